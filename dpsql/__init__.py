@@ -1,0 +1,1 @@
+"""dpsql: a privacy proxy for SQL."""

@@ -1,0 +1,1 @@
+"""Accountants: event to loss, and the filter."""

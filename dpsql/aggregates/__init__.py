@@ -1,0 +1,1 @@
+"""Aggregate recipes: noisy parts and how they combine."""

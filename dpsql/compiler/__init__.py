@@ -1,0 +1,1 @@
+"""The pure pipeline, one verb a file."""

@@ -1,0 +1,1 @@
+"""SQL dialects: the only users of sqlglot."""

@@ -1,0 +1,1 @@
+"""Engines: run a rewritten query, and nothing else."""

@@ -1,0 +1,78 @@
+"""What `explain` shows: the plan in the words and units of the person who checks it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Decimal
+
+from dpsql.model import Column, Loss
+
+
+@dataclass(frozen=True, slots=True)
+class LimitLine:
+    """A contribution limit: its name, its value (None: no limit) and where it was proved or is
+    enforced, e.g. ("groups per unit", 1, "proved: the keys are determined by the unit").
+    """
+
+    name: str
+    value: int | None
+    how: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseLine:
+    """One noised measurement, in the units of its values (not lattice steps).
+
+    `lower`, `upper` clip one unit's total in one group; `linf` is the most one unit changes one
+    group; `step` the lattice step; `scale` is b or σ; `error` the standard deviation of the
+    noise; `margin` its half-width at 95 %.
+    """
+
+    output: str
+    bounds: str
+    lower: float
+    upper: float
+    l0: int
+    linf: float
+    step: float
+    mechanism: str
+    scale: float
+    error: float
+    margin: float
+
+
+@dataclass(frozen=True, slots=True)
+class BlockLines:
+    """One private release: unit, limits, keys, measurements, facts relied on, and its SQL.
+
+    `keys` describes the key domain or the threshold; `facts` name each fact and its voucher.
+    """
+
+    unit: str
+    limits: tuple[LimitLine, ...]
+    keys: str
+    releases: tuple[ReleaseLine, ...]
+    facts: tuple[str, ...]
+    sql: str
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """The whole plan of one query. `blocks` is empty for a query over public tables alone.
+
+    `charge` is what asking would cost now (zero if the answer is remembered), `spent` and `limit`
+    the budget's state; `accountant` names the unit of their amounts; `outer_sql` runs over the
+    released tables `release_0`, `release_1`, ...
+    """
+
+    columns: tuple[Column, ...]
+    blocks: tuple[BlockLines, ...]
+    outer_sql: str
+    analyst: str
+    budget: str
+    accountant: str
+    epsilon: Decimal
+    charge: Loss
+    spent: Loss
+    limit: Loss
+    remembered: bool

@@ -1,0 +1,1 @@
+"""Scalar functions: types, intervals, domains and total forms."""

@@ -1,0 +1,1 @@
+"""Interfaces: speak a protocol; know no SQL and no privacy."""

@@ -1,0 +1,1 @@
+"""Ledgers: the durable record of what was spent."""

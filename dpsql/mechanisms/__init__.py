@@ -1,0 +1,1 @@
+"""Integer mechanisms and their calibration."""

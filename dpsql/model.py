@@ -1,0 +1,405 @@
+"""The vocabulary: every type that crosses a line of the pipeline. Read this first.
+
+Policy (the owner's word) → plan (what will run, with proofs) → Exact → Noisy → Answer, Receipt.
+Lattice integers are plain `int`; amounts of privacy are integers in ledger units (see `Loss`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from decimal import Decimal
+from enum import StrEnum
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from dpsql.tree import SqlType, Value
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy as np
+
+# --- the policy ------------------------------------------------------------------------------
+
+
+class Neighbours(StrEnum):
+    """What one unit's change means: its data added or removed, or replaced by another's."""
+
+    ADD_REMOVE = "add_remove"
+    REPLACE = "replace"
+
+
+@dataclass(frozen=True, slots=True)
+class PrivacyUnit:
+    """One key of one table: a customer."""
+
+    table: str
+    key: str
+    neighbours: Neighbours = Neighbours.ADD_REMOVE
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """One declared foreign-key hop: column of this table references table.key."""
+
+    column: str
+    table: str
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnPolicy:
+    """What the owner declares of a column; `values` excludes NULL, `nullable` adds it."""
+
+    name: str
+    type: SqlType
+    bounds: tuple[Value, Value] | None = None
+    values: tuple[Value, ...] | None = None
+    nullable: bool = False
+    hidden: bool = False
+
+
+class FactKind(StrEnum):
+    """Facts about data on which a proof may lean (privacy.md, section 3)."""
+
+    UNIQUE_KEY = "unique key"
+    NOT_NULL_LINK = "link is never null"
+    LINK_RESOLVES = "link always resolves"
+    MAX_ROWS = "rows per unit"
+
+
+class Voucher(StrEnum):
+    """Who vouches for a fact: a constraint the engine enforces, or a recorded `dpsql check`."""
+
+    CONSTRAINT = "engine constraint"
+    CHECK = "recorded check"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Fact:
+    """A statement about one private or public table's data, and who vouches for it."""
+
+    kind: FactKind
+    table: str
+    voucher: Voucher = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class TablePolicy:
+    """A table: public, or private with its link towards the unit and its contribution limits.
+
+    `key` is the table's own key ( () if none is declared). Limits of None are undeclared.
+    """
+
+    name: str
+    private: bool
+    columns: tuple[ColumnPolicy, ...]
+    key: tuple[str, ...] = ()
+    link: Link | None = None
+    max_rows_per_unit: int | None = None
+    max_groups_per_unit: int | None = None
+    max_rows_per_group: int | None = None
+    max_public_groups: int | None = None
+
+    def column(self, name: str) -> ColumnPolicy | None:
+        """The column called `name`, ignoring case."""
+        return next((c for c in self.columns if c.name.lower() == name.lower()), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """A pot of privacy shared by the analysts who name it. Amounts are exact decimals."""
+
+    name: str
+    epsilon: Decimal
+    delta: Decimal
+    accountant: str = "zcdp"
+    query_epsilon: Decimal = Decimal("0.1")
+    max_query_epsilon: Decimal = Decimal(1)
+    query_delta: Decimal = Decimal("1e-9")
+
+
+@dataclass(frozen=True, slots=True)
+class Database:
+    """Where the data is: a DuckDB file, or files by table name (Parquet or CSV, globs allowed)."""
+
+    engine: str
+    path: str | None = None
+    files: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Bounds on what one query may cost the machine."""
+
+    max_public_groups: int = 10_000
+    statement_seconds: float = 300.0
+    memory: str = "4GB"
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """Everything the owner decides, bound to the database's schema: every column has its type.
+
+    `version` is a hash of the decisions (not of layout or comments); `facts` are those vouched
+    for at the present data version. Paths are absolute.
+    """
+
+    path: str
+    version: str
+    database: Database
+    unit: PrivacyUnit
+    tables: tuple[TablePolicy, ...]
+    budgets: tuple[Budget, ...]
+    analysts: tuple[tuple[str, str], ...]
+    ledger: str
+    limits: Limits = Limits()
+    facts: frozenset[Fact] = frozenset()
+
+    def table(self, name: str) -> TablePolicy | None:
+        """The table called `name`, ignoring case."""
+        return next((t for t in self.tables if t.name.lower() == name.lower()), None)
+
+    def fact(self, kind: FactKind, table: str) -> Fact | None:
+        """The vouched fact of this kind about this table, if there is one."""
+        return next((f for f in self.facts if f.kind is kind and f.table == table), None)
+
+    def budget_of(self, analyst: str) -> Budget | None:
+        """The pot that pays for `analyst`."""
+        name = dict(self.analysts).get(analyst)
+        return next((b for b in self.budgets if b.name == name), None)
+
+
+# --- the schema of the database, as its engine reports it --------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaColumn:
+    """A column as declared in the database; `type` None where dpsql has no such type."""
+
+    name: str
+    type: SqlType | None
+    type_name: str
+    not_null: bool = False
+    enum_values: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignKey:
+    """columns reference table.referenced, enforced by the engine."""
+
+    columns: tuple[str, ...]
+    table: str
+    referenced: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaTable:
+    """A table as declared in the database: constraints only, nothing measured."""
+
+    name: str
+    columns: tuple[SchemaColumn, ...]
+    unique_keys: tuple[tuple[str, ...], ...] = ()
+    primary_key: tuple[str, ...] = ()
+    foreign_keys: tuple[ForeignKey, ...] = ()
+    checks: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """All tables and views of a database, with the identity of its files at the time of asking."""
+
+    tables: tuple[SchemaTable, ...]
+    identity: str = ""
+
+    def table(self, name: str) -> SchemaTable | None:
+        """The table called `name`, ignoring case."""
+        return next((t for t in self.tables if t.name.lower() == name.lower()), None)
+
+
+# --- privacy: sensitivity, noise, loss ---------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Sensitivity:
+    """What one unit can change: at most `l0` groups, each by at most `linf` lattice steps.
+
+    `lower`, `upper` are the clip of one unit's total in one group, in lattice steps, with
+    linf = max(|lower|, |upper|). Under REPLACE the L1 distance doubles and one group can move by
+    upper - lower (privacy.md, section 6).
+
+        >>> Sensitivity(l0=2, lower=0, upper=500).l1
+        1000
+        >>> Sensitivity(2, -3, 4, Neighbours.REPLACE).l2_squared
+        98
+    """
+
+    l0: int
+    lower: int
+    upper: int
+    neighbours: Neighbours = Neighbours.ADD_REMOVE
+
+    @property
+    def linf(self) -> int:
+        return max(abs(self.lower), abs(self.upper))
+
+    @property
+    def l1(self) -> int:
+        once = self.l0 * self.linf
+        return 2 * once if self.neighbours is Neighbours.REPLACE else once
+
+    @property
+    def l2_squared(self) -> int:
+        if self.neighbours is Neighbours.REPLACE:
+            return self.l0 * max(2 * self.linf**2, (self.upper - self.lower) ** 2)
+        return self.l0 * self.linf**2
+
+
+class Mechanism(StrEnum):
+    """The additive integer mechanisms."""
+
+    DISCRETE_LAPLACE = "discrete Laplace"
+    DISCRETE_GAUSSIAN = "discrete Gaussian"
+
+
+@dataclass(frozen=True, slots=True)
+class Noise:
+    """An integer noise law. `scale` is b for Laplace (P(x) ∝ exp(-|x|/b)) and σ² for Gaussian.
+
+    `delta` is the δ this noise spends by itself: zero except for a Gaussian under the approximate
+    accountant.
+    """
+
+    mechanism: Mechanism
+    scale: Fraction
+    delta: Fraction = Fraction(0)
+
+
+@dataclass(frozen=True, slots=True)
+class NoiseEvent:
+    """The privacy loss of one noised column, as a record that accountants interpret."""
+
+    noise: Noise
+    sensitivity: Sensitivity
+
+
+@dataclass(frozen=True, slots=True)
+class SelectionEvent:
+    """The δ spent by publishing the private keys of one release."""
+
+    delta: Fraction
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """The privacy loss of one query: the composition of its parts."""
+
+    parts: tuple[NoiseEvent | SelectionEvent, ...]
+
+
+NANO = 10**9
+ATTO = 10**18
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Loss:
+    """An amount of privacy in ledger units: integers, so NaN and infinity cannot occur.
+
+    `amount` is in 1e-9 (ρ under zcdp, ε otherwise), `delta` in 1e-18.
+    """
+
+    amount: int
+    delta: int = 0
+
+    def __post_init__(self) -> None:
+        if self.amount < 0 or self.delta < 0:
+            msg = "a privacy loss is never negative"
+            raise ValueError(msg)
+
+    def __add__(self, other: Loss) -> Loss:
+        return Loss(self.amount + other.amount, self.delta + other.delta)
+
+    def fits(self, limit: Loss) -> bool:
+        """Whether this total stays within the limit, in both coordinates."""
+        return self.amount <= limit.amount and self.delta <= limit.delta
+
+
+# --- results -----------------------------------------------------------------------------------
+
+
+class Exact:
+    """Exact integers per group, straight from the engine: refuses repr and pickling.
+
+    `keys` is one tuple of key values per group; `parts` one integer array (int64 or object) per
+    part, aligned with `keys`.
+    """
+
+    __slots__ = ("keys", "parts")
+
+    def __init__(self, keys: list[tuple[Any, ...]], parts: Sequence[np.ndarray]) -> None:
+        self.keys, self.parts = keys, tuple(parts)
+
+    def __repr__(self) -> str:
+        return f"Exact(rows=<{type(self).__name__} hidden>)"
+
+    def __reduce__(self) -> NoReturn:
+        msg = "exact values are never serialised"
+        raise TypeError(msg)
+
+
+@dataclass(frozen=True, slots=True)
+class Noisy:
+    """Released keys and noisy integers of one block: public from here on."""
+
+    keys: tuple[tuple[Any, ...], ...]
+    parts: tuple[tuple[int, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A result column: fixed by the text, never by data."""
+
+    name: str
+    type: SqlType
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """What one answer cost. `charged` is zero for a remembered or a public answer."""
+
+    query_id: str
+    analyst: str
+    budget: str
+    accountant: str
+    epsilon: Decimal
+    charged: Loss
+    spent: Loss
+    limit: Loss
+    remembered: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Columns, rows, and the standard error of every number in the shape of the rows.
+
+    An error is None where the value is exact (keys, public data) and NaN where it is noisy and
+    its error unknown. `margins` are the half-widths at 95 %, same shape.
+    """
+
+    columns: tuple[Column, ...]
+    rows: tuple[tuple[Any, ...], ...]
+    errors: tuple[tuple[float | None, ...], ...]
+    margins: tuple[tuple[float | None, ...], ...]
+    receipt: Receipt | None = None
+    notices: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What an interface asks: text, who asks, in which spelling, and for how much."""
+
+    sql: str
+    analyst: str
+    dialect: str = "duckdb"
+    parameters: tuple[Value, ...] = ()
+    epsilon: Decimal | None = None
