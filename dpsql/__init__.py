@@ -1,1 +1,70 @@
-"""dpsql: a privacy proxy for SQL."""
+"""dpsql: a privacy proxy for SQL.
+
+`connect` is PEP 249; `ask` and `explain` answer one question each; `plan_text` prints a plan.
+Everything is imported when it is first used.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from dpsql.interfaces.dbapi import (
+        DatabaseError,
+        DataError,
+        Error,
+        IntegrityError,
+        InterfaceError,
+        InternalError,
+        NotSupportedError,
+        OperationalError,
+        ProgrammingError,
+        Warning,  # noqa: A004
+        apilevel,
+        connect,
+        paramstyle,
+        threadsafety,
+    )
+    from dpsql.interfaces.direct import ask, explain
+    from dpsql.interfaces.plans import plan_text
+
+    __version__: str
+
+__all__ = [
+    "DataError",
+    "DatabaseError",
+    "Error",
+    "IntegrityError",
+    "InterfaceError",
+    "InternalError",
+    "NotSupportedError",
+    "OperationalError",
+    "ProgrammingError",
+    "Warning",
+    "__version__",
+    "apilevel",
+    "ask",
+    "connect",
+    "explain",
+    "paramstyle",
+    "plan_text",
+    "threadsafety",
+]
+
+_DBAPI = "dpsql.interfaces.dbapi"
+_HOMES = {
+    "ask": "dpsql.interfaces.direct",
+    "explain": "dpsql.interfaces.direct",
+    "plan_text": "dpsql.interfaces.plans",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        return import_module("importlib.metadata").version("dpsql")
+    home = import_module(_HOMES.get(name, _DBAPI))
+    # PEP 249 wants its type objects and constructors on the module too.
+    if name in _HOMES or name in home.__all__:
+        return getattr(home, name)
+    raise AttributeError(f"module 'dpsql' has no attribute {name!r}")

@@ -1,1 +1,66 @@
-"""The command line."""
+"""The command line: `dpsql query`, `explain`, `init`, `check`, `budget`, `refresh`, `demo`.
+
+Results go to stdout; cost, progress, notices and errors to stderr. Exit codes are
+`dpsql.interfaces.wordings.ExitCode`. Heavy modules are imported by the commands that need them.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+import click
+
+from dpsql.errors import DpsqlError
+from dpsql.interfaces.cli.ask import explain, query
+from dpsql.interfaces.cli.options import Settings, common
+from dpsql.interfaces.cli.owner import budget, check, demo, init, refresh
+from dpsql.interfaces.cli.shells import completion
+from dpsql.interfaces.cli.terminal import show_error, show_fault, use_color
+from dpsql.interfaces.wordings import ExitCode
+
+
+class Program(click.Group):
+    """The group of all commands; every error leaves as a message and an exit code."""
+
+    def main(
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        complete_var: str | None = None,
+        standalone_mode: bool = True,  # noqa: FBT001, FBT002
+        **extra: Any,
+    ) -> NoReturn:
+        """Run and exit; no traceback reaches the user, whatever `standalone_mode`."""
+        del standalone_mode
+        try:
+            code = super().main(args, prog_name, complete_var, standalone_mode=False, **extra)
+        except click.ClickException as error:
+            error.show()
+            sys.exit(error.exit_code)
+        except click.Abort:
+            sys.exit(ExitCode.CANCELLED)
+        except DpsqlError as error:
+            sys.exit(show_error(error))
+        except Exception as error:  # noqa: BLE001
+            sys.exit(show_fault(error))
+        sys.exit(code if isinstance(code, int) else ExitCode.ANSWERED)
+
+
+@click.group(cls=Program, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="dpsql", message="dpsql %(version)s")
+@common
+@click.pass_context
+def main(context: click.Context, policy: str | None, analyst: str | None) -> None:
+    """Ordinary SQL in, differentially private answers out."""
+    context.color = use_color()
+    settings = context.obj if isinstance(context.obj, Settings) else Settings()
+    # Read here and not by each command, where it would win over an --analyst before its name.
+    analyst = analyst or os.environ.get("DPSQL_ANALYST")
+    context.obj = settings.with_options(policy, analyst)
+
+
+for command in (query, explain, init, check, budget, refresh, demo, completion):
+    main.add_command(command)

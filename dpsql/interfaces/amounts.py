@@ -1,0 +1,121 @@
+"""Amounts of privacy and noisy numbers as people read them."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from decimal import ROUND_HALF_EVEN, Context, Decimal
+from math import floor, isfinite, isnan, log10
+from typing import Any
+
+from dpsql.model import Loss
+
+_WIDE = Context(prec=80, rounding=ROUND_HALF_EVEN)
+_SENTENCE = Context(prec=3)
+_PER_CENT = Context(prec=2)
+# Numbers from 1e-5 up to 1e15 are easier to read without an exponent.
+_PLAIN_EXPONENTS = range(-5, 15)
+
+
+def plain(amount: Decimal) -> str:
+    """An amount exactly, in the shorter of plain and scientific notation.
+
+    >>> plain(Decimal("0.100")), plain(Decimal("0.000000001")), plain(Decimal("1E+1"))
+    ('0.1', '1e-9', '10')
+    """
+    if amount == 0:
+        return "0"
+    amount = amount.normalize(_WIDE)
+    sign, digits, _ = amount.as_tuple()
+    if amount.adjusted() in _PLAIN_EXPONENTS:
+        return format(amount, "f")
+    mantissa = Decimal((sign, digits, 1 - len(digits)))
+    return f"{mantissa}e{amount.adjusted()}"
+
+
+def rounded(amount: Decimal) -> str:
+    """An amount to three significant digits, for sentences; the ledger keeps every digit.
+
+    >>> rounded(Decimal("0.185071234")), rounded(Decimal("0.1"))
+    ('0.185', '0.1')
+    """
+    return plain(_SENTENCE.plus(amount))
+
+
+def loss_text(loss: Loss, accountant: str | None = None, *, exact: bool = False) -> str:
+    """A loss in words: ρ under zcdp, ε under the others, and δ where any is spent.
+
+    >>> loss_text(Loss(185_071_234, 10**9), "zcdp")
+    'ρ = 0.185, δ = 1e-9'
+    >>> loss_text(Loss(185_071_234), "pure", exact=True)
+    'ε = 0.185071234'
+    """
+    say = plain if exact else rounded
+    unit = {None: "", "zcdp": "ρ = "}.get(accountant, "ε = ")
+    text = unit + say(Decimal(loss.amount).scaleb(-9))
+    return f"{text}, δ = {say(Decimal(loss.delta).scaleb(-18))}" if loss.delta else text
+
+
+def share_text(part: Loss, whole: Loss) -> str:
+    """The larger of the two shares that `part` takes of `whole`, in per cent.
+
+    >>> share_text(Loss(1, 500), Loss(10, 1000)), share_text(Loss(1), Loss(300))
+    ('50 %', '0.33 %')
+    """
+    pairs = ((part.amount, whole.amount), (part.delta, whole.delta))
+    share = max(Decimal(100 * spent) / limit if limit else Decimal(0) for spent, limit in pairs)
+    return f"{plain(_PER_CENT.plus(share) if share < 1 else round(share, 1))} %"
+
+
+def significant_places(margin: float) -> int:
+    """Decimal places that a number with this margin deserves: two digits of the margin.
+
+    >>> significant_places(56.0), significant_places(0.0123)
+    (0, 3)
+    """
+    return max(0, 1 - floor(log10(margin)))
+
+
+def number_text(value: Any, margin: float | None, scale: int | None) -> tuple[str, str]:
+    """A number and its margin as text, rounded to what the margin makes meaningful.
+
+    `margin` None means exact: every digit is shown and the second text is empty. NaN means noisy
+    with unknown error. `scale` is the most decimal places the column's type has (None: any).
+
+    >>> number_text(1234567, 89.4, 0)
+    ('1,234,567', '89')
+    >>> number_text(12.34567, 0.0456, None)
+    ('12.346', '0.046')
+    >>> number_text(7, None, 0)
+    ('7', '')
+    """
+    if margin is None:
+        return exact_text(value), ""
+    if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
+        return exact_text(value), "?"
+    if not isfinite(margin) or margin <= 0:
+        return exact_text(value), "?" if isnan(margin) else exact_text(margin)
+    places = significant_places(margin)
+    shown = places if scale is None else min(places, scale)
+    # z: a small negative number rounds to 0, not to -0.
+    return f"{value:z,.{shown}f}", f"{margin:,.{places}f}"
+
+
+def exact_text(value: Any) -> str:
+    """Any result value, exactly.
+
+    >>> exact_text(Decimal("1.50")), exact_text(True), exact_text(None), exact_text(0.1)
+    ('1.50', 'true', 'NULL', '0.1')
+    """
+    match value:
+        case None:
+            return "NULL"
+        case bool():
+            return "true" if value else "false"
+        case Decimal():
+            return format(value, "f")
+        case float():
+            return repr(value).replace("nan", "NaN").replace("inf", "Infinity")
+        case datetime():
+            return value.isoformat(sep=" ")
+        case _:
+            return str(value)

@@ -1,0 +1,162 @@
+"""`dpsql query` and `dpsql explain`."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Callable
+from decimal import Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from dpsql.errors import DpsqlError, Failed, Reason, Refused
+from dpsql.interfaces import records
+from dpsql.interfaces.cli.options import Command, Settings, common, exact_epsilon
+from dpsql.interfaces.cli.output import output
+from dpsql.interfaces.cli.terminal import Progress, interruptible, note, show_error
+from dpsql.interfaces.plans import plan_text
+from dpsql.interfaces.receipts import cost_text
+from dpsql.interfaces.tables import markdown, table
+from dpsql.model import Answer, Request
+
+if TYPE_CHECKING:
+    from dpsql.proxy import Proxy
+
+_FORMATS: dict[str, Callable[[Answer], str | bytes]] = {
+    "json": records.json_array,
+    "jsonl": records.json_lines,
+    "csv": records.csv,
+    "markdown": markdown,
+    "parquet": records.parquet,
+}
+
+Call = Callable[["Proxy", Request], Any]
+
+
+def _question(command: Command) -> Command:
+    """Adds what `query` and `explain` share: the text, its dialect and the epsilon."""
+    parameters = (
+        click.argument("sql", required=False, metavar="[SQL|-]"),
+        click.option("-f", "--file", type=click.Path(dir_okay=False), help="Read the SQL here."),
+        click.option(
+            "--epsilon", callback=exact_epsilon, metavar="E", help="Ask for less than usual."
+        ),
+        click.option(
+            "--dialect",
+            type=click.Choice(["duckdb", "postgres"]),
+            default="duckdb",
+            show_default=True,
+            help="The spelling of the SQL.",
+        ),
+        common,
+    )
+    for parameter in reversed(parameters):
+        command = parameter(command)
+    return command
+
+
+@click.command()
+@_question
+@click.option(
+    "--format",
+    "style",
+    type=click.Choice(["table", *_FORMATS]),
+    default="table",
+    show_default=True,
+    help="How the rows are written.",
+)
+@click.option("-o", "--output", "target", metavar="FILE", help="Write the result here, atomically.")
+@click.option("--explain", "only_explain", is_flag=True, help="Show the plan and the price; free.")
+@click.pass_obj
+def query(
+    settings: Settings, /, *, style: str, target: str | None, only_explain: bool, **asked: Any
+) -> None:
+    """Answer one SELECT: rows to stdout, its cost to stderr."""
+    if style == "parquet":
+        records.require_parquet()
+        if target is None and sys.stdout.isatty():
+            raise click.UsageError("Parquet is not for a terminal: give -o FILE.")
+    if only_explain:
+        _explain(settings, target, **asked)
+        return
+    with output(target) as write:
+        answer = _ask(settings, **asked)
+        if style == "table":
+            drawn = table(answer, None if target else _terminal_width())
+            write(drawn.text)
+            notices = (*answer.notices, *drawn.notices)
+        else:
+            write(_FORMATS[style](answer))
+            notices = answer.notices
+    for notice in notices:
+        note(f"notice: {notice}")
+    note(cost_text(answer.receipt))
+
+
+@click.command()
+@_question
+@click.pass_obj
+def explain(settings: Settings, /, **asked: Any) -> None:
+    """Show the plan, price and expected error of one SELECT; runs nothing, costs nothing."""
+    _explain(settings, None, **asked)
+
+
+def _explain(settings: Settings, target: str | None, **asked: Any) -> None:
+    with output(target) as write:
+        plan, _ = _with_proxy(settings, lambda proxy, request: proxy.explain(request), **asked)
+        write(plan_text(plan))
+
+
+def _ask(settings: Settings, **asked: Any) -> Answer:
+    """The answer; if Ctrl-C came too late for the statement, its charge is still reported."""
+    answer: Answer
+    answer, cancelled = _with_proxy(settings, lambda proxy, request: proxy.ask(request), **asked)
+    if cancelled:
+        if answer.receipt is None:
+            raise click.Abort
+        raise Failed(answer.receipt.query_id, cancelled=True)
+    return answer
+
+
+def _with_proxy(
+    settings: Settings,
+    call: Call,
+    *,
+    sql: str | None,
+    file: str | None,
+    epsilon: Decimal | None,
+    dialect: str,
+    policy: str | None,
+    analyst: str | None,
+) -> tuple[Any, bool]:
+    """Opens the proxy, makes the call interruptibly; tells errors with the text they are about."""
+    settings = settings.with_options(policy, analyst)
+    text = _text(sql, file)
+    try:
+        with settings.open(settings.policy) as proxy:
+            who = proxy.analyst(settings.analyst)
+            request = Request(text, who, dialect, (), epsilon)
+            return interruptible(lambda: call(proxy, request), proxy.cancel, Progress())
+    except DpsqlError as error:
+        raise click.exceptions.Exit(show_error(error, text)) from None
+
+
+def _text(sql: str | None, file: str | None) -> str:
+    """The SQL, from the argument, from stdin or from a file: exactly one of them."""
+    if (sql is None) == (file is None):
+        raise click.UsageError("Give the SQL as an argument, as - for stdin, or with -f FILE.")
+    if file is None and sql != "-":
+        return sql or ""
+    try:
+        content = sys.stdin.buffer.read() if file is None else Path(file).read_bytes()
+        return content.decode("utf-8-sig")
+    except OSError as error:
+        raise click.BadParameter(f"{file}: {error.strerror}", param_hint="-f") from None
+    except UnicodeDecodeError:
+        raise Refused(Reason.SYNTAX, why="the text is not UTF-8") from None
+
+
+def _terminal_width() -> int | None:
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None

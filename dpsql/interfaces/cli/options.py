@@ -1,0 +1,62 @@
+"""Options shared by the commands, and how they open the proxy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from decimal import Decimal, InvalidOperation
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from dpsql.proxy import Proxy
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+# Beyond these exponents nothing is meant seriously, and exact arithmetic would take for ever.
+_EXPONENTS = range(-18, 7)
+
+
+def open_proxy(path: str) -> Proxy:
+    """The real proxy; imported here so that `--help` stays light."""
+    from dpsql.proxy import Proxy  # noqa: PLC0415
+
+    return Proxy.open(path)
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What every command needs: the policy file, who asks, and how the proxy is opened."""
+
+    policy: str = "dpsql.toml"
+    analyst: str | None = None
+    open: Callable[[str], Proxy] = open_proxy
+
+    def with_options(self, policy: str | None, analyst: str | None) -> Settings:
+        """These settings, overridden by what was given nearer to the command."""
+        return replace(self, policy=policy or self.policy, analyst=analyst or self.analyst)
+
+
+def common(command: Command) -> Command:
+    """Adds --policy and --analyst, which every command takes before or after its name."""
+    policy = click.option("--policy", metavar="FILE", help="The policy; default dpsql.toml.")
+    analyst = click.option(
+        "--analyst", metavar="NAME", help="Who asks; default DPSQL_ANALYST, or the only analyst."
+    )
+    return policy(analyst(command))
+
+
+def exact_epsilon(
+    _context: click.Context, _option: click.Parameter, text: str | None
+) -> Decimal | None:
+    """An exact positive decimal; NaN, infinity, zero and negative numbers are usage errors."""
+    if text is None:
+        return None
+    try:
+        epsilon = Decimal(text)
+    except InvalidOperation:
+        raise click.BadParameter("give a decimal number such as 0.1") from None
+    if not epsilon.is_finite() or epsilon <= 0 or epsilon.adjusted() not in _EXPONENTS:
+        raise click.BadParameter("give a positive number such as 0.1")
+    return epsilon

@@ -1,0 +1,128 @@
+"""The owner's commands: `init`, `check`, `budget`, `refresh`, `demo`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from dpsql.interfaces.amounts import loss_text, plain, share_text
+from dpsql.interfaces.cli.options import Settings, common
+from dpsql.interfaces.cli.output import output
+from dpsql.interfaces.cli.terminal import note
+from dpsql.interfaces.messages import printable
+from dpsql.interfaces.tables import grid
+from dpsql.interfaces.wordings import ExitCode
+
+_BUDGET_HEADERS = ("budget", "accountant", "spent", "limit", "used")
+_HISTORY_HEADERS = ("query", "time (UTC)", "analyst", "budget", "epsilon", "charge")
+
+
+@click.command()
+@common
+@click.option("--history", metavar="N", type=click.IntRange(1), help="The latest N charges too.")
+@click.option("--accept-ledger", is_flag=True, help="Owner: trust the ledger file as it is now.")
+@click.pass_obj
+def budget(
+    settings: Settings,
+    policy: str | None,
+    analyst: str | None,
+    history: int | None,
+    *,
+    accept_ledger: bool,
+) -> None:
+    """Show what each budget has spent and what is left."""
+    settings = settings.with_options(policy, analyst)
+    if accept_ledger:
+        _accept(settings.policy)
+    with settings.open(settings.policy) as proxy:
+        rows = [
+            (
+                printable(pot.name),
+                pot.accountant,
+                loss_text(spent, pot.accountant),
+                loss_text(limit, pot.accountant),
+                share_text(spent, limit),
+            )
+            for pot, spent, limit in proxy.budgets()
+        ]
+        lines = list(grid([_BUDGET_HEADERS, *rows]))
+        if history is not None:
+            accountants = {pot.name: pot.accountant for pot, _, _ in proxy.budgets()}
+            entries = [_entry(e, accountants) for e in proxy.history(settings.analyst, history)]
+            lines += ["", *grid([_HISTORY_HEADERS, *entries])]
+    click.echo("\n".join(lines))
+
+
+def _entry(entry: Any, accountants: dict[str, str]) -> tuple[str, ...]:
+    return (
+        entry.query_id,
+        f"{entry.time:%Y-%m-%d %H:%M:%S}",
+        printable(entry.analyst),
+        printable(entry.budget),
+        plain(entry.epsilon),
+        loss_text(entry.loss, accountants.get(entry.budget)),
+    )
+
+
+def _accept(policy: str) -> None:
+    from dpsql.ledgers.sqlite import accept  # noqa: PLC0415
+    from dpsql.policy.load import load  # noqa: PLC0415
+
+    accept(load(policy).ledger)
+    note("The ledger is accepted as it is now.")
+
+
+@click.command()
+@common
+@click.pass_obj
+def refresh(settings: Settings, policy: str | None, analyst: str | None) -> None:
+    """Start a new data version: remembered answers and recorded facts no longer count."""
+    settings = settings.with_options(policy, analyst)
+    with settings.open(settings.policy) as proxy:
+        click.echo(f"data version {proxy.refresh()}")
+
+
+@click.command()
+@click.argument("database", type=click.Path())
+@click.option("-o", "--output", "target", default="dpsql.toml", show_default=True, metavar="FILE")
+def init(database: str, target: str) -> None:
+    """Draft a policy from DATABASE's schema, never from its data; you fill in each DECIDE."""
+    from dpsql.engines.duckdb import DuckDBEngine  # noqa: PLC0415
+    from dpsql.model import Database, Limits  # noqa: PLC0415
+    from dpsql.policy.init import draft  # noqa: PLC0415
+
+    if target != "-" and Path(target).exists():
+        raise click.UsageError(f"{target} exists; name another file with -o.")
+    with output(target) as write:
+        with DuckDBEngine(Database("duckdb", str(Path(database).resolve())), Limits()) as engine:
+            schema = engine.schema()
+        text = draft(schema, database)
+        write(text)
+    note(f"{text.count('DECIDE')} places to decide; then run: dpsql check --policy {target}")
+
+
+@click.command()
+@common
+@click.option("--record", is_flag=True, help="Record what the data confirms, for later proofs.")
+@click.pass_context
+def check(context: click.Context, policy: str | None, analyst: str | None, *, record: bool) -> None:
+    """For the owner only: does the data fit the policy? Prints exact numbers of private rows."""
+    settings: Settings = context.obj.with_options(policy, analyst)
+    findings = settings.check(settings.policy, record)
+    for finding in findings:
+        click.echo(f"{settings.policy}:{finding.line}: {printable(finding.message)}")
+        if finding.fix:
+            click.echo(f"  fix: {printable(finding.fix)}")
+    if findings:
+        context.exit(ExitCode.BAD_INPUT)
+    note("The data fits the policy.")
+
+
+@click.command()
+@click.argument("directory", type=click.Path(file_okay=False), default="dpsql-demo")
+@click.pass_obj
+def demo(settings: Settings, directory: str) -> None:
+    """Build a small shop database with its policy in DIRECTORY and answer three queries."""
+    raise NotImplementedError(settings, directory)

@@ -1,0 +1,124 @@
+"""The edge to the terminal: errors, colour, progress and Ctrl-C."""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from collections.abc import Callable
+from pathlib import PurePath
+from threading import Event, Thread
+from time import monotonic
+from typing import TypeVar
+
+import click
+
+from dpsql.errors import DpsqlError
+from dpsql.interfaces.messages import describe
+from dpsql.interfaces.wordings import ExitCode
+
+Result = TypeVar("Result")
+
+_TICK_SECONDS = 0.1
+_PATIENCE_SECONDS = 1.0
+_SUBSTITUTES = {"±": "+/-", "─": "-", "…": "...", "ε": "epsilon", "δ": "delta", "ρ": "rho"}
+
+
+def use_color() -> bool | None:
+    """False where NO_COLOR is set (no-color.org); None lets click ask the terminal."""
+    return False if os.environ.get("NO_COLOR") else None
+
+
+def encodable(text: str, encoding: str | None) -> str:
+    """Text that an output of this encoding can say.
+
+    >>> encodable("5 ± 1", "ascii"), encodable("5 ± 1", "utf-8")
+    ('5 +/- 1', '5 ± 1')
+    """
+    encoding = encoding or "ascii"
+    try:
+        text.encode(encoding)
+    except UnicodeEncodeError:
+        for sign, words in _SUBSTITUTES.items():
+            text = text.replace(sign, words)
+        return text.encode(encoding, "backslashreplace").decode(encoding)
+    return text
+
+
+def note(text: str) -> None:
+    """A line for people, on stderr."""
+    click.echo(encodable(text, sys.stderr.encoding), err=True)
+
+
+def show_error(error: DpsqlError, sql: str = "") -> ExitCode:
+    """Tells an error on stderr; returns its exit code."""
+    message = describe(error, sql)
+    code, rest = message.code, str(message)[len(message.code) :]
+    for label in ("why:", "fix:"):
+        rest = rest.replace(f"\n{label}", f"\n{click.style(label, bold=True)}")
+    note(click.style(code, fg="red", bold=True) + rest)
+    return message.exit_code
+
+
+def show_fault(error: Exception) -> ExitCode:
+    """Tells that dpsql itself failed and where in its code; an exception's text may hold data."""
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if "dpsql" in f.filename]
+    where = f" at {PurePath(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""
+    note(f"fault: dpsql failed ({type(error).__name__}{where}). What was charged stays charged.")
+    return ExitCode.UNREACHABLE
+
+
+class Progress:
+    """Elapsed time on stderr: only on a terminal, and only for what takes more than a second."""
+
+    def __init__(self) -> None:
+        self._since, self._shown, self._visible = monotonic(), "", sys.stderr.isatty()
+
+    def tick(self) -> None:
+        """Show the seconds so far, if it is time."""
+        elapsed = monotonic() - self._since
+        if self._visible and elapsed >= _PATIENCE_SECONDS:
+            self._shown = f"running {elapsed:.0f} s, Ctrl-C cancels"
+            click.echo(f"\r{self._shown}", err=True, nl=False)
+
+    def clear(self) -> None:
+        """Take the line away again."""
+        if self._shown:
+            click.echo(f"\r{' ' * len(self._shown)}\r", err=True, nl=False)
+
+
+def interruptible(
+    call: Callable[[], Result], cancel: Callable[[], None], progress: Progress
+) -> tuple[Result, bool]:
+    """Runs `call` in a thread so that Ctrl-C cancels it in order; also says whether it did.
+
+    The ledger is never interrupted halfway: the first Ctrl-C asks for `cancel` until the call
+    ends, a second one stops waiting. Raises what `call` raises.
+    """
+    results: list[Result] = []
+    errors: list[BaseException] = []
+    done, cancelled = Event(), False
+
+    def work() -> None:
+        try:
+            results.append(call())
+        except BaseException as error:  # noqa: BLE001
+            errors.append(error)
+        finally:
+            done.set()
+
+    Thread(target=work, daemon=True).start()
+    while not done.is_set():
+        try:
+            done.wait(_TICK_SECONDS)
+            progress.tick()
+            if cancelled and not done.is_set():
+                cancel()
+        except KeyboardInterrupt:
+            if cancelled:
+                raise
+            cancelled = True
+    progress.clear()
+    if errors:
+        raise errors[0]
+    return results[0], cancelled

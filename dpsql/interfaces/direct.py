@@ -1,0 +1,51 @@
+"""`dpsql.ask` and `dpsql.explain`: one question, no connection to keep."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from decimal import Decimal
+from typing import TYPE_CHECKING
+
+from dpsql.explanation import Explanation
+from dpsql.model import Answer, Request
+from dpsql.tree import Value
+
+if TYPE_CHECKING:
+    from dpsql.proxy import Proxy
+
+
+def ask(
+    sql: str,
+    parameters: Sequence[Value] = (),
+    *,
+    policy: str = "dpsql.toml",
+    analyst: str | None = None,
+    dialect: str = "duckdb",
+    epsilon: Decimal | None = None,
+) -> Answer:
+    """Answer one SELECT, charging the analyst's budget. Raises `dpsql.errors.DpsqlError`."""
+    with _opened(policy) as proxy:
+        who = proxy.analyst(analyst)
+        return proxy.ask(Request(sql, who, dialect, tuple(parameters), epsilon))
+
+
+def explain(
+    sql: str,
+    parameters: Sequence[Value] = (),
+    *,
+    policy: str = "dpsql.toml",
+    analyst: str | None = None,
+    dialect: str = "duckdb",
+    epsilon: Decimal | None = None,
+) -> Explanation:
+    """The plan, price and expected error of one SELECT; free. Raises `dpsql.errors.DpsqlError`."""
+    with _opened(policy) as proxy:
+        who = proxy.analyst(analyst)
+        return proxy.explain(Request(sql, who, dialect, tuple(parameters), epsilon))
+
+
+def _opened(policy: str) -> Proxy:
+    """The proxy behind a policy; imported here so that `import dpsql` stays light."""
+    from dpsql.proxy import Proxy  # noqa: PLC0415
+
+    return Proxy.open(policy)

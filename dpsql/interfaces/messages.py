@@ -1,0 +1,193 @@
+"""Errors as people read them: what, where, why, and what would work instead.
+
+Every interface tells an error through `describe`; texts come from `dpsql.interfaces.wordings`.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from dataclasses import dataclass
+from decimal import Decimal
+from string import Formatter
+
+from dpsql.errors import (
+    DpsqlError,
+    Failed,
+    LedgerError,
+    MissingExtra,
+    PolicyError,
+    Refused,
+    Unreachable,
+)
+from dpsql.interfaces.amounts import loss_text, plain
+from dpsql.interfaces.wordings import WORDINGS, Alternatives, ExitCode
+from dpsql.model import Loss
+from dpsql.tree import NOWHERE, Span
+
+_EXCERPT_WIDTH = 96
+_LONGEST_FACT = 120
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One error, told. `code` is the reason or the kind of failure.
+
+    `line` and `column` count from 1; `excerpt` is the line of SQL with a caret line under it.
+    All three are None for an error without a place. `why` and `fix` may be empty.
+    """
+
+    code: str
+    headline: str
+    why: str
+    fix: str
+    exit_code: ExitCode
+    sqlstate: str
+    line: int | None = None
+    column: int | None = None
+    excerpt: str | None = None
+
+    def __str__(self) -> str:
+        where = "" if self.line is None else f" at {self.line}:{self.column}"
+        lines = [f"{self.code}{where}: {self.headline}"]
+        if self.excerpt is not None:
+            lines += [f"  {line}" for line in self.excerpt.splitlines()]
+        lines += [
+            f"{label}: {text}" for label, text in (("why", self.why), ("fix", self.fix)) if text
+        ]
+        return "\n".join(lines)
+
+
+def describe(error: DpsqlError, sql: str = "") -> Message:
+    """Tells an error about the text `sql`; never raises, and adds nothing the error does not say.
+
+    >>> from dpsql.errors import Reason
+    >>> print(describe(Refused(Reason.UNKNOWN_COLUMN, Span(7, 10), column="agee"), "SELECT agee"))
+    unknown-column at 1:8: There is no column agee.
+      SELECT agee
+             ^^^
+    why: A column of a private table that the policy does not list does not exist here.
+    fix: See the policy for what exists.
+    """
+    match error:
+        case Refused():
+            return _refusal(error, sql)
+        case PolicyError():
+            where = error.path if error.line is None else f"{error.path}:{error.line}"
+            headline = printable(f"{where}: {error.message}")
+            return Message("policy", headline, "", error.fix, ExitCode.BAD_INPUT, "F0000")
+        case Failed():
+            return _failure(error)
+        case Unreachable():
+            return _plain_error("unreachable", error, ExitCode.UNREACHABLE, "08001")
+        case LedgerError():
+            return _plain_error("ledger", error, ExitCode.UNREACHABLE, "58030")
+        case MissingExtra():
+            return _plain_error("missing-extra", error, ExitCode.USAGE, "0A000")
+        case _:
+            return _plain_error("error", error, ExitCode.UNREACHABLE, "XX000")
+
+
+def _refusal(error: Refused, sql: str) -> Message:
+    wording = WORDINGS[error.reason]
+    facts = {name: _fact(value, error.facts) for name, value in error.facts.items()}
+    fix = facts.get("fix") or _say(wording.fix, facts)
+    line, column, excerpt = place(sql, error.span)
+    return Message(
+        error.reason.value,
+        _say(wording.headline, facts),
+        _say(wording.why, facts),
+        fix,
+        wording.exit_code,
+        wording.sqlstate,
+        line,
+        column,
+        excerpt,
+    )
+
+
+def _failure(error: Failed) -> Message:
+    stopped = error.cancelled or error.timed_out
+    return Message(
+        "cancelled" if error.cancelled else "timed-out" if error.timed_out else "failed",
+        str(error),
+        "A refund would tell something about the data.",
+        "" if stopped else "Ask the owner to look at the database; nothing more is said here.",
+        ExitCode.CANCELLED if error.cancelled else ExitCode.UNREACHABLE,
+        "57014" if stopped else "58000",
+    )
+
+
+def _plain_error(code: str, error: DpsqlError, exit_code: ExitCode, sqlstate: str) -> Message:
+    return Message(code, printable(str(error)), "", "", exit_code, sqlstate)
+
+
+def _say(alternatives: Alternatives, facts: dict[str, str]) -> str:
+    """The first alternative whose facts are all known; empty if there is none."""
+    for text in alternatives:
+        wanted = {name for _, name, _, _ in Formatter().parse(text) if name}
+        if wanted <= facts.keys():
+            return text.format_map(facts)
+    return ""
+
+
+def _fact(value: object, facts: dict[str, object]) -> str:
+    """A public fact as text: amounts with their unit, lists with commas."""
+    match value:
+        case Loss():
+            accountant = facts.get("accountant")
+            return loss_text(value, str(accountant) if accountant else None, exact=True)
+        case Decimal():
+            return plain(value)
+        case tuple() | list() | frozenset() | set():
+            return ", ".join(_fact(member, facts) for member in value)
+        case _:
+            text = printable(str(value))
+            return text if len(text) <= _LONGEST_FACT else text[: _LONGEST_FACT - 1] + "…"
+
+
+def place(sql: str, span: Span) -> tuple[int | None, int | None, str | None]:
+    r"""Line and column (from 1) of a span, and its line with carets underneath.
+
+    >>> print(place("SELECT a,\n  b FROM t", Span(12, 13))[2])
+      b FROM t
+      ^
+    """
+    if span == NOWHERE or not 0 <= span.start <= len(sql):
+        return None, None, None
+    start = sql.rfind("\n", 0, span.start) + 1
+    end = sql.find("\n", span.start)
+    end = len(sql) if end < 0 else end
+    line, column = sql.count("\n", 0, span.start) + 1, span.start - start + 1
+    # A very long line shows a window that begins a little before the place.
+    if end - start > _EXCERPT_WIDTH:
+        start = max(start, span.start - _EXCERPT_WIDTH // 3)
+        end = min(end, start + _EXCERPT_WIDTH)
+    stop = min(max(span.stop, span.start), end)
+    before, marked = printable(sql[start : span.start]), printable(sql[span.start : stop])
+    after = printable(sql[stop:end])
+    carets = " " * width(before) + "^" * max(1, width(marked))
+    return line, column, f"{before}{marked}{after}\n{carets}"
+
+
+def printable(text: str) -> str:
+    r"""Text that cannot move a terminal's cursor: what does not print is escaped, tabs are spaces.
+
+    >>> printable("a\tb\x1b[2J\u202e")
+    'a b\\x1b[2J\\u202e'
+    """
+    return "".join(
+        c if c.isprintable() else " " if c == "\t" else c.encode("unicode_escape").decode()
+        for c in text
+    )
+
+
+def width(text: str) -> int:
+    """Terminal cells that printable text fills: wide characters take two, combining ones none.
+
+    >>> width("ab"), width("日本"), width("e\u0301")
+    (2, 4, 1)
+    """
+    return sum(
+        0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1
+        for c in text
+    )

@@ -1,0 +1,86 @@
+"""An explanation as text: the plan that a person can check, line by line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from textwrap import indent
+
+from dpsql.explanation import BlockLines, Explanation, LimitLine, ReleaseLine
+from dpsql.interfaces.amounts import loss_text, plain, share_text
+from dpsql.interfaces.messages import printable
+from dpsql.interfaces.tables import grid
+
+_HEADERS = ("output", "clipped to", "L0", "Linf", "step", "mechanism", "scale", "error", "± 95 %")
+
+
+def plan_text(explanation: Explanation) -> str:
+    """The whole plan: the charge, each release with its proofs, and every SQL that would run."""
+    lines = [*_charge(explanation)]
+    for number, block in enumerate(explanation.blocks):
+        lines += ["", f"Release {number}: one privacy unit is {printable(block.unit)}"]
+        lines += [f"  {line}" for line in _block(block)]
+    title = "Outer query, over what was released:" if explanation.blocks else "Query, exact:"
+    lines += ["", title, *_sql(explanation.outer_sql)]
+    columns = ", ".join(f"{printable(c.name)} {c.type}" for c in explanation.columns)
+    return "\n".join([*lines, "", f"Columns: {columns}", ""])
+
+
+def _charge(explanation: Explanation) -> Iterator[str]:
+    accountant = explanation.accountant
+    if not explanation.blocks:
+        yield "Public tables only: exact, at no cost."
+        return
+    if explanation.remembered:
+        yield "Charge: nothing; this question was answered before and its answer is remembered."
+    else:
+        charge = loss_text(explanation.charge, accountant)
+        yield f"Charge: ε = {plain(explanation.epsilon)} as one query, {charge} ({accountant})."
+    spent, limit = explanation.spent, explanation.limit
+    after = spent + explanation.charge
+    yield (
+        f"Budget {printable(explanation.budget)} of {printable(explanation.analyst)}: "
+        f"{loss_text(spent, accountant)} of {loss_text(limit, accountant)} is spent "
+        f"({share_text(spent, limit)}); after this query {share_text(after, limit)}."
+    )
+    if not after.fits(limit):
+        yield "The budget cannot pay for this query: asking would be refused."
+
+
+def _block(block: BlockLines) -> Iterator[str]:
+    yield "Contribution limits:"
+    yield from grid([_limit(line) for line in block.limits])
+    yield f"Keys: {printable(block.keys)}"
+    yield "Measurements, noised:"
+    yield from grid([_HEADERS, *map(_release, block.releases)])
+    yield from (
+        f"  {printable(r.output)}: {printable(r.bounds)}" for r in block.releases if r.bounds
+    )
+    yield "Facts relied on:" if block.facts else "Facts relied on: none."
+    yield from (f"  {printable(fact)}" for fact in block.facts)
+    yield "SQL for the database:"
+    yield from _sql(block.sql)
+
+
+def _limit(line: LimitLine) -> tuple[str, ...]:
+    value = "no limit" if line.value is None else f"{line.value:,}"
+    return printable(line.name), value, printable(line.how)
+
+
+def _release(line: ReleaseLine) -> tuple[str, ...]:
+    symbol = "σ" if "Gaussian" in line.mechanism else "b"
+    return (
+        printable(line.output),
+        f"[{line.lower:,.6g}, {line.upper:,.6g}]",
+        f"{line.l0:,}",
+        f"{line.linf:,.6g}",
+        f"{line.step:.6g}",
+        line.mechanism,
+        f"{symbol} = {line.scale:,.4g}",
+        f"{line.error:,.4g}",
+        f"{line.margin:,.4g}",
+    )
+
+
+def _sql(sql: str) -> Iterator[str]:
+    for line in sql.splitlines():
+        yield indent(printable(line), "    ")

@@ -1,0 +1,29 @@
+"""What an answer cost and what is left, in one line."""
+
+from __future__ import annotations
+
+from dpsql.interfaces.amounts import loss_text, plain, share_text
+from dpsql.model import Receipt
+
+
+def cost_text(receipt: Receipt | None) -> str:
+    """One line for people; None is the receipt of an answer from public tables alone.
+
+    >>> from decimal import Decimal
+    >>> from dpsql.model import Loss
+    >>> print(cost_text(Receipt("6f", "ana", "default", "zcdp", Decimal("0.1"),
+    ...     Loss(500_000), Loss(1_000_000), Loss(185_000_000))))
+    cost: ε = 0.1 (ρ = 0.0005), query 6f; budget default: 0.54 % spent
+    >>> print(cost_text(None))
+    cost: nothing, public tables only
+    """
+    if receipt is None:
+        return "cost: nothing, public tables only"
+    budget = f"budget {receipt.budget}: {share_text(receipt.spent, receipt.limit)} spent"
+    epsilon = plain(receipt.epsilon)
+    if receipt.remembered:
+        first = f"cost: nothing, remembered answer of query {receipt.query_id} at ε = {epsilon}"
+    else:
+        charged = loss_text(receipt.charged, receipt.accountant)
+        first = f"cost: ε = {epsilon} ({charged}), query {receipt.query_id}"
+    return f"{first}; {budget}"

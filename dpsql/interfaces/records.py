@@ -1,0 +1,166 @@
+"""Answers for machines: JSON, JSON lines, CSV and Parquet.
+
+Every numeric column `n` is followed by `n_margin`, the half-width of its 95 % interval: absent
+(null, empty) where the value is exact, NaN where it is noisy and its error unknown. The columns
+depend on the query's text only. Decimals and large integers keep every digit; dates are ISO 8601.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import date
+from decimal import Decimal
+from io import BytesIO
+from math import isfinite
+from typing import Any
+
+from dpsql.errors import MissingExtra
+from dpsql.interfaces.amounts import exact_text
+from dpsql.model import Answer
+from dpsql.tree import DOUBLE, Kind, SqlType
+
+_MARGIN = "_margin"
+_INT64 = range(-(2**63), 2**63)
+
+
+@dataclass(frozen=True, slots=True)
+class RecordColumn:
+    """A machine column: its unique name, its type, and where its cells are in the answer."""
+
+    name: str
+    type: SqlType
+    source: int
+    margin: bool
+
+
+def record_columns(answer: Answer) -> tuple[RecordColumn, ...]:
+    """The machine columns of an answer; a repeated name gets a number."""
+    taken: set[str] = set()
+    columns = []
+    for i, column in enumerate(answer.columns):
+        columns.append(RecordColumn(_unique(column.name, taken), column.type, i, margin=False))
+        if column.type.is_numeric:
+            name = _unique(f"{columns[-1].name}{_MARGIN}", taken)
+            columns.append(RecordColumn(name, DOUBLE, i, margin=True))
+    return tuple(columns)
+
+
+def _unique(name: str, taken: set[str]) -> str:
+    number, unique = 1, name
+    while unique in taken:
+        number += 1
+        unique = f"{name}_{number}"
+    taken.add(unique)
+    return unique
+
+
+def _records(answer: Answer, columns: tuple[RecordColumn, ...]) -> Iterator[tuple[Any, ...]]:
+    for row, margins in zip(answer.rows, answer.margins, strict=True):
+        yield tuple((margins if c.margin else row)[c.source] for c in columns)
+
+
+def json_lines(answer: Answer) -> str:
+    """One JSON object per row and line."""
+    return "".join(f"{record}\n" for record in _json_objects(answer))
+
+
+def json_array(answer: Answer) -> str:
+    """One JSON array of row objects."""
+    return "[" + ",\n ".join(_json_objects(answer)) + "]\n"
+
+
+def _json_objects(answer: Answer) -> Iterator[str]:
+    columns = record_columns(answer)
+    labels = [json.dumps(column.name) for column in columns]
+    for record in _records(answer, columns):
+        pairs = zip(labels, record, strict=True)
+        yield "{" + ", ".join(f"{label}: {json_scalar(value)}" for label, value in pairs) + "}"
+
+
+def json_scalar(value: Any) -> str:
+    """A value as JSON: numbers with every digit; NaN and infinities, which JSON lacks, as strings.
+
+    >>> json_scalar(Decimal("1.50")), json_scalar(2**70), json_scalar(float("nan"))
+    ('1.50', '1180591620717411303424', '"NaN"')
+    """
+    match value:
+        case None | bool() | int() | str():
+            return json.dumps(value)
+        case Decimal():
+            return format(value, "f")
+        case float() if isfinite(value):
+            return repr(value)
+        case _:
+            return json.dumps(_text(value))
+
+
+def csv(answer: Answer) -> str:
+    """RFC 4180 with line feeds: NULL is an empty field, an empty string is quoted."""
+    columns = record_columns(answer)
+    lines = [",".join(_csv_field(column.name) for column in columns)]
+    lines += [",".join(map(_csv_field, record)) for record in _records(answer, columns)]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _csv_field(value: Any) -> str:
+    if value is None:
+        return ""
+    text = _text(value)
+    quoted = not text or text != text.strip() or any(c in ',"\r\n' for c in text)
+    return '"' + text.replace('"', '""') + '"' if quoted else text
+
+
+def _text(value: Any) -> str:
+    return value.isoformat() if isinstance(value, date) else exact_text(value)
+
+
+def require_parquet() -> None:
+    """Raises MissingExtra unless Parquet can be written; asked before anything is charged."""
+    try:
+        import pyarrow.parquet  # noqa: F401, PLC0415
+    except ImportError:
+        message = "Parquet needs the extra: pip install 'dpsql[parquet]'."
+        raise MissingExtra(message) from None
+
+
+def parquet(answer: Answer) -> bytes:
+    """A Parquet file: INTEGER as INT64, DECIMAL(p, s) as DECIMAL(38, s), the rest as named.
+
+    An INTEGER column with a value beyond 64 bits becomes DECIMAL(38, 0). Raises MissingExtra.
+    """
+    require_parquet()
+    import pyarrow as pa  # noqa: PLC0415
+    import pyarrow.parquet as pq  # noqa: PLC0415
+
+    columns = record_columns(answer)
+    records = list(_records(answer, columns))
+    cells = [[record[i] for record in records] for i in range(len(columns))]
+    arrays = [
+        pa.array(values, type=_arrow_type(pa, column.type, values))
+        for column, values in zip(columns, cells, strict=True)
+    ]
+    buffer = BytesIO()
+    pq.write_table(pa.table(arrays, names=[column.name for column in columns]), buffer)
+    return buffer.getvalue()
+
+
+def _arrow_type(pa: Any, kind: SqlType, values: list[Any]) -> Any:
+    match kind.kind:
+        case Kind.INTEGER:
+            fits = all(v is None or v in _INT64 for v in values)
+            return pa.int64() if fits else pa.decimal128(38, 0)
+        case Kind.DECIMAL:
+            return pa.decimal128(38, kind.scale)
+        case Kind.TIMESTAMPTZ:
+            return pa.timestamp("us", tz="UTC")
+        case _:
+            return {
+                Kind.BOOLEAN: pa.bool_(),
+                Kind.DOUBLE: pa.float64(),
+                Kind.VARCHAR: pa.string(),
+                Kind.DATE: pa.date32(),
+                Kind.TIMESTAMP: pa.timestamp("us"),
+                Kind.NULL: pa.null(),
+            }[kind.kind]

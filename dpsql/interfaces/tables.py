@@ -1,0 +1,161 @@
+"""Answers for people: a plain text table and a Markdown table, every number with its ± at 95 %."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from dpsql.interfaces.amounts import number_text
+from dpsql.interfaces.messages import printable, width
+from dpsql.model import Answer
+from dpsql.tree import Kind, SqlType
+
+_GAP = "  "
+_NARROWEST = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Cells:
+    """One column as text: its header and one cell per row, not yet padded."""
+
+    header: str
+    cells: tuple[str, ...]
+    numeric: bool
+
+    @property
+    def width(self) -> int:
+        return max((width(text) for text in (self.header, *self.cells)), default=0)
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table as text, and what had to be left out of it."""
+
+    text: str
+    notices: tuple[str, ...] = ()
+
+
+def table(answer: Answer, terminal_width: int | None = None) -> Table:
+    """An answer as an aligned table of at most `terminal_width` cells (None: any width).
+
+    Text columns are shortened first, then the last columns are left out; a notice says so.
+    """
+    columns = _columns(answer)
+    fitted, notices = (columns, ()) if terminal_width is None else _fit(columns, terminal_width)
+    widths = [column.width for column in fitted]
+    headers = [_pad(c.header, w, right=c.numeric) for c, w in zip(fitted, widths, strict=True)]
+    lines = [_GAP.join(headers), _GAP.join("─" * w for w in widths)]
+    for i in range(len(answer.rows)):
+        cells = (_pad(c.cells[i], w, right=c.numeric) for c, w in zip(fitted, widths, strict=True))
+        lines.append(_GAP.join(cells))
+    if not answer.rows:
+        lines.append("(no rows)")
+    return Table("".join(f"{line.rstrip()}\n" for line in lines), notices)
+
+
+def markdown(answer: Answer) -> str:
+    """An answer as a Markdown table; text cannot start markup of its own."""
+    columns = _columns(answer)
+    lines = [
+        [_escape(c.header) for c in columns],
+        ["---:" if c.numeric else "---" for c in columns],
+    ]
+    lines += [[_escape(c.cells[i].strip()) for c in columns] for i in range(len(answer.rows))]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def grid(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Rows of equal length as aligned, indented lines.
+
+    >>> list(grid([("a", "b"), ("long", "c")]))
+    ['  a     b', '  long  c']
+    """
+    widths = [max(map(width, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        cells = (_pad(cell, w, right=False) for cell, w in zip(row, widths, strict=True))
+        yield _GAP + _GAP.join(cells).rstrip()
+
+
+def _columns(answer: Answer) -> tuple[Cells, ...]:
+    return tuple(
+        _column(
+            column.name,
+            column.type,
+            tuple(
+                number_text(row[i], margins[i], _scale(column.type))
+                for row, margins in zip(answer.rows, answer.margins, strict=True)
+            ),
+        )
+        for i, column in enumerate(answer.columns)
+    )
+
+
+def _scale(kind: SqlType) -> int | None:
+    """Most decimal places a value of this type has, None where any number is possible."""
+    return kind.scale if kind.kind in (Kind.DECIMAL, Kind.INTEGER) else None
+
+
+def _column(name: str, kind: SqlType, pairs: tuple[tuple[str, str], ...]) -> Cells:
+    """Aligns the values and the margins of one column at its ± signs."""
+    values = [printable(value) for value, _ in pairs]
+    margins = [margin for _, margin in pairs]
+    left, right = (max((width(t) for t in texts), default=0) for texts in (values, margins))
+    noisy = right > 0
+    cells = tuple(
+        _pad(value, left, right=True)
+        + (f" ± {_pad(margin, right, right=True)}" if margin else " " * (3 + right))
+        if noisy
+        else value
+        for value, margin in zip(values, margins, strict=True)
+    )
+    return Cells(printable(name), cells, noisy or kind.is_numeric)
+
+
+def _fit(columns: tuple[Cells, ...], room: int) -> tuple[tuple[Cells, ...], tuple[str, ...]]:
+    """Shortens text columns, the widest first, then leaves out columns from the right."""
+    limits = [column.width for column in columns]
+    texts = [i for i, column in enumerate(columns) if not column.numeric]
+    while texts and _total(limits) > room:
+        widest = max(texts, key=lambda i: limits[i])
+        if limits[widest] <= _NARROWEST:
+            break
+        limits[widest] -= 1
+    kept = len(columns)
+    while kept > 1 and _total(limits[:kept]) > room:
+        kept -= 1
+    fitted = tuple(_shorten(c, limit) for c, limit in zip(columns[:kept], limits, strict=False))
+    notices = []
+    if any(c != f for c, f in zip(columns, fitted, strict=False)):
+        notices.append("Some texts are shortened to fit the terminal; --format csv shows all.")
+    if kept < len(columns):
+        left_out = ", ".join(column.header for column in columns[kept:])
+        notices.append(f"Columns left out to fit the terminal: {left_out}; --format csv shows all.")
+    return fitted, tuple(notices)
+
+
+def _total(widths: list[int]) -> int:
+    return sum(widths) + len(_GAP) * (len(widths) - 1)
+
+
+def _shorten(column: Cells, limit: int) -> Cells:
+    if column.numeric or column.width <= limit:
+        return column
+    cells = tuple(_cut(cell, limit) for cell in column.cells)
+    return replace(column, header=_cut(column.header, limit), cells=cells)
+
+
+def _cut(text: str, limit: int) -> str:
+    if width(text) <= limit:
+        return text
+    while width(text) > limit - 1:
+        text = text[:-1]
+    return text + "…"
+
+
+def _pad(text: str, cells: int, *, right: bool) -> str:
+    blank = " " * (cells - width(text))
+    return blank + text if right else text + blank
+
+
+def _escape(text: str) -> str:
+    return "".join(f"\\{c}" if c in "\\`*[]<>|" else c for c in text)

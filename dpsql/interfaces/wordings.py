@@ -1,0 +1,235 @@
+"""The words for every refusal: a row per reason, a missing row is an error of the tests.
+
+Headline, why and fix are alternatives, tried in order: the first whose `{facts}` are all known
+is said. Every headline and why ends with one that needs no fact.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+from dpsql.errors import Reason
+
+Alternatives = tuple[str, ...]
+
+
+class ExitCode(IntEnum):
+    """What the shell is told."""
+
+    ANSWERED = 0
+    BAD_INPUT = 1
+    USAGE = 2
+    PRIVACY = 3
+    BUDGET = 4
+    UNREACHABLE = 5
+    CANCELLED = 130
+
+
+@dataclass(frozen=True, slots=True)
+class Wording:
+    """How a reason is told: exit code, SQLSTATE, and alternatives for the three sentences."""
+
+    exit_code: ExitCode
+    sqlstate: str
+    headline: Alternatives
+    why: Alternatives
+    fix: Alternatives = ()
+
+
+def _input(state: str, headline: Alternatives, why: str, *fix: str) -> Wording:
+    return Wording(ExitCode.BAD_INPUT, state, headline, (why,), fix)
+
+
+def _privacy(state: str, headline: Alternatives, why: Alternatives, *fix: str) -> Wording:
+    return Wording(ExitCode.PRIVACY, state, headline, why, fix)
+
+
+_SAYS_WHAT = (
+    "It may be: {known}.",
+    "See the policy for what exists.",
+)
+
+WORDINGS: dict[Reason, Wording] = {
+    Reason.SYNTAX: _input(
+        "42601",
+        ("Syntax error: {why}.", "Syntax error."),
+        "The text could not be read as one SELECT statement.",
+        "Check the spelling here, and that --dialect fits the text.",
+    ),
+    Reason.TOO_LARGE: _input(
+        "54001",
+        ("The query has too many {what}.", "The query is too large."),
+        "Size and depth of a query are limited, so that compiling it cannot exhaust the proxy.",
+        "At most {limit} are allowed: split the query.",
+        "Split the query, or write it more flatly.",
+    ),
+    Reason.UNKNOWN_TABLE: _input(
+        "42P01",
+        ("There is no table {table}.", "There is no such table."),
+        "A table that the policy does not name does not exist here.",
+        *_SAYS_WHAT,
+    ),
+    Reason.UNKNOWN_COLUMN: _input(
+        "42703",
+        ("There is no column {column} in {table}.", "There is no column {column}.", "No column."),
+        "A column of a private table that the policy does not list does not exist here.",
+        *_SAYS_WHAT,
+    ),
+    Reason.AMBIGUOUS_COLUMN: _input(
+        "42702",
+        ("{column} could be more than one column.", "This name is ambiguous."),
+        "Several tables in FROM have a column of this name.",
+        "Write table.{column}.",
+        "Write the table's name before the column's.",
+    ),
+    Reason.UNKNOWN_FUNCTION: _input(
+        "42883",
+        ("There is no function {name}.", "There is no function {function}.", "No such function."),
+        "Only functions with a rule are called; a function without one is never passed on.",
+        "The README lists the functions.",
+    ),
+    Reason.TYPE_MISMATCH: _input(
+        "42804",
+        (
+            "{function} does not take ({types}).",
+            "{function} does not fit.",
+            "The types do not fit.",
+        ),
+        "Types are decided from the schema before anything runs.",
+        "Add a CAST.",
+    ),
+    Reason.NOT_GROUPED: _input(
+        "42803",
+        ("{column} is neither grouped nor aggregated.", "A column is not grouped."),
+        "Each output of a grouped query is a group key or an aggregate.",
+        "Add {column} to GROUP BY, or aggregate it.",
+        "Add it to GROUP BY, or aggregate it.",
+    ),
+    Reason.MISPLACED_AGGREGATE: _input(
+        "42803",
+        (
+            "{name} may not stand in {clause}.",
+            "{name} may not stand inside an aggregate.",
+            "An aggregate may not stand here.",
+        ),
+        "Aggregates belong in SELECT, HAVING and ORDER BY, and do not nest.",
+        "Compute it in a subquery in FROM.",
+    ),
+    Reason.BAD_PARAMETER: _input(
+        "07001",
+        ("Bad parameter: {why}.", "The parameters do not fit the placeholders."),
+        "Each ? takes one value: a boolean, a number, a string, a date, a timestamp or NULL.",
+        "The text has {expected} placeholders; {given} values were given.",
+        "Give one value for each ? in the text.",
+    ),
+    Reason.BAD_OPTION: _input(
+        "22023",
+        ("Option {option} is not valid: {why}.", "Option {option} is not valid.", "Bad option."),
+        "Options can only ask for less than the policy allows.",
+        "It may be: {known}.",
+        "The options are: epsilon, a positive number.",
+    ),
+    Reason.UNDECIDED_POLICY: _input(
+        "55000",
+        ("The policy is not finished.",),
+        "The data owner has decisions left to make, and nothing is answered until then.",
+        "Ask the data owner to replace every DECIDE in the policy file.",
+    ),
+    Reason.UNSUPPORTED_SYNTAX: _privacy(
+        "0A000",
+        ("Not supported: {construct}.", "This syntax is not supported."),
+        ("No privacy rule exists for it, and what has no rule is not run.",),
+    ),
+    Reason.UNSUPPORTED_STATEMENT: _privacy(
+        "0A000",
+        ("Only SELECT is answered, not {construct}.", "Only SELECT is answered."),
+        ("The proxy reads and never writes; catalogue questions go to the policy.",),
+        "Write one SELECT statement.",
+    ),
+    Reason.RAW_ROWS: _privacy(
+        "42501",
+        ("This would return rows of {table}.", "This would return private rows."),
+        ("Only aggregates over many people leave the database.",),
+        "Aggregate the rows: COUNT, SUM or AVG, with GROUP BY if you need groups.",
+    ),
+    Reason.HIDDEN_COLUMN: _privacy(
+        "42501",
+        ("Column {column} is hidden.", "This column is hidden."),
+        ("The owner declared that it exists and may not be used.",),
+    ),
+    Reason.UNBOUNDED_INPUT: _privacy(
+        "0A000",
+        (
+            "{name} of {column} has no bounds.",
+            "Column {column} has no bounds.",
+            "This expression has no bounds.",
+        ),
+        ("Noise is sized to the most one person can add, and nothing limits that here.",),
+        "Clip it: LEAST(GREATEST({column}, low), high); or ask the owner to declare its bounds.",
+        "Clip it: LEAST(GREATEST(x, low), high); or ask the owner to declare bounds.",
+    ),
+    Reason.UNBOUNDED_CONTRIBUTION: _privacy(
+        "0A000",
+        ("One person may add any number of rows or groups here.",),
+        ("Noise is sized to what one person can add, and the policy sets no limit for it.",),
+        "Ask the owner to set {limit} for {table}.",
+        "Ask the owner to set {limit}.",
+        "Ask the owner to set max_rows_per_unit or max_groups_per_unit.",
+    ),
+    Reason.UNSUPPORTED_AGGREGATE: _privacy(
+        "0A000",
+        ("{name} has no privacy rule.", "{function} has no privacy rule.", "No privacy rule."),
+        ("What one person can change in it is not known, so its noise cannot be sized.",),
+        "COUNT(*), COUNT(x), COUNT(DISTINCT unit key), SUM and AVG are answered.",
+    ),
+    Reason.UNSUPPORTED_FUNCTION: _privacy(
+        "0A000",
+        ("{name} may not be used.", "{function} may not be used.", "This function is refused."),
+        ("It is volatile, or has no form that cannot fail on some data.",),
+        "Write a constant instead, or compute it over the released result.",
+    ),
+    Reason.UNEQUAL_UNITS: _privacy(
+        "0A000",
+        ("This would join rows of different people.",),
+        ("Private tables are joined only where the condition makes both rows one person's.",),
+        "Join along the declared links, or on the unit's key.",
+    ),
+    Reason.UNSUPPORTED_PRIVATE_OPERATOR: _privacy(
+        "0A000",
+        ("Not possible over private rows: {construct}.", "Not possible over private rows."),
+        ("One person's rows would depend on other people's, or no rule exists yet.",),
+        "Do it after the aggregation: SELECT … FROM (SELECT …, COUNT(*) … GROUP BY …).",
+    ),
+    Reason.UNIT_KEY_EXPOSED: _privacy(
+        "42501",
+        ("{column} identifies people.", "This identifies people."),
+        ("The privacy unit's key is never a group, a result or a value of one.",),
+        "COUNT(DISTINCT {column}) counts people.",
+        "COUNT(DISTINCT key) counts people.",
+    ),
+    Reason.PRIVATE_KEYS_NEED_DELTA: _privacy(
+        "55000",
+        ("The groups themselves are private, and the budget has no δ.",),
+        ("To publish which groups exist takes a δ above zero.",),
+        "Group by columns with declared values, or ask the owner for query_delta above 0.",
+    ),
+    Reason.EPSILON_TOO_LARGE: _privacy(
+        "53400",
+        ("ε = {epsilon} is more than one query may ask for.", "ε is more than one query may cost."),
+        ("The owner limits one query to ε = {limit}.", "The owner limits what one query may cost."),
+        "Ask for at most {limit}.",
+        "Ask for less.",
+    ),
+    Reason.BUDGET_EXHAUSTED: Wording(
+        ExitCode.BUDGET,
+        "53000",
+        ("Budget {budget} cannot pay for this query.", "The budget cannot pay for this query."),
+        (
+            "It needs {needed}; left is {left} of {limit}.",
+            "It needs {needed}; left is {left}.",
+            "What was spent is never refunded.",
+        ),
+        ("Ask for less with --epsilon, repeat an earlier question (free), or ask the owner.",),
+    ),
+}

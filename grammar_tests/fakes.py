@@ -1,0 +1,139 @@
+"""A proxy that answers from a table: enough to test what the interfaces do around it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from math import nan
+from types import SimpleNamespace
+from typing import Any, Self
+
+from dpsql.errors import DpsqlError, Reason, Refused
+from dpsql.explanation import BlockLines, Explanation, LimitLine, ReleaseLine
+from dpsql.model import Answer, Budget, Column, Loss, Receipt, Request
+from dpsql.tree import BOOLEAN, DATE, DOUBLE, INTEGER, VARCHAR, decimal
+
+LIMIT = Loss(185_071_234, 10**12)
+CHARGE = Loss(500_000, 10**9)
+
+RECEIPT = Receipt("6f3a", "ana", "default", "zcdp", Decimal("0.1"), CHARGE, CHARGE, LIMIT)
+
+ANSWER = Answer(
+    (
+        Column("segment", VARCHAR),
+        Column("n", INTEGER),
+        Column("total", decimal(12, 2)),
+        Column("mean", DOUBLE),
+        Column("day", DATE),
+        Column("many", BOOLEAN),
+    ),
+    (
+        ("consumer", 1234, Decimal("56789.10"), 12.34567, date(2024, 2, 29), True),
+        (None, -3, Decimal("0.50"), nan, None, False),
+    ),
+    ((None, 20.4, 102.1, 0.01, None, nan), (None, 20.4, 102.1, nan, None, nan)),
+    ((None, 40.0, 200.1, 0.0196, None, nan), (None, 40.0, 200.1, nan, None, nan)),
+    RECEIPT,
+    ("a notice",),
+)
+
+EXPLANATION = Explanation(
+    (Column("segment", VARCHAR), Column("n", INTEGER)),
+    (
+        BlockLines(
+            "customers.customer_id (add_remove)",
+            (
+                LimitLine("groups per unit (L0)", 1, "proved: the keys are determined by the unit"),
+                LimitLine("rows per unit", None, "no limit is needed"),
+            ),
+            "segment: 2 public keys, each answered, empty ones too",
+            (
+                ReleaseLine(
+                    "number of rows",
+                    "each counts 1",
+                    0,
+                    10,
+                    1,
+                    10,
+                    1,
+                    "discrete Gaussian",
+                    20.4,
+                    20.4,
+                    40.0,
+                ),
+            ),
+            ("orders: link always resolves (engine constraint)",),
+            "SELECT segment, COUNT(*)\nFROM customers",
+        ),
+    ),
+    "SELECT segment, n FROM release_0",
+    "ana",
+    "default",
+    "zcdp",
+    Decimal("0.1"),
+    CHARGE,
+    Loss(0),
+    LIMIT,
+    remembered=False,
+)
+
+
+@dataclass
+class FakeProxy:
+    """Answers every request with `answer`, or raises `error`; records what happened."""
+
+    answer: Answer = ANSWER
+    error: DpsqlError | None = None
+    during: Callable[[], None] = lambda: None
+    requests: list[Request] = field(default_factory=list)
+    cancelled: int = 0
+    closed: int = 0
+
+    def ask(self, request: Request) -> Answer:
+        self.requests.append(request)
+        self.during()
+        if self.error is not None:
+            raise self.error
+        return self.answer
+
+    def explain(self, request: Request) -> Explanation:
+        self.requests.append(request)
+        if self.error is not None:
+            raise self.error
+        return EXPLANATION
+
+    def analyst(self, name: str | None) -> str:
+        if name not in (None, "ana", "bob"):
+            raise Refused(Reason.BAD_OPTION, option="analyst", known=("ana", "bob"))
+        return name or "ana"
+
+    def budgets(self) -> tuple[tuple[Budget, Loss, Loss], ...]:
+        return ((Budget("default", Decimal(3), Decimal("1e-6")), CHARGE, LIMIT),)
+
+    def history(self, analyst: str | None = None, limit: int = 20) -> tuple[Any, ...]:
+        entry = SimpleNamespace(
+            query_id="6f3a",
+            time=datetime(2025, 1, 2, 3, 4, 5, tzinfo=UTC),
+            analyst=analyst or "ana",
+            budget="default",
+            epsilon=Decimal("0.1"),
+            loss=CHARGE,
+        )
+        return (entry,) * min(limit, 2)
+
+    def refresh(self) -> int:
+        return 2
+
+    def cancel(self) -> None:
+        self.cancelled += 1
+
+    def close(self) -> None:
+        self.closed += 1
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        self.close()

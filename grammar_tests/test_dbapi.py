@@ -1,0 +1,295 @@
+"""PEP 249 around a proxy."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from datetime import date, datetime
+from decimal import Decimal
+from threading import Thread
+from typing import Any
+
+import pytest
+
+import dpsql
+from dpsql.errors import (
+    DpsqlError,
+    Failed,
+    LedgerError,
+    MissingExtra,
+    PolicyError,
+    Reason,
+    Refused,
+    Unreachable,
+)
+from dpsql.interfaces import dbapi
+from dpsql.interfaces.dbapi import Connection, connect
+from dpsql.interfaces.dbapi_errors import raised_from
+from dpsql.interfaces.wordings import WORDINGS, ExitCode
+from dpsql.tree import Span
+from grammar_tests.fakes import ANSWER, EXPLANATION, FakeProxy
+
+
+def connected(proxy: FakeProxy | None = None, **options: Any) -> Connection:
+    fake: Any = proxy or FakeProxy()
+    return connect(proxy=fake, **options)
+
+
+# --- the module ---
+
+
+def test_module_globals() -> None:
+    assert (dpsql.apilevel, dpsql.threadsafety, dpsql.paramstyle) == ("2.0", 2, "qmark")
+    assert dpsql.connect is connect
+    assert dpsql.__version__.count(".") == 2
+    with pytest.raises(AttributeError):
+        _ = dpsql.frobnicate
+
+
+def test_every_exported_name_exists() -> None:
+    for module in (dpsql, dbapi):
+        for name in module.__all__:
+            assert getattr(module, name) is not None
+
+
+def test_importing_the_package_is_light() -> None:
+    code = "import dpsql, sys; print({'duckdb', 'numpy', 'sqlglot', 'click'} & set(sys.modules))"
+    done = subprocess.run(  # noqa: S603
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "set()\n"
+
+
+def test_the_exception_tree() -> None:
+    tree = {
+        dbapi.Warning: Exception,
+        dbapi.Error: Exception,
+        dbapi.InterfaceError: dbapi.Error,
+        dbapi.DatabaseError: dbapi.Error,
+        dbapi.DataError: dbapi.DatabaseError,
+        dbapi.OperationalError: dbapi.DatabaseError,
+        dbapi.IntegrityError: dbapi.DatabaseError,
+        dbapi.InternalError: dbapi.DatabaseError,
+        dbapi.ProgrammingError: dbapi.DatabaseError,
+        dbapi.NotSupportedError: dbapi.DatabaseError,
+    }
+    for error, parent in tree.items():
+        assert error.__base__ is parent
+        assert getattr(Connection, error.__name__) is error
+        assert getattr(dpsql, error.__name__) is error
+
+
+def test_type_objects_and_constructors() -> None:
+    codes = [column[1] for column in connected().cursor().execute("x").description or ()]
+    kinds = (dbapi.STRING, dbapi.NUMBER, dbapi.DATETIME, dbapi.BOOLEAN, dbapi.BINARY, dbapi.ROWID)
+    matches = [[kind == code for kind in kinds].index(True) for code in codes]
+    assert matches == [0, 1, 1, 1, 2, 3]
+    assert all(sum(kind == code for kind in kinds) == 1 for code in codes)
+    assert dbapi.Date(2024, 1, 2) == date(2024, 1, 2)
+    assert dbapi.Timestamp(2024, 1, 2) == datetime(2024, 1, 2)  # noqa: DTZ001
+    assert dbapi.DateFromTicks(86_400 * 365).year in (1970, 1971)
+    assert dbapi.TimestampFromTicks(0).date() == dbapi.DateFromTicks(0)
+    assert dbapi.TimestampFromTicks(1).time() == dbapi.TimeFromTicks(1)
+
+
+# --- asking and fetching ---
+
+
+def test_the_request() -> None:
+    proxy = FakeProxy()
+    connection = connected(proxy, analyst="bob", dialect="postgres", epsilon="0.1")
+    connection.cursor().execute("SELECT ?", [5])
+    (request,) = proxy.requests
+    assert (request.sql, request.analyst, request.dialect) == ("SELECT ?", "bob", "postgres")
+    assert (request.parameters, request.epsilon) == ((5,), Decimal("0.1"))
+
+
+@pytest.mark.parametrize("parameters", ["ab", b"ab", {"a": 1}, {1}, 5])
+def test_parameters_are_a_sequence(parameters: Any) -> None:
+    proxy = FakeProxy()
+    with pytest.raises(dpsql.ProgrammingError):
+        connected(proxy).cursor().execute("SELECT ?", parameters)
+    assert not proxy.requests
+
+
+@pytest.mark.parametrize("epsilon", [0.1, "x", 1])
+def test_epsilon_is_exact(epsilon: Any) -> None:
+    with pytest.raises(dpsql.ProgrammingError):
+        connected(epsilon=epsilon)
+
+
+def test_description_and_rowcount() -> None:
+    cursor = connected().cursor()
+    assert (cursor.description, cursor.rowcount) == (None, -1)
+    cursor.execute("x")
+    assert cursor.description is not None
+    assert cursor.description[2] == ("total", "DECIMAL", None, None, 12, 2, None)
+    assert cursor.description[1] == ("n", "INTEGER", None, None, None, None, None)
+    assert cursor.rowcount == 2
+
+
+def test_fetching() -> None:
+    cursor = connected().cursor().execute("x")
+    assert cursor.fetchone() == ANSWER.rows[0]
+    assert cursor.fetchall() == [ANSWER.rows[1]]
+    assert (cursor.fetchone(), cursor.fetchmany(), cursor.fetchall()) == (None, [], [])
+    cursor.execute("x")
+    assert cursor.fetchmany() == [ANSWER.rows[0]]
+    cursor.arraysize = 5
+    assert cursor.fetchmany() == [ANSWER.rows[1]]
+    assert list(cursor.execute("x")) == list(ANSWER.rows)
+    assert cursor.execute("x").fetchmany(0) == []
+
+
+def test_fetching_before_asking() -> None:
+    with pytest.raises(dpsql.InterfaceError):
+        connected().cursor().fetchone()
+
+
+def test_errors_margins_receipt_and_notices() -> None:
+    cursor = connected().cursor()
+    assert (cursor.receipt, cursor.errors, cursor.margins) == (None, (), ())
+    cursor.execute("x")
+    assert cursor.receipt is ANSWER.receipt
+    assert (cursor.errors, cursor.margins) == (ANSWER.errors, ANSWER.margins)
+    assert cursor.notices == ("a notice",)
+
+
+def test_executemany_keeps_all_rows() -> None:
+    proxy = FakeProxy()
+    cursor = connected(proxy).cursor().executemany("SELECT ?", [(1,), (2,)])
+    assert [r.parameters for r in proxy.requests] == [(1,), (2,)]
+    assert (cursor.rowcount, len(cursor.fetchall()), len(cursor.errors)) == (4, 4, 4)
+
+
+def test_explain_is_an_explanation() -> None:
+    assert connected().cursor().explain("x") is EXPLANATION
+    assert "discrete Gaussian" in dpsql.plan_text(EXPLANATION)
+
+
+def test_a_failed_statement_leaves_no_old_rows() -> None:
+    proxy = FakeProxy()
+    cursor = connected(proxy).cursor().execute("x")
+    proxy.error = Refused(Reason.RAW_ROWS)
+    with pytest.raises(dpsql.NotSupportedError):
+        cursor.execute("x")
+    assert (cursor.description, cursor.rowcount, cursor.receipt) == (None, -1, None)
+
+
+def test_keyboard_interrupt_cancels() -> None:
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    proxy = FakeProxy(during=interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        connected(proxy).cursor().execute("x")
+    assert proxy.cancelled == 1
+
+
+# --- life of a connection ---
+
+
+def test_commit_does_nothing_and_rollback_is_refused() -> None:
+    connection = connected()
+    connection.commit()
+    with pytest.raises(dpsql.NotSupportedError):
+        connection.rollback()
+
+
+def test_closed_things_refuse_everything() -> None:
+    connection = connected()
+    cursor = connection.cursor()
+    with cursor:
+        cursor.execute("x")
+    for call in (cursor.fetchone, lambda: cursor.execute("x"), lambda: cursor.explain("x")):
+        with pytest.raises(dpsql.InterfaceError):
+            call()
+    other = connection.cursor()
+    with connection:
+        pass
+    connection.close()
+    for call in (other.fetchone, connection.cursor, connection.commit, connection.rollback):
+        with pytest.raises(dpsql.InterfaceError):
+            call()
+
+
+def test_who_opens_the_proxy_closes_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    shared = FakeProxy()
+    connected(shared).close()
+    assert shared.closed == 0
+    own = FakeProxy()
+    opener = type("Proxy", (), {"open": staticmethod(lambda _path: own)})
+    monkeypatch.setitem(sys.modules, "dpsql.proxy", type("Module", (), {"Proxy": opener}))
+    connect().close()
+    assert own.closed == 1
+    with pytest.raises(dpsql.ProgrammingError):
+        connect(analyst="eve")
+    assert own.closed == 2
+
+
+def test_threads_share_a_connection() -> None:
+    proxy = FakeProxy()
+    connection = connected(proxy)
+    rows: list[Any] = []
+    threads = [
+        Thread(target=lambda: rows.append(connection.cursor().execute("x").fetchall()))
+        for _ in range(8)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert rows == [list(ANSWER.rows)] * 8
+
+
+# --- errors ---
+
+
+@pytest.mark.parametrize("reason", Reason)
+def test_every_refusal_has_its_class_state_and_reason(reason: Reason) -> None:
+    expected = {
+        ExitCode.BAD_INPUT: dpsql.ProgrammingError,
+        ExitCode.PRIVACY: dpsql.NotSupportedError,
+        ExitCode.BUDGET: dpsql.OperationalError,
+    }[WORDINGS[reason].exit_code]
+    error = raised_from(Refused(reason, Span(0, 6)), "SELECT 1")
+    assert type(error) is expected
+    assert (error.reason, error.sqlstate) == (reason, WORDINGS[reason].sqlstate)
+    assert "at 1:1" in str(error)
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (PolicyError("p", 1, "m", "f"), dpsql.InterfaceError),
+        (Failed("6f3a"), dpsql.OperationalError),
+        (Unreachable("x"), dpsql.OperationalError),
+        (LedgerError("x"), dpsql.OperationalError),
+        (MissingExtra("x"), dpsql.NotSupportedError),
+        (DpsqlError("x"), dpsql.DatabaseError),
+    ],
+)
+def test_every_other_error(error: DpsqlError, expected: type[dpsql.Error]) -> None:
+    proxy = FakeProxy(error=error)
+    with pytest.raises(expected) as caught:
+        connected(proxy).cursor().execute("SELECT 1")
+    assert caught.value.reason is None
+    assert chain(caught.value) == []
+
+
+def chain(error: BaseException) -> list[BaseException]:
+    """The exceptions that a traceback of `error` would show before it."""
+    before = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+    return [] if before is None else [before, *chain(before)]
+
+
+def test_wrong_twin_a_chained_error_is_seen() -> None:
+    def chained() -> None:
+        try:
+            raise Failed("6f3a")  # noqa: TRY301
+        except Failed as error:
+            raise raised_from(error)  # noqa: B904
+
+    with pytest.raises(dpsql.OperationalError) as caught:
+        chained()
+    assert len(chain(caught.value)) == 1

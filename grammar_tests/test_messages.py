@@ -1,0 +1,153 @@
+"""Every error is told completely, in place, and without anything a terminal would obey."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dpsql.errors import (
+    DpsqlError,
+    Failed,
+    LedgerError,
+    MissingExtra,
+    PolicyError,
+    Reason,
+    Refused,
+    Unreachable,
+)
+from dpsql.interfaces.messages import describe, place, printable
+from dpsql.interfaces.wordings import WORDINGS, ExitCode
+from dpsql.model import Loss
+from dpsql.tree import Span
+
+FACTS = {
+    "column": "amount",
+    "table": "orders",
+    "function": "sum",
+    "name": "SUM",
+    "construct": "LIMIT over private rows",
+    "option": "epsilon",
+    "why": "it is not a number",
+    "clause": "WHERE",
+    "types": ("INTEGER", "DATE"),
+    "known": ("a", "b"),
+    "limit": 10,
+    "what": "columns",
+    "needed": Loss(5),
+    "left": Loss(3),
+    "budget": "default",
+    "epsilon": "2",
+    "expected": 2,
+    "given": 1,
+}
+
+
+def test_every_reason_has_a_row() -> None:
+    assert WORDINGS.keys() == set(Reason)
+
+
+@pytest.mark.parametrize("reason", Reason)
+@pytest.mark.parametrize("facts", [{}, FACTS], ids=["no facts", "all facts"])
+def test_every_reason_is_told_with_and_without_facts(
+    reason: Reason, facts: dict[str, object]
+) -> None:
+    message = describe(Refused(reason, Span(7, 10), **facts), "SELECT abc FROM t")
+    assert message.code == reason.value
+    assert message.headline
+    assert message.why
+    assert "{" not in str(message)
+    assert (message.line, message.column) == (1, 8)
+    assert message.excerpt == "SELECT abc FROM t\n       ^^^"
+    assert message.exit_code in (ExitCode.BAD_INPUT, ExitCode.PRIVACY, ExitCode.BUDGET)
+    assert re.fullmatch(r"[0-9A-Z]{5}", message.sqlstate)
+
+
+def test_the_compilers_own_fix_wins() -> None:
+    told = describe(Refused(Reason.UNEQUAL_UNITS, fix="Join ON orders.customer_id = c.id."))
+    assert told.fix == "Join ON orders.customer_id = c.id."
+
+
+def test_an_exhausted_budget_says_what_is_left_and_what_is_needed_exactly() -> None:
+    error = Refused(
+        Reason.BUDGET_EXHAUSTED,
+        budget="default",
+        accountant="zcdp",
+        needed=Loss(1_000_001),
+        left=Loss(1_000_000),
+        limit=Loss(185_071_234, 10**12),
+    )
+    told = describe(error)
+    assert told.exit_code == ExitCode.BUDGET
+    assert told.why == ("It needs ρ = 0.001000001; left is ρ = 0.001 of ρ = 0.185071234, δ = 1e-6.")
+
+
+@pytest.mark.parametrize(
+    ("error", "exit_code", "sqlstate", "words"),
+    [
+        (PolicyError("p.toml", 3, "Unknown key.", "Remove it."), 1, "F0000", "p.toml:3"),
+        (Failed("6f3a"), 5, "58000", "its charge stays"),
+        (Failed("6f3a", timed_out=True), 5, "57014", "timed out"),
+        (Failed("6f3a", cancelled=True), 130, "57014", "cancelled"),
+        (Unreachable("shop.duckdb cannot be opened."), 5, "08001", "shop.duckdb"),
+        (LedgerError("The ledger was rolled back."), 5, "58030", "rolled back"),
+        (MissingExtra("Install dpsql[parquet]."), 2, "0A000", "parquet"),
+        (DpsqlError("else"), 5, "XX000", "else"),
+    ],
+)
+def test_every_other_error_is_told(
+    error: DpsqlError, exit_code: int, sqlstate: str, words: str
+) -> None:
+    told = describe(error)
+    assert (told.exit_code, told.sqlstate) == (exit_code, sqlstate)
+    assert words in str(told)
+
+
+def test_the_caret_stands_under_the_place_in_its_line() -> None:
+    sql = "SELECT a,\n\tbcd\nFROM t"
+    assert place(sql, Span(11, 14)) == (2, 2, " bcd\n ^^^")
+    wide = "SELECT '日本', xyz"
+    assert place(wide, Span(13, 16))[2] == "SELECT '日本', xyz\n" + " " * 15 + "^^^"
+
+
+def test_a_long_line_shows_a_window_with_the_place() -> None:
+    sql = "SELECT " + "a, " * 500 + "bad FROM t"
+    line, column, excerpt = place(sql, Span(1507, 1510))
+    assert (line, column) == (1, 1508)
+    assert excerpt is not None
+    text, carets = excerpt.split("\n")
+    assert text[carets.index("^") : carets.rindex("^") + 1] == "bad"
+    assert len(text) < 100
+
+
+def escapes(text: str) -> bool:
+    return any(not c.isprintable() and c != "\n" for c in text)
+
+
+@given(st.text(), st.integers(-5, 50), st.integers(-5, 50), st.text())
+def test_no_text_moves_the_cursor_and_no_place_is_out_of_reach(
+    sql: str, start: int, stop: int, name: str
+) -> None:
+    told = str(describe(Refused(Reason.UNKNOWN_COLUMN, Span(start, stop), column=name), sql))
+    assert not escapes(told)
+
+
+def test_wrong_twin_unescaped_text_is_caught() -> None:
+    sql = "SELECT \x1b[2J"
+    assert escapes(sql)
+    assert not escapes(printable(sql))
+
+
+def readme_rows() -> dict[str, tuple[str, str]]:
+    """Reason → (exit code, SQLSTATE), from the README's table of refusals."""
+    text = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `([a-z-]+)` \| (\d+) \| ([0-9A-Z]{5}) \| .+ \|$", text, re.MULTILINE)
+    return {reason: (exit_code, state) for reason, exit_code, state in rows}
+
+
+def test_every_reason_has_its_readme_line() -> None:
+    expected = {r.value: (str(int(w.exit_code)), w.sqlstate) for r, w in WORDINGS.items()}
+    assert readme_rows() == expected
