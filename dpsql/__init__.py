@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dpsql.interfaces.dbapi import (
+        Connection,
+        Cursor,
         DatabaseError,
         DataError,
         Error,
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
     __version__: str
 
 __all__ = [
+    "Connection",
+    "Cursor",
     "DataError",
     "DatabaseError",
     "Error",

@@ -41,7 +41,7 @@ def _question(command: Command) -> Command:
         click.argument("sql", required=False, metavar="[SQL|-]"),
         click.option("-f", "--file", type=click.Path(dir_okay=False), help="Read the SQL here."),
         click.option(
-            "--epsilon", callback=exact_epsilon, metavar="E", help="Ask for less than usual."
+            "--epsilon", callback=exact_epsilon, metavar="E", help="What this query may cost."
         ),
         click.option(
             "--dialect",

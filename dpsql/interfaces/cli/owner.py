@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
+from textwrap import indent
 from typing import Any
 
 import click
@@ -10,10 +12,12 @@ import click
 from dpsql.interfaces.amounts import loss_text, plain, share_text
 from dpsql.interfaces.cli.options import Settings, common
 from dpsql.interfaces.cli.output import output
-from dpsql.interfaces.cli.terminal import note
+from dpsql.interfaces.cli.terminal import encodable, note
 from dpsql.interfaces.messages import printable
-from dpsql.interfaces.tables import grid
+from dpsql.interfaces.receipts import cost_text
+from dpsql.interfaces.tables import grid, table
 from dpsql.interfaces.wordings import ExitCode
+from dpsql.model import Request
 
 _BUDGET_HEADERS = ("budget", "accountant", "spent", "limit", "used")
 _HISTORY_HEADERS = ("query", "time (UTC)", "analyst", "budget", "epsilon", "charge")
@@ -125,4 +129,18 @@ def check(context: click.Context, policy: str | None, analyst: str | None, *, re
 @click.pass_obj
 def demo(settings: Settings, directory: str) -> None:
     """Build a small shop database with its policy in DIRECTORY and answer three queries."""
-    raise NotImplementedError(settings, directory)
+    from dpsql.policy.demo import QUERIES, build  # noqa: PLC0415
+
+    policy = Path(directory) / "dpsql.toml"
+    if policy.exists():
+        note(f"{policy} exists and is kept.")
+    else:
+        build(Path(directory))
+    with settings.open(str(policy)) as proxy:
+        who = proxy.analyst(settings.analyst)
+        for title, sql in QUERIES:
+            answer = proxy.ask(Request(sql, who))
+            click.echo(f"\n{title}\n\n{indent(sql, '    ')}\n")
+            click.echo(encodable(table(answer).text, sys.stdout.encoding), nl=False)
+            note(cost_text(answer.receipt))
+    note(f'\nGo on: cd {directory}; dpsql query "SELECT COUNT(*) AS n FROM orders"')
