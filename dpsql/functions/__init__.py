@@ -1,1 +1,35 @@
 """Scalar functions: types, intervals, domains and total forms."""
+
+from dpsql.functions.casts import cast_to
+from dpsql.functions.describe import (
+    converted_facts,
+    declared_facts,
+    facts,
+    facts_of_values,
+    function_of,
+    is_pointwise,
+    literal_facts,
+)
+from dpsql.functions.narrowing import intersect, narrow
+from dpsql.functions.registry import REGISTRY, lookup
+from dpsql.functions.row import LONGEST_TEXT, Function
+from dpsql.functions.types import common_type, conversion_raises
+
+__all__ = [
+    "LONGEST_TEXT",
+    "REGISTRY",
+    "Function",
+    "cast_to",
+    "common_type",
+    "conversion_raises",
+    "converted_facts",
+    "declared_facts",
+    "facts",
+    "facts_of_values",
+    "function_of",
+    "intersect",
+    "is_pointwise",
+    "literal_facts",
+    "lookup",
+    "narrow",
+]

@@ -1,0 +1,180 @@
+"""How DuckDB spells each function of the registry, and each aggregate and window function."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from dpsql.dialects.duckdb_text import AND as AND_LEVEL
+from dpsql.dialects.duckdb_text import ATOM, CAST, MINUS, NOT, OTHER, PRODUCT, SUM, TEST, Text
+from dpsql.dialects.duckdb_text import OR as OR_LEVEL
+from dpsql.errors import Reason, Refused
+from dpsql.functions import LONGEST_TEXT
+from dpsql.tree import INTEGER, AggregateCall, Frame, SqlType, WindowCall
+
+
+@dataclass(frozen=True, slots=True)
+class _Infix:
+    """An operator: its level and the levels its sides need."""
+
+    sign: str
+    level: int
+    left: int
+    right: int
+
+    def text(self, args: tuple[Text, ...], kind: SqlType) -> Text:
+        left, right = args
+        sql = f"{left.operand(self.left)} {self.sign} {right.operand(self.right)}"
+        return Text(sql, kind, self.level)
+
+
+def _test(sign: str) -> _Infix:
+    return _Infix(sign, TEST, OTHER, OTHER)
+
+
+INFIX = {
+    "add": _Infix("+", SUM, SUM, PRODUCT),
+    "sub": _Infix("-", SUM, SUM, PRODUCT),
+    "mul": _Infix("*", PRODUCT, PRODUCT, MINUS),
+    "div": _Infix("/", PRODUCT, PRODUCT, MINUS),
+    "int_div": _Infix("//", OTHER, MINUS, MINUS),
+    "mod": _Infix("%", OTHER, MINUS, MINUS),
+    "eq": _test("="),
+    "ne": _test("<>"),
+    "lt": _test("<"),
+    "le": _test("<="),
+    "gt": _test(">"),
+    "ge": _test(">="),
+    "is_distinct": _test("IS DISTINCT FROM"),
+    "is_not_distinct": _test("IS NOT DISTINCT FROM"),
+    "ilike": _test("ILIKE"),
+}
+
+
+def spelled(name: str, args: tuple[Text, ...], kind: SqlType, *, total: bool) -> Text:
+    """The call as text; the total form of a function that lengthens text cuts it.
+
+    The spelling of a function that is in no table is `name(args)`.
+    """
+    if name == "pg_div":
+        name = "int_div" if kind == INTEGER else "div"
+    if name in INFIX:
+        return INFIX[name].text(args, kind)
+    special = SPECIAL.get(name)
+    text = Text(f"{name}({_listed(args)})", kind) if special is None else special(args, kind)
+    if total and name in ("concat", "replace"):
+        return Text(f"left({text.sql}, {LONGEST_TEXT})", kind)
+    return text
+
+
+def _listed(args: tuple[Text, ...]) -> str:
+    return ", ".join(arg.sql for arg in args)
+
+
+def _joined(word: str, level: int, inner: int) -> Callable[[tuple[Text, ...], SqlType], Text]:
+    """An operator over any number of arguments."""
+
+    def text(args: tuple[Text, ...], kind: SqlType) -> Text:
+        if len(args) == 1:
+            return args[0]
+        return Text(f" {word} ".join(arg.operand(inner) for arg in args), kind, level)
+
+    return text
+
+
+def _not(args: tuple[Text, ...], kind: SqlType) -> Text:
+    return Text(f"NOT {args[0].operand(TEST)}", kind, NOT)
+
+
+def _neg(args: tuple[Text, ...], kind: SqlType) -> Text:
+    return Text(f"-{args[0].operand(CAST)}", kind, MINUS)
+
+
+def _is_null(args: tuple[Text, ...], kind: SqlType) -> Text:
+    return Text(f"{args[0].operand(OTHER)} IS NULL", kind, TEST)
+
+
+def _in(args: tuple[Text, ...], kind: SqlType) -> Text:
+    return Text(f"{args[0].operand(OTHER)} IN ({_listed(args[1:])})", kind, TEST)
+
+
+def _like(args: tuple[Text, ...], kind: SqlType) -> Text:
+    sql = f"{args[0].operand(OTHER)} LIKE {args[1].operand(OTHER)}"
+    escape = f" ESCAPE {args[2].operand(ATOM)}" if args[2:] else ""
+    return Text(sql + escape, kind, TEST)
+
+
+def _case(args: tuple[Text, ...], kind: SqlType) -> Text:
+    branches = zip(args[:-1:2], args[1::2], strict=True)
+    whens = " ".join(f"WHEN {when.sql} THEN {then.sql}" for when, then in branches)
+    return Text(f"CASE {whens} ELSE {args[-1].sql} END", kind)
+
+
+def _extract(args: tuple[Text, ...], kind: SqlType) -> Text:
+    # A part that `accepts` let through is a plain word in quotes.
+    return Text(f"extract({args[0].sql.strip(chr(39))} FROM {args[1].sql})", kind)
+
+
+SPECIAL: dict[str, Callable[[tuple[Text, ...], SqlType], Text]] = {
+    "and": _joined("AND", AND_LEVEL, NOT),
+    "or": _joined("OR", OR_LEVEL, AND_LEVEL),
+    "not": _not,
+    "neg": _neg,
+    "is_null": _is_null,
+    "in": _in,
+    "like": _like,
+    "case": _case,
+    "extract": _extract,
+    "concat": _joined("||", OTHER, MINUS),
+}
+
+AGGREGATES = {
+    **{
+        name: name
+        for name in ("count", "sum", "avg", "min", "max", "median", "bool_and", "bool_or")
+    },
+    "stddev": "stddev_samp",
+    "stddev_samp": "stddev_samp",
+    "stddev_pop": "stddev_pop",
+    "variance": "var_samp",
+    "var_samp": "var_samp",
+    "var_pop": "var_pop",
+}
+
+WINDOWS = {
+    **{name: name for name in ("row_number", "rank", "dense_rank", "percent_rank", "cume_dist")},
+    **{name: name for name in ("ntile", "lag", "lead", "first_value", "last_value")},
+    **AGGREGATES,
+}
+
+
+def aggregate_name(call: AggregateCall) -> str:
+    """DuckDB's name of an aggregate; refused if it has none."""
+    return _known(AGGREGATES, call)
+
+
+def window_name(call: WindowCall) -> str:
+    """DuckDB's name of a window function; refused if it has none."""
+    return _known(WINDOWS, call)
+
+
+def _known(names: dict[str, str], call: AggregateCall | WindowCall) -> str:
+    if call.function not in names:
+        raise Refused(Reason.UNSUPPORTED_AGGREGATE, call.span, name=call.function)
+    return names[call.function]
+
+
+def framed(frame: Frame) -> str:
+    """A ROWS or RANGE clause.
+
+    >>> framed(Frame("ROWS", (None, -1), (0, 1)))
+    'ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW'
+    """
+    return f"{frame.unit} BETWEEN {_frame_end(*frame.start)} AND {_frame_end(*frame.end)}"
+
+
+def _frame_end(offset: int | None, direction: int) -> str:
+    if offset == 0:
+        return "CURRENT ROW"
+    size = "UNBOUNDED" if offset is None else str(offset)
+    return f"{size} {'PRECEDING' if direction < 0 else 'FOLLOWING'}"

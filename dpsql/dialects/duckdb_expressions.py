@@ -1,0 +1,214 @@
+"""Expressions as DuckDB SQL that cannot raise, whatever the rows.
+
+DuckDB's `TRY(x)` is NULL where `x` raises, but its optimiser computes a subexpression that occurs
+twice beforehand, outside of any TRY. So no text inside a TRY may raise but its outermost operator:
+every raising operator has a TRY of its own, and every implicit conversion that can raise is
+written out as TRY_CAST.
+
+    >>> from dpsql.tree import INTEGER, Call, Literal, Ref
+    >>> bucket = Call("int_div", (Ref(1, INTEGER), Literal(10, INTEGER)), INTEGER)
+    >>> expression(bucket, lambda ref: f"c{ref.id}")
+    'c1 // 10::BIGINT'
+    >>> expression(Call("add", (bucket, Ref(2, INTEGER)), INTEGER), lambda ref: f"c{ref.id}")
+    'TRY((c1 // 10::BIGINT) + c2)'
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import assert_never
+
+from dpsql import functions
+from dpsql.dialects.duckdb_calls import (
+    aggregate_name,
+    framed,
+    spelled,
+    window_name,
+)
+from dpsql.dialects.duckdb_literals import constant, identifier, type_name
+from dpsql.dialects.duckdb_text import ATOM, CAST, LOOSE, MINUS, Text
+from dpsql.errors import Reason, Refused
+from dpsql.functions import Function
+from dpsql.intervals import Facts
+from dpsql.tree import (
+    BOOLEAN,
+    INTEGER,
+    AggregateCall,
+    Call,
+    Cast,
+    Expression,
+    Kind,
+    Literal,
+    Name,
+    Ref,
+    SortKey,
+    SqlType,
+    Star,
+    WindowCall,
+)
+
+__all__ = ["expression", "identifier", "sort_key", "type_name"]
+
+Column = Callable[[Ref], str]
+
+PATH = re.compile(r'(?:"(?:[^"]|"")*"|\w+)(?:\.(?:"(?:[^"]|"")*"|\w+))*')
+INT64 = 2**63
+
+WIDENED = frozenset({"add", "sub", "mul", "int_div", "pg_div", "mod", "neg", "abs", "round"})
+"""Integer operators, computed in at least 64 bits whatever the width of the columns."""
+
+WIDE_RESULTS = WIDENED | {"length", "strpos", "extract"}
+COUNTING = frozenset({"left", "right", "substring"})
+"""Functions whose integer arguments must be BIGINT: DuckDB refuses HUGEINT there."""
+
+
+def expression(e: Expression, column: Column, *, total: bool = True) -> str:
+    """The SQL of a resolved expression; `column` gives the text of a column.
+
+    With `total` False it is the plain form, which may raise. Raises `Refused` for calls whose
+    arguments the function does not accept and for constants that DuckDB cannot hold.
+    """
+    return _Printer(column, total).text(e).sql
+
+
+def sort_key(key: SortKey, column: Column, *, total: bool = True) -> str:
+    """One item of ORDER BY.
+
+    >>> sort_key(SortKey(Ref(1, INTEGER), descending=True, nulls_first=False), lambda ref: "a")
+    'a DESC NULLS LAST'
+    """
+    words = [expression(key.expression, column, total=total)]
+    if key.descending:
+        words.append("DESC")
+    if key.nulls_first is not None:
+        words.append("NULLS FIRST" if key.nulls_first else "NULLS LAST")
+    return " ".join(words)
+
+
+@dataclass(frozen=True, slots=True)
+class _Printer:
+    column: Column
+    total: bool
+
+    def text(self, e: Expression) -> Text:
+        match e:
+            case Literal():
+                return _literal(e)
+            case Name():
+                raise AssertionError(e)
+            case Star():
+                return Text("*", BOOLEAN)
+            case Ref():
+                sql = self.column(e)
+                return Text(sql, e.type, ATOM if PATH.fullmatch(sql) else LOOSE)
+            case Call():
+                return self._call(e)
+            case Cast():
+                return self._cast(e)
+            case AggregateCall():
+                return Text(self._aggregate(e), e.type)
+            case WindowCall():
+                return Text(self._window(e), e.type)
+            case _:
+                assert_never(e)
+
+    def _call(self, call: Call) -> Text:
+        function = functions.lookup(call.function)
+        if function is None or not function.accepts(call.args):
+            raise Refused(Reason.UNSUPPORTED_FUNCTION, call.span, name=call.function)
+        args = tuple(map(self.text, call.args))
+        known = tuple(map(_facts, args))
+        kind = function.result_type(tuple(arg.type for arg in args)) or call.type
+        if self.total:
+            args = _widened(call.function, kind, _converted(function, args, known))
+        if call.function in COUNTING:
+            args = (args[0], *map(_bigint, args[1:]))
+        printed = spelled(call.function, args, kind, total=self.total)
+        wide = call.function in WIDE_RESULTS and kind == INTEGER
+        if self.total and function.raises(known, kind):
+            return Text(f"TRY({printed.sql})", kind, wide=wide)
+        return replace(printed, wide=wide)
+
+    def _cast(self, cast: Cast) -> Text:
+        arg = self.text(cast.arg)
+        function = functions.cast_to(cast.type)
+        guarded = self.total and function.raises((_facts(arg),), cast.type)
+        word = "TRY_CAST" if cast.safe or guarded else "CAST"
+        sql = f"{word}({arg.sql} AS {type_name(cast.type)})"
+        return Text(sql, cast.type, wide=cast.type == INTEGER)
+
+    def _aggregate(self, call: AggregateCall) -> str:
+        distinct = "DISTINCT " if call.distinct else ""
+        sql = f"{aggregate_name(call)}({distinct}{self._listed(call.args)})"
+        if call.filter is None:
+            return sql
+        return f"{sql} FILTER (WHERE {self.text(call.filter).sql})"
+
+    def _window(self, call: WindowCall) -> str:
+        clauses = []
+        if call.partition_by:
+            clauses.append(f"PARTITION BY {self._listed(call.partition_by)}")
+        if call.order_by:
+            keys = (sort_key(key, self.column, total=self.total) for key in call.order_by)
+            clauses.append(f"ORDER BY {', '.join(keys)}")
+        if call.frame is not None:
+            clauses.append(framed(call.frame))
+        return f"{window_name(call)}({self._listed(call.args)}) OVER ({' '.join(clauses)})"
+
+    def _listed(self, items: tuple[Expression, ...]) -> str:
+        return ", ".join(self.text(item).sql for item in items)
+
+
+def _literal(literal: Literal) -> Text:
+    sql = constant(literal)
+    return Text(sql, literal.type, MINUS if sql.startswith("-") else ATOM, literal=literal)
+
+
+def _facts(text: Text) -> Facts:
+    """What the text alone says: everything of a constant, the type of anything else."""
+    if text.literal is not None:
+        return functions.literal_facts(text.literal)
+    return Facts(text.type)
+
+
+def _converted(
+    function: Function, args: tuple[Text, ...], known: tuple[Facts, ...]
+) -> tuple[Text, ...]:
+    """Conversions that can raise, written out as TRY_CAST."""
+    operands = function.operands(tuple(arg.type for arg in args))
+    return tuple(
+        Text(f"TRY_CAST({arg.sql} AS {type_name(operand)})", operand)
+        if operand is not None and functions.conversion_raises(fact, operand)
+        else arg
+        for arg, fact, operand in zip(args, known, operands, strict=True)
+    )
+
+
+def _widened(name: str, kind: SqlType, args: tuple[Text, ...]) -> tuple[Text, ...]:
+    """Integer operands of which one at least is known to have 64 bits or more."""
+    if name not in WIDENED or kind != INTEGER or args[0].type.kind is not Kind.INTEGER:
+        return args
+    operands = args[:1] if name == "round" else args
+    typed = [_typed_integer(arg) for arg in operands]
+    if not any(arg.wide for arg in typed):
+        typed[0] = _as(typed[0], "HUGEINT")
+    return (*typed, *args[len(typed) :])
+
+
+def _typed_integer(arg: Text) -> Text:
+    if arg.literal is None or not isinstance(arg.literal.value, int):
+        return arg
+    return _as(arg, "BIGINT" if -INT64 <= arg.literal.value < INT64 else "HUGEINT")
+
+
+def _as(arg: Text, width: str) -> Text:
+    return Text(f"{arg.operand(ATOM)}::{width}", INTEGER, CAST, wide=True)
+
+
+def _bigint(arg: Text) -> Text:
+    value = None if arg.literal is None else arg.literal.value
+    if isinstance(value, int) and -INT64 <= value < INT64:
+        return arg
+    return Text(f"TRY_CAST({arg.sql} AS BIGINT)", INTEGER, wide=True)

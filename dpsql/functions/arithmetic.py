@@ -1,0 +1,227 @@
+"""The operators + - * / // % and unary minus.
+
+Integers are computed in at least 64 bits whatever the width of the columns, so that only results
+beyond 64 bits are lost. DECIMAL results have DuckDB's scale; it widens their precision, but not
+past 18 digits if both operands have fewer, nor past 38: there they overflow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import date
+from fractions import Fraction
+from operator import add, mul, sub
+
+from dpsql.functions.row import Args, Function, Types, always, any_nan
+from dpsql.functions.types import INT64, MAX_PRECISION, as_double, common_type, converted
+from dpsql.intervals import Bound, Facts, Interval
+from dpsql.tree import DATE, DOUBLE, INTEGER, Kind, SqlType, decimal
+
+Combine = Callable[[Interval, Interval], Interval]
+SAFE_DIGITS = 18
+
+
+def _numbers(types: Types, count: int) -> bool:
+    return len(types) == count and all(t.is_numeric for t in types)
+
+
+def _sum_type(types: Types) -> SqlType | None:
+    common = common_type(types) if _numbers(types, 2) else None
+    if common is None or common.kind is not Kind.DECIMAL:
+        return common
+    return decimal(min(MAX_PRECISION, common.precision + 1), common.scale)
+
+
+def _difference_type(types: Types) -> SqlType | None:
+    return INTEGER if types == (DATE, DATE) else _sum_type(types)
+
+
+def _product_type(types: Types) -> SqlType | None:
+    common = common_type(types) if _numbers(types, 2) else None
+    if common is None or common.kind is not Kind.DECIMAL:
+        return common
+    whole = [decimal(MAX_PRECISION, 0) if t.kind is Kind.INTEGER else t for t in types]
+    scale = sum(t.scale for t in whole)
+    precision = min(MAX_PRECISION, sum(t.precision for t in whole))
+    return decimal(precision, scale) if scale <= MAX_PRECISION else None
+
+
+def _factors(types: Types) -> tuple[SqlType | None, ...]:
+    common = common_type(types)
+    if common is None or common.kind is not Kind.DECIMAL:
+        return converted(types)
+    return tuple(decimal(MAX_PRECISION, 0) if t.kind is Kind.INTEGER else None for t in types)
+
+
+def _exactly(combine: Combine, args: Args, kind: SqlType) -> Interval:
+    if kind.kind is Kind.DOUBLE:
+        return combine(*map(as_double, args)).outward(DOUBLE)
+    return combine(*(arg.interval for arg in args))
+
+
+def _operation(combine: Combine) -> Callable[[Args, SqlType], Interval]:
+    return lambda args, kind: _exactly(combine, args, kind)
+
+
+def _overflows(combine: Combine) -> Callable[[Args, SqlType], bool]:
+    def raises(args: Args, kind: SqlType) -> bool:
+        result = _exactly(combine, args, kind)
+        match kind.kind:
+            case Kind.INTEGER:
+                return not all(
+                    i.within(-INT64, INT64) for i in (result, *(a.interval for a in args))
+                )
+            case Kind.DECIMAL:
+                spare = (SAFE_DIGITS if kind.scale <= SAFE_DIGITS else MAX_PRECISION) - kind.scale
+                return not result.within(-(10**spare) + 1, 10**spare - 1)
+            case _:
+                return False
+
+    return raises
+
+
+def _finite(arg: Facts) -> bool:
+    return as_double(arg).is_bounded
+
+
+def _sum_nan(args: Args) -> bool:
+    """∞ - ∞: impossible if one side is finite."""
+    return any_nan(args) or not any(map(_finite, args))
+
+
+def _product_nan(args: Args) -> bool:
+    """0·∞: impossible if both sides are finite."""
+    return any_nan(args) or not all(map(_finite, args))
+
+
+def _quotient_nan(args: Args) -> bool:
+    """0/0 and ∞/∞: impossible if the dividend is finite and the divisor cannot be zero."""
+    return any_nan(args) or not _finite(args[0]) or as_double(args[1]).contains(Fraction(0))
+
+
+def _difference(args: Args, kind: SqlType) -> Interval:
+    if args[0].type != DATE:
+        return _exactly(sub, args, kind)
+    return _exactly(sub, tuple(_ordinals(arg) for arg in args), kind)
+
+
+def _ordinals(arg: Facts) -> Facts:
+    def ordinal(day: Bound) -> Fraction:
+        assert isinstance(day, date)
+        return Fraction(day.toordinal())
+
+    return Facts(INTEGER, arg.interval.map(ordinal))
+
+
+def _difference_raises(args: Args, kind: SqlType) -> bool:
+    return args[0].type != DATE and _overflows(sub)(args, kind)
+
+
+def _operands(types: Types) -> tuple[SqlType | None, ...]:
+    return (None,) * len(types) if types == (DATE, DATE) else converted(types)
+
+
+def _ratio(args: Args, _kind: SqlType) -> Interval:
+    return (as_double(args[0]) / as_double(args[1])).outward(DOUBLE)
+
+
+def _truncated_ratio(args: Args, kind: SqlType) -> Interval:
+    if kind.kind is not Kind.INTEGER:
+        return _ratio(args, kind)
+    exact = args[0].interval / args[1].interval
+    return exact.map(lambda end: Fraction(int(end)) if isinstance(end, Fraction) else None)
+
+
+def _division_raises(args: Args, kind: SqlType) -> bool:
+    """By zero; and -2^63 by -1, which has no result in 64 bits."""
+    if kind.kind is Kind.DOUBLE:
+        return False
+    dividend, divisor = args[0].interval, args[1].interval
+    overflows = divisor.contains(Fraction(-1)) and not dividend.within(-INT64, 2**127 - 1)
+    return divisor.contains(Fraction(0)) or overflows
+
+
+def _remainder(args: Args, kind: SqlType) -> Interval:
+    """|x % y| is at most |x| and less than |y|, and x % y has the sign of x."""
+    dividend, divisor = (as_double(a) if kind == DOUBLE else a.interval for a in args)
+    reach = [abs(side).hi for side in (dividend, divisor)]
+    most = min((end for end in reach if isinstance(end, Fraction)), default=None)
+    below = None if most is None else -most
+    return Interval(
+        Fraction(0) if _not_below(dividend) else below,
+        Fraction(0) if _not_below(-dividend) else most,
+    )
+
+
+def _not_below(interval: Interval) -> bool:
+    return isinstance(interval.lo, Fraction) and interval.lo >= 0
+
+
+def _quotient_type(types: Types) -> SqlType | None:
+    return DOUBLE if _numbers(types, 2) else None
+
+
+def _whole_quotient_type(types: Types) -> SqlType | None:
+    return INTEGER if types == (INTEGER, INTEGER) else None
+
+
+def _postgres_quotient_type(types: Types) -> SqlType | None:
+    return _whole_quotient_type(types) or _quotient_type(types)
+
+
+def _remainder_type(types: Types) -> SqlType | None:
+    return common_type(types) if _numbers(types, 2) else None
+
+
+def _same_type(types: Types) -> SqlType | None:
+    return types[0] if _numbers(types, 1) else None
+
+
+def _negation_raises(args: Args, kind: SqlType) -> bool:
+    return kind.kind is Kind.INTEGER and not args[0].interval.within(-INT64, INT64)
+
+
+ARITHMETIC = (
+    Function(
+        "add",
+        _sum_type,
+        _operation(add),
+        operands=converted,
+        raises=_overflows(add),
+        nan=_sum_nan,
+    ),
+    Function(
+        "sub",
+        _difference_type,
+        _difference,
+        operands=_operands,
+        raises=_difference_raises,
+        nan=_sum_nan,
+    ),
+    Function(
+        "mul",
+        _product_type,
+        _operation(mul),
+        operands=_factors,
+        raises=_overflows(mul),
+        nan=_product_nan,
+    ),
+    Function("div", _quotient_type, _ratio, nan=_quotient_nan),
+    Function("int_div", _whole_quotient_type, _truncated_ratio, raises=_division_raises),
+    Function(
+        "pg_div",
+        _postgres_quotient_type,
+        _truncated_ratio,
+        raises=_division_raises,
+        nan=_quotient_nan,
+    ),
+    Function(
+        "mod",
+        _remainder_type,
+        _remainder,
+        operands=converted,
+        raises=_division_raises,
+        nan=always,
+    ),
+    Function("neg", _same_type, lambda args, _kind: -args[0].interval, raises=_negation_raises),
+)

@@ -1,0 +1,131 @@
+"""CASE, COALESCE, NULLIF, LEAST and GREATEST: the result is one of the arguments' values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import reduce
+
+from dpsql.functions.row import TRUTH, Args, Function, Types, always
+from dpsql.functions.types import as_type, common_type, converted
+from dpsql.intervals import EVERYTHING, Facts, Interval
+from dpsql.tree import SqlType
+
+
+def _then_positions(count: int) -> tuple[int, ...]:
+    """Positions of the values of case(when1, then1, ..., otherwise)."""
+    return (*range(1, count, 2), count - 1)
+
+
+def _case_type(types: Types) -> SqlType | None:
+    conditions = types[:-1:2]
+    if len(types) % 2 == 0 or not all(t.kind in TRUTH for t in conditions):
+        return None
+    return common_type(tuple(types[n] for n in _then_positions(len(types))))
+
+
+def _case_operands(types: Types) -> tuple[SqlType | None, ...]:
+    result = converted(tuple(types[n] for n in _then_positions(len(types))))[0]
+    thens = set(_then_positions(len(types)))
+    return tuple(result if n in thens else None for n in range(len(types)))
+
+
+def _of(positions: Callable[[int], tuple[int, ...]], args: Args) -> Args:
+    return tuple(args[n] for n in positions(len(args)))
+
+
+def _everyone(count: int) -> tuple[int, ...]:
+    return tuple(range(count))
+
+
+def _first(_count: int) -> tuple[int, ...]:
+    return (0,)
+
+
+def _union(positions: Callable[[int], tuple[int, ...]]) -> Callable[[Args, SqlType], Interval]:
+    def interval(args: Args, kind: SqlType) -> Interval:
+        sides = [as_type(arg, kind) for arg in _of(positions, args) if not _is_empty(arg)]
+        return reduce(Interval.union, sides) if sides else EVERYTHING
+
+    return interval
+
+
+def _is_empty(arg: Facts) -> bool:
+    return arg.domain == ()
+
+
+def _least(args: Args, kind: SqlType) -> Interval:
+    """At most the upper end of each argument that is surely there: NULL is skipped, NaN loses."""
+    everyone = _union(_everyone)(args, kind)
+    for arg in args:
+        if not (arg.nullable or arg.may_be_nan):
+            everyone = everyone.intersect(Interval(None, as_type(arg, kind).hi))
+    return everyone
+
+
+def _greatest(args: Args, kind: SqlType) -> Interval:
+    """At least the lower end of each argument that is surely there; NaN wins."""
+    everyone = _union(_everyone)(args, kind)
+    for arg in args:
+        if not arg.nullable:
+            everyone = everyone.intersect(Interval(as_type(arg, kind).lo, None))
+    return everyone
+
+
+def _case_nulls(args: Args) -> bool:
+    return any(arg.nullable for arg in _of(_then_positions, args))
+
+
+def _all_nullable(args: Args) -> bool:
+    return all(arg.nullable for arg in args)
+
+
+def _nan_of(positions: Callable[[int], tuple[int, ...]]) -> Callable[[Args], bool]:
+    return lambda args: any(arg.may_be_nan for arg in _of(positions, args))
+
+
+def _common(types: Types) -> SqlType | None:
+    return common_type(types) if types else None
+
+
+def _nullif_type(types: Types) -> SqlType | None:
+    """The first argument's own type, where comparing does not need another."""
+    common = common_type(types) if len(types) == 2 else None  # noqa: PLR2004
+    if common is None or common.kind is not types[0].kind:
+        return None
+    own = types[0]
+    keeps_digits = own.precision - own.scale <= common.precision - common.scale
+    return own if keeps_digits else None
+
+
+CONDITIONALS = (
+    Function(
+        "case",
+        _case_type,
+        _union(_then_positions),
+        operands=_case_operands,
+        nulls=_case_nulls,
+        nan=_nan_of(_then_positions),
+        union=_then_positions,
+    ),
+    Function(
+        "coalesce",
+        _common,
+        _union(_everyone),
+        operands=converted,
+        nulls=_all_nullable,
+        union=_everyone,
+    ),
+    Function(
+        "nullif",
+        _nullif_type,
+        _union(_first),
+        operands=converted,
+        nulls=always,
+        nan=_nan_of(_first),
+        union=_first,
+    ),
+    Function("least", _common, _least, operands=converted, nulls=_all_nullable, union=_everyone),
+    Function(
+        "greatest", _common, _greatest, operands=converted, nulls=_all_nullable, union=_everyone
+    ),
+)

@@ -1,0 +1,117 @@
+"""Facts of literals, declared columns and calls."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from math import isnan
+
+from dpsql.functions.casts import cast_to
+from dpsql.functions.registry import lookup
+from dpsql.functions.row import Args, Domain, Function
+from dpsql.functions.types import conversion_raises
+from dpsql.intervals import Facts, Interval, bound_of, distinct, hull, lattice
+from dpsql.model import ColumnPolicy
+from dpsql.tree import Call, Cast, Kind, Literal, SqlType, Value
+
+DEFAULT_LIMIT = 10_000
+
+
+def literal_facts(literal: Literal) -> Facts:
+    """What a constant is.
+
+    >>> from dpsql.tree import INTEGER
+    >>> literal_facts(Literal(7, INTEGER)).domain
+    (7,)
+    """
+    return facts_of_values(literal.type, (literal.value,))
+
+
+def facts_of_values(kind: SqlType, values: Iterable[Value]) -> Facts:
+    """What an expression with just these values is; NULL and NaN among them count apart."""
+    listed = list(values)
+    domain = distinct(listed)
+    nan = any(isinstance(v, float) and isnan(v) for v in listed)
+    return Facts(kind, hull(domain), any(v is None for v in listed), domain, nan)
+
+
+def declared_facts(column: ColumnPolicy, limit: int = DEFAULT_LIMIT) -> Facts:
+    """What the owner declares of a column, with its domain if it has at most `limit` values."""
+    if column.values is not None:
+        facts = facts_of_values(column.type, column.values)
+        return replace(facts, nullable=column.nullable, nan=False)
+    lo, hi = (None, None) if column.bounds is None else map(bound_of, column.bounds)
+    interval = Interval(lo, hi)
+    return Facts(column.type, interval, column.nullable, lattice(column.type, interval, limit))
+
+
+def function_of(expression: Call | Cast) -> Function:
+    """The row of a call or cast that `resolve` accepted."""
+    if isinstance(expression, Cast):
+        return cast_to(expression.type)
+    function = lookup(expression.function)
+    assert function is not None, expression.function
+    return function
+
+
+def is_pointwise(expression: Call | Cast) -> bool:
+    """Whether the result's values follow from evaluating the arguments' domains."""
+    return function_of(expression).union is None
+
+
+def facts(expression: Call | Cast, args: Args, limit: int = DEFAULT_LIMIT) -> Facts:
+    """What a call is, given facts that are true of its arguments.
+
+    The domain lists at most `limit` values; it is None where neither the arguments' domains nor
+    the interval give one without evaluating the call.
+    """
+    function, kind = function_of(expression), expression.type
+    nullable_args = converted_facts(function, args)
+    interval = function.interval(nullable_args, kind)
+    domain = _domain(function, args, kind, interval, limit)
+    return Facts(
+        kind,
+        interval,
+        function.nulls(nullable_args) or function.raises(args, kind),
+        domain,
+        function.nan(nullable_args),
+    )
+
+
+def converted_facts(function: Function, args: Args) -> Args:
+    """The arguments as the call sees them: NULL where the conversion to its operand type fails."""
+    operands = function.operands(tuple(arg.type for arg in args))
+    return tuple(
+        replace(arg, nullable=True) if conversion_raises(arg, operand) else arg
+        for arg, operand in zip(args, operands, strict=True)
+    )
+
+
+def _domain(
+    function: Function, args: Args, kind: SqlType, interval: Interval, limit: int
+) -> Domain:
+    if function.union is not None:
+        merged = _merged([args[n] for n in function.union(len(args))], kind)
+        if merged is not None and len(merged) <= limit:
+            return tuple(value for value in merged if _may_be(value, interval))
+    return function.image(args, kind, interval, limit)
+
+
+def _merged(sides: Sequence[Facts], kind: SqlType) -> Domain:
+    """The values of all sides; None where one is not finite or has values of another type."""
+    values: list[Value] = []
+    for side in sides:
+        if side.domain is None or (side.domain and not _same_values(side.type, kind)):
+            return None
+        values.extend(side.domain)
+    return distinct(values)
+
+
+def _same_values(source: SqlType, target: SqlType) -> bool:
+    exact = {Kind.INTEGER, Kind.DECIMAL}
+    return source.kind is target.kind or {source.kind, target.kind} <= exact
+
+
+def _may_be(value: Value, interval: Interval) -> bool:
+    place = bound_of(value)
+    return place is None or interval.contains(place)

@@ -1,0 +1,163 @@
+"""What a predicate that holds adds to the facts of a column that it reads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from datetime import date, datetime, timedelta
+from fractions import Fraction
+from functools import reduce
+
+from dpsql.functions.row import Domain
+from dpsql.intervals import Bound, Facts, Interval, bound_of, distinct
+from dpsql.tree import Call, Expression, Kind, Literal, Ref, SqlType, Value
+
+MIRRORED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le", "eq": "eq"}
+
+
+def narrow(facts: Facts, predicate: Expression) -> Facts:
+    """The facts of a column among the rows for which `predicate`, which reads no other, is true.
+
+    Read are AND, OR, comparisons with literals, IN, BETWEEN and IS [NOT] NULL of the column
+    itself; of any other predicate nothing is concluded.
+
+    >>> from dpsql.tree import INTEGER
+    >>> age = Facts(INTEGER, Interval(Fraction(0), Fraction(120)))
+    >>> narrow(age, Call("gt", (Ref(1, INTEGER), Literal(64, INTEGER)))).interval.lo
+    Fraction(65, 1)
+    """
+    if not isinstance(predicate, Call):
+        return facts
+    args = predicate.args
+    match predicate.function:
+        case "and":
+            return reduce(narrow, args, facts)
+        case "or":
+            return reduce(_either, (narrow(facts, arg) for arg in args))
+        case "is_null" if isinstance(args[0], Ref):
+            return replace(facts, domain=(), nullable=True)
+        case "not" if _tests_column(args[0]):
+            return replace(facts, nullable=False)
+        case "in" if isinstance(args[0], Ref):
+            return _among(facts, args[1:])
+        case "lt" | "le" | "gt" | "ge" | "eq" | "ne":
+            return _compared(facts, predicate)
+        case _:
+            return facts
+
+
+def intersect(facts: Facts, other: Facts) -> Facts:
+    """The facts of a column that equals another one in every row."""
+    facts = replace(facts, nullable=False)
+    if facts.type.kind is not other.type.kind:
+        return facts
+    interval = facts.interval.intersect(other.interval)
+    known = [d for d in (facts.domain, other.domain) if d is not None]
+    domain = distinct(set(known[0]).intersection(*known)) if known else None
+    nan = facts.nan and other.nan
+    return Facts(facts.type, interval, nullable=False, domain=domain, nan=nan)
+
+
+def _either(a: Facts, b: Facts) -> Facts:
+    """What holds of a column in rows of one kind or the other."""
+    domain = None if a.domain is None or b.domain is None else distinct((*a.domain, *b.domain))
+    sides = [f.interval for f in (a, b) if f.domain != ()]
+    interval = reduce(Interval.union, sides) if sides else a.interval
+    return Facts(a.type, interval, a.nullable or b.nullable, domain, a.nan or b.nan)
+
+
+def _tests_column(inner: Expression) -> bool:
+    """IS NULL, LIKE or IN of the column itself: its negation holds only where it is not NULL."""
+    return (
+        isinstance(inner, Call)
+        and inner.function in ("is_null", "like", "ilike", "in")
+        and isinstance(inner.args[0], Ref)
+    )
+
+
+def _among(facts: Facts, options: Iterable[Expression]) -> Facts:
+    """Equal to one of the options; nothing is concluded unless all are literals."""
+    literals = [o for o in options if isinstance(o, Literal) and o.value is not None]
+    others = [o for o in options if not isinstance(o, Literal)]
+    if others or not literals:
+        return replace(facts, nullable=False)
+    return reduce(_either, (_equal(facts, literal) for literal in literals))
+
+
+def _compared(facts: Facts, predicate: Call) -> Facts:
+    left, right = predicate.args
+    function = predicate.function
+    if isinstance(left, Literal) and function in MIRRORED:
+        left, right, function = right, left, MIRRORED[function]
+    if not (isinstance(left, Ref) and isinstance(right, Literal)) or right.value is None:
+        return facts
+    if function == "eq":
+        return _equal(facts, right)
+    facts = replace(facts, nullable=False)
+    bound = _bound(right, facts.type)
+    if bound is None or function == "ne":
+        return facts
+    return _within(facts, _half_line(function, bound, facts.type))
+
+
+def _half_line(function: str, bound: Bound, kind: SqlType) -> Interval:
+    match function:
+        case "lt":
+            return Interval(None, _next(bound, kind, -1))
+        case "le":
+            return Interval(None, bound)
+        case "gt":
+            return Interval(_next(bound, kind, 1), None)
+        case _:
+            return Interval(bound, None)
+
+
+def _next(bound: Bound, kind: SqlType, sign: int) -> Bound:
+    """The value just beyond `bound` in a type with a grid; `bound` itself otherwise."""
+    match bound:
+        case Fraction() if kind.kind in (Kind.INTEGER, Kind.DECIMAL):
+            step = Fraction(1, 10**kind.scale)
+            return bound + sign * step if (bound / step).denominator == 1 else bound
+        case datetime():
+            return bound + sign * timedelta(microseconds=1)
+        case date():
+            return bound + sign * timedelta(days=1)
+        case _:
+            return bound
+
+
+def _within(facts: Facts, allowed: Interval) -> Facts:
+    interval = facts.interval.intersect(allowed.inward(facts.type))
+    # NaN is greater than every number.
+    nan = facts.nan and allowed.hi is None
+    return replace(facts, interval=interval, domain=_kept(facts.domain, allowed), nan=nan)
+
+
+def _kept(domain: Domain, allowed: Interval) -> Domain:
+    if domain is None:
+        return None
+    return tuple(value for value in domain if _may_lie(value, allowed))
+
+
+def _may_lie(value: Value, allowed: Interval) -> bool:
+    place = bound_of(value)
+    return place is None or allowed.contains(place)
+
+
+def _equal(facts: Facts, literal: Literal) -> Facts:
+    facts = replace(facts, nullable=False)
+    bound = _bound(literal, facts.type)
+    if bound is not None:
+        facts = _within(facts, Interval(bound, bound))
+    if literal.type.kind is not facts.type.kind:
+        return facts
+    options = (literal.value,) if facts.domain is None else facts.domain
+    return replace(facts, domain=tuple(v for v in options if v == literal.value))
+
+
+def _bound(literal: Literal, kind: SqlType) -> Bound | None:
+    """The literal as an end among the column's values; None where it has no place there."""
+    end = bound_of(literal.value)
+    if kind.is_numeric and isinstance(end, Fraction):
+        return end
+    return end if literal.type == kind else None

@@ -1,0 +1,103 @@
+"""What is known of a scalar function: a row of the table, and the rules that rows share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from dpsql.intervals import EVERYTHING, Facts, Interval, lattice
+from dpsql.tree import Expression, Kind, Literal, SqlType, Value
+
+Types: TypeAlias = "tuple[SqlType, ...]"
+Args: TypeAlias = "tuple[Facts, ...]"
+Domain: TypeAlias = "tuple[Value, ...] | None"
+
+LONGEST_TEXT = 4096
+"""Text that a function makes longer is cut here: doubling a text thirty times would otherwise
+exhaust memory if and only if some row holds it, and a failure is a bit about that row."""
+
+
+def any_nullable(args: Args) -> bool:
+    """NULL if any argument is NULL: most functions."""
+    return any(arg.nullable for arg in args)
+
+
+def any_nan(args: Args) -> bool:
+    """NaN only if an argument is NaN."""
+    return any(arg.may_be_nan for arg in args)
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """One scalar function or operator.
+
+    `result_type` is None where the types do not fit. `interval` bounds the result's values given
+    facts that are true of the arguments. `operands` are the types to which the engine converts
+    the arguments (None: as they are). `nulls` says whether the result can be NULL given the
+    arguments' facts; `raises`, whether the plain form can raise on arguments of these facts
+    (its total form is NULL there); `nan`, whether a DOUBLE result can be NaN. `union` gives, for a
+    number of arguments, those whose values are the result's; without it the result is a function
+    of the arguments' values alone, and `image` lists them from their facts and the interval.
+    `accepts` looks at the arguments as written: some must be literals.
+    """
+
+    name: str
+    result_type: Callable[[Types], SqlType | None]
+    interval: Callable[[Args, SqlType], Interval] = lambda _args, _type: EVERYTHING
+    operands: Callable[[Types], tuple[SqlType | None, ...]] = lambda types: (None,) * len(types)
+    nulls: Callable[[Args], bool] = any_nullable
+    raises: Callable[[Args, SqlType], bool] = lambda _args, _type: False
+    nan: Callable[[Args], bool] = any_nan
+    union: Callable[[int], Iterable[int]] | None = None
+    image: Callable[[Args, SqlType, Interval, int], Domain] = lambda _args, kind, interval, limit: (
+        lattice(kind, interval, limit)
+    )
+    accepts: Callable[[tuple[Expression, ...]], bool] = lambda _args: True
+
+
+def always(_args: Args) -> bool:
+    """Can be NULL, or NaN, whatever the arguments."""
+    return True
+
+
+def never(_args: Args) -> bool:
+    """Cannot be NULL, or NaN, whatever the arguments."""
+    return False
+
+
+def fixed(result: SqlType, *kinds: frozenset[Kind]) -> Callable[[Types], SqlType | None]:
+    """The result type of a function with exactly these kinds of arguments."""
+
+    def result_type(types: Types) -> SqlType | None:
+        fits = len(types) == len(kinds) and all(
+            t.kind in allowed for t, allowed in zip(types, kinds, strict=True)
+        )
+        return result if fits else None
+
+    return result_type
+
+
+def constant(interval: Interval) -> Callable[[Args, SqlType], Interval]:
+    """An interval that holds whatever the arguments."""
+    return lambda _args, _type: interval
+
+
+def literal_at(*positions: int) -> Callable[[tuple[Expression, ...]], bool]:
+    """Accepts only literals other than NULL at these positions, where they are given."""
+
+    def accepts(args: tuple[Expression, ...]) -> bool:
+        return all(
+            isinstance(arg, Literal) and arg.value is not None
+            for position, arg in enumerate(args)
+            if position in positions
+        )
+
+    return accepts
+
+
+NUMBERS = frozenset({Kind.INTEGER, Kind.DECIMAL, Kind.DOUBLE})
+WHOLE = frozenset({Kind.INTEGER})
+TEXT = frozenset({Kind.VARCHAR})
+TEMPORAL = frozenset({Kind.DATE, Kind.TIMESTAMP, Kind.TIMESTAMPTZ})
+TRUTH = frozenset({Kind.BOOLEAN, Kind.NULL})

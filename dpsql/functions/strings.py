@@ -1,0 +1,57 @@
+"""Functions of text. Lengths and positions count code points, from 1."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from dpsql.functions.row import (
+    TEXT,
+    WHOLE,
+    Args,
+    Function,
+    Types,
+    constant,
+    fixed,
+    literal_at,
+)
+from dpsql.intervals import Interval
+from dpsql.tree import INTEGER, VARCHAR, SqlType
+
+FARTHEST = 2**32 - 1
+COUNT = constant(Interval(Fraction(0), None))
+
+
+def _concatenated(types: Types) -> SqlType | None:
+    return VARCHAR if types and all(t.kind in TEXT for t in types) else None
+
+
+def _one_or_two(types: Types) -> SqlType | None:
+    return _concatenated(types) if len(types) in (1, 2) else None
+
+
+def _substring(types: Types) -> SqlType | None:
+    numbers = types[1:]
+    fits = len(numbers) in (1, 2) and all(t == INTEGER for t in numbers)
+    return VARCHAR if fits and types[0].kind in TEXT else None
+
+
+def _too_far(args: Args, _kind: SqlType) -> bool:
+    """DuckDB raises on offsets and lengths beyond 32 bits."""
+    return not all(arg.interval.within(-FARTHEST, FARTHEST) for arg in args[1:])
+
+
+STRINGS = (
+    Function("length", fixed(INTEGER, TEXT), COUNT),
+    Function("strpos", fixed(INTEGER, TEXT, TEXT), COUNT),
+    Function("lower", fixed(VARCHAR, TEXT)),
+    Function("upper", fixed(VARCHAR, TEXT)),
+    Function("substring", _substring, raises=_too_far),
+    Function("left", fixed(VARCHAR, TEXT, WHOLE), raises=_too_far),
+    Function("right", fixed(VARCHAR, TEXT, WHOLE), raises=_too_far),
+    Function("trim", _one_or_two),
+    Function("ltrim", _one_or_two),
+    Function("rtrim", _one_or_two),
+    # NULL if any part is NULL, as `||`; cut at LONGEST_TEXT, as `replace`.
+    Function("concat", _concatenated),
+    Function("replace", fixed(VARCHAR, TEXT, TEXT, TEXT), accepts=literal_at(1, 2)),
+)
