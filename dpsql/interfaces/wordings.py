@@ -72,7 +72,11 @@ WORDINGS: dict[Reason, Wording] = {
     ),
     Reason.UNKNOWN_COLUMN: _input(
         "42703",
-        ("There is no column {column} in {table}.", "There is no column {column}.", "No column."),
+        (
+            "There is no column {column} in {table}.",
+            "There is no column {column}.",
+            "There is no such column.",
+        ),
         "A column of a private table that the policy does not list does not exist here.",
         *_SAYS_WHAT,
     ),
@@ -85,7 +89,11 @@ WORDINGS: dict[Reason, Wording] = {
     ),
     Reason.UNKNOWN_FUNCTION: _input(
         "42883",
-        ("There is no function {name}.", "There is no function {function}.", "No such function."),
+        (
+            "There is no function {name}.",
+            "There is no function {function}.",
+            "There is no such function.",
+        ),
         "Only functions with a rule are called; a function without one is never passed on.",
         "The README lists the functions.",
     ),
@@ -125,7 +133,12 @@ WORDINGS: dict[Reason, Wording] = {
     ),
     Reason.BAD_OPTION: _input(
         "22023",
-        ("Option {option} is not valid: {why}.", "Option {option} is not valid.", "Bad option."),
+        (
+            "Option {option} is not valid: {why}.",
+            "Option {option} cannot be {value}.",
+            "Option {option} is not valid.",
+            "An option is not valid.",
+        ),
         "Options can only ask for less than the policy allows.",
         "It may be: {known}.",
         "The options are: epsilon, a positive number.",
@@ -179,7 +192,11 @@ WORDINGS: dict[Reason, Wording] = {
     ),
     Reason.UNSUPPORTED_AGGREGATE: _privacy(
         "0A000",
-        ("{name} has no privacy rule.", "{function} has no privacy rule.", "No privacy rule."),
+        (
+            "{name} has no privacy rule.",
+            "{function} has no privacy rule.",
+            "This aggregate has no privacy rule.",
+        ),
         ("What one person can change in it is not known, so its noise cannot be sized.",),
         "COUNT(*), COUNT(x), COUNT(DISTINCT unit key), SUM and AVG are answered.",
     ),
@@ -197,7 +214,7 @@ WORDINGS: dict[Reason, Wording] = {
     ),
     Reason.UNSUPPORTED_PRIVATE_OPERATOR: _privacy(
         "0A000",
-        ("Not possible over private rows: {construct}.", "Not possible over private rows."),
+        ("Not possible: {construct}.", "This is not possible over private rows."),
         ("One person's rows would depend on other people's, or no rule exists yet.",),
         "Do it after the aggregation: SELECT … FROM (SELECT …, COUNT(*) … GROUP BY …).",
     ),
