@@ -1,0 +1,44 @@
+"""parse: text → Statement. Bytes and characters are checked here, SQL in `dpsql.dialects`."""
+
+from __future__ import annotations
+
+from dpsql.dialects import from_sqlglot
+from dpsql.errors import Reason, Refused
+from dpsql.tree import Span, Statement, Value
+
+MAX_BYTES = 64 * 1024
+"""Longest text, in UTF-8."""
+
+DIALECTS = frozenset({"duckdb", "postgres"})
+
+
+def parse(text: str, dialect: str = "duckdb", parameters: tuple[Value, ...] = ()) -> Statement:
+    """The one SELECT in `text`, spelled in `dialect`, with `parameters` bound to its `?` in order.
+
+    Raises `Refused`, and nothing else, for any text: with the place of what is wrong or of what
+    the tree cannot say. Raises ValueError for a dialect that does not exist.
+
+    >>> parse("SELECT COUNT(*) FROM orders").query.source
+    TableName(name='orders', alias=None, column_aliases=(), span=Span(start=21, stop=27))
+    """
+    if dialect not in DIALECTS:
+        msg = f"unknown dialect {dialect!r}"
+        raise ValueError(msg)
+    _check_characters(text)
+    try:
+        return from_sqlglot.statement(text, dialect, parameters)
+    except RecursionError:
+        raise Refused(Reason.TOO_LARGE, what="nesting levels") from None
+
+
+def _check_characters(text: str) -> None:
+    """Raises `Refused` for a text that is too long or that no engine could be sent."""
+    try:
+        size = len(text.encode())
+    except UnicodeEncodeError as error:
+        place = Span(error.start, error.end)
+        raise Refused(Reason.SYNTAX, place, why="this character is not Unicode text") from None
+    if size > MAX_BYTES:
+        raise Refused(Reason.TOO_LARGE, what="bytes", limit=MAX_BYTES)
+    if (nul := text.find("\0")) >= 0:
+        raise Refused(Reason.SYNTAX, Span(nul, nul + 1), why="this character is not SQL")

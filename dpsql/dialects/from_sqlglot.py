@@ -1,0 +1,66 @@
+"""Text → Statement through sqlglot: what our tree cannot say is refused, by construction."""
+
+from __future__ import annotations
+
+import logging
+
+from sqlglot import Token, exp
+from sqlglot.dialects.dialect import Dialect
+from sqlglot.errors import ErrorLevel, ParseError, SqlglotError
+
+from dpsql.dialects.from_sqlglot_limits import check_joins, check_nesting
+from dpsql.dialects.from_sqlglot_nodes import (
+    Origin,
+    check_depth,
+    check_nothing_dropped,
+    spans_of,
+)
+from dpsql.dialects.from_sqlglot_queries import query
+from dpsql.dialects.from_sqlglot_request import read_request
+from dpsql.dialects.from_sqlglot_tokens import Tokens, prepare, span_of
+from dpsql.errors import Reason, Refused
+from dpsql.tree import Span, Statement, Value
+
+# sqlglot logs the text it does not understand at WARNING: analyst text belongs in no log.
+logging.getLogger("sqlglot").disabled = True
+
+
+def statement(text: str, dialect: str, parameters: tuple[Value, ...]) -> Statement:
+    """The one query in `text`, with `parameters` in the places of its `?`.
+
+    Raises `Refused` with the place of whatever our tree cannot say.
+    """
+    request = read_request(text, dialect)
+    check_nesting(request.tokens)
+    check_joins(request.tokens)
+    tokens = prepare(request.tokens)
+    if tokens.placeholders != len(parameters):
+        raise Refused(Reason.BAD_PARAMETER, expected=tokens.placeholders, given=len(parameters))
+    root = _parsed(tokens, request.text, dialect)
+    check_depth(root)
+    check_nothing_dropped(root, tokens)
+    origin = Origin(dialect, parameters, spans_of(root, tokens))
+    return Statement(query(root, origin), request.epsilon, request.explain)
+
+
+def _parsed(tokens: Tokens, text: str, dialect: str) -> exp.Expression:
+    """The tree of exactly one statement; its messages quote the text and are dropped."""
+    try:
+        parser = Dialect.get_or_raise(dialect).parser(error_level=ErrorLevel.IMMEDIATE)
+        roots = parser.parse(list(tokens.tokens), text)
+    except ParseError as error:
+        raise Refused(Reason.SYNTAX, _place(error, tokens.tokens, text)) from None
+    except SqlglotError:
+        raise Refused(Reason.SYNTAX, Span(0, len(text))) from None
+    if len(roots) != 1 or not isinstance(roots[0], exp.Expression):
+        raise Refused(Reason.SYNTAX, Span(0, len(text)), why="this is not one statement")
+    return roots[0]
+
+
+def _place(error: ParseError, tokens: tuple[Token, ...], text: str) -> Span:
+    """The token that sqlglot stumbled over, or the end of the text."""
+    first = error.errors[0] if error.errors else {}
+    where = first.get("line"), first.get("col")
+    end = len(text.rstrip())
+    found = (span_of(t) for t in tokens if (t.line, t.col) == where)
+    return next(found, Span(max(0, end - 1), end))

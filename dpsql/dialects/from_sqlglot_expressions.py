@@ -1,0 +1,324 @@
+"""sqlglot expressions → our expressions: a handler per node class, a missing one is a refusal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from sqlglot import exp
+
+from dpsql.dialects.from_sqlglot_calls import anonymous, filtered, trim, window
+from dpsql.dialects.from_sqlglot_functions import PARTS
+from dpsql.dialects.from_sqlglot_literals import (
+    cast_type,
+    literal,
+    negative,
+    parameter,
+    temporal,
+)
+from dpsql.dialects.from_sqlglot_nodes import Origin, name_of, placeholder_of
+from dpsql.errors import Reason, Refused
+from dpsql.tree import (
+    BOOLEAN,
+    INTEGER,
+    NULL,
+    VARCHAR,
+    Call,
+    Cast,
+    Expression,
+    Literal,
+    Name,
+    Star,
+)
+
+SUBQUERY = "a subquery in an expression"
+
+
+def expression(node: exp.Expression, origin: Origin) -> Expression:
+    """The expression that `node` says; raises `Refused` for everything without a handler."""
+    handler = _HANDLERS.get(type(node))
+    if handler is None:
+        raise origin.refusal(node, _SPOKEN.get(type(node).__name__))
+    return handler(node, origin)
+
+
+def _binary(function: str) -> Callable[[exp.Expression, Origin], Expression]:
+    def handle(node: exp.Expression, origin: Origin) -> Expression:
+        left, right = origin.take(node, "this", "expression")
+        args = expression(left, origin), expression(right, origin)
+        return Call(function, args, span=origin.span(node))
+
+    return handle
+
+
+def _connective(function: str) -> Callable[[exp.Expression, Origin], Expression]:
+    """AND, OR: a chain of the same connective, however long, is one call of many arguments."""
+
+    def handle(node: exp.Expression, origin: Origin) -> Expression:
+        leaves: list[Expression] = []
+        pending = [node]
+        while pending:
+            current = pending.pop()
+            if type(current) is type(node):
+                left, right = origin.take(current, "this", "expression")
+                pending += [right, left]
+            else:
+                leaves.append(expression(current, origin))
+        return Call(function, tuple(leaves), span=origin.span(node))
+
+    return handle
+
+
+def _pattern(function: str) -> Callable[[exp.Expression, Origin], Expression]:
+    def handle(node: exp.Expression, origin: Origin) -> Expression:
+        left, right, negate = origin.take(node, "this", "expression", "negate")
+        args = expression(left, origin), expression(right, origin)
+        return _not_if(negate, Call(function, args, span=origin.span(node)))
+
+    return handle
+
+
+def _not_if(negate: object, call: Call) -> Call:
+    return Call("not", (call,), span=call.span) if negate else call
+
+
+def _escape(node: exp.Expression, origin: Origin) -> Expression:
+    """LIKE … ESCAPE 'c': the escape is the third argument of the pattern's call."""
+    inner, character = origin.take(node, "this", "expression")
+    if not isinstance(inner, exp.Like | exp.ILike):
+        raise origin.refusal(node)
+    call, escape = expression(inner, origin), expression(character, origin)
+    match call, escape:
+        case Call("not", (Call() as pattern,)), Literal(str() as value) if len(value) == 1:
+            negated = True
+        case Call() as pattern, Literal(str() as value) if len(value) == 1:
+            negated = False
+        case _:
+            raise origin.refusal(node, "this ESCAPE")
+    escaped = Call(pattern.function, (*pattern.args, escape), span=origin.span(node))
+    return _not_if(negated, escaped)
+
+
+def _division(node: exp.Expression, origin: Origin) -> Expression:
+    """`/`: of floats in DuckDB, of integers where both are in Postgres."""
+    left, right, _typed, _safe = origin.take(node, "this", "expression", "typed", "safe")
+    function = "pg_div" if origin.dialect == "postgres" else "div"
+    args = expression(left, origin), expression(right, origin)
+    return Call(function, args, span=origin.span(node))
+
+
+def _concatenation(node: exp.Expression, origin: Origin) -> Expression:
+    left, right, _safe = origin.take(node, "this", "expression", "safe")
+    args = expression(left, origin), expression(right, origin)
+    return Call("concat", args, span=origin.span(node))
+
+
+def _unary(function: str) -> Callable[[exp.Expression, Origin], Expression]:
+    def handle(node: exp.Expression, origin: Origin) -> Expression:
+        (this,) = origin.take(node, "this")
+        return Call(function, (expression(this, origin),), span=origin.span(node))
+
+    return handle
+
+
+def _negation(node: exp.Expression, origin: Origin) -> Expression:
+    (this,) = origin.take(node, "this")
+    if isinstance(this, exp.Literal) and not this.is_string:
+        return negative(literal(this, origin), origin.span(node))
+    return Call("neg", (expression(this, origin),), span=origin.span(node))
+
+
+def _parenthesised(node: exp.Expression, origin: Origin) -> Expression:
+    (this,) = origin.take(node, "this")
+    return expression(this, origin)
+
+
+def _is(node: exp.Expression, origin: Origin) -> Expression:
+    """IS [NOT] NULL | TRUE | FALSE | UNKNOWN."""
+    left, right, negate = origin.take(node, "this", "expression", "negate")
+    tested, span = expression(left, origin), origin.span(node)
+    if isinstance(right, exp.Null):
+        return _not_if(negate, Call("is_null", (tested,), span=span))
+    if isinstance(right, exp.Boolean):
+        truth = expression(right, origin)
+        return _not_if(negate, Call("is_not_distinct", (tested, truth), span=span))
+    raise origin.refusal(node, "this IS")
+
+
+def _in(node: exp.Expression, origin: Origin) -> Expression:
+    this, members, query = origin.take(node, "this", "expressions", "query")
+    if query is not None:
+        raise origin.refusal(query, SUBQUERY)
+    if not members:
+        raise origin.refusal(node, "an empty IN")
+    args = tuple(expression(e, origin) for e in (this, *members))
+    return Call("in", args, span=origin.span(node))
+
+
+def _between(node: exp.Expression, origin: Origin) -> Expression:
+    this, low, high = origin.take(node, "this", "low", "high")
+    tested, span = expression(this, origin), origin.span(node)
+    above = Call("ge", (tested, expression(low, origin)), span=span)
+    below = Call("le", (tested, expression(high, origin)), span=span)
+    return Call("and", (above, below), span=span)
+
+
+def _case(node: exp.Expression, origin: Origin) -> Expression:
+    """CASE [operand] WHEN … THEN … [ELSE …] END, always with an ELSE in our tree."""
+    operand, branches, default = origin.take(node, "this", "ifs", "default")
+    span = origin.span(node)
+    tested = None if operand is None else expression(operand, origin)
+    args: list[Expression] = []
+    for branch in branches:
+        condition, value = origin.take(branch, "this", "true")
+        when = expression(condition, origin)
+        args.append(when if tested is None else Call("eq", (tested, when), span=when.span))
+        args.append(expression(value, origin))
+    args.append(Literal(None, NULL, span) if default is None else expression(default, origin))
+    return Call("case", tuple(args), span=span)
+
+
+def _cast(node: exp.Expression, origin: Origin) -> Expression:
+    """CAST, TRY_CAST, `::`, and typed literals such as DATE '2025-01-01'."""
+    this, to, safe = origin.take(node, "this", "to", "safe")
+    target, longest = cast_type(to, origin)
+    safe = bool(safe) or isinstance(node, exp.TryCast)
+    arg, span = expression(this, origin), origin.span(node)
+    if isinstance(arg, Literal) and arg.type == VARCHAR and target.is_temporal and not safe:
+        return temporal(arg, target, origin)
+    cast = Cast(arg, target, safe, span)
+    if longest is None:
+        return cast
+    return Call("left", (cast, Literal(longest, INTEGER, span)), span=span)
+
+
+def _extract(node: exp.Expression, origin: Origin) -> Expression:
+    part, this = origin.take(node, "this", "expression")
+    if not isinstance(part, exp.Var | exp.Literal):
+        raise origin.refusal(node, "EXTRACT of a computed part")
+    written = str(origin.take(part, "this", "is_string")[0]).lower()
+    span = origin.span(node)
+    name = Literal(PARTS.get(written, written), VARCHAR, span)
+    return Call("extract", (name, expression(this, origin)), span=span)
+
+
+def _substring(node: exp.Expression, origin: Origin) -> Expression:
+    text, start, length = origin.take(node, "this", "start", "length")
+    first = Literal(1, INTEGER, origin.span(node)) if start is None else expression(start, origin)
+    rest = () if length is None else (expression(length, origin),)
+    return Call("substring", (expression(text, origin), first, *rest), span=origin.span(node))
+
+
+def _position(node: exp.Expression, origin: Origin) -> Expression:
+    text, sought = origin.take(node, "this", "substr")
+    args = expression(text, origin), expression(sought, origin)
+    return Call("strpos", args, span=origin.span(node))
+
+
+def _column(node: exp.Expression, origin: Origin) -> Expression:
+    """A column, `t.*`, or a renamed placeholder; `main.t.a` and `public.t.a` are t.a."""
+    this, table, schema = origin.take(node, "this", "table", "db")
+    number = placeholder_of(this)
+    if number is not None and table is None:
+        return parameter(number, origin, origin.span(node))
+    if schema is not None and name_of(schema, origin).lower() not in ("main", "public"):
+        raise Refused(
+            Reason.UNKNOWN_TABLE, origin.span(node), table=name_of(table, origin), known=()
+        )
+    qualifier = None if table is None else name_of(table, origin)
+    if isinstance(this, exp.Star):
+        origin.take(this)
+        return Star(qualifier, origin.span(node))
+    return Name(name_of(this, origin), qualifier, origin.span(node))
+
+
+def _star(node: exp.Expression, origin: Origin) -> Expression:
+    origin.take(node)
+    return Star(None, origin.span(node))
+
+
+def _boolean(node: exp.Expression, origin: Origin) -> Expression:
+    (value,) = origin.take(node, "this")
+    return Literal(bool(value), BOOLEAN, origin.span(node))
+
+
+def _null(node: exp.Expression, origin: Origin) -> Expression:
+    origin.take(node)
+    return Literal(None, NULL, origin.span(node))
+
+
+def _subquery(node: exp.Expression, origin: Origin) -> Expression:
+    raise origin.refusal(node, SUBQUERY)
+
+
+def _call(
+    reader: Callable[
+        [exp.Expression, Origin, Callable[[exp.Expression, Origin], Expression]], Expression
+    ],
+) -> Callable[[exp.Expression, Origin], Expression]:
+    """A reader of calls, told how to read its arguments."""
+
+    def handle(node: exp.Expression, origin: Origin) -> Expression:
+        return reader(node, origin, expression)
+
+    return handle
+
+
+_SPOKEN = {
+    "Anonymous": "this function",
+    "Dot": "access to a part of a value",
+    "Tuple": "a row of values",
+    "AtTimeZone": "AT TIME ZONE",
+    "Var": "this word",
+}
+
+_BINARY: Mapping[type[exp.Expression], str] = {
+    exp.Add: "add",
+    exp.Sub: "sub",
+    exp.Mul: "mul",
+    exp.IntDiv: "int_div",
+    exp.Mod: "mod",
+    exp.EQ: "eq",
+    exp.NEQ: "ne",
+    exp.LT: "lt",
+    exp.LTE: "le",
+    exp.GT: "gt",
+    exp.GTE: "ge",
+    exp.NullSafeEQ: "is_not_distinct",
+    exp.NullSafeNEQ: "is_distinct",
+}
+
+_HANDLERS: Mapping[type[exp.Expression], Callable[[exp.Expression, Origin], Expression]] = {
+    **{node: _binary(function) for node, function in _BINARY.items()},
+    exp.And: _connective("and"),
+    exp.Or: _connective("or"),
+    exp.Not: _unary("not"),
+    exp.Neg: _negation,
+    exp.Paren: _parenthesised,
+    exp.Div: _division,
+    exp.DPipe: _concatenation,
+    exp.Like: _pattern("like"),
+    exp.ILike: _pattern("ilike"),
+    exp.Escape: _escape,
+    exp.Is: _is,
+    exp.In: _in,
+    exp.Between: _between,
+    exp.Case: _case,
+    exp.Cast: _cast,
+    exp.TryCast: _cast,
+    exp.Extract: _extract,
+    exp.Substring: _substring,
+    exp.StrPosition: _position,
+    exp.Column: _column,
+    exp.Star: _star,
+    exp.Literal: literal,
+    exp.Boolean: _boolean,
+    exp.Null: _null,
+    exp.Subquery: _subquery,
+    exp.Select: _subquery,
+    exp.Exists: _subquery,
+    exp.Any: _subquery,
+    exp.Trim: _call(trim),
+    exp.Anonymous: _call(anonymous),
+    exp.Filter: _call(filtered),
+    exp.Window: _call(window),
+}

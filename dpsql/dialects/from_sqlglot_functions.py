@@ -1,0 +1,169 @@
+"""Names of functions as analysts write them: a row each, a missing row is a refusal."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from dpsql.errors import Reason
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """The registry's name of a function and how many arguments it takes (`most` None: any)."""
+
+    function: str
+    least: int
+    most: int | None
+
+    def takes(self, count: int) -> bool:
+        return self.least <= count and (self.most is None or count <= self.most)
+
+
+def _rows(*rows: tuple[str, str, int, int | None]) -> dict[str, Row]:
+    return {
+        name: Row(function, least, most)
+        for names, function, least, most in rows
+        for name in names.split()
+    }
+
+
+SCALARS = _rows(
+    ("abs", "abs", 1, 1),
+    ("sign", "sign", 1, 1),
+    ("round", "round", 1, 2),
+    ("floor", "floor", 1, 1),
+    ("ceil ceiling", "ceil", 1, 1),
+    ("trunc", "trunc", 1, 1),
+    ("sqrt", "sqrt", 1, 1),
+    ("ln", "ln", 1, 1),
+    ("exp", "exp", 1, 1),
+    ("pow power", "pow", 2, 2),
+    ("mod", "mod", 2, 2),
+    ("least", "least", 1, None),
+    ("greatest", "greatest", 1, None),
+    ("coalesce", "coalesce", 1, None),
+    ("ifnull", "coalesce", 2, 2),
+    ("nullif", "nullif", 2, 2),
+    ("if", "case", 3, 3),
+    ("length len char_length character_length", "length", 1, 1),
+    ("lower lcase", "lower", 1, 1),
+    ("upper ucase", "upper", 1, 1),
+    ("substr", "substring", 2, 3),
+    ("ltrim", "ltrim", 1, 2),
+    ("rtrim", "rtrim", 1, 2),
+    ("btrim", "trim", 1, 2),
+    ("replace", "replace", 3, 3),
+    ("left", "left", 2, 2),
+    ("right", "right", 2, 2),
+    ("starts_with", "starts_with", 2, 2),
+    ("contains", "contains", 2, 2),
+    ("strpos", "strpos", 2, 2),
+    ("date_trunc datetrunc", "date_trunc", 2, 2),
+    ("date_part datepart", "extract", 2, 2),
+)
+"""Functions whose arguments go to the registry in the order written."""
+
+PART_FUNCTIONS = {
+    name: part
+    for names, part in (
+        ("year", "year"),
+        ("month", "month"),
+        ("day dayofmonth", "day"),
+        ("quarter", "quarter"),
+        ("week weekofyear", "week"),
+        ("dayofweek weekday", "dow"),
+        ("isodow", "isodow"),
+        ("dayofyear", "doy"),
+        ("hour", "hour"),
+        ("minute", "minute"),
+        ("second", "second"),
+        ("epoch", "epoch"),
+    )
+    for name in names.split()
+}
+"""YEAR(x) is EXTRACT(year FROM x)."""
+
+PARTS = {
+    name: part
+    for names, part in (
+        ("microsecond microseconds us usec", "microseconds"),
+        ("millisecond milliseconds ms msec", "milliseconds"),
+        ("second seconds s sec secs", "second"),
+        ("minute minutes m min mins", "minute"),
+        ("hour hours h hr hrs", "hour"),
+        ("day days d dayofmonth", "day"),
+        ("week weeks w weekofyear", "week"),
+        ("month months mon mons", "month"),
+        ("quarter quarters", "quarter"),
+        ("year years y yr yrs", "year"),
+        ("dow dayofweek weekday", "dow"),
+        ("doy dayofyear", "doy"),
+    )
+    for name in names.split()
+}
+"""Spellings of date parts; the standard name of each."""
+
+AGGREGATES = _rows(
+    ("count", "count", 1, 1),
+    ("sum", "sum", 1, 1),
+    ("avg mean", "avg", 1, 1),
+    ("min", "min", 1, 1),
+    ("max", "max", 1, 1),
+    ("median", "median", 1, 1),
+    ("stddev stddev_samp", "stddev", 1, 1),
+    ("stddev_pop", "stddev_pop", 1, 1),
+    ("variance var_samp", "variance", 1, 1),
+    ("var_pop", "var_pop", 1, 1),
+    ("covar_pop", "covar_pop", 2, 2),
+    ("covar_samp", "covar_samp", 2, 2),
+    ("corr", "corr", 2, 2),
+)
+"""Aggregates by their standard names; which of them are answered is decided by their recipes."""
+
+WINDOWS = _rows(
+    ("row_number", "row_number", 0, 0),
+    ("rank", "rank", 0, 0),
+    ("dense_rank", "dense_rank", 0, 0),
+    ("ntile", "ntile", 1, 1),
+    ("lag", "lag", 1, 3),
+    ("lead", "lead", 1, 3),
+    ("first_value first", "first_value", 1, 1),
+    ("last_value last", "last_value", 1, 1),
+    ("sum", "sum", 1, 1),
+    ("avg mean", "avg", 1, 1),
+    ("count", "count", 1, 1),
+    ("min", "min", 1, 1),
+    ("max", "max", 1, 1),
+)
+"""Functions that may have OVER."""
+
+_OTHER_AGGREGATES = frozenset(
+    """any_value approx_count_distinct approx_quantile approx_top_k arbitrary arg_max arg_min
+    array_agg bit_and bit_or bit_xor bool_and bool_or entropy every favg first fsum
+    geometric_mean geomean group_concat grouping histogram json_agg jsonb_agg json_group_array
+    kahan_sum kurtosis last list listagg mad max_by min_by mode percentile_cont percentile_disc
+    product quantile quantile_cont quantile_disc regr_avgx regr_avgy regr_count regr_intercept
+    regr_r2 regr_slope regr_sxx regr_sxy regr_syy reservoir_quantile sem skewness string_agg
+    sumkahan xmlagg""".split()
+)
+
+_IMPURE = frozenset(
+    """age clock_timestamp current_catalog current_database current_date current_localtime
+    current_localtimestamp current_query current_schema current_schemas current_setting
+    current_time current_timestamp current_user currval gen_random_uuid get_current_time
+    get_current_timestamp getdate getenv getvariable localtime localtimestamp nextval now
+    pg_sleep random session_user setseed sleep_ms statement_timestamp today
+    transaction_timestamp txid_current user uuid uuidv4 uuidv7 version""".split()
+)
+
+
+def refusal_of(name: str) -> Reason:
+    """Why a function without a row is refused: as an aggregate, as impure, or as unknown."""
+    known = exp.FUNCTION_BY_NAME.get(name.upper())
+    if name in _OTHER_AGGREGATES or name in AGGREGATES:
+        return Reason.UNSUPPORTED_AGGREGATE
+    if known is not None and issubclass(known, exp.AggFunc):
+        return Reason.UNSUPPORTED_AGGREGATE
+    return Reason.UNSUPPORTED_FUNCTION if name in _IMPURE else Reason.UNKNOWN_FUNCTION
