@@ -71,6 +71,13 @@ def test_the_compilers_own_fix_wins() -> None:
     assert told.fix == "Join ON orders.customer_id = c.id."
 
 
+def test_an_empty_fact_is_no_fact() -> None:
+    assert (
+        describe(Refused(Reason.UNKNOWN_TABLE, known=())).fix
+        == describe(Refused(Reason.UNKNOWN_TABLE)).fix
+    )
+
+
 def test_an_exhausted_budget_says_what_is_left_and_what_is_needed_exactly() -> None:
     error = Refused(
         Reason.BUDGET_EXHAUSTED,

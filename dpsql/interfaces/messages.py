@@ -89,7 +89,8 @@ def describe(error: DpsqlError, sql: str = "") -> Message:
 
 def _refusal(error: Refused, sql: str) -> Message:
     wording = WORDINGS[error.reason]
-    facts = {name: _fact(value, error.facts) for name, value in error.facts.items()}
+    told = {name: _fact(value, error.facts) for name, value in error.facts.items()}
+    facts = {name: text for name, text in told.items() if text}
     fix = facts.get("fix") or _say(wording.fix, facts)
     line, column, excerpt = place(sql, error.span)
     return Message(
@@ -136,6 +137,8 @@ def _fact(value: object, facts: dict[str, object]) -> str:
         case Loss():
             accountant = facts.get("accountant")
             return loss_text(value, str(accountant) if accountant else None, exact=True)
+        case None:
+            return ""
         case Decimal():
             return plain(value)
         case tuple() | list() | frozenset() | set():

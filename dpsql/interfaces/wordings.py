@@ -128,7 +128,7 @@ WORDINGS: dict[Reason, Wording] = {
         "07001",
         ("Bad parameter: {why}.", "The parameters do not fit the placeholders."),
         "Each ? takes one value: a boolean, a number, a string, a date, a timestamp or NULL.",
-        "The text has {expected} placeholders; {given} values were given.",
+        "Placeholders in the text: {expected}; values given: {given}.",
         "Give one value for each ? in the text.",
     ),
     Reason.BAD_OPTION: _input(
