@@ -1,0 +1,152 @@
+"""What a recipe is: the noisy parts an aggregate needs and how its value follows from them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from math import ceil, floor
+
+from dpsql.errors import Reason, Refused
+from dpsql.intervals import Facts
+from dpsql.plan import Lattice, PartQuery
+from dpsql.tree import (
+    BOOLEAN,
+    DOUBLE,
+    INTEGER,
+    NOWHERE,
+    AggregateCall,
+    Call,
+    Cast,
+    Expression,
+    Kind,
+    Literal,
+    Ref,
+    SqlType,
+    decimal,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One aggregate call of a private block.
+
+    `argument` describes the first argument (None for COUNT(*)); `rows` is the most rows of one
+    unit that count in one group (None: no limit is known); `is_unit` says that the argument is
+    the unit key itself.
+    """
+
+    call: AggregateCall
+    argument: Facts | None
+    rows: int | None
+    is_unit: bool
+
+    @property
+    def expression(self) -> Expression:
+        return self.call.args[0]
+
+
+Parts = tuple[PartQuery, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """`parts` lists the measurements; `combine` gives the value from their released columns."""
+
+    parts: Callable[[Asked], Parts]
+    combine: Callable[[Asked, tuple[Ref, ...]], Expression]
+
+
+@dataclass(frozen=True, slots=True)
+class RowBounds:
+    """The clip of one row in steps of the lattice, rounded outward."""
+
+    lattice: Lattice
+    lower: int
+    upper: int
+
+
+def rows_of_unit(asked: Asked) -> int:
+    """The most rows of one unit in one group, or a refusal where nothing limits them."""
+    if asked.rows is None:
+        raise Refused(
+            Reason.UNBOUNDED_CONTRIBUTION,
+            asked.call.span,
+            limit="max_rows_per_group",
+            fix="Ask the data owner to declare max_rows_per_group for this table.",
+        )
+    return asked.rows
+
+
+def row_bounds(asked: Asked) -> RowBounds:
+    """The lattice and clip of the aggregated expression, or a refusal where it is unbounded.
+
+    INTEGER and DECIMAL are exact; DOUBLE uses the step 2^-k of privacy.md, section 4.
+    """
+    facts = asked.argument
+    assert facts is not None
+    lo, hi = facts.interval.lo, facts.interval.hi
+    if not (isinstance(lo, Fraction) and isinstance(hi, Fraction)):
+        span = asked.expression.span
+        raise Refused(Reason.UNBOUNDED_INPUT, asked.call.span if span == NOWHERE else span)
+    lattice = _lattice(facts.type, lo, hi)
+    return RowBounds(lattice, floor(lo / lattice.step), ceil(hi / lattice.step))
+
+
+def counted(asked: Asked) -> Expression | None:
+    """The rows that count: those the FILTER keeps whose argument is there; None for every row."""
+    conditions = [] if asked.call.filter is None else [asked.call.filter]
+    if asked.argument is not None and asked.argument.nullable:
+        absent = Call("is_null", (asked.expression,), BOOLEAN)
+        conditions.append(Call("not", (absent,), BOOLEAN))
+    if len(conditions) > 1:
+        return Call("and", tuple(conditions), BOOLEAN)
+    return conditions[0] if conditions else None
+
+
+def no_distinct(asked: Asked) -> None:
+    """Refuse DISTINCT where no rule reads it."""
+    if asked.call.distinct:
+        raise Refused(
+            Reason.UNSUPPORTED_AGGREGATE,
+            asked.call.span,
+            name=f"{asked.call.function}(DISTINCT)",
+        )
+
+
+def number(value: Fraction, kind: SqlType) -> Literal:
+    """A public constant in the type of the expression it stands in."""
+    if kind.kind is Kind.INTEGER:
+        return Literal(int(value), INTEGER)
+    return Literal(float(value), DOUBLE)
+
+
+def as_double(expression: Expression) -> Expression:
+    """The expression as DOUBLE, where ratios are taken."""
+    return Cast(expression, DOUBLE)
+
+
+def part_type(lattice: Lattice) -> SqlType:
+    """The type of a released part in the units of its values."""
+    if lattice.base == 2:  # noqa: PLR2004
+        return DOUBLE
+    return decimal(38, lattice.digits) if lattice.digits else INTEGER
+
+
+def _lattice(kind: SqlType, lo: Fraction, hi: Fraction) -> Lattice:
+    match kind.kind:
+        case Kind.INTEGER:
+            return Lattice(10, 0)
+        case Kind.DECIMAL:
+            return Lattice(10, kind.scale)
+        case _:
+            largest = max(abs(lo), abs(hi))
+            return Lattice(2, min(max(30 - _log2_ceil(largest), -40), 40))
+
+
+def _log2_ceil(value: Fraction) -> int:
+    """The smallest e with value <= 2**e; -40 or less for tiny values."""
+    exponent = -40
+    while Fraction(2) ** exponent < value:
+        exponent += 1
+    return exponent

@@ -1,0 +1,38 @@
+"""SUM: every row clipped to [L, U], a unit's total in a group to [min(0, cL), max(0, cU)]."""
+
+from __future__ import annotations
+
+from dpsql.aggregates.recipe import (
+    Asked,
+    Parts,
+    Recipe,
+    no_distinct,
+    row_bounds,
+    rows_of_unit,
+)
+from dpsql.plan import PartQuery
+from dpsql.tree import Cast, Expression, Ref
+
+
+def _parts(asked: Asked) -> Parts:
+    no_distinct(asked)
+    bounds, rows = row_bounds(asked), rows_of_unit(asked)
+    return (
+        PartQuery(
+            asked.expression,
+            asked.call.filter,
+            bounds.lattice,
+            bounds.lower,
+            bounds.upper,
+            total_lower=min(0, rows * bounds.lower),
+            total_upper=max(0, rows * bounds.upper),
+        ),
+    )
+
+
+def _combine(asked: Asked, parts: tuple[Ref, ...]) -> Expression:
+    (total,) = parts
+    return total if total.type == asked.call.type else Cast(total, asked.call.type)
+
+
+SUM = Recipe(_parts, _combine)

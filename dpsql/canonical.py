@@ -1,0 +1,84 @@
+"""The canonical form of a private plan: what makes two questions the same question.
+
+Column ids are renumbered by where the rows come from, labels and places are left out, and the
+arguments of commutative operators are sorted; the noise is left out, because a question answered
+with less noise answers the same question.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from dataclasses import fields, is_dataclass
+from enum import Enum
+from typing import Any
+
+from dpsql.algebra import Field, Relation, Scan
+from dpsql.plan import BlockPlan
+from dpsql.tree import Call, Ref, Span
+from dpsql.walk import inputs
+
+COMMUTATIVE = frozenset({"and", "or", "eq", "ne", "add", "mul", "is_distinct", "is_not_distinct"})
+
+
+def question(blocks: Iterable[BlockPlan], *context: str) -> str:
+    """sha256 (hex) of what is asked of the private data, in this context."""
+    text = "\n".join([*context, *(_block(block) for block in blocks)])
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _block(plan: BlockPlan) -> str:
+    writer = _Writer()
+    writer.number(plan.block.rows)
+    asked = [release.query for release in plan.releases]
+    return writer.write(
+        (
+            plan.block.rows,
+            plan.block.unit,
+            tuple(key.expression for key in plan.block.keys),
+            plan.domain,
+            tuple(asked),
+            plan.groups.value,
+            plan.enforce_l0,
+            plan.row_level,
+            plan.threshold is None,
+        )
+    )
+
+
+class _Writer:
+    """Writes frozen values as text; equal texts mean equal values up to column identity."""
+
+    def __init__(self) -> None:
+        self.numbers: dict[int, int] = {}
+
+    def number(self, relation: Relation) -> None:
+        """Give columns numbers in the order of the tables they come from."""
+        for source in inputs(relation):
+            self.number(source)
+        for column in relation.fields:
+            self.numbers.setdefault(column.id, len(self.numbers))
+
+    def write(self, value: Any) -> str:
+        match value:
+            case Span():
+                return ""
+            case Field():
+                return f"#{self.numbers[value.id]}:{value.type}"
+            case Ref():
+                return f"#{self.numbers[value.id]}"
+            case Scan():
+                columns = ",".join(f"{f.name}={self.write(f)}" for f in value.fields)
+                return f"Scan({value.table};{columns})"
+            case Call(function=name, args=args):
+                written = [self.write(arg) for arg in args]
+                return f"{name}({','.join(sorted(written) if name in COMMUTATIVE else written)})"
+            case Enum():
+                return str(value.value)
+            case tuple() | list():
+                return f"[{','.join(map(self.write, value))}]"
+            case _ if is_dataclass(value):
+                inner = (self.write(getattr(value, f.name)) for f in fields(value))
+                return f"{type(value).__name__}({','.join(inner)})"
+            case _:
+                return f"{type(value).__name__}:{value!r}"

@@ -1,0 +1,222 @@
+"""calibrate: Bounded → PrivatePlan. Contribution bounds, sensitivities, noise and the charge.
+
+Implements privacy.md, sections 3 (L0 is proved before it is enforced), 5.1, 5.2 and 5.4: one joint
+release per query, in which equal measurements are made once and share the query's epsilon equally.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+from dpsql import aggregates
+from dpsql.accountants import Accountant, Allowance
+from dpsql.aggregates.recipe import Asked, part_type
+from dpsql.algebra import Field, Item, Project, Relation, Released
+from dpsql.compiler.scopes import Identities
+from dpsql.errors import Reason, Refused
+from dpsql.mechanisms.threshold import Threshold, threshold
+from dpsql.model import Event, Neighbours, NoiseEvent, SelectionEvent, Sensitivity
+from dpsql.plan import (
+    BlockPlan,
+    Bounded,
+    BoundedBlock,
+    Contribution,
+    PartQuery,
+    PrivatePlan,
+    Release,
+    least,
+)
+from dpsql.tree import Expression, Ref
+from dpsql.walk import map_inputs
+
+UNIT_COUNT = PartQuery(None, None, units=True)
+"""How many units have a key: what private keys are selected by (privacy.md, section 5.4)."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Contributions:
+    groups: Contribution
+    rows_per_group: Contribution
+    rows: Contribution
+    row_level: bool
+    enforce: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Measured:
+    """A block with its measurements: `values[i]` is measure i over the columns of `fields`."""
+
+    bounded: BoundedBlock
+    contributions: _Contributions
+    parts: tuple[PartQuery, ...]
+    fields: tuple[Field, ...]
+    values: tuple[Expression, ...]
+
+
+def calibrate(
+    bounded: Bounded,
+    accountant: Accountant,
+    neighbours: Neighbours,
+    epsilon: Fraction,
+    delta: Fraction,
+    identities: Identities,
+) -> PrivatePlan:
+    """The plan of a query that may spend `epsilon`, with δ up to `delta` for private keys.
+
+    Raises `Refused` where a contribution has no limit, an argument no bound, an aggregate no
+    recipe, or private keys no δ to be selected with.
+    """
+    measured = [_measure(block, identities) for block in bounded.blocks]
+    private = [m for m in measured if m.bounded.domain is None]
+    if private and not accountant.supports_selection:
+        raise Refused(Reason.PRIVATE_KEYS_NEED_DELTA, private[0].bounded.block.span)
+    allowance = accountant.allowance(epsilon, delta, selects_keys=bool(private))
+    shares = sum(len(m.parts) for m in measured)
+    blocks = tuple(
+        _released(m, accountant, neighbours, _share(allowance, shares, len(private)))
+        for m in measured
+    )
+    event = Event(tuple(part for block in blocks for part in _events(block)))
+    outer = _with_values(bounded.outer, measured)
+    return PrivatePlan(blocks, outer, event, accountant.loss(event), epsilon)
+
+
+def _measure(bounded: BoundedBlock, identities: Identities) -> _Measured:
+    """The measurements a block needs, each once, and how its measures follow from them."""
+    block = bounded.block
+    contributions = _contributions(bounded)
+    parts: dict[PartQuery, Field] = {}
+
+    def named(part: PartQuery) -> Ref:
+        if contributions.row_level:
+            part = replace(part, units=False)
+        field = parts.get(part) or identities.field("part", part_type(part.lattice))
+        parts[part] = field
+        return Ref(field.id, field.type)
+
+    if bounded.domain is None:
+        named(UNIT_COUNT)
+    values = []
+    for measure, facts in zip(block.measures, bounded.arguments, strict=True):
+        recipe = aggregates.recipe(measure.call.function)
+        if recipe is None:
+            raise Refused(
+                Reason.UNSUPPORTED_AGGREGATE, measure.call.span, name=measure.call.function
+            )
+        argument = measure.call.args[0]
+        is_unit = isinstance(argument, Ref) and argument.id in block.unit_ids
+        asked = Asked(measure.call, facts, contributions.rows_per_group.value, is_unit)
+        refs = tuple(named(part) for part in recipe.parts(asked))
+        values.append(recipe.combine(asked, refs))
+    return _Measured(bounded, contributions, tuple(parts), tuple(parts.values()), tuple(values))
+
+
+def _contributions(bounded: BoundedBlock) -> _Contributions:
+    block = bounded.block
+    declared = block.declared
+    most = block.max_rows
+    rows = Contribution(most, "proved" if most is not None else "not proved, not needed")
+    row_level = most == 1
+    per_group = least(declared.rows_per_group, declared.rows_per_unit, most)
+    if most is not None and per_group == most:
+        rows_per_group = Contribution(per_group, "proved: no unit has more rows")
+    else:
+        rows_per_group = Contribution(per_group, "enforced by clipping each unit's total")
+    groups, enforce = _groups(bounded)
+    return _Contributions(groups, rows_per_group, rows, row_level, enforce)
+
+
+def _groups(bounded: BoundedBlock) -> tuple[Contribution, bool]:
+    """L0, and whether SQL must enforce it by sampling."""
+    block = bounded.block
+    if not block.keys:
+        return Contribution(1, "proved: the query has one group"), False
+    proofs = [
+        (bounded.key_combinations, "proved: the keys can take no more values for one unit"),
+        (block.max_rows, "proved: no unit has more rows"),
+    ]
+    known = [(value, how) for value, how in proofs if value is not None]
+    value, how = min(known, default=(None, ""))
+    limit = least(block.declared.groups_per_unit, block.declared.rows_per_unit)
+    if value is not None and (limit is None or value <= limit):
+        if value == 1 and bounded.key_combinations == 1:
+            how = "proved: the unit determines the keys"
+        return Contribution(value, how), False
+    if limit is None:
+        raise Refused(
+            Reason.UNBOUNDED_CONTRIBUTION,
+            block.keys[0].expression.span,
+            limit="max_groups_per_unit",
+            fix="Ask the data owner to declare max_groups_per_unit for this table.",
+        )
+    return Contribution(limit, "enforced: a random choice of each unit's groups"), True
+
+
+@dataclass(frozen=True, slots=True)
+class _Share:
+    """What one measurement may spend, and what one block's key selection may."""
+
+    amount: Fraction
+    noise_delta: Fraction
+    selection_delta: Fraction
+
+
+def _share(allowance: Allowance, measurements: int, selections: int) -> _Share:
+    return _Share(
+        allowance.amount / max(1, measurements),
+        allowance.noise_delta / max(1, measurements),
+        allowance.selection_delta / max(1, selections),
+    )
+
+
+def _released(
+    measured: _Measured, accountant: Accountant, neighbours: Neighbours, share: _Share
+) -> BlockPlan:
+    contributions = measured.contributions
+    l0 = contributions.groups.value
+    assert l0 is not None
+
+    def release(part: PartQuery, field: Field) -> Release:
+        sensitivity = Sensitivity(l0, part.total_lower, part.total_upper, neighbours)
+        noise = accountant.noise(share.amount, share.noise_delta, sensitivity)
+        return Release(field, part, sensitivity, noise)
+
+    releases = tuple(map(release, measured.parts, measured.fields))
+    chosen: Threshold | None = None
+    if measured.bounded.domain is None:
+        chosen = threshold(releases[0].noise, l0, share.selection_delta, neighbours)
+    return BlockPlan(
+        measured.bounded.block,
+        measured.bounded.domain,
+        chosen,
+        releases,
+        contributions.groups,
+        contributions.rows_per_group,
+        contributions.rows,
+        contributions.row_level,
+        contributions.enforce,
+    )
+
+
+def _events(block: BlockPlan) -> tuple[NoiseEvent | SelectionEvent, ...]:
+    noises = tuple(NoiseEvent(r.noise, r.sensitivity) for r in block.releases)
+    if block.threshold is None:
+        return noises
+    return (*noises, SelectionEvent(block.threshold.delta))
+
+
+def _with_values(outer: Relation, measured: list[_Measured]) -> Relation:
+    """The outer query with each released table followed by the measures computed from it."""
+
+    def expand(relation: Relation) -> Relation:
+        if not isinstance(relation, Released):
+            return map_inputs(relation, expand)
+        block = measured[relation.block]
+        keys = relation.fields[: len(block.bounded.block.keys)]
+        measures = relation.fields[len(keys) :]
+        items = [Item(f, Ref(f.id, f.type)) for f in keys]
+        items += [Item(f, value) for f, value in zip(measures, block.values, strict=True)]
+        return Project(Released(relation.block, keys + block.fields), tuple(items))
+
+    return expand(outer)

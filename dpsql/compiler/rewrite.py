@@ -1,0 +1,70 @@
+"""rewrite: PrivatePlan → Rewritten. One bounded statement per block, and the outer query."""
+
+from __future__ import annotations
+
+from dpsql.algebra import OneRow, Relation, Released, Scan
+from dpsql.compiler.propagate import propagate
+from dpsql.compiler.scopes import Identities
+from dpsql.dialects.duckdb import Printer, Text, statement
+from dpsql.dialects.duckdb_block import block_sql
+from dpsql.mechanisms import standard_deviation
+from dpsql.plan import PrivatePlan, ReleasedTable, Rewritten
+from dpsql.tree import Ref
+from dpsql.walk import relations
+
+
+def rewrite(plan: PrivatePlan, identities: Identities) -> Rewritten:
+    """The statements of a private query, printed from our own tree.
+
+    Released tables are `release_0`, ...; whatever the outer query reads of public tables is first
+    read exactly by statements of its own, as `public_0`, ....
+    """
+    deviations = {
+        release.field.id: standard_deviation(release.noise) * float(release.query.lattice.step)
+        for block in plan.blocks
+        for release in block.releases
+    }
+    outer, outputs, errors = propagate(plan.outer, deviations, identities)
+    tables = _Tables(plan)
+    sql = Printer(tables.source).select(outer, outputs + errors)
+    return Rewritten(
+        tuple(map(block_sql, plan.blocks)), tuple(tables.listed), sql, plan.outer.fields
+    )
+
+
+def rewrite_public(relation: Relation) -> Rewritten:
+    """A query over public tables alone: one statement, exact."""
+    outputs = tuple(Ref(f.id, f.type) for f in relation.fields)
+    return Rewritten((), (), statement(relation, outputs), relation.fields)
+
+
+class _Tables:
+    """The tables that the outer query reads, as they are met while it is printed."""
+
+    def __init__(self, plan: PrivatePlan) -> None:
+        self.plan = plan
+        self.listed: list[ReleasedTable] = []
+
+    def source(self, relation: Relation) -> tuple[str, Text] | None:
+        """The table that holds this relation, or None where the printer must look inside."""
+        if isinstance(relation, OneRow):
+            return None
+        block = relation.block if isinstance(relation, Released) else None
+        if block is None and not _is_public(relation):
+            return None
+        name = f"release_{block}" if block is not None else f"public_{len(self.listed)}"
+        columns = tuple((f"c{f.id}", f.type) for f in relation.fields)
+        if name not in {table.name for table in self.listed}:
+            sql = None
+            if block is None:
+                sql = statement(relation, tuple(Ref(f.id, f.type) for f in relation.fields))
+            self.listed.append(ReleasedTable(name, columns, block, sql))
+        return name, {f.id: f"c{f.id}" for f in relation.fields}
+
+
+def _is_public(relation: Relation) -> bool:
+    """Whether a relation reads public tables and nothing released."""
+    parts = tuple(relations(relation))
+    return any(isinstance(p, Scan) for p in parts) and not any(
+        isinstance(p, Released) for p in parts
+    )

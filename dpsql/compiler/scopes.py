@@ -1,0 +1,89 @@
+"""Names in scope: which field a column name means."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import count
+
+from dpsql.algebra import Field
+from dpsql.errors import Reason, Refused
+from dpsql.tree import Name, SqlType, Star
+
+MAX_FIELDS = 20_000
+"""Most columns one statement may give identities to: CTEs used twice are resolved twice."""
+
+
+class Identities:
+    """Hands out field ids, unique within a statement."""
+
+    __slots__ = ("_next",)
+
+    def __init__(self) -> None:
+        self._next = count(1)
+
+    def field(self, name: str, kind: SqlType) -> Field:
+        """A new column; refuses a statement that grows beyond `MAX_FIELDS`."""
+        number = next(self._next)
+        if number > MAX_FIELDS:
+            raise Refused(Reason.TOO_LARGE, what="columns", limit=MAX_FIELDS)
+        return Field(number, name, kind)
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One item of FROM: its alias, its columns, and the names that exist but may not be used."""
+
+    alias: str | None
+    fields: tuple[Field, ...]
+    hidden: frozenset[str] = frozenset()
+
+    def named(self, name: str) -> Iterator[Field]:
+        return (f for f in self.fields if f.name.lower() == name.lower())
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """The sources of one SELECT; `merged` are the right-hand columns of USING, seen only once."""
+
+    sources: tuple[Source, ...] = ()
+    merged: frozenset[int] = field(default_factory=frozenset)
+
+    def lookup(self, name: Name) -> Field:
+        """The one field that `name` means, or a refusal that points at it."""
+        sources = self._qualified(name.table, name)
+        found = [f for source in sources for f in source.named(name.name)]
+        if name.table is None:
+            found = [f for f in found if f.id not in self.merged]
+        if len(found) == 1:
+            return found[0]
+        if found:
+            raise Refused(Reason.AMBIGUOUS_COLUMN, name.span, column=name.name)
+        if any(name.name.lower() in source.hidden for source in sources):
+            raise Refused(Reason.HIDDEN_COLUMN, name.span, column=name.name)
+        raise Refused(
+            Reason.UNKNOWN_COLUMN,
+            name.span,
+            column=name.name,
+            known=tuple(f.name for source in sources for f in source.fields),
+        )
+
+    def has(self, name: Name) -> bool:
+        """Whether some visible field is called so."""
+        return any(
+            name.table in (None, source.alias) and any(source.named(name.name))
+            for source in self.sources
+        )
+
+    def expand(self, star: Star) -> tuple[Field, ...]:
+        """The columns of `*` or `t.*`, in order."""
+        fields = tuple(f for source in self._qualified(star.table, star) for f in source.fields)
+        return tuple(f for f in fields if star.table is not None or f.id not in self.merged)
+
+    def _qualified(self, table: str | None, place: Name | Star) -> tuple[Source, ...]:
+        if table is None:
+            return self.sources
+        found = tuple(s for s in self.sources if s.alias and s.alias.lower() == table.lower())
+        if not found:
+            raise Refused(Reason.UNKNOWN_TABLE, place.span, table=table)
+        return found

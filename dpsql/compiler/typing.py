@@ -1,0 +1,156 @@
+"""Types of expressions: every node gets its type, and literals the type their company needs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, date, datetime
+from typing import assert_never
+
+from dpsql import aggregates, functions
+from dpsql.compiler.scopes import Scope
+from dpsql.errors import Reason, Refused
+from dpsql.tree import (
+    BOOLEAN,
+    AggregateCall,
+    Call,
+    Cast,
+    Expression,
+    Kind,
+    Literal,
+    Name,
+    Ref,
+    SortKey,
+    SqlType,
+    Star,
+    WindowCall,
+)
+from dpsql.walk import walk
+
+COERCING = frozenset(
+    "eq ne lt le gt ge in is_distinct is_not_distinct coalesce nullif least greatest".split()
+)
+"""Functions whose string literals take the type of a temporal argument, as in d >= '2025-01-01'."""
+
+
+def typed(expression: Expression, scope: Scope) -> Expression:
+    """The expression with names looked up in `scope` and every type filled in.
+
+    Raises `Refused` for unknown names and functions and for arguments of the wrong type.
+    """
+    match expression:
+        case Literal() | Star() | Ref():
+            return expression
+        case Name():
+            field = scope.lookup(expression)
+            return Ref(field.id, field.type, expression.span)
+        case Call():
+            args = tuple(typed(arg, scope) for arg in expression.args)
+            return typed_call(replace(expression, args=args))
+        case Cast():
+            return replace(expression, arg=typed(expression.arg, scope))
+        case AggregateCall():
+            return _aggregate(expression, scope)
+        case WindowCall():
+            return _window(expression, scope)
+        case _:
+            assert_never(expression)
+
+
+def type_of(expression: Expression) -> SqlType:
+    """The type of an expression that `typed` has been through."""
+    match expression:
+        case Name() | Star():
+            raise AssertionError(expression)
+        case _:
+            return expression.type
+
+
+def predicate(expression: Expression, scope: Scope) -> Expression:
+    """A typed condition: BOOLEAN, or a refusal."""
+    condition = typed(expression, scope)
+    if type_of(condition).kind not in (Kind.BOOLEAN, Kind.NULL):
+        raise _mismatch("condition", (type_of(condition),), condition)
+    return condition
+
+
+def typed_call(call: Call) -> Call:
+    """A call over typed arguments with its own type, or a refusal that points at it."""
+    function = functions.lookup(call.function)
+    if function is None:
+        raise Refused(Reason.UNKNOWN_FUNCTION, call.span, name=call.function)
+    args = _coerced(call.args) if call.function in COERCING else call.args
+    types = tuple(type_of(arg) for arg in args)
+    result = function.result_type(types)
+    if result is None:
+        raise _mismatch(call.function, types, call)
+    return replace(call, args=args, type=result)
+
+
+def _aggregate(call: AggregateCall, scope: Scope) -> AggregateCall:
+    args = tuple(typed(arg, scope) for arg in call.args)
+    condition = None if call.filter is None else predicate(call.filter, scope)
+    for part in args if condition is None else (*args, condition):
+        _no_aggregate_inside(part)
+    types = tuple(BOOLEAN if isinstance(arg, Star) else type_of(arg) for arg in args)
+    result = aggregates.result_type(call.function, types)
+    if result is None:
+        raise _mismatch(call.function, types, call)
+    return replace(call, args=args, filter=condition, type=result)
+
+
+def _window(call: WindowCall, scope: Scope) -> WindowCall:
+    args = tuple(arg if isinstance(arg, Star) else typed(arg, scope) for arg in call.args)
+    types = tuple(BOOLEAN if isinstance(arg, Star) else type_of(arg) for arg in args)
+    result = aggregates.window_type(call.function, types)
+    if result is None:
+        raise _mismatch(call.function, types, call)
+    return replace(
+        call,
+        args=args,
+        partition_by=tuple(typed(arg, scope) for arg in call.partition_by),
+        order_by=tuple(_sort_key(key, scope) for key in call.order_by),
+        type=result,
+    )
+
+
+def _sort_key(key: SortKey, scope: Scope) -> SortKey:
+    return replace(key, expression=typed(key.expression, scope))
+
+
+def _no_aggregate_inside(expression: Expression) -> None:
+    for node in walk(expression):
+        if isinstance(node, AggregateCall | WindowCall):
+            raise Refused(Reason.MISPLACED_AGGREGATE, node.span, name=node.function)
+
+
+def _coerced(args: tuple[Expression, ...]) -> tuple[Expression, ...]:
+    wanted = next((type_of(a) for a in args if type_of(a).is_temporal), None)
+    if wanted is None:
+        return args
+    return tuple(_temporal(arg, wanted) for arg in args)
+
+
+def _temporal(arg: Expression, wanted: SqlType) -> Expression:
+    if not (isinstance(arg, Literal) and isinstance(arg.value, str)):
+        return arg
+    try:
+        moment = datetime.fromisoformat(arg.value.strip())
+    except ValueError:
+        raise Refused(
+            Reason.TYPE_MISMATCH, arg.span, function="comparison", types=("VARCHAR", str(wanted))
+        ) from None
+    return Literal(_as_kind(moment, wanted.kind), wanted, arg.span)
+
+
+def _as_kind(moment: datetime, kind: Kind) -> date | datetime:
+    if kind is Kind.DATE:
+        return moment.date()
+    if kind is Kind.TIMESTAMPTZ:
+        return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return moment.astimezone(UTC).replace(tzinfo=None) if moment.tzinfo else moment
+
+
+def _mismatch(function: str, types: tuple[SqlType, ...], place: Expression) -> Refused:
+    return Refused(
+        Reason.TYPE_MISMATCH, place.span, function=function, types=tuple(str(t) for t in types)
+    )

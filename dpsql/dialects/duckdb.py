@@ -1,0 +1,217 @@
+"""Relations as DuckDB SQL, printed from our own tree; analyst text never gets here.
+
+Every column is printed as `c<id>`, so that names cannot clash; labels are applied by the reader.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import assert_never
+
+from dpsql.algebra import (
+    Aggregate,
+    Filter,
+    Join,
+    Limit,
+    OneRow,
+    Project,
+    Relation,
+    Released,
+    Scan,
+    Sort,
+    Union,
+    Window,
+)
+from dpsql.dialects.duckdb_expressions import expression, sort_key
+from dpsql.dialects.duckdb_literals import identifier
+from dpsql.tree import Expression, JoinKind, Ref
+
+Text = Mapping[int, str]
+
+
+@dataclass(frozen=True, slots=True)
+class _Select:
+    """A SELECT under construction: `columns` maps ids to text valid in its FROM."""
+
+    source: str
+    columns: Text
+    where: tuple[str, ...] = ()
+    order_by: str = ""
+    limit: str = ""
+    computed: frozenset[int] = field(default_factory=frozenset)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it is only FROM and WHERE, so that a join can take it in as it is."""
+        return not (self.order_by or self.limit or self.computed)
+
+
+@dataclass(slots=True)
+class Printer:
+    """Prints relations; `released` gives the SQL of a released table or a public input."""
+
+    released: Callable[[Relation], tuple[str, Text] | None]
+    aliases: int = 0
+
+    def select(self, relation: Relation, outputs: tuple[Expression, ...]) -> str:
+        """One SELECT of `outputs` over `relation`, its columns named c0, c1, ..."""
+        built = self._build(relation)
+        items = [
+            f"{self._text(output, built)} AS c{position}" for position, output in enumerate(outputs)
+        ]
+        return _clauses(built, ", ".join(items) or "1 AS c0")
+
+    def source(self, relation: Relation) -> tuple[str, tuple[str, ...], Text]:
+        """The FROM item, the conditions and the column texts of a relation without GROUP BY."""
+        built = self._build(relation)
+        if not built.is_plain:
+            built = self._nested(built, relation)
+        return built.source, built.where, built.columns
+
+    def text(self, node: Expression, columns: Text) -> str:
+        """One expression over these columns."""
+        return expression(node, lambda ref: columns[ref.id])
+
+    def _build(self, relation: Relation) -> _Select:
+        known = self.released(relation)
+        if known is not None:
+            return self._table(*known)
+        match relation:
+            case OneRow():
+                return _Select("", {})
+            case Scan():
+                alias = self._alias()
+                columns = {f.id: f"{alias}.{identifier(f.name)}" for f in relation.fields}
+                return _Select(f"{identifier(relation.table)} AS {alias}", columns)
+            case Released():
+                raise AssertionError(relation)
+            case Filter():
+                built = self._build(relation.input)
+                if built.limit or built.computed:
+                    built = self._nested(built, relation.input)
+                condition = self._text(relation.predicate, built)
+                return replace(built, where=(*built.where, condition))
+            case Project():
+                return self._project(relation)
+            case Join():
+                return self._join(relation)
+            case Aggregate():
+                return self._aggregate(relation)
+            case Window():
+                return self._window(relation)
+            case Union():
+                return self._union(relation)
+            case Sort():
+                built = self._build(relation.input)
+                if built.limit:
+                    built = self._nested(built, relation.input)
+                keys = ", ".join(sort_key(k, lambda r: built.columns[r.id]) for k in relation.keys)
+                return replace(built, order_by=keys)
+            case Limit():
+                built = self._build(relation.input)
+                if built.limit:
+                    built = self._nested(built, relation.input)
+                count = "" if relation.limit is None else f"LIMIT {relation.limit}"
+                offset = f"OFFSET {relation.offset}" if relation.offset else ""
+                return replace(built, limit=f"{count} {offset}".strip())
+            case _:
+                assert_never(relation)
+
+    def _project(self, relation: Project) -> _Select:
+        built = self._build(relation.input)
+        if built.computed:
+            built = self._nested(built, relation.input)
+        columns = {i.field.id: self._text(i.expression, built) for i in relation.items}
+        computed = frozenset(
+            i.field.id for i in relation.items if not isinstance(i.expression, Ref)
+        )
+        return replace(built, columns=columns, computed=computed)
+
+    def _join(self, relation: Join) -> _Select:
+        inner = relation.kind in (JoinKind.INNER, JoinKind.CROSS)
+        left, right = (self._joinable(side, inner) for side in (relation.left, relation.right))
+        columns = {**left.columns, **right.columns}
+        where = left.where + right.where
+        if relation.condition is None:
+            return _Select(f"{left.source} CROSS JOIN {right.source}", columns, where)
+        condition = expression(relation.condition, lambda ref: columns[ref.id])
+        source = f"{left.source} {relation.kind} JOIN {right.source} ON {condition}"
+        return _Select(source, columns, where)
+
+    def _joinable(self, side: Relation, inner: bool) -> _Select:  # noqa: FBT001
+        built = self._build(side)
+        is_table = " JOIN " not in built.source
+        if not built.is_plain or not built.source or not is_table or (built.where and not inner):
+            return self._nested(built, side)
+        return built
+
+    def _aggregate(self, relation: Aggregate) -> _Select:
+        built = self._build(relation.input)
+        if not built.is_plain:
+            built = self._nested(built, relation.input)
+        items = [(key.field.id, self._text(key.expression, built)) for key in relation.keys] + [
+            (m.field.id, self._text(m.call, built)) for m in relation.measures
+        ]
+        positions = ", ".join(str(n + 1) for n in range(len(relation.keys)))
+        listed = ", ".join(f"{text} AS c{number}" for number, text in items) or "1 AS c0"
+        group = f" GROUP BY {positions}" if relation.keys else ""
+        return self._derived(_clauses(built, listed) + group, [number for number, _ in items])
+
+    def _window(self, relation: Window) -> _Select:
+        built = self._build(relation.input)
+        if not built.is_plain:
+            built = self._nested(built, relation.input)
+        items = [(f.id, built.columns[f.id]) for f in relation.input.fields]
+        items += [(item.field.id, self._text(item.call, built)) for item in relation.items]
+        listed = ", ".join(f"{text} AS c{number}" for number, text in items)
+        return self._derived(_clauses(built, listed), [number for number, _ in items])
+
+    def _union(self, relation: Union) -> _Select:
+        sides = []
+        for side in (relation.left, relation.right):
+            built = self._nested(self._build(side), side)
+            listed = ", ".join(
+                f"{built.columns[old.id]} AS c{new.id}"
+                for old, new in zip(side.fields, relation.fields, strict=False)
+            )
+            sides.append(_clauses(built, listed))
+        word = f"{relation.kind} ALL" if relation.all else relation.kind
+        return self._derived(f" {word} ".join(sides), [f.id for f in relation.fields])
+
+    def _nested(self, built: _Select, relation: Relation) -> _Select:
+        listed = ", ".join(f"{built.columns[f.id]} AS c{f.id}" for f in relation.fields)
+        return self._derived(_clauses(built, listed or "1 AS c0"), [f.id for f in relation.fields])
+
+    def _derived(self, sql: str, numbers: list[int]) -> _Select:
+        alias = self._alias()
+        return _Select(f"({sql}) AS {alias}", {n: f"{alias}.c{n}" for n in numbers})
+
+    def _table(self, name: str, columns: Text) -> _Select:
+        alias = self._alias()
+        return _Select(f"{name} AS {alias}", {n: f"{alias}.{c}" for n, c in columns.items()})
+
+    def _alias(self) -> str:
+        self.aliases += 1
+        return f"t{self.aliases}"
+
+    def _text(self, node: Expression, built: _Select) -> str:
+        return expression(node, lambda ref: built.columns[ref.id])
+
+
+def statement(relation: Relation, outputs: tuple[Ref, ...]) -> str:
+    """A SELECT of these columns of a relation without released tables."""
+    return Printer(lambda _relation: None).select(relation, outputs)
+
+
+def _clauses(built: _Select, listed: str) -> str:
+    parts = [f"SELECT {listed}"]
+    if built.source:
+        parts.append(f"FROM {built.source}")
+    if built.where:
+        parts.append("WHERE " + " AND ".join(f"({c})" for c in built.where))
+    if built.order_by:
+        parts.append(f"ORDER BY {built.order_by}")
+    if built.limit:
+        parts.append(built.limit)
+    return " ".join(parts)

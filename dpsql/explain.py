@@ -1,0 +1,77 @@
+"""explain: the plan in words and natural units, for the person who checks it."""
+
+from __future__ import annotations
+
+from math import sqrt
+
+from dpsql.explanation import BlockLines, LimitLine, ReleaseLine
+from dpsql.mechanisms import margin, standard_deviation
+from dpsql.model import Mechanism, Policy
+from dpsql.plan import BlockPlan, BlockSql, PartQuery, Release
+
+
+def describe(plan: BlockPlan, sql: BlockSql, policy: Policy) -> BlockLines:
+    """One block as lines: unit, limits, keys, measurements, facts and SQL."""
+    limits = (
+        LimitLine("groups per unit (L0)", plan.groups.value, plan.groups.how),
+        LimitLine("rows per unit", plan.rows.value, plan.rows.how),
+        LimitLine("rows per unit and group", plan.rows_per_group.value, plan.rows_per_group.how),
+    )
+    return BlockLines(
+        f"{policy.unit.table}.{policy.unit.key} ({policy.unit.neighbours.value})",
+        limits,
+        _keys(plan),
+        tuple(map(_release, plan.releases)),
+        tuple(f"{f.table}: {f.kind.value} ({f.voucher.value})" for f in plan.block.facts),
+        sql.sql,
+    )
+
+
+def _keys(plan: BlockPlan) -> str:
+    names = ", ".join(key.field.name for key in plan.block.keys)
+    if not plan.block.keys:
+        return "one group: no GROUP BY"
+    if plan.domain is not None:
+        return f"{names}: {len(plan.domain)} public keys, each answered, empty ones too"
+    assert plan.threshold is not None
+    return (
+        f"{names}: private keys; a key is shown if its noisy unit count reaches "
+        f"{plan.threshold.value} (δ = {float(plan.threshold.delta):.3g})"
+    )
+
+
+def _release(release: Release) -> ReleaseLine:
+    query, step = release.query, float(release.query.lattice.step)
+    scale = float(release.noise.scale)
+    if release.noise.mechanism is Mechanism.DISCRETE_GAUSSIAN:
+        scale = sqrt(scale)
+    return ReleaseLine(
+        _measured(query),
+        _bounds(query),
+        query.total_lower * step,
+        query.total_upper * step,
+        release.sensitivity.l0,
+        release.sensitivity.linf * step,
+        step,
+        release.noise.mechanism.value,
+        scale * step,
+        standard_deviation(release.noise) * step,
+        margin(release.noise) * step,
+    )
+
+
+def _measured(query: PartQuery) -> str:
+    kept = "" if query.condition is None else " (filtered)"
+    if query.units:
+        return f"number of units{kept}"
+    if query.argument is None:
+        return f"number of rows{kept}"
+    return f"{'centred ' if query.centre else ''}sum{kept}"
+
+
+def _bounds(query: PartQuery) -> str:
+    if query.argument is None:
+        return "each counts 1"
+    step = float(query.lattice.step)
+    centre = f", minus {query.centre * step:g}" if query.centre else ""
+    return f"each row in [{query.lower * step:g}, {query.upper * step:g}]{centre}"

@@ -1,0 +1,70 @@
+"""finish: Noisy → Answer. The outer query over released tables, and the error of every number."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from dpsql.engines import ScratchTable
+from dpsql.mechanisms import margin, standard_deviation
+from dpsql.model import Answer, Column, Noisy, Receipt
+from dpsql.plan import PrivatePlan, Rewritten
+from dpsql.release import in_units
+
+Rows = list[tuple[Any, ...]]
+
+
+def finish(
+    plan: PrivatePlan,
+    rewritten: Rewritten,
+    noisy: Sequence[Noisy],
+    public: Callable[[str], Rows],
+    scratch: Callable[[str, Sequence[ScratchTable]], Rows],
+    receipt: Receipt,
+) -> Answer:
+    """Run the outer query where nothing private is, and split off the error columns.
+
+    `public` reads public tables exactly; `scratch` runs the outer query over the given tables.
+    """
+    tables = [
+        ScratchTable(
+            table.name,
+            table.columns,
+            _natural(plan, table.block, noisy)
+            if table.block is not None
+            else public(table.public_sql or ""),
+        )
+        for table in rewritten.tables
+    ]
+    rows = scratch(rewritten.outer_sql, tables)
+    width = len(rewritten.output)
+    factor = _margin_factor(plan)
+    values = tuple(row[:width] for row in rows)
+    errors = tuple(row[width:] for row in rows)
+    margins = tuple(tuple(None if e is None else e * factor for e in row) for row in errors)
+    columns = tuple(Column(f.name, f.type) for f in rewritten.output)
+    return Answer(columns, values, errors, margins, receipt)
+
+
+def exact(rewritten: Rewritten, rows: Rows, receipt: Receipt | None) -> Answer:
+    """The answer of a query over public tables alone."""
+    columns = tuple(Column(f.name, f.type) for f in rewritten.output)
+    nothing: tuple[tuple[None, ...], ...] = ((None,) * len(columns),) * len(rows)
+    return Answer(columns, tuple(rows), nothing, nothing, receipt)
+
+
+def _natural(plan: PrivatePlan, block: int, noisy: Sequence[Noisy]) -> Rows:
+    """Keys and noisy values of one block, in the units of their columns."""
+    lattices = [release.query.lattice for release in plan.blocks[block].releases]
+    return [
+        (*key, *(in_units(v, lattice) for v, lattice in zip(parts, lattices, strict=True)))
+        for key, parts in zip(noisy[block].keys, noisy[block].parts, strict=True)
+    ]
+
+
+def _margin_factor(plan: PrivatePlan) -> float:
+    """Half-width at 95 % over standard error: the largest among the measurements."""
+    factors = [
+        margin(r.noise) / standard_deviation(r.noise) for b in plan.blocks for r in b.releases
+    ]
+    return max(factors, default=0.0)

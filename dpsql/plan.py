@@ -1,0 +1,210 @@
+"""The private plan: what `track`, `infer`, `calibrate` and `rewrite` hand to one another."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+from dpsql.algebra import Field, Item, Measure, Relation
+from dpsql.intervals import Facts
+from dpsql.mechanisms.threshold import Threshold
+from dpsql.model import Event, Fact, Loss, Noise, Sensitivity
+from dpsql.tree import Expression, Ref, Span, SqlType, Value
+
+
+@dataclass(frozen=True, slots=True)
+class Contribution:
+    """A contribution limit: its value (None: no limit) and where it was proved or is enforced."""
+
+    value: int | None
+    how: str
+
+
+@dataclass(frozen=True, slots=True)
+class DeclaredLimits:
+    """What the policy declares of one unit's rows in a relation (None: nothing)."""
+
+    rows_per_unit: int | None = None
+    groups_per_unit: int | None = None
+    rows_per_group: int | None = None
+    public_groups: int | None = None
+
+    def times(self, other: DeclaredLimits) -> DeclaredLimits:
+        """The limits of a join in which each row of one side may meet each row of the other."""
+        return DeclaredLimits(
+            _product(self.rows_per_unit, other.rows_per_unit),
+            _product(self.groups_per_unit, other.groups_per_unit),
+            _product(self.rows_per_group, other.rows_per_group),
+            least(self.public_groups, other.public_groups),
+        )
+
+
+def least(*limits: int | None) -> int | None:
+    """The smallest declared limit, None if none is."""
+    return min((limit for limit in limits if limit is not None), default=None)
+
+
+def _product(a: int | None, b: int | None) -> int | None:
+    return None if a is None or b is None else a * b
+
+
+@dataclass(frozen=True, slots=True)
+class PrivateBlock:
+    """One private aggregate: the rows it reads, each with its unit, and what it asks of them.
+
+    `rows` carries the unit key as column `unit`, never NULL; `unit_ids` are all columns that hold
+    it. `max_rows` is the proved most rows of one unit (None: unbounded). `determined` are the
+    columns that the unit determines; `declared` the owner's limits; `facts` what proofs lean on.
+    """
+
+    rows: Relation
+    unit: Ref
+    unit_ids: frozenset[int]
+    max_rows: int | None
+    determined: frozenset[int]
+    keys: tuple[Item, ...]
+    measures: tuple[Measure, ...]
+    declared: DeclaredLimits
+    facts: tuple[Fact, ...]
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Tracked:
+    """`outer` reads only `Released` leaves and public tables; `blocks` are private."""
+
+    outer: Relation
+    blocks: tuple[PrivateBlock, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class BoundedBlock:
+    """A block with what is known of its expressions.
+
+    `arguments` describes each measure's argument (None for COUNT(*)); `domain` lists the possible
+    key tuples, or is None where they are private; `key_combinations` is how many combinations the
+    keys that the unit does not determine can take (None: unbounded).
+    """
+
+    block: PrivateBlock
+    arguments: tuple[Facts | None, ...]
+    domain: tuple[tuple[Value, ...], ...] | None
+    key_combinations: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Bounded:
+    """A tracked query whose every private expression is bounded."""
+
+    outer: Relation
+    blocks: tuple[BoundedBlock, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Lattice:
+    """The public grid of a measurement: integers times `step` = base ** -digits."""
+
+    base: int
+    digits: int
+
+    @property
+    def step(self) -> Fraction:
+        return Fraction(self.base) ** -self.digits
+
+
+@dataclass(frozen=True, slots=True)
+class PartQuery:
+    """What one measurement sums: per unit and group, a clipped total of clipped rows.
+
+    Without `argument` every row counts 1; `units` counts the unit itself once. `condition` keeps
+    rows (FILTER). Rows are clipped to [`lower`, `upper`], then `centre` is subtracted; a unit's
+    total in a group is clipped to [`total_lower`, `total_upper`]; all in lattice steps.
+    """
+
+    argument: Expression | None
+    condition: Expression | None
+    lattice: Lattice = Lattice(10, 0)
+    lower: int = 1
+    upper: int = 1
+    centre: int = 0
+    total_lower: int = 0
+    total_upper: int = 1
+    units: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """One noised measurement: `field` labels it in the released table."""
+
+    field: Field
+    query: PartQuery
+    sensitivity: Sensitivity
+    noise: Noise
+
+
+@dataclass(frozen=True, slots=True)
+class BlockPlan:
+    """One joint release: contribution bounds, measurements, and how its keys are published.
+
+    `l0` is the most groups per unit; `enforce_l0` says that SQL must sample them; `row_level`
+    that every unit has at most one row, so that nothing is aggregated per unit.
+    """
+
+    block: PrivateBlock
+    domain: tuple[tuple[Value, ...], ...] | None
+    threshold: Threshold | None
+    releases: tuple[Release, ...]
+    groups: Contribution
+    rows_per_group: Contribution
+    rows: Contribution
+    row_level: bool
+    enforce_l0: bool
+
+    @property
+    def l0(self) -> int:
+        """Most groups one unit touches."""
+        assert self.groups.value is not None
+        return self.groups.value
+
+
+@dataclass(frozen=True, slots=True)
+class PrivatePlan:
+    """The whole query: its blocks, the outer query over their noisy tables, and its price."""
+
+    blocks: tuple[BlockPlan, ...]
+    outer: Relation
+    event: Event
+    loss: Loss
+    epsilon: Fraction
+
+
+@dataclass(frozen=True, slots=True)
+class BlockSql:
+    """The one statement that computes a block's exact integers."""
+
+    sql: str
+    keys: tuple[SqlType, ...]
+    parts: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReleasedTable:
+    """A table of the outer query: the noisy table of a block, or a public query's exact rows."""
+
+    name: str
+    columns: tuple[tuple[str, SqlType], ...]
+    block: int | None
+    public_sql: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Rewritten:
+    """What runs where: block statements on the owner's engine, the outer query on scratch.
+
+    `outer_sql` returns the output columns and then one error column per output column.
+    """
+
+    blocks: tuple[BlockSql, ...]
+    tables: tuple[ReleasedTable, ...]
+    outer_sql: str
+    output: tuple[Field, ...]

@@ -1,0 +1,283 @@
+"""proxy: the one conductor. ask(request) → Answer, explain(request) → Explanation."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from fractions import Fraction
+from functools import partial
+from threading import Lock
+from typing import Any, Self
+
+from dpsql import accountants, mechanisms
+from dpsql.compiler.parse import parse
+from dpsql.engines import EngineFailed, Interrupted, TimedOut
+from dpsql.engines.duckdb import DuckDBEngine
+from dpsql.entropy import Entropy
+from dpsql.errors import Failed, Reason, Refused
+from dpsql.explain import describe
+from dpsql.explanation import Explanation
+from dpsql.finish import exact, finish
+from dpsql.ledgers import Charge, Entry, Ledger
+from dpsql.ledgers.sqlite import SqliteLedger
+from dpsql.model import Answer, Budget, Loss, Noisy, Policy, Receipt, Request
+from dpsql.policy.bind import bind
+from dpsql.policy.load import load
+from dpsql.prepare import Prepared, prepare
+from dpsql.public import PublicTables
+from dpsql.release import Sampler, release
+from dpsql.tree import Statement
+
+REMEMBERED_PLANS = 512
+"""Compiled queries kept by text, parameters, budget and epsilon."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A request with its budget and the epsilon it may spend."""
+
+    request: Request
+    statement: Statement
+    budget: Budget
+    epsilon: Decimal
+
+
+class Proxy:
+    """The owner's data behind its policy: thread-safe, a context manager.
+
+    `sampler` draws the noise; only tests of the laws pass another than the default.
+    """
+
+    def __init__(
+        self,
+        policy: Policy,
+        engine: DuckDBEngine,
+        ledger: Ledger,
+        sampler: Sampler | None = None,
+    ) -> None:
+        self.policy, self._engine, self._ledger = policy, engine, ledger
+        self._sampler = sampler or partial(_sample, entropy=Entropy())
+        self._public = PublicTables(engine)
+        self._plans: dict[tuple[Any, ...], Prepared] = {}
+        self._lock = Lock()
+
+    @classmethod
+    def open(cls, path: str = "dpsql.toml") -> Self:
+        """Load and bind the policy, start the engine, open the ledger.
+
+        Raises `PolicyError`, `Unreachable` or `LedgerError`.
+        """
+        draft = load(path)
+        engine = DuckDBEngine(draft.database, draft.limits)
+        try:
+            ledger = SqliteLedger.open(draft.ledger)
+            schema = engine.schema()
+            policy = bind(draft, schema, PublicTables(engine).values)
+            facts = policy.facts | ledger.facts(schema.identity)
+            return cls(replace(policy, facts=facts), engine, ledger)
+        except BaseException:
+            engine.close()
+            raise
+
+    def ask(self, request: Request) -> Answer:
+        """Answer a query, charging the analyst's budget unless the answer is remembered.
+
+        Raises `Refused` (nothing ran, nothing was charged), `Failed` (the charge stays),
+        `Unreachable` or `LedgerError`.
+        """
+        asked = self._asked(request)
+        prepared = self._prepared(asked, asked.epsilon)
+        if prepared.plan is None:
+            return self._pass_through(prepared)
+        known = self._ledger.recall(
+            request.analyst, prepared.question, self.policy.version, asked.epsilon
+        )
+        if known is not None:
+            prepared = self._prepared(asked, known.epsilon)
+            receipt = self._receipt(asked, known.query_id, known.epsilon, Loss(0), remembered=True)
+            return self._finished(prepared, known.answer, receipt)
+        return self._charged_answer(asked, prepared)
+
+    def explain(self, request: Request) -> Explanation:
+        """The plan and the price of a query: runs nothing on private data, writes nothing."""
+        asked = self._asked(request)
+        prepared = self._prepared(asked, asked.epsilon)
+        plan, rewritten = prepared.plan, prepared.rewritten
+        known = plan is not None and self._ledger.recall(
+            request.analyst, prepared.question, self.policy.version, asked.epsilon
+        )
+        charge = Loss(0) if plan is None or known else plan.loss
+        accountant = accountants.get(asked.budget.accountant)
+        blocks = () if plan is None else plan.blocks
+        return Explanation(
+            prepared.columns,
+            tuple(
+                describe(block, sql, self.policy)
+                for block, sql in zip(blocks, rewritten.blocks, strict=True)
+            ),
+            rewritten.outer_sql,
+            request.analyst,
+            asked.budget.name,
+            accountant.name,
+            asked.epsilon,
+            charge,
+            self._ledger.spent(asked.budget.name),
+            accountant.limit(asked.budget),
+            bool(known),
+        )
+
+    def budgets(self) -> tuple[tuple[Budget, Loss, Loss], ...]:
+        """Each budget with what it has spent and its limit."""
+        return tuple(
+            (b, self._ledger.spent(b.name), accountants.get(b.accountant).limit(b))
+            for b in self.policy.budgets
+        )
+
+    def history(self, analyst: str | None = None, limit: int = 20) -> tuple[Entry, ...]:
+        """The latest entries of the ledger, newest first."""
+        return self._ledger.history(analyst, limit)
+
+    def refresh(self) -> int:
+        """Start a new data version: remembered answers and recorded facts no longer count."""
+        self._public.forget()
+        with self._lock:
+            self._plans.clear()
+        return self._ledger.refresh()
+
+    def cancel(self) -> None:
+        """Stop the running statement; its charge stays."""
+        self._engine.cancel()
+
+    def close(self) -> None:
+        """Stop the engine and close the ledger."""
+        self._engine.close()
+        self._ledger.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        self.close()
+
+    # --- the steps of an answer ---
+
+    def _asked(self, request: Request) -> _Asked:
+        budget = self.policy.budget_of(request.analyst)
+        if budget is None:
+            raise Refused(Reason.BAD_OPTION, option="analyst", value=request.analyst)
+        statement = parse(request.sql, request.dialect, request.parameters)
+        wanted = [e for e in (request.epsilon, statement.epsilon) if e is not None]
+        epsilon = min(wanted, default=budget.query_epsilon)
+        if not (epsilon.is_finite() and epsilon > 0):
+            raise Refused(Reason.BAD_OPTION, option="epsilon", value=epsilon)
+        if epsilon > budget.max_query_epsilon:
+            raise Refused(Reason.EPSILON_TOO_LARGE, epsilon=epsilon, limit=budget.max_query_epsilon)
+        return _Asked(request, statement, budget, epsilon)
+
+    def _prepared(self, asked: _Asked, epsilon: Decimal) -> Prepared:
+        request = asked.request
+        types = tuple(type(value) for value in request.parameters)
+        key = (request.sql, request.dialect, request.parameters, types, asked.budget.name, epsilon)
+        with self._lock:
+            found = self._plans.get(key)
+        if found is None:
+            found = prepare(
+                asked.statement,
+                self.policy,
+                asked.budget,
+                Fraction(epsilon),
+                self._public,
+                self._public.evaluate,
+            )
+            with self._lock:
+                if len(self._plans) >= REMEMBERED_PLANS:
+                    self._plans.pop(next(iter(self._plans)))
+                self._plans[key] = found
+        return found
+
+    def _pass_through(self, prepared: Prepared) -> Answer:
+        query_id = secrets.token_hex(8)
+        rows = self._guarded(query_id, lambda: self._engine.rows(prepared.rewritten.outer_sql))
+        return exact(prepared.rewritten, rows, None)
+
+    def _charged_answer(self, asked: _Asked, prepared: Prepared) -> Answer:
+        """Charge, run, release, remember, finish: in this order, and no step back."""
+        plan = prepared.plan
+        assert plan is not None
+        query_id = secrets.token_hex(8)
+        self._ledger.charge(
+            Charge(
+                query_id=query_id,
+                analyst=asked.request.analyst,
+                budget=asked.budget.name,
+                accountant=asked.budget.accountant,
+                epsilon=asked.epsilon,
+                event=plan.event,
+                loss=plan.loss,
+                limit=accountants.get(asked.budget.accountant).limit(asked.budget),
+                question=prepared.question,
+                policy_version=self.policy.version,
+            )
+        )
+        noisy = self._guarded(query_id, lambda: self._released(prepared))
+        self._ledger.remember(query_id, noisy)
+        receipt = self._receipt(asked, query_id, asked.epsilon, plan.loss, remembered=False)
+        return self._finished(prepared, noisy, receipt)
+
+    def _released(self, prepared: Prepared) -> tuple[Noisy, ...]:
+        assert prepared.plan is not None
+        result = []
+        for block, sql in zip(prepared.plan.blocks, prepared.rewritten.blocks, strict=True):
+            sampling_key = int.from_bytes(os.urandom(8))
+            values = self._engine.aggregate(sql.sql, len(sql.keys), sql.parts, sampling_key)
+            result.append(release(values, block, self._sampler))
+        return tuple(result)
+
+    def _finished(self, prepared: Prepared, noisy: Sequence[Noisy], receipt: Receipt) -> Answer:
+        plan = prepared.plan
+        assert plan is not None
+        return self._guarded(
+            receipt.query_id,
+            lambda: finish(
+                plan,
+                prepared.rewritten,
+                noisy,
+                self._engine.rows,
+                self._engine.scratch,
+                receipt,
+            ),
+        )
+
+    def _guarded(self, query_id: str, step: Any) -> Any:
+        """Run a step of the engine; its failures say which query failed, and nothing else."""
+        try:
+            return step()
+        except Interrupted:
+            raise Failed(query_id, cancelled=True) from None
+        except TimedOut:
+            raise Failed(query_id, timed_out=True) from None
+        except EngineFailed:
+            raise Failed(query_id) from None
+
+    def _receipt(
+        self, asked: _Asked, query_id: str, epsilon: Decimal, charged: Loss, *, remembered: bool
+    ) -> Receipt:
+        accountant = accountants.get(asked.budget.accountant)
+        return Receipt(
+            query_id,
+            asked.request.analyst,
+            asked.budget.name,
+            accountant.name,
+            epsilon,
+            charged,
+            self._ledger.spent(asked.budget.name),
+            accountant.limit(asked.budget),
+            remembered,
+        )
+
+
+def _sample(noise: Any, count: int, entropy: Entropy) -> Any:
+    return mechanisms.sample(noise, count, entropy)

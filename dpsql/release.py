@@ -1,0 +1,89 @@
+"""release: Exact → Noisy. The only place where noise is added and private keys are chosen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from dpsql.model import Exact, Noise, Noisy
+from dpsql.plan import BlockPlan, Lattice
+from dpsql.tree import Value
+
+Sampler: TypeAlias = Callable[[Noise, int], np.ndarray]
+"""Draws `count` integers of a noise law: the mechanisms' sampler, or zeros in tests of the laws."""
+
+
+def release(exact: Exact, plan: BlockPlan, sampler: Sampler) -> Noisy:
+    """The noisy table of a block.
+
+    Public keys: one row per key of the domain, in its order, whether the data has it or not.
+    Private keys: those whose noisy unit count reaches the threshold, ordered by key. Noise is
+    drawn for every group of a column at once, those later dropped included.
+    """
+    if plan.domain is not None:
+        return _public(exact, plan, plan.domain, sampler)
+    return _private(exact, plan, sampler)
+
+
+def _public(
+    exact: Exact, plan: BlockPlan, domain: tuple[tuple[Value, ...], ...], sampler: Sampler
+) -> Noisy:
+    positions = {key: place for place, key in enumerate(domain)}
+    rows = [(positions[key], n) for n, key in enumerate(exact.keys) if key in positions]
+    columns = []
+    for release_, part in zip(plan.releases, exact.parts, strict=True):
+        complete = np.zeros(len(domain), dtype=part.dtype)
+        for place, n in rows:
+            complete[place] = part[n]
+        columns.append(_noised(complete, release_.noise, sampler))
+    return Noisy(domain, _rows(columns, len(domain)))
+
+
+def _private(exact: Exact, plan: BlockPlan, sampler: Sampler) -> Noisy:
+    assert plan.threshold is not None
+    columns = [
+        _noised(part, release_.noise, sampler)
+        for release_, part in zip(plan.releases, exact.parts, strict=True)
+    ]
+    kept = np.flatnonzero(columns[0] >= plan.threshold.value)
+    order = sorted(kept.tolist(), key=lambda n: tuple(map(_sortable, exact.keys[n])))
+    keys = tuple(exact.keys[n] for n in order)
+    return Noisy(keys, _rows([column[order] for column in columns], len(order)))
+
+
+def _noised(part: np.ndarray, noise: Noise, sampler: Sampler) -> np.ndarray:
+    """Exact integers plus noise, in Python integers wherever 64 bits might not hold the sum."""
+    drawn = sampler(noise, len(part))
+    if object in (part.dtype, drawn.dtype) or _near_limit(part) or _near_limit(drawn):
+        return part.astype(object) + drawn.astype(object)
+    return part + drawn
+
+
+def _near_limit(values: np.ndarray) -> bool:
+    limit = 2**62
+    return len(values) > 0 and (int(values.max()) >= limit or int(values.min()) <= -limit)
+
+
+def _rows(columns: list[np.ndarray], count: int) -> tuple[tuple[int, ...], ...]:
+    if not columns:
+        return ((),) * count
+    return tuple(zip(*(column.tolist() for column in columns), strict=True))
+
+
+def _sortable(value: Any) -> tuple[int, Any]:
+    """NULL last, NaN before it; the rest by value, so that the engine's order never shows."""
+    if value is None:
+        return (2, 0)
+    if value != value:  # noqa: PLR0124
+        return (1, 0)
+    return (0, value)
+
+
+def in_units(value: int, lattice: Lattice) -> int | Decimal | float:
+    """A noisy lattice integer in the units of its column."""
+    if lattice.base == 10:  # noqa: PLR2004
+        return Decimal(f"{value}E-{lattice.digits}") if lattice.digits else value
+    return float(value * lattice.step)
