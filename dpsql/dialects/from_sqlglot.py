@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import logging
 
-from sqlglot import Token, exp
+from sqlglot import Token, TokenType, exp
 from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import ErrorLevel, ParseError, SqlglotError
 
+from dpsql.dialects.from_sqlglot_checks import check_depth, check_nothing_dropped
 from dpsql.dialects.from_sqlglot_limits import check_joins, check_nesting
-from dpsql.dialects.from_sqlglot_nodes import (
-    Origin,
-    check_depth,
-    check_nothing_dropped,
-    spans_of,
-)
+from dpsql.dialects.from_sqlglot_nodes import Origin
 from dpsql.dialects.from_sqlglot_queries import query
 from dpsql.dialects.from_sqlglot_request import read_request
+from dpsql.dialects.from_sqlglot_spans import spans_of
 from dpsql.dialects.from_sqlglot_tokens import Tokens, prepare, span_of
 from dpsql.errors import Reason, Refused
-from dpsql.tree import Span, Statement, Value
+from dpsql.tree import NOWHERE, Span, Statement, Value
 
 # sqlglot logs the text it does not understand at WARNING: analyst text belongs in no log.
 logging.getLogger("sqlglot").disabled = True
@@ -33,14 +30,22 @@ def statement(text: str, dialect: str, parameters: tuple[Value, ...]) -> Stateme
     request = read_request(text, dialect)
     check_nesting(request.tokens)
     check_joins(request.tokens)
-    tokens = prepare(request.tokens)
-    if tokens.placeholders != len(parameters):
-        raise Refused(Reason.BAD_PARAMETER, expected=tokens.placeholders, given=len(parameters))
+    tokens = prepare(request.tokens, dialect)
+    if len(tokens.placeholders) != len(parameters):
+        missing = tokens.placeholders[len(parameters) :]
+        place = missing[0] if missing else NOWHERE
+        expected = len(tokens.placeholders)
+        raise Refused(Reason.BAD_PARAMETER, place, expected=expected, given=len(parameters))
     root = _parsed(tokens, request.text, dialect)
     check_depth(root)
+    origin = Origin(dialect, parameters, spans_of(root, tokens), _strings(tokens))
+    result = query(root, origin)
     check_nothing_dropped(root, tokens)
-    origin = Origin(dialect, parameters, spans_of(root, tokens))
-    return Statement(query(root, origin), request.epsilon, request.explain)
+    return Statement(result, request.epsilon, request.explain)
+
+
+def _strings(tokens: Tokens) -> frozenset[int]:
+    return frozenset(t.start for t in tokens.tokens if t.token_type is TokenType.STRING)
 
 
 def _parsed(tokens: Tokens, text: str, dialect: str) -> exp.Expression:

@@ -20,7 +20,7 @@ from dpsql.dialects.from_sqlglot_functions import (
     Row,
     refusal_of,
 )
-from dpsql.dialects.from_sqlglot_nodes import Origin, name_of
+from dpsql.dialects.from_sqlglot_nodes import Origin, name_of, spoken, star_of
 from dpsql.dialects.from_sqlglot_tokens import FUNCTION
 from dpsql.errors import Reason, Refused
 from dpsql.tree import (
@@ -44,7 +44,7 @@ def anonymous(node: exp.Expression, origin: Origin, read: Read) -> Expression:
     name, args = _name_and_arguments(node, origin)
     if name in AGGREGATES or name in ("count_if", "countif"):
         return _aggregate(node, origin, read)
-    values = tuple(_value(arg, origin, read) for arg in args)
+    values = tuple(read(arg, origin) for arg in args)
     call = Call(name, values, span=origin.span(node))
     if name == "concat" and values:
         return replace(call, args=tuple(_or_empty(value) for value in values))
@@ -87,14 +87,6 @@ def _name_and_arguments(node: exp.Expression, origin: Origin) -> tuple[str, list
     return str(this).removeprefix(FUNCTION).lower(), args or []
 
 
-def _value(node: exp.Expression, origin: Origin, read: Read) -> Expression:
-    """An argument of a function: an expression, never a star."""
-    value = read(node, origin)
-    if isinstance(value, Star):
-        raise origin.refusal(node, "* as an argument")
-    return value
-
-
 def _check_count(row: Row, call: Call) -> None:
     if not row.takes(len(call.args)):
         types = f"{len(call.args)} argument{'' if len(call.args) == 1 else 's'}"
@@ -108,14 +100,24 @@ def _aggregate(node: exp.Expression, origin: Origin, read: Read) -> AggregateCal
         (args,) = origin.take(args[0], "expressions")
     if name in ("count_if", "countif"):
         return _count_if(node, args, origin, read, distinct=distinct)
-    if name == "count" and len(args) == 1 and isinstance(args[0], exp.Star) and not distinct:
-        values: tuple[Expression, ...] = (read(args[0], origin),)
-    else:
-        values = tuple(_value(arg, origin, read) for arg in args)
+    values = _arguments(name, [] if distinct else args, origin, read)
+    if distinct:
+        values = tuple(read(arg, origin) for arg in args)
     row = AGGREGATES[name]
     if not row.takes(len(values)):
         raise origin.refusal(node, f"{name.upper()} of {len(values)} arguments")
     return AggregateCall(row.function, values, distinct, span=origin.span(node))
+
+
+def _arguments(
+    name: str, args: list[exp.Expression], origin: Origin, read: Read
+) -> tuple[Expression, ...]:
+    """The arguments; `*` only as the one argument of COUNT."""
+    if name == "count" and len(args) == 1 and isinstance(args[0], exp.Star):
+        star = star_of(args[0], origin)
+        assert star is not None
+        return (star,)
+    return tuple(read(arg, origin) for arg in args)
 
 
 def _count_if(
@@ -130,7 +132,7 @@ def _count_if(
     if distinct or len(args) != 1:
         raise origin.refusal(node, "this COUNT_IF")
     span = origin.span(node)
-    condition = _value(args[0], origin, read)
+    condition = read(args[0], origin)
     return AggregateCall("count", (Star(None, span),), filter=condition, span=span)
 
 
@@ -141,7 +143,7 @@ def filtered(node: exp.Expression, origin: Origin, read: Read) -> Expression:
     if not isinstance(call, AggregateCall) or not isinstance(where, exp.Where):
         raise origin.refusal(node, "FILTER on this function")
     (condition,) = origin.take(where, "this")
-    predicate = _value(condition, origin, read)
+    predicate = read(condition, origin)
     if call.filter is not None:
         predicate = Call("and", (predicate, call.filter), span=predicate.span)
     return replace(call, filter=predicate)
@@ -154,7 +156,7 @@ def trim(node: exp.Expression, origin: Origin, read: Read) -> Expression:
     if name is None:
         raise origin.refusal(node)
     args = [text] if characters is None else [text, characters]
-    values = tuple(_value(arg, origin, read) for arg in args)
+    values = tuple(read(arg, origin) for arg in args)
     return Call(name, values, span=origin.span(node))
 
 
@@ -163,19 +165,19 @@ def window(node: exp.Expression, origin: Origin, read: Read) -> Expression:
     names = "this", "partition_by", "order", "spec", "over"
     this, partition, order, spec, _over = origin.take(node, *names)
     if not isinstance(this, exp.Anonymous):
-        raise origin.refusal(this)
+        raise origin.refusal(this, f"{spoken(this)} with OVER")
     name, args = _name_and_arguments(this, origin)
+    if name in SCALARS or name in PART_FUNCTIONS:
+        raise origin.refusal(this, f"{name.upper()} with OVER")
     if name not in WINDOWS:
         raise Refused(refusal_of(name), origin.span(this), name=name)
-    counts_rows = name == "count" and len(args) == 1 and isinstance(args[0], exp.Star)
-    value = read if counts_rows else lambda arg, source: _value(arg, source, read)
-    values = tuple(value(arg, origin) for arg in args)
+    values = _arguments(name, args, origin, read)
     row = WINDOWS[name]
     _check_count(row, Call(name, values, span=origin.span(this)))
     return WindowCall(
         row.function,
         values,
-        tuple(_value(e, origin, read) for e in partition or ()),
+        tuple(read(e, origin) for e in partition or ()),
         sort_keys(order, origin, read),
         None if spec is None else _frame(spec, origin),
         span=origin.span(node),
@@ -196,7 +198,7 @@ def _sort_key(key: exp.Expression, origin: Origin, read: Read) -> SortKey:
     this, descending, nulls_first = origin.take(key, "this", "desc", "nulls_first")
     if isinstance(this, exp.Column) and not this.table and this.name.lower() == "all":
         raise origin.refusal(this, "ORDER BY ALL")
-    return SortKey(_value(this, origin, read), bool(descending), bool(nulls_first))
+    return SortKey(read(this, origin), bool(descending), bool(nulls_first))
 
 
 def _frame(spec: exp.Expression, origin: Origin) -> Frame:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from sqlglot import exp
 
 from dpsql.dialects.from_sqlglot_calls import anonymous, filtered, trim, window
-from dpsql.dialects.from_sqlglot_functions import PARTS
+from dpsql.dialects.from_sqlglot_functions import PARTS, refusal_of
 from dpsql.dialects.from_sqlglot_literals import (
     cast_type,
     literal,
@@ -16,6 +16,7 @@ from dpsql.dialects.from_sqlglot_literals import (
     temporal,
 )
 from dpsql.dialects.from_sqlglot_nodes import Origin, name_of, placeholder_of
+from dpsql.dialects.from_sqlglot_tokens import FUNCTION
 from dpsql.errors import Reason, Refused
 from dpsql.tree import (
     BOOLEAN,
@@ -27,7 +28,6 @@ from dpsql.tree import (
     Expression,
     Literal,
     Name,
-    Star,
 )
 
 SUBQUERY = "a subquery in an expression"
@@ -215,7 +215,7 @@ def _position(node: exp.Expression, origin: Origin) -> Expression:
 
 
 def _column(node: exp.Expression, origin: Origin) -> Expression:
-    """A column, `t.*`, or a renamed placeholder; `main.t.a` and `public.t.a` are t.a."""
+    """A column, or what was renamed to one; `main.t.a` and `public.t.a` are t.a."""
     this, table, schema = origin.take(node, "this", "table", "db")
     number = placeholder_of(this)
     if number is not None and table is None:
@@ -224,16 +224,13 @@ def _column(node: exp.Expression, origin: Origin) -> Expression:
         raise Refused(
             Reason.UNKNOWN_TABLE, origin.span(node), table=name_of(table, origin), known=()
         )
+    if isinstance(this, exp.Identifier) and not this.quoted and this.name.startswith(FUNCTION):
+        name = this.name.removeprefix(FUNCTION).lower()
+        raise Refused(refusal_of(name), origin.span(node), name=name)
     qualifier = None if table is None else name_of(table, origin)
     if isinstance(this, exp.Star):
-        origin.take(this)
-        return Star(qualifier, origin.span(node))
+        raise origin.refusal(node, _SPOKEN["Star"])
     return Name(name_of(this, origin), qualifier, origin.span(node))
-
-
-def _star(node: exp.Expression, origin: Origin) -> Expression:
-    origin.take(node)
-    return Star(None, origin.span(node))
 
 
 def _boolean(node: exp.Expression, origin: Origin) -> Expression:
@@ -265,6 +262,10 @@ def _call(
 
 _SPOKEN = {
     "Anonymous": "this function",
+    "Star": "* in an expression",
+    "Order": "ORDER BY in a function call",
+    "Limit": "LIMIT in a function call",
+    "Distinct": "DISTINCT in this function",
     "Dot": "access to a part of a value",
     "Tuple": "a row of values",
     "AtTimeZone": "AT TIME ZONE",
@@ -309,7 +310,6 @@ _HANDLERS: Mapping[type[exp.Expression], Callable[[exp.Expression, Origin], Expr
     exp.Substring: _substring,
     exp.StrPosition: _position,
     exp.Column: _column,
-    exp.Star: _star,
     exp.Literal: literal,
     exp.Boolean: _boolean,
     exp.Null: _null,

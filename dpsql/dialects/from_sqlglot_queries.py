@@ -6,7 +6,7 @@ from sqlglot import exp
 
 from dpsql.dialects.from_sqlglot_calls import sort_keys
 from dpsql.dialects.from_sqlglot_expressions import expression
-from dpsql.dialects.from_sqlglot_nodes import Origin, name_of
+from dpsql.dialects.from_sqlglot_nodes import Origin, name_of, star_of
 from dpsql.errors import Reason, Refused
 from dpsql.tree import (
     CommonTable,
@@ -20,7 +20,6 @@ from dpsql.tree import (
     Select,
     SelectItem,
     SetOperation,
-    Star,
     TableName,
 )
 
@@ -74,7 +73,7 @@ def _is_statement(node: exp.Expression) -> bool:
 def _select(node: exp.Select, origin: Origin) -> Select:
     taken = dict(zip(_SELECT, origin.take(node, *_SELECT), strict=True))
     if not taken["expressions"]:
-        raise origin.refusal(node, "SELECT of nothing")
+        raise Refused(Reason.SYNTAX, origin.span(node), why="nothing is selected")
     return Select(
         items=tuple(_item(item, origin) for item in taken["expressions"]),
         source=_source(taken["from_"] or taken["from"], taken["joins"] or [], origin),
@@ -94,11 +93,9 @@ def _select(node: exp.Select, origin: Origin) -> Select:
 def _item(node: exp.Expression, origin: Origin) -> SelectItem:
     if isinstance(node, exp.Alias):
         this, alias = origin.take(node, "this", "alias")
-        value = expression(this, origin)
-        if isinstance(value, Star):
-            raise origin.refusal(node, "* with an alias")
-        return SelectItem(value, name_of(alias, origin))
-    return SelectItem(expression(node, origin))
+        return SelectItem(expression(this, origin), name_of(alias, origin))
+    star = star_of(node, origin)
+    return SelectItem(expression(node, origin) if star is None else star)
 
 
 def _clause(node: exp.Expression | None, origin: Origin) -> Expression | None:
@@ -106,22 +103,14 @@ def _clause(node: exp.Expression | None, origin: Origin) -> Expression | None:
     if node is None:
         return None
     (condition,) = origin.take(node, "this")
-    return _plain(condition, origin)
-
-
-def _plain(node: exp.Expression, origin: Origin) -> Expression:
-    """An expression that is not a star."""
-    value = expression(node, origin)
-    if isinstance(value, Star):
-        raise origin.refusal(node, "* here")
-    return value
+    return expression(condition, origin)
 
 
 def _group_by(node: exp.Expression | None, origin: Origin) -> tuple[Expression, ...]:
     if node is None:
         return ()
     (keys,) = origin.take(node, "expressions")
-    return tuple(_plain(key, origin) for key in keys or ())
+    return tuple(expression(key, origin) for key in keys or ())
 
 
 def _distinct(node: exp.Expression | None, origin: Origin) -> bool:
@@ -234,7 +223,7 @@ def _joined(left: FromItem, node: exp.Expression, origin: Origin) -> JoinedTable
         left,
         right,
         join_kind,
-        None if on is None else _plain(on, origin),
+        None if on is None else expression(on, origin),
         tuple(name_of(column, origin) for column in using or ()),
         span=origin.span(node),
     )

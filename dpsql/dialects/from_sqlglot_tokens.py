@@ -49,13 +49,13 @@ class Tokens:
     `tokens` go to the parser; `calls` maps the offset of every token before a `(` to the offset
     behind the matching `)`;
     `type_arguments` are the offsets of the numbers in CAST(x AS DECIMAL(10, 2)); `placeholders`
-    counts the `?`.
+    are the places of the `?`.
     """
 
     tokens: tuple[Token, ...]
     calls: dict[int, int] = field(default_factory=dict)
     type_arguments: frozenset[int] = frozenset()
-    placeholders: int = 0
+    placeholders: tuple[Span, ...] = ()
 
 
 def span_of(token: Token) -> Span:
@@ -73,9 +73,11 @@ def is_word(token: Token) -> bool:
 def tokenize(text: str, dialect: str) -> tuple[Token, ...]:
     """The text's tokens; raises `Refused` for what the lexical rules of dpsql do not allow."""
     try:
-        tokens = tuple(Dialect.get_or_raise(dialect).tokenize(text))
+        tokens = _with_fractions(Dialect.get_or_raise(dialect).tokenize(text))
     except SqlglotError:
-        raise Refused(Reason.SYNTAX, Span(0, len(text)), why="a quote is not closed") from None
+        raise Refused(
+            Reason.SYNTAX, Span(0, len(text)), why="a quote or a comment is not closed"
+        ) from None
     offset = 0
     for token in tokens:
         _check_gap(text, offset, token.start)
@@ -85,6 +87,25 @@ def tokenize(text: str, dialect: str) -> tuple[Token, ...]:
     for left, right in pairwise(tokens):
         _check_neighbours(left, right)
     return tokens
+
+
+def _with_fractions(tokens: Sequence[Token]) -> tuple[Token, ...]:
+    """The tokens with `.5` as one number; after a name or a number the point is another thing."""
+    merged: list[Token] = []
+    for token in tokens:
+        point = merged[-1] if merged else None
+        if (
+            point is not None
+            and point.token_type is TokenType.DOT
+            and token.token_type is TokenType.NUMBER
+            and point.end + 1 == token.start
+            and (len(merged) == 1 or merged[-2].end + 1 < point.start)
+        ):
+            number = f"0.{token.text}"
+            token = Token(token.token_type, number, token.line, token.col, point.start, token.end)  # noqa: PLW2901
+            merged.pop()
+        merged.append(token)
+    return tuple(merged)
 
 
 def skip_gap(text: str, start: int, stop: int) -> int:
@@ -125,7 +146,7 @@ def _check_token(text: str, token: Token) -> None:
             return
         case TokenType.IDENTIFIER if written.startswith('"') and len(written) > len('""'):
             return
-        case TokenType.NUMBER if written[:1].isdigit():
+        case TokenType.NUMBER if written[:1].isdigit() or written[:1] == ".":
             return
     if any(not (c.isprintable() or c in _SPACE) for c in written):
         raise Refused(Reason.SYNTAX, span, why="this character is not SQL")
@@ -150,27 +171,30 @@ def _check_neighbours(left: Token, right: Token) -> None:
         raise Refused(Reason.SYNTAX, span_of(right), why="a separator is missing here")
 
 
-def prepare(tokens: Sequence[Token]) -> Tokens:
+def prepare(tokens: Sequence[Token], dialect: str) -> Tokens:
     """Renames functions and placeholders, and pairs parentheses. Raises `Refused`."""
     renamed: list[Token] = []
-    placeholders = 0
+    bare = Dialect.get_or_raise(dialect).parser_class.NO_PAREN_FUNCTIONS
+    placeholders: list[Span] = []
     for i, token in enumerate(tokens):
         if token.token_type is TokenType.PLACEHOLDER:
-            renamed.append(_renamed(token, f"{PLACEHOLDER}{placeholders}"))
-            placeholders += 1
-        elif _is_function_name(tokens, i):
+            renamed.append(_renamed(token, f"{PLACEHOLDER}{len(placeholders)}"))
+            placeholders.append(span_of(token))
+        elif token.token_type in bare or _is_function_name(tokens, i):
             renamed.append(_renamed(token, FUNCTION + token.text))
         else:
             renamed.append(token)
     calls, arguments = _parentheses(tokens)
-    return Tokens(tuple(renamed), calls, frozenset(arguments), placeholders)
+    return Tokens(tuple(renamed), calls, frozenset(arguments), tuple(placeholders))
 
 
 def _is_function_name(tokens: Sequence[Token], i: int) -> bool:
-    """Whether token `i` is a word before `(`, and neither syntax nor the type of a cast."""
+    """Whether token `i` is a name before `(`, and neither syntax nor the type of a cast."""
     token = tokens[i]
     if i + 1 == len(tokens) or tokens[i + 1].token_type is not TokenType.L_PAREN:
         return False
+    if token.token_type is TokenType.IDENTIFIER:
+        return not _names_type(tokens, i)
     if not is_word(token) or any(c in _SPACE for c in token.text):
         return False
     word = token.text.upper()
