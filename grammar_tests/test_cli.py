@@ -263,6 +263,21 @@ def test_a_second_ctrl_c_stops_waiting() -> None:
     stop.set()
 
 
+def test_ctrl_c_before_the_charge_leaves_quietly(monkeypatch: pytest.MonkeyPatch) -> None:
+    stop = Event()
+
+    def stopped() -> None:
+        _wait(stop)
+        raise RuntimeError
+
+    proxy = FakeProxy(during=stopped)
+    monkeypatch.setattr(proxy, "cancel", stop.set)
+    monkeypatch.setattr(Progress, "tick", _interrupt_once())
+    result = run("query", "SELECT 1", proxy=proxy)
+    assert (result.exit_code, result.stdout) == (130, "")
+    assert "fault" not in result.stderr
+
+
 def _wait(stop: Event) -> None:
     assert stop.wait(60)
 

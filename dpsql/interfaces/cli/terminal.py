@@ -93,7 +93,7 @@ def interruptible(
     """Runs `call` in a thread so that Ctrl-C cancels it in order; also says whether it did.
 
     The ledger is never interrupted halfway: the first Ctrl-C asks for `cancel` until the call
-    ends, a second one stops waiting. Raises what `call` raises.
+    ends, a second one stops waiting. Raises what `call` raises, or KeyboardInterrupt.
     """
     results: list[Result] = []
     errors: list[BaseException] = []
@@ -120,5 +120,8 @@ def interruptible(
             cancelled = True
     progress.clear()
     if errors:
+        # Cancelled before anything was charged: there is no query to name.
+        if cancelled and not isinstance(errors[0], DpsqlError):
+            raise KeyboardInterrupt
         raise errors[0]
     return results[0], cancelled
