@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from dpsql.dialects.duckdb_literals import type_name
 from dpsql.dialects.duckdb_text import AND as AND_LEVEL
 from dpsql.dialects.duckdb_text import ATOM, CAST, MINUS, NOT, OTHER, PRODUCT, SUM, TEST, Text
 from dpsql.dialects.duckdb_text import OR as OR_LEVEL
 from dpsql.errors import Reason, Refused
 from dpsql.functions import LONGEST_TEXT
-from dpsql.tree import INTEGER, AggregateCall, Frame, SqlType, WindowCall
+from dpsql.tree import INTEGER, AggregateCall, Frame, Kind, SqlType, WindowCall
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +116,14 @@ def _extract(args: tuple[Text, ...], kind: SqlType) -> Text:
     return Text(f"extract({args[0].sql.strip(chr(39))} FROM {args[1].sql})", kind)
 
 
+def _round(args: tuple[Text, ...], kind: SqlType) -> Text:
+    sql = f"round({_listed(args)})"
+    if kind.kind is Kind.DECIMAL and args[1:]:
+        # DuckDB's scale depends on the number of digits; ours is that of the argument.
+        sql = f"CAST({sql} AS {type_name(kind)})"
+    return Text(sql, kind)
+
+
 SPECIAL: dict[str, Callable[[tuple[Text, ...], SqlType], Text]] = {
     "and": _joined("AND", AND_LEVEL, NOT),
     "or": _joined("OR", OR_LEVEL, AND_LEVEL),
@@ -125,6 +134,7 @@ SPECIAL: dict[str, Callable[[tuple[Text, ...], SqlType], Text]] = {
     "like": _like,
     "case": _case,
     "extract": _extract,
+    "round": _round,
     "concat": _joined("||", OTHER, MINUS),
 }
 

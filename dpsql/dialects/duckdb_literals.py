@@ -101,5 +101,7 @@ def _exact(value: int | Decimal, literal: Literal) -> str:
     if kind.precision > MAX_PRECISION or len(Decimal(value).as_tuple().digits) > MAX_PRECISION:
         raise Refused(Reason.TYPE_MISMATCH, literal.span, function="literal", types=(str(kind),))
     text = f"{Decimal(value):.{kind.scale}f}"
-    # 5 alone would be an INTEGER.
-    return text if kind.scale else f"CAST({text} AS {type_name(kind)})"
+    # 5 alone would be an INTEGER, and more than 38 digits, a leading zero among them, a DOUBLE.
+    if kind.scale and sum(map(str.isdigit, text)) <= MAX_PRECISION:
+        return text
+    return f"CAST('{text}' AS {type_name(kind)})"

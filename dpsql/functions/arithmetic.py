@@ -13,7 +13,14 @@ from fractions import Fraction
 from operator import add, mul, sub
 
 from dpsql.functions.row import Args, Function, Types, always, any_nan
-from dpsql.functions.types import INT64, MAX_PRECISION, as_double, common_type, converted
+from dpsql.functions.types import (
+    INT64,
+    MAX_PRECISION,
+    as_double,
+    common_type,
+    converted,
+    digits_needed,
+)
 from dpsql.intervals import Bound, Facts, Interval
 from dpsql.tree import DATE, DOUBLE, INTEGER, Kind, SqlType, decimal
 
@@ -81,7 +88,7 @@ def _overflows(combine: Combine) -> Callable[[Args, SqlType], bool]:
 
 
 def _finite(arg: Facts) -> bool:
-    return as_double(arg).is_bounded
+    return not arg.type.is_numeric or as_double(arg).is_bounded
 
 
 def _sum_nan(args: Args) -> bool:
@@ -170,7 +177,12 @@ def _postgres_quotient_type(types: Types) -> SqlType | None:
 
 
 def _remainder_type(types: Types) -> SqlType | None:
-    return common_type(types) if _numbers(types, 2) else None
+    """Not INTEGER with DECIMAL, nor beyond 38 digits: DuckDB's type there depends on widths."""
+    common = common_type(types) if _numbers(types, 2) else None
+    if common is None or common.kind is not Kind.DECIMAL:
+        return common
+    same = all(t.kind is Kind.DECIMAL for t in types)
+    return common if same and digits_needed(types) <= MAX_PRECISION else None
 
 
 def _same_type(types: Types) -> SqlType | None:

@@ -18,7 +18,8 @@ def _then_positions(count: int) -> tuple[int, ...]:
 
 def _case_type(types: Types) -> SqlType | None:
     conditions = types[:-1:2]
-    if len(types) % 2 == 0 or not all(t.kind in TRUTH for t in conditions):
+    fits = conditions and len(types) % 2 == 1 and all(t.kind in TRUTH for t in conditions)
+    if not fits:
         return None
     return common_type(tuple(types[n] for n in _then_positions(len(types))))
 

@@ -104,8 +104,19 @@ def _on_doubles(interval: Interval, factor: Fraction) -> Interval:
 
 
 def _rounding_raises(args: Args, kind: SqlType) -> bool:
-    """ROUND(integer, -n) can leave 64 bits; other roundings have room."""
-    return len(args) > 1 and kind == INTEGER and not _rounded(args, kind).within(-INT64, INT64)
+    """ROUND(integer, -n) can leave 64 bits, and a carry 38 digits; other roundings have room."""
+    if len(args) == 1:
+        return False
+    match kind.kind:
+        case Kind.INTEGER:
+            return not _rounded(args, kind).within(-INT64, INT64)
+        case Kind.DECIMAL:
+            largest = 10 ** (MAX_PRECISION - kind.scale) - 1
+            return kind.precision == MAX_PRECISION and not _rounded(args, kind).within(
+                -largest, largest
+            )
+        case _:
+            return False
 
 
 def _whole_numbers(_args: Args, kind: SqlType, interval: Interval, limit: int) -> Domain:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dpsql.functions.row import (
     TEXT,
     TRUTH,
-    Args,
     Function,
     Types,
     fixed,
@@ -35,16 +34,17 @@ def _like_type(types: Types) -> SqlType | None:
     return fixed(BOOLEAN, *(TEXT,) * len(types))(types) if len(types) in (2, 3) else None
 
 
-def _one_character(args: tuple[Expression, ...]) -> bool:
-    """The escape character is a literal of length one: DuckDB raises on any other."""
-    return len(args) < 3 or (  # noqa: PLR2004
-        isinstance(args[2], Literal) and isinstance(args[2].value, str) and len(args[2].value) == 1
-    )
+def _well_escaped(args: tuple[Expression, ...]) -> bool:
+    """Pattern and escape character are literals that DuckDB reads: TRY does not catch its error.
 
-
-def _escapes(args: Args, _kind: SqlType) -> bool:
-    """A pattern that ends with its escape character raises."""
-    return len(args) > 2  # noqa: PLR2004
+    It raises on an escape of other than one character, and on a pattern that ends with one.
+    """
+    if len(args) < 3:  # noqa: PLR2004
+        return True
+    pattern, escape = (arg.value if isinstance(arg, Literal) else None for arg in args[1:3])
+    if not (isinstance(pattern, str) and isinstance(escape, str) and len(escape) == 1):
+        return False
+    return not pattern.replace(escape * 2, "").endswith(escape)
 
 
 def _comparison(name: str) -> Function:
@@ -60,7 +60,7 @@ PREDICATES = (
     Function("and", _logic_type),
     Function("or", _logic_type),
     Function("not", lambda types: _logic_type(types) if len(types) == 1 else None),
-    Function("like", _like_type, raises=_escapes, accepts=_one_character),
+    Function("like", _like_type, accepts=_well_escaped),
     Function("ilike", lambda types: _like_type(types) if len(types) == 2 else None),  # noqa: PLR2004
     Function("starts_with", fixed(BOOLEAN, TEXT, TEXT)),
     Function("contains", fixed(BOOLEAN, TEXT, TEXT)),

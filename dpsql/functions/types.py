@@ -1,7 +1,9 @@
 """Types: the common type of several, and whether a conversion to it can raise.
 
 INTEGER has any width up to 128 bits here, so beside a DECIMAL it counts as DECIMAL(38, ·). The
-precision of a DECIMAL is the most the engine may use; its scale is the engine's own.
+precision of a DECIMAL is the most the engine may use; its scale is the engine's own. One corner
+differs from plain DuckDB: where a common type needs more than 38 digits, DuckDB drops decimals (or
+fails), while here the scale stays and numbers with too many digits before the point become NULL.
 """
 
 from __future__ import annotations
@@ -43,8 +45,12 @@ def _common_exact(types: Types) -> SqlType:
     scale = max(t.scale for t in decimals)
     if len(decimals) < len(types):
         return decimal(MAX_PRECISION, scale)
-    whole = max(t.precision - t.scale for t in decimals)
-    return decimal(min(MAX_PRECISION, whole + scale), scale)
+    return decimal(min(MAX_PRECISION, digits_needed(types)), scale)
+
+
+def digits_needed(decimals: Types) -> int:
+    """How many digits a DECIMAL needs to hold every value of these DECIMALs."""
+    return max(t.precision - t.scale for t in decimals) + max(t.scale for t in decimals)
 
 
 def converted(types: Types) -> tuple[SqlType | None, ...]:

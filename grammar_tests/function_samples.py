@@ -1,0 +1,173 @@
+"""Columns of boundary values, and every call over them that the function registry types."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import date, datetime
+from decimal import Decimal
+from itertools import product
+from typing import TypeAlias
+
+from dpsql import functions
+from dpsql.functions.dates import PARTS, UNITS
+from dpsql.tree import (
+    BOOLEAN,
+    DATE,
+    DOUBLE,
+    INTEGER,
+    NULL,
+    TIMESTAMP,
+    TIMESTAMPTZ,
+    VARCHAR,
+    Call,
+    Cast,
+    Expression,
+    Literal,
+    Ref,
+    SqlType,
+    decimal,
+)
+
+Typed: TypeAlias = "Literal | Ref | Call | Cast"
+
+
+def type_of(e: Expression) -> SqlType:
+    """The type of an expression of these tests."""
+    assert isinstance(e, Literal | Ref | Call | Cast)
+    return e.type
+
+
+WIDTHS = {
+    "TINYINT": [-128, -1, 0, 1, 7, 127],
+    "INTEGER": [-(2**31), -1, 0, 1, 100, 2**31 - 1],
+    "BIGINT": [-(2**63), -1, 0, 3, 2**53 + 1, 2**63 - 1],
+    "HUGEINT": [-(2**127), -7, 0, 2**64, 10**37, 2**127 - 1],
+}
+DECIMALS = {
+    "DECIMAL(5, 2)": ["-999.99", "-0.01", "0", "0.5", "2.50", "999.99"],
+    "DECIMAL(18, 4)": ["-99999999999999.9999", "0", "0.0001", "7", "99999999999999.9999"],
+    "DECIMAL(38, 10)": ["-" + "9" * 28, "-2.5", "0", "1e-10", "1", "9" * 28 + "." + "9" * 10],
+    "DECIMAL(38, 30)": ["-99999999.5", "0", "1e-30", "99999999.999"],
+}
+DOUBLES = "nan -inf -1e308 -1e19 -2.5 -1 -0.0 0 5e-324 0.1 0.5 2.5 3 123456.789 9.3e18 1e308 inf"
+TEXTS = ["", "a", "abc", "ñ𝄞x", "%", "a$", "12", " 7 ", "2024-02-29", "nan", "1e400", "true", "\\'"]
+DAYS = [
+    *["-infinity", "5877642-06-25 (BC)", "0001-01-01", "1969-12-31", "2020-02-29", "2024-02-29"],
+    *["2024-12-30", "2025-01-01", "9999-12-31", "5881580-07-10", "infinity"],
+]
+MOMENTS = [
+    *["-infinity", "290309-12-22 (BC) 00:00:00", "0001-01-01 00:00:00", "2020-02-29 12:34:56.789"],
+    *["2024-12-31 23:59:59.999999", "2025-01-01 00:00:00", "9999-12-31 23:59:59.999999"],
+    *["294247-01-10 04:00:54.775806", "infinity"],
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of boundary values as SQL texts; NULL is among them everywhere."""
+
+    name: str
+    sql_type: str
+    type: SqlType
+    values: tuple[str, ...]
+
+
+def _columns() -> Iterator[Column]:
+    for name, numbers in WIDTHS.items():
+        yield Column(name.lower(), name, INTEGER, tuple(map(str, numbers)))
+    for name, texts in DECIMALS.items():
+        precision, scale = map(int, name[8:-1].split(","))
+        label = f"decimal_{precision}_{scale}"
+        yield Column(label, name, decimal(precision, scale), tuple(texts))
+    yield Column("double", "DOUBLE", DOUBLE, tuple(DOUBLES.split()))
+    yield Column("text", "VARCHAR", VARCHAR, tuple(TEXTS))
+    yield Column("truth", "BOOLEAN", BOOLEAN, ("true", "false"))
+    yield Column("day", "DATE", DATE, tuple(DAYS))
+    yield Column("moment", "TIMESTAMP", TIMESTAMP, tuple(MOMENTS))
+    yield Column("zoned", "TIMESTAMPTZ", TIMESTAMPTZ, tuple(f"{m}+00" for m in MOMENTS[2:7]))
+
+
+COLUMNS = tuple(_columns())
+LITERALS: tuple[Literal, ...] = (
+    *(Literal(n, INTEGER) for n in (0, 1, -1, 7, 127, 2**31, -(2**63), 2**63, 2**127 - 1)),
+    Literal(Decimal("0.50"), decimal(3, 2)),
+    Literal(Decimal(-5), decimal(1, 0)),
+    *(Literal(x, DOUBLE) for x in (0.1, -3.0, 1e300, float("inf"))),
+    *(Literal(text, VARCHAR) for text in ("", "a%", "it's\0\\")),
+    Literal(date(2024, 2, 29), DATE),
+    Literal(datetime(2024, 2, 29, 1, 2, 3, 4), TIMESTAMP),  # noqa: DTZ001
+    Literal(True, BOOLEAN),
+    Literal(None, NULL),
+    Literal(None, DOUBLE),
+)
+THIRD = {
+    "case": ("bigint", "decimal_38_10", "double", "day", "moment", "text"),
+    "substring": ("bigint",),
+    "in": ("decimal_5_2", "moment", "text"),
+    "coalesce": ("hugeint", "double", "day"),
+    "least": ("double", "tinyint"),
+    "greatest": ("double", "decimal_38_30"),
+    "and": ("truth",),
+    "or": ("truth",),
+    "concat": ("text",),
+}
+"""Functions of three arguments or more, with the columns of the third."""
+
+
+def refs(position: int) -> list[Expression]:
+    """One reference per column; an id says the column and the position."""
+    return [Ref(100 * position + n, column.type) for n, column in enumerate(COLUMNS)]
+
+
+def column_of(ref: Ref) -> Column:
+    return COLUMNS[ref.id % 100]
+
+
+def argument_lists(name: str) -> Iterator[tuple[Expression, ...]]:
+    """The argument lists to try a function with; most do not fit its types."""
+    first, second = refs(0), refs(1)
+    match name:
+        case "extract" | "date_trunc":
+            parts = PARTS if name == "extract" else UNITS
+            yield from product([Literal(part, VARCHAR) for part in parts], second)
+        case "replace":
+            yield from product(first, LITERALS, [Literal("bb", VARCHAR)])
+        case "like":
+            yield from product(first, [*second, *LITERALS])
+            patterns = [Literal(p, VARCHAR) for p in ("", "a$%", "$$", "a$$$", "%$_$$")]
+            yield from product(first, [*second, *patterns], [Literal("$", VARCHAR)])
+        case "round":
+            yield from product(first)
+            yield from product(first, [Literal(n, INTEGER) for n in (-15, -2, 0, 1, 15)])
+        case _:
+            yield from product(first)
+            yield from product(first, [*second, *LITERALS])
+            yield from product(LITERALS, second)
+    third = [refs(2)[n] for n, c in enumerate(COLUMNS) if c.name in THIRD.get(name, ())]
+    few = ("truth", "bigint", "double", "decimal_5_2", "day", "text")
+    pick = [n for n, c in enumerate(COLUMNS) if c.name in few]
+    yield from product([first[n] for n in pick], [second[n] for n in pick], third)
+
+
+def calls(name: str) -> Iterator[Call]:
+    """Every call of a function over the samples that has a type."""
+    function = functions.lookup(name)
+    assert function is not None
+    for args in argument_lists(name):
+        kind = function.result_type(tuple(map(type_of, args)))
+        if kind is not None and function.accepts(args):
+            yield Call(name, args, kind)
+
+
+TARGETS = (
+    *(BOOLEAN, INTEGER, decimal(5, 2), decimal(3, 3), decimal(38, 10), DOUBLE, VARCHAR, DATE),
+    *(TIMESTAMP, TIMESTAMPTZ),
+)
+
+
+def casts() -> Iterator[Cast]:
+    """Every cast that `resolve` accepts, of columns and of literals."""
+    for arg, target in product([*refs(0), *LITERALS], TARGETS):
+        if functions.cast_to(target).result_type((type_of(arg),)) is not None:
+            yield Cast(arg, target)

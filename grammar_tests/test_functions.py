@@ -1,0 +1,237 @@
+"""Every function over boundary values: total, within its facts, of its type, equal to the plain."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import replace
+from fractions import Fraction
+from operator import add
+
+import duckdb
+import pytest
+
+from dpsql import functions
+from dpsql.dialects.duckdb_expressions import expression
+from dpsql.functions.arithmetic import _operation
+from dpsql.functions.registry import REGISTRY
+from dpsql.intervals import Facts, Interval
+from dpsql.tree import BOOLEAN, INTEGER, VARCHAR, Call, Cast, Expression, Kind, Literal, Ref
+from dpsql.walk import children
+from grammar_tests.function_checks import (
+    broken_fact,
+    check,
+    column_text,
+    connection,
+    equal,
+    readable,
+    run,
+    sample_values,
+    samples,
+    sources,
+    value_of,
+)
+from grammar_tests.function_samples import (
+    COLUMNS,
+    LITERALS,
+    Typed,
+    calls,
+    casts,
+    column_of,
+    type_of,
+)
+
+
+@pytest.fixture(scope="module")
+def engine() -> Iterator[duckdb.DuckDBPyConnection]:
+    opened = connection()
+    yield opened
+    opened.close()
+
+
+@pytest.mark.parametrize("name", sorted(REGISTRY))
+def test_function(engine: duckdb.DuckDBPyConnection, name: str) -> None:
+    found = [complaint for call in calls(name) for complaint in check(engine, call)]
+    assert not found, "\n".join(found[:20])
+
+
+def test_every_function_is_tried() -> None:
+    assert not [name for name in REGISTRY if next(calls(name), None) is None]
+
+
+def test_casts(engine: duckdb.DuckDBPyConnection) -> None:
+    found = [complaint for cast in casts() for complaint in check(engine, cast)]
+    assert not found, "\n".join(found[:20])
+
+
+# --- expressions in expressions ---------------------------------------------------------------
+
+
+def shapes(generator: random.Random, depth: int) -> Typed:
+    """A random typed expression over three columns and some literals."""
+    leaves = [r for r in (Ref(n, c.type) for n, c in enumerate(COLUMNS)) if r.id in (0, 2, 4, 8)]
+    if depth == 0:
+        options: list[Typed] = [*leaves, *LITERALS[:5], LITERALS[9], LITERALS[11]]
+        return generator.choice(options)
+    while True:
+        name = generator.choice(sorted(REGISTRY))
+        count = generator.choice((1, 2, 2, 3))
+        args = tuple(shapes(generator, generator.randrange(depth)) for _ in range(count))
+        function = REGISTRY[name]
+        kind = function.result_type(tuple(map(type_of, args)))
+        if kind is not None and kind.kind is not Kind.NULL and function.accepts(args):
+            return Call(name, args, kind)
+
+
+def facts_of(e: Expression) -> Facts:
+    """Facts by the rules alone, of columns of which nothing is known."""
+    match e:
+        case Literal():
+            return functions.literal_facts(e)
+        case Call() | Cast():
+            return functions.facts(e, tuple(map(facts_of, children(e))))
+        case Ref(type=kind):
+            return Facts(kind)
+        case _:
+            raise AssertionError(e)
+
+
+def parenthesised(e: Expression) -> str:
+    """The same text with every call of a call in parentheses of its own."""
+    if not isinstance(e, Call):
+        return expression(e, column_text)
+    inner = {-n - 1: parenthesised(arg) for n, arg in enumerate(e.args)}
+    stand_ins = tuple(
+        Ref(-n - 1, type_of(arg)) if isinstance(arg, Call) else arg for n, arg in enumerate(e.args)
+    )
+    return expression(
+        replace(e, args=stand_ins),
+        lambda ref: f"({inner[ref.id]})" if ref.id < 0 else column_text(ref),
+    )
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_nested(engine: duckdb.DuckDBPyConnection, seed: int) -> None:
+    """Forty expressions in one SELECT, so that the optimiser finds their common parts."""
+    generator = random.Random(seed)  # noqa: S311
+    trees = [shapes(generator, 3) for _ in range(40)]
+    reads = [Ref(n, COLUMNS[n].type) for n in (0, 2, 4, 8)]
+    texts = [readable(expression(e, column_text), type_of(e)) for e in trees]
+    rows = run(engine, texts, reads)
+    for n, e in enumerate(trees):
+        facts = facts_of(e)
+        for row in rows:
+            raw = row[len(reads) + n]
+            broken = broken_fact(value_of(raw, facts.type), facts)
+            assert not broken, (texts[n], row[: len(reads)], raw, broken)
+
+
+@pytest.mark.parametrize("seed", range(100, 104))
+def test_parentheses(engine: duckdb.DuckDBPyConnection, seed: int) -> None:
+    generator = random.Random(seed)  # noqa: S311
+    trees = [shapes(generator, 3) for _ in range(30)]
+    reads = [Ref(n, COLUMNS[n].type) for n in (0, 2, 4, 8)]
+    texts = [readable(expression(e, column_text), type_of(e)) for e in trees]
+    full = [readable(parenthesised(e), type_of(e)) for e in trees]
+    for row, other in zip(run(engine, texts, reads), run(engine, full, reads), strict=True):
+        for n, (got, want) in enumerate(zip(row, other, strict=True)):
+            assert got is None or want is None or equal(got, want), (texts[n - 4], full[n - 4])
+
+
+def test_size_is_linear() -> None:
+    """No argument is printed twice: nesting adds to the text, it does not multiply it."""
+    e: Expression = Ref(2, INTEGER)
+    for name in ("add", "mul", "int_div", "coalesce", "least", "sub", "mod", "nullif") * 4:
+        e = Call(name, (e, Literal(7, INTEGER)), INTEGER)
+    assert len(expression(e, column_text)) < 32 * 40
+
+
+# --- narrowing --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["eq", "ne", "lt", "le", "gt", "ge"])
+def test_narrowed_facts_hold(engine: duckdb.DuckDBPyConnection, name: str) -> None:
+    """Every value for which a predicate is true lies in the narrowed facts."""
+    found = []
+    for call in calls(name):
+        ref = next((arg for arg in call.args if isinstance(arg, Ref)), None)
+        if ref is None or len(sources(call)) > 1:
+            continue
+        rows = run(engine, [expression(call, column_text)], [ref])
+        for option in samples(column_of(ref)):
+            narrowed = functions.narrow(option.facts, call)
+            held = [r[0] for r in rows if r[1] is True and r[0] in option.positions]
+            values = [sample_values(column_of(ref))[n] for n in held]
+            found += [(call, v, why) for v in values if (why := broken_fact(v, narrowed))]
+    assert not found, found[:5]
+
+
+def test_narrowing_reads_lists_and_alternatives() -> None:
+    x, s = Ref(1, INTEGER), Ref(3, VARCHAR)
+    ages = Facts(INTEGER, Interval(Fraction(0), Fraction(120)))
+
+    def compare(name: str, value: int) -> Call:
+        return Call(name, (x, Literal(value, INTEGER)), BOOLEAN)
+
+    between = Call("and", (compare("ge", 18), compare("lt", 30)), BOOLEAN)
+    either = Call("or", (between, compare("eq", 65)), BOOLEAN)
+    assert functions.narrow(ages, between).interval == Interval(Fraction(18), Fraction(29))
+    assert functions.narrow(ages, either).interval == Interval(Fraction(18), Fraction(65))
+    assert functions.narrow(ages, Call("is_null", (x,), BOOLEAN)).domain == ()
+    options = (Literal("b", VARCHAR), Literal("a", VARCHAR))
+    chosen = functions.narrow(Facts(VARCHAR), Call("in", (s, *options), BOOLEAN))
+    assert (chosen.domain, chosen.nullable) == (("a", "b"), False)
+    both = functions.intersect(chosen, functions.facts_of_values(VARCHAR, ("b", "c")))
+    assert both.domain == ("b",)
+
+
+# --- wrong twins ------------------------------------------------------------------------------
+
+
+def test_wrong_interval_is_caught(
+    engine: duckdb.DuckDBPyConnection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Subtraction with the interval of addition."""
+    wrong = replace(REGISTRY["sub"], interval=_operation(add))
+    monkeypatch.setitem(REGISTRY, "sub", wrong)
+    assert any("interval" in c for call in list(calls("sub"))[:60] for c in check(engine, call))
+
+
+def test_wrong_nullability_is_caught(
+    engine: duckdb.DuckDBPyConnection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Division that forgets that it is NULL by zero."""
+    wrong = replace(REGISTRY["int_div"], nulls=lambda _args: False)
+    monkeypatch.setitem(REGISTRY, "int_div", wrong)
+    found = [c for call in list(calls("int_div"))[:60] for c in check(engine, call)]
+    assert any("not nullable" in c for c in found)
+
+
+def test_missing_guard_is_caught(
+    engine: duckdb.DuckDBPyConnection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Division that claims never to raise."""
+    wrong = replace(REGISTRY["int_div"], raises=lambda _args, _kind: False)
+    monkeypatch.setitem(REGISTRY, "int_div", wrong)
+    with pytest.raises(duckdb.Error):
+        [check(engine, call) for call in calls("int_div")]
+
+
+def test_plain_cast_raises(engine: duckdb.DuckDBPyConnection) -> None:
+    text = next(n for n, column in enumerate(COLUMNS) if column.name == "text")
+    cast = Cast(Ref(text, VARCHAR), INTEGER)
+    run(engine, [expression(cast, column_text)], sources(cast))
+    with pytest.raises(duckdb.Error):
+        run(engine, [expression(cast, column_text, total=False)], sources(cast))
+
+
+def test_optimiser_empties_a_shared_guard(engine: duckdb.DuckDBPyConnection) -> None:
+    """Why every raising operator has its own TRY: DuckDB computes common parts beforehand."""
+    engine.execute("CREATE OR REPLACE TEMP TABLE edge AS SELECT 9223372036854775807 AS a, 1 AS b")
+    with pytest.raises(duckdb.Error):
+        engine.execute("SELECT TRY((a + b) + 1), TRY((a + b) + 2) FROM edge").fetchall()
+    a, b = Ref(1, INTEGER), Ref(2, INTEGER)
+    both = Call("mul", (Call("mul", (a, a), INTEGER), Call("mul", (a, a), INTEGER)), INTEGER)
+    trees: list[Typed] = [Call("add", (both, Literal(n, INTEGER)), INTEGER) for n in (1, 2)]
+    texts = [expression(tree, lambda ref: "ab"[ref.id - 1]) for tree in (*trees, both, b)]
+    assert engine.execute(f"SELECT {', '.join(texts)} FROM edge").fetchall() == [(None,) * 3 + (1,)]
