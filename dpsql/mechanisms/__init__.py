@@ -1,1 +1,6 @@
-"""Integer mechanisms and their calibration."""
+"""Integer noise: exact samplers, their error, and threshold selection."""
+
+from dpsql.mechanisms.draw import sample
+from dpsql.mechanisms.error import margin, standard_deviation
+
+__all__ = ["margin", "sample", "standard_deviation"]

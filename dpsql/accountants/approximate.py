@@ -1,0 +1,98 @@
+"""The approximate accountant: ε and δ each add up (basic composition)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from math import inf
+from typing import assert_never
+
+from dpsql.accountants.base import Allowance, allowance_down, loss_down, loss_up
+from dpsql.accountants.calibration import effective, gaussian, laplace
+from dpsql.accountants.conversion import epsilon_of, rho_of
+from dpsql.accountants.pure import laplace_epsilon
+from dpsql.mechanisms.error import standard_deviation
+from dpsql.model import (
+    ATTO,
+    NANO,
+    Budget,
+    Event,
+    Loss,
+    Mechanism,
+    Noise,
+    NoiseEvent,
+    SelectionEvent,
+    Sensitivity,
+)
+
+_GUARD = 1 - Fraction(1, 1 << 28)
+"""Calibrating to a little less than ε leaves room for the outward rounding of the charge."""
+
+
+@dataclass(frozen=True, slots=True)
+class Approximate:
+    """(ε, δ)-DP, with Laplace or Gaussian noise, whichever errs less."""
+
+    name: str = "approximate"
+    supports_selection: bool = True
+
+    def limit(self, budget: Budget) -> Loss:
+        """ε and δ as they are."""
+        return loss_down(Fraction(budget.epsilon), Fraction(budget.delta))
+
+    def allowance(self, epsilon: Fraction, delta: Fraction, *, selects_keys: bool) -> Allowance:
+        """ε; δ for the noise, or half each for the noise and to select private keys."""
+        selection = delta / 2 if selects_keys else Fraction(0)
+        return allowance_down(epsilon, selection, delta - selection)
+
+    def noise(self, amount: Fraction, delta: Fraction, sensitivity: Sensitivity) -> Noise:
+        """Laplace with b = D1/ε or a Gaussian, whichever has the smaller standard deviation.
+
+        The Gaussian is calibrated through zCDP. The analytic formula of Balle and Wang 2018 gives
+        a little less noise, but is a theorem about continuous noise: in several dimensions the
+        discrete Gaussian is not invariant under rotation, and its proof does not carry over.
+        """
+        bounded = effective(sensitivity)
+        pure = laplace(bounded.l1, amount)
+        rho = rho_of(amount * _GUARD, delta)
+        if not rho:
+            return pure
+        approximate = gaussian(bounded.l2_squared, rho, delta)
+        return min(pure, approximate, key=standard_deviation)
+
+    def loss(self, event: Event) -> Loss:
+        """Σε and Σδ of the parts."""
+        epsilon = sum(map(_epsilon, event.parts), Fraction(0))
+        return loss_up(epsilon, sum(map(_delta, event.parts), Fraction(0)))
+
+    def epsilon(self, loss: Loss, delta: Fraction) -> float:
+        """The amount itself."""
+        return loss.amount / NANO if Fraction(loss.delta, ATTO) <= delta else inf
+
+
+def _epsilon(part: NoiseEvent | SelectionEvent) -> Fraction:
+    match part:
+        case SelectionEvent():
+            return Fraction(0)
+        case NoiseEvent(noise=noise):
+            pass
+        case _:
+            assert_never(part)
+    match noise.mechanism:
+        case Mechanism.DISCRETE_LAPLACE:
+            return laplace_epsilon(part)
+        case Mechanism.DISCRETE_GAUSSIAN:
+            rho = effective(part.sensitivity).l2_squared / (2 * noise.scale)
+            return epsilon_of(rho, noise.delta)
+        case _:
+            assert_never(noise.mechanism)
+
+
+def _delta(part: NoiseEvent | SelectionEvent) -> Fraction:
+    match part:
+        case SelectionEvent(delta=delta):
+            return delta
+        case NoiseEvent(noise=noise):
+            return noise.delta
+        case _:
+            assert_never(part)

@@ -1,0 +1,88 @@
+"""What an accountant is: events to losses, budgets to limits, amounts to noise."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from math import ceil, floor
+from typing import Protocol
+
+from dpsql.model import ATTO, NANO, Budget, Event, Loss, Noise, Sensitivity
+
+
+@dataclass(frozen=True, slots=True)
+class Allowance:
+    """What one query may spend: `amount` in the accountant's own measure (ρ or ε).
+
+    `selection_delta` is for publishing private keys, `noise_delta` for Gaussian noise where the
+    accountant charges it a δ. All three are whole ledger units, so shares of them add up to a
+    charge that fits.
+    """
+
+    amount: Fraction
+    selection_delta: Fraction
+    noise_delta: Fraction
+
+
+class Accountant(Protocol):
+    """One way to measure and add up privacy loss, chosen when a budget is created.
+
+    Its filter is: the sum of the losses fits the limit. That is valid when queries and their
+    parameters are chosen adaptively (privacy.md, section 6).
+    """
+
+    @property
+    def name(self) -> str:
+        """Its name in a policy."""
+
+    @property
+    def supports_selection(self) -> bool:
+        """Whether private keys can be published, which costs δ."""
+
+    def limit(self, budget: Budget) -> Loss:
+        """The most a budget may spend in total, rounded down."""
+
+    def allowance(self, epsilon: Fraction, delta: Fraction, *, selects_keys: bool) -> Allowance:
+        """What a query may spend to be (ε, δ)-DP by itself, rounded down.
+
+        Raises ValueError if it selects keys and the accountant does not support that.
+        """
+
+    def noise(self, amount: Fraction, delta: Fraction, sensitivity: Sensitivity) -> Noise:
+        """The least noise whose loss on one measurement is at most (amount, δ).
+
+        Raises ValueError if the amount is not positive.
+        """
+
+    def loss(self, event: Event) -> Loss:
+        """The exact loss of an event, rounded up to ledger units."""
+
+    def epsilon(self, loss: Loss, delta: Fraction) -> float:
+        """The ε at which this loss in total is (ε, δ)-DP, rounded up; inf if δ is too small."""
+
+
+def loss_up(amount: Fraction, delta: Fraction) -> Loss:
+    """A charge in ledger units.
+
+    >>> loss_up(Fraction(1, 3), Fraction(0))
+    Loss(amount=333333334, delta=0)
+    """
+    return Loss(ceil(amount * NANO), ceil(delta * ATTO))
+
+
+def loss_down(amount: Fraction, delta: Fraction) -> Loss:
+    """A limit in ledger units."""
+    return Loss(floor(amount * NANO), floor(delta * ATTO))
+
+
+def allowance_down(amount: Fraction, selection: Fraction, noise: Fraction) -> Allowance:
+    """An allowance of whole ledger units.
+
+    >>> allowance_down(Fraction(1, 3), Fraction(0), Fraction(0)).amount
+    Fraction(333333333, 1000000000)
+    """
+    return Allowance(
+        Fraction(floor(amount * NANO), NANO),
+        Fraction(floor(selection * ATTO), ATTO),
+        Fraction(floor(noise * ATTO), ATTO),
+    )

@@ -1,0 +1,73 @@
+"""The pure accountant: amounts are ε, there is no δ."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import assert_never
+
+from dpsql.accountants.base import Allowance, allowance_down, loss_down, loss_up
+from dpsql.accountants.calibration import effective, laplace
+from dpsql.model import (
+    NANO,
+    Budget,
+    Event,
+    Loss,
+    Mechanism,
+    Noise,
+    NoiseEvent,
+    SelectionEvent,
+    Sensitivity,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Pure:
+    """ε-DP: ε adds up; private keys cannot be selected."""
+
+    name: str = "pure"
+    supports_selection: bool = False
+
+    def limit(self, budget: Budget) -> Loss:
+        """ε; a δ of the budget is not used."""
+        return loss_down(Fraction(budget.epsilon), Fraction(0))
+
+    def allowance(self, epsilon: Fraction, delta: Fraction, *, selects_keys: bool) -> Allowance:  # noqa: ARG002
+        """ε; raises ValueError for private keys."""
+        if selects_keys:
+            raise ValueError("the pure accountant cannot select private keys")
+        return allowance_down(epsilon, Fraction(0), Fraction(0))
+
+    def noise(self, amount: Fraction, delta: Fraction, sensitivity: Sensitivity) -> Noise:  # noqa: ARG002
+        """Discrete Laplace, b = D1/ε."""
+        return laplace(effective(sensitivity).l1, amount)
+
+    def loss(self, event: Event) -> Loss:
+        """Σε of the parts; raises ValueError for a part that is not ε-DP."""
+        return loss_up(sum(map(_epsilon, event.parts), Fraction(0)), Fraction(0))
+
+    def epsilon(self, loss: Loss, delta: Fraction) -> float:  # noqa: ARG002
+        """The amount itself, at every δ."""
+        return loss.amount / NANO
+
+
+def laplace_epsilon(part: NoiseEvent) -> Fraction:
+    """The ε of Laplace noise: D1/b."""
+    return effective(part.sensitivity).l1 / part.noise.scale
+
+
+def _epsilon(part: NoiseEvent | SelectionEvent) -> Fraction:
+    match part:
+        case SelectionEvent():
+            raise ValueError("the selection of private keys is not ε-DP")
+        case NoiseEvent(noise=noise):
+            pass
+        case _:
+            assert_never(part)
+    match noise.mechanism:
+        case Mechanism.DISCRETE_LAPLACE:
+            return laplace_epsilon(part)
+        case Mechanism.DISCRETE_GAUSSIAN:
+            raise ValueError("Gaussian noise is not ε-DP")
+        case _:
+            assert_never(noise.mechanism)

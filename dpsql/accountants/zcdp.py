@@ -1,0 +1,80 @@
+"""The zCDP accountant: amounts are ρ (Bun and Steinke 2016), selection adds its δ."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from math import inf
+from typing import assert_never
+
+from dpsql.accountants.base import Allowance, allowance_down, loss_down, loss_up
+from dpsql.accountants.calibration import effective, gaussian
+from dpsql.accountants.conversion import epsilon_of, rho_of
+from dpsql.model import (
+    ATTO,
+    NANO,
+    Budget,
+    Event,
+    Loss,
+    Mechanism,
+    Noise,
+    NoiseEvent,
+    SelectionEvent,
+    Sensitivity,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Zcdp:
+    """Approximate zCDP: ρ and δ each add up (privacy.md, section 6; Whitehouse et al. 2023)."""
+
+    name: str = "zcdp"
+    supports_selection: bool = True
+
+    def limit(self, budget: Budget) -> Loss:
+        """ρ from (ε, δ/2), and δ/2 for selection.
+
+        The filter promises δs-approximate ρ-zCDP, which is (ε, δs + δc)-DP with δc the δ of the
+        conversion. Both come out of the budget's δ, half each: converting at the whole δ and
+        selecting with the whole δ would promise (ε, 2δ) only.
+        """
+        half = Fraction(budget.delta) / 2
+        return loss_down(rho_of(Fraction(budget.epsilon), half), half)
+
+    def allowance(self, epsilon: Fraction, delta: Fraction, *, selects_keys: bool) -> Allowance:
+        """ρ from (ε, δ); with private keys from (ε, δ/2), and δ/2 to select them."""
+        selection = delta / 2 if selects_keys else Fraction(0)
+        rho = rho_of(epsilon, delta - selection)
+        return allowance_down(rho, selection, Fraction(0))
+
+    def noise(self, amount: Fraction, delta: Fraction, sensitivity: Sensitivity) -> Noise:  # noqa: ARG002
+        """Discrete Gaussian, σ² = D2²/(2ρ) (Canonne, Kamath, Steinke 2020, Theorem 4)."""
+        return gaussian(effective(sensitivity).l2_squared, amount)
+
+    def loss(self, event: Event) -> Loss:
+        """Σρ and Σδ of the parts."""
+        delta = sum((p.delta for p in event.parts if isinstance(p, SelectionEvent)), Fraction(0))
+        return loss_up(sum(map(_rho, event.parts), Fraction(0)), delta)
+
+    def epsilon(self, loss: Loss, delta: Fraction) -> float:
+        """The conversion gets the δ that selection has left."""
+        left = delta - Fraction(loss.delta, ATTO)
+        return inf if left <= 0 else float(epsilon_of(Fraction(loss.amount, NANO), left))
+
+
+def _rho(part: NoiseEvent | SelectionEvent) -> Fraction:
+    """Gaussian: D2²/(2σ²); Laplace, which is ε-DP with ε = D1/b: ε²/2; selection: none."""
+    match part:
+        case SelectionEvent():
+            return Fraction(0)
+        case NoiseEvent(noise=noise):
+            sensitivity = effective(part.sensitivity)
+        case _:
+            assert_never(part)
+    match noise.mechanism:
+        case Mechanism.DISCRETE_GAUSSIAN:
+            return sensitivity.l2_squared / (2 * noise.scale)
+        case Mechanism.DISCRETE_LAPLACE:
+            return (sensitivity.l1 / noise.scale) ** 2 / 2
+        case _:
+            assert_never(noise.mechanism)

@@ -1,0 +1,97 @@
+"""Uniform random integers from the operating system's generator, and from nowhere else."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+
+_SPARE_BITS = 6
+"""Lemire's method redraws with probability below 2**-6 when the word is 6 bits wider."""
+
+
+class Entropy:
+    r"""A source of uniform integers: stateless, so safe across threads and forks.
+
+    Every call asks the operating system for fresh bytes and keeps none, so that no two processes
+    or draws can ever share a bit. `urandom(n)` returns n bytes; tests pass a scripted one.
+
+        >>> Entropy(lambda n: b"\xff" * n).below(10, 3).tolist()
+        [9, 9, 9]
+    """
+
+    __slots__ = ("_urandom",)
+
+    def __init__(self, urandom: Callable[[int], bytes] = os.urandom) -> None:
+        self._urandom = urandom
+
+    def below(self, bound: int, count: int) -> np.ndarray:
+        """`count` independent integers uniform in [0, bound).
+
+        An int64 array if bound <= 2**63, otherwise an object array of Python integers. Raises
+        ValueError if the bound is not positive.
+        """
+        if bound < 1:
+            raise ValueError("a uniform integer needs a positive bound")
+        if bound == 1:
+            return np.zeros(count, dtype=np.int64)
+        if bound > 1 << 63:
+            return self._wide(bound, count)
+        return self._redrawn(partial(self._attempt, bound), count)
+
+    def signs(self, count: int) -> np.ndarray:
+        """`count` independent int64 values, each +1 or -1 with probability one half."""
+        return 1 - 2 * self.below(2, count)
+
+    def _words(self, width: int, count: int) -> np.ndarray:
+        return np.frombuffer(self._urandom(count * width // 8), dtype=f"<u{width // 8}")
+
+    def _attempt(self, bound: int, count: int) -> tuple[np.ndarray, np.ndarray]:
+        """Uniform values where the second array says so, garbage where it does not."""
+        for width in (8, 16, 32):
+            if bound <= 1 << (width - _SPARE_BITS):
+                return self._multiply(bound, count, width)
+        return self._divide(bound, count)
+
+    def _multiply(self, bound: int, count: int, width: int) -> tuple[np.ndarray, np.ndarray]:
+        """Lemire 2019: the high half of word * bound, unless the low half is below 2**w % bound."""
+        product = self._words(width, count).astype(f"u{width // 4}")
+        product *= product.dtype.type(bound)
+        low = product.astype(f"u{width // 8}")
+        product >>= product.dtype.type(width)
+        return product.astype(np.int64), low >= low.dtype.type((1 << width) % bound)
+
+    def _divide(self, bound: int, count: int) -> tuple[np.ndarray, np.ndarray]:
+        """Word % bound, unless the word lies in the last, incomplete run of residues."""
+        words = self._words(64, count)
+        last = (1 << 64) - (1 << 64) % bound - 1
+        quotient = words // np.uint64(bound)
+        return (words - quotient * np.uint64(bound)).astype(np.int64), words <= np.uint64(last)
+
+    def _redrawn(
+        self, draw: Callable[[int], tuple[np.ndarray, np.ndarray]], count: int
+    ) -> np.ndarray:
+        """Draws of `draw`, repeated wherever it says that a draw is not valid."""
+        values, valid = draw(count)
+        invalid = np.flatnonzero(~valid)
+        while invalid.size:
+            again, valid = draw(invalid.size)
+            values[invalid] = again
+            invalid = invalid[~valid]
+        return values
+
+    def _wide(self, bound: int, count: int) -> np.ndarray:
+        bits = (bound - 1).bit_length()
+        values = np.empty(count, dtype=object)
+        for place in range(count):
+            values[place] = self._wide_one(bound, bits)
+        return values
+
+    def _wide_one(self, bound: int, bits: int) -> int:
+        size = (bits + 7) // 8
+        while True:
+            value = int.from_bytes(self._urandom(size), "little") >> (8 * size - bits)
+            if value < bound:
+                return value

@@ -1,0 +1,49 @@
+"""The error of integer noise: floats, for people to read."""
+
+from __future__ import annotations
+
+from math import exp, expm1, sqrt
+from typing import assert_never
+
+import numpy as np
+
+from dpsql.mechanisms.tails import gaussian_weights, reach
+from dpsql.model import Mechanism, Noise
+
+_SMOOTH = 8
+"""From this σ on, the discrete Gaussian's deviation is σ to the last bit of a float."""
+
+
+def standard_deviation(noise: Noise) -> float:
+    """The standard deviation of the noise, in lattice steps.
+
+    >>> from fractions import Fraction
+    >>> round(standard_deviation(Noise(Mechanism.DISCRETE_LAPLACE, Fraction(10))), 3)
+    14.136
+    """
+    match noise.mechanism:
+        case Mechanism.DISCRETE_LAPLACE:
+            rate = 1 / float(noise.scale)
+            return sqrt(2) * exp(-rate / 2) / -expm1(-rate)
+        case Mechanism.DISCRETE_GAUSSIAN:
+            return _gaussian_deviation(sqrt(noise.scale))
+        case _:
+            assert_never(noise.mechanism)
+
+
+def margin(noise: Noise, confidence: float = 0.95) -> float:
+    """The least h >= 0, in lattice steps, with P(|Z| <= h) >= confidence.
+
+    >>> from fractions import Fraction
+    >>> margin(Noise(Mechanism.DISCRETE_GAUSSIAN, Fraction(100)))
+    20.0
+    """
+    return float(reach(noise, (1 - confidence) / 2) - 1)
+
+
+def _gaussian_deviation(scale: float) -> float:
+    if scale >= _SMOOTH:
+        return scale
+    weights = gaussian_weights(scale, 40 * _SMOOTH)
+    squares = np.arange(weights.size, dtype=np.float64) ** 2
+    return sqrt(2 * float(squares @ weights) / (2 * float(weights.sum()) - 1))

@@ -1,0 +1,45 @@
+"""Signed integers composed from parts, in 64 bits where they fit and exactly where they do not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+import numpy as np
+
+INT64_LIMIT = 1 << 63
+
+Propose: TypeAlias = Callable[[int], tuple[np.ndarray, np.ndarray]]
+"""From a number of candidates to the places of the accepted ones and their values."""
+
+
+def compose(blocks: np.ndarray, size: int, rests: np.ndarray, divisor: int = 1) -> np.ndarray:
+    """floor((blocks · size + rests) / divisor) for non-negative parts, rests < size.
+
+    int64 if every intermediate value fits, otherwise Python integers.
+
+        >>> compose(np.array([2]), 10**18, np.array([5])).dtype.name
+        'int64'
+        >>> compose(np.array([20]), 10**18, np.array([5]))[0]
+        20000000000000000005
+    """
+    most = int(blocks.max(initial=0))
+    if max((most + 1) * size, divisor) >= INT64_LIMIT:
+        blocks, rests = blocks.astype(object), rests.astype(object)
+    whole: np.ndarray = blocks * size + rests
+    return whole if divisor == 1 else whole // divisor
+
+
+def accepted(count: int, propose: Propose) -> np.ndarray:
+    """`count` independent accepted candidates: those rejected are proposed again."""
+    values = np.zeros(count, dtype=np.int64)
+    missing = np.arange(count)
+    while missing.size:
+        places, found = propose(missing.size)
+        if found.dtype == object:
+            values = values.astype(object)
+        values[missing[places]] = found
+        again = np.ones(missing.size, dtype=bool)
+        again[places] = False
+        missing = missing[again]
+    return values
