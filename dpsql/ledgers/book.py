@@ -1,0 +1,100 @@
+"""The ledger inside one transaction: what is known of it, verified, and how it grows."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from hashlib import sha256
+from typing import Any
+
+from dpsql.errors import LedgerError
+from dpsql.ledgers import store
+from dpsql.ledgers.chain import START, BrokenChain, Kind, Row, State, extend, link
+from dpsql.ledgers.mark import check_mark, read_mark
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+LARGEST = 2**63 - 1
+"""SQLite's largest integer."""
+
+RESTORE = (
+    "Restore the file from a backup, then, if you know what happened, run "
+    "`dpsql budget --accept-ledger`."
+)
+
+
+class Book:
+    """The ledger in one open transaction: verified up to `state`, appended to by `append`.
+
+    Every method may raise sqlite3.Error.
+    """
+
+    def __init__(
+        self, path: str, opened: sqlite3.Connection, clock: Callable[[], datetime]
+    ) -> None:
+        self._path, self.opened, self._clock = path, opened, clock
+        self.state = START
+
+    def catch_up(self, known: State) -> None:
+        """Verify everything after `known`; raises LedgerError if the chain does not hold."""
+        if known.sequence >= 0 and store.hash_at(self.opened, known.sequence) != known.hash:
+            raise self.edited(known.sequence)
+        try:
+            self.state = extend(known, store.rows(self.opened, known.sequence + 1))
+        except BrokenChain as broken:
+            raise self.edited(broken.sequence) from None
+
+    def check_mark(self) -> None:
+        """Raises LedgerError if this is not the marked ledger, grown."""
+        mark = read_mark(self._path)
+        digest = None if mark is None else store.hash_at(self.opened, mark.sequence)
+        marked = None if digest is None else digest.hex()
+        check_mark(mark, self.state, marked, self._path)
+
+    def append(self, kind: Kind, **columns: Any) -> None:
+        """Add one entry after the last."""
+        version = self.state.data_version + (kind is Kind.REFRESH)
+        moment = (self._clock() - EPOCH) // timedelta(microseconds=1)
+        row = Row(self.state.sequence + 1, kind.value, moment, version, **columns)
+        recorded = link(self.state.hash, row)
+        store.insert_row(self.opened, row, recorded)
+        self.state = extend(self.state, [(row, recorded)])
+
+    def find(self, kind: Kind, condition: str, *values: object, limit: int = LARGEST) -> list[Row]:
+        """Entries of a kind, newest first."""
+        where = f"kind = '{kind.value}' AND {condition}"
+        return store.rows_where(self.opened, where, values, limit)
+
+    def answer(self, query_id: str) -> bytes | None:
+        """The stored answer of a query, if it is the one that was recorded.
+
+        Raises LedgerError if the stored answer or its entry was edited.
+        """
+        payload = store.payload_of(self.opened, query_id)
+        found = self.find(Kind.ANSWER, "query_id = ?", query_id)
+        if payload is None and not found:
+            return None
+        if payload is None or not found or found[0].detail != sha256(payload).hexdigest():
+            raise LedgerError(
+                f"The ledger {self._path} was edited: an answer of it is not what was recorded. "
+                f"{RESTORE}"
+            )
+        self.confirm(found[0])
+        return payload
+
+    def answered(self, query_id: str | None) -> bool:
+        """Whether an answer of this query was recorded."""
+        return bool(self.find(Kind.ANSWER, "query_id = ?", query_id))
+
+    def confirm(self, row: Row) -> None:
+        """Raises LedgerError if a row read again does not carry its recorded hash."""
+        before = store.hash_at(self.opened, row.sequence - 1)
+        if before is None or link(before, row) != store.hash_at(self.opened, row.sequence):
+            raise self.edited(row.sequence)
+
+    def edited(self, sequence: int) -> LedgerError:
+        """The error that says where the chain does not hold."""
+        return LedgerError(
+            f"The ledger {self._path} was edited or rolled back: entry {sequence} is not what was "
+            f"written there. {RESTORE}"
+        )

@@ -1,0 +1,177 @@
+"""Events, facts and answers as canonical text: exact, typed, and the same on every machine.
+
+Every number is an integer or an exact rational "num/den"; nothing is pickled.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from datetime import date, datetime
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any, assert_never
+
+from dpsql.model import (
+    Event,
+    Fact,
+    FactKind,
+    Mechanism,
+    Neighbours,
+    Noise,
+    NoiseEvent,
+    Noisy,
+    SelectionEvent,
+    Sensitivity,
+    Voucher,
+)
+
+_ANSWER_FORMAT = b"\x01"
+_COMPRESSION = 1
+"""zlib's fastest level: an answer is written once and mostly never read."""
+
+
+def canonical(value: Any) -> str:
+    """JSON with sorted keys, no spaces and ASCII only: equal values have equal text."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+
+
+# --- events ----------------------------------------------------------------------------------
+
+
+def encode_event(event: Event) -> str:
+    """An event as canonical JSON, one object per part.
+
+    >>> encode_event(Event((SelectionEvent(Fraction(1, 1000)),)))
+    '[{"delta":"1/1000","part":"selection"}]'
+    """
+    return canonical([_encode_part(part) for part in event.parts])
+
+
+def decode_event(text: str) -> Event:
+    """The event that `encode_event` wrote; raises ValueError or KeyError on anything else."""
+    return Event(tuple(_decode_part(part) for part in json.loads(text)))
+
+
+def _encode_part(part: NoiseEvent | SelectionEvent) -> dict[str, Any]:
+    match part:
+        case NoiseEvent(noise=noise, sensitivity=sensitivity):
+            return {
+                "part": "noise",
+                "mechanism": noise.mechanism.value,
+                "scale": _ratio(noise.scale),
+                "delta": _ratio(noise.delta),
+                "l0": sensitivity.l0,
+                "lower": sensitivity.lower,
+                "upper": sensitivity.upper,
+                "neighbours": sensitivity.neighbours.value,
+            }
+        case SelectionEvent(delta=delta):
+            return {"part": "selection", "delta": _ratio(delta)}
+        case _:
+            assert_never(part)
+
+
+def _decode_part(part: dict[str, Any]) -> NoiseEvent | SelectionEvent:
+    match part["part"]:
+        case "noise":
+            scale, delta = Fraction(part["scale"]), Fraction(part["delta"])
+            neighbours = Neighbours(part["neighbours"])
+            return NoiseEvent(
+                Noise(Mechanism(part["mechanism"]), scale, delta),
+                Sensitivity(part["l0"], part["lower"], part["upper"], neighbours),
+            )
+        case "selection":
+            return SelectionEvent(Fraction(part["delta"]))
+        case other:
+            raise ValueError(f"no event has a part called {other}")
+
+
+def _ratio(number: Fraction) -> str:
+    return f"{number.numerator}/{number.denominator}"
+
+
+# --- facts -----------------------------------------------------------------------------------
+
+
+def encode_facts(facts: frozenset[Fact], identity: str) -> str:
+    """Facts and the identity of the files they were checked on; who vouches is left out.
+
+    >>> encode_facts(frozenset({Fact(FactKind.UNIQUE_KEY, "t", Voucher.CHECK)}), "7")
+    '{"facts":[["unique key","t"]],"identity":"7"}'
+    """
+    pairs = sorted([fact.kind.value, fact.table] for fact in facts)
+    return canonical({"identity": identity, "facts": pairs})
+
+
+def decode_facts(text: str) -> tuple[str, frozenset[Fact]]:
+    """(identity, facts) as `encode_facts` wrote them, vouched for by a recorded check."""
+    read = json.loads(text)
+    pairs = read["facts"]
+    facts = frozenset(Fact(FactKind(kind), table, Voucher.CHECK) for kind, table in pairs)
+    return read["identity"], facts
+
+
+# --- answers ---------------------------------------------------------------------------------
+
+
+def encode_answer(answer: tuple[Noisy, ...]) -> bytes:
+    """Noisy blocks as one byte of format and compressed JSON.
+
+    JSON says None, bool, int and str itself; any other key is a pair [tag, exact text]. An aware
+    datetime keeps its instant and its offset from UTC, not the name of its zone.
+    Raises TypeError on a key of any other type.
+    """
+    blocks = [
+        [[[_tagged(key) for key in keys] for keys in block.keys], block.parts] for block in answer
+    ]
+    return _ANSWER_FORMAT + zlib.compress(canonical(blocks).encode("ascii"), _COMPRESSION)
+
+
+def decode_answer(payload: bytes) -> tuple[Noisy, ...]:
+    """The blocks that `encode_answer` wrote; raises ValueError on another format.
+
+    >>> decode_answer(encode_answer((Noisy(((Decimal("1.50"), None),), ((7,),)),)))
+    (Noisy(keys=((Decimal('1.50'), None),), parts=((7,),)),)
+    """
+    if payload[:1] != _ANSWER_FORMAT:
+        raise ValueError("this answer was written in another format")
+    return tuple(
+        Noisy(
+            tuple(tuple(_untagged(key) for key in group) for group in keys),
+            tuple(map(tuple, parts)),
+        )
+        for keys, parts in json.loads(zlib.decompress(payload[1:]))
+    )
+
+
+def _tagged(value: Any) -> Any:
+    match value:
+        case None | bool() | int() | str():
+            return value
+        case Decimal():
+            return ["decimal", str(value)]
+        case float():
+            return ["double", value.hex()]
+        case datetime():  # before date, of which it is a subclass
+            return ["timestamp", value.isoformat()]
+        case date():
+            return ["date", value.isoformat()]
+        case _:
+            raise TypeError(f"a released key cannot be a {type(value).__name__}")
+
+
+def _untagged(value: Any) -> Any:
+    match value:
+        case ["decimal", str(text)]:
+            return Decimal(text)
+        case ["double", str(text)]:
+            return float.fromhex(text)
+        case ["timestamp", str(text)]:
+            return datetime.fromisoformat(text)
+        case ["date", str(text)]:
+            return date.fromisoformat(text)
+        case list():
+            raise ValueError("this answer holds a value of an unknown type")
+        case _:
+            return value

@@ -1,0 +1,137 @@
+"""The high-water mark: a small file beside the ledger that says how far it has ever been.
+
+The ledger may be ahead of its mark (a crash between the two writes), never behind it, never
+different at the marked entry, and never in another file than the marked one.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from dpsql.errors import LedgerError
+from dpsql.ledgers.chain import State
+from dpsql.ledgers.codec import canonical
+
+ACCEPT = (
+    "Find out why. Spending that is lost from the file is real all the same: lower the budgets by "
+    "it, then run `dpsql budget --accept-ledger`."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """The ledger's id, its last known entry and that entry's hash (hex), and the file it is in.
+
+    `identity` is "device:inode". Both count: a copied volume can repeat inode numbers. Where
+    device numbers change at every mount, the owner accepts the ledger after a reboot.
+    """
+
+    ledger: str
+    sequence: int
+    hash: str
+    identity: str
+
+
+def mark_path(ledger: str) -> str:
+    """Where the mark of the ledger at this path is.
+
+    >>> mark_path("dpsql.ledger")
+    'dpsql.ledger.mark'
+    """
+    return f"{ledger}.mark"
+
+
+def identity_of(ledger: str) -> str:
+    """The device and inode of a file: a copy and a restored backup have another."""
+    status = os.stat(ledger)  # noqa: PTH116
+    return f"{status.st_dev}:{status.st_ino}"
+
+
+def mark_of(state: State, ledger: str) -> Mark:
+    """The mark of the file at this path when it ends in this state."""
+    return Mark(state.ledger, state.sequence, state.hash.hex(), identity_of(ledger))
+
+
+def read_mark(ledger: str) -> Mark | None:
+    """The mark of the ledger at this path; None if there is none.
+
+    Raises LedgerError if the file is not a mark, OSError if it cannot be read.
+    """
+    path = mark_path(ledger)
+    try:
+        text = Path(path).read_text("ascii")
+    except FileNotFoundError:
+        return None
+    except UnicodeDecodeError:
+        text = ""
+    try:
+        return _mark(json.loads(text))
+    except (ValueError, TypeError, KeyError):
+        raise LedgerError(f"The ledger's mark {path} was damaged. {ACCEPT}") from None
+
+
+def _mark(read: dict[str, object]) -> Mark:
+    match read:
+        case {"ledger": str(ledger), "sequence": int(at), "hash": str(digest), "identity": str(i)}:
+            return Mark(ledger, at, digest, i)
+        case _:
+            raise ValueError("this is no mark")
+
+
+def write_mark(ledger: str, mark: Mark) -> None:
+    """Replace the mark atomically and durably; only under the ledger's write lock.
+
+    The lock makes one name for the unfinished file enough, and what a crash leaves of it is
+    overwritten by the next writer. Raises OSError.
+    """
+    path = mark_path(ledger)
+    unfinished = f"{path}.new"
+    descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with open(descriptor, "w", encoding="ascii") as file:  # noqa: PTH123
+        file.write(canonical(asdict(mark)) + "\n")
+        file.flush()
+        os.fsync(descriptor)
+    os.replace(unfinished, path)  # noqa: PTH105
+    sync_folder(path)
+
+
+def sync_folder(path: str) -> None:
+    """Make a new name in the folder of `path` durable, where the system can."""
+    if os.name == "nt":
+        return
+    folder = os.open(os.path.dirname(path) or ".", os.O_RDONLY)  # noqa: PTH120
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def check_mark(mark: Mark | None, state: State, marked: str | None, ledger: str) -> None:
+    """Raises LedgerError if the ledger at this path is not the marked one, grown.
+
+    `state` is the ledger's own; `marked` is the hash (hex) it has at the marked entry, or None.
+    """
+    what = _difference(mark, state, marked, identity_of(ledger))
+    if what is not None:
+        raise LedgerError(f"The ledger {ledger} {what} {ACCEPT}")
+
+
+def _difference(mark: Mark | None, state: State, marked: str | None, identity: str) -> str | None:
+    if mark is None:
+        # Nothing was charged before the first mark was written: only `opened` is there.
+        return None if state.sequence == 0 else "has lost its mark: it may be an old copy."
+    if mark.ledger != state.ledger:
+        return "is another ledger than the one its mark belongs to."
+    if mark.identity != identity:
+        return "is a copy, or a restored backup, of the file its mark belongs to."
+    if mark.sequence > state.sequence:
+        return (
+            f"ends at entry {state.sequence}, but entry {mark.sequence} was there before: it was "
+            "rolled back."
+        )
+    if mark.hash != marked:
+        return f"was rewritten: entry {mark.sequence} is not the one that was there before."
+    return None

@@ -1,0 +1,325 @@
+"""The embedded ledger: one SQLite file shared by processes and threads, and its mark.
+
+A writing call is two locked steps. First, in one immediate transaction: verify what is new, check
+the mark, decide, append, commit (fsync). Then, under the write lock again: move the mark up to the
+end of the file. A crash between the two leaves the mark behind, which is allowed, and happened
+before anything was released. Written before the commit, the mark could name an entry that never
+came to be; written without the lock, it could go back.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from hashlib import sha256
+from operator import itemgetter
+from typing import Any, Self
+
+from dpsql.errors import LedgerError, Reason, Refused
+from dpsql.ledgers import Charge, Entry, Remembered, Spent, store
+from dpsql.ledgers.book import EPOCH, LARGEST, RESTORE, Book
+from dpsql.ledgers.chain import START, Kind, Row, State
+from dpsql.ledgers.codec import (
+    decode_answer,
+    decode_event,
+    encode_answer,
+    encode_event,
+    encode_facts,
+)
+from dpsql.ledgers.mark import identity_of, mark_of, mark_path, read_mark, write_mark
+from dpsql.ledgers.store import Patience
+from dpsql.model import Fact, Loss, Noisy
+
+# One call at a time in a process, and none while it forks: SQLite's locks do not survive a fork,
+# but its idea of them does.
+_CALLS = threading.RLock()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(
+        before=_CALLS.acquire,
+        after_in_parent=_CALLS.release,
+        after_in_child=_CALLS.release,
+    )
+
+
+def utc_now() -> datetime:
+    """The time that entries are stamped with; nothing is decided by it."""
+    return datetime.now(UTC)
+
+
+class SqliteLedger:
+    """A `Ledger` in one SQLite file; safe across threads, processes and forks.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     ledger = SqliteLedger.open(f"{folder}/dpsql.ledger")
+    ...     ledger.spent("default"), ledger.data_version()
+    (Loss(amount=0, delta=0), 1)
+    """
+
+    def __init__(self, path: str, clock: Callable[[], datetime], patience: Patience) -> None:
+        self._path, self._clock, self._patience = path, clock, patience
+        self._state = START
+        self._closed = False
+
+    @classmethod
+    def open(
+        cls,
+        path: str,
+        *,
+        clock: Callable[[], datetime] = utc_now,
+        patience: Patience | None = None,
+    ) -> Self:
+        """The ledger at `path`, made if there is none, verified from its first entry on.
+
+        Raises LedgerError if it cannot be opened or trusted.
+        """
+        ledger = cls(os.path.realpath(path), clock, patience or Patience())
+        with store.failing_closed(ledger._path):
+            if not os.path.exists(ledger._path):  # noqa: PTH110
+                _require_no_mark(ledger._path)
+                store.create_file(ledger._path)
+            ledger._begin()
+        return ledger
+
+    def close(self) -> None:
+        """No operation is possible any more; nothing is held open between calls anyway."""
+        self._closed = True
+
+    # --- writing ---
+
+    def charge(self, charge: Charge) -> Spent:
+        """Debit a budget durably; see `Ledger.charge`."""
+        with self._writing() as book:
+            spent = _spent_after(book.state, charge)
+            book.append(
+                Kind.CHARGE,
+                query_id=charge.query_id,
+                analyst=charge.analyst,
+                budget=charge.budget,
+                accountant=charge.accountant,
+                epsilon=str(charge.epsilon),
+                amount=charge.loss.amount,
+                delta=charge.loss.delta,
+                event=encode_event(charge.event),
+                question=charge.question,
+                policy_version=charge.policy_version,
+            )
+        return spent
+
+    def remember(self, query_id: str, answer: tuple[Noisy, ...]) -> None:
+        """Record what a charged query released; see `Ledger.remember`."""
+        payload = encode_answer(answer)
+        with self._writing() as book:
+            if not book.find(Kind.CHARGE, "query_id = ?", query_id):
+                raise LedgerError(f"Query {query_id} was never charged; its answer is not kept.")
+            digest = sha256(payload).hexdigest()
+            book.append(Kind.ANSWER, query_id=query_id, detail=digest)
+            book.opened.execute("INSERT INTO answers VALUES (?, ?)", (query_id, payload))
+
+    def refresh(self) -> int:
+        """Start a new data version; see `Ledger.refresh`."""
+        with self._writing() as book:
+            book.append(Kind.REFRESH)
+            return book.state.data_version
+
+    def record_facts(self, facts: frozenset[Fact], identity: str) -> None:
+        """Record what a check found; see `Ledger.record_facts`."""
+        with self._writing() as book:
+            book.append(Kind.FACTS, detail=encode_facts(facts, identity))
+
+    # --- reading ---
+
+    def recall(
+        self, analyst: str, question: str, policy_version: str, epsilon: Decimal
+    ) -> Remembered | None:
+        """The answer that repeats this question; see `Ledger.recall`."""
+        same = "question = ? AND analyst = ? AND policy_version = ? AND data_version = ?"
+        with self._reading() as book:
+            version = book.state.data_version
+            asked = book.find(Kind.CHARGE, same, question, analyst, policy_version, version)
+            paid = [(Decimal(str(row.epsilon)), row) for row in asked]
+            enough = [(paid, row) for paid, row in paid if paid >= epsilon]
+            for most, row in sorted(enough, key=itemgetter(0), reverse=True):
+                payload = book.answer(str(row.query_id))
+                if payload is not None:
+                    book.confirm(row)
+                    return Remembered(str(row.query_id), most, decode_answer(payload))
+        return None
+
+    def spent(self, budget: str) -> Loss:
+        """What a budget has spent so far."""
+        with self._reading() as book:
+            return book.state.spent(budget)
+
+    def history(self, analyst: str | None = None, limit: int = 20) -> tuple[Entry, ...]:
+        """The latest charges, newest first."""
+        with self._reading() as book:
+            charges = book.find(Kind.CHARGE, "analyst = coalesce(?, analyst)", analyst, limit=limit)
+            for row in charges:
+                book.confirm(row)
+            return tuple(_entry(row, remembered=book.answered(row.query_id)) for row in charges)
+
+    def data_version(self) -> int:
+        """The present data version."""
+        with self._reading() as book:
+            return book.state.data_version
+
+    def facts(self, identity: str) -> frozenset[Fact]:
+        """The facts recorded for this data version and these files."""
+        with self._reading() as book:
+            return book.state.facts if book.state.files == identity else frozenset()
+
+    def verify(self) -> None:
+        """Check every entry, every answer and the mark."""
+        with self._reading() as book:
+            book.catch_up(START)
+            book.check_mark()
+            for query_id in store.answered(book.opened):
+                book.answer(query_id)
+
+    # --- transactions ---
+
+    def _begin(self) -> None:
+        """Write the schema and the first entry into an empty file, and the first mark."""
+        with _CALLS, store.connection(self._path) as opened:
+            with store.transaction(opened, self._patience, write=False) as schema:
+                empty = not schema
+            if empty:
+                self._write_schema(opened)
+            with self._verified(opened, write=False) as book:
+                self._state = book.state
+                unmarked = read_mark(self._path) is None
+            if unmarked:
+                self._move_mark(opened, book.state)
+
+    def _write_schema(self, opened: sqlite3.Connection) -> None:
+        with store.transaction(opened, self._patience, write=True) as schema:
+            if schema:  # another process was faster
+                return
+            _require_no_mark(self._path)
+            for statement in store.SCHEMA:
+                opened.execute(statement)
+            name = f"{int(self._patience.entropy.below(1 << 128, 1)[0]):032x}"
+            Book(self._path, opened, self._clock).append(Kind.OPENED, detail=name)
+
+    @contextmanager
+    def _writing(self) -> Iterator[Book]:
+        """A transaction that is durable, and marked, on return."""
+        with store.failing_closed(self._path), _CALLS, store.connection(self._path) as opened:
+            self._require_open()
+            with self._verified(opened, write=True) as book:
+                yield book
+            self._state = book.state
+            self._move_mark(opened, book.state)
+
+    @contextmanager
+    def _reading(self) -> Iterator[Book]:
+        with store.failing_closed(self._path), _CALLS, store.connection(self._path) as opened:
+            self._require_open()
+            with self._verified(opened, write=False) as book:
+                self._state = book.state
+                yield book
+
+    @contextmanager
+    def _verified(self, opened: sqlite3.Connection, *, write: bool) -> Iterator[Book]:
+        """A transaction on a ledger whose schema, chain and mark hold."""
+        with store.transaction(opened, self._patience, write=write) as schema:
+            _require_schema(self._path, schema)
+            book = Book(self._path, opened, self._clock)
+            book.catch_up(self._state)
+            book.check_mark()
+            yield book
+
+    def _move_mark(self, opened: sqlite3.Connection, reached: State) -> None:
+        """Move the mark up to the file's end, unless another process moved it far enough."""
+        mark = read_mark(self._path)
+        if mark is not None and mark.sequence >= reached.sequence:
+            return
+        with self._verified(opened, write=True) as book:
+            write_mark(self._path, mark_of(book.state, self._path))
+
+    def _require_open(self) -> None:
+        if self._closed:
+            raise LedgerError(f"The ledger {self._path} is closed.")
+
+
+def accept(path: str) -> None:
+    """The owner's word that the ledger at `path` is to be trusted as it is now.
+
+    For a file that was moved, restored or rolled back: its chain must hold from the first entry to
+    the last, and then the mark is made to name it. The acceptance itself is recorded.
+    Raises LedgerError if the chain does not hold: an edited ledger cannot be accepted.
+    """
+    path, patience = os.path.realpath(path), Patience()
+    with store.failing_closed(path), _CALLS, store.connection(path) as opened:
+        with store.transaction(opened, patience, write=True) as schema:
+            _require_schema(path, schema)
+            book = Book(path, opened, utc_now)
+            book.catch_up(START)
+            book.append(Kind.ACCEPTED, detail=identity_of(path))
+        with store.transaction(opened, patience, write=True):
+            book.catch_up(START)
+            write_mark(path, mark_of(book.state, path))
+
+
+def _require_schema(path: str, schema: list[str]) -> None:
+    if sorted(schema) != sorted(store.SCHEMA):
+        raise LedgerError(
+            f"The ledger {path} is not one that this version wrote, or its tables were changed. "
+            f"{RESTORE}"
+        )
+
+
+def _require_no_mark(path: str) -> None:
+    if os.path.lexists(mark_path(path)):
+        raise LedgerError(
+            f"The ledger {path} is gone or empty, but its mark is there. {RESTORE} To start from "
+            "nothing, lower the budgets by all that was spent, then remove the mark too."
+        )
+
+
+def _spent_after(state: State, charge: Charge) -> Spent:
+    """What the charge makes of its budget; raises Refused or LedgerError if it may not be."""
+    pot = state.pots.get(charge.budget)
+    if pot is not None and pot.accountant != charge.accountant:
+        raise LedgerError(
+            f"Budget {charge.budget} was charged under {pot.accountant} before; accountants are "
+            f"never mixed. Name a new budget, or go back to {pot.accountant}."
+        )
+    before = state.spent(charge.budget)
+    after, limit = before + charge.loss, charge.limit
+    if not after.fits(limit):
+        left = Loss(max(0, limit.amount - before.amount), max(0, limit.delta - before.delta))
+        raise Refused(
+            Reason.BUDGET_EXHAUSTED,
+            budget=charge.budget,
+            accountant=charge.accountant,
+            needed=charge.loss,
+            left=left,
+            limit=limit,
+        )
+    if max(after.amount, after.delta) > LARGEST:
+        raise LedgerError(f"Budget {charge.budget} is larger than the ledger can count.")
+    return Spent(before, after)
+
+
+def _entry(row: Row, *, remembered: bool) -> Entry:
+    assert row.amount is not None
+    assert row.delta is not None
+    return Entry(
+        query_id=str(row.query_id),
+        time=EPOCH + timedelta(microseconds=row.time),
+        analyst=str(row.analyst),
+        budget=str(row.budget),
+        accountant=str(row.accountant),
+        epsilon=Decimal(str(row.epsilon)),
+        loss=Loss(row.amount, row.delta),
+        event=decode_event(str(row.event)),
+        question=str(row.question),
+        remembered=remembered,
+    )

@@ -1,0 +1,246 @@
+"""The SQLite file: its schema, its transactions, its patience with other processes.
+
+A connection lives for one call: none crosses a fork or a thread.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar
+from urllib.parse import quote
+
+from dpsql.entropy import Entropy
+from dpsql.errors import LedgerError
+from dpsql.ledgers.chain import Row
+from dpsql.ledgers.mark import sync_folder
+
+T = TypeVar("T")
+
+OLDEST_SQLITE = (3, 37, 0)
+"""The first with STRICT tables."""
+
+SCHEMA = (
+    """CREATE TABLE entries (
+  sequence INTEGER PRIMARY KEY CHECK (sequence >= 0),
+  kind TEXT NOT NULL
+    CHECK (kind IN ('opened', 'charge', 'answer', 'refresh', 'facts', 'accepted')),
+  time INTEGER NOT NULL,
+  data_version INTEGER NOT NULL CHECK (data_version >= 1),
+  query_id TEXT,
+  analyst TEXT,
+  budget TEXT,
+  accountant TEXT,
+  epsilon TEXT,
+  amount INTEGER CHECK (amount >= 0),
+  delta INTEGER CHECK (delta >= 0),
+  event TEXT,
+  question TEXT,
+  policy_version TEXT,
+  detail TEXT,
+  hash BLOB NOT NULL CHECK (length(hash) = 32),
+  CHECK (kind <> 'charge' OR (
+    query_id IS NOT NULL AND analyst IS NOT NULL AND budget IS NOT NULL
+    AND accountant IS NOT NULL AND epsilon IS NOT NULL AND amount IS NOT NULL
+    AND delta IS NOT NULL AND event IS NOT NULL AND question IS NOT NULL
+    AND policy_version IS NOT NULL)),
+  CHECK (kind <> 'answer' OR (query_id IS NOT NULL AND detail IS NOT NULL))
+) STRICT""",
+    """CREATE TABLE answers (
+  query_id TEXT PRIMARY KEY,
+  payload BLOB NOT NULL
+) STRICT""",
+    "CREATE UNIQUE INDEX entry_of_query ON entries (query_id, kind) WHERE query_id IS NOT NULL",
+    """CREATE INDEX charges_for_question
+ON entries (question, analyst, policy_version, data_version) WHERE kind = 'charge'""",
+    """CREATE TRIGGER entries_never_change BEFORE UPDATE ON entries
+BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END""",
+    """CREATE TRIGGER entries_never_go BEFORE DELETE ON entries
+BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END""",
+    # INSERT OR REPLACE deletes without asking the trigger above.
+    """CREATE TRIGGER entries_follow BEFORE INSERT ON entries
+WHEN NEW.sequence <> (SELECT coalesce(max(sequence), -1) + 1 FROM entries)
+  OR EXISTS (SELECT 1 FROM entries WHERE query_id = NEW.query_id AND kind = NEW.kind)
+BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END""",
+    """CREATE TRIGGER answers_never_change BEFORE UPDATE ON answers
+BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END""",
+    """CREATE TRIGGER answers_never_go BEFORE DELETE ON answers
+BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END""",
+    """CREATE TRIGGER answers_are_new BEFORE INSERT ON answers
+WHEN EXISTS (SELECT 1 FROM answers WHERE query_id = NEW.query_id)
+BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END""",
+)
+
+_PRAGMAS = (
+    "PRAGMA journal_mode = TRUNCATE",
+    "PRAGMA synchronous = FULL",
+    "PRAGMA fullfsync = ON",  # on macOS fsync alone does not reach the disk
+    "PRAGMA trusted_schema = OFF",
+)
+
+_PROBLEMS = {
+    sqlite3.SQLITE_BUSY: "is locked by another process for too long. Try again.",
+    sqlite3.SQLITE_READONLY: "cannot be written. Give this user write access to it.",
+    sqlite3.SQLITE_PERM: "cannot be opened. Give this user access to it.",
+    sqlite3.SQLITE_CANTOPEN: "cannot be opened. Check that it and its folder can be written.",
+    sqlite3.SQLITE_FULL: "cannot grow: the disk is full. Make room.",
+    sqlite3.SQLITE_IOERR: "cannot be read or written: the disk failed.",
+    sqlite3.SQLITE_NOTADB: "is not a ledger. Check the path in the policy.",
+    sqlite3.SQLITE_CORRUPT: "is damaged. Restore it from a backup.",
+    sqlite3.SQLITE_CONSTRAINT: "has an entry for this query already.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long to wait for a lock: `attempts` times, each a random wait of at most `longest` s.
+
+    The waits grow from a millisecond, and are random so that processes do not keep in step.
+    """
+
+    attempts: int = 1000
+    longest: float = 0.05
+    wait: Callable[[float], None] = time.sleep
+    entropy: Entropy = field(default_factory=Entropy)
+
+    def retry(self, step: Callable[[], T]) -> T:
+        """`step()`, again while it finds a lock; the last sqlite3.OperationalError is raised."""
+        for attempt in range(self.attempts):
+            try:
+                return step()
+            except sqlite3.OperationalError as error:
+                if _code(error) != sqlite3.SQLITE_BUSY:
+                    raise
+            ceiling = min(self.longest, 0.001 * 2 ** min(attempt, 10))
+            self.wait(ceiling * int(self.entropy.below(1 << 20, 1)[0]) / (1 << 20))
+        return step()
+
+
+@contextmanager
+def failing_closed(path: str) -> Iterator[None]:
+    """Turns what SQLite and the system raise into a LedgerError that says what to do.
+
+    Raises it at once where SQLite is too old.
+    """
+    if sqlite3.sqlite_version_info < OLDEST_SQLITE:
+        needed = ".".join(map(str, OLDEST_SQLITE))
+        raise LedgerError(f"The ledger needs SQLite {needed}; here is {sqlite3.sqlite_version}.")
+    try:
+        yield
+    except sqlite3.Error as error:
+        problem = _PROBLEMS.get(_code(error), "cannot be used.")
+        raise LedgerError(f"The ledger {path} {problem}") from None
+    except OSError as error:
+        reason = os.strerror(error.errno) if error.errno else "unknown"
+        raise LedgerError(f"The ledger {path} or its mark failed: {reason}.") from None
+
+
+def _code(error: sqlite3.Error) -> int:
+    """SQLite's primary result code; 0 if the error is not SQLite's own."""
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF
+
+
+def create_file(path: str) -> None:
+    """Make an empty file that only its owner can use, unless there is a file already.
+
+    Linked into place, never opened at its name: closing any descriptor of a file drops every lock
+    that SQLite holds on it in this process (POSIX).
+    """
+    descriptor, unfinished = tempfile.mkstemp(dir=os.path.dirname(path), prefix=".ledger-")  # noqa: PTH120
+    os.close(descriptor)
+    try:
+        with suppress(FileExistsError):
+            os.link(unfinished, path)
+    finally:
+        Path(unfinished).unlink()
+    sync_folder(path)
+
+
+@contextmanager
+def connection(path: str) -> Iterator[sqlite3.Connection]:
+    """A durable connection to an existing file, closed at the end. Raises sqlite3.Error."""
+    uri = f"file:{quote(path)}?mode=rw"
+    with closing(sqlite3.connect(uri, uri=True, timeout=0, isolation_level=None)) as opened:
+        for pragma in _PRAGMAS:
+            opened.execute(pragma)
+        yield opened
+
+
+@contextmanager
+def transaction(
+    opened: sqlite3.Connection, patience: Patience, *, write: bool
+) -> Iterator[list[str]]:
+    """One transaction, with the file's schema; all or nothing if `write`, else left unchanged.
+
+    Raises sqlite3.Error, and LedgerError if the file was switched to another journal.
+    """
+
+    def begin() -> list[str]:
+        opened.rollback()
+        opened.execute("BEGIN IMMEDIATE" if write else "BEGIN")
+        # Reading takes the shared lock; journal_mode is the file's own only after that.
+        found = opened.execute(
+            r"SELECT sql FROM sqlite_master WHERE name NOT LIKE 'sqlite\_%' ESCAPE '\'"
+        ).fetchall()
+        if opened.execute("PRAGMA journal_mode").fetchone() != ("truncate",):
+            raise LedgerError("The ledger was switched to another journal mode. Switch it back.")
+        return [sql for (sql,) in found]
+
+    try:
+        yield patience.retry(begin)
+        if write:
+            patience.retry(lambda: opened.execute("COMMIT"))
+    finally:
+        opened.rollback()
+
+
+# --- rows ------------------------------------------------------------------------------------
+
+_COLUMNS = ", ".join(Row._fields)
+_MARKS = ", ".join("?" * (len(Row._fields) + 1))
+_INSERT = f"INSERT INTO entries ({_COLUMNS}, hash) VALUES ({_MARKS})"
+_SELECT = f"SELECT {_COLUMNS}, hash FROM entries"
+
+
+def insert_row(opened: sqlite3.Connection, row: Row, recorded: bytes) -> None:
+    """Append one entry with its hash."""
+    opened.execute(_INSERT, (*row, recorded))
+
+
+def rows(opened: sqlite3.Connection, first: int) -> Iterator[tuple[Row, bytes]]:
+    """The entries from `first` on, in order, each with its recorded hash."""
+    found = opened.execute(f"{_SELECT} WHERE sequence >= ? ORDER BY sequence", (first,))
+    return ((Row._make(values[:-1]), values[-1]) for values in found)
+
+
+def rows_where(
+    opened: sqlite3.Connection, condition: str, values: tuple[object, ...], limit: int
+) -> list[Row]:
+    """The newest entries that meet an SQL condition, newest first."""
+    query = f"{_SELECT} WHERE {condition} ORDER BY sequence DESC LIMIT ?"
+    return [Row._make(found[:-1]) for found in opened.execute(query, (*values, limit))]
+
+
+def hash_at(opened: sqlite3.Connection, sequence: int) -> bytes | None:
+    """The recorded hash of one entry; None if there is no such entry."""
+    found = opened.execute("SELECT hash FROM entries WHERE sequence = ?", (sequence,)).fetchone()
+    return None if found is None else bytes(found[0])
+
+
+def payload_of(opened: sqlite3.Connection, query_id: str) -> bytes | None:
+    """The stored answer of one query; None if there is none."""
+    query = "SELECT payload FROM answers WHERE query_id = ?"
+    found = opened.execute(query, (query_id,)).fetchone()
+    return None if found is None else bytes(found[0])
+
+
+def answered(opened: sqlite3.Connection) -> list[str]:
+    """Every query with a stored answer, or with an entry that says so."""
+    query = "SELECT query_id FROM answers UNION SELECT query_id FROM entries WHERE kind = 'answer'"
+    return [query_id for (query_id,) in opened.execute(query)]
