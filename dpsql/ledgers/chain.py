@@ -7,7 +7,7 @@ checked, and from nothing else.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
 from hashlib import sha256
 from typing import NamedTuple
@@ -101,42 +101,63 @@ def extend(state: State, rows: Iterable[tuple[Row, bytes]]) -> State:
 
     Raises BrokenChain at the first row that does not follow from the one before.
     """
-    pots = dict(state.pots)
+    fold, sequence, last = _Fold(state), state.sequence, state.hash
     for row, recorded in rows:
-        if row.sequence != state.sequence + 1 or link(state.hash, row) != recorded:
-            raise BrokenChain(state.sequence + 1)
+        sequence += 1
+        if row.sequence != sequence or link(last, row) != recorded:
+            raise BrokenChain(sequence)
         try:
-            state = _folded(state, row, recorded, pots)
+            fold.add(row)
         except (TypeError, ValueError, KeyError):
-            raise BrokenChain(row.sequence) from None
-    return replace(state, pots=pots)
+            raise BrokenChain(sequence) from None
+        last = recorded
+    return fold.state(sequence, last)
 
 
-def _folded(state: State, row: Row, recorded: bytes, pots: dict[str, Pot]) -> State:
-    """The state after one checked row; the new total of a charged budget goes into `pots`."""
-    ledger, version = state.ledger, state.data_version
-    files, facts = state.files, state.facts
-    match Kind(row.kind):
-        case Kind.OPENED:
-            ledger = str(row.detail)
-        case Kind.CHARGE:
-            _debit(row, pots)
-        case Kind.REFRESH:
-            version, files, facts = version + 1, "", frozenset()
-        case Kind.FACTS:
-            files, facts = decode_facts(str(row.detail))
-        case Kind.ANSWER | Kind.ACCEPTED:
-            pass
-    if row.data_version != version:
-        raise ValueError("data versions follow one another")
-    return State(row.sequence, recorded, ledger, version, files, facts, state.pots)
+class _Fold:
+    """A state being added up; opening a ledger of 100,000 entries waits for this."""
 
+    def __init__(self, state: State) -> None:
+        self._ledger, self._version = state.ledger, state.data_version
+        self._files, self._facts = state.files, state.facts
+        self._totals = {
+            (budget, pot.accountant): (pot.spent.amount, pot.spent.delta)
+            for budget, pot in state.pots.items()
+        }
 
-def _debit(row: Row, pots: dict[str, Pot]) -> None:
-    if row.budget is None or row.accountant is None or row.amount is None or row.delta is None:
-        raise ValueError("a charge names its budget, its accountant and its loss")
-    before = pots.get(row.budget, Pot(row.accountant, Loss(0)))
-    if before.accountant != row.accountant:
-        raise ValueError("accountants are never mixed")
-    after = before.spent + Loss(row.amount, row.delta)
-    pots[row.budget] = Pot(row.accountant, after)
+    def add(self, row: Row) -> None:
+        """Take in one checked row; raises ValueError, TypeError or KeyError if it is none."""
+        match row.kind:
+            case Kind.CHARGE:
+                self._debit(row)
+            case Kind.ANSWER | Kind.ACCEPTED:
+                pass
+            case Kind.OPENED:
+                self._ledger = str(row.detail)
+            case Kind.REFRESH:
+                self._version, self._files, self._facts = self._version + 1, "", frozenset()
+            case Kind.FACTS:
+                self._files, self._facts = decode_facts(str(row.detail))
+            case _:
+                raise ValueError("an entry of no known kind")
+        if row.data_version != self._version:
+            raise ValueError("data versions follow one another")
+
+    def _debit(self, row: Row) -> None:
+        budget, accountant, amount, delta = row.budget, row.accountant, row.amount, row.delta
+        if budget is None or accountant is None or amount is None or delta is None:
+            raise ValueError("a charge names its budget, its accountant and its loss")
+        if amount < 0 or delta < 0:
+            raise ValueError("a charge is never negative")
+        before = self._totals.get((budget, accountant), (0, 0))
+        self._totals[budget, accountant] = (before[0] + amount, before[1] + delta)
+
+    def state(self, sequence: int, last: bytes) -> State:
+        """The state so far; raises BrokenChain if a budget was charged under two accountants."""
+        pots = {
+            budget: Pot(accountant, Loss(amount, delta))
+            for (budget, accountant), (amount, delta) in self._totals.items()
+        }
+        if len(pots) != len(self._totals):
+            raise BrokenChain(sequence)
+        return State(sequence, last, self._ledger, self._version, self._files, self._facts, pots)

@@ -29,11 +29,12 @@ from dpsql.model import (
 _ANSWER_FORMAT = b"\x01"
 _COMPRESSION = 1
 """zlib's fastest level: an answer is written once and mostly never read."""
+_CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=True)
 
 
 def canonical(value: Any) -> str:
     """JSON with sorted keys, no spaces and ASCII only: equal values have equal text."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    return _CANONICAL.encode(value)
 
 
 # --- events ----------------------------------------------------------------------------------

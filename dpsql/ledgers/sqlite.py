@@ -18,7 +18,7 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from hashlib import sha256
 from operator import itemgetter
-from typing import Any, Self
+from typing import Self
 
 from dpsql.errors import LedgerError, Reason, Refused
 from dpsql.ledgers import Charge, Entry, Remembered, Spent, store
