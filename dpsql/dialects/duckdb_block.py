@@ -1,15 +1,15 @@
 """The one statement of a private block on DuckDB: clip, bound contributions, sum integers.
 
-Shape (privacy.md, section 3): `rows` (each with its unit), `per_unit` (one row per unit and group,
-clipped), `kept` (at most L0 groups per unit) and the exact sums. Stages that a proof makes
-superfluous are not printed.
+Shape (privacy.md, section 3): `rows` (each with its unit), `totals` (one row per unit and group),
+`hashed`, `cut` and `kept` (clipped totals of at most L0 groups per unit) and the exact sums. Stages
+that a proof makes superfluous are not printed.
 """
 
 from __future__ import annotations
 
 from dpsql.dialects.duckdb import Printer
 from dpsql.plan import BlockPlan, BlockSql, PartQuery
-from dpsql.tree import Expression, Kind
+from dpsql.tree import Expression
 
 BIGINT_LIMIT = 2**62
 
@@ -36,24 +36,15 @@ class _Block:
 
     def sql(self) -> str:
         if self.plan.row_level:
-            sums = [self._row_sum(part, self._total(part)) for part in self.parts]
+            sums = [as_integer(part, self._sum(part)) for part in self.parts]
             return f"WITH rows AS ({self._rows()}) {self._grouped(sums, 'rows')}"
-        stages = [
-            f"rows AS ({self._rows()})",
-            f"per_unit AS {self._materialized()}({self._per_unit()})",
-        ]
-        source = "per_unit"
+        stages = [f"rows AS ({self._rows()})", f"totals AS ({self._totals()})"]
+        source = self._clipped()
         if self.plan.enforce_l0:
-            stages += self._sampled()
-            source = "kept"
-        sums = [
-            f"SUM({_clip(f'p{n}', part.total_lower, part.total_upper)})"
-            for n, part in enumerate(self.parts)
-        ]
-        return f"WITH {', '.join(stages)} {self._grouped(sums, source)}"
-
-    def _materialized(self) -> str:
-        return "MATERIALIZED " if self.plan.enforce_l0 else "NOT MATERIALIZED "
+            stages += self._sampled(source)
+            source = "SELECT * FROM kept"
+        sums = [f"SUM(p{n})" for n in range(len(self.parts))]
+        return f"WITH {', '.join(stages)} {self._grouped(sums, f'({source})')}"
 
     def _rows(self) -> str:
         """unit, keys and the inputs of the measurements, one row per private row."""
@@ -69,96 +60,112 @@ class _Block:
         conditions = f" WHERE {' AND '.join(f'({c})' for c in where)}" if where else ""
         return f"SELECT {', '.join(items) or '1 AS one'} FROM {source}{conditions}"
 
-    def _per_unit(self) -> str:
-        names = ["u", *self.keys]
-        totals = [f"{self._unit_total(part)} AS p{n}" for n, part in enumerate(self.parts)]
-        listed = ", ".join([*names, *totals])
-        return f"SELECT {listed} FROM rows GROUP BY {', '.join(names)}"
+    def _totals(self) -> str:
+        """One row per unit and group with its unclipped totals."""
+        names = ", ".join(["u", *self.keys])
+        sums = [f"{self._unit_total(part)} AS s{n}" for n, part in enumerate(self.parts)]
+        return f"SELECT {', '.join([names, *sums])} FROM rows GROUP BY {names}"
+
+    def _clipped(self) -> str:
+        """One row per unit and group with its clipped integers."""
+        names = [*(["u"] if self.plan.enforce_l0 else []), *self.keys]
+        clips = [f"{clipped_total(part, f's{n}')} AS p{n}" for n, part in enumerate(self.parts)]
+        if self.plan.enforce_l0:
+            names.append(f"hash($sampling_key::UBIGINT, {', '.join(['u', *self.keys])}) AS h")
+        return f"SELECT {', '.join(names + clips)} FROM totals"
 
     def _unit_total(self, part: PartQuery) -> str:
-        if part.units:
-            if part.condition is None:
-                return "1"
-            return f"CASE WHEN COUNT(*){self._filter(part)} > 0 THEN 1 ELSE 0 END"
-        return self._row_sum(part, self._total(part))
+        if not part.units:
+            return self._sum(part)
+        if part.condition is None:
+            return "1"
+        return f"CASE WHEN COUNT(*){self._filter(part)} > 0 THEN 1 ELSE 0 END"
 
-    def _row_sum(self, part: PartQuery, value: str | None) -> str:
-        if value is None:
+    def _sum(self, part: PartQuery) -> str:
+        if part.argument is None:
             return f"COUNT(*){self._filter(part)}"
-        return f"COALESCE(SUM({value}){self._filter(part)}, 0)"
+        value = row_value(part, self.inputs[part.argument])
+        return f"SUM({value}){self._filter(part)}"
 
     def _filter(self, part: PartQuery) -> str:
         return "" if part.condition is None else f" FILTER (WHERE {self.inputs[part.condition]})"
 
-    def _total(self, part: PartQuery) -> str | None:
-        """The lattice integer of one row; None where a row counts one."""
-        return None if part.argument is None else _lattice_value(part, self.inputs[part.argument])
+    def _sampled(self, source: str) -> list[str]:
+        """Units with more than L0 groups keep those whose keyed hash is below their L0+1st.
 
-    def _sampled(self) -> list[str]:
-        """Units with more than L0 groups keep the L0 first by a keyed hash of unit and group."""
-        names = ", ".join(["u", *self.keys])
-        listed = ", ".join(["u", *self.keys, *(f"p{n}" for n in range(len(self.parts)))])
-        order = f"hash($sampling_key::UBIGINT, {names})"
-        ranked = (
-            f"SELECT *, ROW_NUMBER() OVER (PARTITION BY u ORDER BY {order}) AS place FROM per_unit"
-            " WHERE u IN (SELECT u FROM heavy)"
+        Strictly below: however many hashes are equal, no more than L0 groups are kept.
+        """
+        l0 = self.plan.l0
+        cut = (
+            f"SELECT u, list_last(MIN(h, {l0 + 1})) AS m FROM hashed GROUP BY u"
+            f" HAVING COUNT(*) > {l0}"
         )
-        heavy = f"SELECT u FROM per_unit GROUP BY u HAVING COUNT(*) > {self.plan.l0}"
-        light = f"SELECT {listed} FROM per_unit WHERE u NOT IN (SELECT u FROM heavy)"
-        chosen = f"SELECT {listed} FROM ({ranked}) WHERE place <= {self.plan.l0}"
-        return [f"heavy AS ({heavy})", f"kept AS ({light} UNION ALL {chosen})"]
+        kept = (
+            "SELECT hashed.* FROM hashed LEFT JOIN cut ON hashed.u = cut.u"
+            " WHERE cut.m IS NULL OR hashed.h < cut.m"
+        )
+        return [f"hashed AS MATERIALIZED ({source})", f"cut AS ({cut})", f"kept AS ({kept})"]
 
     def _grouped(self, sums: list[str], source: str) -> str:
-        listed = [*self.keys, *(f"COALESCE({s}, 0)::HUGEINT AS p{n}" for n, s in enumerate(sums))]
+        listed = [*self.keys, *(f"COALESCE({s}::HUGEINT, 0) AS p{n}" for n, s in enumerate(sums))]
         group = f" GROUP BY {', '.join(self.keys)}" if self.keys else ""
         return f"SELECT {', '.join(listed)} FROM {source}{group}"
 
 
-def _lattice_value(part: PartQuery, x: str) -> str:
-    """Clamp, scale, round half up and centre one row; NULL and NaN stay out (privacy.md, 4)."""
-    lattice = part.lattice
-    assert part.argument is not None
-    kind = part.argument.type.kind  # type: ignore[union-attr]
-    if lattice.base == 2:  # noqa: PLR2004
-        lower, upper = (float(bound * lattice.step) for bound in (part.lower, part.upper))
-        clamped = f"CASE WHEN isnan({x}) THEN NULL {_cases(x, _double(lower), _double(upper))}"
-        value = f"FLOOR({clamped} * {_double(2.0**lattice.digits)} + 0.5)::BIGINT"
-    elif kind is Kind.DECIMAL:
-        value = _decimal_value(part, x)
+def row_value(part: PartQuery, x: str) -> str:
+    """Clamp, scale, round half up and centre one row; NULL and NaN stay out (privacy.md, 4).
+
+    A DECIMAL is its own lattice and stays as it is; other numbers become integers.
+    """
+    if _is_decimal(part):
+        value = _case(x, _decimal(part.lower, part), _decimal(part.upper, part))
+        return f"{value} - {_decimal(part.centre, part)}" if part.centre else value
+    if part.lattice.base == 2:  # noqa: PLR2004
+        lower, upper = (_double(float(b * part.lattice.step)) for b in (part.lower, part.upper))
+        clamped = f"CASE WHEN isnan({x}) THEN NULL {_cases(x, lower, upper)}"
+        value = f"FLOOR({clamped} * {_double(2.0**part.lattice.digits)} + 0.5)::BIGINT"
     else:
-        integer = "BIGINT" if _fits(part.lower, part.upper) else "HUGEINT"
-        value = f"({_case(x, str(part.lower), str(part.upper))})::{integer}"
+        value = (
+            f"({_case(x, str(part.lower), str(part.upper))})::{_integer(part.lower, part.upper)}"
+        )
+    return f"{value} - ({part.centre})" if part.centre else value
+
+
+def clipped_total(part: PartQuery, total: str) -> str:
+    """A unit's total in a group, clipped and then an integer."""
+    lower, upper = part.total_lower, part.total_upper
+    integer = _integer(lower, upper)
+    if not _is_decimal(part):
+        return f"({_case(total, str(lower), str(upper))})::{integer}"
+    clipped = _case(total, _decimal(lower, part), _decimal(upper, part))
+    scale = part.lattice.digits
     return (
-        f"{value} - {part.centre}"
-        if part.centre > 0
-        else (f"{value} + {-part.centre}" if part.centre else value)
+        f"(({clipped})::DECIMAL({_digits(part, lower, upper)}, {scale}) * {10**scale})::{integer}"
     )
 
 
-def _decimal_value(part: PartQuery, x: str) -> str:
-    """A clamped DECIMAL times 10^scale, in the narrowest type that surely holds it."""
+def as_integer(part: PartQuery, total: str) -> str:
+    """A sum over rows as an integer; of a DECIMAL, its digits without the point."""
+    return f"replace({total}::VARCHAR, '.', '')" if _is_decimal(part) else total
+
+
+def _is_decimal(part: PartQuery) -> bool:
+    return part.argument is not None and part.lattice.base == 10 and part.lattice.digits > 0  # noqa: PLR2004
+
+
+def _decimal(value: int, part: PartQuery) -> str:
     scale = part.lattice.digits
-    digits = max(len(str(abs(b))) for b in (part.lower, part.upper))
-    precision = max(digits, scale + 1)
-    lower, upper = (_decimal(bound, scale, precision) for bound in (part.lower, part.upper))
-    clamped = f"({_case(x, lower, upper)})::DECIMAL({precision}, {scale})"
-    integer = "BIGINT" if _fits(part.lower, part.upper) else "HUGEINT"
-    return f"({clamped} * {10**scale})::{integer}" if scale else f"{clamped}::{integer}"
-
-
-def _decimal(value: int, scale: int, precision: int) -> str:
     sign, digits = ("-" if value < 0 else ""), str(abs(value)).rjust(scale + 1, "0")
-    text = digits if not scale else f"{digits[:-scale]}.{digits[-scale:]}"
-    return f"'{sign}{text}'::DECIMAL({precision}, {scale})"
+    precision = _digits(part, value)
+    return f"'{sign}{digits[:-scale]}.{digits[-scale:]}'::DECIMAL({precision}, {scale})"
+
+
+def _digits(part: PartQuery, *values: int) -> int:
+    return max(part.lattice.digits + 1, *(len(str(abs(value))) for value in values))
 
 
 def _double(value: float) -> str:
     return f"{value!r}::DOUBLE"
-
-
-def _clip(name: str, lower: int, upper: int) -> str:
-    integer = "BIGINT" if _fits(lower, upper) else "HUGEINT"
-    return f"({_case(name, str(lower), str(upper))})::{integer}"
 
 
 def _case(x: str, lower: str, upper: str) -> str:
@@ -169,5 +176,6 @@ def _cases(x: str, lower: str, upper: str) -> str:
     return f"WHEN {x} < {lower} THEN {lower} WHEN {x} > {upper} THEN {upper} ELSE {x} END"
 
 
-def _fits(lower: int, upper: int) -> bool:
-    return lower > -BIGINT_LIMIT and upper < BIGINT_LIMIT
+def _integer(lower: int, upper: int) -> str:
+    """The integer type that surely holds every value between the bounds."""
+    return "BIGINT" if lower > -BIGINT_LIMIT and upper < BIGINT_LIMIT else "HUGEINT"
