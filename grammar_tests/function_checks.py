@@ -6,8 +6,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import date, datetime
 from decimal import Decimal
+from fractions import Fraction
 from functools import cache
-from math import inf, isnan
+from math import inf, isfinite, isnan
 from typing import Any
 
 import duckdb
@@ -130,12 +131,12 @@ def samples(column: Column) -> tuple[Sample, ...]:
 
 def _is_mild(value: Any) -> bool:
     if isinstance(value, int | float | Decimal):
-        return not (isnan(value) or abs(value) > 10**19)
+        return isfinite(value) and abs(Fraction(value)) <= 10**19
     return value is not FAR
 
 
 def _is_low(value: Any) -> bool:
-    return isinstance(value, int | float | Decimal) and bool(value < 0)
+    return isinstance(value, int | float | Decimal) and Fraction(value) < 0
 
 
 def lies_in(value: Any, interval: Interval) -> bool:
@@ -191,7 +192,8 @@ def check(engine: duckdb.DuckDBPyConnection, e: Call | Cast) -> list[str]:
     total, reads = expression(e, column_text), sources(e)
     rows = run(engine, [f"typeof({total})", readable(total, e.type)], reads)
     found = list(complaints(e, rows))
-    if rows and e.type.kind is not Kind.NULL and not same_family(rows[0][len(reads)], e.type):
+    named = rows and rows[0][len(reads)] != '"NULL"'  # 1.5 says so of a NULL computed beforehand
+    if named and not same_family(rows[0][len(reads)], e.type):
         found.append(f"{total} is {rows[0][len(reads)]}, not {e.type}")
     found += disagreements(engine, e, rows)
     return found
@@ -200,19 +202,31 @@ def check(engine: duckdb.DuckDBPyConnection, e: Call | Cast) -> list[str]:
 def disagreements(engine: duckdb.DuckDBPyConnection, e: Call | Cast, rows: list[Row]) -> list[str]:
     """A row in which the plain form does not raise and the total form differs from it."""
     plain, reads = expression(e, column_text, total=False), sources(e)
+    if isinstance(e, Call) and e.function == "coalesce" and mixes_temporals(e):
+        return []  # DuckDB 1.5 crashes on TRY of such a plain COALESCE
     try:
         expected = run(engine, [readable(f"TRY({plain})", e.type)], reads)
     except duckdb.Error:
         return []  # DuckDB computed a part of it beforehand, and raised
     for got, want in zip(rows, expected, strict=True):
-        if want[-1] is None or equal(got[-1], want[-1]) or has_too_many_digits(e, got, reads):
+        if want[-1] is None or equal(got[-1], want[-1]) or is_corner(e, got, reads):
             continue
         return [f"{expression(e, column_text)} = {got}, but {plain} = {want}"]
     return []
 
 
-def has_too_many_digits(e: Call | Cast, row: Row, reads: list[Ref]) -> bool:
-    """The corner of `dpsql.functions.types`: a common DECIMAL would need more than 38 digits."""
+def mixes_temporals(e: Call) -> bool:
+    kinds = {arg.type.kind for arg in walk(e) if isinstance(arg, Ref | Literal)}
+    return {Kind.DATE, Kind.TIMESTAMP} <= kinds
+
+
+def is_corner(e: Call | Cast, row: Row, reads: list[Ref]) -> bool:
+    """A common DECIMAL would need more than 38 digits (see `dpsql.functions.types`).
+
+    Or an integer is rounded beyond 64 bits, where DuckDB 1.5 wraps around.
+    """
+    if isinstance(e, Call) and e.function == "round" and e.type.kind is Kind.INTEGER:
+        return bool(abs(sample_values(column_of(reads[0]))[row[0]]) >= 2**63 - 1)
     types = [arg.type for arg in walk(e) if isinstance(arg, Ref | Literal)]
     exact = [t for t in types if t.kind in (Kind.INTEGER, Kind.DECIMAL)]
     scale = max((t.scale for t in exact), default=0)

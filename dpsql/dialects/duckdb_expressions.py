@@ -190,11 +190,13 @@ def _widened(name: str, kind: SqlType, args: tuple[Text, ...]) -> tuple[Text, ..
     """Integer operands of which one at least is known to have 64 bits or more."""
     if name not in WIDENED or kind != INTEGER or args[0].type.kind is not Kind.INTEGER:
         return args
-    operands = args[:1] if name == "round" else args
-    typed = [_typed_integer(arg) for arg in operands]
+    if name == "round":
+        # ROUND(BIGINT, -n) wraps around in DuckDB 1.5; ROUND(x) changes nothing.
+        return (_as(args[0], "HUGEINT"), args[1]) if args[1:] else args
+    typed = [_typed_integer(arg) for arg in args]
     if not any(arg.wide for arg in typed):
         typed[0] = _as(typed[0], "HUGEINT")
-    return (*typed, *args[len(typed) :])
+    return tuple(typed)
 
 
 def _typed_integer(arg: Text) -> Text:

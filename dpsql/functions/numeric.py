@@ -1,7 +1,7 @@
 """ABS, SIGN, rounding, roots, logarithms and powers.
 
-DuckDB's libm is within one unit in the last place; four are allowed. `ln(0)` is -∞, `ln(-1)`
-and `sqrt(-1)` are NaN: none of these raises.
+DuckDB's libm is within one unit in the last place; four are allowed. `ln(0)` is -∞, `ln(-1)` and
+`sqrt(-1)` are NaN in DuckDB 2; DuckDB 1 raises.
 """
 
 from __future__ import annotations
@@ -197,6 +197,14 @@ def _negative_nan(args: Args) -> bool:
     return any_nan(args) or not _not_negative(args[0].interval)
 
 
+def _negative_raises(args: Args, _kind: SqlType) -> bool:
+    return not _not_negative(args[0].interval)
+
+
+def _not_positive_raises(args: Args, kind: SqlType) -> bool:
+    return _negative_raises(args, kind) or args[0].interval.contains(Fraction(0))
+
+
 def _power(args: Args, _kind: SqlType) -> Interval:
     base, exponent = (as_double(arg) for arg in args)
     if not (base.is_bounded and exponent.is_bounded):
@@ -239,8 +247,20 @@ NUMERIC = (
     Function("floor", _whole, _stepwise(math.floor), image=_whole_numbers),
     Function("ceil", _whole, _stepwise(math.ceil), image=_whole_numbers),
     Function("trunc", _truncated, _stepwise(math.trunc), image=_whole_numbers),
-    Function("sqrt", fixed(DOUBLE, NUMBERS), _square_root, nan=_negative_nan),
-    Function("ln", fixed(DOUBLE, NUMBERS), _logarithm, nan=_negative_nan),
+    Function(
+        "sqrt",
+        fixed(DOUBLE, NUMBERS),
+        _square_root,
+        raises=_negative_raises,
+        nan=_negative_nan,
+    ),
+    Function(
+        "ln",
+        fixed(DOUBLE, NUMBERS),
+        _logarithm,
+        raises=_not_positive_raises,
+        nan=_negative_nan,
+    ),
     Function("exp", fixed(DOUBLE, NUMBERS), _exponential),
     Function("pow", fixed(DOUBLE, NUMBERS, NUMBERS), _power, nan=_power_nan),
 )
