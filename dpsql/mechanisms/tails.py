@@ -62,5 +62,5 @@ def _gaussian_reach(scale: float, probability: float) -> int:
     stop = ceil(scale * sqrt(2 * (log(1 / probability) + 40))) + 3
     weights = gaussian_weights(scale, stop)
     tails = np.cumsum(weights[::-1])[::-1]
-    bounded = tails * (_OUTWARD / (2 * tails[0] - 1)) <= probability / _OUTWARD
-    return max(1, int(np.argmax(bounded)))
+    too_likely = tails * (_OUTWARD / (2 * tails[0] - 1)) > probability / _OUTWARD
+    return max(1, int(np.count_nonzero(too_likely)))
