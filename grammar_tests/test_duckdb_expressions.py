@@ -97,6 +97,8 @@ def test_constants_without_a_type_are_refused(literal: Literal) -> None:
 def test_unaccepted_arguments_are_refused(call: Call) -> None:
     with pytest.raises(Refused):
         expression(call, column_text)
+    with pytest.raises(Refused):
+        functions.facts(call, ())
 
 
 def test_growing_text_is_cut(engine: duckdb.DuckDBPyConnection) -> None:

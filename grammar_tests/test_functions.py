@@ -16,7 +16,7 @@ from dpsql.dialects.duckdb_expressions import expression
 from dpsql.functions.arithmetic import _operation
 from dpsql.functions.registry import REGISTRY
 from dpsql.intervals import Facts, Interval
-from dpsql.tree import BOOLEAN, INTEGER, VARCHAR, Call, Cast, Expression, Kind, Literal, Ref
+from dpsql.tree import BOOLEAN, DATE, INTEGER, VARCHAR, Call, Cast, Expression, Kind, Literal, Ref
 from dpsql.walk import children
 from grammar_tests.function_checks import (
     broken_fact,
@@ -183,6 +183,18 @@ def test_narrowing_reads_lists_and_alternatives() -> None:
     assert (chosen.domain, chosen.nullable) == (("a", "b"), False)
     both = functions.intersect(chosen, functions.facts_of_values(VARCHAR, ("b", "c")))
     assert both.domain == ("b",)
+
+
+def test_pointwise_calls_can_be_printed_over_columns() -> None:
+    """A call whose arguments are all replaced by columns is still accepted."""
+    for name in REGISTRY:
+        for call in calls(name):
+            if functions.is_pointwise(call):
+                columns = tuple(Ref(n, type_of(arg)) for n, arg in enumerate(call.args))
+                assert functions.function_of(replace(call, args=columns)).name == name
+    month = (Literal("month", VARCHAR), Ref(0, DATE))
+    assert not functions.is_pointwise(Call("extract", month, INTEGER))
+    assert not functions.is_pointwise(Call("coalesce", (Ref(0, DATE),), DATE))
 
 
 # --- wrong twins ------------------------------------------------------------------------------

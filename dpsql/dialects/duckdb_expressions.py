@@ -29,7 +29,6 @@ from dpsql.dialects.duckdb_calls import (
 )
 from dpsql.dialects.duckdb_literals import constant, identifier, type_name
 from dpsql.dialects.duckdb_text import ATOM, CAST, LOOSE, MINUS, Text
-from dpsql.errors import Reason, Refused
 from dpsql.functions import Function
 from dpsql.intervals import Facts
 from dpsql.tree import (
@@ -115,9 +114,7 @@ class _Printer:
                 assert_never(e)
 
     def _call(self, call: Call) -> Text:
-        function = functions.lookup(call.function)
-        if function is None or not function.accepts(call.args):
-            raise Refused(Reason.UNSUPPORTED_FUNCTION, call.span, name=call.function)
+        function = functions.function_of(call)
         args = tuple(map(self.text, call.args))
         known = tuple(map(_facts, args))
         kind = function.result_type(tuple(arg.type for arg in args)) or call.type

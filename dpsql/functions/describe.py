@@ -6,13 +6,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from math import isnan
 
+from dpsql.errors import Reason, Refused
 from dpsql.functions.casts import cast_to
 from dpsql.functions.registry import lookup
 from dpsql.functions.row import Args, Domain, Function
 from dpsql.functions.types import conversion_raises
 from dpsql.intervals import Facts, Interval, bound_of, distinct, hull, lattice
 from dpsql.model import ColumnPolicy
-from dpsql.tree import Call, Cast, Kind, Literal, SqlType, Value
+from dpsql.tree import NULL, Call, Cast, Kind, Literal, Ref, SqlType, Value
 
 DEFAULT_LIMIT = 10_000
 
@@ -46,24 +47,35 @@ def declared_facts(column: ColumnPolicy, limit: int = DEFAULT_LIMIT) -> Facts:
 
 
 def function_of(expression: Call | Cast) -> Function:
-    """The row of a call or cast that `resolve` accepted."""
+    """The row of a call or cast that `resolve` typed.
+
+    Raises `Refused` where the function does not exist or does not accept the arguments as written.
+    """
     if isinstance(expression, Cast):
         return cast_to(expression.type)
     function = lookup(expression.function)
-    assert function is not None, expression.function
+    if function is None or not function.accepts(expression.args):
+        raise Refused(Reason.UNSUPPORTED_FUNCTION, expression.span, name=expression.function)
     return function
 
 
 def is_pointwise(expression: Call | Cast) -> bool:
-    """Whether the result's values follow from evaluating the arguments' domains."""
-    return function_of(expression).union is None
+    """Whether evaluating the call with columns for arguments gives the result's values.
+
+    Not where the result is one of the arguments, nor where some must be literals.
+    """
+    if isinstance(expression, Cast):
+        return True
+    function = function_of(expression)
+    columns = tuple(Ref(-1 - n, NULL) for n in range(len(expression.args)))
+    return function.union is None and function.accepts(columns)
 
 
 def facts(expression: Call | Cast, args: Args, limit: int = DEFAULT_LIMIT) -> Facts:
     """What a call is, given facts that are true of its arguments.
 
     The domain lists at most `limit` values; it is None where neither the arguments' domains nor
-    the interval give one without evaluating the call.
+    the interval give one without evaluating the call. Raises `Refused` as `function_of` does.
     """
     function, kind = function_of(expression), expression.type
     nullable_args = converted_facts(function, args)
