@@ -186,7 +186,7 @@ class SqliteLedger:
 
     def _begin(self) -> None:
         """Write the schema and the first entry into an empty file, and the first mark."""
-        with _CALLS, store.connection(self._path) as opened:
+        with _CALLS, store.connection(self._path, self._patience) as opened:
             with store.transaction(opened, self._patience, write=False) as schema:
                 empty = not schema
             if empty:
@@ -210,7 +210,11 @@ class SqliteLedger:
     @contextmanager
     def _writing(self) -> Iterator[Book]:
         """A transaction that is durable, and marked, on return."""
-        with store.failing_closed(self._path), _CALLS, store.connection(self._path) as opened:
+        with (
+            store.failing_closed(self._path),
+            _CALLS,
+            store.connection(self._path, self._patience) as opened,
+        ):
             self._require_open()
             with self._verified(opened, write=True) as book:
                 yield book
@@ -219,7 +223,11 @@ class SqliteLedger:
 
     @contextmanager
     def _reading(self) -> Iterator[Book]:
-        with store.failing_closed(self._path), _CALLS, store.connection(self._path) as opened:
+        with (
+            store.failing_closed(self._path),
+            _CALLS,
+            store.connection(self._path, self._patience) as opened,
+        ):
             self._require_open()
             with self._verified(opened, write=False) as book:
                 self._state = book.state
@@ -256,7 +264,7 @@ def accept(path: str) -> None:
     Raises LedgerError if the chain does not hold: an edited ledger cannot be accepted.
     """
     path, patience = os.path.realpath(path), Patience()
-    with store.failing_closed(path), _CALLS, store.connection(path) as opened:
+    with store.failing_closed(path), _CALLS, store.connection(path, patience) as opened:
         with store.transaction(opened, patience, write=True) as schema:
             _require_schema(path, schema)
             book = Book(path, opened, utc_now)

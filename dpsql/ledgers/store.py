@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 from urllib.parse import quote
@@ -163,12 +164,12 @@ def create_file(path: str) -> None:
 
 
 @contextmanager
-def connection(path: str) -> Iterator[sqlite3.Connection]:
+def connection(path: str, patience: Patience) -> Iterator[sqlite3.Connection]:
     """A durable connection to an existing file, closed at the end. Raises sqlite3.Error."""
     uri = f"file:{quote(path)}?mode=rw"
     with closing(sqlite3.connect(uri, uri=True, timeout=0, isolation_level=None)) as opened:
         for pragma in _PRAGMAS:
-            opened.execute(pragma)
+            patience.retry(partial(opened.execute, pragma))
         yield opened
 
 
@@ -184,7 +185,7 @@ def transaction(
     def begin() -> list[str]:
         opened.rollback()
         opened.execute("BEGIN IMMEDIATE" if write else "BEGIN")
-        # Reading takes the shared lock; journal_mode is the file's own only after that.
+        # Reading takes the shared lock; only then can nobody change the journal mode any more.
         found = opened.execute(
             r"SELECT sql FROM sqlite_master WHERE name NOT LIKE 'sqlite\_%' ESCAPE '\'"
         ).fetchall()
