@@ -8,10 +8,11 @@ import numpy as np
 
 from dpsql.entropy import Entropy
 from dpsql.mechanisms.gaussian import discrete_gaussian
+from dpsql.mechanisms.integers import concatenated
 from dpsql.mechanisms.laplace import discrete_laplace
 from dpsql.model import Mechanism, Noise
 
-_BLOCK = 1 << 18
+_BLOCK = 1 << 17
 """Draws at a time: enough to hide the cost of a call, few enough for about 20 MB of arrays."""
 
 
@@ -29,9 +30,7 @@ def sample(noise: Noise, count: int, entropy: Entropy) -> np.ndarray:
         raise ValueError("a noise law needs a positive scale")
     starts = range(0, max(count, 1), _BLOCK)
     blocks = [_draw(noise, min(_BLOCK, count - start), entropy) for start in starts]
-    if any(block.dtype == object for block in blocks):
-        blocks = [block.astype(object) for block in blocks]
-    return np.concatenate(blocks)
+    return concatenated(blocks)
 
 
 def _draw(noise: Noise, count: int, entropy: Entropy) -> np.ndarray:

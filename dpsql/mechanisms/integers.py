@@ -9,6 +9,9 @@ import numpy as np
 
 INT64_LIMIT = 1 << 63
 
+_LEAST_PROPOSED = 64
+"""Candidates to spare: for a few groups one round is enough."""
+
 Propose: TypeAlias = Callable[[int], tuple[np.ndarray, np.ndarray]]
 """From a number of candidates to the places of the accepted ones and their values."""
 
@@ -31,15 +34,23 @@ def compose(blocks: np.ndarray, size: int, rests: np.ndarray, divisor: int = 1) 
 
 
 def accepted(count: int, propose: Propose) -> np.ndarray:
-    """`count` independent accepted candidates: those rejected are proposed again."""
-    values = np.zeros(count, dtype=np.int64)
-    missing = np.arange(count)
-    while missing.size:
-        places, found = propose(missing.size)
-        if found.dtype == object:
-            values = values.astype(object)
-        values[missing[places]] = found
-        again = np.ones(missing.size, dtype=bool)
-        again[places] = False
-        missing = missing[again]
-    return values
+    """`count` independent accepted candidates.
+
+    Twice as many are proposed as are missing, so that a few rounds suffice; of those accepted the
+    first by place are taken, since a place says nothing of its value.
+    """
+    found = [np.zeros(0, dtype=np.int64)]
+    missing = count
+    while missing:
+        places, values = propose(2 * missing + _LEAST_PROPOSED)
+        first = np.argsort(places)[:missing]
+        found.append(values.take(first))
+        missing -= first.size
+    return concatenated(found)
+
+
+def concatenated(arrays: list[np.ndarray]) -> np.ndarray:
+    """The arrays end to end, of Python integers if one of them is."""
+    if any(array.dtype == object for array in arrays):
+        arrays = [array.astype(object) for array in arrays]
+    return np.concatenate(arrays)
