@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
 from functools import partial
 from threading import Lock
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from dpsql import accountants, mechanisms
 from dpsql.compiler.parse import parse
@@ -31,6 +31,7 @@ from dpsql.public import PublicTables
 from dpsql.release import Sampler, release
 from dpsql.tree import Statement
 
+T = TypeVar("T")
 REMEMBERED_PLANS = 512
 """Compiled queries kept by text, parameters, budget and epsilon."""
 
@@ -59,7 +60,7 @@ class Proxy:
         sampler: Sampler | None = None,
     ) -> None:
         self.policy, self._engine, self._ledger = policy, engine, ledger
-        self._sampler = sampler or partial(_sample, entropy=Entropy())
+        self._sampler = sampler or partial(mechanisms.sample, entropy=Entropy())
         self._public = PublicTables(engine)
         self._plans: dict[tuple[Any, ...], Prepared] = {}
         self._lock = Lock()
@@ -128,6 +129,15 @@ class Proxy:
             accountant.limit(asked.budget),
             bool(known),
         )
+
+    def analyst(self, name: str | None = None) -> str:
+        """The analyst of that name; without a name the only one. Raises `Refused`."""
+        known = tuple(analyst for analyst, _ in self.policy.analysts)
+        if name is None and len(known) == 1:
+            return known[0]
+        if name not in known:
+            raise Refused(Reason.BAD_OPTION, option="analyst", value=name)
+        return name
 
     def budgets(self) -> tuple[tuple[Budget, Loss, Loss], ...]:
         """Each budget with what it has spent and its limit."""
@@ -251,7 +261,8 @@ class Proxy:
             ),
         )
 
-    def _guarded(self, query_id: str, step: Any) -> Any:
+    @staticmethod
+    def _guarded(query_id: str, step: Callable[[], T]) -> T:
         """Run a step of the engine; its failures say which query failed, and nothing else."""
         try:
             return step()
@@ -277,7 +288,3 @@ class Proxy:
             accountant.limit(asked.budget),
             remembered,
         )
-
-
-def _sample(noise: Any, count: int, entropy: Entropy) -> Any:
-    return mechanisms.sample(noise, count, entropy)

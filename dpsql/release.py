@@ -59,7 +59,8 @@ def _noised(part: np.ndarray, noise: Noise, sampler: Sampler) -> np.ndarray:
     drawn = sampler(noise, len(part))
     if object in (part.dtype, drawn.dtype) or _near_limit(part) or _near_limit(drawn):
         return part.astype(object) + drawn.astype(object)
-    return part + drawn
+    total: np.ndarray = part + drawn
+    return total
 
 
 def _near_limit(values: np.ndarray) -> bool:

@@ -91,7 +91,7 @@ class _Block:
     def keys(self, expression: Expression) -> tuple[Value, ...] | None:
         """The values a key can take, NULL among them where it can be NULL."""
         facts = self._image(expression) or self.facts(expression)
-        if facts.domain is None or len(facts.domain) > self.limit:
+        if facts.may_be_nan or facts.domain is None or len(facts.domain) > self.limit:
             return None
         return (*facts.domain, None) if facts.nullable else facts.domain
 
@@ -138,7 +138,7 @@ class _Block:
         """Exact image of an expression whose columns all have finite domains."""
         numbers = sorted(refs(expression))
         columns = [self.column(number) for number in numbers]
-        if isinstance(expression, Ref) or not numbers:
+        if isinstance(expression, Ref) or not numbers or any(c.may_be_nan for c in columns):
             return None
         rows = self._rows(columns)
         if rows is None:
@@ -149,15 +149,14 @@ class _Block:
 
     def _pointwise(self, expression: Call | Cast, args: tuple[Facts, ...], facts: Facts) -> Facts:
         """`facts` with the image of one call over its arguments' domains, taken as independent."""
-        rows = self._rows(list(args))
-        if rows is None:
+        if any(arg.may_be_nan for arg in args) or (rows := self._rows(list(args))) is None:
             return facts
         fields = tuple(Field(-1 - n, "", a.type) for n, a in enumerate(args))
-        stand_ins = tuple(Ref(f.id, f.type) for f in fields)
+        places = tuple(Ref(f.id, f.type) for f in fields)
         call = (
-            replace(expression, arg=stand_ins[0])
+            replace(expression, arg=places[0])
             if isinstance(expression, Cast)
-            else replace(expression, args=stand_ins)
+            else replace(expression, args=places)
         )
         values = [row[0] for row in self.evaluate((call,), fields, rows)]
         image = functions.facts_of_values(expression.type, values)

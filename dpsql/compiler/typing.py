@@ -47,7 +47,7 @@ def typed(expression: Expression, scope: Scope) -> Expression:
             args = tuple(typed(arg, scope) for arg in expression.args)
             return typed_call(replace(expression, args=args))
         case Cast():
-            return replace(expression, arg=typed(expression.arg, scope))
+            return _cast(replace(expression, arg=typed(expression.arg, scope)))
         case AggregateCall():
             return _aggregate(expression, scope)
         case WindowCall():
@@ -83,7 +83,15 @@ def typed_call(call: Call) -> Call:
     result = function.result_type(types)
     if result is None:
         raise _mismatch(call.function, types, call)
+    if not function.accepts(args):
+        raise Refused(Reason.UNSUPPORTED_FUNCTION, call.span, name=call.function)
     return replace(call, args=args, type=result)
+
+
+def _cast(cast: Cast) -> Cast:
+    if functions.cast_to(cast.type).result_type((type_of(cast.arg),)) is None:
+        raise _mismatch("cast", (type_of(cast.arg), cast.type), cast)
+    return cast
 
 
 def _aggregate(call: AggregateCall, scope: Scope) -> AggregateCall:

@@ -11,6 +11,7 @@ from typing import assert_never
 
 from dpsql.algebra import (
     Aggregate,
+    Field,
     Filter,
     Join,
     Limit,
@@ -25,7 +26,7 @@ from dpsql.algebra import (
 )
 from dpsql.dialects.duckdb_expressions import expression, sort_key
 from dpsql.dialects.duckdb_literals import identifier
-from dpsql.tree import Expression, JoinKind, Ref
+from dpsql.tree import Expression, JoinKind, Kind, Ref
 
 Text = Mapping[int, str]
 
@@ -82,7 +83,7 @@ class Printer:
                 return _Select("", {})
             case Scan():
                 alias = self._alias()
-                columns = {f.id: f"{alias}.{identifier(f.name)}" for f in relation.fields}
+                columns = {f.id: _column(alias, f) for f in relation.fields}
                 return _Select(f"{identifier(relation.table)} AS {alias}", columns)
             case Released():
                 raise AssertionError(relation)
@@ -102,21 +103,21 @@ class Printer:
                 return self._window(relation)
             case Union():
                 return self._union(relation)
-            case Sort():
-                built = self._build(relation.input)
-                if built.limit:
-                    built = self._nested(built, relation.input)
-                keys = ", ".join(sort_key(k, lambda r: built.columns[r.id]) for k in relation.keys)
-                return replace(built, order_by=keys)
-            case Limit():
-                built = self._build(relation.input)
-                if built.limit:
-                    built = self._nested(built, relation.input)
-                count = "" if relation.limit is None else f"LIMIT {relation.limit}"
-                offset = f"OFFSET {relation.offset}" if relation.offset else ""
-                return replace(built, limit=f"{count} {offset}".strip())
+            case Sort() | Limit():
+                return self._ordered(relation)
             case _:
                 assert_never(relation)
+
+    def _ordered(self, relation: Sort | Limit) -> _Select:
+        built = self._build(relation.input)
+        if built.limit:
+            built = self._nested(built, relation.input)
+        if isinstance(relation, Sort):
+            keys = ", ".join(sort_key(k, lambda r: built.columns[r.id]) for k in relation.keys)
+            return replace(built, order_by=keys)
+        count = "" if relation.limit is None else f"LIMIT {relation.limit}"
+        offset = f"OFFSET {relation.offset}" if relation.offset else ""
+        return replace(built, limit=f"{count} {offset}".strip())
 
     def _project(self, relation: Project) -> _Select:
         built = self._build(relation.input)
@@ -197,6 +198,12 @@ class Printer:
 
     def _text(self, node: Expression, built: _Select) -> str:
         return expression(node, lambda ref: built.columns[ref.id])
+
+
+def _column(alias: str, column: Field) -> str:
+    """A column of a table; FLOAT is read as DOUBLE, so that nothing is computed in 32 bits."""
+    name = f"{alias}.{identifier(column.name)}"
+    return f"{name}::DOUBLE" if column.type.kind is Kind.DOUBLE else name
 
 
 def statement(relation: Relation, outputs: tuple[Ref, ...]) -> str:

@@ -1,0 +1,30 @@
+"""What only the owner may do: check the policy against the data, and record what holds."""
+
+from __future__ import annotations
+
+from dpsql.engines.duckdb import DuckDBEngine
+from dpsql.ledgers.sqlite import SqliteLedger
+from dpsql.policy.bind import bind
+from dpsql.policy.check import Finding, check
+from dpsql.policy.load import load
+from dpsql.public import PublicTables
+
+
+def check_policy(path: str, *, record: bool = False) -> tuple[Finding, ...]:
+    """Findings of the policy against its database; `record` keeps the facts that hold.
+
+    Recorded facts count for proofs until the database files change or a new data version starts.
+    Raises `PolicyError`, `Unreachable` or `LedgerError`.
+    """
+    draft = load(path)
+    with DuckDBEngine(draft.database, draft.limits) as engine:
+        schema = engine.schema()
+        policy = bind(draft, schema, PublicTables(engine).values)
+        findings, facts = check(policy, draft.lines, engine.rows)
+    if record:
+        ledger = SqliteLedger.open(draft.ledger)
+        try:
+            ledger.record_facts(facts, schema.identity)
+        finally:
+            ledger.close()
+    return findings

@@ -1,0 +1,57 @@
+"""The policy as written: read and checked, not yet bound to a database."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from dpsql.model import Budget, Database, Limits, Link, PrivacyUnit
+from dpsql.policy.lines import Lines
+from dpsql.tree import Value
+
+
+@dataclass(frozen=True, slots=True)
+class DraftColumn:
+    """A column as declared; `type` is SQL text, `values_from` a (table, column) that lists them."""
+
+    name: str
+    type: str | None
+    bounds: tuple[Any, Any] | None
+    values: tuple[Value, ...] | None
+    values_from: tuple[str, str] | None
+    nullable: bool
+    hidden: bool
+
+
+@dataclass(frozen=True, slots=True)
+class DraftTable:
+    """A table as declared."""
+
+    name: str
+    private: bool
+    key: tuple[str, ...]
+    link: Link | None
+    max_rows_per_unit: int | None
+    max_groups_per_unit: int | None
+    max_rows_per_group: int | None
+    max_public_groups: int | None
+    columns: tuple[DraftColumn, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """Everything the owner wrote. `lines` finds a key's line; paths are absolute."""
+
+    path: str
+    lines: Lines
+    database: Database
+    unit: PrivacyUnit
+    tables: tuple[DraftTable, ...]
+    budgets: tuple[Budget, ...]
+    analysts: tuple[tuple[str, str], ...]
+    ledger: str
+    limits: Limits
+
+    def table(self, name: str) -> DraftTable | None:
+        """The table called `name`, ignoring case."""
+        return next((t for t in self.tables if t.name.lower() == name.lower()), None)

@@ -1,0 +1,137 @@
+"""init: draft a policy from a schema, never from data; every open decision says DECIDE."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+
+from dpsql.policy.reader import UNDECIDED
+from dpsql.schema import Schema, SchemaColumn, SchemaTable
+from dpsql.tree import Kind
+
+NUMBER = r"\(*\s*(?:CAST\()?'?(?P<{0}>-?\d+(?:\.\d+)?)'?(?:\s+AS [A-Z0-9(), ]+\))?\s*\)*"
+BETWEEN = re.compile(
+    r"\(*\"?(?P<column>\w+)\"?\s+BETWEEN\s+" + NUMBER.format("lo") + r"\s+AND\s+"
+    + NUMBER.format("hi") + r"\)*", re.IGNORECASE
+)  # fmt: skip
+RANGE = re.compile(
+    r"\(*\"?(?P<column>\w+)\"?\s*>=\s*" + NUMBER.format("lo") + r"\s+AND\s+\(*\"?(?P=column)\"?"
+    r"\s*<=\s*" + NUMBER.format("hi") + r"\)*", re.IGNORECASE
+)  # fmt: skip
+MEMBERS = re.compile(
+    r"\(*\"?(?P<column>\w+)\"?\s+IN\s+\((?P<values>'(?:[^']|'')*'(?:,\s*'(?:[^']|'')*')*)\)\)*",
+    re.IGNORECASE,
+)
+BARE = re.compile(r"[A-Za-z0-9_-]+")
+
+
+def draft(schema: Schema, database: str) -> str:
+    """The TOML text of a policy over these tables, with a comment on every decision to make."""
+    lines = [
+        "# Drafted from the schema, never from data. Replace every DECIDE; then: dpsql check",
+        "[database]",
+        'engine = "duckdb"',
+        f"path = {_text(database)}",
+        "",
+        "# Whose privacy is protected: one key of one table. Tables that many others reference are",
+        f"# likely: {_suggested(schema)}.",
+        "[privacy_unit]",
+        f'table = "{UNDECIDED}"',
+        f'key = "{UNDECIDED}"',
+        'neighbours = "add_remove"',
+    ]
+    for table in schema.tables:
+        lines += ["", *_table(table)]
+    return "\n".join([*lines, *BUDGETS])
+
+
+BUDGETS = f"""
+# How much may be spent in total, and by one query. ε = 1 to 3 with δ below 1 / number of units is
+# usual; all analysts who name a budget share it.
+[budgets.default]
+epsilon = "{UNDECIDED}"
+delta = "{UNDECIDED}"
+accountant = "zcdp"
+query_epsilon = 0.1
+max_query_epsilon = 1.0
+query_delta = 1e-9
+
+[analysts.analyst]
+budget = "default"
+
+[ledger]
+path = "dpsql.ledger"
+""".splitlines()
+
+
+def _suggested(schema: Schema) -> str:
+    times: dict[str, int] = {}
+    for table in schema.tables:
+        for key in table.foreign_keys:
+            times[key.table] = times.get(key.table, 0) + 1
+    ranked = sorted(times, key=lambda name: (-times[name], name))
+    return ", ".join(ranked[:3]) or "none is referenced here"
+
+
+def _table(table: SchemaTable) -> Iterator[str]:
+    yield f"[tables.{_key(table.name)}]"
+    yield "# private: rows are about people. public: anybody may see every row."
+    yield f'access = "{UNDECIDED}"'
+    if table.primary_key:
+        keys = [_text(name) for name in table.primary_key]
+        yield f"key = {keys[0] if len(keys) == 1 else '[' + ', '.join(keys) + ']'}"
+    for link in table.foreign_keys:
+        if len(link.columns) == 1:
+            target = _text(f"{link.table}.{link.referenced[0]}")
+            yield "# The way to the privacy unit; remove it if the table is public or the unit's."
+            yield f"link = {{ column = {_text(link.columns[0])}, references = {target} }}"
+            break
+    if table.foreign_keys:
+        yield "# The most that one unit may count for; more is clipped, less costs less noise."
+        yield f'max_groups_per_unit = "{UNDECIDED}"'
+        yield f'max_rows_per_group = "{UNDECIDED}"'
+    yield f"[tables.{_key(table.name)}.columns]"
+    yield "# Remove columns nobody should use. bounds let a column be summed, values let it be a"
+    yield "# key without a threshold; both are public knowledge, never looked up in the data."
+    checks = dict(_checks(table))
+    for column in table.columns:
+        if column.type is None:
+            yield f"# {column.name}: {column.type_name} is not supported"
+        else:
+            yield _column(column, checks.get(column.name.lower(), []))
+
+
+def _column(column: SchemaColumn, declared: list[str]) -> str:
+    parts = list(declared)
+    if column.enum_values and not parts:
+        parts.append(f"values = {json.dumps(list(column.enum_values), ensure_ascii=False)}")
+    if not column.not_null:
+        parts.append("nullable = true")
+    inner = f"{{ {', '.join(parts)} }}" if parts else "{}"
+    return f"{_key(column.name)} = {inner}  # {column.type_name}"
+
+
+def _checks(table: SchemaTable) -> Iterator[tuple[str, list[str]]]:
+    """What CHECK constraints say of a column, where they are fully understood."""
+    types = {c.name.lower(): c.type for c in table.columns if c.type is not None}
+    for check in table.checks:
+        text = check.removeprefix("CHECK").strip()
+        found = BETWEEN.fullmatch(text) or RANGE.fullmatch(text)
+        if found is not None and (kind := types.get(found["column"].lower())) is not None:
+            if kind.kind in (Kind.INTEGER, Kind.DECIMAL, Kind.DOUBLE):
+                yield found["column"].lower(), [f"bounds = [{found['lo']}, {found['hi']}]"]
+            continue
+        found = MEMBERS.fullmatch(text)
+        if found is not None and found["column"].lower() in types:
+            members = re.findall(r"'((?:[^']|'')*)'", found["values"])
+            listed = json.dumps([m.replace("''", "'") for m in members], ensure_ascii=False)
+            yield found["column"].lower(), [f"values = {listed}"]
+
+
+def _text(value: str) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _key(name: str) -> str:
+    return name if BARE.fullmatch(name) else _text(name)

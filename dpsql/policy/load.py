@@ -1,0 +1,265 @@
+"""load: dpsql.toml → Draft. Every mistake is an error with its line and a fix."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+from dpsql.errors import PolicyError
+from dpsql.model import Budget, Database, Limits, Link, Neighbours, PrivacyUnit
+from dpsql.policy.draft import Draft, DraftColumn, DraftTable
+from dpsql.policy.lines import Lines
+from dpsql.policy.links import check_links
+from dpsql.policy.reader import UNDECIDED, Reader
+
+ACCOUNTANTS = ("zcdp", "pure", "approximate")
+LIMITS = ("max_rows_per_unit", "max_groups_per_unit", "max_rows_per_group", "max_public_groups")
+MEMORY = re.compile(r"\d+(\.\d+)?\s*([KMGT]i?B|B)", re.IGNORECASE)
+
+
+def load(path: str = "dpsql.toml") -> Draft:
+    """The policy file, checked in itself.
+
+    Raises `PolicyError` with file, line and a fix: not TOML, unknown keys, wrong values, links
+    that lead nowhere, and decisions that are still open.
+    """
+    file = Path(path)
+    try:
+        text = file.read_text(encoding="utf-8")
+        values = tomllib.loads(text, parse_float=Decimal)
+    except FileNotFoundError:
+        raise PolicyError(
+            path, None, "There is no such file.", "Draft one with dpsql init DATABASE."
+        ) from None
+    except (OSError, UnicodeDecodeError):
+        raise PolicyError(path, None, "It cannot be read.", "Save it as UTF-8 text.") from None
+    except tomllib.TOMLDecodeError as error:
+        raise PolicyError(path, _line_of(error), "This is not TOML.", f"{error}.") from None
+    reader = Reader(path, Lines(text), values)
+    _decided(reader)
+    return _draft(reader, file.resolve().parent)
+
+
+def _line_of(error: tomllib.TOMLDecodeError) -> int | None:
+    found = re.search(r"at line (\d+)", str(error))
+    return int(found[1]) if found else None
+
+
+def _decided(reader: Reader) -> None:
+    """Refuse a policy in which the owner has not decided everything."""
+    places = sorted({reader.lines.of(place) for place in _undecided(reader.values, ())})
+    if places:
+        listed = ", ".join(map(str, places))
+        raise PolicyError(
+            reader.file,
+            places[0],
+            f"{len(places)} decisions are open.",
+            f"Replace {UNDECIDED} on lines {listed}.",
+        )
+
+
+def _undecided(value: Any, path: tuple[str, ...]) -> list[tuple[str, ...]]:
+    if value == UNDECIDED:
+        return [path]
+    if isinstance(value, dict):
+        return [p for k, v in value.items() for p in (_undecided(v, (*path, k)))]
+    if isinstance(value, list):
+        return [p for v in value for p in _undecided(v, path)]
+    return []
+
+
+def _draft(reader: Reader, folder: Path) -> Draft:
+    reader.only("database", "privacy_unit", "tables", "budgets", "analysts", "ledger", "limits")
+    budgets = tuple(_budget(r, name) for name, r in reader.table("budgets", required=True).tables())
+    draft = Draft(
+        str(Path(reader.file).resolve()),
+        reader.lines,
+        _database(reader.table("database", required=True), folder),
+        _unit(reader.table("privacy_unit", required=True)),
+        tuple(_table(r, name) for name, r in reader.table("tables", required=True).tables()),
+        budgets,
+        _analysts(reader.table("analysts", required=True), budgets),
+        _ledger(reader.table("ledger"), folder),
+        _limits(reader.table("limits")),
+    )
+    check_links(draft, reader)
+    return draft
+
+
+def _database(reader: Reader, folder: Path) -> Database:
+    reader.only("engine", "path", "files")
+    engine = reader.choice("engine", ("duckdb",))
+    files = reader.table("files")
+    if ("path" in reader.values) == bool(files.values):
+        reader.fail(
+            None, "The data is in one database or in files.", "Give path or [database.files]."
+        )
+    if files.values:
+        named = tuple((name, str(folder / files.text(name))) for name in files.values)
+        return Database(engine, None, named)
+    return Database(engine, str(folder / reader.text("path")))
+
+
+def _unit(reader: Reader) -> PrivacyUnit:
+    reader.only("table", "key", "neighbours")
+    neighbours = reader.choice("neighbours", tuple(n.value for n in Neighbours), "add_remove")
+    return PrivacyUnit(reader.text("table"), reader.text("key"), Neighbours(neighbours))
+
+
+def _table(reader: Reader, name: str) -> DraftTable:
+    reader.only("access", "key", "link", "columns", *LIMITS)
+    private = reader.choice("access", ("private", "public")) == "private"
+    columns = tuple(_column(r, column) for column, r in reader.table("columns").tables())
+    if private and not columns:
+        reader.fail(
+            None, f"The private table {name} lists no column.", "List those that may be used."
+        )
+    if not private and "link" in reader.values:
+        reader.fail("link", f"{name} is public and has a link.", 'Write access = "private".')
+    per_unit, groups, per_group, public = (reader.count(key) for key in LIMITS)
+    return DraftTable(
+        name, private, _key(reader), _link(reader), per_unit, groups, per_group, public, columns
+    )
+
+
+def _key(reader: Reader) -> tuple[str, ...]:
+    key = reader.values.get("key", [])
+    names = [key] if isinstance(key, str) else key
+    if not isinstance(names, list) or not all(isinstance(n, str) and n for n in names):
+        reader.fail("key", "key must name a column, or list some.", 'Write key = "id".')
+    return tuple(names)
+
+
+def _link(reader: Reader) -> Link | None:
+    if "link" not in reader.values:
+        return None
+    link = reader.table("link")
+    link.only("column", "references")
+    table, dot, key = link.text("references").rpartition(".")
+    if not dot:
+        link.fail("references", "references names no column.", 'Write "table.column".')
+    return Link(link.text("column"), table, key)
+
+
+def _column(reader: Reader, name: str) -> DraftColumn:
+    reader.only("type", "bounds", "values", "values_from", "nullable", "hidden")
+    declared = reader.text("type") if "type" in reader.values else None
+    source = None
+    if "values_from" in reader.values:
+        table, dot, column = reader.text("values_from").rpartition(".")
+        if not dot or "values" in reader.values:
+            reader.fail(
+                "values_from", "values_from names a public column.", 'Write "table.column".'
+            )
+        source = (table, column)
+    return DraftColumn(
+        name,
+        declared,
+        _bounds(reader),
+        _values(reader),
+        source,
+        reader.flag("nullable"),
+        reader.flag("hidden"),
+    )
+
+
+def _bounds(reader: Reader) -> tuple[Any, Any] | None:
+    bounds = reader.values.get("bounds")
+    if bounds is None:
+        return None
+    if not isinstance(bounds, list) or len(bounds) != 2:  # noqa: PLR2004
+        reader.fail("bounds", "bounds are two values.", "Write bounds = [lower, upper].")
+    for end in bounds:
+        if isinstance(end, bool | str | list | dict) or (
+            isinstance(end, Decimal) and not end.is_finite()
+        ):
+            reader.fail("bounds", f"{end} is no bound.", "Write finite numbers or dates.")
+    try:
+        reversed_bounds = bounds[1] < bounds[0]
+    except TypeError:
+        reader.fail("bounds", "The bounds differ in type.", "Write two of one type.")
+    if reversed_bounds:
+        reader.fail("bounds", "The lower bound is above the upper.", "Swap them.")
+    return bounds[0], bounds[1]
+
+
+def _values(reader: Reader) -> tuple[Any, ...] | None:
+    values = reader.values.get("values")
+    if values is None:
+        return None
+    if (
+        not isinstance(values, list)
+        or not values
+        or any(isinstance(v, list | dict) for v in values)
+    ):
+        reader.fail("values", "values must list the public values.", 'Write values = ["a", "b"].')
+    if len({(type(v), v) for v in values}) < len(values):
+        reader.fail("values", "A value is listed twice.", "List each once.")
+    return tuple(values)
+
+
+def _budget(reader: Reader, name: str) -> Budget:
+    reader.only(
+        "epsilon", "delta", "accountant", "query_epsilon", "max_query_epsilon", "query_delta"
+    )
+    budget = Budget(
+        name,
+        reader.amount("epsilon"),
+        reader.amount("delta", "0"),
+        reader.choice("accountant", ACCOUNTANTS, "zcdp"),
+        reader.amount("query_epsilon", "0.1"),
+        reader.amount("max_query_epsilon", "1"),
+        reader.amount("query_delta", "1e-9"),
+    )
+    for key in ("epsilon", "query_epsilon", "max_query_epsilon"):
+        if getattr(budget, key) <= 0:
+            reader.fail(key, f"{key} must be above zero.", f"Write {key} = 0.1.")
+    for key in ("delta", "query_delta"):
+        if not 0 <= getattr(budget, key) < 1:
+            reader.fail(key, f"{key} must be in [0, 1).", f"Write {key} = 1e-6.")
+    _consistent(reader, budget)
+    return budget
+
+
+def _consistent(reader: Reader, budget: Budget) -> None:
+    if budget.query_epsilon > budget.max_query_epsilon:
+        reader.fail("query_epsilon", "query_epsilon is above max_query_epsilon.", "Lower it.")
+    if budget.accountant == "pure" and budget.delta > 0:
+        reader.fail("delta", "The pure accountant has no δ.", "Write delta = 0.0.")
+    if budget.accountant == "zcdp" and not (budget.delta > 0 and budget.query_delta > 0):
+        reader.fail(
+            "delta", "The zcdp accountant needs delta and query_delta.", "Write delta = 1e-6."
+        )
+
+
+def _analysts(reader: Reader, budgets: tuple[Budget, ...]) -> tuple[tuple[str, str], ...]:
+    result = []
+    for name, analyst in reader.tables():
+        analyst.only("budget")
+        budget = analyst.text("budget")
+        if budget not in {b.name for b in budgets}:
+            analyst.fail("budget", f"There is no budget {budget}.", f"Add [budgets.{budget}].")
+        result.append((name, budget))
+    if not result:
+        reader.fail(None, "There is no analyst.", "Add [analysts.NAME].")
+    return tuple(result)
+
+
+def _ledger(reader: Reader, folder: Path) -> str:
+    reader.only("path")
+    return str(folder / reader.text("path", "dpsql.ledger"))
+
+
+def _limits(reader: Reader) -> Limits:
+    reader.only("max_public_groups", "statement_seconds", "memory")
+    seconds = reader.amount("statement_seconds", "300")
+    memory = reader.text("memory", "4GB")
+    if seconds <= 0:
+        reader.fail("statement_seconds", "statement_seconds must be above zero.", "Write 300.")
+    if not MEMORY.fullmatch(memory):
+        reader.fail("memory", f"{memory!r} is no amount of memory.", 'Write memory = "4GB".')
+    groups = reader.count("max_public_groups") or Limits().max_public_groups
+    return Limits(groups, float(seconds), memory)

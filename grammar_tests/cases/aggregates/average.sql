@@ -1,0 +1,46 @@
+-- AVG: centre + noisy centred sum / max(1, noisy count), clamped to the bounds.
+-- catalog: shop
+
+-- case: average on the unit table
+SELECT AVG(age) AS mean_age FROM customers;
+-- accept
+
+-- case: average of linked rows
+SELECT AVG(amount) AS mean FROM orders;
+-- accept
+
+-- case: average of a double
+SELECT AVG(income) AS mean FROM customers;
+-- accept
+
+-- case: average shares its count
+SELECT AVG(amount) AS mean, COUNT(amount) AS n FROM orders;
+-- accept
+
+-- case: average by group
+SELECT status, AVG(amount) AS mean FROM orders GROUP BY status;
+-- accept
+
+-- case: average of an expression
+SELECT AVG(amount * (1 - COALESCE(discount, 0))) AS net FROM orders;
+-- accept
+
+-- case: average with a filter
+SELECT AVG(amount) FILTER (WHERE status = 'paid') AS mean FROM orders;
+-- accept
+
+-- case: average of an unbounded column
+SELECT AVG(note_length) FROM orders;
+-- refuse: unbounded-input
+
+-- case: average of distinct values has no rule
+SELECT AVG(DISTINCT amount) FROM orders;
+-- refuse: unsupported-aggregate
+
+-- case: average of text
+SELECT AVG(segment) FROM customers;
+-- refuse: type-mismatch
+
+-- case: arithmetic over averages
+SELECT AVG(amount) / AVG(quantity) AS ratio FROM orders;
+-- accept

@@ -1,0 +1,34 @@
+-- Aggregates that have no rule yet are refused by name.
+-- catalog: shop
+
+-- case: minimum
+SELECT MIN(amount) FROM orders;
+-- refuse: unsupported-aggregate
+
+-- case: maximum beside a sum
+SELECT SUM(amount), MAX(amount) FROM orders;
+-- refuse: unsupported-aggregate
+
+-- case: median
+SELECT MEDIAN(age) FROM customers;
+-- refuse: unsupported-aggregate
+
+-- case: standard deviation
+SELECT STDDEV(age) FROM customers;
+-- refuse: unsupported-aggregate
+
+-- case: text aggregation would return values
+SELECT STRING_AGG(segment, ',') FROM customers;
+-- refuse: unsupported-aggregate
+
+-- case: an ordered-set aggregate
+SELECT PERCENTILE_CONT(0.5) WITHIN GROUP (ORDER BY amount) FROM orders;
+-- refuse: unsupported-syntax
+
+-- case: any value
+SELECT ANY_VALUE(status) FROM orders;
+-- refuse: unsupported-aggregate
+
+-- case: minimum over released counts is post-processing
+SELECT MIN(n) AS least FROM (SELECT status, COUNT(*) AS n FROM orders GROUP BY status) AS t;
+-- accept

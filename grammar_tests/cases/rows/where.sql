@@ -1,0 +1,150 @@
+-- WHERE: a filter leaves stability as it is and narrows bounds and domains.
+-- catalog: shop
+
+-- case: equality
+SELECT COUNT(*) FROM orders WHERE status = 'paid';
+-- accept
+
+-- case: inequality
+SELECT COUNT(*) FROM orders WHERE status <> 'paid';
+-- accept
+
+-- case: conjunction and disjunction
+SELECT COUNT(*) FROM orders WHERE (status = 'paid' OR status = 'open') AND amount > 10;
+-- accept
+
+-- case: negation
+SELECT COUNT(*) FROM orders WHERE NOT (status = 'paid');
+-- accept
+
+-- case: IN list
+SELECT COUNT(*) FROM orders WHERE status IN ('paid', 'open');
+-- accept
+
+-- case: NOT IN list
+SELECT COUNT(*) FROM orders WHERE status NOT IN ('paid', 'open');
+-- accept
+
+-- case: BETWEEN
+SELECT COUNT(*) FROM customers WHERE age BETWEEN 18 AND 65;
+-- accept
+
+-- case: NOT BETWEEN
+SELECT COUNT(*) FROM customers WHERE age NOT BETWEEN 18 AND 65;
+-- accept
+
+-- case: LIKE
+SELECT COUNT(*) FROM orders WHERE note LIKE '%gift%';
+-- accept
+
+-- case: ILIKE
+SELECT COUNT(*) FROM orders WHERE note ILIKE 'GIFT%';
+-- accept
+
+-- case: NOT LIKE
+SELECT COUNT(*) FROM orders WHERE note NOT LIKE 'a_b%';
+-- accept
+
+-- case: IS NULL
+SELECT COUNT(*) FROM customers WHERE age IS NULL;
+-- accept
+
+-- case: IS NOT NULL
+SELECT COUNT(*) FROM customers WHERE age IS NOT NULL;
+-- accept
+
+-- case: IS DISTINCT FROM
+SELECT COUNT(*) FROM customers WHERE age IS DISTINCT FROM 40;
+-- accept
+
+-- case: a boolean column is a condition
+SELECT COUNT(*) FROM customers WHERE vip;
+-- accept
+
+-- case: IS TRUE
+SELECT COUNT(*) FROM customers WHERE vip IS TRUE;
+-- accept
+
+-- case: a comparison of columns
+SELECT COUNT(*) FROM orders WHERE amount > quantity * 10;
+-- accept
+
+-- case: dates against text literals
+SELECT COUNT(*) FROM customers WHERE joined >= '2023-01-01';
+-- accept
+
+-- case: timestamps against typed literals
+SELECT COUNT(*) FROM orders WHERE placed_at >= TIMESTAMP '2024-06-01 00:00:00' AND placed_at < '2024-07-01';
+-- accept
+
+-- case: a constant condition
+SELECT COUNT(*) FROM orders WHERE 1 = 1;
+-- accept
+
+-- case: an unbounded column may be filtered
+SELECT COUNT(*) FROM orders WHERE note_length > 100;
+-- accept
+
+-- case: division in a condition is total
+SELECT COUNT(*) FROM orders WHERE amount / quantity > 3;
+-- accept
+
+-- case: modulus in a condition is total
+SELECT COUNT(*) FROM orders WHERE note_length % quantity = 1;
+-- accept
+
+-- case: a cast in a condition is total
+SELECT COUNT(*) FROM orders WHERE CAST(note AS INTEGER) > 3;
+-- accept
+
+-- case: filter on the unit key
+SELECT COUNT(*) FROM orders WHERE customer_id = 3;
+-- accept
+
+-- case: unknown column
+SELECT COUNT(*) FROM orders WHERE colour = 'red';
+-- refuse: unknown-column
+
+-- case: hidden column
+SELECT COUNT(*) FROM customers WHERE name = 'Zoe';
+-- refuse: hidden-column
+
+-- case: aggregate in WHERE
+SELECT COUNT(*) FROM orders WHERE SUM(amount) > 3;
+-- refuse: misplaced-aggregate
+
+-- case: a number is not a condition
+SELECT COUNT(*) FROM orders WHERE amount;
+-- refuse: type-mismatch
+
+-- case: text against a number
+SELECT COUNT(*) FROM orders WHERE amount = status;
+-- refuse: type-mismatch
+
+-- case: text that is no date
+SELECT COUNT(*) FROM customers WHERE joined > 'yesterday';
+-- refuse: type-mismatch
+
+-- case: subquery in a condition
+SELECT COUNT(*) FROM orders WHERE amount > (SELECT AVG(amount) FROM orders);
+-- refuse: unsupported-syntax
+
+-- case: IN over a subquery
+SELECT COUNT(*) FROM orders WHERE status IN (SELECT status FROM orders);
+-- refuse: unsupported-syntax
+
+-- case: EXISTS
+SELECT COUNT(*) FROM customers WHERE EXISTS (SELECT 1 FROM orders);
+-- refuse: unsupported-syntax
+
+-- case: sample
+SELECT COUNT(*) FROM orders USING SAMPLE 10%;
+-- refuse: unsupported-syntax
+
+-- case: a volatile function
+SELECT COUNT(*) FROM orders WHERE random() < 0.5;
+-- refuse: unsupported-function
+
+-- case: the current date is not a function of the data
+SELECT COUNT(*) FROM orders WHERE placed_at < now();
+-- refuse: unsupported-function

@@ -1,0 +1,183 @@
+"""What the laws are checked with: a plain in-process engine, noise off, neighbours."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from decimal import Decimal
+from fractions import Fraction
+from math import isclose, isnan
+from typing import Any
+
+import duckdb
+import numpy as np
+from dpsql.compiler.parse import parse
+
+from dpsql.engines import ScratchTable
+from dpsql.finish import finish
+from dpsql.model import Budget, Exact, Loss, Noise, Policy, Receipt
+from dpsql.plan import BlockPlan
+from dpsql.prepare import Prepared, prepare
+from dpsql.public import PublicTables
+from dpsql.release import release
+
+Rows = list[tuple[Any, ...]]
+BUDGET = Budget("test", Decimal(1000), Decimal("1e-3"), query_delta=Decimal("1e-6"))
+SAMPLING_KEY = 12345
+
+
+class PlainEngine:
+    """DuckDB in this process: fast enough for thousands of neighbours, and not hardened."""
+
+    def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
+        self.connection = connection
+        self.bench = duckdb.connect()
+
+    def rows(self, sql: str) -> Rows:
+        return self.connection.execute(sql).fetchall()
+
+    def aggregate(self, sql: str, keys: int, parts: int, sampling_key: int) -> Exact:
+        named = {"sampling_key": sampling_key} if "$sampling_key" in sql else None
+        rows = self.connection.execute(sql, named).fetchall()
+        columns = [np.array([row[keys + n] for row in rows], dtype=object) for n in range(parts)]
+        return Exact([row[:keys] for row in rows], columns)
+
+    def scratch(self, sql: str, tables: Sequence[ScratchTable] = ()) -> Rows:
+        for table in tables:
+            listed = ", ".join(f'"{name}" {kind}' for name, kind in table.columns)
+            self.bench.execute(f'CREATE OR REPLACE TABLE "{table.name}" ({listed})')
+            if table.rows:
+                marks = ", ".join("?" * len(table.columns))
+                self.bench.executemany(f'INSERT INTO "{table.name}" VALUES ({marks})', table.rows)
+        return self.bench.execute(sql).fetchall()
+
+
+def compiled(
+    sql: str,
+    policy: Policy,
+    engine: PlainEngine,
+    *,
+    dialect: str = "duckdb",
+    budget: Budget = BUDGET,
+    epsilon: Fraction = Fraction(1),
+) -> Prepared:
+    """A query compiled as the proxy compiles it, over this engine's public tables."""
+    public = PublicTables(engine)
+    return prepare(parse(sql, dialect), policy, budget, epsilon, public, public.evaluate)
+
+
+def no_noise(_noise: Noise, count: int) -> np.ndarray:
+    """The sampler of law 1."""
+    return np.zeros(count, dtype=np.int64)
+
+
+def noiseless(prepared: Prepared, engine: PlainEngine) -> tuple[Rows, Rows]:
+    """Rows and errors with noise off, every key that exists published, and no other."""
+    if prepared.plan is None:
+        rows = engine.rows(prepared.rewritten.outer_sql)
+        return rows, [(None,) * len(row) for row in rows]
+    noisy = []
+    for block, sql in zip(prepared.plan.blocks, prepared.rewritten.blocks, strict=True):
+        exact = engine.aggregate(sql.sql, len(sql.keys), sql.parts, SAMPLING_KEY)
+        noisy.append(release(exact, _transparent(block, exact), no_noise))
+    receipt = Receipt("", "", "", "", Decimal(1), Loss(0), Loss(0), Loss(0))
+    answer = finish(prepared.plan, prepared.rewritten, noisy, engine.rows, engine.scratch, receipt)
+    return list(answer.rows), list(answer.errors)
+
+
+def _transparent(block: BlockPlan, exact: Exact) -> BlockPlan:
+    """The block without threshold and without the keys that no row has."""
+    if block.threshold is not None:
+        return replace(block, threshold=replace(block.threshold, value=1))
+    if not block.block.keys:
+        return block
+    present = set(exact.keys)
+    assert block.domain is not None
+    return replace(block, domain=tuple(key for key in block.domain if key in present))
+
+
+def same_rows(ours: Rows, errors: Rows, plain: Rows) -> bool:
+    """Equal as multisets; an aggregate over nothing may be a number of ours and NULL of theirs."""
+    if len(ours) != len(plain):
+        return False
+    noisy = [[e is not None for e in row] for row in errors]
+    mine = sorted(zip(ours, noisy, strict=True), key=lambda pair: _order(pair[0]))
+    return all(
+        all(map(_same_value, row, other, flags))
+        for (row, flags), other in zip(mine, sorted(plain, key=_order), strict=True)
+    )
+
+
+def _order(row: tuple[Any, ...]) -> tuple[Any, ...]:
+    return tuple(_order_value(value) for value in row)
+
+
+def _order_value(value: Any) -> tuple[int, Any]:
+    if value is None:
+        return (3, 0)
+    if isinstance(value, float | int | Decimal) and not isinstance(value, bool):
+        return (2, 0) if isnan(value) else (0, round(float(value), 4))
+    return (1, str(value))
+
+
+def _same_value(ours: Any, plain: Any, noisy: bool) -> bool:  # noqa: FBT001
+    if plain is None:
+        return ours is None or noisy
+    if isinstance(plain, float | Decimal | int) and not isinstance(plain, bool):
+        if ours is None:
+            return False
+        return isclose(float(ours), float(plain), rel_tol=1e-6, abs_tol=1e-5)
+    return bool(ours == plain)
+
+
+def integers(prepared: Prepared, engine: PlainEngine) -> list[dict[Any, tuple[int, ...]]]:
+    """The exact integers of every block, by key; keys outside the domain are never released."""
+    assert prepared.plan is not None
+    result = []
+    for block, sql in zip(prepared.plan.blocks, prepared.rewritten.blocks, strict=True):
+        exact = engine.aggregate(sql.sql, len(sql.keys), sql.parts, SAMPLING_KEY)
+        allowed = None if block.domain is None else set(block.domain)
+        result.append(
+            {
+                key: tuple(int(part[n]) for part in exact.parts)
+                for n, key in enumerate(exact.keys)
+                if allowed is None or key in allowed
+            }
+        )
+    return result
+
+
+def violation(
+    prepared: Prepared,
+    here: list[dict[Any, tuple[int, ...]]],
+    there: list[dict[Any, tuple[int, ...]]],
+) -> str | None:
+    """How two neighbours' integers break the claimed sensitivities, or None if they do not."""
+    assert prepared.plan is not None
+    for block, ours, theirs in zip(prepared.plan.blocks, here, there, strict=True):
+        zeros = (0,) * len(block.releases)
+        changed: list[set[Any]] = [set() for _ in block.releases]
+        for key in ours.keys() | theirs.keys():
+            pairs = zip(ours.get(key, zeros), theirs.get(key, zeros), strict=True)
+            for n, (a, b) in enumerate(pairs):
+                if abs(a - b) > block.releases[n].sensitivity.linf:
+                    return f"part {n} of group {key!r} moved by {abs(a - b)}"
+                if a != b:
+                    changed[n].add(key)
+        most = max(map(len, changed), default=0)
+        if most > block.l0:
+            return f"{most} groups moved, {block.l0} claimed"
+    return None
+
+
+@contextmanager
+def without_unit(connection: duckdb.DuckDBPyConnection, deletions: Sequence[str]) -> Iterator[None]:
+    """The neighbouring database in which these deletions have been made."""
+    connection.execute("BEGIN")
+    try:
+        for statement in deletions:
+            connection.execute(statement)
+        yield
+    finally:
+        connection.execute("ROLLBACK")

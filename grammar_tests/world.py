@@ -1,0 +1,177 @@
+"""The data behind the catalogs: a shop, well-behaved or adversarial, built without randomness."""
+
+from __future__ import annotations
+
+from datetime import date, datetime, timedelta
+from decimal import Decimal
+from math import inf, nan
+from typing import Any
+
+import duckdb
+
+Tables = dict[str, list[tuple[Any, ...]]]
+
+COLUMNS = {
+    "countries": "code VARCHAR {key}, region VARCHAR",
+    "products": "product_id INTEGER {key}, category VARCHAR, list_price DECIMAL(8, 2)",
+    "customers": (
+        "customer_id INTEGER {key}, country VARCHAR, segment VARCHAR, city VARCHAR, age INTEGER,"
+        " income DOUBLE, vip BOOLEAN, joined DATE, name VARCHAR, secret VARCHAR"
+    ),
+    "orders": (
+        "order_id INTEGER {key}, customer_id INTEGER {link_customers}, amount DECIMAL(10, 2),"
+        " quantity INTEGER, discount DOUBLE, placed_at TIMESTAMP, status VARCHAR, note VARCHAR,"
+        " note_length INTEGER"
+    ),
+    "items": (
+        "item_id INTEGER {key}, order_id INTEGER {link_orders}, product_id INTEGER,"
+        " price DECIMAL(8, 2), units INTEGER"
+    ),
+    "events": (
+        "event_id INTEGER {key}, customer_id INTEGER {link_customers}, device VARCHAR,"
+        " duration BIGINT"
+    ),
+}
+CONSTRAINTS = {
+    "key": "PRIMARY KEY",
+    "link_customers": "NOT NULL REFERENCES customers (customer_id)",
+    "link_orders": "NOT NULL REFERENCES orders (order_id)",
+}
+UNITS = 12
+CITIES = ("Oslo", "Bergen", "Tromsø", "Oslo")
+STATUSES = ("open", "paid", "returned")
+DEVICES = ("phone", "tablet", "desktop")
+PUBLIC: Tables = {
+    "countries": [("NO", "north"), ("SE", "north"), ("IT", "south")],
+    "products": [
+        (1, "book", Decimal("12.50")),
+        (2, "toy", Decimal("30.00")),
+        (3, "book", Decimal("7.25")),
+    ],
+}
+
+
+def well_behaved() -> Tables:
+    """Every key unique, every link whole, every value inside its bounds, every limit kept."""
+    tables: Tables = {**PUBLIC, "customers": [], "orders": [], "items": [], "events": []}
+    for unit in range(1, UNITS + 1):
+        tables["customers"].append(customer(unit))
+        for n in range(unit % 4):
+            number = unit * 10 + n
+            tables["orders"].append(order(number, unit, n))
+            tables["items"] += [
+                (number * 10 + i, number, i % 3 + 1, Decimal(5 * i + 1), i % 4)
+                for i in range(n + 1)
+            ]
+        tables["events"] += [
+            (unit * 10 + n, unit, DEVICES[(unit + n) % 2], 60 * n) for n in range(unit % 3)
+        ]
+    return tables
+
+
+def customer(unit: int) -> tuple[Any, ...]:
+    country = ("NO", "SE", "IT")[unit % 3]
+    age = None if unit % 5 == 0 else 10 * unit % 90
+    joined = date(2020, 1, 1) + timedelta(days=100 * unit)
+    segment = ("consumer", "business")[unit % 2]
+    name = f"name {unit}"
+    return (
+        unit, country, segment, CITIES[unit % 4], age, 1000.5 * unit, unit % 3 == 0, joined, name, name
+    )  # fmt: skip
+
+
+def order(number: int, unit: int, n: int) -> tuple[Any, ...]:
+    placed = datetime(2024, 1 + unit % 12, 1 + n, 3 * n, 15)
+    discount = None if n == 1 else 0.25 * n
+    note = None if n == 2 else ("gift", "12", "a note")[unit % 3]
+    amount = Decimal(unit * 7 + n * 11) + Decimal("0.25")
+    return (
+        number, unit, amount, n + 1, discount, placed, STATUSES[(unit + n) % 3], note, 5 * n
+    )  # fmt: skip
+
+
+def adversarial() -> Tables:
+    """Duplicate and dangling keys, values at and beyond bounds, NULL, NaN, infinities, a flood."""
+    tables = well_behaved()
+    huge, tiny = Decimal("99999999.99"), Decimal("-99999999.99")
+    odd = [
+        (huge, 2**31 - 1, inf),
+        (tiny, -(2**31), -inf),
+        (None, None, nan),
+        (Decimal(500), 20, 1.0),
+    ]
+    when = (datetime(1, 1, 1), datetime(9999, 12, 31), None, datetime(2025, 12, 31, 23, 59, 59))
+    for n in range(60):  # one unit with far too many rows, in every group there is
+        amount, quantity, discount = odd[n % 4]
+        status = (*STATUSES, "unheard of", None)[n % 5]
+        note = ("9" * 30, "", None, "x" * 50)[n % 4]
+        tables["orders"].append(
+            (1000 + n % 50, 1, amount, quantity, discount, when[n % 4], status, note, 2**31 - 1)
+        )
+        tables["items"].append((5000 + n, 1000 + n % 50, n % 4, Decimal("999999.99"), -(2**31)))
+        tables["items"].append((6000 + n, 20 + n % 3, n % 5, Decimal("-999999.99"), 2**31 - 1))
+        tables["events"].append((7000 + n, 2, f"device {n}", 2**62))
+        tables["events"].append((7000 + n, 3, None, -(2**62)))
+    tables["customers"] += [
+        (1, "SE", "business", "Bergen", 500, inf, None, None, "twin", None),
+        (4, None, None, None, -7, nan, None, date(1, 1, 1), "twin", None),
+        (None, "NO", "consumer", "Oslo", 30, 1.0, True, date(2021, 1, 1), "nobody", None),
+        (20, "XX", "other", "", 0, -inf, False, date(9999, 12, 31), "", None),
+    ]
+    # An order number shared by two units, links that lead nowhere, and links that are NULL.
+    tables["orders"].append(order(20, 5, 1))
+    tables["orders"].append(order(9999, 999, 1))
+    tables["orders"].append((9998, None, *order(9998, 1, 1)[2:]))
+    tables["items"].append((9000, 9999, 1, Decimal(3), 1))
+    tables["items"].append((9001, None, 1, Decimal(3), 1))
+    tables["items"].append((9002, 123456, 1, Decimal(3), 1))
+    return tables
+
+
+def empty() -> Tables:
+    """No private row at all."""
+    return {**PUBLIC, "customers": [], "orders": [], "items": [], "events": []}
+
+
+def flood() -> Tables:
+    """Well-behaved keys and links, and one unit that touches every group with extreme values."""
+    tables = well_behaved()
+    for n in range(45):
+        tables["orders"].append(
+            (2000 + n, 7, Decimal("99999999.99"), 2**31 - 1, (nan, inf, -inf)[n % 3],
+             datetime(2024, 1 + n % 12, 1 + n % 28, n % 24), STATUSES[n % 3], f"{n}", n)
+        )  # fmt: skip
+        tables["items"].append((3000 + n, 2000 + n, n % 3 + 1, Decimal("-999999.99"), 2**31 - 1))
+        tables["events"].append((4000 + n, 7, f"device {n}", 2**62))
+    return tables
+
+
+def build(
+    tables: Tables, path: str = ":memory:", *, constraints: bool
+) -> duckdb.DuckDBPyConnection:
+    """A database with these rows; with constraints only where the rows satisfy them."""
+    connection = duckdb.connect(path)
+    words = CONSTRAINTS if constraints else dict.fromkeys(CONSTRAINTS, "")
+    for table, columns in COLUMNS.items():
+        connection.execute(f"CREATE TABLE {table} ({columns.format(**words)})")
+        if tables[table]:
+            marks = ", ".join("?" * len(tables[table][0]))
+            connection.executemany(f"INSERT INTO {table} VALUES ({marks})", tables[table])
+    return connection
+
+
+def units(tables: Tables) -> list[int]:
+    """The privacy units that have any row."""
+    return sorted({row[0] for row in tables["customers"] if row[0] is not None})
+
+
+def deletions(unit: int) -> list[str]:
+    """Removes a unit: its own rows, and every row that links to it and to no other unit."""
+    mine = f"SELECT order_id FROM orders WHERE customer_id = {unit}"
+    others = f"SELECT order_id FROM orders WHERE customer_id <> {unit}"
+    return [
+        f"DELETE FROM items WHERE order_id IN ({mine}) AND order_id NOT IN ({others})",
+        f"DELETE FROM orders WHERE customer_id = {unit}",
+        f"DELETE FROM events WHERE customer_id = {unit}",
+        f"DELETE FROM customers WHERE customer_id = {unit}",
+    ]
