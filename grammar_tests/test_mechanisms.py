@@ -104,7 +104,7 @@ def test_a_million_draws_fit_their_exact_law(noise: Noise) -> None:
 
 @pytest.mark.parametrize("mechanism", list(Mechanism))
 def test_draws_of_a_few_at_a_time_fit_the_same_law(mechanism: Mechanism) -> None:
-    noise = Noise(mechanism, Fraction(100))
+    noise = Noise(mechanism, Fraction(20))
     draws = np.concatenate([sample(noise, 10, ENTROPY) for _ in range(400)])
     assert misfit(draws, noise) < REJECTED
 
