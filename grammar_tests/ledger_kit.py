@@ -13,8 +13,9 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from dpsql.ledgers import Charge, store
+from dpsql.ledgers import Charge, Ledger, Remembered, store
 from dpsql.ledgers.chain import Row, link
+from dpsql.ledgers.sqlite import SqliteLedger
 from dpsql.model import (
     Event,
     Loss,
@@ -56,6 +57,30 @@ def raw(path: Path) -> closing[sqlite3.Connection]:
 def contents(path: Path) -> dict[str, bytes]:
     """Every byte of the ledger and its mark; only while no call is under way."""
     return {p.name: p.read_bytes() for p in sorted(path.parent.glob(f"{path.name}*"))}
+
+
+def ask(ledger: Ledger, query_id: str = "q1", **changes: Any) -> None:
+    ledger.charge(charge(query_id, **changes))
+    ledger.remember(query_id, ANSWER)
+
+
+def recall(ledger: Ledger, **changes: Any) -> Remembered | None:
+    same: dict[str, Any] = {
+        "analyst": "ana",
+        "question": PLAIN.question,
+        "policy_version": PLAIN.policy_version,
+        "epsilon": PLAIN.epsilon,
+    }
+    return ledger.recall(**(same | changes))
+
+
+def used(path: Path) -> SqliteLedger:
+    """A ledger with two answered queries, and a backup from after the first."""
+    ledger = SqliteLedger.open(str(path))
+    ask(ledger, "q1")
+    back_up(path)
+    ask(ledger, "q2")
+    return ledger
 
 
 # --- tampering -------------------------------------------------------------------------------
@@ -124,7 +149,7 @@ def mark_file(path: Path) -> Path:
 # --- processes -------------------------------------------------------------------------------
 
 
-def forked(body: Callable[[], None]) -> int:
+def forked(body: Callable[[], object]) -> int:
     """A child process that runs `body` and nothing else; exits 0 if it returned."""
     child = os.fork()
     if child == 0:
