@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from textwrap import indent
@@ -102,9 +103,11 @@ def init(database: str, target: str) -> None:
     with output(target) as write:
         with DuckDBEngine(Database("duckdb", str(Path(database).resolve())), Limits()) as engine:
             schema = engine.schema()
-        text = draft(schema, database)
+        # The policy's paths are relative to its own folder.
+        text = draft(schema, os.path.relpath(database, Path(target).parent))
         write(text)
-    note(f"{text.count('DECIDE')} places to decide; then run: dpsql check --policy {target}")
+    decisions = text.count('"DECIDE"')
+    note(f"{decisions} decisions to make; then run: dpsql check --policy {target}")
 
 
 @click.command()
@@ -113,14 +116,15 @@ def init(database: str, target: str) -> None:
 @click.pass_context
 def check(context: click.Context, policy: str | None, analyst: str | None, *, record: bool) -> None:
     """For the owner only: does the data fit the policy? Prints exact numbers of private rows."""
-    settings: Settings = context.obj.with_options(policy, analyst)
     from dpsql.owner import check_policy  # noqa: PLC0415
 
-    findings = check_policy(settings.policy, record=record)
+    path = context.ensure_object(Settings).with_options(policy, analyst).policy
+    findings = check_policy(path, record=record)
     for finding in findings:
-        click.echo(f"{settings.policy}:{finding.line}: {printable(finding.message)}")
-        if finding.fix:
-            click.echo(f"  fix: {printable(finding.fix)}")
+        click.echo(f"{path}:{finding.line}: {printable(finding.message)}")
+        click.echo(f"  fix: {printable(finding.fix)}")
+    if record:
+        note("What the data confirms is recorded, until the data changes.")
     if findings:
         context.exit(ExitCode.BAD_INPUT)
     note("The data fits the policy.")
