@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
     import numpy as np
 
+    from dpsql.explanation import Explanation
+
 # --- the policy ------------------------------------------------------------------------------
 
 
@@ -336,7 +338,8 @@ class Answer:
     """Columns, rows, and the standard error of every number in the shape of the rows.
 
     An error is None where the value is exact (keys, public data) and NaN where it is noisy and
-    its error unknown. `margins` are the half-widths at 95 %, same shape.
+    its error unknown. `margins` are the half-widths at 95 %, same shape. `explanation` is the
+    answer to EXPLAIN PRIVACY, whose rows the interface writes.
     """
 
     columns: tuple[Column, ...]
@@ -345,6 +348,7 @@ class Answer:
     margins: tuple[tuple[float | None, ...], ...]
     receipt: Receipt | None = None
     notices: tuple[str, ...] = ()
+    explanation: Explanation | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,9 +32,9 @@ class DeclaredLimits:
     def times(self, other: DeclaredLimits) -> DeclaredLimits:
         """The limits of a join in which each row of one side may meet each row of the other."""
         return DeclaredLimits(
-            _product(self.rows_per_unit, other.rows_per_unit),
-            _product(self.groups_per_unit, other.groups_per_unit),
-            _product(self.rows_per_group, other.rows_per_group),
+            product(self.rows_per_unit, other.rows_per_unit),
+            product(self.groups_per_unit, other.groups_per_unit),
+            product(self.rows_per_group, other.rows_per_group),
             least(self.public_groups, other.public_groups),
         )
 
@@ -44,7 +44,8 @@ def least(*limits: int | None) -> int | None:
     return min((limit for limit in limits if limit is not None), default=None)
 
 
-def _product(a: int | None, b: int | None) -> int | None:
+def product(a: int | None, b: int | None) -> int | None:
+    """The product of two limits, None if one is not known."""
     return None if a is None or b is None else a * b
 
 
@@ -201,10 +202,12 @@ class ReleasedTable:
 class Rewritten:
     """What runs where: block statements on the owner's engine, the outer query on scratch.
 
-    `outer_sql` returns the output columns and then one error column per output column.
+    `outer_sql` returns the output columns and then one error column per output column;
+    `shown_sql` is the same without the errors.
     """
 
     blocks: tuple[BlockSql, ...]
     tables: tuple[ReleasedTable, ...]
     outer_sql: str
+    shown_sql: str
     output: tuple[Field, ...]

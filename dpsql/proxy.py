@@ -23,13 +23,13 @@ from dpsql.explanation import Explanation
 from dpsql.finish import exact, finish
 from dpsql.ledgers import Charge, Entry, Ledger
 from dpsql.ledgers.sqlite import SqliteLedger
-from dpsql.model import Answer, Budget, Loss, Noisy, Policy, Receipt, Request
+from dpsql.model import Answer, Budget, Column, Loss, Noisy, Policy, Receipt, Request
 from dpsql.policy.bind import bind
 from dpsql.policy.load import load
 from dpsql.prepare import Prepared, prepare
 from dpsql.public import PublicTables
 from dpsql.release import Sampler, release
-from dpsql.tree import Statement
+from dpsql.tree import VARCHAR, Statement
 
 T = TypeVar("T")
 REMEMBERED_PLANS = 512
@@ -90,6 +90,8 @@ class Proxy:
         `Unreachable` or `LedgerError`.
         """
         asked = self._asked(request)
+        if asked.statement.explain:
+            return _explained(self.explain(request))
         prepared = self._prepared(asked, asked.epsilon)
         if prepared.plan is None:
             return self._pass_through(prepared)
@@ -119,7 +121,7 @@ class Proxy:
                 describe(block, sql, self.policy)
                 for block, sql in zip(blocks, rewritten.blocks, strict=True)
             ),
-            rewritten.outer_sql,
+            rewritten.shown_sql,
             request.analyst,
             asked.budget.name,
             accountant.name,
@@ -288,3 +290,8 @@ class Proxy:
             accountant.limit(asked.budget),
             remembered,
         )
+
+
+def _explained(explanation: Explanation) -> Answer:
+    """The answer to EXPLAIN PRIVACY: its interface writes the rows from the explanation."""
+    return Answer((Column("plan", VARCHAR),), (), (), (), explanation=explanation)

@@ -58,7 +58,7 @@ def _noised(part: np.ndarray, noise: Noise, sampler: Sampler) -> np.ndarray:
     """Exact integers plus noise, in Python integers wherever 64 bits might not hold the sum."""
     drawn = sampler(noise, len(part))
     if object in (part.dtype, drawn.dtype) or _near_limit(part) or _near_limit(drawn):
-        return part.astype(object) + drawn.astype(object)
+        part, drawn = part.astype(object), drawn.astype(object)
     total: np.ndarray = part + drawn
     return total
 

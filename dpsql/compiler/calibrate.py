@@ -72,6 +72,8 @@ def calibrate(
     if private and not accountant.supports_selection:
         raise Refused(Reason.PRIVATE_KEYS_NEED_DELTA, private[0].bounded.block.span)
     allowance = accountant.allowance(epsilon, delta, selects_keys=bool(private))
+    if not allowance.amount or (private and not allowance.selection_delta):
+        raise Refused(Reason.BAD_OPTION, option="epsilon", why="it is too small to spend")
     shares = sum(len(m.parts) for m in measured)
     blocks = tuple(
         _released(m, accountant, neighbours, _share(allowance, shares, len(private)))

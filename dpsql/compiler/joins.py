@@ -8,7 +8,7 @@ from dpsql.algebra import Join, Relation
 from dpsql.compiler.units import Private, distance
 from dpsql.errors import Reason, Refused
 from dpsql.model import FactKind, Policy
-from dpsql.plan import DeclaredLimits
+from dpsql.plan import DeclaredLimits, product
 from dpsql.tree import BOOLEAN, Call, Expression, JoinKind, Ref
 from dpsql.walk import conjuncts, refs
 
@@ -29,16 +29,18 @@ def join_units(join: Join, left: Private, right: Private, policy: Policy) -> Pri
     relation = replace(join, left=left.relation, right=right.relation)
     resolved = {a.root for a, b in linked if b.root not in right.pending}
     resolved |= {b.root for a, b in linked if a.root not in left.pending}
-    one_right = any(b in right.unique for b in keyed.values())
-    one_left = any(a in left.unique for a in keyed)
-    if one_right:
+    facts = left.facts | right.facts
+    in_right = [fact for b, fact in right.unique.items() if b in keyed.values()]
+    in_left = [fact for a, fact in left.unique.items() if a in keyed]
+    if in_right:
         max_rows, declared, unique = left.max_rows, left.declared, left.unique
-    elif one_left:
+        facts |= set(in_right)
+    elif in_left:
         max_rows, declared, unique = right.max_rows, right.declared, right.unique
+        facts |= set(in_left)
     else:
-        declared, unique = left.declared.times(right.declared), frozenset()
-        both = left.max_rows is not None and right.max_rows is not None
-        max_rows = left.max_rows * right.max_rows if both else None  # type: ignore[operator]
+        declared, unique = left.declared.times(right.declared), {}
+        max_rows = product(left.max_rows, right.max_rows)
     return Private(
         relation,
         left.anchors | right.anchors,
@@ -47,7 +49,7 @@ def join_units(join: Join, left: Private, right: Private, policy: Policy) -> Pri
         left.determined | right.determined,
         unique,
         declared,
-        left.facts | right.facts,
+        facts,
     )
 
 
@@ -70,7 +72,7 @@ def multiplied(private: Private, most: int) -> Private:
         private,
         max_rows=None if private.max_rows is None else private.max_rows * most,
         declared=private.declared.times(DeclaredLimits(most, most, most)),
-        unique=frozenset(),
+        unique={},
     )
 
 

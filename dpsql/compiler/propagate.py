@@ -265,7 +265,7 @@ def _error(expression: Expression, deviation: Mapping[int, Expression | None]) -
             for sign in ("add", "sub")
         ]
         change = _call("greatest", *(_distance(m, expression) for m in moved))
-        squares.append(_call("mul", change, change))
+        squares.append(_call("pow", change, Literal(2.0, DOUBLE)))
     total = squares[0]
     for square in squares[1:]:
         total = _call("add", total, square)

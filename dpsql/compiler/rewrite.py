@@ -27,15 +27,17 @@ def rewrite(plan: PrivatePlan, identities: Identities) -> Rewritten:
     outer, outputs, errors = propagate(plan.outer, deviations, identities)
     tables = _Tables(plan)
     sql = Printer(tables.source).select(outer, outputs + errors)
+    shown = Printer(_Tables(plan).source).select(plan.outer, outputs)
     return Rewritten(
-        tuple(map(block_sql, plan.blocks)), tuple(tables.listed), sql, plan.outer.fields
+        tuple(map(block_sql, plan.blocks)), tuple(tables.listed), sql, shown, plan.outer.fields
     )
 
 
 def rewrite_public(relation: Relation) -> Rewritten:
     """A query over public tables alone: one statement, exact."""
     outputs = tuple(Ref(f.id, f.type) for f in relation.fields)
-    return Rewritten((), (), statement(relation, outputs), relation.fields)
+    sql = statement(relation, outputs)
+    return Rewritten((), (), sql, sql, relation.fields)
 
 
 class _Tables:

@@ -113,21 +113,23 @@ class _Tracker:
     def _private_scan(self, scan: Scan, by_name: dict[str, Field], table: TablePolicy) -> Private:
         anchors, facts = set(), set()
         pending: frozenset[int] = frozenset()
-        unique: frozenset[int] = frozenset()
+        unique: dict[int, Fact] = {}
         own = by_name[table.key[0].lower()] if len(table.key) == 1 else None
         fact = self.policy.fact(FactKind.UNIQUE_KEY, table.name)
         if own is not None:
             anchors.add(Anchor(own.id, table.name, own.id))
             if fact is not None:
-                unique = frozenset({own.id})
-                facts.add(fact)
+                unique = {own.id: fact}
         if table.link is not None:
             link = by_name[table.link.column.lower()]
             anchors.add(Anchor(link.id, table.link.table, link.id))
             pending = frozenset({link.id})
         is_unit = table.name == self.policy.unit.table
         rows = self.policy.fact(FactKind.MAX_ROWS, table.name)
-        max_rows = 1 if is_unit and unique else None
+        max_rows = None
+        if is_unit and fact is not None and unique:
+            max_rows = 1
+            facts.add(fact)
         if rows is not None and table.max_rows_per_unit is not None and not is_unit:
             max_rows = table.max_rows_per_unit
             facts.add(rows)
@@ -281,7 +283,7 @@ def _projected(source: Private, items: tuple[Item, ...]) -> Private:
     """The private relation with these columns; its unit travels along by identity only."""
     anchors = set(source.anchors)
     determined = set(source.determined)
-    unique = set(source.unique)
+    unique = dict(source.unique)
     for item in items:
         if refs(item.expression) <= source.determined:
             determined.add(item.field.id)
@@ -289,7 +291,7 @@ def _projected(source: Private, items: tuple[Item, ...]) -> Private:
             old = item.expression.id
             anchors |= {replace(a, id=item.field.id) for a in source.anchors if a.id == old}
             if old in source.unique:
-                unique.add(item.field.id)
+                unique[item.field.id] = source.unique[old]
     carried = {a.id for a in source.anchors} - {item.field.id for item in items}
     hidden = tuple(Item(f, Ref(f.id, f.type)) for f in source.relation.fields if f.id in carried)
     return replace(
@@ -297,7 +299,7 @@ def _projected(source: Private, items: tuple[Item, ...]) -> Private:
         relation=Project(source.relation, items + hidden),
         anchors=frozenset(anchors),
         determined=frozenset(determined),
-        unique=frozenset(unique),
+        unique=unique,
     )
 
 

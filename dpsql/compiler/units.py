@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from dpsql.algebra import Aggregate, Field, Filter, Item, Join, Relation, Scan
@@ -30,7 +31,8 @@ class Private:
 
     `anchors` identify its unit; `pending` are the roots of links not yet shown to lead to a row;
     `max_rows` is the proved most rows of one unit; `determined` the columns the unit determines;
-    `unique` the columns whose values are all different; `declared` the owner's limits.
+    `unique` the columns whose values are all different, with the fact that says so; `declared` the
+    owner's limits.
     """
 
     relation: Relation
@@ -38,7 +40,7 @@ class Private:
     pending: frozenset[int]
     max_rows: int | None
     determined: frozenset[int]
-    unique: frozenset[int]
+    unique: Mapping[int, Fact]
     declared: DeclaredLimits
     facts: frozenset[Fact]
 
@@ -84,7 +86,7 @@ def _hop(rows: Private, policy: Policy, identities: Identities) -> Private:
         anchors=rows.anchors | {Anchor(link.field.id, table.link.table, link.field.id)},
         pending=(rows.pending - {anchor.root}) | {link.field.id},
         max_rows=rows.max_rows if unique else None,
-        unique=rows.unique if unique else frozenset(),
+        unique=rows.unique if unique else {},
         facts=rows.facts | ({unique} if unique else set()),
     )
 

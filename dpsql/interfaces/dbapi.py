@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 from dpsql.errors import DpsqlError
 from dpsql.explanation import Explanation
 from dpsql.interfaces import dbapi_errors
+from dpsql.interfaces.asking import answered
 from dpsql.interfaces.dbapi_errors import (
     DatabaseError,
     DataError,
@@ -237,7 +238,7 @@ class Cursor:
         proxy = self._proxy()
         request = self.connection.request(sql, parameters)
         try:
-            return _told(sql, partial(proxy.ask, request))
+            return _told(sql, partial(answered, proxy, request))
         except KeyboardInterrupt:
             proxy.cancel()
             raise

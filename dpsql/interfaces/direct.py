@@ -7,6 +7,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from dpsql.explanation import Explanation
+from dpsql.interfaces.asking import answered
 from dpsql.model import Answer, Request
 from dpsql.tree import Value
 
@@ -26,7 +27,7 @@ def ask(
     """Answer one SELECT, charging the analyst's budget. Raises `dpsql.errors.DpsqlError`."""
     with _opened(policy) as proxy:
         who = proxy.analyst(analyst)
-        return proxy.ask(Request(sql, who, dialect, tuple(parameters), epsilon))
+        return answered(proxy, Request(sql, who, dialect, tuple(parameters), epsilon))
 
 
 def explain(

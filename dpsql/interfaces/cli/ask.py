@@ -13,6 +13,7 @@ import click
 
 from dpsql.errors import DpsqlError, Failed, Reason, Refused
 from dpsql.interfaces import records
+from dpsql.interfaces.asking import answered
 from dpsql.interfaces.cli.options import Command, Settings, common, exact_epsilon
 from dpsql.interfaces.cli.output import output
 from dpsql.interfaces.cli.terminal import Progress, interruptible, note, show_error
@@ -83,6 +84,9 @@ def query(
         return
     with output(target) as write:
         answer = _ask(settings, **asked)
+        if answer.explanation is not None and style == "table":
+            write(plan_text(answer.explanation))
+            return
         if style == "table":
             drawn = table(answer, None if target else _terminal_width())
             write(drawn.text)
@@ -112,7 +116,7 @@ def _explain(settings: Settings, target: str | None, **asked: Any) -> None:
 def _ask(settings: Settings, **asked: Any) -> Answer:
     """The answer; if Ctrl-C came too late for the statement, its charge is still reported."""
     answer: Answer
-    answer, cancelled = _with_proxy(settings, lambda proxy, request: proxy.ask(request), **asked)
+    answer, cancelled = _with_proxy(settings, answered, **asked)
     if cancelled:
         if answer.receipt is None:
             raise click.Abort

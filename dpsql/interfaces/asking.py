@@ -1,0 +1,22 @@
+"""Asking the proxy: the same for every interface, EXPLAIN PRIVACY included."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from dpsql.interfaces.plans import plan_text
+from dpsql.model import Answer, Request
+
+if TYPE_CHECKING:
+    from dpsql.proxy import Proxy
+
+
+def answered(proxy: Proxy, request: Request) -> Answer:
+    """The proxy's answer; a plan comes as one text row per line. Raises as `Proxy.ask` does."""
+    answer = proxy.ask(request)
+    if answer.explanation is None:
+        return answer
+    rows = tuple((line,) for line in plan_text(answer.explanation).splitlines())
+    exact = ((None,),) * len(rows)
+    return replace(answer, rows=rows, errors=exact, margins=exact)
