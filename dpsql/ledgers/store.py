@@ -105,8 +105,8 @@ class Patience:
     The waits grow from a millisecond, and are random so that processes do not keep in step.
     """
 
-    attempts: int = 1000
-    longest: float = 0.05
+    attempts: int = 4000
+    longest: float = 0.01
     wait: Callable[[float], None] = time.sleep
     entropy: Entropy = field(default_factory=Entropy)
 

@@ -1,0 +1,141 @@
+"""Charges per second and their latency, beside a bare insert with the same pragmas.
+
+    python benchmarks/ledger.py [CHARGES]
+
+The bare insert is one row, one transaction, one fsync discipline, on a connection kept open: the
+least that a durable debit can cost here. The ledger adds its checks and its mark, which is two
+more fsyncs. Both take turns in the same folder.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import sqlite3
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from contextlib import closing
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+from benchmarks.common import seconds, table
+from dpsql.ledgers import Charge, store
+from dpsql.ledgers.chain import Kind, Row, link
+from dpsql.ledgers.codec import encode_event
+from dpsql.ledgers.sqlite import SqliteLedger
+from dpsql.ledgers.store import Patience
+from dpsql.model import Event, Loss, Mechanism, Noise, NoiseEvent, Sensitivity
+
+PART = NoiseEvent(Noise(Mechanism.DISCRETE_GAUSSIAN, Fraction(1000, 3)), Sensitivity(1, 0, 10))
+EVENT = Event((PART, PART))
+ENTRIES = 100_000
+
+
+def charge(query_id: str) -> Charge:
+    limit = Loss(10**15, 10**15)
+    epsilon, question = Decimal("0.1"), "ab" * 32
+    return Charge(query_id, "ana", "b", "zcdp", epsilon, EVENT, Loss(1), limit, question, "v")
+
+
+def charging(folder: str, name: str) -> Callable[[int], object]:
+    ledger = SqliteLedger.open(f"{folder}/dpsql.ledger")
+    return lambda n: ledger.charge(charge(f"{name}-{n}"))
+
+
+def inserting(folder: str, name: str) -> Callable[[int], object]:
+    """One row per transaction, with the ledger's pragmas and its way of waiting for locks."""
+    patience = Patience()
+    opened = sqlite3.connect(f"{folder}/bare.sqlite", timeout=0, isolation_level=None)
+    for pragma in (*store._PRAGMAS, "CREATE TABLE IF NOT EXISTS bare (text TEXT) STRICT"):  # noqa: SLF001
+        patience.retry(lambda: opened.execute(pragma))  # noqa: B023
+    text = encode_event(EVENT)
+
+    def insert(n: int) -> None:
+        patience.retry(lambda: opened.execute("BEGIN IMMEDIATE"))
+        opened.execute("INSERT INTO bare VALUES (?)", (f"{name}-{n}-{text}",))
+        patience.retry(lambda: opened.execute("COMMIT"))
+
+    return insert
+
+
+MAKERS = {"ledger charge": charging, "bare insert": inserting}
+
+
+def work(what: str, folder: str, name: str, count: int, start: Any, results: Any) -> None:
+    """One process: sends the seconds of each of its calls."""
+    call = MAKERS[what](folder, name)
+    start.wait()
+    results.put([seconds(lambda: call(n)) for n in range(count)])  # noqa: B023
+
+
+def measured(what: str, processes: int, count: int) -> tuple[float, float, float]:
+    """Calls per second of all processes, and the median and 99th percentile latency in ms."""
+    context = multiprocessing.get_context("spawn")
+    with tempfile.TemporaryDirectory() as folder:
+        MAKERS[what](folder, "first")(0)
+        start, results = context.Barrier(processes + 1), context.Queue()
+        workers = [
+            context.Process(
+                target=work, args=(what, folder, f"p{n}", count // processes, start, results)
+            )
+            for n in range(processes)
+        ]
+        for worker in workers:
+            worker.start()
+        start.wait()
+        begun = time.perf_counter()
+        times = sorted(t for _ in workers for t in results.get())
+        elapsed = time.perf_counter() - begun
+        for worker in workers:
+            worker.join()
+    return len(times) / elapsed, 1000 * times[len(times) // 2], 1000 * times[len(times) * 99 // 100]
+
+
+def opening() -> tuple[float, float]:
+    """Seconds to open, and so verify, a ledger of many entries; and to charge it then."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = f"{folder}/dpsql.ledger"
+        SqliteLedger.open(path)
+        fill(path)
+        ledger: list[SqliteLedger] = []
+        opened = seconds(lambda: ledger.append(SqliteLedger.open(path)))
+        return opened, seconds(lambda: ledger[0].charge(charge("one more")))
+
+
+def fill(path: str) -> None:
+    """Many charges in one transaction, chained as the ledger chains them."""
+    event = encode_event(EVENT)
+    with closing(sqlite3.connect(path, isolation_level=None)) as opened:
+        last = store.hash_at(opened, 0)
+        assert last is not None
+        opened.execute("BEGIN")
+        for n in range(1, ENTRIES):
+            row = Row(
+                n, Kind.CHARGE.value, n, 1, f"q{n}", "ana", "b", "zcdp", "0.1", 1, 0, event,
+                "ab" * 32, "v",
+            )  # fmt: skip
+            last = link(last, row)
+            store.insert_row(opened, row, last)
+        opened.execute("COMMIT")
+
+
+def main() -> None:
+    count = int(sys.argv[1]) if len(sys.argv) > 1 else 400
+    rows = []
+    for processes in (1, 8):
+        bare = measured("bare insert", processes, count)
+        ours = measured("ledger charge", processes, count)
+        rows += [
+            ("bare insert", processes, *bare, 1.0),
+            ("ledger charge", processes, *ours, bare[0] / ours[0]),
+        ]
+    header = ("what", "processes", "per second", "p50 ms", "p99 ms", "times the bare insert")
+    table("Durable debits", header, rows)
+    opened, charged = opening()
+    table(f"A ledger of {ENTRIES:,} entries", ("open s", "charge s"), [(opened, charged)])
+
+
+if __name__ == "__main__":
+    main()
