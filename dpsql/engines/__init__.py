@@ -1,30 +1,69 @@
-"""Engines: run a rewritten query, and nothing else."""
+"""Engines: run a rewritten query, and nothing else.
+
+An engine's failure carries no text and no value: what went wrong inside may quote data.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 
-from dpsql.tree import SqlType
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dpsql.model import Exact
+    from dpsql.schema import Schema
+    from dpsql.tree import SqlType, Value
 
 
 class EngineFailed(Exception):
-    """A statement failed; says nothing about why."""
+    """The engine could not run the statement; never says why."""
 
 
 class Interrupted(Exception):
-    """A statement was cancelled."""
+    """`cancel` stopped the statement."""
 
 
 class TimedOut(Exception):
-    """A statement ran longer than the policy allows."""
+    """The statement ran longer than `limits.statement_seconds`."""
 
 
 @dataclass(frozen=True, slots=True)
 class ScratchTable:
-    """A table of public or released rows for the scratch instance."""
+    """A public table for one scratch statement: columns with their types, and rows."""
 
     name: str
     columns: tuple[tuple[str, SqlType], ...]
-    rows: Sequence[tuple[Any, ...]]
+    rows: Sequence[tuple[Value, ...]]
+
+
+class Engine(Protocol):
+    """The owner's database, and beside it a scratch engine that holds nothing private.
+
+    Every method but `cancel` and `close` raises `EngineFailed`, `Interrupted`, `TimedOut`, or
+    `errors.Unreachable` where the owner's database cannot be opened.
+    """
+
+    def schema(self) -> Schema:
+        """What the database declares, and the identity of its files."""
+        ...
+
+    def aggregate(self, sql: str, keys: int, parts: int, sampling_key: int) -> Exact:
+        """Exact integers per group: `keys` key columns, then `parts` integer columns."""
+        ...
+
+    def rows(self, sql: str) -> list[tuple[Any, ...]]:
+        """Rows of a query over public tables, or of the owner's own check."""
+        ...
+
+    def scratch(self, sql: str, tables: Sequence[ScratchTable] = ()) -> list[tuple[Any, ...]]:
+        """Rows of a query over the given tables alone; nothing of it survives."""
+        ...
+
+    def cancel(self) -> None:
+        """Stop the running statement, if there is one; safe in a signal handler."""
+        ...
+
+    def close(self) -> None:
+        """Stop the engine."""
+        ...

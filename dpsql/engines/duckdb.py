@@ -1,84 +1,114 @@
-"""DuckDB behind a process boundary: statements can be killed, and no engine text comes back."""
+"""DuckDB: every call runs in a child process that can be killed."""
 
 from __future__ import annotations
 
-import glob
+import hashlib
 import os
+import weakref
 from collections.abc import Sequence
-from contextlib import suppress
+from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
-from threading import RLock
-from typing import Any, Self
+from threading import Lock
+from time import monotonic
+from typing import Any, Self, TypeAlias
 
-import numpy as np
-
-from dpsql.dialects.duckdb_literals import type_name
-from dpsql.engines import ScratchTable
-from dpsql.engines.catalogue import read_schema
-from dpsql.engines.process import Worker
+from dpsql.engines import EngineFailed, Interrupted, ScratchTable, TimedOut
+from dpsql.engines.catalogue import tables as catalogue
+from dpsql.engines.columns import exact, moment
+from dpsql.engines.files import WHY, CannotOpen, Signature, Sources
+from dpsql.engines.load import load
+from dpsql.engines.process import Tick, WorkerProcess
 from dpsql.errors import Unreachable
 from dpsql.model import Database, Exact, Limits
 from dpsql.schema import Schema
-from dpsql.tree import Kind, SqlType
 
-Rows = list[tuple[Any, ...]]
-INT64 = 2**63
+Row: TypeAlias = tuple[Any, ...]
+_Reply: TypeAlias = tuple[str, Any, list[Any]]
+"""How a reply ended, why if the database is unreachable, and its chunks."""
+
+GRACE_SECONDS = 0.5
+"""How long an interrupted statement may take to stop before its process is killed."""
+
+START_SECONDS = 120.0
+"""How long a process may take to open the database."""
+
+
+@dataclass(slots=True)
+class _Call:
+    """One statement on its way: when it must end, and whether and why it was stopped."""
+
+    number: int
+    deadline: float
+    cancelled: bool = False
+    timed_out: bool = False
+    kill_after: float | None = None
 
 
 class DuckDBEngine:
-    """The owner's DuckDB database, or Parquet and CSV files, opened read-only.
+    """The owner's DuckDB file or data files, read only, behind a worker process.
 
-    Thread-safe: one statement runs at a time. After a fork the child starts a worker of its own.
-    Raises `Unreachable` where the database cannot be opened; `EngineFailed`, `Interrupted` and
-    `TimedOut` say no more than their names.
+    Starting it does not wait: errors come with the first call. Threads take turns; a forked child
+    starts a worker of its own. The data must stay as it was at the first call, since the facts a
+    plan relies on are about that data: otherwise calls raise `Unreachable` until `schema` is
+    asked again.
     """
 
     def __init__(self, database: Database, limits: Limits) -> None:
-        self._database, self._limits = database, limits
-        self._lock = RLock()
-        self._worker: Worker | None = self._start()
+        path = None if database.path is None else str(Path(database.path).absolute())
+        files = tuple((table, str(Path(file).absolute())) for table, file in database.files)
+        self._sources, self._limits = Sources(path, files), limits
+        self._signature: Signature | None = None
+        self._numbers = count()
+        self._closed = False
+        self._lock = Lock()
+        self._call: _Call | None = None
+        self._worker: WorkerProcess | None = None
+        self._opened = False
+        self._start()
+        _ENGINES.add(self)
 
     def schema(self) -> Schema:
-        """Tables and views with their declared types and constraints; nothing measured."""
-        return read_schema(self.rows, self._identity())
+        """Tables and views of schema main, and the files' identity.
 
-    def rows(self, sql: str) -> Rows:
-        """All rows of a statement over public tables, or of the owner's own checks."""
-        return [row for chunk in self._run("private", sql) for row in chunk]
+        Accepts the data as it now is. Raises the errors of every call.
+        """
+        with self._lock:
+            if self._signature is not None and self._signature != self._present():
+                self._signature = None
+                self._drop()
+        declared = catalogue(self.rows)
+        identity = hashlib.sha256(repr(self._signature).encode()).hexdigest()
+        return Schema(declared, identity)
 
     def aggregate(self, sql: str, keys: int, parts: int, sampling_key: int) -> Exact:
-        """Keys and exact integers of a bounded statement, in one snapshot.
+        """Run a SELECT of `keys` key columns and then `parts` integer columns, in one snapshot.
 
-        `sql` returns `keys` key columns, then `parts` integer columns, and may read the parameter
-        `$sampling_key`. A part is int64 where its values fit, else an array of Python integers.
+        `sql` may name `$sampling_key` (below 2^64) and casts it. NULL parts are 0. A group whose
+        key holds a date outside of years 1 to 9999 is left out. Raises the errors of every call.
         """
-        named = {"sampling_key": sampling_key} if "$sampling_key" in sql else None
-        names: list[tuple[Any, ...]] = []
-        columns: list[list[np.ndarray]] = [[] for _ in range(parts)]
-        for chunk in self._run("private", sql, named, keys):
-            names += chunk[0]
-            for column, values in zip(columns, chunk[1], strict=True):
-                kind = object if isinstance(values, list) else np.int64
-                column.append(np.array(values, dtype=kind))
-        return Exact(names, [_joined(column) for column in columns])
+        decoders, *chunks = self._ask("aggregate", sql, keys, parts, sampling_key)
+        return exact(chunks, decoders, parts)
 
-    def scratch(self, sql: str, tables: Sequence[ScratchTable] = ()) -> Rows:
-        """Rows of a statement over these tables, where nothing private is; nothing is kept."""
-        given = [_columns(table) for table in tables]
-        return [row for chunk in self._run("scratch", sql, tables=given) for row in chunk]
+    def rows(self, sql: str) -> list[Row]:
+        """Rows of a SELECT on the owner's data: public tables, or the owner's own check."""
+        return _plain(self._ask("rows", sql))
+
+    def scratch(self, sql: str, tables: Sequence[ScratchTable] = ()) -> list[Row]:
+        """Rows of a SELECT over these tables alone, which last for this call."""
+        return _plain(self._ask("scratch", sql, [load(table) for table in tables]))
 
     def cancel(self) -> None:
-        """Stop the running statement at once, from any thread or a signal handler."""
-        worker = self._worker
-        if worker is not None and worker.busy:
-            worker.cancel()
+        """Stop the running call, if there is one; safe in threads and signal handlers."""
+        call = self._call
+        if call is not None:
+            call.cancelled = True
 
     def close(self) -> None:
-        """End the worker."""
+        """Stop the worker; later calls raise `EngineFailed`."""
         with self._lock:
-            if self._worker is not None:
-                self._worker.close()
-                self._worker = None
+            self._closed = True
+            self._drop()
 
     def __enter__(self) -> Self:
         return self
@@ -86,94 +116,132 @@ class DuckDBEngine:
     def __exit__(self, *_exception: object) -> None:
         self.close()
 
-    def _run(
-        self,
-        instance: str,
-        sql: str,
-        parameters: dict[str, Any] | None = None,
-        keys: int | None = None,
-        tables: Sequence[Any] = (),
-    ) -> list[Any]:
-        request = {
-            "instance": instance,
-            "sql": sql,
-            "parameters": parameters,
-            "keys": keys,
-            "tables": list(tables),
-        }
+    # --- one call ---
+
+    def _ask(self, operation: str, *arguments: Any) -> list[Any]:
+        """The chunks of an operation's reply.
+
+        Raises `Interrupted`, `TimedOut`, `EngineFailed`, `Unreachable`: outside of every handler,
+        so that no other exception hangs on them.
+        """
         with self._lock:
-            if self._worker is None or not self._worker.usable:
-                self._worker = self._start()
-            return self._worker.ask(request, self._limits.statement_seconds)
+            call = _Call(next(self._numbers), monotonic() + START_SECONDS)
+            self._call = call
+            outcome = "gone"
+            try:
+                outcome, why, chunks = self._exchange(call, operation, arguments)
+            finally:
+                self._call = None
+                # A half-read reply is useless, and so is a worker that could not open.
+                if outcome not in ("done", "failed"):
+                    self._drop()
+        if call.cancelled:
+            raise Interrupted
+        if call.timed_out:
+            raise TimedOut
+        if outcome == "unreachable":
+            raise Unreachable(f"{self._sources.spelled()} {WHY[why]}.")
+        if outcome != "done":
+            raise EngineFailed
+        return chunks
 
-    def _start(self) -> Worker:
-        return Worker(
-            {
-                "path": self._database.path,
-                "files": [(name, _expanded(name, path)) for name, path in self._database.files],
-                "memory": self._limits.memory,
-            },
-            self._unreachable(),
-        )
+    def _exchange(self, call: _Call, operation: str, arguments: tuple[Any, ...]) -> _Reply:
+        """Send a request to a worker that has opened the data, and collect the reply."""
+        if self._closed:
+            return "failed", None, []
+        worker = self._worker or self._start()
 
-    def _unreachable(self) -> Unreachable:
-        path = self._database.path
-        if path is None:
-            return Unreachable("The files of [database.files] cannot be read. Check their format.")
-        if not Path(path).exists():
-            return Unreachable(f"There is no database at {path}. Check [database] path.")
-        return Unreachable(
-            f"The database {path} cannot be opened. Close whatever has it open for writing, and "
-            "check that it is a DuckDB file that may be read."
-        )
+        def tick() -> None:
+            _stop_if_due(call, worker)
 
-    def _identity(self) -> str:
-        paths = [] if self._database.path is None else [self._database.path]
-        paths += [p for name, path in self._database.files for p in _expanded(name, path)]
-        marks = []
-        for path in paths:
-            with suppress(OSError):
-                stat = os.stat(path)  # noqa: PTH116
-                marks.append(f"{stat.st_dev}:{stat.st_ino}:{stat.st_size}:{stat.st_mtime_ns}")
-        return " ".join(marks)
+        if not self._opened:
+            opened = self._open(worker, tick)
+            if opened[0] != "done":
+                return opened
+        call.deadline = monotonic() + self._limits.statement_seconds
+        if not worker.send((call.number, operation, arguments), tick):
+            return "gone", None, []
+        return _reply(worker, tick)
+
+    def _open(self, worker: WorkerProcess, tick: Tick) -> _Reply:
+        """Wait until the worker has opened the data; it must be the data of the first call."""
+        reply = outcome, _why, chunks = _reply(worker, tick)
+        if outcome != "done":
+            return reply
+        if self._signature not in (None, chunks[0]):
+            return "unreachable", "changed", []
+        self._signature, self._opened = chunks[0], True
+        return reply
+
+    # --- the worker ---
+
+    def _start(self) -> WorkerProcess:
+        worker = WorkerProcess(self._sources, self._limits.memory)
+        self._worker = worker
+        self._finalizer = weakref.finalize(self, worker.close)
+        return worker
+
+    def _drop(self) -> None:
+        if self._worker is not None:
+            self._finalizer()
+        self._worker, self._opened = None, False
+
+    def _disown(self) -> None:
+        """After a fork, in the child: nothing is running, nobody waits, there is no worker."""
+        if self._worker is not None:
+            self._finalizer.detach()
+            self._worker.disown()
+        self._lock = Lock()
+        self._call, self._worker, self._opened = None, None, False
+
+    def _present(self) -> Signature | None:
+        try:
+            return self._sources.signature()
+        except CannotOpen:
+            return None
 
 
-def _expanded(name: str, pattern: str) -> list[str]:
-    """The files of a table, in order; globs are expanded once, here."""
-    found = sorted(glob.glob(pattern, recursive=True))  # noqa: PTH207  absolute patterns
-    if not found:
-        raise Unreachable(f"No file matches {pattern}. Check {name} in [database.files].")
-    return found
+def _stop_if_due(call: _Call, worker: WorkerProcess) -> None:
+    """Interrupt a call that was cancelled or is too late; kill the worker if that fails."""
+    now = monotonic()
+    if call.kill_after is not None:
+        if now > call.kill_after:
+            worker.kill()
+    elif call.cancelled or now > call.deadline:
+        call.timed_out = not call.cancelled
+        call.kill_after = now + GRACE_SECONDS
+        worker.interrupt(call.number)
 
 
-def _joined(chunks: list[np.ndarray]) -> np.ndarray:
-    if not chunks:
-        return np.zeros(0, dtype=np.int64)
-    kind = object if any(chunk.dtype == object for chunk in chunks) else np.int64
-    return np.concatenate([chunk.astype(kind) for chunk in chunks])
+def _reply(worker: WorkerProcess, tick: Tick) -> _Reply:
+    """Everything up to the last message of a reply."""
+    chunks: list[Any] = []
+    while (message := worker.receive(tick)) is not None:
+        kind, content = message
+        if kind != "chunk":
+            return kind, content, chunks
+        chunks.append(content)
+    return "gone", None, []
 
 
-def _columns(table: ScratchTable) -> tuple[str, list[tuple[str, str]], list[list[Any]]]:
-    """A table column by column, each value in a form that the engine converts exactly."""
-    turned = list(zip(*table.rows, strict=True)) or [() for _ in table.columns]
-    values = [
-        _exact(list(column), kind) for column, (_, kind) in zip(turned, table.columns, strict=True)
+def _plain(chunks: list[Any]) -> list[Row]:
+    """Rows of all chunks, with the moments at the positions that the first one names."""
+    moments, *rest = chunks
+    rows = [row for chunk in rest for row in chunk]
+    if not moments:
+        return rows
+    return [
+        tuple(moment(value) if n in moments else value for n, value in enumerate(row))
+        for row in rows
     ]
-    return table.name, [(name, _stored(kind)) for name, kind in table.columns], values
 
 
-def _stored(kind: SqlType) -> str:
-    """INTEGER is held in 128 bits: a noisy sum may need them."""
-    return "HUGEINT" if kind.kind is Kind.INTEGER else type_name(kind)
+_ENGINES: weakref.WeakSet[DuckDBEngine] = weakref.WeakSet()
 
 
-def _exact(column: list[Any], kind: SqlType) -> list[Any]:
-    match kind.kind:
-        case Kind.BOOLEAN | Kind.VARCHAR:
-            return column
-        case Kind.DOUBLE:
-            return [None if value is None else float(value) for value in column]
-        case Kind.INTEGER if all(v is None or -INT64 <= v < INT64 for v in column):
-            return column
-        case _:
-            return [None if value is None else str(value) for value in column]
+def _disown_all() -> None:
+    for engine in list(_ENGINES):
+        engine._disown()  # noqa: SLF001 - the same module
+
+
+os.register_at_fork(after_in_child=_disown_all)

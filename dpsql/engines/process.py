@@ -1,137 +1,129 @@
-"""The parent's end of a worker process: one request at a time, each with a deadline."""
+"""The parent's end of a worker process: start it, exchange frames, kill it."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pickle
 import select
 import subprocess
 import sys
-import time
-from contextlib import suppress
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import dpsql
-from dpsql.engines import EngineFailed, Interrupted, TimedOut
-from dpsql.engines.framing import LENGTH
+from dpsql.engines import frames
+from dpsql.engines.files import Sources
+from dpsql.engines.worker import ID_BYTES, Settings
 
-START_SECONDS = 60.0
-COMMAND = (sys.executable, "-P", "-c", "from dpsql.engines.worker import main; main()")
+SLICE_SECONDS = 0.05
+"""How often a waiting call looks whether it should stop."""
+
+_MAIN = (
+    "import pickle, sys; sys.path[:] = pickle.load(sys.stdin.buffer);"
+    " from dpsql.engines.worker import main; main(sys.stdin.buffer, int(sys.argv[1]))"
+)
+_PASSED_ON = ("PATH", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "LANG", "LC_ALL")
+
+Tick = Callable[[], None]
+"""Called while waiting, every `SLICE_SECONDS`."""
 
 
-class Worker:
-    """A child that runs statements. It starts at once and in the background.
+class WorkerProcess:
+    """A child process that runs DuckDB. Starting it does not wait for it.
 
-    `settings` is its first message; `unreachable` is raised where it cannot open the database.
+    Its own session keeps the terminal's Ctrl-C from it; what it prints as an error is discarded.
     """
 
-    def __init__(self, settings: dict[str, Any], unreachable: Exception) -> None:
-        self._unreachable = unreachable
-        self._owner = os.getpid()
-        self._cancelled = False
-        self._ready = False
-        self._dead = False
-        self.busy = False
-        root = str(Path(dpsql.__file__).parent.parent)
-        self._child = subprocess.Popen(  # noqa: S603  our own module, by our own interpreter
-            COMMAND,
+    def __init__(self, sources: Sources, memory: str) -> None:
+        control, self._control = os.pipe()
+        self._process = subprocess.Popen(  # noqa: S603
+            [sys.executable, "-I", "-S", "-c", _MAIN, str(control)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            env={**os.environ, "PYTHONPATH": root},
+            pass_fds=(control,),
+            env={name: os.environ[name] for name in _PASSED_ON if name in os.environ},
             start_new_session=True,
+            bufsize=0,
         )
-        self._send(settings)
+        os.close(control)
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._to, self._from = self._process.stdin.fileno(), self._process.stdout.fileno()
+        path = [entry or str(Path.cwd()) for entry in sys.path]
+        hello = frames.encode(Settings(sources, memory))
+        # So little that it fits into the empty pipe: this does not wait.
+        with contextlib.suppress(OSError):
+            os.write(self._to, pickle.dumps(path) + hello)
+        # Afterwards nothing may wait longer than the statement's time limit.
+        os.set_blocking(self._to, False)
+        os.set_blocking(self._from, False)
 
-    @property
-    def usable(self) -> bool:
-        """Whether this process owns the child, and the child still runs."""
-        return self._owner == os.getpid() and not self._dead and self._child.poll() is None
+    def send(self, message: Any, tick: Tick) -> bool:
+        """Send one message; False if the process is gone."""
+        data = memoryview(frames.encode(message))
+        while data:
+            self._wait(self._to, select.POLLOUT, tick)
+            try:
+                data = data[os.write(self._to, data) :]
+            except BlockingIOError:
+                continue
+            except OSError:
+                return False
+        return True
 
-    def ask(self, request: dict[str, Any], seconds: float) -> list[Any]:
-        """The chunks that answer a request.
+    def receive(self, tick: Tick) -> Any:
+        """The next message; None if the process is gone."""
+        header = self._read(frames.HEADER, tick)
+        if header is None:
+            return None
+        body = self._read(int.from_bytes(header, "big"), tick)
+        return None if body is None else frames.decode(body)
 
-        Raises `TimedOut` after `seconds`, `Interrupted` after `cancel`, `EngineFailed` otherwise.
-        """
-        self._cancelled, self.busy = False, True
-        try:
-            if not self._ready:
-                self._await_start()
-            self._send(request)
-            return self._replies(time.monotonic() + seconds)
-        except (TimedOut, EngineFailed):
-            if self._cancelled:
-                raise Interrupted from None
-            raise
-        except BaseException:
-            self.kill()
-            raise
-        finally:
-            self.busy = False
-
-    def cancel(self) -> None:
-        """Kill the child; the waiting call raises `Interrupted`."""
-        self._cancelled = True
-        self.kill()
+    def interrupt(self, call: int) -> None:
+        """Ask DuckDB to stop this call; it may not listen."""
+        with contextlib.suppress(OSError):
+            os.write(self._control, call.to_bytes(ID_BYTES, "big"))
 
     def kill(self) -> None:
-        """End the child now, whatever it does."""
-        self._dead = True
-        with suppress(OSError):
-            self._child.kill()
+        """End the process now; it stays to be closed."""
+        self._process.kill()
 
     def close(self) -> None:
-        """End the child and release its pipes; a forked child only forgets them."""
-        if self._owner == os.getpid():
-            self.kill()
-            self._child.wait()
-        for pipe in (self._child.stdin, self._child.stdout):
-            if pipe is not None:
-                with suppress(OSError):
-                    pipe.close()
+        """End the process and forget it."""
+        self._process.kill()
+        self._process.wait()
+        self._close_pipes()
 
-    def _await_start(self) -> None:
-        reply = self._receive(time.monotonic() + START_SECONDS)
-        if reply[0] == "unreachable":
-            raise self._unreachable
-        self._ready = True
+    def disown(self) -> None:
+        """In a forked child: let go of the parent's worker without touching it."""
+        self._close_pipes()
+        # Popen would warn of a process that is still running; it is not ours to wait for.
+        self._process.returncode = 0
 
-    def _replies(self, deadline: float) -> list[Any]:
-        chunks = []
-        while True:
-            reply = self._receive(deadline)
-            match reply[0]:
-                case "chunk":
-                    chunks.append(reply[1])
-                case "done":
-                    return chunks
-                case _:
-                    raise EngineFailed
+    def _close_pipes(self) -> None:
+        os.close(self._control)
+        for stream in (self._process.stdin, self._process.stdout):
+            assert stream is not None
+            with contextlib.suppress(OSError):
+                stream.close()
 
-    def _send(self, message: Any) -> None:
-        body = pickle.dumps(message, protocol=5)
-        assert self._child.stdin is not None
-        with suppress(BrokenPipeError):
-            self._child.stdin.write(LENGTH.pack(len(body)) + body)
-            self._child.stdin.flush()
+    def _read(self, count: int, tick: Tick) -> bytearray | None:
+        data = bytearray()
+        while len(data) < count:
+            self._wait(self._from, select.POLLIN, tick)
+            try:
+                piece = os.read(self._from, min(count - len(data), 1 << 20))
+            except BlockingIOError:
+                continue
+            if not piece:
+                return None
+            data += piece
+        return data
 
-    def _receive(self, deadline: float) -> Any:
-        head = self._read(LENGTH.size, deadline)
-        return pickle.loads(self._read(LENGTH.unpack(head)[0], deadline))  # noqa: S301  our child
-
-    def _read(self, count: int, deadline: float) -> bytes:
-        assert self._child.stdout is not None
-        pipe, parts, missing = self._child.stdout.fileno(), [], count
-        while missing:
-            left = deadline - time.monotonic()
-            if left <= 0 or not select.select([pipe], [], [], left)[0]:
-                self.kill()
-                raise TimedOut
-            part = os.read(pipe, min(missing, 1 << 20))
-            if not part:
-                self.kill()
-                raise EngineFailed
-            parts.append(part)
-            missing -= len(part)
-        return b"".join(parts)
+    def _wait(self, descriptor: int, event: int, tick: Tick) -> None:
+        poll = select.poll()
+        poll.register(descriptor, event)
+        while not poll.poll(SLICE_SECONDS * 1000):
+            tick()

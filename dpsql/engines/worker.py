@@ -1,155 +1,189 @@
-"""The child process in which every DuckDB statement runs, so that it can be killed.
+"""The child process that runs DuckDB: it can be killed, and it dies with its parent.
 
-Reads length-prefixed pickles from standard input, writes them to standard output; imports only
-the standard library and duckdb, because its start overlaps with the parent's. It holds two
-instances: `private`, the owner's database opened read-only, and `scratch`, in memory with nothing
-private in it. Both are locked down before the first statement (security.md).
+It holds the owner's data and the scratch instance, reads requests from standard input and
+answers on standard output (see `frames`). No text of the engine ever leaves it. It imports only
+what it needs, since the first answer waits for it.
+
+A request is `(call, operation, arguments)`; a reply is any number of `("chunk", rows)` and then
+`("done", None)`, `("failed", None)` or `("unreachable", why)`. The first reply, unasked for, is
+`("done", None)` behind a chunk with the files' signature, or `("unreachable", why)`.
 """
 
 from __future__ import annotations
 
-import pickle
+import os
 import sys
-from array import array
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from importlib import import_module
+from threading import Event, Lock, Thread
 from typing import Any, BinaryIO
 
-import duckdb
+import _duckdb as duckdb
 
-from dpsql.engines.framing import LENGTH
+from dpsql.engines import frames
+from dpsql.engines.encode import encoded, is_moment, with_moments
+from dpsql.engines.files import CannotOpen, Signature, Sources
+from dpsql.engines.hardening import bound_process, one_select, private, scratch
 
-CHUNK = 1 << 16
-SAFE = {
-    "python_enable_replacements": "false",
-    "autoinstall_known_extensions": "false",
-    "autoload_known_extensions": "false",
-    "allow_community_extensions": "false",
-    "allow_unsigned_extensions": "false",
-    "allow_persistent_secrets": "false",
-}
+CHUNK_ROWS = 1 << 16
+ID_BYTES = 8
+"""A call's number on the control pipe: interrupt this call if it is still running."""
 
 
-def main() -> None:
-    """Serve requests until standard input ends."""
-    source, sink = sys.stdin.buffer, sys.stdout.buffer
-    settings = receive(source)
-    try:
-        instances = {"private": private(settings), "scratch": scratch(settings)}
-    except Exception:  # noqa: BLE001  the reason would quote paths and engine text
-        send(sink, ("unreachable",))
-        return
-    send(sink, ("ready",))
-    while (request := receive(source)) is not None:
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What a worker opens, and DuckDB's memory limit for each instance."""
+
+    sources: Sources
+    memory: str
+
+
+def main(requests: BinaryIO, control: int) -> None:
+    """Serve requests until the stream ends; `control` is the descriptor of the control pipe."""
+    replies = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
+    # Whatever the engine prints must not end up between two frames.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    settings = frames.read(requests)
+    worker = _Worker(settings)
+    Thread(target=worker.watch, args=(control,), daemon=True).start()
+    _send(replies, worker.open())
+    Thread(target=worker.prepare, daemon=True).start()
+    while (request := frames.read(requests)) is not None:
+        _send(replies, worker.answer(*request))
+
+
+def _send(replies: BinaryIO, messages: Iterator[tuple[str, Any]]) -> None:
+    for message in messages:
+        replies.write(frames.encode(message))
+        replies.flush()
+
+
+class _Worker:
+    """Two instances, one running call, and the thread that interrupts it."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._signature: Signature = ()
+        self._private: Any = None
+        self._scratch: Any = None
+        self._prepared = Event()
+        self._lock = Lock()
+        self._call: int | None = None
+        self._cursor: Any = None
+
+    def open(self) -> Iterator[tuple[str, Any]]:
+        """Open the owner's data; the files must not change meanwhile."""
+        settings = self._settings
         try:
-            for reply in answer(instances, request):
-                send(sink, reply)
-            send(sink, ("done",))
-        except Exception:  # noqa: BLE001  no engine text leaves this process
-            send(sink, ("failed",))
+            self._signature = settings.sources.signature()
+            self._private = private(settings.sources, settings.memory)
+            bound_process(self._private)
+            self._check_unchanged()
+        except CannotOpen as error:
+            yield "unreachable", error.why
+            return
+        yield "chunk", self._signature
+        yield "done", None
+
+    def prepare(self) -> None:
+        """Beside the first requests: open the scratch instance, load what an aggregate needs."""
+        try:
+            self._scratch = scratch(self._settings.memory)
+        finally:
+            self._prepared.set()
+        import_module("numpy")
+
+    def answer(
+        self, call: int, operation: str, arguments: tuple[Any, ...]
+    ) -> Iterator[tuple[str, Any]]:
+        """The replies to one request. A broken instance ends the process."""
+        try:
+            instance = self._instance(operation)
+            with self._lock:
+                self._call, self._cursor = call, instance.cursor()
+            try:
+                for chunk in _OPERATIONS[operation](self._cursor, *arguments):
+                    yield "chunk", chunk
+            finally:
+                with self._lock:
+                    self._call = None
+                # With the cursor go its temporary tables.
+                self._cursor.close()
+            if instance is self._private:
+                self._check_unchanged()
+            outcome: tuple[str, Any] = "done", None
+        except CannotOpen as error:
+            outcome = "unreachable", error.why
+        except duckdb.FatalException:
+            os._exit(1)
+        except Exception:  # noqa: BLE001 - its text may quote data
+            outcome = "failed", None
+        yield outcome
+
+    def watch(self, control: int) -> None:
+        """Interrupt the calls named on the control pipe; when it closes, our parent is gone."""
+        while len(number := os.read(control, ID_BYTES)) == ID_BYTES:
+            with self._lock:
+                if self._call == int.from_bytes(number, "big"):
+                    self._cursor.interrupt()
+        os._exit(0)
+
+    def _instance(self, operation: str) -> Any:
+        if operation != "scratch":
+            self._check_unchanged()
+            return self._private
+        self._prepared.wait()
+        return self._scratch
+
+    def _check_unchanged(self) -> None:
+        """The facts that vouch for a plan are about the files as they were."""
+        if self._settings.sources.signature() != self._signature:
+            raise CannotOpen("changed")
 
 
-def private(settings: dict[str, Any]) -> duckdb.DuckDBPyConnection:
-    """The owner's database: its file read-only, or views over its files."""
-    config = {**SAFE, "memory_limit": settings["memory"]}
-    if settings["path"] is not None:
-        connection = duckdb.connect(settings["path"], read_only=True, config=config)
-        return locked(connection, [])
-    connection = duckdb.connect(":memory:", config=config)
-    paths: list[str] = []
-    for name, files in settings["files"]:
-        reader = "read_csv" if Path(files[0]).suffix in (".csv", ".tsv", ".txt") else "read_parquet"
-        listed = ", ".join(quoted(path) for path in files)
-        label = name.replace('"', '""')
-        connection.execute(f'CREATE VIEW "{label}" AS SELECT * FROM {reader}([{listed}])')
-        paths += files
-    return locked(connection, paths)
+def _rows(cursor: Any, sql: str) -> Iterator[list[tuple[Any, ...]]]:
+    """Rows in chunks; each TIMESTAMPTZ as microseconds, at the positions in the first chunk."""
+    one_select(cursor, sql)
+    types = [column[1] for column in cursor.execute(sql).description]
+    moments = [n for n, kind in enumerate(types) if is_moment(kind)]
+    if moments:
+        cursor.execute(with_moments(sql, types))
+    yield moments  # type: ignore[misc]
+    while rows := cursor.fetchmany(CHUNK_ROWS):
+        yield rows
 
 
-def scratch(settings: dict[str, Any]) -> duckdb.DuckDBPyConnection:
-    """An instance in memory with nothing private in it."""
-    return locked(
-        duckdb.connect(":memory:", config={**SAFE, "memory_limit": settings["memory"]}), []
-    )
+def _scratch(
+    cursor: Any, sql: str, loads: list[tuple[str, list[str]]]
+) -> Iterator[list[tuple[Any, ...]]]:
+    for statement, columns in loads:
+        cursor.execute(statement, columns)
+    yield from _rows(cursor, sql)
 
 
-def locked(connection: duckdb.DuckDBPyConnection, paths: list[str]) -> duckdb.DuckDBPyConnection:
-    """No file but these, no extension, no setting from here on; nothing is spilled to disk."""
-    if paths:
-        connection.execute(f"SET allowed_paths = [{', '.join(map(quoted, paths))}]")
-    connection.execute("SET temp_directory = ''")
-    connection.execute("SET enable_external_access = false")
-    connection.execute("SET lock_configuration = true")
-    return connection
+def _aggregate(cursor: Any, sql: str, keys: int, parts: int, sampling_key: int) -> Iterator[Any]:
+    """The decoders, then chunks of encoded columns with their number of rows."""
+    given = {name: {"sampling_key": sampling_key}[name] for name in one_select(cursor, sql)}
+    probe = cursor.execute(f"SELECT * FROM ({sql}\n) LIMIT 0", given or None)
+    types = [column[1] for column in probe.description]
+    if len(types) != keys + parts:
+        raise ValueError
+    statement, decoders = encoded(sql, types, keys)
+    yield decoders
+    columns = list(cursor.execute(statement, given or None).fetchnumpy().values())
+    for start in range(0, len(columns[0]), CHUNK_ROWS):
+        pieces = [column[start : start + CHUNK_ROWS] for column in columns]
+        yield len(pieces[0]), [_without_nulls(piece) for piece in pieces]
 
 
-def quoted(text: str) -> str:
-    """A string literal."""
-    return "'" + text.replace("'", "''") + "'"
+def _without_nulls(column: Any) -> Any:
+    """None for a column of nothing but NULL."""
+    return None if getattr(column, "mask", None) is not None and column.mask.all() else column
 
 
-def answer(
-    instances: dict[str, duckdb.DuckDBPyConnection], request: dict[str, Any]
-) -> Iterator[tuple[Any, ...]]:
-    """The replies to one request: chunks of rows, or of columns where integers are summed."""
-    cursor = instances[request["instance"]].cursor()
-    try:
-        for table in request["tables"]:
-            fill(cursor, *table)
-        cursor.execute(request["sql"], request["parameters"])
-        while chunk := cursor.fetchmany(CHUNK):
-            yield "chunk", columns(chunk, request["keys"]) if request["keys"] is not None else chunk
-    finally:
-        for name, _, _ in request["tables"]:
-            cursor.execute(f'DROP TABLE IF EXISTS "{name}"')
-        cursor.close()
-
-
-def columns(chunk: list[tuple[Any, ...]], keys: int) -> tuple[list[tuple[Any, ...]], list[Any]]:
-    """Key tuples, and each integer column as 64-bit integers where they fit."""
-    turned = list(zip(*chunk, strict=True))
-    names = list(zip(*turned[:keys], strict=True)) if keys else [()] * len(chunk)
-    return names, [packed(column) for column in turned[keys:]]
-
-
-def packed(column: tuple[Any, ...]) -> array[int] | list[int]:
-    """Integers in 64 bits each where all fit; a sum over nothing is zero."""
-    values = [0 if value is None else int(value) for value in column]
-    try:
-        return array("q", values)
-    except OverflowError:
-        return values
-
-
-def fill(
-    cursor: duckdb.DuckDBPyConnection,
-    name: str,
-    types: list[tuple[str, str]],
-    values: list[list[Any]],
-) -> None:
-    """A table from its columns; values arrive as text where text is the exact way."""
-    declared = ", ".join(f'"{column}" {kind}' for column, kind in types)
-    cursor.execute(f'CREATE TABLE "{name}" ({declared})')
-    if values and values[0]:
-        listed = ", ".join(f"CAST(unnest(${n + 1}) AS {kind})" for n, (_, kind) in enumerate(types))
-        cursor.execute(f'INSERT INTO "{name}" SELECT {listed}', values)
-
-
-def receive(source: BinaryIO) -> Any:
-    """The next message, None where the parent has gone."""
-    head = source.read(LENGTH.size)
-    if len(head) < LENGTH.size:
-        return None
-    return pickle.loads(source.read(LENGTH.unpack(head)[0]))  # noqa: S301  from our own parent
-
-
-def send(sink: BinaryIO, message: tuple[Any, ...]) -> None:
-    """Write one message and flush it."""
-    body = pickle.dumps(message, protocol=5)
-    sink.write(LENGTH.pack(len(body)))
-    sink.write(body)
-    sink.flush()
-
-
-if __name__ == "__main__":
-    main()
+_OPERATIONS: dict[str, Callable[..., Iterator[Any]]] = {
+    "rows": _rows,
+    "scratch": _scratch,
+    "aggregate": _aggregate,
+}

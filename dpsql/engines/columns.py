@@ -1,0 +1,116 @@
+"""Exact columns, our side: encoded chunks become keys and integers again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from typing import Any, Final
+
+import numpy as np
+
+from dpsql.model import Exact
+
+Chunk = Sequence[np.ndarray | None]
+"""Encoded columns of some rows (see `encode`); None for a text column without a value."""
+
+
+class _Beyond:
+    """A date or time outside of years 1 to 9999, which Python cannot hold."""
+
+
+_BEYOND: Final = _Beyond()
+_EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - TIMESTAMP has no zone
+_EPOCH_DAY = _EPOCH.toordinal()
+_FIRST, _LAST = ((t - _EPOCH) // timedelta(microseconds=1) for t in (datetime.min, datetime.max))  # noqa: DTZ901
+
+
+def exact(chunks: Sequence[tuple[int, Chunk]], decoders: Sequence[str], parts: int) -> Exact:
+    """Decoded chunks, each with its number of rows. Groups whose key is `_Beyond` are left out.
+
+    Leaving a group out depends on its key alone; merging two groups would not be private.
+    """
+    keys: list[tuple[Any, ...]] = []
+    columns: list[list[np.ndarray]] = [[] for _ in range(parts)]
+    for count, chunk in chunks:
+        rows, kept = _rows(count, chunk, decoders)
+        keys += rows
+        for n in range(parts):
+            at = len(decoders) + 2 * n
+            values = _integers(chunk[at], chunk[at + 1])
+            columns[n].append(values if kept is None else values[kept])
+    return Exact(keys, [_joined(pieces) for pieces in columns])
+
+
+def moment(microseconds: int | None) -> datetime | None:
+    """A TIMESTAMPTZ in UTC; the nearest one that Python can hold.
+
+    >>> moment(0)
+    datetime.datetime(1970, 1, 1, 0, 0, tzinfo=datetime.timezone.utc)
+    """
+    if microseconds is None:
+        return None
+    within = min(max(microseconds, _FIRST), _LAST)
+    return (_EPOCH + timedelta(microseconds=within)).replace(tzinfo=UTC)
+
+
+def _rows(
+    count: int, chunk: Chunk, decoders: Sequence[str]
+) -> tuple[list[tuple[Any, ...]], np.ndarray | None]:
+    """Key tuples, and the positions that were kept if any was left out."""
+    if not decoders:
+        return [()] * count, None
+    decoded = [
+        [None] * count if column is None else _DECODE[name](column.tolist())
+        for name, column in zip(decoders, chunk, strict=False)
+    ]
+    rows = list(zip(*decoded, strict=True))
+    if not any(value is _BEYOND for column in decoded for value in column):
+        return rows, None
+    kept = [n for n, row in enumerate(rows) if not any(v is _BEYOND for v in row)]
+    return [rows[n] for n in kept], np.array(kept, dtype=np.intp)
+
+
+def _date(days: int) -> date | _Beyond:
+    ordinal = days + _EPOCH_DAY
+    return date.fromordinal(ordinal) if 1 <= ordinal <= date.max.toordinal() else _BEYOND
+
+
+def _timestamp(microseconds: int) -> datetime | _Beyond:
+    if not _FIRST <= microseconds <= _LAST:
+        return _BEYOND
+    return _EPOCH + timedelta(microseconds=microseconds)
+
+
+def _timestamptz(microseconds: int) -> datetime | _Beyond:
+    value = _timestamp(microseconds)
+    return value.replace(tzinfo=UTC) if isinstance(value, datetime) else value
+
+
+def _each(convert: Callable[[Any], Any]) -> Callable[[list[Any]], list[Any]]:
+    return lambda values: [None if v is None else convert(v) for v in values]
+
+
+_DECODE: dict[str, Callable[[list[Any]], list[Any]]] = {
+    "plain": list,
+    "integer": _each(int),
+    "decimal": _each(Decimal),
+    "date": _each(_date),
+    "timestamp": _each(_timestamp),
+    "timestamptz": _each(_timestamptz),
+}
+
+
+def _integers(narrow: np.ndarray | None, beyond: np.ndarray | None) -> np.ndarray:
+    """One part: int64, or Python integers where some value needs more bits."""
+    assert narrow is not None
+    if beyond is None:
+        return narrow
+    values = np.empty(len(narrow), dtype=object)
+    pairs = zip(narrow.tolist(), beyond.tolist(), strict=True)
+    values[:] = [value if text is None else int(text) for value, text in pairs]
+    return values
+
+
+def _joined(pieces: list[np.ndarray]) -> np.ndarray:
+    return np.concatenate(pieces) if pieces else np.zeros(0, dtype=np.int64)

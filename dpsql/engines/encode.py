@@ -1,0 +1,87 @@
+"""Exact columns, the engine's side: every value leaves DuckDB as int64, double, boolean or text.
+
+numpy has no HUGEINT, no DECIMAL and no infinite date, and DuckDB's own conversion rounds the
+first two and merges the third with the last day of year 9999: two groups would share a key.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+INFINITE = -(2**63) + 1
+"""Microseconds that stand for an infinite timestamp: beyond what DuckDB's finite ones reach."""
+
+_NARROW = "TINYINT SMALLINT INTEGER BIGINT UTINYINT USMALLINT UINTEGER".split()
+_WIDE = "UBIGINT HUGEINT UHUGEINT".split()
+_MOMENT = f"CASE WHEN isinf({{0}}) THEN {INFINITE} ELSE epoch_us({{0}}) END"
+_KEYS: dict[str, tuple[str, str]] = {
+    **dict.fromkeys(_NARROW, ("plain", "{0}::BIGINT")),
+    **dict.fromkeys(_WIDE, ("integer", "{0}::VARCHAR")),
+    '"NULL"': ("plain", "{0}::BIGINT"),
+    "BOOLEAN": ("plain", "{0}"),
+    "FLOAT": ("plain", "{0}::DOUBLE"),
+    "DOUBLE": ("plain", "{0}"),
+    "DECIMAL": ("decimal", "{0}::VARCHAR"),
+    "VARCHAR": ("plain", "{0}"),
+    "ENUM": ("plain", "{0}::VARCHAR"),
+    "DATE": ("date", "({0} - DATE '1970-01-01')::BIGINT"),
+    "TIMESTAMP": ("timestamp", _MOMENT),
+    "TIMESTAMP WITH TIME ZONE": ("timestamptz", _MOMENT),
+}
+"""DuckDB type → the name of the decoder, and the SQL that encodes column {0}."""
+
+
+def encoded(sql: str, types: Sequence[object], keys: int) -> tuple[str, list[str]]:
+    r"""The statement that yields encoded columns, and the decoder of each key.
+
+    `types` are those of the columns of `sql`: `keys` keys, each one encoded column, then
+    integers, each an int64 column (0 for NULL) and a text column for what does not fit there.
+    Raises `KeyError` for a type that has no exact encoding.
+
+    >>> encoded("SELECT 1", ["INTEGER"], 1)[0]
+    'SELECT c0::BIGINT AS e0 FROM (SELECT 1\n) AS t(c0)'
+    """
+    names = [base_type(kind) for kind in types]
+    rules = [_KEYS[name] for name in names[:keys]]
+    listed = [text.format(f"c{n}") for n, (_decoder, text) in enumerate(rules)]
+    for n, kind in enumerate(map(str, types[keys:]), keys):
+        if names[n] not in (*_NARROW, *_WIDE, '"NULL"') and not kind.endswith(",0)"):
+            raise KeyError(kind)
+        listed.append(f"COALESCE(TRY_CAST(c{n} AS BIGINT), 0)")
+        listed.append(f"CASE WHEN TRY_CAST(c{n} AS BIGINT) IS NULL THEN c{n}::VARCHAR END")
+    # The newline ends a comment in which `sql` may end.
+    return f"SELECT {_named(listed, 'e')} FROM ({sql}\n) AS t({_names(names)})", [
+        decoder for decoder, _text in rules
+    ]
+
+
+def with_moments(sql: str, types: Sequence[object]) -> str:
+    """The same rows, with each TIMESTAMPTZ as microseconds since 1970 in UTC.
+
+    DuckDB needs pytz to make a Python value of it, which this project does not.
+    """
+    listed = [f"epoch_us(c{n})" if is_moment(kind) else f"c{n}" for n, kind in enumerate(types)]
+    return f"SELECT {_named(listed, 'e')} FROM ({sql}\n) AS t({_names(types)})"
+
+
+def is_moment(kind: object) -> bool:
+    """Whether a type is TIMESTAMPTZ."""
+    return str(kind) == "TIMESTAMP WITH TIME ZONE"
+
+
+def base_type(kind: object) -> str:
+    """A type's name without its parameters.
+
+    >>> base_type("DECIMAL(12,2)")
+    'DECIMAL'
+    """
+    return re.sub(r"\(.*\)", "", str(kind), flags=re.DOTALL)
+
+
+def _named(expressions: Sequence[str], prefix: str) -> str:
+    return ", ".join(f"{text} AS {prefix}{n}" for n, text in enumerate(expressions))
+
+
+def _names(columns: Sequence[object]) -> str:
+    return ", ".join(f"c{n}" for n in range(len(columns)))

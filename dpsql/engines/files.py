@@ -1,0 +1,100 @@
+"""The owner's files: which they are, whether they changed, and how DuckDB reads them."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+Signature = tuple[tuple[str, int, int, int, int], ...]
+"""Path, device, inode, size and mtime_ns of each file: a data version."""
+
+
+class CannotOpen(Exception):
+    """The owner's database cannot be opened; `why` is one of `WHY`."""
+
+    def __init__(self, why: str) -> None:
+        self.why = why
+        super().__init__(why)
+
+
+WHY = {
+    "missing": "does not exist; correct its path in the policy",
+    "locked": "is open for writing elsewhere; close that program, or wait for it to finish",
+    "unreadable": "cannot be read by DuckDB; check its permissions and that it is a database",
+    "unknown format": "is neither Parquet nor CSV; name it .parquet, .csv, .tsv or .csv.gz",
+    "changed": "has changed since it was opened; open the policy again",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """Where the data is, in absolute paths: a DuckDB file, or a path or glob per table."""
+
+    path: str | None
+    files: tuple[tuple[str, str], ...]
+
+    def spelled(self) -> str:
+        """The owner's own path or paths."""
+        return self.path or ", ".join(pattern for _table, pattern in self.files)
+
+    def matches(self) -> dict[str, list[str]]:
+        """The files of each table. Raises `CannotOpen` where there is none."""
+        found = {table: _expand(pattern) for table, pattern in self.files}
+        if not all(found.values()):
+            raise CannotOpen("missing")
+        return found
+
+    def signature(self) -> Signature:
+        """The data version on disk now. Raises `CannotOpen` where a file is missing."""
+        paths = [path for paths in self.matches().values() for path in paths]
+        if self.path is not None:
+            # Changes stay in the write-ahead log until a checkpoint.
+            log = self.path + ".wal"
+            paths += [self.path, *([log] if os.path.exists(log) else [])]  # noqa: PTH110 - see below
+        return tuple(map(_stamp, paths))
+
+
+# os.path and not pathlib: the child starts sooner without it.
+
+
+def _expand(pattern: str) -> list[str]:
+    if os.path.exists(pattern):  # noqa: PTH110
+        return [pattern]
+    from glob import glob  # noqa: PLC0415 - only where a policy uses it
+
+    return sorted(glob(pattern, recursive=True))  # noqa: PTH207
+
+
+def _stamp(path: str) -> tuple[str, int, int, int, int]:
+    try:
+        about = os.stat(path)  # noqa: PTH116
+    except OSError:
+        raise CannotOpen("missing") from None
+    return path, about.st_dev, about.st_ino, about.st_size, about.st_mtime_ns
+
+
+def reader(paths: list[str]) -> str:
+    """The table function that reads these files.
+
+    A CSV row that does not fit the columns' types is dropped: whether a statement fails must not
+    depend on data. Raises `CannotOpen` for other formats.
+
+    >>> reader(["/d/a.parquet", "/d/b's.parquet"])
+    "read_parquet(['/d/a.parquet', '/d/b''s.parquet'])"
+    """
+    listed = "[" + ", ".join(map(text, paths)) + "]"
+    if all(path.lower().endswith(".parquet") for path in paths):
+        return f"read_parquet({listed})"
+    if all(path.lower().removesuffix(".gz").endswith((".csv", ".tsv")) for path in paths):
+        return f"read_csv({listed}, ignore_errors = true)"
+    raise CannotOpen("unknown format")
+
+
+def text(value: str) -> str:
+    """A string constant."""
+    return "'" + value.replace("'", "''") + "'"
+
+
+def name(value: str) -> str:
+    """A quoted identifier."""
+    return '"' + value.replace('"', '""') + '"'

@@ -1,0 +1,112 @@
+"""Hardened DuckDB instances: locked before the first statement, able to read what they must.
+
+The allow-list of our own SQL is the first wall; this is the second. Runs in the child process.
+"""
+
+from __future__ import annotations
+
+import re
+import resource
+from typing import Any
+
+# The engine without its Python conveniences, which would take longer to import than it does.
+import _duckdb as duckdb
+
+from dpsql.engines.files import CannotOpen, Sources, name, reader, text
+
+MEMORY_FACTOR, MEMORY_MARGIN = 2, 2 << 30
+"""The process may hold this many times DuckDB's own limit, plus a margin for code and threads."""
+
+_CONFIG = {
+    "python_enable_replacements": "false",
+    "autoinstall_known_extensions": "false",
+    "autoload_known_extensions": "false",
+    "allow_community_extensions": "false",
+    "allow_unsigned_extensions": "false",
+    "allow_persistent_secrets": "false",
+}
+_STATEFUL = re.compile(r"enable_(logging|profil)", re.IGNORECASE)
+"""Table functions that change the instance, which DuckDB 1.5 does not count as configuration."""
+
+_UNITS = {"bytes": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
+
+
+def private(sources: Sources, memory: str) -> Any:
+    """The owner's data, read only: a DuckDB file, or views over the owner's files.
+
+    Raises `CannotOpen`.
+    """
+    read_only = sources.path is not None
+    try:
+        connection = duckdb.connect(
+            sources.path or ":memory:", read_only=read_only, config=_config(memory)
+        )
+        matches = sources.matches()
+        for table, paths in matches.items():
+            connection.execute(f"CREATE VIEW {name(table)} AS SELECT * FROM {reader(paths)}")
+        allowed = [path for paths in matches.values() for path in paths]
+        return _sealed(connection, allowed)
+    except duckdb.IOException as error:
+        # Only which of two sentences we say depends on the engine's text.
+        why = "locked" if "lock" in str(error).lower() else "unreadable"
+    except duckdb.Error:
+        why = "unreadable"
+    raise CannotOpen(why)
+
+
+def scratch(memory: str) -> Any:
+    """An empty in-memory instance that can read nothing."""
+    return _sealed(duckdb.connect(":memory:", config=_config(memory)), [])
+
+
+def bound_process(connection: Any) -> None:
+    """Bound what DuckDB's own memory limit does not, and never dump memory to disk."""
+    (limit,) = connection.execute("SELECT current_setting('memory_limit')").fetchone()
+    most = MEMORY_FACTOR * memory_bytes(limit) + MEMORY_MARGIN
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    _soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    if hard != resource.RLIM_INFINITY:
+        most = min(most, hard)
+    resource.setrlimit(resource.RLIMIT_DATA, (most, hard))
+
+
+def memory_bytes(setting: str) -> int:
+    """DuckDB's display of its memory limit in bytes.
+
+    >>> memory_bytes("3.5 GiB") == 7 * 2**29
+    True
+    """
+    number, unit = re.fullmatch(r"([\d.]+) (\w+)", setting).groups()  # type: ignore[union-attr]
+    return int(float(number) * _UNITS[unit])
+
+
+def one_select(connection: Any, sql: str) -> set[str]:
+    """Check that `sql` is a single SELECT that changes nothing; returns the names of its parameters.
+
+    Raises `ValueError` otherwise.
+    """
+    statements = connection.extract_statements(sql)
+    if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
+        raise ValueError
+    if _STATEFUL.search(sql):
+        raise ValueError
+    return set(statements[0].named_parameters)
+
+
+def _config(memory: str) -> dict[str, str | bool | int | float | list[str]]:
+    return {**_CONFIG, "memory_limit": memory}
+
+
+def _sealed(connection: Any, allowed: list[str]) -> Any:
+    """Lock the instance down, in the order that lets each step still take effect."""
+    known = {row[0] for row in connection.execute("SELECT name FROM duckdb_settings()").fetchall()}
+    if "allow_extension_repositories" in known:
+        connection.execute("SET allow_extension_repositories = 'forbidden'")
+    # Results and date arithmetic must not depend on where the proxy runs.
+    connection.execute("SET TimeZone = 'UTC'")
+    connection.execute(f"SET allowed_paths = [{', '.join(map(text, allowed))}]")
+    # What does not fit into memory fails: private values are never spilled to disk.
+    connection.execute("SET temp_directory = ''")
+    connection.execute("SET enable_external_access = false")
+    connection.execute("SET lock_configuration = true")
+    return connection
