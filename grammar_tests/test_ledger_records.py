@@ -112,6 +112,7 @@ def comes_back(
 
 @given(ANSWERS)
 @example(ANSWER)
+@example((Noisy(((datetime(2000, 1, 1, tzinfo=timezone(timedelta(microseconds=1))),),), ((),)),))
 @example((Noisy(((-0.0, nan, Decimal("-0E+3"), Decimal("sNaN12"), "\ud800\0", True),), ((1,),)),))
 def test_answers_come_back_exactly(answer: tuple[Noisy, ...]) -> None:
     comes_back(answer)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import zlib
-from datetime import date, datetime
+from datetime import date, datetime, timedelta, timezone
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any, assert_never
@@ -29,6 +29,7 @@ from dpsql.model import (
 _ANSWER_FORMAT = b"\x01"
 _COMPRESSION = 1
 """zlib's fastest level: an answer is written once and mostly never read."""
+_MICROSECOND = timedelta(microseconds=1)
 _CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=True)
 
 
@@ -119,8 +120,9 @@ def decode_facts(text: str) -> tuple[str, frozenset[Fact]]:
 def encode_answer(answer: tuple[Noisy, ...]) -> bytes:
     """Noisy blocks as one byte of format and compressed JSON.
 
-    JSON says None, bool, int and str itself; any other key is a pair [tag, exact text]. An aware
-    datetime keeps its instant and its offset from UTC, not the name of its zone.
+    JSON says None, bool, int and str itself; any other key is a list [tag, exact text]. An aware
+    datetime has its offset from UTC in microseconds as a third member: it keeps its instant and
+    its offset, not the name of its zone.
     Raises TypeError on a key of any other type.
     """
     blocks = [
@@ -155,7 +157,9 @@ def _tagged(value: Any) -> Any:
         case float():
             return ["double", value.hex()]
         case datetime():  # before date, of which it is a subclass
-            return ["timestamp", value.isoformat()]
+            offset = value.utcoffset()
+            local = value.replace(tzinfo=None).isoformat()
+            return ["timestamp", local, *([] if offset is None else [offset // _MICROSECOND])]
         case date():
             return ["date", value.isoformat()]
         case _:
@@ -170,6 +174,8 @@ def _untagged(value: Any) -> Any:
             return float.fromhex(text)
         case ["timestamp", str(text)]:
             return datetime.fromisoformat(text)
+        case ["timestamp", str(text), int(offset)]:
+            return datetime.fromisoformat(text).replace(tzinfo=timezone(offset * _MICROSECOND))
         case ["date", str(text)]:
             return date.fromisoformat(text)
         case list():
