@@ -81,7 +81,7 @@ def memory_bytes(setting: str) -> int:
 
 
 def one_select(connection: Any, sql: str) -> set[str]:
-    """Check that `sql` is a single SELECT that changes nothing; returns the names of its parameters.
+    """Check that `sql` is one SELECT that changes nothing; returns its parameters' names.
 
     Raises `ValueError` otherwise.
     """
