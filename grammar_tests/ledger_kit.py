@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -150,9 +151,13 @@ def mark_file(path: Path) -> Path:
 
 
 def forked(body: Callable[[], object]) -> int:
-    """A child process that runs `body` and nothing else; exits 0 if it returned."""
+    """A child process that runs `body` and nothing else; exits 0 if it returned.
+
+    A child that hangs is killed in the end, so that it fails its test.
+    """
     child = os.fork()
     if child == 0:
+        signal.alarm(60)
         code = 1
         try:
             body()
