@@ -31,6 +31,7 @@ COLUMNS = {
         "event_id INTEGER {key}, customer_id INTEGER {link_customers}, device VARCHAR,"
         " duration BIGINT"
     ),
+    "logins": "login_id INTEGER {key}, customer_id INTEGER {link_customers}, day DATE",
 }
 CONSTRAINTS = {
     "key": "PRIMARY KEY",
@@ -53,7 +54,14 @@ PUBLIC: Tables = {
 
 def well_behaved() -> Tables:
     """Every key unique, every link whole, every value inside its bounds, every limit kept."""
-    tables: Tables = {**PUBLIC, "customers": [], "orders": [], "items": [], "events": []}
+    tables: Tables = {
+        **PUBLIC,
+        "customers": [],
+        "orders": [],
+        "items": [],
+        "events": [],
+        "logins": [],
+    }
     for unit in range(1, UNITS + 1):
         tables["customers"].append(customer(unit))
         for n in range(unit % 4):
@@ -66,6 +74,7 @@ def well_behaved() -> Tables:
         tables["events"] += [
             (unit * 10 + n, unit, DEVICES[(unit + n) % 2], 60 * n) for n in range(unit % 3)
         ]
+        tables["logins"] += [(unit * 10 + n, unit, date(2024, 1, 1 + n)) for n in range(unit % 5)]
     return tables
 
 
@@ -118,6 +127,7 @@ def adversarial() -> Tables:
         (None, "NO", "consumer", "Oslo", 30, 1.0, True, date(2021, 1, 1), "nobody", None),
         (20, "XX", "other", "", 0, -inf, False, date(9999, 12, 31), "", None),
     ]
+    tables["logins"] += [(8000 + n, n % 2 + 1, date(2024, 2, 1 + n)) for n in range(28)]
     # An order number shared by two units, links that lead nowhere, and links that are NULL.
     tables["orders"].append(order(20, 5, 1))
     tables["orders"].append(order(9999, 999, 1))
@@ -130,7 +140,7 @@ def adversarial() -> Tables:
 
 def empty() -> Tables:
     """No private row at all."""
-    return {**PUBLIC, "customers": [], "orders": [], "items": [], "events": []}
+    return {**PUBLIC, "customers": [], "orders": [], "items": [], "events": [], "logins": []}
 
 
 def flood() -> Tables:
@@ -173,5 +183,6 @@ def deletions(unit: int) -> list[str]:
         f"DELETE FROM items WHERE order_id IN ({mine}) AND order_id NOT IN ({others})",
         f"DELETE FROM orders WHERE customer_id = {unit}",
         f"DELETE FROM events WHERE customer_id = {unit}",
+        f"DELETE FROM logins WHERE customer_id = {unit}",
         f"DELETE FROM customers WHERE customer_id = {unit}",
     ]

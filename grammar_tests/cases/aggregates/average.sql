@@ -4,43 +4,68 @@
 -- case: average on the unit table
 SELECT AVG(age) AS mean_age FROM customers;
 -- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=1
+-- release: sum l0=1 linf=60
 
 -- case: average of linked rows
 SELECT AVG(amount) AS mean FROM orders;
 -- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=10
+-- release: sum l0=1 linf=2500
 
 -- case: average of a double
 SELECT AVG(income) AS mean FROM customers;
 -- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=1
+-- release: sum l0=1 linf=100000
 
 -- case: average shares its count
 SELECT AVG(amount) AS mean, COUNT(amount) AS n FROM orders;
 -- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=10
+-- release: sum l0=1 linf=2500
 
 -- case: average by group
 SELECT status, AVG(amount) AS mean FROM orders GROUP BY status;
 -- accept
+-- keys: 3 public, l0 proved
+-- release: rows l0=3 linf=10
+-- release: sum l0=3 linf=2500
 
 -- case: average of an expression
 SELECT AVG(amount * (1 - COALESCE(discount, 0))) AS net FROM orders;
 -- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=10
+-- release: sum l0=1 linf=2500
 
 -- case: average with a filter
 SELECT AVG(amount) FILTER (WHERE status = 'paid') AS mean FROM orders;
 -- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=10
+-- release: sum l0=1 linf=2500
 
 -- case: average of an unbounded column
 SELECT AVG(note_length) FROM orders;
--- refuse: unbounded-input
+-- refuse: unbounded-input at 1:12
 
 -- case: average of distinct values has no rule
 SELECT AVG(DISTINCT amount) FROM orders;
--- refuse: unsupported-aggregate
+-- refuse: unsupported-aggregate at 1:8
 
 -- case: average of text
 SELECT AVG(segment) FROM customers;
--- refuse: type-mismatch
+-- refuse: type-mismatch at 1:8
 
 -- case: arithmetic over averages
 SELECT AVG(amount) / AVG(quantity) AS ratio FROM orders;
 -- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=10
+-- release: sum l0=1 linf=2500
+-- release: sum l0=1 linf=100

@@ -4,39 +4,55 @@
 -- case: on the public key
 SELECT k.region, COUNT(*) FROM customers c JOIN countries k ON c.country = k.code GROUP BY k.region;
 -- accept
+-- keys: 2 public, l0 proved
+-- release: rows l0=1 linf=1
 
 -- case: public first
 SELECT k.region, COUNT(*) FROM countries k JOIN customers c ON c.country = k.code GROUP BY k.region;
 -- accept
+-- keys: 2 public, l0 proved
+-- release: rows l0=1 linf=1
 
 -- case: through two private tables
 SELECT k.region, SUM(o.amount) FROM orders o JOIN customers c ON o.customer_id = c.customer_id JOIN countries k ON c.country = k.code GROUP BY k.region;
 -- accept
+-- keys: 2 public, l0 proved
+-- release: sum l0=1 linf=5000
 
 -- case: a public measure
 SELECT SUM(i.units * p.list_price) FROM items i JOIN products p ON i.product_id = p.product_id;
 -- accept
+-- keys: 1 public, l0 proved
+-- release: sum l0=1 linf=6000
 
 -- case: a public dimension as key
 SELECT p.category, SUM(i.price) FROM items i JOIN products p ON i.product_id = p.product_id GROUP BY p.category;
 -- accept
+-- keys: 2 public, l0 proved
+-- release: sum l0=2 linf=2000
 
 -- case: not on the key, so that rows may multiply
 SELECT COUNT(*) FROM customers c JOIN countries k ON c.segment = k.region;
 -- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=2
 
 -- case: a cross join with a public table
 SELECT COUNT(*) FROM customers CROSS JOIN countries;
 -- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=3
 
 -- case: a filtered public table
 SELECT COUNT(*) FROM customers c JOIN countries k ON c.country = k.code WHERE k.region = 'north';
 -- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=1
 
 -- case: a left join with a public table
 SELECT COUNT(*) FROM customers c LEFT JOIN countries k ON c.country = k.code;
--- refuse: unsupported-private-operator
+-- refuse: unsupported-private-operator at 1:44
 
 -- case: a released result joined back to private rows
 SELECT COUNT(*) FROM orders o JOIN (SELECT status, COUNT(*) AS n FROM orders GROUP BY status) AS t ON o.status = t.status;
--- refuse: unsupported-private-operator
+-- refuse: unsupported-private-operator at 1:44

@@ -4,54 +4,82 @@
 -- case: a column without declared values
 SELECT city, COUNT(*) AS n FROM customers GROUP BY city;
 -- accept
+-- keys: private, l0 proved
+-- release: rows l0=1 linf=1
 
 -- case: keys of linked rows
 SELECT device, COUNT(*) AS n FROM events GROUP BY device;
 -- accept
+-- keys: private, l0 enforced
+-- release: units l0=2 linf=1
+-- release: rows l0=2 linf=5
 
 -- case: measures beside private keys
 SELECT device, SUM(duration) AS total, AVG(duration) AS mean FROM events GROUP BY device;
 -- accept
+-- keys: private, l0 enforced
+-- release: units l0=2 linf=1
+-- release: sum l0=2 linf=18000
+-- release: rows l0=2 linf=5
+-- release: sum l0=2 linf=9000
 
 -- case: a public and a private key
 SELECT segment, city, COUNT(*) FROM customers GROUP BY segment, city;
 -- accept
+-- keys: private, l0 proved
+-- release: rows l0=1 linf=1
 
 -- case: keys alone
 SELECT DISTINCT city FROM customers;
 -- accept
+-- keys: private, l0 proved
+-- release: rows l0=1 linf=1
 
 -- case: an expression over an unbounded column
 SELECT note_length % 7 AS k, COUNT(*) FROM orders GROUP BY 1;
 -- accept
+-- keys: 15 public, l0 enforced
+-- release: rows l0=3 linf=10
 
 -- case: a domain beyond the owner's limit
 SELECT amount, COUNT(*) FROM orders GROUP BY amount;
 -- accept
+-- keys: private, l0 enforced
+-- release: units l0=3 linf=1
+-- release: rows l0=3 linf=10
 
 -- case: keys determined by the unit
 SELECT c.city, COUNT(*) FROM orders o JOIN customers c ON o.customer_id = c.customer_id GROUP BY c.city;
 -- accept
+-- keys: private, l0 proved
+-- release: units l0=1 linf=1
+-- release: rows l0=1 linf=10
 
 -- case: units per private key
 SELECT device, COUNT(DISTINCT customer_id) AS n FROM events GROUP BY device;
 -- accept
+-- keys: private, l0 enforced
+-- release: units l0=2 linf=1
 
 -- case: the pure accountant has no δ to select keys with
 SELECT city, COUNT(*) FROM customers GROUP BY city;
 -- accountant: pure
--- refuse: private-keys-need-delta
+-- refuse: private-keys-need-delta at 1:1
 
 -- case: the pure accountant answers public keys
 SELECT segment, COUNT(*) FROM customers GROUP BY segment;
 -- accountant: pure
 -- accept
+-- keys: 2 public, l0 proved
+-- release: rows l0=1 linf=1
 
 -- case: the approximate accountant selects keys
 SELECT city, COUNT(*) FROM customers GROUP BY city;
 -- accountant: approximate
 -- accept
+-- keys: private, l0 proved
+-- release: rows l0=1 linf=1
 
 -- case: a hidden key
 SELECT name, COUNT(*) FROM customers GROUP BY name;
--- refuse: hidden-column
+-- refuse: hidden-column at 1:47

@@ -39,32 +39,32 @@ SELECT a.code, b.region FROM countries a LEFT JOIN countries b ON a.code = b.cod
 
 -- case: an unknown table
 SELECT * FROM secrets;
--- refuse: unknown-table
+-- refuse: unknown-table at 1:15
 
 -- case: a catalogue table of the engine
 SELECT * FROM duckdb_tables;
--- refuse: unknown-table
+-- refuse: unknown-table at 1:15
 
 -- case: a table function
 SELECT * FROM duckdb_tables();
--- refuse: unsupported-syntax
+-- refuse: unsupported-syntax at 1:15
 
 -- case: a file
 SELECT * FROM 'people.csv';
--- refuse: unknown-table
+-- refuse: unsupported-syntax at 1:15
 
 -- case: a file function
 SELECT * FROM read_csv('people.csv');
--- refuse: unsupported-syntax
+-- refuse: unsupported-syntax at 1:15
 
 -- case: another schema
 SELECT * FROM information_schema.tables;
--- refuse: unknown-table
+-- refuse: unknown-table at 1:15
 
 -- case: an unknown function
 SELECT getenv('HOME');
--- refuse: unsupported-function
+-- refuse: unsupported-function at 1:8
 
 -- case: an unknown column
 SELECT colour FROM countries;
--- refuse: unknown-column
+-- refuse: unknown-column at 1:8

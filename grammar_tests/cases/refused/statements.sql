@@ -3,104 +3,112 @@
 
 -- case: insert
 INSERT INTO orders VALUES (1);
--- refuse: unsupported-statement
+-- refuse: unsupported-statement at 1:1
 
 -- case: delete
 DELETE FROM orders;
--- refuse: unsupported-statement
+-- refuse: unsupported-statement at 1:1
 
 -- case: update
 UPDATE orders SET amount = 0;
--- refuse: unsupported-statement
+-- refuse: unsupported-statement at 1:1
 
 -- case: create
 CREATE TABLE t AS SELECT * FROM orders;
--- refuse: unsupported-statement
+-- refuse: unsupported-statement at 1:1
 
 -- case: drop
 DROP TABLE orders;
--- refuse: unsupported-statement
+-- refuse: unsupported-statement at 1:1
 
 -- case: copy
 COPY orders TO 'orders.csv';
--- refuse: unsupported-statement
+-- refuse: unsupported-statement at 1:1
 
 -- case: attach
 ATTACH 'other.duckdb';
--- refuse: unsupported-statement
+-- refuse: unsupported-statement at 1:1
 
 -- case: pragma
 PRAGMA table_info('orders');
--- refuse: unsupported-statement
+-- refuse: unsupported-statement at 1:1
 
 -- case: describe
 DESCRIBE orders;
--- refuse: unsupported-statement
+-- refuse: unsupported-statement at 1:1
 
 -- case: summarize
 SUMMARIZE orders;
--- refuse: unsupported-statement
+-- refuse: unsupported-statement at 1:1
 
 -- case: explain of the engine
 EXPLAIN ANALYZE SELECT COUNT(*) FROM orders;
--- refuse: unsupported-statement
+-- refuse: unsupported-statement at 1:1
 
 -- case: set
 SET threads = 1;
--- refuse: unsupported-statement
+-- refuse: unsupported-statement at 1:1
 
 -- case: two statements
 SELECT 1; SELECT 2;
--- refuse: unsupported-statement
+-- refuse: unsupported-statement at 1:11
 
 -- case: a typing error
 SELEC COUNT(*) FROM orders;
--- refuse: syntax-error
+-- refuse: syntax-error at 1:1
 
 -- case: an open parenthesis
 SELECT COUNT(* FROM orders;
--- refuse: syntax-error
+-- refuse: syntax-error at 1:13
 
 -- case: values
 VALUES (1), (2);
--- refuse: unsupported-syntax
+-- refuse: unsupported-syntax at 1:1
 
 -- case: pivot
 PIVOT orders ON status USING COUNT(*);
--- refuse: unsupported-statement
+-- refuse: unsupported-statement at 1:1
 
 -- case: distinct on
 SELECT DISTINCT ON (status) status FROM orders;
--- refuse: unsupported-syntax
+-- refuse: unsupported-syntax at 1:21
 
 -- case: ignore nulls
 SELECT LAST_VALUE(n IGNORE NULLS) OVER () FROM (SELECT COUNT(*) AS n FROM orders) AS t;
--- refuse: unsupported-syntax
+-- refuse: unsupported-syntax at 1:19
 
 -- case: for update
 SELECT COUNT(*) FROM orders FOR UPDATE;
--- refuse: unsupported-syntax
+-- refuse: unsupported-syntax at 1:1
 
 -- case: a list
 SELECT [COUNT(*)] FROM orders;
--- refuse: unsupported-syntax
+-- refuse: unsupported-syntax at 1:8
 
 -- case: a lambda
 SELECT list_transform([1], x -> x + 1);
--- refuse: unsupported-syntax
+-- refuse: unsupported-syntax at 1:23
 
 -- case: an interval is not a type here yet
 SELECT COUNT(*) FROM orders WHERE placed_at > TIMESTAMP '2024-01-01' + INTERVAL 1 DAY;
--- refuse: unsupported-syntax
+-- refuse: unsupported-syntax at 1:72
 
 -- case: less epsilon by option
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 0.5) COUNT(*) AS n FROM orders;
 -- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=10
 
 -- case: an unknown option
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(speed = 9) COUNT(*) AS n FROM orders;
--- refuse: bad-option
+-- refuse: bad-option at 1:42
 
 -- case: a parameter that is not bound
 SELECT COUNT(*) FROM orders WHERE amount > ?;
--- refuse: bad-parameter
+-- refuse: bad-parameter at 1:44
+
+-- case: an unlimited contribution
+SELECT SUM(x) FROM (SELECT a.amount AS x FROM orders AS a JOIN items AS i ON a.order_id = i.order_id JOIN events AS e ON a.customer_id = e.customer_id) AS t;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: sum l0=1 linf=50000

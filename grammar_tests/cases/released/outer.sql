@@ -4,119 +4,171 @@
 -- case: HAVING
 SELECT status, COUNT(*) AS n FROM orders GROUP BY status HAVING COUNT(*) > 2;
 -- accept
+-- keys: 3 public, l0 proved
+-- release: rows l0=3 linf=10
 
 -- case: HAVING by alias
 SELECT status, COUNT(*) AS n FROM orders GROUP BY status HAVING n > 2;
 -- accept
+-- keys: 3 public, l0 proved
+-- release: rows l0=3 linf=10
 
 -- case: HAVING on an aggregate that is not selected
 SELECT status FROM orders GROUP BY status HAVING SUM(amount) > 10;
 -- accept
+-- keys: 3 public, l0 proved
+-- release: sum l0=3 linf=5000
 
 -- case: ORDER BY and LIMIT
 SELECT status, COUNT(*) AS n FROM orders GROUP BY status ORDER BY n DESC, status LIMIT 2;
 -- accept
+-- keys: 3 public, l0 proved
+-- release: rows l0=3 linf=10
 
 -- case: ORDER BY an aggregate that is not selected
 SELECT status FROM orders GROUP BY status ORDER BY SUM(amount) DESC, status;
 -- accept
+-- keys: 3 public, l0 proved
+-- release: sum l0=3 linf=5000
 
 -- case: ORDER BY ordinal with nulls
 SELECT age, COUNT(*) FROM customers GROUP BY age ORDER BY 1 NULLS FIRST;
 -- accept
+-- keys: 122 public, l0 proved
+-- release: rows l0=1 linf=1
 
 -- case: OFFSET
 SELECT status, COUNT(*) AS n FROM orders GROUP BY status ORDER BY status LIMIT 10 OFFSET 1;
 -- accept
+-- keys: 3 public, l0 proved
+-- release: rows l0=3 linf=10
 
 -- case: arithmetic over aggregates
 SELECT SUM(amount) / COUNT(*) AS mean, 2 * COUNT(*) - 1 AS odd FROM orders;
 -- accept
+-- keys: 1 public, l0 proved
+-- release: sum l0=1 linf=5000
+-- release: rows l0=1 linf=10
 
 -- case: functions over aggregates
 SELECT ROUND(AVG(amount), 1) AS mean, ABS(COUNT(*) - 100) AS off FROM orders;
 -- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=10
+-- release: sum l0=1 linf=2500
 
 -- case: CASE over aggregates
 SELECT CASE WHEN COUNT(*) > 10 THEN 'many' ELSE 'few' END AS size FROM orders;
 -- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=10
 
 -- case: a subquery over the result
 SELECT MAX(n) AS most, SUM(n) AS total FROM (SELECT status, COUNT(*) AS n FROM orders GROUP BY status) AS t;
 -- accept
+-- keys: 3 public, l0 proved
+-- release: rows l0=3 linf=10
 
 -- case: a filter over the result
 SELECT status, n FROM (SELECT status, COUNT(*) AS n FROM orders GROUP BY status) AS t WHERE n > 1 ORDER BY status;
 -- accept
+-- keys: 3 public, l0 proved
+-- release: rows l0=3 linf=10
 
 -- case: a window over the result
 SELECT status, n, SUM(n) OVER () AS total, RANK() OVER (ORDER BY status) AS place FROM (SELECT status, COUNT(*) AS n FROM orders GROUP BY status) AS t;
 -- accept
+-- keys: 3 public, l0 proved
+-- release: rows l0=3 linf=10
 
 -- case: a window beside aggregates
 SELECT status, COUNT(*) AS n, ROW_NUMBER() OVER (ORDER BY status) AS r FROM orders GROUP BY status;
 -- accept
+-- keys: 3 public, l0 proved
+-- release: rows l0=3 linf=10
 
 -- case: a share of the total
 SELECT status, COUNT(*) * 1.0 / SUM(COUNT(*)) OVER () AS share FROM orders GROUP BY status;
 -- accept
+-- keys: 3 public, l0 proved
+-- release: rows l0=3 linf=10
 
 -- case: QUALIFY
 SELECT status, COUNT(*) AS n FROM orders GROUP BY status QUALIFY ROW_NUMBER() OVER (ORDER BY status) <= 2;
 -- accept
+-- keys: 3 public, l0 proved
+-- release: rows l0=3 linf=10
 
 -- case: two releases joined
 SELECT a.status, a.n, b.s FROM (SELECT status, COUNT(*) AS n FROM orders GROUP BY status) AS a JOIN (SELECT status, SUM(amount) AS s FROM orders GROUP BY status) AS b ON a.status = b.status;
 -- accept
+-- keys: 3 public, l0 proved
+-- release: rows l0=3 linf=10
+-- keys: 3 public, l0 proved
+-- release: sum l0=3 linf=5000
 
 -- case: a release joined with a public table
 SELECT k.region, SUM(t.n) AS n FROM (SELECT country, COUNT(*) AS n FROM customers GROUP BY country) AS t JOIN countries k ON t.country = k.code GROUP BY k.region;
 -- accept
+-- keys: 3 public, l0 proved
+-- release: rows l0=1 linf=1
 
 -- case: a left join of a public table with a release
 SELECT k.code, t.n FROM countries k LEFT JOIN (SELECT country, COUNT(*) AS n FROM customers GROUP BY country) AS t ON t.country = k.code;
 -- accept
+-- keys: 3 public, l0 proved
+-- release: rows l0=1 linf=1
 
 -- case: a union of releases
 SELECT 'paid' AS what, COUNT(*) AS n FROM orders WHERE status = 'paid' UNION ALL SELECT 'open', COUNT(*) FROM orders WHERE status = 'open';
 -- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=10
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=10
 
 -- case: distinct over a result
 SELECT DISTINCT n > 3 AS big FROM (SELECT status, COUNT(*) AS n FROM orders GROUP BY status) AS t;
 -- accept
+-- keys: 3 public, l0 proved
+-- release: rows l0=3 linf=10
 
 -- case: a wrapper that a BI tool writes
 SELECT * FROM (SELECT status AS "Status", SUM(amount) AS "SUM(amount)" FROM orders GROUP BY status) AS virtual_table LIMIT 1000;
 -- accept
+-- keys: 3 public, l0 proved
+-- release: sum l0=3 linf=5000
 
 -- case: an ungrouped query has one row
 SELECT COUNT(*) AS n FROM orders HAVING COUNT(*) >= 0;
 -- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=10
 
 -- case: HAVING with an unknown column
 SELECT status, COUNT(*) FROM orders GROUP BY status HAVING colour > 2;
--- refuse: unknown-column
+-- refuse: unknown-column at 1:60
 
 -- case: HAVING over a column that is not grouped
 SELECT status, COUNT(*) FROM orders GROUP BY status HAVING amount > 2;
--- refuse: not-grouped
+-- refuse: not-grouped at 1:60
 
 -- case: ORDER BY a column that is not grouped
 SELECT status, COUNT(*) FROM orders GROUP BY status ORDER BY amount;
--- refuse: not-grouped
+-- refuse: not-grouped at 1:62
 
 -- case: ORDER BY an ordinal out of range
 SELECT status, COUNT(*) FROM orders GROUP BY status ORDER BY 5;
--- refuse: unknown-column
+-- refuse: unknown-column at 1:62
 
 -- case: a window inside an aggregate
 SELECT SUM(ROW_NUMBER() OVER ()) FROM orders;
--- refuse: misplaced-aggregate
+-- refuse: misplaced-aggregate at 1:12
 
 -- case: a union of different widths
 SELECT COUNT(*) FROM orders UNION ALL SELECT COUNT(*), SUM(amount) FROM orders;
--- refuse: type-mismatch
+-- refuse: type-mismatch at 1:8
 
 -- case: a limit that is not a number
 SELECT COUNT(*) FROM orders LIMIT 1 + 1;
--- refuse: unsupported-syntax
+-- refuse: unsupported-syntax at 1:35

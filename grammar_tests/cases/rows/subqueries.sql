@@ -4,107 +4,132 @@
 -- case: a derived table
 SELECT COUNT(*) FROM (SELECT amount FROM orders WHERE status = 'paid') AS t;
 -- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=10
 
 -- case: a renamed column keeps its bounds
 SELECT SUM(a) FROM (SELECT amount AS a FROM orders) AS t;
 -- accept
+-- keys: 1 public, l0 proved
+-- release: sum l0=1 linf=5000
 
 -- case: a shadowing name does not lend its bounds
 SELECT SUM(amount) FROM (SELECT note_length AS amount FROM orders) AS t;
--- refuse: unbounded-input
+-- refuse: unbounded-input at 1:12
 
 -- case: column aliases move bounds with the value
 SELECT SUM(x) FROM (SELECT note_length, amount FROM orders) AS t(amount, x);
 -- accept
+-- keys: 1 public, l0 proved
+-- release: sum l0=1 linf=5000
 
 -- case: column aliases do not lend bounds
 SELECT SUM(amount) FROM (SELECT note_length, amount FROM orders) AS t(amount, x);
--- refuse: unbounded-input
+-- refuse: unbounded-input at 1:12
 
 -- case: nested three deep
 SELECT SUM(c) FROM (SELECT b AS c FROM (SELECT a AS b FROM (SELECT amount AS a FROM orders) AS t1) AS t2) AS t3;
 -- accept
+-- keys: 1 public, l0 proved
+-- release: sum l0=1 linf=5000
 
 -- case: a computed column
 SELECT SUM(net) FROM (SELECT amount * 0.8 AS net FROM orders) AS t;
 -- accept
+-- keys: 1 public, l0 proved
+-- release: sum l0=1 linf=4000
 
 -- case: a filter on a computed column
 SELECT COUNT(*) FROM (SELECT amount * quantity AS value FROM orders) AS t WHERE value > 100;
 -- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=10
 
 -- case: a CTE
 WITH paid AS (SELECT * FROM orders WHERE status = 'paid') SELECT COUNT(*) FROM paid;
 -- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=10
 
 -- case: a CTE over a CTE
 WITH a AS (SELECT * FROM orders), b AS (SELECT amount FROM a WHERE quantity > 2) SELECT SUM(amount) FROM b;
 -- accept
+-- keys: 1 public, l0 proved
+-- release: sum l0=1 linf=5000
 
 -- case: a CTE that shadows a table
 WITH orders AS (SELECT customer_id, note_length AS amount FROM orders) SELECT SUM(amount) FROM orders;
--- refuse: unbounded-input
+-- refuse: unbounded-input at 1:83
 
 -- case: a CTE used twice
 WITH o AS (SELECT customer_id, amount FROM orders) SELECT COUNT(*) FROM o AS a JOIN o AS b ON a.customer_id = b.customer_id;
 -- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=100
 
 -- case: CTE column aliases
 WITH t(x, y) AS (SELECT status, amount FROM orders) SELECT x, SUM(y) FROM t GROUP BY x;
 -- accept
+-- keys: 3 public, l0 proved
+-- release: sum l0=3 linf=5000
 
 -- case: units are counted through a rename
 SELECT COUNT(DISTINCT who) FROM (SELECT customer_id AS who FROM orders) AS t;
 -- accept
+-- keys: 1 public, l0 proved
+-- release: units l0=1 linf=1
 
 -- case: an expression is never the unit
 SELECT COUNT(DISTINCT who) FROM (SELECT customer_id + 0 AS who FROM orders) AS t;
--- refuse: unsupported-aggregate
+-- refuse: unsupported-aggregate at 1:8
 
 -- case: another column renamed to the unit key is not the unit
 SELECT COUNT(DISTINCT customer_id) FROM (SELECT order_id AS customer_id FROM orders) AS t;
--- refuse: unsupported-aggregate
+-- refuse: unsupported-aggregate at 1:8
 
 -- case: an order without a limit does not matter
 SELECT COUNT(*) FROM (SELECT amount FROM orders ORDER BY amount) AS t;
 -- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=10
 
 -- case: a limit over private rows
 SELECT COUNT(*) FROM (SELECT amount FROM orders LIMIT 10) AS t;
--- refuse: unsupported-private-operator
+-- refuse: unsupported-private-operator at 1:23
 
 -- case: distinct private rows are keys
 SELECT COUNT(*) AS n FROM (SELECT DISTINCT status FROM orders) AS t;
 -- accept
+-- keys: 3 public, l0 proved
 
 -- case: a window over private rows
 SELECT COUNT(*) FROM (SELECT ROW_NUMBER() OVER (ORDER BY amount) AS r FROM orders) AS t WHERE r < 10;
--- refuse: unsupported-private-operator
+-- refuse: unsupported-private-operator at 1:30
 
 -- case: a union of private rows
 SELECT COUNT(*) FROM (SELECT amount FROM orders UNION ALL SELECT price FROM items) AS t;
--- refuse: unsupported-private-operator
+-- refuse: unsupported-private-operator at 1:30
 
 -- case: an unknown name inside a CTE that is not used
 WITH t AS (SELECT colour FROM orders) SELECT COUNT(*) FROM customers;
--- refuse: unknown-column
+-- refuse: unknown-column at 1:19
 
 -- case: a recursive CTE
 WITH RECURSIVE t AS (SELECT 1 AS n) SELECT COUNT(*) FROM t;
--- refuse: unsupported-syntax
+-- refuse: unsupported-syntax at 1:16
 
 -- case: star with exclusion
 SELECT COUNT(*) FROM (SELECT * EXCLUDE (amount) FROM orders) AS t;
--- refuse: unsupported-syntax
+-- refuse: unsupported-syntax at 1:32
 
 -- case: star with replacement
 SELECT SUM(amount) FROM (SELECT * REPLACE (note_length AS amount) FROM orders) AS t;
--- refuse: unsupported-syntax
+-- refuse: unsupported-syntax at 1:35
 
 -- case: a lateral subquery
 SELECT COUNT(*) FROM orders, LATERAL (SELECT 1 AS one) AS t;
--- refuse: unsupported-syntax
+-- refuse: unsupported-syntax at 1:30
 
 -- case: too many column aliases
 SELECT COUNT(*) FROM (SELECT amount FROM orders) AS t(a, b);
--- refuse: unknown-column
+-- refuse: unknown-column at 1:30

@@ -4,147 +4,197 @@
 -- case: equality
 SELECT COUNT(*) FROM orders WHERE status = 'paid';
 -- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=10
 
 -- case: inequality
 SELECT COUNT(*) FROM orders WHERE status <> 'paid';
 -- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=10
 
 -- case: conjunction and disjunction
 SELECT COUNT(*) FROM orders WHERE (status = 'paid' OR status = 'open') AND amount > 10;
 -- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=10
 
 -- case: negation
 SELECT COUNT(*) FROM orders WHERE NOT (status = 'paid');
 -- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=10
 
 -- case: IN list
 SELECT COUNT(*) FROM orders WHERE status IN ('paid', 'open');
 -- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=10
 
 -- case: NOT IN list
 SELECT COUNT(*) FROM orders WHERE status NOT IN ('paid', 'open');
 -- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=10
 
 -- case: BETWEEN
 SELECT COUNT(*) FROM customers WHERE age BETWEEN 18 AND 65;
 -- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=1
 
 -- case: NOT BETWEEN
 SELECT COUNT(*) FROM customers WHERE age NOT BETWEEN 18 AND 65;
 -- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=1
 
 -- case: LIKE
 SELECT COUNT(*) FROM orders WHERE note LIKE '%gift%';
 -- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=10
 
 -- case: ILIKE
 SELECT COUNT(*) FROM orders WHERE note ILIKE 'GIFT%';
 -- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=10
 
 -- case: NOT LIKE
 SELECT COUNT(*) FROM orders WHERE note NOT LIKE 'a_b%';
 -- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=10
 
 -- case: IS NULL
 SELECT COUNT(*) FROM customers WHERE age IS NULL;
 -- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=1
 
 -- case: IS NOT NULL
 SELECT COUNT(*) FROM customers WHERE age IS NOT NULL;
 -- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=1
 
 -- case: IS DISTINCT FROM
 SELECT COUNT(*) FROM customers WHERE age IS DISTINCT FROM 40;
 -- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=1
 
 -- case: a boolean column is a condition
 SELECT COUNT(*) FROM customers WHERE vip;
 -- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=1
 
 -- case: IS TRUE
 SELECT COUNT(*) FROM customers WHERE vip IS TRUE;
 -- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=1
 
 -- case: a comparison of columns
 SELECT COUNT(*) FROM orders WHERE amount > quantity * 10;
 -- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=10
 
 -- case: dates against text literals
 SELECT COUNT(*) FROM customers WHERE joined >= '2023-01-01';
 -- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=1
 
 -- case: timestamps against typed literals
 SELECT COUNT(*) FROM orders WHERE placed_at >= TIMESTAMP '2024-06-01 00:00:00' AND placed_at < '2024-07-01';
 -- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=10
 
 -- case: a constant condition
 SELECT COUNT(*) FROM orders WHERE 1 = 1;
 -- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=10
 
 -- case: an unbounded column may be filtered
 SELECT COUNT(*) FROM orders WHERE note_length > 100;
 -- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=10
 
 -- case: division in a condition is total
 SELECT COUNT(*) FROM orders WHERE amount / quantity > 3;
 -- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=10
 
 -- case: modulus in a condition is total
 SELECT COUNT(*) FROM orders WHERE note_length % quantity = 1;
 -- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=10
 
 -- case: a cast in a condition is total
 SELECT COUNT(*) FROM orders WHERE CAST(note AS INTEGER) > 3;
 -- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=10
 
 -- case: filter on the unit key
 SELECT COUNT(*) FROM orders WHERE customer_id = 3;
 -- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=10
 
 -- case: unknown column
 SELECT COUNT(*) FROM orders WHERE colour = 'red';
--- refuse: unknown-column
+-- refuse: unknown-column at 1:35
 
 -- case: hidden column
 SELECT COUNT(*) FROM customers WHERE name = 'Zoe';
--- refuse: hidden-column
+-- refuse: hidden-column at 1:38
 
 -- case: aggregate in WHERE
 SELECT COUNT(*) FROM orders WHERE SUM(amount) > 3;
--- refuse: misplaced-aggregate
+-- refuse: misplaced-aggregate at 1:35
 
 -- case: a number is not a condition
 SELECT COUNT(*) FROM orders WHERE amount;
--- refuse: type-mismatch
+-- refuse: type-mismatch at 1:35
 
 -- case: text against a number
 SELECT COUNT(*) FROM orders WHERE amount = status;
--- refuse: type-mismatch
+-- refuse: type-mismatch at 1:35
 
 -- case: text that is no date
 SELECT COUNT(*) FROM customers WHERE joined > 'yesterday';
--- refuse: type-mismatch
+-- refuse: type-mismatch at 1:47
 
 -- case: subquery in a condition
 SELECT COUNT(*) FROM orders WHERE amount > (SELECT AVG(amount) FROM orders);
--- refuse: unsupported-syntax
+-- refuse: unsupported-syntax at 1:52
 
 -- case: IN over a subquery
 SELECT COUNT(*) FROM orders WHERE status IN (SELECT status FROM orders);
--- refuse: unsupported-syntax
+-- refuse: unsupported-syntax at 1:53
 
 -- case: EXISTS
 SELECT COUNT(*) FROM customers WHERE EXISTS (SELECT 1 FROM orders);
--- refuse: unsupported-syntax
+-- refuse: unsupported-syntax at 1:53
 
 -- case: sample
 SELECT COUNT(*) FROM orders USING SAMPLE 10%;
--- refuse: unsupported-syntax
+-- refuse: unsupported-syntax at 1:42
 
 -- case: a volatile function
 SELECT COUNT(*) FROM orders WHERE random() < 0.5;
--- refuse: unsupported-function
+-- refuse: unsupported-function at 1:35
 
 -- case: the current date is not a function of the data
 SELECT COUNT(*) FROM orders WHERE placed_at < now();
--- refuse: unsupported-function
+-- refuse: unsupported-function at 1:47

@@ -1,0 +1,34 @@
+"""Catalogs bound to databases in this process: what the cases and laws run over."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+from dpsql.engines.catalogue import tables as declared
+from dpsql.model import Neighbours, Policy
+from dpsql.policy.bind import bind
+from dpsql.policy.load import load
+from dpsql.public import PublicTables
+from dpsql.schema import Schema
+from grammar_tests import world
+from grammar_tests.laws import PlainEngine
+
+CATALOGS = Path(__file__).parent / "catalogs"
+
+
+def over(
+    tables: world.Tables, *, constraints: bool, neighbours: Neighbours = Neighbours.ADD_REMOVE
+) -> tuple[Policy, PlainEngine]:
+    """The shop's policy over these rows; its proofs lean on constraints, or on nothing."""
+    engine = PlainEngine(world.build(tables, constraints=constraints))
+    schema = Schema(declared(engine.rows), "here")
+    policy = bind(load(str(CATALOGS / "shop.toml")), schema, PublicTables(engine).values)
+    return replace(policy, unit=replace(policy.unit, neighbours=neighbours)), engine
+
+
+@cache
+def shop() -> tuple[Policy, PlainEngine]:
+    """The shop with constraints and well-behaved data."""
+    return over(world.well_behaved(), constraints=True)

@@ -1,0 +1,11 @@
+"""Options of the suite, and the catalogs every case is compiled over."""
+
+from __future__ import annotations
+
+import pytest
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--update", action="store_true", help="refresh the pinned sections of the case files"
+    )

@@ -1,0 +1,124 @@
+"""Every case: accepted or refused as written, with its place, sensitivities, keys and SQL."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from itertools import groupby
+from pathlib import Path
+
+import pytest
+
+from dpsql.errors import Reason, Refused
+from dpsql.plan import BlockPlan, Release
+from dpsql.prepare import Prepared
+from dpsql.tree import Span
+from grammar_tests import casefile
+from grammar_tests.bound import shop
+from grammar_tests.casefile import Case
+from grammar_tests.laws import BUDGET, compiled
+
+ALL = casefile.all_cases()
+
+
+def outcome(case: Case) -> tuple[str, tuple[str, ...], str]:
+    """Verdict, pinned lines and rewritten SQL of a case."""
+    policy, engine = shop()
+    budget = replace(BUDGET, accountant=case.setting("accountant", "zcdp"))
+    dialect = case.setting("dialect", "duckdb")
+    try:
+        prepared = compiled(case.sql, policy, engine, dialect=dialect, budget=budget)
+    except Refused as refusal:
+        return f"refuse: {refusal.reason} at {place(case.sql, refusal.span)}", (), ""
+    return "accept", pinned(prepared), rewritten(prepared)
+
+
+def place(sql: str, span: Span) -> str:
+    before = sql[: span.start]
+    return f"{before.count(chr(10)) + 1}:{len(before) - before.rfind(chr(10))}"
+
+
+def pinned(prepared: Prepared) -> tuple[str, ...]:
+    blocks = () if prepared.plan is None else prepared.plan.blocks
+    return tuple(
+        line for block in blocks for line in (_keys(block), *map(_release, block.releases))
+    )
+
+
+def _keys(block: BlockPlan) -> str:
+    how = "enforced" if block.enforce_l0 else "proved"
+    if block.domain is None:
+        return f"keys: private, l0 {how}"
+    return f"keys: {len(block.domain)} public, l0 {how}"
+
+
+def _release(release: Release) -> str:
+    query, sensitivity = release.query, release.sensitivity
+    what = "units" if query.units else "rows" if query.argument is None else "sum"
+    linf = float(sensitivity.linf * query.lattice.step)
+    return f"release: {what} l0={sensitivity.l0} linf={linf:.10g}"
+
+
+def rewritten(prepared: Prepared) -> str:
+    return "\n".join([b.sql for b in prepared.rewritten.blocks] + [prepared.rewritten.shown_sql])
+
+
+@pytest.mark.parametrize("case", ALL, ids=lambda case: case.id)
+def test_case(case: Case, request: pytest.FixtureRequest) -> None:
+    verdict, lines, sql = outcome(case)
+    if request.config.getoption("--update"):
+        return
+    assert verdict == case.verdict
+    assert lines == case.pinned
+    assert case.rewrite is None or sql == case.rewrite
+
+
+def test_update(request: pytest.FixtureRequest) -> None:
+    """`pytest --update` rewrites the files; without it they are as an update would leave them."""
+    for path, group in groupby(ALL, key=lambda case: case.file):
+        cases = tuple(casefile.refreshed(case, *outcome(case)) for case in group)
+        if request.config.getoption("--update"):
+            casefile.write(path, cases)
+        else:
+            assert cases == casefile.read(path)
+
+
+def test_there_are_enough_cases_and_near_misses() -> None:
+    verdicts = Counter(case.accepted for case in ALL)
+    assert sum(verdicts.values()) >= 250
+    assert min(verdicts.values()) >= 125
+
+
+def test_every_file_has_both_verdicts_or_is_about_refusals() -> None:
+    for path, group in groupby(ALL, key=lambda case: case.file):
+        verdicts = {case.accepted for case in group}
+        assert False in verdicts, f"{path} has no near-miss refusal"
+
+
+def test_titles_are_unique() -> None:
+    assert not [name for name, times in Counter(case.id for case in ALL).items() if times > 1]
+
+
+def test_every_reason_a_text_can_have_has_a_case() -> None:
+    elsewhere = {
+        Reason.BUDGET_EXHAUSTED,  # test_ledgers, test_invariants
+        Reason.EPSILON_TOO_LARGE,  # test_invariants
+        Reason.UNDECIDED_POLICY,  # test_policy
+        Reason.TOO_LARGE,  # test_parse
+    }
+    seen = {case.verdict.split()[1] for case in ALL if not case.accepted}
+    assert {reason.value for reason in Reason} - seen == {reason.value for reason in elsewhere}
+
+
+def test_an_unknown_expectation_is_an_error(tmp_path: Path) -> None:
+    file = tmp_path / "bad.sql"
+    file.write_text("-- catalog: shop\n\n-- case: x\nSELECT 1;\n-- accept\n-- hope: so\n")
+    with pytest.raises(ValueError, match=r"bad\.sql:6: unknown expectation 'hope'"):
+        casefile.read(file)
+
+
+def test_an_update_never_turns_a_verdict() -> None:
+    refusal = next(case for case in ALL if not case.accepted)
+    assert casefile.refreshed(refusal, "accept", (), "") == refusal
+    accept = next(case for case in ALL if case.accepted)
+    assert casefile.refreshed(accept, "refuse: raw-rows at 1:1", (), "") == accept
