@@ -1,0 +1,200 @@
+"""The command line on the demo: a process, a policy, a database, a ledger."""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from dpsql.ledgers.sqlite import SqliteLedger
+from dpsql.policy import demo
+
+BY_SEGMENT = "SELECT segment, COUNT(*) AS n FROM customers GROUP BY segment"
+# Six events of one customer at a time, compared: nothing finishes this within its time limit.
+ENDLESS = (
+    "SELECT COUNT(*) AS n FROM events AS a"
+    + "".join(f" JOIN events AS {name} USING (customer_id)" for name in "bcdef")
+    + " WHERE a.duration * b.duration + c.duration * d.duration + e.duration * f.duration > 100"
+)
+DEADLINE_SECONDS = 60
+
+Done = subprocess.CompletedProcess[str]
+
+
+def command(*args: str) -> list[str]:
+    return [sys.executable, "-m", "dpsql", *args]
+
+
+def environment() -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if name != "DPSQL_ANALYST"}
+    return {**kept, "PYTHONPATH": str(Path(__file__).parents[1]), "PYTHONIOENCODING": "utf-8"}
+
+
+def run(where: Path, *args: str, code: int = 0) -> Done:
+    done = subprocess.run(  # noqa: S603
+        command(*args),
+        cwd=where,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        check=False,
+        timeout=120,
+    )
+    assert done.returncode == code, done.stdout + done.stderr
+    assert "Traceback" not in done.stderr
+    return done
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return demo.build(tmp_path_factory.mktemp("shop")).parent
+
+
+@pytest.fixture
+def shop(built: Path, tmp_path: Path) -> Path:
+    """A shop of its own for a test that spends or breaks something."""
+    for name in ("shop.duckdb", "dpsql.toml"):
+        shutil.copy(built / name, tmp_path / name)
+    return tmp_path
+
+
+def edit(where: Path, before: str, after: str) -> None:
+    policy = where / "dpsql.toml"
+    text = policy.read_text(encoding="utf-8")
+    assert before in text
+    policy.write_text(text.replace(before, after), encoding="utf-8")
+
+
+def test_the_demo_answers_three_queries_and_the_second_time_for_nothing(tmp_path: Path) -> None:
+    first = run(tmp_path, "demo")
+    assert first.stdout.count("±") >= 9
+    assert first.stderr.count("cost: ε = ") == 3
+    second = run(tmp_path, "demo", "dpsql-demo")
+    assert second.stderr.count("cost: nothing, remembered") == 3
+    assert second.stdout == first.stdout
+
+
+def test_an_answer_is_repeated_for_nothing_until_the_data_change(shop: Path) -> None:
+    first = run(shop, "query", BY_SEGMENT, "--format", "csv")
+    again = run(shop, "query", f"{BY_SEGMENT} -- again", "--format", "csv", "--epsilon", "0.4")
+    assert again.stdout == first.stdout
+    assert "cost: nothing" in again.stderr
+    assert run(shop, "refresh").stdout == "data version 2\n"
+    assert "cost: ε = 0.5" in run(shop, "query", BY_SEGMENT).stderr
+    rows = list(csv.DictReader(io.StringIO(first.stdout)))
+    assert {row["segment"] for row in rows} == {"business", "consumer"}
+    assert all(float(row["n_margin"]) > 0 for row in rows)
+
+
+def test_explain_is_free(shop: Path) -> None:
+    assert "discrete Gaussian" in run(shop, "explain", BY_SEGMENT).stdout
+    assert "discrete Gaussian" in run(shop, "query", f"EXPLAIN PRIVACY {BY_SEGMENT}").stdout
+    assert "ρ = 0 " in run(shop, "budget").stdout
+
+
+def test_exit_codes(shop: Path) -> None:
+    run(shop, "query", "SELECT FROM", code=1)
+    run(shop, "query", "SELECT name FROM customers", code=3)
+    run(shop, "query", BY_SEGMENT, "--epsilon", "3", code=3)
+    edit(shop, "epsilon = 10.0", "epsilon = 0.3")
+    edit(shop, "query_epsilon = 0.5", "query_epsilon = 0.2")
+    edit(shop, "max_query_epsilon = 2.0", "max_query_epsilon = 0.3")
+    run(shop, "query", BY_SEGMENT)
+    for age in range(20, 60):
+        text = f"SELECT COUNT(*) AS n FROM customers WHERE age > {age}"
+        done = subprocess.run(  # noqa: S603
+            command("query", text), cwd=shop, env=environment(), capture_output=True, check=False
+        )
+        if done.returncode:
+            break
+    assert done.returncode == 4
+    assert re.search("It needs ρ = .*; left is ρ = ", done.stderr.decode())
+    (shop / "shop.duckdb").unlink()
+    run(shop, "query", BY_SEGMENT, code=5)
+    run(shop, "query", BY_SEGMENT, "--policy", "missing.toml", code=1)
+
+
+def test_check_finds_what_does_not_fit_and_records_what_does(shop: Path) -> None:
+    assert run(shop, "check").stdout == ""
+    assert "recorded" in run(shop, "check", "--record").stderr
+    edit(shop, "age = { bounds = [0, 120]", "age = { bounds = [0, 30]")
+    line = (shop / "dpsql.toml").read_text(encoding="utf-8").splitlines()
+    number = next(i for i, text in enumerate(line, 1) if text.startswith("age ="))
+    found = run(shop, "check", code=1).stdout
+    assert found.startswith(f"dpsql.toml:{number}: ")
+    assert "fix: " in found
+
+
+def test_init_drafts_a_policy_that_answers_nothing(shop: Path) -> None:
+    done = run(shop, "init", "shop.duckdb", "-o", "draft.toml")
+    decisions = int(done.stderr.split()[0])
+    draft = (shop / "draft.toml").read_text(encoding="utf-8")
+    assert draft.count('"DECIDE"') == decisions
+    refused = run(shop, "query", BY_SEGMENT, "--policy", "draft.toml", code=1)
+    assert f"{decisions} decisions" in refused.stderr
+    run(shop, "init", "shop.duckdb", "-o", "draft.toml", code=2)
+    assert (shop / "draft.toml").read_text(encoding="utf-8") == draft
+    run(shop, "init", "missing.duckdb", "-o", "other.toml", code=5)
+    assert not (shop / "other.toml").exists()
+
+
+def test_init_writes_paths_relative_to_the_policy(shop: Path) -> None:
+    (shop / "etc").mkdir()
+    run(shop, "init", "shop.duckdb", "-o", "etc/dpsql.toml")
+    assert 'path = "../shop.duckdb"' in (shop / "etc" / "dpsql.toml").read_text(encoding="utf-8")
+
+
+def test_a_ledger_without_its_mark_fails_closed_until_the_owner_accepts_it(shop: Path) -> None:
+    run(shop, "query", BY_SEGMENT)
+    (shop / "dpsql.ledger.mark").unlink()
+    run(shop, "query", BY_SEGMENT, code=5)
+    assert "accepted" in run(shop, "budget", "--accept-ledger").stderr
+    assert "cost: nothing" in run(shop, "query", BY_SEGMENT).stderr
+
+
+def charged(where: Path) -> int:
+    """How many queries the ledger has charged; 0 while it does not exist."""
+    path = where / "dpsql.ledger"
+    if not path.exists():
+        return 0
+    ledger = SqliteLedger.open(str(path))
+    try:
+        return len(ledger.history(None, 10))
+    finally:
+        ledger.close()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="SIGINT is a POSIX signal")
+def test_ctrl_c_cancels_the_statement_and_its_charge_stays(shop: Path) -> None:
+    run(shop, "budget")
+    child = subprocess.Popen(  # noqa: S603
+        command("query", ENDLESS),
+        cwd=shop,
+        env=environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        encoding="utf-8",
+        restore_signals=True,
+    )
+    try:
+        deadline = time.monotonic() + DEADLINE_SECONDS
+        while not charged(shop) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        child.send_signal(signal.SIGINT)
+        stdout, stderr = child.communicate(timeout=DEADLINE_SECONDS)
+    finally:
+        child.kill()
+    assert (child.returncode, stdout) == (130, "")
+    assert re.search(r"Query \w+ was cancelled; its charge stays", stderr)
+    assert charged(shop) == 1
