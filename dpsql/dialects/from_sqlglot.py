@@ -6,10 +6,10 @@ import logging
 
 from sqlglot import Token, TokenType, exp
 from sqlglot.dialects.dialect import Dialect
-from sqlglot.errors import ErrorLevel, ParseError, SqlglotError
+from sqlglot.errors import ErrorLevel, ParseError
 
 from dpsql.dialects.from_sqlglot_checks import check_depth, check_nothing_dropped
-from dpsql.dialects.from_sqlglot_limits import check_joins, check_nesting
+from dpsql.dialects.from_sqlglot_limits import check_clauses, check_joins, check_nesting
 from dpsql.dialects.from_sqlglot_nodes import Origin
 from dpsql.dialects.from_sqlglot_queries import query
 from dpsql.dialects.from_sqlglot_request import read_request
@@ -30,6 +30,7 @@ def statement(text: str, dialect: str, parameters: tuple[Value, ...]) -> Stateme
     request = read_request(text, dialect)
     check_nesting(request.tokens)
     check_joins(request.tokens)
+    check_clauses(request.tokens)
     tokens = prepare(request.tokens, dialect)
     if len(tokens.placeholders) != len(parameters):
         missing = tokens.placeholders[len(parameters) :]
@@ -55,7 +56,9 @@ def _parsed(tokens: Tokens, text: str, dialect: str) -> exp.Expression:
         roots = parser.parse(list(tokens.tokens), text)
     except ParseError as error:
         raise Refused(Reason.SYNTAX, _place(error, tokens.tokens, text)) from None
-    except SqlglotError:
+    except RecursionError:
+        raise
+    except Exception:  # noqa: BLE001 - on odd input it also raises KeyError, TypeError and others
         raise Refused(Reason.SYNTAX, Span(0, len(text))) from None
     if len(roots) != 1 or not isinstance(roots[0], exp.Expression):
         raise Refused(Reason.SYNTAX, Span(0, len(text)), why="this is not one statement")

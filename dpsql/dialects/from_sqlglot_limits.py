@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from sqlglot import Token, TokenType
 
-from dpsql.dialects.from_sqlglot_tokens import span_of
+from dpsql.dialects.from_sqlglot_tokens import is_word, span_of
 from dpsql.errors import Reason, Refused
 
 MAX_NESTING = 25
@@ -37,6 +37,38 @@ def check_nesting(tokens: Sequence[Token]) -> None:
             raise Refused(
                 Reason.TOO_LARGE, span_of(token), what="nesting levels", limit=MAX_NESTING
             )
+
+
+_CLAUSES = frozenset(
+    """ALL AND AS BETWEEN BY CASE DISTINCT ELSE FROM HAVING ILIKE IN IS JOIN LIKE NOT ON OR QUALIFY
+    SELECT THEN USING WHEN WHERE""".split()
+)
+_NUMBERS = frozenset({TokenType.NUMBER, TokenType.PLACEHOLDER})
+_SET_OPERATIONS = frozenset({TokenType.UNION, TokenType.INTERSECT, TokenType.EXCEPT})
+_OPERANDS = frozenset(
+    {TokenType.R_PAREN, TokenType.STRING, TokenType.IDENTIFIER, TokenType.STAR, *_NUMBERS}
+)
+
+
+def check_clauses(tokens: Sequence[Token]) -> None:
+    """Raises `Refused` where LIMIT or OFFSET has no number, or UNION nothing on its left.
+
+    sqlglot tries such words as names and as types too, again at every level of nesting.
+    """
+    for before, token, after in zip((None, *tokens), tokens, (*tokens[1:], None), strict=False):
+        if token.token_type in (TokenType.LIMIT, TokenType.OFFSET):
+            if after is None or after.token_type not in _NUMBERS:
+                construct = "LIMIT or OFFSET by an expression"
+                raise Refused(Reason.UNSUPPORTED_SYNTAX, span_of(token), construct=construct)
+        elif token.token_type in _SET_OPERATIONS and not _ends_query(before):
+            raise Refused(Reason.SYNTAX, span_of(token), why="there is no query on its left")
+
+
+def _ends_query(token: Token | None) -> bool:
+    """Whether a query may end with this token."""
+    if token is None:
+        return False
+    return token.token_type in _OPERANDS or (is_word(token) and token.text.upper() not in _CLAUSES)
 
 
 def check_joins(tokens: Sequence[Token]) -> None:

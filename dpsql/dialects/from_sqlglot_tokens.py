@@ -17,6 +17,7 @@ from itertools import pairwise
 from sqlglot import Token, TokenType
 from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import SqlglotError
+from sqlglot.parser import Parser
 
 from dpsql.errors import Reason, Refused
 from dpsql.tree import Span
@@ -33,11 +34,16 @@ _SYMBOLS = frozenset("( ) , . * + - / // % = == <> != < <= > >= || :: ; ?".split
 
 _BEFORE_PARENTHESIS = frozenset(
     """ALL AND ANY AS ASC BETWEEN BY CASE CAST CUBE DESC DISTINCT ELSE ESCAPE EXCEPT EXCLUDE EXISTS
-    EXTRACT FILTER FROM GROUP HAVING ILIKE IN INTERSECT IS JOIN LATERAL LIKE LIMIT MATERIALIZED NOT
-    OFFSET ON OR OVER POSITION QUALIFY RENAME ROLLUP SELECT SETS SOME SUBSTRING THEN TRIM TRY_CAST
-    UNION USING VALUES WHEN WHERE WITH""".split()
+    EXTRACT FILTER FROM GROUP HAVING ILIKE IN INTERSECT IS JOIN LIKE MATERIALIZED NOT ON OR OVER
+    POSITION QUALIFY RENAME ROLLUP SELECT SETS SOME SUBSTRING THEN TRIM TRY_CAST UNION USING VALUES
+    WHEN WHERE WITH""".split()
 )
 """Words that may stand before a parenthesis without being an ordinary function."""
+
+_REFUSED_WORDS = frozenset(
+    {"INTERVAL", "CONNECT BY", "START WITH", "MATCH_RECOGNIZE", "LATERAL", "STRAIGHT_JOIN"}
+)
+"""Words whose grammar is never answered and makes sqlglot slow, or change its own tables."""
 
 _STAR_MODIFIERS = frozenset({"EXCEPT", "EXCLUDE", "RENAME", "REPLACE", "ILIKE", "LIKE"})
 
@@ -152,8 +158,9 @@ def _check_token(text: str, token: Token) -> None:
         raise Refused(Reason.SYNTAX, span, why="this character is not SQL")
     if not (_WORD.match(written) or written in _SYMBOLS):
         raise Refused(Reason.UNSUPPORTED_SYNTAX, span, construct=_shown(written))
-    if written.upper() == "INTERVAL":
-        raise Refused(Reason.UNSUPPORTED_SYNTAX, span, construct="INTERVAL")
+    word = " ".join(written.upper().split())
+    if word in _REFUSED_WORDS:
+        raise Refused(Reason.UNSUPPORTED_SYNTAX, span, construct=word)
 
 
 def _shown(written: str) -> str:
@@ -195,7 +202,9 @@ def _is_function_name(tokens: Sequence[Token], i: int) -> bool:
         return False
     if token.token_type is TokenType.IDENTIFIER:
         return not _names_type(tokens, i)
-    if not is_word(token) or any(c in _SPACE for c in token.text):
+    if not is_word(token):
+        return False
+    if any(c in _SPACE for c in token.text) and token.token_type not in Parser.TYPE_TOKENS:
         return False
     word = token.text.upper()
     if word in _STAR_MODIFIERS and _ends_star(tokens[:i]):
