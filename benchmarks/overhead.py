@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 import tempfile
+from functools import partial
 from pathlib import Path
 
 import duckdb
@@ -100,40 +101,40 @@ def main() -> None:
         table(f"SQL overhead, {rows:,} rows", header, results)
 
 
-ROW_LEVEL = [
+Query = tuple[str, str, dict[str, str]]
+BY_K = "SELECT k, COUNT(*), SUM({0}) FROM {1} GROUP BY k"
+PER_UNIT = (
+    "SELECT COUNT(*), SUM(n), SUM(s) FROM"
+    " (SELECT u, k, COUNT(*) AS n, SUM(price) AS s FROM visits GROUP BY u, k)"
+)
+ROW_LEVEL: list[Query] = [
     (
-        "COUNT, SUM(decimal) by k; unit = row",
-        "SELECT k, COUNT(*), SUM(price) FROM people GROUP BY k",
+        f"COUNT, SUM({kind}) by k; unit = row",
+        BY_K.format(column, "people"),
         {
-            "same clip": f"SELECT k, COUNT(*), SUM({CLIP_DECIMAL}) FROM people GROUP BY k",
-            "no clip": "SELECT k, COUNT(*), SUM(price) FROM people GROUP BY k",
+            "same clip": BY_K.format(clip, "people"),
+            "no clip": BY_K.format(column, "people"),
         },
-    ),
-    (
-        "COUNT, SUM(double) by k; unit = row",
-        "SELECT k, COUNT(*), SUM(score) FROM people GROUP BY k",
-        {
-            "same clip": f"SELECT k, COUNT(*), SUM({CLIP_DOUBLE}) FROM people GROUP BY k",
-            "no clip": "SELECT k, COUNT(*), SUM(score) FROM people GROUP BY k",
-        },
-    ),
+    )
+    for kind, column, clip in (
+        ("decimal", "price", CLIP_DECIMAL),
+        ("double", "score", CLIP_DOUBLE),
+    )
 ]
-MANY_ROWS = [
+MANY_ROWS: list[Query] = [
     (
         "COUNT, SUM by k; 20 rows a unit, no ranking",
-        "SELECT k, COUNT(*), SUM(price) FROM visits GROUP BY k",
-        {
-            "GROUP BY unit, k": "SELECT COUNT(*), SUM(n), SUM(s) FROM (SELECT u, k, COUNT(*) AS n, SUM(price) AS s FROM visits GROUP BY u, k)",
-        },
-    ),
+        BY_K.format("price", "visits"),
+        {"GROUP BY unit, k": PER_UNIT},
+    )
 ]
-RANKED = [
-    ("COUNT, SUM by k; 20 rows a unit, L0 = 4 ranked", MANY_ROWS[0][1], MANY_ROWS[0][2]),
+RANKED: list[Query] = [
+    ("COUNT, SUM by k; 20 rows a unit, L0 = 4 of 16", MANY_ROWS[0][1], MANY_ROWS[0][2])
 ]
 
 
 def compare(
-    folder: Path, unit: str, key: str, groups: int, queries: list[tuple[str, str, dict[str, str]]]
+    folder: Path, unit: str, key: str, groups: int, queries: list[Query]
 ) -> list[tuple[object, ...]]:
     """Rows of the table for one choice of unit."""
     policy = folder / f"{unit}{groups}.toml"
@@ -141,15 +142,15 @@ def compare(
     text = POLICY.format(unit=unit, key=key, groups=groups, values=values)
     private = ("people",) if unit == "people" else ("units", "visits")
     policy.write_text(_only(text, private))
-    results = []
+    results: list[tuple[object, ...]] = []
     with Proxy.open(str(policy)) as proxy:
         for title, sql, plains in queries:
             request = Request(sql, "ana")
             bounded = proxy.explain(request).blocks[0].sql
             for name, plain in plains.items():
+                engine = proxy._engine  # noqa: SLF001  the statements alone, without a ledger
                 ours, theirs, ratio = paired(
-                    lambda bounded=bounded: proxy._engine.aggregate(bounded, 1, 2, 1),  # noqa: SLF001
-                    lambda plain=plain: proxy._engine.rows(plain),  # noqa: SLF001
+                    partial(engine.aggregate, bounded, 1, 2, 1), partial(engine.rows, plain)
                 )
                 results.append((title, name, ours, theirs, ratio))
     return results

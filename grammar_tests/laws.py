@@ -12,8 +12,8 @@ from typing import Any
 
 import duckdb
 import numpy as np
-from dpsql.compiler.parse import parse
 
+from dpsql.compiler.parse import parse
 from dpsql.engines import ScratchTable
 from dpsql.finish import finish
 from dpsql.model import Budget, Exact, Loss, Noise, Policy, Receipt

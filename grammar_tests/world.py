@@ -84,8 +84,9 @@ def customer(unit: int) -> tuple[Any, ...]:
     joined = date(2020, 1, 1) + timedelta(days=100 * unit)
     segment = ("consumer", "business")[unit % 2]
     name = f"name {unit}"
+    city, score = CITIES[unit % 4], 1000.5 * unit
     return (
-        unit, country, segment, CITIES[unit % 4], age, 1000.5 * unit, unit % 3 == 0, joined, name, name
+        unit, country, segment, city, age, score, unit % 3 == 0, joined, name, name
     )  # fmt: skip
 
 
