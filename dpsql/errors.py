@@ -74,12 +74,21 @@ class PolicyError(DpsqlError):
 
 
 class Failed(DpsqlError):
-    """Ours or the engine's fault after the charge: says only which query failed, and how."""
+    """Ours or the engine's fault: says only which query failed, how, and whether it was charged."""
 
-    def __init__(self, query_id: str, *, cancelled: bool = False, timed_out: bool = False) -> None:
+    def __init__(
+        self,
+        query_id: str,
+        *,
+        cancelled: bool = False,
+        timed_out: bool = False,
+        charged: bool = True,
+    ) -> None:
         self.query_id, self.cancelled, self.timed_out = query_id, cancelled, timed_out
+        self.charged = charged
         what = "was cancelled" if cancelled else "timed out" if timed_out else "failed"
-        super().__init__(f"Query {query_id} {what}; its charge stays.")
+        then = "its charge stays" if charged else "nothing was charged"
+        super().__init__(f"Query {query_id} {what}; {then}.")
 
 
 class Unreachable(DpsqlError):

@@ -9,22 +9,23 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
 from functools import partial
-from threading import Lock
+from threading import Event, Lock
 from typing import Any, Self, TypeVar
 
 from dpsql import accountants, mechanisms
 from dpsql.compiler.parse import parse
+from dpsql.describe import describe
 from dpsql.engines import EngineFailed, Interrupted, TimedOut
 from dpsql.engines.duckdb import DuckDBEngine
 from dpsql.entropy import Entropy
-from dpsql.errors import Failed, Reason, Refused
-from dpsql.explain import describe
+from dpsql.errors import Failed, Reason, Refused, Unreachable
 from dpsql.explanation import Explanation
 from dpsql.finish import exact, finish
 from dpsql.ledgers import Charge, Entry, Ledger
 from dpsql.ledgers.sqlite import SqliteLedger
 from dpsql.model import Answer, Budget, Column, Loss, Noisy, Policy, Receipt, Request
 from dpsql.policy.bind import bind
+from dpsql.policy.draft import Draft
 from dpsql.policy.load import load
 from dpsql.prepare import Prepared, prepare
 from dpsql.public import PublicTables
@@ -49,7 +50,8 @@ class _Asked:
 class Proxy:
     """The owner's data behind its policy: thread-safe, a context manager.
 
-    `sampler` draws the noise; only tests of the laws pass another than the default.
+    `sampler` draws the noise; only tests of the laws pass another than the default. `rebind` gives
+    the policy anew, over the data as it then is.
     """
 
     def __init__(
@@ -58,12 +60,15 @@ class Proxy:
         engine: DuckDBEngine,
         ledger: Ledger,
         sampler: Sampler | None = None,
+        rebind: Callable[[], Policy] | None = None,
     ) -> None:
         self.policy, self._engine, self._ledger = policy, engine, ledger
         self._sampler = sampler or partial(mechanisms.sample, entropy=Entropy())
         self._public = PublicTables(engine)
         self._plans: dict[tuple[Any, ...], Prepared] = {}
         self._lock = Lock()
+        self._rebind = rebind or (lambda: policy)
+        self._cancelled = Event()
 
     @classmethod
     def open(cls, path: str = "dpsql.toml") -> Self:
@@ -75,10 +80,8 @@ class Proxy:
         engine = DuckDBEngine(draft.database, draft.limits)
         try:
             ledger = SqliteLedger.open(draft.ledger)
-            schema = engine.schema()
-            policy = bind(draft, schema, PublicTables(engine).values)
-            facts = policy.facts | ledger.facts(schema.identity)
-            return cls(replace(policy, facts=facts), engine, ledger)
+            rebind = partial(_bound, draft, engine, ledger)
+            return cls(_opened(rebind), engine, ledger, rebind=partial(_opened, rebind))
         except BaseException:
             engine.close()
             raise
@@ -89,6 +92,7 @@ class Proxy:
         Raises `Refused` (nothing ran, nothing was charged), `Failed` (the charge stays),
         `Unreachable` or `LedgerError`.
         """
+        self._cancelled.clear()
         asked = self._asked(request)
         if asked.statement.explain:
             return _explained(self.explain(request))
@@ -138,7 +142,7 @@ class Proxy:
         if name is None and len(known) == 1:
             return known[0]
         if name not in known:
-            raise Refused(Reason.BAD_OPTION, option="analyst", value=name)
+            raise Refused(Reason.BAD_OPTION, option="analyst", value=name, known=known)
         return name
 
     def budgets(self) -> tuple[tuple[Budget, Loss, Loss], ...]:
@@ -155,12 +159,15 @@ class Proxy:
     def refresh(self) -> int:
         """Start a new data version: remembered answers and recorded facts no longer count."""
         self._public.forget()
+        version = self._ledger.refresh()
         with self._lock:
+            self.policy = self._rebind()
             self._plans.clear()
-        return self._ledger.refresh()
+        return version
 
     def cancel(self) -> None:
-        """Stop the running statement; its charge stays."""
+        """Stop what is running: before its charge nothing is charged, after it the charge stays."""
+        self._cancelled.set()
         self._engine.cancel()
 
     def close(self) -> None:
@@ -196,13 +203,17 @@ class Proxy:
         with self._lock:
             found = self._plans.get(key)
         if found is None:
-            found = prepare(
-                asked.statement,
-                self.policy,
-                asked.budget,
-                Fraction(epsilon),
-                self._public,
-                self._public.evaluate,
+            found = self._guarded(
+                secrets.token_hex(8),
+                lambda: prepare(
+                    asked.statement,
+                    self.policy,
+                    asked.budget,
+                    Fraction(epsilon),
+                    self._public,
+                    self._public.evaluate,
+                ),
+                charged=False,
             )
             with self._lock:
                 if len(self._plans) >= REMEMBERED_PLANS:
@@ -212,7 +223,8 @@ class Proxy:
 
     def _pass_through(self, prepared: Prepared) -> Answer:
         query_id = secrets.token_hex(8)
-        rows = self._guarded(query_id, lambda: self._engine.rows(prepared.rewritten.outer_sql))
+        sql = prepared.rewritten.outer_sql
+        rows = self._guarded(query_id, lambda: self._engine.rows(sql), charged=False)
         return exact(prepared.rewritten, rows, None)
 
     def _charged_answer(self, asked: _Asked, prepared: Prepared) -> Answer:
@@ -220,6 +232,8 @@ class Proxy:
         plan = prepared.plan
         assert plan is not None
         query_id = secrets.token_hex(8)
+        if self._cancelled.is_set():
+            raise Failed(query_id, cancelled=True, charged=False)
         self._ledger.charge(
             Charge(
                 query_id=query_id,
@@ -264,16 +278,16 @@ class Proxy:
         )
 
     @staticmethod
-    def _guarded(query_id: str, step: Callable[[], T]) -> T:
+    def _guarded(query_id: str, step: Callable[[], T], *, charged: bool = True) -> T:
         """Run a step of the engine; its failures say which query failed, and nothing else."""
         try:
             return step()
         except Interrupted:
-            raise Failed(query_id, cancelled=True) from None
+            raise Failed(query_id, cancelled=True, charged=charged) from None
         except TimedOut:
-            raise Failed(query_id, timed_out=True) from None
+            raise Failed(query_id, timed_out=True, charged=charged) from None
         except EngineFailed:
-            raise Failed(query_id) from None
+            raise Failed(query_id, charged=charged) from None
 
     def _receipt(
         self, asked: _Asked, query_id: str, epsilon: Decimal, charged: Loss, *, remembered: bool
@@ -295,3 +309,20 @@ class Proxy:
 def _explained(explanation: Explanation) -> Answer:
     """The answer to EXPLAIN PRIVACY: its interface writes the rows from the explanation."""
     return Answer((Column("plan", VARCHAR),), (), (), (), explanation=explanation)
+
+
+def _bound(draft: Draft, engine: DuckDBEngine, ledger: Ledger) -> Policy:
+    """The policy over the data as it now is, with the facts recorded for it."""
+    schema = engine.schema()
+    policy = bind(draft, schema, PublicTables(engine).values)
+    return replace(policy, facts=policy.facts | ledger.facts(schema.identity))
+
+
+def _opened(rebind: Callable[[], Policy]) -> Policy:
+    """`rebind`, its engine failures told as a database that cannot be used."""
+    try:
+        return rebind()
+    except (EngineFailed, Interrupted, TimedOut):
+        raise Unreachable(
+            "The database's schema or a public table cannot be read. Check the database."
+        ) from None

@@ -77,7 +77,6 @@ def test_python_examples_run(block: str, directory: Path) -> None:
     assert "±" in done.stdout
 
 
-@pytest.mark.xfail(strict=True, reason="the module dpsql/explain.py hides dpsql.explain")
 def test_one_question_functions_survive_the_first_answer(directory: Path) -> None:
     program = (
         "import dpsql\n"

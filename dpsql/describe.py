@@ -1,4 +1,4 @@
-"""explain: the plan in words and natural units, for the person who checks it."""
+"""describe: the plan in words and natural units, for the person who checks it."""
 
 from __future__ import annotations
 
