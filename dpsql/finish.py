@@ -46,11 +46,11 @@ def finish(
     return Answer(columns, values, errors, margins, receipt)
 
 
-def exact(rewritten: Rewritten, rows: Rows, receipt: Receipt | None) -> Answer:
+def unnoised(rewritten: Rewritten, rows: Rows) -> Answer:
     """The answer of a query over public tables alone."""
     columns = tuple(Column(f.name, f.type) for f in rewritten.output)
     nothing: tuple[tuple[None, ...], ...] = ((None,) * len(columns),) * len(rows)
-    return Answer(columns, tuple(rows), nothing, nothing, receipt)
+    return Answer(columns, tuple(rows), nothing, nothing)
 
 
 def _natural(plan: PrivatePlan, block: int, noisy: Sequence[Noisy]) -> Rows:

@@ -20,10 +20,10 @@ from dpsql.engines.duckdb import DuckDBEngine
 from dpsql.entropy import Entropy
 from dpsql.errors import Failed, Reason, Refused, Unreachable
 from dpsql.explanation import Explanation
-from dpsql.finish import exact, finish
+from dpsql.finish import finish, unnoised
 from dpsql.ledgers import Charge, Entry, Ledger
 from dpsql.ledgers.sqlite import SqliteLedger
-from dpsql.model import Answer, Budget, Column, Loss, Noisy, Policy, Receipt, Request
+from dpsql.model import Answer, Budget, Column, Exact, Loss, Noisy, Policy, Receipt, Request
 from dpsql.policy.bind import bind
 from dpsql.policy.draft import Draft
 from dpsql.policy.load import load
@@ -225,7 +225,7 @@ class Proxy:
         query_id = secrets.token_hex(8)
         sql = prepared.rewritten.outer_sql
         rows = self._guarded(query_id, lambda: self._engine.rows(sql), charged=False)
-        return exact(prepared.rewritten, rows, None)
+        return unnoised(prepared.rewritten, rows)
 
     def _charged_answer(self, asked: _Asked, prepared: Prepared) -> Answer:
         """Charge, run, release, remember, finish: in this order, and no step back."""
@@ -257,9 +257,11 @@ class Proxy:
         assert prepared.plan is not None
         result = []
         for block, sql in zip(prepared.plan.blocks, prepared.rewritten.blocks, strict=True):
-            sampling_key = int.from_bytes(os.urandom(8))
-            values = self._engine.aggregate(sql.sql, len(sql.keys), sql.parts, sampling_key)
-            result.append(release(values, block, self._sampler))
+            exact = Exact([], [])  # listed keys alone: the data has no say
+            if block.releases:
+                sampling_key = int.from_bytes(os.urandom(8))
+                exact = self._engine.aggregate(sql.sql, len(sql.keys), sql.parts, sampling_key)
+            result.append(release(exact, block, self._sampler))
         return tuple(result)
 
     def _finished(self, prepared: Prepared, noisy: Sequence[Noisy], receipt: Receipt) -> Answer:

@@ -145,16 +145,21 @@ def empty() -> Tables:
 
 
 def flood() -> Tables:
-    """Well-behaved keys and links, and one unit that touches every group with extreme values."""
+    """Well-behaved keys and links, and one unit in every group, listed or not, with extremes."""
     tables = well_behaved()
     for n in range(45):
         tables["orders"].append(
             (2000 + n, 7, Decimal("99999999.99"), 2**31 - 1, (nan, inf, -inf)[n % 3],
-             datetime(2024, 1 + n % 12, 1 + n % 28, n % 24), STATUSES[n % 3], f"{n}", n)
+             datetime(2024, 1 + n % 12, 1 + n % 28, n % 24), _status(n), f"{n}", n)
         )  # fmt: skip
         tables["items"].append((3000 + n, 2000 + n, n % 3 + 1, Decimal("-999999.99"), 2**31 - 1))
         tables["events"].append((4000 + n, 7, f"device {n}", 2**62))
     return tables
+
+
+def _status(n: int) -> str:
+    """Now a status that the policy lists, now one that it does not."""
+    return STATUSES[n % 3] if n % 2 else f"status {n}"
 
 
 def build(

@@ -26,6 +26,9 @@ from dpsql.tree import (
     decimal,
 )
 
+MAX_STEPS = 2**62
+"""Row clips stay below this many lattice steps, so that a clipped row always fits 64 bits."""
+
 
 @dataclass(frozen=True, slots=True)
 class Asked:
@@ -90,7 +93,12 @@ def row_bounds(asked: Asked) -> RowBounds:
         span = asked.expression.span
         raise Refused(Reason.UNBOUNDED_INPUT, asked.call.span if span == NOWHERE else span)
     lattice = _lattice(facts.type, lo, hi)
-    return RowBounds(lattice, floor(lo / lattice.step), ceil(hi / lattice.step))
+    bounds = RowBounds(lattice, floor(lo / lattice.step), ceil(hi / lattice.step))
+    if max(abs(bounds.lower), abs(bounds.upper)) >= MAX_STEPS:
+        raise Refused(
+            Reason.UNBOUNDED_INPUT, asked.call.span, fix="Narrow the bounds: they are too wide."
+        )
+    return bounds
 
 
 def counted(asked: Asked) -> Expression | None:

@@ -76,11 +76,12 @@ class _Block:
             for key, domain in zip(self.block.keys, domains, strict=True)
             if not refs(key.expression) <= self.block.determined
         ]
+        domain = self._product(domains)
+        # A domain limits what a unit touches only where keys outside of it are dropped: the data
+        # may hold what the policy does not list.
         combinations = prod(len(d) for d in free if d is not None)
-        complete = all(d is not None for d in free)
-        return BoundedBlock(
-            self.block, arguments, self._product(domains), combinations if complete else None
-        )
+        limited = domain is not None or not free
+        return BoundedBlock(self.block, arguments, domain, combinations if limited else None)
 
     def _product(self, domains: list[tuple[Value, ...] | None]) -> tuple[Row, ...] | None:
         known = [d for d in domains if d is not None]

@@ -8,8 +8,9 @@ that a proof makes superfluous are not printed.
 from __future__ import annotations
 
 from dpsql.dialects.duckdb import Printer
+from dpsql.dialects.duckdb_literals import type_name
 from dpsql.plan import BlockPlan, BlockSql, PartQuery
-from dpsql.tree import Expression
+from dpsql.tree import Call, Cast, Expression, Kind
 
 BIGINT_LIMIT = 2**62
 
@@ -56,7 +57,10 @@ class _Block:
             f"{printer.text(key.expression, columns)} AS {name}"
             for key, name in zip(block.keys, self.keys, strict=True)
         ]
-        items += [f"{printer.text(node, columns)} AS {name}" for node, name in self.inputs.items()]
+        items += [
+            f"{_typed(node, printer.text(node, columns))} AS {name}"
+            for node, name in self.inputs.items()
+        ]
         conditions = f" WHERE {' AND '.join(f'({c})' for c in where)}" if where else ""
         return f"SELECT {', '.join(items) or '1 AS one'} FROM {source}{conditions}"
 
@@ -125,9 +129,7 @@ def row_value(part: PartQuery, x: str) -> str:
         clamped = f"CASE WHEN isnan({x}) THEN NULL {_cases(x, lower, upper)}"
         value = f"FLOOR({clamped} * {_double(2.0**part.lattice.digits)} + 0.5)::BIGINT"
     else:
-        value = (
-            f"({_case(x, str(part.lower), str(part.upper))})::{_integer(part.lower, part.upper)}"
-        )
+        value = f"({_case(x, str(part.lower), str(part.upper))})::BIGINT"
     return f"{value} - ({part.centre})" if part.centre else value
 
 
@@ -146,7 +148,16 @@ def clipped_total(part: PartQuery, total: str) -> str:
 
 def as_integer(part: PartQuery, total: str) -> str:
     """A sum over rows as an integer; of a DECIMAL, its digits without the point."""
-    return f"replace({total}::VARCHAR, '.', '')" if _is_decimal(part) else total
+    if not _is_decimal(part):
+        return total
+    return f"replace({total}::DECIMAL(38, {part.lattice.digits})::VARCHAR, '.', '')"
+
+
+def _typed(node: Expression, text: str) -> str:
+    """An input in the very type that its lattice is made for, whatever the engine makes of it."""
+    if isinstance(node, Call | Cast) and node.type.kind is Kind.DECIMAL:
+        return f"TRY_CAST({text} AS {type_name(node.type)})"
+    return text
 
 
 def _is_decimal(part: PartQuery) -> bool:

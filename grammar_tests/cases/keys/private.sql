@@ -83,3 +83,17 @@ SELECT city, COUNT(*) FROM customers GROUP BY city;
 -- case: a hidden key
 SELECT name, COUNT(*) FROM customers GROUP BY name;
 -- refuse: hidden-column at 1:47
+
+-- case: a private key that the unit determines beside a listed one that it does not
+SELECT c.city, o.status, COUNT(*) AS n FROM orders o JOIN customers c ON o.customer_id = c.customer_id GROUP BY c.city, o.status;
+-- accept
+-- keys: private, l0 enforced
+-- release: units l0=3 linf=1
+-- release: rows l0=3 linf=10
+
+-- case: a private key beside a bounded one
+SELECT note, quantity > 2 AS many, COUNT(*) AS n FROM orders GROUP BY note, many;
+-- accept
+-- keys: private, l0 enforced
+-- release: units l0=3 linf=1
+-- release: rows l0=3 linf=10
