@@ -1,0 +1,119 @@
+"""The real proxy over a folder of its own, and an engine that tells what it was asked."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from decimal import Decimal
+from pathlib import Path
+from threading import Event
+from typing import Any, TypeVar
+
+from dpsql.engines import ScratchTable
+from dpsql.engines.duckdb import DuckDBEngine
+from dpsql.model import Answer, Exact, Request
+from dpsql.proxy import Proxy
+from grammar_tests import world
+from grammar_tests.bound import CATALOGS
+
+P = TypeVar("P", bound=Proxy)
+PRIVATE = ("customers", "orders", "items", "events", "logins")
+BY_COUNTRY = "SELECT country, COUNT(*) AS n FROM customers GROUP BY country"
+SLOW = "SELECT COUNT(*) FROM range(100000000) a, range(100000000) b WHERE a.range % 7 = b.range % 5"
+QUOTING = "SELECT error('secret of ' || MAX(name)) FROM customers"
+
+
+def policy(folder: Path, *changes: tuple[str, str]) -> Path:
+    """The shop's policy with a second analyst, in this folder; each change must apply."""
+    text = (CATALOGS / "shop.toml").read_text(encoding="utf-8")
+    text = text.replace("[ledger]", '[analysts.bob]\nbudget = "default"\n\n[ledger]')
+    for old, new in changes:
+        assert old in text
+        text = text.replace(old, new)
+    path = folder / "dpsql.toml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def shop(
+    folder: Path,
+    *changes: tuple[str, str],
+    tables: world.Tables | None = None,
+    constraints: bool = True,
+    without: int | None = None,
+) -> Path:
+    """A policy beside its database, from which one unit may be missing."""
+    folder.mkdir(exist_ok=True)
+    rows = world.well_behaved() if tables is None else tables
+    connection = world.build(rows, str(folder / "shop.duckdb"), constraints=constraints)
+    if without is not None:
+        for statement in world.deletions(without):
+            connection.execute(statement)
+    connection.close()
+    return policy(folder, *changes)
+
+
+def request(sql: str, epsilon: str | None = None, analyst: str = "ana", *values: Any) -> Request:
+    asked = None if epsilon is None else Decimal(epsilon)
+    return Request(sql, analyst, parameters=values, epsilon=asked)
+
+
+class WatchedEngine:
+    """The engine of a proxy, recorded: every call, and what to do before a private one.
+
+    `instead` runs in place of a private statement, in the same worker and under the same limits.
+    """
+
+    def __init__(self, engine: DuckDBEngine) -> None:
+        self.engine = engine
+        self.calls: list[tuple[str, str]] = []
+        self.before: Callable[[], None] = lambda: None
+        self.instead: str | None = None
+        self.running = Event()
+
+    def rows(self, sql: str) -> list[tuple[Any, ...]]:
+        self.calls.append(("rows", sql))
+        return self.engine.rows(sql)
+
+    def scratch(self, sql: str, tables: Sequence[ScratchTable] = ()) -> list[tuple[Any, ...]]:
+        self.calls.append(("scratch", sql))
+        return self.engine.scratch(sql, tables)
+
+    def aggregate(self, sql: str, keys: int, parts: int, sampling_key: int) -> Exact:
+        self.calls.append(("aggregate", sql))
+        self.before()
+        self.running.set()
+        if self.instead is not None:
+            return self.engine.aggregate(self.instead, 0, 1, sampling_key)
+        return self.engine.aggregate(sql, keys, parts, sampling_key)
+
+    def schema(self) -> Any:
+        return self.engine.schema()
+
+    def cancel(self) -> None:
+        self.engine.cancel()
+
+    def close(self) -> None:
+        self.engine.close()
+
+    def private(self) -> list[str]:
+        """The statements that could have seen private data."""
+        names = re.compile(rf"\b({'|'.join(PRIVATE)})\b", re.IGNORECASE)
+        return [
+            sql for kind, sql in self.calls if kind == "aggregate" or
+            (kind == "rows" and names.search(sql))
+        ]  # fmt: skip
+
+
+def watched(path: Path, kind: type[P]) -> tuple[P, WatchedEngine]:
+    """An open proxy whose engine is watched from now on."""
+    proxy = kind.open(str(path))
+    engine = WatchedEngine(proxy._engine)
+    proxy._engine = engine  # type: ignore[assignment]
+    proxy._public._engine = engine
+    return proxy, engine
+
+
+def shape(answer: Answer) -> tuple[tuple[str, str], ...]:
+    """What the text alone decides of an answer."""
+    return tuple((column.name, str(column.type)) for column in answer.columns)
