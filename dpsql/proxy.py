@@ -65,7 +65,8 @@ class Proxy:
         self.policy, self._engine, self._ledger = policy, engine, ledger
         self._sampler = sampler or partial(mechanisms.sample, entropy=Entropy())
         self._public = PublicTables(engine)
-        self._plans: dict[tuple[Any, ...], Prepared] = {}
+        self._statements: dict[Any, Statement] = {}
+        self._plans: dict[Any, Prepared] = {}
         self._lock = Lock()
         self._rebind = rebind or (lambda: policy)
         self._cancelled = Event()
@@ -77,7 +78,11 @@ class Proxy:
         Raises `PolicyError`, `Unreachable` or `LedgerError`.
         """
         draft = load(path)
-        engine = DuckDBEngine(draft.database, draft.limits)
+        return cls.over(draft, DuckDBEngine(draft.database, draft.limits))
+
+    @classmethod
+    def over(cls, draft: Draft, engine: DuckDBEngine) -> Self:
+        """`open` with the engine already started; closes it where it cannot be used."""
         try:
             ledger = SqliteLedger.open(draft.ledger)
             rebind = partial(_bound, draft, engine, ledger)
@@ -187,7 +192,7 @@ class Proxy:
         budget = self.policy.budget_of(request.analyst)
         if budget is None:
             raise Refused(Reason.BAD_OPTION, option="analyst", value=request.analyst)
-        statement = parse(request.sql, request.dialect, request.parameters)
+        statement = self._parsed(request)
         wanted = [e for e in (request.epsilon, statement.epsilon) if e is not None]
         epsilon = min(wanted, default=budget.query_epsilon)
         if not (epsilon.is_finite() and epsilon > 0):
@@ -196,10 +201,17 @@ class Proxy:
             raise Refused(Reason.EPSILON_TOO_LARGE, epsilon=epsilon, limit=budget.max_query_epsilon)
         return _Asked(request, statement, budget, epsilon)
 
+    def _parsed(self, request: Request) -> Statement:
+        key = _text(request)
+        with self._lock:
+            found = self._statements.get(key)
+        if found is None:
+            found = parse(request.sql, request.dialect, request.parameters)
+            self._keep(self._statements, key, found)
+        return found
+
     def _prepared(self, asked: _Asked, epsilon: Decimal) -> Prepared:
-        request = asked.request
-        types = tuple(type(value) for value in request.parameters)
-        key = (request.sql, request.dialect, request.parameters, types, asked.budget.name, epsilon)
+        key = (_text(asked.request), asked.budget.name, epsilon)
         with self._lock:
             found = self._plans.get(key)
         if found is None:
@@ -215,11 +227,14 @@ class Proxy:
                 ),
                 charged=False,
             )
-            with self._lock:
-                if len(self._plans) >= REMEMBERED_PLANS:
-                    self._plans.pop(next(iter(self._plans)))
-                self._plans[key] = found
+            self._keep(self._plans, key, found)
         return found
+
+    def _keep(self, cache: dict[Any, T], key: Any, value: T) -> None:
+        with self._lock:
+            if len(cache) >= REMEMBERED_PLANS:
+                cache.pop(next(iter(cache)))
+            cache[key] = value
 
     def _pass_through(self, prepared: Prepared) -> Answer:
         query_id = secrets.token_hex(8)
@@ -306,6 +321,12 @@ class Proxy:
             accountant.limit(asked.budget),
             remembered,
         )
+
+
+def _text(request: Request) -> tuple[Any, ...]:
+    """What a statement is parsed from; equal parameters of different types are different."""
+    types = tuple(type(value) for value in request.parameters)
+    return request.sql, request.dialect, request.parameters, types
 
 
 def _explained(explanation: Explanation) -> Answer:

@@ -19,10 +19,15 @@ _EXPONENTS = range(-18, 7)
 
 
 def open_proxy(path: str) -> Proxy:
-    """The real proxy; imported here so that `--help` stays light."""
+    """The real proxy; its engine starts while the compiler is imported."""
+    from dpsql.engines.duckdb import DuckDBEngine  # noqa: PLC0415
+    from dpsql.policy.load import load  # noqa: PLC0415
+
+    draft = load(path)
+    engine = DuckDBEngine(draft.database, draft.limits)
     from dpsql.proxy import Proxy  # noqa: PLC0415
 
-    return Proxy.open(path)
+    return Proxy.over(draft, engine)
 
 
 @dataclass(frozen=True, slots=True)
