@@ -96,7 +96,7 @@ LITERALS: tuple[Literal, ...] = (
     *(Literal(x, DOUBLE) for x in (0.1, -3.0, 1e300, float("inf"))),
     *(Literal(text, VARCHAR) for text in ("", "a%", "it's\0\\")),
     Literal(date(2024, 2, 29), DATE),
-    Literal(datetime(2024, 2, 29, 1, 2, 3, 4), TIMESTAMP),  # noqa: DTZ001
+    Literal(datetime(2024, 2, 29, 1, 2, 3, 4), TIMESTAMP),
     Literal(True, BOOLEAN),
     Literal(None, NULL),
     Literal(None, DOUBLE),

@@ -86,7 +86,7 @@ def test_type_objects_and_constructors() -> None:
     assert matches == [0, 1, 1, 1, 2, 3]
     assert all(sum(kind == code for kind in kinds) == 1 for code in codes)
     assert dbapi.Date(2024, 1, 2) == date(2024, 1, 2)
-    assert dbapi.Timestamp(2024, 1, 2) == datetime(2024, 1, 2)  # noqa: DTZ001
+    assert dbapi.Timestamp(2024, 1, 2) == datetime(2024, 1, 2)
     assert dbapi.DateFromTicks(86_400 * 365).year in (1970, 1971)
     assert dbapi.TimestampFromTicks(0).date() == dbapi.DateFromTicks(0)
     assert dbapi.TimestampFromTicks(1).time() == dbapi.TimeFromTicks(1)

@@ -188,7 +188,7 @@ def test_fetching_through_floats_would_be_seen() -> None:
     assert int(fetched[0]) != 2**100 + 1
 
 
-NOON = datetime(2024, 2, 28, 12, 0, 0, 456789)  # noqa: DTZ001
+NOON = datetime(2024, 2, 28, 12, 0, 0, 456789)
 KEYS: list[tuple[str, list[Any]]] = [
     ("BIGINT", [1, None, -(2**63)]),
     ("HUGEINT", [2**100 + 1, None, -1]),

@@ -1,0 +1,196 @@
+"""Every mistake in a policy is an error with its file, its line and a fix."""
+
+# ruff: noqa: E501  one mistake, one row
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from dpsql.engines.catalogue import tables as declared
+from dpsql.errors import PolicyError
+from dpsql.model import FactKind, Policy
+from dpsql.policy import demo, init
+from dpsql.policy.bind import bind
+from dpsql.policy.check import check
+from dpsql.policy.load import load
+from dpsql.public import PublicTables
+from dpsql.schema import Schema
+from grammar_tests import world
+from grammar_tests.laws import PlainEngine
+
+SHOP = (Path(__file__).parent / "catalogs" / "shop.toml").read_text(encoding="utf-8")
+
+
+def written(folder: Path, text: str) -> str:
+    path = folder / "dpsql.toml"
+    path.write_text(text, encoding="utf-8")
+    return str(path)
+
+
+def line_of(text: str, part: str) -> int:
+    return text[: text.index(part)].count("\n") + 1
+
+
+def bound(path: str, tables: world.Tables, *, constraints: bool = False) -> Policy:
+    engine = PlainEngine(world.build(tables, constraints=constraints))
+    schema = Schema(declared(engine.rows), "here")
+    return bind(load(path), schema, PublicTables(engine).values)
+
+
+MISTAKES = [
+    # (what to replace, with what, where the error is, a word of the message or the fix)
+    ('engine = "duckdb"', 'engin = "duckdb"', 'engin = "duckdb"', "engine"),
+    ('engine = "duckdb"', 'engine = "oracle"', 'engine = "oracle"', "duckdb"),
+    ('path = "shop.duckdb"\n', "", "[database]", "path"),
+    ('table = "customers"\nkey', 'table = "clients"\nkey', 'table = "clients"', "clients"),
+    ('key = "customer_id"\nneigh', 'key = "age"\nneigh', 'key = "age"', "not the key"),
+    ('neighbours = "add_remove"', 'neighbours = "near"', 'neighbours = "near"', "replace"),
+    ("age = { bounds = [0, 120]", "age = { bounds = [120, 0]", "age = { bounds = [120", "Swap"),
+    ("age = { bounds = [0, 120]", "age = { bounds = [0]", "age = { bounds = [0]", "two"),
+    ("age = { bounds = [0, 120]", "age = { bounds = [0, nan]", "age = { bounds = [0, nan", "finite"),
+    ("age = { bounds = [0, 120]", "age = { bounds = [0, inf]", "age = { bounds = [0, inf", "finite"),
+    ("age = { bounds = [0, 120]", 'age = { bounds = [0, "9"]', 'age = { bounds = [0, "9"', "bound"),
+    ("nullable = true }\nincome", "nulable = true }\nincome", "nulable", "nullable"),
+    ("nullable = true }\nincome", 'nullable = "yes" }\nincome', 'nullable = "yes"', "true or false"),
+    ('["consumer", "business"]', '["consumer", "consumer"]', '["consumer", "consumer"]', "twice"),
+    ('"countries.code"', '"orders.status"', '"orders.status"', "public"),
+    ('"countries.code"', '"countries"', '"countries"', "table.column"),
+    ("max_rows_per_unit = 50", "max_rows_per_unit = 0", "max_rows_per_unit = 0", "from 1"),
+    ("max_rows_per_unit = 50", "max_row_per_unit = 50", "max_row_per_unit", "max_rows_per_unit"),
+    ('"customers.customer_id" }\nmax_rows', '"customers.age" }\nmax_rows', '"customers.age"', "key"),
+    ('"customers.customer_id" }\nmax_rows', '"countries.code" }\nmax_rows', '"countries.code" }\nm', "private"),
+    ('access = "public"\nkey = "code"', 'access = "open"\nkey = "code"', 'access = "open"', "public"),
+    ("epsilon = 1000.0", "epsilon = 0.0", "epsilon = 0.0", "above zero"),
+    ("epsilon = 1000.0", "epsilon = nan", "epsilon = nan", "finite"),
+    ("delta = 1e-3", "delta = 1.0", "delta = 1.0", "[0, 1)"),
+    ('accountant = "zcdp"', 'accountant = "renyi"', 'accountant = "renyi"', "approximate"),
+    ('accountant = "zcdp"', 'accountant = "pure"', "delta = 1e-3", "δ"),
+    ("query_epsilon = 1.0\n", "query_epsilon = 11.0\n", "query_epsilon = 11.0", "max_query_epsilon"),
+    ('budget = "default"', 'budget = "other"', 'budget = "other"', "other"),
+    ("max_public_groups = 1000", 'memory = "lots"', 'memory = "lots"', "4GB"),
+    ("max_public_groups = 1000", "max_public_groups = 1000\n[colours]", "[colours]", "colours"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("old", "new", "place", "word"), MISTAKES)
+def test_a_mistake_is_an_error_with_its_line(
+    tmp_path: Path, old: str, new: str, place: str, word: str
+) -> None:
+    assert SHOP.count(old) >= 1
+    text = SHOP.replace(old, new, 1)
+    with pytest.raises(PolicyError) as caught:
+        load(written(tmp_path, text))
+    error = caught.value
+    assert error.line == line_of(text, place)
+    assert word in f"{error.message} {error.fix}"
+    assert error.fix
+
+
+def test_the_catalog_itself_is_right(tmp_path: Path) -> None:
+    assert len(load(written(tmp_path, SHOP)).tables) == 7
+
+
+MISFITS = [
+    ("[tables.events]", "[tables.evnts]", "tables.evnts", "Did you mean events?"),
+    ("device = {}", "devise = {}", "devise = {}", "Did you mean device?"),
+    ("device = {}", "device = { bounds = [0, 1] }", "device = { bounds", "VARCHAR"),
+    ("age = { bounds = [0, 120]", "age = { bounds = [0, 1.5]", "age = { bounds", "INTEGER"),
+    ("vip = {}", 'vip = { values = ["yes"] }', "vip = { values", "BOOLEAN"),
+    ("vip = {}", 'vip = { type = "INTEGER" }', "vip = { type", "BOOLEAN"),
+]
+
+
+@pytest.mark.parametrize(("old", "new", "place", "word"), MISFITS)
+def test_what_the_database_has_not_is_an_error(
+    tmp_path: Path, old: str, new: str, place: str, word: str
+) -> None:
+    text = SHOP.replace(old, new)
+    if old.startswith("["):
+        text = text.replace("[tables.events.", new.replace("]", "."))
+    with pytest.raises(PolicyError) as caught:
+        bound(written(tmp_path, text), world.well_behaved())
+    assert caught.value.line == line_of(text, place)
+    assert word in f"{caught.value.message} {caught.value.fix}"
+
+
+def test_constraints_are_facts_and_nothing_else_is(tmp_path: Path) -> None:
+    path = written(tmp_path, SHOP)
+    assert not bound(path, world.well_behaved()).facts
+    facts = {(f.kind, f.table) for f in bound(path, world.well_behaved(), constraints=True).facts}
+    assert (FactKind.UNIQUE_KEY, "orders") in facts
+    assert (FactKind.LINK_RESOLVES, "items") in facts
+    assert (FactKind.NOT_NULL_LINK, "customers") in facts
+    assert not [kind for kind, _ in facts if kind is FactKind.MAX_ROWS]
+
+
+def test_the_version_follows_decisions_not_layout(tmp_path: Path) -> None:
+    def version(text: str) -> str:
+        return bound(written(tmp_path, text), world.well_behaved()).version
+
+    here = version(SHOP)
+    assert version("# a comment\n\n" + SHOP.replace(" = ", "  =  ")) == here
+    assert version(SHOP.replace("epsilon = 1000.0", "epsilon = 2000.0")) == here
+    for old, new in (
+        ("[0, 120]", "[0, 121]"),
+        ('"open", "paid"', '"open", "payed"'),
+        ("max_groups_per_unit = 3", "max_groups_per_unit = 4"),
+        ("add_remove", "replace"),
+        ("note = { nullable = true }", "note = {}"),
+        ("city = {}", "city = { hidden = true }"),
+    ):
+        assert version(SHOP.replace(old, new)) != here
+
+
+def test_an_undecided_policy_says_where(tmp_path: Path) -> None:
+    engine = PlainEngine(world.build(world.well_behaved(), constraints=True))
+    text = init.draft(Schema(declared(engine.rows)), "shop.duckdb")
+    with pytest.raises(PolicyError, match="decisions are open") as caught:
+        load(written(tmp_path, text))
+    lines = [n for n, line in enumerate(text.splitlines(), 1) if '"DECIDE"' in line]
+    assert caught.value.fix == f"Replace DECIDE on lines {', '.join(map(str, lines))}."
+
+
+def test_a_draft_reads_no_data() -> None:
+    drafts = [
+        init.draft(Schema(declared(PlainEngine(world.build(tables, constraints=True)).rows)), "x")
+        for tables in (world.empty(), world.well_behaved())
+    ]
+    assert drafts[0] == drafts[1]
+
+
+def test_a_draft_keeps_what_the_schema_declares(tmp_path: Path) -> None:
+    demo.build(tmp_path)
+    engine = PlainEngine(duckdb.connect(str(tmp_path / "shop.duckdb"), read_only=True))
+    text = init.draft(Schema(declared(engine.rows)), "shop.duckdb")
+    assert "age = { bounds = [0, 120], nullable = true }" in text
+    assert 'status = { values = ["open", "paid", "returned"] }' in text
+    assert 'link = { column = "customer_id", references = "customers.customer_id" }' in text
+
+
+def test_check_finds_what_does_not_fit_and_where(tmp_path: Path) -> None:
+    path = written(tmp_path, SHOP)
+    engine = PlainEngine(world.build(world.adversarial(), constraints=False))
+    findings, facts = check(bound(path, world.adversarial()), load(path).lines, engine.rows)
+    said = {(f.line, f.rows) for f in findings if "outside its bounds" in f.message}
+    assert (line_of(SHOP, "age = {"), 2) in said
+    messages = " ".join(f.message for f in findings)
+    for word in ("share their key", "link to no row", "have no", "NaN", "not listed", "units have"):
+        assert word in messages
+    assert not {f.kind for f in facts if f.table in ("customers", "orders")} & {
+        FactKind.UNIQUE_KEY,
+        FactKind.LINK_RESOLVES,
+    }
+
+
+def test_check_confirms_what_fits(tmp_path: Path) -> None:
+    path = written(tmp_path, SHOP)
+    engine = PlainEngine(world.build(world.well_behaved(), constraints=False))
+    findings, facts = check(bound(path, world.well_behaved()), load(path).lines, engine.rows)
+    assert findings == ()
+    kinds = {(f.kind, f.table) for f in facts}
+    assert (FactKind.UNIQUE_KEY, "customers") in kinds
+    assert (FactKind.MAX_ROWS, "orders") in kinds
+    assert (FactKind.LINK_RESOLVES, "items") in kinds
