@@ -1,0 +1,323 @@
+"""What data must not decide, and what must hold when many ask at once, on the real proxy."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from fractions import Fraction
+from functools import partial
+from pathlib import Path
+from threading import Barrier, Thread
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dpsql import mechanisms
+from dpsql.entropy import Entropy
+from dpsql.errors import Failed, Reason, Refused
+from dpsql.explanation import Explanation
+from dpsql.ledgers import Charge, Spent
+from dpsql.ledgers.sqlite import SqliteLedger
+from dpsql.model import Answer, Loss, Mechanism, Noise, Request
+from dpsql.proxy import Proxy
+from dpsql.release import Sampler
+from grammar_tests import world
+from grammar_tests.ledger_kit import exit_code, forked
+from grammar_tests.proxy_kit import BY_COUNTRY, QUOTING, request, shape, shop, watched
+
+QUESTIONS = (
+    BY_COUNTRY,
+    "SELECT city, COUNT(*) AS n, AVG(income) AS mean FROM customers GROUP BY city",
+    "SELECT SUM(amount) AS total, AVG(discount) AS mean FROM orders",
+    "SELECT status, SUM(quantity) AS q FROM orders WHERE note = 'gift' GROUP BY status",
+    "SELECT segment, SUM(amount) / COUNT(*) AS each FROM orders JOIN customers USING (customer_id)"
+    + " GROUP BY segment ORDER BY each DESC LIMIT 1",
+    "SELECT device, SUM(duration) AS total FROM events GROUP BY device HAVING COUNT(*) > 3",
+)
+BY_AGE = "SELECT age, COUNT(*) AS n FROM customers GROUP BY age"
+TWICE = (
+    "SELECT age, SUM(CASE WHEN vip THEN 1 ELSE 0 END) AS a, COUNT(*) AS n FROM customers"
+    " GROUP BY age"
+)
+THREE = (
+    ('accountant = "zcdp"', 'accountant = "pure"'),
+    ("epsilon = 1000.0\ndelta = 1e-3", "epsilon = 3.0\ndelta = 0.0"),
+)
+"""Under the pure accountant exactly three queries of epsilon 1."""
+WORLDS: dict[str, tuple[world.Tables, bool]] = {
+    "well-behaved": (world.well_behaved(), False),
+    "adversarial": (world.adversarial(), False),
+    "flood": (world.flood(), False),
+    "empty": (world.empty(), False),
+}
+
+
+# --- neighbours and worlds -------------------------------------------------------------------
+
+
+def control(proxy: Proxy) -> tuple[list[Explanation], list[tuple[tuple[str, str], ...]], list[Any]]:
+    """Everything about some answers that only text and policy may decide."""
+    explained = [proxy.explain(request(sql)) for sql in QUESTIONS]
+    answers = [proxy.ask(request(sql)) for sql in QUESTIONS]
+    return explained, [shape(answer) for answer in answers], [_receipt(a) for a in answers]
+
+
+def _receipt(answer: Answer) -> Any:
+    assert answer.receipt is not None
+    return replace(answer.receipt, query_id="")
+
+
+class PricesByData(Proxy):
+    """Asks for less epsilon where there is more to see."""
+
+    def explain(self, request: Request) -> Explanation:
+        rows = self._engine.rows("SELECT COUNT(*) FROM customers")[0][0]
+        return replace(super().explain(request), charge=Loss(rows))
+
+
+def differ(folder: Path, kind: type[Proxy]) -> bool:
+    """Whether a neighbour is told apart by anything but noisy numbers and private keys."""
+    found = []
+    for name, without in (("here", None), ("there", 7)):
+        with kind.open(str(shop(folder / name, without=without))) as proxy:
+            found.append(control(proxy))
+    return found[0] != found[1]
+
+
+def test_a_neighbour_is_told_apart_by_noise_alone(tmp_path: Path) -> None:
+    assert not differ(tmp_path, Proxy)
+
+
+def test_a_price_by_data_would_be_seen(tmp_path: Path) -> None:
+    assert differ(tmp_path, PricesByData)
+
+
+def test_columns_and_charges_are_those_of_the_text_on_any_data(tmp_path: Path) -> None:
+    found = []
+    for name, (tables, constraints) in WORLDS.items():
+        path = shop(tmp_path / name, tables=tables, constraints=constraints)
+        with Proxy.open(str(path)) as proxy:
+            found.append(control(proxy))
+    assert all(other == found[0] for other in found)
+
+
+def test_public_keys_are_complete_and_in_order_on_any_data(tmp_path: Path) -> None:
+    for name, (tables, constraints) in WORLDS.items():
+        path = shop(tmp_path / name, tables=tables, constraints=constraints)
+        with Proxy.open(str(path)) as proxy:
+            ages = [row[0] for row in proxy.ask(request(BY_AGE)).rows]
+            assert ages == [*range(121), None], name
+            countries = [row[0] for row in proxy.ask(request(BY_COUNTRY)).rows]
+            assert countries == ["IT", "NO", "SE"], name
+
+
+def test_private_keys_come_in_order_of_key(tmp_path: Path) -> None:
+    tables = world.empty()
+    cities = ("Tromsø", "Bergen", None, "Oslo", "Arendal")
+    tables["customers"] = [
+        (*world.customer(unit)[:3], cities[unit % 5], *world.customer(unit)[4:])
+        for unit in range(1, 1001)
+    ]
+    with Proxy.open(str(shop(tmp_path, tables=tables))) as proxy:
+        answer = proxy.ask(request("SELECT city, COUNT(*) AS n FROM customers GROUP BY city"))
+    assert [row[0] for row in answer.rows] == ["Arendal", "Bergen", "Oslo", "Tromsø", None]
+
+
+def test_an_aggregate_over_nothing_is_a_number(tmp_path: Path) -> None:
+    with Proxy.open(str(shop(tmp_path, tables=world.empty()))) as proxy:
+        total, mean, n = proxy.ask(
+            request("SELECT SUM(amount), AVG(discount), COUNT(*) FROM orders")
+        ).rows[0]
+    assert None not in (total, mean, n)
+    assert total == total  # noqa: PLR0124 - not NaN
+    assert 0 <= mean <= 1
+
+
+# --- logs and streams ------------------------------------------------------------------------
+
+
+class Chatty(Proxy):
+    """Says what it is asked."""
+
+    def ask(self, request: Request) -> Answer:
+        logging.getLogger("dpsql").warning("secret: %s", request.sql)
+        return super().ask(request)
+
+
+def overheard(
+    path: Path, kind: type[Proxy], log: pytest.LogCaptureFixture, out: pytest.CaptureFixture[str]
+) -> str:
+    """What logs and streams say while texts are refused, and one fails in the engine."""
+    proxy, engine = watched(path, kind)
+    engine.instead = QUOTING
+    texts = (
+        "SELECT ((",
+        "COPY secret TO 'secret'",
+        "SELECT secret(name) FROM customers",
+        BY_COUNTRY,
+    )
+    with proxy:
+        for sql in texts:
+            with pytest.raises((Refused, Failed)):
+                proxy.ask(request(sql))
+    captured = out.readouterr()
+    return log.text + captured.out + captured.err
+
+
+def test_nothing_is_logged_or_printed(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert overheard(shop(tmp_path), Proxy, caplog, capfd) == ""
+
+
+def test_a_log_of_the_text_would_be_seen(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert "secret" in overheard(shop(tmp_path), Chatty, caplog, capfd)
+
+
+# --- noise -----------------------------------------------------------------------------------
+
+
+def fresh(noise: Noise, count: int) -> np.ndarray:
+    return mechanisms.sample(noise, count, Entropy())
+
+
+def drawn_once() -> Sampler:
+    """Noise that is drawn once for every column of the same law."""
+    drawn: dict[tuple[Noise, int], np.ndarray] = {}
+
+    def sampler(noise: Noise, count: int) -> np.ndarray:
+        return drawn.setdefault((noise, count), fresh(noise, count))
+
+    return sampler
+
+
+def repeated_noise(path: Path, sampler: Sampler) -> bool:
+    """Whether two columns, or two queries, over nothing came out with the same noise."""
+    with Proxy.open(str(path)) as proxy:
+        proxy._sampler = sampler
+        rows = proxy.ask(request(TWICE)).rows
+        first = [row[1] for row in rows]
+        second = [row[2] for row in rows]
+        proxy.refresh()
+        third = [row[1] for row in proxy.ask(request(TWICE)).rows]
+    return first in (second, third)
+
+
+def test_each_column_and_each_query_has_noise_of_its_own(tmp_path: Path) -> None:
+    assert not repeated_noise(shop(tmp_path, tables=world.empty()), fresh)
+
+
+def test_noise_drawn_once_would_be_seen(tmp_path: Path) -> None:
+    assert repeated_noise(shop(tmp_path, tables=world.empty()), drawn_once())
+
+
+def same_after_fork(path: Path, sampler: Sampler | None) -> bool:
+    """Whether two children of one process answer with the same noise."""
+    with Proxy.open(str(path)) as proxy:
+        proxy._sampler = sampler or proxy._sampler
+        proxy.explain(request(BY_AGE))
+        read, write = os.pipe()
+        children = [forked(partial(_tell, proxy, name, write)) for name in ("ana", "bob")]
+        os.close(write)
+        with os.fdopen(read, encoding="ascii") as pipe:
+            told = pipe.read().splitlines()
+        assert [exit_code(child) for child in children] == [0, 0]
+    assert len(told) == 2
+    return told[0] == told[1]
+
+
+def _tell(proxy: Proxy, analyst: str, write: int) -> None:
+    rows = proxy.ask(request(BY_AGE, None, analyst)).rows
+    os.write(write, (" ".join(str(row[1]) for row in rows) + "\n").encode())
+
+
+def drawn_ahead() -> Sampler:
+    """Noise drawn ahead, as from a buffer of random bits: a fork copies it."""
+    buffer = fresh(Noise(Mechanism.DISCRETE_LAPLACE, Fraction(10)), 1000)
+    return lambda _noise, count: buffer[:count]
+
+
+def test_forked_children_draw_noise_of_their_own(tmp_path: Path) -> None:
+    assert not same_after_fork(shop(tmp_path, tables=world.empty()), None)
+
+
+def test_noise_copied_by_a_fork_would_be_seen(tmp_path: Path) -> None:
+    assert same_after_fork(shop(tmp_path, tables=world.empty()), drawn_ahead())
+
+
+# --- many at once ----------------------------------------------------------------------------
+
+
+class Careless:
+    """A ledger that checks, waits, and then charges whatever others did meanwhile."""
+
+    def __init__(self, ledger: SqliteLedger, together: Barrier) -> None:
+        self._ledger, self._together = ledger, together
+
+    def charge(self, charge: Charge) -> Spent:
+        if self._ledger.spent(charge.budget) == charge.limit:
+            raise Refused(Reason.BUDGET_EXHAUSTED)
+        self._together.wait(60)
+        return self._ledger.charge(replace(charge, limit=Loss(10**30, 10**30)))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._ledger, name)
+
+
+def asked_at_once(path: Path, threads: int, *, careless: bool = False) -> tuple[int, bool]:
+    """How many of some questions were answered, and whether the budget is now overspent."""
+    answered: list[int] = []
+    with Proxy.open(str(path)) as proxy:
+        if careless:
+            assert isinstance(proxy._ledger, SqliteLedger)
+            proxy._ledger = Careless(proxy._ledger, Barrier(threads))
+        workers = [Thread(target=_ask, args=(proxy, n, answered.append)) for n in range(threads)]
+        for worker in workers:
+            worker.start()
+        for worker in workers:
+            worker.join(120)
+        ((_budget, spent, limit),) = proxy.budgets()
+    return len(answered), spent.amount > limit.amount
+
+
+def _ask(proxy: Proxy, n: int, tell: Callable[[int], object]) -> None:
+    """Tell if question `n` is answered; a refusal for lack of budget is silent."""
+    try:
+        proxy.ask(request(f"SELECT COUNT(*) FROM customers WHERE age > {n}"))
+    except Refused as refused:
+        if refused.reason is not Reason.BUDGET_EXHAUSTED:
+            raise
+    else:
+        tell(n)
+
+
+def test_threads_together_never_overspend(tmp_path: Path) -> None:
+    assert asked_at_once(shop(tmp_path, *THREE), 8) == (3, False)
+
+
+def test_a_check_before_the_charge_would_be_seen(tmp_path: Path) -> None:
+    assert asked_at_once(shop(tmp_path, *THREE), 8, careless=True) == (8, True)
+
+
+def test_processes_together_never_overspend(tmp_path: Path) -> None:
+    path = shop(tmp_path, *THREE)
+    read, write = os.pipe()
+
+    def ask_some(first: int) -> None:
+        with Proxy.open(str(path)) as proxy:
+            for n in range(first, first + 2):
+                _ask(proxy, n, lambda _n: os.write(write, b"x"))
+
+    children = [forked(partial(ask_some, 10 * n)) for n in range(4)]
+    os.close(write)
+    with os.fdopen(read, "rb") as pipe:
+        answered = len(pipe.read())
+    assert [exit_code(child) for child in children] == [0] * 4
+    assert answered == 3
+    ledger = SqliteLedger.open(str(path.with_name("shop.ledger")))
+    assert len(ledger.history(None, 20)) == 3
