@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-    from dpsql.explanation import Explanation
-
 # --- the policy ------------------------------------------------------------------------------
 
 
@@ -339,7 +337,7 @@ class Answer:
 
     An error is None where the value is exact (keys, public data) and NaN where it is noisy and
     its error unknown. `margins` are the half-widths at 95 %, same shape. `explanation` is the
-    answer to EXPLAIN PRIVACY, whose rows the interface writes.
+    `Explanation` that answers EXPLAIN PRIVACY, whose rows the interface writes.
     """
 
     columns: tuple[Column, ...]
@@ -348,7 +346,7 @@ class Answer:
     margins: tuple[tuple[float | None, ...], ...]
     receipt: Receipt | None = None
     notices: tuple[str, ...] = ()
-    explanation: Explanation | None = None
+    explanation: object | None = None
 
 
 @dataclass(frozen=True, slots=True)

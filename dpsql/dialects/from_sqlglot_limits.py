@@ -16,27 +16,40 @@ from dpsql.errors import Reason, Refused
 MAX_NESTING = 25
 """Most parentheses, CASEs, NOTs and signs open at one place: 25 × 25 frames fit in 1000."""
 
-_PREFIXES = frozenset({TokenType.NOT, TokenType.DASH, TokenType.PLUS})
+MAX_JOINS = 50
+"""Most joins and commas in one FROM: our own tree of joins grows to the left."""
+
+_SIGNS = frozenset({TokenType.DASH, TokenType.PLUS})
+_OPENING = frozenset({TokenType.L_PAREN, TokenType.CASE})
+_CLOSING = frozenset({TokenType.R_PAREN, TokenType.END})
+_AFTER_NOT = frozenset({TokenType.COMMA, TokenType.AND, TokenType.OR, TokenType.ALIAS})
+_ENDING_NOT = frozenset("ELSE FROM HAVING ON QUALIFY SELECT THEN WHEN WHERE".split())
 
 
 def check_nesting(tokens: Sequence[Token]) -> None:
-    """Raises `Refused` (TOO_LARGE) where more than `MAX_NESTING` constructs are open."""
+    """Raises `Refused` (TOO_LARGE) where more than `MAX_NESTING` constructs are open.
+
+    A sign is open until its operand, a NOT until the AND, the comma or the clause that ends it.
+    """
     opened: list[int] = []
-    depth = run = 0
+    depth = nots = signs = 0
     for token in tokens:
-        if token.token_type in _PREFIXES:
-            run += 1
-        elif token.token_type in (TokenType.L_PAREN, TokenType.CASE):
-            opened.append(1 + run)
-            depth, run = depth + 1 + run, 0
+        kind = token.token_type
+        if kind in _OPENING:
+            opened.append(1 + nots + signs)
+            depth, nots, signs = depth + opened[-1], 0, 0
+        elif kind in _CLOSING and opened:
+            depth, nots, signs = depth - opened.pop(), 0, 0
         else:
-            run = 0
-            if token.token_type in (TokenType.R_PAREN, TokenType.END) and opened:
-                depth -= opened.pop()
-        if depth + run > MAX_NESTING:
-            raise Refused(
-                Reason.TOO_LARGE, span_of(token), what="nesting levels", limit=MAX_NESTING
-            )
+            signs = signs + 1 if kind in _SIGNS else 0
+            nots = 0 if _ends_not(token) else nots + (kind is TokenType.NOT)
+        if depth + nots + signs > MAX_NESTING:
+            what = "nesting levels"
+            raise Refused(Reason.TOO_LARGE, span_of(token), what=what, limit=MAX_NESTING)
+
+
+def _ends_not(token: Token) -> bool:
+    return token.token_type in _AFTER_NOT or (is_word(token) and token.text.upper() in _ENDING_NOT)
 
 
 _CLAUSES = frozenset(
@@ -51,7 +64,7 @@ _OPERANDS = frozenset(
 
 
 def check_clauses(tokens: Sequence[Token]) -> None:
-    """Raises `Refused` where LIMIT or OFFSET has no number, or UNION nothing on its left.
+    """Raises `Refused` where LIMIT or OFFSET has no number, FROM or UNION nothing on its left.
 
     sqlglot tries such words as names and as types too, again at every level of nesting.
     """
@@ -60,6 +73,10 @@ def check_clauses(tokens: Sequence[Token]) -> None:
             if after is None or after.token_type not in _NUMBERS:
                 construct = "LIMIT or OFFSET by an expression"
                 raise Refused(Reason.UNSUPPORTED_SYNTAX, span_of(token), construct=construct)
+        elif token.token_type is TokenType.FROM and (
+            before is None or before.token_type in (TokenType.FROM, TokenType.SELECT)
+        ):
+            raise Refused(Reason.SYNTAX, span_of(token), why="nothing is selected")
         elif token.token_type in _SET_OPERATIONS and not _ends_query(before):
             raise Refused(Reason.SYNTAX, span_of(token), why="there is no query on its left")
 

@@ -6,6 +6,7 @@ from sqlglot import exp
 
 from dpsql.dialects.from_sqlglot_calls import sort_keys
 from dpsql.dialects.from_sqlglot_expressions import expression
+from dpsql.dialects.from_sqlglot_limits import MAX_JOINS
 from dpsql.dialects.from_sqlglot_nodes import Origin, name_of, star_of
 from dpsql.errors import Reason, Refused
 from dpsql.tree import (
@@ -194,6 +195,8 @@ def _source(
 
 
 def _with_joins(first: FromItem, joins: list[exp.Expression], origin: Origin) -> FromItem:
+    if len(joins) > MAX_JOINS:
+        raise Refused(Reason.TOO_LARGE, origin.span(joins[-1]), what="joins", limit=MAX_JOINS)
     parts = [first]
     for join in joins:
         if _is_comma(join):

@@ -33,7 +33,7 @@ _WORD = re.compile(r"[^\W\d][\w$]*(?:[ \t\r\n\f\v]+[^\W\d]\w*)*\Z")
 _SYMBOLS = frozenset("( ) , . * + - / // % = == <> != < <= > >= || :: ; ?".split())
 
 _BEFORE_PARENTHESIS = frozenset(
-    """ALL AND ANY AS ASC BETWEEN BY CASE CAST CUBE DESC DISTINCT ELSE ESCAPE EXCEPT EXCLUDE EXISTS
+    """ALL AND AS ASC BETWEEN BY CASE CAST CUBE DESC DISTINCT ELSE ESCAPE EXCEPT EXCLUDE EXISTS
     EXTRACT FILTER FROM GROUP HAVING ILIKE IN INTERSECT IS JOIN LIKE MATERIALIZED NOT ON OR OVER
     POSITION QUALIFY RENAME ROLLUP SELECT SETS SOME SUBSTRING THEN TRIM TRY_CAST UNION USING VALUES
     WHEN WHERE WITH""".split()
@@ -41,9 +41,10 @@ _BEFORE_PARENTHESIS = frozenset(
 """Words that may stand before a parenthesis without being an ordinary function."""
 
 _REFUSED_WORDS = frozenset(
-    {"INTERVAL", "CONNECT BY", "START WITH", "MATCH_RECOGNIZE", "LATERAL", "STRAIGHT_JOIN"}
+    """ANY ARRAY INTERVAL LATERAL MATCH_RECOGNIZE STRAIGHT_JOIN""".split()
+    + ["CONNECT BY", "START WITH"]
 )
-"""Words whose grammar is never answered and makes sqlglot slow, or change its own tables."""
+"""Words whose grammar is never answered and makes sqlglot slow, recurse or change its tables."""
 
 _STAR_MODIFIERS = frozenset({"EXCEPT", "EXCLUDE", "RENAME", "REPLACE", "ILIKE", "LIKE"})
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from dpsql.explanation import Explanation
 from dpsql.interfaces.plans import plan_text
 from dpsql.model import Answer, Request
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 def answered(proxy: Proxy, request: Request) -> Answer:
     """The proxy's answer; a plan comes as one text row per line. Raises as `Proxy.ask` does."""
     answer = proxy.ask(request)
-    if answer.explanation is None:
+    if not isinstance(answer.explanation, Explanation):
         return answer
     rows = tuple((line,) for line in plan_text(answer.explanation).splitlines())
     exact = ((None,),) * len(rows)

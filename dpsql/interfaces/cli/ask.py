@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dpsql.errors import DpsqlError, Failed, Reason, Refused
+from dpsql.explanation import Explanation
 from dpsql.interfaces import records
 from dpsql.interfaces.asking import answered
 from dpsql.interfaces.cli.options import Command, Settings, common, exact_epsilon
@@ -84,7 +85,7 @@ def query(
         return
     with output(target) as write:
         answer = _ask(settings, **asked)
-        if answer.explanation is not None and style == "table":
+        if isinstance(answer.explanation, Explanation) and style == "table":
             write(plan_text(answer.explanation))
             return
         if style == "table":
