@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dpsql.interfaces.amounts import loss_text, plain, share_text
-from dpsql.model import Receipt
+from dpsql.model import Loss, Receipt
 
 
 def cost_text(receipt: Receipt | None) -> str:
@@ -23,6 +23,8 @@ def cost_text(receipt: Receipt | None) -> str:
     epsilon = plain(receipt.epsilon)
     if receipt.remembered:
         first = f"cost: nothing, remembered answer of query {receipt.query_id} at ε = {epsilon}"
+    elif receipt.charged == Loss(0):
+        first = "cost: nothing, no private row was read"
     else:
         charged = loss_text(receipt.charged, receipt.accountant)
         first = f"cost: ε = {epsilon} ({charged}), query {receipt.query_id}"
