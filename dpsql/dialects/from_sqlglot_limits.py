@@ -73,12 +73,18 @@ def check_clauses(tokens: Sequence[Token]) -> None:
             if after is None or after.token_type not in _NUMBERS:
                 construct = "LIMIT or OFFSET by an expression"
                 raise Refused(Reason.UNSUPPORTED_SYNTAX, span_of(token), construct=construct)
-        elif token.token_type is TokenType.FROM and (
-            before is None or before.token_type in (TokenType.FROM, TokenType.SELECT)
-        ):
-            raise Refused(Reason.SYNTAX, span_of(token), why="nothing is selected")
+        elif token.token_type is TokenType.FROM:
+            _check_from(before, token)
         elif token.token_type in _SET_OPERATIONS and not _ends_query(before):
             raise Refused(Reason.SYNTAX, span_of(token), why="there is no query on its left")
+
+
+def _check_from(before: Token | None, token: Token) -> None:
+    if before is not None and before.token_type is TokenType.SELECT:
+        raise Refused(Reason.SYNTAX, span_of(token), why="nothing is selected")
+    if not _ends_query(before) and not (before and before.token_type is TokenType.DISTINCT):
+        construct = "FROM without SELECT"
+        raise Refused(Reason.UNSUPPORTED_SYNTAX, span_of(token), construct=construct)
 
 
 def _ends_query(token: Token | None) -> bool:

@@ -41,8 +41,8 @@ _BEFORE_PARENTHESIS = frozenset(
 """Words that may stand before a parenthesis without being an ordinary function."""
 
 _REFUSED_WORDS = frozenset(
-    """ANY ARRAY INTERVAL LATERAL MATCH_RECOGNIZE STRAIGHT_JOIN""".split()
-    + ["CONNECT BY", "START WITH"]
+    {"ANY", "ARRAY", "INTERVAL", "LATERAL", "STRAIGHT_JOIN"}
+    | {"CONNECT BY", "MATCH_RECOGNIZE", "START WITH"}
 )
 """Words whose grammar is never answered and makes sqlglot slow, recurse or change its tables."""
 
