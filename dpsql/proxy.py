@@ -163,11 +163,12 @@ class Proxy:
 
     def refresh(self) -> int:
         """Start a new data version: remembered answers and recorded facts no longer count."""
-        self._public.forget()
         version = self._ledger.refresh()
         with self._lock:
             self.policy = self._rebind()
-            self._plans.clear()
+            self._public.forget()
+            # A new dict: what is being compiled ends up in the old one.
+            self._plans = {}
         return version
 
     def cancel(self) -> None:
@@ -213,13 +214,14 @@ class Proxy:
     def _prepared(self, asked: _Asked, epsilon: Decimal) -> Prepared:
         key = (_text(asked.request), asked.budget.name, epsilon)
         with self._lock:
-            found = self._plans.get(key)
+            policy, plans = self.policy, self._plans
+            found = plans.get(key)
         if found is None:
             found = self._guarded(
                 secrets.token_hex(8),
                 lambda: prepare(
                     asked.statement,
-                    self.policy,
+                    policy,
                     asked.budget,
                     Fraction(epsilon),
                     self._public,
@@ -227,7 +229,7 @@ class Proxy:
                 ),
                 charged=False,
             )
-            self._keep(self._plans, key, found)
+            self._keep(plans, key, found)
         return found
 
     def _keep(self, cache: dict[Any, T], key: Any, value: T) -> None:

@@ -31,8 +31,8 @@ class PublicTables:
         self._facts: dict[tuple[str, str, int], Facts] = {}
 
     def forget(self) -> None:
-        """Measure anew from here on."""
-        self._facts.clear()
+        """Measure anew from here on; what is being measured now is not remembered."""
+        self._facts = {}
 
     def values(self, table: str, column: str) -> list[Any]:
         """The distinct non-NULL values of a public column, in order."""
@@ -40,10 +40,10 @@ class PublicTables:
 
     def facts(self, table: str, column: str, kind: SqlType, limit: int) -> Facts:
         """Range, nullability and, up to `limit` values, the domain of a public column."""
-        key = (table, column, limit)
-        if key not in self._facts:
-            self._facts[key] = self._measured(table, column, kind, limit)
-        return self._facts[key]
+        known, key = self._facts, (table, column, limit)
+        if key not in known:
+            known[key] = self._measured(table, column, kind, limit)
+        return known[key]
 
     def frequency(self, relation: Relation, columns: tuple[Ref, ...]) -> int:
         """Most rows of a public relation that agree on these columns; all rows if there are none.

@@ -26,15 +26,23 @@ from dpsql.proxy import Proxy
 from dpsql.release import Sampler
 from grammar_tests import world
 from grammar_tests.ledger_kit import exit_code, forked
-from grammar_tests.proxy_kit import BY_COUNTRY, QUOTING, request, shape, shop, watched
+from grammar_tests.proxy_kit import (
+    BY_COUNTRY,
+    QUOTING,
+    WatchedEngine,
+    request,
+    shape,
+    shop,
+    watched,
+)
 
 QUESTIONS = (
     BY_COUNTRY,
     "SELECT city, COUNT(*) AS n, AVG(income) AS mean FROM customers GROUP BY city",
     "SELECT SUM(amount) AS total, AVG(discount) AS mean FROM orders",
     "SELECT status, SUM(quantity) AS q FROM orders WHERE note = 'gift' GROUP BY status",
-    "SELECT segment, SUM(amount) / COUNT(*) AS each FROM orders JOIN customers USING (customer_id)"
-    + " GROUP BY segment ORDER BY each DESC LIMIT 1",
+    "SELECT segment, SUM(income) / COUNT(*) AS each FROM customers GROUP BY 1 ORDER BY 2 LIMIT 1",
+    "SELECT region, COUNT(*) AS n FROM customers JOIN countries ON country = code GROUP BY region",
     "SELECT device, SUM(duration) AS total FROM events GROUP BY device HAVING COUNT(*) > 3",
 )
 BY_AGE = "SELECT age, COUNT(*) AS n FROM customers GROUP BY age"
@@ -321,3 +329,33 @@ def test_processes_together_never_overspend(tmp_path: Path) -> None:
     assert answered == 3
     ledger = SqliteLedger.open(str(path.with_name("shop.ledger")))
     assert len(ledger.history(None, 20)) == 3
+
+
+class Midway(WatchedEngine):
+    """Calls `midway` once, when a plan is being compiled."""
+
+    midway: Callable[[], object] | None = None
+
+    def rows(self, sql: str) -> list[tuple[Any, ...]]:
+        found = super().rows(sql)
+        if self.midway is not None:
+            midway, self.midway = self.midway, None
+            midway()
+        return found
+
+
+def test_a_plan_older_than_a_refresh_is_compiled_anew(tmp_path: Path) -> None:
+    joined = next(sql for sql in QUESTIONS if "JOIN" in sql)
+    with Proxy.open(str(shop(tmp_path))) as proxy:
+        engine = Midway(proxy._engine)
+        proxy._engine = engine  # type: ignore[assignment]
+        proxy._public._engine = engine
+        engine.midway = proxy.refresh
+        proxy.explain(request(joined))
+        assert engine.midway is None
+        measured = len(engine.calls)
+        proxy.explain(request(joined))
+        assert len(engine.calls) > measured, "the plan of the data before the refresh was kept"
+        measured = len(engine.calls)
+        proxy.explain(request(joined))
+        assert len(engine.calls) == measured
