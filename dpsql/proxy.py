@@ -195,9 +195,10 @@ class Proxy:
             raise Refused(Reason.BAD_OPTION, option="analyst", value=request.analyst)
         statement = self._parsed(request)
         wanted = [e for e in (request.epsilon, statement.epsilon) if e is not None]
+        for asked in wanted:
+            if not (asked.is_finite() and asked > 0):
+                raise Refused(Reason.BAD_OPTION, option="epsilon", value=asked)
         epsilon = min(wanted, default=budget.query_epsilon)
-        if not (epsilon.is_finite() and epsilon > 0):
-            raise Refused(Reason.BAD_OPTION, option="epsilon", value=epsilon)
         if epsilon > budget.max_query_epsilon:
             raise Refused(Reason.EPSILON_TOO_LARGE, epsilon=epsilon, limit=budget.max_query_epsilon)
         return _Asked(request, statement, budget, epsilon)
@@ -326,7 +327,14 @@ class Proxy:
 
 
 def _text(request: Request) -> tuple[Any, ...]:
-    """What a statement is parsed from; equal parameters of different types are different."""
+    """What a statement is parsed from; equal parameters of different types are different.
+
+    Raises `Refused` for parameters that cannot be values.
+    """
+    try:
+        hash(request.parameters)
+    except TypeError:
+        raise Refused(Reason.BAD_PARAMETER, why="one of them is not a value") from None
     types = tuple(type(value) for value in request.parameters)
     return request.sql, request.dialect, request.parameters, types
 

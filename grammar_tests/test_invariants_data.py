@@ -6,6 +6,7 @@ import logging
 import os
 from collections.abc import Callable
 from dataclasses import replace
+from decimal import Decimal
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
@@ -359,3 +360,23 @@ def test_a_plan_older_than_a_refresh_is_compiled_anew(tmp_path: Path) -> None:
         measured = len(engine.calls)
         proxy.explain(request(joined))
         assert len(engine.calls) == measured
+
+
+ODD = (
+    request("SELECT COUNT(*) FROM customers WHERE age > ?", None, "ana", [1]),
+    request("SELECT COUNT(*) FROM customers WHERE age > ?", None, "ana", Decimal("sNaN")),
+    request("SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1) COUNT(*) FROM events", "NaN"),
+    request("SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1) COUNT(*) FROM events", "sNaN"),
+    request("SELECT COUNT(*) FROM customers", None, "eve"),
+    request("SELECT COUNT(*) FROM customers WHERE city = '\ud800'"),
+    request("SELECT COUNT(*) FROM customers", "1e-300"),
+)
+
+
+def test_odd_requests_are_refused_in_our_own_words(tmp_path: Path) -> None:
+    with Proxy.open(str(shop(tmp_path))) as proxy:
+        for odd in ODD:
+            with pytest.raises(Refused):
+                proxy.ask(odd)
+            with pytest.raises(Refused):
+                proxy.explain(odd)
