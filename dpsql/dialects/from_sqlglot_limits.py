@@ -20,8 +20,7 @@ MAX_JOINS = 50
 """Most joins and commas in one FROM: our own tree of joins grows to the left."""
 
 _SIGNS = frozenset({TokenType.DASH, TokenType.PLUS})
-_OPENING = frozenset({TokenType.L_PAREN, TokenType.CASE})
-_CLOSING = frozenset({TokenType.R_PAREN, TokenType.END})
+_CLOSED_BY = {TokenType.L_PAREN: TokenType.R_PAREN, TokenType.CASE: TokenType.END}
 _AFTER_NOT = frozenset({TokenType.COMMA, TokenType.AND, TokenType.OR, TokenType.ALIAS})
 _ENDING_NOT = frozenset("ELSE FROM HAVING ON QUALIFY SELECT THEN WHEN WHERE".split())
 
@@ -31,21 +30,36 @@ def check_nesting(tokens: Sequence[Token]) -> None:
 
     A sign is open until its operand, a NOT until the AND, the comma or the clause that ends it.
     """
-    opened: list[int] = []
-    depth = nots = signs = 0
-    for token in tokens:
+    opened: list[tuple[TokenType, int]] = []
+    nots = signs = 0
+    for before, token in zip((None, *tokens), tokens, strict=False):
         kind = token.token_type
-        if kind in _OPENING:
-            opened.append(1 + nots + signs)
-            depth, nots, signs = depth + opened[-1], 0, 0
-        elif kind in _CLOSING and opened:
-            depth, nots, signs = depth - opened.pop(), 0, 0
+        if kind in _CLOSED_BY:
+            opened.append((kind, 1 + nots + signs))
+            nots = signs = 0
+        elif kind in _CLOSED_BY.values():
+            _close(opened, kind)
+            nots = signs = 0
         else:
-            signs = signs + 1 if kind in _SIGNS else 0
+            signs = signs + (not _ends_operand(before)) if kind in _SIGNS else 0
             nots = 0 if _ends_not(token) else nots + (kind is TokenType.NOT)
-        if depth + nots + signs > MAX_NESTING:
+        if sum(levels for _, levels in opened) + nots + signs > MAX_NESTING:
             what = "nesting levels"
             raise Refused(Reason.TOO_LARGE, span_of(token), what=what, limit=MAX_NESTING)
+
+
+def _close(opened: list[tuple[TokenType, int]], closing: TokenType) -> None:
+    """Forgets what `closing` ends: END only the CASE opened last, `)` also CASEs left open in it.
+
+    END is no keyword to every parser, so it must not seem to end a parenthesis.
+    """
+    while opened:
+        if _CLOSED_BY[opened[-1][0]] is closing:
+            opened.pop()
+            return
+        if closing is TokenType.END:
+            return
+        opened.pop()
 
 
 def _ends_not(token: Token) -> bool:
@@ -75,20 +89,20 @@ def check_clauses(tokens: Sequence[Token]) -> None:
                 raise Refused(Reason.UNSUPPORTED_SYNTAX, span_of(token), construct=construct)
         elif token.token_type is TokenType.FROM:
             _check_from(before, token)
-        elif token.token_type in _SET_OPERATIONS and not _ends_query(before):
+        elif token.token_type in _SET_OPERATIONS and not _ends_operand(before):
             raise Refused(Reason.SYNTAX, span_of(token), why="there is no query on its left")
 
 
 def _check_from(before: Token | None, token: Token) -> None:
     if before is not None and before.token_type is TokenType.SELECT:
         raise Refused(Reason.SYNTAX, span_of(token), why="nothing is selected")
-    if not _ends_query(before) and not (before and before.token_type is TokenType.DISTINCT):
+    if not _ends_operand(before) and not (before and before.token_type is TokenType.DISTINCT):
         construct = "FROM without SELECT"
         raise Refused(Reason.UNSUPPORTED_SYNTAX, span_of(token), construct=construct)
 
 
-def _ends_query(token: Token | None) -> bool:
-    """Whether a query may end with this token."""
+def _ends_operand(token: Token | None) -> bool:
+    """Whether an expression, and so a query, may end with this token."""
     if token is None:
         return False
     return token.token_type in _OPERANDS or (is_word(token) and token.text.upper() not in _CLAUSES)

@@ -1,0 +1,306 @@
+"""parse: what texts mean, and where everything in them stands."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from dpsql.compiler.parse import parse
+from dpsql.tree import (
+    BOOLEAN,
+    DATE,
+    DOUBLE,
+    INTEGER,
+    NULL,
+    TIMESTAMP,
+    TIMESTAMPTZ,
+    VARCHAR,
+    AggregateCall,
+    Call,
+    Cast,
+    Derived,
+    Expression,
+    Frame,
+    JoinedTables,
+    JoinKind,
+    Literal,
+    Name,
+    Select,
+    SetOperation,
+    SortKey,
+    Star,
+    TableName,
+    Value,
+    WindowCall,
+    decimal,
+)
+
+A, B, T = Name("a"), Name("b"), TableName("t")
+ONE, TWO = Literal(1, INTEGER), Literal(2, INTEGER)
+NOTHING = Literal(None, NULL)
+BOTH = pytest.mark.parametrize("dialect", ["duckdb", "postgres"])
+
+
+def text(value: str) -> Literal:
+    return Literal(value, VARCHAR)
+
+
+def call(function: str, *args: Expression) -> Call:
+    return Call(function, args)
+
+
+def select(sql: str, dialect: str = "duckdb", *values: Value) -> Select:
+    query = parse(sql, dialect, values).query
+    assert isinstance(query, Select)
+    return query
+
+
+def item(sql: str, dialect: str = "duckdb", *values: Value) -> Expression:
+    return select(f"SELECT {sql} FROM t", dialect, *values).items[0].expression
+
+
+# --- expressions ---
+
+SAME_IN_BOTH = {
+    "a + b - 1": call("sub", call("add", A, B), ONE),
+    "a * b % 2": call("mod", call("mul", A, B), TWO),
+    "-a": call("neg", A),
+    "-1": Literal(-1, INTEGER),
+    "-1.50": Literal(Decimal("-1.50"), decimal(3, 2)),
+    "+a": A,
+    "a = 1": call("eq", A, ONE),
+    "a <> 1": call("ne", A, ONE),
+    "a != 1": call("ne", A, ONE),
+    "a < b": call("lt", A, B),
+    "a <= b": call("le", A, B),
+    "a > b": call("gt", A, B),
+    "a >= b": call("ge", A, B),
+    "a AND b AND 1 AND 2": call("and", A, B, ONE, TWO),
+    "a OR b OR 1": call("or", A, B, ONE),
+    "a AND b OR 1 AND 2": call("or", call("and", A, B), call("and", ONE, TWO)),
+    "NOT a": call("not", A),
+    "a IS NULL": call("is_null", A),
+    "a IS NOT NULL": call("not", call("is_null", A)),
+    "a IS TRUE": call("is_not_distinct", A, Literal(True, BOOLEAN)),
+    "a IS NOT FALSE": call("not", call("is_not_distinct", A, Literal(False, BOOLEAN))),
+    "a IS DISTINCT FROM b": call("is_distinct", A, B),
+    "a IS NOT DISTINCT FROM b": call("is_not_distinct", A, B),
+    "a IN (1, 2)": call("in", A, ONE, TWO),
+    "a NOT IN (1)": call("not", call("in", A, ONE)),
+    "a BETWEEN 1 AND 2": call("and", call("ge", A, ONE), call("le", A, TWO)),
+    "a NOT BETWEEN 1 AND 2": call("not", call("and", call("ge", A, ONE), call("le", A, TWO))),
+    "a LIKE 'x%'": call("like", A, text("x%")),
+    "a NOT ILIKE 'x'": call("not", call("ilike", A, text("x"))),
+    "a LIKE 'x' ESCAPE '!'": call("like", A, text("x"), text("!")),
+    "a NOT LIKE 'x' ESCAPE '!'": call("not", call("like", A, text("x"), text("!"))),
+    "CASE WHEN a THEN 1 END": call("case", A, ONE, NOTHING),
+    "CASE a WHEN 1 THEN b ELSE 2 END": call("case", call("eq", A, ONE), B, TWO),
+    "COALESCE(a, b, 1)": call("coalesce", A, B, ONE),
+    "NULLIF(a, b)": call("nullif", A, B),
+    "ROUND(a, 2)": call("round", A, TWO),
+    "CEILING(a)": call("ceil", A),
+    "POWER(a, 2)": call("pow", A, TWO),
+    "GREATEST(LEAST(a, 2), 1)": call("greatest", call("least", A, TWO), ONE),
+    "DATE_TRUNC('MONTH', a)": call("date_trunc", text("month"), A),
+    "EXTRACT(YEAR FROM a)": call("extract", text("year"), A),
+    "EXTRACT('dow' FROM a)": call("extract", text("dow"), A),
+    "date_part('weekday', a)": call("extract", text("dow"), A),
+    "YEAR(a)": call("extract", text("year"), A),
+    "char_length(a)": call("length", A),
+    "SUBSTRING(a, 1, 2)": call("substring", A, ONE, TWO),
+    "SUBSTRING(a FROM 2)": call("substring", A, TWO),
+    "SUBSTRING(a FOR 2)": call("substring", A, ONE, TWO),
+    "POSITION('x' IN a)": call("strpos", A, text("x")),
+    "TRIM(BOTH 'x' FROM a)": call("trim", A, text("x")),
+    "TRIM(LEADING FROM a)": call("ltrim", A),
+    "LEFT(a, 2)": call("left", A, TWO),
+    "REPLACE(a, b, 'x')": call("replace", A, B, text("x")),
+    "a || b": call("concat", A, B),
+    "concat(a)": call("concat", call("coalesce", Cast(A, VARCHAR), text(""))),
+    "((a))": A,
+    "t.a": Name("a", "t"),
+    "public.t.a": Name("a", "t"),
+    '"We""ird"': Name('We"ird'),
+    "CAST(a AS BIGINT)": Cast(A, INTEGER),
+    "a::DECIMAL(10, 2)": Cast(A, decimal(10, 2)),
+    "TRY_CAST(a AS DATE)": Cast(A, DATE, safe=True),
+    "DATE '2024-02-29'": Literal(date(2024, 2, 29), DATE),
+    "CAST('2024-02-29 10:00:00' AS DATE)": Literal(date(2024, 2, 29), DATE),
+    "TIMESTAMP '2024-01-01 01:02:03.5'": Literal(
+        datetime(2024, 1, 1, 1, 2, 3, 500_000),
+        TIMESTAMP,
+    ),
+    "TIMESTAMPTZ '2024-01-01'": Literal(datetime(2024, 1, 1, tzinfo=UTC), TIMESTAMPTZ),
+    "9" * 38: Literal(10**38 - 1, INTEGER),
+    "1.50": Literal(Decimal("1.50"), decimal(3, 2)),
+    ".5": Literal(Decimal("0.5"), decimal(2, 1)),
+    "1e3": Literal(1000.0, DOUBLE),
+    "'it''s \\n'": text("it's \\n"),
+    "NULL": NOTHING,
+    "COUNT(*)": AggregateCall("count", (Star(),)),
+    "COUNT(DISTINCT a)": AggregateCall("count", (A,), distinct=True),
+    "MEAN(a)": AggregateCall("avg", (A,)),
+    "STDDEV_SAMP(a)": AggregateCall("stddev", (A,)),
+    "SUM(a) FILTER (WHERE b)": AggregateCall("sum", (A,), filter=B),
+    "COUNT_IF(a)": AggregateCall("count", (Star(),), filter=A),
+    "COUNT_IF(a) FILTER (WHERE b)": AggregateCall("count", (Star(),), filter=call("and", B, A)),
+    "RANK() OVER (PARTITION BY a)": WindowCall("rank", (), (A,)),
+    "SUM(a) OVER (ORDER BY b NULLS FIRST ROWS 2 PRECEDING)": WindowCall(
+        "sum",
+        (A,),
+        order_by=(SortKey(B, nulls_first=True),),
+        frame=Frame("ROWS", (2, -1), (0, 1)),
+    ),
+    "COUNT(*) OVER (ORDER BY b RANGE BETWEEN UNBOUNDED PRECEDING AND 1 FOLLOWING)": WindowCall(
+        "count",
+        (Star(),),
+        order_by=(SortKey(B, nulls_first=False),),
+        frame=Frame("RANGE", (None, -1), (1, 1)),
+    ),
+}
+
+
+@BOTH
+@pytest.mark.parametrize("sql", SAME_IN_BOTH)
+def test_expression(sql: str, dialect: str) -> None:
+    assert item(sql, dialect) == SAME_IN_BOTH[sql]
+
+
+@pytest.mark.parametrize(
+    ("sql", "duckdb_says", "postgres_says"),
+    [
+        ("a / b", call("div", A, B), call("pg_div", A, B)),
+        ("a::NUMERIC", Cast(A, decimal(18, 3)), Cast(A, DOUBLE)),
+        (
+            "a::VARCHAR(2)",
+            Cast(A, VARCHAR),
+            call("left", Cast(A, VARCHAR), TWO),
+        ),
+        (
+            "TIMESTAMP '2024-01-01 12:00:00+02'",
+            Literal(datetime(2024, 1, 1, 10), TIMESTAMP),
+            Literal(datetime(2024, 1, 1, 12), TIMESTAMP),
+        ),
+    ],
+)
+def test_dialects_differ(sql: str, duckdb_says: Expression, postgres_says: Expression) -> None:
+    assert item(sql, "duckdb") == duckdb_says
+    assert item(sql, "postgres") == postgres_says
+
+
+def test_integer_division_of_duckdb() -> None:
+    assert item("a // b") == call("int_div", A, B)
+
+
+def test_nulls_go_where_the_dialect_puts_them() -> None:
+    sql = "SELECT a FROM t ORDER BY a DESC"
+    assert select(sql, "duckdb").order_by == (SortKey(A, descending=True, nulls_first=False),)
+    assert select(sql, "postgres").order_by == (SortKey(A, descending=True, nulls_first=True),)
+
+
+def test_parameters_are_literals_in_the_order_of_the_text() -> None:
+    values = (True, 7, Decimal("1.50"), 2.5, "x", date(2024, 1, 1), None)
+    query = select("SELECT ?, ?, ?, ?, ?, ?, ? FROM t WHERE a = ? LIMIT ?", "duckdb", *values, 3, 4)
+    found = [i.expression for i in query.items]
+    types = [BOOLEAN, INTEGER, decimal(3, 2), DOUBLE, VARCHAR, DATE, NULL]
+    assert found == [Literal(v, t) for v, t in zip(values, types, strict=True)]
+    assert query.where == call("eq", A, Literal(3, INTEGER))
+    assert query.limit == 4
+
+
+# --- queries ---
+
+
+@BOTH
+def test_every_clause(dialect: str) -> None:
+    query = select(
+        """WITH c(x) AS (SELECT 1) SELECT DISTINCT a AS "k", *, t.* FROM main.t AS u(p, q)
+        WHERE a GROUP BY a, 2 HAVING b QUALIFY 1 ORDER BY 1 ASC, a LIMIT 3 OFFSET 4;""",
+        dialect,
+    )
+    assert [(i.expression, i.alias) for i in query.items] == [
+        (A, "k"),
+        (Star(), None),
+        (Star("t"), None),
+    ]
+    assert query.source == TableName("t", "u", ("p", "q"))
+    assert (query.where, query.having, query.qualify) == (A, B, ONE)
+    assert (query.group_by, query.distinct) == ((A, TWO), True)
+    assert [key.expression for key in query.order_by] == [ONE, A]
+    assert (query.limit, query.offset) == (3, 4)
+    assert [(c.name, c.column_aliases) for c in query.ctes] == [("c", ("x",))]
+
+
+def joined(left: Any, right: Any, kind: JoinKind, **more: Any) -> JoinedTables:
+    return JoinedTables(left, right, kind, **more)
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("t JOIN u ON a", joined(T, TableName("u"), JoinKind.INNER, condition=A)),
+        ("t LEFT OUTER JOIN u USING (a)", joined(T, TableName("u"), JoinKind.LEFT, using=("a",))),
+        ("t FULL JOIN u ON a", joined(T, TableName("u"), JoinKind.FULL, condition=A)),
+        ("t CROSS JOIN u", joined(T, TableName("u"), JoinKind.CROSS)),
+        ("t, u", joined(T, TableName("u"), JoinKind.CROSS)),
+        (
+            "t, u RIGHT JOIN v ON a",
+            joined(
+                T,
+                joined(TableName("u"), TableName("v"), JoinKind.RIGHT, condition=A),
+                JoinKind.CROSS,
+            ),
+        ),
+        (
+            "t JOIN (u JOIN v ON b) ON a",
+            joined(
+                T,
+                joined(TableName("u"), TableName("v"), JoinKind.INNER, condition=B),
+                JoinKind.INNER,
+                condition=A,
+            ),
+        ),
+    ],
+)
+def test_from(source: str, expected: JoinedTables, dialect: str) -> None:
+    assert select(f"SELECT 1 FROM {source}", dialect).source == expected
+
+
+def test_derived_table() -> None:
+    source = select("SELECT 1 FROM (SELECT a FROM t) AS d(x)").source
+    assert isinstance(source, Derived)
+    assert (source.alias, source.column_aliases) == ("d", ("x",))
+
+
+def test_set_operations_bind_as_in_sql() -> None:
+    query = parse("SELECT 1 UNION ALL (SELECT 2 LIMIT 1) EXCEPT SELECT 3 ORDER BY 1 LIMIT 5").query
+    assert isinstance(query, SetOperation)
+    assert (query.kind, query.all, query.limit, len(query.order_by)) == ("EXCEPT", False, 5, 1)
+    assert isinstance(query.left, SetOperation)
+    assert (query.left.kind, query.left.all, query.left.limit) == ("UNION", True, None)
+    assert isinstance(query.left.right, Select)
+    assert query.left.right.limit == 1
+
+
+# --- requests ---
+
+
+def test_explain_and_options() -> None:
+    sql = "EXPLAIN /* x */ PRIVACY SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 0.5) a FROM t"
+    statement = parse(sql)
+    assert (statement.explain, statement.epsilon) == (True, Decimal("0.5"))
+    assert isinstance(statement.query, Select)
+    (only,) = statement.query.items
+    assert isinstance(only.expression, Name)
+    assert sql[only.expression.span.start] == "a"
+    plain = parse("SELECT WITH DIFFERENTIAL_PRIVACY a FROM t")
+    assert (plain.explain, plain.epsilon) == (False, None)
+
+
+def test_an_unknown_dialect_is_the_callers_fault() -> None:
+    with pytest.raises(ValueError, match="oracle"):
+        parse("SELECT 1", "oracle")
