@@ -1,0 +1,313 @@
+"""The engine's contract: stoppable, shared, forked; its schema, files and data versions."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+
+from dpsql.engines import EngineFailed, Interrupted, TimedOut
+from dpsql.engines.duckdb import DuckDBEngine
+from dpsql.engines.files import CannotOpen, Sources
+from dpsql.engines.hardening import private
+from dpsql.errors import Unreachable
+from dpsql.model import Database, Limits
+from dpsql.schema import ForeignKey
+from dpsql.tree import (
+    INTEGER,
+    TIMESTAMPTZ,
+    VARCHAR,
+    decimal,
+)
+from grammar_tests.engine_kit import (  # noqa: F401  fixtures are used by name
+    ENDLESS,
+    LONG,
+    SECRET,
+    SMALL,
+    engine,
+    file_engine,
+    folder,
+)
+
+# --- stopping ---
+
+
+def _cancelling(engine: DuckDBEngine) -> threading.Thread:
+    def wait() -> None:
+        while engine._call is None:
+            time.sleep(0.01)
+        time.sleep(0.1)
+        engine.cancel()
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    return thread
+
+
+def _pid(engine: DuckDBEngine) -> int:
+    assert engine._worker is not None
+    return engine._worker._process.pid
+
+
+def test_cancel_interrupts_and_keeps_the_worker(engine: DuckDBEngine) -> None:
+    engine.rows("SELECT 1")
+    before = _pid(engine)
+    thread = _cancelling(engine)
+    with pytest.raises(Interrupted) as caught:
+        engine.rows(LONG)
+    thread.join()
+    assert caught.value.__context__ is None
+    assert engine.rows("SELECT 1") == [(1,)]
+    assert _pid(engine) == before
+
+
+def test_cancel_kills_what_ignores_an_interrupt(engine: DuckDBEngine) -> None:
+    engine.rows("SELECT 1")
+    before = _pid(engine)
+    for run in (engine.rows, engine.scratch):
+        thread = _cancelling(engine)
+        with pytest.raises(Interrupted):
+            run(ENDLESS)
+        thread.join()
+    assert engine.rows("SELECT 1") == [(1,)]
+    assert _pid(engine) != before
+
+
+def test_cancel_of_nothing_does_nothing(engine: DuckDBEngine) -> None:
+    engine.cancel()
+    assert engine.rows("SELECT 1") == [(1,)]
+
+
+def test_cancel_from_a_signal_handler(engine: DuckDBEngine) -> None:
+    engine.rows("SELECT 1")
+    previous = signal.signal(signal.SIGALRM, lambda *_: engine.cancel())
+    signal.setitimer(signal.ITIMER_REAL, 0.3, 0.3)
+    try:
+        with pytest.raises(Interrupted):
+            engine.rows(LONG)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, previous)
+    assert engine.rows("SELECT 1") == [(1,)]
+
+
+def test_an_exception_while_waiting_leaves_no_stale_reply(engine: DuckDBEngine) -> None:
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    previous = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, 0.3)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            engine.rows(LONG)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, previous)
+    assert engine.rows("SELECT 2") == [(2,)]
+
+
+@pytest.mark.parametrize("sql", [LONG, ENDLESS], ids=["listens", "ignores"])
+def test_the_time_limit(folder: Path, sql: str) -> None:
+    limits = Limits(memory="200MB", statement_seconds=0.3)
+    with DuckDBEngine(Database("duckdb", str(folder / "shop.duckdb")), limits) as engine:
+        with pytest.raises(TimedOut) as caught:
+            engine.rows(sql)
+        assert caught.value.__context__ is None
+        assert engine.rows("SELECT 1") == [(1,)]
+
+
+def test_a_killed_worker_is_a_failure_and_the_next_call_works(engine: DuckDBEngine) -> None:
+    engine.rows("SELECT 1")
+    victim = _pid(engine)
+    threading.Timer(0.2, os.kill, (victim, signal.SIGKILL)).start()
+    with pytest.raises(EngineFailed) as caught:
+        engine.rows(LONG)
+    assert caught.value.__context__ is None
+    assert engine.rows("SELECT 1") == [(1,)]
+    os.kill(_pid(engine), signal.SIGKILL)
+    time.sleep(0.1)
+    with pytest.raises(EngineFailed):
+        engine.rows("SELECT 1")
+    assert engine.rows("SELECT 1") == [(1,)]
+
+
+def test_a_worker_dies_with_its_parent(folder: Path) -> None:
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        engine = DuckDBEngine(Database("duckdb", str(folder / "shop.duckdb")), SMALL)
+        engine.rows("SELECT 1")
+        os.write(write, str(_pid(engine)).encode())
+        threading.Timer(0.2, os._exit, (0,)).start()
+        engine.rows(ENDLESS)
+    os.waitpid(child, 0)
+    worker = int(os.read(read, 20))
+    os.close(read)
+    os.close(write)
+    for _ in range(100):
+        if not _runs(worker):
+            break
+        time.sleep(0.05)
+    assert not _runs(worker)
+
+
+def _runs(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().split()[2] != "Z"
+    except OSError:
+        return False
+
+
+def test_after_close_nothing_runs(folder: Path) -> None:
+    engine = DuckDBEngine(Database("duckdb", str(folder / "shop.duckdb")), SMALL)
+    engine.rows("SELECT 1")
+    worker = _pid(engine)
+    engine.close()
+    engine.close()
+    assert not _runs(worker)
+    with pytest.raises(EngineFailed):
+        engine.rows("SELECT 1")
+
+
+# --- several at once ---
+
+
+def test_two_engines_and_many_threads(engine: DuckDBEngine, folder: Path) -> None:
+    results: list[Any] = []
+    with DuckDBEngine(Database("duckdb", str(folder / "shop.duckdb")), SMALL) as second:
+
+        def work(n: int) -> None:
+            chosen = (engine, second)[n % 2]
+            results.append(chosen.rows(f"SELECT {n}, count(*) FROM people"))
+
+        threads = [threading.Thread(target=work, args=(n,)) for n in range(16)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert sorted(results) == [[(n, 10)] for n in range(16)]
+
+
+def test_a_forked_child_starts_its_own_worker(engine: DuckDBEngine) -> None:
+    engine.rows("SELECT 1")
+    parents = _pid(engine)
+    with engine._lock:  # as if another thread were in a call
+        child = os.fork()
+        if child == 0:
+            good = engine.rows("SELECT 41 + 1") == [(42,)] and _pid(engine) != parents
+            engine.close()
+            os._exit(0 if good else 1)
+    _child, status = os.waitpid(child, 0)
+    assert status == 0
+    assert _pid(engine) == parents
+    assert engine.rows("SELECT 1") == [(1,)]
+
+
+# --- schema, files, identity ---
+
+
+def test_schema(engine: DuckDBEngine) -> None:
+    schema = engine.schema()
+    people, visits, names = map(schema.table, ("people", "visits", "names"))
+    assert people is not None
+    assert visits is not None
+    assert names is not None
+    assert [c.type for c in people.columns] == [
+        INTEGER, VARCHAR, VARCHAR, None, decimal(10, 2), TIMESTAMPTZ, None, None
+    ]  # fmt: skip
+    assert [c.not_null for c in people.columns] == [True, False, False, False, True] + [False] * 3
+    assert people.columns[2].enum_values == ("sad", "it's")
+    assert people.primary_key == ("id",)
+    assert people.unique_keys == (("id",), ("id", "name"))
+    assert len(people.checks) == 1
+    assert "pay" in people.checks[0]
+    assert visits.foreign_keys == (ForeignKey(("person",), "people", ("id",)),)
+    assert [c.name for c in names.columns] == ["name"]
+
+
+def test_texts_with_a_collation_have_no_type(tmp_path: Path) -> None:
+    path = str(tmp_path / "c.duckdb")
+    with duckdb.connect(path) as db:
+        db.execute("CREATE TABLE plain (s VARCHAR)")
+        db.execute("CREATE TABLE folded (s VARCHAR COLLATE NOCASE, n INTEGER)")
+        db.execute("CREATE VIEW through AS SELECT s FROM folded")
+    with DuckDBEngine(Database("duckdb", path), SMALL) as engine:
+        schema = engine.schema()
+    found = {t.name: tuple(c.type for c in t.columns) for t in schema.tables}
+    assert found == {"plain": (VARCHAR,), "folded": (None, INTEGER), "through": (None,)}
+
+
+def test_files_and_globs(file_engine: DuckDBEngine) -> None:
+    assert file_engine.rows("SELECT a, b FROM parts ORDER BY a") == [(1, "x"), (2, "x")]
+    assert file_engine.rows("SELECT sum(a) FROM csv") == [(3,)]
+    assert {t.name for t in file_engine.schema().tables} == {"parts", "csv"}
+
+
+def test_a_csv_row_that_does_not_fit_is_dropped_and_never_a_failure(tmp_path: Path) -> None:
+    lines = [*map(str, range(50_000)), "zoe", "7"]
+    (tmp_path / "n.csv").write_text("a\n" + "\n".join(lines) + "\n")
+    path = str(tmp_path / "n.csv")
+    with DuckDBEngine(Database("duckdb", None, (("n", path),)), SMALL) as engine:
+        assert engine.rows("SELECT count(a) FROM n") == [(50_001,)]
+    with duckdb.connect() as db, pytest.raises(duckdb.Error):
+        db.execute(f"SELECT count(a) FROM read_csv('{path}')").fetchall()
+
+
+def test_changed_files_are_another_data_version(tmp_path: Path) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text("a\n1\n")
+    database = Database("duckdb", None, (("t", str(tmp_path / "*.csv")),))
+    with DuckDBEngine(database, SMALL) as engine:
+        first = engine.schema().identity
+        assert first == engine.schema().identity
+        (tmp_path / "more.csv").write_text("a\n2\n")
+        for run in (engine.rows, lambda sql: engine.aggregate(sql, 0, 1, 0)):
+            for _again in range(2):
+                with pytest.raises(Unreachable, match="changed"):
+                    run("SELECT sum(a) FROM t")
+        assert engine.schema().identity != first
+        assert engine.rows("SELECT sum(a) FROM t") == [(3,)]
+
+
+def test_identity_of_a_database_changes_with_its_file(tmp_path: Path) -> None:
+    path = str(tmp_path / "d.duckdb")
+    identities = set()
+    for n in range(2):
+        with duckdb.connect(path) as db:
+            db.execute(f"CREATE TABLE t{n} (a INTEGER)")
+        with DuckDBEngine(Database("duckdb", path), SMALL) as engine:
+            identities |= {engine.schema().identity, engine.schema().identity}
+    assert len(identities) == 2
+
+
+def test_unreachable_names_the_path_and_the_way_out(tmp_path: Path) -> None:
+    missing, broken, held = (tmp_path / name for name in ("no.duckdb", "bad.duckdb", "held.duckdb"))
+    broken.write_text(SECRET * 1000)
+    with duckdb.connect(str(held)) as db:
+        db.execute("CREATE TABLE t (a INTEGER)")
+        for path, words in ((missing, "does not exist"), (broken, "cannot be read"), (held, "wr")):
+            with DuckDBEngine(Database("duckdb", str(path)), SMALL) as engine:
+                for _again in range(2):
+                    with pytest.raises(Unreachable, match=words) as caught:
+                        engine.schema()
+                    assert str(path) in str(caught.value)
+                    assert caught.value.__context__ is None
+                    assert SECRET not in str(caught.value)
+    with DuckDBEngine(Database("duckdb", str(held)), SMALL) as engine:
+        assert engine.rows("SELECT count(*) FROM t") == [(0,)]
+
+
+@pytest.mark.parametrize("pattern", ["none*.parquet", "other.csv.txt"])
+def test_files_that_are_not_there_or_not_known(folder: Path, pattern: str) -> None:
+    (folder / "other.csv.txt").write_text("a\n1\n")
+    database = Database("duckdb", None, (("t", str(folder / pattern)),))
+    with DuckDBEngine(database, SMALL) as engine, pytest.raises(Unreachable):
+        engine.rows("SELECT 1")
+    with pytest.raises(CannotOpen):
+        private(Sources(None, (("t", str(folder / pattern)),)), "200MB")
