@@ -1,8 +1,8 @@
 """The canonical form of a private plan: what makes two questions the same question.
 
-Column ids are renumbered by where the rows come from, labels and places are left out, and the
-arguments of commutative operators are sorted; the noise is left out, because a question answered
-with less noise answers the same question.
+Column ids are renumbered by where the rows come from, labels and places are left out, the
+arguments of commutative operators are sorted, and comparisons are turned one way. The noise is left
+out, because a question answered with less noise answers the same question.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ from dpsql.tree import Call, Ref, Span
 from dpsql.walk import inputs
 
 COMMUTATIVE = frozenset({"and", "or", "eq", "ne", "add", "mul", "is_distinct", "is_not_distinct"})
+
+MIRRORED = {"gt": "lt", "ge": "le"}
 
 
 def question(blocks: Iterable[BlockPlan], *context: str) -> str:
@@ -72,6 +74,8 @@ class _Writer:
                 return f"Scan({value.table};{columns})"
             case Call(function=name, args=args):
                 written = [self.write(arg) for arg in args]
+                if name in MIRRORED:
+                    name, written = MIRRORED[name], written[::-1]
                 return f"{name}({','.join(sorted(written) if name in COMMUTATIVE else written)})"
             case Enum():
                 return str(value.value)

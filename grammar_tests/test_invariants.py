@@ -286,6 +286,7 @@ SAME = (
     FILTERED.replace(" ", "\n  ").lower(),
     FILTERED.replace("AS t", "AS other"),
     FILTERED.replace("age > 20 AND vip", "vip AND age > 20"),
+    FILTERED.replace("age > 20", "20 < age"),
     FILTERED.replace("FROM customers", "FROM customers AS c"),
     FILTERED + " ORDER BY t DESC, segment LIMIT 10",
     FILTERED + " ORDER BY 2 LIMIT 1 -- a comment",
