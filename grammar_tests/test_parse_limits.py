@@ -93,6 +93,10 @@ HOSTILE = [
     "SELECT " + "LATERAL(a, " * 24 + "1" + ")" * 24,
     "SELECT 1 FROM a " + "OFFSET (SELECT 1 FROM a " * 24 + ")" * 24,
     "SELECT a::" + "STRUCT<a " * 5000,
+    "SELECT STRUCT < " + "b STRUCT < " * 5000,
+    "SELECT *" + " RENAME *" * 5000,
+    "SELECT *" + " EXCEPT *" * 5000,
+    "SELECT a" + " FROM SELECT a" * 4000,
     "SELECT a" + " UNION SELECT a" * 4000,
 ]
 RUN = """

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sqlglot import Token, TokenType
+from sqlglot.parser import Parser
 
 from dpsql.dialects.from_sqlglot_tokens import is_word, span_of
 from dpsql.errors import Reason, Refused
@@ -72,25 +73,49 @@ _CLAUSES = frozenset(
 )
 _NUMBERS = frozenset({TokenType.NUMBER, TokenType.PLACEHOLDER})
 _SET_OPERATIONS = frozenset({TokenType.UNION, TokenType.INTERSECT, TokenType.EXCEPT})
+_AFTER_SET_OPERATION = frozenset(
+    {TokenType.SELECT, TokenType.L_PAREN, TokenType.ALL, TokenType.DISTINCT}
+)
+_BEFORE_SELECT = frozenset(
+    {TokenType.L_PAREN, TokenType.R_PAREN, TokenType.ALL, TokenType.DISTINCT, *_SET_OPERATIONS}
+)
 _OPERANDS = frozenset(
     {TokenType.R_PAREN, TokenType.STRING, TokenType.IDENTIFIER, TokenType.STAR, *_NUMBERS}
 )
 
 
 def check_clauses(tokens: Sequence[Token]) -> None:
-    """Raises `Refused` where LIMIT or OFFSET has no number, FROM or UNION nothing on its left.
+    """Raises `Refused` where a clause cannot stand after or before its neighbours.
 
-    sqlglot tries such words as names and as types too, again at every level of nesting.
+    sqlglot tries such words as names and as types too: again at every level, or without end.
     """
     for before, token, after in zip((None, *tokens), tokens, (*tokens[1:], None), strict=False):
-        if token.token_type in (TokenType.LIMIT, TokenType.OFFSET):
-            if after is None or after.token_type not in _NUMBERS:
-                construct = "LIMIT or OFFSET by an expression"
-                raise Refused(Reason.UNSUPPORTED_SYNTAX, span_of(token), construct=construct)
-        elif token.token_type is TokenType.FROM:
-            _check_from(before, token)
-        elif token.token_type in _SET_OPERATIONS and not _ends_operand(before):
-            raise Refused(Reason.SYNTAX, span_of(token), why="there is no query on its left")
+        match token.token_type:
+            case TokenType.LIMIT | TokenType.OFFSET:
+                if after is None or after.token_type not in _NUMBERS:
+                    construct = "LIMIT or OFFSET by an expression"
+                    raise Refused(Reason.UNSUPPORTED_SYNTAX, span_of(token), construct=construct)
+            case TokenType.FROM:
+                _check_from(before, token)
+            case TokenType.SELECT:
+                if before is not None and before.token_type not in _BEFORE_SELECT:
+                    raise Refused(Reason.SYNTAX, span_of(token), why="no SELECT can begin here")
+            case TokenType.UNION | TokenType.INTERSECT | TokenType.EXCEPT:
+                _check_set_operation(before, token, after)
+            case kind if kind in Parser.NESTED_TYPE_TOKENS:
+                if after is not None and after.token_type is TokenType.LT:
+                    construct = f"{token.text.upper()} <"
+                    raise Refused(Reason.UNSUPPORTED_SYNTAX, span_of(token), construct=construct)
+            case _:
+                pass
+
+
+def _check_set_operation(before: Token | None, token: Token, after: Token | None) -> None:
+    if not _ends_operand(before):
+        raise Refused(Reason.SYNTAX, span_of(token), why="there is no query on its left")
+    if after is None or after.token_type not in _AFTER_SET_OPERATION:
+        construct = f"this {token.text.upper()}"
+        raise Refused(Reason.UNSUPPORTED_SYNTAX, span_of(token), construct=construct)
 
 
 def _check_from(before: Token | None, token: Token) -> None:

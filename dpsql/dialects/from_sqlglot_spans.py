@@ -56,16 +56,6 @@ def _widen(spans: dict[int, Span], nodes: list[exp.Expression], word: str, token
         stop = tokens.calls.get(token.start, token.end + 1)
         old = spans.get(id(node), Span(token.start, stop))
         spans[id(node)] = Span(token.start, max(old.stop, stop))
-        _stretch(spans, node)
-
-
-def _stretch(spans: dict[int, Span], node: exp.Expression) -> None:
-    """Lets the ancestors of a widened node span it."""
-    span, parent = spans[id(node)], node.parent
-    while parent is not None:
-        old = spans.get(id(parent), span)
-        spans[id(parent)] = Span(min(old.start, span.start), max(old.stop, span.stop))
-        parent = parent.parent
 
 
 def _first(node: exp.Expression, spans: Mapping[int, Span]) -> int:

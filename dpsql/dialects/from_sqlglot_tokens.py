@@ -185,6 +185,7 @@ def prepare(tokens: Sequence[Token], dialect: str) -> Tokens:
     bare = Dialect.get_or_raise(dialect).parser_class.NO_PAREN_FUNCTIONS
     placeholders: list[Span] = []
     for i, token in enumerate(tokens):
+        _check_star(tokens, i)
         if token.token_type is TokenType.PLACEHOLDER:
             renamed.append(_renamed(token, f"{PLACEHOLDER}{len(placeholders)}"))
             placeholders.append(span_of(token))
@@ -207,20 +208,17 @@ def _is_function_name(tokens: Sequence[Token], i: int) -> bool:
         return False
     if any(c in _SPACE for c in token.text) and token.token_type not in Parser.TYPE_TOKENS:
         return False
-    word = token.text.upper()
-    if word in _STAR_MODIFIERS and _ends_star(tokens[:i]):
-        raise Refused(Reason.UNSUPPORTED_SYNTAX, span_of(token), construct=f"* {word}")
-    return word not in _BEFORE_PARENTHESIS and not _names_type(tokens, i)
+    return token.text.upper() not in _BEFORE_PARENTHESIS and not _names_type(tokens, i)
 
 
-def _ends_star(tokens: Sequence[Token]) -> bool:
-    """Whether the last token is the `*` that means all columns."""
+def _check_star(tokens: Sequence[Token], i: int) -> None:
+    """Refuses `* EXCLUDE …` and its like after the `*` that means all columns."""
     before = (TokenType.SELECT, TokenType.COMMA, TokenType.DOT, TokenType.DISTINCT, TokenType.ALL)
-    return (
-        len(tokens) > 1
-        and tokens[-1].token_type is TokenType.STAR
-        and tokens[-2].token_type in before
-    )
+    word = tokens[i].text.upper()
+    if word not in _STAR_MODIFIERS or i < 2:  # noqa: PLR2004 - two tokens stand before it
+        return
+    if tokens[i - 1].token_type is TokenType.STAR and tokens[i - 2].token_type in before:
+        raise Refused(Reason.UNSUPPORTED_SYNTAX, span_of(tokens[i]), construct=f"* {word}")
 
 
 def _names_type(tokens: Sequence[Token], i: int) -> bool:
