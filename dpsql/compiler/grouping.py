@@ -60,8 +60,8 @@ class Grouping:
         return relation if self._having is None else Filter(relation, self._having)
 
     def windowed(self, relation: Relation) -> Relation:
-        """`relation` with the window columns added, if there are any and they are not there."""
-        if not self._windows or isinstance(relation, Window):
+        """`relation` with the window columns added, if there are any."""
+        if not self._windows:
             return relation
         items = tuple(WindowItem(field, call) for call, field in self._windows.items())
         return Window(relation, items)

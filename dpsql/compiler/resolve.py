@@ -119,7 +119,7 @@ class _Resolver:
         grouping: Grouping,
     ) -> Relation:
         if (qualify := grouping.qualify()) is not None:
-            relation = Filter(grouping.windowed(relation), qualify)
+            relation = Filter(relation, qualify)
         visible = {item.expression: Ref(item.field.id, item.field.type) for item in outputs}
         hidden: dict[Expression, Item] = {}
         sort = []
