@@ -40,6 +40,8 @@ LIMITS: dict[str, tuple[int, Callable[[int], str]]] = {
     "signs": (MAX_NESTING, lambda n: f"SELECT {'- ' * n}a"),
     "nots": (MAX_NESTING, lambda n: f"SELECT {'NOT ' * n}a"),
     "nots after operators": (MAX_NESTING, lambda n: f"SELECT a{' = NOT a' * n}"),
+    "nots between": (MAX_NESTING, lambda n: f"SELECT a{' BETWEEN 1 AND NOT a' * n}"),
+    "nots before parentheses": (MAX_NESTING - 1, lambda n: f"SELECT a{' = NOT (a)' * n}"),
     "sums": (MAX_DEPTH - 3, lambda n: f"SELECT 1{' + a' * n}"),
     "casts": (MAX_DEPTH - 3, lambda n: f"SELECT a{'::INT' * n}"),
     "unions": (MAX_DEPTH - 3, lambda n: f"SELECT a{' UNION ALL SELECT a' * n}"),
@@ -63,6 +65,8 @@ def test_lists_and_flat_conditions_are_not_nested() -> None:
     assert (condition.function, len(condition.args)) == ("and", 2000)
     branches = " ".join(["WHEN a IS NOT NULL THEN 1"] * 100)
     assert verdict(f"SELECT CASE {branches} END FROM t") is None
+    ranges = " AND ".join(["NOT a BETWEEN 1 AND 2"] * 100)
+    assert verdict(f"SELECT a FROM t WHERE {ranges}") is None
 
 
 def test_recursion_is_a_refusal(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -82,6 +86,10 @@ HOSTILE = [
     "SELECT " + "ANY " * 16000,
     "SELECT " + "ARRAY " * 10000,
     "SELECT a" + " = NOT a" * 8000,
+    "SELECT a" + " = NOT (a)" * 6000,
+    "SELECT a" + " BETWEEN 1 AND NOT a" * 3000,
+    "SELECT " + "IF a THEN 1 ELSE " * 3500,
+    "SELECT a" + " * - VARIADIC a" * 4000,
     "SELECT " + "- " * 30000 + "1",
     "SELECT 1" + " + 1" * 16000,
     "SELECT a" + " AND a" * 10000,

@@ -7,6 +7,7 @@ the C stack ends; joins without ON and types within types take exponential time.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from sqlglot import Token, TokenType
 from sqlglot.parser import Parser
@@ -26,41 +27,59 @@ _AFTER_NOT = frozenset({TokenType.COMMA, TokenType.AND, TokenType.OR, TokenType.
 _ENDING_NOT = frozenset("ELSE FROM HAVING ON QUALIFY SELECT THEN WHEN WHERE".split())
 
 
-def check_nesting(tokens: Sequence[Token]) -> None:
-    """Raises `Refused` (TOO_LARGE) where more than `MAX_NESTING` constructs are open.
+@dataclass(slots=True)
+class _Level:
+    """One parenthesis or CASE: what ends it, and the prefixes whose operand is still open in it."""
 
-    A sign is open until its operand, a NOT until the AND, the comma or the clause that ends it.
-    """
-    opened: list[tuple[TokenType, int]] = []
-    nots = signs = 0
+    closing: TokenType | None = None
+    nots: int = 0
+    signs: int = 0
+    betweens: int = 0
+
+    @property
+    def depth(self) -> int:
+        return (self.closing is not None) + self.nots + self.signs
+
+    def read(self, before: Token | None, token: Token) -> None:
+        """Counts a token of this level: a sign is open until its operand, a NOT until its end."""
+        kind = token.token_type
+        self.signs = self.signs + (not _ends_operand(before)) if kind in _SIGNS else 0
+        if kind is TokenType.AND and self.betweens:
+            self.betweens -= 1
+        elif _ends_not(token):
+            self.nots = self.betweens = 0
+        else:
+            self.nots += kind is TokenType.NOT
+            self.betweens += kind is TokenType.BETWEEN
+
+
+def check_nesting(tokens: Sequence[Token]) -> None:
+    """Raises `Refused` (TOO_LARGE) where more than `MAX_NESTING` constructs are open."""
+    levels = [_Level()]
     for before, token in zip((None, *tokens), tokens, strict=False):
         kind = token.token_type
         if kind in _CLOSED_BY:
-            opened.append((kind, 1 + nots + signs))
-            nots = signs = 0
+            levels.append(_Level(_CLOSED_BY[kind]))
         elif kind in _CLOSED_BY.values():
-            _close(opened, kind)
-            nots = signs = 0
+            _close(levels, kind)
         else:
-            signs = signs + (not _ends_operand(before)) if kind in _SIGNS else 0
-            nots = 0 if _ends_not(token) else nots + (kind is TokenType.NOT)
-        if sum(levels for _, levels in opened) + nots + signs > MAX_NESTING:
+            levels[-1].read(before, token)
+        if sum(level.depth for level in levels) > MAX_NESTING:
             what = "nesting levels"
             raise Refused(Reason.TOO_LARGE, span_of(token), what=what, limit=MAX_NESTING)
 
 
-def _close(opened: list[tuple[TokenType, int]], closing: TokenType) -> None:
-    """Forgets what `closing` ends: END only the CASE opened last, `)` also CASEs left open in it.
+def _close(levels: list[_Level], closing: TokenType) -> None:
+    """Leaves what `closing` ends: END only the CASE opened last, `)` also CASEs left open in it.
 
     END is no keyword to every parser, so it must not seem to end a parenthesis.
     """
-    while opened:
-        if _CLOSED_BY[opened[-1][0]] is closing:
-            opened.pop()
-            return
-        if closing is TokenType.END:
-            return
-        opened.pop()
+    if closing is TokenType.R_PAREN:
+        while levels[-1].closing is TokenType.END:
+            levels.pop()
+    if levels[-1].closing is closing:
+        levels.pop()
+    levels[-1].signs = 0
 
 
 def _ends_not(token: Token) -> bool:

@@ -41,10 +41,13 @@ _BEFORE_PARENTHESIS = frozenset(
 """Words that may stand before a parenthesis without being an ordinary function."""
 
 _REFUSED_WORDS = frozenset(
-    {"ANY", "ARRAY", "INTERVAL", "LATERAL", "STRAIGHT_JOIN"}
+    {"ANY", "ARRAY", "INTERVAL", "LATERAL", "PRIOR", "STRAIGHT_JOIN"}
     | {"CONNECT BY", "MATCH_RECOGNIZE", "START WITH"}
 )
 """Words whose grammar is never answered and makes sqlglot slow, recurse or change its tables."""
+
+_KNOWN_PREFIXES = frozenset({"CASE", "MAP"})
+"""Words to which the parser gives a grammar of their own: CASE is ours, MAP needs a bracket."""
 
 _STAR_MODIFIERS = frozenset({"EXCEPT", "EXCLUDE", "RENAME", "REPLACE", "ILIKE", "LIKE"})
 
@@ -182,15 +185,19 @@ def _check_neighbours(left: Token, right: Token) -> None:
 def prepare(tokens: Sequence[Token], dialect: str) -> Tokens:
     """Renames functions and placeholders, and pairs parentheses. Raises `Refused`."""
     renamed: list[Token] = []
-    bare = Dialect.get_or_raise(dialect).parser_class.NO_PAREN_FUNCTIONS
+    parser = Dialect.get_or_raise(dialect).parser_class
+    prefixes = parser.NO_PAREN_FUNCTION_PARSERS.keys() - _KNOWN_PREFIXES
     placeholders: list[Span] = []
     for i, token in enumerate(tokens):
         _check_star(tokens, i)
         if token.token_type is TokenType.PLACEHOLDER:
             renamed.append(_renamed(token, f"{PLACEHOLDER}{len(placeholders)}"))
             placeholders.append(span_of(token))
-        elif token.token_type in bare or _is_function_name(tokens, i):
+        elif token.token_type in parser.NO_PAREN_FUNCTIONS or _is_function_name(tokens, i):
             renamed.append(_renamed(token, FUNCTION + token.text))
+        elif is_word(token) and token.text.upper() in prefixes:
+            construct = f"{token.text.upper()} without parentheses"
+            raise Refused(Reason.UNSUPPORTED_SYNTAX, span_of(token), construct=construct)
         else:
             renamed.append(token)
     calls, arguments = _parentheses(tokens)
