@@ -5,17 +5,15 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import fields
-from datetime import date, datetime, time
-from decimal import Decimal
 from difflib import get_close_matches
-from fractions import Fraction
 from typing import Any, NoReturn
 
 from dpsql.errors import PolicyError
-from dpsql.model import ColumnPolicy, Fact, FactKind, Policy, TablePolicy, Voucher
+from dpsql.model import ColumnPolicy, Fact, FactKind, Link, Policy, TablePolicy, Voucher
 from dpsql.policy.draft import Draft, DraftColumn, DraftTable
+from dpsql.policy.values import of_type
 from dpsql.schema import Schema, SchemaColumn, SchemaTable
-from dpsql.tree import Kind, SqlType, Value
+from dpsql.tree import SqlType, Value
 
 ValuesOf = Callable[[str, str], Sequence[Value]]
 
@@ -65,6 +63,8 @@ class _Binder:
             columns = self._public(table, known)
         for name in table.key:
             self._schema_column(table, name, known, "key")
+        if table.link is not None:
+            self._check_link(table, table.link, known)
         return TablePolicy(
             table.name,
             table.private,
@@ -95,6 +95,21 @@ class _Binder:
         ):
             found.append(FactKind.LINK_RESOLVES)
         return [Fact(kind, table.name, Voucher.CONSTRAINT) for kind in found]
+
+    def _check_link(self, table: DraftTable, link: Link, known: SchemaTable) -> None:
+        """A link has its key's type: comparing others converts, which fails on some data."""
+        target = self.draft.table(link.table)
+        assert target is not None
+        here = self._schema_column(table, link.column, known, "link")
+        there = self._schema_column(target, link.key, self._schema_table(target), "key")
+        if here.type != there.type:
+            self._fail(
+                table,
+                ("link",),
+                f"{table.name}.{here.name} has type {here.type_name}, and"
+                f" {link.table}.{there.name} has type {there.type_name}.",
+                "Give both one type in the database.",
+            )
 
     def _public(self, table: DraftTable, known: SchemaTable) -> tuple[ColumnPolicy, ...]:
         declared = {c.name.lower(): c for c in table.columns}
@@ -129,29 +144,50 @@ class _Binder:
         self, table: DraftTable, column: DraftColumn, found: SchemaColumn
     ) -> tuple[Value, ...] | None:
         assert found.type is not None
-        place = ("columns", column.name, "values")
-        if column.values is not None:
-            return tuple(self._value(table, column, v, found.type) for v in column.values)
-        if column.values_from is None:
+        if column.values_from is not None:
+            return self._listed(table, column, column.values_from, found)
+        if column.values is None:
             return found.enum_values or None
-        source = self.schema.table(column.values_from[0])
-        if source is None or not any(
-            c.name.lower() == column.values_from[1].lower() for c in source.columns
-        ):
-            name = ".".join(column.values_from)
-            self._fail(table, (*place[:2], "values_from"), f"There is no {name}.", "Name another.")
-        listed = tuple(self.values_of(*column.values_from))
-        if len(listed) > self.draft.limits.max_public_groups:
+        place = ("columns", column.name, "values")
+        values = tuple(self._value(table, place, column, v, found.type) for v in column.values)
+        for value in values:
+            if found.enum_values and value not in found.enum_values:
+                why = f"{_shown(value)} is no member of {column.name}, which is {found.type_name}."
+                self._fail(table, place, why, "Leave it out.")
+        if len(set(values)) < len(values):
+            why = f"A value of {column.name} is listed twice."
+            self._fail(table, place, why, "List each once.")
+        return values
+
+    def _listed(
+        self, table: DraftTable, column: DraftColumn, source: tuple[str, str], found: SchemaColumn
+    ) -> tuple[Value, ...]:
+        """The values that a public column lists; at most `max_public_groups`."""
+        assert found.type is not None
+        place, name = ("columns", column.name, "values_from"), ".".join(source)
+        lists = self._public_column(source)
+        if lists is None or lists.type is None:
+            self._fail(table, place, f"There is no {name} of a supported type.", "Name another.")
+        if lists.type.kind is not found.type.kind:
+            why = f"{name} has type {lists.type_name}; {column.name} has {found.type_name}."
+            self._fail(table, place, why, "Name a column of the same type.")
+        values = tuple(self.values_of(*source))
+        if len(values) > self.draft.limits.max_public_groups:
             self._fail(
                 table,
-                (*place[:2], "values_from"),
-                f"{'.'.join(column.values_from)} lists more than max_public_groups values.",
+                place,
+                f"{name} lists more than max_public_groups values.",
                 "Raise [limits] max_public_groups, or leave values_from out.",
             )
-        return listed
+        return tuple(self._value(table, place, column, v, found.type) for v in values)
+
+    def _public_column(self, source: tuple[str, str]) -> SchemaColumn | None:
+        known = self.schema.table(source[0])
+        columns = () if known is None else known.columns
+        return next((c for c in columns if c.name.lower() == source[1].lower()), None)
 
     def _end(self, table: DraftTable, column: DraftColumn, end: Any, kind: SqlType) -> Value:
-        bound = _bound(end, kind)
+        bound = of_type(end, kind)
         if bound is None:
             self._fail(
                 table,
@@ -161,19 +197,18 @@ class _Binder:
             )
         return bound
 
-    def _value(self, table: DraftTable, column: DraftColumn, value: Any, kind: SqlType) -> Value:
-        if kind.kind is Kind.VARCHAR and isinstance(value, str):
-            return value
-        if kind.kind is Kind.BOOLEAN and isinstance(value, bool):
-            return value
-        converted = None if isinstance(value, bool | str) else _bound(value, kind)
+    def _value(
+        self,
+        table: DraftTable,
+        place: tuple[str, ...],
+        column: DraftColumn,
+        value: Any,
+        kind: SqlType,
+    ) -> Value:
+        converted = of_type(value, kind)
         if converted is None:
-            self._fail(
-                table,
-                ("columns", column.name, "values"),
-                f"{value!r} is no value of {column.name}, which is {kind}.",
-                "Write values of the column's type.",
-            )
+            why = f"{_shown(value)} is no value of {column.name}, which is {kind}."
+            self._fail(table, place, why, "List values of the column's type.")
         return converted
 
     def _schema_table(self, table: DraftTable) -> SchemaTable:
@@ -199,31 +234,13 @@ class _Binder:
         raise PolicyError(self.draft.path, line, message, fix)
 
 
+def _shown(value: Any) -> str:
+    return repr(value) if isinstance(value, str) else str(value)
+
+
 def _plain(column: SchemaColumn) -> DraftColumn:
     return DraftColumn(column.name, None, None, None, None, nullable=True, hidden=False)
 
 
 def _spelled(kind: str) -> str:
     return "".join(kind.upper().split())
-
-
-def _bound(end: Any, kind: SqlType) -> Value:
-    """An end in the column's type, exactly; None where it is not one."""
-    match kind.kind:
-        case Kind.INTEGER | Kind.DECIMAL if isinstance(end, int | Decimal):
-            scaled = Fraction(end) * 10**kind.scale
-            if scaled.denominator != 1:
-                return None
-            return int(end) if kind.kind is Kind.INTEGER else Decimal(end)
-        case Kind.DOUBLE if isinstance(end, int | Decimal):
-            return float(end)
-        case Kind.DATE if isinstance(end, date) and not isinstance(end, datetime):
-            return end
-        case Kind.TIMESTAMP if isinstance(end, datetime) and end.tzinfo is None:
-            return end
-        case Kind.TIMESTAMP if isinstance(end, date) and not isinstance(end, datetime):
-            return datetime.combine(end, time.min)
-        case Kind.TIMESTAMPTZ if isinstance(end, datetime) and end.tzinfo is not None:
-            return end
-        case _:
-            return None

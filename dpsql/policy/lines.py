@@ -24,8 +24,10 @@ class Lines:
         self._lines: dict[Path, int] = {}
         table: Path = ()
         depth = 0
-        plain = STRING.sub(_blanked, text).splitlines()
-        for number, (line, bare) in enumerate(zip(text.splitlines(), plain, strict=True), 1):
+        plain = STRING.sub(_blanked, text).split(
+            "\n"
+        )  # splitlines knows line ends that TOML does not
+        for number, (line, bare) in enumerate(zip(text.split("\n"), plain, strict=True), 1):
             if depth == 0 and (header := HEADER.match(line)) and bare.lstrip().startswith("["):
                 table = _parts(header["name"])
                 self._lines.setdefault(table, number)
@@ -33,6 +35,9 @@ class Lines:
             if depth == 0 and "=" in bare and (key := KEY.match(line)):
                 self._lines.setdefault(table + _parts(key["name"]), number)
             depth += sum(bare.count(c) for c in "[{") - sum(bare.count(c) for c in "]}")
+        for path, number in sorted(self._lines.items(), key=lambda item: item[1]):
+            for length in range(1, len(path)):  # a table without a header begins with what is in it
+                self._lines.setdefault(path[:length], number)
 
     def of(self, path: Path) -> int:
         """The line of a key, or of the nearest thing around it."""

@@ -11,9 +11,13 @@ def check_links(draft: Draft, reader: Reader) -> None:
     _check_unit(draft, reader)
     for table in draft.tables:
         _check_values(draft, table, reader)
-        if not table.private or table.name == draft.unit.table:
+        if not table.private:
             continue
         place = reader.table("tables").table(table.name)
+        for name in table.key:
+            _listed(table, name, place, "key")
+        if table.name == draft.unit.table:
+            continue
         if table.link is None:
             place.fail(
                 None,
@@ -36,7 +40,6 @@ def _check_unit(draft: Draft, reader: Reader) -> None:
         )
     if table.link is not None:
         place.fail("table", f"The unit table {unit.table} has a link.", "Remove it.")
-    _listed(table, unit.key, reader.table("tables").table(table.name), "key")
 
 
 def _follow(draft: Draft, table: DraftTable, place: Reader) -> None:
@@ -53,6 +56,8 @@ def _follow(draft: Draft, table: DraftTable, place: Reader) -> None:
         target = draft.table(link.table)
         if target is None or not target.private:
             place.fail("link", f"{link.table} is not a private table.", "Link towards the unit.")
+        if target.name != link.table:
+            place.fail("link", f"{link.table} is written {target.name} above.", "Write it alike.")
         if target.key != (link.key,):
             place.fail(
                 "link",

@@ -16,6 +16,10 @@ from dpsql.policy.links import check_links
 from dpsql.policy.reader import UNDECIDED, Reader
 
 ACCOUNTANTS = ("zcdp", "pure", "approximate")
+LEAST_EPSILON, MOST_EPSILON = Decimal("1e-9"), Decimal("1e6")
+"""The ledger counts in steps of the least; beyond the most, nothing is promised."""
+LEAST_DELTA = Decimal("1e-18")
+MOST_SECONDS = 10**6
 LIMITS = ("max_rows_per_unit", "max_groups_per_unit", "max_rows_per_group", "max_public_groups")
 MEMORY = re.compile(r"\d+(\.\d+)?\s*([KMGT]i?B|B)", re.IGNORECASE)
 
@@ -38,6 +42,10 @@ def load(path: str = "dpsql.toml") -> Draft:
         raise PolicyError(path, None, "It cannot be read.", "Save it as UTF-8 text.") from None
     except tomllib.TOMLDecodeError as error:
         raise PolicyError(path, _line_of(error), "This is not TOML.", f"{error}.") from None
+    except (ValueError, ArithmeticError, RecursionError):
+        raise PolicyError(
+            path, None, "A number or a nesting is too large.", "Write a smaller one."
+        ) from None
     reader = Reader(path, Lines(text), values)
     _decided(reader)
     return _draft(reader, file.resolve().parent)
@@ -98,6 +106,7 @@ def _database(reader: Reader, folder: Path) -> Database:
             None, "The data is in one database or in files.", "Give path or [database.files]."
         )
     if files.values:
+        files.distinct(tuple(files.values), None)
         named = tuple((name, str(folder / files.text(name))) for name in files.values)
         return Database(engine, None, named)
     return Database(engine, str(folder / reader.text("path")))
@@ -120,6 +129,9 @@ def _table(reader: Reader, name: str) -> DraftTable:
     if not private and "link" in reader.values:
         reader.fail("link", f"{name} is public and has a link.", 'Write access = "private".')
     per_unit, groups, per_group, public = (reader.count(key) for key in LIMITS)
+    for key in LIMITS:
+        if not private and key in reader.values:
+            reader.fail(key, f"{name} is public and needs no {key}.", "Remove it.")
     return DraftTable(
         name, private, _key(reader), _link(reader), per_unit, groups, per_group, public, columns
     )
@@ -130,6 +142,7 @@ def _key(reader: Reader) -> tuple[str, ...]:
     names = [key] if isinstance(key, str) else key
     if not isinstance(names, list) or not all(isinstance(n, str) and n for n in names):
         reader.fail("key", "key must name a column, or list some.", 'Write key = "id".')
+    reader.distinct(tuple(names), "key")
     return tuple(names)
 
 
@@ -217,9 +230,13 @@ def _budget(reader: Reader, name: str) -> Budget:
     for key in ("epsilon", "query_epsilon", "max_query_epsilon"):
         if getattr(budget, key) <= 0:
             reader.fail(key, f"{key} must be above zero.", f"Write {key} = 0.1.")
+        if not LEAST_EPSILON <= getattr(budget, key) <= MOST_EPSILON:
+            reader.fail(key, f"{key} is no useful amount.", f"Write {key} = 0.1.")
     for key in ("delta", "query_delta"):
         if not 0 <= getattr(budget, key) < 1:
             reader.fail(key, f"{key} must be in [0, 1).", f"Write {key} = 1e-6.")
+        if 0 < getattr(budget, key) < LEAST_DELTA:
+            reader.fail(key, f"{key} is below what the ledger counts.", f"Write {key} = 1e-6.")
     _consistent(reader, budget)
     return budget
 
@@ -229,6 +246,8 @@ def _consistent(reader: Reader, budget: Budget) -> None:
         reader.fail("query_epsilon", "query_epsilon is above max_query_epsilon.", "Lower it.")
     if budget.accountant == "pure" and budget.delta > 0:
         reader.fail("delta", "The pure accountant has no δ.", "Write delta = 0.0.")
+    if 0 < budget.delta < budget.query_delta:
+        reader.fail("query_delta", "query_delta is above delta.", "Lower it: queries share delta.")
     if budget.accountant == "zcdp" and not (budget.delta > 0 and budget.query_delta > 0):
         reader.fail(
             "delta", "The zcdp accountant needs delta and query_delta.", "Write delta = 1e-6."
@@ -257,8 +276,12 @@ def _limits(reader: Reader) -> Limits:
     reader.only("max_public_groups", "statement_seconds", "memory")
     seconds = reader.amount("statement_seconds", "300")
     memory = reader.text("memory", "4GB")
-    if seconds <= 0:
-        reader.fail("statement_seconds", "statement_seconds must be above zero.", "Write 300.")
+    if not 0 < seconds <= MOST_SECONDS:
+        reader.fail(
+            "statement_seconds",
+            f"statement_seconds must be above zero, and at most {MOST_SECONDS}.",
+            "Write statement_seconds = 300.",
+        )
     if not MEMORY.fullmatch(memory):
         reader.fail("memory", f"{memory!r} is no amount of memory.", 'Write memory = "4GB".')
     groups = reader.count("max_public_groups") or Limits().max_public_groups

@@ -46,8 +46,18 @@ class Reader:
         return Reader(self.file, self.lines, found, (*self.path, key))
 
     def tables(self) -> list[tuple[str, Reader]]:
-        """The tables inside this one, by name."""
+        """The tables inside this one, by name. SQL names differ by more than case."""
+        self.distinct(tuple(self.values), None)
         return [(name, self.table(name)) for name in self.values]
+
+    def distinct(self, names: tuple[str, ...], key: str | None) -> None:
+        """Refuse two names that SQL takes for one; the error is at `key`, or at the second name."""
+        seen: dict[str, str] = {}
+        for name in names:
+            first = seen.get(name.lower())
+            if first is not None:
+                self.fail(key or name, f"{first} and {name} are one name in SQL.", "Remove one.")
+            seen[name.lower()] = name
 
     def text(self, key: str, default: str | None = None) -> str:
         """A string that is not empty."""
