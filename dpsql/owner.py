@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dpsql.engines.duckdb import DuckDBEngine
 from dpsql.ledgers.sqlite import SqliteLedger
-from dpsql.policy.bind import bind
+from dpsql.policy.bind import bind, vouched_for
 from dpsql.policy.check import Finding, check
 from dpsql.policy.load import load
 from dpsql.public import PublicTables
@@ -24,7 +24,7 @@ def check_policy(path: str, *, record: bool = False) -> tuple[Finding, ...]:
     if record:
         ledger = SqliteLedger.open(draft.ledger)
         try:
-            ledger.record_facts(facts, schema.identity)
+            ledger.record_facts(facts, vouched_for(policy, schema))
         finally:
             ledger.close()
     return findings

@@ -24,7 +24,7 @@ from dpsql.finish import finish, unnoised
 from dpsql.ledgers import Charge, Entry, Ledger
 from dpsql.ledgers.sqlite import SqliteLedger
 from dpsql.model import Answer, Budget, Column, Exact, Loss, Noisy, Policy, Receipt, Request
-from dpsql.policy.bind import bind
+from dpsql.policy.bind import bind, vouched_for
 from dpsql.policy.draft import Draft
 from dpsql.policy.load import load
 from dpsql.prepare import Prepared, prepare
@@ -348,7 +348,7 @@ def _bound(draft: Draft, engine: DuckDBEngine, ledger: Ledger) -> Policy:
     """The policy over the data as it now is, with the facts recorded for it."""
     schema = engine.schema()
     policy = bind(draft, schema, PublicTables(engine).values)
-    return replace(policy, facts=policy.facts | ledger.facts(schema.identity))
+    return replace(policy, facts=policy.facts | ledger.facts(vouched_for(policy, schema)))
 
 
 def _opened(rebind: Callable[[], Policy]) -> Policy:

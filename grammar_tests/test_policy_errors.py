@@ -12,10 +12,12 @@ import pytest
 from dpsql.engines.catalogue import tables as declared
 from dpsql.errors import PolicyError
 from dpsql.model import FactKind, Policy
+from dpsql.owner import check_policy
 from dpsql.policy import demo, init
 from dpsql.policy.bind import bind
 from dpsql.policy.check import check
 from dpsql.policy.load import load
+from dpsql.proxy import Proxy
 from dpsql.public import PublicTables
 from dpsql.schema import Schema
 from grammar_tests import world
@@ -194,3 +196,16 @@ def test_check_confirms_what_fits(tmp_path: Path) -> None:
     assert (FactKind.UNIQUE_KEY, "customers") in kinds
     assert (FactKind.MAX_ROWS, "orders") in kinds
     assert (FactKind.LINK_RESOLVES, "items") in kinds
+
+
+def test_recorded_facts_count_only_under_the_policy_they_were_checked_under(
+    tmp_path: Path,
+) -> None:
+    world.build(world.well_behaved(), str(tmp_path / "shop.duckdb"), constraints=False).close()
+    path = written(tmp_path, SHOP)
+    assert check_policy(path, record=True) == ()
+    with Proxy.open(path) as proxy:
+        assert FactKind.MAX_ROWS in {fact.kind for fact in proxy.policy.facts}
+    written(tmp_path, SHOP.replace("max_rows_per_unit = 50", "max_rows_per_unit = 1"))
+    with Proxy.open(path) as proxy:
+        assert not proxy.policy.facts

@@ -51,6 +51,11 @@ def _version(draft: Draft, tables: tuple[TablePolicy, ...]) -> str:
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
 
+def vouched_for(policy: Policy, schema: Schema) -> str:
+    """What recorded facts are true of: these files, checked under these very decisions."""
+    return f"{schema.identity} {policy.version}"
+
+
 class _Binder:
     def __init__(self, draft: Draft, schema: Schema, values_of: ValuesOf) -> None:
         self.draft, self.schema, self.values_of = draft, schema, values_of
