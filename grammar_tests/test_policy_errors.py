@@ -209,3 +209,11 @@ def test_recorded_facts_count_only_under_the_policy_they_were_checked_under(
     written(tmp_path, SHOP.replace("max_rows_per_unit = 50", "max_rows_per_unit = 1"))
     with Proxy.open(path) as proxy:
         assert not proxy.policy.facts
+
+
+def test_a_draft_keeps_text_of_the_schema_inside_comments() -> None:
+    engine = PlainEngine(duckdb.connect())
+    engine.connection.execute("CREATE TYPE m AS ENUM ('a\n[analysts.evil]\n', 'b')")
+    engine.connection.execute("CREATE TABLE t (id INTEGER PRIMARY KEY, m m)")
+    text = init.draft(Schema(declared(engine.rows)), "x")
+    assert "[analysts.evil]" not in text.splitlines()

@@ -35,7 +35,7 @@ def draft(schema: Schema, database: str) -> str:
         f"path = {_text(database)}",
         "",
         "# Whose privacy is protected: one key of one table. Tables that many others reference are",
-        f"# likely: {_suggested(schema)}.",
+        f"# likely: {_comment(_suggested(schema))}.",
         "[privacy_unit]",
         f'table = "{UNDECIDED}"',
         f'key = "{UNDECIDED}"',
@@ -97,7 +97,7 @@ def _table(table: SchemaTable) -> Iterator[str]:
     checks = dict(_checks(table))
     for column in table.columns:
         if column.type is None:
-            yield f"# {column.name}: {column.type_name} is not supported"
+            yield f"# {_comment(column.name)}: {_comment(column.type_name)} is not supported"
         else:
             yield _column(column, checks.get(column.name.lower(), []))
 
@@ -109,7 +109,7 @@ def _column(column: SchemaColumn, declared: list[str]) -> str:
     if not column.not_null:
         parts.append("nullable = true")
     inner = f"{{ {', '.join(parts)} }}" if parts else "{}"
-    return f"{_key(column.name)} = {inner}  # {column.type_name}"
+    return f"{_key(column.name)} = {inner}  # {_comment(column.type_name)}"
 
 
 def _checks(table: SchemaTable) -> Iterator[tuple[str, list[str]]]:
@@ -135,3 +135,8 @@ def _text(value: str) -> str:
 
 def _key(name: str) -> str:
     return name if BARE.fullmatch(name) else _text(name)
+
+
+def _comment(text: str) -> str:
+    """Text of the schema on the one line of a comment: a name may hold a line break."""
+    return "".join(c if c.isprintable() else " " for c in text)
