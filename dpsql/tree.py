@@ -154,6 +154,7 @@ class AggregateCall:
     filter: Expression | None = None
     type: SqlType = NULL
     span: Span = field(default=NOWHERE, compare=False)
+    order_by: tuple[SortKey, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

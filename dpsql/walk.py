@@ -25,7 +25,18 @@ from dpsql.algebra import (
     Union,
     Window,
 )
-from dpsql.tree import AggregateCall, Call, Cast, Expression, Literal, Name, Ref, Star, WindowCall
+from dpsql.tree import (
+    AggregateCall,
+    Call,
+    Cast,
+    Expression,
+    Literal,
+    Name,
+    Ref,
+    SortKey,
+    Star,
+    WindowCall,
+)
 
 
 def children(expression: Expression) -> tuple[Expression, ...]:
@@ -37,8 +48,9 @@ def children(expression: Expression) -> tuple[Expression, ...]:
             return args
         case Cast(arg=arg):
             return (arg,)
-        case AggregateCall(args=args, filter=condition):
-            return args if condition is None else (*args, condition)
+        case AggregateCall(args=args, filter=condition, order_by=order):
+            kept = () if condition is None else (condition,)
+            return (*args, *kept, *(key.expression for key in order))
         case WindowCall(args=args, partition_by=partition, order_by=order):
             return (*args, *partition, *(key.expression for key in order))
         case _:
@@ -54,18 +66,28 @@ def map_children(expression: Expression, change: Callable[[Expression], Expressi
             return replace(expression, args=tuple(map(change, args)))
         case Cast(arg=arg):
             return replace(expression, arg=change(arg))
-        case AggregateCall(args=args, filter=condition):
-            kept = None if condition is None else change(condition)
-            return replace(expression, args=tuple(map(change, args)), filter=kept)
+        case AggregateCall(args=args, filter=condition, order_by=order):
+            return replace(
+                expression,
+                args=tuple(map(change, args)),
+                filter=None if condition is None else change(condition),
+                order_by=_map_keys(order, change),
+            )
         case WindowCall(args=args, partition_by=partition, order_by=order):
             return replace(
                 expression,
                 args=tuple(map(change, args)),
                 partition_by=tuple(map(change, partition)),
-                order_by=tuple(replace(k, expression=change(k.expression)) for k in order),
+                order_by=_map_keys(order, change),
             )
         case _:
             assert_never(expression)
+
+
+def _map_keys(
+    keys: tuple[SortKey, ...], change: Callable[[Expression], Expression]
+) -> tuple[SortKey, ...]:
+    return tuple(replace(key, expression=change(key.expression)) for key in keys)
 
 
 def walk(expression: Expression) -> Iterator[Expression]:

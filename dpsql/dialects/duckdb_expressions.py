@@ -138,7 +138,9 @@ class _Printer:
 
     def _aggregate(self, call: AggregateCall) -> str:
         distinct = "DISTINCT " if call.distinct else ""
-        sql = f"{aggregate_name(call)}({distinct}{self._listed(call.args)})"
+        keys = ", ".join(sort_key(k, self.column, total=self.total) for k in call.order_by)
+        order = f" ORDER BY {keys}" if keys else ""
+        sql = f"{aggregate_name(call)}({distinct}{self._listed(call.args)}{order})"
         if call.filter is None:
             return sql
         return f"{sql} FILTER (WHERE {self.text(call.filter).sql})"
