@@ -56,9 +56,21 @@ class OneRow:
 
 @dataclass(frozen=True, slots=True)
 class Released:
-    """The noisy table of block `block`: its key fields, then its part fields."""
+    """The noisy table of block `block`: its key fields, then the measures numbered `measures`.
+
+    From `calibrate` on, the fields behind the keys are the parts of the block, all of them.
+    """
 
     block: int
+    fields: tuple[Field, ...]
+    measures: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Staged:
+    """The rows of stage `stage`: a result released before the private rows that it is joined to."""
+
+    stage: int
     fields: tuple[Field, ...]
 
 
@@ -102,6 +114,26 @@ class Join:
 
 
 @dataclass(frozen=True, slots=True)
+class Match:
+    """`input` with a truth value: whether a row of `other` matches (EXISTS, IN).
+
+    `condition` reads both sides (None: any row matches). With `member` = (value, option) it is
+    `value IN (options of the rows that match)`, NULL as SQL has it.
+    """
+
+    input: Relation
+    other: Relation
+    condition: Expression | None
+    mark: Field
+    member: tuple[Expression, Expression] | None = None
+    span: Span = field(default=NOWHERE, compare=False)
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        return (*self.input.fields, self.mark)
+
+
+@dataclass(frozen=True, slots=True)
 class Measure:
     """An aggregate column: `call` under the identity of `field`."""
 
@@ -111,12 +143,16 @@ class Measure:
 
 @dataclass(frozen=True, slots=True)
 class Aggregate:
-    """GROUP BY keys; without keys exactly one row."""
+    """GROUP BY keys; without keys exactly one row.
+
+    `rows` is the owner's limit on the rows of a group, where the groups are within one unit.
+    """
 
     input: Relation
     keys: tuple[Item, ...]
     measures: tuple[Measure, ...]
     span: Span = field(default=NOWHERE, compare=False)
+    rows: int | None = None
 
     @property
     def fields(self) -> tuple[Field, ...]:
@@ -133,10 +169,11 @@ class WindowItem:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """`input` with window columns added."""
+    """`input` with window columns added; `rows` limits the rows of a unit, as in `Aggregate`."""
 
     input: Relation
     items: tuple[WindowItem, ...]
+    rows: int | None = None
 
     @property
     def fields(self) -> tuple[Field, ...]:
@@ -183,7 +220,8 @@ class Limit:
 
 
 Relation: TypeAlias = (
-    "Scan | OneRow | Released | Filter | Project | Join | Aggregate | Window | Union | Sort | Limit"
+    "Scan | OneRow | Released | Staged | Filter | Project | Join | Match | Aggregate | Window"
+    " | Union | Sort | Limit"
 )
 
 

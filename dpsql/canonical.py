@@ -8,13 +8,12 @@ out, because a question answered with less noise answers the same question.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from typing import Any
 
 from dpsql.algebra import Field, Relation, Scan
-from dpsql.plan import BlockPlan
+from dpsql.plan import BlockPlan, PrivatePlan
 from dpsql.tree import Call, Ref, Span
 from dpsql.walk import inputs
 
@@ -23,14 +22,20 @@ COMMUTATIVE = frozenset({"and", "or", "eq", "ne", "add", "mul", "is_distinct", "
 MIRRORED = {"gt": "lt", "ge": "le"}
 
 
-def question(blocks: Iterable[BlockPlan], *context: str) -> str:
+def question(plan: PrivatePlan, *context: str) -> str:
     """sha256 (hex) of what is asked of the private data, in this context."""
-    text = "\n".join([*context, *(_block(block) for block in blocks)])
-    return hashlib.sha256(text.encode()).hexdigest()
+    parts = [*context, *map(_block, plan.blocks), *map(_stage, plan.stages)]
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()
+
+
+def _stage(relation: Relation) -> str:
+    writer = Writer()
+    writer.number(relation)
+    return writer.write(relation)
 
 
 def _block(plan: BlockPlan) -> str:
-    writer = _Writer()
+    writer = Writer()
     writer.number(plan.block.rows)
     asked = [release.query for release in plan.releases]
     return writer.write(
@@ -48,7 +53,7 @@ def _block(plan: BlockPlan) -> str:
     )
 
 
-class _Writer:
+class Writer:
     """Writes frozen values as text; equal texts mean equal values up to column identity."""
 
     def __init__(self) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 from dpsql.engines import ScratchTable
 from dpsql.mechanisms import margin, standard_deviation
 from dpsql.model import Answer, Column, Noisy, Receipt
-from dpsql.plan import PrivatePlan, Rewritten
+from dpsql.plan import PrivatePlan, ReleasedTable, Rewritten
 from dpsql.release import in_units
 
 Rows = list[tuple[Any, ...]]
@@ -26,17 +26,7 @@ def finish(
 
     `public` reads public tables exactly; `scratch` runs the outer query over the given tables.
     """
-    tables = [
-        ScratchTable(
-            table.name,
-            table.columns,
-            _natural(plan, table.block, noisy)
-            if table.block is not None
-            else public(table.public_sql or ""),
-        )
-        for table in rewritten.tables
-    ]
-    rows = scratch(rewritten.outer_sql, tables)
+    rows = scratch(rewritten.outer_sql, _tables(plan, rewritten.tables, noisy, public))
     width = len(rewritten.output)
     factor = _margin_factor(plan)
     values = tuple(row[:width] for row in rows)
@@ -44,6 +34,38 @@ def finish(
     margins = tuple(tuple(None if e is None else e * factor for e in row) for row in errors)
     columns = tuple(Column(f.name, f.type) for f in rewritten.output)
     return Answer(columns, values, errors, margins, receipt)
+
+
+def stage(
+    plan: PrivatePlan,
+    rewritten: Rewritten,
+    number: int,
+    noisy: Sequence[Noisy],
+    public: Callable[[str], Rows],
+    scratch: Callable[[str, Sequence[ScratchTable]], Rows],
+) -> ScratchTable:
+    """The rows of a stage, from the blocks before it, as a table for the blocks behind it."""
+    sql = rewritten.stages[number]
+    rows = scratch(sql.sql, _tables(plan, sql.tables, noisy, public))
+    return ScratchTable(f"stage_{number}", sql.columns, rows)
+
+
+def _tables(
+    plan: PrivatePlan,
+    tables: Sequence[ReleasedTable],
+    noisy: Sequence[Noisy],
+    public: Callable[[str], Rows],
+) -> list[ScratchTable]:
+    return [
+        ScratchTable(
+            table.name,
+            table.columns,
+            _natural(plan, table.block, noisy)
+            if table.block is not None
+            else public(table.public_sql or ""),
+        )
+        for table in tables
+    ]
 
 
 def unnoised(rewritten: Rewritten, rows: Rows) -> Answer:

@@ -29,6 +29,15 @@ class DeclaredLimits:
     rows_per_group: int | None = None
     public_groups: int | None = None
 
+    def plus(self, other: DeclaredLimits, shared: int = 0) -> DeclaredLimits:
+        """The limits of the rows of both, of which `shared` are certainly counted twice."""
+        return DeclaredLimits(
+            total(self.rows_per_unit, other.rows_per_unit, shared),
+            total(self.groups_per_unit, other.groups_per_unit, shared),
+            total(self.rows_per_group, other.rows_per_group, shared),
+            least(self.public_groups, other.public_groups),
+        )
+
     def times(self, other: DeclaredLimits) -> DeclaredLimits:
         """The limits of a join in which each row of one side may meet each row of the other."""
         return DeclaredLimits(
@@ -44,6 +53,11 @@ def least(*limits: int | None) -> int | None:
     return min((limit for limit in limits if limit is not None), default=None)
 
 
+def total(a: int | None, b: int | None, shared: int = 0) -> int | None:
+    """The sum of two limits less what they share, None if one is not known."""
+    return None if a is None or b is None else a + b - shared
+
+
 def product(a: int | None, b: int | None) -> int | None:
     """The product of two limits, None if one is not known."""
     return None if a is None or b is None else a * b
@@ -56,6 +70,7 @@ class PrivateBlock:
     `rows` carries the unit key as column `unit`, never NULL; `unit_ids` are all columns that hold
     it. `max_rows` is the proved most rows of one unit (None: unbounded). `determined` are the
     columns that the unit determines; `declared` the owner's limits; `facts` what proofs lean on.
+    With `groups` the keys are those of a public relation, over whose columns they are written.
     """
 
     rows: Relation
@@ -68,14 +83,20 @@ class PrivateBlock:
     declared: DeclaredLimits
     facts: tuple[Fact, ...]
     span: Span
+    groups: Relation | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Tracked:
-    """`outer` reads only `Released` leaves and public tables; `blocks` are private."""
+    """`outer` reads only `Released` leaves and public tables; `blocks` are private.
+
+    `stages` are queries over blocks whose rows later blocks join; a block reads stages only of
+    blocks before it.
+    """
 
     outer: Relation
     blocks: tuple[PrivateBlock, ...]
+    stages: tuple[Relation, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +120,7 @@ class Bounded:
 
     outer: Relation
     blocks: tuple[BoundedBlock, ...]
+    stages: tuple[Relation, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,9 +192,10 @@ class BlockPlan:
 
 @dataclass(frozen=True, slots=True)
 class PrivatePlan:
-    """The whole query: its blocks, the outer query over their noisy tables, and its price."""
+    """The whole query: its blocks, the queries over their noisy tables, and its price."""
 
     blocks: tuple[BlockPlan, ...]
+    stages: tuple[Relation, ...]
     outer: Relation
     event: Event
     loss: Loss
@@ -181,11 +204,12 @@ class PrivatePlan:
 
 @dataclass(frozen=True, slots=True)
 class BlockSql:
-    """The one statement that computes a block's exact integers."""
+    """The one statement that computes a block's exact integers; `stages` are those it reads."""
 
     sql: str
     keys: tuple[SqlType, ...]
     parts: int
+    stages: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,6 +220,15 @@ class ReleasedTable:
     columns: tuple[tuple[str, SqlType], ...]
     block: int | None
     public_sql: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class StageSql:
+    """A released result that private rows are joined to: `sql` over `tables`, on scratch."""
+
+    columns: tuple[tuple[str, SqlType], ...]
+    tables: tuple[ReleasedTable, ...]
+    sql: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,3 +244,4 @@ class Rewritten:
     outer_sql: str
     shown_sql: str
     output: tuple[Field, ...]
+    stages: tuple[StageSql, ...] = ()

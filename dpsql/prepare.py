@@ -8,7 +8,8 @@ from fractions import Fraction
 from dpsql import accountants
 from dpsql.canonical import question
 from dpsql.compiler.calibrate import calibrate
-from dpsql.compiler.infer import Evaluate, PublicData, infer
+from dpsql.compiler.columns import Evaluate, PublicData
+from dpsql.compiler.infer import infer
 from dpsql.compiler.resolve import resolve
 from dpsql.compiler.rewrite import rewrite, rewrite_public
 from dpsql.compiler.scopes import Identities
@@ -53,5 +54,5 @@ def prepare(
     accountant = accountants.get(budget.accountant)
     delta = Fraction(budget.query_delta)
     plan = calibrate(bounded, accountant, policy.unit.neighbours, epsilon, delta, identities)
-    asked = question(plan.blocks, budget.accountant, str(budget.query_delta))
+    asked = question(plan, budget.accountant, str(budget.query_delta))
     return Prepared(columns, plan, rewrite(plan, identities), asked)

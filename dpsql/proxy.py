@@ -20,7 +20,7 @@ from dpsql.engines.duckdb import DuckDBEngine
 from dpsql.entropy import Entropy
 from dpsql.errors import Failed, Reason, Refused, Unreachable
 from dpsql.explanation import Explanation
-from dpsql.finish import finish, unnoised
+from dpsql.finish import finish, stage, unnoised
 from dpsql.ledgers import Charge, Entry, Ledger
 from dpsql.ledgers.sqlite import SqliteLedger
 from dpsql.model import Answer, Budget, Column, Exact, Loss, Noisy, Policy, Receipt, Request
@@ -272,13 +272,18 @@ class Proxy:
         return self._finished(prepared, noisy, receipt)
 
     def _released(self, prepared: Prepared) -> tuple[Noisy, ...]:
-        assert prepared.plan is not None
-        result = []
-        for block, sql in zip(prepared.plan.blocks, prepared.rewritten.blocks, strict=True):
+        plan, rewritten = prepared.plan, prepared.rewritten
+        assert plan is not None
+        engine, result = self._engine, list[Noisy]()
+        for block, sql in zip(plan.blocks, rewritten.blocks, strict=True):
             exact = Exact([], [])  # listed keys alone: the data has no say
             if block.releases:
-                sampling_key = int.from_bytes(os.urandom(8))
-                exact = self._engine.aggregate(sql.sql, len(sql.keys), sql.parts, sampling_key)
+                stages = [
+                    stage(plan, rewritten, n, result, engine.rows, engine.scratch)
+                    for n in sql.stages
+                ]
+                key = int.from_bytes(os.urandom(8))
+                exact = engine.aggregate(sql.sql, len(sql.keys), sql.parts, key, stages)
             result.append(release(exact, block, self._sampler))
         return tuple(result)
 

@@ -56,6 +56,14 @@ class PublicTables:
         sql = f"SELECT MAX(n) FROM (SELECT COUNT(*) AS n FROM ({rows}){group})"
         return max(1, self._engine.rows(sql)[0][0] or 0)
 
+    def distinct(
+        self, relation: Relation, outputs: tuple[Expression, ...], limit: int
+    ) -> list[Row]:
+        """The different rows of these expressions over a public relation, at most `limit`."""
+        rows = statement(relation, outputs)
+        sql = f"SELECT DISTINCT * FROM ({rows}) ORDER BY ALL LIMIT {limit}"
+        return self._engine.rows(sql)
+
     def evaluate(
         self, outputs: tuple[Expression, ...], fields: tuple[Field, ...], rows: Sequence[Row]
     ) -> list[Row]:

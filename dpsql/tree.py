@@ -192,7 +192,27 @@ class WindowCall:
     span: Span = field(default=NOWHERE, compare=False)
 
 
-Expression: TypeAlias = "Literal | Name | Star | Ref | Call | Cast | AggregateCall | WindowCall"
+@dataclass(frozen=True, slots=True)
+class ScalarQuery:
+    """(SELECT ...) as a value, before resolution."""
+
+    query: Query
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Membership:
+    """EXISTS (query), or `value IN (query)` where a value is given; before resolution."""
+
+    query: Query
+    value: Expression | None = None
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+Expression: TypeAlias = (
+    "Literal | Name | Star | Ref | Call | Cast | AggregateCall | WindowCall"
+    " | ScalarQuery | Membership"
+)
 
 
 # --- queries, as written ---------------------------------------------------------------------

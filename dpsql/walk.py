@@ -16,23 +16,28 @@ from dpsql.algebra import (
     Filter,
     Join,
     Limit,
+    Match,
     OneRow,
     Project,
     Relation,
     Released,
     Scan,
     Sort,
+    Staged,
     Union,
     Window,
 )
 from dpsql.tree import (
+    BOOLEAN,
     AggregateCall,
     Call,
     Cast,
     Expression,
     Literal,
+    Membership,
     Name,
     Ref,
+    ScalarQuery,
     SortKey,
     Star,
     WindowCall,
@@ -42,12 +47,14 @@ from dpsql.tree import (
 def children(expression: Expression) -> tuple[Expression, ...]:
     """The direct subexpressions, in reading order."""
     match expression:
-        case Literal() | Name() | Star() | Ref():
+        case Literal() | Name() | Star() | Ref() | ScalarQuery():
             return ()
         case Call(args=args):
             return args
         case Cast(arg=arg):
             return (arg,)
+        case Membership(value=value):
+            return () if value is None else (value,)
         case AggregateCall(args=args, filter=condition, order_by=order):
             kept = () if condition is None else (condition,)
             return (*args, *kept, *(key.expression for key in order))
@@ -60,12 +67,14 @@ def children(expression: Expression) -> tuple[Expression, ...]:
 def map_children(expression: Expression, change: Callable[[Expression], Expression]) -> Expression:
     """The same node with `change` applied to each direct subexpression."""
     match expression:
-        case Literal() | Name() | Star() | Ref():
+        case Literal() | Name() | Star() | Ref() | ScalarQuery():
             return expression
         case Call(args=args):
             return replace(expression, args=tuple(map(change, args)))
         case Cast(arg=arg):
             return replace(expression, arg=change(arg))
+        case Membership(value=value):
+            return expression if value is None else replace(expression, value=change(value))
         case AggregateCall(args=args, filter=condition, order_by=order):
             return replace(
                 expression,
@@ -118,13 +127,56 @@ def conjuncts(predicate: Expression | None) -> tuple[Expression, ...]:
     return (predicate,)
 
 
+def implied(predicate: Expression | None) -> tuple[Expression, ...]:
+    """The conjuncts, and what every branch of an OR among them says."""
+    found: list[Expression] = []
+    for part in conjuncts(predicate):
+        found.append(part)
+        if isinstance(part, Call) and part.function == "or":
+            first, *others = (implied(branch) for branch in part.args)
+            found += [p for p in first if all(p in other for other in others)]
+    return tuple(found)
+
+
+def both(predicates: tuple[Expression, ...]) -> Expression | None:
+    """The condition that all of these hold; None where there are none."""
+    if len(predicates) <= 1:
+        return predicates[0] if predicates else None
+    return Call("and", predicates, BOOLEAN)
+
+
+def expressions(relation: Relation) -> tuple[Expression, ...]:
+    """The expressions that a relation itself holds, those of its inputs left out."""
+    match relation:
+        case Scan() | OneRow() | Released() | Staged() | Union() | Limit():
+            return ()
+        case Filter(predicate=predicate):
+            return (predicate,)
+        case Project(items=items):
+            return tuple(item.expression for item in items)
+        case Join(condition=condition):
+            return () if condition is None else (condition,)
+        case Match(condition=condition, member=member):
+            return (() if condition is None else (condition,)) + (member or ())
+        case Aggregate(keys=keys, measures=measures):
+            return tuple(k.expression for k in keys) + tuple(m.call for m in measures)
+        case Window(items=windows):
+            return tuple(item.call for item in windows)
+        case Sort(keys=order):
+            return tuple(key.expression for key in order)
+        case _:
+            assert_never(relation)
+
+
 def inputs(relation: Relation) -> tuple[Relation, ...]:
     """The direct inputs of a relation."""
     match relation:
-        case Scan() | OneRow() | Released():
+        case Scan() | OneRow() | Released() | Staged():
             return ()
         case Filter() | Project() | Aggregate() | Window() | Sort() | Limit():
             return (relation.input,)
+        case Match():
+            return (relation.input, relation.other)
         case Join() | Union():
             return (relation.left, relation.right)
         case _:
@@ -134,10 +186,12 @@ def inputs(relation: Relation) -> tuple[Relation, ...]:
 def map_inputs(relation: Relation, change: Callable[[Relation], Relation]) -> Relation:
     """The same relation with `change` applied to each direct input."""
     match relation:
-        case Scan() | OneRow() | Released():
+        case Scan() | OneRow() | Released() | Staged():
             return relation
         case Filter() | Project() | Aggregate() | Window() | Sort() | Limit():
             return replace(relation, input=change(relation.input))
+        case Match():
+            return replace(relation, input=change(relation.input), other=change(relation.other))
         case Join() | Union():
             return replace(relation, left=change(relation.left), right=change(relation.right))
         case _:

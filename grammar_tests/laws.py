@@ -15,8 +15,8 @@ import numpy as np
 
 from dpsql.compiler.parse import parse
 from dpsql.engines import ScratchTable
-from dpsql.finish import finish
-from dpsql.model import Budget, Exact, Loss, Noise, Policy, Receipt
+from dpsql.finish import finish, stage
+from dpsql.model import Budget, Exact, Loss, Noise, Noisy, Policy, Receipt
 from dpsql.plan import BlockPlan
 from dpsql.prepare import Prepared, prepare
 from dpsql.public import PublicTables
@@ -37,7 +37,16 @@ class PlainEngine:
     def rows(self, sql: str) -> Rows:
         return self.connection.execute(sql).fetchall()
 
-    def aggregate(self, sql: str, keys: int, parts: int, sampling_key: int) -> Exact:
+    def aggregate(
+        self,
+        sql: str,
+        keys: int,
+        parts: int,
+        sampling_key: int,
+        tables: Sequence[ScratchTable] = (),
+    ) -> Exact:
+        for table in tables:
+            fill(self.connection, table)
         named = {"sampling_key": sampling_key} if "$sampling_key" in sql else None
         rows = self.connection.execute(sql, named).fetchall()
         columns = [np.array([row[keys + n] for row in rows], dtype=object) for n in range(parts)]
@@ -45,12 +54,17 @@ class PlainEngine:
 
     def scratch(self, sql: str, tables: Sequence[ScratchTable] = ()) -> Rows:
         for table in tables:
-            listed = ", ".join(f'"{name}" {kind}' for name, kind in table.columns)
-            self.bench.execute(f'CREATE OR REPLACE TABLE "{table.name}" ({listed})')
-            if table.rows:
-                marks = ", ".join("?" * len(table.columns))
-                self.bench.executemany(f'INSERT INTO "{table.name}" VALUES ({marks})', table.rows)
+            fill(self.bench, table)
         return self.bench.execute(sql).fetchall()
+
+
+def fill(connection: duckdb.DuckDBPyConnection, table: ScratchTable) -> None:
+    """A temporary table with these rows."""
+    listed = ", ".join(f'"{name}" {kind}' for name, kind in table.columns)
+    connection.execute(f'CREATE OR REPLACE TEMP TABLE "{table.name}" ({listed})')
+    if table.rows:
+        marks = ", ".join("?" * len(table.columns))
+        connection.executemany(f'INSERT INTO "{table.name}" VALUES ({marks})', table.rows)
 
 
 def compiled(
@@ -77,20 +91,34 @@ def noiseless(prepared: Prepared, engine: PlainEngine) -> tuple[Rows, Rows]:
     if prepared.plan is None:
         rows = engine.rows(prepared.rewritten.outer_sql)
         return rows, [(None,) * len(row) for row in rows]
-    noisy = []
-    for block, sql in zip(prepared.plan.blocks, prepared.rewritten.blocks, strict=True):
-        exact = engine.aggregate(sql.sql, len(sql.keys), sql.parts, SAMPLING_KEY)
-        noisy.append(release(exact, _transparent(block, exact), no_noise))
+    noisy = noiseless_blocks(prepared, engine)
     receipt = Receipt("", "", "", "", Decimal(1), Loss(0), Loss(0), Loss(0))
     answer = finish(prepared.plan, prepared.rewritten, noisy, engine.rows, engine.scratch, receipt)
     return list(answer.rows), list(answer.errors)
+
+
+def exact_blocks(
+    prepared: Prepared, engine: PlainEngine, released: Sequence[Noisy] = ()
+) -> Iterator[tuple[BlockPlan, Exact]]:
+    """The exact integers of every block; stages read `released`, else what has no noise."""
+    plan, rewritten = prepared.plan, prepared.rewritten
+    assert plan is not None
+    noisy: list[Noisy] = []
+    for block, sql in zip(plan.blocks, rewritten.blocks, strict=True):
+        stages = [
+            stage(plan, rewritten, n, released or noisy, engine.rows, engine.scratch)
+            for n in sql.stages
+        ]
+        exact = engine.aggregate(sql.sql, len(sql.keys), sql.parts, SAMPLING_KEY, stages)
+        noisy.append(release(exact, _transparent(block, exact), no_noise))
+        yield block, exact
 
 
 def _transparent(block: BlockPlan, exact: Exact) -> BlockPlan:
     """The block without threshold and without the keys that no row has."""
     if block.threshold is not None:
         return replace(block, threshold=replace(block.threshold, value=1))
-    if not block.block.keys:
+    if not block.block.keys or block.block.groups is not None:
         return block
     present = set(exact.keys)
     assert block.domain is not None
@@ -131,12 +159,25 @@ def _same_value(ours: Any, plain: Any, noisy: bool) -> bool:  # noqa: FBT001
     return bool(ours == plain)
 
 
-def integers(prepared: Prepared, engine: PlainEngine) -> list[dict[Any, tuple[int, ...]]]:
-    """The exact integers of every block, by key; keys outside the domain are never released."""
+def noiseless_blocks(prepared: Prepared, engine: PlainEngine) -> list[Noisy]:
+    """The table that each block would release without noise."""
+    return [
+        release(exact, _transparent(block, exact), no_noise)
+        for block, exact in exact_blocks(prepared, engine)
+    ]
+
+
+def integers(
+    prepared: Prepared, engine: PlainEngine, released: Sequence[Noisy] = ()
+) -> list[dict[Any, tuple[int, ...]]]:
+    """The exact integers of every block, by key; keys outside the domain are never released.
+
+    A later block of two neighbours is compared given the same `released` tables (adaptive
+    composition).
+    """
     assert prepared.plan is not None
     result = []
-    for block, sql in zip(prepared.plan.blocks, prepared.rewritten.blocks, strict=True):
-        exact = engine.aggregate(sql.sql, len(sql.keys), sql.parts, SAMPLING_KEY)
+    for block, exact in exact_blocks(prepared, engine, released):
         allowed = None if block.domain is None else set(block.domain)
         result.append(
             {

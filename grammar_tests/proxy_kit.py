@@ -79,13 +79,20 @@ class WatchedEngine:
         self.calls.append(("scratch", sql))
         return self.engine.scratch(sql, tables)
 
-    def aggregate(self, sql: str, keys: int, parts: int, sampling_key: int) -> Exact:
+    def aggregate(
+        self,
+        sql: str,
+        keys: int,
+        parts: int,
+        sampling_key: int,
+        tables: Sequence[ScratchTable] = (),
+    ) -> Exact:
         self.calls.append(("aggregate", sql))
         self.before()
         self.running.set()
         if self.instead is not None:
             return self.engine.aggregate(self.instead, 0, 1, sampling_key)
-        return self.engine.aggregate(sql, keys, parts, sampling_key)
+        return self.engine.aggregate(sql, keys, parts, sampling_key, tables)
 
     def schema(self) -> Any:
         return self.engine.schema()

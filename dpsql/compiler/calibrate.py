@@ -28,7 +28,7 @@ from dpsql.plan import (
     least,
 )
 from dpsql.tree import Expression, Ref
-from dpsql.walk import map_inputs
+from dpsql.walk import map_inputs, substitute
 
 UNIT_COUNT = PartQuery(None, None, units=True)
 """How many units have a key: what private keys are selected by (privacy.md, section 5.4)."""
@@ -80,8 +80,11 @@ def calibrate(
         for m in measured
     )
     event = Event(tuple(part for block in blocks for part in _events(block)))
-    outer = _with_values(bounded.outer, measured)
-    return PrivatePlan(blocks, outer, event, accountant.loss(event), epsilon)
+    outer, *stages = (
+        _with_values(relation, measured, identities)
+        for relation in (bounded.outer, *bounded.stages)
+    )
+    return PrivatePlan(blocks, tuple(stages), outer, event, accountant.loss(event), epsilon)
 
 
 def _measure(bounded: BoundedBlock, identities: Identities) -> _Measured:
@@ -208,8 +211,11 @@ def _events(block: BlockPlan) -> tuple[NoiseEvent | SelectionEvent, ...]:
     return (*noises, SelectionEvent(block.threshold.delta))
 
 
-def _with_values(outer: Relation, measured: list[_Measured]) -> Relation:
-    """The outer query with each released table followed by the measures computed from it."""
+def _with_values(outer: Relation, measured: list[_Measured], identities: Identities) -> Relation:
+    """A query with each released table followed by the measures computed from it.
+
+    A table that is read twice has columns of its own each time.
+    """
 
     def expand(relation: Relation) -> Relation:
         if not isinstance(relation, Released):
@@ -217,8 +223,13 @@ def _with_values(outer: Relation, measured: list[_Measured]) -> Relation:
         block = measured[relation.block]
         keys = relation.fields[: len(block.bounded.block.keys)]
         measures = relation.fields[len(keys) :]
+        parts = tuple(identities.field(f.name, f.type) for f in block.fields)
+        read = {old.id: Ref(new.id, new.type) for old, new in zip(block.fields, parts, strict=True)}
         items = [Item(f, Ref(f.id, f.type)) for f in keys]
-        items += [Item(f, value) for f, value in zip(measures, block.values, strict=True)]
-        return Project(Released(relation.block, keys + block.fields), tuple(items))
+        items += [
+            Item(f, substitute(block.values[place], read))
+            for f, place in zip(measures, relation.measures, strict=True)
+        ]
+        return Project(replace(relation, fields=keys + parts), tuple(items))
 
     return expand(outer)

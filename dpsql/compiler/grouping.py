@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dpsql.algebra import Aggregate, Field, Filter, Item, Measure, Relation, Window, WindowItem
-from dpsql.compiler.scopes import Identities, Scope
+from dpsql.compiler.nested import Nested, is_grouped
+from dpsql.compiler.scopes import Identities
+from dpsql.compiler.subqueries import Lookup
 from dpsql.compiler.typing import predicate, type_of, typed
 from dpsql.errors import Reason, Refused
 from dpsql.tree import (
@@ -11,8 +13,10 @@ from dpsql.tree import (
     Expression,
     Kind,
     Literal,
+    Membership,
     Name,
     Ref,
+    ScalarQuery,
     Select,
     SelectItem,
     WindowCall,
@@ -30,16 +34,18 @@ class Grouping:
     def __init__(
         self,
         identities: Identities,
-        scope: Scope,
-        relation: Relation,
+        nested: Nested,
         select: Select,
         items: tuple[SelectItem, ...],
     ) -> None:
-        self._identities, self._scope, self._relation = identities, scope, relation
+        self._identities, self._nested = identities, nested
+        self._scope, self._relation = nested.scope, nested.relation
         self._select, self._items = select, items
         self._measures: dict[AggregateCall, Field] = {}
         self._windows: dict[WindowCall, Field] = {}
-        self.grouped = bool(select.group_by) or select.having is not None or self._aggregates()
+        self._lookups: dict[Expression, Lookup] = {}
+        self._found: frozenset[int] = frozenset()
+        self.grouped = is_grouped(select, items)
         self._keys = tuple(self._key(expression) for expression in select.group_by)
         self._key_fields: dict[Expression, Field] = {k.expression: k.field for k in self._keys}
         # Every use is lifted before the relation is built, so that all measures are known.
@@ -57,6 +63,8 @@ class Grouping:
         if self.grouped:
             measures = tuple(Measure(field, call) for call, field in self._measures.items())
             relation = Aggregate(relation, self._keys, measures, self._select.span)
+        for lookup in self._lookups.values():
+            relation = lookup.attach(relation)
         return relation if self._having is None else Filter(relation, self._having)
 
     def windowed(self, relation: Relation) -> Relation:
@@ -72,7 +80,18 @@ class Grouping:
 
     def lift(self, expression: Expression) -> Expression:
         """A written expression as one over keys, measures and windows."""
-        return self._lifted(typed(expression, self._scope))
+        return self._lifted(typed(self._asked(expression), self._scope))
+
+    def _asked(self, expression: Expression) -> Expression:
+        """The expression with the subqueries that groups ask as columns beside the groups."""
+        expression = map_children(expression, self._asked)
+        if not isinstance(expression, ScalarQuery | Membership):
+            return expression
+        if expression not in self._lookups:
+            lookup = self._nested.lookup(expression)
+            self._found |= lookup.columns
+            self._lookups[expression] = lookup.map(self._lifted)
+        return self._lookups[expression].value
 
     def _lifted(self, expression: Expression) -> Expression:
         if self.grouped and expression in self._key_fields:
@@ -86,8 +105,11 @@ class Grouping:
                     if part is not expression and isinstance(part, WindowCall):
                         raise Refused(Reason.MISPLACED_AGGREGATE, part.span, name=part.function)
                 return self._named(self._windows, map_children(expression, self._lifted))
-            case Ref() if self.grouped:
-                name = next(f.name for f in self._relation.fields if f.id == expression.id)
+            case Ref() if self.grouped and expression.id not in self._found:
+                named = {f.id: f.name for f in self._relation.fields}
+                if expression.id not in named:  # a column of the query around this one
+                    return expression
+                name = named[expression.id]
                 raise Refused(Reason.NOT_GROUPED, expression.span, column=name)
             case _:
                 return map_children(expression, self._lifted)
@@ -109,7 +131,7 @@ class Grouping:
                 return aliases.get(node.name.lower(), node)
             return map_children(node, unfold)
 
-        condition = predicate(unfold(expression), self._scope)
+        condition = predicate(self._asked(unfold(expression)), self._scope)
         return self._lifted(condition)
 
     def _key(self, expression: Expression) -> Item:
@@ -151,8 +173,3 @@ class Grouping:
             and expression.table is None
             and expression.name.lower() in aliases
         )
-
-    def _aggregates(self) -> bool:
-        written = [item.expression for item in self._items]
-        written += [key.expression for key in self._select.order_by]
-        return any(isinstance(node, AggregateCall) for root in written for node in walk(root))

@@ -2,55 +2,166 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from itertools import chain
 
-from dpsql.algebra import Join, Relation
-from dpsql.compiler.units import Private, distance
+from dpsql.algebra import Filter, Item, Join, Match, Project, Relation, Scan
+from dpsql.compiler.uniqueness import Keys, equal_columns, key_within
+from dpsql.compiler.units import Anchor, Padding, Private, distance
 from dpsql.errors import Reason, Refused
 from dpsql.model import FactKind, Policy
-from dpsql.plan import DeclaredLimits, product
-from dpsql.tree import BOOLEAN, Call, Expression, JoinKind, Ref
-from dpsql.walk import conjuncts, refs
+from dpsql.plan import DeclaredLimits, product, total
+from dpsql.tree import BOOLEAN, Call, Expression, JoinKind, Ref, Span
+from dpsql.walk import both, conjuncts, implied, refs
+
+
+@dataclass(frozen=True, slots=True)
+class _Linked:
+    """Two private sides whose rows meet only within one unit."""
+
+    equal: dict[int, int]
+    pairs: tuple[tuple[Anchor, Anchor], ...]
 
 
 def join_units(join: Join, left: Private, right: Private, policy: Policy) -> Private:
-    """private-private: only if the condition implies equal units."""
-    here = {f.id for f in left.relation.fields}
-    keyed = equal_columns(join.condition, here)
-    linked = [
-        (a, b)
-        for a in left.anchors
-        for b in right.anchors
-        if a.table == b.table and keyed.get(a.id) == b.id
-    ]
-    linked = [pair for pair in linked if _same_unit(pair[0].table, left, right, policy)]
-    if not linked:
-        raise _unequal(join, left, right)
-    relation = replace(join, left=left.relation, right=right.relation)
-    resolved = {a.root for a, b in linked if b.root not in right.pending}
-    resolved |= {b.root for a, b in linked if a.root not in left.pending}
-    facts = left.facts | right.facts
-    in_right = [fact for b, fact in right.unique.items() if b in keyed.values()]
-    in_left = [fact for a, fact in left.unique.items() if a in keyed]
-    if in_right:
-        max_rows, declared, unique = left.max_rows, left.declared, left.unique
-        facts |= set(in_right)
-    elif in_left:
-        max_rows, declared, unique = right.max_rows, right.declared, right.unique
-        facts |= set(in_left)
-    else:
-        declared, unique = left.declared.times(right.declared), {}
-        max_rows = product(left.max_rows, right.max_rows)
-    return Private(
-        relation,
-        left.anchors | right.anchors,
-        (left.pending | right.pending) - resolved,
-        max_rows,
-        left.determined | right.determined,
-        unique,
-        declared,
-        facts,
+    """private-private, INNER or LEFT: only if the condition implies equal units."""
+    linked = _linked(join.condition, left, right, policy)
+    if linked is not None and join.kind is JoinKind.LEFT:
+        if _to_parent(join, linked, right, policy):
+            join = replace(join, kind=JoinKind.INNER)
+        elif not any(_decides(b, right, policy) for _, b in linked.pairs):
+            linked = None
+    if linked is None:
+        raise _unequal(join.span, left, right)
+    outer = join.kind is JoinKind.LEFT
+    met = left.pending | right.pending
+    resolved = _resolved(linked, left, right)
+    joined = replace(
+        left,
+        relation=replace(join, left=left.relation, right=right.relation),
+        anchors=left.anchors if outer else left.anchors | right.anchors,
+        pending=left.pending if outer else met - resolved,
+        determined=left.determined if outer else left.determined | right.determined,
+        facts=left.facts | right.facts,
     )
+    return _limited(joined, left, right, linked, outer=outer)
+
+
+def _limited(
+    joined: Private, left: Private, right: Private, linked: _Linked, *, outer: bool
+) -> Private:
+    """How many rows a unit has after the join, and which columns are still keys."""
+    in_right = [f for b, f in right.unique.items() if b in linked.equal.values()]
+    in_left = [f for a, f in left.unique.items() if a in linked.equal]
+    if in_right:
+        return replace(joined, facts=joined.facts | min(in_right, key=len))
+    if in_left and not outer:
+        return replace(
+            joined,
+            max_rows=right.max_rows,
+            declared=right.declared,
+            unique=right.unique,
+            ranks=right.ranks,
+            facts=joined.facts | min(in_left, key=len),
+        )
+    joined = replace(joined, unique={}, ranks=frozenset())
+    if not in_left:
+        return replace(
+            joined,
+            max_rows=product(left.max_rows, right.max_rows),
+            declared=left.declared.times(right.declared),
+        )
+    # Each row of the right meets at most one of the left. Rows of the left without any stay, but
+    # one of the left at least is no longer alone once there is a row on the right.
+    return replace(
+        joined,
+        max_rows=total(left.max_rows, right.max_rows, 1),
+        declared=left.declared.plus(right.declared, 1),
+        facts=joined.facts | min(in_left, key=len),
+    )
+
+
+def match_units(match: Match, left: Private, right: Private, policy: Policy) -> Private:
+    """EXISTS and IN over private rows: only those of the same unit may decide."""
+    condition = match.condition
+    if match.member is not None:
+        equal = Call("eq", match.member, BOOLEAN)
+        condition = equal if condition is None else Call("and", (condition, equal), BOOLEAN)
+    linked = _linked(condition, left, right, policy)
+    # A row that is only looked at lends nobody its unit: it must have no other than the one met.
+    if linked is None or not any(_decides(b, right, policy) for _, b in linked.pairs):
+        raise _unequal(match.span, left, right)
+    relation: Relation = Match(
+        left.relation, right.relation, condition, match.mark, None, match.span
+    )
+    if match.member is not None:
+        relation = _null_where_absent(relation, match)
+    return replace(left, relation=relation, facts=left.facts | right.facts)
+
+
+def _null_where_absent(relation: Relation, match: Match) -> Relation:
+    """`NULL IN (...)` is NULL; whether another unit has a row or a NULL must not matter."""
+    assert match.member is not None
+    absent = Call("is_null", (match.member[0],), BOOLEAN)
+    mark = Ref(match.mark.id, BOOLEAN)
+    kept = [Item(f, Ref(f.id, f.type)) for f in match.input.fields]
+    present = Call("and", (mark, Call("not", (absent,), BOOLEAN)), BOOLEAN)
+    return Project(relation, (*kept, Item(match.mark, present)))
+
+
+def join_public(
+    join: Join,
+    private: Private,
+    public: Relation,
+    keys: Keys,
+    frequency: Callable[[tuple[Ref, ...]], int],
+) -> Private:
+    """private-public, INNER or LEFT with the private side kept."""
+    here = {f.id for f in private.relation.fields}
+    equal = equal_columns(join.condition, here)
+    key = key_within(keys, frozenset(equal.values()))
+    joined = replace(private, relation=join)
+    if key is None:
+        matched = tuple(Ref(f.id, f.type) for f in public.fields if f.id in equal.values())
+        return multiplied(joined, frequency(matched))
+    determined = private.determined
+    keyed = {a for a, b in equal.items() if b in key.columns}
+    if keyed <= determined and refs_of(join.condition) <= determined | {
+        f.id for f in public.fields
+    }:
+        determined |= {f.id for f in public.fields}
+    return replace(joined, determined=determined, facts=private.facts | key.facts)
+
+
+def padded(inner: Private, public: Relation, private: Private) -> Private:
+    """Public LEFT JOIN private: the inner join, whose groups are the public side's keys."""
+    padding = Padding(
+        public,
+        frozenset(f.id for f in public.fields),
+        frozenset(f.id for f in private.relation.fields),
+    )
+    return replace(inner, padding=padding)
+
+
+def refs_of(condition: Expression | None) -> frozenset[int]:
+    """The columns that a condition reads."""
+    return frozenset() if condition is None else refs(condition)
+
+
+def _linked(
+    condition: Expression | None, left: Private, right: Private, policy: Policy
+) -> _Linked | None:
+    """The columns that the condition equates, if some of them make both rows one unit's."""
+    equal = equal_columns(condition, {f.id for f in left.relation.fields})
+    pairs = tuple(
+        (a, b)
+        for a in sorted(left.anchors, key=lambda a: a.id)
+        for b in sorted(right.anchors, key=lambda b: b.id)
+        if a.table == b.table and equal.get(a.id) == b.id
+        if _same_unit(a.table, left, right, policy)
+    )
+    return _Linked(equal, pairs) if pairs else None
 
 
 def _same_unit(table: str, left: Private, right: Private, policy: Policy) -> bool:
@@ -62,8 +173,41 @@ def _same_unit(table: str, left: Private, right: Private, policy: Policy) -> boo
     if table == policy.unit.table or policy.fact(FactKind.UNIQUE_KEY, table) is not None:
         return True
     here = distance(table, policy)
-    nearest = (min(distance(a.table, policy) for a in side.anchors) for side in (left, right))
-    return any(hops >= here for hops in nearest)
+    return any(_nearest(side, policy) >= here for side in (left, right))
+
+
+def _to_parent(join: Join, linked: _Linked, right: Private, policy: Policy) -> bool:
+    """Whether a LEFT JOIN only follows a link to its whole parent table.
+
+    A row without a parent belongs to nobody and is in no answer: the join is an inner one.
+    """
+    if not isinstance(right.relation, Scan) or len(conjuncts(join.condition)) != 1:
+        return False
+    table = policy.table(right.relation.table)
+    assert table is not None
+    own = {
+        f.id for f in right.relation.fields if [f.name.lower()] == [k.lower() for k in table.key]
+    }
+    return any(b.table == table.name and b.id in own for _, b in linked.pairs)
+
+
+def _decides(anchor: Anchor, right: Private, policy: Policy) -> bool:
+    """Whether a row on the right has no other unit than that of the row it matches."""
+    if anchor.table == policy.unit.table:
+        return True
+    if policy.fact(FactKind.UNIQUE_KEY, anchor.table) is not None:
+        return True
+    return _nearest(right, policy) >= distance(anchor.table, policy)
+
+
+def _nearest(side: Private, policy: Policy) -> int:
+    return min(distance(a.table, policy) for a in side.anchors)
+
+
+def _resolved(linked: _Linked, left: Private, right: Private) -> frozenset[int]:
+    """The links shown to lead to a row, because an inner join has found it."""
+    here = {a.root for a, b in linked.pairs if b.root not in right.pending}
+    return frozenset(here | {b.root for a, b in linked.pairs if a.root not in left.pending})
 
 
 def multiplied(private: Private, most: int) -> Private:
@@ -73,6 +217,7 @@ def multiplied(private: Private, most: int) -> Private:
         max_rows=None if private.max_rows is None else private.max_rows * most,
         declared=private.declared.times(DeclaredLimits(most, most, most)),
         unique={},
+        ranks=frozenset(),
     )
 
 
@@ -81,41 +226,32 @@ def with_join_conditions(relation: Relation, predicate: Expression) -> Relation:
 
     A comma join has its condition there; the filter above stays as it is.
     """
+    if isinstance(relation, Filter):
+        return replace(relation, input=with_join_conditions(relation.input, predicate))
     if not (isinstance(relation, Join) and relation.kind in (JoinKind.INNER, JoinKind.CROSS)):
         return relation
     sides = tuple({f.id for f in side.fields} for side in (relation.left, relation.right))
+    known = () if relation.condition is None else (relation.condition,)
+    stated = set(chain.from_iterable(map(implied, known)))
     across = tuple(
         part
-        for part in conjuncts(predicate)
+        for part in implied(predicate)
         if isinstance(part, Call)
         and part.function == "eq"
         and all(isinstance(arg, Ref) for arg in part.args)
         and all(refs(part) & side for side in sides)
+        and part not in stated
     )
     left = with_join_conditions(relation.left, predicate)
     right = with_join_conditions(relation.right, predicate)
     if not across:
         return replace(relation, left=left, right=right)
-    known = () if relation.condition is None else (relation.condition,)
-    parts = known + across
-    condition = parts[0] if len(parts) == 1 else Call("and", parts, BOOLEAN)
+    condition = both(known + across)
     return replace(relation, left=left, right=right, kind=JoinKind.INNER, condition=condition)
 
 
-def equal_columns(condition: Expression | None, here: set[int]) -> dict[int, int]:
-    """Columns of one side that the condition equates with columns of the other side."""
-    equal = {}
-    for part in conjuncts(condition):
-        if isinstance(part, Call) and part.function == "eq":
-            a, b = part.args
-            if isinstance(a, Ref) and isinstance(b, Ref) and (a.id in here) != (b.id in here):
-                first, second = (a, b) if a.id in here else (b, a)
-                equal[first.id] = second.id
-    return equal
-
-
-def _unequal(join: Join, left: Private, right: Private) -> Refused:
-    names = {f.id: f.name for f in join.fields}
+def _unequal(span: Span, left: Private, right: Private) -> Refused:
+    names = {f.id: f.name for f in (*left.relation.fields, *right.relation.fields)}
     pairs = [
         (names[a.id], names[b.id])
         for a in left.anchors
@@ -126,4 +262,4 @@ def _unequal(join: Join, left: Private, right: Private) -> Refused:
     if pairs:
         first, second = min(pairs)
         fix = f"Add the condition that equates {first} with {second}."
-    return Refused(Reason.UNEQUAL_UNITS, join.span, fix=fix)
+    return Refused(Reason.UNEQUAL_UNITS, span, fix=fix)

@@ -8,7 +8,7 @@ by finite differences; exact for linear expressions). Bases travel upwards as hi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import assert_never
 
@@ -19,6 +19,7 @@ from dpsql.algebra import (
     Item,
     Join,
     Limit,
+    Match,
     Measure,
     OneRow,
     Project,
@@ -26,6 +27,7 @@ from dpsql.algebra import (
     Released,
     Scan,
     Sort,
+    Staged,
     Union,
     Window,
     WindowItem,
@@ -44,18 +46,24 @@ from dpsql.tree import (
 )
 from dpsql.walk import refs, substitute, walk
 
-Deviations = Mapping[int, float]
+Deviations = Sequence[tuple[float, ...]]
+"""The standard deviation of each part of each block, in units of its values."""
+
 NAN = Literal(float("nan"), DOUBLE)
 EXACT = Literal(None, DOUBLE)
 
 
 @dataclass(frozen=True, slots=True)
 class _Traced:
-    """`meaning` writes noisy columns over bases; `deviation` is a base's error (None: unknown)."""
+    """`meaning` writes noisy columns over bases; `deviation` is a base's error (None: unknown).
+
+    `origin` is the part that a base holds: two bases of one part have the same noise.
+    """
 
     relation: Relation
     meaning: Mapping[int, Expression] = field(default_factory=dict)
     deviation: Mapping[int, Expression | None] = field(default_factory=dict)
+    origin: Mapping[int, tuple[int, int]] = field(default_factory=dict)
 
     def over(self, relation: Relation) -> _Traced:
         return replace(self, relation=relation)
@@ -69,7 +77,10 @@ class _Traced:
     def error(self, expression: Expression) -> Expression:
         """The standard error of an expression over this relation's columns."""
         over_bases = self.rewritten(expression)
-        return EXACT if over_bases is None else _error(over_bases, self.deviation)
+        if over_bases is None:
+            return EXACT
+        parts = [self.origin[n] for n in refs(over_bases) & self.origin.keys()]
+        return NAN if len(set(parts)) < len(parts) else _error(over_bases, self.deviation)
 
     def needed(self) -> frozenset[int]:
         """Columns that meanings and deviations read."""
@@ -102,11 +113,10 @@ class _Tracer:
         match relation:
             case Scan() | OneRow():
                 return _Traced(relation)
+            case Staged():
+                raise AssertionError(relation)
             case Released():
-                parts = {f.id: f for f in relation.fields if f.id in self.deviations}
-                meaning = {number: Ref(number, f.type) for number, f in parts.items()}
-                deviation = {n: Literal(self.deviations[n], DOUBLE) for n in parts}
-                return _Traced(relation, meaning, deviation)
+                return self._released(relation)
             case Filter() | Sort() | Limit():
                 source = self.trace(relation.input)
                 return source.over(replace(relation, input=source.relation))
@@ -118,7 +128,11 @@ class _Tracer:
                     replace(relation, left=left.relation, right=right.relation),
                     {**left.meaning, **right.meaning},
                     {**left.deviation, **right.deviation},
+                    {**left.origin, **right.origin},
                 )
+            case Match():
+                source, other = self.trace(relation.input), self.trace(relation.other)
+                return source.over(replace(relation, input=source.relation, other=other.relation))
             case Aggregate():
                 return self._aggregate(relation)
             case Window():
@@ -128,6 +142,16 @@ class _Tracer:
             case _:
                 assert_never(relation)
 
+    def _released(self, relation: Released) -> _Traced:
+        deviations = self.deviations[relation.block]
+        parts = relation.fields[len(relation.fields) - len(deviations) :]
+        return _Traced(
+            relation,
+            {f.id: Ref(f.id, f.type) for f in parts},
+            {f.id: Literal(d, DOUBLE) for f, d in zip(parts, deviations, strict=True)},
+            {f.id: (relation.block, place) for place, f in enumerate(parts)},
+        )
+
     def _project(self, relation: Project) -> _Traced:
         source = self.trace(relation.input)
         meaning = {}
@@ -135,7 +159,7 @@ class _Tracer:
             over_bases = source.rewritten(item.expression)
             if over_bases is not None:
                 meaning[item.field.id] = over_bases
-        traced = _Traced(relation, meaning, source.deviation)
+        traced = _Traced(relation, meaning, source.deviation, source.origin)
         there = {item.field.id for item in relation.items}
         hidden = tuple(
             Item(f, Ref(f.id, f.type))
@@ -191,7 +215,7 @@ class _Tracer:
             error = source.error(call.args[0])
             deviation[item.field.id] = _of_many(call.function, call.args[0], error, named)
         result = Window(source.relation, relation.items + tuple(extra))
-        return _Traced(result, meaning, deviation)
+        return _Traced(result, meaning, deviation, source.origin)
 
     def _union(self, relation: Union) -> _Traced:
         left, right = self.trace(relation.left), self.trace(relation.right)

@@ -25,7 +25,9 @@ from dpsql.algebra import (
     Union,
 )
 from dpsql.compiler.grouping import Grouping
+from dpsql.compiler.nested import Nested
 from dpsql.compiler.scopes import Identities, Scope, Source
+from dpsql.compiler.subqueries import Subqueries
 from dpsql.compiler.typing import predicate, type_of, typed, typed_call
 from dpsql.errors import Reason, Refused
 from dpsql.functions import common_type
@@ -84,11 +86,11 @@ class _Resolver:
 
     # --- queries ---
 
-    def query(self, query: Query, environment: Environment) -> Relation:
+    def query(self, query: Query, environment: Environment, outer: Scope | None = None) -> Relation:
         environment = self._with_ctes(query, environment)
         if isinstance(query, SetOperation):
             return self._set_operation(query, environment)
-        return self._select(query, environment)
+        return self._select(query, environment, outer)
 
     def _with_ctes(self, query: Query, environment: Environment) -> Environment:
         for cte in query.ctes:
@@ -97,14 +99,18 @@ class _Resolver:
             environment = {**environment, cte.name.lower(): definition}
         return environment
 
-    def _select(self, select: Select, environment: Environment) -> Relation:
+    def _select(self, select: Select, environment: Environment, outer: Scope | None) -> Relation:
         relation, scope = self._source(select.source, environment)
-        if select.where is not None:
-            condition = predicate(select.where, scope)
-            _require_plain(condition, "WHERE")
-            relation = Filter(relation, condition)
-        items = _expanded(select.items, scope)
-        grouping = Grouping(self.identities, scope, relation, select, items)
+        scope = replace(scope, outer=outer)
+        nested = Nested(
+            scope,
+            lambda query, around: self.query(query, environment, around),
+            Subqueries(self.policy, self.identities),
+            relation,
+        )
+        nested.where(select.where)
+        select, items = nested.below(select, _expanded(select.items, scope))
+        grouping = Grouping(self.identities, nested, select, items)
         relation = grouping.filtered()
         outputs = tuple(self._item(item, grouping) for item in items)
         keys = tuple(self._order(key, outputs, grouping) for key in select.order_by)
@@ -244,7 +250,24 @@ class _Resolver:
         elif join.condition is not None:
             condition = predicate(join.condition, scope)
             _require_plain(condition, "ON")
-        return Join(left, right, join.kind, condition, join.span), scope
+        return self._padded(Join(left, right, join.kind, condition, join.span), scope)
+
+    def _padded(self, join: Join, scope: Scope) -> tuple[Relation, Scope]:
+        """The join; columns that it may fill with NULL get an identity of their own above it."""
+        sides = {
+            JoinKind.LEFT: join.right.fields,
+            JoinKind.RIGHT: join.left.fields,
+            JoinKind.FULL: join.fields,
+        }
+        padded = {f.id: self.identities.field(f.name, f.type) for f in sides.get(join.kind, ())}
+        if not padded:
+            return join, scope
+        items = tuple(Item(padded.get(f.id, f), _ref(f)) for f in join.fields)
+        sources = tuple(
+            replace(s, fields=tuple(padded.get(f.id, f) for f in s.fields)) for s in scope.sources
+        )
+        merged = frozenset(padded[n].id if n in padded else n for n in scope.merged)
+        return Project(join, items), Scope(sources, merged)
 
 
 def _using(join: JoinedTables, left: Scope, right: Scope) -> tuple[Expression, frozenset[int]]:

@@ -8,7 +8,7 @@ from dpsql.compiler.scopes import Identities
 from dpsql.dialects.duckdb import Printer, Text, statement
 from dpsql.dialects.duckdb_block import block_sql
 from dpsql.mechanisms import standard_deviation
-from dpsql.plan import PrivatePlan, ReleasedTable, Rewritten
+from dpsql.plan import PrivatePlan, ReleasedTable, Rewritten, StageSql
 from dpsql.tree import Ref
 from dpsql.walk import relations
 
@@ -19,18 +19,34 @@ def rewrite(plan: PrivatePlan, identities: Identities) -> Rewritten:
     Released tables are `release_0`, ...; whatever the outer query reads of public tables is first
     read exactly by statements of its own, as `public_0`, ....
     """
-    deviations = {
-        release.field.id: standard_deviation(release.noise) * float(release.query.lattice.step)
+    deviations = [
+        tuple(
+            standard_deviation(release.noise) * float(release.query.lattice.step)
+            for release in block.releases
+        )
         for block in plan.blocks
-        for release in block.releases
-    }
+    ]
     outer, outputs, errors = propagate(plan.outer, deviations, identities)
-    tables = _Tables(plan)
+    tables = _Tables()
     sql = Printer(tables.source).select(outer, outputs + errors)
-    shown = Printer(_Tables(plan).source).select(plan.outer, outputs)
+    shown = Printer(_Tables().source).select(plan.outer, outputs)
     return Rewritten(
-        tuple(map(block_sql, plan.blocks)), tuple(tables.listed), sql, shown, plan.outer.fields
+        tuple(map(block_sql, plan.blocks)),
+        tuple(tables.listed),
+        sql,
+        shown,
+        plan.outer.fields,
+        tuple(map(_stage, plan.stages)),
     )
+
+
+def _stage(relation: Relation) -> StageSql:
+    """A released result as a table for later blocks; its columns are named by position."""
+    tables = _Tables()
+    outputs = tuple(Ref(f.id, f.type) for f in relation.fields)
+    sql = Printer(tables.source).select(relation, outputs)
+    columns = tuple((f"c{n}", f.type) for n, f in enumerate(relation.fields))
+    return StageSql(columns, tuple(tables.listed), sql)
 
 
 def rewrite_public(relation: Relation) -> Rewritten:
@@ -43,8 +59,7 @@ def rewrite_public(relation: Relation) -> Rewritten:
 class _Tables:
     """The tables that the outer query reads, as they are met while it is printed."""
 
-    def __init__(self, plan: PrivatePlan) -> None:
-        self.plan = plan
+    def __init__(self) -> None:
         self.listed: list[ReleasedTable] = []
 
     def source(self, relation: Relation) -> tuple[str, Text] | None:
@@ -55,13 +70,13 @@ class _Tables:
         if block is None and not _is_public(relation):
             return None
         name = f"release_{block}" if block is not None else f"public_{len(self.listed)}"
-        columns = tuple((f"c{f.id}", f.type) for f in relation.fields)
+        columns = tuple((f"c{n}", f.type) for n, f in enumerate(relation.fields))
         if name not in {table.name for table in self.listed}:
             sql = None
             if block is None:
                 sql = statement(relation, tuple(Ref(f.id, f.type) for f in relation.fields))
             self.listed.append(ReleasedTable(name, columns, block, sql))
-        return name, {f.id: f"c{f.id}" for f in relation.fields}
+        return name, {f.id: f"c{n}" for n, f in enumerate(relation.fields)}
 
 
 def _is_public(relation: Relation) -> bool:

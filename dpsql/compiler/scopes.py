@@ -44,13 +44,20 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """The sources of one SELECT; `merged` are the right-hand columns of USING, seen only once."""
+    """The sources of one SELECT; `merged` are the right-hand columns of USING, seen only once.
+
+    `outer` is the scope of the query around a subquery: names that are not here are looked for
+    there.
+    """
 
     sources: tuple[Source, ...] = ()
     merged: frozenset[int] = field(default_factory=frozenset)
+    outer: Scope | None = None
 
     def lookup(self, name: Name) -> Field:
         """The one field that `name` means, or a refusal that points at it."""
+        if self.outer is not None and not self._knows(name):
+            return self.outer.lookup(name)
         sources = self._qualified(name.table, name)
         found = [f for source in sources for f in source.named(name.name)]
         if name.table is None:
@@ -72,6 +79,15 @@ class Scope:
         """Whether some visible field is called so."""
         return any(
             name.table in (None, source.alias) and any(source.named(name.name))
+            for source in self.sources
+        )
+
+    def _knows(self, name: Name) -> bool:
+        """Whether the name means something here, usable or not; a table here hides outer ones."""
+        if name.table is not None:
+            return any((s.alias or "").lower() == name.table.lower() for s in self.sources)
+        return any(
+            any(source.named(name.name)) or name.name.lower() in source.hidden
             for source in self.sources
         )
 

@@ -1,7 +1,8 @@
 """track: Resolved → Tracked. The privacy unit and the stability of every operator.
 
 Implements privacy.md, section 2: one rule per operator, and whatever has no rule is refused. A
-query splits at its lowest aggregates over private rows; above them everything is public.
+query splits at its lowest aggregates over private rows that are not within one unit; above them
+everything is public.
 """
 
 from __future__ import annotations
@@ -12,11 +13,10 @@ from typing import TypeAlias, assert_never
 
 from dpsql.algebra import (
     Aggregate,
-    Field,
     Filter,
-    Item,
     Join,
     Limit,
+    Match,
     OneRow,
     Project,
     Relation,
@@ -24,17 +24,35 @@ from dpsql.algebra import (
     Resolved,
     Scan,
     Sort,
+    Staged,
     Union,
     Window,
 )
-from dpsql.compiler.joins import equal_columns, join_units, multiplied, with_join_conditions
+from dpsql.compiler.blocks import Blocks
+from dpsql.compiler.joins import (
+    join_public,
+    join_units,
+    match_units,
+    padded,
+    with_join_conditions,
+)
+from dpsql.compiler.padding import filtered, projected, still_padded
+from dpsql.compiler.scans import private_scan
 from dpsql.compiler.scopes import Identities
-from dpsql.compiler.units import Anchor, Private, attach_unit
+from dpsql.compiler.uniqueness import keys_of
+from dpsql.compiler.units import Private
+from dpsql.compiler.within import (
+    aggregate_within,
+    cut_by_rank,
+    union_within,
+    unit_keys,
+    window_within,
+)
 from dpsql.errors import Reason, Refused
-from dpsql.model import Fact, FactKind, Policy, TablePolicy
-from dpsql.plan import DeclaredLimits, PrivateBlock, Tracked
+from dpsql.model import Policy
+from dpsql.plan import Tracked
 from dpsql.tree import JoinKind, Ref, Span
-from dpsql.walk import refs, relations
+from dpsql.walk import relations
 
 Frequency: TypeAlias = Callable[[Relation, tuple[Ref, ...]], int]
 
@@ -56,11 +74,11 @@ def track(
     Raises `Refused` where an operator has no stability rule, where a join does not imply equal
     units, and where private rows would be returned as they are.
     """
-    tracker = _Tracker(policy, frequency, identities, [])
+    tracker = _Tracker(policy, frequency, identities, Blocks(policy, identities), [])
     standing = tracker.track(resolved.relation)
     if isinstance(standing, Private):
-        raise Refused(Reason.RAW_ROWS, _place(resolved.relation))
-    return Tracked(standing.relation, tuple(tracker.blocks))
+        raise _raw_rows(resolved.relation, policy)
+    return Tracked(standing.relation, tuple(tracker.blocks.listed), tuple(tracker.stages))
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,20 +86,26 @@ class _Tracker:
     policy: Policy
     frequency: Frequency
     identities: Identities
-    blocks: list[PrivateBlock]
+    blocks: Blocks
+    stages: list[Relation]
 
     def track(self, relation: Relation) -> _Open | Private:
         match relation:
-            case OneRow() | Released():
+            case OneRow() | Released() | Staged():
                 return _Open(relation)
             case Scan():
                 return self._scan(relation)
             case Filter():
                 return self._filter(relation)
             case Project():
-                return self._project(relation)
+                source = self.track(relation.input)
+                if isinstance(source, _Open):
+                    return _Open(replace(relation, input=source.relation))
+                return projected(source, relation.items)
             case Join():
                 return self._join(relation)
+            case Match():
+                return self._match(relation)
             case Aggregate():
                 return self._aggregate(relation)
             case Sort():
@@ -90,16 +114,18 @@ class _Tracker:
                 if isinstance(source, Private):
                     return source
                 return _Open(replace(relation, input=source.relation))
-            case Window() | Limit():
+            case Window():
                 source = self.track(relation.input)
                 if isinstance(source, Private):
-                    raise _unsupported(relation)
+                    return window_within(relation, _bare(source), self.policy, self.identities)
+                return _Open(replace(relation, input=source.relation))
+            case Limit():
+                source = self.track(relation.input)
+                if isinstance(source, Private):
+                    raise _limited(relation, self.policy)
                 return _Open(replace(relation, input=source.relation))
             case Union():
-                left, right = self.track(relation.left), self.track(relation.right)
-                if isinstance(left, Private) or isinstance(right, Private):
-                    raise _unsupported(relation)
-                return _Open(replace(relation, left=left.relation, right=right.relation))
+                return self._union(relation)
             case _:
                 assert_never(relation)
 
@@ -108,214 +134,143 @@ class _Tracker:
         assert table is not None
         if not table.private:
             return _Open(scan)
-        return self._private_scan(*_with_hidden_links(scan, table, self.identities), table)
-
-    def _private_scan(self, scan: Scan, by_name: dict[str, Field], table: TablePolicy) -> Private:
-        anchors, facts = set(), set()
-        pending: frozenset[int] = frozenset()
-        unique: dict[int, Fact] = {}
-        own = by_name[table.key[0].lower()] if len(table.key) == 1 else None
-        fact = self.policy.fact(FactKind.UNIQUE_KEY, table.name)
-        if own is not None:
-            anchors.add(Anchor(own.id, table.name, own.id))
-            if fact is not None:
-                unique = {own.id: fact}
-        if table.link is not None:
-            link = by_name[table.link.column.lower()]
-            anchors.add(Anchor(link.id, table.link.table, link.id))
-            pending = frozenset({link.id})
-        is_unit = table.name == self.policy.unit.table
-        rows = self.policy.fact(FactKind.MAX_ROWS, table.name)
-        max_rows = None
-        if is_unit and fact is not None and unique:
-            max_rows = 1
-            facts.add(fact)
-        if rows is not None and table.max_rows_per_unit is not None and not is_unit:
-            max_rows = table.max_rows_per_unit
-            facts.add(rows)
-        determined = frozenset(f.id for f in scan.fields) if max_rows == 1 else frozenset()
-        return Private(
-            scan,
-            frozenset(anchors),
-            pending,
-            max_rows,
-            determined,
-            unique,
-            _declared(table, self.policy),
-            frozenset(facts),
-        )
+        return private_scan(scan, table, self.policy, self.identities)
 
     def _filter(self, relation: Filter) -> _Open | Private:
         source = self.track(with_join_conditions(relation.input, relation.predicate))
         if isinstance(source, _Open):
             return _Open(Filter(source.relation, relation.predicate))
-        return replace(source, relation=Filter(source.relation, relation.predicate))
-
-    def _project(self, relation: Project) -> _Open | Private:
-        source = self.track(relation.input)
-        if isinstance(source, _Open):
-            return _Open(Project(source.relation, relation.items))
-        return _projected(source, relation.items)
+        return cut_by_rank(filtered(source, relation.predicate), relation.predicate)
 
     def _join(self, join: Join) -> _Open | Private:
+        if join.kind is JoinKind.RIGHT:
+            join = replace(join, left=join.right, right=join.left, kind=JoinKind.LEFT)
         left, right = self.track(join.left), self.track(join.right)
         if isinstance(left, _Open) and isinstance(right, _Open):
             return _Open(replace(join, left=left.relation, right=right.relation))
-        if join.kind not in (JoinKind.INNER, JoinKind.CROSS):
-            raise Refused(
-                Reason.UNSUPPORTED_PRIVATE_OPERATOR,
-                join.span,
-                construct=f"{join.kind} JOIN of private rows",
-                fix="Use an inner JOIN.",
-            )
-        if isinstance(left, Private) and isinstance(right, Private):
-            return join_units(join, left, right, self.policy)
+        if join.kind is JoinKind.FULL:
+            raise _no_rule("FULL JOIN of private rows", join.span)
         if isinstance(left, Private):
-            assert isinstance(right, _Open)
-            return self._join_public(join, left, right, private_left=True)
+            right = _bare(right) if isinstance(right, Private) else right
+            padding = still_padded(join, left.padding, right.relation)
+            left = left if padding else _bare(left)
+            if isinstance(right, Private):
+                joined = join_units(join, left, right, self.policy)
+            else:
+                joined = self._join_public(join, left, right, private_left=True)
+            return replace(joined, padding=padding)
         assert isinstance(right, Private)
         assert isinstance(left, _Open)
-        return self._join_public(join, right, left, private_left=False)
+        if join.kind is not JoinKind.LEFT:
+            return self._join_public(join, _bare(right), left, private_left=False)
+        if _is_released(left.relation):
+            raise _no_rule("a LEFT JOIN from released results to private rows", join.span)
+        inner = replace(join, kind=JoinKind.INNER)
+        joined = self._join_public(inner, _bare(right), left, private_left=False)
+        return padded(joined, left.relation, right)
 
     def _join_public(
         self, join: Join, private: Private, public: _Open, *, private_left: bool
     ) -> Private:
-        for part in relations(public.relation):
-            if isinstance(part, Released):
-                raise Refused(
-                    Reason.UNSUPPORTED_PRIVATE_OPERATOR,
-                    join.span,
-                    construct="a join of released results back to private rows",
-                    fix="Aggregate both sides first, then join the results.",
-                )
-        sides = (private.relation, public.relation)
-        left, right = sides if private_left else sides[::-1]
-        relation = replace(join, left=left, right=right)
-        here = {f.id for f in private.relation.fields}
-        keyed = equal_columns(join.condition, here)
-        fact = self._public_key(public.relation, frozenset(keyed.values()))
-        if fact is None:
-            matched = [f for f in public.relation.fields if f.id in keyed.values()]
-            most = self.frequency(public.relation, tuple(Ref(f.id, f.type) for f in matched))
-            return multiplied(replace(private, relation=relation), most)
-        determined = private.determined
-        if all(a in determined for a in keyed):
-            determined |= {f.id for f in public.relation.fields}
-        facts = private.facts | {fact}
-        return replace(private, relation=relation, determined=determined, facts=facts)
+        keys = keys_of(public.relation, self.policy, self.blocks.keys)
+        there = self._staged(public.relation)
+        left, right = (private.relation, there) if private_left else (there, private.relation)
 
-    def _public_key(self, relation: Relation, columns: frozenset[int]) -> Fact | None:
-        """The fact that at most one row of a public table matches these columns, or None."""
-        while isinstance(relation, Filter):
-            relation = relation.input
-        if not isinstance(relation, Scan):
-            return None
-        table = self.policy.table(relation.table)
-        assert table is not None
-        named = {f.name.lower() for f in relation.fields if f.id in columns}
-        if not table.key or not {name.lower() for name in table.key} <= named:
-            return None
-        return self.policy.fact(FactKind.UNIQUE_KEY, table.name)
+        def frequency(columns: tuple[Ref, ...]) -> int:
+            if isinstance(there, Staged):
+                raise _no_rule(
+                    "a join of private rows with several rows of a released result",
+                    join.span,
+                    "Join on all of its group keys.",
+                )
+            return self.frequency(there, columns)
+
+        return join_public(replace(join, left=left, right=right), private, there, keys, frequency)
+
+    def _staged(self, relation: Relation) -> Relation:
+        """What private rows may be joined to: public tables, or a result released before."""
+        if not _is_released(relation):
+            return relation
+        self.stages.append(relation)
+        return Staged(len(self.stages) - 1, relation.fields)
+
+    def _match(self, relation: Match) -> _Open | Private:
+        source, other = self.track(relation.input), self.track(relation.other)
+        if isinstance(source, Private) and isinstance(other, Private):
+            return match_units(relation, _bare(source), _bare(other), self.policy)
+        if isinstance(other, Private):
+            raise _no_rule(
+                "a condition on whether private rows exist",
+                relation.span,
+                "Compare with their COUNT(*): it is released with noise.",
+            )
+        if isinstance(source, _Open):
+            return _Open(replace(relation, input=source.relation, other=other.relation))
+        there = self._staged(other.relation)
+        source = _bare(source)
+        return replace(source, relation=replace(relation, input=source.relation, other=there))
+
+    def _union(self, relation: Union) -> _Open | Private:
+        left, right = self.track(relation.left), self.track(relation.right)
+        if isinstance(left, Private) and isinstance(right, Private):
+            sides = _bare(left), _bare(right)
+            return union_within(relation, *sides, self.policy, self.identities)
+        if isinstance(left, Private) or isinstance(right, Private):
+            raise _no_rule(f"{relation.kind} of private rows and public ones", relation.span)
+        return _Open(replace(relation, left=left.relation, right=right.relation))
 
     def _aggregate(self, relation: Aggregate) -> _Open | Private:
         source = self.track(relation.input)
         if isinstance(source, _Open):
             return _Open(replace(relation, input=source.relation))
-        self._no_unit_key(relation, source)
-        rows = attach_unit(source, self.policy, self.identities)
-        limits = replace(
-            rows.declared,
-            public_groups=rows.declared.public_groups or self.policy.limits.max_public_groups,
+        if unit_keys((item.expression for item in relation.keys), source):
+            return aggregate_within(relation, _bare(source), self.policy, self.identities)
+        return _Open(self.blocks.released(relation, source))
+
+
+def _is_released(relation: Relation) -> bool:
+    return any(isinstance(part, Released) for part in relations(relation))
+
+
+def _bare(source: Private) -> Private:
+    """Rows of which each is a private one; of a public LEFT JOIN only an aggregate makes sense."""
+    if source.padding is not None:
+        place = next(r.span for r in relations(source.relation) if isinstance(r, Join))
+        raise _no_rule(
+            "this use of a public table LEFT JOIN private rows",
+            place,
+            "Group by the public table's columns and aggregate the private ones.",
         )
-        unit_ids = frozenset(a.id for a in rows.anchors if a.table == self.policy.unit.table)
-        unit = rows.unit(self.policy)
-        self.blocks.append(
-            PrivateBlock(
-                rows.relation,
-                unit,
-                unit_ids,
-                rows.max_rows,
-                rows.determined | unit_ids,
-                relation.keys,
-                relation.measures,
-                limits,
-                tuple(sorted(rows.facts)),
-                relation.span,
-            )
-        )
-        return _Open(Released(len(self.blocks) - 1, relation.fields))
-
-    def _no_unit_key(self, relation: Aggregate, source: Private) -> None:
-        unit = {a.id for a in source.anchors if a.table == self.policy.unit.table}
-        for key in relation.keys:
-            if isinstance(key.expression, Ref) and key.expression.id in unit:
-                raise Refused(
-                    Reason.UNIT_KEY_EXPOSED, key.expression.span, column=self.policy.unit.key
-                )
+    return source
 
 
-def _with_hidden_links(
-    scan: Scan, table: TablePolicy, identities: Identities
-) -> tuple[Scan, dict[str, Field]]:
-    """The scan with its key and link columns present even where the policy hides them."""
-    fields = {f.name.lower(): f for f in scan.fields}
-    wanted = [*table.key, *([] if table.link is None else [table.link.column])]
-    for name in wanted:
-        if name.lower() not in fields:
-            column = table.column(name)
-            assert column is not None
-            fields[name.lower()] = identities.field(column.name, column.type)
-    return replace(scan, fields=tuple(fields.values())), fields
+def _no_rule(construct: str, span: Span, fix: str = "") -> Refused:
+    facts = {"fix": fix} if fix else {}
+    return Refused(Reason.UNSUPPORTED_PRIVATE_OPERATOR, span, construct=construct, **facts)
 
 
-def _declared(table: TablePolicy, policy: Policy) -> DeclaredLimits:
-    if table.name == policy.unit.table:
-        return DeclaredLimits(1, 1, 1, table.max_public_groups)
-    return DeclaredLimits(
-        table.max_rows_per_unit,
-        table.max_groups_per_unit,
-        table.max_rows_per_group,
-        table.max_public_groups,
-    )
+def _limited(relation: Limit, policy: Policy) -> Refused:
+    source = relation.input
+    while isinstance(source, Sort | Project | Filter):
+        source = source.input
+    if isinstance(source, Aggregate):
+        return _raw_rows(source, policy)
+    return _no_rule("LIMIT or OFFSET over private rows", relation.span)
 
 
-def _projected(source: Private, items: tuple[Item, ...]) -> Private:
-    """The private relation with these columns; its unit travels along by identity only."""
-    anchors = set(source.anchors)
-    determined = set(source.determined)
-    unique = dict(source.unique)
-    for item in items:
-        if refs(item.expression) <= source.determined:
-            determined.add(item.field.id)
-        if isinstance(item.expression, Ref):
-            old = item.expression.id
-            anchors |= {replace(a, id=item.field.id) for a in source.anchors if a.id == old}
-            if old in source.unique:
-                unique[item.field.id] = source.unique[old]
-    carried = {a.id for a in source.anchors} - {item.field.id for item in items}
-    hidden = tuple(Item(f, Ref(f.id, f.type)) for f in source.relation.fields if f.id in carried)
-    return replace(
-        source,
-        relation=Project(source.relation, items + hidden),
-        anchors=frozenset(anchors),
-        determined=frozenset(determined),
-        unique=unique,
-    )
-
-
-def _unsupported(relation: Window | Limit | Union) -> Refused:
-    match relation:
-        case Window():
-            construct, span = "a window function", relation.items[0].call.span
-        case Limit():
-            construct, span = "LIMIT or OFFSET", relation.span
-        case Union():
-            construct, span = relation.kind, relation.span
-    return Refused(
-        Reason.UNSUPPORTED_PRIVATE_OPERATOR, span, construct=f"{construct} over private rows"
-    )
-
-
-def _place(relation: Relation) -> Span:
-    """Where the private rows come from: the first table scanned."""
-    return next(r.span for r in relations(relation) if isinstance(r, Scan))
+def _raw_rows(relation: Relation, policy: Policy) -> Refused:
+    """Rows of one person each: at the key that makes them so, or where they come from."""
+    aggregate = next((r for r in relations(relation) if isinstance(r, Aggregate)), None)
+    scans = [r for r in relations(relation) if isinstance(r, Scan)]
+    if aggregate is None:
+        return Refused(Reason.RAW_ROWS, scans[0].span)
+    keys = {
+        name.lower()
+        for table in policy.tables
+        if table.private
+        for name in (*table.key, *([] if table.link is None else [table.link.column]))
+    }
+    for item in aggregate.keys:
+        if item.field.name.lower() in keys:
+            return Refused(Reason.UNIT_KEY_EXPOSED, item.expression.span, column=item.field.name)
+    return Refused(Reason.UNIT_KEY_EXPOSED, aggregate.keys[0].expression.span)

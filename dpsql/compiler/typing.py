@@ -17,8 +17,10 @@ from dpsql.tree import (
     Expression,
     Kind,
     Literal,
+    Membership,
     Name,
     Ref,
+    ScalarQuery,
     SortKey,
     SqlType,
     Star,
@@ -52,6 +54,8 @@ def typed(expression: Expression, scope: Scope) -> Expression:
             return _aggregate(expression, scope)
         case WindowCall():
             return _window(expression, scope)
+        case ScalarQuery() | Membership():
+            raise Refused(Reason.UNSUPPORTED_SYNTAX, expression.span, construct="a subquery here")
         case _:
             assert_never(expression)
 
@@ -59,7 +63,7 @@ def typed(expression: Expression, scope: Scope) -> Expression:
 def type_of(expression: Expression) -> SqlType:
     """The type of an expression that `typed` has been through."""
     match expression:
-        case Name() | Star():
+        case Name() | Star() | ScalarQuery() | Membership():
             raise AssertionError(expression)
         case _:
             return expression.type

@@ -26,13 +26,27 @@ class Anchor:
 
 
 @dataclass(frozen=True, slots=True)
+class Padding:
+    """Public LEFT JOIN private: the groups are the keys of `source`, with or without rows.
+
+    `public` are the columns of the public side; `absent` those that are NULL in a public row
+    without a private one.
+    """
+
+    source: Relation
+    public: frozenset[int]
+    absent: frozenset[int]
+
+
+@dataclass(frozen=True, slots=True)
 class Private:
     """A private relation (privacy.md, section 2).
 
     `anchors` identify its unit; `pending` are the roots of links not yet shown to lead to a row;
     `max_rows` is the proved most rows of one unit; `determined` the columns the unit determines;
-    `unique` the columns whose values are all different, with the fact that says so; `declared` the
-    owner's limits.
+    `unique` the columns whose values are all different, with the facts that say so; `declared` the
+    owner's limits. `ranks` are row numbers within one unit; `padding` speaks of public rows that
+    the plain query would show without a private one.
     """
 
     relation: Relation
@@ -40,9 +54,11 @@ class Private:
     pending: frozenset[int]
     max_rows: int | None
     determined: frozenset[int]
-    unique: Mapping[int, Fact]
+    unique: Mapping[int, frozenset[Fact]]
     declared: DeclaredLimits
     facts: frozenset[Fact]
+    ranks: frozenset[int] = frozenset()
+    padding: Padding | None = None
 
     def unit(self, policy: Policy) -> Ref:
         """The column that holds the unit key; the smallest id, so that plans are canonical."""
@@ -87,6 +103,7 @@ def _hop(rows: Private, policy: Policy, identities: Identities) -> Private:
         pending=(rows.pending - {anchor.root}) | {link.field.id},
         max_rows=rows.max_rows if unique else None,
         unique=rows.unique if unique else {},
+        ranks=rows.ranks if unique else frozenset(),
         facts=rows.facts | ({unique} if unique else set()),
     )
 

@@ -15,25 +15,32 @@ from dpsql.algebra import (
     Filter,
     Join,
     Limit,
+    Match,
     OneRow,
     Project,
     Relation,
     Released,
     Scan,
     Sort,
+    Staged,
     Union,
     Window,
 )
-from dpsql.dialects.duckdb_expressions import expression, sort_key
+from dpsql.dialects.duckdb_expressions import compared, expression, sort_key
 from dpsql.dialects.duckdb_literals import identifier
-from dpsql.tree import Expression, JoinKind, Kind, Ref
+from dpsql.tree import Call, Expression, JoinKind, Kind, Ref
+from dpsql.walk import refs
 
 Text = Mapping[int, str]
 
 
 @dataclass(frozen=True, slots=True)
 class _Select:
-    """A SELECT under construction: `columns` maps ids to text valid in its FROM."""
+    """A SELECT under construction: `columns` maps ids to text valid in its FROM.
+
+    `computed` are columns that are more than a column of FROM; `marks` those whose text is a
+    subquery, which must stand alone in WHERE: a TRY may not hold one.
+    """
 
     source: str
     columns: Text
@@ -41,11 +48,12 @@ class _Select:
     order_by: str = ""
     limit: str = ""
     computed: frozenset[int] = field(default_factory=frozenset)
+    marks: frozenset[int] = field(default_factory=frozenset)
 
     @property
     def is_plain(self) -> bool:
         """Whether it is only FROM and WHERE, so that a join can take it in as it is."""
-        return not (self.order_by or self.limit or self.computed)
+        return not (self.order_by or self.limit or self.computed or self.marks)
 
 
 @dataclass(slots=True)
@@ -89,14 +97,19 @@ class Printer:
                 raise AssertionError(relation)
             case Filter():
                 built = self._build(relation.input)
-                if built.limit or built.computed:
+                if built.limit or built.computed or _buries(relation.predicate, built.marks):
                     built = self._nested(built, relation.input)
                 condition = self._text(relation.predicate, built)
                 return replace(built, where=(*built.where, condition))
             case Project():
                 return self._project(relation)
+            case Staged():
+                columns = {f.id: f"c{n}" for n, f in enumerate(relation.fields)}
+                return self._table(f"stage_{relation.stage}", columns)
             case Join():
                 return self._join(relation)
+            case Match():
+                return self._match(relation)
             case Aggregate():
                 return self._aggregate(relation)
             case Window():
@@ -121,13 +134,37 @@ class Printer:
 
     def _project(self, relation: Project) -> _Select:
         built = self._build(relation.input)
-        if built.computed:
+        if built.computed or any(_buries(i.expression, built.marks) for i in relation.items):
             built = self._nested(built, relation.input)
         columns = {i.field.id: self._text(i.expression, built) for i in relation.items}
         computed = frozenset(
             i.field.id for i in relation.items if not isinstance(i.expression, Ref)
         )
-        return replace(built, columns=columns, computed=computed)
+        marks = frozenset(i.field.id for i in relation.items if refs(i.expression) & built.marks)
+        return replace(built, columns=columns, computed=computed, marks=marks)
+
+    def _match(self, relation: Match) -> _Select:
+        """EXISTS and IN as a column: a subquery over the other side."""
+        built, other = self._build(relation.input), self._build(relation.other)
+        if built.limit or built.computed:
+            built = self._nested(built, relation.input)
+        if not other.is_plain:
+            other = self._nested(other, relation.other)
+        columns = {**built.columns, **other.columns}
+
+        def column(ref: Ref) -> str:
+            return columns[ref.id]
+
+        if relation.condition is not None:
+            condition = expression(relation.condition, column)
+            other = replace(other, where=(*other.where, condition))
+        if relation.member is None:
+            text = f"EXISTS ({_clauses(other, '1')})"
+        else:
+            value, option = compared(*relation.member, column)
+            text = f"{value} IN ({_clauses(other, option)})"
+        mark = relation.mark.id
+        return replace(built, columns={**built.columns, mark: text}, marks=built.marks | {mark})
 
     def _join(self, relation: Join) -> _Select:
         inner = relation.kind in (JoinKind.INNER, JoinKind.CROSS)
@@ -200,13 +237,20 @@ class Printer:
         return expression(node, lambda ref: built.columns[ref.id])
 
 
+def _buries(node: Expression, marks: frozenset[int]) -> bool:
+    """Whether a mark stands elsewhere than alone or behind NOT."""
+    if isinstance(node, Call) and node.function == "not":
+        (node,) = node.args
+    return not isinstance(node, Ref) and bool(refs(node) & marks)
+
+
 def _column(alias: str, column: Field) -> str:
     """A column of a table; FLOAT is read as DOUBLE, so that nothing is computed in 32 bits."""
     name = f"{alias}.{identifier(column.name)}"
     return f"{name}::DOUBLE" if column.type.kind is Kind.DOUBLE else name
 
 
-def statement(relation: Relation, outputs: tuple[Ref, ...]) -> str:
+def statement(relation: Relation, outputs: tuple[Expression, ...]) -> str:
     """A SELECT of these columns of a relation without released tables."""
     return Printer(lambda _relation: None).select(relation, outputs)
 

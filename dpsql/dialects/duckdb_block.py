@@ -7,20 +7,24 @@ that a proof makes superfluous are not printed.
 
 from __future__ import annotations
 
+from dpsql.algebra import Staged
 from dpsql.dialects.duckdb import Printer
 from dpsql.dialects.duckdb_literals import type_name
 from dpsql.plan import BlockPlan, BlockSql, PartQuery
 from dpsql.tree import Call, Cast, Expression, Kind
+from dpsql.walk import relations
 
 BIGINT_LIMIT = 2**62
 
 
 def block_sql(plan: BlockPlan) -> BlockSql:
     """The statement that returns a block's keys and exact integers, one row per group."""
+    parts = relations(plan.block.rows)
     return BlockSql(
         _Block(plan).sql(),
         tuple(item.field.type for item in plan.block.keys),
         len(plan.releases),
+        tuple(sorted({part.stage for part in parts if isinstance(part, Staged)})),
     )
 
 

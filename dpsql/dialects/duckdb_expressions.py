@@ -28,7 +28,7 @@ from dpsql.dialects.duckdb_calls import (
     window_name,
 )
 from dpsql.dialects.duckdb_literals import constant, identifier, type_name
-from dpsql.dialects.duckdb_text import ATOM, CAST, LOOSE, MINUS, Text
+from dpsql.dialects.duckdb_text import ATOM, CAST, LOOSE, MINUS, OTHER, Text
 from dpsql.functions import Function
 from dpsql.intervals import Facts
 from dpsql.tree import (
@@ -40,8 +40,10 @@ from dpsql.tree import (
     Expression,
     Kind,
     Literal,
+    Membership,
     Name,
     Ref,
+    ScalarQuery,
     SortKey,
     SqlType,
     Star,
@@ -86,6 +88,16 @@ def sort_key(key: SortKey, column: Column, *, total: bool = True) -> str:
     return " ".join(words)
 
 
+def compared(left: Expression, right: Expression, column: Column) -> tuple[str, str]:
+    """Both sides of a comparison, with the conversions it makes where they can raise."""
+    printer = _Printer(column, total=True)
+    args = (printer.text(left), printer.text(right))
+    equal = functions.lookup("eq")
+    assert equal is not None
+    first, second = _converted(equal, args, tuple(map(_facts, args)))
+    return first.operand(OTHER), second.sql
+
+
 @dataclass(frozen=True, slots=True)
 class _Printer:
     column: Column
@@ -95,7 +107,7 @@ class _Printer:
         match e:
             case Literal():
                 return _literal(e)
-            case Name():
+            case Name() | ScalarQuery() | Membership():
                 raise AssertionError(e)
             case Star():
                 return Text("*", BOOLEAN)

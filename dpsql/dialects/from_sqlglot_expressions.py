@@ -27,10 +27,10 @@ from dpsql.tree import (
     Cast,
     Expression,
     Literal,
+    Membership,
     Name,
+    ScalarQuery,
 )
-
-SUBQUERY = "a subquery in an expression"
 
 
 def expression(node: exp.Expression, origin: Origin) -> Expression:
@@ -147,7 +147,8 @@ def _is(node: exp.Expression, origin: Origin) -> Expression:
 def _in(node: exp.Expression, origin: Origin) -> Expression:
     this, members, query = origin.take(node, "this", "expressions", "query")
     if query is not None:
-        raise origin.refusal(query, SUBQUERY)
+        value = expression(this, origin)
+        return Membership(origin.read_query(query, origin), value, origin.span(node))
     if not members:
         raise origin.refusal(node, "an empty IN")
     args = tuple(expression(e, origin) for e in (this, *members))
@@ -244,7 +245,12 @@ def _null(node: exp.Expression, origin: Origin) -> Expression:
 
 
 def _subquery(node: exp.Expression, origin: Origin) -> Expression:
-    raise origin.refusal(node, SUBQUERY)
+    return ScalarQuery(origin.read_query(node, origin), origin.span(node))
+
+
+def _exists(node: exp.Expression, origin: Origin) -> Expression:
+    (this,) = origin.take(node, "this")
+    return Membership(origin.read_query(this, origin), None, origin.span(node))
 
 
 def _call(
@@ -315,8 +321,7 @@ _HANDLERS: Mapping[type[exp.Expression], Callable[[exp.Expression, Origin], Expr
     exp.Null: _null,
     exp.Subquery: _subquery,
     exp.Select: _subquery,
-    exp.Exists: _subquery,
-    exp.Any: _subquery,
+    exp.Exists: _exists,
     exp.Trim: _call(trim),
     exp.Anonymous: _call(anonymous),
     exp.Filter: _call(filtered),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +11,7 @@ from sqlglot import exp
 
 from dpsql.dialects.from_sqlglot_tokens import FUNCTION, PLACEHOLDER
 from dpsql.errors import Reason, Refused
-from dpsql.tree import NOWHERE, Span, Star, Value
+from dpsql.tree import NOWHERE, Query, Span, Star, Value
 
 _ARGUMENTS = {
     "all": "GROUP BY ALL",
@@ -43,13 +43,15 @@ _ARGUMENTS = {
 class Origin:
     """Where a tree comes from: dialect, bound parameters, and the span of every node by id.
 
-    `strings` are the offsets of the string literals, which sqlglot also accepts as names.
+    `strings` are the offsets of the string literals, which sqlglot also accepts as names;
+    `read_query` reads the queries inside of expressions.
     """
 
     dialect: str
     parameters: tuple[Value, ...]
     spans: Mapping[int, Span]
-    strings: frozenset[int] = frozenset()
+    strings: frozenset[int]
+    read_query: Callable[[exp.Expression, Origin], Query]
 
     def span(self, node: exp.Expression) -> Span:
         """The characters the node was written with, or those of what it is part of."""

@@ -48,7 +48,14 @@ class Engine(Protocol):
         """What the database declares, and the identity of its files."""
         ...
 
-    def aggregate(self, sql: str, keys: int, parts: int, sampling_key: int) -> Exact:
+    def aggregate(
+        self,
+        sql: str,
+        keys: int,
+        parts: int,
+        sampling_key: int,
+        tables: Sequence[ScratchTable] = (),
+    ) -> Exact:
         """Exact integers per group: `keys` key columns, then `parts` integer columns."""
         ...
 

@@ -81,13 +81,23 @@ class DuckDBEngine:
         identity = hashlib.sha256(repr(self._signature).encode()).hexdigest()
         return Schema(declared, identity)
 
-    def aggregate(self, sql: str, keys: int, parts: int, sampling_key: int) -> Exact:
+    def aggregate(
+        self,
+        sql: str,
+        keys: int,
+        parts: int,
+        sampling_key: int,
+        tables: Sequence[ScratchTable] = (),
+    ) -> Exact:
         """Run a SELECT of `keys` key columns and then `parts` integer columns, in one snapshot.
 
-        `sql` may name `$sampling_key` (below 2^64) and casts it. NULL parts are 0. A group whose
-        key holds a date outside of years 1 to 9999 is left out. Raises the errors of every call.
+        `sql` may read `tables`, which last for this call, and `$sampling_key` (below 2^64), which
+        it casts. NULL parts are 0. A group whose key holds a date outside of years 1 to 9999 is
+        left out. Raises the errors of every call.
         """
-        decoders, *chunks = self._ask("aggregate", sql, keys, parts, sampling_key)
+        decoders, *chunks = self._ask(
+            "aggregate", sql, keys, parts, sampling_key, [load(table) for table in tables]
+        )
         return exact(chunks, decoders, parts)
 
     def rows(self, sql: str) -> list[Row]:

@@ -162,8 +162,17 @@ def _scratch(
     yield from _rows(cursor, sql)
 
 
-def _aggregate(cursor: Any, sql: str, keys: int, parts: int, sampling_key: int) -> Iterator[Any]:
+def _aggregate(
+    cursor: Any,
+    sql: str,
+    keys: int,
+    parts: int,
+    sampling_key: int,
+    loads: list[tuple[str, list[str]]],
+) -> Iterator[Any]:
     """The decoders, then chunks of encoded columns with their number of rows."""
+    for statement, columns in loads:
+        cursor.execute(statement, columns)
     given = {name: {"sampling_key": sampling_key}[name] for name in one_select(cursor, sql)}
     probe = cursor.execute(f"SELECT * FROM ({sql}\n) LIMIT 0", given or None)
     types = [column[1] for column in probe.description]

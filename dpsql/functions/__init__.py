@@ -8,9 +8,10 @@ from dpsql.functions.describe import (
     facts_of_values,
     function_of,
     is_pointwise,
+    is_strict,
     literal_facts,
 )
-from dpsql.functions.narrowing import intersect, narrow
+from dpsql.functions.narrowing import either, intersect, narrow
 from dpsql.functions.registry import REGISTRY, lookup
 from dpsql.functions.row import LONGEST_TEXT, Function
 from dpsql.functions.types import common_type, conversion_raises
@@ -24,11 +25,13 @@ __all__ = [
     "conversion_raises",
     "converted_facts",
     "declared_facts",
+    "either",
     "facts",
     "facts_of_values",
     "function_of",
     "intersect",
     "is_pointwise",
+    "is_strict",
     "literal_facts",
     "lookup",
     "narrow",

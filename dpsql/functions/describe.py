@@ -9,7 +9,7 @@ from math import isnan
 from dpsql.errors import Reason, Refused
 from dpsql.functions.casts import cast_to
 from dpsql.functions.registry import lookup
-from dpsql.functions.row import Args, Domain, Function
+from dpsql.functions.row import Args, Domain, Function, any_nullable
 from dpsql.functions.types import conversion_raises
 from dpsql.intervals import Facts, Interval, bound_of, distinct, hull, lattice
 from dpsql.model import ColumnPolicy
@@ -69,6 +69,18 @@ def is_pointwise(expression: Call | Cast) -> bool:
     function = function_of(expression)
     columns = tuple(Ref(-1 - n, NULL) for n in range(len(expression.args)))
     return function.union is None and function.accepts(columns)
+
+
+LENIENT = frozenset({"and", "or", "in"})
+"""Functions that can have a value although an argument is NULL, without a rule of their own."""
+
+
+def is_strict(name: str) -> bool:
+    """Whether a function is NULL as soon as one argument is."""
+    function = lookup(name)
+    if function is None or name in LENIENT:
+        return False
+    return function.nulls is any_nullable and function.union is None
 
 
 def facts(expression: Call | Cast, args: Args, limit: int = DEFAULT_LIMIT) -> Facts:

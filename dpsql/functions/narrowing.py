@@ -58,6 +58,16 @@ def intersect(facts: Facts, other: Facts) -> Facts:
     return Facts(facts.type, interval, nullable=False, domain=domain, nan=nan)
 
 
+def either(a: Facts, b: Facts, kind: SqlType) -> Facts:
+    """What holds of a column of `kind` whose values come from one column or the other."""
+    if a.type.kind is not kind.kind or b.type.kind is not kind.kind:
+        exact = {Kind.INTEGER, Kind.DECIMAL}
+        if not {a.type.kind, b.type.kind, kind.kind} <= exact:
+            return Facts(kind)
+        a, b = replace(a, domain=None), replace(b, domain=None)
+    return replace(_either(a, b), type=kind)
+
+
 def _either(a: Facts, b: Facts) -> Facts:
     """What holds of a column in rows of one kind or the other."""
     domain = None if a.domain is None or b.domain is None else distinct((*a.domain, *b.domain))

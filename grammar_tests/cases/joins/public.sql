@@ -51,8 +51,18 @@ SELECT COUNT(*) FROM customers c JOIN countries k ON c.country = k.code WHERE k.
 
 -- case: a left join with a public table
 SELECT COUNT(*) FROM customers c LEFT JOIN countries k ON c.country = k.code;
--- refuse: unsupported-private-operator at 1:44
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=1
 
 -- case: a released result joined back to private rows
 SELECT COUNT(*) FROM orders o JOIN (SELECT status, COUNT(*) AS n FROM orders GROUP BY status) AS t ON o.status = t.status;
+-- accept
+-- keys: 3 public, l0 proved
+-- release: rows l0=3 linf=10
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=10
+
+-- case: a full join with a public table
+SELECT COUNT(*) FROM customers c FULL JOIN countries k ON c.country = k.code;
 -- refuse: unsupported-private-operator at 1:44

@@ -104,7 +104,6 @@ SELECT a.status, a.n, b.s FROM (SELECT status, COUNT(*) AS n FROM orders GROUP B
 -- accept
 -- keys: 3 public, l0 proved
 -- release: rows l0=3 linf=10
--- keys: 3 public, l0 proved
 -- release: sum l0=3 linf=5000
 
 -- case: a release joined with a public table

@@ -177,15 +177,20 @@ SELECT COUNT(*) FROM customers WHERE joined > 'yesterday';
 
 -- case: subquery in a condition
 SELECT COUNT(*) FROM orders WHERE amount > (SELECT AVG(amount) FROM orders);
--- refuse: unsupported-syntax at 1:52
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=10
+-- release: sum l0=1 linf=2500
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=10
 
 -- case: IN over a subquery
 SELECT COUNT(*) FROM orders WHERE status IN (SELECT status FROM orders);
--- refuse: unsupported-syntax at 1:53
+-- refuse: unequal-units at 1:35
 
 -- case: EXISTS
 SELECT COUNT(*) FROM customers WHERE EXISTS (SELECT 1 FROM orders);
--- refuse: unsupported-syntax at 1:53
+-- refuse: unequal-units at 1:53
 
 -- case: sample
 SELECT COUNT(*) FROM orders USING SAMPLE 10%;

@@ -1,0 +1,113 @@
+"""The private blocks of a query: an aggregate written twice is one block, released once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import cast
+
+from dpsql.algebra import Aggregate, Measure, Released
+from dpsql.canonical import Writer
+from dpsql.compiler.padding import is_strict
+from dpsql.compiler.scopes import Identities
+from dpsql.compiler.units import Padding, Private, attach_unit
+from dpsql.errors import Reason, Refused
+from dpsql.model import Policy
+from dpsql.plan import PrivateBlock
+from dpsql.tree import AggregateCall, Ref
+from dpsql.walk import refs, substitute
+
+
+@dataclass(frozen=True, slots=True)
+class Blocks:
+    """Collects blocks; `listed` grows while a query is tracked."""
+
+    policy: Policy
+    identities: Identities
+    listed: list[PrivateBlock] = field(default_factory=list)
+    known: dict[str, tuple[int, dict[int, int]]] = field(default_factory=dict)
+
+    def keys(self, block: int) -> int:
+        """How many key columns a block has."""
+        return len(self.listed[block].keys)
+
+    def released(self, relation: Aggregate, source: Private) -> Released:
+        """The noisy table of an aggregate over private rows."""
+        if source.padding is not None:
+            _check_padding(relation, source.padding)
+        block = self._block(relation, source)
+        writer = Writer()
+        writer.number(block.rows)
+        keys = tuple(key.expression for key in block.keys)
+        text = writer.write((block.rows, block.unit, keys, block.groups is None))
+        if text not in self.known:
+            self.known[text] = len(self.listed), writer.numbers
+            self.listed.append(block)
+            return Released(
+                len(self.listed) - 1, relation.fields, tuple(range(len(block.measures)))
+            )
+        number, numbers = self.known[text]
+        same = self._translated(block.measures, writer.numbers, numbers, number)
+        return Released(number, relation.fields, tuple(self._place(number, m) for m in same))
+
+    def _translated(
+        self, measures: tuple[Measure, ...], new: dict[int, int], old: dict[int, int], number: int
+    ) -> tuple[Measure, ...]:
+        """The measures over the columns of the equal block that is there already."""
+        there = {place: n for n, place in old.items()}
+        types = {f.id: f.type for f in self.listed[number].rows.fields}
+        ids = {n: there[place] for n, place in new.items() if there[place] in types}
+        values = {n: Ref(known, types[known]) for n, known in ids.items()}
+        return tuple(
+            replace(m, call=cast("AggregateCall", substitute(m.call, values))) for m in measures
+        )
+
+    def _place(self, number: int, measure: Measure) -> int:
+        """The position of a measure of a block; a new one is added."""
+        block = self.listed[number]
+        for place, known in enumerate(block.measures):
+            if known.call == measure.call:
+                return place
+        self.listed[number] = replace(block, measures=(*block.measures, measure))
+        return len(block.measures)
+
+    def _block(self, relation: Aggregate, source: Private) -> PrivateBlock:
+        policy = self.policy
+        rows = attach_unit(source, policy, self.identities)
+        unit_ids = frozenset(a.id for a in rows.anchors if a.table == policy.unit.table)
+        limits = replace(
+            rows.declared,
+            public_groups=rows.declared.public_groups or policy.limits.max_public_groups,
+        )
+        return PrivateBlock(
+            rows.relation,
+            rows.unit(policy),
+            unit_ids,
+            rows.max_rows,
+            rows.determined | unit_ids,
+            relation.keys,
+            relation.measures,
+            limits,
+            tuple(sorted(rows.facts)),
+            relation.span,
+            None if source.padding is None else source.padding.source,
+        )
+
+
+def _check_padding(relation: Aggregate, padding: Padding) -> None:
+    """Groups are public columns, and no measure sees a public row without a private one."""
+    for key in relation.keys:
+        if not refs(key.expression) <= padding.public:
+            raise Refused(
+                Reason.UNSUPPORTED_PRIVATE_OPERATOR,
+                key.expression.span,
+                construct="a group key from the private side of a LEFT JOIN",
+                fix="Group by columns of the public table, or use an inner JOIN.",
+            )
+    for measure in relation.measures:
+        if not is_strict(measure.call.args[0], padding.absent):
+            raise Refused(
+                Reason.UNSUPPORTED_PRIVATE_OPERATOR,
+                measure.call.span,
+                construct=f"{measure.call.function.upper()} that counts rows without a match",
+                fix="Aggregate a column of the private table, or use an inner JOIN.",
+            )

@@ -1,0 +1,74 @@
+"""Scans of private tables: what the policy and its vouched facts say of their rows."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from dpsql.algebra import Field, Scan
+from dpsql.compiler.scopes import Identities
+from dpsql.compiler.units import Anchor, Private
+from dpsql.model import Fact, FactKind, Policy, TablePolicy
+from dpsql.plan import DeclaredLimits
+
+
+def private_scan(scan: Scan, table: TablePolicy, policy: Policy, identities: Identities) -> Private:
+    """A private table's rows, with the columns that lead to their unit."""
+    scan, by_name = _with_hidden_links(scan, table, identities)
+    anchors, facts = set(), set()
+    pending: frozenset[int] = frozenset()
+    unique: dict[int, frozenset[Fact]] = {}
+    own = by_name[table.key[0].lower()] if len(table.key) == 1 else None
+    fact = policy.fact(FactKind.UNIQUE_KEY, table.name)
+    if own is not None:
+        anchors.add(Anchor(own.id, table.name, own.id))
+        if fact is not None:
+            unique = {own.id: frozenset({fact})}
+    if table.link is not None:
+        link = by_name[table.link.column.lower()]
+        anchors.add(Anchor(link.id, table.link.table, link.id))
+        pending = frozenset({link.id})
+    is_unit = table.name == policy.unit.table
+    rows = policy.fact(FactKind.MAX_ROWS, table.name)
+    max_rows = None
+    if is_unit and fact is not None and unique:
+        max_rows = 1
+        facts.add(fact)
+    if rows is not None and table.max_rows_per_unit is not None and not is_unit:
+        max_rows = table.max_rows_per_unit
+        facts.add(rows)
+    determined = frozenset(f.id for f in scan.fields) if max_rows == 1 else frozenset()
+    return Private(
+        scan,
+        frozenset(anchors),
+        pending,
+        max_rows,
+        determined,
+        unique,
+        _declared(table, policy),
+        frozenset(facts),
+    )
+
+
+def _with_hidden_links(
+    scan: Scan, table: TablePolicy, identities: Identities
+) -> tuple[Scan, dict[str, Field]]:
+    """The scan with its key and link columns present even where the policy hides them."""
+    fields = {f.name.lower(): f for f in scan.fields}
+    wanted = [*table.key, *([] if table.link is None else [table.link.column])]
+    for name in wanted:
+        if name.lower() not in fields:
+            column = table.column(name)
+            assert column is not None
+            fields[name.lower()] = identities.field(column.name, column.type)
+    return replace(scan, fields=tuple(fields.values())), fields
+
+
+def _declared(table: TablePolicy, policy: Policy) -> DeclaredLimits:
+    if table.name == policy.unit.table:
+        return DeclaredLimits(1, 1, 1, table.max_public_groups)
+    return DeclaredLimits(
+        table.max_rows_per_unit,
+        table.max_groups_per_unit,
+        table.max_rows_per_group,
+        table.max_public_groups,
+    )

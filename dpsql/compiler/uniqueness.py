@@ -1,0 +1,123 @@
+"""Which columns of a public or released relation are a key: at most one row has their values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from dpsql.algebra import (
+    Aggregate,
+    Filter,
+    Join,
+    Limit,
+    Match,
+    OneRow,
+    Project,
+    Relation,
+    Released,
+    Scan,
+    Sort,
+    Window,
+)
+from dpsql.model import Fact, FactKind, Policy
+from dpsql.tree import Call, Expression, JoinKind, Ref
+from dpsql.walk import implied
+
+Keys: TypeAlias = "tuple[Key, ...]"
+MOST_KEYS = 8
+"""Keys looked at per relation: a join of many tables would have very many."""
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """Columns no two rows agree on, NULLs apart, and the facts that say so."""
+
+    columns: frozenset[int]
+    facts: frozenset[Fact] = frozenset()
+
+
+def keys_of(relation: Relation, policy: Policy, block_keys: Callable[[int], int]) -> Keys:
+    """The known keys; `block_keys` says how many key columns a released block has."""
+
+    def keys(relation: Relation) -> Keys:
+        match relation:
+            case OneRow():
+                return (Key(frozenset()),)
+            case Scan():
+                return _declared(relation, policy)
+            case Released():
+                count = block_keys(relation.block)
+                return (Key(frozenset(f.id for f in relation.fields[:count])),)
+            case Aggregate():
+                return (Key(frozenset(item.field.id for item in relation.keys)),)
+            case Project():
+                return _projected(keys(relation.input), relation)
+            case Filter() | Sort() | Window() | Match():
+                return keys(relation.input)
+            case Limit():
+                single = (Key(frozenset()),) if relation.limit == 1 else ()
+                return single + keys(relation.input)
+            case Join():
+                return _joined(relation, keys(relation.left), keys(relation.right))
+            case _:
+                return ()
+
+    return keys(relation)
+
+
+def key_within(keys: Sequence[Key], columns: frozenset[int]) -> Key | None:
+    """A key all of whose columns are among these; the one with the fewest facts."""
+    fitting = [key for key in keys if key.columns <= columns]
+    return min(fitting, key=lambda key: len(key.facts), default=None)
+
+
+def equal_columns(condition: Expression | None, here: set[int]) -> dict[int, int]:
+    """Columns of one side that the condition equates with columns of the other side."""
+    equal = {}
+    for part in implied(condition):
+        if isinstance(part, Call) and part.function == "eq":
+            a, b = part.args
+            if isinstance(a, Ref) and isinstance(b, Ref) and (a.id in here) != (b.id in here):
+                first, second = (a, b) if a.id in here else (b, a)
+                equal[first.id] = second.id
+    return equal
+
+
+def _declared(scan: Scan, policy: Policy) -> Keys:
+    table = policy.table(scan.table)
+    assert table is not None
+    fact = policy.fact(FactKind.UNIQUE_KEY, table.name)
+    named = {f.name.lower(): f.id for f in scan.fields}
+    wanted = [name.lower() for name in table.key]
+    if fact is None or not wanted or not all(name in named for name in wanted):
+        return ()
+    return (Key(frozenset(named[name] for name in wanted), frozenset({fact})),)
+
+
+def _projected(keys: Keys, relation: Project) -> Keys:
+    renamed = {
+        item.expression.id: item.field.id
+        for item in relation.items
+        if isinstance(item.expression, Ref)
+    }
+    return tuple(
+        Key(frozenset(renamed[n] for n in key.columns), key.facts)
+        for key in keys
+        if key.columns <= renamed.keys()
+    )
+
+
+def _joined(join: Join, left: Keys, right: Keys) -> Keys:
+    """A side's keys stay keys where each of its rows meets at most one of the other side."""
+    if join.kind in (JoinKind.RIGHT, JoinKind.FULL):
+        return ()
+    equal = equal_columns(join.condition, {f.id for f in join.left.fields})
+    found = []
+    if (once := key_within(right, frozenset(equal.values()))) is not None:
+        found += [Key(key.columns, key.facts | once.facts) for key in left]
+    if join.kind is not JoinKind.LEFT:
+        once = key_within(left, frozenset(equal))
+        found += [] if once is None else [Key(k.columns, k.facts | once.facts) for k in right]
+    found += [Key(a.columns | b.columns, a.facts | b.facts) for a in left for b in right]
+    return tuple(found[:MOST_KEYS])

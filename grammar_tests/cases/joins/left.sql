@@ -1,0 +1,98 @@
+-- LEFT and RIGHT joins: private rows stay with their unit; public rows on the left list the groups.
+-- catalog: shop
+
+-- case: private rows with a public table keep their NULL group
+SELECT p.category, COUNT(*) FROM items i LEFT JOIN products p ON p.product_id = i.product_id AND p.category = 'toy' GROUP BY p.category;
+-- accept
+-- keys: 2 public, l0 proved
+-- release: rows l0=2 linf=20
+
+-- case: the unit with its rows, groups from the rows
+SELECT o.status, COUNT(*) FROM customers c LEFT JOIN orders o ON o.customer_id = c.customer_id GROUP BY o.status;
+-- accept
+-- keys: 4 public, l0 enforced
+-- release: rows l0=3 linf=10
+
+-- case: a right join is a left join seen from the other side
+SELECT o.status, COUNT(*) FROM orders o RIGHT JOIN customers c ON o.customer_id = c.customer_id AND o.amount > 50 GROUP BY o.status;
+-- accept
+-- keys: 4 public, l0 enforced
+-- release: rows l0=3 linf=10
+
+-- case: rows without a match
+SELECT COUNT(*) FROM customers c LEFT JOIN orders o USING (customer_id) WHERE o.order_id IS NULL;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=10
+
+-- case: a condition on the side that may be absent
+SELECT segment, COUNT(o.order_id) FROM customers c LEFT JOIN orders o USING (customer_id) WHERE o.status = 'paid' OR o.status IS NULL GROUP BY segment;
+-- accept
+-- keys: 2 public, l0 proved
+-- release: rows l0=1 linf=10
+
+-- case: following a link to its parent is an inner join
+SELECT country, SUM(amount) FROM orders LEFT JOIN customers ON orders.customer_id = customers.customer_id GROUP BY country;
+-- accept
+-- keys: 3 public, l0 proved
+-- release: sum l0=1 linf=5000
+
+-- case: a public table lists the groups
+SELECT k.code, COUNT(c.customer_id) FROM countries k LEFT JOIN customers c ON c.country = k.code GROUP BY k.code;
+-- accept
+-- keys: 3 public, l0 proved
+-- release: rows l0=1 linf=1
+
+-- case: a filtered public table lists the groups
+SELECT k.code, SUM(c.age) AS s, COUNT(c.age) AS n FROM countries k LEFT JOIN customers c ON c.country = k.code WHERE k.region = 'north' GROUP BY k.code;
+-- accept
+-- keys: 2 public, l0 proved
+-- release: sum l0=1 linf=120
+-- release: rows l0=1 linf=1
+
+-- case: a public table and two private ones
+SELECT k.region, SUM(o.amount) FROM countries k LEFT JOIN customers c ON c.country = k.code LEFT JOIN orders o ON o.customer_id = c.customer_id GROUP BY k.region;
+-- accept
+-- keys: 2 public, l0 proved
+-- release: sum l0=1 linf=5000
+
+-- case: groups by an expression of the public table
+SELECT upper(k.region) AS r, AVG(c.income) FROM countries k LEFT JOIN customers c ON c.country = k.code GROUP BY 1;
+-- accept
+-- keys: 2 public, l0 proved
+-- release: rows l0=1 linf=1
+-- release: sum l0=1 linf=100000
+
+-- case: a condition that drops the padding is an inner join
+SELECT k.code, COUNT(*) FROM countries k LEFT JOIN customers c ON c.country = k.code WHERE c.age > 20 GROUP BY k.code;
+-- accept
+-- keys: 3 public, l0 proved
+-- release: rows l0=1 linf=1
+
+-- case: the padding would be counted
+SELECT k.code, COUNT(*) FROM countries k LEFT JOIN customers c ON c.country = k.code GROUP BY k.code;
+-- refuse: unsupported-private-operator at 1:16
+
+-- case: the padding would be summed
+SELECT k.code, SUM(COALESCE(c.age, 1)) FROM countries k LEFT JOIN customers c ON c.country = k.code GROUP BY k.code;
+-- refuse: unsupported-private-operator at 1:16
+
+-- case: groups from the private side of a padded join
+SELECT c.segment, COUNT(c.age) FROM countries k LEFT JOIN customers c ON c.country = k.code GROUP BY c.segment;
+-- refuse: unsupported-private-operator at 1:102
+
+-- case: public rows without private ones
+SELECT k.region, COUNT(c.customer_id) FROM countries k LEFT JOIN customers c ON c.country = k.code WHERE c.customer_id IS NULL GROUP BY k.region;
+-- refuse: unsupported-private-operator at 1:137
+
+-- case: a padded join is not a table of people
+SELECT COUNT(*) FROM (SELECT c.customer_id FROM countries k LEFT JOIN customers c ON c.country = k.code GROUP BY c.customer_id) t;
+-- refuse: unsupported-private-operator at 1:71
+
+-- case: a full join of private rows
+SELECT COUNT(*) FROM customers c FULL JOIN orders o ON c.customer_id = o.customer_id;
+-- refuse: unsupported-private-operator at 1:44
+
+-- case: a left join of different people
+SELECT COUNT(*) FROM orders a LEFT JOIN orders b ON a.status = b.status;
+-- refuse: unequal-units at 1:41

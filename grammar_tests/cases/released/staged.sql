@@ -1,0 +1,66 @@
+-- Results joined back to private rows: released first, then public, their cost included.
+-- catalog: shop
+
+-- case: the best two groups, and their rows
+SELECT o.status, SUM(o.amount) FROM orders o JOIN (SELECT status, AVG(amount) AS s FROM orders WHERE quantity > 0 GROUP BY 1 ORDER BY s DESC, status LIMIT 2) t ON o.status = t.status GROUP BY 1;
+-- accept
+-- keys: 3 public, l0 proved
+-- release: rows l0=3 linf=10
+-- release: sum l0=3 linf=2500
+-- keys: 3 public, l0 proved
+-- release: sum l0=3 linf=5000
+
+-- case: rows above their group's average
+SELECT o.status, COUNT(*) FROM orders o JOIN (SELECT status, AVG(amount) AS a FROM orders GROUP BY status) t ON o.status = t.status WHERE o.amount > t.a GROUP BY o.status;
+-- accept
+-- keys: 3 public, l0 proved
+-- release: rows l0=3 linf=10
+-- release: sum l0=3 linf=2500
+-- keys: 3 public, l0 proved
+-- release: rows l0=3 linf=10
+
+-- case: a left join keeps the rows
+SELECT COUNT(*), COUNT(t.n) FROM orders o LEFT JOIN (SELECT status, COUNT(*) AS n FROM orders GROUP BY status HAVING COUNT(*) > 6) t ON o.status = t.status;
+-- accept
+-- keys: 3 public, l0 proved
+-- release: rows l0=3 linf=10
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=10
+-- release: rows l0=1 linf=10
+
+-- case: two stages
+SELECT COUNT(*) FROM orders WHERE amount > (SELECT AVG(amount) FROM orders WHERE amount > (SELECT AVG(amount) FROM orders));
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=10
+-- release: sum l0=1 linf=2500
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=10
+-- release: sum l0=1 linf=2500
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=10
+
+-- case: a released number beside every row
+SELECT COUNT(*) FROM customers c, (SELECT AVG(age) AS mean FROM customers) t WHERE c.age > t.mean;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=1
+-- release: sum l0=1 linf=60
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=1
+
+-- case: with a public table between
+SELECT COUNT(*) FROM customers c JOIN (SELECT k.region, k.code, n FROM countries k JOIN (SELECT country, COUNT(*) AS n FROM customers GROUP BY country) g ON g.country = k.code) t ON t.code = c.country WHERE t.n > 2;
+-- accept
+-- keys: 3 public, l0 proved
+-- release: rows l0=1 linf=1
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=1
+
+-- case: several released rows per private row
+SELECT COUNT(*) FROM orders o JOIN (SELECT status, segment, COUNT(*) AS n FROM orders JOIN customers USING (customer_id) GROUP BY 1, 2) t ON o.status = t.status;
+-- refuse: unsupported-private-operator at 1:44
+
+-- case: released rows with private ones beside them
+SELECT COUNT(o.order_id) FROM (SELECT status, COUNT(*) AS n FROM orders GROUP BY status) t LEFT JOIN orders o ON o.status = t.status GROUP BY t.status;
+-- refuse: unsupported-private-operator at 1:102

@@ -1,0 +1,142 @@
+-- EXISTS and IN: only rows of the same unit may decide, public ones always may.
+-- catalog: shop
+
+-- case: has a row
+SELECT COUNT(*) FROM customers c WHERE EXISTS (SELECT 1 FROM orders o WHERE o.customer_id = c.customer_id);
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=1
+
+-- case: has no such row
+SELECT COUNT(*) FROM customers c WHERE NOT EXISTS (SELECT 1 FROM orders o WHERE o.customer_id = c.customer_id AND o.amount > 100);
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=1
+
+-- case: the unit among the units of rows
+SELECT COUNT(*) FROM customers c WHERE c.customer_id IN (SELECT customer_id FROM orders);
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=1
+
+-- case: the unit not among the units of rows
+SELECT COUNT(*) FROM customers c WHERE c.customer_id NOT IN (SELECT customer_id FROM orders WHERE status = 'paid');
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=1
+
+-- case: a row below the unit among its children
+SELECT COUNT(*) FROM orders o WHERE order_id IN (SELECT order_id FROM items WHERE price > 5);
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=10
+
+-- case: children of the row itself
+SELECT status, COUNT(*) FROM orders o WHERE EXISTS (SELECT * FROM items i WHERE i.order_id = o.order_id AND i.price < 20) GROUP BY status;
+-- accept
+-- keys: 3 public, l0 proved
+-- release: rows l0=3 linf=10
+
+-- case: the parent of the row
+SELECT COUNT(*) FROM items i WHERE EXISTS (SELECT 1 FROM orders o WHERE o.order_id = i.order_id AND o.status = 'paid');
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=20
+
+-- case: siblings by another condition
+SELECT COUNT(*) FROM items l1 WHERE EXISTS (SELECT * FROM items l2 WHERE l2.order_id = l1.order_id AND l2.item_id <> l1.item_id);
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=20
+
+-- case: siblings, some and none
+SELECT COUNT(*) FROM items a WHERE EXISTS (SELECT 1 FROM items b WHERE b.order_id = a.order_id AND b.price > a.price) AND NOT EXISTS (SELECT 1 FROM items d WHERE d.order_id = a.order_id AND d.units = 0);
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=20
+
+-- case: an order and a limit in EXISTS do not matter
+SELECT COUNT(*) FROM customers c WHERE EXISTS (SELECT amount FROM orders o WHERE o.customer_id = c.customer_id ORDER BY amount);
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=1
+
+-- case: public values
+SELECT COUNT(*) FROM customers WHERE country IN (SELECT code FROM countries WHERE region = 'north');
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=1
+
+-- case: not among public values
+SELECT COUNT(*) FROM customers WHERE country NOT IN (SELECT code FROM countries WHERE region = 'north');
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=1
+
+-- case: a public row by its key
+SELECT COUNT(*) FROM customers c WHERE EXISTS (SELECT 1 FROM countries k WHERE k.code = c.country AND k.region = 'south');
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=1
+
+-- case: a truth value in an aggregate
+SELECT SUM(CASE WHEN EXISTS (SELECT 1 FROM orders o WHERE o.customer_id = c.customer_id) THEN 1 ELSE 0 END) AS n FROM customers c;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: sum l0=1 linf=1
+
+-- case: a truth value as a group
+SELECT EXISTS (SELECT 1 FROM orders o WHERE o.customer_id = c.customer_id) AS has, COUNT(*) FROM customers c GROUP BY 1;
+-- accept
+-- keys: 3 public, l0 proved
+-- release: rows l0=1 linf=1
+
+-- case: a truth value among others
+SELECT COUNT(*) FROM customers c WHERE vip OR EXISTS (SELECT 1 FROM orders o WHERE o.customer_id = c.customer_id);
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=1
+
+-- case: people by what they have never done
+SELECT segment, COUNT(*) FROM customers c WHERE NOT EXISTS (SELECT 1 FROM events e WHERE e.customer_id = c.customer_id AND e.device = 'phone') GROUP BY segment;
+-- accept
+-- keys: 2 public, l0 proved
+-- release: rows l0=1 linf=1
+
+-- case: groups of one unit
+SELECT COUNT(*) FROM orders WHERE order_id IN (SELECT order_id FROM items GROUP BY order_id HAVING COUNT(*) > 1);
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=10
+
+-- case: among a released result
+SELECT COUNT(*) FROM orders WHERE status IN (SELECT status FROM orders GROUP BY status HAVING COUNT(*) > 3);
+-- accept
+-- keys: 3 public, l0 proved
+-- release: rows l0=3 linf=10
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=10
+
+-- case: rows of anybody
+SELECT COUNT(*) FROM customers c WHERE EXISTS (SELECT 1 FROM orders o WHERE o.amount > 100);
+-- refuse: unequal-units at 1:55
+
+-- case: values of anybody
+SELECT COUNT(*) FROM orders WHERE amount IN (SELECT amount FROM orders WHERE status = 'paid');
+-- refuse: unequal-units at 1:35
+
+-- case: public rows that private ones decide
+SELECT category FROM products p WHERE EXISTS (SELECT 1 FROM items i WHERE i.product_id = p.product_id);
+-- refuse: unsupported-private-operator at 1:54
+
+-- case: several columns in IN
+SELECT COUNT(*) FROM orders WHERE status IN (SELECT status, amount FROM orders);
+-- refuse: unsupported-syntax at 1:35
+
+-- case: an outer column in the SELECT list of EXISTS below a group
+SELECT COUNT(*) FROM customers c WHERE EXISTS (SELECT COUNT(*) + c.age FROM orders o WHERE o.customer_id < c.customer_id);
+-- refuse: unsupported-syntax at 1:55
+
+-- case: types that do not compare
+SELECT COUNT(*) FROM customers WHERE age IN (SELECT code FROM countries);
+-- refuse: type-mismatch at 1:38

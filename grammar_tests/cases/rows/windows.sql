@@ -1,0 +1,103 @@
+-- Windows over private rows: partitioned by the unit, in an order that leaves nothing to chance.
+-- catalog: shop
+
+-- case: the first order of each unit
+SELECT status, COUNT(*) FROM (SELECT status, ROW_NUMBER() OVER (PARTITION BY customer_id ORDER BY placed_at) AS n FROM orders) t WHERE n = 1 GROUP BY status;
+-- accept
+-- keys: 3 public, l0 proved
+-- release: rows l0=1 linf=1
+
+-- case: the first two by QUALIFY
+SELECT status, COUNT(*) FROM (SELECT * FROM orders QUALIFY ROW_NUMBER() OVER (PARTITION BY customer_id ORDER BY placed_at) <= 2) GROUP BY status;
+-- accept
+-- keys: 3 public, l0 proved
+-- release: rows l0=2 linf=2
+
+-- case: the third order
+SELECT AVG(amount) FROM (SELECT amount, ROW_NUMBER() OVER (PARTITION BY customer_id ORDER BY placed_at) AS n FROM orders) t WHERE n = 3;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=1
+-- release: sum l0=1 linf=250
+
+-- case: from one status to the next
+SELECT previous, status, COUNT(*) FROM (SELECT status, LAG(status) OVER (PARTITION BY customer_id ORDER BY placed_at) AS previous FROM orders) t GROUP BY 1, 2;
+-- accept
+-- keys: 12 public, l0 enforced
+-- release: rows l0=3 linf=10
+
+-- case: a running sum
+SELECT AVG(running) FROM (SELECT SUM(amount) OVER (PARTITION BY customer_id ORDER BY placed_at) AS running FROM orders) t;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=10
+-- release: sum l0=1 linf=125000
+
+-- case: a moving sum
+SELECT COUNT(*) FROM (SELECT SUM(quantity) OVER (PARTITION BY customer_id ORDER BY placed_at ROWS BETWEEN 2 PRECEDING AND CURRENT ROW) AS q FROM orders) t WHERE q > 3;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=10
+
+-- case: ranks with ties
+SELECT n, COUNT(*) FROM (SELECT DENSE_RANK() OVER (PARTITION BY customer_id ORDER BY status) AS n FROM orders) t GROUP BY n;
+-- accept
+-- keys: 50 public, l0 enforced
+-- release: rows l0=3 linf=10
+
+-- case: a share of the unit's total
+SELECT status, AVG(share) FROM (SELECT status, quantity * 1.0 / SUM(quantity + 1) OVER (PARTITION BY customer_id) AS share FROM orders) t WHERE share BETWEEN 0 AND 1 GROUP BY status;
+-- accept
+-- keys: 3 public, l0 proved
+-- release: rows l0=3 linf=10
+-- release: sum l0=3 linf=5
+
+-- case: partitioned by what belongs to one unit
+SELECT AVG(price) FROM (SELECT price, ROW_NUMBER() OVER (PARTITION BY order_id ORDER BY price DESC) AS n FROM items) t WHERE n = 1;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=20
+-- release: sum l0=1 linf=1000
+
+-- case: a filter above does not narrow the window
+SELECT SUM(s) FROM (SELECT quantity, SUM(quantity) OVER (PARTITION BY customer_id) AS s FROM orders) t WHERE quantity < 2;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: sum l0=1 linf=10000
+
+-- case: the value before, or another
+SELECT AVG(amount - before) FROM (SELECT amount, LAG(amount, 1) OVER (PARTITION BY customer_id ORDER BY placed_at) AS before FROM orders) t;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=10
+-- release: sum l0=1 linf=5000
+
+-- case: two windows
+SELECT COUNT(*) FROM (SELECT ROW_NUMBER() OVER (PARTITION BY customer_id ORDER BY amount) AS a, COUNT(*) OVER (PARTITION BY customer_id) AS n FROM orders) t WHERE a = n;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=10
+
+-- case: over rows of several people
+SELECT COUNT(*) FROM (SELECT SUM(amount) OVER (ORDER BY placed_at) AS running FROM orders) t;
+-- refuse: unsupported-private-operator at 1:30
+
+-- case: partitioned by something else
+SELECT COUNT(*) FROM (SELECT ROW_NUMBER() OVER (PARTITION BY status ORDER BY placed_at) AS n FROM orders) t WHERE n = 1;
+-- refuse: unsupported-private-operator at 1:30
+
+-- case: a sum of floats over rows in an order
+SELECT AVG(s) FROM (SELECT SUM(discount) OVER (PARTITION BY customer_id) AS s FROM orders) t;
+-- refuse: unsupported-private-operator at 1:28
+
+-- case: an offset that rows decide
+SELECT COUNT(*) FROM (SELECT LAG(amount, quantity) OVER (PARTITION BY customer_id ORDER BY placed_at) AS b FROM orders) t;
+-- refuse: unsupported-private-operator at 1:30
+
+-- case: a range with an offset
+SELECT COUNT(*) FROM (SELECT SUM(amount) OVER (PARTITION BY customer_id ORDER BY quantity RANGE BETWEEN 1 PRECEDING AND CURRENT ROW) AS b FROM orders) t;
+-- refuse: unsupported-private-operator at 1:30
+
+-- case: raw rows with a window
+SELECT amount, ROW_NUMBER() OVER (PARTITION BY customer_id ORDER BY placed_at) FROM orders;
+-- refuse: raw-rows at 1:85
