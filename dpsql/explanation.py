@@ -62,7 +62,8 @@ class Explanation:
 
     `charge` is what asking would cost now (zero if the answer is remembered), `spent` and `limit`
     the budget's state; `accountant` names the unit of their amounts; `outer_sql` runs over the
-    released tables `release_0`, `release_1`, ...
+    released tables `release_0`, `release_1`, ... and so do `stages`, the queries whose results
+    later releases read as `stage_0`, `stage_1`, ...
     """
 
     columns: tuple[Column, ...]
@@ -76,3 +77,4 @@ class Explanation:
     spent: Loss
     limit: Loss
     remembered: bool
+    stages: tuple[str, ...] = ()

@@ -139,6 +139,7 @@ class Proxy:
             self._ledger.spent(asked.budget.name),
             accountant.limit(asked.budget),
             bool(known),
+            tuple(stage.sql for stage in rewritten.stages),
         )
 
     def analyst(self, name: str | None = None) -> str:

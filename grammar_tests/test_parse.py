@@ -27,7 +27,9 @@ from dpsql.tree import (
     JoinedTables,
     JoinKind,
     Literal,
+    Membership,
     Name,
+    ScalarQuery,
     Select,
     SetOperation,
     SortKey,
@@ -304,3 +306,16 @@ def test_explain_and_options() -> None:
 def test_an_unknown_dialect_is_the_callers_fault() -> None:
     with pytest.raises(ValueError, match="oracle"):
         parse("SELECT 1", "oracle")
+
+
+def test_queries_inside_expressions() -> None:
+    statement = select("SELECT (SELECT 1), EXISTS (SELECT 2), a NOT IN (SELECT 3) FROM t")
+    scalar, exists, negated = (item.expression for item in statement.items)
+    assert isinstance(scalar, ScalarQuery)
+    assert isinstance(exists, Membership)
+    assert exists.value is None
+    assert isinstance(negated, Call)
+    assert negated.function == "not"
+    (among,) = negated.args
+    assert isinstance(among, Membership)
+    assert among.value == Name("a")

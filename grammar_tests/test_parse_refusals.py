@@ -70,9 +70,6 @@ PLACES = {
         "SELECT ‹COUNT(a, b)› FROM t",
         "SELECT ‹COUNT(DISTINCT a, b)› FROM t",
         "SELECT ‹row_number()› FROM t",
-        "SELECT a IN (SELECT ‹1›) FROM t",
-        "SELECT (SELECT ‹1›)",
-        "SELECT EXISTS (SELECT ‹1›)",
     ],
     Reason.UNKNOWN_TABLE: ["SELECT a FROM ‹other.t›", "SELECT a FROM ‹x.main.t›"],
     Reason.UNKNOWN_FUNCTION: [

@@ -19,6 +19,8 @@ def plan_text(explanation: Explanation) -> str:
     for number, block in enumerate(explanation.blocks):
         lines += ["", f"Release {number}: one privacy unit is {printable(block.unit)}"]
         lines += [f"  {line}" for line in _block(block)]
+    for number, sql in enumerate(explanation.stages):
+        lines += ["", f"Stage {number}, over what was released before:", *_sql(sql)]
     title = "Outer query, over what was released:" if explanation.blocks else "Query, exact:"
     lines += ["", title, *_sql(explanation.outer_sql)]
     columns = ", ".join(f"{printable(c.name)} {c.type}" for c in explanation.columns)
