@@ -15,6 +15,8 @@ from dpsql.tree import Call, Cast, Expression, Kind
 from dpsql.walk import relations
 
 BIGINT_LIMIT = 2**62
+MOST_DIGITS = 38
+"""Digits of DuckDB's widest DECIMAL."""
 
 
 def block_sql(plan: BlockPlan) -> BlockSql:
@@ -143,18 +145,19 @@ def clipped_total(part: PartQuery, total: str) -> str:
     integer = _integer(lower, upper)
     if not _is_decimal(part):
         return f"({_case(total, str(lower), str(upper))})::{integer}"
-    clipped = _case(total, _decimal(lower, part), _decimal(upper, part))
-    scale = part.lattice.digits
-    return (
-        f"(({clipped})::DECIMAL({_digits(part, lower, upper)}, {scale}) * {10**scale})::{integer}"
-    )
+    clipped = f"({_case(total, _decimal(lower, part), _decimal(upper, part))})"
+    scale, digits = part.lattice.digits, _digits(part, lower, upper)
+    if digits + scale > MOST_DIGITS:
+        return f"{as_integer(part, clipped)}::{integer}"
+    # With 38 digits on the left the product has 38 too: with fewer it can overflow.
+    return f"({clipped}::DECIMAL({MOST_DIGITS}, {scale}) * {10**scale})::{integer}"
 
 
 def as_integer(part: PartQuery, total: str) -> str:
     """A sum over rows as an integer; of a DECIMAL, its digits without the point."""
     if not _is_decimal(part):
         return total
-    return f"replace({total}::DECIMAL(38, {part.lattice.digits})::VARCHAR, '.', '')"
+    return f"replace({total}::DECIMAL({MOST_DIGITS}, {part.lattice.digits})::VARCHAR, '.', '')"
 
 
 def _typed(node: Expression, text: str) -> str:

@@ -121,3 +121,9 @@ SELECT SUM(amount) AS a, SUM(quantity) AS b, SUM(discount) AS c, COUNT(*) AS n F
 -- release: sum l0=1 linf=200
 -- release: sum l0=1 linf=10
 -- release: rows l0=1 linf=10
+
+-- case: many decimals and large totals
+SELECT SUM(amount * amount * amount) AS s FROM orders;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: sum l0=1 linf=1250000000
