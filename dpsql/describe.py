@@ -64,12 +64,17 @@ def _measured(query: PartQuery) -> str:
     kept = "" if query.condition is None else " (filtered)"
     if query.units:
         return f"number of units{kept}"
+    if query.distinct:
+        return f"number of distinct values{kept}"
     if query.argument is None:
         return f"number of rows{kept}"
     return f"{'centred ' if query.centre else ''}sum{kept}"
 
 
 def _bounds(query: PartQuery) -> str:
+    if query.distinct:
+        how = "chosen by a keyed hash" if query.chosen else "proved: no unit has more"
+        return f"at most {query.total_upper} of each unit and group, {how}"
     if query.argument is None:
         return "each counts 1"
     step = float(query.lattice.step)

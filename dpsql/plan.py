@@ -142,6 +142,9 @@ class PartQuery:
     Without `argument` every row counts 1; `units` counts the unit itself once. `condition` keeps
     rows (FILTER). Rows are clipped to [`lower`, `upper`], then `centre` is subtracted; a unit's
     total in a group is clipped to [`total_lower`, `total_upper`]; all in lattice steps.
+
+    `distinct` counts the different values of `argument`, NULL not among them, over all units of a
+    group, at most `total_upper` of each unit; `chosen` says that SQL must choose them.
     """
 
     argument: Expression | None
@@ -153,6 +156,8 @@ class PartQuery:
     total_lower: int = 0
     total_upper: int = 1
     units: bool = False
+    distinct: bool = False
+    chosen: bool = False
 
 
 @dataclass(frozen=True, slots=True)

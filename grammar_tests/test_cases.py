@@ -54,7 +54,9 @@ def _keys(block: BlockPlan) -> str:
 
 def _release(release: Release) -> str:
     query, sensitivity = release.query, release.sensitivity
-    what = "units" if query.units else "rows" if query.argument is None else "sum"
+    what = "distinct" if query.distinct else "sum"
+    if query.argument is None:
+        what = "units" if query.units else "rows"
     linf = float(sensitivity.linf * query.lattice.step)
     return f"release: {what} l0={sensitivity.l0} linf={linf:.10g}"
 

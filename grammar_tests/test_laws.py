@@ -184,6 +184,12 @@ def unsampled(plan: Prepared) -> Prepared:
     return _with_sql(plan, lambda sql: sql.replace("cut.m IS NULL OR", "TRUE OR"))
 
 
+def every_value(plan: Prepared) -> Prepared:
+    """The choice of a unit's distinct values forgotten."""
+    chosen = re.compile(r"arg_min\(DISTINCT (x\d+), .*?\), \d+\)")
+    return _with_sql(plan, lambda sql: chosen.sub(r"list(DISTINCT \1)", sql))
+
+
 def _with_blocks(plan: Prepared, change: Callable[[BlockPlan], BlockPlan]) -> Prepared:
     assert plan.plan is not None
     return replace(plan, plan=replace(plan.plan, blocks=tuple(map(change, plan.plan.blocks))))
@@ -194,7 +200,7 @@ def _with_sql(plan: Prepared, change: Callable[[str], str]) -> Prepared:
     return replace(plan, rewritten=replace(plan.rewritten, blocks=blocks))
 
 
-@pytest.mark.parametrize("damage", [halved, one_group, unclipped, unsampled])
+@pytest.mark.parametrize("damage", [halved, one_group, unclipped, unsampled, every_value])
 def test_a_wrong_sensitivity_is_caught(damage: Callable[[Prepared], Prepared]) -> None:
     policy, _ = over(world.flood(), constraints=False)
     engine = PlainEngine(world.build(world.flood(), constraints=False))

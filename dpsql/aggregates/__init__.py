@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from dpsql.aggregates.average import AVERAGE
+from dpsql.aggregates.constant import CONSTANT
 from dpsql.aggregates.count import COUNT
 from dpsql.aggregates.recipe import Recipe
 from dpsql.aggregates.sum import SUM
@@ -72,10 +73,10 @@ _ROWS: dict[str, _Row] = {
     "count": _Row(_is(INTEGER), COUNT),
     "sum": _Row(_sum, SUM),
     "avg": _Row(_double, AVERAGE),
-    "min": _Row(_same),
-    "max": _Row(_same),
+    "min": _Row(_same, CONSTANT),
+    "max": _Row(_same, CONSTANT),
     "median": _Row(_quantile),
-    "any_value": _Row(_same),
+    "any_value": _Row(_same, CONSTANT),
     "bool_and": _Row(_is(BOOLEAN)),
     "bool_or": _Row(_is(BOOLEAN)),
     "string_agg": _Row(_is(VARCHAR)),

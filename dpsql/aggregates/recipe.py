@@ -35,14 +35,19 @@ class Asked:
     """One aggregate call of a private block.
 
     `argument` describes the first argument (None for COUNT(*)); `rows` is the most rows of one
-    unit that count in one group (None: no limit is known); `is_unit` says that the argument is
-    the unit key itself.
+    unit that count in one group (None: no limit is known), `rows_proved` that no unit has more;
+    `is_unit` that the argument is the unit key itself; `one_value` that the argument has one value
+    in the rows of one unit and group. `of_keys` writes the argument over the columns of the group's
+    keys, None where it reads any other.
     """
 
     call: AggregateCall
     argument: Facts | None
     rows: int | None
-    is_unit: bool
+    is_unit: bool = False
+    rows_proved: bool = False
+    one_value: bool = False
+    of_keys: Expression | None = None
 
     @property
     def expression(self) -> Expression:
@@ -103,13 +108,16 @@ def row_bounds(asked: Asked) -> RowBounds:
 
 def counted(asked: Asked) -> Expression | None:
     """The rows that count: those the FILTER keeps whose argument is there; None for every row."""
-    conditions = [] if asked.call.filter is None else [asked.call.filter]
+    condition = asked.call.filter
     if asked.argument is not None and asked.argument.nullable:
         absent = Call("is_null", (asked.expression,), BOOLEAN)
-        conditions.append(Call("not", (absent,), BOOLEAN))
-    if len(conditions) > 1:
-        return Call("and", tuple(conditions), BOOLEAN)
-    return conditions[0] if conditions else None
+        return conjunction(condition, Call("not", (absent,), BOOLEAN))
+    return condition
+
+
+def conjunction(condition: Expression | None, other: Expression) -> Expression:
+    """Both conditions, of which the first may be missing."""
+    return other if condition is None else Call("and", (condition, other), BOOLEAN)
 
 
 def no_distinct(asked: Asked) -> None:

@@ -15,6 +15,7 @@ from dpsql.aggregates.recipe import Asked, part_type
 from dpsql.algebra import Field, Item, Project, Relation, Released
 from dpsql.compiler.scopes import Identities
 from dpsql.errors import Reason, Refused
+from dpsql.intervals import Facts
 from dpsql.mechanisms.threshold import Threshold, threshold
 from dpsql.model import Event, Neighbours, NoiseEvent, SelectionEvent, Sensitivity
 from dpsql.plan import (
@@ -23,12 +24,13 @@ from dpsql.plan import (
     BoundedBlock,
     Contribution,
     PartQuery,
+    PrivateBlock,
     PrivatePlan,
     Release,
     least,
 )
-from dpsql.tree import Expression, Ref
-from dpsql.walk import map_inputs, substitute
+from dpsql.tree import AggregateCall, Expression, Ref
+from dpsql.walk import map_children, map_inputs, refs, substitute
 
 UNIT_COUNT = PartQuery(None, None, units=True)
 """How many units have a key: what private keys are selected by (privacy.md, section 5.4)."""
@@ -109,12 +111,41 @@ def _measure(bounded: BoundedBlock, identities: Identities) -> _Measured:
             raise Refused(
                 Reason.UNSUPPORTED_AGGREGATE, measure.call.span, name=measure.call.function
             )
-        argument = measure.call.args[0]
-        is_unit = isinstance(argument, Ref) and argument.id in block.unit_ids
-        asked = Asked(measure.call, facts, contributions.rows_per_group.value, is_unit)
+        asked = _asked(block, measure.call, facts, contributions)
         refs = tuple(named(part) for part in recipe.parts(asked))
         values.append(recipe.combine(asked, refs))
     return _Measured(bounded, contributions, tuple(parts), tuple(parts.values()), tuple(values))
+
+
+def _asked(
+    block: PrivateBlock,
+    call: AggregateCall,
+    facts: Facts | None,
+    contributions: _Contributions,
+) -> Asked:
+    argument, rows = call.args[0], contributions.rows_per_group.value
+    of_keys = _over_keys(argument, block.keys)
+    return Asked(
+        call,
+        facts,
+        rows,
+        is_unit=isinstance(argument, Ref) and argument.id in block.unit_ids,
+        rows_proved=rows is not None and rows == block.max_rows,
+        one_value=of_keys is not None or refs(argument) <= block.determined,
+        of_keys=of_keys,
+    )
+
+
+def _over_keys(expression: Expression, keys: tuple[Item, ...]) -> Expression | None:
+    """The expression over the columns of the keys, None where it reads anything else."""
+    known = {key.expression: Ref(key.field.id, key.field.type) for key in keys}
+
+    def over(node: Expression) -> Expression:
+        return known.get(node) or map_children(node, over)
+
+    written = over(expression)
+    fields = {key.field.id for key in keys}
+    return written if keys and refs(written) <= fields else None
 
 
 def _contributions(bounded: BoundedBlock) -> _Contributions:
@@ -224,7 +255,9 @@ def _with_values(outer: Relation, measured: list[_Measured], identities: Identit
         keys = relation.fields[: len(block.bounded.block.keys)]
         measures = relation.fields[len(keys) :]
         parts = tuple(identities.field(f.name, f.type) for f in block.fields)
-        read = {old.id: Ref(new.id, new.type) for old, new in zip(block.fields, parts, strict=True)}
+        known = (*(key.field for key in block.bounded.block.keys), *block.fields)
+        here = zip(known, keys + parts, strict=True)
+        read = {old.id: Ref(new.id, new.type) for old, new in here}
         items = [Item(f, Ref(f.id, f.type)) for f in keys]
         items += [
             Item(f, substitute(block.values[place], read))

@@ -264,7 +264,7 @@ def _of_many(
         case "avg":
             spread = _call("sqrt", named("sum", _call("mul", error, error)))
             return _call("div", spread, Cast(named("count", argument), DOUBLE))
-        case "min" | "max":
+        case "min" | "max" | "any_value":
             return named("max", error)
         case "lag" | "lead" | "first_value" | "last_value":
             return named(function, error)

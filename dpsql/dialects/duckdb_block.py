@@ -2,7 +2,9 @@
 
 Shape (privacy.md, section 3): `rows` (each with its unit), `totals` (one row per unit and group),
 `hashed`, `cut` and `kept` (clipped totals of at most L0 groups per unit) and the exact sums. Stages
-that a proof makes superfluous are not printed.
+that a proof makes superfluous are not printed. COUNT(DISTINCT x) is no sum of units' totals: a unit
+and group carries the list of its values, and `bounded` is read once for the sums and once for each
+such count.
 """
 
 from __future__ import annotations
@@ -50,6 +52,9 @@ class _Block:
         if self.plan.enforce_l0:
             stages += self._sampled(source)
             source = "SELECT * FROM kept"
+        if any(part.distinct for part in self.parts):
+            stages.append(f"bounded AS MATERIALIZED ({source})")
+            source = " UNION ALL ".join([self._without_values(), *self._distinct_counts()])
         sums = [f"SUM(p{n})" for n in range(len(self.parts))]
         return f"WITH {', '.join(stages)} {self._grouped(sums, f'({source})')}"
 
@@ -79,21 +84,63 @@ class _Block:
     def _clipped(self) -> str:
         """One row per unit and group with its clipped integers."""
         names = [*(["u"] if self.plan.enforce_l0 else []), *self.keys]
-        clips = [f"{clipped_total(part, f's{n}')} AS p{n}" for n, part in enumerate(self.parts)]
+        clips = [
+            f"{f's{n}' if part.distinct else clipped_total(part, f's{n}')} AS p{n}"
+            for n, part in enumerate(self.parts)
+        ]
         if self.plan.enforce_l0:
-            names.append(f"hash($sampling_key::UBIGINT, {', '.join(['u', *self.keys])}) AS h")
+            names.append(f"{self._hash()} AS h")
         return f"SELECT {', '.join(names + clips)} FROM totals"
 
     def _unit_total(self, part: PartQuery) -> str:
+        if part.distinct:
+            return self._values(part)
         if not part.units:
             return self._sum(part)
         if part.condition is None:
             return "1"
         return f"CASE WHEN COUNT(*){self._filter(part)} > 0 THEN 1 ELSE 0 END"
 
+    def _values(self, part: PartQuery) -> str:
+        """The values that a unit may add to a group, as a list: those with the lowest keyed hash.
+
+        However many hashes are equal, `arg_min` returns no more values than it is asked for.
+        """
+        assert part.argument is not None
+        x = self.inputs[part.argument]
+        if not part.chosen:
+            return f"list({x}){self._filter(part)}"
+        if part.total_upper == 1:
+            return f"[arg_min({x}, {self._hash(x)}){self._filter(part)}]"
+        return f"arg_min(DISTINCT {x}, {self._hash(x)}, {part.total_upper}){self._filter(part)}"
+
+    def _hash(self, *columns: str) -> str:
+        """The keyed hash that units, keys and these columns are chosen by."""
+        return f"hash($sampling_key::UBIGINT, {', '.join(['u', *self.keys, *columns])})"
+
+    def _without_values(self) -> str:
+        """What is summed of each unit and group: nothing yet of the distinct values."""
+        parts = [f"0 AS p{n}" if p.distinct else f"p{n}" for n, p in enumerate(self.parts)]
+        return f"SELECT {', '.join([*self.keys, *parts])} FROM bounded"
+
+    def _distinct_counts(self) -> list[str]:
+        """For each count of distinct values its rows, one per group, with zeros elsewhere."""
+        group = f" GROUP BY {', '.join(self.keys)}" if self.keys else ""
+        counts = []
+        for place, part in enumerate(self.parts):
+            if part.distinct:
+                places = range(len(self.parts))
+                listed = ["COUNT(DISTINCT v)" if n == place else "0" for n in places]
+                values = f"SELECT {', '.join([*self.keys, f'unnest(p{place}) AS v'])} FROM bounded"
+                counts.append(f"SELECT {', '.join([*self.keys, *listed])} FROM ({values}){group}")
+        return counts
+
     def _sum(self, part: PartQuery) -> str:
+        """A part over whole groups of rows, or over those of one unit."""
         if part.argument is None:
             return f"COUNT(*){self._filter(part)}"
+        if part.distinct:
+            return f"COUNT(DISTINCT {self.inputs[part.argument]}){self._filter(part)}"
         value = row_value(part, self.inputs[part.argument])
         return f"SUM({value}){self._filter(part)}"
 

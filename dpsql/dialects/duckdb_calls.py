@@ -139,10 +139,8 @@ SPECIAL: dict[str, Callable[[tuple[Text, ...], SqlType], Text]] = {
 }
 
 AGGREGATES = {
-    **{
-        name: name
-        for name in ("count", "sum", "avg", "min", "max", "median", "bool_and", "bool_or")
-    },
+    **{name: name for name in ("count", "sum", "avg", "min", "max", "any_value", "median")},
+    **{name: name for name in ("bool_and", "bool_or")},
     "stddev": "stddev_samp",
     "stddev_samp": "stddev_samp",
     "stddev_pop": "stddev_pop",

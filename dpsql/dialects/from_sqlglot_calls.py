@@ -106,6 +106,8 @@ def _aggregate(node: exp.Expression, origin: Origin, read: Read) -> AggregateCal
     row = AGGREGATES[name]
     if not row.takes(len(values)):
         raise origin.refusal(node, f"{name.upper()} of {len(values)} arguments")
+    # The exact number of distinct values is an approximate one as well.
+    distinct = distinct or name == "approx_count_distinct"
     return AggregateCall(row.function, values, distinct, span=origin.span(node))
 
 

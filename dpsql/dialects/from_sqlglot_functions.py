@@ -107,10 +107,12 @@ PARTS = {
 
 AGGREGATES = _rows(
     ("count", "count", 1, 1),
+    ("approx_count_distinct", "count", 1, 1),
     ("sum", "sum", 1, 1),
     ("avg mean", "avg", 1, 1),
     ("min", "min", 1, 1),
     ("max", "max", 1, 1),
+    ("any_value", "any_value", 1, 1),
     ("median", "median", 1, 1),
     ("stddev stddev_samp", "stddev", 1, 1),
     ("stddev_pop", "stddev_pop", 1, 1),
@@ -140,7 +142,7 @@ WINDOWS = _rows(
 """Functions that may have OVER."""
 
 _OTHER_AGGREGATES = frozenset(
-    """any_value approx_count_distinct approx_quantile approx_top_k arbitrary arg_max arg_min
+    """approx_quantile approx_top_k arbitrary arg_max arg_min
     array_agg bit_and bit_or bit_xor bool_and bool_or entropy every favg first fsum
     geometric_mean geomean group_concat grouping histogram json_agg jsonb_agg json_group_array
     kahan_sum kurtosis last list listagg mad max_by min_by mode percentile_cont percentile_disc

@@ -1,0 +1,39 @@
+"""MIN, MAX and ANY_VALUE of what has one value in every group: that value, never measured.
+
+The value follows from the query, the policy and the keys that are published anyway. MIN and MAX of
+anything else would move with a single unit, and are refused.
+"""
+
+from __future__ import annotations
+
+from dpsql.aggregates.recipe import Asked, Parts, Recipe
+from dpsql.errors import Reason, Refused
+from dpsql.tree import Expression, Literal, Ref
+
+
+def _parts(asked: Asked) -> Parts:
+    # Where no row passes a FILTER the value is NULL, and whether one does is private.
+    if asked.call.filter is not None or _value(asked) is None:
+        name = asked.call.function
+        raise Refused(Reason.UNSUPPORTED_AGGREGATE, asked.call.span, name=name)
+    return ()
+
+
+def _combine(asked: Asked, _parts: tuple[Ref, ...]) -> Expression:
+    value = _value(asked)
+    assert value is not None
+    return value
+
+
+def _value(asked: Asked) -> Expression | None:
+    """The one value: an expression over the keys, or a constant; None where there may be more."""
+    if asked.of_keys is not None:
+        return asked.of_keys
+    facts = asked.argument
+    assert facts is not None
+    if facts.point is None or facts.nullable or facts.may_be_nan:
+        return None
+    return Literal(facts.point, asked.call.type)
+
+
+CONSTANT = Recipe(_parts, _combine)

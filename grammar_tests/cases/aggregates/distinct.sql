@@ -1,0 +1,264 @@
+-- COUNT(DISTINCT x): at most k values of each unit in a group; sensitivity k.
+-- catalog: shop
+
+-- case: distinct values of a linked column
+SELECT COUNT(DISTINCT note) AS notes FROM orders;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: distinct l0=1 linf=10
+-- rewrite:
+--   WITH rows AS (SELECT t1."customer_id" AS u, t1."note" AS x0, NOT t1."note" IS NULL AS x1 FROM "orders" AS t1), totals AS (SELECT u, arg_min(DISTINCT x0, hash($sampling_key::UBIGINT, u, x0), 10) FILTER (WHERE x1) AS s0 FROM rows GROUP BY u), bounded AS MATERIALIZED (SELECT s0 AS p0 FROM totals) SELECT COALESCE(SUM(p0)::HUGEINT, 0) AS p0 FROM (SELECT 0 AS p0 FROM bounded UNION ALL SELECT COUNT(DISTINCT v) FROM (SELECT unnest(p0) AS v FROM bounded))
+--   SELECT t1.c0 AS c0 FROM release_0 AS t1
+
+-- case: distinct values that the policy lists
+SELECT COUNT(DISTINCT status) AS statuses FROM orders;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: distinct l0=1 linf=3
+-- rewrite:
+--   WITH rows AS (SELECT t1."customer_id" AS u, t1."status" AS x0, t1."status" IN ('open', 'paid', 'returned') AS x1 FROM "orders" AS t1), totals AS (SELECT u, arg_min(DISTINCT x0, hash($sampling_key::UBIGINT, u, x0), 3) FILTER (WHERE x1) AS s0 FROM rows GROUP BY u), bounded AS MATERIALIZED (SELECT s0 AS p0 FROM totals) SELECT COALESCE(SUM(p0)::HUGEINT, 0) AS p0 FROM (SELECT 0 AS p0 FROM bounded UNION ALL SELECT COUNT(DISTINCT v) FROM (SELECT unnest(p0) AS v FROM bounded))
+--   SELECT t1.c0 AS c0 FROM release_0 AS t1
+
+-- case: distinct values of the unit's own row
+SELECT COUNT(DISTINCT city) AS cities FROM customers;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: distinct l0=1 linf=1
+-- rewrite:
+--   WITH rows AS (SELECT t1."city" AS x0 FROM "customers" AS t1) SELECT COALESCE(COUNT(DISTINCT x0)::HUGEINT, 0) AS p0 FROM rows
+--   SELECT t1.c0 AS c0 FROM release_0 AS t1
+
+-- case: distinct values that the unit determines
+SELECT COUNT(DISTINCT c.city) AS cities FROM orders o JOIN customers c ON o.customer_id = c.customer_id;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: distinct l0=1 linf=1
+
+-- case: distinct values of an expression of the unit's key
+SELECT COUNT(DISTINCT customer_id % 7) AS residues FROM orders;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: distinct l0=1 linf=1
+
+-- case: distinct keys of a table below the unit
+SELECT COUNT(DISTINCT order_id) AS orders FROM items;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: distinct l0=1 linf=20
+
+-- case: distinct values by public keys
+SELECT status, COUNT(DISTINCT note_length) AS lengths FROM orders GROUP BY status;
+-- accept
+-- keys: 3 public, l0 proved
+-- release: distinct l0=3 linf=10
+
+-- case: distinct values by private keys with sampled groups
+SELECT device, COUNT(DISTINCT duration) AS durations FROM events GROUP BY device;
+-- accept
+-- keys: private, l0 enforced
+-- release: units l0=2 linf=1
+-- release: distinct l0=2 linf=5
+-- rewrite:
+--   WITH rows AS (SELECT t1."customer_id" AS u, t1."device" AS k0, t1."duration" AS x0 FROM "events" AS t1), totals AS (SELECT u, k0, 1 AS s0, arg_min(DISTINCT x0, hash($sampling_key::UBIGINT, u, k0, x0), 5) AS s1 FROM rows GROUP BY u, k0), hashed AS MATERIALIZED (SELECT u, k0, hash($sampling_key::UBIGINT, u, k0) AS h, (CASE WHEN s0 < 0 THEN 0 WHEN s0 > 1 THEN 1 ELSE s0 END)::BIGINT AS p0, s1 AS p1 FROM totals), cut AS (SELECT u, list_last(MIN(h, 3)) AS m FROM hashed GROUP BY u HAVING COUNT(*) > 2), kept AS (SELECT hashed.* FROM hashed LEFT JOIN cut ON hashed.u = cut.u WHERE cut.m IS NULL OR hashed.h < cut.m), bounded AS MATERIALIZED (SELECT * FROM kept) SELECT k0, COALESCE(SUM(p0)::HUGEINT, 0) AS p0, COALESCE(SUM(p1)::HUGEINT, 0) AS p1 FROM (SELECT k0, p0, 0 AS p1 FROM bounded UNION ALL SELECT k0, 0, COUNT(DISTINCT v) FROM (SELECT k0, unnest(p1) AS v FROM bounded) GROUP BY k0) GROUP BY k0
+--   SELECT t1.c0 AS c0, t1.c2 AS c1 FROM release_0 AS t1
+
+-- case: distinct values beside sums in sampled groups
+SELECT device, COUNT(*) AS n, COUNT(DISTINCT duration) AS durations, SUM(duration) AS total, COUNT(DISTINCT customer_id) AS people FROM events GROUP BY device;
+-- accept
+-- keys: private, l0 enforced
+-- release: units l0=2 linf=1
+-- release: rows l0=2 linf=5
+-- release: distinct l0=2 linf=5
+-- release: sum l0=2 linf=18000
+
+-- case: distinct values beside an average
+SELECT AVG(amount) AS mean, COUNT(DISTINCT quantity) AS quantities, COUNT(*) AS n FROM orders;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=10
+-- release: sum l0=1 linf=2500
+-- release: distinct l0=1 linf=10
+
+-- case: two counts of distinct values
+SELECT status, COUNT(DISTINCT note) AS notes, COUNT(DISTINCT quantity) AS quantities FROM orders GROUP BY status;
+-- accept
+-- keys: 3 public, l0 proved
+-- release: distinct l0=3 linf=10
+-- release: distinct l0=3 linf=10
+
+-- case: the same distinct count twice is measured once
+SELECT COUNT(DISTINCT note) AS a, COUNT(DISTINCT note) * 2 AS b FROM orders;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: distinct l0=1 linf=10
+
+-- case: distinct values of a double with nothing and not a number
+SELECT COUNT(DISTINCT discount) AS discounts FROM orders;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: distinct l0=1 linf=10
+
+-- case: distinct values with a filter
+SELECT COUNT(DISTINCT note_length) FILTER (WHERE status = 'paid') AS lengths FROM orders;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: distinct l0=1 linf=10
+
+-- case: distinct listed values with a filter
+SELECT COUNT(DISTINCT status) FILTER (WHERE amount > 100) AS statuses FROM orders;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: distinct l0=1 linf=3
+
+-- case: distinct values of a condition
+SELECT COUNT(DISTINCT amount > 100) AS sides FROM orders;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: distinct l0=1 linf=2
+
+-- case: distinct values of a narrowed column
+SELECT COUNT(DISTINCT status) AS statuses FROM orders WHERE status IN ('open', 'paid');
+-- accept
+-- keys: 1 public, l0 proved
+-- release: distinct l0=1 linf=2
+
+-- case: distinct values of an expression
+SELECT COUNT(DISTINCT UPPER(note)) AS notes FROM orders WHERE note IS NOT NULL;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: distinct l0=1 linf=10
+
+-- case: distinct months
+SELECT COUNT(DISTINCT DATE_TRUNC('month', placed_at)) AS months FROM orders;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: distinct l0=1 linf=10
+
+-- case: distinct days by month
+SELECT EXTRACT(month FROM placed_at) AS m, COUNT(DISTINCT CAST(placed_at AS DATE)) AS days FROM orders GROUP BY EXTRACT(month FROM placed_at);
+-- accept
+-- keys: 12 public, l0 enforced
+-- release: distinct l0=3 linf=10
+
+-- case: distinct values of a CASE
+SELECT COUNT(DISTINCT CASE WHEN amount > 100 THEN note END) AS notes FROM orders;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: distinct l0=1 linf=10
+
+-- case: distinct values of the group's key
+SELECT device, COUNT(DISTINCT device) AS one FROM events GROUP BY device;
+-- accept
+-- keys: private, l0 enforced
+-- release: units l0=2 linf=1
+-- release: distinct l0=2 linf=1
+
+-- case: distinct values of an expression of the group's key
+SELECT status, COUNT(DISTINCT UPPER(status)) AS one FROM orders GROUP BY status;
+-- accept
+-- keys: 3 public, l0 proved
+-- release: distinct l0=3 linf=1
+
+-- case: distinct products through a public table
+SELECT COUNT(DISTINCT p.category) AS categories FROM items i JOIN products p ON i.product_id = p.product_id;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: distinct l0=1 linf=2
+
+-- case: distinct values by a key of a public table
+SELECT p.category, COUNT(DISTINCT i.order_id) AS orders FROM items i JOIN products p ON i.product_id = p.product_id GROUP BY p.category;
+-- accept
+-- keys: 2 public, l0 proved
+-- release: distinct l0=2 linf=20
+
+-- case: distinct values by keys that the unit determines
+SELECT c.segment, COUNT(DISTINCT o.note) AS notes FROM orders o JOIN customers c ON o.customer_id = c.customer_id GROUP BY c.segment;
+-- accept
+-- keys: 2 public, l0 proved
+-- release: distinct l0=1 linf=10
+
+-- case: distinct values of the unit's own row by group
+SELECT segment, COUNT(DISTINCT city) AS cities, AVG(age) AS mean FROM customers GROUP BY segment;
+-- accept
+-- keys: 2 public, l0 proved
+-- release: distinct l0=1 linf=1
+-- release: rows l0=1 linf=1
+-- release: sum l0=1 linf=60
+
+-- case: an approximate count of distinct values is the same count
+SELECT APPROX_COUNT_DISTINCT(note) AS notes FROM orders;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: distinct l0=1 linf=10
+
+-- case: distinct values in postgres
+SELECT status, COUNT(DISTINCT note) FILTER (WHERE quantity > 1) AS notes FROM orders GROUP BY 1;
+-- dialect: postgres
+-- accept
+-- keys: 3 public, l0 proved
+-- release: distinct l0=3 linf=10
+
+-- case: distinct values as a BI tool asks for them
+SELECT "t"."status" AS "status", COUNT(DISTINCT "t"."note") AS "ctd:note:ok", SUM(1) AS "Number of Records" FROM (SELECT * FROM orders) AS "t" WHERE 1 = 1 GROUP BY "t"."status" HAVING COUNT(1) > 0 ORDER BY 2 DESC LIMIT 10000;
+-- accept
+-- keys: 3 public, l0 proved
+-- release: distinct l0=3 linf=10
+-- release: sum l0=3 linf=10
+-- release: rows l0=3 linf=10
+
+-- case: orders per person from distinct counts
+SELECT COUNT(DISTINCT order_id) * 1.0 / NULLIF(COUNT(DISTINCT customer_id), 0) AS per_person FROM orders;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: distinct l0=1 linf=10
+-- release: units l0=1 linf=1
+
+-- case: distinct values in a condition on groups
+SELECT status FROM orders GROUP BY status HAVING COUNT(DISTINCT note) > 1;
+-- accept
+-- keys: 3 public, l0 proved
+-- release: distinct l0=3 linf=10
+
+-- case: distinct values of released counts are post-processing
+SELECT COUNT(DISTINCT n) AS sizes FROM (SELECT status, COUNT(*) AS n FROM orders GROUP BY status) AS t;
+-- accept
+-- keys: 3 public, l0 proved
+-- release: rows l0=3 linf=10
+
+-- case: distinct values without any limit
+SELECT COUNT(DISTINCT login_id) FROM logins;
+-- refuse: unbounded-contribution at 1:8
+
+-- case: distinct values that are listed need no limit of rows
+SELECT COUNT(DISTINCT day) AS days FROM logins;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: distinct l0=1 linf=366
+
+-- case: distinct values of a hidden column
+SELECT COUNT(DISTINCT name) FROM customers;
+-- refuse: hidden-column at 1:23
+
+-- case: distinct values of several columns
+SELECT COUNT(DISTINCT status, note) FROM orders;
+-- refuse: unsupported-syntax at 1:8
+
+-- case: sum of distinct values has no rule
+SELECT SUM(DISTINCT quantity) FROM orders;
+-- refuse: unsupported-aggregate at 1:8
+
+-- case: sum of distinct values beside their count
+SELECT COUNT(DISTINCT quantity), SUM(DISTINCT quantity) FROM orders;
+-- refuse: unsupported-aggregate at 1:34
+
+-- case: distinct rows
+SELECT COUNT(DISTINCT *) FROM orders;
+-- refuse: unsupported-syntax at 1:23
+
+-- case: an approximate count of a hidden column
+SELECT APPROX_COUNT_DISTINCT(name) FROM customers;
+-- refuse: hidden-column at 1:30
+
+-- case: distinct values over a window
+SELECT COUNT(DISTINCT note) OVER () FROM orders;
+-- refuse: unsupported-syntax at 1:23
