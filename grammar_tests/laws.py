@@ -15,6 +15,7 @@ import numpy as np
 
 from dpsql.compiler.parse import parse
 from dpsql.engines import ScratchTable
+from dpsql.engines.load import load
 from dpsql.finish import finish
 from dpsql.model import Budget, Exact, Loss, Noise, Policy, Receipt
 from dpsql.plan import BlockPlan
@@ -44,13 +45,10 @@ class PlainEngine:
         return Exact([row[:keys] for row in rows], columns)
 
     def scratch(self, sql: str, tables: Sequence[ScratchTable] = ()) -> Rows:
+        cursor = self.bench.cursor()  # temporary tables belong to it alone
         for table in tables:
-            listed = ", ".join(f'"{name}" {kind}' for name, kind in table.columns)
-            self.bench.execute(f'CREATE OR REPLACE TABLE "{table.name}" ({listed})')
-            if table.rows:
-                marks = ", ".join("?" * len(table.columns))
-                self.bench.executemany(f'INSERT INTO "{table.name}" VALUES ({marks})', table.rows)
-        return self.bench.execute(sql).fetchall()
+            cursor.execute(*load(table))
+        return cursor.execute(sql).fetchall()
 
 
 def compiled(
@@ -140,12 +138,17 @@ def integers(prepared: Prepared, engine: PlainEngine) -> list[dict[Any, tuple[in
         allowed = None if block.domain is None else set(block.domain)
         result.append(
             {
-                key: tuple(int(part[n]) for part in exact.parts)
+                _told_apart(key): tuple(int(part[n]) for part in exact.parts)
                 for n, key in enumerate(exact.keys)
                 if allowed is None or key in allowed
             }
         )
     return result
+
+
+def _told_apart(key: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The key with NaN as a text: NaN is one group, and Python's NaN differs from itself."""
+    return tuple("NaN" if value != value else value for value in key)  # noqa: PLR0124
 
 
 def violation(
