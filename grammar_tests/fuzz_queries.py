@@ -57,7 +57,7 @@ def _measure(dice: Dice, rows: Source, *, grouped: bool) -> Measured:
     scope = rows.scope
     shape = dice.pick(("rows", "rows", "sum", "sum", "solid", "avg", "count", "if", "units"))
     condition = ""
-    if shape != "if" and dice.chance(20):
+    if dice.chance(20):
         condition = f" FILTER (WHERE {term(dice, 'bool', scope, 2)})"
     amount = term(dice, "amount", scope, 2)
     match shape:
@@ -69,7 +69,9 @@ def _measure(dice: Dice, rows: Source, *, grouped: bool) -> Measured:
             kind = dice.pick(KEYS)
             return Measured(f"COUNT({term(dice, kind, scope, 2)}){condition}", "int", solid=True)
         case "if":
-            return Measured(f"COUNT_IF({term(dice, 'bool', scope, 2)})", "int", solid=True)
+            # Of no row at all it is NULL in DuckDB.
+            inner = term(dice, "bool", scope, 2)
+            return Measured(f"COUNT_IF({inner}){condition}", "int", grouped and not condition)
         case "solid":
             whole = [c.text for c in scope if c.kind == "int" and c.bounded]
             inner = f"COALESCE({dice.pick(whole)}, 0)" if whole else "1"
