@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from hypothesis import strategies as st
 
+from grammar_tests.fuzz_conditions import condition
 from grammar_tests.fuzz_dice import Dice, filled
 from grammar_tests.fuzz_sources import Source, source
 from grammar_tests.fuzz_terms import Column, term
@@ -15,6 +16,23 @@ LINEAR = ("({m} * 2)", "({m} + 1)", "({m} / 4)")
 """What is done with an aggregate that may be NULL: a number of ours is a number again."""
 
 KEYS = ("text", "bool", "int", "date", "ts", "dec", "dbl")
+
+
+PERIODS = (
+    ("ts", "DATE_TRUNC('month', {ts})"),
+    ("ts", "DATE_TRUNC('week', {date})"),
+    ("int", "EXTRACT(year FROM {ts})"),
+    ("int", "HOUR({ts})"),
+    ("int", "({int} // 10)"),
+    ("dbl", "(FLOOR({amount} / 10) * 10)"),
+    ("bool", "({amount} > 10)"),
+    ("date", "CAST({ts} AS DATE)"),
+    ("text", "CASE WHEN {amount} < 20 THEN 'low' WHEN {amount} < 100 THEN 'mid' END"),
+    ("text", "UPPER({text})"),
+    ("text", "COALESCE({text}, 'none')"),
+    ("int", "CAST({amount} AS INTEGER)"),
+)
+"""Keys as people write them, each with its kind."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,29 +74,29 @@ def _measure(dice: Dice, rows: Source, *, grouped: bool) -> Measured:
     """One aggregate, with FILTER now and then."""
     scope = rows.scope
     shape = dice.pick(("rows", "rows", "sum", "sum", "solid", "avg", "count", "if", "units"))
-    condition = ""
+    kept = ""
     if dice.chance(20):
-        condition = f" FILTER (WHERE {term(dice, 'bool', scope, 2)})"
+        kept = f" FILTER (WHERE {condition(dice, scope, 2)})"
     amount = term(dice, "amount", scope, 2)
     match shape:
         case "rows":
-            return Measured(f"COUNT(*){condition}", "int", solid=True)
+            return Measured(f"COUNT(*){kept}", "int", solid=True)
         case "units" if rows.unit is not None:
-            return Measured(f"COUNT(DISTINCT {rows.unit}){condition}", "int", solid=True)
+            return Measured(f"COUNT(DISTINCT {rows.unit}){kept}", "int", solid=True)
         case "count" | "units":
             kind = dice.pick(KEYS)
-            return Measured(f"COUNT({term(dice, kind, scope, 2)}){condition}", "int", solid=True)
+            return Measured(f"COUNT({term(dice, kind, scope, 2)}){kept}", "int", solid=True)
         case "if":
             # Of no row at all it is NULL in DuckDB.
             inner = term(dice, "bool", scope, 2)
-            return Measured(f"COUNT_IF({inner}){condition}", "int", grouped and not condition)
+            return Measured(f"COUNT_IF({inner}){kept}", "int", grouped and not kept)
         case "solid":
             whole = [c.text for c in scope if c.kind == "int" and c.bounded]
             inner = f"COALESCE({dice.pick(whole)}, 0)" if whole else "1"
-            return Measured(f"SUM({inner}){condition}", "int", grouped and not condition)
+            return Measured(f"SUM({inner}){kept}", "int", grouped and not kept)
         case _:
             name = dice.pick(("SUM", "sum")) if shape == "sum" else dice.pick(("AVG", "MEAN"))
-            return Measured(f"{name}({amount}){condition}", "dbl", solid=False)
+            return Measured(f"{name}({amount}){kept}", "dbl", solid=False)
 
 
 def aggregated(dice: Dice) -> Released:
@@ -86,7 +104,7 @@ def aggregated(dice: Dice) -> Released:
     rows = source(dice)
     conditions = list(rows.conditions)
     if dice.chance(40):
-        conditions.append(term(dice, "bool", rows.scope, 3))
+        conditions.append(condition(dice, rows.scope, 3, rows.unit))
     keys = [_key(dice, rows.scope) for _ in range(dice.pick((0, 1, 1, 2)))]
     measures = [_measure(dice, rows, grouped=bool(keys)) for _ in range(dice.pick((1, 1, 2, 3)))]
     inner = [*keys, *(Column(m.text, m.kind) for m in measures if m.solid)]
@@ -95,7 +113,7 @@ def aggregated(dice: Dice) -> Released:
     if conditions:
         text += f" WHERE {' AND '.join(conditions)}"
     text += _group_by(dice, keys)
-    if keys and dice.chance(25):
+    if inner and dice.chance(25):
         text += f" HAVING {term(dice, 'bool', inner, 2)}"
     return _ordered(dice, replace(result, text=text, ctes=rows.ctes))
 
@@ -123,8 +141,12 @@ def _key(dice: Dice, scope: Sequence[Column]) -> Column:
     listed = [c for c in scope if c.kind in ("text", "bool", "date") and not c.bounded]
     if listed and not dice.chance(50):
         return dice.pick(listed)
+    named = [c for c in scope if not c.text.endswith("_id")]
+    if dice.chance(50):
+        kind, template = dice.pick(PERIODS)
+        return Column(filled(template, lambda word: term(dice, word, named, 0)), kind)
     kind = dice.pick(KEYS)
-    return Column(term(dice, kind, [c for c in scope if not c.text.endswith("_id")], 2), kind)
+    return Column(term(dice, kind, named, 2), kind)
 
 
 def _group_by(dice: Dice, keys: Sequence[Column]) -> str:

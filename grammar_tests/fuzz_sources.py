@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
+from grammar_tests.fuzz_conditions import condition
 from grammar_tests.fuzz_dice import Dice
 from grammar_tests.fuzz_terms import Column, term
+from grammar_tests.fuzz_units import UNIT, within_units
 
 TABLES: dict[str, str] = {
     "orders": "order_id:int customer_id:int amount:dec+ quantity:int+ discount:dbl+ placed_at:ts"
@@ -35,6 +37,7 @@ LINKS = (
     ("customers", "country", "countries", "code"),
     ("items", "product_id", "products", "product_id"),
     ("orders", "quantity", "products", "product_id"),
+    ("customers", "country", "products", "category"),
 )
 """Columns that may be equated: table, column, table that joins, its column."""
 
@@ -82,7 +85,7 @@ class _Clause:
 def columns_of(table: str) -> tuple[Column, ...]:
     """The columns of a base table, unqualified."""
     return tuple(
-        Column(name, kind.removesuffix("+"), kind.endswith("+"))
+        Column(name, kind.removesuffix("+"), kind.endswith("+"), name)
         for name, _, kind in (word.partition(":") for word in TABLES[table].split())
     )
 
@@ -124,13 +127,15 @@ def _join(dice: Dice, clause: _Clause) -> None:
         clause.conditions.append(on)
         return
     kind = dice.pick(("JOIN", "INNER JOIN"))
+    if dice.chance(10):
+        kind = dice.pick(("LEFT JOIN", "RIGHT JOIN"))
     holders = [m for m in clause.members if right in m.names.values()]
     shared = owner.names[left] == member.names[right] == right and len(holders) == 2
     if shared and dice.chance(30):
         clause.text += f" {kind} {member.text} USING ({right})"
         return
     if dice.chance(15):
-        on += f" AND {term(dice, 'bool', _scope((owner, member)), 2)}"
+        on += f" AND {condition(dice, _scope((owner, member)), 2)}"
     clause.text += f" {kind} {member.text} ON {on}"
 
 
@@ -142,10 +147,13 @@ def _member(dice: Dice, table: str, clause: _Clause) -> Member:
     """A table as it is, or wrapped in a subquery or a CTE that renames and computes."""
     alias = f"t{len(clause.members)}"
     columns = columns_of(table)
-    if not dice.chance(20):
+    if not dice.chance(25):
         names = {c.text: c.text for c in columns}
         return Member(table, alias, f"{table} {alias}", columns, names)
     query, inner, names = _wrapped(dice, table, columns)
+    if dice.chance(15) and (relation := within_units(dice, table)) is not None:
+        query, inner = relation
+        names = {UNIT.text: UNIT.text}
     if dice.chance(40):
         name = f"c{len(clause.ctes)}"
         clause.ctes.append(f"{name} AS ({query})")
@@ -157,7 +165,7 @@ def _wrapped(
     dice: Dice, table: str, columns: tuple[Column, ...]
 ) -> tuple[str, tuple[Column, ...], dict[str, str]]:
     """A subquery over one table, its columns, and the new name of each base column it keeps."""
-    where = f" WHERE {term(dice, 'bool', columns, 2)}" if dice.chance(50) else ""
+    where = f" WHERE {condition(dice, columns, 2)}" if dice.chance(50) else ""
     if dice.chance(30):
         return f"SELECT * FROM {table}{where}", columns, {c.text: c.text for c in columns}
     kept = [c for c in columns if c.text.endswith("_id") or not dice.chance(30)]

@@ -121,11 +121,15 @@ SYNTAX: dict[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """Something of a kind that an expression can mention; `bounded` numbers can be summed."""
+    """Something of a kind that an expression can mention.
+
+    Numbers that are `bounded` can be summed; `base` is the column of a base table that it is.
+    """
 
     text: str
     kind: str
     bounded: bool = False
+    base: str = ""
 
 
 def _arguments(kind: str, place: int) -> list[tuple[str, Expression]]:
