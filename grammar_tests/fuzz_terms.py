@@ -199,6 +199,9 @@ def _leaf(dice: Dice, kind: str, scope: Sequence[Column]) -> str:
     columns = [c.text for c in scope if c.kind == kind or (kind == "amount" and c.bounded)]
     if columns and not dice.chance(12):
         return dice.pick(columns)
+    if kind == "bool" and scope and not dice.chance(12):
+        column = dice.pick(scope)
+        return f"({column.text} >= {dice.pick(LITERALS[column.kind])})"
     if kind in NULLS and dice.chance(5):
         return NULLS[kind]
     return dice.pick(LITERALS[kind])

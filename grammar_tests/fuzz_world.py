@@ -81,10 +81,10 @@ def wary_policy() -> Policy:
 
 
 def rows(number: int) -> world.Tables:
-    """The tables of shop `number`: `number` units at most, each with a few rows or none."""
+    """The tables of shop `number`: twice as many units, each with a few rows or none."""
     chance = Random(number)  # noqa: S311
     tables: world.Tables = {**world.PUBLIC, **{name: [] for name in NULLABLE}}
-    for unit in range(1, number + 1):
+    for unit in range(1, 2 * number + 1):
         tables["customers"].append(_customer(chance, unit))
         for order in _numbers(chance, unit):
             tables["orders"].append(_order(chance, order, unit))

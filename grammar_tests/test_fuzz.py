@@ -20,7 +20,7 @@ from dpsql.dialects.from_sqlglot_functions import SCALARS
 from dpsql.prepare import Prepared
 from grammar_tests import fuzz_world
 from grammar_tests.fuzz_checks import Damage, Verdict, agree, law_one, law_two, totality
-from grammar_tests.fuzz_queries import queries
+from grammar_tests.fuzz_queries import QUERIES
 from grammar_tests.fuzz_terms import CALLED
 
 V = TypeVar("V")
@@ -49,7 +49,7 @@ def tally(count: int, check: Callable[[str, int], V], *, shrink: bool = True) ->
     said: Counter[V] = Counter()
 
     @examples(count, shrink=shrink)
-    @given(queries(), st.integers(0, fuzz_world.SHOPS - 1))
+    @given(QUERIES, st.integers(0, fuzz_world.SHOPS - 1))
     def holds(sql: str, number: int) -> None:
         said[check(sql, number)] += 1
 
@@ -161,5 +161,5 @@ def test_every_function_is_called() -> None:
 
 @pytest.mark.parametrize("word", ["FILTER", "HAVING", "OVER", "UNION", "USING", "WITH c0", "LIMIT"])
 def test_random_queries_say_this_and_shrink(word: str) -> None:
-    smallest = find(queries(), lambda sql: word in sql, settings=examples(2000))
+    smallest = find(QUERIES, lambda sql: word in sql, settings=examples(2000))
     assert len(smallest) < 300
