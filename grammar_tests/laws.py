@@ -15,6 +15,7 @@ import numpy as np
 
 from dpsql.compiler.parse import parse
 from dpsql.engines import ScratchTable
+from dpsql.engines.load import load
 from dpsql.finish import finish, stage
 from dpsql.model import Budget, Exact, Loss, Noise, Noisy, Policy, Receipt
 from dpsql.plan import BlockPlan
@@ -46,25 +47,18 @@ class PlainEngine:
         tables: Sequence[ScratchTable] = (),
     ) -> Exact:
         for table in tables:
-            fill(self.connection, table)
+            self.connection.execute(f'DROP TABLE IF EXISTS temp."{table.name}"')
+            self.connection.execute(*load(table))
         named = {"sampling_key": sampling_key} if "$sampling_key" in sql else None
         rows = self.connection.execute(sql, named).fetchall()
         columns = [np.array([row[keys + n] for row in rows], dtype=object) for n in range(parts)]
         return Exact([row[:keys] for row in rows], columns)
 
     def scratch(self, sql: str, tables: Sequence[ScratchTable] = ()) -> Rows:
+        cursor = self.bench.cursor()  # temporary tables belong to it alone
         for table in tables:
-            fill(self.bench, table)
-        return self.bench.execute(sql).fetchall()
-
-
-def fill(connection: duckdb.DuckDBPyConnection, table: ScratchTable) -> None:
-    """A temporary table with these rows."""
-    listed = ", ".join(f'"{name}" {kind}' for name, kind in table.columns)
-    connection.execute(f'CREATE OR REPLACE TEMP TABLE "{table.name}" ({listed})')
-    if table.rows:
-        marks = ", ".join("?" * len(table.columns))
-        connection.executemany(f'INSERT INTO "{table.name}" VALUES ({marks})', table.rows)
+            cursor.execute(*load(table))
+        return cursor.execute(sql).fetchall()
 
 
 def compiled(
@@ -181,12 +175,17 @@ def integers(
         allowed = None if block.domain is None else set(block.domain)
         result.append(
             {
-                key: tuple(int(part[n]) for part in exact.parts)
+                _told_apart(key): tuple(int(part[n]) for part in exact.parts)
                 for n, key in enumerate(exact.keys)
                 if allowed is None or key in allowed
             }
         )
     return result
+
+
+def _told_apart(key: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The key with NaN as a text: NaN is one group, and Python's NaN differs from itself."""
+    return tuple("NaN" if value != value else value for value in key)  # noqa: PLR0124
 
 
 def violation(

@@ -1,0 +1,141 @@
+"""What a random query is held to: law 1, law 2 and totality."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from decimal import Decimal
+from enum import StrEnum
+from math import isclose, isfinite, isnan
+from typing import Any
+
+import duckdb
+
+from dpsql.errors import Refused
+from dpsql.model import Policy
+from dpsql.prepare import Prepared
+from grammar_tests import fuzz_world
+from grammar_tests.laws import PlainEngine, Rows, compiled, integers, noiseless, violation
+
+ROWS = 1000
+"""More rows than any aggregate of a random shop is over."""
+
+UNITS = (1, 2, 4, 20)
+"""The units of the adversarial shop that are removed: floods, duplicates, values out of bounds."""
+
+
+class Verdict(StrEnum):
+    """What came of a query."""
+
+    HELD = "held"
+    LOOSE = "held, within a coarse lattice"
+    SILENT = "plain DuckDB raises"
+    REFUSED = "refused"
+
+
+Damage = Callable[[Prepared], Prepared]
+
+
+def whole(prepared: Prepared) -> Prepared:
+    """No damage."""
+    return prepared
+
+
+def accepted(sql: str, policy: Policy, engine: PlainEngine) -> Prepared | None:
+    """The compiled query, None if it is refused; any other exception is a bug."""
+    try:
+        return compiled(sql, policy, engine)
+    except Refused:
+        return None
+
+
+def law_one(sql: str, number: int, damage: Damage = whole) -> Verdict:
+    """Noise off, the answer over shop `number` is plain DuckDB's; and ours never raises."""
+    policy, engine = fuzz_world.shop(number)
+    prepared = accepted(sql, policy, engine)
+    if prepared is None:
+        return Verdict.REFUSED
+    ours, errors = noiseless(damage(prepared), engine)
+    try:
+        plain = engine.rows(sql)
+    except duckdb.Error:
+        return Verdict.SILENT
+    slack = _slack(prepared)
+    assert agree(ours, errors, plain, slack), (ours, plain)
+    return Verdict.HELD if slack < 1 else Verdict.LOOSE
+
+
+def law_two(sql: str, damage: Damage = whole) -> bool:
+    """Removing a unit from the adversarial shop moves the integers by no more than claimed."""
+    policy, engine = fuzz_world.wary_policy(), fuzz_world.adversary(None)
+    prepared = accepted(sql, policy, engine)
+    if prepared is None or prepared.plan is None:
+        return False
+    prepared = damage(prepared)
+    here = integers(prepared, engine)
+    for unit in UNITS:
+        why = violation(prepared, here, integers(prepared, fuzz_world.adversary(unit)))
+        assert why is None, f"unit {unit}: {why}"
+    return True
+
+
+def totality(sql: str, number: int, damage: Damage = whole) -> bool:
+    """What was compiled for well-behaved data raises nothing on adversarial data either."""
+    prepared = accepted(sql, *fuzz_world.shop(number))
+    if prepared is None:
+        return False
+    noiseless(damage(prepared), fuzz_world.adversary(None))
+    return True
+
+
+def _slack(prepared: Prepared) -> float:
+    """How far rounding to a lattice of powers of two may move a result."""
+    if prepared.plan is None:
+        return 0.0
+    steps = [
+        float(release.query.lattice.step)
+        for block in prepared.plan.blocks
+        for release in block.releases
+        if release.query.lattice.base == 2
+    ]
+    return ROWS * max(steps, default=0.0)
+
+
+def agree(ours: Rows, errors: Rows, plain: Rows, slack: float) -> bool:
+    """Whether the rows are equal as multisets, numbers within `slack`.
+
+    An aggregate over nothing may be a number of ours where plain DuckDB says NULL, and a sum over
+    a NaN or an infinity, which has no bounds, any number.
+    """
+    if len(ours) != len(plain):
+        return False
+    left = sorted(zip(ours, errors, strict=True), key=lambda pair: _order(pair[0]))
+    for row in sorted(plain, key=lambda row: (_holes(row), _order(row))):
+        for place, (mine, noise) in enumerate(left):
+            if all(_same(*cells, slack) for cells in zip(mine, noise, row, strict=True)):
+                del left[place]
+                break
+        else:
+            return False
+    return True
+
+
+def _holes(row: tuple[Any, ...]) -> int:
+    """How many cells anything noisy agrees with: such rows choose last."""
+    return sum(value is None or (isinstance(value, float) and not isfinite(value)) for value in row)
+
+
+def _order(row: tuple[Any, ...]) -> tuple[str, ...]:
+    return tuple(map(str, row))
+
+
+def _same(ours: Any, error: Any, plain: Any, slack: float) -> bool:
+    if plain is None:
+        return ours is None or error is not None
+    if isinstance(plain, bool) or not isinstance(plain, float | int | Decimal):
+        return bool(ours == plain)
+    if ours is None:
+        return False
+    mine, theirs = float(ours), float(plain)
+    if not isfinite(theirs):
+        return error is not None or mine == theirs or (isnan(mine) and isnan(theirs))
+    return isclose(mine, theirs, rel_tol=1e-6, abs_tol=1e-5 + slack)

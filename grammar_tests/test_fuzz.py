@@ -1,0 +1,165 @@
+"""Laws 1, 2 and totality on random queries over random small databases, with wrong twins.
+
+The examples are the same in every run; a counter-example shrinks and is kept in cases/fuzz.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TypeVar
+
+import duckdb
+import pytest
+from hypothesis import HealthCheck, Phase, find, given, settings
+from hypothesis import strategies as st
+
+from dpsql.dialects.from_sqlglot_functions import SCALARS
+from dpsql.prepare import Prepared
+from grammar_tests import fuzz_world
+from grammar_tests.fuzz_checks import Damage, Verdict, agree, law_one, law_two, totality
+from grammar_tests.fuzz_queries import QUERIES
+from grammar_tests.fuzz_terms import CALLED
+
+V = TypeVar("V")
+ENOUGH = 5_000
+"""Accepted queries of law 1 per run."""
+SOME = 500
+"""Queries of law 2 and of totality on adversarial data per run."""
+FEW = 200
+"""Queries within which a broken compiler is found."""
+
+
+def examples(count: int, *, shrink: bool = True) -> settings:
+    """The same `count` examples in every run."""
+    return settings(
+        max_examples=count,
+        derandomize=True,
+        database=None,
+        deadline=None,
+        phases=(Phase.generate, Phase.shrink) if shrink else (Phase.generate,),
+        suppress_health_check=list(HealthCheck),
+    )
+
+
+def tally(count: int, check: Callable[[str, int], V], *, shrink: bool = True) -> Counter[V]:
+    """What a check says of this many random queries, each with the number of a random shop."""
+    said: Counter[V] = Counter()
+
+    @examples(count, shrink=shrink)
+    @given(QUERIES, st.integers(0, fuzz_world.SHOPS - 1))
+    def holds(sql: str, number: int) -> None:
+        said[check(sql, number)] += 1
+
+    holds()
+    return said
+
+
+def damaged(damage: Damage) -> Callable[[str, int], Verdict]:
+    return lambda sql, number: law_one(sql, number, damage)
+
+
+# --- law 1 ---
+
+
+def test_without_noise_random_queries_are_answered_as_plain_duckdb_answers() -> None:
+    said = tally(ENOUGH * 21 // 20, law_one)
+    assert said.total() - said[Verdict.REFUSED] >= ENOUGH
+    assert said[Verdict.HELD] >= 0.8 * said.total()
+
+
+def filter_dropped(prepared: Prepared) -> Prepared:
+    """FILTER forgotten by the step that writes SQL."""
+    return _with_sql(prepared, r" FILTER \(WHERE x\d+\)", "")
+
+
+def having_dropped(prepared: Prepared) -> Prepared:
+    """HAVING, and what else filters results, forgotten."""
+    outer = prepared.rewritten.outer_sql.replace(" WHERE ", " WHERE TRUE OR ")
+    return replace(prepared, rewritten=replace(prepared.rewritten, outer_sql=outer))
+
+
+def null_keys_dropped(prepared: Prepared) -> Prepared:
+    """Rows whose first key is NULL left out."""
+    return _with_sql(prepared, r" GROUP BY k0", " WHERE k0 IS NOT NULL GROUP BY k0")
+
+
+def _with_sql(prepared: Prepared, pattern: str, instead: str) -> Prepared:
+    blocks = tuple(
+        replace(block, sql=re.sub(pattern, instead, block.sql))
+        for block in prepared.rewritten.blocks
+    )
+    return replace(prepared, rewritten=replace(prepared.rewritten, blocks=blocks))
+
+
+@pytest.mark.parametrize("damage", [filter_dropped, having_dropped, null_keys_dropped])
+def test_a_broken_step_is_found(damage: Damage) -> None:
+    with pytest.raises(AssertionError):
+        tally(FEW, damaged(damage), shrink=False)
+
+
+def test_the_rows_of_an_answer_are_told_apart() -> None:
+    nothing, noise = [(None, None)], [(None, 1.0)]
+    nan = float("nan")
+    assert agree([("a", 0)], noise, [("a", None)], 0)
+    assert agree([(nan, 3)], noise, [(nan, nan)], 0)
+    assert not agree([("a", 0)], nothing, [("a", None)], 0)
+    assert not agree([("a", 0)], noise, [("b", None)], 0)
+    assert not agree([("a", 1)], noise, [("a", 2)], 0)
+    assert not agree([("a", 1)], noise, [], 0)
+    assert not agree([(None, 1)], noise, [(0, 1)], 0)
+
+
+# --- law 2 ---
+
+
+def test_a_unit_of_random_queries_moves_no_more_than_claimed() -> None:
+    said = tally(SOME, lambda sql, _: law_two(sql))
+    assert said[True] >= 0.6 * SOME
+
+
+def one_group(prepared: Prepared) -> Prepared:
+    """An L0 of one, whatever the keys."""
+    assert prepared.plan is not None
+    blocks = tuple(
+        replace(block, groups=replace(block.groups, value=1)) for block in prepared.plan.blocks
+    )
+    return replace(prepared, plan=replace(prepared.plan, blocks=blocks))
+
+
+def test_a_wrong_claim_is_found() -> None:
+    with pytest.raises(AssertionError, match="groups moved"):
+        tally(FEW, lambda sql, _: law_two(sql, one_group), shrink=False)
+
+
+# --- totality ---
+
+
+def test_random_queries_raise_nothing_on_adversarial_data() -> None:
+    said = tally(SOME, totality)
+    assert said[True] >= 0.6 * SOME
+
+
+def untried(prepared: Prepared) -> Prepared:
+    """Every guard forgotten."""
+    return _with_sql(_with_sql(prepared, r"TRY\(", "("), r"TRY_CAST\(", "CAST(")
+
+
+def test_a_form_that_is_not_total_is_found() -> None:
+    with pytest.raises(duckdb.Error):
+        tally(FEW, lambda sql, number: totality(sql, number, untried), shrink=False)
+
+
+# --- the grammar ---
+
+
+def test_every_function_is_called() -> None:
+    assert set(SCALARS) == CALLED & set(SCALARS)
+
+
+@pytest.mark.parametrize("word", ["FILTER", "HAVING", "OVER", "UNION", "USING", "WITH c0", "LIMIT"])
+def test_random_queries_say_this_and_shrink(word: str) -> None:
+    smallest = find(QUERIES, lambda sql: word in sql, settings=examples(2000))
+    assert len(smallest) < 300
