@@ -74,7 +74,8 @@ def track(
     Raises `Refused` where an operator has no stability rule, where a join does not imply equal
     units, and where private rows would be returned as they are.
     """
-    tracker = _Tracker(policy, frequency, identities, Blocks(policy, identities), [])
+    outermost = _outermost_limit(resolved.relation)
+    tracker = _Tracker(policy, frequency, identities, Blocks(policy, identities), [], outermost)
     standing = tracker.track(resolved.relation)
     if isinstance(standing, Private):
         raise _raw_rows(resolved.relation, policy)
@@ -88,6 +89,7 @@ class _Tracker:
     identities: Identities
     blocks: Blocks
     stages: list[Relation]
+    outermost: Limit | None
 
     def track(self, relation: Relation) -> _Open | Private:
         match relation:
@@ -122,7 +124,7 @@ class _Tracker:
             case Limit():
                 source = self.track(relation.input)
                 if isinstance(source, Private):
-                    raise _limited(relation, self.policy)
+                    raise self._limited(relation)
                 return _Open(replace(relation, input=source.relation))
             case Union():
                 return self._union(relation)
@@ -210,6 +212,14 @@ class _Tracker:
         source = _bare(source)
         return replace(source, relation=replace(relation, input=source.relation, other=there))
 
+    def _limited(self, relation: Limit) -> Refused:
+        source = relation.input
+        while isinstance(source, Sort | Project | Filter):
+            source = source.input
+        if relation is self.outermost or isinstance(source, Aggregate):
+            return _raw_rows(source, self.policy)
+        return _no_rule("LIMIT or OFFSET over private rows", relation.span)
+
     def _union(self, relation: Union) -> _Open | Private:
         left, right = self.track(relation.left), self.track(relation.right)
         if isinstance(left, Private) and isinstance(right, Private):
@@ -249,13 +259,11 @@ def _no_rule(construct: str, span: Span, fix: str = "") -> Refused:
     return Refused(Reason.UNSUPPORTED_PRIVATE_OPERATOR, span, construct=construct, **facts)
 
 
-def _limited(relation: Limit, policy: Policy) -> Refused:
-    source = relation.input
-    while isinstance(source, Sort | Project | Filter):
-        source = source.input
-    if isinstance(source, Aggregate):
-        return _raw_rows(source, policy)
-    return _no_rule("LIMIT or OFFSET over private rows", relation.span)
+def _outermost_limit(relation: Relation) -> Limit | None:
+    """The LIMIT of the query itself, if it has one."""
+    while isinstance(relation, Project | Sort):
+        relation = relation.input
+    return relation if isinstance(relation, Limit) else None
 
 
 def _raw_rows(relation: Relation, policy: Policy) -> Refused:

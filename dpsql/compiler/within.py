@@ -29,6 +29,7 @@ from dpsql.tree import (
     DOUBLE,
     INTEGER,
     NULL,
+    VARCHAR,
     AggregateCall,
     Call,
     Cast,
@@ -82,7 +83,7 @@ def aggregate_within(
     unit = rows.unit(policy)
     holders = tuple(i for i in relation.keys if _is_unit(i.expression, rows, policy))
     hidden = () if holders else (Item(identities.field("unit", unit.type), unit),)
-    keys = relation.keys + hidden
+    keys = tuple(_one_zero(item, rows) for item in relation.keys) + hidden
     measures = tuple(replace(m, call=_ordered(m.call)) for m in relation.measures)
     limit = _rows_of_unit(rows)
     result = Aggregate(rows.relation, keys, measures, relation.span, limit)
@@ -107,6 +108,13 @@ def aggregate_within(
     per_group = least(most, rows.declared.rows_per_group)
     declared = replace(rows.declared, rows_per_unit=most, rows_per_group=per_group)
     return replace(grouped, determined=determined, declared=declared)
+
+
+def _one_zero(item: Item, rows: Private) -> Item:
+    """A key in which 0.0 stands for -0.0 too; what identifies rows stays as it is."""
+    if isinstance(item.expression, Ref) and any(a.id == item.expression.id for a in rows.anchors):
+        return item
+    return replace(item, expression=zeroed(item.expression))
 
 
 def _one_row(grouped: Private, unit: int, *, alone: bool) -> Private:
@@ -134,15 +142,24 @@ def _is_unit(expression: Expression, rows: Private, policy: Policy) -> bool:
 
 def _ordered(call: AggregateCall) -> AggregateCall:
     """The aggregate of one unit's rows, whatever the order in which the engine meets them."""
-    call = replace(call, args=tuple(guarded(call.function, arg, call.span) for arg in call.args))
+    args = tuple(guarded(call.function, arg, call.span) for arg in call.args)
+    picks = call.function not in MOMENTS | {"sum", "avg"}
+    call = replace(call, args=tuple(map(zeroed, args)) if picks else args)
     summed = any(not isinstance(a, Star) and type_of(a).kind is Kind.DOUBLE for a in call.args)
     if call.function in ORDER_FREE and not (summed and call.function not in EXTREMES):
         return call
     if call.function not in ORDER_FREE | BY_ORDER:
         raise _per_unit(f"{call.function.upper()} within one unit", call.span)
     # Sums of DOUBLE depend on their order in the last digits, and that on other units' rows.
-    ties = () if call.distinct else tuple(SortKey(arg) for arg in call.args)
-    return replace(call, order_by=call.order_by + ties)
+    return replace(call, order_by=call.order_by + tuple(SortKey(arg) for arg in call.args))
+
+
+def zeroed(expression: Expression) -> Expression:
+    """A DOUBLE with one zero only: which of 0.0 and -0.0 stands for both depends on the order."""
+    if isinstance(expression, Star) or type_of(expression).kind is not Kind.DOUBLE:
+        return expression
+    zero = Literal(0.0, DOUBLE)
+    return Call("case", (Call("eq", (expression, zero), BOOLEAN), zero, expression), DOUBLE)
 
 
 def guarded(function: str, arg: Expression, span: Span) -> Expression:
@@ -209,7 +226,9 @@ def _settled(call: WindowCall, rows: Private) -> WindowCall:
         written = {key.expression for key in call.order_by}
         single = [n for n in sorted(rows.unique) if n in {f.id for f in rows.relation.fields}]
         rest = [f for f in rows.relation.fields if not single or f.id == single[0]]
-        ties = tuple(SortKey(Ref(f.id, f.type)) for f in rest if Ref(f.id, f.type) not in written)
+        ties = tuple(
+            _tie(f) for f in rest if Ref(f.id, f.type) not in written or f.type.kind is Kind.DOUBLE
+        )
         call = replace(call, order_by=call.order_by + ties)
     if call.function in BY_POSITION:
         return call
@@ -217,7 +236,14 @@ def _settled(call: WindowCall, rows: Private) -> WindowCall:
     if call.function not in ORDER_FREE - MOMENTS or not (exact or call.function in EXTREMES):
         fix = "Cast the argument to DECIMAL: sums of DOUBLE depend on the order of rows."
         raise _per_unit(f"{call.function.upper()} OVER of this type in one unit", call.span, fix)
-    return replace(call, args=tuple(guarded(call.function, a, call.span) for a in call.args))
+    args = (zeroed(guarded(call.function, a, call.span)) for a in call.args)
+    return replace(call, args=tuple(args))
+
+
+def _tie(column: Field) -> SortKey:
+    """A column as the last word on the order of rows; text tells 0.0 from -0.0."""
+    ref = Ref(column.id, column.type)
+    return SortKey(Cast(ref, VARCHAR) if column.type.kind is Kind.DOUBLE else ref)
 
 
 def _check_constants(call: WindowCall) -> None:
@@ -288,17 +314,18 @@ def union_within(
     sides = [attach_unit(side, policy, identities) for side in (left, right)]
     inputs = (relation.left, relation.right)
     unit = identities.field("unit", sides[0].unit(policy).type)
-    projected = [
-        Project(side.relation, (*_listed(old.fields), _unit_item(side, policy, identities)))
-        for side, old in zip(sides, inputs, strict=True)
-    ]
+    listed = [_as_fields(old.fields, relation.fields) for old in inputs]
+    left_side, right_side = (
+        Project(side.relation, (*items, _unit_item(side, policy, identities)))
+        for side, items in zip(sides, listed, strict=True)
+    )
     fields = (*relation.fields, unit)
-    result = replace(relation, left=projected[0], right=projected[1], fields=fields)
+    result = replace(relation, left=left_side, right=right_side, fields=fields)
     anchors = {Anchor(unit.id, policy.unit.table, unit.id)}
-    for place, new in enumerate(relation.fields):
+    for new, *items in zip(relation.fields, *listed, strict=True):
         tables = [
-            {a.table for a in side.anchors if a.id == old.fields[place].id}
-            for side, old in zip(sides, inputs, strict=True)
+            {a.table for a in side.anchors if item.expression == Ref(a.id, item.field.type)}
+            for side, item in zip(sides, items, strict=True)
         ]
         anchors |= {Anchor(new.id, table, new.id) for table in tables[0] & tables[1]}
     return Private(
@@ -318,5 +345,11 @@ def _unit_item(side: Private, policy: Policy, identities: Identities) -> Item:
     return Item(identities.field("unit", unit.type), unit)
 
 
-def _listed(fields: tuple[Field, ...]) -> tuple[Item, ...]:
-    return tuple(Item(f, Ref(f.id, f.type)) for f in fields)
+def _as_fields(old: tuple[Field, ...], new: tuple[Field, ...]) -> tuple[Item, ...]:
+    """A side's columns in the types of the union: an implicit conversion could raise."""
+    return tuple(
+        Item(
+            a, Ref(a.id, a.type) if a.type == b.type else Cast(Ref(a.id, a.type), b.type, safe=True)
+        )
+        for a, b in zip(old, new, strict=True)
+    )

@@ -13,7 +13,7 @@ from dpsql.algebra import Staged
 from dpsql.dialects.duckdb import Printer
 from dpsql.dialects.duckdb_literals import type_name
 from dpsql.plan import BlockPlan, BlockSql, PartQuery
-from dpsql.tree import Call, Cast, Expression, Kind
+from dpsql.tree import Call, Cast, Expression, Kind, SqlType
 from dpsql.walk import relations
 
 BIGINT_LIMIT = 2**62
@@ -65,7 +65,7 @@ class _Block:
         source, where, columns = printer.source(block.rows)
         items = [] if self.plan.row_level else [f"{columns[block.unit.id]} AS u"]
         items += [
-            f"{printer.text(key.expression, columns)} AS {name}"
+            f"{_one_zero(key.field.type, printer.text(key.expression, columns))} AS {name}"
             for key, name in zip(block.keys, self.keys, strict=True)
         ]
         items += [
@@ -167,6 +167,11 @@ class _Block:
         listed = [*self.keys, *(f"COALESCE({s}::HUGEINT, 0) AS p{n}" for n, s in enumerate(sums))]
         group = f" GROUP BY {', '.join(self.keys)}" if self.keys else ""
         return f"SELECT {', '.join(listed)} FROM {source}{group}"
+
+
+def _one_zero(kind: SqlType, text: str) -> str:
+    """A key in which 0.0 stands for -0.0 too: which one a group shows would depend on its rows."""
+    return f"CASE WHEN {text} = 0 THEN 0.0 ELSE {text} END" if kind.kind is Kind.DOUBLE else text
 
 
 def row_value(part: PartQuery, x: str) -> str:

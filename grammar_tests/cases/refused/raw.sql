@@ -11,7 +11,7 @@ SELECT amount FROM orders;
 
 -- case: with order and limit
 SELECT amount FROM orders ORDER BY amount DESC LIMIT 1;
--- refuse: unsupported-private-operator at 1:1
+-- refuse: raw-rows at 1:20
 
 -- case: a constant for each row tells their number
 SELECT 1 FROM orders;
