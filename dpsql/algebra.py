@@ -145,7 +145,8 @@ class Measure:
 class Aggregate:
     """GROUP BY keys; without keys exactly one row.
 
-    `rows` is the owner's limit on the rows of a group, where the groups are within one unit.
+    With `sets` it is one grouping per set of key positions, the other keys NULL. `rows` is the
+    owner's limit on the rows of a group, where the groups are within one unit.
     """
 
     input: Relation
@@ -153,6 +154,7 @@ class Aggregate:
     measures: tuple[Measure, ...]
     span: Span = field(default=NOWHERE, compare=False)
     rows: int | None = None
+    sets: tuple[tuple[int, ...], ...] = ()
 
     @property
     def fields(self) -> tuple[Field, ...]:

@@ -9,13 +9,13 @@ from dpsql import accountants
 from dpsql.canonical import question
 from dpsql.compiler.calibrate import calibrate
 from dpsql.compiler.columns import Evaluate, PublicData
-from dpsql.compiler.infer import infer
+from dpsql.compiler.infer import has_domain, infer
 from dpsql.compiler.resolve import resolve
 from dpsql.compiler.rewrite import rewrite, rewrite_public
 from dpsql.compiler.scopes import Identities
 from dpsql.compiler.track import track
 from dpsql.model import Budget, Column, Policy
-from dpsql.plan import PrivatePlan, Rewritten
+from dpsql.plan import PrivateBlock, PrivatePlan, Rewritten
 from dpsql.tree import Statement
 
 
@@ -47,7 +47,11 @@ def prepare(
     identities = Identities()
     resolved = resolve(statement, policy, identities)
     columns = tuple(Column(f.name, f.type) for f in resolved.relation.fields)
-    tracked = track(resolved, policy, public.frequency, identities)
+
+    def listed(block: PrivateBlock) -> bool:
+        return has_domain(block, policy, public, evaluate)
+
+    tracked = track(resolved, policy, public.frequency, listed, identities)
     if not tracked.blocks:
         return Prepared(columns, None, rewrite_public(tracked.outer), "")
     bounded = infer(tracked, policy, public, evaluate)

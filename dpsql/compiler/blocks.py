@@ -34,7 +34,7 @@ class Blocks:
         """The noisy table of an aggregate over private rows."""
         if source.padding is not None:
             _check_padding(relation, source.padding)
-        block = self._block(relation, source)
+        block = self.block(relation, source)
         writer = Writer()
         writer.number(block.rows)
         keys = tuple(key.expression for key in block.keys)
@@ -70,7 +70,8 @@ class Blocks:
         self.listed[number] = replace(block, measures=(*block.measures, measure))
         return len(block.measures)
 
-    def _block(self, relation: Aggregate, source: Private) -> PrivateBlock:
+    def block(self, relation: Aggregate, source: Private) -> PrivateBlock:
+        """The block of an aggregate over private rows, not yet asked for."""
         policy = self.policy
         rows = attach_unit(source, policy, self.identities)
         unit_ids = frozenset(a.id for a in rows.anchors if a.table == policy.unit.table)

@@ -20,12 +20,18 @@ from dpsql.walk import refs
 
 def infer(tracked: Tracked, policy: Policy, public: PublicData, evaluate: Evaluate) -> Bounded:
     """What is known of every key and argument of every block."""
-    limits = [b.declared.public_groups or policy.limits.max_public_groups for b in tracked.blocks]
-    blocks = tuple(
-        _Block(block, Origin(policy, public, evaluate, limit)).bounded()
-        for block, limit in zip(tracked.blocks, limits, strict=True)
-    )
+    blocks = tuple(_block(block, policy, public, evaluate).bounded() for block in tracked.blocks)
     return Bounded(tracked.outer, blocks, tracked.stages)
+
+
+def has_domain(block: PrivateBlock, policy: Policy, public: PublicData, evaluate: Evaluate) -> bool:
+    """Whether the keys of a block are public, so that each is answered."""
+    return _block(block, policy, public, evaluate).bounded().domain is not None
+
+
+def _block(block: PrivateBlock, policy: Policy, public: PublicData, evaluate: Evaluate) -> _Block:
+    limit = block.declared.public_groups or policy.limits.max_public_groups
+    return _Block(block, Origin(policy, public, evaluate, limit))
 
 
 class _Block:

@@ -39,6 +39,7 @@ from dpsql.compiler.joins import (
 from dpsql.compiler.padding import filtered, projected, still_padded
 from dpsql.compiler.scans import private_scan
 from dpsql.compiler.scopes import Identities
+from dpsql.compiler.sets import from_finest, one_by_one, sums_up
 from dpsql.compiler.uniqueness import keys_of
 from dpsql.compiler.units import Private
 from dpsql.compiler.within import (
@@ -50,11 +51,12 @@ from dpsql.compiler.within import (
 )
 from dpsql.errors import Reason, Refused
 from dpsql.model import Policy
-from dpsql.plan import Tracked
+from dpsql.plan import PrivateBlock, Tracked
 from dpsql.tree import JoinKind, Ref, Span
 from dpsql.walk import relations
 
 Frequency: TypeAlias = Callable[[Relation, tuple[Ref, ...]], int]
+HasDomain: TypeAlias = Callable[[PrivateBlock], bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,17 +67,23 @@ class _Open:
 
 
 def track(
-    resolved: Resolved, policy: Policy, frequency: Frequency, identities: Identities
+    resolved: Resolved,
+    policy: Policy,
+    frequency: Frequency,
+    has_domain: HasDomain,
+    identities: Identities,
 ) -> Tracked:
     """The query split into private blocks and an outer query over what they release.
 
-    `frequency` measures how often one value of these columns occurs in a public relation.
+    `frequency` measures how often one value of these columns occurs in a public relation;
+    `has_domain` says whether the keys of a block are public.
 
     Raises `Refused` where an operator has no stability rule, where a join does not imply equal
     units, and where private rows would be returned as they are.
     """
     outermost = _outermost_limit(resolved.relation)
-    tracker = _Tracker(policy, frequency, identities, Blocks(policy, identities), [], outermost)
+    blocks = Blocks(policy, identities)
+    tracker = _Tracker(policy, frequency, has_domain, identities, blocks, [], outermost)
     standing = tracker.track(resolved.relation)
     if isinstance(standing, Private):
         raise _raw_rows(resolved.relation, policy)
@@ -86,6 +94,7 @@ def track(
 class _Tracker:
     policy: Policy
     frequency: Frequency
+    has_domain: HasDomain
     identities: Identities
     blocks: Blocks
     stages: list[Relation]
@@ -233,9 +242,19 @@ class _Tracker:
         source = self.track(relation.input)
         if isinstance(source, _Open):
             return _Open(replace(relation, input=source.relation))
+        if relation.sets:
+            return self._sets(relation, source)
         if unit_keys((item.expression for item in relation.keys), source):
             return aggregate_within(relation, _bare(source), self.policy, self.identities)
         return _Open(self.blocks.released(relation, source))
+
+    def _sets(self, relation: Aggregate, source: Private) -> _Open | Private:
+        if unit_keys((item.expression for item in relation.keys), source):
+            raise _no_rule("GROUPING SETS within one unit", relation.span, "Use UNION ALL.")
+        finest = self.blocks.block(replace(relation, measures=(), sets=()), source)
+        if sums_up(relation) and self.has_domain(finest):
+            return self.track(from_finest(relation, self.identities))
+        return self.track(one_by_one(relation, self.identities))
 
 
 def _is_released(relation: Relation) -> bool:

@@ -49,7 +49,7 @@ def keys_of(relation: Relation, policy: Policy, block_keys: Callable[[int], int]
             case Released():
                 count = block_keys(relation.block)
                 return (Key(frozenset(f.id for f in relation.fields[:count])),)
-            case Aggregate():
+            case Aggregate(sets=()):
                 return (Key(frozenset(item.field.id for item in relation.keys)),)
             case Project():
                 return _projected(keys(relation.input), relation)

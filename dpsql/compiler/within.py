@@ -207,7 +207,9 @@ def window_within(
         and all(refs(key) <= fixed for key in item.call.partition_by)
     }
     result = Window(rows.relation, items, _rows_of_unit(rows))
-    return replace(rows, relation=result, ranks=rows.ranks | frozenset(ranks))
+    # Ties are broken by a unique column: whoever vouches for it is named.
+    facts = rows.facts | frozenset().union(*rows.unique.values())
+    return replace(rows, relation=result, ranks=rows.ranks | frozenset(ranks), facts=facts)
 
 
 def _by_unit(call: WindowCall, unit: Ref, rows: Private, policy: Policy) -> WindowCall:

@@ -191,9 +191,8 @@ class Printer:
         items = [(key.field.id, self._text(key.expression, built)) for key in relation.keys] + [
             (m.field.id, self._text(m.call, built)) for m in relation.measures
         ]
-        positions = ", ".join(str(n + 1) for n in range(len(relation.keys)))
         listed = ", ".join(f"{text} AS c{number}" for number, text in items) or "1 AS c0"
-        group = f" GROUP BY {positions}" if relation.keys else ""
+        group = _group_by([text for _number, text in items[: len(relation.keys)]], relation.sets)
         return self._derived(_clauses(built, listed) + group, [number for number, _ in items])
 
     def _window(self, relation: Window) -> _Select:
@@ -235,6 +234,13 @@ class Printer:
 
     def _text(self, node: Expression, built: _Select) -> str:
         return expression(node, lambda ref: built.columns[ref.id])
+
+
+def _group_by(keys: list[str], sets: tuple[tuple[int, ...], ...]) -> str:
+    if sets:
+        listed = ", ".join(f"({', '.join(keys[n] for n in chosen)})" for chosen in sets)
+        return f" GROUP BY GROUPING SETS ({listed})"
+    return f" GROUP BY {', '.join(str(n + 1) for n in range(len(keys)))}" if keys else ""
 
 
 def _buries(node: Expression, marks: frozenset[int]) -> bool:
