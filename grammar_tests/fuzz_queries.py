@@ -85,9 +85,9 @@ def _measure(dice: Dice, rows: Source, *, grouped: bool) -> Measured:
             kind = dice.pick(KEYS)
             return Measured(f"COUNT({term(dice, kind, scope, 2)}){kept}", "int", solid=True)
         case "if":
-            # Of no row at all it is NULL in DuckDB.
+            # Of no row, or of NULLs alone, it is NULL in DuckDB.
             inner = term(dice, "bool", scope, 2)
-            return Measured(f"COUNT_IF({inner}){kept}", "int", grouped and not kept)
+            return Measured(f"COUNT_IF({inner}){kept}", "int", solid=False)
         case "solid":
             whole = [c.text for c in scope if c.kind == "int" and c.bounded]
             inner = f"COALESCE({dice.pick(whole)}, 0)" if whole else "1"

@@ -15,6 +15,7 @@ import numpy as np
 
 from dpsql.compiler.parse import parse
 from dpsql.engines import ScratchTable
+from dpsql.engines.hardening import NO_STATISTICS
 from dpsql.engines.load import load
 from dpsql.finish import finish, stage
 from dpsql.model import Budget, Exact, Loss, Noise, Noisy, Policy, Receipt
@@ -34,6 +35,8 @@ class PlainEngine:
     def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
         self.connection = connection
         self.bench = duckdb.connect()
+        for instance in (self.connection, self.bench):
+            instance.execute(f"SET disabled_optimizers = '{NO_STATISTICS}'")
 
     def rows(self, sql: str) -> Rows:
         return self.connection.execute(sql).fetchall()

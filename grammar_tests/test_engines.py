@@ -235,6 +235,22 @@ def test_many_groups_in_chunks_where_one_sum_is_wide(engine: DuckDBEngine) -> No
     assert {type(v) for v in exact.parts[0]} == {int}
 
 
+FOLDED = "SELECT count(*) FROM people WHERE CASE WHEN id > {n} THEN 'a' END = 'b'"
+
+
+@pytest.mark.parametrize("n", [5, 100])
+def test_no_failure_depends_on_the_range_of_a_column(engine: DuckDBEngine, n: int) -> None:
+    assert engine.aggregate(FOLDED.format(n=n), 0, 1, 0).parts[0].tolist() == [0]
+
+
+@pytest.mark.skipif(duckdb.__version__ != "2.0.0", reason="the bug of one version of DuckDB")
+def test_with_statistics_the_range_decides(folder: Path) -> None:
+    with duckdb.connect(str(folder / "shop.duckdb"), read_only=True) as plain:
+        assert plain.execute(FOLDED.format(n=5)).fetchall() == [(0,)]
+        with pytest.raises(duckdb.InvalidInputException):
+            plain.execute(FOLDED.format(n=100))
+
+
 def test_no_group_at_all(engine: DuckDBEngine) -> None:
     exact = engine.aggregate("SELECT 1, 2 WHERE false", 1, 1, 0)
     assert exact.keys == []
