@@ -12,7 +12,7 @@ from fractions import Fraction
 from dpsql import aggregates
 from dpsql.accountants import Accountant, Allowance
 from dpsql.aggregates.recipe import Asked, part_type
-from dpsql.algebra import Field, Item, Project, Relation, Released
+from dpsql.algebra import Field, Item, OneRow, Project, Relation, Released
 from dpsql.compiler.scopes import Identities
 from dpsql.errors import Reason, Refused
 from dpsql.intervals import Facts
@@ -263,6 +263,8 @@ def _with_values(outer: Relation, measured: list[_Measured], identities: Identit
             Item(f, substitute(block.values[place], read))
             for f, place in zip(measures, relation.measures, strict=True)
         ]
-        return Project(replace(relation, fields=keys + parts), tuple(items))
+        # One group of which nothing is measured is one row without columns.
+        there = replace(relation, fields=keys + parts) if keys + parts else OneRow()
+        return Project(there, tuple(items))
 
     return expand(outer)

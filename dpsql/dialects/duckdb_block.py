@@ -44,6 +44,8 @@ class _Block:
                     self.inputs.setdefault(node, f"x{len(self.inputs)}")
 
     def sql(self) -> str:
+        if not (self.keys or self.parts):
+            return "SELECT 1 AS one"  # one group, of which nothing is asked
         if self.plan.row_level:
             sums = [as_integer(part, self._sum(part)) for part in self.parts]
             return f"WITH rows AS ({self._rows()}) {self._grouped(sums, 'rows')}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import reduce
 
 from dpsql.functions.row import TRUTH, Args, Function, Types, always
@@ -14,6 +15,26 @@ from dpsql.tree import SqlType
 def _then_positions(count: int) -> tuple[int, ...]:
     """Positions of the values of case(when1, then1, ..., otherwise)."""
     return (*range(1, count, 2), count - 1)
+
+
+def reached(args: Args) -> Args:
+    """The arguments of CASE, its values that no row reaches as values that do not exist.
+
+    A branch is not reached if its condition is never true, or an earlier one always is.
+    """
+    result, ends = list(args), False
+    for condition in range(0, len(args) - 1, 2):
+        truths = args[condition].domain
+        if ends or (truths is not None and True not in truths):
+            result[condition + 1] = _nothing(args[condition + 1])
+        ends = ends or (truths == (True,) and not args[condition].nullable)
+    if ends:
+        result[-1] = _nothing(args[-1])
+    return tuple(result)
+
+
+def _nothing(arg: Facts) -> Facts:
+    return replace(arg, nullable=False, domain=(), nan=False)
 
 
 def _case_type(types: Types) -> SqlType | None:

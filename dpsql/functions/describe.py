@@ -8,6 +8,7 @@ from math import isnan
 
 from dpsql.errors import Reason, Refused
 from dpsql.functions.casts import cast_to
+from dpsql.functions.conditionals import reached
 from dpsql.functions.registry import lookup
 from dpsql.functions.row import Args, Domain, Function, any_nullable
 from dpsql.functions.types import conversion_raises
@@ -90,6 +91,8 @@ def facts(expression: Call | Cast, args: Args, limit: int = DEFAULT_LIMIT) -> Fa
     the interval give one without evaluating the call. Raises `Refused` as `function_of` does.
     """
     function, kind = function_of(expression), expression.type
+    if function.name == "case":
+        args = reached(args)
     nullable_args = converted_facts(function, args)
     interval = function.interval(nullable_args, kind)
     domain = _domain(function, args, kind, interval, limit)

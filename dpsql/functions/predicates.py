@@ -5,12 +5,15 @@ from __future__ import annotations
 from dpsql.functions.row import (
     TEXT,
     TRUTH,
+    Args,
+    Domain,
     Function,
     Types,
     fixed,
     never,
 )
 from dpsql.functions.types import common_type, converted
+from dpsql.intervals import Facts
 from dpsql.tree import BOOLEAN, Expression, Literal, SqlType
 
 
@@ -47,6 +50,31 @@ def _well_escaped(args: tuple[Expression, ...]) -> bool:
     return not pattern.replace(escape * 2, "").endswith(escape)
 
 
+def _may_be(truth: bool, arg: Facts) -> bool:  # noqa: FBT001
+    return arg.domain is None or truth in arg.domain
+
+
+def _null_values(args: Args, *_: object) -> Domain:
+    """Whether a value is missing: what its facts leave open."""
+    (arg,) = args
+    possible = (arg.domain != () or arg.may_be_nan, arg.nullable)
+    return tuple(truth for truth in (False, True) if possible[truth])
+
+
+def _and_values(args: Args, *_: object) -> Domain:
+    possible = (any(_may_be(False, arg) for arg in args), all(_may_be(True, arg) for arg in args))
+    return tuple(truth for truth in (False, True) if possible[truth])
+
+
+def _or_values(args: Args, *_: object) -> Domain:
+    possible = (all(_may_be(False, arg) for arg in args), any(_may_be(True, arg) for arg in args))
+    return tuple(truth for truth in (False, True) if possible[truth])
+
+
+def _not_values(args: Args, *_: object) -> Domain:
+    return tuple(truth for truth in (False, True) if _may_be(not truth, args[0]))
+
+
 def _comparison(name: str) -> Function:
     return Function(name, _comparison_type, operands=converted)
 
@@ -56,10 +84,12 @@ PREDICATES = (
     Function("is_distinct", _comparison_type, operands=converted, nulls=never),
     Function("is_not_distinct", _comparison_type, operands=converted, nulls=never),
     Function("in", _membership_type, operands=converted),
-    Function("is_null", _test_type, nulls=never),
-    Function("and", _logic_type),
-    Function("or", _logic_type),
-    Function("not", lambda types: _logic_type(types) if len(types) == 1 else None),
+    Function("is_null", _test_type, nulls=never, image=_null_values),
+    Function("and", _logic_type, image=_and_values),
+    Function("or", _logic_type, image=_or_values),
+    Function(
+        "not", lambda types: _logic_type(types) if len(types) == 1 else None, image=_not_values
+    ),
     Function("like", _like_type, accepts=_well_escaped),
     Function("ilike", lambda types: _like_type(types) if len(types) == 2 else None),  # noqa: PLR2004
     Function("starts_with", fixed(BOOLEAN, TEXT, TEXT)),

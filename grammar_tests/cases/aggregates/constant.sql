@@ -1,0 +1,158 @@
+-- MIN, MAX, ANY_VALUE of a group's key or of what has one value: that value, and nothing measured.
+-- catalog: shop
+
+-- case: minimum of the group's key
+SELECT status, MIN(status) AS least, COUNT(*) AS n FROM orders GROUP BY status;
+-- accept
+-- keys: 3 public, l0 proved
+-- release: rows l0=3 linf=10
+
+-- case: any value of the group's key
+SELECT ANY_VALUE(c.country) AS country, COUNT(*) AS n FROM orders o JOIN customers c ON o.customer_id = c.customer_id GROUP BY c.country;
+-- accept
+-- keys: 3 public, l0 proved
+-- release: rows l0=1 linf=10
+
+-- case: maximum of a private key
+SELECT device, MAX(device) AS most, SUM(duration) AS total FROM events GROUP BY device;
+-- accept
+-- keys: private, l0 enforced
+-- release: units l0=2 linf=1
+-- release: sum l0=2 linf=18000
+
+-- case: maximum of an expression of the keys
+SELECT MAX(UPPER(status)) AS name, COUNT(*) AS n FROM orders GROUP BY status;
+-- accept
+-- keys: 3 public, l0 proved
+-- release: rows l0=3 linf=10
+
+-- case: maximum of an expression of two keys
+SELECT MAX(status || '/' || CAST(vip AS VARCHAR)) AS name, COUNT(*) AS n FROM orders o JOIN customers c ON o.customer_id = c.customer_id GROUP BY status, vip;
+-- accept
+-- keys: 6 public, l0 proved
+-- release: rows l0=3 linf=10
+
+-- case: minimum of an expression that is a key
+SELECT MIN(DATE_TRUNC('month', placed_at)) AS month, COUNT(*) AS n FROM orders GROUP BY DATE_TRUNC('month', placed_at);
+-- accept
+-- keys: 24 public, l0 enforced
+-- release: rows l0=3 linf=10
+
+-- case: keys and their extremes cost nothing
+SELECT status, MAX(status) AS most FROM orders GROUP BY status;
+-- accept
+-- keys: 3 public, l0 proved
+
+-- case: an aggregate of the unit's absence beside counts
+SELECT status, COUNT(*) AS n, MAX(CASE WHEN customer_id IS NULL THEN 1 ELSE 0 END) AS blank FROM orders GROUP BY status;
+-- accept
+-- keys: 3 public, l0 proved
+-- release: rows l0=3 linf=10
+
+-- case: whether the unit is absent is known without looking
+SELECT MAX(CASE WHEN customer_id IS NULL THEN 1 ELSE 0 END) AS blank FROM orders;
+-- accept
+-- keys: 1 public, l0 proved
+
+-- case: distinct people and whether one is absent, as a BI tool asks
+SELECT COUNT(DISTINCT customer_id) + MAX(CASE WHEN customer_id IS NULL THEN 1 ELSE 0 END) AS people FROM orders;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: units l0=1 linf=1
+
+-- case: distinct values and whether one is absent, as a BI tool asks
+SELECT status, COUNT(DISTINCT quantity) + MAX(CASE WHEN quantity IS NULL THEN 1 ELSE 0 END) AS quantities FROM orders WHERE quantity IS NOT NULL GROUP BY status;
+-- accept
+-- keys: 3 public, l0 proved
+-- release: distinct l0=3 linf=10
+
+-- case: whether the unit is present
+SELECT MIN(CASE WHEN NOT customer_id IS NULL AND 1 IS NOT NULL THEN 'there' ELSE 'gone' END) AS presence, COUNT(*) AS n FROM orders;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=10
+
+-- case: maximum of a literal
+SELECT COUNT(*) AS n, MAX(7) AS seven, ANY_VALUE('all') AS scope FROM orders;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=10
+
+-- case: maximum of a column that a filter fixes
+SELECT MAX(status) AS status, COUNT(*) AS n FROM orders WHERE status = 'paid';
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=10
+
+-- case: a constant by a join with a public table
+SELECT MIN(p.category) AS category, SUM(i.units) AS units FROM items i JOIN products p ON i.product_id = p.product_id WHERE p.category = 'toy';
+-- accept
+-- keys: 1 public, l0 proved
+-- release: sum l0=1 linf=200
+
+-- case: a constant in a condition on groups
+SELECT status, COUNT(*) AS n FROM orders GROUP BY status HAVING MAX(status) <> 'open';
+-- accept
+-- keys: 3 public, l0 proved
+-- release: rows l0=3 linf=10
+
+-- case: the key's minimum in an order
+SELECT status, COUNT(*) AS n FROM orders GROUP BY status ORDER BY MIN(status) DESC;
+-- accept
+-- keys: 3 public, l0 proved
+-- release: rows l0=3 linf=10
+
+-- case: the key's maximum in postgres
+SELECT MAX("status") AS "status", COUNT(*) AS "n" FROM "orders" GROUP BY "status";
+-- dialect: postgres
+-- accept
+-- keys: 3 public, l0 proved
+-- release: rows l0=3 linf=10
+
+-- case: keys read twice
+SELECT a.least, b.n FROM (SELECT status, MIN(status) AS least FROM orders GROUP BY status) a JOIN (SELECT status, COUNT(*) AS n FROM orders GROUP BY status) b ON a.least = b.status;
+-- accept
+-- keys: 3 public, l0 proved
+-- release: rows l0=3 linf=10
+
+-- case: any value of a public column
+SELECT region, ANY_VALUE(region) AS same FROM countries GROUP BY region;
+-- accept
+
+-- case: any value of released counts
+SELECT ANY_VALUE(n) AS n FROM (SELECT COUNT(*) AS n FROM orders) AS t;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=10
+
+-- case: minimum of what varies within the group
+SELECT status, MIN(amount) FROM orders GROUP BY status;
+-- refuse: unsupported-aggregate at 1:16
+
+-- case: a filtered minimum of the key tells whether a row passes
+SELECT status, MIN(status) FILTER (WHERE amount > 100) FROM orders GROUP BY status;
+-- refuse: unsupported-aggregate at 1:16
+
+-- case: a filtered constant tells whether a row passes
+SELECT MAX(1) FILTER (WHERE amount > 100) FROM orders;
+-- refuse: unsupported-aggregate at 1:8
+
+-- case: whether a nullable column is absent is private
+SELECT MAX(CASE WHEN note IS NULL THEN 1 ELSE 0 END) FROM orders;
+-- refuse: unsupported-aggregate at 1:8
+
+-- case: maximum of an expression of the key and another column
+SELECT status, MAX(status || note) FROM orders GROUP BY status;
+-- refuse: unsupported-aggregate at 1:16
+
+-- case: any value of the unit
+SELECT ANY_VALUE(customer_id) FROM orders;
+-- refuse: unsupported-aggregate at 1:8
+
+-- case: a column that only one unit can have is not a constant
+SELECT MIN(note) FROM orders WHERE customer_id = 3;
+-- refuse: unsupported-aggregate at 1:8
+
+-- case: a fixed column that may be missing is not a constant
+SELECT MAX(CASE WHEN status = 'paid' THEN 1 END) FROM orders;
+-- refuse: unsupported-aggregate at 1:8
