@@ -14,6 +14,7 @@ from dpsql.tree import (
     AggregateCall,
     Expression,
     JoinKind,
+    Literal,
     SortKey,
     Span,
     SqlType,
@@ -52,6 +53,15 @@ class OneRow:
     """A relation of one row and no columns: SELECT without FROM."""
 
     fields: tuple[Field, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Values:
+    """Rows of constants, one value per field, in the fields' types: public like a public table."""
+
+    fields: tuple[Field, ...]
+    rows: tuple[tuple[Literal, ...], ...]
+    span: Span = field(default=NOWHERE, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,8 +232,8 @@ class Limit:
 
 
 Relation: TypeAlias = (
-    "Scan | OneRow | Released | Staged | Filter | Project | Join | Match | Aggregate | Window"
-    " | Union | Sort | Limit"
+    "Scan | OneRow | Values | Released | Staged | Filter | Project | Join | Match | Aggregate"
+    " | Window | Union | Sort | Limit"
 )
 
 

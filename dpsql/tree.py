@@ -106,10 +106,16 @@ class Name:
 
 @dataclass(frozen=True, slots=True)
 class Star:
-    """`*` or `t.*` in a SELECT list or in COUNT(*)."""
+    """`*` or `t.*` in a SELECT list or in COUNT(*); alone in GROUP BY or ORDER BY it means ALL.
+
+    `exclude` leaves columns out, `replacing` gives (column, new value), `renaming` (old, new name).
+    """
 
     table: str | None = None
     span: Span = field(default=NOWHERE, compare=False)
+    exclude: tuple[str, ...] = ()
+    replacing: tuple[tuple[str, Expression], ...] = ()
+    renaming: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,20 +174,29 @@ class SortKey:
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """ROWS or RANGE frame.
+    """ROWS, RANGE or GROUPS frame.
 
     A bound is (offset, direction): None for UNBOUNDED, 0 for CURRENT ROW; direction -1 for
-    PRECEDING, +1 for FOLLOWING.
+    PRECEDING, +1 for FOLLOWING. `exclude` is CURRENT ROW, GROUP, TIES or nothing.
     """
 
     unit: str
     start: tuple[int | None, int]
     end: tuple[int | None, int]
+    exclude: str = ""
+
+    @property
+    def has_distance(self) -> bool:
+        """Whether a bound is some way off the current row."""
+        return bool({self.start[0], self.end[0]} - {None, 0})
 
 
 @dataclass(frozen=True, slots=True)
 class WindowCall:
-    """function(args) [FILTER] OVER (PARTITION BY ... ORDER BY ... frame)."""
+    """function([DISTINCT] args [IGNORE NULLS]) [FILTER] OVER (PARTITION BY ... ORDER BY ... frame).
+
+    `base` names a window of the WINDOW clause until the parser has put that in its place.
+    """
 
     function: str
     args: tuple[Expression, ...]
@@ -190,6 +205,10 @@ class WindowCall:
     frame: Frame | None = None
     type: SqlType = NULL
     span: Span = field(default=NOWHERE, compare=False)
+    distinct: bool = False
+    ignore_nulls: bool = False
+    filter: Expression | None = None
+    base: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,6 +257,17 @@ class Derived:
     span: Span = field(default=NOWHERE, compare=False)
 
 
+@dataclass(frozen=True, slots=True)
+class ValuesList:
+    """Rows of constants in FROM, all of one length: VALUES, or what a series function gives."""
+
+    names: tuple[str, ...]
+    rows: tuple[tuple[Literal, ...], ...]
+    alias: str | None = None
+    column_aliases: tuple[str, ...] = ()
+    span: Span = field(default=NOWHERE, compare=False)
+
+
 class JoinKind(StrEnum):
     """The joins the tree can say; which region accepts which is for `track` to decide."""
 
@@ -250,7 +280,10 @@ class JoinKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class JoinedTables:
-    """left kind JOIN right ON condition, or USING (names); CROSS and comma joins have neither."""
+    """left kind JOIN right ON condition, or USING (names); CROSS and comma joins have neither.
+
+    A `natural` join equates all columns of the same name.
+    """
 
     left: FromItem
     right: FromItem
@@ -258,9 +291,10 @@ class JoinedTables:
     condition: Expression | None = None
     using: tuple[str, ...] = ()
     span: Span = field(default=NOWHERE, compare=False)
+    natural: bool = False
 
 
-FromItem: TypeAlias = "TableName | Derived | JoinedTables"
+FromItem: TypeAlias = "TableName | Derived | ValuesList | JoinedTables"
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,11 +330,12 @@ class Select:
     offset: int = 0
     ctes: tuple[CommonTable, ...] = ()
     span: Span = field(default=NOWHERE, compare=False)
+    distinct_on: tuple[Expression, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class SetOperation:
-    """left UNION | INTERSECT | EXCEPT [ALL] right."""
+    """left UNION | INTERSECT | EXCEPT [ALL] [BY NAME] right."""
 
     kind: str
     all: bool
@@ -311,6 +346,7 @@ class SetOperation:
     offset: int = 0
     ctes: tuple[CommonTable, ...] = ()
     span: Span = field(default=NOWHERE, compare=False)
+    by_name: bool = False
 
 
 Query: TypeAlias = "Select | SetOperation"

@@ -25,6 +25,7 @@ from dpsql.algebra import (
     Sort,
     Staged,
     Union,
+    Values,
     Window,
 )
 from dpsql.tree import (
@@ -47,8 +48,10 @@ from dpsql.tree import (
 def children(expression: Expression) -> tuple[Expression, ...]:
     """The direct subexpressions, in reading order."""
     match expression:
-        case Literal() | Name() | Star() | Ref() | ScalarQuery():
+        case Literal() | Name() | Ref() | ScalarQuery():
             return ()
+        case Star(replacing=replacing):
+            return tuple(value for _, value in replacing)
         case Call(args=args):
             return args
         case Cast(arg=arg):
@@ -58,8 +61,9 @@ def children(expression: Expression) -> tuple[Expression, ...]:
         case AggregateCall(args=args, filter=condition, order_by=order):
             kept = () if condition is None else (condition,)
             return (*args, *kept, *(key.expression for key in order))
-        case WindowCall(args=args, partition_by=partition, order_by=order):
-            return (*args, *partition, *(key.expression for key in order))
+        case WindowCall(args=args, partition_by=partition, order_by=order, filter=condition):
+            kept = () if condition is None else (condition,)
+            return (*args, *kept, *partition, *(key.expression for key in order))
         case _:
             assert_never(expression)
 
@@ -67,8 +71,11 @@ def children(expression: Expression) -> tuple[Expression, ...]:
 def map_children(expression: Expression, change: Callable[[Expression], Expression]) -> Expression:
     """The same node with `change` applied to each direct subexpression."""
     match expression:
-        case Literal() | Name() | Star() | Ref() | ScalarQuery():
+        case Literal() | Name() | Ref() | ScalarQuery():
             return expression
+        case Star(replacing=replacing):
+            changed = tuple((column, change(value)) for column, value in replacing)
+            return replace(expression, replacing=changed) if replacing else expression
         case Call(args=args):
             return replace(expression, args=tuple(map(change, args)))
         case Cast(arg=arg):
@@ -82,10 +89,11 @@ def map_children(expression: Expression, change: Callable[[Expression], Expressi
                 filter=None if condition is None else change(condition),
                 order_by=_map_keys(order, change),
             )
-        case WindowCall(args=args, partition_by=partition, order_by=order):
+        case WindowCall(args=args, partition_by=partition, order_by=order, filter=condition):
             return replace(
                 expression,
                 args=tuple(map(change, args)),
+                filter=None if condition is None else change(condition),
                 partition_by=tuple(map(change, partition)),
                 order_by=_map_keys(order, change),
             )
@@ -148,7 +156,7 @@ def both(predicates: tuple[Expression, ...]) -> Expression | None:
 def expressions(relation: Relation) -> tuple[Expression, ...]:
     """The expressions that a relation itself holds, those of its inputs left out."""
     match relation:
-        case Scan() | OneRow() | Released() | Staged() | Union() | Limit():
+        case Scan() | OneRow() | Values() | Released() | Staged() | Union() | Limit():
             return ()
         case Filter(predicate=predicate):
             return (predicate,)
@@ -171,7 +179,7 @@ def expressions(relation: Relation) -> tuple[Expression, ...]:
 def inputs(relation: Relation) -> tuple[Relation, ...]:
     """The direct inputs of a relation."""
     match relation:
-        case Scan() | OneRow() | Released() | Staged():
+        case Scan() | OneRow() | Values() | Released() | Staged():
             return ()
         case Filter() | Project() | Aggregate() | Window() | Sort() | Limit():
             return (relation.input,)
@@ -186,7 +194,7 @@ def inputs(relation: Relation) -> tuple[Relation, ...]:
 def map_inputs(relation: Relation, change: Callable[[Relation], Relation]) -> Relation:
     """The same relation with `change` applied to each direct input."""
     match relation:
-        case Scan() | OneRow() | Released() | Staged():
+        case Scan() | OneRow() | Values() | Released() | Staged():
             return relation
         case Filter() | Project() | Aggregate() | Window() | Sort() | Limit():
             return replace(relation, input=change(relation.input))

@@ -135,3 +135,50 @@ def test_what_is_exact_known_and_unknown(sql: str, errors: tuple[str | None, ...
     for found, expected in zip(answers(prepared, engine, 1)[0].errors[0], errors, strict=True):
         kind = None if found is None else "unknown" if isnan(found) else "known"
         assert kind == expected
+
+
+@pytest.mark.parametrize(
+    ("value", "error"),
+    [
+        ("RANK() OVER (ORDER BY segment)", None),
+        ("RANK() OVER (ORDER BY n DESC)", "unknown"),
+        ("NTILE(2) OVER (ORDER BY n)", "unknown"),
+        ("COUNT(*) OVER (PARTITION BY n > 3)", "unknown"),
+        ("COUNT(n) OVER ()", None),
+        ("COUNT(DISTINCT n) OVER ()", "unknown"),
+        ("SUM(n) OVER (ORDER BY segment)", "known"),
+        ("SUM(n) OVER (ORDER BY n)", "unknown"),
+        ("SUM(7) FILTER (WHERE n > 3) OVER ()", "unknown"),
+        ("NTH_VALUE(n, 1) OVER (ORDER BY segment)", "known"),
+        ("FIRST_VALUE(n IGNORE NULLS) OVER (ORDER BY segment)", "unknown"),
+        ("LAG(n, 0, 5) OVER (ORDER BY segment)", "unknown"),
+        ("LENGTH(FIRST_VALUE(segment) OVER (ORDER BY n))", "unknown"),
+    ],
+)
+def test_windows_over_noise(value: str, error: str | None) -> None:
+    released = "SELECT segment, COUNT(*) AS n FROM customers GROUP BY 1"
+    sql = f"SELECT {value} AS v FROM ({released}) AS t ORDER BY segment"
+    test_what_is_exact_known_and_unknown(sql, (error,))
+
+
+@pytest.mark.parametrize(
+    ("value", "error"),
+    [
+        ("COUNT(*)", None),
+        ("COUNT(n)", None),
+        ("COUNT(*) FILTER (WHERE n > 3)", "unknown"),
+        ("COUNT(DISTINCT n)", "unknown"),
+        ("SUM(n)", "known"),
+        ("SUM(DISTINCT n)", "unknown"),
+        ("FIRST(7 ORDER BY n)", "unknown"),
+        ("ARG_MAX(7, n)", "unknown"),
+        ("STDDEV(n)", "unknown"),
+        ("STRING_AGG(segment, '-' ORDER BY n)", None),  # not a number
+    ],
+)
+def test_aggregates_over_noise(value: str, error: str | None) -> None:
+    released = "SELECT segment, COUNT(*) AS n FROM customers GROUP BY 1"
+    test_what_is_exact_known_and_unknown(f"SELECT {value} AS v FROM ({released}) AS t", (error,))
+    kept = None if error is None and value.startswith("STRING") else "unknown"
+    by_noise = f"SELECT {value} AS v FROM ({released}) AS t GROUP BY n"
+    test_what_is_exact_known_and_unknown(by_noise, (kept,))

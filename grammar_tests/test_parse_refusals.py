@@ -56,11 +56,13 @@ PLACES = {
         "SELECT ‹e'x'›",
         "SELECT ‹$$x$$›",
         "SELECT ‹INTERVAL› '1' DAY",
-        "SELECT * ‹EXCLUDE› (a) FROM t",
-        "SELECT t.* ‹REPLACE› (a AS b) FROM t",
+        "SELECT * EXCLUDE (‹a.b›) FROM t",
+        "SELECT a FROM t LIMIT ‹10›%",
+        "SELECT a FROM (VALUES (‹a›)) AS t",
         "SELECT a FROM ‹'people'›",
-        "SELECT a FROM ‹range(10)›",
-        "SELECT a FROM t ‹NATURAL› JOIN u",
+        "SELECT a FROM ‹repeat_row(10)›",
+        "SELECT a FROM ‹range(0)›",
+        "SELECT a FROM range(‹b›)",
         "SELECT a FROM t ‹JOIN› u WHERE a",
         "SELECT a FROM t JOIN ‹LATERAL› (SELECT 1) u ON a",
         "SELECT a FROM t ‹LIMIT› -1",
@@ -81,9 +83,9 @@ PLACES = {
     ],
     Reason.UNSUPPORTED_FUNCTION: ["SELECT ‹random()›", "SELECT ‹current_date›"],
     Reason.UNSUPPORTED_AGGREGATE: [
-        "SELECT ‹string_agg(a, ',')› FROM t",
-        "SELECT ‹first(a)› FROM t",
-        "SELECT ‹quantile_cont(a, 0.5)› FROM t",
+        "SELECT ‹histogram(a)› FROM t",
+        "SELECT ‹bit_and(a)› FROM t",
+        "SELECT ‹approx_quantile(a, 0.5)› FROM t",
     ],
     Reason.TYPE_MISMATCH: ["SELECT ‹abs(a, b)› FROM t", "SELECT DATE ‹'2024-02-30'›"],
     Reason.SYNTAX: [
@@ -125,18 +127,8 @@ def test_reason_and_place(reason: Reason, marked: str) -> None:
 
 # Attributes of nodes that the tree knows: each must be refused, never dropped.
 EXOTIC = """\
-SELECT lag(a) IGNORE NULLS OVER (ORDER BY b) FROM t
-SELECT lag(a IGNORE NULLS) OVER (ORDER BY b) FROM t
-SELECT lag(a) RESPECT NULLS OVER (ORDER BY b) FROM t
 SELECT SUM(a) WITHIN GROUP (ORDER BY b) FROM t
-SELECT SUM(a ORDER BY b) FROM t
 SELECT SUM(a ORDER BY b LIMIT 3) FROM t
-SELECT COUNT(DISTINCT a) OVER (PARTITION BY b) FROM t
-SELECT SUM(a) FILTER (WHERE b) OVER (PARTITION BY b) FROM t
-SELECT SUM(a) OVER w FROM t WINDOW w AS (ORDER BY b)
-SELECT SUM(a) OVER (w ROWS 1 PRECEDING) FROM t WINDOW w AS (ORDER BY b)
-SELECT SUM(a) OVER (ORDER BY b ROWS BETWEEN 1 PRECEDING AND CURRENT ROW EXCLUDE TIES) FROM t
-SELECT SUM(a) OVER (ORDER BY b GROUPS 1 PRECEDING) FROM t
 SELECT SUM(a) OVER (ORDER BY b ROWS a PRECEDING) FROM t
 SELECT SUM(a) OVER (ORDER BY b ROWS BETWEEN 1.5 PRECEDING AND CURRENT ROW) FROM t
 SELECT abs(a) FILTER (WHERE b) FROM t
@@ -148,10 +140,6 @@ SELECT a FROM t USING SAMPLE 10
 SELECT a FROM t PIVOT (SUM(a) FOR b IN (1, 2))
 SELECT a FROM (PIVOT t ON a USING SUM(b))
 SELECT a FROM t UNPIVOT (a FOR b IN (c, d))
-SELECT * EXCLUDE a FROM t
-SELECT * EXCEPT (a) FROM t
-SELECT * RENAME (a AS b) FROM t
-SELECT * REPLACE (a AS b) FROM t
 SELECT COLUMNS('a') FROM t
 SELECT COLUMNS(*) FROM t
 SELECT a FROM t ASOF JOIN u ON a
@@ -172,29 +160,22 @@ SELECT a FROM t FETCH FIRST 3 ROWS WITH TIES
 SELECT a FROM t FOR UPDATE
 SELECT a FROM t FOR SHARE
 SELECT a INTO b FROM t
-SELECT DISTINCT ON (a) b FROM t
 SELECT TOP 3 a FROM t
-SELECT a FROM t GROUP BY ALL
 SELECT a FROM t GROUP BY ROLLUP (a)
 SELECT a FROM t GROUP BY CUBE (a, b)
 SELECT a FROM t GROUP BY GROUPING SETS ((a), (b))
 SELECT a FROM t GROUP BY (a, b)
 SELECT a FROM t GROUP BY ()
 SELECT a FROM t GROUP BY *
-SELECT a FROM t ORDER BY ALL
 SELECT a FROM t ORDER BY a USING >
 SELECT a FROM t CONNECT BY a
-SELECT 1 UNION ALL BY NAME SELECT 2
-SELECT 1 UNION BY NAME SELECT 2
 (SELECT 1) LIMIT 1
 (SELECT 1) ORDER BY 1
 WITH RECURSIVE a AS (SELECT 1) SELECT 1
-WITH a AS MATERIALIZED (SELECT 1) SELECT 1
 WITH a AS (INSERT INTO t VALUES (1)) SELECT 1
 WITH a AS (DELETE FROM t RETURNING *) SELECT 1
 SELECT 1 FROM (DROP TABLE t)
 SELECT 1 FROM (DESCRIBE t)
-SELECT 1 FROM (VALUES (1)) AS v(a)
 SELECT 1 FROM UNNEST(a)
 SELECT main.abs(a) FROM t
 SELECT a.b(c) FROM t
@@ -204,7 +185,6 @@ SELECT (a, b) FROM t
 SELECT ROW(a, b) FROM t
 SELECT a COLLATE nocase FROM t
 SELECT a AT TIME ZONE 'x' FROM t
-SELECT a BETWEEN SYMMETRIC 1 AND 2 FROM t
 SELECT a SIMILAR TO b FROM t
 SELECT a LIKE b ESCAPE 'xy' FROM t
 SELECT a LIKE ANY ('x', 'y') FROM t
@@ -257,8 +237,7 @@ def test_an_importer_that_ignores_arguments_would_be_seen(monkeypatch: pytest.Mo
     assert accepted(EXOTIC) == []
     monkeypatch.setattr(Origin, "take", take_what_is_known)
     dropped = accepted(EXOTIC)
-    assert "SELECT DISTINCT ON (a) b FROM t" in dropped
-    assert "SELECT a FROM t LIMIT 5 PERCENT" in dropped
+    assert "SELECT a FROM t FOR UPDATE" in dropped
     assert "SELECT a FROM t TABLESAMPLE 10%" in dropped
 
 

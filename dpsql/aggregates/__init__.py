@@ -15,17 +15,41 @@ from dpsql.aggregates.constant import CONSTANT
 from dpsql.aggregates.count import COUNT
 from dpsql.aggregates.recipe import Recipe
 from dpsql.aggregates.sum import SUM
-from dpsql.tree import BOOLEAN, DOUBLE, INTEGER, VARCHAR, Kind, SqlType, decimal
-
-Types = tuple[SqlType, ...]
+from dpsql.aggregates.types import (
+    Types,
+    double,
+    fixed,
+    fraction,
+    number_of_rows,
+    of,
+    positive,
+    quantile,
+    same,
+    separator,
+    total,
+)
+from dpsql.tree import BOOLEAN, DOUBLE, INTEGER, VARCHAR, Expression, Kind, SqlType
 
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """`type` gives the result's type (None: wrong arguments); no recipe: public data only."""
+    """`type` gives the result's type (None: wrong arguments); no recipe: public data only.
+
+    `constant` tests the argument at a place, which must be written as a constant. `ordered` says
+    that an ORDER BY inside the call can change its value.
+    """
 
     type: Callable[[Types], SqlType | None]
     recipe: Recipe | None = None
+    constant: tuple[int, Callable[[Expression], bool]] | None = None
+    ordered: bool = False
+
+    def accepts(self, args: tuple[Expression, ...]) -> bool:
+        """Whether the argument that must be a constant is one that no engine fails on."""
+        if self.constant is None:
+            return True
+        place, test = self.constant
+        return len(args) <= place or test(args[place])
 
 
 def result_type(name: str, types: Types) -> SqlType | None:
@@ -36,8 +60,20 @@ def result_type(name: str, types: Types) -> SqlType | None:
 
 def window_type(name: str, types: Types) -> SqlType | None:
     """The type of a window function over arguments of these types, None if there is none."""
-    rule = _WINDOWS.get(name)
-    return result_type(name, types) if rule is None else rule(types)
+    row = _WINDOWS.get(name)
+    return result_type(name, types) if row is None else row.type(types)
+
+
+def accepts(name: str, args: tuple[Expression, ...]) -> bool:
+    """Whether an aggregate or window function takes these arguments as they are written."""
+    row = _WINDOWS.get(name, _ROWS.get(name))
+    return row is not None and row.accepts(args)
+
+
+def is_ordered(name: str) -> bool:
+    """Whether an ORDER BY inside a call of the aggregate can change its value."""
+    row = _ROWS.get(name)
+    return row is not None and row.ordered
 
 
 def recipe(name: str) -> Recipe | None:
@@ -46,49 +82,39 @@ def recipe(name: str) -> Recipe | None:
     return None if row is None else row.recipe
 
 
-def _sum(types: Types) -> SqlType | None:
-    if len(types) != 1 or not types[0].is_numeric:
-        return None
-    (kind,) = types
-    return decimal(38, kind.scale) if kind.kind is Kind.DECIMAL else kind
-
-
-def _double(types: Types) -> SqlType | None:
-    return DOUBLE if types and all(t.is_numeric or t.kind is Kind.NULL for t in types) else None
-
-
-def _same(types: Types) -> SqlType | None:
-    return types[0] if types else None
-
-
-def _is(kind: SqlType) -> Callable[[Types], SqlType | None]:
-    return lambda _types: kind
-
-
-def _quantile(types: Types) -> SqlType | None:
-    return DOUBLE if types and types[0].is_numeric else _same(types)
-
-
+_FRACTION = (1, fraction)
 _ROWS: dict[str, _Row] = {
-    "count": _Row(_is(INTEGER), COUNT),
-    "sum": _Row(_sum, SUM),
-    "avg": _Row(_double, AVERAGE),
-    "min": _Row(_same, CONSTANT),
-    "max": _Row(_same, CONSTANT),
-    "median": _Row(_quantile),
-    "any_value": _Row(_same, CONSTANT),
-    "bool_and": _Row(_is(BOOLEAN)),
-    "bool_or": _Row(_is(BOOLEAN)),
-    "string_agg": _Row(_is(VARCHAR)),
-    "mode": _Row(_same),
+    "count": _Row(fixed(INTEGER), COUNT),
+    "sum": _Row(total, SUM),
+    "avg": _Row(double, AVERAGE),
+    "min": _Row(same, CONSTANT),
+    "max": _Row(same, CONSTANT),
+    "median": _Row(quantile),
+    "quantile_cont": _Row(quantile, constant=_FRACTION, ordered=True),
+    "quantile_disc": _Row(same, constant=_FRACTION, ordered=True),
+    "bool_and": _Row(of(Kind.BOOLEAN, BOOLEAN)),
+    "bool_or": _Row(of(Kind.BOOLEAN, BOOLEAN)),
+    "string_agg": _Row(of(Kind.VARCHAR, VARCHAR), constant=(1, separator), ordered=True),
+    # A list is shown as the text that DuckDB writes it as: there is nothing to compute with it.
+    "list": _Row(fixed(VARCHAR), ordered=True),
+    **dict.fromkeys(("mode", "first", "last"), _Row(same, ordered=True)),
+    "any_value": _Row(same, CONSTANT, ordered=True),
+    **dict.fromkeys(("arg_max", "arg_min"), _Row(same, ordered=True)),
     **dict.fromkeys(
-        ("stddev", "stddev_pop", "stddev_samp", "variance", "var_pop", "var_samp"), _Row(_double)
+        ("stddev", "stddev_pop", "stddev_samp", "variance", "var_pop", "var_samp"), _Row(double)
     ),
-    **dict.fromkeys(("corr", "covar_pop", "covar_samp"), _Row(_double)),
+    **dict.fromkeys(("corr", "covar_pop", "covar_samp"), _Row(double)),
+    **dict.fromkeys(("regr_slope", "regr_intercept", "regr_r2"), _Row(double)),
+    **dict.fromkeys(("regr_avgx", "regr_avgy"), _Row(double)),
+    **dict.fromkeys(("regr_sxx", "regr_sxy", "regr_syy"), _Row(double)),
+    "regr_count": _Row(fixed(INTEGER)),
 }
 
-_WINDOWS: dict[str, Callable[[Types], SqlType | None]] = {
-    **dict.fromkeys(("row_number", "rank", "dense_rank", "ntile"), _is(INTEGER)),
-    **dict.fromkeys(("percent_rank", "cume_dist"), _is(DOUBLE)),
-    **dict.fromkeys(("lag", "lead", "first_value", "last_value"), _same),
+_WINDOWS: dict[str, _Row] = {
+    **dict.fromkeys(("row_number", "rank", "dense_rank"), _Row(fixed(INTEGER))),
+    "ntile": _Row(fixed(INTEGER), constant=(0, positive)),
+    **dict.fromkeys(("percent_rank", "cume_dist"), _Row(fixed(DOUBLE))),
+    **dict.fromkeys(("lag", "lead"), _Row(same, constant=(1, number_of_rows))),
+    **dict.fromkeys(("first_value", "last_value"), _Row(same)),
+    "nth_value": _Row(same, constant=(1, positive)),
 }

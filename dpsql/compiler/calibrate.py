@@ -107,7 +107,7 @@ def _measure(bounded: BoundedBlock, identities: Identities) -> _Measured:
     values = []
     for measure, facts in zip(block.measures, bounded.arguments, strict=True):
         recipe = aggregates.recipe(measure.call.function)
-        if recipe is None:
+        if recipe is None or measure.call.order_by:
             raise Refused(
                 Reason.UNSUPPORTED_AGGREGATE, measure.call.span, name=measure.call.function
             )

@@ -26,6 +26,7 @@ from dpsql.algebra import (
     Scan,
     Staged,
     Union,
+    Values,
     Window,
 )
 from dpsql.intervals import EVERYTHING, Facts, lattice
@@ -82,7 +83,7 @@ class Origin:
 
 @dataclass(frozen=True, slots=True)
 class _Stored:
-    scan: Scan
+    scan: Scan | Values
     column: Field
 
 
@@ -184,7 +185,10 @@ class Columns:
             case _:
                 assert_never(source)
 
-    def _declared(self, scan: Scan, field: Field) -> Facts:
+    def _declared(self, scan: Scan | Values, field: Field) -> Facts:
+        if isinstance(scan, Values):
+            place = scan.fields.index(field)
+            return functions.facts_of_values(field.type, (row[place].value for row in scan.rows))
         table = self.origin.policy.table(scan.table)
         assert table is not None
         if not table.private:
@@ -272,7 +276,7 @@ def _definitions(rows: Relation) -> Iterable[tuple[int, _Source]]:
     """Where each column of the rows comes from."""
     for relation in relations(rows):
         match relation:
-            case Scan():
+            case Scan() | Values():
                 yield from ((f.id, _Stored(relation, f)) for f in relation.fields)
             case Staged():
                 yield from ((f.id, _Unknown(f.type)) for f in relation.fields)

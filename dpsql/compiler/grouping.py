@@ -9,7 +9,9 @@ from dpsql.compiler.subqueries import Lookup
 from dpsql.compiler.typing import predicate, type_of, typed
 from dpsql.errors import Reason, Refused
 from dpsql.tree import (
+    INTEGER,
     AggregateCall,
+    Call,
     Expression,
     Kind,
     Literal,
@@ -19,9 +21,10 @@ from dpsql.tree import (
     ScalarQuery,
     Select,
     SelectItem,
+    Star,
     WindowCall,
 )
-from dpsql.walk import map_children, walk
+from dpsql.walk import both, conjuncts, map_children, walk
 
 
 class Grouping:
@@ -46,15 +49,17 @@ class Grouping:
         self._lookups: dict[Expression, Lookup] = {}
         self._found: frozenset[int] = frozenset()
         self.grouped = is_grouped(select, items)
-        self._keys = tuple(self._key(expression) for expression in select.group_by)
+        written = (self._key(expression) for expression in select.group_by)
+        # A key written twice is one key, or a product of domains would count it twice.
+        self._keys = tuple({key.expression: key for key in written}.values())
         self._key_fields: dict[Expression, Field] = {k.expression: k.field for k in self._keys}
         # Every use is lifted before the relation is built, so that all measures are known.
         for item in items:
             self.lift(item.expression)
-        for key in select.order_by:
-            if not self._names_output(key.expression):
-                self.lift(key.expression)
-        self._having = None if select.having is None else self._condition(select.having)
+        for expression in (*(key.expression for key in select.order_by), *select.distinct_on):
+            if not self._names_output(expression):
+                self.lift(expression)
+        self._having = None if select.having is None else self._having_of(select.having)
         self._qualify = None if select.qualify is None else self._condition(select.qualify)
 
     def filtered(self) -> Relation:
@@ -120,19 +125,19 @@ class Grouping:
             table[call] = self._identities.field(getattr(call, "function", ""), kind)
         return Ref(table[call].id, kind)
 
+    def _having_of(self, expression: Expression) -> Expression | None:
+        """HAVING without the parts that hold of every group, such as the COUNT(1) > 0 of BI tools.
+
+        They would cost a measurement. Without keys the one row may be of no rows at all.
+        """
+        parts = conjuncts(predicate(self._asked(expression), self._scope))
+        if self._keys:
+            parts = tuple(part for part in parts if not _holds_of_every_group(part))
+        kept = both(parts)
+        return None if kept is None else self._lifted(kept)
+
     def _condition(self, expression: Expression) -> Expression:
-        """HAVING or QUALIFY: may also name output columns."""
-        aliases = {
-            item.alias.lower(): item.expression for item in self._items if item.alias is not None
-        }
-
-        def unfold(node: Expression) -> Expression:
-            if isinstance(node, Name) and node.table is None and not self._scope.has(node):
-                return aliases.get(node.name.lower(), node)
-            return map_children(node, unfold)
-
-        condition = predicate(self._asked(unfold(expression)), self._scope)
-        return self._lifted(condition)
+        return self._lifted(predicate(self._asked(expression), self._scope))
 
     def _key(self, expression: Expression) -> Item:
         written = self._unaliased(expression)
@@ -167,9 +172,25 @@ class Grouping:
     def _names_output(self, expression: Expression) -> bool:
         if isinstance(expression, Literal):
             return isinstance(expression.value, int)
+        if isinstance(expression, Star):
+            return True
         aliases = {(item.alias or "").lower() for item in self._items}
         return (
             isinstance(expression, Name)
             and expression.table is None
             and expression.name.lower() in aliases
         )
+
+
+def _holds_of_every_group(condition: Expression) -> bool:
+    """COUNT(*) > 0, COUNT(1) > 0 or COUNT(*) >= 1: a group has a row, or it would not be there."""
+    if not (isinstance(condition, Call) and condition.function in ("gt", "ge")):
+        return False
+    count, limit = condition.args
+    if not isinstance(count, AggregateCall) or count.function != "count":
+        return False
+    argument = count.args[0]
+    constant = isinstance(argument, Literal) and argument.value is not None
+    every = constant or isinstance(argument, Star)
+    least = Literal(0 if condition.function == "gt" else 1, INTEGER)
+    return every and count.filter is None and not count.distinct and limit == least

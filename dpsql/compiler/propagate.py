@@ -29,6 +29,7 @@ from dpsql.algebra import (
     Sort,
     Staged,
     Union,
+    Values,
     Window,
     WindowItem,
 )
@@ -44,7 +45,7 @@ from dpsql.tree import (
     Ref,
     WindowCall,
 )
-from dpsql.walk import refs, substitute, walk
+from dpsql.walk import children, refs, substitute, walk
 
 Deviations = Sequence[tuple[float, ...]]
 """The standard deviation of each part of each block, in units of its values."""
@@ -111,7 +112,7 @@ class _Tracer:
 
     def trace(self, relation: Relation) -> _Traced:
         match relation:
-            case Scan() | OneRow():
+            case Scan() | OneRow() | Values():
                 return _Traced(relation)
             case Staged():
                 raise AssertionError(relation)
@@ -173,8 +174,10 @@ class _Tracer:
         extra: list[Measure] = []
         fields: dict[int, Field] = {}
         deviation: dict[int, Expression | None] = {}
+        regrouped = False
         for key in relation.keys:
             if source.rewritten(key.expression) is not None:
+                regrouped = True
                 fields[key.field.id], deviation[key.field.id] = key.field, None
         for measure in relation.measures:
             call = measure.call
@@ -186,11 +189,11 @@ class _Tracer:
                 extra.append(Measure(hidden, new))
                 return Ref(hidden.id, kind)
 
-            if call.function == "count" or not self._noisy(source, call.args):
+            if not (regrouped or _is_noisy(source, call)):
                 continue
             fields[measure.field.id] = measure.field
-            error = None if call.distinct else source.error(call.args[0])
-            deviation[measure.field.id] = _of_many(call.function, call.args[0], error, named)
+            error = None if regrouped else _argument_error(source, call)
+            deviation[measure.field.id] = _of_many(call, error, named)
         result = replace(relation, input=source.relation, measures=relation.measures + tuple(extra))
         return _Traced(result, {n: Ref(n, f.type) for n, f in fields.items()}, deviation)
 
@@ -209,11 +212,11 @@ class _Tracer:
                 extra.append(WindowItem(hidden, new))
                 return Ref(hidden.id, kind)
 
-            if call.function == "count" or not self._noisy(source, call.args):
+            if not _is_noisy(source, call):
                 continue
             meaning[item.field.id] = Ref(item.field.id, item.field.type)
-            error = source.error(call.args[0])
-            deviation[item.field.id] = _of_many(call.function, call.args[0], error, named)
+            error = _argument_error(source, call)
+            deviation[item.field.id] = _of_many(call, error, named)
         result = Window(source.relation, relation.items + tuple(extra))
         return _Traced(result, meaning, deviation, source.origin)
 
@@ -244,30 +247,45 @@ class _Tracer:
         result = replace(relation, left=projected[0], right=projected[1], fields=tuple(fields))
         return _Traced(result, meaning, deviation)
 
-    @staticmethod
-    def _noisy(source: _Traced, args: tuple[Expression, ...]) -> bool:
-        return bool(args) and source.rewritten(args[0]) is not None
+
+def _is_noisy(source: _Traced, call: AggregateCall | WindowCall) -> bool:
+    """Whether noise reaches the call's value: by an argument, a filter, an order or a partition.
+
+    Noise changes no number of rows, so COUNT(x) of a noisy x alone is exact.
+    """
+    if call.function == "count" and not call.distinct:
+        return any(source.rewritten(e) is not None for e in children(call)[1:])
+    return any(source.rewritten(e) is not None for e in children(call))
+
+
+def _argument_error(source: _Traced, call: AggregateCall | WindowCall) -> Expression | None:
+    """The error of the first argument; None where noise also decides which rows count, or how."""
+    others = children(call)[1:]
+    if not call.args or call.distinct or any(source.rewritten(e) is not None for e in others):
+        return None
+    defaults = call.args[2:]
+    skips = isinstance(call, WindowCall) and call.ignore_nulls
+    return None if defaults or skips else source.error(call.args[0])
 
 
 def _of_many(
-    function: str,
-    argument: Expression,
+    call: AggregateCall | WindowCall,
     error: Expression | None,
     named: Callable[[str, Expression], Expression],
 ) -> Expression | None:
     """The error of an aggregate of values with independent errors; None where it has no rule."""
     if error is None:
         return None
-    match function:
+    match call.function:
         case "sum":
             return _call("sqrt", named("sum", _call("mul", error, error)))
         case "avg":
             spread = _call("sqrt", named("sum", _call("mul", error, error)))
-            return _call("div", spread, Cast(named("count", argument), DOUBLE))
+            return _call("div", spread, Cast(named("count", call.args[0]), DOUBLE))
         case "min" | "max" | "any_value":
             return named("max", error)
-        case "lag" | "lead" | "first_value" | "last_value":
-            return named(function, error)
+        case "lag" | "lead" | "first_value" | "last_value" | "nth_value":
+            return named(call.function, error)
         case _:
             return None
 

@@ -23,23 +23,29 @@ from dpsql.algebra import (
     Scan,
     Sort,
     Union,
+    Window,
+    WindowItem,
 )
+from dpsql.compiler.aliases import spelled_out
+from dpsql.compiler.constants import constants
 from dpsql.compiler.grouping import Grouping
+from dpsql.compiler.merging import by_name, merged, padded
 from dpsql.compiler.nested import Nested
 from dpsql.compiler.scopes import Identities, Scope, Source
 from dpsql.compiler.subqueries import Subqueries
-from dpsql.compiler.typing import predicate, type_of, typed, typed_call
+from dpsql.compiler.typing import predicate, type_of, typed
 from dpsql.errors import Reason, Refused
 from dpsql.functions import common_type
 from dpsql.model import Policy
 from dpsql.tree import (
+    BOOLEAN,
+    INTEGER,
     AggregateCall,
     Call,
     Derived,
     Expression,
     FromItem,
     JoinedTables,
-    JoinKind,
     Kind,
     Literal,
     Name,
@@ -53,6 +59,7 @@ from dpsql.tree import (
     Star,
     Statement,
     TableName,
+    ValuesList,
     WindowCall,
 )
 from dpsql.walk import walk
@@ -102,6 +109,7 @@ class _Resolver:
     def _select(self, select: Select, environment: Environment, outer: Scope | None) -> Relation:
         relation, scope = self._source(select.source, environment)
         scope = replace(scope, outer=outer)
+        select, items = spelled_out(select, scope)
         nested = Nested(
             scope,
             lambda query, around: self.query(query, environment, around),
@@ -109,11 +117,11 @@ class _Resolver:
             relation,
         )
         nested.where(select.where)
-        select, items = nested.below(select, _expanded(select.items, scope))
+        select, items = nested.below(select, items)
         grouping = Grouping(self.identities, nested, select, items)
         relation = grouping.filtered()
         outputs = tuple(self._item(item, grouping) for item in items)
-        keys = tuple(self._order(key, outputs, grouping) for key in select.order_by)
+        keys = tuple(k for key in select.order_by for k in self._order(key, outputs, grouping))
         return self._finish(select, grouping.windowed(relation), outputs, keys, grouping)
 
     def _finish(
@@ -126,6 +134,8 @@ class _Resolver:
     ) -> Relation:
         if (qualify := grouping.qualify()) is not None:
             relation = Filter(relation, qualify)
+        if select.distinct_on:
+            relation = self._first_of_each(select, relation, outputs, keys, grouping)
         visible = {item.expression: Ref(item.field.id, item.field.type) for item in outputs}
         hidden: dict[Expression, Item] = {}
         sort = []
@@ -160,19 +170,46 @@ class _Resolver:
         name = item.alias or _label(item.expression)
         return Item(self.identities.field(name, type_of(expression)), expression)
 
-    def _order(self, key: SortKey, outputs: tuple[Item, ...], grouping: Grouping) -> SortKey:
-        expression = key.expression
+    def _first_of_each(
+        self,
+        select: Select,
+        relation: Relation,
+        outputs: tuple[Item, ...],
+        order: tuple[SortKey, ...],
+        grouping: Grouping,
+    ) -> Relation:
+        """DISTINCT ON (keys): the rows that ORDER BY puts first among those of equal keys."""
+        keys = tuple(self._output(key, outputs, grouping) for key in select.distinct_on)
+        number = self.identities.field("row_number", INTEGER)
+        call = WindowCall("row_number", (), keys, order, type=INTEGER, span=select.span)
+        first = Call("eq", (_ref(number), Literal(1, INTEGER)), BOOLEAN, select.span)
+        return Filter(Window(relation, (WindowItem(number, call),)), first)
+
+    def _order(
+        self, key: SortKey, outputs: tuple[Item, ...], grouping: Grouping
+    ) -> tuple[SortKey, ...]:
+        """An item of ORDER BY over the input's columns; ALL is every output."""
+        if isinstance(key.expression, Star):
+            return tuple(replace(key, expression=o.expression) for o in outputs)
+        return (replace(key, expression=self._output(key.expression, outputs, grouping)),)
+
+    def _output(
+        self, expression: Expression, outputs: tuple[Item, ...], grouping: Grouping
+    ) -> Expression:
+        """An ordinal, an output's name or any expression, over the input's columns."""
         if isinstance(expression, Literal) and isinstance(expression.value, int):
-            return replace(key, expression=_ordinal(expression, outputs).expression)
+            return _ordinal(expression, outputs).expression
         if isinstance(expression, Name) and expression.table is None:
             named = [o for o in outputs if o.field.name.lower() == expression.name.lower()]
             if named:
-                return replace(key, expression=named[0].expression)
-        return replace(key, expression=grouping.lift(expression))
+                return named[0].expression
+        return grouping.lift(expression)
 
     def _set_operation(self, query: SetOperation, environment: Environment) -> Relation:
         left = self.query(query.left, environment)
         right = self.query(query.right, environment)
+        if query.by_name:
+            left, right = by_name(query, left, right, self.identities)
         if len(left.fields) != len(right.fields):
             raise Refused(Reason.TYPE_MISMATCH, query.span, function=query.kind, types=())
         fields = []
@@ -185,15 +222,19 @@ class _Resolver:
         union = Union(query.kind, query.all, left, right, tuple(fields), query.span)
         outputs = tuple(Item(f, _ref(f)) for f in fields)
         scope = Scope((Source(None, tuple(fields)),))
-        keys = tuple(self._union_order(key, outputs, scope) for key in query.order_by)
+        keys = tuple(k for key in query.order_by for k in self._union_order(key, outputs, scope))
         return _sorted_and_cut(union, keys, query)
 
-    def _union_order(self, key: SortKey, outputs: tuple[Item, ...], scope: Scope) -> SortKey:
+    def _union_order(
+        self, key: SortKey, outputs: tuple[Item, ...], scope: Scope
+    ) -> tuple[SortKey, ...]:
+        if isinstance(key.expression, Star):
+            return tuple(replace(key, expression=o.expression) for o in outputs)
         if isinstance(key.expression, Literal) and isinstance(key.expression.value, int):
-            return replace(key, expression=_ordinal(key.expression, outputs).expression)
+            return (replace(key, expression=_ordinal(key.expression, outputs).expression),)
         expression = typed(key.expression, scope)
         _require_plain(expression, "ORDER BY")
-        return replace(key, expression=expression)
+        return (replace(key, expression=expression),)
 
     # --- FROM ---
 
@@ -208,6 +249,10 @@ class _Resolver:
             case Derived():
                 relation = self.query(source.query, environment)
                 relation = self._relabelled(relation, source.column_aliases, source.span)
+                return relation, _scope(source.alias, relation.fields, frozenset())
+            case ValuesList():
+                values = constants(source, self.identities)
+                relation = self._relabelled(values, source.column_aliases, source.span)
                 return relation, _scope(source.alias, relation.fields, frozenset())
             case JoinedTables():
                 return self._join(source, environment)
@@ -241,48 +286,14 @@ class _Resolver:
         left, left_scope = self._source(join.left, environment)
         right, right_scope = self._source(join.right, environment)
         _no_shared_alias(left_scope, right_scope, join)
-        merged = left_scope.merged | right_scope.merged
-        scope = Scope(left_scope.sources + right_scope.sources, merged)
+        if join.using or join.natural:
+            return merged(join, (left, right), (left_scope, right_scope), self.identities)
+        scope = left_scope.beside(right_scope)
         condition = None
-        if join.using:
-            condition, once = _using(join, left_scope, right_scope)
-            scope = Scope(scope.sources, merged | once)
-        elif join.condition is not None:
+        if join.condition is not None:
             condition = predicate(join.condition, scope)
             _require_plain(condition, "ON")
-        return self._padded(Join(left, right, join.kind, condition, join.span), scope)
-
-    def _padded(self, join: Join, scope: Scope) -> tuple[Relation, Scope]:
-        """The join; columns that it may fill with NULL get an identity of their own above it."""
-        sides = {
-            JoinKind.LEFT: join.right.fields,
-            JoinKind.RIGHT: join.left.fields,
-            JoinKind.FULL: join.fields,
-        }
-        padded = {f.id: self.identities.field(f.name, f.type) for f in sides.get(join.kind, ())}
-        if not padded:
-            return join, scope
-        items = tuple(Item(padded.get(f.id, f), _ref(f)) for f in join.fields)
-        sources = tuple(
-            replace(s, fields=tuple(padded.get(f.id, f) for f in s.fields)) for s in scope.sources
-        )
-        merged = frozenset(padded[n].id if n in padded else n for n in scope.merged)
-        return Project(join, items), Scope(sources, merged)
-
-
-def _using(join: JoinedTables, left: Scope, right: Scope) -> tuple[Expression, frozenset[int]]:
-    """The equalities of USING, and the columns that are then shown once."""
-    equalities: list[Expression] = []
-    once = set()
-    for name in join.using:
-        a, b = (scope.lookup(Name(name, span=join.span)) for scope in (left, right))
-        equalities.append(typed_call(Call("eq", (_ref(a), _ref(b)), span=join.span)))
-        once.add(a.id if join.kind is JoinKind.RIGHT else b.id)
-        if join.kind is JoinKind.FULL:
-            raise Refused(Reason.UNSUPPORTED_SYNTAX, join.span, construct="FULL JOIN USING")
-    if len(equalities) == 1:
-        return equalities[0], frozenset(once)
-    return typed_call(Call("and", tuple(equalities), span=join.span)), frozenset(once)
+        return padded(Join(left, right, join.kind, condition, join.span), scope, self.identities)
 
 
 def _scope(alias: str | None, fields: tuple[Field, ...], hidden: frozenset[str]) -> Scope:
@@ -294,18 +305,6 @@ def _no_shared_alias(left: Scope, right: Scope, join: JoinedTables) -> None:
     for source in right.sources:
         if source.alias and source.alias.lower() in names:
             raise Refused(Reason.AMBIGUOUS_COLUMN, join.span, column=source.alias)
-
-
-def _expanded(items: tuple[SelectItem, ...], scope: Scope) -> tuple[SelectItem, ...]:
-    """The SELECT list with every star written out."""
-    result = []
-    for item in items:
-        if isinstance(item.expression, Star):
-            fields = scope.expand(item.expression)
-            result += [SelectItem(Ref(f.id, f.type, item.expression.span), f.name) for f in fields]
-        else:
-            result.append(item)
-    return tuple(result)
 
 
 def _ordinal(literal: Literal, outputs: tuple[Item, ...]) -> Item:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from itertools import count
 
 from dpsql.algebra import Field
@@ -44,7 +44,10 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """The sources of one SELECT; `merged` are the right-hand columns of USING, seen only once.
+    """The sources of one SELECT.
+
+    `merged` are the right-hand columns of USING, seen only once; `instead` maps the left-hand
+    column to what is seen in its place where that is not the column itself.
 
     `outer` is the scope of the query around a subquery: names that are not here are looked for
     there.
@@ -53,6 +56,7 @@ class Scope:
     sources: tuple[Source, ...] = ()
     merged: frozenset[int] = field(default_factory=frozenset)
     outer: Scope | None = None
+    instead: Mapping[int, Field] = field(default_factory=dict)
 
     def lookup(self, name: Name) -> Field:
         """The one field that `name` means, or a refusal that points at it."""
@@ -61,7 +65,7 @@ class Scope:
         sources = self._qualified(name.table, name)
         found = [f for source in sources for f in source.named(name.name)]
         if name.table is None:
-            found = [f for f in found if f.id not in self.merged]
+            found = [self.seen(f) for f in found if f.id not in self.merged]
         if len(found) == 1:
             return found[0]
         if found:
@@ -76,9 +80,10 @@ class Scope:
         )
 
     def has(self, name: Name) -> bool:
-        """Whether some visible field is called so."""
+        """Whether some field, visible or hidden, is called so."""
         return any(
-            name.table in (None, source.alias) and any(source.named(name.name))
+            name.table in (None, source.alias)
+            and (any(source.named(name.name)) or name.name.lower() in source.hidden)
             for source in self.sources
         )
 
@@ -94,7 +99,36 @@ class Scope:
     def expand(self, star: Star) -> tuple[Field, ...]:
         """The columns of `*` or `t.*`, in order."""
         fields = tuple(f for source in self._qualified(star.table, star) for f in source.fields)
-        return tuple(f for f in fields if star.table is not None or f.id not in self.merged)
+        if star.table is not None:
+            return fields
+        return tuple(self.seen(f) for f in fields if f.id not in self.merged)
+
+    def seen(self, column: Field) -> Field:
+        """What a name without a table means where several joins merge columns one by one."""
+        while column.id in self.instead:
+            column = self.instead[column.id]
+        return column
+
+    def renumbered(self, fields: Mapping[int, Field]) -> Scope:
+        """The scope above a relation that gives these columns new identities."""
+
+        def new(column: Field) -> Field:
+            return fields.get(column.id, column)
+
+        return Scope(
+            tuple(replace(s, fields=tuple(map(new, s.fields))) for s in self.sources),
+            frozenset(fields[n].id if n in fields else n for n in self.merged),
+            self.outer,
+            {fields[n].id if n in fields else n: new(f) for n, f in self.instead.items()},
+        )
+
+    def beside(self, right: Scope) -> Scope:
+        """The scope of a join of both."""
+        return Scope(
+            self.sources + right.sources,
+            self.merged | right.merged,
+            instead={**self.instead, **right.instead},
+        )
 
     def _qualified(self, table: str | None, place: Name | Star) -> tuple[Source, ...]:
         if table is None:

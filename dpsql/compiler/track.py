@@ -26,6 +26,7 @@ from dpsql.algebra import (
     Sort,
     Staged,
     Union,
+    Values,
     Window,
 )
 from dpsql.compiler.blocks import Blocks
@@ -102,7 +103,7 @@ class _Tracker:
 
     def track(self, relation: Relation) -> _Open | Private:
         match relation:
-            case OneRow() | Released() | Staged():
+            case OneRow() | Values() | Released() | Staged():
                 return _Open(relation)
             case Scan():
                 return self._scan(relation)

@@ -101,13 +101,27 @@ def _cast(cast: Cast) -> Cast:
 def _aggregate(call: AggregateCall, scope: Scope) -> AggregateCall:
     args = tuple(typed(arg, scope) for arg in call.args)
     condition = None if call.filter is None else predicate(call.filter, scope)
-    for part in args if condition is None else (*args, condition):
+    order = tuple(_sort_key(key, scope) for key in call.order_by)
+    kept = () if condition is None else (condition,)
+    for part in (*args, *kept, *(key.expression for key in order)):
         _no_aggregate_inside(part)
     types = tuple(BOOLEAN if isinstance(arg, Star) else type_of(arg) for arg in args)
     result = aggregates.result_type(call.function, types)
     if result is None:
         raise _mismatch(call.function, types, call)
-    return replace(call, args=args, filter=condition, type=result)
+    _check_arguments(call, args)
+    if not aggregates.is_ordered(call.function):
+        order = ()
+    if call.distinct and any(key.expression not in args for key in order):
+        raise Refused(Reason.SYNTAX, call.span, why="with DISTINCT, order by the argument")
+    return replace(call, args=args, filter=condition, type=result, order_by=order)
+
+
+def _check_arguments(call: AggregateCall | WindowCall, args: tuple[Expression, ...]) -> None:
+    """Refuses arguments that must be constants and are none, or ones the engine fails on."""
+    if not aggregates.accepts(call.function, args):
+        construct = f"these arguments of {call.function.upper()}"
+        raise Refused(Reason.UNSUPPORTED_SYNTAX, call.span, construct=construct)
 
 
 def _window(call: WindowCall, scope: Scope) -> WindowCall:
@@ -116,13 +130,27 @@ def _window(call: WindowCall, scope: Scope) -> WindowCall:
     result = aggregates.window_type(call.function, types)
     if result is None:
         raise _mismatch(call.function, types, call)
+    _check_arguments(call, args)
+    order = tuple(_sort_key(key, scope) for key in call.order_by)
+    _check_frame(call, order)
     return replace(
         call,
         args=args,
+        filter=None if call.filter is None else predicate(call.filter, scope),
         partition_by=tuple(typed(arg, scope) for arg in call.partition_by),
-        order_by=tuple(_sort_key(key, scope) for key in call.order_by),
+        order_by=order,
         type=result,
     )
+
+
+def _check_frame(call: WindowCall, order: tuple[SortKey, ...]) -> None:
+    """A RANGE frame with a distance needs one number to measure it on."""
+    frame = call.frame
+    if frame is None or frame.unit != "RANGE" or not frame.has_distance:
+        return
+    if len(order) != 1 or not type_of(order[0].expression).is_numeric:
+        construct = "a RANGE frame with a distance, unless ordered by one number"
+        raise Refused(Reason.UNSUPPORTED_SYNTAX, call.span, construct=construct)
 
 
 def _sort_key(key: SortKey, scope: Scope) -> SortKey:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import date
 from typing import TypeAlias
 
 from dpsql.algebra import (
@@ -18,6 +19,7 @@ from dpsql.algebra import (
     Released,
     Scan,
     Sort,
+    Values,
     Window,
 )
 from dpsql.model import Fact, FactKind, Policy
@@ -46,6 +48,8 @@ def keys_of(relation: Relation, policy: Policy, block_keys: Callable[[int], int]
                 return (Key(frozenset()),)
             case Scan():
                 return _declared(relation, policy)
+            case Values():
+                return _written(relation)
             case Released():
                 count = block_keys(relation.block)
                 return (Key(frozenset(f.id for f in relation.fields[:count])),)
@@ -93,6 +97,19 @@ def _declared(scan: Scan, policy: Policy) -> Keys:
     if fact is None or not wanted or not all(name in named for name in wanted):
         return ()
     return (Key(frozenset(named[name] for name in wanted), frozenset({fact})),)
+
+
+def _written(relation: Values) -> Keys:
+    """The columns of constants that are all different, and stay so as DOUBLE."""
+    found = []
+    for column, cells in zip(relation.fields, zip(*relation.rows, strict=True), strict=True):
+        values = [cell.value for cell in cells if cell.value is not None]
+        if column.type.is_numeric:
+            values = [float(value) for value in values if not isinstance(value, str | date)]
+        if len(set(values)) == len(relation.rows):
+            found.append(Key(frozenset({column.id})))
+    single = [Key(frozenset())] if len(relation.rows) == 1 else []
+    return tuple((single + found)[:MOST_KEYS])
 
 
 def _projected(keys: Keys, relation: Project) -> Keys:

@@ -151,7 +151,8 @@ def _ordered(call: AggregateCall) -> AggregateCall:
     if call.function not in ORDER_FREE | BY_ORDER:
         raise _per_unit(f"{call.function.upper()} within one unit", call.span)
     # Sums of DOUBLE depend on their order in the last digits, and that on other units' rows.
-    return replace(call, order_by=call.order_by + tuple(SortKey(arg) for arg in call.args))
+    ties = tuple(SortKey(arg) for arg in call.args if not isinstance(arg, Literal))
+    return replace(call, order_by=call.order_by + ties)
 
 
 def zeroed(expression: Expression) -> Expression:

@@ -24,10 +24,11 @@ from dpsql.algebra import (
     Sort,
     Staged,
     Union,
+    Values,
     Window,
 )
 from dpsql.dialects.duckdb_expressions import compared, expression, sort_key
-from dpsql.dialects.duckdb_literals import identifier
+from dpsql.dialects.duckdb_literals import constant, identifier
 from dpsql.tree import Call, Expression, JoinKind, Kind, Ref
 from dpsql.walk import refs
 
@@ -93,6 +94,8 @@ class Printer:
                 alias = self._alias()
                 columns = {f.id: _column(alias, f) for f in relation.fields}
                 return _Select(f"{identifier(relation.table)} AS {alias}", columns)
+            case Values():
+                return self._values(relation)
             case Released():
                 raise AssertionError(relation)
             case Filter():
@@ -215,6 +218,13 @@ class Printer:
             sides.append(_clauses(built, listed))
         word = f"{relation.kind} ALL" if relation.all else relation.kind
         return self._derived(f" {word} ".join(sides), [f.id for f in relation.fields])
+
+    def _values(self, relation: Values) -> _Select:
+        alias = self._alias()
+        rows = ", ".join(f"({', '.join(map(constant, row))})" for row in relation.rows)
+        names = ", ".join(f"c{f.id}" for f in relation.fields)
+        columns = {f.id: f"{alias}.c{f.id}" for f in relation.fields}
+        return _Select(f"(VALUES {rows}) AS {alias}({names})", columns)
 
     def _nested(self, built: _Select, relation: Relation) -> _Select:
         listed = ", ".join(f"{built.columns[f.id]} AS c{f.id}" for f in relation.fields)

@@ -139,8 +139,13 @@ SPECIAL: dict[str, Callable[[tuple[Text, ...], SqlType], Text]] = {
 }
 
 AGGREGATES = {
-    **{name: name for name in ("count", "sum", "avg", "min", "max", "any_value", "median")},
-    **{name: name for name in ("bool_and", "bool_or")},
+    **{
+        name: name
+        for name in """count sum avg min max median bool_and bool_or any_value first last arg_max
+        arg_min mode quantile_cont quantile_disc string_agg list corr covar_pop covar_samp
+        regr_avgx regr_avgy regr_count regr_intercept regr_r2 regr_slope regr_sxx regr_sxy
+        regr_syy""".split()
+    },
     "stddev": "stddev_samp",
     "stddev_samp": "stddev_samp",
     "stddev_pop": "stddev_pop",
@@ -151,9 +156,18 @@ AGGREGATES = {
 
 WINDOWS = {
     **{name: name for name in ("row_number", "rank", "dense_rank", "percent_rank", "cume_dist")},
-    **{name: name for name in ("ntile", "lag", "lead", "first_value", "last_value")},
+    **{name: name for name in ("ntile", "lag", "lead", "first_value", "last_value", "nth_value")},
     **AGGREGATES,
 }
+
+MOMENTS = frozenset(
+    """stddev stddev_samp stddev_pop variance var_samp var_pop corr covar_pop covar_samp
+    regr_intercept regr_r2 regr_slope regr_sxx regr_sxy regr_syy""".split()
+)
+"""Aggregates of squares and products, which some versions of DuckDB fail on where they overflow."""
+
+WIDEST = "1e150"
+"""Numbers up to this size have squares that can be added up."""
 
 
 def aggregate_name(call: AggregateCall) -> str:
@@ -173,12 +187,14 @@ def _known(names: dict[str, str], call: AggregateCall | WindowCall) -> str:
 
 
 def framed(frame: Frame) -> str:
-    """A ROWS or RANGE clause.
+    """A ROWS, RANGE or GROUPS clause.
 
     >>> framed(Frame("ROWS", (None, -1), (0, 1)))
     'ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW'
     """
-    return f"{frame.unit} BETWEEN {_frame_end(*frame.start)} AND {_frame_end(*frame.end)}"
+    excluded = f" EXCLUDE {frame.exclude}" if frame.exclude else ""
+    ends = f"{_frame_end(*frame.start)} AND {_frame_end(*frame.end)}"
+    return f"{frame.unit} BETWEEN {ends}{excluded}"
 
 
 def _frame_end(offset: int | None, direction: int) -> str:

@@ -22,6 +22,8 @@ from typing import assert_never
 
 from dpsql import functions
 from dpsql.dialects.duckdb_calls import (
+    MOMENTS,
+    WIDEST,
     aggregate_name,
     framed,
     spelled,
@@ -33,6 +35,7 @@ from dpsql.functions import Function
 from dpsql.intervals import Facts
 from dpsql.tree import (
     BOOLEAN,
+    DOUBLE,
     INTEGER,
     AggregateCall,
     Call,
@@ -57,6 +60,9 @@ Column = Callable[[Ref], str]
 PATH = re.compile(r'(?:"(?:[^"]|"")*"|\w+)(?:\.(?:"(?:[^"]|"")*"|\w+))*')
 INT64 = 2**63
 
+CONSTANT = re.compile(r"-?\d|'|(?:TRUE|FALSE|NULL)\Z")
+"""What a constant begins with: as a key of ORDER BY it would be a position, or refused."""
+
 WIDENED = frozenset({"add", "sub", "mul", "int_div", "pg_div", "mod", "neg", "abs", "round"})
 """Integer operators, computed in at least 64 bits whatever the width of the columns."""
 
@@ -80,7 +86,8 @@ def sort_key(key: SortKey, column: Column, *, total: bool = True) -> str:
     >>> sort_key(SortKey(Ref(1, INTEGER), descending=True, nulls_first=False), lambda ref: "a")
     'a DESC NULLS LAST'
     """
-    words = [expression(key.expression, column, total=total)]
+    text = expression(key.expression, column, total=total)
+    words = [f"coalesce({text})" if CONSTANT.match(text) else text]
     if key.descending:
         words.append("DESC")
     if key.nulls_first is not None:
@@ -149,24 +156,47 @@ class _Printer:
         return Text(sql, cast.type, wide=cast.type == INTEGER)
 
     def _aggregate(self, call: AggregateCall) -> str:
-        distinct = "DISTINCT " if call.distinct else ""
-        keys = ", ".join(sort_key(k, self.column, total=self.total) for k in call.order_by)
+        keys = ", ".join(self._key(key) for key in call.order_by)
         order = f" ORDER BY {keys}" if keys else ""
-        sql = f"{aggregate_name(call)}({distinct}{self._listed(call.args)}{order})"
-        if call.filter is None:
-            return sql
-        return f"{sql} FILTER (WHERE {self.text(call.filter).sql})"
+        return self._guarded(call, aggregate_name(call), order, "")
 
     def _window(self, call: WindowCall) -> str:
         clauses = []
         if call.partition_by:
             clauses.append(f"PARTITION BY {self._listed(call.partition_by)}")
         if call.order_by:
-            keys = (sort_key(key, self.column, total=self.total) for key in call.order_by)
-            clauses.append(f"ORDER BY {', '.join(keys)}")
+            clauses.append(
+                f"ORDER BY {', '.join(self._window_key(k, call) for k in call.order_by)}"
+            )
         if call.frame is not None:
             clauses.append(framed(call.frame))
-        return f"{window_name(call)}({self._listed(call.args)}) OVER ({' '.join(clauses)})"
+        ignored = " IGNORE NULLS" if call.ignore_nulls else ""
+        return self._guarded(call, window_name(call), ignored, f" OVER ({' '.join(clauses)})")
+
+    def _guarded(self, call: AggregateCall | WindowCall, name: str, inner: str, over: str) -> str:
+        """The call; as text where it is a list; NULL where a moment would not fit a DOUBLE."""
+        condition = "" if call.filter is None else f" FILTER (WHERE {self.text(call.filter).sql})"
+        distinct = "DISTINCT " if call.distinct else ""
+        end = f"{inner}){condition}{over}"
+        if call.function == "list":
+            return f"CAST({name}({distinct}{self._listed(call.args)}{end} AS VARCHAR)"
+        if call.function not in MOMENTS or not self.total:
+            return f"{name}({distinct}{self._listed(call.args)}{end}"
+        args = [f"TRY_CAST({self.text(arg).sql} AS DOUBLE)" for arg in call.args]
+        fits = [f"{arg} BETWEEN -{WIDEST} AND {WIDEST}" for arg in args]
+        cut = [f"CASE WHEN {fit} THEN {arg} END" for fit, arg in zip(fits, args, strict=True)]
+        every = f"bool_and({' AND '.join(fits)}){condition}{over}"
+        return f"CASE WHEN {every} THEN {name}({distinct}{', '.join(cut)}{end} END"
+
+    def _key(self, key: SortKey) -> str:
+        return sort_key(key, self.column, total=self.total)
+
+    def _window_key(self, key: SortKey, call: WindowCall) -> str:
+        """A key; as DOUBLE under a RANGE frame, whose distances would overflow narrow integers."""
+        frame = call.frame
+        if frame is None or frame.unit != "RANGE" or not frame.has_distance:
+            return self._key(key)
+        return self._key(replace(key, expression=Cast(key.expression, DOUBLE, safe=True)))
 
     def _listed(self, items: tuple[Expression, ...]) -> str:
         return ", ".join(self.text(item).sql for item in items)

@@ -5,23 +5,24 @@ Names were kept from sqlglot (see `from_sqlglot_tokens`), so arguments arrive as
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, TypeAlias
 
 from sqlglot import exp
 
 from dpsql.dialects.from_sqlglot_functions import (
     AGGREGATES,
+    NULL_IGNORING,
     PART_FUNCTIONS,
     PARTS,
     SCALARS,
     WINDOWS,
+    WITHIN_GROUP,
     Row,
     refusal_of,
 )
-from dpsql.dialects.from_sqlglot_nodes import Origin, name_of, spoken, star_of
+from dpsql.dialects.from_sqlglot_nodes import Origin, name_of, spoken
 from dpsql.dialects.from_sqlglot_tokens import FUNCTION
+from dpsql.dialects.from_sqlglot_windows import Read, sort_keys, window_of
 from dpsql.errors import Reason, Refused
 from dpsql.tree import (
     VARCHAR,
@@ -29,14 +30,13 @@ from dpsql.tree import (
     Call,
     Cast,
     Expression,
-    Frame,
     Literal,
     SortKey,
     Star,
     WindowCall,
 )
 
-Read: TypeAlias = Callable[[exp.Expression, Origin], Expression]
+APPROXIMATE = "approx_count_distinct"
 
 
 def anonymous(node: exp.Expression, origin: Origin, read: Read) -> Expression:
@@ -95,20 +95,54 @@ def _check_count(row: Row, call: Call) -> None:
 
 def _aggregate(node: exp.Expression, origin: Origin, read: Read) -> AggregateCall:
     name, args = _name_and_arguments(node, origin)
-    distinct = len(args) == 1 and isinstance(args[0], exp.Distinct)
-    if distinct:
-        (args,) = origin.take(args[0], "expressions")
+    args, order_by = _ordered(args, origin, read)
+    args, distinct = _distinct(args, origin)
     if name in ("count_if", "countif"):
-        return _count_if(node, args, origin, read, distinct=distinct)
-    values = _arguments(name, [] if distinct else args, origin, read)
-    if distinct:
-        values = tuple(read(arg, origin) for arg in args)
+        return _count_if(node, args, origin, read, distinct=distinct or bool(order_by))
     row = AGGREGATES[name]
+    values = tuple(read(arg, origin) for arg in args) if distinct else ()
+    values = values or _arguments(name, args, origin, read)
     if not row.takes(len(values)):
         raise origin.refusal(node, f"{name.upper()} of {len(values)} arguments")
     # The exact number of distinct values is an approximate one as well.
-    distinct = distinct or name == "approx_count_distinct"
-    return AggregateCall(row.function, values, distinct, span=origin.span(node))
+    distinct = distinct or name == APPROXIMATE
+    span = origin.span(node)
+    return AggregateCall(row.function, values, distinct, span=span, order_by=order_by)
+
+
+def _ordered(
+    args: list[exp.Expression], origin: Origin, read: Read
+) -> tuple[list[exp.Expression], tuple[SortKey, ...]]:
+    """The arguments and the ORDER BY behind the last of them."""
+    if not args or not isinstance(args[-1], exp.Order):
+        return args, ()
+    (last,) = origin.take(args[-1], "this", "expressions")[:1]
+    return [*args[:-1], last], sort_keys(args[-1], origin, read)
+
+
+def _distinct(args: list[exp.Expression], origin: Origin) -> tuple[list[exp.Expression], bool]:
+    """The arguments, and whether DISTINCT stands before them."""
+    if len(args) != 1 or not isinstance(args[0], exp.Distinct):
+        return args, False
+    return origin.take(args[0], "expressions")[0], True
+
+
+def within_group(node: exp.Expression, origin: Origin, read: Read) -> Expression:
+    """Reads PERCENTILE_CONT(p) WITHIN GROUP (ORDER BY x), and MODE() and the like of the kind."""
+    this, order = origin.take(node, "this", "expression")
+    if not isinstance(this, exp.Anonymous):
+        raise origin.refusal(node)
+    name, args = _name_and_arguments(this, origin)
+    row = WITHIN_GROUP.get(name)
+    keys = sort_keys(order, origin, read)
+    if row is None or len(keys) != 1:
+        raise origin.refusal(node, f"{name.upper()} WITHIN GROUP")
+    values = (keys[0].expression, *(read(arg, origin) for arg in args))
+    if not row.takes(len(values)):
+        raise origin.refusal(node, f"{name.upper()} of {len(args)} arguments")
+    # The order says which end is low: it matters only where it is turned round.
+    order_by = keys if keys[0].descending else ()
+    return AggregateCall(row.function, values, span=origin.span(node), order_by=order_by)
 
 
 def _arguments(
@@ -116,9 +150,8 @@ def _arguments(
 ) -> tuple[Expression, ...]:
     """The arguments; `*` only as the one argument of COUNT."""
     if name == "count" and len(args) == 1 and isinstance(args[0], exp.Star):
-        star = star_of(args[0], origin)
-        assert star is not None
-        return (star,)
+        origin.take(args[0])
+        return (Star(None, origin.span(args[0])),)
     return tuple(read(arg, origin) for arg in args)
 
 
@@ -163,68 +196,45 @@ def trim(node: exp.Expression, origin: Origin, read: Read) -> Expression:
 
 
 def window(node: exp.Expression, origin: Origin, read: Read) -> Expression:
-    """function(args) OVER (PARTITION BY … ORDER BY … frame)."""
-    names = "this", "partition_by", "order", "spec", "over"
-    this, partition, order, spec, _over = origin.take(node, *names)
+    """Reads function([DISTINCT] args [IGNORE NULLS]) [FILTER (WHERE …)] OVER …."""
+    this, *_rest = origin.take(node, "this", "partition_by", "order", "spec", "alias", "over")
+    condition = None
+    if isinstance(this, exp.Filter):
+        this, where = origin.take(this, "this", "expression")
+        (predicate,) = origin.take(where, "this")
+        condition = read(predicate, origin)
+    this, ignores = _without_nulls(this, origin)
     if not isinstance(this, exp.Anonymous):
         raise origin.refusal(this, f"{spoken(this)} with OVER")
-    name, args = _name_and_arguments(this, origin)
+    call = replace(_window_call(this, origin, read, ignores=ignores), span=origin.span(node))
+    if condition is not None and call.function in WINDOWS:
+        raise origin.refusal(node, f"FILTER in {call.function.upper()}")
+    return window_of(replace(call, filter=condition), node, origin, read)
+
+
+def _without_nulls(node: exp.Expression, origin: Origin) -> tuple[exp.Expression, bool]:
+    """What stands before IGNORE NULLS or RESPECT NULLS, and whether it is the former."""
+    if not isinstance(node, exp.IgnoreNulls | exp.RespectNulls):
+        return node, False
+    return origin.take(node, "this")[0], isinstance(node, exp.IgnoreNulls)
+
+
+def _window_call(node: exp.Anonymous, origin: Origin, read: Read, *, ignores: bool) -> WindowCall:
+    name, args = _name_and_arguments(node, origin)
     if name in SCALARS or name in PART_FUNCTIONS:
-        raise origin.refusal(this, f"{name.upper()} with OVER")
-    if name not in WINDOWS:
-        raise Refused(refusal_of(name), origin.span(this), name=name)
+        raise origin.refusal(node, f"{name.upper()} with OVER")
+    row = WINDOWS.get(name, AGGREGATES.get(name))
+    if row is None:
+        raise Refused(refusal_of(name), origin.span(node), name=name)
+    args, distinct = _distinct(args, origin)
+    if args:
+        args = [*args]
+        args[-1], inside = _without_nulls(args[-1], origin)
+        ignores = ignores or inside
+    if (ignores and name not in NULL_IGNORING) or (distinct and name in WINDOWS):
+        construct = "IGNORE NULLS" if ignores else "DISTINCT"
+        raise origin.refusal(node, f"{construct} in {name.upper()}")
     values = _arguments(name, args, origin, read)
-    row = WINDOWS[name]
-    _check_count(row, Call(name, values, span=origin.span(this)))
-    return WindowCall(
-        row.function,
-        values,
-        tuple(read(e, origin) for e in partition or ()),
-        sort_keys(order, origin, read),
-        None if spec is None else _frame(spec, origin),
-        span=origin.span(node),
-    )
-
-
-def sort_keys(order: Any, origin: Origin, read: Read) -> tuple[SortKey, ...]:
-    """The keys of ORDER BY; sqlglot states where NULLs go by the rules of its dialect."""
-    if order is None:
-        return ()
-    (keys,) = origin.take(order, "expressions")
-    return tuple(_sort_key(key, origin, read) for key in keys)
-
-
-def _sort_key(key: exp.Expression, origin: Origin, read: Read) -> SortKey:
-    if not isinstance(key, exp.Ordered):
-        raise origin.refusal(key)
-    this, descending, nulls_first = origin.take(key, "this", "desc", "nulls_first")
-    if isinstance(this, exp.Column) and not this.table and this.name.lower() == "all":
-        raise origin.refusal(this, "ORDER BY ALL")
-    return SortKey(read(this, origin), bool(descending), bool(nulls_first))
-
-
-def _frame(spec: exp.Expression, origin: Origin) -> Frame:
-    names = "kind", "start", "start_side", "end", "end_side"
-    kind, start, start_side, end, end_side = origin.take(spec, *names)
-    unit = str(kind).upper()
-    if unit not in ("ROWS", "RANGE"):
-        raise origin.refusal(spec, f"a window frame of {unit}")
-    first = _frame_bound(start, start_side, spec, origin)
-    last = (0, 1) if end is None else _frame_bound(end, end_side, spec, origin)
-    return Frame(unit, first, last)
-
-
-def _frame_bound(
-    bound: Any, side: Any, spec: exp.Expression, origin: Origin
-) -> tuple[int | None, int]:
-    direction = 1 if str(side).upper() == "FOLLOWING" else -1
-    match bound:
-        case "CURRENT ROW":
-            return 0, direction
-        case "UNBOUNDED":
-            return None, direction
-        case exp.Literal() if not bound.is_string and str(bound.this).isdigit():
-            origin.take(bound, "this", "is_string")
-            return int(bound.this), direction
-        case _:
-            raise origin.refusal(spec, "a window frame with this offset")
+    _check_count(row, Call(name, values, span=origin.span(node)))
+    distinct = distinct or name == APPROXIMATE
+    return WindowCall(row.function, values, distinct=distinct, ignore_nulls=ignores)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlglot import Token, TokenType, exp
 
-from dpsql.dialects.from_sqlglot_nodes import nodes_of
+from dpsql.dialects.from_sqlglot_nodes import is_bare_values, nodes_of
 from dpsql.dialects.from_sqlglot_tokens import Tokens, span_of
 from dpsql.errors import Reason, Refused
 from dpsql.tree import NOWHERE, Span
@@ -13,8 +13,9 @@ MAX_DEPTH = 64
 """Most levels of a tree, chains of AND and of OR counted once: our own passes recurse over it."""
 
 _SILENT_WORDS = frozenset(
-    """BOTH BY CAST CURRENT EXTRACT FIRST FOLLOWING LAST LEADING MATERIALIZED NULLS POSITION
-    PRECEDING SUBSTRING TRAILING TRIM TRY_CAST UNBOUNDED UNKNOWN ZONE""".split()
+    """BOTH BY CAST CURRENT EXCLUDE EXTRACT FIRST FOLLOWING GROUP GROUPS IGNORE LAST LEADING
+    MATERIALIZED NAME NEXT NO NULLS ONLY OTHERS POSITION PRECEDING RENAME RESPECT ROWS SUBSTRING
+    SYMMETRIC TIES TRAILING TRIM TRY_CAST UNBOUNDED UNKNOWN WITHIN ZONE""".split()
 )
 """Bare words that sqlglot reads as syntax without giving any node their position."""
 
@@ -48,7 +49,8 @@ def check_nothing_dropped(root: exp.Expression, tokens: Tokens) -> None:
                 Reason.UNSUPPORTED_SYNTAX, span_of(token), construct=token.text.split(" ")[-1]
             )
     selects = sum(t.token_type is TokenType.SELECT for t in tokens.tokens)
-    if selects != sum(isinstance(node, exp.Select) for node in nodes_of(root)):
+    read_selects = [n for n in nodes_of(root) if isinstance(n, exp.Select)]
+    if selects != sum(not is_bare_values(node) for node in read_selects):
         raise Refused(
             Reason.UNSUPPORTED_SYNTAX, _first_from(tokens), construct="FROM without SELECT"
         )

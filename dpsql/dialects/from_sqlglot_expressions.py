@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 from sqlglot import exp
 
-from dpsql.dialects.from_sqlglot_calls import anonymous, filtered, trim, window
+from dpsql.dialects.from_sqlglot_calls import anonymous, filtered, trim, window, within_group
 from dpsql.dialects.from_sqlglot_functions import PARTS, refusal_of
 from dpsql.dialects.from_sqlglot_literals import (
     cast_type,
@@ -151,16 +151,52 @@ def _in(node: exp.Expression, origin: Origin) -> Expression:
         return Membership(origin.read_query(query, origin), value, origin.span(node))
     if not members:
         raise origin.refusal(node, "an empty IN")
+    if isinstance(this, exp.Tuple):
+        matches = tuple(_same_row(this, member, node, origin) for member in members)
+        return matches[0] if len(matches) == 1 else Call("or", matches, span=origin.span(node))
     args = tuple(expression(e, origin) for e in (this, *members))
     return Call("in", args, span=origin.span(node))
 
 
+def _same_row(
+    left: exp.Expression, right: exp.Expression, node: exp.Expression, origin: Origin
+) -> Expression:
+    """(a, b) = (c, d) as a = c AND b = d, which is NULL in the same cases."""
+    if not isinstance(left, exp.Tuple) or not isinstance(right, exp.Tuple):
+        raise origin.refusal(node, "a row of values")
+    sides = [origin.take(side, "expressions")[0] for side in (left, right)]
+    if len(sides[0]) != len(sides[1]):
+        raise Refused(Reason.SYNTAX, origin.span(node), why="the rows differ in length")
+    span = origin.span(node)
+    equal = tuple(
+        Call("eq", (expression(a, origin), expression(b, origin)), span=span)
+        for a, b in zip(*sides, strict=True)
+    )
+    return equal[0] if len(equal) == 1 else Call("and", equal, span=span)
+
+
+def _equality(node: exp.Expression, origin: Origin) -> Expression:
+    """`=` of values or of rows of values."""
+    left, right = origin.take(node, "this", "expression")
+    if isinstance(left, exp.Tuple):
+        return _same_row(left, right, node, origin)
+    args = expression(left, origin), expression(right, origin)
+    return Call("eq", args, span=origin.span(node))
+
+
 def _between(node: exp.Expression, origin: Origin) -> Expression:
-    this, low, high = origin.take(node, "this", "low", "high")
+    """BETWEEN low AND high; SYMMETRIC also takes the bounds the other way round."""
+    this, low, high, symmetric = origin.take(node, "this", "low", "high", "symmetric")
     tested, span = expression(this, origin), origin.span(node)
-    above = Call("ge", (tested, expression(low, origin)), span=span)
-    below = Call("le", (tested, expression(high, origin)), span=span)
-    return Call("and", (above, below), span=span)
+    ends = expression(low, origin), expression(high, origin)
+
+    def within(first: Expression, last: Expression) -> Call:
+        above, below = Call("ge", (tested, first), span=span), Call("le", (tested, last), span=span)
+        return Call("and", (above, below), span=span)
+
+    if not symmetric:
+        return within(*ends)
+    return Call("or", (within(*ends), within(*ends[::-1])), span=span)
 
 
 def _case(node: exp.Expression, origin: Origin) -> Expression:
@@ -284,7 +320,6 @@ _BINARY: Mapping[type[exp.Expression], str] = {
     exp.Mul: "mul",
     exp.IntDiv: "int_div",
     exp.Mod: "mod",
-    exp.EQ: "eq",
     exp.NEQ: "ne",
     exp.LT: "lt",
     exp.LTE: "le",
@@ -296,6 +331,7 @@ _BINARY: Mapping[type[exp.Expression], str] = {
 
 _HANDLERS: Mapping[type[exp.Expression], Callable[[exp.Expression, Origin], Expression]] = {
     **{node: _binary(function) for node, function in _BINARY.items()},
+    exp.EQ: _equality,
     exp.And: _connective("and"),
     exp.Or: _connective("or"),
     exp.Not: _unary("not"),
@@ -326,4 +362,5 @@ _HANDLERS: Mapping[type[exp.Expression], Callable[[exp.Expression, Origin], Expr
     exp.Anonymous: _call(anonymous),
     exp.Filter: _call(filtered),
     exp.Window: _call(window),
+    exp.WithinGroup: _call(within_group),
 }

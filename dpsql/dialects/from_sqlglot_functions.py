@@ -114,6 +114,18 @@ AGGREGATES = _rows(
     ("max", "max", 1, 1),
     ("any_value", "any_value", 1, 1),
     ("median", "median", 1, 1),
+    ("mode", "mode", 1, 1),
+    ("any_value arbitrary", "any_value", 1, 1),
+    ("first", "first", 1, 1),
+    ("last", "last", 1, 1),
+    ("arg_max argmax max_by", "arg_max", 2, 2),
+    ("arg_min argmin min_by", "arg_min", 2, 2),
+    ("bool_and every", "bool_and", 1, 1),
+    ("bool_or", "bool_or", 1, 1),
+    ("string_agg listagg group_concat", "string_agg", 1, 2),
+    ("list array_agg", "list", 1, 1),
+    ("quantile_cont", "quantile_cont", 2, 2),
+    ("quantile quantile_disc", "quantile_disc", 2, 2),
     ("stddev stddev_samp", "stddev", 1, 1),
     ("stddev_pop", "stddev_pop", 1, 1),
     ("variance var_samp", "variance", 1, 1),
@@ -121,25 +133,42 @@ AGGREGATES = _rows(
     ("covar_pop", "covar_pop", 2, 2),
     ("covar_samp", "covar_samp", 2, 2),
     ("corr", "corr", 2, 2),
+    ("regr_slope", "regr_slope", 2, 2),
+    ("regr_intercept", "regr_intercept", 2, 2),
+    ("regr_r2", "regr_r2", 2, 2),
+    ("regr_count", "regr_count", 2, 2),
+    ("regr_avgx", "regr_avgx", 2, 2),
+    ("regr_avgy", "regr_avgy", 2, 2),
+    ("regr_sxx", "regr_sxx", 2, 2),
+    ("regr_sxy", "regr_sxy", 2, 2),
+    ("regr_syy", "regr_syy", 2, 2),
 )
 """Aggregates by their standard names; which of them are answered is decided by their recipes."""
+
+WITHIN_GROUP = _rows(
+    ("percentile_cont", "quantile_cont", 2, 2),
+    ("percentile_disc", "quantile_disc", 2, 2),
+    ("mode", "mode", 1, 1),
+)
+"""Aggregates written f(constants) WITHIN GROUP (ORDER BY x): f(x, constants)."""
 
 WINDOWS = _rows(
     ("row_number", "row_number", 0, 0),
     ("rank", "rank", 0, 0),
     ("dense_rank", "dense_rank", 0, 0),
+    ("percent_rank", "percent_rank", 0, 0),
+    ("cume_dist", "cume_dist", 0, 0),
     ("ntile", "ntile", 1, 1),
     ("lag", "lag", 1, 3),
     ("lead", "lead", 1, 3),
-    ("first_value", "first_value", 1, 1),
-    ("last_value", "last_value", 1, 1),
-    ("sum", "sum", 1, 1),
-    ("avg mean", "avg", 1, 1),
-    ("count", "count", 1, 1),
-    ("min", "min", 1, 1),
-    ("max", "max", 1, 1),
+    ("first_value first", "first_value", 1, 1),
+    ("last_value last", "last_value", 1, 1),
+    ("nth_value", "nth_value", 2, 2),
 )
-"""Functions that may have OVER."""
+"""Functions that need OVER; every aggregate may have it."""
+
+NULL_IGNORING = frozenset("lag lead first first_value last last_value nth_value".split())
+"""Functions that may have IGNORE NULLS."""
 
 _OTHER_AGGREGATES = frozenset(
     """approx_quantile approx_top_k arbitrary arg_max arg_min

@@ -108,7 +108,8 @@ def check_clauses(tokens: Sequence[Token]) -> None:
 
     sqlglot tries such words as names and as types too: again at every level, or without end.
     """
-    for before, token, after in zip((None, *tokens), tokens, (*tokens[1:], None), strict=False):
+    for i, (token, after) in enumerate(zip(tokens, (*tokens[1:], None), strict=True)):
+        before = tokens[i - 1] if i else None
         match token.token_type:
             case TokenType.LIMIT | TokenType.OFFSET:
                 if after is None or after.token_type not in _NUMBERS:
@@ -117,7 +118,7 @@ def check_clauses(tokens: Sequence[Token]) -> None:
             case TokenType.FROM:
                 _check_from(before, token)
             case TokenType.SELECT:
-                if before is not None and before.token_type not in _BEFORE_SELECT:
+                if not _begins_query(tokens[max(0, i - 2) : i]):
                     raise Refused(Reason.SYNTAX, span_of(token), why="no SELECT can begin here")
             case TokenType.UNION | TokenType.INTERSECT | TokenType.EXCEPT:
                 _check_set_operation(before, token, after)
@@ -129,10 +130,17 @@ def check_clauses(tokens: Sequence[Token]) -> None:
                 pass
 
 
+def _begins_query(before: Sequence[Token]) -> bool:
+    """Whether a SELECT may stand behind these tokens, the last two before it."""
+    by_name = [token.text.upper() for token in before] == ["BY", "NAME"]
+    return not before or by_name or before[-1].token_type in _BEFORE_SELECT
+
+
 def _check_set_operation(before: Token | None, token: Token, after: Token | None) -> None:
     if not _ends_operand(before):
         raise Refused(Reason.SYNTAX, span_of(token), why="there is no query on its left")
-    if after is None or after.token_type not in _AFTER_SET_OPERATION:
+    by_name = after is not None and after.text.upper() == "BY"
+    if after is None or not (by_name or after.token_type in _AFTER_SET_OPERATION):
         construct = f"this {token.text.upper()}"
         raise Refused(Reason.UNSUPPORTED_SYNTAX, span_of(token), construct=construct)
 
@@ -155,9 +163,10 @@ def _ends_operand(token: Token | None) -> bool:
 def check_joins(tokens: Sequence[Token]) -> None:
     """Raises `Refused` unless each JOIN meets its ON or USING before the next JOIN.
 
-    CROSS JOIN takes none; NATURAL JOIN finds its own condition and is refused.
+    CROSS JOIN takes none; NATURAL JOIN finds its own condition.
     """
     waiting: list[Token | None] = [None]
+    natural = False
     for before, token in zip((None, *tokens), tokens, strict=False):
         match token.token_type:
             case TokenType.L_PAREN:
@@ -167,11 +176,12 @@ def check_joins(tokens: Sequence[Token]) -> None:
                 if token.token_type is TokenType.R_PAREN and len(waiting) > 1:
                     waiting.pop()
             case TokenType.NATURAL:
-                raise Refused(Reason.UNSUPPORTED_SYNTAX, span_of(token), construct="NATURAL JOIN")
+                natural = True
             case TokenType.JOIN:
                 _answered(waiting[-1])
                 crossing = before is not None and before.token_type is TokenType.CROSS
-                waiting[-1] = None if crossing else token
+                waiting[-1] = None if crossing or natural else token
+                natural = False
             case TokenType.ON | TokenType.USING:
                 waiting[-1] = None
             case _:

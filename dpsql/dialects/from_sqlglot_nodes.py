@@ -11,29 +11,18 @@ from sqlglot import exp
 
 from dpsql.dialects.from_sqlglot_tokens import FUNCTION, PLACEHOLDER
 from dpsql.errors import Reason, Refused
-from dpsql.tree import NOWHERE, Query, Span, Star, Value
+from dpsql.tree import NOWHERE, Query, Span, Value
 
 _ARGUMENTS = {
     "all": "GROUP BY ALL",
-    "by_name": "UNION BY NAME",
-    "except_": "* EXCLUDE",
-    "except": "* EXCLUDE",
-    "exclude": "WINDOW frame with EXCLUDE",
     "hint": "a hint",
     "into": "SELECT INTO",
     "joins": "a join in parentheses",
     "laterals": "LATERAL",
-    "method": "this kind of JOIN",
-    "limit_options": "this kind of LIMIT",
     "locks": "FOR UPDATE",
-    "on": "DISTINCT ON",
     "pivots": "PIVOT",
     "recursive": "WITH RECURSIVE",
-    "rename": "* RENAME",
-    "replace": "* REPLACE",
     "sample": "TABLESAMPLE",
-    "symmetric": "BETWEEN SYMMETRIC",
-    "windows": "WINDOW",
     "zone": "a time zone",
 }
 """What people call the arguments that are refused; others go by sqlglot's name."""
@@ -122,13 +111,11 @@ def placeholder_of(identifier: exp.Expression) -> int | None:
     return None
 
 
-def star_of(node: exp.Expression, origin: Origin) -> Star | None:
-    """`*` or `t.*`, None for anything else."""
-    if isinstance(node, exp.Column) and isinstance(node.this, exp.Star):
-        star, table = origin.take(node, "this", "table")
-        origin.take(star)
-        return Star(name_of(table, origin), origin.span(node))
-    if isinstance(node, exp.Star):
-        origin.take(node)
-        return Star(None, origin.span(node))
-    return None
+def is_bare_values(node: exp.Expression) -> bool:
+    """Whether it is the SELECT * that sqlglot puts around VALUES where a query stands."""
+    source = node.args.get("from_") or node.args.get("from")
+    values = None if source is None else source.this
+    if not isinstance(node, exp.Select) or not isinstance(values, exp.Values):
+        return False
+    alias = values.args.get("alias")
+    return alias is not None and "start" not in alias.this.meta

@@ -1,27 +1,26 @@
-"""sqlglot queries → our queries: SELECT, set operations, WITH and FROM."""
+"""sqlglot queries → our queries: SELECT, set operations and WITH."""
 
 from __future__ import annotations
 
+from typing import Any
+
 from sqlglot import exp
 
-from dpsql.dialects.from_sqlglot_calls import sort_keys
 from dpsql.dialects.from_sqlglot_expressions import expression
-from dpsql.dialects.from_sqlglot_limits import MAX_JOINS
-from dpsql.dialects.from_sqlglot_nodes import Origin, name_of, star_of
+from dpsql.dialects.from_sqlglot_nodes import Origin, name_of
+from dpsql.dialects.from_sqlglot_sources import alias_of, source
+from dpsql.dialects.from_sqlglot_stars import star_of
+from dpsql.dialects.from_sqlglot_windows import definitions, sort_keys, with_windows
 from dpsql.errors import Reason, Refused
 from dpsql.tree import (
     CommonTable,
-    Derived,
     Expression,
-    FromItem,
-    JoinedTables,
-    JoinKind,
     Literal,
     Query,
     Select,
     SelectItem,
     SetOperation,
-    TableName,
+    Star,
 )
 
 _SELECT = (
@@ -39,6 +38,7 @@ _SELECT = (
     "offset",
     "with_",
     "with",
+    "windows",
 )
 _SET = (
     "this",
@@ -49,6 +49,7 @@ _SET = (
     "offset",
     "with_",
     "with",
+    "by_name",
 )
 """Arguments of exp.Select and exp.SetOperation; `from` and `with` became `from_` and `with_`."""
 
@@ -75,27 +76,30 @@ def _select(node: exp.Select, origin: Origin) -> Select:
     taken = dict(zip(_SELECT, origin.take(node, *_SELECT), strict=True))
     if not taken["expressions"]:
         raise Refused(Reason.SYNTAX, origin.span(node), why="nothing is selected")
-    return Select(
+    keys = _distinct_on(taken["distinct"], origin)
+    select = Select(
         items=tuple(_item(item, origin) for item in taken["expressions"]),
-        source=_source(taken["from_"] or taken["from"], taken["joins"] or [], origin),
+        source=source(taken["from_"] or taken["from"], taken["joins"] or [], origin, query),
         where=_clause(taken["where"], origin),
         group_by=_group_by(taken["group"], origin),
         having=_clause(taken["having"], origin),
         qualify=_clause(taken["qualify"], origin),
-        distinct=_distinct(taken["distinct"], origin),
+        distinct=taken["distinct"] is not None and not keys,
         order_by=sort_keys(taken["order"], origin, expression),
         limit=_count(taken["limit"], origin),
         offset=_count(taken["offset"], origin) or 0,
         ctes=_common_tables(taken["with_"] or taken["with"], origin),
         span=origin.span(node),
+        distinct_on=keys,
     )
+    return with_windows(select, definitions(taken["windows"] or [], origin, expression))
 
 
 def _item(node: exp.Expression, origin: Origin) -> SelectItem:
     if isinstance(node, exp.Alias):
         this, alias = origin.take(node, "this", "alias")
         return SelectItem(expression(this, origin), name_of(alias, origin))
-    star = star_of(node, origin)
+    star = star_of(node, origin, expression)
     return SelectItem(expression(node, origin) if star is None else star)
 
 
@@ -108,31 +112,58 @@ def _clause(node: exp.Expression | None, origin: Origin) -> Expression | None:
 
 
 def _group_by(node: exp.Expression | None, origin: Origin) -> tuple[Expression, ...]:
+    """The keys; GROUP BY ALL is a lone star."""
     if node is None:
         return ()
-    (keys,) = origin.take(node, "expressions")
+    keys, every = origin.take(node, "expressions", "all")
+    if every:
+        return (Star(None, origin.span(node)),)
     return tuple(expression(key, origin) for key in keys or ())
 
 
-def _distinct(node: exp.Expression | None, origin: Origin) -> bool:
+def _distinct_on(node: exp.Expression | None, origin: Origin) -> tuple[Expression, ...]:
+    """The keys of DISTINCT ON; none for a plain DISTINCT."""
     if node is None:
-        return False
-    origin.take(node)
-    return True
+        return ()
+    (keys,) = origin.take(node, "on")
+    if keys is None:
+        return ()
+    listed = origin.take(keys, "expressions")[0] if isinstance(keys, exp.Tuple) else [keys]
+    return tuple(expression(key, origin) for key in listed)
 
 
 def _count(node: exp.Expression | None, origin: Origin) -> int | None:
     """LIMIT or OFFSET: a whole number, written or bound."""
     if node is None:
         return None
-    if not isinstance(node, exp.Limit | exp.Offset):
-        raise origin.refusal(node, "FETCH FIRST")
-    (value,) = origin.take(node, "expression")
+    value = _fetched(node, origin) if isinstance(node, exp.Fetch) else _limit(node, origin)
     if isinstance(value, exp.Literal | exp.Column):
         count = expression(value, origin)
         if isinstance(count, Literal) and type(count.value) is int and count.value >= 0:
             return count.value
     raise origin.refusal(node, "LIMIT or OFFSET by an expression")
+
+
+def _limit(node: exp.Expression, origin: Origin) -> Any:
+    value, options = origin.take(node, "expression", "limit_options")
+    _check_options(options, node, origin)
+    return value
+
+
+def _fetched(node: exp.Fetch, origin: Origin) -> Any:
+    """FETCH {FIRST | NEXT} n ROWS ONLY is LIMIT n."""
+    count, _direction, options = origin.take(node, "count", "direction", "limit_options")
+    _check_options(options, node, origin)
+    return count
+
+
+def _check_options(options: exp.Expression | None, node: exp.Expression, origin: Origin) -> None:
+    if options is None:
+        return
+    _rows, percent, ties = origin.take(options, "rows", "percent", "with_ties")
+    if percent or ties:
+        construct = "LIMIT by percentage" if percent else "FETCH … WITH TIES"
+        raise origin.refusal(node, construct)
 
 
 def _set_operation(node: exp.Expression, origin: Origin) -> SetOperation:
@@ -151,6 +182,7 @@ def _set_operation(node: exp.Expression, origin: Origin) -> SetOperation:
         offset=_count(taken["offset"], origin) or 0,
         ctes=_common_tables(taken["with_"] or taken["with"], origin),
         span=origin.span(node),
+        by_name=bool(taken["by_name"]),
     )
 
 
@@ -164,116 +196,9 @@ def _common_tables(node: exp.Expression | None, origin: Origin) -> tuple[CommonT
 def _common_table(node: exp.Expression, origin: Origin) -> CommonTable:
     if not isinstance(node, exp.CTE):
         raise origin.refusal(node)
-    this, alias = origin.take(node, "this", "alias")
-    name, columns = _alias(alias, origin)
+    # MATERIALIZED is a hint about speed.
+    this, alias, _materialized = origin.take(node, "this", "alias", "materialized")
+    name, columns = alias_of(alias, origin)
     if name is None:
         raise origin.refusal(node, "WITH without a name")
     return CommonTable(name, query(this, origin), columns)
-
-
-def _alias(node: exp.Expression | None, origin: Origin) -> tuple[str | None, tuple[str, ...]]:
-    if node is None:
-        return None, ()
-    name, columns = origin.take(node, "this", "columns")
-    return (
-        None if name is None else name_of(name, origin),
-        tuple(name_of(column, origin) for column in columns or ()),
-    )
-
-
-# --- FROM ---
-
-
-def _source(
-    start: exp.Expression | None, joins: list[exp.Expression], origin: Origin
-) -> FromItem | None:
-    """FROM a JOIN b …, c JOIN d …: JOIN binds closer than the comma."""
-    if start is None:
-        return None
-    (first,) = origin.take(start, "this")
-    return _with_joins(_relation(first, origin), joins, origin)
-
-
-def _with_joins(first: FromItem, joins: list[exp.Expression], origin: Origin) -> FromItem:
-    if len(joins) > MAX_JOINS:
-        raise Refused(Reason.TOO_LARGE, origin.span(joins[-1]), what="joins", limit=MAX_JOINS)
-    parts = [first]
-    for join in joins:
-        if _is_comma(join):
-            (this,) = origin.take(join, "this")
-            parts.append(_relation(this, origin))
-        else:
-            parts[-1] = _joined(parts[-1], join, origin)
-    left = parts[0]
-    for right in parts[1:]:
-        left = JoinedTables(left, right, JoinKind.CROSS, span=right.span)
-    return left
-
-
-def _is_comma(join: exp.Expression) -> bool:
-    """A join of nothing but its table; JOIN without ON was refused on the tokens."""
-    return not any(value for name, value in join.args.items() if name != "this")
-
-
-def _joined(left: FromItem, node: exp.Expression, origin: Origin) -> JoinedTables:
-    names = "this", "on", "side", "kind", "using"
-    this, on, side, kind, using = origin.take(node, *names)
-    join_kind = _KINDS.get((str(side or "").upper(), str(kind or "").upper()))
-    if join_kind is None:
-        raise origin.refusal(node, f"{side or ''} {kind or ''} JOIN".strip())
-    right = _relation(this, origin)
-    return JoinedTables(
-        left,
-        right,
-        join_kind,
-        None if on is None else expression(on, origin),
-        tuple(name_of(column, origin) for column in using or ()),
-        span=origin.span(node),
-    )
-
-
-_KINDS = {
-    ("", ""): JoinKind.INNER,
-    ("", "INNER"): JoinKind.INNER,
-    ("", "CROSS"): JoinKind.CROSS,
-    **{
-        (side, kind): JoinKind[side] for side in ("LEFT", "RIGHT", "FULL") for kind in ("", "OUTER")
-    },
-}
-
-
-def _relation(node: exp.Expression, origin: Origin) -> FromItem:
-    match node:
-        case exp.Table():
-            return _table(node, origin)
-        case exp.Subquery() if isinstance(node.this, exp.Table):
-            return _parenthesised(node, origin)
-        case exp.Subquery():
-            this, alias = origin.take(node, "this", "alias")
-            name, columns = _alias(alias, origin)
-            return Derived(query(this, origin), name, columns, origin.span(node))
-        case exp.Values():
-            raise origin.refusal(node, "VALUES")
-        case _:
-            raise origin.refusal(node)
-
-
-def _parenthesised(node: exp.Expression, origin: Origin) -> FromItem:
-    """`(a JOIN b ON …)`: joined first; an alias for the whole is refused."""
-    (table,) = origin.take(node, "this")
-    return _relation(table, origin)
-
-
-def _table(node: exp.Expression, origin: Origin) -> FromItem:
-    """A table with the joins that stand in its parentheses; `main.t` and `public.t` are t."""
-    names = "this", "db", "catalog", "alias", "joins"
-    this, schema, catalog, alias, joins = origin.take(node, *names)
-    if not isinstance(this, exp.Identifier):
-        raise origin.refusal(this, "a table function" if isinstance(this, exp.Func) else None)
-    name = name_of(this, origin)
-    known_schema = schema is None or name_of(schema, origin).lower() in ("main", "public")
-    if catalog is not None or not known_schema:
-        raise Refused(Reason.UNKNOWN_TABLE, origin.span(node), table=name, known=())
-    label, columns = _alias(alias, origin)
-    table = TableName(name, label, columns, origin.span(this))
-    return _with_joins(table, joins or [], origin)

@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlglot import TokenType, exp
 
-from dpsql.dialects.from_sqlglot_nodes import nodes_of
+from dpsql.dialects.from_sqlglot_nodes import is_bare_values, nodes_of
 from dpsql.dialects.from_sqlglot_tokens import Tokens
 from dpsql.tree import NOWHERE, Span
 
@@ -25,7 +25,9 @@ def spans_of(root: exp.Expression, tokens: Tokens) -> dict[int, Span]:
         _climb(node, stops, span.stop, lambda old, new: new > old)
     spans = {key: Span(start, stops[key]) for key, start in starts.items()}
     for kind, word in _KEYWORDS.items():
-        _widen(spans, [node for _, node in placed if type(node) is kind], word, tokens)
+        _widen(
+            spans, [n for _, n in placed if type(n) is kind and not is_bare_values(n)], word, tokens
+        )
     return spans
 
 

@@ -49,7 +49,7 @@ _REFUSED_WORDS = frozenset(
 _KNOWN_PREFIXES = frozenset({"CASE", "MAP"})
 """Words to which the parser gives a grammar of their own: CASE is ours, MAP needs a bracket."""
 
-_STAR_MODIFIERS = frozenset({"EXCEPT", "EXCLUDE", "RENAME", "REPLACE", "ILIKE", "LIKE"})
+_STAR_MODIFIERS = frozenset({"ILIKE", "LIKE"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,16 +215,29 @@ def _is_function_name(tokens: Sequence[Token], i: int) -> bool:
         return False
     if any(c in _SPACE for c in token.text) and token.token_type not in Parser.TYPE_TOKENS:
         return False
+    if token.text.upper() == "REPLACE" and _modifies_star(tokens, i):
+        return False
     return token.text.upper() not in _BEFORE_PARENTHESIS and not _names_type(tokens, i)
 
 
-def _check_star(tokens: Sequence[Token], i: int) -> None:
-    """Refuses `* EXCLUDE …` and its like after the `*` that means all columns."""
+def _modifies_star(tokens: Sequence[Token], i: int) -> bool:
+    """Whether the REPLACE at `i` is that of `* REPLACE (…)`, maybe behind `* EXCLUDE …`."""
+    ends = (TokenType.R_PAREN, TokenType.VAR, TokenType.IDENTIFIER)
+    return _is_star(tokens, i - 1) or (i > 0 and tokens[i - 1].token_type in ends)
+
+
+def _is_star(tokens: Sequence[Token], i: int) -> bool:
+    """Whether token `i` is the `*` that means all columns."""
     before = (TokenType.SELECT, TokenType.COMMA, TokenType.DOT, TokenType.DISTINCT, TokenType.ALL)
+    if i < 1 or tokens[i].token_type is not TokenType.STAR:
+        return False
+    return tokens[i - 1].token_type in before
+
+
+def _check_star(tokens: Sequence[Token], i: int) -> None:
+    """Refuses `* LIKE …` after the `*` that means all columns."""
     word = tokens[i].text.upper()
-    if word not in _STAR_MODIFIERS or i < 2:  # noqa: PLR2004 - two tokens stand before it
-        return
-    if tokens[i - 1].token_type is TokenType.STAR and tokens[i - 2].token_type in before:
+    if word in _STAR_MODIFIERS and _is_star(tokens, i - 1):
         raise Refused(Reason.UNSUPPORTED_SYNTAX, span_of(tokens[i]), construct=f"* {word}")
 
 

@@ -75,4 +75,6 @@ SELECT COUNT(status, amount) FROM orders;
 
 -- case: count with an order inside
 SELECT COUNT(status ORDER BY amount) FROM orders;
--- refuse: unsupported-syntax at 1:14
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=10

@@ -203,7 +203,6 @@ SELECT "t"."status" AS "status", COUNT(DISTINCT "t"."note") AS "ctd:note:ok", SU
 -- accept
 -- keys: 3 public, l0 proved
 -- release: distinct l0=3 linf=10
--- release: sum l0=3 linf=10
 -- release: rows l0=3 linf=10
 
 -- case: orders per person from distinct counts
@@ -261,4 +260,4 @@ SELECT APPROX_COUNT_DISTINCT(name) FROM customers;
 
 -- case: distinct values over a window
 SELECT COUNT(DISTINCT note) OVER () FROM orders;
--- refuse: unsupported-syntax at 1:23
+-- refuse: unsupported-private-operator at 1:8

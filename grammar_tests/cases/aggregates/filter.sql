@@ -34,7 +34,7 @@ SELECT segment, COUNT(*) FILTER (WHERE age >= 65) AS old FROM customers GROUP BY
 
 -- case: filter on a window
 SELECT SUM(amount) FILTER (WHERE status = 'paid') OVER () FROM orders;
--- refuse: unsupported-syntax at 1:8
+-- refuse: unsupported-private-operator at 1:8
 
 -- case: filter with an unknown column
 SELECT COUNT(*) FILTER (WHERE colour = 'red') FROM orders;

@@ -23,7 +23,7 @@ SELECT STRING_AGG(segment, ',') FROM customers;
 
 -- case: an ordered-set aggregate
 SELECT PERCENTILE_CONT(0.5) WITHIN GROUP (ORDER BY amount) FROM orders;
--- refuse: unsupported-syntax at 1:8
+-- refuse: unsupported-aggregate at 1:8
 
 -- case: any value
 SELECT ANY_VALUE(status) FROM orders;

@@ -41,7 +41,7 @@ SELECT SUM(amount - 250) AS shifted FROM orders;
 SELECT SUM(1) AS n FROM orders;
 -- accept
 -- keys: 1 public, l0 proved
--- release: sum l0=1 linf=10
+-- release: rows l0=1 linf=10
 
 -- case: sum of a conditional
 SELECT SUM(CASE WHEN status = 'paid' THEN amount ELSE 0 END) AS paid FROM orders;

@@ -71,11 +71,13 @@ PIVOT orders ON status USING COUNT(*);
 
 -- case: distinct on
 SELECT DISTINCT ON (status) status FROM orders;
--- refuse: unsupported-syntax at 1:21
+-- refuse: unsupported-private-operator at 1:1
 
 -- case: ignore nulls
 SELECT LAST_VALUE(n IGNORE NULLS) OVER () FROM (SELECT COUNT(*) AS n FROM orders) AS t;
--- refuse: unsupported-syntax at 1:19
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=10
 
 -- case: for update
 SELECT COUNT(*) FROM orders FOR UPDATE;

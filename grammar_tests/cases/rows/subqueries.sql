@@ -126,11 +126,13 @@ WITH RECURSIVE t AS (SELECT 1 AS n) SELECT COUNT(*) FROM t;
 
 -- case: star with exclusion
 SELECT COUNT(*) FROM (SELECT * EXCLUDE (amount) FROM orders) AS t;
--- refuse: unsupported-syntax at 1:32
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=10
 
 -- case: star with replacement
 SELECT SUM(amount) FROM (SELECT * REPLACE (note_length AS amount) FROM orders) AS t;
--- refuse: unsupported-syntax at 1:35
+-- refuse: unbounded-input at 1:12
 
 -- case: a lateral subquery
 SELECT COUNT(*) FROM orders, LATERAL (SELECT 1 AS one) AS t;

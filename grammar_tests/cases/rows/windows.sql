@@ -92,7 +92,7 @@ SELECT AVG(s) FROM (SELECT SUM(discount) OVER (PARTITION BY customer_id) AS s FR
 
 -- case: an offset that rows decide
 SELECT COUNT(*) FROM (SELECT LAG(amount, quantity) OVER (PARTITION BY customer_id ORDER BY placed_at) AS b FROM orders) t;
--- refuse: unsupported-private-operator at 1:30
+-- refuse: unsupported-syntax at 1:30
 
 -- case: a range with an offset
 SELECT COUNT(*) FROM (SELECT SUM(amount) OVER (PARTITION BY customer_id ORDER BY quantity RANGE BETWEEN 1 PRECEDING AND CURRENT ROW) AS b FROM orders) t;

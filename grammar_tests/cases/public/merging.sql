@@ -1,0 +1,82 @@
+-- USING and NATURAL: the columns two tables share are joined on and shown once.
+-- catalog: shop
+
+-- case: a natural join
+SELECT * FROM countries NATURAL JOIN (VALUES ('NO', 1), ('SE', 2)) AS v(code, n);
+-- accept
+
+-- case: a natural left join
+SELECT * FROM countries NATURAL LEFT JOIN (VALUES ('NO', 1)) AS v(code, n);
+-- accept
+
+-- case: a natural join on two columns
+SELECT COUNT(*) AS n FROM countries AS a NATURAL JOIN countries AS b;
+-- accept
+
+-- case: a full join on a column
+SELECT * FROM countries FULL JOIN (VALUES ('NO', 1), ('XX', 2)) AS v(code, n) USING (code);
+-- accept
+
+-- case: the sides of a full join
+SELECT code, a.code AS here, b.code AS there FROM countries AS a FULL JOIN (VALUES ('NO'), ('XX')) AS b(code) USING (code);
+-- accept
+
+-- case: two full joins on a column
+SELECT k, COUNT(*) AS n FROM (VALUES (1), (2)) AS a(k) FULL JOIN (VALUES (2), (3)) AS b(k) USING (k) FULL JOIN (VALUES (3), (4)) AS c(k) USING (k) GROUP BY k;
+-- accept
+
+-- case: a natural full join
+SELECT code, n FROM countries NATURAL FULL JOIN (VALUES ('XX', 1)) AS v(code, n);
+-- accept
+
+-- case: the side of a right join
+SELECT * FROM countries RIGHT JOIN (VALUES (1, 'NO'), (2, 'XX')) AS v(n, code) USING (code);
+-- accept
+
+-- case: a join in parentheses
+SELECT code, n, m FROM (countries JOIN (VALUES ('NO', 1)) AS v(code, n) USING (code)) JOIN (VALUES ('NO', 2)) AS w(code, m) USING (code);
+-- accept
+
+-- case: a merged join on the right
+WITH v(code, n) AS (VALUES ('NO', 1)), w(code, m) AS (VALUES ('SE', 2)) SELECT code, n, m FROM countries JOIN (v FULL JOIN w USING (code)) USING (code);
+-- accept
+
+-- case: a natural join without a common column
+SELECT 1 FROM countries NATURAL JOIN (VALUES (1)) AS v(n);
+-- refuse: unsupported-syntax at 1:47
+
+-- case: a natural join with a condition
+SELECT 1 FROM countries NATURAL JOIN (VALUES ('NO')) AS v(code) ON TRUE;
+-- refuse: unsupported-syntax at 1:47
+
+-- case: a natural join on a column that is there twice
+SELECT 1 FROM (countries AS a CROSS JOIN countries AS b) NATURAL JOIN (VALUES ('NO')) AS v(code);
+-- refuse: ambiguous-column at 1:80
+
+-- case: a column that only one side has
+SELECT 1 FROM countries FULL JOIN (VALUES (1)) AS v(n) USING (code);
+-- refuse: unknown-column at 1:44
+
+-- case: a join in parentheses with a name
+SELECT x.code FROM (countries JOIN (VALUES ('NO')) AS v(code) USING (code)) AS x;
+-- refuse: unsupported-syntax at 1:80
+
+-- case: a natural join along a link
+SELECT COUNT(*) AS n FROM customers NATURAL JOIN orders;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=10
+
+-- case: a natural join to a public table
+SELECT label, COUNT(*) AS n FROM orders NATURAL JOIN (VALUES ('paid', 'good'), ('open', 'new')) AS v(status, label) GROUP BY label;
+-- accept
+-- keys: 2 public, l0 proved
+-- release: rows l0=2 linf=10
+
+-- case: a natural join on a hidden column
+SELECT COUNT(*) FROM customers NATURAL JOIN (VALUES ('Zoe')) AS v(name);
+-- refuse: hidden-column at 1:54
+
+-- case: a full join of private rows
+SELECT COUNT(*) FROM customers FULL JOIN orders USING (customer_id);
+-- refuse: unsupported-private-operator at 1:42

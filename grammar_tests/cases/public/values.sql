@@ -1,0 +1,156 @@
+-- Rows of constants: VALUES and series are public tables that nobody needs to measure.
+-- catalog: shop
+
+-- case: a list of rows
+SELECT n, s FROM (VALUES (1, 'a'), (2, 'b'), (3, NULL)) AS t(n, s);
+-- accept
+
+-- case: names that nobody gave
+SELECT col0, col1 FROM (VALUES (1, 'a'), (2, 'b')) AS t;
+-- accept
+
+-- case: a WITH of rows
+WITH t(n, s) AS (VALUES (1, 'a'), (2, 'b')) SELECT s, n + 1 AS m FROM t ORDER BY n;
+-- accept
+
+-- case: numbers of several types
+SELECT n FROM (VALUES (1), (2.5), (-3)) AS t(n);
+-- accept
+
+-- case: dates and truths
+SELECT d, b FROM (VALUES (DATE '2025-01-01', TRUE), (NULL, FALSE)) AS t(d, b);
+-- accept
+
+-- case: a column of NULL
+SELECT n FROM (VALUES (NULL), (NULL)) AS t(n);
+-- accept
+
+-- case: a series
+SELECT i FROM generate_series(1, 10, 3) AS t(i);
+-- accept
+
+-- case: a series without its end
+SELECT i * i AS square FROM range(5) AS t(i);
+-- accept
+
+-- case: a series downwards
+SELECT i FROM range(5, 0, -2) AS t(i);
+-- accept
+
+-- case: a series by its own name
+SELECT range FROM range(2, 4);
+-- accept
+
+-- case: rows joined to a public table
+SELECT c.code, v.n FROM countries AS c JOIN (VALUES ('NO', 1), ('SE', 2)) AS v(code, n) ON c.code = v.code;
+-- accept
+
+-- case: rows of different length
+SELECT 1 FROM (VALUES (1, 2), (3)) AS t;
+-- refuse: syntax-error at 1:24
+
+-- case: rows without a common type
+SELECT n FROM (VALUES (1), ('a')) AS t(n);
+-- refuse: type-mismatch at 1:24
+
+-- case: rows of computed values
+SELECT n FROM (VALUES (1 + 1)) AS t(n);
+-- refuse: unsupported-syntax at 1:24
+
+-- case: too many names
+SELECT a FROM (VALUES (1)) AS t(a, b);
+-- refuse: unknown-column at 1:24
+
+-- case: a series of nothing
+SELECT i FROM range(3, 3) AS t(i);
+-- refuse: unsupported-syntax at 1:15
+
+-- case: a series without steps
+SELECT i FROM range(1, 3, 0) AS t(i);
+-- refuse: syntax-error at 1:15
+
+-- case: a series of texts
+SELECT i FROM range('a') AS t(i);
+-- refuse: type-mismatch at 1:15
+
+-- case: a series that is too long
+SELECT i FROM range(1000000000) AS t(i);
+-- refuse: query-too-large at 1:15
+
+-- case: a series up to a column
+SELECT i FROM countries, range(code) AS t(i);
+-- refuse: unsupported-syntax at 1:32
+
+-- case: another table function
+SELECT * FROM glob('*');
+-- refuse: unsupported-syntax at 1:15
+
+-- case: keys from a list of rows
+SELECT v.label, COUNT(*) AS n FROM orders JOIN (VALUES ('paid', 'good'), ('returned', 'bad')) AS v(status, label) ON orders.status = v.status GROUP BY v.label;
+-- accept
+-- keys: 2 public, l0 proved
+-- release: rows l0=2 linf=10
+
+-- case: keys from a series
+SELECT i, COUNT(*) AS n FROM orders JOIN range(0, 5) AS t(i) ON orders.quantity = t.i GROUP BY i;
+-- accept
+-- keys: 5 public, l0 enforced
+-- release: rows l0=3 linf=10
+
+-- case: a row that matches twice
+SELECT v.label, COUNT(*) AS n FROM customers JOIN (VALUES ('NO', 'north'), ('NO', 'rich'), ('SE', 'north')) AS v(code, label) ON customers.country = v.code GROUP BY v.label;
+-- accept
+-- keys: 2 public, l0 proved
+-- release: rows l0=2 linf=2
+
+-- case: weights from a list of rows
+SELECT SUM(quantity * v.weight) AS s FROM orders JOIN (VALUES ('paid', 2), ('open', 1)) AS v(status, weight) ON orders.status = v.status;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: sum l0=1 linf=400
+
+-- case: every row beside one constant
+SELECT SUM(quantity * w) AS s FROM orders CROSS JOIN (VALUES (3)) AS v(w);
+-- accept
+-- keys: 1 public, l0 proved
+-- release: sum l0=1 linf=600
+
+-- case: bounds come from the list
+SELECT SUM(w) AS s FROM customers JOIN (VALUES ('NO', -7), ('SE', 9)) AS v(code, w) ON customers.country = v.code;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: sum l0=1 linf=9
+
+-- case: a filtered list
+SELECT v.label, COUNT(*) AS n FROM customers JOIN (VALUES ('NO', 'a'), ('SE', 'b')) AS v(code, label) ON customers.country = v.code WHERE v.label = 'a' GROUP BY v.label;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=1
+
+-- case: a result beside its targets
+SELECT v.status, t.n, v.target FROM (VALUES ('paid', 10), ('open', 20)) AS v(status, target) LEFT JOIN (SELECT status, COUNT(*) AS n FROM orders GROUP BY status) AS t ON t.status = v.status;
+-- accept
+-- keys: 3 public, l0 proved
+-- release: rows l0=3 linf=10
+
+-- case: every period has a row
+SELECT i AS quantity, COALESCE(n, 0) AS n FROM range(0, 8) AS r(i) LEFT JOIN (SELECT quantity, COUNT(*) AS n FROM orders GROUP BY quantity) AS t ON t.quantity = r.i;
+-- accept
+-- keys: 21 public, l0 enforced
+-- release: rows l0=3 linf=10
+
+-- case: a result joined back to private rows
+SELECT COUNT(*) FROM orders JOIN (VALUES ('paid')) AS v(status) ON orders.status = v.status JOIN (SELECT status, COUNT(*) AS n FROM orders GROUP BY status) AS t ON t.status = v.status;
+-- accept
+-- keys: 3 public, l0 proved
+-- release: rows l0=3 linf=10
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=10
+
+-- case: private rows chosen by a list
+SELECT orders.amount FROM orders JOIN (VALUES ('paid')) AS v(status) ON orders.status = v.status;
+-- refuse: raw-rows at 1:27
+
+-- case: a hidden column joined to a list
+SELECT COUNT(*) FROM customers JOIN (VALUES ('Zoe')) AS v(who) ON customers.name = v.who;
+-- refuse: hidden-column at 1:67

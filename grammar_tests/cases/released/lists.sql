@@ -1,0 +1,194 @@
+-- Lists, texts and other aggregates of released values: no recipe is needed where nothing is private.
+-- catalog: shop
+
+-- case: texts joined
+SELECT STRING_AGG(status, ', ' ORDER BY status) AS all_of_them FROM (SELECT status, COUNT(*) AS n FROM orders GROUP BY status) AS t;
+-- accept
+-- keys: 3 public, l0 proved
+-- release: rows l0=3 linf=10
+
+-- case: texts joined under other names
+SELECT LISTAGG(status, '-' ORDER BY status DESC) AS a, GROUP_CONCAT(status ORDER BY status) AS b FROM (SELECT status, COUNT(*) AS n FROM orders GROUP BY status) AS t;
+-- accept
+-- keys: 3 public, l0 proved
+-- release: rows l0=3 linf=10
+
+-- case: texts joined by the noise
+SELECT STRING_AGG(status || ': ' || n, '; ' ORDER BY n DESC, status) AS line FROM (SELECT status, CAST(COUNT(*) AS VARCHAR) AS n FROM orders GROUP BY status) AS t;
+-- accept
+-- keys: 3 public, l0 proved
+-- release: rows l0=3 linf=10
+
+-- case: different texts joined
+SELECT STRING_AGG(DISTINCT segment, ',' ORDER BY segment) AS s FROM (SELECT segment, vip, COUNT(*) AS n FROM customers GROUP BY segment, vip) AS t;
+-- accept
+-- keys: 4 public, l0 proved
+-- release: rows l0=1 linf=1
+
+-- case: texts joined where a condition holds
+SELECT STRING_AGG(status, ',' ORDER BY status) FILTER (WHERE n > 1) AS s FROM (SELECT status, COUNT(*) AS n FROM orders GROUP BY status) AS t;
+-- accept
+-- keys: 3 public, l0 proved
+-- release: rows l0=3 linf=10
+
+-- case: a separator from a column
+SELECT STRING_AGG(status, status) FROM (SELECT status, COUNT(*) AS n FROM orders GROUP BY status) AS t;
+-- refuse: unsupported-syntax at 1:8
+
+-- case: numbers joined as texts
+SELECT STRING_AGG(n, ',') FROM (SELECT status, COUNT(*) AS n FROM orders GROUP BY status) AS t;
+-- refuse: type-mismatch at 1:8
+
+-- case: private texts joined
+SELECT STRING_AGG(status, ',') FROM orders;
+-- refuse: unsupported-aggregate at 1:8
+
+-- case: distinct texts in another order
+SELECT STRING_AGG(DISTINCT status, ',' ORDER BY n) FROM (SELECT status, COUNT(*) AS n FROM orders GROUP BY status) AS t;
+-- refuse: syntax-error at 1:8
+
+-- case: a list as text
+SELECT CAST(LIST(n ORDER BY status) AS VARCHAR) AS ns FROM (SELECT status, COUNT(*) AS n FROM orders GROUP BY status) AS t;
+-- accept
+-- keys: 3 public, l0 proved
+-- release: rows l0=3 linf=10
+
+-- case: an array as text
+SELECT CAST(ARRAY_AGG(status ORDER BY n DESC, status) AS VARCHAR) AS names FROM (SELECT status, COUNT(*) AS n FROM orders GROUP BY status) AS t;
+-- accept
+-- keys: 3 public, l0 proved
+-- release: rows l0=3 linf=10
+
+-- case: a list of different values
+SELECT CAST(LIST(DISTINCT n > 3 ORDER BY n > 3) AS VARCHAR) AS sizes FROM (SELECT status, COUNT(*) AS n FROM orders GROUP BY status) AS t;
+-- accept
+-- keys: 3 public, l0 proved
+-- release: rows l0=3 linf=10
+
+-- case: a list for each group
+SELECT segment, CAST(LIST(vip ORDER BY vip) AS VARCHAR) AS vips FROM (SELECT segment, vip, COUNT(*) AS n FROM customers GROUP BY segment, vip) AS t GROUP BY segment;
+-- accept
+-- keys: 4 public, l0 proved
+-- release: rows l0=1 linf=1
+
+-- case: a private list
+SELECT LIST(age) FROM customers;
+-- refuse: unsupported-aggregate at 1:8
+
+-- case: a part of a list
+SELECT LIST(n)[1] FROM (SELECT COUNT(*) AS n FROM orders) AS t;
+-- refuse: unsupported-syntax at 1:15
+
+-- case: the first and the last
+SELECT FIRST(n ORDER BY status) AS a, LAST(status ORDER BY status) AS z FROM (SELECT status, COUNT(*) AS n FROM orders GROUP BY status) AS t;
+-- accept
+-- keys: 3 public, l0 proved
+-- release: rows l0=3 linf=10
+
+-- case: the largest and the smallest
+SELECT ARG_MAX(n, status) AS a, MIN_BY(status, status) AS b, MAX_BY(n, LENGTH(status)) AS c FROM (SELECT status, COUNT(*) AS n FROM orders GROUP BY status) AS t;
+-- accept
+-- keys: 3 public, l0 proved
+-- release: rows l0=3 linf=10
+
+-- case: the largest of private rows
+SELECT ARG_MAX(status, amount) FROM orders;
+-- refuse: unsupported-aggregate at 1:8
+
+-- case: the largest by nothing
+SELECT ARG_MAX(status) FROM (SELECT status, COUNT(*) AS n FROM orders GROUP BY status) AS t;
+-- refuse: unsupported-syntax at 1:8
+
+-- case: any value and the most frequent one
+SELECT ANY_VALUE(n ORDER BY status) AS a, MODE(n > 1000) AS m, MODE() WITHIN GROUP (ORDER BY n > 1000) AS w FROM (SELECT status, COUNT(*) AS n FROM orders GROUP BY status) AS t;
+-- accept
+-- keys: 3 public, l0 proved
+-- release: rows l0=3 linf=10
+
+-- case: any value of private rows
+SELECT ANY_VALUE(city) FROM customers;
+-- refuse: unsupported-aggregate at 1:8
+
+-- case: all and some
+SELECT BOOL_AND(n > 0) AS everywhere, BOOL_OR(n > 1000) AS somewhere FROM (SELECT status, COUNT(*) AS n FROM orders GROUP BY status) AS t;
+-- accept
+-- keys: 3 public, l0 proved
+-- release: rows l0=3 linf=10
+
+-- case: all of numbers
+SELECT BOOL_AND(n) FROM (SELECT status, COUNT(*) AS n FROM orders GROUP BY status) AS t;
+-- refuse: type-mismatch at 1:8
+
+-- case: quantiles
+SELECT QUANTILE_CONT(n, 0.25) AS a, QUANTILE_DISC(n, 0.9) AS b, MEDIAN(n) AS m FROM (SELECT age, COUNT(*) AS n FROM customers GROUP BY age) AS t;
+-- accept
+-- keys: 122 public, l0 proved
+-- release: rows l0=1 linf=1
+
+-- case: quantiles within a group
+SELECT PERCENTILE_CONT(0.9) WITHIN GROUP (ORDER BY n DESC) AS a, PERCENTILE_DISC(0.5) WITHIN GROUP (ORDER BY age) AS b FROM (SELECT age, COUNT(*) AS n FROM customers GROUP BY age) AS t;
+-- accept
+-- keys: 122 public, l0 proved
+-- release: rows l0=1 linf=1
+
+-- case: a quantile beyond all values
+SELECT QUANTILE_CONT(n, 1.5) FROM (SELECT age, COUNT(*) AS n FROM customers GROUP BY age) AS t;
+-- refuse: unsupported-syntax at 1:8
+
+-- case: a quantile from a column
+SELECT QUANTILE_CONT(n, n) FROM (SELECT age, COUNT(*) AS n FROM customers GROUP BY age) AS t;
+-- refuse: unsupported-syntax at 1:8
+
+-- case: a quantile within two orders
+SELECT PERCENTILE_CONT(0.5) WITHIN GROUP (ORDER BY n, age) FROM (SELECT age, COUNT(*) AS n FROM customers GROUP BY age) AS t;
+-- refuse: unsupported-syntax at 1:8
+
+-- case: a quantile between texts
+SELECT QUANTILE_CONT(status, 0.5) FROM (SELECT status, COUNT(*) AS n FROM orders GROUP BY status) AS t;
+-- refuse: type-mismatch at 1:8
+
+-- case: a sum within a group
+SELECT SUM(n) WITHIN GROUP (ORDER BY age) FROM (SELECT age, COUNT(*) AS n FROM customers GROUP BY age) AS t;
+-- refuse: unsupported-syntax at 1:8
+
+-- case: statistics
+SELECT STDDEV(n) AS a, VAR_POP(n) AS b, STDDEV_POP(n) AS c, VARIANCE(n) AS d FROM (SELECT age, COUNT(*) AS n FROM customers GROUP BY age) AS t;
+-- accept
+-- keys: 122 public, l0 proved
+-- release: rows l0=1 linf=1
+
+-- case: statistics of two columns
+SELECT CORR(n, age) AS r, COVAR_POP(n, age) AS c, REGR_SLOPE(n, age) AS s, REGR_INTERCEPT(n, age) AS i, REGR_COUNT(n, age) AS k FROM (SELECT quantity AS age, SUM(amount) AS n FROM orders GROUP BY quantity) AS t;
+-- accept
+-- keys: 21 public, l0 enforced
+-- release: sum l0=3 linf=5000
+
+-- case: statistics where a condition holds
+SELECT STDDEV(n) FILTER (WHERE n > 0) AS a, REGR_R2(n, age) FILTER (WHERE age > 0) AS b FROM (SELECT quantity AS age, SUM(amount) AS n FROM orders GROUP BY quantity) AS t;
+-- accept
+-- keys: 21 public, l0 enforced
+-- release: sum l0=3 linf=5000
+
+-- case: statistics of text
+SELECT STDDEV(status) FROM (SELECT status, COUNT(*) AS n FROM orders GROUP BY status) AS t;
+-- refuse: type-mismatch at 1:8
+
+-- case: an order that does not matter
+SELECT SUM(n ORDER BY status) AS s, COUNT(n ORDER BY n) AS c FROM (SELECT status, COUNT(*) AS n FROM orders GROUP BY status) AS t;
+-- accept
+-- keys: 3 public, l0 proved
+-- release: rows l0=3 linf=10
+
+-- case: an order that does not matter to private rows
+SELECT SUM(quantity ORDER BY placed_at) AS s FROM orders;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: sum l0=1 linf=200
+
+-- case: an order by what does not exist
+SELECT SUM(quantity ORDER BY colour) FROM orders;
+-- refuse: unknown-column at 1:30
+
+-- case: an aggregate without a rule
+SELECT HISTOGRAM(n) FROM (SELECT status, COUNT(*) AS n FROM orders GROUP BY status) AS t;
+-- refuse: unsupported-aggregate at 1:8
