@@ -316,7 +316,10 @@ class CommonTable:
 
 @dataclass(frozen=True, slots=True)
 class Select:
-    """One SELECT; ordinals in GROUP BY and ORDER BY are integer literals until resolved."""
+    """One SELECT; ordinals in GROUP BY and ORDER BY are integer literals until resolved.
+
+    `grouping_sets` are positions in `group_by`, one tuple per grouping; () for a plain GROUP BY.
+    """
 
     items: tuple[SelectItem, ...]
     source: FromItem | None = None
@@ -331,6 +334,7 @@ class Select:
     ctes: tuple[CommonTable, ...] = ()
     span: Span = field(default=NOWHERE, compare=False)
     distinct_on: tuple[Expression, ...] = ()
+    grouping_sets: tuple[tuple[int, ...], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,6 +38,10 @@ ACCEPTED = tuple(case for case in casefile.all_cases() if case.accepted)
 UNGUARDED = "a cast in a condition is total"
 """The case whose plain form raises on the data: law 1 says nothing of it."""
 TRIPLES = 10_000
+ODD = frozenset({1, 2, 7, 20})
+"""Units with rows beyond every limit, duplicate keys or a flood: compared on every case."""
+SHARE = 4
+"""Of the ordinary units, each case is compared on one in so many, in turn."""
 
 World = tuple[Policy, PlainEngine, world.Tables]
 
@@ -134,9 +138,11 @@ def violations(
         for name, plan in plans
     }
     found, compared = [], 0
-    for unit in world.units(tables):
+    for place, unit in enumerate(world.units(tables)):
         with without_unit(engine.connection, world.deletions(unit)):
-            for name, plan in plans:
+            for number, (name, plan) in enumerate(plans):
+                if unit not in ODD and (place + number) % SHARE:
+                    continue
                 compared += 1
                 why = violation(plan, here[name], integers(plan, engine, staged[name]))
                 if why is not None:

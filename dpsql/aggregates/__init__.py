@@ -108,6 +108,7 @@ _ROWS: dict[str, _Row] = {
     **dict.fromkeys(("regr_avgx", "regr_avgy"), _Row(double)),
     **dict.fromkeys(("regr_sxx", "regr_sxy", "regr_syy"), _Row(double)),
     "regr_count": _Row(fixed(INTEGER)),
+    "grouping": _Row(fixed(INTEGER)),
 }
 
 _WINDOWS: dict[str, _Row] = {

@@ -49,10 +49,15 @@ class Grouping:
         self._lookups: dict[Expression, Lookup] = {}
         self._found: frozenset[int] = frozenset()
         self.grouped = is_grouped(select, items)
-        written = (self._key(expression) for expression in select.group_by)
+        written = [self._key(expression) for expression in select.group_by]
         # A key written twice is one key, or a product of domains would count it twice.
         self._keys = tuple({key.expression: key for key in written}.values())
         self._key_fields: dict[Expression, Field] = {k.expression: k.field for k in self._keys}
+        places = {key.expression: n for n, key in enumerate(self._keys)}
+        self._sets = tuple(
+            tuple(dict.fromkeys(places[written[n].expression] for n in chosen))
+            for chosen in select.grouping_sets
+        )
         # Every use is lifted before the relation is built, so that all measures are known.
         for item in items:
             self.lift(item.expression)
@@ -67,7 +72,8 @@ class Grouping:
         relation = self._relation
         if self.grouped:
             measures = tuple(Measure(field, call) for call, field in self._measures.items())
-            relation = Aggregate(relation, self._keys, measures, self._select.span)
+            span = self._select.span
+            relation = Aggregate(relation, self._keys, measures, span, sets=self._sets)
         for lookup in self._lookups.values():
             relation = lookup.attach(relation)
         return relation if self._having is None else Filter(relation, self._having)
@@ -103,6 +109,8 @@ class Grouping:
             field = self._key_fields[expression]
             return Ref(field.id, field.type)
         match expression:
+            case AggregateCall(function="grouping"):
+                return self._grouping(expression)
             case AggregateCall():
                 return self._named(self._measures, expression)
             case WindowCall():
@@ -118,6 +126,13 @@ class Grouping:
                 raise Refused(Reason.NOT_GROUPED, expression.span, column=name)
             case _:
                 return map_children(expression, self._lifted)
+
+    def _grouping(self, call: AggregateCall) -> Expression:
+        """GROUPING(keys): which of them a row sums over."""
+        for arg in call.args:
+            if arg not in self._key_fields:
+                raise Refused(Reason.NOT_GROUPED, call.span, column="an argument of GROUPING")
+        return self._named(self._measures, call) if self._sets else Literal(0, INTEGER)
 
     def _named(self, table: dict, call: Expression) -> Ref:  # type: ignore[type-arg]
         kind = type_of(call)

@@ -174,9 +174,6 @@ def guarded(function: str, arg: Expression, span: Span) -> Expression:
             if type_of(arg).scale > SAFE_DIGITS - 9:
                 raise _per_unit(f"{function.upper()} of {type_of(arg)} within one unit", span)
             return Cast(arg, decimal(SAFE_DIGITS, type_of(arg).scale), safe=True)
-        case Kind.DOUBLE if function in MOMENTS:
-            small = Call("le", (Call("abs", (arg,), type_of(arg)), Literal(1e100, DOUBLE)), BOOLEAN)
-            return Call("case", (small, arg, Literal(None, NULL)), DOUBLE)
         case _:
             return arg
 

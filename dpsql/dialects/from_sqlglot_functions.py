@@ -106,6 +106,7 @@ PARTS = {
 """Spellings of date parts; the standard name of each."""
 
 AGGREGATES = _rows(
+    ("grouping grouping_id", "grouping", 1, None),
     ("count", "count", 1, 1),
     ("approx_count_distinct", "count", 1, 1),
     ("sum", "sum", 1, 1),
@@ -173,7 +174,7 @@ NULL_IGNORING = frozenset("lag lead first first_value last last_value nth_value"
 _OTHER_AGGREGATES = frozenset(
     """approx_quantile approx_top_k arbitrary arg_max arg_min
     array_agg bit_and bit_or bit_xor bool_and bool_or entropy every favg first fsum
-    geometric_mean geomean group_concat grouping histogram json_agg jsonb_agg json_group_array
+    geometric_mean geomean group_concat histogram json_agg jsonb_agg json_group_array
     kahan_sum kurtosis last list listagg mad max_by min_by mode percentile_cont percentile_disc
     product quantile quantile_cont quantile_disc regr_avgx regr_avgy regr_count regr_intercept
     regr_r2 regr_slope regr_sxx regr_sxy regr_syy reservoir_quantile sem skewness string_agg

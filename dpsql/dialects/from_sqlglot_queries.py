@@ -7,6 +7,7 @@ from typing import Any
 from sqlglot import exp
 
 from dpsql.dialects.from_sqlglot_expressions import expression
+from dpsql.dialects.from_sqlglot_groups import groups
 from dpsql.dialects.from_sqlglot_nodes import Origin, name_of
 from dpsql.dialects.from_sqlglot_sources import alias_of, source
 from dpsql.dialects.from_sqlglot_stars import star_of
@@ -20,7 +21,6 @@ from dpsql.tree import (
     Select,
     SelectItem,
     SetOperation,
-    Star,
 )
 
 _SELECT = (
@@ -77,11 +77,12 @@ def _select(node: exp.Select, origin: Origin) -> Select:
     if not taken["expressions"]:
         raise Refused(Reason.SYNTAX, origin.span(node), why="nothing is selected")
     keys = _distinct_on(taken["distinct"], origin)
+    group_by, sets = groups(taken["group"], origin, expression)
     select = Select(
         items=tuple(_item(item, origin) for item in taken["expressions"]),
         source=source(taken["from_"] or taken["from"], taken["joins"] or [], origin, query),
         where=_clause(taken["where"], origin),
-        group_by=_group_by(taken["group"], origin),
+        group_by=group_by,
         having=_clause(taken["having"], origin),
         qualify=_clause(taken["qualify"], origin),
         distinct=taken["distinct"] is not None and not keys,
@@ -91,6 +92,7 @@ def _select(node: exp.Select, origin: Origin) -> Select:
         ctes=_common_tables(taken["with_"] or taken["with"], origin),
         span=origin.span(node),
         distinct_on=keys,
+        grouping_sets=sets,
     )
     return with_windows(select, definitions(taken["windows"] or [], origin, expression))
 
@@ -109,16 +111,6 @@ def _clause(node: exp.Expression | None, origin: Origin) -> Expression | None:
         return None
     (condition,) = origin.take(node, "this")
     return expression(condition, origin)
-
-
-def _group_by(node: exp.Expression | None, origin: Origin) -> tuple[Expression, ...]:
-    """The keys; GROUP BY ALL is a lone star."""
-    if node is None:
-        return ()
-    keys, every = origin.take(node, "expressions", "all")
-    if every:
-        return (Star(None, origin.span(node)),)
-    return tuple(expression(key, origin) for key in keys or ())
 
 
 def _distinct_on(node: exp.Expression | None, origin: Origin) -> tuple[Expression, ...]:

@@ -64,3 +64,15 @@ SELECT COUNT(*) FROM orders o JOIN (SELECT status, segment, COUNT(*) AS n FROM o
 -- case: released rows with private ones beside them
 SELECT COUNT(o.order_id) FROM (SELECT status, COUNT(*) AS n FROM orders GROUP BY status) t LEFT JOIN orders o ON o.status = t.status GROUP BY t.status;
 -- refuse: unsupported-private-operator at 1:102
+
+-- case: VALUES beside private rows
+SELECT v.label, COUNT(*) FROM orders o JOIN (VALUES ('open', 'not yet'), ('paid', 'done')) AS v(status, label) ON v.status = o.status GROUP BY v.label;
+-- accept
+-- keys: 2 public, l0 proved
+-- release: rows l0=2 linf=10
+
+-- case: a series lists the groups
+SELECT g.n, COUNT(o.order_id) FROM generate_series(0, 3) AS g(n) LEFT JOIN orders o ON o.quantity = g.n GROUP BY g.n;
+-- accept
+-- keys: 4 public, l0 enforced
+-- release: rows l0=3 linf=10
