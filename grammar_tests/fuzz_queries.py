@@ -71,7 +71,8 @@ class Measured:
 def _measure(dice: Dice, rows: Source, *, grouped: bool) -> Measured:
     """One aggregate, with FILTER now and then."""
     scope = rows.scope
-    shape = dice.pick(("rows", "rows", "sum", "sum", "solid", "avg", "count", "if", "units"))
+    shapes = ("rows", "rows", "sum", "sum", "solid", "avg", "count", "if", "units", "distinct")
+    shape = dice.pick(shapes)
     kept = ""
     if dice.chance(20):
         kept = f" FILTER (WHERE {condition(dice, scope, 2)})"
@@ -84,6 +85,9 @@ def _measure(dice: Dice, rows: Source, *, grouped: bool) -> Measured:
         case "count" | "units":
             kind = dice.pick(KEYS)
             return Measured(f"COUNT({term(dice, kind, scope, 2)}){kept}", "int", solid=True)
+        case "distinct":
+            values = term(dice, dice.pick(KEYS), scope, 2)
+            return Measured(f"COUNT(DISTINCT {values}){kept}", "int", solid=True)
         case "if":
             # Of no row, or of NULLs alone, it is NULL in DuckDB.
             inner = term(dice, "bool", scope, 2)

@@ -47,7 +47,7 @@ class _Block:
             for m in self.block.measures
         )
         determined = [refs(key.expression) <= self.block.determined for key in self.block.keys]
-        if self.block.groups is not None:
+        if self.block.groups is not None and self.block.keys:
             domain = self._listed(self.block.groups)
             combinations = 1 if all(determined) else None if domain is None else len(domain)
             return BoundedBlock(self.block, arguments, domain, combinations)

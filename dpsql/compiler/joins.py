@@ -105,7 +105,7 @@ def _null_where_absent(relation: Relation, match: Match) -> Relation:
     assert match.member is not None
     absent = Call("is_null", (match.member[0],), BOOLEAN)
     mark = Ref(match.mark.id, BOOLEAN)
-    kept = [Item(f, Ref(f.id, f.type)) for f in match.input.fields]
+    kept = [Item(f, Ref(f.id, f.type)) for f in relation.fields if f.id != match.mark.id]
     present = Call("and", (mark, Call("not", (absent,), BOOLEAN)), BOOLEAN)
     return Project(relation, (*kept, Item(match.mark, present)))
 

@@ -96,3 +96,10 @@ SELECT COUNT(*) FROM customers c FULL JOIN orders o ON c.customer_id = o.custome
 -- case: a left join of different people
 SELECT COUNT(*) FROM orders a LEFT JOIN orders b ON a.status = b.status;
 -- refuse: unequal-units at 1:41
+
+-- case: all matches of a public table are one group
+SELECT SUM(o.amount) AS total, COUNT(DISTINCT o.note) AS notes FROM products p LEFT JOIN orders o ON o.quantity = p.product_id;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: sum l0=1 linf=5000
+-- release: distinct l0=1 linf=10

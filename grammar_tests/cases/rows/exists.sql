@@ -140,3 +140,9 @@ SELECT COUNT(*) FROM customers c WHERE EXISTS (SELECT COUNT(*) + c.age FROM orde
 -- case: types that do not compare
 SELECT COUNT(*) FROM customers WHERE age IN (SELECT code FROM countries);
 -- refuse: type-mismatch at 1:38
+
+-- case: IN below a derived table that keeps its unit under another name
+SELECT COUNT(*) AS n FROM (SELECT customer_id AS x FROM orders) AS c JOIN customers t ON c.x = t.customer_id WHERE t.customer_id IN (SELECT customer_id FROM events);
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=10
