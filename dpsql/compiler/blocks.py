@@ -90,7 +90,7 @@ class Blocks:
             limits,
             tuple(sorted(rows.facts)),
             relation.span,
-            None if source.padding is None else source.padding.source,
+            source.padding.source if source.padding is not None and relation.keys else None,
         )
 
 

@@ -92,22 +92,18 @@ def match_units(match: Match, left: Private, right: Private, policy: Policy) -> 
     # A row that is only looked at lends nobody its unit: it must have no other than the one met.
     if linked is None or not any(_decides(b, right, policy) for _, b in linked.pairs):
         raise _unequal(match.span, left, right)
-    relation: Relation = Match(
-        left.relation, right.relation, condition, match.mark, None, match.span
-    )
-    if match.member is not None:
-        relation = _null_where_absent(relation, match)
+    there = Match(left.relation, right.relation, condition, match.mark, None, match.span)
+    relation = there if match.member is None else _null_where_absent(there, match.member[0])
     return replace(left, relation=relation, facts=left.facts | right.facts)
 
 
-def _null_where_absent(relation: Relation, match: Match) -> Relation:
+def _null_where_absent(match: Match, value: Expression) -> Relation:
     """`NULL IN (...)` is NULL; whether another unit has a row or a NULL must not matter."""
-    assert match.member is not None
-    absent = Call("is_null", (match.member[0],), BOOLEAN)
+    absent = Call("is_null", (value,), BOOLEAN)
     mark = Ref(match.mark.id, BOOLEAN)
     kept = [Item(f, Ref(f.id, f.type)) for f in relation.fields if f.id != match.mark.id]
     present = Call("and", (mark, Call("not", (absent,), BOOLEAN)), BOOLEAN)
-    return Project(relation, (*kept, Item(match.mark, present)))
+    return Project(match, (*kept, Item(match.mark, present)))
 
 
 def join_public(
