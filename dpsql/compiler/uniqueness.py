@@ -23,10 +23,13 @@ from dpsql.algebra import (
     Window,
 )
 from dpsql.model import Fact, FactKind, Policy
-from dpsql.tree import Call, Expression, JoinKind, Ref
+from dpsql.tree import Call, Expression, JoinKind, Kind, Ref, SqlType
 from dpsql.walk import implied
 
 Keys: TypeAlias = "tuple[Key, ...]"
+EXACT = ({Kind.INTEGER, Kind.DECIMAL}, {Kind.DATE, Kind.TIMESTAMP})
+"""Types that compare without rounding."""
+
 MOST_KEYS = 8
 """Keys looked at per relation: a join of many tables would have very many."""
 
@@ -77,15 +80,25 @@ def key_within(keys: Sequence[Key], columns: frozenset[int]) -> Key | None:
 
 
 def equal_columns(condition: Expression | None, here: set[int]) -> dict[int, int]:
-    """Columns of one side that the condition equates with columns of the other side."""
+    """Columns of one side that the condition equates with columns of the other side.
+
+    Only where equal means one value: as DOUBLE, many whole numbers equal the same one.
+    """
     equal = {}
     for part in implied(condition):
         if isinstance(part, Call) and part.function == "eq":
             a, b = part.args
-            if isinstance(a, Ref) and isinstance(b, Ref) and (a.id in here) != (b.id in here):
+            if not (isinstance(a, Ref) and isinstance(b, Ref)):
+                continue
+            if (a.id in here) != (b.id in here) and _alike(a.type, b.type):
                 first, second = (a, b) if a.id in here else (b, a)
                 equal[first.id] = second.id
     return equal
+
+
+def _alike(a: SqlType, b: SqlType) -> bool:
+    """Whether a value of one type equals at most one value of the other."""
+    return a.kind is b.kind or any({a.kind, b.kind} <= kinds for kinds in EXACT)
 
 
 def _declared(scan: Scan, policy: Policy) -> Keys:

@@ -154,3 +154,9 @@ SELECT orders.amount FROM orders JOIN (VALUES ('paid')) AS v(status) ON orders.s
 -- case: a hidden column joined to a list
 SELECT COUNT(*) FROM customers JOIN (VALUES ('Zoe')) AS v(who) ON customers.name = v.who;
 -- refuse: hidden-column at 1:67
+
+-- case: whole numbers that are one DOUBLE
+SELECT COUNT(*) AS n FROM customers JOIN (VALUES (9007199254740992), (9007199254740993)) AS v(x) ON customers.income = v.x;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=2
