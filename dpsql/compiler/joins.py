@@ -12,7 +12,7 @@ from dpsql.compiler.units import Anchor, Padding, Private, distance
 from dpsql.errors import Reason, Refused
 from dpsql.model import FactKind, Policy
 from dpsql.plan import DeclaredLimits, product, total
-from dpsql.tree import BOOLEAN, Call, Expression, JoinKind, Ref, Span
+from dpsql.tree import BOOLEAN, NULL, Call, Expression, JoinKind, Literal, Ref, Span
 from dpsql.walk import both, conjuncts, implied, refs
 
 
@@ -101,9 +101,9 @@ def _null_where_absent(match: Match, value: Expression) -> Relation:
     """`NULL IN (...)` is NULL; whether another unit has a row or a NULL must not matter."""
     absent = Call("is_null", (value,), BOOLEAN)
     mark = Ref(match.mark.id, BOOLEAN)
-    kept = [Item(f, Ref(f.id, f.type)) for f in relation.fields if f.id != match.mark.id]
-    present = Call("and", (mark, Call("not", (absent,), BOOLEAN)), BOOLEAN)
-    return Project(match, (*kept, Item(match.mark, present)))
+    kept = [Item(f, Ref(f.id, f.type)) for f in match.fields if f.id != match.mark.id]
+    found = Call("case", (absent, Literal(None, NULL), mark), BOOLEAN)
+    return Project(match, (*kept, Item(match.mark, found)))
 
 
 def join_public(
