@@ -101,7 +101,9 @@ LITERALS: tuple[Literal, ...] = (
     Literal(None, NULL),
     Literal(None, DOUBLE),
 )
+PATTERNS = [Literal(p, VARCHAR) for p in ("", "a", r"(\d)\d*", "^(a|b)+?c?$", r"[^\w.]", "\\.")]
 THIRD = {
+    "concat_ws": ("text",),
     "case": ("bigint", "decimal_38_10", "double", "day", "moment", "text"),
     "substring": ("bigint",),
     "in": ("decimal_5_2", "moment", "text"),
@@ -131,7 +133,26 @@ def argument_lists(name: str) -> Iterator[tuple[Expression, ...]]:
         case "extract" | "date_trunc":
             parts = PARTS if name == "extract" else UNITS
             yield from product([Literal(part, VARCHAR) for part in parts], second)
-        case "replace":
+        case "lpad" | "rpad":
+            lengths = [Literal(n, INTEGER) for n in (0, 2, 4096)]
+            yield from product(first, lengths, [Literal("xy", VARCHAR)])
+        case "split_part":
+            places = [Literal(n, INTEGER) for n in (1, 2, -1)]
+            yield from product(first, [*second, Literal("b", VARCHAR)], places)
+        case "width_bucket":
+            bounds = [(Literal(0, INTEGER), Literal(10, INTEGER))]
+            bounds += [(Literal(-0.5, DOUBLE), Literal(Decimal("2.5"), decimal(2, 1)))]
+            for (low, high), count in product(bounds, (1, 5)):
+                yield from product(first, [low], [high], [Literal(count, INTEGER)])
+        case "regexp_matches" | "regexp_full_match":
+            yield from product(first, PATTERNS)
+        case "regexp_extract":
+            yield from product(first, PATTERNS)
+            yield from product(first, PATTERNS, [Literal(n, INTEGER) for n in (0, 1)])
+        case "regexp_replace":
+            yield from product(first, PATTERNS, [Literal(r"<\0>", VARCHAR)])
+            yield from product(first, PATTERNS, [Literal("", VARCHAR)], [Literal("g", VARCHAR)])
+        case "replace" | "translate":
             yield from product(first, LITERALS, [Literal("bb", VARCHAR)])
         case "like":
             yield from product(first, [*second, *LITERALS])

@@ -10,8 +10,17 @@ from dpsql.dialects.duckdb_text import AND as AND_LEVEL
 from dpsql.dialects.duckdb_text import ATOM, CAST, MINUS, NOT, OTHER, PRODUCT, SUM, TEST, Text
 from dpsql.dialects.duckdb_text import OR as OR_LEVEL
 from dpsql.errors import Reason, Refused
-from dpsql.functions import LONGEST_TEXT
+from dpsql.functions import LONGEST_COMPARED, LONGEST_TEXT
 from dpsql.tree import INTEGER, AggregateCall, Frame, Kind, SqlType, WindowCall
+
+DISTANCES = (
+    "levenshtein",
+    "damerau_levenshtein",
+    "hamming",
+    "jaccard",
+    "jaro_similarity",
+    "jaro_winkler_similarity",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,9 +72,13 @@ def spelled(name: str, args: tuple[Text, ...], kind: SqlType, *, total: bool) ->
         return INFIX[name].text(args, kind)
     special = SPECIAL.get(name)
     text = Text(f"{name}({_listed(args)})", kind) if special is None else special(args, kind)
-    if total and name in ("concat", "replace"):
+    if total and name in LENGTHENING:
         return Text(f"left({text.sql}, {LONGEST_TEXT})", kind)
     return text
+
+
+LENGTHENING = frozenset("concat concat_ws replace regexp_replace hex bin url_encode".split())
+"""Functions whose result can be longer than their arguments together, or as long."""
 
 
 def _listed(args: tuple[Text, ...]) -> str:
@@ -124,6 +137,24 @@ def _round(args: tuple[Text, ...], kind: SqlType) -> Text:
     return Text(sql, kind)
 
 
+def _distance(name: str) -> Callable[[tuple[Text, ...], SqlType], Text]:
+    """A distance of texts, each cut where the cost would grow out of hand."""
+
+    def text(args: tuple[Text, ...], kind: SqlType) -> Text:
+        cut = ", ".join(f"left({arg.sql}, {LONGEST_COMPARED})" for arg in args)
+        return Text(f"{name}({cut})", kind)
+
+    return text
+
+
+def _bucket(args: tuple[Text, ...], kind: SqlType) -> Text:
+    """WIDTH_BUCKET, which DuckDB has not: the number of the bucket, 0 below and n + 1 above."""
+    value, low, high, count = (arg.operand(ATOM) for arg in args)
+    low, high = f"{low}::DOUBLE", f"{high}::DOUBLE"
+    place = f"floor(({value}::DOUBLE - {low}) * {count} / ({high} - {low}))"
+    return Text(f"1 + CAST(least(greatest({place}, -1), {count}) AS BIGINT)", kind, SUM)
+
+
 SPECIAL: dict[str, Callable[[tuple[Text, ...], SqlType], Text]] = {
     "and": _joined("AND", AND_LEVEL, NOT),
     "or": _joined("OR", OR_LEVEL, AND_LEVEL),
@@ -136,6 +167,8 @@ SPECIAL: dict[str, Callable[[tuple[Text, ...], SqlType], Text]] = {
     "extract": _extract,
     "round": _round,
     "concat": _joined("||", OTHER, MINUS),
+    "width_bucket": _bucket,
+    **{name: _distance(name) for name in DISTANCES},
 }
 
 AGGREGATES = {

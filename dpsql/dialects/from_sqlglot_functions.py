@@ -29,6 +29,17 @@ def _rows(*rows: tuple[str, str, int, int | None]) -> dict[str, Row]:
     }
 
 
+_OF_ONE = (
+    "cbrt log10 log2 degrees radians sin cos tan cot asin acos atan sinh cosh tanh asinh acosh"
+    " atanh gamma lgamma even isnan isinf isfinite signbit bit_count reverse md5 sha1 sha256"
+    " strip_accents nfc_normalize hex bin url_encode url_decode ascii unicode strlen bit_length"
+)
+_OF_TWO = (
+    "atan2 fdiv fmod gcd lcm xor levenshtein damerau_levenshtein hamming jaccard"
+    " jaro_similarity jaro_winkler_similarity"
+)
+"""Functions that DuckDB and the registry call by the same name."""
+
 SCALARS = _rows(
     ("abs", "abs", 1, 1),
     ("sign", "sign", 1, 1),
@@ -40,6 +51,12 @@ SCALARS = _rows(
     ("ln", "ln", 1, 1),
     ("exp", "exp", 1, 1),
     ("pow power", "pow", 2, 2),
+    *((name, name, 1, 1) for name in _OF_ONE.split()),
+    *((name, name, 2, 2) for name in _OF_TWO.split()),
+    ("greatest_common_divisor", "gcd", 2, 2),
+    ("least_common_multiple", "lcm", 2, 2),
+    ("log", "log10", 1, 1),
+    ("width_bucket", "width_bucket", 4, 4),
     ("mod", "mod", 2, 2),
     ("least", "least", 1, None),
     ("greatest", "greatest", 1, None),
@@ -57,7 +74,26 @@ SCALARS = _rows(
     ("replace", "replace", 3, 3),
     ("left", "left", 2, 2),
     ("right", "right", 2, 2),
-    ("starts_with", "starts_with", 2, 2),
+    ("starts_with prefix", "starts_with", 2, 2),
+    ("ends_with suffix", "ends_with", 2, 2),
+    ("editdist3", "levenshtein", 2, 2),
+    ("mismatches", "hamming", 2, 2),
+    ("instr", "strpos", 2, 2),
+    ("to_hex", "hex", 1, 1),
+    ("to_binary", "bin", 1, 1),
+    ("ord", "ascii", 1, 1),
+    ("octet_length", "strlen", 1, 1),
+    ("lpad", "lpad", 3, 3),
+    ("rpad", "rpad", 3, 3),
+    ("split_part", "split_part", 3, 3),
+    ("translate", "translate", 3, 3),
+    ("concat_ws", "concat_ws", 2, None),
+    ("regexp_matches", "regexp_matches", 2, 2),
+    ("regexp_full_match", "regexp_full_match", 2, 2),
+    ("regexp_extract", "regexp_extract", 2, 3),
+    ("regexp_replace", "regexp_replace", 3, 4),
+    ("iif", "case", 3, 3),
+    ("nvl", "coalesce", 2, 2),
     ("contains", "contains", 2, 2),
     ("strpos", "strpos", 2, 2),
     ("date_trunc datetrunc", "date_trunc", 2, 2),

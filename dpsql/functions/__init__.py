@@ -14,9 +14,11 @@ from dpsql.functions.describe import (
 from dpsql.functions.narrowing import either, intersect, narrow
 from dpsql.functions.registry import REGISTRY, lookup
 from dpsql.functions.row import LONGEST_TEXT, Function
+from dpsql.functions.texts import LONGEST_COMPARED
 from dpsql.functions.types import common_type, conversion_raises
 
 __all__ = [
+    "LONGEST_COMPARED",
     "LONGEST_TEXT",
     "REGISTRY",
     "Function",

@@ -163,7 +163,7 @@ def _signum(end: Bound) -> Fraction:
     return Fraction((end > 0) - (end < 0))
 
 
-def _image(function: Callable[[float], float], source: Interval) -> Interval:
+def image(function: Callable[[float], float], source: Interval) -> Interval:
     """The interval of an increasing function computed by libm; overflow is unbounded."""
 
     def end(value: Bound) -> Fraction | None:
@@ -182,18 +182,19 @@ def _not_negative(interval: Interval) -> bool:
 
 def _square_root(args: Args, _kind: SqlType) -> Interval:
     inside = as_double(args[0]).intersect(POSITIVE)
-    return _image(math.sqrt, inside).intersect(POSITIVE)
+    return image(math.sqrt, inside).intersect(POSITIVE)
 
 
 def _exponential(args: Args, _kind: SqlType) -> Interval:
-    return _image(math.exp, as_double(args[0])).intersect(POSITIVE)
+    return image(math.exp, as_double(args[0])).intersect(POSITIVE)
 
 
 def _logarithm(args: Args, _kind: SqlType) -> Interval:
-    return _image(math.log, as_double(args[0]))
+    return image(math.log, as_double(args[0]))
 
 
-def _negative_nan(args: Args) -> bool:
+def negative_nan(args: Args) -> bool:
+    """NaN below zero: roots and logarithms."""
     return any_nan(args) or not _not_negative(args[0].interval)
 
 
@@ -201,7 +202,8 @@ def _negative_raises(args: Args, _kind: SqlType) -> bool:
     return not _not_negative(args[0].interval)
 
 
-def _not_positive_raises(args: Args, kind: SqlType) -> bool:
+def not_positive_raises(args: Args, kind: SqlType) -> bool:
+    """Undefined from zero down: logarithms."""
     return _negative_raises(args, kind) or args[0].interval.contains(Fraction(0))
 
 
@@ -216,7 +218,7 @@ def _power(args: Args, _kind: SqlType) -> Interval:
         return EVERYTHING
     # Increasing or decreasing in each argument for a base from zero up: extremes are at corners.
     corners = [
-        _image(lambda x, e=e: math.pow(x, e), Interval(b, b))  # type: ignore[misc]
+        image(lambda x, e=e: math.pow(x, e), Interval(b, b))  # type: ignore[misc]
         for b in (base.lo, base.hi)
         for e in map(float, (cast("Fraction", exponent.lo), cast("Fraction", exponent.hi)))
     ]
@@ -252,14 +254,14 @@ NUMERIC = (
         fixed(DOUBLE, NUMBERS),
         _square_root,
         raises=_negative_raises,
-        nan=_negative_nan,
+        nan=negative_nan,
     ),
     Function(
         "ln",
         fixed(DOUBLE, NUMBERS),
         _logarithm,
-        raises=_not_positive_raises,
-        nan=_negative_nan,
+        raises=not_positive_raises,
+        nan=negative_nan,
     ),
     Function("exp", fixed(DOUBLE, NUMBERS), _exponential),
     Function("pow", fixed(DOUBLE, NUMBERS, NUMBERS), _power, nan=_power_nan),

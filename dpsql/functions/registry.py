@@ -9,10 +9,16 @@ from dpsql.functions.numeric import NUMERIC
 from dpsql.functions.predicates import PREDICATES
 from dpsql.functions.row import Function
 from dpsql.functions.strings import STRINGS
+from dpsql.functions.texts import TEXTS
+from dpsql.functions.transcendental import TRANSCENDENTAL
+from dpsql.functions.whole import INTEGERS
 
 REGISTRY: dict[str, Function] = {
     row.name: row
-    for rows in (ARITHMETIC, PREDICATES, CONDITIONALS, NUMERIC, DATES, STRINGS)
+    for rows in (
+        *(ARITHMETIC, NUMERIC, TRANSCENDENTAL, INTEGERS),
+        *(PREDICATES, CONDITIONALS, DATES, STRINGS, TEXTS),
+    )
     for row in rows
 }
 

@@ -1,0 +1,122 @@
+-- Functions of numbers: bounds follow where the function has them, and nothing raises.
+-- catalog: shop
+
+-- case: sines are bounded whatever the column
+SELECT SUM(SIN(note_length)) AS s, AVG(COS(note_length)) AS c FROM orders;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: sum l0=1 linf=10
+-- release: rows l0=1 linf=10
+-- release: sum l0=1 linf=10
+
+-- case: angles
+SELECT AVG(DEGREES(ATAN2(quantity, 3))) AS a, AVG(RADIANS(quantity)) AS r FROM orders;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=10
+-- release: sum l0=1 linf=407.3461723
+-- release: sum l0=1 linf=1.745329252
+
+-- case: arcs of a share
+SELECT AVG(ASIN(discount)) AS a, AVG(ACOS(discount)) AS b, AVG(ATAN(quantity)) AS c FROM orders;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=10
+-- release: sum l0=1 linf=15.70796328
+-- release: rows l0=1 linf=10
+-- release: sum l0=1 linf=15.7079633
+-- release: rows l0=1 linf=10
+-- release: sum l0=1 linf=7.604189664
+
+-- case: logarithms of what is above zero
+SELECT AVG(LOG10(quantity + 1)) AS a, AVG(LOG2(quantity + 1)) AS b, AVG(LOG(quantity + 1)) AS c FROM orders;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=10
+-- release: sum l0=1 linf=6.611096486
+-- release: sum l0=1 linf=21.96158715
+
+-- case: cube roots
+SELECT AVG(CBRT(amount)) AS a FROM orders;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=10
+-- release: sum l0=1 linf=39.68502633
+
+-- case: hyperbolics
+SELECT AVG(TANH(amount)) AS a, AVG(SINH(discount)) AS b, AVG(ASINH(amount)) AS c FROM orders;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=10
+-- release: sum l0=1 linf=10
+-- release: rows l0=1 linf=10
+-- release: sum l0=1 linf=5.876005981
+-- release: sum l0=1 linf=34.53878142
+
+-- case: bits
+SELECT BIT_COUNT(quantity) AS bits, COUNT(*) AS n FROM orders GROUP BY 1;
+-- accept
+-- keys: 5 public, l0 enforced
+-- release: rows l0=3 linf=10
+
+-- case: an equal share of buckets
+SELECT WIDTH_BUCKET(amount, 0, 500, 5) AS bucket, COUNT(*) AS n FROM orders GROUP BY 1;
+-- dialect: postgres
+-- accept
+-- keys: 7 public, l0 enforced
+-- release: rows l0=3 linf=10
+
+-- case: buckets between fractions
+SELECT WIDTH_BUCKET(discount, 0.0, 1.0, 4) AS bucket, COUNT(*) AS n FROM orders GROUP BY 1;
+-- dialect: postgres
+-- accept
+-- keys: 7 public, l0 enforced
+-- release: rows l0=3 linf=10
+
+-- case: the next even number
+SELECT AVG(EVEN(amount)) AS e FROM orders;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=10
+-- release: sum l0=1 linf=2520.000005
+
+-- case: tests of floats
+SELECT COUNT(*) FILTER (WHERE ISNAN(income) OR ISINF(income)) AS odd, COUNT(*) FILTER (WHERE ISFINITE(income)) AS fine FROM customers;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=1
+-- release: rows l0=1 linf=1
+
+-- case: divisors
+SELECT COUNT(*) FROM orders WHERE GCD(quantity, 6) > 1 AND LCM(quantity, 2) < 10;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=10
+
+-- case: remainders of floats
+SELECT COUNT(*) FROM orders WHERE FMOD(discount, 0.5) = 0 OR FDIV(discount, 0.3) > 1;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=10
+
+-- case: a tangent has no bounds
+SELECT SUM(TAN(discount)) FROM orders;
+-- refuse: unbounded-input at 1:12
+
+-- case: a logarithm of what may be zero has none
+SELECT SUM(LOG2(quantity)) FROM orders;
+-- refuse: unbounded-input at 1:12
+
+-- case: buckets in the wrong order
+SELECT WIDTH_BUCKET(amount, 10, 5, 3), COUNT(*) FROM orders GROUP BY 1;
+-- dialect: postgres
+-- refuse: unsupported-function at 1:8
+
+-- case: buckets that rows decide
+SELECT COUNT(*) FROM orders WHERE WIDTH_BUCKET(amount, 0, quantity, 3) = 1;
+-- dialect: postgres
+-- refuse: unsupported-function at 1:35
+
+-- case: a sine of text
+SELECT SUM(SIN(status)) FROM orders;
+-- refuse: type-mismatch at 1:12
