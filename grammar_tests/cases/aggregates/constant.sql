@@ -156,3 +156,15 @@ SELECT MIN(note) FROM orders WHERE customer_id = 3;
 -- case: a fixed column that may be missing is not a constant
 SELECT MAX(CASE WHEN status = 'paid' THEN 1 END) FROM orders;
 -- refuse: unsupported-aggregate at 1:8
+
+-- case: a constant by group and in all
+SELECT status, MAX(7) AS seven, COUNT(*) AS n FROM orders GROUP BY ROLLUP (status);
+-- accept
+-- keys: 3 public, l0 proved
+-- release: rows l0=3 linf=10
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=10
+
+-- case: the key's minimum where it is no key in all groups
+SELECT status, MIN(status) AS least, COUNT(*) AS n FROM orders GROUP BY ROLLUP (status);
+-- refuse: unsupported-aggregate at 1:16

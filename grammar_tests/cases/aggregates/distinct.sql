@@ -261,3 +261,72 @@ SELECT APPROX_COUNT_DISTINCT(name) FROM customers;
 -- case: distinct values over a window
 SELECT COUNT(DISTINCT note) OVER () FROM orders;
 -- refuse: unsupported-private-operator at 1:8
+
+-- case: distinct values by group and in all are counted apart
+SELECT status, COUNT(DISTINCT note) AS notes, COUNT(*) AS n FROM orders GROUP BY ROLLUP (status);
+-- accept
+-- keys: 3 public, l0 proved
+-- release: distinct l0=3 linf=10
+-- release: rows l0=3 linf=10
+-- keys: 1 public, l0 proved
+-- release: distinct l0=1 linf=10
+-- release: rows l0=1 linf=10
+
+-- case: distinct values of a per-unit total
+SELECT COUNT(DISTINCT n) AS sizes FROM (SELECT customer_id, COUNT(*) AS n FROM orders GROUP BY customer_id) AS t;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: distinct l0=1 linf=1
+
+-- case: distinct first notes of people
+SELECT COUNT(DISTINCT note) AS notes FROM (SELECT note, ROW_NUMBER() OVER (PARTITION BY customer_id ORDER BY placed_at) AS rn FROM orders) AS t WHERE rn = 1;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: distinct l0=1 linf=1
+
+-- case: distinct values of the first three rows of a unit
+SELECT COUNT(DISTINCT day) AS days FROM (SELECT day, ROW_NUMBER() OVER (PARTITION BY customer_id ORDER BY day) AS rn FROM logins) AS t WHERE rn <= 3;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: distinct l0=1 linf=3
+-- rewrite:
+--   WITH rows AS (SELECT t2.c2 AS u, t2.c3 AS x0 FROM (SELECT t1."login_id" AS c1, t1."customer_id" AS c2, t1."day" AS c3, row_number() OVER (PARTITION BY t1."customer_id" ORDER BY t1."day" NULLS LAST, t1."login_id") AS c4 FROM "logins" AS t1) AS t2 WHERE (t2.c4 <= 3)), totals AS (SELECT u, list(x0) AS s0 FROM rows GROUP BY u), bounded AS MATERIALIZED (SELECT s0 AS p0 FROM totals) SELECT COALESCE(SUM(p0)::HUGEINT, 0) AS p0 FROM (SELECT 0 AS p0 FROM bounded UNION ALL SELECT COUNT(DISTINCT v) FROM (SELECT unnest(p0) AS v FROM bounded))
+--   SELECT t1.c0 AS c0 FROM release_0 AS t1
+
+-- case: distinct keys of the first three rows of a unit
+SELECT COUNT(DISTINCT login_id) AS logins FROM (SELECT login_id, ROW_NUMBER() OVER (PARTITION BY customer_id ORDER BY day) AS rn FROM logins) AS t WHERE rn <= 3;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: distinct l0=1 linf=3
+
+-- case: distinct values of two tables
+SELECT COUNT(DISTINCT d) AS numbers FROM (SELECT customer_id, duration AS d FROM events UNION ALL SELECT customer_id, quantity AS d FROM orders) AS t;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: distinct l0=1 linf=15
+
+-- case: people without orders beside distinct notes
+SELECT COUNT(DISTINCT o.note) AS notes, COUNT(*) AS n FROM customers c LEFT JOIN orders o ON c.customer_id = o.customer_id;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: distinct l0=1 linf=10
+-- release: rows l0=1 linf=10
+
+-- case: distinct values compared with a released average
+SELECT COUNT(DISTINCT note_length) AS lengths FROM orders WHERE amount > (SELECT AVG(amount) FROM orders);
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=10
+-- release: sum l0=1 linf=2500
+-- keys: 1 public, l0 proved
+-- release: distinct l0=1 linf=10
+
+-- case: distinct values of public rows that private rows choose
+SELECT COUNT(DISTINCT c.region) AS regions FROM customers u JOIN countries c ON u.country = c.code;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: distinct l0=1 linf=1
+
+-- case: distinct rows of several people through a window
+SELECT COUNT(DISTINCT n) FROM (SELECT COUNT(*) OVER (PARTITION BY status) AS n FROM orders) AS t;
+-- refuse: unsupported-private-operator at 1:39
