@@ -16,6 +16,15 @@ LINEAR = ("({m} * 2)", "({m} + 1)", "({m} / 4)")
 KEYS = ("text", "bool", "int", "date", "ts", "dec", "dbl")
 
 
+SETS = (
+    "ROLLUP ({0})",
+    "CUBE ({0})",
+    "GROUPING SETS (({0}), ())",
+    "GROUPING SETS (({0}), ({1}))",
+    "{1}, ROLLUP ({0})",
+)
+"""Groupings of several levels: of all keys, and of the first."""
+
 PERIODS = (
     ("ts", "DATE_TRUNC('month', {ts})"),
     ("ts", "DATE_TRUNC('week', {date})"),
@@ -109,11 +118,18 @@ def aggregated(dice: Dice) -> Released:
         conditions.append(condition(dice, rows.scope, 3, rows.unit))
     keys = [_key(dice, rows.scope) for _ in range(dice.pick((0, 1, 1, 2)))]
     measures = [_measure(dice, rows, grouped=bool(keys)) for _ in range(dice.pick((1, 1, 2, 3)))]
+    sets = dice.pick(SETS) if keys and dice.chance(8) else ""
+    if sets:  # the total of no row at all is NULL
+        measures = [m if m.text.startswith("COUNT") else replace(m, solid=False) for m in measures]
     inner = [*keys, *(Column(m.text, m.kind) for m in measures if m.solid)]
-    result = _selected(dice, keys, measures, inner)
+    result = _selected(dice, keys, measures, [] if sets else inner)
     text = f"{result.text} FROM {rows.text}"
     if conditions:
         text += f" WHERE {' AND '.join(conditions)}"
+    if sets:
+        listed = ", ".join(key.text for key in keys)
+        text += f" GROUP BY {sets.format(listed, keys[0].text)}"
+        return replace(result, text=text, ctes=rows.ctes, unique=False)
     text += _group_by(dice, keys)
     if inner and dice.chance(25):
         text += f" HAVING {term(dice, 'bool', inner, 2)}"

@@ -134,6 +134,9 @@ def _join(dice: Dice, clause: _Clause) -> None:
     if shared and dice.chance(30):
         clause.text += f" {kind} {member.text} USING ({right})"
         return
+    if shared and len(clause.members) == 2 and dice.chance(10):
+        clause.text += f" NATURAL JOIN {member.text}"
+        return
     if dice.chance(15):
         on += f" AND {condition(dice, _scope((owner, member)), 2)}"
     clause.text += f" {kind} {member.text} ON {on}"

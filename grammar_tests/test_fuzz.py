@@ -65,7 +65,7 @@ def damaged(damage: Damage) -> Callable[[str, int], Verdict]:
 
 
 def test_without_noise_random_queries_are_answered_as_plain_duckdb_answers() -> None:
-    said = tally(ENOUGH * 23 // 20, law_one)
+    said = tally(ENOUGH * 6 // 5, law_one)
     assert said.total() - said[Verdict.REFUSED] >= ENOUGH
     assert said[Verdict.HELD] >= 0.8 * said.total()
 
@@ -162,4 +162,4 @@ def test_every_function_is_called() -> None:
 @pytest.mark.parametrize("word", ["FILTER", "HAVING", "OVER", "UNION", "USING", "WITH c0", "LIMIT"])
 def test_random_queries_say_this_and_shrink(word: str) -> None:
     smallest = find(QUERIES, lambda sql: word in sql, settings=examples(2000))
-    assert len(smallest) < 300
+    assert len(smallest) < 500

@@ -32,8 +32,6 @@ class Blocks:
 
     def released(self, relation: Aggregate, source: Private) -> Released:
         """The noisy table of an aggregate over private rows."""
-        if source.padding is not None:
-            _check_padding(relation, source.padding)
         block = self.block(relation, source)
         writer = Writer()
         writer.number(block.rows)
@@ -72,6 +70,8 @@ class Blocks:
 
     def block(self, relation: Aggregate, source: Private) -> PrivateBlock:
         """The block of an aggregate over private rows, not yet asked for."""
+        if source.padding is not None:
+            _check_padding(relation, source.padding)
         policy = self.policy
         rows = attach_unit(source, policy, self.identities)
         unit_ids = frozenset(a.id for a in rows.anchors if a.table == policy.unit.table)

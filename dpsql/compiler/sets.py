@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from dpsql.algebra import Aggregate, Field, Item, Measure, Project, Relation, Union
 from dpsql.compiler.scopes import Identities
-from dpsql.tree import INTEGER, NULL, AggregateCall, Cast, Expression, Literal, Ref
+from dpsql.tree import INTEGER, NULL, AggregateCall, Call, Cast, Expression, Literal, Ref
 
 GROUPING = "grouping"
 """GROUPING(keys): a bit per key, 1 where the row sums over it."""
@@ -27,8 +27,8 @@ def sums_up(relation: Aggregate) -> bool:
     )
 
 
-def from_finest(relation: Aggregate, identities: Identities) -> Aggregate:
-    """The groupings as sums over the cells of the finest one."""
+def from_finest(relation: Aggregate, identities: Identities) -> Project:
+    """The groupings as sums over the cells of the finest one; a count of no cell is 0."""
     keys = tuple(replace(k, field=_fresh(k.field, identities)) for k in relation.keys)
     known = {old.expression: _ref(new.field) for old, new in zip(relation.keys, keys, strict=True)}
     cells, totals = [], []
@@ -40,13 +40,20 @@ def from_finest(relation: Aggregate, identities: Identities) -> Aggregate:
         cell = replace(measure, field=_fresh(measure.field, identities))
         total = AggregateCall("sum", (_ref(cell.field),), type=measure.field.type)
         cells.append(cell)
-        totals.append(replace(measure, call=total))
+        totals.append(Measure(_fresh(measure.field, identities), total))
     finest = replace(relation, keys=keys, measures=tuple(cells), sets=())
     outer = tuple(
         replace(old, expression=_ref(new.field))
         for old, new in zip(relation.keys, keys, strict=True)
     )
-    return replace(relation, input=finest, keys=outer, measures=tuple(totals))
+    grouped = replace(relation, input=finest, keys=outer, measures=tuple(totals))
+    items = [Item(key.field, _ref(key.field)) for key in outer]
+    for measure, summed in zip(relation.measures, totals, strict=True):
+        value: Expression = _ref(summed.field)
+        if measure.call.function == "count":
+            value = Call("coalesce", (value, Literal(0, INTEGER)), measure.field.type)
+        items.append(Item(measure.field, value))
+    return Project(grouped, tuple(items))
 
 
 def one_by_one(relation: Aggregate, identities: Identities) -> Relation:
