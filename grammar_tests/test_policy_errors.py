@@ -217,3 +217,17 @@ def test_a_draft_keeps_text_of_the_schema_inside_comments() -> None:
     engine.connection.execute("CREATE TABLE t (id INTEGER PRIMARY KEY, m m)")
     text = init.draft(Schema(declared(engine.rows)), "x")
     assert "[analysts.evil]" not in text.splitlines()
+
+
+def test_a_key_that_knows_two_zeros_is_refused(tmp_path: Path) -> None:
+    """0.0 and -0.0 are one key and two values: what a unit determines would not be determined."""
+    engine = PlainEngine(duckdb.connect())
+    engine.connection.execute("CREATE TABLE t (id DOUBLE PRIMARY KEY, n INTEGER)")
+    text = SHOP[: SHOP.index("[tables.customers]")].replace("customers", "t")
+    text = text.replace('"customer_id"', '"id"')
+    text += '[tables.t]\naccess = "private"\nkey = "id"\n[tables.t.columns]\nid = {}\nn = {}\n'
+    text += SHOP[SHOP.index("[budgets.default]") :]
+    schema = Schema(declared(engine.rows), "here")
+    with pytest.raises(PolicyError, match="0.0 and -0.0") as caught:
+        bind(load(written(tmp_path, text)), schema, PublicTables(engine).values)
+    assert caught.value.line == line_of(text, 'key = "id"\n[tables.t.columns]')

@@ -13,7 +13,7 @@ from dpsql.model import ColumnPolicy, Fact, FactKind, Link, Policy, TablePolicy,
 from dpsql.policy.draft import Draft, DraftColumn, DraftTable
 from dpsql.policy.values import of_type
 from dpsql.schema import Schema, SchemaColumn, SchemaTable
-from dpsql.tree import SqlType, Value
+from dpsql.tree import Kind, SqlType, Value
 
 ValuesOf = Callable[[str, str], Sequence[Value]]
 
@@ -67,7 +67,10 @@ class _Binder:
         else:
             columns = self._public(table, known)
         for name in table.key:
-            self._schema_column(table, name, known, "key")
+            key = self._schema_column(table, name, known, "key")
+            if table.private and key.type is not None and key.type.kind is Kind.DOUBLE:
+                why = f"{table.name}.{name} is {key.type_name}, in which 0.0 and -0.0 are equal."
+                self._fail(table, ("key",), why, "Identify rows by an integer, a text or a date.")
         if table.link is not None:
             self._check_link(table, table.link, known)
         return TablePolicy(
