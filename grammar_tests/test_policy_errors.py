@@ -228,6 +228,6 @@ def test_a_key_that_knows_two_zeros_is_refused(tmp_path: Path) -> None:
     text += '[tables.t]\naccess = "private"\nkey = "id"\n[tables.t.columns]\nid = {}\nn = {}\n'
     text += SHOP[SHOP.index("[budgets.default]") :]
     schema = Schema(declared(engine.rows), "here")
-    with pytest.raises(PolicyError, match="0.0 and -0.0") as caught:
+    with pytest.raises(PolicyError, match=r"0\.0 and -0\.0") as caught:
         bind(load(written(tmp_path, text)), schema, PublicTables(engine).values)
     assert caught.value.line == line_of(text, 'key = "id"\n[tables.t.columns]')

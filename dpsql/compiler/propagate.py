@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import assert_never
 
+from dpsql import functions
 from dpsql.algebra import (
     Aggregate,
     Field,
@@ -34,6 +35,7 @@ from dpsql.algebra import (
     WindowItem,
 )
 from dpsql.compiler.scopes import Identities
+from dpsql.compiler.typing import type_of
 from dpsql.tree import (
     DOUBLE,
     INTEGER,
@@ -43,6 +45,7 @@ from dpsql.tree import (
     Expression,
     Literal,
     Ref,
+    SqlType,
     WindowCall,
 )
 from dpsql.walk import children, refs, substitute, walk
@@ -306,12 +309,27 @@ def _error(expression: Expression, deviation: Mapping[int, Expression | None]) -
             substitute(expression, {number: _call(sign, base, _numeric(error))})
             for sign in ("add", "sub")
         ]
+        if _kind(moved[0]) is None:
+            return NAN
         change = _call("greatest", *(_distance(m, expression) for m in moved))
         squares.append(_call("pow", change, Literal(2.0, DOUBLE)))
     total = squares[0]
     for square in squares[1:]:
         total = _call("add", total, square)
     return _call("coalesce", _call("sqrt", total), NAN)
+
+
+def _kind(expression: Expression) -> SqlType | None:
+    """The type of a scalar expression; None where a function takes no DOUBLE in a base's place."""
+    if not isinstance(expression, Call):
+        arg = expression.arg if isinstance(expression, Cast) else None
+        known = arg is None or _kind(arg) is not None
+        return type_of(expression) if known else None
+    kinds = tuple(kind for arg in expression.args if (kind := _kind(arg)) is not None)
+    function = functions.lookup(expression.function)
+    if function is None or len(kinds) < len(expression.args):
+        return None
+    return function.result_type(kinds)
 
 
 def _refs_of(expression: Expression) -> list[Ref]:

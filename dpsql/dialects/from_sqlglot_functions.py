@@ -81,7 +81,7 @@ SCALARS = _rows(
     ("instr", "strpos", 2, 2),
     ("to_hex", "hex", 1, 1),
     ("to_binary", "bin", 1, 1),
-    ("ord", "ascii", 1, 1),
+    ("ord", "unicode", 1, 1),
     ("octet_length", "strlen", 1, 1),
     ("lpad", "lpad", 3, 3),
     ("rpad", "rpad", 3, 3),

@@ -130,3 +130,9 @@ SELECT COUNT(*) FROM orders WHERE LPAD(note, quantity, '.') = 'x';
 -- case: text repeated
 SELECT COUNT(*) FROM orders WHERE REPEAT(note, 3) = 'x';
 -- refuse: unknown-function at 1:35
+
+-- case: the code point of no text
+SELECT ORD('') AS o, ASCII('') AS a, COUNT(*) AS n FROM orders;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=10
