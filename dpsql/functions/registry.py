@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dpsql.functions.arithmetic import ARITHMETIC
 from dpsql.functions.conditionals import CONDITIONALS
+from dpsql.functions.date_arithmetic import DATE_ARITHMETIC
 from dpsql.functions.dates import DATES
 from dpsql.functions.numeric import NUMERIC
 from dpsql.functions.predicates import PREDICATES
@@ -12,7 +13,7 @@ from dpsql.functions.strings import STRINGS
 
 REGISTRY: dict[str, Function] = {
     row.name: row
-    for rows in (ARITHMETIC, PREDICATES, CONDITIONALS, NUMERIC, DATES, STRINGS)
+    for rows in (ARITHMETIC, PREDICATES, CONDITIONALS, NUMERIC, DATES, DATE_ARITHMETIC, STRINGS)
     for row in rows
 }
 
