@@ -14,7 +14,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from datetime import date, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from fractions import Fraction
 from math import ceil, floor, inf, isfinite, isnan, nextafter
@@ -23,7 +23,8 @@ from typing import TypeAlias, cast
 from dpsql.tree import Kind, SqlType, Value
 
 Bound: TypeAlias = "Fraction | date | datetime"
-"""A finite end: exact for numbers; a date for DATE, a naive datetime for TIMESTAMP."""
+"""A finite end: exact for numbers; a date for DATE, a naive datetime for TIMESTAMP, in UTC for
+TIMESTAMPTZ."""
 
 _Extended: TypeAlias = "Fraction | float"
 """A Fraction, or one of the two float infinities, which compare exactly with it."""
@@ -167,7 +168,7 @@ class Facts:
 
 
 def bound_of(value: Value) -> Bound | None:
-    """A value as an end; None for NULL, text, truth values, NaN, infinities and aware times.
+    """A value as an end; None for NULL, text, truth values, NaN and infinities.
 
     >>> bound_of(Decimal("0.5"))
     Fraction(1, 2)
@@ -180,7 +181,7 @@ def bound_of(value: Value) -> Bound | None:
         case int() | Decimal():
             return Fraction(value)
         case datetime():
-            return value if value.tzinfo is None else None
+            return value if value.tzinfo is None else value.astimezone(UTC).replace(tzinfo=None)
         case date():
             return value
 

@@ -65,8 +65,6 @@ def value_of(raw: Any, kind: SqlType) -> Any:
         moment = datetime.fromisoformat(raw)
     except ValueError:
         return FAR
-    if kind.kind is Kind.TIMESTAMPTZ:
-        return FAR
     return moment.date() if kind.kind is Kind.DATE else moment
 
 

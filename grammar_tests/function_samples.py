@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
@@ -10,6 +10,7 @@ from itertools import product
 from typing import TypeAlias
 
 from dpsql import functions
+from dpsql.functions.date_arithmetic import LENGTHS, MONTHS, STEPS
 from dpsql.functions.dates import PARTS, UNITS
 from dpsql.tree import (
     BOOLEAN,
@@ -61,6 +62,7 @@ MOMENTS = [
     *["2024-12-31 23:59:59.999999", "2025-01-01 00:00:00", "9999-12-31 23:59:59.999999"],
     *["294247-01-10 04:00:54.775806", "infinity"],
 ]
+ZONED = tuple(m if m.endswith("infinity") else f"{m}+00" for m in MOMENTS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +87,7 @@ def _columns() -> Iterator[Column]:
     yield Column("truth", "BOOLEAN", BOOLEAN, ("true", "false"))
     yield Column("day", "DATE", DATE, tuple(DAYS))
     yield Column("moment", "TIMESTAMP", TIMESTAMP, tuple(MOMENTS))
-    yield Column("zoned", "TIMESTAMPTZ", TIMESTAMPTZ, tuple(f"{m}+00" for m in MOMENTS[2:7]))
+    yield Column("zoned", "TIMESTAMPTZ", TIMESTAMPTZ, ZONED)
 
 
 COLUMNS = tuple(_columns())
@@ -130,9 +132,8 @@ def argument_lists(name: str) -> Iterator[tuple[Expression, ...]]:
     """The argument lists to try a function with; most do not fit its types."""
     first, second = refs(0), refs(1)
     match name:
-        case "extract" | "date_trunc":
-            parts = PARTS if name == "extract" else UNITS
-            yield from product([Literal(part, VARCHAR) for part in parts], second)
+        case "extract" | "date_trunc" | "date_add" | "date_diff" | "date_sub":
+            yield from time_arguments(name)
         case "lpad" | "rpad":
             lengths = [Literal(n, INTEGER) for n in (0, 2, 4096)]
             yield from product(first, lengths, [Literal("xy", VARCHAR)])
@@ -169,6 +170,23 @@ def argument_lists(name: str) -> Iterator[tuple[Expression, ...]]:
     few = ("truth", "bigint", "double", "decimal_5_2", "day", "text")
     pick = [n for n, c in enumerate(COLUMNS) if c.name in few]
     yield from product([first[n] for n in pick], [second[n] for n in pick], third)
+
+
+def time_arguments(name: str) -> Iterator[tuple[Expression, ...]]:
+    """A part of time, then moments and numbers of every kind."""
+    first, second = refs(1), refs(2)
+    match name:
+        case "extract" | "date_trunc":
+            yield from product(_parts(PARTS if name == "extract" else UNITS), first)
+        case "date_add":
+            yield from product(_parts(STEPS), [*first, *LITERALS], second)
+            yield from product(_parts(STEPS), first, LITERALS)
+        case _:
+            yield from product(_parts(LENGTHS | MONTHS), first, [*second, *LITERALS])
+
+
+def _parts(table: Iterable[str]) -> list[Expression]:
+    return [Literal(part, VARCHAR) for part in table]
 
 
 def calls(name: str) -> Iterator[Call]:

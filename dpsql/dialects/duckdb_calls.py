@@ -9,6 +9,7 @@ from dpsql.dialects.duckdb_literals import type_name
 from dpsql.dialects.duckdb_text import AND as AND_LEVEL
 from dpsql.dialects.duckdb_text import ATOM, CAST, MINUS, NOT, OTHER, PRODUCT, SUM, TEST, Text
 from dpsql.dialects.duckdb_text import OR as OR_LEVEL
+from dpsql.dialects.duckdb_times import TIMES
 from dpsql.errors import Reason, Refused
 from dpsql.functions import LONGEST_COMPARED, LONGEST_TEXT
 from dpsql.tree import INTEGER, AggregateCall, Frame, Kind, SqlType, WindowCall
@@ -124,11 +125,6 @@ def _case(args: tuple[Text, ...], kind: SqlType) -> Text:
     return Text(f"CASE {whens} ELSE {args[-1].sql} END", kind)
 
 
-def _extract(args: tuple[Text, ...], kind: SqlType) -> Text:
-    # A part that `accepts` let through is a plain word in quotes.
-    return Text(f"extract({args[0].sql.strip(chr(39))} FROM {args[1].sql})", kind)
-
-
 def _round(args: tuple[Text, ...], kind: SqlType) -> Text:
     sql = f"round({_listed(args)})"
     if kind.kind is Kind.DECIMAL and args[1:]:
@@ -164,11 +160,11 @@ SPECIAL: dict[str, Callable[[tuple[Text, ...], SqlType], Text]] = {
     "in": _in,
     "like": _like,
     "case": _case,
-    "extract": _extract,
     "round": _round,
     "concat": _joined("||", OTHER, MINUS),
     "width_bucket": _bucket,
     **{name: _distance(name) for name in DISTANCES},
+    **TIMES,
 }
 
 AGGREGATES = {

@@ -6,11 +6,12 @@ Parts are the ISO ones: weeks begin on Monday and belong to the year of their Th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container
+from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime, time, timedelta
+from datetime import datetime, timedelta
 from fractions import Fraction
 
+from dpsql.functions.moments import any_far, every, is_far, later, midnight, moments, names, part_of
 from dpsql.functions.row import (
     TEMPORAL,
     TEXT,
@@ -20,18 +21,11 @@ from dpsql.functions.row import (
     Types,
     fixed,
 )
-from dpsql.functions.types import midnights
-from dpsql.intervals import Bound, Interval
-from dpsql.tree import (
-    DATE,
-    INTEGER,
-    TIMESTAMP,
-    TIMESTAMPTZ,
-    Expression,
-    Literal,
-    SqlType,
-    Value,
-)
+from dpsql.intervals import Bound, Facts, Interval
+from dpsql.tree import DATE, DOUBLE, INTEGER, TIMESTAMP, TIMESTAMPTZ, SqlType
+
+EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001
+MICROSECOND = timedelta(microseconds=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +43,23 @@ class _Part:
 
 WEEKLY = frozenset({DATE, TIMESTAMPTZ})
 
+
+def _year_of_week(moment: datetime) -> int:
+    return moment.isocalendar()[0]
+
+
+def _year_and_week(moment: datetime) -> int:
+    year, week, _ = moment.isocalendar()
+    return 100 * year + week
+
+
 PARTS = {
+    "millennium": _Part(growing=lambda moment: (moment.year + 999) // 1000),
+    "century": _Part(growing=lambda moment: (moment.year + 99) // 100),
+    "decade": _Part(growing=lambda moment: moment.year // 10),
     "year": _Part(growing=lambda moment: moment.year),
-    "isoyear": _Part(growing=lambda moment: moment.isocalendar()[0], raises_on=WEEKLY),
+    "isoyear": _Part(growing=_year_of_week, raises_on=WEEKLY),
+    "yearweek": _Part(growing=_year_and_week, raises_on=WEEKLY),
     "quarter": _Part(1, 4),
     "month": _Part(1, 12),
     "week": _Part(1, 53, raises_on=WEEKLY),
@@ -62,6 +70,9 @@ PARTS = {
     "hour": _Part(0, 23),
     "minute": _Part(0, 59),
     "second": _Part(0, 59),
+    "milliseconds": _Part(0, 59_999),
+    "microseconds": _Part(0, 59_999_999),
+    "era": _Part(0, 1),
 }
 """What EXTRACT can name. Not EPOCH, whose type is another."""
 
@@ -71,43 +82,35 @@ def _month(moment: datetime, months: int) -> datetime:
     return datetime(moment.year, (moment.month - 1) // months * months + 1, 1)  # noqa: DTZ001
 
 
-def _day(moment: datetime) -> datetime:
-    return datetime.combine(moment.date(), time())
+def _years(count: int) -> Callable[[datetime], datetime | None]:
+    """Periods of so many years, from the year 0: the first one has no datetime."""
+
+    def first(moment: datetime) -> datetime | None:
+        year = moment.year // count * count
+        return datetime(year, 1, 1) if year else None  # noqa: DTZ001
+
+    return first
 
 
-UNITS: dict[str, tuple[Callable[[datetime], datetime], timedelta]] = {
-    "year": (lambda moment: _month(moment, 12), timedelta(days=367)),
+UNITS: dict[str, tuple[Callable[[datetime], datetime | None], timedelta]] = {
+    "millennium": (_years(1000), timedelta(days=365_300)),
+    "century": (_years(100), timedelta(days=36_530)),
+    "decade": (_years(10), timedelta(days=3_660)),
+    "year": (_years(1), timedelta(days=367)),
     "quarter": (lambda moment: _month(moment, 3), timedelta(days=93)),
     "month": (lambda moment: _month(moment, 1), timedelta(days=32)),
-    "week": (lambda moment: _day(moment) - timedelta(days=moment.weekday()), timedelta(days=7)),
-    "day": (_day, timedelta(days=1)),
+    "week": (lambda moment: midnight(moment) - timedelta(moment.weekday()), timedelta(days=7)),
+    "day": (midnight, timedelta(days=1)),
     "hour": (lambda moment: moment.replace(minute=0, second=0, microsecond=0), timedelta(hours=1)),
     "minute": (lambda moment: moment.replace(second=0, microsecond=0), timedelta(minutes=1)),
     "second": (lambda moment: moment.replace(microsecond=0), timedelta(seconds=1)),
+    "milliseconds": (
+        lambda moment: moment.replace(microsecond=moment.microsecond // 1000 * 1000),
+        timedelta(milliseconds=1),
+    ),
+    "microseconds": (lambda moment: moment, MICROSECOND),
 }
 """What DATE_TRUNC can name: how to truncate, and a step that leads into the next period."""
-
-
-def _names(parts: Container[str]) -> Callable[[tuple[Expression, ...]], bool]:
-    """Whether the first argument is a literal that names one of these parts."""
-
-    def accepts(args: tuple[Expression, ...]) -> bool:
-        name = args[0].value if isinstance(args[0], Literal) else None
-        return isinstance(name, str) and name.lower() in parts
-
-    return accepts
-
-
-def _part(args: Args) -> str:
-    """The part that the first argument names, in lower case."""
-    name = args[0].point
-    assert isinstance(name, str)
-    return name.lower()
-
-
-def _moments(args: Args) -> Interval:
-    """The second argument as timestamps."""
-    return midnights(args[1].interval) if args[1].type == DATE else args[1].interval
 
 
 def _truncated_type(types: Types) -> SqlType | None:
@@ -117,50 +120,46 @@ def _truncated_type(types: Types) -> SqlType | None:
 
 
 def _truncated(args: Args, _kind: SqlType) -> Interval:
-    truncate, _ = UNITS[_part(args)]
+    truncate, _ = UNITS[part_of(args)]
 
-    def first(end: Bound) -> datetime:
+    def first(end: Bound) -> datetime | None:
         assert isinstance(end, datetime)
         return truncate(end)
 
-    return _moments(args).map(first)
+    return moments(args[1]).map(first)
 
 
-def _truncated_values(args: Args, _kind: SqlType, interval: Interval, limit: int) -> Domain:
-    truncate, step = UNITS[_part(args)]
-    moment, last = interval.lo, interval.hi
-    if not (isinstance(moment, datetime) and isinstance(last, datetime)):
-        return None
-    values: list[Value] = [moment]
-    while moment < last:
-        if len(values) >= limit:
-            return None
-        moment = truncate(moment + step)
-        values.append(moment)
-    return tuple(values)
+def _truncated_values(args: Args, kind: SqlType, interval: Interval, limit: int) -> Domain:
+    truncate, step = UNITS[part_of(args)]
+
+    def following(moment: datetime) -> datetime | None:
+        inside = later(moment, step)
+        return None if inside is None else truncate(inside)
+
+    return every(kind, interval, limit, following)
 
 
 def _unbounded(args: Args, _kind: SqlType) -> bool:
-    return not args[1].interval.is_bounded
+    return is_far(args[1])
 
 
 def _extracted(args: Args, _kind: SqlType) -> Interval:
-    name, moments = _part(args), _moments(args)
+    name, inside = part_of(args), moments(args[1])
     part = PARTS[name]
     if part.growing is None:
-        return _in_one_year(name, moments) or Interval(Fraction(part.lo), Fraction(part.hi))
+        return _in_one_year(name, inside) or Interval(Fraction(part.lo), Fraction(part.hi))
     growing = part.growing
 
     def grown(end: Bound) -> Fraction:
         assert isinstance(end, datetime)
         return Fraction(growing(end))
 
-    return moments.map(grown)
+    return inside.map(grown)
 
 
-def _in_one_year(name: str, moments: Interval) -> Interval | None:
+def _in_one_year(name: str, inside: Interval) -> Interval | None:
     """Months and quarters of an interval that lies within one year."""
-    lo, hi = moments.lo, moments.hi
+    lo, hi = inside.lo, inside.hi
     if not (isinstance(lo, datetime) and isinstance(hi, datetime)) or lo.year != hi.year:
         return None
     match name:
@@ -172,13 +171,22 @@ def _in_one_year(name: str, moments: Interval) -> Interval | None:
             return None
 
 
-def _absent(args: Args) -> bool:
-    """An infinite date has no parts."""
-    return args[1].nullable or not args[1].interval.is_bounded
+def _extraction_raises(args: Args, _kind: SqlType) -> bool:
+    return args[1].type in PARTS[part_of(args)].raises_on and is_far(args[1])
 
 
-def _extraction_raises(args: Args, kind: SqlType) -> bool:
-    return args[1].type in PARTS[_part(args)].raises_on and _unbounded(args, kind)
+def _seconds(args: Args, _kind: SqlType) -> Interval:
+    return since_epoch(args[0], timedelta(seconds=1)).outward(DOUBLE)
+
+
+def since_epoch(arg: Facts, unit: timedelta) -> Interval:
+    """How many units a moment is after 1970."""
+
+    def count(end: Bound) -> Fraction:
+        assert isinstance(end, datetime)
+        return Fraction((end - EPOCH) // MICROSECOND, unit // MICROSECOND)
+
+    return moments(arg).map(count)
 
 
 DATES = (
@@ -188,14 +196,15 @@ DATES = (
         _truncated,
         raises=_unbounded,
         image=_truncated_values,
-        accepts=_names(UNITS),
+        accepts=names(UNITS),
     ),
     Function(
         "extract",
         fixed(INTEGER, TEXT, TEMPORAL),
         _extracted,
-        nulls=_absent,
+        nulls=any_far,
         raises=_extraction_raises,
-        accepts=_names(PARTS),
+        accepts=names(PARTS),
     ),
+    Function("epoch", fixed(DOUBLE, TEMPORAL), _seconds, nulls=any_far),
 )

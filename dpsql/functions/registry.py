@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dpsql.functions.arithmetic import ARITHMETIC
 from dpsql.functions.conditionals import CONDITIONALS
+from dpsql.functions.date_arithmetic import DATE_ARITHMETIC
 from dpsql.functions.dates import DATES
 from dpsql.functions.numeric import NUMERIC
 from dpsql.functions.predicates import PREDICATES
@@ -17,7 +18,7 @@ REGISTRY: dict[str, Function] = {
     row.name: row
     for rows in (
         *(ARITHMETIC, NUMERIC, TRANSCENDENTAL, INTEGERS),
-        *(PREDICATES, CONDITIONALS, DATES, STRINGS, TEXTS),
+        *(PREDICATES, CONDITIONALS, DATES, DATE_ARITHMETIC, STRINGS, TEXTS),
     )
     for row in rows
 }
