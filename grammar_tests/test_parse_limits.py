@@ -17,6 +17,7 @@ from dpsql.compiler.parse import MAX_BYTES, parse
 from dpsql.dialects import from_sqlglot
 from dpsql.dialects.from_sqlglot_checks import MAX_DEPTH
 from dpsql.dialects.from_sqlglot_limits import MAX_JOINS, MAX_NESTING
+from dpsql.dialects.from_sqlglot_tokens import MAX_TOKENS
 from dpsql.errors import Reason, Refused
 from dpsql.tree import Call, Select
 from grammar_tests.test_parse import BOTH, item, select
@@ -34,6 +35,10 @@ def verdict(sql: str, dialect: str = "duckdb") -> Reason | None:
 
 LIMITS: dict[str, tuple[int, Callable[[int], str]]] = {
     "bytes": (MAX_BYTES, lambda n: "SELECT 'é".ljust(n - 2, "x") + "'"),
+    "tokens": (
+        MAX_TOKENS,
+        lambda n: "SELECT a IN (1" + ", 1" * (n // 2 - 3) + ")" + " x" * (n % 2),
+    ),
     "parentheses": (MAX_NESTING, lambda n: f"SELECT {'(' * n}1{')' * n}"),
     "calls": (MAX_NESTING, lambda n: f"SELECT {'abs(' * n}1{')' * n}"),
     "cases": (MAX_NESTING, lambda n: f"SELECT {'CASE WHEN ' * n}1{' THEN 1 END' * n}"),
@@ -59,7 +64,7 @@ def test_limits(what: str, dialect: str) -> None:
 
 
 def test_lists_and_flat_conditions_are_not_nested() -> None:
-    assert verdict(f"SELECT a IN ({', '.join(['-1'] * 5000)}) FROM t") is None
+    assert verdict(f"SELECT a IN ({', '.join(['-1'] * 3000)}) FROM t") is None
     condition = item(" AND ".join(["NOT a"] * 2000))
     assert isinstance(condition, Call)
     assert (condition.function, len(condition.args)) == ("and", 2000)

@@ -28,6 +28,12 @@ FUNCTION = "function "
 PLACEHOLDER = "placeholder "
 """Prefix of a renamed `?`, followed by its number from 0."""
 
+MAX_TOKENS = 10_000
+"""Most words, signs and constants of one text: what follows takes time for each."""
+
+_PIECE = re.compile(r"\w+|[^\w\s]")
+"""Roughly a token: counted first, because to tokenize 64 KiB takes time of its own."""
+
 _SPACE = " \t\r\n\f\v"
 _WORD = re.compile(r"[^\W\d][\w$]*(?:[ \t\r\n\f\v]+[^\W\d]\w*)*\Z")
 _SYMBOLS = frozenset("( ) , . * + - / // % = == <> != < <= > >= || :: ; ?".split())
@@ -82,12 +88,17 @@ def is_word(token: Token) -> bool:
 
 def tokenize(text: str, dialect: str) -> tuple[Token, ...]:
     """The text's tokens; raises `Refused` for what the lexical rules of dpsql do not allow."""
+    if len(_PIECE.findall(text)) > 3 * MAX_TOKENS:
+        raise Refused(Reason.TOO_LARGE, what="tokens", limit=MAX_TOKENS)
     try:
-        tokens = _with_fractions(Dialect.get_or_raise(dialect).tokenize(text))
+        read = Dialect.get_or_raise(dialect).tokenize(text)
     except SqlglotError:
         raise Refused(
             Reason.SYNTAX, Span(0, len(text)), why="a quote or a comment is not closed"
         ) from None
+    if len(read) > MAX_TOKENS:
+        raise Refused(Reason.TOO_LARGE, span_of(read[MAX_TOKENS]), what="tokens", limit=MAX_TOKENS)
+    tokens = _with_fractions(read)
     offset = 0
     for token in tokens:
         _check_gap(text, offset, token.start)
