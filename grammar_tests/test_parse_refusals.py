@@ -78,7 +78,6 @@ PLACES = {
         "SELECT ‹foo(a)› FROM t",
         "SELECT ‹read_text('x')›",
         "SELECT ‹\"query\"('SELECT 1')›",
-        "SELECT ‹log(2, a)› FROM t",
         "SELECT ‹date(a)› FROM t",
     ],
     Reason.UNSUPPORTED_FUNCTION: ["SELECT ‹random()›", "SELECT ‹current_date›"],
