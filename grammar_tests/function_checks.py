@@ -193,8 +193,19 @@ def check(engine: duckdb.DuckDBPyConnection, e: Call | Cast) -> list[str]:
     named = rows and rows[0][len(reads)] != '"NULL"'  # 1.5 says so of a NULL computed beforehand
     if named and not same_family(rows[0][len(reads)], e.type):
         found.append(f"{total} is {rows[0][len(reads)]}, not {e.type}")
+    found += filled(e, rows)
     found += disagreements(engine, e, rows)
     return found
+
+
+def filled(e: Call | Cast, rows: list[Row]) -> list[str]:
+    """A row in which an argument is NULL and a function that is said to be strict is not."""
+    if not isinstance(e, Call) or not functions.is_strict(e.function):
+        return []
+    count = len(sources(e))
+    nothing = any(isinstance(arg, Literal) and arg.value is None for arg in e.args)
+    told = [row for row in rows if (nothing or 0 in row[:count]) and row[-1] is not None]
+    return [f"{expression(e, column_text)} = {row} of NULL" for row in told[:1]]
 
 
 def disagreements(engine: duckdb.DuckDBPyConnection, e: Call | Cast, rows: list[Row]) -> list[str]:

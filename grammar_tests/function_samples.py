@@ -43,7 +43,7 @@ WIDTHS = {
     "TINYINT": [-128, -1, 0, 1, 7, 127],
     "INTEGER": [-(2**31), -1, 0, 1, 100, 2**31 - 1],
     "BIGINT": [-(2**63), -1, 0, 3, 2**53 + 1, 2**63 - 1],
-    "HUGEINT": [-(2**127), -7, 0, 2**64, 10**37, 2**127 - 1],
+    "HUGEINT": [-(2**127), -7, -1, 0, 2**64, 10**37, 2**127 - 1],
 }
 DECIMALS = {
     "DECIMAL(5, 2)": ["-999.99", "-0.01", "0", "0.5", "2.50", "999.99"],
@@ -52,7 +52,10 @@ DECIMALS = {
     "DECIMAL(38, 30)": ["-99999999.5", "0", "1e-30", "99999999.999"],
 }
 DOUBLES = "nan -inf -1e308 -1e19 -2.5 -1 -0.0 0 5e-324 0.1 0.5 2.5 3 123456.789 9.3e18 1e308 inf"
-TEXTS = ["", "a", "abc", "ñ𝄞x", "%", "a$", "12", " 7 ", "2024-02-29", "nan", "1e400", "true", "\\'"]
+TEXTS = [
+    *["", "a", "abc", "ñ𝄞x", "%", "a$", "12", " 7 ", "2024-02-29", "nan", "1e400", "true", "\\'"],
+    "𝄞" * 80,
+]
 DAYS = [
     *["-infinity", "5877642-06-25 (BC)", "0001-01-01", "1969-12-31", "2020-02-29", "2024-02-29"],
     *["2024-12-30", "2025-01-01", "9999-12-31", "5881580-07-10", "infinity"],
@@ -103,7 +106,11 @@ LITERALS: tuple[Literal, ...] = (
     Literal(None, NULL),
     Literal(None, DOUBLE),
 )
-PATTERNS = [Literal(p, VARCHAR) for p in ("", "a", r"(\d)\d*", "^(a|b)+?c?$", r"[^\w.]", "\\.")]
+PATTERNS = [
+    Literal(p, VARCHAR)
+    for p in ("", "a", r"(\d)\d*", "^(a|b)+?c?$", r"[^\w.]", "\\.", r"[a-z\-]{2,}", r"\d{1,3}?")
+]
+FLAGS = [Literal(f, VARCHAR) for f in ("", "i", "cms")]
 THIRD = {
     "concat_ws": ("text",),
     "case": ("bigint", "decimal_38_10", "double", "day", "moment", "text"),
@@ -147,9 +154,11 @@ def argument_lists(name: str) -> Iterator[tuple[Expression, ...]]:
                 yield from product(first, [low], [high], [Literal(count, INTEGER)])
         case "regexp_matches" | "regexp_full_match":
             yield from product(first, PATTERNS)
+            yield from product(first, PATTERNS, FLAGS)
         case "regexp_extract":
             yield from product(first, PATTERNS)
             yield from product(first, PATTERNS, [Literal(n, INTEGER) for n in (0, 1)])
+            yield from product(first, PATTERNS, [Literal(0, INTEGER)], FLAGS)
         case "regexp_replace":
             yield from product(first, PATTERNS, [Literal(r"<\0>", VARCHAR)])
             yield from product(first, PATTERNS, [Literal("", VARCHAR)], [Literal("g", VARCHAR)])

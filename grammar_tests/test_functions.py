@@ -219,6 +219,16 @@ def test_wrong_nullability_is_caught(
     assert any("not nullable" in c for c in found)
 
 
+def test_wrong_strictness_is_caught(
+    engine: duckdb.DuckDBPyConnection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Joining with a separator that claims to be NULL if a part is."""
+    wrong = replace(REGISTRY["concat_ws"], nulls=REGISTRY["concat"].nulls)
+    monkeypatch.setitem(REGISTRY, "concat_ws", wrong)
+    found = [c for call in calls("concat_ws") for c in check(engine, call)]
+    assert any("of NULL" in c for c in found)
+
+
 def test_missing_guard_is_caught(
     engine: duckdb.DuckDBPyConnection, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -71,15 +71,24 @@ def spelled(name: str, args: tuple[Text, ...], kind: SqlType, *, total: bool) ->
         name = "int_div" if kind == INTEGER else "div"
     if name in INFIX:
         return INFIX[name].text(args, kind)
+    if total and name in SUBSTITUTING:
+        args = (_cut(args[0]), *args[1:])
     special = SPECIAL.get(name)
     text = Text(f"{name}({_listed(args)})", kind) if special is None else special(args, kind)
     if total and name in LENGTHENING:
-        return Text(f"left({text.sql}, {LONGEST_TEXT})", kind)
+        return _cut(text)
     return text
+
+
+def _cut(text: Text) -> Text:
+    return Text(f"left({text.sql}, {LONGEST_TEXT})", text.type)
 
 
 LENGTHENING = frozenset("concat concat_ws replace regexp_replace hex bin url_encode".split())
 """Functions whose result can be longer than their arguments together, or as long."""
+
+SUBSTITUTING = frozenset({"replace", "regexp_replace"})
+"""Functions whose result can be many times as long as their first argument, so that it is cut."""
 
 
 def _listed(args: tuple[Text, ...]) -> str:
@@ -126,11 +135,12 @@ def _case(args: tuple[Text, ...], kind: SqlType) -> Text:
 
 
 def _round(args: tuple[Text, ...], kind: SqlType) -> Text:
-    sql = f"round({_listed(args)})"
-    if kind.kind is Kind.DECIMAL and args[1:]:
-        # DuckDB's scale depends on the number of digits; ours is that of the argument.
-        sql = f"CAST({sql} AS {type_name(kind)})"
-    return Text(sql, kind)
+    if kind.kind is not Kind.DECIMAL or not args[1:]:
+        return Text(f"round({_listed(args)})", kind)
+    # DuckDB has its own idea of the argument's digits, on which the result depends if they are
+    # few, and of the result's scale; ours is that of the argument.
+    exact = f"CAST({args[0].sql} AS {type_name(args[0].type)})"
+    return Text(f"CAST(round({exact}, {args[1].sql}) AS {type_name(kind)})", kind)
 
 
 def _distance(name: str) -> Callable[[tuple[Text, ...], SqlType], Text]:
@@ -147,8 +157,14 @@ def _bucket(args: tuple[Text, ...], kind: SqlType) -> Text:
     """WIDTH_BUCKET, which DuckDB has not: the number of the bucket, 0 below and n + 1 above."""
     value, low, high, count = (arg.operand(ATOM) for arg in args)
     low, high = f"{low}::DOUBLE", f"{high}::DOUBLE"
-    place = f"floor(({value}::DOUBLE - {low}) * {count} / ({high} - {low}))"
-    return Text(f"1 + CAST(least(greatest({place}, -1), {count}) AS BIGINT)", kind, SUM)
+    place = f"floor((x - {low}) * {count} / ({high} - {low}))"
+    bucket = f"1 + CAST(least(greatest({place}, -1), {count}) AS BIGINT)"
+    return Text(_with(f"{value}::DOUBLE", f"CASE WHEN x IS NULL THEN NULL ELSE {bucket} END"), kind)
+
+
+def _with(value: str, body: str) -> str:
+    """The expression `body` of `x`, which is `value`: so that a text is printed only once."""
+    return f"[{body} FOR x IN [{value}]][1]"
 
 
 SPECIAL: dict[str, Callable[[tuple[Text, ...], SqlType], Text]] = {

@@ -70,6 +70,9 @@ WIDE_RESULTS = WIDENED | {"length", "strpos", "extract", "date_diff", "date_sub"
 COUNTING = frozenset({"left", "right", "substring"})
 """Functions whose integer arguments must be BIGINT: DuckDB refuses HUGEINT there."""
 
+OF_BITS = frozenset({"hex", "bin"})
+"""Functions of integers that show their width, so that it must be the same in all forms."""
+
 
 def expression(e: Expression, column: Column, *, total: bool = True) -> str:
     """The SQL of a resolved expression; `column` gives the text of a column.
@@ -141,6 +144,8 @@ class _Printer:
             args = _widened(call.function, kind, _converted(function, args, known))
         if call.function in COUNTING:
             args = (args[0], *map(_bigint, args[1:]))
+        if call.function in OF_BITS and args[0].type == INTEGER:
+            args = (_bigint(args[0]),)
         printed = spelled(call.function, args, kind, total=self.total)
         wide = call.function in WIDE_RESULTS and kind == INTEGER
         if self.total and function.raises(known, kind):

@@ -31,7 +31,7 @@ def _rows(*rows: tuple[str, str, int, int | None]) -> dict[str, Row]:
 
 _OF_ONE = (
     "cbrt log10 log2 degrees radians sin cos tan cot asin acos atan sinh cosh tanh asinh acosh"
-    " atanh gamma lgamma even isnan isinf isfinite signbit bit_count reverse md5 sha1 sha256"
+    " atanh gamma lgamma even isnan isinf isfinite signbit reverse md5 sha1 sha256"
     " strip_accents nfc_normalize hex bin url_encode url_decode ascii unicode strlen bit_length"
 )
 _OF_TWO = (
@@ -88,9 +88,9 @@ SCALARS = _rows(
     ("split_part", "split_part", 3, 3),
     ("translate", "translate", 3, 3),
     ("concat_ws", "concat_ws", 2, None),
-    ("regexp_matches", "regexp_matches", 2, 2),
-    ("regexp_full_match", "regexp_full_match", 2, 2),
-    ("regexp_extract", "regexp_extract", 2, 3),
+    ("regexp_matches", "regexp_matches", 2, 3),
+    ("regexp_full_match", "regexp_full_match", 2, 3),
+    ("regexp_extract", "regexp_extract", 2, 4),
     ("regexp_replace", "regexp_replace", 3, 4),
     ("iif", "case", 3, 3),
     ("nvl", "coalesce", 2, 2),

@@ -21,10 +21,11 @@ from dpsql.functions.row import (
     any_nan,
     fixed,
     never,
+    value_at,
 )
 from dpsql.functions.types import INT64, MAX_PRECISION, as_double
 from dpsql.intervals import EVERYTHING, Bound, Interval, lattice
-from dpsql.tree import DOUBLE, INTEGER, Expression, Kind, Literal, SqlType, decimal
+from dpsql.tree import DOUBLE, INTEGER, Call, Cast, Expression, Kind, Literal, Ref, SqlType, decimal
 
 ULPS = 4
 MOST_DIGITS = 15
@@ -136,15 +137,20 @@ def _rounded_values(args: Args, kind: SqlType, interval: Interval, limit: int) -
 
 
 def _few_digits(args: tuple[Expression, ...]) -> bool:
-    """The number of digits is a literal, and small."""
+    """The number of digits is a literal, small, and no more than a DECIMAL has before its point.
+
+    Beyond, DuckDB gives 0 even for NULL.
+    """
     if len(args) == 1:
         return True
-    digits = args[1]
-    return (
-        isinstance(digits, Literal)
-        and isinstance(digits.value, int)
-        and abs(digits.value) <= MOST_DIGITS
-    )
+    digits = value_at(args, 1)
+    if not isinstance(digits, int) or abs(digits) > MOST_DIGITS:
+        return False
+    match args[0]:
+        case Literal(type=kind) | Ref(type=kind) | Call(type=kind) | Cast(type=kind):
+            return kind.kind is not Kind.DECIMAL or -digits < kind.precision - kind.scale
+        case _:
+            return True
 
 
 def _absolute_raises(args: Args, kind: SqlType) -> bool:

@@ -7,6 +7,7 @@ from dpsql.functions.conditionals import CONDITIONALS
 from dpsql.functions.date_arithmetic import DATE_ARITHMETIC
 from dpsql.functions.dates import DATES
 from dpsql.functions.numeric import NUMERIC
+from dpsql.functions.patterns import PATTERNS
 from dpsql.functions.predicates import PREDICATES
 from dpsql.functions.row import Function
 from dpsql.functions.strings import STRINGS
@@ -18,7 +19,7 @@ REGISTRY: dict[str, Function] = {
     row.name: row
     for rows in (
         *(ARITHMETIC, NUMERIC, TRANSCENDENTAL, INTEGERS),
-        *(PREDICATES, CONDITIONALS, DATES, DATE_ARITHMETIC, STRINGS, TEXTS),
+        *(PREDICATES, CONDITIONALS, DATES, DATE_ARITHMETIC, STRINGS, TEXTS, PATTERNS),
     )
     for row in rows
 }

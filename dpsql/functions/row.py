@@ -17,6 +17,9 @@ LONGEST_TEXT = 4096
 """Text that a function makes longer is cut here: doubling a text thirty times would otherwise
 exhaust memory if and only if some row holds it, and a failure is a bit about that row."""
 
+LONGEST_REPLACEMENT = 64
+"""The longest text that may take the place of each of a text's parts, for the same reason."""
+
 
 def any_nullable(args: Args) -> bool:
     """NULL if any argument is NULL: most functions."""
@@ -66,12 +69,15 @@ def never(_args: Args) -> bool:
     return False
 
 
-def fixed(result: SqlType, *kinds: frozenset[Kind]) -> Callable[[Types], SqlType | None]:
-    """The result type of a function with exactly these kinds of arguments."""
+def fixed(
+    result: SqlType, *kinds: frozenset[Kind], least: int | None = None
+) -> Callable[[Types], SqlType | None]:
+    """The result type of a function with these kinds of arguments, all or at least `least`."""
+    fewest = len(kinds) if least is None else least
 
     def result_type(types: Types) -> SqlType | None:
-        fits = len(types) == len(kinds) and all(
-            t.kind in allowed for t, allowed in zip(types, kinds, strict=True)
+        fits = fewest <= len(types) <= len(kinds) and all(
+            t.kind in allowed for t, allowed in zip(types, kinds, strict=False)
         )
         return result if fits else None
 
@@ -81,6 +87,22 @@ def fixed(result: SqlType, *kinds: frozenset[Kind]) -> Callable[[Types], SqlType
 def constant(interval: Interval) -> Callable[[Args, SqlType], Interval]:
     """An interval that holds whatever the arguments."""
     return lambda _args, _type: interval
+
+
+def value_at(args: tuple[Expression, ...], position: int) -> Value:
+    """The constant at a position, None where there is none."""
+    arg = args[position] if position < len(args) else None
+    return arg.value if isinstance(arg, Literal) else None
+
+
+def unlisted(_args: Args, _kind: SqlType, _interval: Interval, _limit: int) -> Domain:
+    """No list of values from the interval: evaluating listed arguments says more."""
+    return None
+
+
+def raising(_args: Args, _kind: SqlType) -> bool:
+    """Can raise whatever the arguments."""
+    return True
 
 
 def literal_at(*positions: int) -> Callable[[tuple[Expression, ...]], bool]:

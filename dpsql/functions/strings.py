@@ -5,6 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 from dpsql.functions.row import (
+    LONGEST_REPLACEMENT,
     TEXT,
     WHOLE,
     Args,
@@ -12,10 +13,10 @@ from dpsql.functions.row import (
     Types,
     constant,
     fixed,
-    literal_at,
+    value_at,
 )
 from dpsql.intervals import Interval
-from dpsql.tree import INTEGER, VARCHAR, SqlType
+from dpsql.tree import INTEGER, VARCHAR, Expression, SqlType
 
 FARTHEST = 2**32 - 1
 COUNT = constant(Interval(Fraction(0), None))
@@ -40,6 +41,14 @@ def _too_far(args: Args, _kind: SqlType) -> bool:
     return not all(arg.interval.within(-FARTHEST, FARTHEST) for arg in args[1:])
 
 
+def _is_short(args: tuple[Expression, ...]) -> bool:
+    """Literals, of which the second does not make the text much longer than the first."""
+    sought, replacement = value_at(args, 1), value_at(args, 2)
+    if not (isinstance(sought, str) and isinstance(replacement, str)):
+        return False
+    return len(replacement) <= max(LONGEST_REPLACEMENT, len(sought))
+
+
 STRINGS = (
     Function("length", fixed(INTEGER, TEXT), COUNT),
     Function("strpos", fixed(INTEGER, TEXT, TEXT), COUNT),
@@ -53,5 +62,5 @@ STRINGS = (
     Function("rtrim", _one_or_two),
     # NULL if any part is NULL, as `||`; cut at LONGEST_TEXT, as `replace`.
     Function("concat", _concatenated),
-    Function("replace", fixed(VARCHAR, TEXT, TEXT, TEXT), accepts=literal_at(1, 2)),
+    Function("replace", fixed(VARCHAR, TEXT, TEXT, TEXT), accepts=_is_short),
 )

@@ -6,7 +6,17 @@ from decimal import Decimal
 from fractions import Fraction
 
 from dpsql.functions.numeric import POSITIVE
-from dpsql.functions.row import NUMBERS, WHOLE, Args, Function, Types, constant, fixed, never
+from dpsql.functions.row import (
+    NUMBERS,
+    WHOLE,
+    Args,
+    Function,
+    Types,
+    constant,
+    fixed,
+    never,
+    raising,
+)
 from dpsql.functions.types import as_double
 from dpsql.intervals import EVERYTHING, Interval
 from dpsql.tree import BOOLEAN, DOUBLE, INTEGER, Expression, Kind, Literal, SqlType
@@ -20,6 +30,19 @@ def _even(args: Args, _kind: SqlType) -> Interval:
     """EVEN(x) is the next even number away from zero: at most two further."""
     room = Interval(Fraction(-2), Fraction(2))
     return (as_double(args[0]) + room).outward(DOUBLE, 4)
+
+
+def _length(source: Interval) -> int:
+    """How many bits the largest number of a bounded interval has."""
+    assert isinstance(source.hi, Fraction)
+    return int(source.hi).bit_length()
+
+
+def _exclusive(args: Args, _kind: SqlType) -> Interval:
+    """XOR sets no bit beyond those of the larger side; signs are left to the engine."""
+    if not all(arg.interval.within(0, 2**127 - 1) for arg in args):
+        return EVERYTHING
+    return Interval(Fraction(0), Fraction(2 ** max(_length(arg.interval) for arg in args) - 1))
 
 
 def _bucket_type(types: Types) -> SqlType | None:
@@ -46,14 +69,9 @@ def _true_buckets(args: tuple[Expression, ...]) -> bool:
 
 
 INTEGERS = (
-    Function(
-        "gcd", fixed(INTEGER, WHOLE, WHOLE), constant(POSITIVE), raises=lambda _args, _kind: True
-    ),
-    Function(
-        "lcm", fixed(INTEGER, WHOLE, WHOLE), constant(POSITIVE), raises=lambda _args, _kind: True
-    ),
-    Function("bit_count", fixed(INTEGER, WHOLE), constant(Interval(Fraction(0), Fraction(128)))),
-    Function("xor", fixed(INTEGER, WHOLE, WHOLE), constant(EVERYTHING)),
+    Function("gcd", fixed(INTEGER, WHOLE, WHOLE), constant(POSITIVE), raises=raising),
+    Function("lcm", fixed(INTEGER, WHOLE, WHOLE), constant(POSITIVE), raises=raising),
+    Function("xor", fixed(INTEGER, WHOLE, WHOLE), _exclusive),
     Function("even", fixed(DOUBLE, NUMBERS), _even),
     Function("isnan", fixed(BOOLEAN, FLOATING), nan=never),
     Function("isinf", fixed(BOOLEAN, FLOATING), nan=never),

@@ -53,12 +53,6 @@ SELECT AVG(TANH(amount)) AS a, AVG(SINH(discount)) AS b, AVG(ASINH(amount)) AS c
 -- release: sum l0=1 linf=5.876005981
 -- release: sum l0=1 linf=34.53878142
 
--- case: bits
-SELECT BIT_COUNT(quantity) AS bits, COUNT(*) AS n FROM orders GROUP BY 1;
--- accept
--- keys: 5 public, l0 enforced
--- release: rows l0=3 linf=10
-
 -- case: an equal share of buckets
 SELECT WIDTH_BUCKET(amount, 0, 500, 5) AS bucket, COUNT(*) AS n FROM orders GROUP BY 1;
 -- dialect: postgres
@@ -120,3 +114,36 @@ SELECT COUNT(*) FROM orders WHERE WIDTH_BUCKET(amount, 0, quantity, 3) = 1;
 -- case: a sine of text
 SELECT SUM(SIN(status)) FROM orders;
 -- refuse: type-mismatch at 1:12
+
+-- case: no bucket for NULL
+SELECT WIDTH_BUCKET(age, 0, 100, 4) AS b, COUNT(*) AS n FROM customers GROUP BY 1;
+-- dialect: postgres
+-- accept
+-- keys: 6 public, l0 proved
+-- release: rows l0=1 linf=1
+
+-- case: bits that one side has
+SELECT SUM(XOR(quantity, 5)) AS s FROM orders;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: sum l0=1 linf=310
+
+-- case: digits of what may be negative
+SELECT COUNT(*) AS n FROM orders WHERE TO_HEX(quantity - 10) = 'FFFFFFFFFFFFFFFF' OR BIN(quantity) = '101';
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=10
+
+-- case: bits that the width of the number decides
+SELECT SUM(BIT_COUNT(quantity - 10)) AS s FROM orders;
+-- refuse: unknown-function at 1:12
+
+-- case: more digits rounded than there are
+SELECT SUM(ROUND(CAST(amount AS DECIMAL(5, 2)), -4)) AS s FROM orders;
+-- refuse: unsupported-function at 1:12
+
+-- case: as many digits as there are but one
+SELECT SUM(ROUND(CAST(amount AS DECIMAL(5, 2)), -2)) AS s FROM orders;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: sum l0=1 linf=5000

@@ -60,7 +60,7 @@ SELECT AVG(LEVENSHTEIN(status, 'payed')) AS d FROM orders;
 -- accept
 -- keys: 1 public, l0 proved
 -- release: rows l0=1 linf=10
--- release: sum l0=1 linf=1280
+-- release: sum l0=1 linf=20
 
 -- case: a similarity
 SELECT AVG(JARO_WINKLER_SIMILARITY(status, 'paid')) AS s FROM orders;
@@ -130,6 +130,34 @@ SELECT COUNT(*) FROM orders WHERE LPAD(note, quantity, '.') = 'x';
 -- case: text repeated
 SELECT COUNT(*) FROM orders WHERE REPEAT(note, 3) = 'x';
 -- refuse: unknown-function at 1:35
+
+-- case: the initial of a text in any case
+SELECT COUNT(*) FROM orders WHERE REGEXP_MATCHES(status, '^OP', 'i') AND REGEXP_EXTRACT(note, '(G)ift', 1, 'i') = 'g';
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=10
+
+-- case: counted repetitions
+SELECT COUNT(*) FROM orders WHERE REGEXP_FULL_MATCH(note, '[a-z]{2,10}');
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=10
+
+-- case: repetitions that never give back
+SELECT COUNT(*) FROM orders WHERE REGEXP_MATCHES(note, 'a++');
+-- refuse: unsupported-function at 1:35
+
+-- case: a pattern that looks ahead
+SELECT COUNT(*) FROM orders WHERE REGEXP_MATCHES(note, '(?=a)');
+-- refuse: unsupported-function at 1:35
+
+-- case: named character classes
+SELECT COUNT(*) FROM orders WHERE REGEXP_MATCHES(note, '[[:foo:]]');
+-- refuse: unsupported-function at 1:35
+
+-- case: an unknown flag
+SELECT COUNT(*) FROM orders WHERE REGEXP_MATCHES(note, 'a', 'q');
+-- refuse: unsupported-function at 1:35
 
 -- case: the code point of no text
 SELECT ORD('') AS o, ASCII('') AS a, COUNT(*) AS n FROM orders;

@@ -1,0 +1,91 @@
+"""No accepted regular expression is one that the engine cannot read."""
+
+from __future__ import annotations
+
+import random
+
+import duckdb
+import pytest
+
+from dpsql.functions.patterns import LONGEST_PATTERN, groups_of
+
+PARTS = [
+    *"a b Z 0 _ - ^ $ . | ( ) (?: ) [ [^ ] ] * + ? { } , : = ! & ~ / # \\".split(" "),
+    *r"\d \W \s \b \B \. \\ \- \] \/ {2} {1,3} {2,} {,2} ?? *? a-z 0-9 [:alpha:] -- &&".split(),
+    *"(?i) (?x) (?= (?! (?P<n> (?# (?s: (?- ++ *+ ?+".split(),
+]
+ONLY_PYTHON = [
+    "a++",
+    "a*+",
+    "a?+",
+    "a{2}+",
+    r"[\b]",
+    "(?>a)",
+    "(?=a)",
+    r"(a)\1",
+    r"\Z",
+    "[[:foo:]]",
+]
+
+
+def readable(engine: duckdb.DuckDBPyConnection, pattern: str) -> bool:
+    try:
+        engine.execute("SELECT regexp_matches(x, ?) FROM (VALUES ('a'), ('')) t(x)", [pattern])
+    except duckdb.Error:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_accepted_patterns_are_read(seed: int) -> None:
+    generator = random.Random(seed)  # noqa: S311
+    engine = duckdb.connect()
+    texts = {"".join(generator.choices(PARTS, k=generator.randint(1, 9))) for _ in range(4000)}
+    accepted = [text for text in sorted(texts) if groups_of(text) is not None]
+    assert len(accepted) > 200
+    assert not [text for text in accepted if not readable(engine, text)]
+
+
+def test_the_largest_patterns_are_read() -> None:
+    engine = duckdb.connect()
+    for part in (r"[^\w]{99}", ".{9}", r"\W{64}", "(?:[^a]*)*", r"([^\s]?)+", "(", "(a|b)*"):
+        text = part * (LONGEST_PATTERN // len(part))
+        if part == "(":
+            text = "(" * 100 + "a" + ")*" * 77
+        while groups_of(text) is None and len(text) > len(part):
+            text = text[: -len(part)]
+        assert groups_of(text) is not None or part == "("
+        assert groups_of(text) is None or readable(engine, text), text
+
+
+@pytest.mark.parametrize("pattern", ONLY_PYTHON)
+def test_what_only_python_reads_is_refused(pattern: str) -> None:
+    """Each is read by Python alone, or read otherwise, so asking Python does not suffice."""
+    assert groups_of(pattern) is None
+
+
+def test_what_only_python_reads_would_raise() -> None:
+    engine = duckdb.connect()
+    assert [p for p in ONLY_PYTHON if not readable(engine, p)] == ONLY_PYTHON
+
+
+@pytest.mark.parametrize(
+    ("pattern", "groups"),
+    [
+        (r"^\d{4}-\d{2}(-\d{2})?$", 1),
+        (r"^\d{4}-\d{2}(-\d\d)?$", 1),
+        (r"^[\w.+-]+@([\w-]+\.)+[a-z]{2,4}$", 1),
+        (r"(?:http|https)://([^/]+)/?", 1),
+        ("gift|present", 0),
+        (r"\$[0-9]+(\.[0-9]{2})?", 1),
+        ("a" * 256, None),
+        ("a{99}" * 3, None),
+        ("(a{9})*", 1),
+        ("(a){2}", None),
+        ("é", None),
+        (None, None),
+        (3, None),
+    ],
+)
+def test_groups(pattern: object, groups: int | None) -> None:
+    assert groups_of(pattern) == groups
