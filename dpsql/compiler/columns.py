@@ -17,7 +17,6 @@ from dpsql.aggregates.facts import facts_of_rows
 from dpsql.algebra import (
     Aggregate,
     Field,
-    Filter,
     Item,
     Join,
     Match,
@@ -29,10 +28,10 @@ from dpsql.algebra import (
     Values,
     Window,
 )
-from dpsql.intervals import EVERYTHING, Facts, lattice
+from dpsql.compiler.held import about, equated, predicates, statements
+from dpsql.intervals import EVERYTHING, Facts, hull, lattice
 from dpsql.model import Policy
 from dpsql.tree import (
-    BOOLEAN,
     AggregateCall,
     Call,
     Cast,
@@ -45,7 +44,7 @@ from dpsql.tree import (
     Value,
     WindowCall,
 )
-from dpsql.walk import both, conjuncts, implied, refs, relations
+from dpsql.walk import refs, relations
 
 Row: TypeAlias = tuple[Value, ...]
 Evaluate: TypeAlias = Callable[
@@ -124,21 +123,14 @@ class _Unknown:
 _Source: TypeAlias = "_Stored | _Computed | _OfRows | _OneOf | _Unknown"
 
 
-@dataclass(frozen=True, slots=True)
-class _Held:
-    """A predicate that holds in every row; with `of`, it says so of these columns only."""
-
-    predicate: Expression
-    of: frozenset[int] | None = None
-
-
 class Columns:
     """The facts of a relation's columns and of expressions over them."""
 
     def __init__(self, rows: Relation, origin: Origin) -> None:
         self.origin = origin
         self.defined: dict[int, _Source] = dict(_definitions(rows))
-        self.predicates = tuple(_predicates(rows))
+        self.predicates = tuple(predicates(rows))
+        self.statements = statements(self.predicates)
         self.known: dict[int, Facts] = {}
 
     def facts(self, expression: Expression) -> Facts:
@@ -151,8 +143,10 @@ class Columns:
             case Call() | Cast():
                 args = tuple(self.facts(arg) for arg in _arguments(expression))
                 facts = functions.facts(expression, args, self.origin.limit)
+                facts = self._stated(expression, args, facts)
                 if facts.domain is None and functions.is_pointwise(expression):
-                    return self._pointwise(expression, args, facts)
+                    facts = self._pointwise(expression, args, facts)
+                    return self._stated(expression, args, facts)
                 return facts
             case _:
                 raise AssertionError(expression)
@@ -238,22 +232,34 @@ class Columns:
 
     # --- predicates ---
 
+    def _stated(self, expression: Call | Cast, args: tuple[Facts, ...], facts: Facts) -> Facts:
+        """The facts of an expression, narrowed by the predicates that are about it as a whole."""
+        known = facts
+        for predicate in self.statements.get(expression, ()):
+            known = functions.narrow(known, predicate)
+        if known.domain is None and known.interval != facts.interval:
+            return functions.listed(expression, args, known, self.origin.limit)
+        return known
+
     def _narrowed(self, number: int, facts: Facts) -> Facts:
         """The facts of a column among the rows for which every predicate holds."""
         for held in self.predicates:
             if held.of is not None and number not in held.of:
                 continue
-            predicate = _about(held.predicate, number)
+            predicate = about(held.predicate, number)
             if predicate is not None:
                 facts = functions.narrow(facts, predicate)
                 facts = self._filtered(number, facts, predicate)
-            elif (other := _equated(held.predicate, number)) is not None:
+            elif (other := equated(held.predicate, number)) is not None:
                 self.known[number] = facts  # two equal columns must not ask each other for ever
                 facts = functions.intersect(facts, self.column(other))
         return facts
 
     def _filtered(self, number: int, facts: Facts, predicate: Expression) -> Facts:
-        """A finite domain without the values for which the predicate is not true."""
+        """A domain without the values for which the predicate is not true, an interval likewise."""
+        if facts.domain is None:
+            facts = functions.shaved(facts, number, predicate)
+            facts = replace(facts, domain=lattice(facts.type, facts.interval, self.origin.limit))
         if facts.domain is None or len(facts.domain) > self.origin.limit:
             return facts
         rows: list[Row] = [(value,) for value in facts.domain]
@@ -261,11 +267,9 @@ class Columns:
             rows.append((None,))
         held = self.origin.evaluate((predicate,), (Field(number, "", facts.type),), rows)
         kept = [row[0] for row, holds in zip(rows, held, strict=True) if holds[0] is True]
-        return replace(
-            facts,
-            domain=tuple(value for value in kept if value is not None),
-            nullable=None in kept,
-        )
+        domain = tuple(value for value in kept if value is not None)
+        interval = facts.interval.intersect(hull(domain)) if domain else facts.interval
+        return replace(facts, domain=domain, interval=interval, nullable=None in kept)
 
 
 def _arguments(expression: Call | Cast) -> tuple[Expression, ...]:
@@ -313,42 +317,3 @@ def _computed(items: tuple[Item, ...]) -> Iterable[tuple[int, _Computed]]:
     for item in items:
         if item.expression != Ref(item.field.id, item.field.type):
             yield item.field.id, _Computed(item.expression)
-
-
-def _predicates(rows: Relation) -> Iterable[_Held]:
-    """What holds of the rows: filters and join conditions, the latter of the side they filter."""
-    for relation in relations(rows):
-        match relation:
-            case Filter():
-                yield from map(_Held, implied(relation.predicate))
-            case Join():
-                outer = relation.kind is JoinKind.LEFT
-                of = frozenset(f.id for f in relation.right.fields) if outer else None
-                yield from (_Held(part, of) for part in implied(relation.condition))
-            case _:
-                continue
-
-
-def _about(predicate: Expression, number: int) -> Expression | None:
-    """What the predicate says of this column alone: of an OR, each branch must say something."""
-    if refs(predicate) == {number}:
-        return predicate
-    if not (isinstance(predicate, Call) and predicate.function == "or"):
-        return None
-    branches = []
-    for branch in predicate.args:
-        mine = both(tuple(part for part in conjuncts(branch) if refs(part) == {number}))
-        if mine is None:
-            return None
-        branches.append(mine)
-    return Call("or", tuple(branches), BOOLEAN)
-
-
-def _equated(predicate: Expression, number: int) -> int | None:
-    """The column that the predicate equates with column `number`, if it does just that."""
-    if not (isinstance(predicate, Call) and predicate.function == "eq"):
-        return None
-    a, b = predicate.args
-    if not (isinstance(a, Ref) and isinstance(b, Ref)) or a.id == b.id:
-        return None
-    return b.id if a.id == number else a.id if b.id == number else None

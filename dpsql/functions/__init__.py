@@ -9,11 +9,13 @@ from dpsql.functions.describe import (
     function_of,
     is_pointwise,
     is_strict,
+    listed,
     literal_facts,
 )
 from dpsql.functions.narrowing import either, intersect, narrow
 from dpsql.functions.registry import REGISTRY, lookup
 from dpsql.functions.row import LONGEST_TEXT, Function
+from dpsql.functions.shaving import shaved
 from dpsql.functions.texts import LONGEST_COMPARED
 from dpsql.functions.types import common_type, conversion_raises
 
@@ -34,7 +36,9 @@ __all__ = [
     "intersect",
     "is_pointwise",
     "is_strict",
+    "listed",
     "literal_facts",
     "lookup",
     "narrow",
+    "shaved",
 ]

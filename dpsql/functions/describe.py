@@ -105,6 +105,12 @@ def facts(expression: Call | Cast, args: Args, limit: int = DEFAULT_LIMIT) -> Fa
     )
 
 
+def listed(expression: Call | Cast, args: Args, known: Facts, limit: int = DEFAULT_LIMIT) -> Facts:
+    """`known`, of a call, with the domain that its interval leaves."""
+    domain = function_of(expression).image(args, known.type, known.interval, limit)
+    return replace(known, domain=domain)
+
+
 def converted_facts(function: Function, args: Args) -> Args:
     """The arguments as the call sees them: NULL where the conversion to its operand type fails."""
     operands = function.operands(tuple(arg.type for arg in args))

@@ -12,9 +12,19 @@ from dpsql.functions.row import (
     fixed,
     never,
 )
-from dpsql.functions.types import common_type, converted
-from dpsql.intervals import Facts
+from dpsql.functions.types import as_type, common_type, converted
+from dpsql.intervals import Bound, Facts, Interval
 from dpsql.tree import BOOLEAN, Expression, Literal, SqlType
+
+TRUE_IF = {
+    "lt": (True, False, False),
+    "le": (True, True, False),
+    "eq": (False, True, False),
+    "ne": (True, False, True),
+    "ge": (False, True, True),
+    "gt": (False, False, True),
+}
+"""Whether each comparison holds where the left side is less, equal and greater."""
 
 
 def _comparison_type(types: Types) -> SqlType | None:
@@ -75,15 +85,49 @@ def _not_values(args: Args, *_: object) -> Domain:
     return tuple(truth for truth in (False, True) if _may_be(not truth, args[0]))
 
 
+def _not_after(a: Bound | None, b: Bound | None) -> bool:
+    """Whether a lower end leaves room below an upper end, or at it."""
+    return a is None or b is None or a <= b  # type: ignore[operator]
+
+
+def _orders(args: Args) -> tuple[bool, bool, bool]:
+    """Whether the first of two arguments may be less than, equal to and greater than the other."""
+    common = common_type(tuple(arg.type for arg in args))
+    if common is None or any(arg.may_be_nan for arg in args):
+        return (True, True, True)
+    a, b = (as_type(arg, common) for arg in args)
+    overlap = _not_after(a.lo, b.hi) and _not_after(b.lo, a.hi)
+    return (_before(a, b), overlap, _before(b, a))
+
+
+def _before(a: Interval, b: Interval) -> bool:
+    """Whether some value of `a` may lie before one of `b`."""
+    return a.lo is None or b.hi is None or (_not_after(a.lo, b.hi) and a.lo != b.hi)
+
+
 def _comparison(name: str) -> Function:
-    return Function(name, _comparison_type, operands=converted)
+    def image(args: Args, *_: object) -> Domain:
+        possible = {truth for truth, may in zip(TRUE_IF[name], _orders(args), strict=True) if may}
+        return tuple(sorted(possible))
+
+    return Function(name, _comparison_type, operands=converted, image=image)
+
+
+def _membership_values(args: Args, *_: object) -> Domain:
+    """Never true where no option can equal the value."""
+    common = common_type(tuple(arg.type for arg in args))
+    sides = (args[0].type, *(option.type for option in args[1:]))
+    if len({t.kind for t in sides}) > 1 or common is None:
+        return (False, True)
+    equal = any(_orders((args[0], option))[1] for option in args[1:])
+    return (False, True) if equal else (False,)
 
 
 PREDICATES = (
-    *map(_comparison, ("eq", "ne", "lt", "le", "gt", "ge")),
+    *map(_comparison, TRUE_IF),
     Function("is_distinct", _comparison_type, operands=converted, nulls=never),
     Function("is_not_distinct", _comparison_type, operands=converted, nulls=never),
-    Function("in", _membership_type, operands=converted),
+    Function("in", _membership_type, operands=converted, image=_membership_values),
     Function("is_null", _test_type, nulls=never, image=_null_values),
     Function("and", _logic_type, image=_and_values),
     Function("or", _logic_type, image=_or_values),

@@ -1,0 +1,134 @@
+"""Predicates on expressions: what they say of the columns and of the expressions in them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from fractions import Fraction
+from itertools import islice
+
+import duckdb
+import pytest
+
+from dpsql import functions
+from dpsql.compiler.held import SUBJECT, Held, statements
+from dpsql.dialects.duckdb_expressions import expression
+from dpsql.functions.registry import REGISTRY
+from dpsql.intervals import Facts, Interval
+from dpsql.tree import BOOLEAN, INTEGER, Call, Cast, Expression, Kind, Literal, Ref
+from grammar_tests.function_checks import (
+    FAR,
+    broken_fact,
+    column_text,
+    connection,
+    readable,
+    run,
+    sample_values,
+    samples,
+    sources,
+    value_of,
+)
+from grammar_tests.function_samples import calls, casts, column_of
+
+ORDERED = frozenset({Kind.INTEGER, Kind.DECIMAL, Kind.DATE, Kind.TIMESTAMP, Kind.TIMESTAMPTZ})
+COMPARISONS = ("eq", "lt", "ge", "ne")
+TRIED = 10
+
+
+@pytest.fixture(scope="module")
+def engine() -> Iterator[duckdb.DuckDBPyConnection]:
+    opened = connection()
+    yield opened
+    opened.close()
+
+
+def subjects(name: str) -> Iterator[Call | Cast]:
+    """Expressions of one column that has an order, by this function or cast."""
+    candidates: Iterator[Call | Cast] = casts() if name == "cast" else calls(name)
+    for e in candidates:
+        reads = sources(e)
+        if len(reads) == 1 and column_of(reads[0]).type.kind in ORDERED:
+            yield e
+
+
+def escapes(engine: duckdb.DuckDBPyConnection, subject: Call | Cast) -> Iterator[str]:
+    """Values of the column for which a comparison is true, but that it shaves off."""
+    (ref,) = sources(subject)
+    kind = subject.type
+    rows = run(engine, [readable(expression(subject, column_text), kind)], [ref])
+    values = {value_of(row[-1], kind) for row in rows} - {None, FAR}
+    for value in list(values)[:1]:
+        for name in COMPARISONS:
+            predicate = Call(name, (subject, Literal(value, kind)), BOOLEAN)
+            true = run(engine, [expression(predicate, column_text)], [ref])
+            for option in samples(column_of(ref))[:3]:
+                known = functions.shaved(option.facts, ref.id, predicate)
+                known = replace(known, domain=None)
+                held = [row[0] for row in true if row[1] is True and row[0] in option.positions]
+                for position in held:
+                    why = broken_fact(sample_values(column_of(ref))[position], known)
+                    if why:
+                        yield f"{expression(predicate, column_text)}: {position} not in {why}"
+
+
+@pytest.mark.parametrize("name", [*sorted(REGISTRY), "cast"])
+def test_nothing_that_holds_is_shaved_off(engine: duckdb.DuckDBPyConnection, name: str) -> None:
+    listed = list(subjects(name))
+    step = max(1, len(listed) // TRIED)
+    found = [why for e in islice(listed, 0, None, step) for why in escapes(engine, e)]
+    assert not found, "\n".join(found[:10])
+
+
+def test_a_wrong_interval_is_caught(
+    engine: duckdb.DuckDBPyConnection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Years that are said to be one later than they are."""
+    right = REGISTRY["extract"]
+    one = Interval(Fraction(1), Fraction(1))
+    wrong = replace(right, interval=lambda args, kind: right.interval(args, kind) + one)
+    monkeypatch.setitem(REGISTRY, "extract", wrong)
+    assert any(why for e in subjects("extract") for why in escapes(engine, e))
+
+
+# --- the expression itself ---------------------------------------------------------------------
+
+X, Y = Ref(1, INTEGER), Ref(2, INTEGER)
+BUCKET = Call("int_div", (X, Literal(10, INTEGER)), INTEGER)
+STAND_IN = Ref(SUBJECT, INTEGER)
+
+
+def compare(name: str, left: Expression, value: int) -> Call:
+    return Call(name, (left, Literal(value, INTEGER)), BOOLEAN)
+
+
+def both(*parts: Expression) -> Call:
+    return Call("and", parts, BOOLEAN)
+
+
+def test_a_predicate_is_about_the_expression_that_it_compares() -> None:
+    low, high = compare("ge", BUCKET, 3), compare("lt", BUCKET, 5)
+    either = Call("or", (both(low, compare("eq", Y, 1)), high), BOOLEAN)
+    found = statements([Held(low), Held(either)])
+    assert set(found) == {BUCKET}
+    alternatives = Call("or", (compare("ge", STAND_IN, 3), compare("lt", STAND_IN, 5)), BOOLEAN)
+    assert found[BUCKET] == (compare("ge", STAND_IN, 3), alternatives)
+
+
+def test_nothing_is_said_where_another_column_decides() -> None:
+    sided = Call("lt", (BUCKET, Y), BOOLEAN)
+    branch = Call("or", (compare("ge", BUCKET, 3), compare("eq", Y, 1)), BOOLEAN)
+    assert statements([Held(sided), Held(branch)]) == {}
+
+
+def test_the_condition_of_a_left_join_speaks_of_its_right_side_only() -> None:
+    condition = compare("ge", BUCKET, 3)
+    assert statements([Held(condition, frozenset({2}))]) == {}
+    assert statements([Held(condition, frozenset({1}))]) != {}
+
+
+def test_cuts_on_both_sides_of_open_intervals() -> None:
+    inside = both(compare("ge", BUCKET, 3), compare("le", BUCKET, 5))
+    known = functions.shaved(Facts(INTEGER), 1, inside)
+    assert known.interval == Interval(Fraction(30), Fraction(59))
+    never = both(compare("ge", BUCKET, 5), compare("le", BUCKET, 3))
+    assert functions.shaved(Facts(INTEGER), 1, never).interval.hi == 1 - 2**127
