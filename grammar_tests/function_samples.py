@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from itertools import product
 from typing import TypeAlias
 
 from dpsql import functions
 from dpsql.functions.date_arithmetic import LENGTHS, MONTHS, STEPS
+from dpsql.functions.date_text import SPECIFIERS
 from dpsql.functions.dates import PARTS, UNITS
 from dpsql.tree import (
     BOOLEAN,
@@ -101,7 +102,8 @@ LITERALS: tuple[Literal, ...] = (
     *(Literal(x, DOUBLE) for x in (0.1, -3.0, 1e300, float("inf"))),
     *(Literal(text, VARCHAR) for text in ("", "a%", "it's\0\\")),
     Literal(date(2024, 2, 29), DATE),
-    Literal(datetime(2024, 2, 29, 1, 2, 3, 4), TIMESTAMP),
+    Literal(datetime(2024, 2, 28, 1, 2, 3, 4), TIMESTAMP),
+    Literal(datetime(2024, 2, 28, 1, 2, 3, 4, UTC), TIMESTAMPTZ),
     Literal(True, BOOLEAN),
     Literal(None, NULL),
     Literal(None, DOUBLE),
@@ -139,7 +141,7 @@ def argument_lists(name: str) -> Iterator[tuple[Expression, ...]]:
     """The argument lists to try a function with; most do not fit its types."""
     first, second = refs(0), refs(1)
     match name:
-        case "extract" | "date_trunc" | "date_add" | "date_diff" | "date_sub":
+        case _ if name in TIMED:
             yield from time_arguments(name)
         case "lpad" | "rpad":
             lengths = [Literal(n, INTEGER) for n in (0, 2, 4096)]
@@ -181,17 +183,59 @@ def argument_lists(name: str) -> Iterator[tuple[Expression, ...]]:
     yield from product([first[n] for n in pick], [second[n] for n in pick], third)
 
 
+TIMED = frozenset(
+    """extract date_trunc date_add date_diff date_sub make_date make_timestamp time_bucket strftime
+    strptime""".split()
+)
+FORMATS = (
+    "".join(SPECIFIERS),
+    "%Y-%m-%d",
+    "%Y-%m",
+    "%Y",
+    "%Y-%m-%d %H:%M:%S.%f",
+    "%G-W%V",
+    "%b %Y",
+    "%H:%M",
+    "%I %p",
+    "%A",
+    "q",
+    "%S.%g",
+)
+WIDTHS_OF = {"month": (1, 5, 12), "day": (1, 7, 400), "microseconds": (1, 900_000_000)}
+
+
 def time_arguments(name: str) -> Iterator[tuple[Expression, ...]]:
     """A part of time, then moments and numbers of every kind."""
     first, second = refs(1), refs(2)
+    whole = [r for r in refs(0) if type_of(r) == INTEGER]
     match name:
         case "extract" | "date_trunc":
             yield from product(_parts(PARTS if name == "extract" else UNITS), first)
         case "date_add":
             yield from product(_parts(STEPS), [*first, *LITERALS], second)
             yield from product(_parts(STEPS), first, LITERALS)
+        case "make_date":
+            small = [Literal(n, INTEGER) for n in (1, 12, 31, 2**40)]
+            yield from product([*whole, *_years()], small, small)
+            yield from product(_years(), whole, small)
+        case "make_timestamp":
+            rest = [Literal(n, INTEGER) for n in (12, 31, 23, 59)]
+            seconds = [Literal(x, DOUBLE) for x in (0.0, 59.9999999, 60.0, 1e300, -1.0)]
+            doubles = [r for r in refs(0) if type_of(r) == DOUBLE]
+            yield from ((y, *rest, s) for y in [*whole, *_years()] for s in [*seconds, *doubles])
+        case "time_bucket":
+            for unit, widths in WIDTHS_OF.items():
+                counts = [Literal(n, INTEGER) for n in widths]
+                yield from product(_parts([unit]), counts, first)
+                yield from product(_parts([unit]), counts, first, LITERALS)
+        case "strftime" | "strptime":
+            yield from product(refs(0), [Literal(form, VARCHAR) for form in FORMATS])
         case _:
             yield from product(_parts(LENGTHS | MONTHS), first, [*second, *LITERALS])
+
+
+def _years() -> list[Expression]:
+    return [Literal(year, INTEGER) for year in (1, 2024, 9999)]
 
 
 def _parts(table: Iterable[str]) -> list[Expression]:

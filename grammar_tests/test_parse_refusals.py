@@ -55,7 +55,7 @@ PLACES = {
         "SELECT f(a ‹:=› 1)",
         "SELECT ‹e'x'›",
         "SELECT ‹$$x$$›",
-        "SELECT ‹INTERVAL› '1' DAY",
+        "SELECT ‹INTERVAL '1' DAY›",
         "SELECT * EXCLUDE (‹a.b›) FROM t",
         "SELECT a FROM t LIMIT ‹10›%",
         "SELECT a FROM (VALUES (‹a›)) AS t",

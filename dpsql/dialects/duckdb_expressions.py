@@ -66,7 +66,9 @@ CONSTANT = re.compile(r"-?\d|'|(?:TRUE|FALSE|NULL)\Z")
 WIDENED = frozenset({"add", "sub", "mul", "int_div", "pg_div", "mod", "neg", "abs", "round"})
 """Integer operators, computed in at least 64 bits whatever the width of the columns."""
 
-WIDE_RESULTS = WIDENED | {"length", "strpos", "extract", "date_diff", "date_sub"}
+WIDE_RESULTS = WIDENED | {
+    *("length", "strpos", "extract", "date_diff", "date_sub", "epoch_ms", "epoch_us")
+}
 COUNTING = frozenset({"left", "right", "substring"})
 """Functions whose integer arguments must be BIGINT: DuckDB refuses HUGEINT there."""
 

@@ -9,6 +9,7 @@ from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import ErrorLevel, ParseError
 
 from dpsql.dialects.from_sqlglot_checks import check_depth, check_nothing_dropped
+from dpsql.dialects.from_sqlglot_durations import with_durations
 from dpsql.dialects.from_sqlglot_limits import check_clauses, check_joins, check_nesting
 from dpsql.dialects.from_sqlglot_nodes import Origin
 from dpsql.dialects.from_sqlglot_queries import query
@@ -31,7 +32,7 @@ def statement(text: str, dialect: str, parameters: tuple[Value, ...]) -> Stateme
     check_nesting(request.tokens)
     check_joins(request.tokens)
     check_clauses(request.tokens)
-    tokens = prepare(request.tokens, dialect)
+    tokens = prepare(with_durations(request.tokens), dialect)
     if len(tokens.placeholders) != len(parameters):
         missing = tokens.placeholders[len(parameters) :]
         place = missing[0] if missing else NOWHERE

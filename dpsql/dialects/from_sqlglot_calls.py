@@ -13,7 +13,6 @@ from dpsql.dialects.from_sqlglot_functions import (
     AGGREGATES,
     NULL_IGNORING,
     PART_FUNCTIONS,
-    PARTS,
     SCALARS,
     WINDOWS,
     WITHIN_GROUP,
@@ -21,7 +20,8 @@ from dpsql.dialects.from_sqlglot_functions import (
     refusal_of,
 )
 from dpsql.dialects.from_sqlglot_nodes import Origin, name_of, spoken
-from dpsql.dialects.from_sqlglot_tokens import FUNCTION
+from dpsql.dialects.from_sqlglot_times import TIME_CALLS, part_of, standard_part
+from dpsql.dialects.from_sqlglot_tokens import DURATION, FUNCTION
 from dpsql.dialects.from_sqlglot_windows import Read, sort_keys, window_of
 from dpsql.errors import Reason, Refused
 from dpsql.tree import (
@@ -42,6 +42,10 @@ APPROXIMATE = "approx_count_distinct"
 def anonymous(node: exp.Expression, origin: Origin, read: Read) -> Expression:
     """A call of a scalar function or an aggregate by name."""
     name, args = _name_and_arguments(node, origin)
+    if str(node.this).startswith(DURATION):
+        raise origin.refusal(node, "INTERVAL, unless it is added to a date or time,")
+    if name in TIME_CALLS:
+        return TIME_CALLS[name](node, args, origin, read)
     if name in AGGREGATES or name in ("count_if", "countif"):
         return _aggregate(node, origin, read)
     values = tuple(read(arg, origin) for arg in args)
@@ -50,8 +54,7 @@ def anonymous(node: exp.Expression, origin: Origin, read: Read) -> Expression:
         return replace(call, args=tuple(_or_empty(value) for value in values))
     if name in PART_FUNCTIONS:
         _check_count(Row(name, 1, 1), call)
-        part = Literal(PART_FUNCTIONS[name], VARCHAR, call.span)
-        return replace(call, function="extract", args=(part, *values))
+        return part_of(PART_FUNCTIONS[name], values[0], call.span)
     if name in WINDOWS:
         raise origin.refusal(node, f"{name.upper()} without OVER")
     if name not in SCALARS:
@@ -62,16 +65,23 @@ def anonymous(node: exp.Expression, origin: Origin, read: Read) -> Expression:
     return _with_part(call, origin, node) if row.function in _OF_PARTS else call
 
 
-_OF_PARTS = ("extract", "date_trunc")
+_OF_PARTS = ("extract", "date_trunc", "date_diff", "date_sub")
 
 
 def _with_part(call: Call, origin: Origin, node: exp.Expression) -> Call:
     """The call with its first argument, which must be a string, as the part's standard name."""
-    part, value = call.args
+    part, *values = call.args
     if not (isinstance(part, Literal) and isinstance(part.value, str)):
         raise origin.refusal(node, f"{call.function.upper()} of a computed part")
-    written = part.value.lower()
-    return replace(call, args=(Literal(PARTS.get(written, written), VARCHAR, part.span), value))
+    name = standard_part(part.value)
+    if call.function == "extract":
+        return part_of(name, values[0], call.span)
+    if call.function == "date_trunc" and name in _LONG and origin.dialect == "postgres":
+        raise origin.refusal(node, f"DATE_TRUNC to a {name}, which engines count differently,")
+    return replace(call, args=(Literal(name, VARCHAR, part.span), *values))
+
+
+_LONG = ("century", "millennium")
 
 
 def _or_empty(value: Expression) -> Expression:

@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping
 from sqlglot import exp
 
 from dpsql.dialects.from_sqlglot_calls import anonymous, filtered, trim, window, within_group
-from dpsql.dialects.from_sqlglot_functions import PARTS, refusal_of
+from dpsql.dialects.from_sqlglot_functions import refusal_of
+from dpsql.dialects.from_sqlglot_intervals import duration_of, later, opposite
 from dpsql.dialects.from_sqlglot_literals import (
     cast_type,
     literal,
@@ -16,6 +17,7 @@ from dpsql.dialects.from_sqlglot_literals import (
     temporal,
 )
 from dpsql.dialects.from_sqlglot_nodes import Origin, name_of, placeholder_of
+from dpsql.dialects.from_sqlglot_times import extracted, standard_part
 from dpsql.dialects.from_sqlglot_tokens import FUNCTION
 from dpsql.errors import Reason, Refused
 from dpsql.tree import (
@@ -46,6 +48,24 @@ def _binary(function: str) -> Callable[[exp.Expression, Origin], Expression]:
         left, right = origin.take(node, "this", "expression")
         args = expression(left, origin), expression(right, origin)
         return Call(function, args, span=origin.span(node))
+
+    return handle
+
+
+def _sum(function: str) -> Callable[[exp.Expression, Origin], Expression]:
+    """`+` and `-`: of numbers, or of a moment and an INTERVAL."""
+
+    def handle(node: exp.Expression, origin: Origin) -> Expression:
+        left, right = origin.take(node, "this", "expression")
+        span = origin.span(node)
+        step = duration_of(right, origin, expression)
+        if step is not None:
+            moment = expression(left, origin)
+            return later(moment, step if function == "add" else opposite(step), span)
+        step = duration_of(left, origin, expression) if function == "add" else None
+        if step is not None:
+            return later(expression(right, origin), step, span)
+        return Call(function, (expression(left, origin), expression(right, origin)), span=span)
 
     return handle
 
@@ -232,10 +252,8 @@ def _extract(node: exp.Expression, origin: Origin) -> Expression:
     part, this = origin.take(node, "this", "expression")
     if not isinstance(part, exp.Var | exp.Literal):
         raise origin.refusal(node, "EXTRACT of a computed part")
-    written = str(origin.take(part, "this", "is_string")[0]).lower()
-    span = origin.span(node)
-    name = Literal(PARTS.get(written, written), VARCHAR, span)
-    return Call("extract", (name, expression(this, origin)), span=span)
+    written = str(origin.take(part, "this", "is_string")[0])
+    return extracted(standard_part(written), this, origin, expression, origin.span(node))
 
 
 def _substring(node: exp.Expression, origin: Origin) -> Expression:
@@ -315,8 +333,6 @@ _SPOKEN = {
 }
 
 _BINARY: Mapping[type[exp.Expression], str] = {
-    exp.Add: "add",
-    exp.Sub: "sub",
     exp.Mul: "mul",
     exp.IntDiv: "int_div",
     exp.Mod: "mod",
@@ -331,6 +347,8 @@ _BINARY: Mapping[type[exp.Expression], str] = {
 
 _HANDLERS: Mapping[type[exp.Expression], Callable[[exp.Expression, Origin], Expression]] = {
     **{node: _binary(function) for node, function in _BINARY.items()},
+    exp.Add: _sum("add"),
+    exp.Sub: _sum("sub"),
     exp.EQ: _equality,
     exp.And: _connective("and"),
     exp.Or: _connective("or"),

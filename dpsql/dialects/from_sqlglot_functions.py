@@ -98,6 +98,13 @@ SCALARS = _rows(
     ("strpos", "strpos", 2, 2),
     ("date_trunc datetrunc", "date_trunc", 2, 2),
     ("date_part datepart", "extract", 2, 2),
+    ("date_diff datediff", "date_diff", 3, 3),
+    ("datesub", "date_sub", 3, 3),
+    ("last_day", "last_day", 1, 1),
+    ("monthname", "monthname", 1, 1),
+    ("dayname", "dayname", 1, 1),
+    ("make_date", "make_date", 3, 3),
+    ("epoch_us", "epoch_us", 1, 1),
 )
 """Functions whose arguments go to the registry in the order written."""
 
@@ -116,6 +123,14 @@ PART_FUNCTIONS = {
         ("minute", "minute"),
         ("second", "second"),
         ("epoch", "epoch"),
+        ("microsecond", "microseconds"),
+        ("millisecond", "milliseconds"),
+        ("isoyear", "isoyear"),
+        ("yearweek", "yearweek"),
+        ("decade", "decade"),
+        ("century", "century"),
+        ("millennium", "millennium"),
+        ("era", "era"),
     )
     for name in names.split()
 }
@@ -136,6 +151,9 @@ PARTS = {
         ("year years y yr yrs", "year"),
         ("dow dayofweek weekday", "dow"),
         ("doy dayofyear", "doy"),
+        ("decade decades", "decade"),
+        ("century centuries", "century"),
+        ("millennium millenniums millennia mil", "millennium"),
     )
     for name in names.split()
 }

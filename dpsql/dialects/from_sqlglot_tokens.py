@@ -25,6 +25,9 @@ from dpsql.tree import Span
 FUNCTION = "function "
 """Prefix of a renamed function name; no unquoted identifier can contain its space."""
 
+DURATION = "interval "
+"""Prefix of the name of an INTERVAL that became a call, followed by its unit."""
+
 PLACEHOLDER = "placeholder "
 """Prefix of a renamed `?`, followed by its number from 0."""
 
@@ -47,7 +50,7 @@ _BEFORE_PARENTHESIS = frozenset(
 """Words that may stand before a parenthesis without being an ordinary function."""
 
 _REFUSED_WORDS = frozenset(
-    {"ANY", "ARRAY", "INTERVAL", "LATERAL", "PRIOR", "STRAIGHT_JOIN"}
+    {"ANY", "ARRAY", "LATERAL", "PRIOR", "STRAIGHT_JOIN"}
     | {"CONNECT BY", "MATCH_RECOGNIZE", "START WITH"}
 )
 """Words whose grammar is never answered and makes sqlglot slow, recurse or change its tables."""
@@ -204,6 +207,8 @@ def prepare(tokens: Sequence[Token], dialect: str) -> Tokens:
         if token.token_type is TokenType.PLACEHOLDER:
             renamed.append(_renamed(token, f"{PLACEHOLDER}{len(placeholders)}"))
             placeholders.append(span_of(token))
+        elif token.text.startswith(DURATION) and token.token_type is TokenType.VAR:
+            renamed.append(token)
         elif token.token_type in parser.NO_PAREN_FUNCTIONS or _is_function_name(tokens, i):
             renamed.append(_renamed(token, FUNCTION + token.text))
         elif is_word(token) and token.text.upper() in prefixes:
@@ -221,14 +226,14 @@ def _is_function_name(tokens: Sequence[Token], i: int) -> bool:
     if i + 1 == len(tokens) or tokens[i + 1].token_type is not TokenType.L_PAREN:
         return False
     if token.token_type is TokenType.IDENTIFIER:
-        return not _names_type(tokens, i)
+        return not names_type(tokens, i)
     if not is_word(token):
         return False
     if any(c in _SPACE for c in token.text) and token.token_type not in Parser.TYPE_TOKENS:
         return False
     if token.text.upper() == "REPLACE" and _modifies_star(tokens, i):
         return False
-    return token.text.upper() not in _BEFORE_PARENTHESIS and not _names_type(tokens, i)
+    return token.text.upper() not in _BEFORE_PARENTHESIS and not names_type(tokens, i)
 
 
 def _modifies_star(tokens: Sequence[Token], i: int) -> bool:
@@ -252,7 +257,8 @@ def _check_star(tokens: Sequence[Token], i: int) -> None:
         raise Refused(Reason.UNSUPPORTED_SYNTAX, span_of(tokens[i]), construct=f"* {word}")
 
 
-def _names_type(tokens: Sequence[Token], i: int) -> bool:
+def names_type(tokens: Sequence[Token], i: int) -> bool:
+    """Whether token `i` is the type of a cast: it stands behind AS or `::`."""
     return i > 0 and tokens[i - 1].token_type in (TokenType.ALIAS, TokenType.DCOLON)
 
 
@@ -281,4 +287,4 @@ def _parentheses(tokens: Sequence[Token]) -> tuple[dict[int, int], set[int]]:
 
 def _types(tokens: Sequence[Token], i: int) -> bool:
     """Whether the parenthesis at `i` holds the arguments of a cast's type."""
-    return i > 0 and _names_type(tokens, i - 1)
+    return i > 0 and names_type(tokens, i - 1)

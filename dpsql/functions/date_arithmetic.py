@@ -17,9 +17,9 @@ from dpsql.functions.moments import (
     every,
     is_far,
     later,
-    midnight,
     moments,
     months_later,
+    naive,
     names,
     part_of,
     values,
@@ -34,6 +34,8 @@ INT32 = 2**31 - 1
 
 STEPS = {"month": INT32, "day": INT32, "microseconds": INT64}
 """What DATE_ADD can name, and the most of them that DuckDB's INTERVAL holds."""
+
+SEVEN = Interval(Fraction(7), Fraction(7))
 
 LENGTHS = {
     "microseconds": MICROSECOND,
@@ -50,7 +52,13 @@ MONTHS = {"month": 1, "quarter": 3, "year": 12, "decade": 120}
 """Units of whole months."""
 
 
-def _moved(moment: datetime, unit: str, count: int) -> datetime | None:
+def moved(value: date, unit: str, count: int) -> datetime | None:
+    """The moment so many units later, in UTC and without a zone; None beyond the years 1 to 9999.
+
+    >>> moved(date(2024, 1, 31), "month", 1)
+    datetime.datetime(2024, 2, 29, 0, 0)
+    """
+    moment = naive(value)
     if unit == "month":
         return months_later(moment, count)
     return later(moment, LENGTHS[unit], count)
@@ -73,7 +81,7 @@ def _added(args: Args, _kind: SqlType) -> Interval:
 def _end(moment: Bound | None, unit: str, count: Bound | None) -> datetime | None:
     if not (isinstance(moment, datetime) and isinstance(count, Fraction)):
         return None
-    return _moved(moment, unit, int(count))
+    return moved(moment, unit, int(count))
 
 
 def _added_raises(args: Args, kind: SqlType) -> bool:
@@ -91,15 +99,11 @@ def _added_values(args: Args, kind: SqlType, _interval: Interval, limit: int) ->
         for count in counts:
             assert isinstance(start, date)
             assert isinstance(count, int)
-            moved = _moved(_naive(start), unit, count)
-            if moved is None:
+            end = moved(start, unit, count)
+            if end is None:
                 return None
-            found.add(moved)
+            found.add(end)
     return values(kind, sorted(found))
-
-
-def _naive(value: date) -> datetime:
-    return value.replace(tzinfo=None) if isinstance(value, datetime) else midnight(value)
 
 
 def _days_later(args: Args, _kind: SqlType) -> Interval:
@@ -125,13 +129,13 @@ def _index(unit: str) -> Callable[[Bound], Fraction]:
     return of
 
 
-def _crossings(args: Args, kind: SqlType) -> Interval:
-    """Boundaries of the unit between two moments; of weeks, DuckDB counts the whole ones."""
+def _crossings(args: Args, _kind: SqlType) -> Interval:
+    """Boundaries of the unit between two moments; of weeks, DuckDB divides those of days by 7."""
     unit = part_of(args)
-    if unit == "week":
-        return _whole_units(args, kind)
-    first, second = (moments(arg).map(_index(unit)) for arg in args[1:])
-    return second - first
+    weeks = unit == "week"
+    first, second = (moments(arg).map(_index("day" if weeks else unit)) for arg in args[1:])
+    between = second - first
+    return (between / SEVEN).map(_towards_zero) if weeks else between
 
 
 def _whole_units(args: Args, kind: SqlType) -> Interval:
@@ -140,9 +144,12 @@ def _whole_units(args: Args, kind: SqlType) -> Interval:
     if unit in MONTHS:
         return _crossings(args, kind).union(Interval(Fraction(0), Fraction(0)))
     first, second = (since_epoch(arg, LENGTHS[unit]) for arg in args[1:])
-    return (second - first).map(
-        lambda end: Fraction(int(end)) if isinstance(end, Fraction) else None
-    )
+    return (second - first).map(_towards_zero)
+
+
+def _towards_zero(end: Bound) -> Fraction:
+    assert isinstance(end, Fraction)
+    return Fraction(int(end))
 
 
 def _between_raises(args: Args, _kind: SqlType) -> bool:

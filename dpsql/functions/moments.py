@@ -60,6 +60,13 @@ def midnight(day: date) -> datetime:
     return datetime(day.year, day.month, day.day)  # noqa: DTZ001
 
 
+def naive(value: date) -> datetime:
+    """A value as an end: a day's midnight, a time in UTC without its zone."""
+    if not isinstance(value, datetime):
+        return midnight(value)
+    return value if value.tzinfo is None else value.astimezone(UTC).replace(tzinfo=None)
+
+
 def months_later(moment: datetime, months: int) -> datetime | None:
     """The same day so many months later, the last of the month if it has no such day.
 

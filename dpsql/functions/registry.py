@@ -5,6 +5,8 @@ from __future__ import annotations
 from dpsql.functions.arithmetic import ARITHMETIC
 from dpsql.functions.conditionals import CONDITIONALS
 from dpsql.functions.date_arithmetic import DATE_ARITHMETIC
+from dpsql.functions.date_making import DATE_MAKING
+from dpsql.functions.date_text import DATE_TEXT
 from dpsql.functions.dates import DATES
 from dpsql.functions.numeric import NUMERIC
 from dpsql.functions.patterns import PATTERNS
@@ -19,7 +21,8 @@ REGISTRY: dict[str, Function] = {
     row.name: row
     for rows in (
         *(ARITHMETIC, NUMERIC, TRANSCENDENTAL, INTEGERS),
-        *(PREDICATES, CONDITIONALS, DATES, DATE_ARITHMETIC, STRINGS, TEXTS, PATTERNS),
+        *(PREDICATES, CONDITIONALS, STRINGS, TEXTS, PATTERNS),
+        *(DATES, DATE_ARITHMETIC, DATE_MAKING, DATE_TEXT),
     )
     for row in rows
 }
