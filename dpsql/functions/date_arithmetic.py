@@ -126,10 +126,10 @@ def _index(unit: str) -> Callable[[Bound], Fraction]:
 
 
 def _crossings(args: Args, kind: SqlType) -> Interval:
-    """Boundaries of the unit between two moments; of weeks, DuckDB counts the whole ones."""
+    """Boundaries of the unit between two moments; of weeks, DuckDB counts some whole ones."""
     unit = part_of(args)
     if unit == "week":
-        return _whole_units(args, kind)
+        return _whole_units(args, kind) + Interval(Fraction(-1), Fraction(1))
     first, second = (moments(arg).map(_index(unit)) for arg in args[1:])
     return second - first
 
