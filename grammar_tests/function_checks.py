@@ -25,11 +25,11 @@ FAR = "far"
 """A date or time beyond Python's years: inside an interval only if an end is open."""
 
 
-def connection() -> duckdb.DuckDBPyConnection:
+def connection(columns: Iterable[Column] = COLUMNS) -> duckdb.DuckDBPyConnection:
     """A connection with one table per sample column: its positions and its values."""
     engine = duckdb.connect()
     engine.execute("SET threads = 1; SET TimeZone = 'UTC'")
-    for column in COLUMNS:
+    for column in columns:
         engine.execute(f"CREATE TABLE {column.name} (n INTEGER, v {column.sql_type})")
         values = [[n, text] for n, text in enumerate([None, *column.values])]
         engine.executemany(f"INSERT INTO {column.name} VALUES (?, ?)", values)

@@ -11,6 +11,8 @@ from dpsql.compiler.scopes import Scope
 from dpsql.errors import Reason, Refused
 from dpsql.tree import (
     BOOLEAN,
+    TIMESTAMP,
+    TIMESTAMPTZ,
     AggregateCall,
     Call,
     Cast,
@@ -164,13 +166,19 @@ def _no_aggregate_inside(expression: Expression) -> None:
 
 
 def _coerced(args: tuple[Expression, ...]) -> tuple[Expression, ...]:
-    wanted = next((type_of(a) for a in args if type_of(a).is_temporal), None)
-    if wanted is None:
+    kinds = [type_of(a) for a in args if type_of(a).is_temporal]
+    if not kinds:
         return args
+    columns = [type_of(a) for a in args if type_of(a).is_temporal and not isinstance(a, Literal)]
+    wanted = (columns or kinds)[0]
     return tuple(_temporal(arg, wanted) for arg in args)
 
 
 def _temporal(arg: Expression, wanted: SqlType) -> Expression:
+    """A constant beside a temporal argument: text as its type, a zoned moment as one in UTC."""
+    if isinstance(arg, Literal) and isinstance(arg.value, datetime) and arg.type == TIMESTAMPTZ:
+        plain = wanted != TIMESTAMPTZ
+        return Literal(_as_kind(arg.value, Kind.TIMESTAMP), TIMESTAMP, arg.span) if plain else arg
     if not (isinstance(arg, Literal) and isinstance(arg.value, str)):
         return arg
     try:

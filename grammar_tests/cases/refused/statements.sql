@@ -91,10 +91,6 @@ SELECT [COUNT(*)] FROM orders;
 SELECT list_transform([1], x -> x + 1);
 -- refuse: unsupported-syntax at 1:23
 
--- case: an interval is not a type here yet
-SELECT COUNT(*) FROM orders WHERE placed_at > TIMESTAMP '2024-01-01' + INTERVAL 1 DAY;
--- refuse: unsupported-syntax at 1:72
-
 -- case: less epsilon by option
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 0.5) COUNT(*) AS n FROM orders;
 -- accept

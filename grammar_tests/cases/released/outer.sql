@@ -177,3 +177,9 @@ SELECT GREATEST_COMMON_DIVISOR(COUNT(*), 4) AS g, XOR(COUNT(*), 1) AS b, LEFT('a
 -- accept
 -- keys: 1 public, l0 proved
 -- release: rows l0=1 linf=1
+
+-- case: intervals added to a group
+SELECT date_trunc('month', placed_at) + INTERVAL 1 MONTH AS until, COUNT(*) AS n FROM orders GROUP BY 1 ORDER BY 1;
+-- accept
+-- keys: 24 public, l0 enforced
+-- release: rows l0=3 linf=10

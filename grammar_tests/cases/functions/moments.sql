@@ -1,0 +1,119 @@
+-- Moments: intervals added, parts, buckets and text, with the domains that follow.
+-- catalog: shop
+
+-- case: a day later than a constant
+SELECT COUNT(*) FROM orders WHERE placed_at > TIMESTAMP '2024-01-01' + INTERVAL 1 DAY;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=10
+
+-- case: a month before a column
+SELECT COUNT(*) FROM orders WHERE placed_at - INTERVAL '3 months' < TIMESTAMP '2024-02-01';
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=10
+
+-- case: weeks that begin on Sunday
+SELECT CAST((DATE_TRUNC('day', CAST(placed_at AS DATE)) + (-EXTRACT(DOW FROM placed_at) * INTERVAL '1 DAY')) AS DATE) AS week, COUNT(*) AS n FROM orders WHERE placed_at < '2024-03-01' GROUP BY 1;
+-- dialect: postgres
+-- accept
+-- keys: 57 public, l0 enforced
+-- release: rows l0=3 linf=10
+
+-- case: hours by the epoch
+SELECT floor(extract(epoch FROM placed_at) / 3600) * 3600 AS hour, COUNT(*) AS n FROM orders WHERE placed_at >= '2024-01-01' AND placed_at < '2024-01-08' GROUP BY 1;
+-- accept
+-- keys: 168 public, l0 enforced
+-- release: rows l0=3 linf=10
+
+-- case: days by an epoch with bounds of its own
+SELECT floor(extract(epoch FROM placed_at)::bigint / 86400) * 86400 AS day, COUNT(*) AS n FROM orders WHERE extract(epoch FROM placed_at)::bigint >= 1704067200 AND extract(epoch FROM placed_at)::bigint < 1706745600 GROUP BY 1;
+-- accept
+-- keys: 31 public, l0 enforced
+-- release: rows l0=3 linf=10
+
+-- case: literals with a format
+SELECT COUNT(*) FROM orders WHERE placed_at >= TO_TIMESTAMP('2024-01-01 00:00:00.000000', 'YYYY-MM-DD HH24:MI:SS.US');
+-- dialect: postgres
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=10
+
+-- case: literals with a zone against a plain timestamp
+SELECT COUNT(*) FROM orders WHERE placed_at BETWEEN '2024-01-01T00:00:00Z' AND '2024-06-01T00:00:00Z';
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=10
+
+-- case: days between a date and a constant
+SELECT AVG(DATE_DIFF('day', joined, DATE '2025-12-31')) AS d FROM customers;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=1
+-- release: sum l0=1 linf=1096
+
+-- case: dates subtracted
+SELECT AVG(DATE '2025-12-31' - joined) AS d FROM customers;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=1
+-- release: sum l0=1 linf=1096
+
+-- case: a number is no interval
+SELECT COUNT(*) FROM customers WHERE joined + 30 < DATE '2021-01-01';
+-- refuse: type-mismatch at 1:38
+
+-- case: the last day of the month
+SELECT LAST_DAY(placed_at) AS d, COUNT(*) AS n FROM orders WHERE placed_at < '2024-06-01' GROUP BY 1;
+-- accept
+-- keys: 5 public, l0 enforced
+-- release: rows l0=3 linf=10
+
+-- case: names of months
+SELECT MONTHNAME(placed_at) AS m, COUNT(*) AS n FROM orders GROUP BY 1;
+-- accept
+-- keys: 12 public, l0 enforced
+-- release: rows l0=3 linf=10
+
+-- case: names of days
+SELECT DAYNAME(joined) AS d, COUNT(*) AS n FROM customers GROUP BY 1;
+-- accept
+-- keys: 7 public, l0 proved
+-- release: rows l0=1 linf=1
+
+-- case: months as text
+SELECT STRFTIME(placed_at, '%Y-%m') AS m, COUNT(*) AS n FROM orders GROUP BY 1;
+-- accept
+-- keys: 24 public, l0 enforced
+-- release: rows l0=3 linf=10
+
+-- case: buckets of six hours
+SELECT TIME_BUCKET(INTERVAL '6 hours', placed_at) AS b, COUNT(*) AS n FROM orders WHERE placed_at >= '2024-01-01' AND placed_at < '2024-02-01' GROUP BY 1;
+-- accept
+-- keys: 124 public, l0 enforced
+-- release: rows l0=3 linf=10
+
+-- case: a date from its parts
+SELECT COUNT(*) FROM orders WHERE placed_at < MAKE_DATE(2024, 6, 1);
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=10
+
+-- case: time between orders of a unit
+SELECT AVG(d) AS d FROM (SELECT DATE_DIFF('day', LAG(placed_at) OVER (PARTITION BY customer_id ORDER BY placed_at), placed_at) AS d FROM orders) t WHERE d BETWEEN 0 AND 400;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=10
+-- release: sum l0=1 linf=2000
+
+-- case: an interval by itself
+SELECT INTERVAL 1 DAY AS i, COUNT(*) FROM orders;
+-- refuse: unsupported-syntax at 1:8
+
+-- case: a moment without a date
+SELECT COUNT(*) FROM orders WHERE placed_at > CURRENT_TIMESTAMP - INTERVAL 1 DAY;
+-- refuse: unsupported-function at 1:47
+
+-- case: a format that rows decide
+SELECT COUNT(*) FROM orders WHERE STRFTIME(placed_at, note) = 'x';
+-- refuse: unsupported-function at 1:35
