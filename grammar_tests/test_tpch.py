@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import duckdb
 import pytest
@@ -20,39 +17,19 @@ from dpsql.public import PublicTables
 from dpsql.schema import Schema
 from grammar_tests.bound import CATALOGS
 from grammar_tests.laws import PlainEngine, compiled, noiseless, same_rows
+from grammar_tests.tpch_kit import PRIVATE, PUBLIC, build, generate, query
 
-HERE = Path(__file__).parent / "tpch"
-PRIVATE = (1, 4, 5, 6, 7, 8, 9, 12, 13, 14, 15, 17, 19, 20, 21, 22)
-PUBLIC = (2, 11, 16)
 ONE_PERSON = {3: "l_orderkey", 10: "c_custkey", 18: "c_custkey"}
-KEYS = {
-    "region": "r_regionkey",
-    "nation": "n_nationkey",
-    "part": "p_partkey",
-    "supplier": "s_suppkey",
-    "partsupp": "ps_partkey, ps_suppkey",
-    "customer": "c_custkey",
-    "orders": "o_orderkey",
-    "lineitem": "l_orderkey, l_linenumber",
-}
-LINKS = {"orders": ("o_custkey", "customer"), "lineitem": ("l_orderkey", "orders")}
 WIDE = 10_000
 
 World = tuple[Policy, PlainEngine]
-
-
-def query(number: int) -> str:
-    """The text of one query, unchanged."""
-    return (HERE / f"q{number:02}.sql").read_text(encoding="utf-8")
 
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     """TPC-H at scale factor 0.01 with its constraints, and limits that do not bind."""
     folder = tmp_path_factory.mktemp("tpch")
-    generator = str(Path(sys.executable).with_name("tpchgen-cli"))
-    command = [generator, "parquet", "-s", "0.01", f"--output-dir={folder}"]
-    subprocess.run(command, check=True, capture_output=True)  # noqa: S603
+    generate(folder, "0.01")
     connection = duckdb.connect()
     build(connection, folder)
     engine = PlainEngine(connection)
@@ -60,20 +37,6 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     policy = bind(load(str(CATALOGS / "tpch.toml")), schema, PublicTables(engine).values)
     yield replace(policy, tables=tuple(map(_wide, policy.tables))), engine
     connection.close()
-
-
-def build(connection: duckdb.DuckDBPyConnection, folder: Path) -> None:
-    """The eight tables with primary keys, and with the links of the private ones."""
-    for table, key in KEYS.items():
-        source = f"'{folder / table}.parquet'"
-        columns = connection.execute(f"DESCRIBE SELECT * FROM {source}").fetchall()
-        rows = [f"{name} {kind} NOT NULL" for name, kind, *_ in columns]
-        rows.append(f"PRIMARY KEY ({key})")
-        if table in LINKS:
-            column, parent = LINKS[table]
-            rows.append(f"FOREIGN KEY ({column}) REFERENCES {parent} ({KEYS[parent]})")
-        connection.execute(f"CREATE TABLE {table} ({', '.join(rows)})")
-        connection.execute(f"INSERT INTO {table} SELECT * FROM {source}")
 
 
 def _wide(table: TablePolicy) -> TablePolicy:
