@@ -104,6 +104,7 @@ LITERALS: tuple[Literal, ...] = (
     Literal(None, DOUBLE),
 )
 PATTERNS = [Literal(p, VARCHAR) for p in ("", "a", r"(\d)\d*", "^(a|b)+?c?$", r"[^\w.]", "\\.")]
+TRIED_ZONES = ("UTC", "Europe/Berlin", "America/New_York", "Pacific/Kiritimati", "Asia/Manila")
 THIRD = {
     "concat_ws": ("text",),
     "case": ("bigint", "decimal_38_10", "double", "day", "moment", "text"),
@@ -132,7 +133,7 @@ def argument_lists(name: str) -> Iterator[tuple[Expression, ...]]:
     """The argument lists to try a function with; most do not fit its types."""
     first, second = refs(0), refs(1)
     match name:
-        case "extract" | "date_trunc" | "date_add" | "date_diff" | "date_sub":
+        case "extract" | "date_trunc" | "date_add" | "date_diff" | "date_sub" | "timezone":
             yield from time_arguments(name)
         case "lpad" | "rpad":
             lengths = [Literal(n, INTEGER) for n in (0, 2, 4096)]
@@ -178,6 +179,8 @@ def time_arguments(name: str) -> Iterator[tuple[Expression, ...]]:
     match name:
         case "extract" | "date_trunc":
             yield from product(_parts(PARTS if name == "extract" else UNITS), first)
+        case "timezone":
+            yield from product(_parts(TRIED_ZONES), [*first, *LITERALS])
         case "date_add":
             yield from product(_parts(STEPS), [*first, *LITERALS], second)
             yield from product(_parts(STEPS), first, LITERALS)

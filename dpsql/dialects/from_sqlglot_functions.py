@@ -98,6 +98,7 @@ SCALARS = _rows(
     ("strpos", "strpos", 2, 2),
     ("date_trunc datetrunc", "date_trunc", 2, 2),
     ("date_part datepart", "extract", 2, 2),
+    ("timezone", "timezone", 2, 2),
 )
 """Functions whose arguments go to the registry in the order written."""
 

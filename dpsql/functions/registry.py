@@ -13,12 +13,13 @@ from dpsql.functions.strings import STRINGS
 from dpsql.functions.texts import TEXTS
 from dpsql.functions.transcendental import TRANSCENDENTAL
 from dpsql.functions.whole import INTEGERS
+from dpsql.functions.zones import ZONED
 
 REGISTRY: dict[str, Function] = {
     row.name: row
     for rows in (
         *(ARITHMETIC, NUMERIC, TRANSCENDENTAL, INTEGERS),
-        *(PREDICATES, CONDITIONALS, DATES, DATE_ARITHMETIC, STRINGS, TEXTS),
+        *(PREDICATES, CONDITIONALS, DATES, DATE_ARITHMETIC, ZONED, STRINGS, TEXTS),
     )
     for row in rows
 }
