@@ -113,6 +113,7 @@ PATTERNS = [
     for p in ("", "a", r"(\d)\d*", "^(a|b)+?c?$", r"[^\w.]", "\\.", r"[a-z\-]{2,}", r"\d{1,3}?")
 ]
 FLAGS = [Literal(f, VARCHAR) for f in ("", "i", "cms")]
+TRIED_ZONES = ("UTC", "Europe/Berlin", "America/New_York", "Pacific/Kiritimati", "Asia/Manila")
 THIRD = {
     "concat_ws": ("text",),
     "case": ("bigint", "decimal_38_10", "double", "day", "moment", "text"),
@@ -185,7 +186,7 @@ def argument_lists(name: str) -> Iterator[tuple[Expression, ...]]:
 
 TIMED = frozenset(
     """extract date_trunc date_add date_diff date_sub make_date make_timestamp time_bucket strftime
-    strptime""".split()
+    strptime timezone""".split()
 )
 FORMATS = (
     "".join(SPECIFIERS),
@@ -211,6 +212,8 @@ def time_arguments(name: str) -> Iterator[tuple[Expression, ...]]:
     match name:
         case "extract" | "date_trunc":
             yield from product(_parts(PARTS if name == "extract" else UNITS), first)
+        case "timezone":
+            yield from product(_parts(TRIED_ZONES), [*first, *LITERALS])
         case "date_add":
             yield from product(_parts(STEPS), [*first, *LITERALS], second)
             yield from product(_parts(STEPS), first, LITERALS)

@@ -19,6 +19,7 @@ from dpsql.dialects.from_sqlglot_literals import (
 from dpsql.dialects.from_sqlglot_nodes import Origin, name_of, placeholder_of
 from dpsql.dialects.from_sqlglot_times import extracted, standard_part
 from dpsql.dialects.from_sqlglot_tokens import FUNCTION
+from dpsql.dialects.from_sqlglot_zones import at_time_zone
 from dpsql.errors import Reason, Refused
 from dpsql.tree import (
     BOOLEAN,
@@ -328,7 +329,6 @@ _SPOKEN = {
     "Distinct": "DISTINCT in this function",
     "Dot": "access to a part of a value",
     "Tuple": "a row of values",
-    "AtTimeZone": "AT TIME ZONE",
     "Var": "this word",
 }
 
@@ -377,6 +377,7 @@ _HANDLERS: Mapping[type[exp.Expression], Callable[[exp.Expression, Origin], Expr
     exp.Select: _subquery,
     exp.Exists: _exists,
     exp.Trim: _call(trim),
+    exp.AtTimeZone: _call(at_time_zone),
     exp.Anonymous: _call(anonymous),
     exp.Filter: _call(filtered),
     exp.Window: _call(window),

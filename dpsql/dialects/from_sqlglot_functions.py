@@ -105,6 +105,7 @@ SCALARS = _rows(
     ("dayname", "dayname", 1, 1),
     ("make_date", "make_date", 3, 3),
     ("epoch_us", "epoch_us", 1, 1),
+    ("timezone", "timezone", 2, 2),
 )
 """Functions whose arguments go to the registry in the order written."""
 

@@ -16,13 +16,14 @@ from dpsql.functions.strings import STRINGS
 from dpsql.functions.texts import TEXTS
 from dpsql.functions.transcendental import TRANSCENDENTAL
 from dpsql.functions.whole import INTEGERS
+from dpsql.functions.zones import ZONED
 
 REGISTRY: dict[str, Function] = {
     row.name: row
     for rows in (
         *(ARITHMETIC, NUMERIC, TRANSCENDENTAL, INTEGERS),
         *(PREDICATES, CONDITIONALS, STRINGS, TEXTS, PATTERNS),
-        *(DATES, DATE_ARITHMETIC, DATE_MAKING, DATE_TEXT),
+        *(DATES, DATE_ARITHMETIC, DATE_MAKING, DATE_TEXT, ZONED),
     )
     for row in rows
 }
