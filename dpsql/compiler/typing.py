@@ -11,8 +11,10 @@ from dpsql.compiler.scopes import Scope
 from dpsql.errors import Reason, Refused
 from dpsql.tree import (
     BOOLEAN,
+    DATE,
     TIMESTAMP,
     TIMESTAMPTZ,
+    VARCHAR,
     AggregateCall,
     Call,
     Cast,
@@ -30,9 +32,8 @@ from dpsql.tree import (
 )
 from dpsql.walk import walk
 
-COERCING = frozenset(
-    "eq ne lt le gt ge in is_distinct is_not_distinct coalesce nullif least greatest".split()
-)
+COMPARING = frozenset("eq ne lt le gt ge in is_distinct is_not_distinct".split())
+COERCING = COMPARING | frozenset("coalesce nullif least greatest".split())
 """Functions whose string literals take the type of a temporal argument, as in d >= '2025-01-01'."""
 
 
@@ -85,6 +86,7 @@ def typed_call(call: Call) -> Call:
     if function is None:
         raise Refused(Reason.UNKNOWN_FUNCTION, call.span, name=call.function)
     args = _coerced(call.args) if call.function in COERCING else call.args
+    args = _in_one_zone(args, call.function) if call.function in COERCING else args
     types = tuple(type_of(arg) for arg in args)
     result = function.result_type(types)
     if result is None:
@@ -94,7 +96,11 @@ def typed_call(call: Call) -> Call:
     return replace(call, args=args, type=result)
 
 
-def _cast(cast: Cast) -> Cast:
+def _cast(cast: Cast) -> Expression:
+    if cast.type == TIMESTAMPTZ and type_of(cast.arg) != TIMESTAMPTZ:
+        cast = replace(cast, arg=_in_utc(cast.arg))
+        if type_of(cast.arg) == TIMESTAMPTZ:
+            return cast.arg
     if functions.cast_to(cast.type).result_type((type_of(cast.arg),)) is None:
         raise _mismatch("cast", (type_of(cast.arg), cast.type), cast)
     return cast
@@ -174,11 +180,36 @@ def _coerced(args: tuple[Expression, ...]) -> tuple[Expression, ...]:
     return tuple(_temporal(arg, wanted) for arg in args)
 
 
+def _in_one_zone(args: tuple[Expression, ...], function: str) -> tuple[Expression, ...]:
+    """Times beside times with a zone: both in UTC, the session's zone.
+
+    The engine would convert them itself, which in some versions fails on far times.
+    """
+    types = {type_of(arg) for arg in args if not isinstance(arg, Literal)}
+    if function in COMPARING and types and types <= {DATE, TIMESTAMP}:
+        return tuple(_naive(arg) for arg in args)
+    if TIMESTAMPTZ not in {type_of(arg) for arg in args}:
+        return args
+    return tuple(_in_utc(arg) for arg in args)
+
+
+def _naive(arg: Expression) -> Expression:
+    if isinstance(arg, Literal) and isinstance(arg.value, datetime):
+        return Literal(_as_kind(arg.value, Kind.TIMESTAMP), TIMESTAMP, arg.span)
+    return arg
+
+
+def _in_utc(arg: Expression) -> Expression:
+    """A date or time without a zone as TIMESTAMPTZ; anything else as it is."""
+    kind = type_of(arg)
+    if kind not in (DATE, TIMESTAMP):
+        return arg
+    moment = arg if kind == TIMESTAMP else Cast(arg, TIMESTAMP, span=arg.span)
+    utc = Literal("UTC", VARCHAR, arg.span)
+    return Call("timezone", (utc, moment), TIMESTAMPTZ, arg.span)
+
+
 def _temporal(arg: Expression, wanted: SqlType) -> Expression:
-    """A constant beside a temporal argument: text as its type, a zoned moment as one in UTC."""
-    if isinstance(arg, Literal) and isinstance(arg.value, datetime) and arg.type == TIMESTAMPTZ:
-        plain = wanted != TIMESTAMPTZ
-        return Literal(_as_kind(arg.value, Kind.TIMESTAMP), TIMESTAMP, arg.span) if plain else arg
     if not (isinstance(arg, Literal) and isinstance(arg.value, str)):
         return arg
     try:

@@ -27,7 +27,7 @@ SOURCES = {
     Kind.TIMESTAMP: frozenset({Kind.DATE, Kind.TIMESTAMP, Kind.TIMESTAMPTZ, Kind.VARCHAR}),
     Kind.TIMESTAMPTZ: frozenset({Kind.TIMESTAMPTZ, Kind.VARCHAR}),
 }
-"""From which kinds each kind can be cast. Times with a zone become dates in the session's zone."""
+"""From which kinds each kind can be cast. Times with a zone are read in the session's zone, UTC."""
 
 
 def _rounded(interval: Interval, scale: int) -> Interval:
@@ -58,9 +58,11 @@ def _interval(args: Args, target: SqlType) -> Interval:
             return _rounded(source.interval.outward(source.type, 4), target.scale)
         case (Kind.INTEGER | Kind.DECIMAL | Kind.DOUBLE, Kind.INTEGER | Kind.DECIMAL):
             return _rounded(source.interval, target.scale)
-        case (Kind.TIMESTAMP, Kind.DATE):
+        case (Kind.TIMESTAMP | Kind.TIMESTAMPTZ, Kind.DATE):
             return source.interval.map(_day)
-        case (a, b) if a is b or (a, b) == (Kind.DATE, Kind.TIMESTAMP) or b is Kind.DOUBLE:
+        case (Kind.DATE | Kind.TIMESTAMP | Kind.TIMESTAMPTZ, _) if target.is_temporal:
+            return as_type(source, target)
+        case (a, b) if a is b or b is Kind.DOUBLE:
             return EVERYTHING if a is Kind.VARCHAR else as_type(source, target)
         case _:
             return EVERYTHING
