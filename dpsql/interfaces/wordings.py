@@ -220,10 +220,11 @@ WORDINGS: dict[Reason, Wording] = {
     ),
     Reason.UNIT_KEY_EXPOSED: _privacy(
         "42501",
-        ("{column} identifies people.", "This identifies people."),
-        ("The privacy unit's key is never a group, a result or a value of one.",),
-        "COUNT(DISTINCT {column}) counts people.",
-        "COUNT(DISTINCT key) counts people.",
+        ("{column} identifies people, or single rows of theirs.", "This identifies people."),
+        ("Each row of the result would be about one person.",),
+        "Aggregate once more: SELECT AVG(x) FROM (SELECT {column}, … AS x … GROUP BY {column});"
+        " or group by what many people share.",
+        "Aggregate once more, over the people; or group by what many of them share.",
     ),
     Reason.PRIVATE_KEYS_NEED_DELTA: _privacy(
         "55000",
