@@ -11,6 +11,7 @@ from sqlglot import exp
 
 from dpsql.dialects.from_sqlglot_functions import (
     AGGREGATES,
+    NOT_POSTGRES,
     NULL_IGNORING,
     PART_FUNCTIONS,
     SCALARS,
@@ -57,7 +58,7 @@ def anonymous(node: exp.Expression, origin: Origin, read: Read) -> Expression:
         return part_of(PART_FUNCTIONS[name], values[0], call.span)
     if name in WINDOWS:
         raise origin.refusal(node, f"{name.upper()} without OVER")
-    if name not in SCALARS:
+    if name not in SCALARS or (origin.dialect == "postgres" and name in NOT_POSTGRES):
         raise Refused(refusal_of(name), call.span, name=name)
     row = SCALARS[name]
     _check_count(row, call)

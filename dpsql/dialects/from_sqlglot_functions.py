@@ -109,6 +109,9 @@ SCALARS = _rows(
 )
 """Functions whose arguments go to the registry in the order written."""
 
+NOT_POSTGRES = frozenset({"sha256", "regexp_matches", "to_hex"})
+"""Functions that Postgres knows by these names with other results."""
+
 PART_FUNCTIONS = {
     name: part
     for names, part in (

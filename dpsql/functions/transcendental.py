@@ -79,13 +79,6 @@ def _logarithm(name: str, function: Callable[[float], float]) -> Function:
 TRANSCENDENTAL = (
     _logarithm("log10", math.log10),
     _logarithm("log2", math.log2),
-    Function(
-        "log",
-        fixed(DOUBLE, NUMBERS, NUMBERS),
-        constant(EVERYTHING),
-        raises=lambda _args, _kind: True,
-        nan=always,
-    ),
     _unary("cbrt", _increasing(math.cbrt)),
     _unary("degrees", _times(180 / math.pi)),
     _unary("radians", _times(math.pi / 180)),

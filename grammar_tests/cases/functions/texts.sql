@@ -164,3 +164,8 @@ SELECT ORD('') AS o, ASCII('') AS a, COUNT(*) AS n FROM orders;
 -- accept
 -- keys: 1 public, l0 proved
 -- release: rows l0=1 linf=10
+
+-- case: what Postgres means by the name is another thing
+-- dialect: postgres
+SELECT COUNT(*) FROM orders WHERE SHA256(status) = 'x';
+-- refuse: unknown-function at 1:35
