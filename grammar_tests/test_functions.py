@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import UTC, datetime
 from fractions import Fraction
 from operator import add
 
@@ -15,8 +16,23 @@ from dpsql import functions
 from dpsql.dialects.duckdb_expressions import expression
 from dpsql.functions.arithmetic import _operation
 from dpsql.functions.registry import REGISTRY
+from dpsql.functions.zone_names import ZONES
+from dpsql.functions.zones import FARTHEST
 from dpsql.intervals import Facts, Interval
-from dpsql.tree import BOOLEAN, DATE, INTEGER, VARCHAR, Call, Cast, Expression, Kind, Literal, Ref
+from dpsql.tree import (
+    BOOLEAN,
+    DATE,
+    INTEGER,
+    TIMESTAMP,
+    TIMESTAMPTZ,
+    VARCHAR,
+    Call,
+    Cast,
+    Expression,
+    Kind,
+    Literal,
+    Ref,
+)
 from dpsql.walk import children
 from grammar_tests.function_checks import (
     broken_fact,
@@ -62,6 +78,20 @@ def test_every_function_is_tried() -> None:
 def test_casts(engine: duckdb.DuckDBPyConnection) -> None:
     found = [complaint for cast in casts() for complaint in check(engine, cast)]
     assert not found, "\n".join(found[:20])
+
+
+def test_every_zone_is_known_to_the_engine(engine: duckdb.DuckDBPyConnection) -> None:
+    noon = datetime(2024, 7, 1, 12, tzinfo=UTC)
+    texts = [
+        expression(
+            Call("timezone", (Literal(name, VARCHAR), Literal(noon, TIMESTAMPTZ)), TIMESTAMP),
+            column_text,
+        )
+        for name in ZONES.values()
+    ]
+    (row,) = engine.execute(f"SELECT {', '.join(texts)}").fetchall()
+    hours = [abs(clock - noon.replace(tzinfo=None)) for clock in row]
+    assert max(hours) < FARTHEST
 
 
 # --- expressions in expressions ---------------------------------------------------------------

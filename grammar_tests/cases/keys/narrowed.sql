@@ -120,3 +120,41 @@ GROUP BY 1;
 -- keys: private, l0 enforced
 -- release: units l0=3 linf=1
 -- release: rows l0=3 linf=10
+
+-- case: Unix hours
+SELECT FLOOR(EXTRACT(epoch FROM placed_at) / 3600) * 3600 AS "time", COUNT(*) AS n FROM orders
+WHERE placed_at BETWEEN '2024-03-01T00:00:00Z' AND '2024-03-07T00:00:00Z' GROUP BY 1 ORDER BY 1;
+-- dialect: postgres
+-- accept
+-- keys: 145 public, l0 enforced
+-- release: rows l0=3 linf=10
+
+-- case: Unix days between Unix seconds
+SELECT FLOOR((EXTRACT(epoch FROM placed_at)::BIGINT) / 86400) * 86400 AS "time", COUNT(*) AS n
+FROM orders WHERE EXTRACT(epoch FROM placed_at)::BIGINT >= 1709251200
+AND EXTRACT(epoch FROM placed_at)::BIGINT <= 1711929599 GROUP BY 1 ORDER BY 1;
+-- dialect: postgres
+-- accept
+-- keys: 31 public, l0 enforced
+-- release: rows l0=3 linf=10
+
+-- case: hours between Unix seconds
+SELECT DATE_TRUNC('hour', placed_at) AS hour, COUNT(*) AS n FROM orders
+WHERE EPOCH(placed_at) >= 1709251200 AND EPOCH(placed_at) < 1709424000 GROUP BY 1;
+-- accept
+-- keys: 48 public, l0 enforced
+-- release: rows l0=3 linf=10
+
+-- case: days after an interval
+SELECT joined, COUNT(*) AS n FROM customers WHERE joined + INTERVAL '7 days' >= '2025-12-25'
+GROUP BY joined;
+-- accept
+-- keys: 14 public, l0 proved
+-- release: rows l0=1 linf=1
+
+-- case: a month written as text
+SELECT DATE_TRUNC('day', placed_at) AS day, COUNT(*) AS n FROM orders
+WHERE placed_at >= '2024-01-01' AND STRFTIME(placed_at, '%Y-%m') = '2024-02' GROUP BY 1;
+-- accept
+-- keys: 731 public, l0 enforced
+-- release: rows l0=3 linf=10
