@@ -82,6 +82,7 @@ def predicate(expression: Expression, scope: Scope) -> Expression:
 
 def typed_call(call: Call) -> Call:
     """A call over typed arguments with its own type, or a refusal that points at it."""
+    call = _with_days(call)
     function = functions.lookup(call.function)
     if function is None:
         raise Refused(Reason.UNKNOWN_FUNCTION, call.span, name=call.function)
@@ -213,20 +214,36 @@ def _temporal(arg: Expression, wanted: SqlType) -> Expression:
     if not (isinstance(arg, Literal) and isinstance(arg.value, str)):
         return arg
     try:
-        moment = datetime.fromisoformat(arg.value.strip())
-    except ValueError:
+        moment = _as_kind(datetime.fromisoformat(arg.value.strip()), wanted.kind)
+    except (ValueError, OverflowError):
         raise Refused(
             Reason.TYPE_MISMATCH, arg.span, function="comparison", types=("VARCHAR", str(wanted))
         ) from None
-    return Literal(_as_kind(moment, wanted.kind), wanted, arg.span)
+    return Literal(moment, wanted, arg.span)
 
 
 def _as_kind(moment: datetime, kind: Kind) -> date | datetime:
     if kind is Kind.DATE:
         return moment.date()
     if kind is Kind.TIMESTAMPTZ:
-        return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+        return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
     return moment.astimezone(UTC).replace(tzinfo=None) if moment.tzinfo else moment
+
+
+def _with_days(call: Call) -> Call:
+    """A date plus or minus a number of days, which is another function than that of numbers."""
+    kinds = [type_of(arg).kind for arg in call.args]
+    match call.function, kinds:
+        case "add", [Kind.DATE, Kind.INTEGER]:
+            return replace(call, function="add_days")
+        case "add", [Kind.INTEGER, Kind.DATE]:
+            return replace(call, function="add_days", args=call.args[::-1])
+        case "sub", [Kind.DATE, Kind.INTEGER]:
+            day, count = call.args
+            back = typed_call(Call("neg", (count,), span=call.span))
+            return replace(call, function="add_days", args=(day, back))
+        case _:
+            return call
 
 
 def _mismatch(function: str, types: tuple[SqlType, ...], place: Expression) -> Refused:

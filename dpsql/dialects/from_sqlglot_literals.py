@@ -99,6 +99,11 @@ def negative(positive: Literal, span: Span) -> Literal:
 def parameter(index: int, origin: Origin, span: Span) -> Literal:
     """The bound value of the `index`-th placeholder as a literal of its own type."""
     value = origin.parameters[index]
+    if isinstance(value, datetime) and value.tzinfo is not None:
+        try:
+            value = value.astimezone(UTC)
+        except OverflowError:
+            raise Refused(Reason.BAD_PARAMETER, span, why="no such time in UTC") from None
     return Literal(value, _type_of_parameter(value, span), span)
 
 
@@ -203,7 +208,7 @@ def _as_kind(moment: datetime, kind: Kind, dialect: str) -> date | datetime:
     if kind is Kind.DATE:
         return moment.date()
     if kind is Kind.TIMESTAMPTZ:
-        return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+        return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
     if moment.tzinfo and dialect == "duckdb":
         moment = moment.astimezone(UTC)
     return moment.replace(tzinfo=None)

@@ -11,10 +11,11 @@ from datetime import date, datetime
 from fractions import Fraction
 from typing import cast as assume
 
-from dpsql.functions.row import Args, Function, Types, any_nan
+from dpsql.functions.moments import naive
+from dpsql.functions.row import Args, Domain, Function, Types, any_nan
 from dpsql.functions.types import INT64, as_type, fits_decimal
-from dpsql.intervals import EVERYTHING, Bound, Interval
-from dpsql.tree import INTEGER, Kind, SqlType
+from dpsql.intervals import EVERYTHING, Bound, Interval, distinct, lattice
+from dpsql.tree import DATE, INTEGER, TIMESTAMP, TIMESTAMPTZ, Kind, SqlType
 
 NUMERIC = frozenset({Kind.BOOLEAN, Kind.INTEGER, Kind.DECIMAL, Kind.DOUBLE, Kind.VARCHAR})
 SOURCES = {
@@ -90,6 +91,14 @@ def _raises(args: Args, target: SqlType) -> bool:
             return False
 
 
+def _image(args: Args, target: SqlType, interval: Interval, limit: int) -> Domain:
+    """The days of known times; of anything else the lattice of the interval."""
+    times = args[0].domain
+    if times is None or target != DATE or args[0].type not in (TIMESTAMP, TIMESTAMPTZ):
+        return lattice(target, interval, limit)
+    return distinct(naive(time).date() for time in times if isinstance(time, datetime))
+
+
 def _nan(args: Args) -> bool:
     return any_nan(args) or args[0].type.kind is Kind.VARCHAR
 
@@ -106,4 +115,4 @@ def cast_to(target: SqlType) -> Function:
         allowed = SOURCES.get(target.kind, frozenset()) | {Kind.NULL}
         return target if len(types) == 1 and types[0].kind in allowed else None
 
-    return Function("cast", result_type, _interval, raises=_raises, nan=_nan)
+    return Function("cast", result_type, _interval, raises=_raises, nan=_nan, image=_image)

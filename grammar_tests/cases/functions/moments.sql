@@ -17,7 +17,7 @@ SELECT COUNT(*) FROM orders WHERE placed_at - INTERVAL '3 months' < TIMESTAMP '2
 SELECT CAST((DATE_TRUNC('day', CAST(placed_at AS DATE)) + (-EXTRACT(DOW FROM placed_at) * INTERVAL '1 DAY')) AS DATE) AS week, COUNT(*) AS n FROM orders WHERE placed_at < '2024-03-01' GROUP BY 1;
 -- dialect: postgres
 -- accept
--- keys: 57 public, l0 enforced
+-- keys: 9 public, l0 enforced
 -- release: rows l0=3 linf=10
 
 -- case: hours by the epoch
@@ -59,9 +59,15 @@ SELECT AVG(DATE '2025-12-31' - joined) AS d FROM customers;
 -- release: rows l0=1 linf=1
 -- release: sum l0=1 linf=1096
 
--- case: a number is no interval
+-- case: a number of days later
 SELECT COUNT(*) FROM customers WHERE joined + 30 < DATE '2021-01-01';
--- refuse: type-mismatch at 1:38
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=1
+
+-- case: a number is no interval
+SELECT COUNT(*) FROM orders WHERE placed_at + 30 < DATE '2021-01-01';
+-- refuse: type-mismatch at 1:35
 
 -- case: the last day of the month
 SELECT LAST_DAY(placed_at) AS d, COUNT(*) AS n FROM orders WHERE placed_at < '2024-06-01' GROUP BY 1;
