@@ -114,6 +114,10 @@ PATTERNS = [
 ]
 FLAGS = [Literal(f, VARCHAR) for f in ("", "i", "cms")]
 TRIED_ZONES = ("UTC", "Europe/Berlin", "America/New_York", "Pacific/Kiritimati", "Asia/Manila")
+TEXT_FORMATS = {
+    "printf": ("%d", "%+09d", "<%s> %%", "%-9s", "%.2f", "%9.3e", "%s: %,.1f"),
+    "format": ("{}", "{:,}", "{:>9d}", "{:.2f}", "{:^9s}", "{:,.1e}", "{{{}}} {:,.1f}"),
+}
 THIRD = {
     "concat_ws": ("text",),
     "case": ("bigint", "decimal_38_10", "double", "day", "moment", "text"),
@@ -138,6 +142,10 @@ def column_of(ref: Ref) -> Column:
     return COLUMNS[ref.id % 100]
 
 
+def _counts(*numbers: int) -> list[Literal]:
+    return [Literal(n, INTEGER) for n in numbers]
+
+
 def argument_lists(name: str) -> Iterator[tuple[Expression, ...]]:
     """The argument lists to try a function with; most do not fit its types."""
     first, second = refs(0), refs(1)
@@ -145,11 +153,9 @@ def argument_lists(name: str) -> Iterator[tuple[Expression, ...]]:
         case _ if name in TIMED:
             yield from time_arguments(name)
         case "lpad" | "rpad":
-            lengths = [Literal(n, INTEGER) for n in (0, 2, 4096)]
-            yield from product(first, lengths, [Literal("xy", VARCHAR)])
+            yield from product(first, _counts(0, 2, 4096), [Literal("xy", VARCHAR)])
         case "split_part":
-            places = [Literal(n, INTEGER) for n in (1, 2, -1)]
-            yield from product(first, [*second, Literal("b", VARCHAR)], places)
+            yield from product(first, [*second, Literal("b", VARCHAR)], _counts(1, 2, -1))
         case "width_bucket":
             bounds = [(Literal(0, INTEGER), Literal(10, INTEGER))]
             bounds += [(Literal(-0.5, DOUBLE), Literal(Decimal("2.5"), decimal(2, 1)))]
@@ -160,7 +166,7 @@ def argument_lists(name: str) -> Iterator[tuple[Expression, ...]]:
             yield from product(first, PATTERNS, FLAGS)
         case "regexp_extract":
             yield from product(first, PATTERNS)
-            yield from product(first, PATTERNS, [Literal(n, INTEGER) for n in (0, 1)])
+            yield from product(first, PATTERNS, _counts(0, 1))
             yield from product(first, PATTERNS, [Literal(0, INTEGER)], FLAGS)
         case "regexp_replace":
             yield from product(first, PATTERNS, [Literal(r"<\0>", VARCHAR)])
@@ -171,9 +177,18 @@ def argument_lists(name: str) -> Iterator[tuple[Expression, ...]]:
             yield from product(first, [*second, *LITERALS])
             patterns = [Literal(p, VARCHAR) for p in ("", "a$%", "$$", "a$$$", "%$_$$")]
             yield from product(first, [*second, *patterns], [Literal("$", VARCHAR)])
-        case "round":
+        case "printf" | "format":
+            yield from product([Literal(text, VARCHAR) for text in TEXT_FORMATS[name]], first)
+            yield from product([Literal(TEXT_FORMATS[name][-1], VARCHAR)], first, second)
+        case "repeat":
+            yield from product(first, _counts(0, 1, 9))
+            yield from product([Literal(t, VARCHAR) for t in ("", "ab")], second)
+        case "to_base":
+            yield from product(first, _counts(2, 36))
+            yield from product(first, [Literal(16, INTEGER)], [Literal(8, INTEGER)])
+        case "round" | "trunc":
             yield from product(first)
-            yield from product(first, [Literal(n, INTEGER) for n in (-15, -2, 0, 1, 15)])
+            yield from product(first, _counts(-15, -2, 0, 1, 15))
         case _:
             yield from product(first)
             yield from product(first, [*second, *LITERALS])

@@ -169,7 +169,7 @@ def _calls(name: str) -> Iterator[tuple[str, str]]:
 ROUND = ("round", "dec", "int")
 """Equal in value, not as text: ROUND(1.25, 1) is 1.30 here, and 1.3 in DuckDB."""
 
-FOREIGN = frozenset("btrim iif nvl octet_length width_bucket".split())
+FOREIGN = frozenset("btrim iif nullifzero nvl octet_length width_bucket zeroifnull".split())
 """Names that DuckDB does not know: of those law 1 would say nothing."""
 
 
@@ -179,6 +179,7 @@ def _registry() -> dict[str, dict[str, tuple[str, ...]]]:
     for name in sorted(SCALARS.keys() - FOREIGN):
         for kind, template in _calls(name):
             found[kind].setdefault(name, []).append(template)
+    found["ts"]["timezone"] = ["TIMEZONE('UTC', TIMEZONE('Europe/Rome', {ts}))"]
     for name, part in PART_FUNCTIONS.items():
         if part in PARTS:
             found["int"][name] = [f"{name.upper()}({{{kind}}})" for kind in ("ts", "date")]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import date
+from datetime import UTC, date
 from decimal import Decimal
 
 import duckdb
@@ -18,6 +18,7 @@ from dpsql.tree import (
     DOUBLE,
     INTEGER,
     TIMESTAMP,
+    TIMESTAMPTZ,
     VARCHAR,
     AggregateCall,
     Call,
@@ -56,10 +57,15 @@ def engine() -> Iterator[duckdb.DuckDBPyConnection]:
     ],
 )
 def test_literals_come_back(engine: duckdb.DuckDBPyConnection, literal: Literal) -> None:
-    row = engine.execute(f"SELECT {expression(literal, column_text)}").fetchone()
+    text = expression(literal, column_text)
+    moment = literal.type == TIMESTAMPTZ
+    row = engine.execute(
+        f"SELECT {text} AT TIME ZONE 'UTC'" if moment else f"SELECT {text}"
+    ).fetchone()
     assert row is not None
-    assert row[0] == literal.value
-    assert type(row[0]) is type(literal.value)
+    back = row[0].replace(tzinfo=UTC) if moment else row[0]
+    assert back == literal.value
+    assert type(back) is type(literal.value)
 
 
 def test_decimal_literals_keep_their_scale(engine: duckdb.DuckDBPyConnection) -> None:

@@ -84,7 +84,9 @@ def _cut(text: Text) -> Text:
     return Text(f"left({text.sql}, {LONGEST_TEXT})", text.type)
 
 
-LENGTHENING = frozenset("concat concat_ws replace regexp_replace hex bin url_encode".split())
+LENGTHENING = frozenset(
+    "concat concat_ws replace regexp_replace hex bin url_encode repeat printf format".split()
+)
 """Functions whose result can be longer than their arguments together, or as long."""
 
 SUBSTITUTING = frozenset({"replace", "regexp_replace"})
@@ -134,13 +136,34 @@ def _case(args: tuple[Text, ...], kind: SqlType) -> Text:
     return Text(f"CASE {whens} ELSE {args[-1].sql} END", kind)
 
 
-def _round(args: tuple[Text, ...], kind: SqlType) -> Text:
-    if kind.kind is not Kind.DECIMAL or not args[1:]:
-        return Text(f"round({_listed(args)})", kind)
-    # DuckDB has its own idea of the argument's digits, on which the result depends if they are
-    # few, and of the result's scale; ours is that of the argument.
-    exact = f"CAST({args[0].sql} AS {type_name(args[0].type)})"
-    return Text(f"CAST(round({exact}, {args[1].sql}) AS {type_name(kind)})", kind)
+def _to_digits(name: str) -> Callable[[tuple[Text, ...], SqlType], Text]:
+    """ROUND or TRUNC, to a number of digits or to none."""
+
+    def text(args: tuple[Text, ...], kind: SqlType) -> Text:
+        if kind.kind is not Kind.DECIMAL or not args[1:]:
+            return Text(f"{name}({_listed(args)})", kind)
+        # DuckDB has its own idea of the argument's digits, on which the result depends if they
+        # are few, and of the result's scale; ours is that of the argument.
+        exact = f"CAST({args[0].sql} AS {type_name(args[0].type)})"
+        return Text(f"CAST({name}({exact}, {args[1].sql}) AS {type_name(kind)})", kind)
+
+    return text
+
+
+def _of_integer(name: str) -> Callable[[tuple[Text, ...], SqlType], Text]:
+    """A function whose argument must be an INTEGER of 32 bits; no other has a value."""
+    return lambda args, kind: Text(f"{name}(TRY_CAST({args[0].sql} AS INTEGER))", kind)
+
+
+def _repeat(args: tuple[Text, ...], kind: SqlType) -> Text:
+    """REPEAT of a literal, not beyond the longest text; or of any text a few times."""
+    literal, count = args[0].literal, args[1].sql
+    if literal is None:
+        return Text(f"repeat({_cut(args[0]).sql}, {count})", kind)
+    most = LONGEST_TEXT // max(1, len(str(literal.value)))
+    return Text(
+        _with(count, f"repeat({args[0].sql}, CASE WHEN x > {most} THEN {most} ELSE x END)"), kind
+    )
 
 
 def _distance(name: str) -> Callable[[tuple[Text, ...], SqlType], Text]:
@@ -176,7 +199,14 @@ SPECIAL: dict[str, Callable[[tuple[Text, ...], SqlType], Text]] = {
     "in": _in,
     "like": _like,
     "case": _case,
-    "round": _round,
+    "round": _to_digits("round"),
+    "trunc": _to_digits("trunc"),
+    "factorial": _of_integer("factorial"),
+    "chr": _of_integer("chr"),
+    "repeat": _repeat,
+    "format_decimal_bytes": lambda args, kind: Text(
+        f"formatReadableDecimalSize({args[0].sql})", kind
+    ),
     "concat": _joined("||", OTHER, MINUS),
     "width_bucket": _bucket,
     **{name: _distance(name) for name in DISTANCES},

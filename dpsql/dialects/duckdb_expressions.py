@@ -63,17 +63,21 @@ INT64 = 2**63
 CONSTANT = re.compile(r"-?\d|'|(?:TRUE|FALSE|NULL)\Z")
 """What a constant begins with: as a key of ORDER BY it would be a position, or refused."""
 
-WIDENED = frozenset({"add", "sub", "mul", "int_div", "pg_div", "mod", "neg", "abs", "round"})
+WIDENED = frozenset(
+    {"add", "sub", "mul", "int_div", "pg_div", "mod", "neg", "abs", "round", "trunc"}
+)
 """Integer operators, computed in at least 64 bits whatever the width of the columns."""
 
 WIDE_RESULTS = WIDENED | {
     *("length", "strpos", "extract", "date_diff", "date_sub", "epoch_ms", "epoch_us")
 }
-COUNTING = frozenset({"left", "right", "substring"})
+COUNTING = frozenset(
+    """left right substring left_grapheme right_grapheme substring_grapheme repeat""".split()
+)
 """Functions whose integer arguments must be BIGINT: DuckDB refuses HUGEINT there."""
 
-OF_BITS = frozenset({"hex", "bin"})
-"""Functions of integers that show their width, so that it must be the same in all forms."""
+OF_BITS = frozenset({"hex", "bin", "to_base", "format_bytes", "format_decimal_bytes"})
+"""Functions whose first argument is BIGINT if it is an integer, as DuckDB's or to show 64 bits."""
 
 
 def expression(e: Expression, column: Column, *, total: bool = True) -> str:
@@ -147,7 +151,7 @@ class _Printer:
         if call.function in COUNTING:
             args = (args[0], *map(_bigint, args[1:]))
         if call.function in OF_BITS and args[0].type == INTEGER:
-            args = (_bigint(args[0]),)
+            args = (_bigint(args[0]), *args[1:])
         printed = spelled(call.function, args, kind, total=self.total)
         wide = call.function in WIDE_RESULTS and kind == INTEGER
         if self.total and function.raises(known, kind):
@@ -238,7 +242,7 @@ def _widened(name: str, kind: SqlType, args: tuple[Text, ...]) -> tuple[Text, ..
     """Integer operands of which one at least is known to have 64 bits or more."""
     if name not in WIDENED or kind != INTEGER or args[0].type.kind is not Kind.INTEGER:
         return args
-    if name == "round":
+    if name in ("round", "trunc"):
         # ROUND(BIGINT, -n) wraps around in DuckDB 1.5; ROUND(x) changes nothing.
         return (_as(args[0], "HUGEINT"), args[1]) if args[1:] else args
     typed = [_typed_integer(arg) for arg in args]

@@ -11,8 +11,10 @@ from sqlglot import exp
 
 from dpsql.dialects.from_sqlglot_functions import (
     AGGREGATES,
-    NOT_POSTGRES,
+    CONSTANTS,
     NULL_IGNORING,
+    OMITTED,
+    OTHERWISE_IN_POSTGRES,
     PART_FUNCTIONS,
     SCALARS,
     WINDOWS,
@@ -58,11 +60,15 @@ def anonymous(node: exp.Expression, origin: Origin, read: Read) -> Expression:
         return part_of(PART_FUNCTIONS[name], values[0], call.span)
     if name in WINDOWS:
         raise origin.refusal(node, f"{name.upper()} without OVER")
-    if name not in SCALARS or (origin.dialect == "postgres" and name in NOT_POSTGRES):
+    if name in CONSTANTS and not values:
+        return replace(CONSTANTS[name], span=call.span)
+    if name not in SCALARS:
         raise Refused(refusal_of(name), call.span, name=name)
+    if origin.dialect == "postgres" and name in OTHERWISE_IN_POSTGRES:
+        raise Refused(Reason.UNSUPPORTED_FUNCTION, call.span, name=name)
     row = SCALARS[name]
     _check_count(row, call)
-    call = replace(call, function=row.function)
+    call = _completed(name, replace(call, function=row.function))
     return _with_part(call, origin, node) if row.function in _OF_PARTS else call
 
 
@@ -83,6 +89,14 @@ def _with_part(call: Call, origin: Origin, node: exp.Expression) -> Call:
 
 
 _LONG = ("century", "millennium")
+
+
+def _completed(name: str, call: Call) -> Call:
+    """The call with the argument that was left out."""
+    count, last = OMITTED.get(name, (0, None))
+    if last is None or len(call.args) >= count:
+        return call
+    return replace(call, args=(*call.args, replace(last, span=call.span)))
 
 
 def _or_empty(value: Expression) -> Expression:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from sqlglot import exp
 
 from dpsql.errors import Reason
+from dpsql.tree import DOUBLE, INTEGER, VARCHAR, Literal
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,10 +35,11 @@ _OF_ONE = (
     "cbrt log10 log2 degrees radians sin cos tan cot asin acos atan sinh cosh tanh asinh acosh"
     " atanh gamma lgamma even isnan isinf isfinite signbit reverse md5 sha1 sha256"
     " strip_accents nfc_normalize hex bin url_encode url_decode ascii unicode strlen bit_length"
+    " factorial chr length_grapheme format_bytes"
 )
 _OF_TWO = (
     "atan2 fdiv fmod gcd lcm xor levenshtein damerau_levenshtein hamming jaccard"
-    " jaro_similarity jaro_winkler_similarity"
+    " jaro_similarity jaro_winkler_similarity left_grapheme right_grapheme"
 )
 """Functions that DuckDB and the registry call by the same name."""
 
@@ -46,7 +49,13 @@ SCALARS = _rows(
     ("round", "round", 1, 2),
     ("floor", "floor", 1, 1),
     ("ceil ceiling", "ceil", 1, 1),
-    ("trunc", "trunc", 1, 1),
+    ("trunc", "trunc", 1, 2),
+    ("add", "add", 2, 2),
+    ("subtract", "sub", 2, 2),
+    ("multiply", "mul", 2, 2),
+    ("divide div", "int_div", 2, 2),
+    ("zeroifnull", "coalesce", 1, 1),
+    ("nullifzero", "nullif", 1, 1),
     ("sqrt", "sqrt", 1, 1),
     ("ln", "ln", 1, 1),
     ("exp", "exp", 1, 1),
@@ -83,8 +92,16 @@ SCALARS = _rows(
     ("to_binary", "bin", 1, 1),
     ("ord", "unicode", 1, 1),
     ("octet_length", "strlen", 1, 1),
-    ("lpad", "lpad", 3, 3),
-    ("rpad", "rpad", 3, 3),
+    ("lpad", "lpad", 2, 3),
+    ("rpad", "rpad", 2, 3),
+    ("repeat", "repeat", 2, 2),
+    ("substring_grapheme", "substring_grapheme", 2, 3),
+    ("to_base", "to_base", 2, 3),
+    ("formatreadablesize", "format_bytes", 1, 1),
+    ("formatreadabledecimalsize", "format_decimal_bytes", 1, 1),
+    ("printf", "printf", 1, None),
+    ("format", "format", 1, None),
+    ("regexp_like", "regexp_matches", 2, 3),
     ("split_part", "split_part", 3, 3),
     ("translate", "translate", 3, 3),
     ("concat_ws", "concat_ws", 2, None),
@@ -109,8 +126,17 @@ SCALARS = _rows(
 )
 """Functions whose arguments go to the registry in the order written."""
 
-NOT_POSTGRES = frozenset({"sha256", "regexp_matches", "to_hex"})
-"""Functions that Postgres knows by these names with other results."""
+OMITTED: dict[str, tuple[int, Literal]] = {
+    **dict.fromkeys(("lpad", "rpad"), (3, Literal(" ", VARCHAR))),
+    **dict.fromkeys(("zeroifnull", "nullifzero"), (2, Literal(0, INTEGER))),
+}
+"""Functions that may be written without their last argument: how many they have, and which."""
+
+CONSTANTS = {"pi": Literal(math.pi, DOUBLE)}
+"""Functions of no argument."""
+
+OTHERWISE_IN_POSTGRES = frozenset("format regexp_matches sha256 to_hex".split())
+"""Names that mean something else there: another format, rows of arrays, bytes, other digits."""
 
 PART_FUNCTIONS = {
     name: part

@@ -21,11 +21,12 @@ from dpsql.functions.row import (
     any_nan,
     fixed,
     never,
+    type_at,
     value_at,
 )
 from dpsql.functions.types import INT64, MAX_PRECISION, as_double
 from dpsql.intervals import EVERYTHING, Bound, Interval, lattice
-from dpsql.tree import DOUBLE, INTEGER, Call, Cast, Expression, Kind, Literal, Ref, SqlType, decimal
+from dpsql.tree import DOUBLE, INTEGER, Expression, Kind, SqlType, decimal
 
 ULPS = 4
 MOST_DIGITS = 15
@@ -61,6 +62,12 @@ def _rounded_type(types: Types) -> SqlType | None:
     return decimal(min(MAX_PRECISION, kind.precision + 1), kind.scale)
 
 
+def _truncated_type(types: Types) -> SqlType | None:
+    """TRUNC(x, n) keeps the type of x."""
+    fits = len(types) == 2 and types[0].is_numeric and types[1] == INTEGER  # noqa: PLR2004
+    return types[0] if fits else _truncated(types)
+
+
 def _stepwise(step: Callable[[Fraction], int]) -> Callable[[Args, SqlType], Interval]:
     """The interval of FLOOR, CEIL and TRUNC."""
 
@@ -81,20 +88,27 @@ def _half_away(value: Fraction) -> int:
     return size if value >= 0 else -size
 
 
-def _rounded(args: Args, kind: SqlType) -> Interval:
-    digits = 0 if len(args) == 1 else args[1].point
+def _to_digits(step: Callable[[Fraction], int]) -> Callable[[Args, SqlType], Interval]:
+    """The interval of ROUND(x, n) and TRUNC(x, n), which take a step at the n-th digit."""
+    return lambda args, kind: _stepped(step, args, kind)
+
+
+def _stepped(step: Callable[[Fraction], int], args: Args, kind: SqlType) -> Interval:
+    if len(args) == 1:
+        return _stepwise(step)(args, kind)
+    digits = args[1].point
     source = args[0].interval
     if not isinstance(digits, int) or abs(digits) > MOST_DIGITS:
         return EVERYTHING
     scale = Fraction(10) ** digits
 
     def exact(end: Bound) -> Fraction:
-        return _half_away(cast("Fraction", end) * scale) / scale
+        return step(cast("Fraction", end) * scale) / scale
 
     if kind != DOUBLE:
         return source.map(exact)
     grown = _on_doubles(source, scale)
-    whole = grown.map(lambda end: Fraction(_half_away(cast("Fraction", end))))
+    whole = grown.map(lambda end: Fraction(step(cast("Fraction", end))))
     # Where scaling overflows, DuckDB gives x itself or zero: both lie in the union.
     return _on_doubles(whole, 1 / scale).union(source).union(Interval(Fraction(0), Fraction(0)))
 
@@ -110,12 +124,11 @@ def _rounding_raises(args: Args, kind: SqlType) -> bool:
         return False
     match kind.kind:
         case Kind.INTEGER:
-            return not _rounded(args, kind).within(-INT64, INT64)
+            return not _stepped(_half_away, args, kind).within(-INT64, INT64)
         case Kind.DECIMAL:
             largest = 10 ** (MAX_PRECISION - kind.scale) - 1
-            return kind.precision == MAX_PRECISION and not _rounded(args, kind).within(
-                -largest, largest
-            )
+            rounded = _stepped(_half_away, args, kind)
+            return kind.precision == MAX_PRECISION and not rounded.within(-largest, largest)
         case _:
             return False
 
@@ -146,11 +159,8 @@ def _few_digits(args: tuple[Expression, ...]) -> bool:
     digits = value_at(args, 1)
     if not isinstance(digits, int) or abs(digits) > MOST_DIGITS:
         return False
-    match args[0]:
-        case Literal(type=kind) | Ref(type=kind) | Call(type=kind) | Cast(type=kind):
-            return kind.kind is not Kind.DECIMAL or -digits < kind.precision - kind.scale
-        case _:
-            return True
+    kind = type_at(args, 0)
+    return kind is None or kind.kind is not Kind.DECIMAL or -digits < kind.precision - kind.scale
 
 
 def _absolute_raises(args: Args, kind: SqlType) -> bool:
@@ -247,14 +257,20 @@ NUMERIC = (
     Function(
         "round",
         _rounded_type,
-        _rounded,
+        _to_digits(_half_away),
         raises=_rounding_raises,
         image=_rounded_values,
         accepts=_few_digits,
     ),
     Function("floor", _whole, _stepwise(math.floor), image=_whole_numbers),
     Function("ceil", _whole, _stepwise(math.ceil), image=_whole_numbers),
-    Function("trunc", _truncated, _stepwise(math.trunc), image=_whole_numbers),
+    Function(
+        "trunc",
+        _truncated_type,
+        _to_digits(math.trunc),
+        image=_rounded_values,
+        accepts=_few_digits,
+    ),
     Function(
         "sqrt",
         fixed(DOUBLE, NUMBERS),

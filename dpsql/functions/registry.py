@@ -8,6 +8,7 @@ from dpsql.functions.date_arithmetic import DATE_ARITHMETIC
 from dpsql.functions.date_making import DATE_MAKING
 from dpsql.functions.date_text import DATE_TEXT
 from dpsql.functions.dates import DATES
+from dpsql.functions.formats import FORMATS
 from dpsql.functions.numeric import NUMERIC
 from dpsql.functions.patterns import PATTERNS
 from dpsql.functions.predicates import PREDICATES
@@ -22,7 +23,7 @@ REGISTRY: dict[str, Function] = {
     row.name: row
     for rows in (
         *(ARITHMETIC, NUMERIC, TRANSCENDENTAL, INTEGERS),
-        *(PREDICATES, CONDITIONALS, STRINGS, TEXTS, PATTERNS),
+        *(PREDICATES, CONDITIONALS, STRINGS, TEXTS, PATTERNS, FORMATS),
         *(DATES, DATE_ARITHMETIC, DATE_MAKING, DATE_TEXT, ZONED),
     )
     for row in rows

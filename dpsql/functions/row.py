@@ -7,7 +7,18 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from dpsql.intervals import EVERYTHING, Facts, Interval, lattice
-from dpsql.tree import Expression, Kind, Literal, SqlType, Value
+from dpsql.tree import (
+    AggregateCall,
+    Call,
+    Cast,
+    Expression,
+    Kind,
+    Literal,
+    Ref,
+    SqlType,
+    Value,
+    WindowCall,
+)
 
 Types: TypeAlias = "tuple[SqlType, ...]"
 Args: TypeAlias = "tuple[Facts, ...]"
@@ -93,6 +104,17 @@ def value_at(args: tuple[Expression, ...], position: int) -> Value:
     """The constant at a position, None where there is none."""
     arg = args[position] if position < len(args) else None
     return arg.value if isinstance(arg, Literal) else None
+
+
+def type_at(args: tuple[Expression, ...], position: int) -> SqlType | None:
+    """The type of the argument at a position, None where it has none of its own."""
+    match args[position]:
+        case Literal(type=kind) | Ref(type=kind) | Call(type=kind) | Cast(type=kind):
+            return kind
+        case AggregateCall(type=kind) | WindowCall(type=kind):
+            return kind
+        case _:
+            return None
 
 
 def unlisted(_args: Args, _kind: SqlType, _interval: Interval, _limit: int) -> Domain:

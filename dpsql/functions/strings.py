@@ -11,10 +11,12 @@ from dpsql.functions.row import (
     Args,
     Function,
     Types,
+    any_nullable,
     constant,
     fixed,
     value_at,
 )
+from dpsql.functions.types import INT64
 from dpsql.intervals import Interval
 from dpsql.tree import INTEGER, VARCHAR, Expression, SqlType
 
@@ -41,6 +43,11 @@ def _too_far(args: Args, _kind: SqlType) -> bool:
     return not all(arg.interval.within(-FARTHEST, FARTHEST) for arg in args[1:])
 
 
+def _uncounted(args: Args) -> bool:
+    """A number of more than 64 bits is none."""
+    return any_nullable(args) or not args[1].interval.within(-INT64, INT64)
+
+
 def _is_short(args: tuple[Expression, ...]) -> bool:
     """Literals, of which the second does not make the text much longer than the first."""
     sought, replacement = value_at(args, 1), value_at(args, 2)
@@ -49,7 +56,24 @@ def _is_short(args: tuple[Expression, ...]) -> bool:
     return len(replacement) <= max(LONGEST_REPLACEMENT, len(sought))
 
 
+MOST_COPIES = 64
+"""How often a text that rows decide may be repeated."""
+
+
+def _is_repetition(args: tuple[Expression, ...]) -> bool:
+    """Of a literal as often as rows say, or of any text a few times."""
+    count = value_at(args, 1)
+    if isinstance(value_at(args, 0), str):
+        return True
+    return type(count) is int and 0 <= count <= MOST_COPIES
+
+
 STRINGS = (
+    Function("length_grapheme", fixed(INTEGER, TEXT), COUNT),
+    Function("left_grapheme", fixed(VARCHAR, TEXT, WHOLE), raises=_too_far),
+    Function("right_grapheme", fixed(VARCHAR, TEXT, WHOLE), raises=_too_far),
+    Function("substring_grapheme", _substring, raises=_too_far),
+    Function("repeat", fixed(VARCHAR, TEXT, WHOLE), nulls=_uncounted, accepts=_is_repetition),
     Function("length", fixed(INTEGER, TEXT), COUNT),
     Function("strpos", fixed(INTEGER, TEXT, TEXT), COUNT),
     Function("lower", fixed(VARCHAR, TEXT)),

@@ -58,7 +58,24 @@ def _wide_or_null(args: Args) -> bool:
     return any_nullable(args) or wide
 
 
+RADIXES = range(2, 37)
+MOST_DIGITS = 64
+
+
+def _is_radix(args: tuple[Expression, ...]) -> bool:
+    """A literal radix, and a literal number of digits that DuckDB pads to."""
+    digits = value_at(args, 2) if args[2:] else 0
+    known = type(digits) is int and 0 <= digits <= MOST_DIGITS
+    return known and value_at(args, 1) in RADIXES
+
+
 TEXTS = (
+    Function("chr", fixed(VARCHAR, WHOLE), raises=raising),
+    Function(
+        "to_base", fixed(VARCHAR, WHOLE, WHOLE, WHOLE, least=2), raises=raising, accepts=_is_radix
+    ),
+    Function("format_bytes", fixed(VARCHAR, WHOLE), raises=raising),
+    Function("format_decimal_bytes", fixed(VARCHAR, WHOLE), raises=raising),
     *(Function(name, fixed(VARCHAR, TEXT)) for name in ("reverse", "md5", "sha1", "sha256")),
     *(Function(name, fixed(VARCHAR, TEXT)) for name in ("strip_accents", "nfc_normalize")),
     # Longer than what they are given, so they are cut at LONGEST_TEXT.

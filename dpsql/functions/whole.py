@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from decimal import Decimal
 from fractions import Fraction
+from math import factorial
 
 from dpsql.functions.numeric import POSITIVE
 from dpsql.functions.row import (
@@ -16,9 +17,10 @@ from dpsql.functions.row import (
     fixed,
     never,
     raising,
+    unlisted,
 )
 from dpsql.functions.types import as_double
-from dpsql.intervals import EVERYTHING, Interval
+from dpsql.intervals import EVERYTHING, Bound, Interval
 from dpsql.tree import BOOLEAN, DOUBLE, INTEGER, Expression, Kind, Literal, SqlType
 
 FLOATING = frozenset({Kind.DOUBLE})
@@ -68,7 +70,23 @@ def _true_buckets(args: tuple[Expression, ...]) -> bool:
     return finite and low < high and type(count) is int and 0 < count <= MOST_BUCKETS
 
 
+MOST_FACTORS = 33
+"""34! has more than 128 bits."""
+
+
+def _factorial(args: Args, _kind: SqlType) -> Interval:
+    """It grows; outside of 0 to 33 there is none."""
+    within = args[0].interval.intersect(Interval(Fraction(0), Fraction(MOST_FACTORS)))
+    return within.map(lambda end: Fraction(factorial(_clamped(end))))
+
+
+def _clamped(end: Bound) -> int:
+    assert isinstance(end, Fraction)
+    return min(max(int(end), 0), MOST_FACTORS)
+
+
 INTEGERS = (
+    Function("factorial", fixed(INTEGER, WHOLE), _factorial, raises=raising, image=unlisted),
     Function("gcd", fixed(INTEGER, WHOLE, WHOLE), constant(POSITIVE), raises=raising),
     Function("lcm", fixed(INTEGER, WHOLE, WHOLE), constant(POSITIVE), raises=raising),
     Function("xor", fixed(INTEGER, WHOLE, WHOLE), _exclusive),

@@ -147,3 +147,96 @@ SELECT SUM(ROUND(CAST(amount AS DECIMAL(5, 2)), -2)) AS s FROM orders;
 -- accept
 -- keys: 1 public, l0 proved
 -- release: sum l0=1 linf=5000
+
+-- case: digits cut off
+SELECT SUM(TRUNC(amount, 1)) AS a, SUM(TRUNC(income, -3)) AS b FROM orders JOIN customers USING (customer_id);
+-- accept
+-- keys: 1 public, l0 proved
+-- release: sum l0=1 linf=5000
+-- release: sum l0=1 linf=2000000.002
+
+-- case: digits that rows decide
+SELECT SUM(TRUNC(amount, quantity)) AS s FROM orders;
+-- refuse: unsupported-function at 1:12
+
+-- case: groups of one digit after the point
+SELECT TRUNC(discount, 1) AS d, COUNT(*) AS n FROM orders WHERE discount BETWEEN 0 AND 0.3 GROUP BY 1;
+-- accept
+-- keys: private, l0 enforced
+-- release: units l0=3 linf=1
+-- release: rows l0=3 linf=10
+
+-- case: factorials have bounds
+SELECT SUM(FACTORIAL(quantity % 5)) AS f FROM orders;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: sum l0=1 linf=1200
+
+-- case: a circle
+SELECT SUM(PI() * quantity * quantity) AS area FROM orders;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: sum l0=1 linf=12566.37062
+
+-- case: a circle of an argument
+SELECT SUM(PI(quantity)) AS area FROM orders;
+-- refuse: unknown-function at 1:12
+
+-- case: arithmetic by name
+SELECT SUM(ADD(quantity, 1)) AS a, SUM(SUBTRACT(quantity, 1)) AS b, SUM(MULTIPLY(quantity, 2)) AS c, SUM(DIVIDE(quantity, 3)) AS d FROM orders;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: sum l0=1 linf=210
+-- release: sum l0=1 linf=190
+-- release: sum l0=1 linf=400
+-- release: sum l0=1 linf=60
+
+-- case: integer quotients by name
+SELECT SUM(DIV(quantity, 3)) AS d FROM orders;
+-- dialect: postgres
+-- accept
+-- keys: 1 public, l0 proved
+-- release: sum l0=1 linf=60
+
+-- case: zero for NULL
+SELECT SUM(ZEROIFNULL(discount)) AS d, COUNT(NULLIFZERO(quantity)) AS n FROM orders;
+-- dialect: postgres
+-- accept
+-- keys: 1 public, l0 proved
+-- release: sum l0=1 linf=10
+-- release: rows l0=1 linf=10
+
+-- case: zero for NULL in text
+SELECT COUNT(ZEROIFNULL(note)) AS d FROM orders;
+-- refuse: type-mismatch at 1:14
+
+-- case: groups by ranges of a number
+SELECT FLOOR(amount / 100) * 100 AS low, COUNT(*) AS n FROM orders GROUP BY 1;
+-- accept
+-- keys: 6 public, l0 enforced
+-- release: rows l0=3 linf=10
+
+-- case: groups by ranges of an integer
+SELECT (quantity // 5) * 5 AS low, COUNT(*) AS n FROM orders GROUP BY 1;
+-- accept
+-- keys: 5 public, l0 enforced
+-- release: rows l0=3 linf=10
+
+-- case: groups by remainder
+SELECT MOD(quantity, 4) AS r, SIGN(quantity - 10) AS s, COUNT(*) AS n FROM orders GROUP BY 1, 2;
+-- accept
+-- keys: 12 public, l0 enforced
+-- release: rows l0=3 linf=10
+
+-- case: clipped by the query
+SELECT LEAST(GREATEST(quantity, 3), 7) AS q, COUNT(*) AS n FROM orders GROUP BY 1;
+-- accept
+-- keys: 5 public, l0 enforced
+-- release: rows l0=3 linf=10
+
+-- case: numbers of a result
+SELECT CBRT(COUNT(*)) AS c, LOG2(COUNT(*) + 1) AS l, TRUNC(AVG(amount), 1) AS t, EVEN(COUNT(*)) AS e FROM orders;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=10
+-- release: sum l0=1 linf=2500

@@ -127,9 +127,9 @@ SELECT COUNT(*) FROM orders WHERE REGEXP_EXTRACT(note, 'a', 1) = '';
 SELECT COUNT(*) FROM orders WHERE LPAD(note, quantity, '.') = 'x';
 -- refuse: unsupported-function at 1:35
 
--- case: text repeated
-SELECT COUNT(*) FROM orders WHERE REPEAT(note, 3) = 'x';
--- refuse: unknown-function at 1:35
+-- case: text repeated too often
+SELECT COUNT(*) FROM orders WHERE REPEAT(note, 65) = 'x';
+-- refuse: unsupported-function at 1:35
 
 -- case: the initial of a text in any case
 SELECT COUNT(*) FROM orders WHERE REGEXP_MATCHES(status, '^OP', 'i') AND REGEXP_EXTRACT(note, '(G)ift', 1, 'i') = 'g';
@@ -165,7 +165,122 @@ SELECT ORD('') AS o, ASCII('') AS a, COUNT(*) AS n FROM orders;
 -- keys: 1 public, l0 proved
 -- release: rows l0=1 linf=10
 
--- case: what Postgres means by the name is another thing
+-- case: a bar for every group
+SELECT status, REPEAT('#', CAST(COUNT(*) AS BIGINT)) AS bar FROM orders GROUP BY 1;
+-- accept
+-- keys: 3 public, l0 proved
+-- release: rows l0=3 linf=10
+
+-- case: a text of rows a few times
+SELECT REPEAT(segment, 2) AS twice, COUNT(*) AS n FROM customers GROUP BY 1;
+-- accept
+-- keys: 2 public, l0 proved
+-- release: rows l0=1 linf=1
+
+-- case: a text of rows as often as rows say
+SELECT COUNT(*) FROM orders WHERE REPEAT(note, quantity) = 'x';
+-- refuse: unsupported-function at 1:35
+
+-- case: padded with spaces
+SELECT LPAD(segment, 9) AS l, RPAD(segment, 9) AS r, COUNT(*) AS n FROM customers GROUP BY 1, 2;
 -- dialect: postgres
-SELECT COUNT(*) FROM orders WHERE SHA256(status) = 'x';
--- refuse: unknown-function at 1:35
+-- accept
+-- keys: 4 public, l0 proved
+-- release: rows l0=1 linf=1
+
+-- case: characters of code points
+SELECT CHR(65 + quantity % 3) AS c, COUNT(*) AS n FROM orders GROUP BY 1;
+-- accept
+-- keys: 3 public, l0 proved
+-- release: rows l0=3 linf=10
+
+-- case: the number of characters
+SELECT COUNT(CHR(quantity + 64)) AS n FROM orders;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=10
+
+-- case: digits in another base
+SELECT TO_BASE(quantity % 4, 2, 3) AS b, COUNT(*) AS n FROM orders GROUP BY 1;
+-- accept
+-- keys: 4 public, l0 enforced
+-- release: rows l0=3 linf=10
+
+-- case: a base that rows decide
+SELECT COUNT(*) FROM orders WHERE TO_BASE(7, quantity) = '7';
+-- refuse: unsupported-function at 1:35
+
+-- case: what people take for one character
+SELECT COUNT(*) FROM orders WHERE LEFT_GRAPHEME(note, 2) = 'gi' AND RIGHT_GRAPHEME(note, 1) = 't' AND LENGTH_GRAPHEME(note) > 3 AND SUBSTRING_GRAPHEME(note, 2, 2) = 'if';
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=10
+
+-- case: sizes for people
+SELECT status, FORMAT_BYTES(CAST(COUNT(*) AS BIGINT)) AS a, FORMATREADABLEDECIMALSIZE(CAST(COUNT(*) AS BIGINT)) AS b FROM orders GROUP BY 1;
+-- accept
+-- keys: 3 public, l0 proved
+-- release: rows l0=3 linf=10
+
+-- case: results in words
+SELECT status, PRINTF('%s: %d orders', status, CAST(COUNT(*) AS BIGINT)) AS line, FORMAT('{} at {:.2f}', status, AVG(amount)) AS mean FROM orders GROUP BY 1;
+-- accept
+-- keys: 3 public, l0 proved
+-- release: rows l0=3 linf=10
+-- release: sum l0=3 linf=2500
+
+-- case: listed values in words
+SELECT PRINTF('<%s>', status) AS s, COUNT(*) AS n FROM orders GROUP BY 1;
+-- accept
+-- keys: 3 public, l0 proved
+-- release: rows l0=3 linf=10
+
+-- case: a field of another type
+SELECT PRINTF('%d', status) AS s, COUNT(*) AS n FROM orders GROUP BY 1;
+-- refuse: unsupported-function at 1:8
+
+-- case: a field without an argument
+SELECT FORMAT('{} {}', status) AS s, COUNT(*) AS n FROM orders GROUP BY 1;
+-- refuse: unsupported-function at 1:8
+
+-- case: a format that rows decide
+SELECT COUNT(*) FROM orders WHERE PRINTF(note, 1) = '1';
+-- refuse: unsupported-function at 1:35
+
+-- case: Postgres formats otherwise
+SELECT FORMAT('%s', status) AS s, COUNT(*) AS n FROM orders GROUP BY 1;
+-- dialect: postgres
+-- refuse: unsupported-function at 1:8
+
+-- case: digests are bytes in Postgres
+SELECT SHA256(status) AS s, COUNT(*) AS n FROM orders GROUP BY 1;
+-- dialect: postgres
+-- refuse: unsupported-function at 1:8
+
+-- case: patterns in Postgres
+SELECT COUNT(*) FROM orders WHERE REGEXP_LIKE(note, '^g');
+-- dialect: postgres
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=10
+
+-- case: matches are rows in Postgres
+SELECT COUNT(*) FROM orders WHERE REGEXP_MATCHES(note, '^g') IS NOT NULL;
+-- dialect: postgres
+-- refuse: unsupported-function at 1:35
+
+-- case: replaced by more than is reasonable
+SELECT COUNT(*) FROM orders WHERE REPLACE(note, 'a', 'xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx') = 'x';
+-- refuse: unsupported-function at 1:35
+
+-- case: more digests of listed values
+SELECT SHA1(segment) AS a, SHA256(segment) AS b, COUNT(*) AS n FROM customers GROUP BY 1, 2;
+-- accept
+-- keys: 4 public, l0 proved
+-- release: rows l0=1 linf=1
+
+-- case: exchanged, reversed, without accents
+SELECT COUNT(*) FROM orders WHERE STRIP_ACCENTS(note) = 'gift' OR NFC_NORMALIZE(note) = REVERSE('tfig') OR URL_DECODE(URL_ENCODE(note)) = note;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=10
