@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from enum import StrEnum
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 from dpsql.tree import SqlType, Value
 
@@ -244,10 +244,33 @@ class SelectionEvent:
 
 
 @dataclass(frozen=True, slots=True)
+class BoundedRangeEvent:
+    """`rounds` adaptive choices that one unit can sway, each with ε-bounded range.
+
+    The exponential mechanism at ε is one: it is ε-DP and ε²/8-zCDP (Durfee and Rogers 2019;
+    Cesar and Rogers 2021).
+    """
+
+    epsilon: Fraction
+    rounds: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class ApproximateEvent:
+    """An (ε, δ)-DP step of which no more is known."""
+
+    epsilon: Fraction
+    delta: Fraction = Fraction(0)
+
+
+EventPart: TypeAlias = NoiseEvent | SelectionEvent | BoundedRangeEvent | ApproximateEvent
+
+
+@dataclass(frozen=True, slots=True)
 class Event:
     """The privacy loss of one query: the composition of its parts."""
 
-    parts: tuple[NoiseEvent | SelectionEvent, ...]
+    parts: tuple[EventPart, ...]
 
 
 NANO = 10**9

@@ -21,8 +21,11 @@ from dpsql.mechanisms import standard_deviation
 from dpsql.model import (
     ATTO,
     NANO,
+    ApproximateEvent,
+    BoundedRangeEvent,
     Budget,
     Event,
+    EventPart,
     Loss,
     Mechanism,
     Neighbours,
@@ -39,7 +42,7 @@ SELECTING = pytest.mark.parametrize("accountant", [ZCDP, APPROXIMATE], ids=lambd
 MILLIONTH, BILLIONTH = Fraction(1, 10**6), Fraction(1, 10**9)
 
 
-def event(*parts: NoiseEvent | SelectionEvent) -> Event:
+def event(*parts: EventPart) -> Event:
     return Event(parts)
 
 
@@ -217,6 +220,56 @@ def test_charges_of_approximate() -> None:
     charged = APPROXIMATE.loss(event(NoiseEvent(bell, TWO_GROUPS)))
     assert charged.delta == 10**12
     assert NANO <= charged.amount <= NANO + 2
+
+
+THRICE = BoundedRangeEvent(Fraction(1, 2), 3)
+STEP = ApproximateEvent(Fraction(1, 2), BILLIONTH)
+
+
+def test_charges_of_choices_and_of_steps() -> None:
+    assert ZCDP.loss(event(THRICE)) == Loss(93_750_000)  # 3 · 0.5² / 8
+    assert PURE.loss(event(THRICE)) == APPROXIMATE.loss(event(THRICE)) == Loss(1_500_000_000)
+    assert ZCDP.loss(event(STEP)) == Loss(125_000_000, 10**9)  # 0.5² / 2
+    assert APPROXIMATE.loss(event(STEP)) == Loss(500_000_000, 10**9)
+    assert PURE.loss(event(replace(STEP, delta=Fraction(0)))) == Loss(500_000_000)
+    with pytest.raises(ValueError, match="not ε-DP"):
+        PURE.loss(event(STEP))
+
+
+@ALL
+@given(st.fractions(Fraction(1, 10**6), 20), st.integers(1, 50))
+def test_choices_and_steps_never_cost_more_than_their_amount(
+    accountant: Accountant, amount: Fraction, rounds: int
+) -> None:
+    limit, room = ceil(amount * NANO), Fraction(1001, 1000)
+    choice = accountant.choice(amount, rounds)
+    assert accountant.loss(event(BoundedRangeEvent(choice, rounds))).amount <= limit
+    assert accountant.loss(event(BoundedRangeEvent(choice * room, rounds))).amount > limit
+    step = accountant.step(amount)
+    assert accountant.loss(event(ApproximateEvent(step))).amount <= limit
+    assert accountant.loss(event(ApproximateEvent(step * room))).amount > limit
+
+
+@given(
+    st.lists(st.integers(0, 30), min_size=2, max_size=6),
+    st.lists(st.integers(-1, 1), min_size=6, max_size=6),
+    st.floats(0.05, 3),
+    st.floats(1.01, 30),
+)
+def test_the_exponential_mechanism_is_concentrated_as_charged(
+    scores: list[int], moves: list[int], epsilon: float, order: float
+) -> None:
+    """Rényi divergence at order α of two score vectors that differ by at most Δ = 1."""
+    here = np.array(scores, dtype=float)
+    there = here + np.array(moves[: len(scores)])
+
+    def law(values: np.ndarray) -> np.ndarray:
+        logs = epsilon / 2 * (values - values.max())
+        return np.asarray(logs - log(fsum(np.exp(logs))))
+
+    p, q = law(here), law(there)
+    divergence = log(fsum(np.exp(order * p + (1 - order) * q))) / (order - 1)
+    assert divergence <= order * epsilon**2 / 8 + 1e-9
 
 
 def test_charges_round_up_once() -> None:

@@ -18,6 +18,8 @@ from hypothesis import strategies as st
 
 from dpsql.ledgers.codec import decode_answer, decode_event, encode_answer, encode_event
 from dpsql.model import (
+    ApproximateEvent,
+    BoundedRangeEvent,
     Event,
     Mechanism,
     Neighbours,
@@ -52,6 +54,8 @@ EVENTS = st.builds(
                 ),
             ),
             st.builds(SelectionEvent, RATIOS),
+            st.builds(BoundedRangeEvent, RATIOS, st.integers(1, 2**40)),
+            st.builds(ApproximateEvent, RATIOS, RATIOS),
         ),
         max_size=4,
     ).map(tuple),

@@ -15,8 +15,11 @@ from dpsql.mechanisms.error import standard_deviation
 from dpsql.model import (
     ATTO,
     NANO,
+    ApproximateEvent,
+    BoundedRangeEvent,
     Budget,
     Event,
+    EventPart,
     Loss,
     Mechanism,
     Noise,
@@ -60,6 +63,14 @@ class Approximate:
         approximate = gaussian(bounded.l2_squared, rho, delta)
         return min(pure, approximate, key=standard_deviation)
 
+    def choice(self, amount: Fraction, rounds: int) -> Fraction:
+        """Basic composition: ε = amount/rounds."""
+        return amount / rounds
+
+    def step(self, amount: Fraction) -> Fraction:
+        """The amount is ε itself."""
+        return amount
+
     def loss(self, event: Event) -> Loss:
         """Σε and Σδ of the parts."""
         epsilon = sum(map(_epsilon, event.parts), Fraction(0))
@@ -70,10 +81,14 @@ class Approximate:
         return loss.amount / NANO if Fraction(loss.delta, ATTO) <= delta else inf
 
 
-def _epsilon(part: NoiseEvent | SelectionEvent) -> Fraction:
+def _epsilon(part: EventPart) -> Fraction:
     match part:
         case SelectionEvent():
             return Fraction(0)
+        case BoundedRangeEvent(epsilon=epsilon, rounds=rounds):
+            return epsilon * rounds
+        case ApproximateEvent(epsilon=epsilon):
+            return epsilon
         case NoiseEvent(noise=noise):
             pass
         case _:
@@ -88,10 +103,12 @@ def _epsilon(part: NoiseEvent | SelectionEvent) -> Fraction:
             assert_never(noise.mechanism)
 
 
-def _delta(part: NoiseEvent | SelectionEvent) -> Fraction:
+def _delta(part: EventPart) -> Fraction:
     match part:
-        case SelectionEvent(delta=delta):
+        case SelectionEvent(delta=delta) | ApproximateEvent(delta=delta):
             return delta
+        case BoundedRangeEvent():
+            return Fraction(0)
         case NoiseEvent(noise=noise):
             return noise.delta
         case _:

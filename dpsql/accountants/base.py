@@ -54,6 +54,12 @@ class Accountant(Protocol):
         Raises ValueError if the amount is not positive.
         """
 
+    def choice(self, amount: Fraction, rounds: int) -> Fraction:
+        """The largest ε, rounded down, of `rounds` choices with ε-bounded range for the amount."""
+
+    def step(self, amount: Fraction) -> Fraction:
+        """The largest ε, rounded down, of one (ε, δ)-DP step for the amount."""
+
     def loss(self, event: Event) -> Loss:
         """The exact loss of an event, rounded up to ledger units."""
 

@@ -14,6 +14,9 @@ _LEAST_SCALE = Fraction(1, 64)
 _WHOLE_SIGMA = 1 << 10
 """From this σ on, σ is a whole number: at most 0.1 % more noise, and a faster sampler."""
 
+_ROOT = 1 << 32
+"""Square roots are multiples of its inverse."""
+
 _LAPLACE_BITS, _GAUSSIAN_BITS = 40, 26
 """Bits of numerators and denominators with which the samplers stay in 64-bit words."""
 
@@ -60,6 +63,15 @@ def gaussian(distance_squared: int, rho: Fraction, delta: Fraction = Fraction(0)
     else:
         variance = Fraction((isqrt(ceil(variance) - 1) + 1) ** 2)
     return Noise(Mechanism.DISCRETE_GAUSSIAN, variance, delta)
+
+
+def root_down(x: Fraction) -> Fraction:
+    """A rational a little below the square root of x >= 0, never above it.
+
+    >>> root_down(Fraction(1, 4))
+    Fraction(1, 2)
+    """
+    return Fraction(isqrt(x.numerator * _ROOT**2 // x.denominator), _ROOT)
 
 
 def round_up(x: Fraction, bits: int) -> Fraction:

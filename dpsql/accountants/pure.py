@@ -10,8 +10,11 @@ from dpsql.accountants.base import Allowance, allowance_down, loss_down, loss_up
 from dpsql.accountants.calibration import effective, laplace
 from dpsql.model import (
     NANO,
+    ApproximateEvent,
+    BoundedRangeEvent,
     Budget,
     Event,
+    EventPart,
     Loss,
     Mechanism,
     Noise,
@@ -42,6 +45,14 @@ class Pure:
         """Discrete Laplace, b = D1/ε."""
         return laplace(effective(sensitivity).l1, amount)
 
+    def choice(self, amount: Fraction, rounds: int) -> Fraction:
+        """Basic composition: ε = amount/rounds."""
+        return amount / rounds
+
+    def step(self, amount: Fraction) -> Fraction:
+        """The amount is ε itself."""
+        return amount
+
     def loss(self, event: Event) -> Loss:
         """Σε of the parts; raises ValueError for a part that is not ε-DP."""
         return loss_up(sum(map(_epsilon, event.parts), Fraction(0)), Fraction(0))
@@ -56,10 +67,16 @@ def laplace_epsilon(part: NoiseEvent) -> Fraction:
     return effective(part.sensitivity).l1 / part.noise.scale
 
 
-def _epsilon(part: NoiseEvent | SelectionEvent) -> Fraction:
+def _epsilon(part: EventPart) -> Fraction:
     match part:
         case SelectionEvent():
             raise ValueError("the selection of private keys is not ε-DP")
+        case BoundedRangeEvent(epsilon=epsilon, rounds=rounds):
+            return epsilon * rounds
+        case ApproximateEvent(epsilon=epsilon, delta=delta):
+            if delta:
+                raise ValueError("a step that needs a δ is not ε-DP")
+            return epsilon
         case NoiseEvent(noise=noise):
             pass
         case _:

@@ -8,13 +8,16 @@ from math import inf
 from typing import assert_never
 
 from dpsql.accountants.base import Allowance, allowance_down, loss_down, loss_up
-from dpsql.accountants.calibration import effective, gaussian
+from dpsql.accountants.calibration import effective, gaussian, root_down
 from dpsql.accountants.conversion import epsilon_of, rho_of
 from dpsql.model import (
     ATTO,
     NANO,
+    ApproximateEvent,
+    BoundedRangeEvent,
     Budget,
     Event,
+    EventPart,
     Loss,
     Mechanism,
     Noise,
@@ -51,9 +54,17 @@ class Zcdp:
         """Discrete Gaussian, σ² = D2²/(2ρ) (Canonne, Kamath, Steinke 2020, Theorem 4)."""
         return gaussian(effective(sensitivity).l2_squared, amount)
 
+    def choice(self, amount: Fraction, rounds: int) -> Fraction:
+        """ρ = rounds·ε²/8."""
+        return root_down(8 * amount / rounds)
+
+    def step(self, amount: Fraction) -> Fraction:
+        """ρ = ε²/2."""
+        return root_down(2 * amount)
+
     def loss(self, event: Event) -> Loss:
         """Σρ and Σδ of the parts."""
-        delta = sum((p.delta for p in event.parts if isinstance(p, SelectionEvent)), Fraction(0))
+        delta = sum(map(_delta, event.parts), Fraction(0))
         return loss_up(sum(map(_rho, event.parts), Fraction(0)), delta)
 
     def epsilon(self, loss: Loss, delta: Fraction) -> float:
@@ -62,11 +73,28 @@ class Zcdp:
         return inf if left <= 0 else float(epsilon_of(Fraction(loss.amount, NANO), left))
 
 
-def _rho(part: NoiseEvent | SelectionEvent) -> Fraction:
-    """Gaussian: D2²/(2σ²); Laplace, which is ε-DP with ε = D1/b: ε²/2; selection: none."""
+def _delta(part: EventPart) -> Fraction:
+    match part:
+        case SelectionEvent(delta=delta) | ApproximateEvent(delta=delta):
+            return delta
+        case NoiseEvent() | BoundedRangeEvent():
+            return Fraction(0)
+        case _:
+            assert_never(part)
+
+
+def _rho(part: EventPart) -> Fraction:
+    """Gaussian: D2²/(2σ²); Laplace, which is ε-DP with ε = D1/b: ε²/2; selection: none.
+
+    A choice with ε-bounded range: ε²/8. Any (ε, δ)-DP step: ε²/2 beside its δ.
+    """
     match part:
         case SelectionEvent():
             return Fraction(0)
+        case BoundedRangeEvent(epsilon=epsilon, rounds=rounds):
+            return rounds * epsilon**2 / 8
+        case ApproximateEvent(epsilon=epsilon):
+            return epsilon**2 / 2
         case NoiseEvent(noise=noise):
             sensitivity = effective(part.sensitivity)
         case _:

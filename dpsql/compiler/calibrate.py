@@ -17,7 +17,7 @@ from dpsql.compiler.scopes import Identities
 from dpsql.errors import Reason, Refused
 from dpsql.intervals import Facts
 from dpsql.mechanisms.threshold import Threshold, threshold
-from dpsql.model import Event, Neighbours, NoiseEvent, SelectionEvent, Sensitivity
+from dpsql.model import Event, EventPart, Neighbours, NoiseEvent, SelectionEvent, Sensitivity
 from dpsql.plan import (
     BlockPlan,
     Bounded,
@@ -235,7 +235,7 @@ def _released(
     )
 
 
-def _events(block: BlockPlan) -> tuple[NoiseEvent | SelectionEvent, ...]:
+def _events(block: BlockPlan) -> tuple[EventPart, ...]:
     noises = tuple(NoiseEvent(r.noise, r.sensitivity) for r in block.releases)
     if block.threshold is None:
         return noises

@@ -13,7 +13,10 @@ from fractions import Fraction
 from typing import Any, assert_never
 
 from dpsql.model import (
+    ApproximateEvent,
+    BoundedRangeEvent,
     Event,
+    EventPart,
     Fact,
     FactKind,
     Mechanism,
@@ -55,7 +58,7 @@ def decode_event(text: str) -> Event:
     return Event(tuple(_decode_part(part) for part in json.loads(text)))
 
 
-def _encode_part(part: NoiseEvent | SelectionEvent) -> dict[str, Any]:
+def _encode_part(part: EventPart) -> dict[str, Any]:
     match part:
         case NoiseEvent(noise=noise, sensitivity=sensitivity):
             return {
@@ -70,11 +73,15 @@ def _encode_part(part: NoiseEvent | SelectionEvent) -> dict[str, Any]:
             }
         case SelectionEvent(delta=delta):
             return {"part": "selection", "delta": _ratio(delta)}
+        case BoundedRangeEvent(epsilon=epsilon, rounds=rounds):
+            return {"part": "bounded range", "epsilon": _ratio(epsilon), "rounds": rounds}
+        case ApproximateEvent(epsilon=epsilon, delta=delta):
+            return {"part": "approximate", "epsilon": _ratio(epsilon), "delta": _ratio(delta)}
         case _:
             assert_never(part)
 
 
-def _decode_part(part: dict[str, Any]) -> NoiseEvent | SelectionEvent:
+def _decode_part(part: dict[str, Any]) -> EventPart:
     match part["part"]:
         case "noise":
             scale, delta = Fraction(part["scale"]), Fraction(part["delta"])
@@ -85,6 +92,10 @@ def _decode_part(part: dict[str, Any]) -> NoiseEvent | SelectionEvent:
             )
         case "selection":
             return SelectionEvent(Fraction(part["delta"]))
+        case "bounded range":
+            return BoundedRangeEvent(Fraction(part["epsilon"]), part["rounds"])
+        case "approximate":
+            return ApproximateEvent(Fraction(part["epsilon"]), Fraction(part["delta"]))
         case other:
             raise ValueError(f"no event has a part called {other}")
 
