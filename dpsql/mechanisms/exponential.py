@@ -1,0 +1,157 @@
+"""Choices among finitely many candidates with integer scores, by uniform integers alone.
+
+Both mechanisms report the place of a noisy maximum and never its value: the exponential mechanism
+(McSherry and Talwar 2007) is the maximum of scores with Gumbel noise, permute-and-flip (McKenna and
+Sheldon 2020) that of scores with exponential noise (Ding et al. 2021).
+
+With `rate` r and `range` the most by which one unit can change the difference of two scores, the
+exponential mechanism has (r·range)-bounded range: `BoundedRangeEvent(r * range)`. Permute-and-flip
+is (r·range)-DP where range = 2Δ, or where the range is Δ because all scores move one way:
+`ApproximateEvent(r * range)`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from dpsql.entropy import Entropy
+from dpsql.mechanisms.bernoulli import Decay, Factor
+
+_BLOCK = 1 << 17
+"""Candidates that are tried at a time: about 20 MB of arrays."""
+
+_FIRST_TRIES = 16
+_RATE_BITS = 24
+"""Bits of a rate's numerator: with them, scores below 2**38 stay in 64-bit words."""
+
+_ENDLESS = 1 << 62
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Candidates:
+    """`lists` lists of `size` candidates each, one of which is to be chosen of every list.
+
+    Neighbours with equal scores are one run: run j begins with candidate `starts[j]`, counted
+    through all lists, and its scores are `behind[j]` >= 0 below the best of its list, in which some
+    run has zero. `starts` rises strictly and holds the first candidate of every list.
+    """
+
+    lists: int
+    size: int
+    starts: np.ndarray
+    behind: np.ndarray
+
+    @classmethod
+    def of(cls, scores: Sequence[int], lists: int = 1) -> Candidates:
+        """`lists` times the same candidates, a score each.
+
+        >>> Candidates.of([3, 5, 5]).behind.tolist()
+        [2, 0, 0]
+        """
+        best = max(scores)
+        behind = np.array([best - score for score in scores] * lists)
+        return cls(lists, len(scores), np.arange(behind.size), behind)
+
+    def behind_at(self, places: np.ndarray) -> np.ndarray:
+        """How far the candidates at these places, counted through all lists, are behind."""
+        return self.behind.take(np.searchsorted(self.starts, places, side="right") - 1)
+
+
+def rate_down(epsilon: Fraction, spread: int) -> Fraction:
+    """The largest simple rate with rate · spread <= ε, at most 2**-23 of it below ε / spread.
+
+    Raises ValueError if either is not positive.
+
+        >>> rate_down(Fraction(1, 2), 4)
+        Fraction(1, 8)
+    """
+    if epsilon <= 0 or spread <= 0:
+        raise ValueError("a choice needs a positive ε and a positive range")
+    wanted = epsilon / spread
+    bits = wanted.numerator.bit_length() - wanted.denominator.bit_length()
+    unit = Fraction(2) ** (bits - _RATE_BITS + 1)
+    return (wanted // unit) * unit
+
+
+def exponential(candidates: Candidates, rate: Fraction, entropy: Entropy) -> np.ndarray:
+    """For every list the place of its choice: P(i) ∝ exp(rate · score_i), exactly.
+
+    Candidates are tried in uniformly random order, with replacement, until one passes a trial of
+    exp(-rate · behind).
+
+        >>> exponential(Candidates.of([0, 10**6]), Fraction(1), Entropy()).tolist()
+        [1]
+    """
+    size = candidates.size
+    chosen = np.zeros(candidates.lists, dtype=np.int64)
+    waiting, tries = np.arange(candidates.lists), _FIRST_TRIES
+    while waiting.size:
+        missed = []
+        for block in _blocks(waiting, tries):
+            drawn = entropy.below(size, block.size * tries)
+            behind = candidates.behind_at(np.repeat(block, tries) * size + drawn)
+            passed = np.sort(_survivors(behind, rate, entropy))
+            rows, first = np.unique(passed // tries, return_index=True)
+            chosen[block.take(rows)] = drawn.take(passed.take(first))
+            missed.append(np.delete(block, rows))
+        waiting, tries = np.concatenate(missed), min(4 * tries, _BLOCK)
+    return chosen
+
+
+def permute_and_flip(candidates: Candidates, rate: Fraction, entropy: Entropy) -> np.ndarray:
+    """For every list the place of its choice by permute-and-flip, exactly.
+
+    Candidates are tried in a random order, without replacement, until one passes a trial of
+    exp(-rate · behind). The trials are independent, so all are made at once and one of those that
+    passed is chosen uniformly; the best always passes.
+
+        >>> permute_and_flip(Candidates.of([0, 10**6]), Fraction(1), Entropy()).tolist()
+        [1]
+    """
+    size = candidates.size
+    chosen = np.zeros(candidates.lists, dtype=np.int64)
+    for block in _blocks(np.arange(candidates.lists), size):
+        places = np.arange(block[0] * size, (block[-1] + 1) * size)
+        passed = np.sort(_survivors(candidates.behind_at(places), rate, entropy))
+        counts = np.bincount(passed // size, minlength=block.size)
+        ends = np.cumsum(counts)
+        picks = np.array([entropy.below(int(count), 1)[0] for count in counts])
+        chosen[block] = passed.take(ends - counts + picks) % size
+    return chosen
+
+
+def best(candidates: Candidates) -> np.ndarray:
+    """For every list the first of its best candidates: what both mechanisms tend to without noise.
+
+    >>> best(Candidates.of([3, 5, 5])).tolist()
+    [1]
+    """
+    tops = candidates.starts.take(np.flatnonzero(candidates.behind == 0))
+    _, first = np.unique(tops // candidates.size, return_index=True)
+    return np.asarray(tops.take(first) % candidates.size)
+
+
+def _blocks(lists: np.ndarray, each: int) -> Iterator[np.ndarray]:
+    """The lists, as many at a time as are tried together at `each` candidates of a list."""
+    step = max(1, _BLOCK // each)
+    return (lists[start : start + step] for start in range(0, lists.size, step))
+
+
+def _survivors(behind: np.ndarray, rate: Fraction, entropy: Entropy) -> np.ndarray:
+    """The places that pass a trial of exp(-rate · behind), in any order.
+
+    The exponent is split into whole trials of exp(-1), no more than anyone can make, and one for
+    the rest.
+    """
+    most = int(behind.max(initial=0))
+    if most * rate.numerator >= 1 << 63 or rate.denominator >= 1 << 63:
+        behind = behind.astype(object)
+    exponents = behind * rate.numerator
+    whole = np.minimum(exponents // rate.denominator, _ENDLESS).astype(np.int64)
+    rest = Factor(exponents % rate.denominator, rate.denominator)
+    places = Decay(0, (rest,)).survivors(np.arange(behind.size), entropy)
+    return Decay().repeated(whole, places, entropy)
