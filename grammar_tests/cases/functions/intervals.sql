@@ -20,7 +20,7 @@ SELECT COUNT(*) AS n FROM orders WHERE placed_at - INTERVAL '90' DAY >= TIMESTAM
 -- release: rows l0=1 linf=10
 
 -- case: a negative number
-SELECT COUNT(*) AS n FROM orders WHERE placed_at + INTERVAL -2 WEEK >= TIMESTAMP '2024-06-01';
+SELECT COUNT(*) AS n FROM orders WHERE placed_at + INTERVAL (-2) WEEK >= TIMESTAMP '2024-06-01';
 -- accept
 -- keys: 1 public, l0 proved
 -- release: rows l0=1 linf=10
@@ -60,7 +60,7 @@ WHERE placed_at + INTERVAL (quantity + 1) DAY < TIMESTAMP '2024-06-01';
 -- release: rows l0=1 linf=10
 
 -- case: a column and a unit
-SELECT COUNT(*) AS n FROM orders WHERE placed_at + INTERVAL quantity HOUR < TIMESTAMP '2024-06-01';
+SELECT COUNT(*) AS n FROM orders WHERE placed_at + INTERVAL (quantity) HOUR < TIMESTAMP '2024-06-01';
 -- accept
 -- keys: 1 public, l0 proved
 -- release: rows l0=1 linf=10
