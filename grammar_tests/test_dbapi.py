@@ -155,6 +155,31 @@ def test_errors_margins_receipt_and_notices() -> None:
     assert cursor.notices == ("a notice",)
 
 
+def test_optional_extensions() -> None:
+    connection = connected()
+    cursor = connection.cursor()
+    assert (cursor.connection, cursor.rownumber, cursor.lastrowid) == (connection, None, None)
+    assert cursor.messages == []
+    cursor.execute("x")
+    assert [(kind, str(value)) for kind, value in cursor.messages] == [(dbapi.Warning, "a notice")]
+    assert (cursor.rownumber, cursor.fetchone(), cursor.rownumber) == (0, ANSWER.rows[0], 1)
+
+
+def test_scrolling() -> None:
+    cursor = connected().execute("x")
+    cursor.scroll(1)
+    assert cursor.fetchone() == ANSWER.rows[1]
+    cursor.scroll(-2)
+    assert cursor.fetchone() == ANSWER.rows[0]
+    cursor.scroll(2, "absolute")
+    assert cursor.fetchone() is None
+    for value, mode in ((1, "relative"), (-3, "relative"), (3, "absolute")):
+        with pytest.raises(IndexError):
+            cursor.scroll(value, mode)
+    with pytest.raises(dpsql.InterfaceError):
+        cursor.scroll(0, "backwards")
+
+
 def test_executemany_keeps_all_rows() -> None:
     proxy = FakeProxy()
     cursor = connected(proxy).cursor().executemany("SELECT ?", [(1,), (2,)])
@@ -164,6 +189,7 @@ def test_executemany_keeps_all_rows() -> None:
 
 def test_explain_is_an_explanation() -> None:
     assert connected().cursor().explain("x") is EXPLANATION
+    assert connected().explain("x") is EXPLANATION
     assert "discrete Gaussian" in dpsql.plan_text(EXPLANATION)
 
 
@@ -189,11 +215,13 @@ def test_keyboard_interrupt_cancels() -> None:
 # --- life of a connection ---
 
 
-def test_commit_does_nothing_and_rollback_is_refused() -> None:
-    connection = connected()
+def test_commit_and_rollback_change_nothing() -> None:
+    proxy = FakeProxy()
+    connection = connected(proxy)
+    cursor = connection.execute("x")
+    connection.rollback()
     connection.commit()
-    with pytest.raises(dpsql.NotSupportedError):
-        connection.rollback()
+    assert (len(proxy.requests), cursor.fetchall()) == (1, list(ANSWER.rows))
 
 
 def test_closed_things_refuse_everything() -> None:
@@ -207,10 +235,23 @@ def test_closed_things_refuse_everything() -> None:
     other = connection.cursor()
     with connection:
         pass
-    connection.close()
-    for call in (other.fetchone, connection.cursor, connection.commit, connection.rollback):
+    for call in (
+        other.fetchone,
+        other.fetch_arrow_table,
+        other.errors_df,
+        lambda: other.scroll(0),
+        connection.cursor,
+        connection.commit,
+        connection.rollback,
+        connection.close,
+    ):
         with pytest.raises(dpsql.InterfaceError):
             call()
+
+
+def test_a_connection_closed_in_its_block_is_closed_once() -> None:
+    with connected() as connection:
+        connection.close()
 
 
 def test_who_opens_the_proxy_closes_it(monkeypatch: pytest.MonkeyPatch) -> None:

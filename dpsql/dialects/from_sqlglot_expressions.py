@@ -13,13 +13,13 @@ from dpsql.dialects.from_sqlglot_literals import (
     cast_type,
     literal,
     negative,
-    parameter,
     temporal,
 )
 from dpsql.dialects.from_sqlglot_nodes import Origin, name_of, placeholder_of
 from dpsql.dialects.from_sqlglot_times import extracted, standard_part
 from dpsql.dialects.from_sqlglot_tokens import FUNCTION
 from dpsql.dialects.from_sqlglot_zones import at_time_zone
+from dpsql.dialects.parameters import bound
 from dpsql.errors import Reason, Refused
 from dpsql.tree import (
     BOOLEAN,
@@ -275,7 +275,7 @@ def _column(node: exp.Expression, origin: Origin) -> Expression:
     this, table, schema = origin.take(node, "this", "table", "db")
     number = placeholder_of(this)
     if number is not None and table is None:
-        return parameter(number, origin, origin.span(node))
+        return bound(origin.parameters[number], origin.span(node))
     if schema is not None and name_of(schema, origin).lower() not in ("main", "public"):
         raise Refused(
             Reason.UNKNOWN_TABLE, origin.span(node), table=name_of(table, origin), known=()

@@ -10,13 +10,13 @@ from decimal import Decimal
 from sqlglot import exp
 
 from dpsql.dialects.from_sqlglot_nodes import Origin
+from dpsql.dialects.parameters import MAX_DIGITS
 from dpsql.errors import Reason, Refused
 from dpsql.tree import (
     BOOLEAN,
     DATE,
     DOUBLE,
     INTEGER,
-    NULL,
     TIMESTAMP,
     TIMESTAMPTZ,
     VARCHAR,
@@ -24,12 +24,8 @@ from dpsql.tree import (
     Literal,
     Span,
     SqlType,
-    Value,
     decimal,
 )
-
-MAX_DIGITS = 38
-"""Digits of the widest INTEGER and DECIMAL."""
 
 _DOUBLE = re.compile(r"(?:\d+\.?\d*|\.\d+)[eE][+-]?\d+\Z")
 _DECIMAL = re.compile(r"(\d*)(?:\.(\d*))?\Z")
@@ -94,55 +90,6 @@ def negative(positive: Literal, span: Span) -> Literal:
     """The literal with its sign changed: -1 is a constant, not an operation."""
     assert isinstance(positive.value, int | float | Decimal)
     return Literal(-positive.value, positive.type, span)
-
-
-def parameter(index: int, origin: Origin, span: Span) -> Literal:
-    """The bound value of the `index`-th placeholder as a literal of its own type."""
-    value = origin.parameters[index]
-    if isinstance(value, datetime) and value.tzinfo is not None:
-        try:
-            value = value.astimezone(UTC)
-        except OverflowError:
-            raise Refused(Reason.BAD_PARAMETER, span, why="no such time in UTC") from None
-    return Literal(value, _type_of_parameter(value, span), span)
-
-
-def _type_of_parameter(value: Value, span: Span) -> SqlType:
-    match value:
-        case None:
-            return NULL
-        case bool():
-            return BOOLEAN
-        case int() if abs(value) < 10**MAX_DIGITS:
-            return INTEGER
-        case float() if math.isfinite(value):
-            return DOUBLE
-        case Decimal() if value.is_finite():
-            return _decimal_type(value, span)
-        case str() if "\0" not in value and not _has_surrogates(value):
-            return VARCHAR
-        case datetime():
-            return TIMESTAMP if value.tzinfo is None else TIMESTAMPTZ
-        case date():
-            return DATE
-        case _:
-            raise Refused(
-                Reason.BAD_PARAMETER, span, why=f"no literal for this {type(value).__name__}"
-            )
-
-
-def _decimal_type(value: Decimal, span: Span) -> SqlType:
-    _, digits, exponent = value.as_tuple()
-    assert isinstance(exponent, int)
-    scale = max(0, -exponent)
-    precision = max(len(digits) + max(0, exponent), scale, 1)
-    if precision > MAX_DIGITS:
-        raise Refused(Reason.BAD_PARAMETER, span, why=f"more than {MAX_DIGITS} digits")
-    return decimal(precision, scale)
-
-
-def _has_surrogates(value: str) -> bool:
-    return any("\ud800" <= character <= "\udfff" for character in value)
 
 
 def cast_type(node: exp.Expression, origin: Origin) -> tuple[SqlType, int | None]:

@@ -1,20 +1,19 @@
-"""PEP 249: `connect`, cursors, and an exception tree with SQLSTATE and reason.
+"""PEP 249: `connect`, connections, and an exception tree with SQLSTATE and reason.
 
-Every statement is a SELECT and is charged by itself, so `commit` has nothing to do and
-`rollback` cannot give anything back: it raises NotSupportedError.
+Every statement is a SELECT: nothing is written, so `commit` and `rollback` have nothing to do. A
+charge is no part of a transaction, and no rollback gives it back.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from decimal import Decimal
-from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Self
 
 from dpsql.errors import DpsqlError
 from dpsql.explanation import Explanation
 from dpsql.interfaces import dbapi_errors
-from dpsql.interfaces.asking import answered
+from dpsql.interfaces.dbapi_cursor import Cursor, Parameters
 from dpsql.interfaces.dbapi_errors import (
     DatabaseError,
     DataError,
@@ -43,8 +42,7 @@ from dpsql.interfaces.dbapi_types import (
     Timestamp,
     TimestampFromTicks,
 )
-from dpsql.model import Answer, Column, Receipt, Request
-from dpsql.tree import Kind, Value
+from dpsql.model import Request
 
 if TYPE_CHECKING:
     from dpsql.proxy import Proxy
@@ -84,11 +82,6 @@ __all__ = [
 apilevel = "2.0"
 threadsafety = 2
 paramstyle = "qmark"
-
-Row = tuple[Any, ...]
-Parameters = Sequence[Value]
-Description = tuple[str, str, None, None, int | None, int | None, None]
-Result = TypeVar("Result")
 
 
 def connect(
@@ -158,20 +151,27 @@ class Connection:
         _ = self.proxy
         return Cursor(self)
 
+    def execute(self, sql: str, parameters: Parameters = ()) -> Cursor:
+        """A new cursor that has answered one SELECT."""
+        return self.cursor().execute(sql, parameters)
+
+    def explain(self, sql: str, parameters: Parameters = ()) -> Explanation:
+        """The plan, price and expected error of a SELECT; free. See `dpsql.plan_text`."""
+        return self.cursor().explain(sql, parameters)
+
     def close(self) -> None:
-        """Close; a second time does nothing."""
-        proxy, self._proxy = self._proxy, None
-        if proxy is not None and self._owned:
+        """Close for good: everything afterwards, `close` included, raises InterfaceError."""
+        proxy, self._proxy = self.proxy, None
+        if self._owned:
             proxy.close()
 
     def commit(self) -> None:
-        """Nothing to do: a charge is durable before its answer."""
+        """Nothing to do: nothing was written, and a charge is durable before its answer."""
         _ = self.proxy
 
     def rollback(self) -> None:
-        """Raises NotSupportedError: what was spent and told cannot be taken back."""
+        """Nothing to do: nothing was written. Charges stay, since what was told stays told."""
         _ = self.proxy
-        raise NotSupportedError("A charge cannot be rolled back.", sqlstate="0A000")
 
     def cancel(self) -> None:
         """Stop the statement that runs in another thread; its charge stays."""
@@ -181,7 +181,8 @@ class Connection:
         return self
 
     def __exit__(self, *_exception: object) -> None:
-        self.close()
+        if self._proxy is not None:
+            self.close()
 
     @property
     def proxy(self) -> Proxy:
@@ -195,149 +196,3 @@ class Connection:
         if isinstance(parameters, str | bytes) or not isinstance(parameters, Sequence):
             raise ProgrammingError("Parameters are a list or a tuple.", sqlstate="07001")
         return Request(sql, self.analyst, self.dialect, tuple(parameters), self.epsilon)
-
-
-class Cursor:
-    """Runs statements and hands out rows; not shared between threads.
-
-    After `execute`: `receipt` says what it cost (None: public tables only), `errors` and
-    `margins` hold the standard error and the half-width at 95 % of every number, in the shape of
-    the rows (None: exact, NaN: noisy and unknown), `notices` the notices.
-    """
-
-    def __init__(self, connection: Connection) -> None:
-        self.connection = connection
-        self.arraysize = 1
-        self._answers: tuple[Answer, ...] | None = None
-        self._rows: tuple[Row, ...] = ()
-        self._next = 0
-        self._closed = False
-
-    # --- asking ---
-
-    def execute(self, sql: str, parameters: Parameters = ()) -> Self:
-        """Answer one SELECT; each ? takes one parameter. Returns the cursor."""
-        self._proxy()
-        self._keep(())
-        self._keep((self._asked(sql, parameters),))
-        return self
-
-    def executemany(self, sql: str, seq_of_parameters: Sequence[Parameters]) -> Self:
-        """Answer a SELECT once per parameters, each charged by itself; keeps all rows in order."""
-        self._proxy()
-        self._keep(())
-        self._keep(tuple(self._asked(sql, parameters) for parameters in seq_of_parameters))
-        return self
-
-    def explain(self, sql: str, parameters: Parameters = ()) -> Explanation:
-        """The plan, price and expected error of a SELECT; free. See `dpsql.plan_text`."""
-        proxy = self._proxy()
-        return _told(sql, partial(proxy.explain, self.connection.request(sql, parameters)))
-
-    def _asked(self, sql: str, parameters: Parameters) -> Answer:
-        proxy = self._proxy()
-        request = self.connection.request(sql, parameters)
-        try:
-            return _told(sql, partial(answered, proxy, request))
-        except KeyboardInterrupt:
-            proxy.cancel()
-            raise
-
-    def _keep(self, answers: tuple[Answer, ...]) -> None:
-        self._answers = answers or None
-        self._rows = tuple(row for answer in answers for row in answer.rows)
-        self._next = 0
-
-    # --- what was answered ---
-
-    @property
-    def description(self) -> tuple[Description, ...] | None:
-        """(name, type, None, None, precision, scale, None) per column; fixed by the text."""
-        return tuple(map(_described, self._answers[-1].columns)) if self._answers else None
-
-    @property
-    def rowcount(self) -> int:
-        return len(self._rows) if self._answers else -1
-
-    @property
-    def receipt(self) -> Receipt | None:
-        return self._answers[-1].receipt if self._answers else None
-
-    @property
-    def errors(self) -> tuple[tuple[float | None, ...], ...]:
-        return tuple(row for answer in self._answers or () for row in answer.errors)
-
-    @property
-    def margins(self) -> tuple[tuple[float | None, ...], ...]:
-        return tuple(row for answer in self._answers or () for row in answer.margins)
-
-    @property
-    def notices(self) -> tuple[str, ...]:
-        return tuple(notice for answer in self._answers or () for notice in answer.notices)
-
-    def fetchone(self) -> Row | None:
-        """The next row, None after the last."""
-        return next(iter(self.fetchmany(1)), None)
-
-    def fetchmany(self, size: int | None = None) -> list[Row]:
-        """The next `size` rows (default `arraysize`), fewer at the end."""
-        self._proxy()
-        if self._answers is None:
-            raise InterfaceError("There is no result: execute a statement first.", sqlstate="24000")
-        first, self._next = (
-            self._next,
-            self._next + max(0, self.arraysize if size is None else size),
-        )
-        return list(self._rows[first : self._next])
-
-    def fetchall(self) -> list[Row]:
-        """All rows not yet fetched."""
-        return self.fetchmany(len(self._rows))
-
-    def __iter__(self) -> Iterator[Row]:
-        return self
-
-    def __next__(self) -> Row:
-        row = self.fetchone()
-        if row is None:
-            raise StopIteration
-        return row
-
-    # --- the rest of PEP 249 ---
-
-    def setinputsizes(self, sizes: Sequence[object]) -> None:
-        """Does nothing, as PEP 249 allows."""
-
-    def setoutputsize(self, size: int, column: int | None = None) -> None:
-        """Does nothing, as PEP 249 allows."""
-
-    def close(self) -> None:
-        """Close the cursor; a second time does nothing."""
-        self._keep(())
-        self._closed = True
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_exception: object) -> None:
-        self.close()
-
-    def _proxy(self) -> Proxy:
-        if self._closed:
-            raise InterfaceError("The cursor is closed.", sqlstate="24000")
-        return self.connection.proxy
-
-
-def _told(sql: str, call: Callable[[], Result]) -> Result:
-    """The call's result; its errors as PEP 249 names them, with the place in the text."""
-    try:
-        return call()
-    except DpsqlError as error:
-        raise raised_from(error, sql) from None
-
-
-def _described(column: Column) -> Description:
-    kind = column.type
-    is_decimal = kind.kind is Kind.DECIMAL
-    precision, scale = (kind.precision, kind.scale) if is_decimal else (None, None)
-    return column.name, kind.kind.value, None, None, precision, scale, None

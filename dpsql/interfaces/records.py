@@ -18,11 +18,11 @@ from typing import Any
 
 from dpsql.errors import MissingExtra
 from dpsql.interfaces.amounts import exact_text
+from dpsql.interfaces.frames import arrow_type, unique
 from dpsql.model import Answer
-from dpsql.tree import DOUBLE, Kind, SqlType
+from dpsql.tree import DOUBLE, SqlType
 
 _MARGIN = "_margin"
-_INT64 = range(-(2**63), 2**63)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,20 +40,11 @@ def record_columns(answer: Answer) -> tuple[RecordColumn, ...]:
     taken: set[str] = set()
     columns = []
     for i, column in enumerate(answer.columns):
-        columns.append(RecordColumn(_unique(column.name, taken), column.type, i, margin=False))
+        columns.append(RecordColumn(unique(column.name, taken), column.type, i, margin=False))
         if column.type.is_numeric:
-            name = _unique(f"{columns[-1].name}{_MARGIN}", taken)
+            name = unique(f"{columns[-1].name}{_MARGIN}", taken)
             columns.append(RecordColumn(name, DOUBLE, i, margin=True))
     return tuple(columns)
-
-
-def _unique(name: str, taken: set[str]) -> str:
-    number, unique = 1, name
-    while unique in taken:
-        number += 1
-        unique = f"{name}_{number}"
-    taken.add(unique)
-    return unique
 
 
 def _records(answer: Answer, columns: tuple[RecordColumn, ...]) -> Iterator[tuple[Any, ...]]:
@@ -138,29 +129,9 @@ def parquet(answer: Answer) -> bytes:
     records = list(_records(answer, columns))
     cells = [[record[i] for record in records] for i in range(len(columns))]
     arrays = [
-        pa.array(values, type=_arrow_type(pa, column.type, values))
+        pa.array(values, type=arrow_type(pa, column.type, values))
         for column, values in zip(columns, cells, strict=True)
     ]
     buffer = BytesIO()
     pq.write_table(pa.table(arrays, names=[column.name for column in columns]), buffer)
     return buffer.getvalue()
-
-
-def _arrow_type(pa: Any, kind: SqlType, values: list[Any]) -> Any:
-    match kind.kind:
-        case Kind.INTEGER:
-            fits = all(v is None or v in _INT64 for v in values)
-            return pa.int64() if fits else pa.decimal128(38, 0)
-        case Kind.DECIMAL:
-            return pa.decimal128(38, kind.scale)
-        case Kind.TIMESTAMPTZ:
-            return pa.timestamp("us", tz="UTC")
-        case _:
-            return {
-                Kind.BOOLEAN: pa.bool_(),
-                Kind.DOUBLE: pa.float64(),
-                Kind.VARCHAR: pa.string(),
-                Kind.DATE: pa.date32(),
-                Kind.TIMESTAMP: pa.timestamp("us"),
-                Kind.NULL: pa.null(),
-            }[kind.kind]

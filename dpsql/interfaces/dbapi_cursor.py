@@ -1,0 +1,270 @@
+"""The cursor of PEP 249: asks, and hands out rows, errors, receipts and data frames."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property, partial
+from itertools import chain, islice
+from typing import TYPE_CHECKING, Any, Self, TypeVar
+
+from dpsql.errors import DpsqlError
+from dpsql.explanation import Explanation
+from dpsql.interfaces import frames
+from dpsql.interfaces.asking import answered
+from dpsql.interfaces.dbapi_errors import InterfaceError, Warning, raised_from  # noqa: A004
+from dpsql.model import Answer, Column, Receipt
+from dpsql.tree import DOUBLE, Kind, Value
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pandas as pd
+    import pyarrow as pa
+    from polars import DataFrame as PolarsFrame
+
+    from dpsql.interfaces.dbapi import Connection
+    from dpsql.proxy import Proxy
+
+Row = tuple[Any, ...]
+Deviations = tuple[tuple[float | None, ...], ...]
+Parameters = Sequence[Value]
+Description = tuple[str, str, None, None, int | None, int | None, None]
+Result = TypeVar("Result")
+
+
+class _Results:
+    """The answers of one execution, one after the other; what is joined is joined once."""
+
+    def __init__(self, answers: tuple[Answer, ...]) -> None:
+        self.answers = answers
+        self.columns = answers[-1].columns if answers else ()
+
+    @cached_property
+    def rows(self) -> tuple[Row, ...]:
+        return _joined([answer.rows for answer in self.answers])
+
+    @cached_property
+    def errors(self) -> Deviations:
+        return _joined([answer.errors for answer in self.answers])
+
+    @cached_property
+    def margins(self) -> Deviations:
+        return _joined([answer.margins for answer in self.answers])
+
+
+def _joined(pieces: Sequence[tuple[Row, ...]]) -> tuple[Row, ...]:
+    return pieces[0] if len(pieces) == 1 else tuple(chain.from_iterable(pieces))
+
+
+class Cursor:
+    """Runs statements and hands out rows; not shared between threads.
+
+    After `execute`: `receipt` says what it cost (None: public tables only), `errors` and
+    `margins` hold the standard error and the half-width at 95 % of every number, in the shape of
+    the rows (None: exact, NaN: noisy and unknown), `notices` the notices.
+    """
+
+    lastrowid = None
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+        self.arraysize = 1
+        self._results: _Results | None = None
+        self._next = 0
+        self._closed = False
+
+    # --- asking ---
+
+    def execute(self, sql: str, parameters: Parameters = ()) -> Self:
+        """Answer one SELECT; each ? takes one parameter. Returns the cursor."""
+        self._proxy()
+        self._keep(())
+        self._keep((self._asked(sql, parameters),))
+        return self
+
+    def executemany(self, sql: str, seq_of_parameters: Sequence[Parameters]) -> Self:
+        """Answer a SELECT once per parameters, each charged by itself; keeps all rows in order."""
+        self._proxy()
+        self._keep(())
+        self._keep(tuple(self._asked(sql, parameters) for parameters in seq_of_parameters))
+        return self
+
+    def explain(self, sql: str, parameters: Parameters = ()) -> Explanation:
+        """The plan, price and expected error of a SELECT; free. See `dpsql.plan_text`."""
+        proxy = self._proxy()
+        return _told(sql, partial(proxy.explain, self.connection.request(sql, parameters)))
+
+    def _asked(self, sql: str, parameters: Parameters) -> Answer:
+        proxy = self._proxy()
+        request = self.connection.request(sql, parameters)
+        try:
+            return _told(sql, partial(answered, proxy, request))
+        except KeyboardInterrupt:
+            proxy.cancel()
+            raise
+
+    def _keep(self, answers: tuple[Answer, ...]) -> None:
+        self._results = _Results(answers) if answers else None
+        self._next = 0
+
+    # --- what was answered ---
+
+    @property
+    def description(self) -> tuple[Description, ...] | None:
+        """(name, type, None, None, precision, scale, None) per column; fixed by the text."""
+        return tuple(map(_described, self._results.columns)) if self._results else None
+
+    @property
+    def rowcount(self) -> int:
+        return len(self._results.rows) if self._results else -1
+
+    @property
+    def rownumber(self) -> int | None:
+        """How many rows are behind; None without a result."""
+        return self._next if self._results else None
+
+    @property
+    def receipt(self) -> Receipt | None:
+        return self._results.answers[-1].receipt if self._results else None
+
+    @property
+    def errors(self) -> Deviations:
+        return self._results.errors if self._results else ()
+
+    @property
+    def margins(self) -> Deviations:
+        return self._results.margins if self._results else ()
+
+    @property
+    def notices(self) -> tuple[str, ...]:
+        answers = self._results.answers if self._results else ()
+        return tuple(notice for answer in answers for notice in answer.notices)
+
+    @property
+    def messages(self) -> list[tuple[type[Warning], Warning]]:
+        """The notices in the shape of PEP 249."""
+        return [(Warning, Warning(notice)) for notice in self.notices]
+
+    # --- fetching ---
+
+    def fetchone(self) -> Row | None:
+        """The next row, None after the last."""
+        rows = self._found().rows
+        if self._next == len(rows):
+            return None
+        self._next += 1
+        return rows[self._next - 1]
+
+    def fetchmany(self, size: int | None = None) -> list[Row]:
+        """The next `size` rows (default `arraysize`), fewer at the end."""
+        rows = self._found().rows
+        first = self._next
+        wanted = max(0, self.arraysize if size is None else size)
+        self._next = min(len(rows), first + wanted)
+        return list(islice(rows, first, self._next))
+
+    def fetchall(self) -> list[Row]:
+        """All rows not yet fetched."""
+        return self.fetchmany(len(self._found().rows))
+
+    def scroll(self, value: int, mode: str = "relative") -> None:
+        """Go `value` rows on, or to row `value` with "absolute"; IndexError outside the rows."""
+        if mode not in ("relative", "absolute"):
+            raise InterfaceError("A cursor scrolls relative or absolute.", sqlstate="22023")
+        count = len(self._found().rows)
+        target = value + (self._next if mode == "relative" else 0)
+        if not 0 <= target <= count:
+            message = f"row {target} of {count}"
+            raise IndexError(message)
+        self._next = target
+
+    def __iter__(self) -> Iterator[Row]:
+        return self
+
+    def __next__(self) -> Row:
+        row = self.fetchone()
+        if row is None:
+            raise StopIteration
+        return row
+
+    # --- data frames: the rows not yet fetched, and the errors of all rows ---
+
+    def fetchnumpy(self) -> dict[str, np.ma.MaskedArray[Any, Any]]:
+        """One masked array per column, NULL masked; DECIMAL as float64."""
+        return self._rest_as(frames.numpy_arrays)
+
+    def fetch_arrow_table(self) -> pa.Table:
+        """A pyarrow.Table of the declared types, every digit kept. Needs the extra `arrow`."""
+        return self._rest_as(frames.arrow)
+
+    def fetchdf(self) -> pd.DataFrame:
+        """A pandas.DataFrame; DECIMAL as float64, NULL as pandas has it. Extra `pandas`."""
+        return self._rest_as(frames.pandas)
+
+    def pl(self) -> PolarsFrame:
+        """A polars.DataFrame of the declared types, every digit kept. Extra `polars`."""
+        return self._rest_as(frames.polars)
+
+    def errors_df(self) -> pd.DataFrame:
+        """`errors` in the shape of `fetchdf`: 0 is exact, NaN unknown."""
+        return self._deviations(self.errors)
+
+    def margins_df(self) -> pd.DataFrame:
+        """`margins` in the shape of `fetchdf`: 0 is exact, NaN unknown."""
+        return self._deviations(self.margins)
+
+    def _rest_as(self, build: Callable[[Sequence[Column], frames.Rows], Result]) -> Result:
+        """The rows not yet fetched, which are left if the frame cannot be built."""
+        found = self._found()
+        frame = _told("", partial(build, found.columns, found.rows[self._next :]))
+        self._next = len(found.rows)
+        return frame
+
+    def _deviations(self, deviations: Deviations) -> pd.DataFrame:
+        columns = [Column(column.name, DOUBLE) for column in self._found().columns]
+        rows = [tuple(0.0 if cell is None else cell for cell in row) for row in deviations]
+        return _told("", partial(frames.pandas, columns, rows))
+
+    # --- the rest of PEP 249 ---
+
+    def setinputsizes(self, sizes: Sequence[object]) -> None:
+        """Does nothing, as PEP 249 allows."""
+
+    def setoutputsize(self, size: int, column: int | None = None) -> None:
+        """Does nothing, as PEP 249 allows."""
+
+    def close(self) -> None:
+        """Close the cursor; a second time does nothing."""
+        self._keep(())
+        self._closed = True
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        self.close()
+
+    def _proxy(self) -> Proxy:
+        if self._closed:
+            raise InterfaceError("The cursor is closed.", sqlstate="24000")
+        return self.connection.proxy
+
+    def _found(self) -> _Results:
+        self._proxy()
+        if self._results is None:
+            raise InterfaceError("There is no result: execute a statement first.", sqlstate="24000")
+        return self._results
+
+
+def _told(sql: str, call: Callable[[], Result]) -> Result:
+    """The call's result; its errors as PEP 249 names them, with the place in the text."""
+    try:
+        return call()
+    except DpsqlError as error:
+        raise raised_from(error, sql) from None
+
+
+def _described(column: Column) -> Description:
+    kind = column.type
+    is_decimal = kind.kind is Kind.DECIMAL
+    precision, scale = (kind.precision, kind.scale) if is_decimal else (None, None)
+    return column.name, kind.kind.value, None, None, precision, scale, None

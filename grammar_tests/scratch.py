@@ -1,0 +1,147 @@
+"""A driver that can also write, for suites which make their own tables; of the tests only.
+
+What is no SELECT goes to an in-memory DuckDB; its tables are public tables of a policy, and every
+SELECT goes the way of the product: parsed, resolved, printed, and run by the proxy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Self
+
+import duckdb
+
+from dpsql.engines import EngineFailed, ScratchTable
+from dpsql.engines.catalogue import tables as catalogue
+from dpsql.interfaces.dbapi import Connection
+from dpsql.interfaces.dbapi_cursor import Cursor, Parameters
+from dpsql.interfaces.dbapi_errors import DatabaseError
+from dpsql.ledgers.sqlite import SqliteLedger
+from dpsql.model import ColumnPolicy, Exact, Policy, TablePolicy
+from dpsql.policy.bind import bind
+from dpsql.policy.load import load
+from dpsql.proxy import Proxy
+from dpsql.schema import Schema, SchemaTable
+
+_POLICY = """
+[database]
+engine = "duckdb"
+path = "none.duckdb"
+[privacy_unit]
+table = "people"
+key = "person"
+[tables.people]
+access = "private"
+key = "person"
+[tables.people.columns]
+person = {}
+[budgets.default]
+epsilon = 1
+delta = 1e-6
+[analysts.ana]
+budget = "default"
+[ledger]
+path = "scratch.ledger"
+"""
+
+
+class InProcessEngine:
+    """The calls of an engine that public tables need, in this process."""
+
+    def __init__(self, database: duckdb.DuckDBPyConnection) -> None:
+        self.database = database
+
+    def rows(self, sql: str) -> list[tuple[Any, ...]]:
+        try:
+            return self.database.cursor().execute(sql).fetchall()
+        except duckdb.Error:
+            raise EngineFailed from None
+
+    def scratch(self, sql: str, tables: Sequence[ScratchTable] = ()) -> list[tuple[Any, ...]]:
+        raise AssertionError(sql, tables)
+
+    def aggregate(self, sql: str, *_arguments: Any) -> Exact:
+        raise AssertionError(sql)
+
+    def cancel(self) -> None:
+        """Nothing runs for long."""
+
+    def close(self) -> None:
+        """The database outlives its connections."""
+
+
+class Scratch:
+    """One database for all connections that are made to it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.database = duckdb.connect(":memory:")
+        self.database.execute("CREATE TABLE people (person INTEGER PRIMARY KEY)")
+        path = folder / "scratch.toml"
+        path.write_text(_POLICY, encoding="utf-8")
+        self._engine = InProcessEngine(self.database)
+        draft = load(str(path))
+        people = Schema(catalogue(self._engine.rows))
+        self._private = bind(draft, people, lambda _table, _column: [])
+        ledger = SqliteLedger.open(draft.ledger)
+        engine: Any = self._engine
+        self.proxy = Proxy(self._private, engine, ledger, rebind=self._policy)
+
+    def connect(self, **options: Any) -> ScratchConnection:
+        return ScratchConnection(self, options.get("dialect", "duckdb"))
+
+    def write(self, sql: str, parameters: Parameters) -> Any:
+        """Runs a statement; its cursor. Tables that came or went are known afterwards."""
+        try:
+            done = self.database.execute(sql, list(parameters))
+        except duckdb.Error as error:
+            raise DatabaseError(str(error)) from error
+        if sql.split(maxsplit=1)[0].upper() in ("CREATE", "DROP", "ALTER"):
+            self.proxy.refresh()
+        return done
+
+    def _policy(self) -> Policy:
+        known = catalogue(self._engine.rows)
+        public = tuple(_public(table) for table in known if table.name != "people")
+        return replace(self._private, tables=self._private.tables + public)
+
+
+def _public(table: SchemaTable) -> TablePolicy:
+    columns = tuple(
+        ColumnPolicy(column.name, column.type, nullable=not column.not_null)
+        for column in table.columns
+        if column.type is not None
+    )
+    return TablePolicy(table.name, private=False, columns=columns, key=table.primary_key)
+
+
+class ScratchConnection(Connection):
+    """A connection whose cursors can write."""
+
+    def __init__(self, scratch: Scratch, dialect: str) -> None:
+        super().__init__(scratch.proxy, "ana", dialect, None, owned=False)
+        self.scratch = scratch
+
+    def cursor(self) -> ScratchCursor:
+        _ = self.proxy
+        return ScratchCursor(self)
+
+
+class ScratchCursor(Cursor):
+    """SELECT as in the product, everything else to the database itself."""
+
+    connection: ScratchConnection
+
+    def execute(self, sql: str, parameters: Parameters = ()) -> Self:
+        if sql.lstrip(" \n(").upper().startswith(("SELECT", "WITH")):
+            return super().execute(sql, parameters)
+        self._proxy()
+        self._keep(())
+        self.connection.scratch.write(sql, parameters)
+        return self
+
+    def executemany(self, sql: str, seq_of_parameters: Sequence[Parameters]) -> Self:
+        for parameters in seq_of_parameters:
+            self.execute(sql, parameters)
+        return self
