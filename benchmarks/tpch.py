@@ -24,7 +24,7 @@ import duckdb
 import numpy as np
 
 from benchmarks.common import paired, seconds, table
-from dpsql.engines import ScratchTable
+from dpsql.engines import ScratchTable, Stop
 from dpsql.engines.duckdb import DuckDBEngine
 from dpsql.model import Answer, Database, Exact, Limits, Noise, Request
 from dpsql.policy.load import load
@@ -55,10 +55,11 @@ class Once(DuckDBEngine):
         parts: int,
         sampling_key: int,
         tables: Sequence[ScratchTable] = (),
+        stop: Stop | None = None,
     ) -> Exact:
         stages, exact = self._known.get(sql, (None, None))
         if exact is None or stages != tables:
-            exact = super().aggregate(sql, keys, parts, sampling_key, tables)
+            exact = super().aggregate(sql, keys, parts, sampling_key, tables, stop)
             self._known[sql] = tables, exact
         return exact
 

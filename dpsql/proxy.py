@@ -9,13 +9,13 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
 from functools import partial
-from threading import Event, Lock
+from threading import Lock
 from typing import Any, Self, TypeVar
 
 from dpsql import accountants, mechanisms
 from dpsql.compiler.parse import parse
 from dpsql.describe import describe
-from dpsql.engines import EngineFailed, Interrupted, TimedOut
+from dpsql.engines import EngineFailed, Interrupted, Stop, TimedOut
 from dpsql.engines.duckdb import DuckDBEngine
 from dpsql.entropy import Entropy
 from dpsql.errors import Failed, Reason, Refused, Unreachable
@@ -30,7 +30,8 @@ from dpsql.policy.load import load
 from dpsql.prepare import Prepared, prepare
 from dpsql.public import PublicTables
 from dpsql.release import Sampler, release
-from dpsql.tree import VARCHAR, Statement
+from dpsql.signature import Signature, signature
+from dpsql.tree import VARCHAR, Span, SqlType, Statement
 
 T = TypeVar("T")
 REMEMBERED_PLANS = 512
@@ -39,12 +40,13 @@ REMEMBERED_PLANS = 512
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """A request with its budget and the epsilon it may spend."""
+    """A request with its budget, the epsilon it may spend, and the wish to stop it."""
 
     request: Request
     statement: Statement
     budget: Budget
     epsilon: Decimal
+    stop: Stop
 
 
 class Proxy:
@@ -69,7 +71,7 @@ class Proxy:
         self._plans: dict[Any, Prepared] = {}
         self._lock = Lock()
         self._rebind = rebind or (lambda: policy)
-        self._cancelled = Event()
+        self._stops: set[Stop] = set()
 
     @classmethod
     def open(cls, path: str = "dpsql.toml") -> Self:
@@ -91,31 +93,39 @@ class Proxy:
             engine.close()
             raise
 
-    def ask(self, request: Request) -> Answer:
+    def ask(self, request: Request, stop: Stop | None = None) -> Answer:
         """Answer a query, charging the analyst's budget unless the answer is remembered.
 
-        Raises `Refused` (nothing ran, nothing was charged), `Failed` (the charge stays),
-        `Unreachable` or `LedgerError`.
+        `stop`, once wanted, cancels this query alone: before its charge nothing is charged, after
+        it the charge stays. Raises `Refused` (nothing ran, nothing was charged), `Failed` (the
+        charge stays), `Unreachable` or `LedgerError`.
         """
-        self._cancelled.clear()
-        asked = self._asked(request)
+        stop = stop or Stop()
+        self._stops.add(stop)
+        try:
+            return self._answered(request, stop)
+        finally:
+            self._stops.discard(stop)
+
+    def _answered(self, request: Request, stop: Stop) -> Answer:
+        asked = self._asked(request, stop)
         if asked.statement.explain:
             return _explained(self.explain(request))
         prepared = self._prepared(asked, asked.epsilon)
         if prepared.plan is None:
-            return self._pass_through(prepared)
+            return self._pass_through(prepared, stop)
         known = self._ledger.recall(
             request.analyst, prepared.question, self.policy.version, asked.epsilon
         )
         if known is not None:
             prepared = self._prepared(asked, known.epsilon)
             receipt = self._receipt(asked, known.query_id, known.epsilon, Loss(0), remembered=True)
-            return self._finished(prepared, known.answer, receipt)
+            return self._finished(prepared, known.answer, receipt, stop)
         return self._charged_answer(asked, prepared)
 
     def explain(self, request: Request) -> Explanation:
         """The plan and the price of a query: runs nothing on private data, writes nothing."""
-        asked = self._asked(request)
+        asked = self._asked(request, Stop())
         prepared = self._prepared(asked, asked.epsilon)
         plan, rewritten = prepared.plan, prepared.rewritten
         known = plan is not None and self._ledger.recall(
@@ -141,6 +151,15 @@ class Proxy:
             bool(known),
             tuple(stage.sql for stage in rewritten.stages),
         )
+
+    def signature(
+        self, sql: str, dialect: str, places: Sequence[Span], declared: Sequence[SqlType | None]
+    ) -> Signature:
+        """Columns and parameter types of a SELECT, its parameters not yet known; free.
+
+        See `dpsql.signature`. Raises `Refused`.
+        """
+        return signature(sql, dialect, self.policy, places, declared)
 
     def analyst(self, name: str | None = None) -> str:
         """The analyst of that name; without a name the only one. Raises `Refused`."""
@@ -173,8 +192,9 @@ class Proxy:
         return version
 
     def cancel(self) -> None:
-        """Stop what is running: before its charge nothing is charged, after it the charge stays."""
-        self._cancelled.set()
+        """Stop all that is running: before its charge nothing is charged, after it it stays."""
+        for stop in tuple(self._stops):
+            stop.wanted = True
         self._engine.cancel()
 
     def close(self) -> None:
@@ -190,7 +210,7 @@ class Proxy:
 
     # --- the steps of an answer ---
 
-    def _asked(self, request: Request) -> _Asked:
+    def _asked(self, request: Request, stop: Stop) -> _Asked:
         budget = self.policy.budget_of(request.analyst)
         if budget is None:
             raise Refused(Reason.BAD_OPTION, option="analyst", value=request.analyst)
@@ -202,7 +222,7 @@ class Proxy:
         epsilon = min(wanted, default=budget.query_epsilon)
         if epsilon > budget.max_query_epsilon:
             raise Refused(Reason.EPSILON_TOO_LARGE, epsilon=epsilon, limit=budget.max_query_epsilon)
-        return _Asked(request, statement, budget, epsilon)
+        return _Asked(request, statement, budget, epsilon, stop)
 
     def _parsed(self, request: Request) -> Statement:
         key = _text(request)
@@ -240,10 +260,10 @@ class Proxy:
                 cache.pop(next(iter(cache)))
             cache[key] = value
 
-    def _pass_through(self, prepared: Prepared) -> Answer:
+    def _pass_through(self, prepared: Prepared, stop: Stop) -> Answer:
         query_id = secrets.token_hex(8)
         sql = prepared.rewritten.outer_sql
-        rows = self._guarded(query_id, lambda: self._engine.rows(sql), charged=False)
+        rows = self._guarded(query_id, lambda: self._engine.rows(sql, stop), charged=False)
         return unnoised(prepared.rewritten, rows)
 
     def _charged_answer(self, asked: _Asked, prepared: Prepared) -> Answer:
@@ -251,7 +271,7 @@ class Proxy:
         plan = prepared.plan
         assert plan is not None
         query_id = secrets.token_hex(8)
-        if self._cancelled.is_set():
+        if asked.stop.wanted:
             raise Failed(query_id, cancelled=True, charged=False)
         self._ledger.charge(
             Charge(
@@ -267,28 +287,28 @@ class Proxy:
                 policy_version=self.policy.version,
             )
         )
-        noisy = self._guarded(query_id, lambda: self._released(prepared))
+        noisy = self._guarded(query_id, lambda: self._released(prepared, asked.stop))
         self._ledger.remember(query_id, noisy)
         receipt = self._receipt(asked, query_id, asked.epsilon, plan.loss, remembered=False)
-        return self._finished(prepared, noisy, receipt)
+        return self._finished(prepared, noisy, receipt, asked.stop)
 
-    def _released(self, prepared: Prepared) -> tuple[Noisy, ...]:
+    def _released(self, prepared: Prepared, stop: Stop) -> tuple[Noisy, ...]:
         plan, rewritten = prepared.plan, prepared.rewritten
         assert plan is not None
         engine, result = self._engine, list[Noisy]()
+        public, scratch = partial(engine.rows, stop=stop), partial(engine.scratch, stop=stop)
         for block, sql in zip(plan.blocks, rewritten.blocks, strict=True):
             exact = Exact([], [])  # listed keys alone: the data has no say
             if block.releases:
-                stages = [
-                    stage(plan, rewritten, n, result, engine.rows, engine.scratch)
-                    for n in sql.stages
-                ]
+                stages = [stage(plan, rewritten, n, result, public, scratch) for n in sql.stages]
                 key = int.from_bytes(os.urandom(8))
-                exact = engine.aggregate(sql.sql, len(sql.keys), sql.parts, key, stages)
+                exact = engine.aggregate(sql.sql, len(sql.keys), sql.parts, key, stages, stop)
             result.append(release(exact, block, self._sampler))
         return tuple(result)
 
-    def _finished(self, prepared: Prepared, noisy: Sequence[Noisy], receipt: Receipt) -> Answer:
+    def _finished(
+        self, prepared: Prepared, noisy: Sequence[Noisy], receipt: Receipt, stop: Stop
+    ) -> Answer:
         plan = prepared.plan
         assert plan is not None
         return self._guarded(
@@ -297,8 +317,8 @@ class Proxy:
                 plan,
                 prepared.rewritten,
                 noisy,
-                self._engine.rows,
-                self._engine.scratch,
+                partial(self._engine.rows, stop=stop),
+                partial(self._engine.scratch, stop=stop),
                 receipt,
             ),
         )

@@ -9,7 +9,7 @@ from pathlib import Path
 from threading import Event
 from typing import Any, TypeVar
 
-from dpsql.engines import ScratchTable
+from dpsql.engines import ScratchTable, Stop
 from dpsql.engines.duckdb import DuckDBEngine
 from dpsql.model import Answer, Exact, Request
 from dpsql.proxy import Proxy
@@ -71,13 +71,15 @@ class WatchedEngine:
         self.instead: str | None = None
         self.running = Event()
 
-    def rows(self, sql: str) -> list[tuple[Any, ...]]:
+    def rows(self, sql: str, stop: Stop | None = None) -> list[tuple[Any, ...]]:
         self.calls.append(("rows", sql))
-        return self.engine.rows(sql)
+        return self.engine.rows(sql, stop)
 
-    def scratch(self, sql: str, tables: Sequence[ScratchTable] = ()) -> list[tuple[Any, ...]]:
+    def scratch(
+        self, sql: str, tables: Sequence[ScratchTable] = (), stop: Stop | None = None
+    ) -> list[tuple[Any, ...]]:
         self.calls.append(("scratch", sql))
-        return self.engine.scratch(sql, tables)
+        return self.engine.scratch(sql, tables, stop)
 
     def aggregate(
         self,
@@ -86,13 +88,14 @@ class WatchedEngine:
         parts: int,
         sampling_key: int,
         tables: Sequence[ScratchTable] = (),
+        stop: Stop | None = None,
     ) -> Exact:
         self.calls.append(("aggregate", sql))
         self.before()
         self.running.set()
         if self.instead is not None:
-            return self.engine.aggregate(self.instead, 0, 1, sampling_key)
-        return self.engine.aggregate(sql, keys, parts, sampling_key, tables)
+            return self.engine.aggregate(self.instead, 0, 1, sampling_key, stop=stop)
+        return self.engine.aggregate(sql, keys, parts, sampling_key, tables, stop)
 
     def schema(self) -> Any:
         return self.engine.schema()

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from dpsql.engines import EngineFailed
+from dpsql.engines import EngineFailed, Stop
 from dpsql.errors import Failed, Reason, Refused
 from dpsql.ledgers.sqlite import SqliteLedger
 from dpsql.model import Answer, Request
@@ -79,7 +79,7 @@ def spent(path: Path) -> Any:
 
 class ChargesAfterRunning(Proxy):
     def _charged_answer(self, asked: _Asked, prepared: Prepared) -> Answer:
-        self._released(prepared)
+        self._released(prepared, asked.stop)
         return super()._charged_answer(asked, prepared)
 
 
@@ -103,14 +103,14 @@ class RemembersByText(Proxy):
 
 
 class ForgetsWhoAsked(Proxy):
-    def ask(self, request: Request) -> Answer:
-        return super().ask(replace(request, analyst="ana"))
+    def ask(self, request: Request, stop: Stop | None = None) -> Answer:
+        return super().ask(replace(request, analyst="ana"), stop)
 
 
 class ChargesRefusals(Proxy):
-    def _asked(self, asked: Any) -> _Asked:
+    def _asked(self, request: Request, stop: Stop) -> _Asked:
         try:
-            return super()._asked(asked)
+            return super()._asked(request, stop)
         except Refused:
             self._ledger.refresh()
             raise

@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 
 from dpsql import mechanisms
+from dpsql.engines import Stop
 from dpsql.entropy import Entropy
 from dpsql.errors import Failed, Reason, Refused
 from dpsql.explanation import Explanation
@@ -151,9 +152,9 @@ def test_an_aggregate_over_nothing_is_a_number(tmp_path: Path) -> None:
 class Chatty(Proxy):
     """Says what it is asked."""
 
-    def ask(self, request: Request) -> Answer:
+    def ask(self, request: Request, stop: Stop | None = None) -> Answer:
         logging.getLogger("dpsql").warning("secret: %s", request.sql)
-        return super().ask(request)
+        return super().ask(request, stop)
 
 
 def overheard(
@@ -337,8 +338,8 @@ class Midway(WatchedEngine):
 
     midway: Callable[[], object] | None = None
 
-    def rows(self, sql: str) -> list[tuple[Any, ...]]:
-        found = super().rows(sql)
+    def rows(self, sql: str, stop: Stop | None = None) -> list[tuple[Any, ...]]:
+        found = super().rows(sql, stop)
         if self.midway is not None:
             midway, self.midway = self.midway, None
             midway()

@@ -28,6 +28,17 @@ class TimedOut(Exception):
     """The statement ran longer than `limits.statement_seconds`."""
 
 
+@dataclass(slots=True, eq=False)
+class Stop:
+    """The wish to stop one question: `wanted` is set by any thread or signal handler, once.
+
+    >>> stop = Stop()
+    >>> stop.wanted = True
+    """
+
+    wanted: bool = False
+
+
 @dataclass(frozen=True, slots=True)
 class ScratchTable:
     """A public table for one scratch statement: columns with their types, and rows."""
@@ -41,7 +52,8 @@ class Engine(Protocol):
     """The owner's database, and beside it a scratch engine that holds nothing private.
 
     Every method but `cancel` and `close` raises `EngineFailed`, `Interrupted`, `TimedOut`, or
-    `errors.Unreachable` where the owner's database cannot be opened.
+    `errors.Unreachable` where the owner's database cannot be opened. A call whose `stop` is wanted
+    ends with `Interrupted`, other calls go on.
     """
 
     def schema(self) -> Schema:
@@ -55,15 +67,18 @@ class Engine(Protocol):
         parts: int,
         sampling_key: int,
         tables: Sequence[ScratchTable] = (),
+        stop: Stop | None = None,
     ) -> Exact:
         """Exact integers per group: `keys` key columns, then `parts` integer columns."""
         ...
 
-    def rows(self, sql: str) -> list[tuple[Any, ...]]:
+    def rows(self, sql: str, stop: Stop | None = None) -> list[tuple[Any, ...]]:
         """Rows of a query over public tables, or of the owner's own check."""
         ...
 
-    def scratch(self, sql: str, tables: Sequence[ScratchTable] = ()) -> list[tuple[Any, ...]]:
+    def scratch(
+        self, sql: str, tables: Sequence[ScratchTable] = (), stop: Stop | None = None
+    ) -> list[tuple[Any, ...]]:
         """Rows of a query over the given tables alone; nothing of it survives."""
         ...
 

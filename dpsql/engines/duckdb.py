@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import os
 import weakref
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
@@ -13,12 +14,12 @@ from threading import Lock
 from time import monotonic
 from typing import Any, Self, TypeAlias
 
-from dpsql.engines import EngineFailed, Interrupted, ScratchTable, TimedOut
+from dpsql.engines import EngineFailed, Interrupted, ScratchTable, Stop, TimedOut
 from dpsql.engines.catalogue import tables as catalogue
 from dpsql.engines.columns import exact, moment
 from dpsql.engines.files import WHY, CannotOpen, Signature, Sources
 from dpsql.engines.load import load
-from dpsql.engines.process import Tick, WorkerProcess
+from dpsql.engines.process import SLICE_SECONDS, Tick, WorkerProcess
 from dpsql.errors import Unreachable
 from dpsql.model import Database, Exact, Limits
 from dpsql.schema import Schema
@@ -40,7 +41,7 @@ class _Call:
 
     number: int
     deadline: float
-    cancelled: bool = False
+    stop: Stop
     timed_out: bool = False
     kill_after: float | None = None
 
@@ -88,6 +89,7 @@ class DuckDBEngine:
         parts: int,
         sampling_key: int,
         tables: Sequence[ScratchTable] = (),
+        stop: Stop | None = None,
     ) -> Exact:
         """Run a SELECT of `keys` key columns and then `parts` integer columns, in one snapshot.
 
@@ -95,24 +97,25 @@ class DuckDBEngine:
         it casts. NULL parts are 0. A group whose key holds a date outside of years 1 to 9999 is
         left out. Raises the errors of every call.
         """
-        decoders, *chunks = self._ask(
-            "aggregate", sql, keys, parts, sampling_key, [load(table) for table in tables]
-        )
+        loads = [load(table) for table in tables]
+        decoders, *chunks = self._ask("aggregate", sql, keys, parts, sampling_key, loads, stop=stop)
         return exact(chunks, decoders, parts)
 
-    def rows(self, sql: str) -> list[Row]:
+    def rows(self, sql: str, stop: Stop | None = None) -> list[Row]:
         """Rows of a SELECT on the owner's data: public tables, or the owner's own check."""
-        return _plain(self._ask("rows", sql))
+        return _plain(self._ask("rows", sql, stop=stop))
 
-    def scratch(self, sql: str, tables: Sequence[ScratchTable] = ()) -> list[Row]:
+    def scratch(
+        self, sql: str, tables: Sequence[ScratchTable] = (), stop: Stop | None = None
+    ) -> list[Row]:
         """Rows of a SELECT over these tables alone, which last for this call."""
-        return _plain(self._ask("scratch", sql, [load(table) for table in tables]))
+        return _plain(self._ask("scratch", sql, [load(table) for table in tables], stop=stop))
 
     def cancel(self) -> None:
         """Stop the running call, if there is one; safe in threads and signal handlers."""
         call = self._call
         if call is not None:
-            call.cancelled = True
+            call.stop.wanted = True
 
     def close(self) -> None:
         """Stop the worker; later calls raise `EngineFailed`."""
@@ -128,14 +131,15 @@ class DuckDBEngine:
 
     # --- one call ---
 
-    def _ask(self, operation: str, *arguments: Any) -> list[Any]:
+    def _ask(self, operation: str, *arguments: Any, stop: Stop | None = None) -> list[Any]:
         """The chunks of an operation's reply.
 
         Raises `Interrupted`, `TimedOut`, `EngineFailed`, `Unreachable`: outside of every handler,
         so that no other exception hangs on them.
         """
-        with self._lock:
-            call = _Call(next(self._numbers), monotonic() + START_SECONDS)
+        stop = stop or Stop()
+        with self._turn(stop):
+            call = _Call(next(self._numbers), monotonic() + START_SECONDS, stop)
             self._call = call
             outcome = "gone"
             try:
@@ -145,7 +149,7 @@ class DuckDBEngine:
                 # A half-read reply is useless, and so is a worker that could not open.
                 if outcome not in ("done", "failed"):
                     self._drop()
-        if call.cancelled:
+        if stop.wanted:
             raise Interrupted
         if call.timed_out:
             raise TimedOut
@@ -154,6 +158,18 @@ class DuckDBEngine:
         if outcome != "done":
             raise EngineFailed
         return chunks
+
+    @contextmanager
+    def _turn(self, stop: Stop) -> Iterator[None]:
+        """The thread's turn; raises `Interrupted` where the wait is ended by `stop`."""
+        lock = self._lock
+        while not lock.acquire(timeout=SLICE_SECONDS):
+            if stop.wanted:
+                raise Interrupted
+        try:
+            yield
+        finally:
+            lock.release()
 
     def _exchange(self, call: _Call, operation: str, arguments: tuple[Any, ...]) -> _Reply:
         """Send a request to a worker that has opened the data, and collect the reply."""
@@ -217,8 +233,8 @@ def _stop_if_due(call: _Call, worker: WorkerProcess) -> None:
     if call.kill_after is not None:
         if now > call.kill_after:
             worker.kill()
-    elif call.cancelled or now > call.deadline:
-        call.timed_out = not call.cancelled
+    elif call.stop.wanted or now > call.deadline:
+        call.timed_out = not call.stop.wanted
         call.kill_after = now + GRACE_SECONDS
         worker.interrupt(call.number)
 

@@ -1,0 +1,150 @@
+"""signature: what a statement takes and returns, told before its parameters are known.
+
+Types of parameters follow from what stands beside them; the columns follow from samples of these
+types. Only names and types are looked at: whether the query is private enough is asked later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import assert_never
+
+from dpsql.algebra import Relation
+from dpsql.compiler.parse import parse
+from dpsql.compiler.resolve import resolve
+from dpsql.compiler.scopes import Identities
+from dpsql.compiler.typing import COERCING, type_of
+from dpsql.errors import Refused
+from dpsql.model import Column, Policy
+from dpsql.tree import (
+    INTEGER,
+    VARCHAR,
+    Call,
+    Cast,
+    Expression,
+    Kind,
+    Literal,
+    Span,
+    SqlType,
+    Value,
+)
+from dpsql.walk import expressions, relations, walk
+
+_GUESSES: tuple[Value, ...] = (None, 1, "2000-01-01", "month")
+"""Values tried in turn for a parameter of unknown type, until names and types fit."""
+
+_ALIKE = COERCING | frozenset("add sub mul div like ilike concat mod".split())
+"""Functions whose arguments have one type, or types that fit each other."""
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """The columns of a statement's result, and the type of each parameter."""
+
+    columns: tuple[Column, ...]
+    parameters: tuple[SqlType, ...]
+
+
+def signature(
+    text: str,
+    dialect: str,
+    policy: Policy,
+    places: Sequence[Span],
+    declared: Sequence[SqlType | None],
+) -> Signature:
+    """The signature of the SELECT in `text` with a `?` at each of `places`.
+
+    `declared` are the types that the client fixed, None where it did not. Raises `Refused` for a
+    text that is wrong whatever the parameters are.
+    """
+    guesses = [0 if kind is None else None for kind in declared]
+    while True:
+        values = tuple(
+            _GUESSES[guess or 0] if kind is None else sample(kind)
+            for guess, kind in zip(guesses, declared, strict=True)
+        )
+        try:
+            resolved = resolve(parse(text, dialect, values), policy, Identities())
+        except Refused as refused:
+            if not _guess_again(guesses, places, refused.span):
+                raise
+            continue
+        found = {place.start: kind for place, kind in _beside(resolved.relation)}
+        types = tuple(
+            kind or _settled(found.get(place.start), guess)
+            for place, kind, guess in zip(places, declared, guesses, strict=True)
+        )
+        columns = tuple(Column(f.name, f.type) for f in resolved.relation.fields)
+        return Signature(columns, types)
+
+
+def _guess_again(guesses: list[int | None], places: Sequence[Span], span: Span) -> bool:
+    """Whether a parameter in `span`, or else any, has another guess left; takes it."""
+    open_ = [
+        n for n, guess in enumerate(guesses) if guess is not None and guess + 1 < len(_GUESSES)
+    ]
+    inside = [n for n in open_ if span.start <= places[n].start < span.stop]
+    for n in inside or open_:
+        guesses[n] = (guesses[n] or 0) + 1
+    return bool(open_)
+
+
+def _settled(beside: SqlType | None, guess: int | None) -> SqlType:
+    if isinstance(_GUESSES[guess or 0], str):
+        return VARCHAR
+    if beside is not None and beside.kind is not Kind.NULL:
+        return beside
+    return VARCHAR if _GUESSES[guess or 0] is None else INTEGER
+
+
+def _beside(relation: Relation) -> Iterator[tuple[Span, SqlType]]:
+    """Each constant's place with the type that its company gives it."""
+    for node in relations(relation):
+        for expression in expressions(node):
+            for part in walk(expression):
+                yield from _company(part)
+
+
+def _company(expression: Expression) -> Iterator[tuple[Span, SqlType]]:
+    match expression:
+        case Cast(arg=Literal(span=span), type=kind):
+            yield span, kind
+        case Call(function=function, args=args) if function in _ALIKE:
+            types = [type_of(arg) for arg in args if not isinstance(arg, Literal)]
+            for arg in args:
+                if isinstance(arg, Literal) and types:
+                    yield arg.span, types[0]
+        case _:
+            return
+
+
+def sample(kind: SqlType) -> Value:
+    """Some value of a type.
+
+    >>> sample(INTEGER), sample(VARCHAR)
+    (1, '2000-01-01')
+    """
+    match kind.kind:
+        case Kind.BOOLEAN:
+            return True
+        case Kind.INTEGER:
+            return 1
+        case Kind.DECIMAL:
+            return Decimal(1)
+        case Kind.DOUBLE:
+            return 1.0
+        case Kind.VARCHAR:
+            return "2000-01-01"
+        case Kind.DATE:
+            return date(2000, 1, 1)
+        case Kind.TIMESTAMP:
+            return datetime(2000, 1, 1)  # noqa: DTZ001
+        case Kind.TIMESTAMPTZ:
+            return datetime(2000, 1, 1, tzinfo=UTC)
+        case Kind.NULL:
+            return None
+        case _:
+            assert_never(kind.kind)
