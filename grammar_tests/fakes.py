@@ -10,6 +10,7 @@ from math import nan
 from types import SimpleNamespace
 from typing import Any, Self
 
+from dpsql.engines import Stop
 from dpsql.errors import DpsqlError, Reason, Refused
 from dpsql.explanation import BlockLines, Explanation, LimitLine, ReleaseLine
 from dpsql.model import Answer, Budget, Column, Loss, Receipt, Request
@@ -89,10 +90,12 @@ class FakeProxy:
     during: Callable[[], None] = lambda: None
     requests: list[Request] = field(default_factory=list)
     cancelled: int = 0
+    stop: Stop | None = None
     closed: int = 0
 
-    def ask(self, request: Request) -> Answer:
+    def ask(self, request: Request, stop: Stop | None = None) -> Answer:
         self.requests.append(request)
+        self.stop = stop
         self.during()
         if self.error is not None:
             raise self.error

@@ -13,7 +13,7 @@ from typing import Any, Self
 
 import duckdb
 
-from dpsql.engines import EngineFailed, ScratchTable
+from dpsql.engines import EngineFailed, Stop
 from dpsql.engines.catalogue import tables as catalogue
 from dpsql.interfaces.dbapi import Connection
 from dpsql.interfaces.dbapi_cursor import Cursor, Parameters
@@ -53,14 +53,14 @@ class InProcessEngine:
     def __init__(self, database: duckdb.DuckDBPyConnection) -> None:
         self.database = database
 
-    def rows(self, sql: str) -> list[tuple[Any, ...]]:
+    def rows(self, sql: str, _stop: Stop | None = None) -> list[tuple[Any, ...]]:
         try:
             return self.database.cursor().execute(sql).fetchall()
         except duckdb.Error:
             raise EngineFailed from None
 
-    def scratch(self, sql: str, tables: Sequence[ScratchTable] = ()) -> list[tuple[Any, ...]]:
-        raise AssertionError(sql, tables)
+    def scratch(self, sql: str, *_arguments: Any) -> list[tuple[Any, ...]]:
+        raise AssertionError(sql)
 
     def aggregate(self, sql: str, *_arguments: Any) -> Exact:
         raise AssertionError(sql)

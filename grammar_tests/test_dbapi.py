@@ -202,14 +202,28 @@ def test_a_failed_statement_leaves_no_old_rows() -> None:
     assert (cursor.description, cursor.rowcount, cursor.receipt) == (None, -1, None)
 
 
-def test_keyboard_interrupt_cancels() -> None:
-    def interrupt() -> None:
-        raise KeyboardInterrupt
+def test_a_cursor_is_cancelled_by_itself_and_with_its_connection() -> None:
+    proxy = FakeProxy()
+    connection = connected(proxy)
+    cursor, other = connection.cursor(), connection.cursor()
+    wanted: list[tuple[bool, ...]] = []
 
-    proxy = FakeProxy(during=interrupt)
-    with pytest.raises(KeyboardInterrupt):
-        connected(proxy).cursor().execute("x")
-    assert proxy.cancelled == 1
+    def during() -> None:
+        assert proxy.stop is not None
+        other.cancel()
+        before = proxy.stop.wanted
+        (connection if len(wanted) else cursor).cancel()
+        wanted.append((before, proxy.stop.wanted))
+
+    proxy.during = during
+    cursor.execute("x")
+    cursor.execute("x")
+    assert wanted == [(False, True), (False, True)]
+    connection.cancel()
+    proxy.during = lambda: None
+    cursor.execute("x")
+    assert proxy.stop is not None
+    assert not proxy.stop.wanted
 
 
 # --- life of a connection ---

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, date, datetime, time, timedelta, timezone
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 from uuid import UUID
 
@@ -15,7 +16,8 @@ import pandas as pd
 import pytest
 
 import dpsql
-from grammar_tests.proxy_kit import shop
+from dpsql.proxy import Proxy
+from grammar_tests.proxy_kit import BY_COUNTRY, SLOW, shop, watched
 
 
 class Level(enum.IntEnum):
@@ -155,3 +157,20 @@ def test_many_rows_arrive_in_every_shape(connection: dpsql.Connection) -> None:
     cursor.scroll(0, "absolute")
     assert sum(n for n, _ in cursor) == sum(range(100_000))
     assert cursor.fetchone() is None
+
+
+def test_a_cancelled_cursor_leaves_the_others_alone(tmp_path: Path) -> None:
+    proxy, engine = watched(shop(tmp_path), Proxy)
+    with proxy, ThreadPoolExecutor(1) as thread:
+        shared: Any = proxy
+        connection = dpsql.connect(proxy=shared, analyst="ana")
+        engine.instead = SLOW
+        slow, other = connection.cursor(), connection.cursor()
+        running = thread.submit(slow.execute, BY_COUNTRY)
+        assert engine.running.wait(30)
+        other.cancel()
+        slow.cancel()
+        with pytest.raises(dpsql.OperationalError) as caught:
+            running.result(30)
+        assert caught.value.sqlstate == "57014"
+        assert other.execute("SELECT 1 AS x").fetchone() == (1,)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from dpsql.engines import Stop
 from dpsql.explanation import Explanation
 from dpsql.interfaces.plans import plan_text
 from dpsql.model import Answer, Request
@@ -13,9 +14,9 @@ if TYPE_CHECKING:
     from dpsql.proxy import Proxy
 
 
-def answered(proxy: Proxy, request: Request) -> Answer:
+def answered(proxy: Proxy, request: Request, stop: Stop | None = None) -> Answer:
     """The proxy's answer; a plan comes as one text row per line. Raises as `Proxy.ask` does."""
-    answer = proxy.ask(request)
+    answer = proxy.ask(request, stop)
     if not isinstance(answer.explanation, Explanation):
         return answer
     rows = tuple((line,) for line in plan_text(answer.explanation).splitlines())

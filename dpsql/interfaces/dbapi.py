@@ -6,10 +6,12 @@ charge is no part of a transaction, and no rollback gives it back.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from decimal import Decimal
 from typing import TYPE_CHECKING, ClassVar, Self
 
+from dpsql.engines import Stop
 from dpsql.errors import DpsqlError
 from dpsql.explanation import Explanation
 from dpsql.interfaces import dbapi_errors
@@ -145,6 +147,7 @@ class Connection:
         self.analyst, self.dialect, self.epsilon = analyst, dialect, epsilon
         self._proxy: Proxy | None = proxy
         self._owned = owned
+        self._running: set[Stop] = set()
 
     def cursor(self) -> Cursor:
         """A new cursor."""
@@ -174,8 +177,19 @@ class Connection:
         _ = self.proxy
 
     def cancel(self) -> None:
-        """Stop the statement that runs in another thread; its charge stays."""
-        self.proxy.cancel()
+        """Stop all statements of this connection that run in other threads; charges stay."""
+        _ = self.proxy
+        for stop in tuple(self._running):
+            stop.wanted = True
+
+    @contextmanager
+    def stopped_by(self, stop: Stop) -> Iterator[None]:
+        """While a statement runs that `cancel` is to stop through `stop`."""
+        self._running.add(stop)
+        try:
+            yield
+        finally:
+            self._running.discard(stop)
 
     def __enter__(self) -> Self:
         return self

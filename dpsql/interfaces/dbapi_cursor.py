@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property, partial
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
+from dpsql.engines import Stop
 from dpsql.errors import DpsqlError
 from dpsql.explanation import Explanation
 from dpsql.interfaces import frames
@@ -70,37 +71,36 @@ class Cursor:
         self.arraysize = 1
         self._results: _Results | None = None
         self._next = 0
+        self._stop = Stop()
         self._closed = False
 
     # --- asking ---
 
     def execute(self, sql: str, parameters: Parameters = ()) -> Self:
         """Answer one SELECT; each ? takes one parameter. Returns the cursor."""
-        self._proxy()
-        self._keep(())
-        self._keep((self._asked(sql, parameters),))
-        return self
+        return self._run(sql, (parameters,))
 
     def executemany(self, sql: str, seq_of_parameters: Sequence[Parameters]) -> Self:
         """Answer a SELECT once per parameters, each charged by itself; keeps all rows in order."""
-        self._proxy()
-        self._keep(())
-        self._keep(tuple(self._asked(sql, parameters) for parameters in seq_of_parameters))
-        return self
+        return self._run(sql, seq_of_parameters)
 
     def explain(self, sql: str, parameters: Parameters = ()) -> Explanation:
         """The plan, price and expected error of a SELECT; free. See `dpsql.plan_text`."""
         proxy = self._proxy()
         return _told(sql, partial(proxy.explain, self.connection.request(sql, parameters)))
 
-    def _asked(self, sql: str, parameters: Parameters) -> Answer:
-        proxy = self._proxy()
-        request = self.connection.request(sql, parameters)
-        try:
-            return _told(sql, partial(answered, proxy, request))
-        except KeyboardInterrupt:
-            proxy.cancel()
-            raise
+    def cancel(self) -> None:
+        """Stop what this cursor runs in another thread, and nothing else; its charge stays."""
+        self._stop.wanted = True
+
+    def _run(self, sql: str, seq_of_parameters: Iterable[Parameters]) -> Self:
+        proxy, stop = self._proxy(), Stop()
+        self._keep(())
+        self._stop = stop
+        requests = (self.connection.request(sql, one) for one in seq_of_parameters)
+        with self.connection.stopped_by(stop):
+            self._keep(tuple(_told(sql, partial(answered, proxy, one, stop)) for one in requests))
+        return self
 
     def _keep(self, answers: tuple[Answer, ...]) -> None:
         self._results = _Results(answers) if answers else None
