@@ -103,13 +103,13 @@ class Tracked:
 class BoundedBlock:
     """A block with what is known of its expressions.
 
-    `arguments` describes each measure's argument (None for COUNT(*)); `domain` lists the possible
+    `arguments` describes each measure's arguments (none for COUNT(*)); `domain` lists the possible
     key tuples, or is None where they are private; `key_combinations` is how many combinations the
     keys that the unit does not determine can take (None: unbounded).
     """
 
     block: PrivateBlock
-    arguments: tuple[Facts | None, ...]
+    arguments: tuple[tuple[Facts, ...], ...]
     domain: tuple[tuple[Value, ...], ...] | None
     key_combinations: int | None
 
@@ -158,6 +158,11 @@ class PartQuery:
     units: bool = False
     distinct: bool = False
     chosen: bool = False
+
+    @property
+    def reach(self) -> float:
+        """The most that one unit changes one group, in units of the values."""
+        return float(max(abs(self.total_lower), abs(self.total_upper)) * self.lattice.step)
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,6 +38,7 @@ class Approximate:
 
     name: str = "approximate"
     supports_selection: bool = True
+    order: int = 2
 
     def limit(self, budget: Budget) -> Loss:
         """ε and δ as they are."""

@@ -23,6 +23,14 @@ class Allowance:
     selection_delta: Fraction
     noise_delta: Fraction
 
+    def share(self, part: Fraction) -> Allowance:
+        """That part of all three.
+
+        >>> Allowance(Fraction(1), Fraction(0), Fraction(0)).share(Fraction(1, 4)).amount
+        Fraction(1, 4)
+        """
+        return Allowance(self.amount * part, self.selection_delta * part, self.noise_delta * part)
+
 
 class Accountant(Protocol):
     """One way to measure and add up privacy loss, chosen when a budget is created.
@@ -38,6 +46,10 @@ class Accountant(Protocol):
     @property
     def supports_selection(self) -> bool:
         """Whether private keys can be published, which costs δ."""
+
+    @property
+    def order(self) -> int:
+        """n, where the variance of the noise is proportional to 1/amount^n."""
 
     def limit(self, budget: Budget) -> Loss:
         """The most a budget may spend in total, rounded down."""

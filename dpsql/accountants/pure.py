@@ -30,6 +30,7 @@ class Pure:
 
     name: str = "pure"
     supports_selection: bool = False
+    order: int = 2
 
     def limit(self, budget: Budget) -> Loss:
         """ε; a δ of the budget is not used."""

@@ -33,6 +33,7 @@ class Zcdp:
 
     name: str = "zcdp"
     supports_selection: bool = True
+    order: int = 1
 
     def limit(self, budget: Budget) -> Loss:
         """ρ from (ε, δ/2), and δ/2 for selection.

@@ -14,6 +14,7 @@ from dpsql.aggregates.average import AVERAGE
 from dpsql.aggregates.constant import CONSTANT
 from dpsql.aggregates.count import COUNT
 from dpsql.aggregates.recipe import Recipe
+from dpsql.aggregates.regression import REGRESSION
 from dpsql.aggregates.sum import SUM
 from dpsql.aggregates.types import (
     Types,
@@ -28,6 +29,7 @@ from dpsql.aggregates.types import (
     separator,
     total,
 )
+from dpsql.aggregates.variance import STDDEV_POP, STDDEV_SAMP, VAR_POP, VAR_SAMP
 from dpsql.tree import BOOLEAN, DOUBLE, INTEGER, VARCHAR, Expression, Kind, SqlType
 
 
@@ -100,14 +102,12 @@ _ROWS: dict[str, _Row] = {
     **dict.fromkeys(("mode", "first", "last"), _Row(same, ordered=True)),
     "any_value": _Row(same, CONSTANT, ordered=True),
     **dict.fromkeys(("arg_max", "arg_min"), _Row(same, ordered=True)),
-    **dict.fromkeys(
-        ("stddev", "stddev_pop", "stddev_samp", "variance", "var_pop", "var_samp"), _Row(double)
-    ),
-    **dict.fromkeys(("corr", "covar_pop", "covar_samp"), _Row(double)),
-    **dict.fromkeys(("regr_slope", "regr_intercept", "regr_r2"), _Row(double)),
-    **dict.fromkeys(("regr_avgx", "regr_avgy"), _Row(double)),
-    **dict.fromkeys(("regr_sxx", "regr_sxy", "regr_syy"), _Row(double)),
-    "regr_count": _Row(fixed(INTEGER)),
+    "stddev": _Row(double, STDDEV_SAMP),
+    "stddev_pop": _Row(double, STDDEV_POP),
+    "variance": _Row(double, VAR_SAMP),
+    "var_pop": _Row(double, VAR_POP),
+    **{name: _Row(double, row) for name, row in REGRESSION.items()},
+    "regr_count": _Row(fixed(INTEGER), REGRESSION["regr_count"]),
     "grouping": _Row(fixed(INTEGER)),
 }
 

@@ -1,57 +1,35 @@
 """AVG: centre + noisy centred sum / max(1, noisy count), clamped to the bounds.
 
-Centring at (L + U) / 2 halves the sensitivity of the sum (privacy.md, section 5.2). The count is
-the one that COUNT(x) asks for, so that a query that wants both pays for it once.
+The count is the one that COUNT(x) asks for, so that a query that wants both pays for it once.
 """
 
 from __future__ import annotations
 
-from fractions import Fraction
-
-from dpsql.aggregates.recipe import (
-    Asked,
-    Parts,
-    Recipe,
-    as_double,
-    counted,
-    no_distinct,
-    number,
-    row_bounds,
-    rows_of_unit,
-)
-from dpsql.plan import PartQuery
-from dpsql.tree import DOUBLE, INTEGER, Call, Expression, Literal, Ref
+from dpsql.aggregates.formulas import at_least_one, clamped, double, over, plus
+from dpsql.aggregates.moments import Range, centred_sum, count_of_rows, range_of
+from dpsql.aggregates.recipe import Asked, Parts, Recipe, as_double, no_distinct
+from dpsql.tree import Expression, Ref
 
 
 def _parts(asked: Asked) -> Parts:
     no_distinct(asked)
-    bounds, rows = row_bounds(asked), rows_of_unit(asked)
-    centre = (bounds.lower + bounds.upper) // 2
-    return (
-        PartQuery(None, counted(asked), total_upper=rows),
-        PartQuery(
-            asked.expression,
-            asked.call.filter,
-            bounds.lattice,
-            bounds.lower,
-            bounds.upper,
-            centre,
-            total_lower=rows * (bounds.lower - centre),
-            total_upper=rows * (bounds.upper - centre),
-        ),
-    )
+    return (count_of_rows(asked), centred_sum(asked))
 
 
 def _combine(asked: Asked, parts: tuple[Ref, ...]) -> Expression:
     count, centred = parts
-    bounds = row_bounds(asked)
-    step = bounds.lattice.step
-    centre = Fraction((bounds.lower + bounds.upper) // 2) * step
-    at_least_one = Call("greatest", (Literal(1, INTEGER), count), INTEGER)
-    ratio = Call("div", (as_double(centred), as_double(at_least_one)), DOUBLE)
-    value = Call("add", (number(centre, DOUBLE), ratio), DOUBLE)
-    lower, upper = (number(bound * step, DOUBLE) for bound in (bounds.lower, bounds.upper))
-    return Call("least", (Call("greatest", (value, lower), DOUBLE), upper), DOUBLE)
+    return mean(range_of(asked), count, centred)
 
 
-AVERAGE = Recipe(_parts, _combine)
+def mean(bounds: Range, count: Expression, centred: Expression) -> Expression:
+    """The mean that a noisy count and a noisy centred sum say."""
+    offset = over(as_double(centred), at_least_one(count))
+    value = plus(double(float(bounds.centre)), offset)
+    return clamped(value, float(bounds.lower), float(bounds.upper))
+
+
+def _typical(asked: Asked) -> tuple[float, ...]:
+    return (1.0, range_of(asked).offset)
+
+
+AVERAGE = Recipe(_parts, _combine, _typical)

@@ -34,7 +34,7 @@ MAX_STEPS = 2**62
 class Asked:
     """One aggregate call of a private block.
 
-    `argument` describes the first argument (None for COUNT(*)); `rows` is the most rows of one
+    `arguments` describes its arguments (none for COUNT(*)); `rows` is the most rows of one
     unit that count in one group (None: no limit is known), `rows_proved` that no unit has more;
     `is_unit` that the argument is the unit key itself; `one_value` that the argument has one value
     in the rows of one unit and group. `of_keys` writes the argument over the columns of the group's
@@ -42,12 +42,16 @@ class Asked:
     """
 
     call: AggregateCall
-    argument: Facts | None
+    arguments: tuple[Facts, ...]
     rows: int | None
     is_unit: bool = False
     rows_proved: bool = False
     one_value: bool = False
     of_keys: Expression | None = None
+
+    @property
+    def argument(self) -> Facts | None:
+        return self.arguments[0] if self.arguments else None
 
     @property
     def expression(self) -> Expression:
@@ -59,10 +63,15 @@ Parts = tuple[PartQuery, ...]
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """`parts` lists the measurements; `combine` gives the value from their released columns."""
+    """`parts` lists the measurements; `combine` gives the value from their released columns.
+
+    `typical` says what one row adds to each part in typical data, in units of its values (None:
+    1 each). The budget is split by how the value depends on its parts there.
+    """
 
     parts: Callable[[Asked], Parts]
     combine: Callable[[Asked, tuple[Ref, ...]], Expression]
+    typical: Callable[[Asked], tuple[float, ...]] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,18 +95,22 @@ def rows_of_unit(asked: Asked) -> int:
     return asked.rows
 
 
-def row_bounds(asked: Asked) -> RowBounds:
-    """The lattice and clip of the aggregated expression, or a refusal where it is unbounded.
+def row_bounds(asked: Asked, place: int = 0) -> RowBounds:
+    """The lattice and clip of an aggregated expression, or a refusal where it is unbounded.
 
     INTEGER and DECIMAL are exact; DOUBLE uses the step 2^-k of privacy.md, section 4.
     """
-    facts = asked.argument
-    assert facts is not None
+    facts = asked.arguments[place]
     lo, hi = facts.interval.lo, facts.interval.hi
     if not (isinstance(lo, Fraction) and isinstance(hi, Fraction)):
-        span = asked.expression.span
+        span = asked.call.args[place].span
         raise Refused(Reason.UNBOUNDED_INPUT, asked.call.span if span == NOWHERE else span)
-    lattice = _lattice(facts.type, lo, hi)
+    return clip_between(asked, facts.type, lo, hi)
+
+
+def clip_between(asked: Asked, kind: SqlType, lo: Fraction, hi: Fraction) -> RowBounds:
+    """The lattice and clip of values in [lo, hi], or a refusal where they are too wide."""
+    lattice = _lattice(kind, lo, hi)
     bounds = RowBounds(lattice, floor(lo / lattice.step), ceil(hi / lattice.step))
     if max(abs(bounds.lower), abs(bounds.upper)) >= MAX_STEPS:
         raise Refused(
@@ -107,11 +120,12 @@ def row_bounds(asked: Asked) -> RowBounds:
 
 
 def counted(asked: Asked) -> Expression | None:
-    """The rows that count: those the FILTER keeps whose argument is there; None for every row."""
+    """The rows that count: those the FILTER keeps whose arguments are there; None for every row."""
     condition = asked.call.filter
-    if asked.argument is not None and asked.argument.nullable:
-        absent = Call("is_null", (asked.expression,), BOOLEAN)
-        return conjunction(condition, Call("not", (absent,), BOOLEAN))
+    for argument, facts in zip(asked.call.args, asked.arguments, strict=False):
+        if facts.nullable:
+            absent = Call("is_null", (argument,), BOOLEAN)
+            condition = conjunction(condition, Call("not", (absent,), BOOLEAN))
     return condition
 
 

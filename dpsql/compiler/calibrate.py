@@ -14,6 +14,7 @@ from dpsql.accountants import Accountant, Allowance
 from dpsql.aggregates.recipe import Asked, part_type
 from dpsql.algebra import Field, Item, OneRow, Project, Relation, Released
 from dpsql.compiler.scopes import Identities
+from dpsql.compiler.splitting import ROWS, Part, split
 from dpsql.errors import Reason, Refused
 from dpsql.intervals import Facts
 from dpsql.mechanisms.threshold import Threshold, threshold
@@ -47,13 +48,17 @@ class _Contributions:
 
 @dataclass(frozen=True, slots=True)
 class _Measured:
-    """A block with its measurements: `values[i]` is measure i over the columns of `fields`."""
+    """A block with its measurements: `values[i]` is measure i over the columns of `fields`.
+
+    `typical` is what one row adds to each part in typical data.
+    """
 
     bounded: BoundedBlock
     contributions: _Contributions
     parts: tuple[PartQuery, ...]
     fields: tuple[Field, ...]
     values: tuple[Expression, ...]
+    typical: tuple[float, ...]
 
 
 def calibrate(
@@ -76,16 +81,22 @@ def calibrate(
     allowance = accountant.allowance(epsilon, delta, selects_keys=bool(private))
     if not allowance.amount or (private and not allowance.selection_delta):
         raise Refused(Reason.BAD_OPTION, option="epsilon", why="it is too small to spend")
-    shares = sum(len(m.parts) for m in measured)
-    blocks = tuple(
-        _released(m, accountant, neighbours, _share(allowance, shares, len(private)))
-        for m in measured
-    )
-    event = Event(tuple(part for block in blocks for part in _events(block)))
     outer, *stages = (
         _with_values(relation, measured, identities)
         for relation in (bounded.outer, *bounded.stages)
     )
+    shares = iter(_shares(measured, accountant.order))
+    blocks = tuple(
+        _released(
+            m,
+            accountant,
+            neighbours,
+            [allowance.share(next(shares)) for _ in m.parts],
+            allowance.selection_delta / len(private) if private else Fraction(0),
+        )
+        for m in measured
+    )
+    event = Event(tuple(part for block in blocks for part in _events(block)))
     return PrivatePlan(blocks, tuple(stages), outer, event, accountant.loss(event), epsilon)
 
 
@@ -94,40 +105,47 @@ def _measure(bounded: BoundedBlock, identities: Identities) -> _Measured:
     block = bounded.block
     contributions = _contributions(bounded)
     parts: dict[PartQuery, Field] = {}
+    typical: dict[PartQuery, float] = {}
 
-    def named(part: PartQuery) -> Ref:
+    def named(part: PartQuery, adds: float) -> Ref:
         if contributions.row_level:
             part = replace(part, units=False)
         field = parts.get(part) or identities.field("part", part_type(part.lattice))
         parts[part] = field
+        typical.setdefault(part, adds)
         return Ref(field.id, field.type)
 
     if bounded.domain is None:
-        named(UNIT_COUNT)
+        named(UNIT_COUNT, 1.0)
     values = []
-    for measure, facts in zip(block.measures, bounded.arguments, strict=True):
+    for measure, arguments in zip(block.measures, bounded.arguments, strict=True):
         recipe = aggregates.recipe(measure.call.function)
         if recipe is None or measure.call.order_by:
             raise Refused(
                 Reason.UNSUPPORTED_AGGREGATE, measure.call.span, name=measure.call.function
             )
-        asked = _asked(block, measure.call, facts, contributions)
-        refs = tuple(named(part) for part in recipe.parts(asked))
-        values.append(recipe.combine(asked, refs))
-    return _Measured(bounded, contributions, tuple(parts), tuple(parts.values()), tuple(values))
+        asked = _asked(block, measure.call, arguments, contributions)
+        needed = recipe.parts(asked)
+        adds = recipe.typical(asked) if recipe.typical else (1.0,) * len(needed)
+        columns = tuple(map(named, needed, adds))
+        values.append(recipe.combine(asked, columns))
+    fields = tuple(parts.values())
+    return _Measured(
+        bounded, contributions, tuple(parts), fields, tuple(values), tuple(typical.values())
+    )
 
 
 def _asked(
     block: PrivateBlock,
     call: AggregateCall,
-    facts: Facts | None,
+    arguments: tuple[Facts, ...],
     contributions: _Contributions,
 ) -> Asked:
     argument, rows = call.args[0], contributions.rows_per_group.value
     of_keys = _over_keys(argument, block.keys)
     return Asked(
         call,
-        facts,
+        arguments,
         rows,
         is_unit=isinstance(argument, Ref) and argument.id in block.unit_ids,
         rows_proved=rows is not None and rows == block.max_rows,
@@ -189,39 +207,39 @@ def _groups(bounded: BoundedBlock) -> tuple[Contribution, bool]:
     return Contribution(limit, "enforced: a random choice of each unit's groups"), True
 
 
-@dataclass(frozen=True, slots=True)
-class _Share:
-    """What one measurement may spend, and what one block's key selection may."""
-
-    amount: Fraction
-    noise_delta: Fraction
-    selection_delta: Fraction
-
-
-def _share(allowance: Allowance, measurements: int, selections: int) -> _Share:
-    return _Share(
-        allowance.amount / max(1, measurements),
-        allowance.noise_delta / max(1, measurements),
-        allowance.selection_delta / max(1, selections),
-    )
+def _shares(measured: list[_Measured], order: int) -> list[Fraction]:
+    """One share of the budget per measurement, in the order of blocks and their parts."""
+    parts = [
+        Part(field.id, part.reach, ROWS * adds)
+        for m in measured
+        for field, part, adds in zip(m.fields, m.parts, m.typical, strict=True)
+    ]
+    outputs = [value for m in measured for value in m.values]
+    # Private keys are chosen by a count that is worth as much as any other output.
+    outputs += [Ref(m.fields[0].id, m.fields[0].type) for m in measured if m.bounded.domain is None]
+    return split(parts, outputs, order) if parts else []
 
 
 def _released(
-    measured: _Measured, accountant: Accountant, neighbours: Neighbours, share: _Share
+    measured: _Measured,
+    accountant: Accountant,
+    neighbours: Neighbours,
+    allowances: list[Allowance],
+    selection_delta: Fraction,
 ) -> BlockPlan:
     contributions = measured.contributions
     l0 = contributions.groups.value
     assert l0 is not None
 
-    def release(part: PartQuery, field: Field) -> Release:
+    def release(part: PartQuery, field: Field, allowance: Allowance) -> Release:
         sensitivity = Sensitivity(l0, part.total_lower, part.total_upper, neighbours)
-        noise = accountant.noise(share.amount, share.noise_delta, sensitivity)
+        noise = accountant.noise(allowance.amount, allowance.noise_delta, sensitivity)
         return Release(field, part, sensitivity, noise)
 
-    releases = tuple(map(release, measured.parts, measured.fields))
+    releases = tuple(map(release, measured.parts, measured.fields, allowances))
     chosen: Threshold | None = None
     if measured.bounded.domain is None:
-        chosen = threshold(releases[0].noise, l0, share.selection_delta, neighbours)
+        chosen = threshold(releases[0].noise, l0, selection_delta, neighbours)
     return BlockPlan(
         measured.bounded.block,
         measured.bounded.domain,

@@ -43,7 +43,7 @@ class _Block:
 
     def bounded(self) -> BoundedBlock:
         arguments = tuple(
-            None if isinstance(m.call.args[0], Star) else self.rows.facts(m.call.args[0])
+            tuple(self.rows.facts(arg) for arg in m.call.args if not isinstance(arg, Star))
             for m in self.block.measures
         )
         determined = [refs(key.expression) <= self.block.determined for key in self.block.keys]
