@@ -38,4 +38,12 @@ def _combine(asked: Asked, parts: tuple[Ref, ...]) -> Expression:
     return total if total.type == asked.call.type else Cast(total, asked.call.type)
 
 
-SUM = Recipe(_parts, _combine)
+def _typical(asked: Asked) -> tuple[float, ...]:
+    """The middle of the bounds; what is counted adds 1."""
+    if asked.expression == Literal(1, INTEGER):
+        return (1.0,)
+    bounds = row_bounds(asked)
+    return (float((bounds.lower + bounds.upper) / 2 * bounds.lattice.step),)
+
+
+SUM = Recipe(_parts, _combine, _typical)

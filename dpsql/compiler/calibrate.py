@@ -13,6 +13,7 @@ from dpsql import aggregates
 from dpsql.accountants import Accountant, Allowance
 from dpsql.aggregates.recipe import Asked, part_type
 from dpsql.algebra import Field, Item, OneRow, Project, Relation, Released
+from dpsql.compiler.outputs import shown
 from dpsql.compiler.scopes import Identities
 from dpsql.compiler.splitting import ROWS, Part, split
 from dpsql.errors import Reason, Refused
@@ -85,7 +86,7 @@ def calibrate(
         _with_values(relation, measured, identities)
         for relation in (bounded.outer, *bounded.stages)
     )
-    shares = iter(_shares(measured, accountant.order))
+    shares = iter(_shares(measured, outer, accountant.order))
     blocks = tuple(
         _released(
             m,
@@ -207,14 +208,15 @@ def _groups(bounded: BoundedBlock) -> tuple[Contribution, bool]:
     return Contribution(limit, "enforced: a random choice of each unit's groups"), True
 
 
-def _shares(measured: list[_Measured], order: int) -> list[Fraction]:
+def _shares(measured: list[_Measured], outer: Relation, order: int) -> list[Fraction]:
     """One share of the budget per measurement, in the order of blocks and their parts."""
     parts = [
         Part(field.id, part.reach, ROWS * adds)
         for m in measured
         for field, part, adds in zip(m.fields, m.parts, m.typical, strict=True)
     ]
-    outputs = [value for m in measured for value in m.values]
+    measures = [value for m in measured for value in m.values]
+    outputs = shown(outer, [m.fields for m in measured], measures)
     # Private keys are chosen by a count that is worth as much as any other output.
     outputs += [Ref(m.fields[0].id, m.fields[0].type) for m in measured if m.bounded.domain is None]
     return split(parts, outputs, order) if parts else []
