@@ -167,12 +167,17 @@ class PartQuery:
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """One noised measurement: `field` labels it in the released table."""
+    """One noised measurement: `field` labels it in the released table.
+
+    `joint` says that the loss of the measurement before it covers this one too: what one unit
+    changes of both together, in L1, is within the one sensitivity that they have.
+    """
 
     field: Field
     query: PartQuery
     sensitivity: Sensitivity
     noise: Noise
+    joint: bool = False
 
 
 @dataclass(frozen=True, slots=True)

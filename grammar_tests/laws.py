@@ -191,6 +191,17 @@ def _told_apart(key: tuple[Any, ...]) -> tuple[Any, ...]:
     return tuple("NaN" if value != value else value for value in key)  # noqa: PLR0124
 
 
+def charges(block: BlockPlan) -> list[list[int]]:
+    """The places of the measurements that are paid for together."""
+    found: list[list[int]] = []
+    for n, made in enumerate(block.releases):
+        if made.joint and found:
+            found[-1].append(n)
+        else:
+            found.append([n])
+    return found
+
+
 def violation(
     prepared: Prepared,
     here: list[dict[Any, tuple[int, ...]]],
@@ -208,6 +219,12 @@ def violation(
                     return f"part {n} of group {key!r} moved by {abs(a - b)}"
                 if a != b:
                     changed[n].add(key)
+            for charge in charges(block):
+                moved = sum(
+                    abs(ours.get(key, zeros)[n] - theirs.get(key, zeros)[n]) for n in charge
+                )
+                if moved > block.releases[charge[0]].sensitivity.linf:
+                    return f"parts {charge} of group {key!r} moved by {moved} together"
         most = max(map(len, changed), default=0)
         if most > block.l0:
             return f"{most} groups moved, {block.l0} claimed"

@@ -37,6 +37,8 @@ UNIT = 7
 COUNT = "SELECT COUNT(*) FROM customers"
 SUM = "SELECT SUM(quantity) FROM orders"
 AVG = "SELECT AVG(income) FROM customers"
+MOMENTS = "SELECT VAR_POP(age), AVG(age) FROM customers"
+MEANS = "SELECT segment, AVG(age) FROM customers GROUP BY segment"
 PUBLIC_KEYS = "SELECT HOUR(placed_at) AS h, COUNT(DISTINCT customer_id) FROM orders GROUP BY 1"
 PRIVATE_KEY = "SELECT city, COUNT(*) FROM customers GROUP BY city"
 PRIVATE_KEYS = "SELECT device, COUNT(*) FROM events GROUP BY device"
@@ -179,7 +181,11 @@ def refuted(case: Neighbours, sampler: Sampler = real) -> bool:
 
 
 HONEST = (
-    *((sql, kind) for sql in (COUNT, SUM, AVG, PUBLIC_KEYS) for kind in ("pure", "zcdp")),
+    *(
+        (sql, kind)
+        for sql in (COUNT, SUM, AVG, MOMENTS, MEANS, PUBLIC_KEYS)
+        for kind in ("pure", "zcdp")
+    ),
     *((sql, kind) for sql in (PRIVATE_KEY, PRIVATE_KEYS) for kind in ("approximate", "zcdp")),
 )
 

@@ -24,6 +24,7 @@ from grammar_tests.casefile import Case
 from grammar_tests.laws import (
     BUDGET,
     PlainEngine,
+    charges,
     compiled,
     exact_blocks,
     integers,
@@ -190,6 +191,15 @@ def unsampled(plan: Prepared) -> Prepared:
     return _with_sql(plan, lambda sql: sql.replace("cut.m IS NULL OR", "TRUE OR"))
 
 
+def one_charge(plan: Prepared) -> Prepared:
+    """Measurements paid for together that are not bounded together."""
+
+    def joint(block: BlockPlan) -> BlockPlan:
+        return replace(block, releases=tuple(replace(r, joint=True) for r in block.releases))
+
+    return _with_blocks(plan, joint)
+
+
 def every_value(plan: Prepared) -> Prepared:
     """The choice of a unit's distinct values forgotten."""
     chosen = re.compile(r"arg_min\(DISTINCT (x\d+), .*?\), \d+\)")
@@ -206,7 +216,9 @@ def _with_sql(plan: Prepared, change: Callable[[str], str]) -> Prepared:
     return replace(plan, rewritten=replace(plan.rewritten, blocks=blocks))
 
 
-@pytest.mark.parametrize("damage", [halved, one_group, unclipped, unsampled, every_value])
+@pytest.mark.parametrize(
+    "damage", [halved, one_group, unclipped, unsampled, one_charge, every_value]
+)
 def test_a_wrong_sensitivity_is_caught(damage: Callable[[Prepared], Prepared]) -> None:
     policy, _ = over(world.flood(), constraints=False)
     engine = PlainEngine(world.build(world.flood(), constraints=False))
@@ -234,13 +246,17 @@ def test_a_replaced_unit_moves_no_more_than_claimed() -> None:
 
 
 def moved(plan: Prepared, here: list[Any], there: list[Any]) -> list[tuple[int, int]]:
-    """L1 and squared L2 distance of each measurement."""
+    """L1 and squared L2 distance of each charge."""
     assert plan.plan is not None
     result = []
     for block, ours, theirs in zip(plan.plan.blocks, here, there, strict=True):
-        for n in range(len(block.releases)):
-            zero = (0,) * len(block.releases)
-            steps = [ours.get(key, zero)[n] - theirs.get(key, zero)[n] for key in ours | theirs]
+        zero = (0,) * len(block.releases)
+        for charge in charges(block):
+            steps = [
+                ours.get(key, zero)[n] - theirs.get(key, zero)[n]
+                for key in ours | theirs
+                for n in charge
+            ]
             result.append((sum(map(abs, steps)), sum(s * s for s in steps)))
     return result
 
@@ -249,7 +265,10 @@ def allowed(plan: Prepared) -> Any:
     """The claimed distances, comparable with `<=` measurement by measurement."""
     assert plan.plan is not None
     claims = [
-        (r.sensitivity.l1, r.sensitivity.l2_squared) for b in plan.plan.blocks for r in b.releases
+        (r.sensitivity.l1, r.sensitivity.l2_squared)
+        for b in plan.plan.blocks
+        for r in b.releases
+        if not r.joint
     ]
 
     class Claims:

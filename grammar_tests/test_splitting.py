@@ -16,16 +16,16 @@ from dpsql.tree import DOUBLE, Call, Expression, Literal, Ref
 from grammar_tests.bound import shop
 from grammar_tests.laws import BUDGET, compiled
 
-COUNT, TOTAL = Part(1, 1.0, 1000.0), Part(2, 50.0, 20_000.0)
+COUNT, TOTAL = Part((1,), 1.0, (1000.0,)), Part((2,), 50.0, (20_000.0,))
 A, B = Ref(1, DOUBLE), Ref(2, DOUBLE)
 
 
 def variance(share: list[Fraction], order: int, parts: list[Part], output: Expression) -> float:
     """The first-order variance of an output, up to a constant, by derivatives of our own."""
-    known = {part.column: part.typical for part in parts}
+    known = {part.columns[0]: part.typical[0] for part in parts}
     result = 0.0
     for part, s in zip(parts, share, strict=True):
-        moved = {**known, part.column: part.typical + 1e-4}
+        moved = {**known, part.columns[0]: part.typical[0] + 1e-4}
         here, there = evaluate(output, known), evaluate(output, moved)
         assert here is not None
         assert there is not None
@@ -65,7 +65,7 @@ def test_what_is_no_arithmetic_splits_equally() -> None:
 
 @given(st.lists(st.floats(0, 1e12), min_size=1, max_size=30), st.sampled_from([1, 2]))
 def test_shares_are_positive_and_add_up_to_one(reaches: list[float], order: int) -> None:
-    parts = [Part(n, reach, 5.0) for n, reach in enumerate(reaches)]
+    parts = [Part((n,), reach, (5.0,)) for n, reach in enumerate(reaches)]
     shares = split(parts, [Ref(n, DOUBLE) for n in range(len(parts))], order)
     assert sum(shares) == 1
     assert min(shares) > 0

@@ -32,4 +32,4 @@ def _typical(asked: Asked) -> tuple[float, ...]:
     return (1.0, range_of(asked).offset)
 
 
-AVERAGE = Recipe(_parts, _combine, _typical)
+AVERAGE = Recipe(_parts, _combine, _typical, moments=True)

@@ -66,12 +66,14 @@ class Recipe:
     """`parts` lists the measurements; `combine` gives the value from their released columns.
 
     `typical` says what one row adds to each part in typical data, in units of its values (None:
-    1 each). The budget is split by how the value depends on its parts there.
+    1 each). The budget is split by how the value depends on its parts there. `moments` says that
+    the parts are count, centred sum and perhaps sum of squares of one argument.
     """
 
     parts: Callable[[Asked], Parts]
     combine: Callable[[Asked, tuple[Ref, ...]], Expression]
     typical: Callable[[Asked], tuple[float, ...]] | None = None
+    moments: bool = False
 
 
 @dataclass(frozen=True, slots=True)

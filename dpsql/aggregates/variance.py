@@ -57,7 +57,7 @@ def _of(*, sample: bool, deviation: bool) -> Recipe:
             value = times(value, over(n, at_least_one(minus(n, double(1)))))
         return root(value) if deviation else value
 
-    return Recipe(_parts, combine, _typical)
+    return Recipe(_parts, combine, _typical, moments=True)
 
 
 VAR_POP, VAR_SAMP = _of(sample=False, deviation=False), _of(sample=True, deviation=False)

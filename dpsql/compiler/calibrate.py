@@ -13,9 +13,10 @@ from dpsql import aggregates
 from dpsql.accountants import Accountant, Allowance
 from dpsql.aggregates.recipe import Asked, part_type
 from dpsql.algebra import Field, Item, OneRow, Project, Relation, Released
+from dpsql.compiler.joint import Family, Measurements, together
 from dpsql.compiler.outputs import shown
 from dpsql.compiler.scopes import Identities
-from dpsql.compiler.splitting import ROWS, Part, split
+from dpsql.compiler.splitting import ROWS, Part, better, split
 from dpsql.errors import Reason, Refused
 from dpsql.intervals import Facts
 from dpsql.mechanisms.threshold import Threshold, threshold
@@ -49,17 +50,19 @@ class _Contributions:
 
 @dataclass(frozen=True, slots=True)
 class _Measured:
-    """A block with its measurements: `values[i]` is measure i over the columns of `fields`.
-
-    `typical` is what one row adds to each part in typical data.
-    """
+    """A block with its contribution limits and what is measured of it."""
 
     bounded: BoundedBlock
     contributions: _Contributions
-    parts: tuple[PartQuery, ...]
-    fields: tuple[Field, ...]
-    values: tuple[Expression, ...]
-    typical: tuple[float, ...]
+    made: Measurements
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        return self.made.fields
+
+    @property
+    def values(self) -> tuple[Expression, ...]:
+        return self.made.values
 
 
 def calibrate(
@@ -82,18 +85,20 @@ def calibrate(
     allowance = accountant.allowance(epsilon, delta, selects_keys=bool(private))
     if not allowance.amount or (private and not allowance.selection_delta):
         raise Refused(Reason.BAD_OPTION, option="epsilon", why="it is too small to spend")
+    measured = _best(measured, bounded.outer, accountant.order, identities)
     outer, *stages = (
         _with_values(relation, measured, identities)
         for relation in (bounded.outer, *bounded.stages)
     )
-    shares = iter(_shares(measured, outer, accountant.order))
+    shares = iter(split(*_charges(measured, outer), accountant.order))
+    selection = allowance.selection_delta / len(private) if private else Fraction(0)
     blocks = tuple(
         _released(
             m,
             accountant,
             neighbours,
-            [allowance.share(next(shares)) for _ in m.parts],
-            allowance.selection_delta / len(private) if private else Fraction(0),
+            [allowance.share(next(shares)) for _ in m.made.charges],
+            selection,
         )
         for m in measured
     )
@@ -118,7 +123,8 @@ def _measure(bounded: BoundedBlock, identities: Identities) -> _Measured:
 
     if bounded.domain is None:
         named(UNIT_COUNT, 1.0)
-    values = []
+    values: list[Expression] = []
+    families: dict[int, Family] = {}
     for measure, arguments in zip(block.measures, bounded.arguments, strict=True):
         recipe = aggregates.recipe(measure.call.function)
         if recipe is None or measure.call.order_by:
@@ -128,12 +134,19 @@ def _measure(bounded: BoundedBlock, identities: Identities) -> _Measured:
         asked = _asked(block, measure.call, arguments, contributions)
         needed = recipe.parts(asked)
         adds = recipe.typical(asked) if recipe.typical else (1.0,) * len(needed)
+        if recipe.moments and asked.rows_proved and not arguments[0].may_be_nan:
+            families[len(values)] = Family(*needed)
         columns = tuple(map(named, needed, adds))
         values.append(recipe.combine(asked, columns))
-    fields = tuple(parts.values())
-    return _Measured(
-        bounded, contributions, tuple(parts), fields, tuple(values), tuple(typical.values())
+    made = Measurements(
+        tuple(parts),
+        tuple(parts.values()),
+        tuple(values),
+        tuple(typical.values()),
+        (False,) * len(parts),
+        families,
     )
+    return _Measured(bounded, contributions, made)
 
 
 def _asked(
@@ -208,18 +221,38 @@ def _groups(bounded: BoundedBlock) -> tuple[Contribution, bool]:
     return Contribution(limit, "enforced: a random choice of each unit's groups"), True
 
 
-def _shares(measured: list[_Measured], outer: Relation, order: int) -> list[Fraction]:
-    """One share of the budget per measurement, in the order of blocks and their parts."""
-    parts = [
-        Part(field.id, part.reach, ROWS * adds)
+def _best(
+    measured: list[_Measured], outer: Relation, order: int, identities: Identities
+) -> list[_Measured]:
+    """The same blocks, moments measured together where noise is Laplace's and the error smaller."""
+    joined = [
+        replace(m, made=together(m.made, identities))
+        if m.made.families and m.bounded.domain is not None
+        else m
         for m in measured
-        for field, part, adds in zip(m.fields, m.parts, m.typical, strict=True)
+    ]
+    if order == 1 or joined == measured:
+        return measured
+    one, other = (_charges(way, _with_values(outer, way, identities)) for way in (joined, measured))
+    return joined if better(one, other, order) else measured
+
+
+def _charges(measured: list[_Measured], outer: Relation) -> tuple[list[Part], list[Expression]]:
+    """What shares of the budget pay for, in the order of blocks, and the outputs they serve."""
+    parts = [
+        Part(
+            tuple(m.fields[n].id for n in charge),
+            m.made.parts[charge[0]].reach,
+            tuple(ROWS * m.made.typical[n] for n in charge),
+        )
+        for m in measured
+        for charge in m.made.charges
     ]
     measures = [value for m in measured for value in m.values]
     outputs = shown(outer, [m.fields for m in measured], measures)
     # Private keys are chosen by a count that is worth as much as any other output.
     outputs += [Ref(m.fields[0].id, m.fields[0].type) for m in measured if m.bounded.domain is None]
-    return split(parts, outputs, order) if parts else []
+    return parts, outputs
 
 
 def _released(
@@ -233,12 +266,14 @@ def _released(
     l0 = contributions.groups.value
     assert l0 is not None
 
-    def release(part: PartQuery, field: Field, allowance: Allowance) -> Release:
+    def release(place: int, allowance: Allowance) -> Release:
+        part, field = measured.made.parts[place], measured.fields[place]
         sensitivity = Sensitivity(l0, part.total_lower, part.total_upper, neighbours)
         noise = accountant.noise(allowance.amount, allowance.noise_delta, sensitivity)
-        return Release(field, part, sensitivity, noise)
+        return Release(field, part, sensitivity, noise, measured.made.joint[place])
 
-    releases = tuple(map(release, measured.parts, measured.fields, allowances))
+    paid = zip(measured.made.charges, allowances, strict=True)
+    releases = tuple(release(n, allowance) for charge, allowance in paid for n in charge)
     chosen: Threshold | None = None
     if measured.bounded.domain is None:
         chosen = threshold(releases[0].noise, l0, selection_delta, neighbours)
@@ -256,7 +291,7 @@ def _released(
 
 
 def _events(block: BlockPlan) -> tuple[EventPart, ...]:
-    noises = tuple(NoiseEvent(r.noise, r.sensitivity) for r in block.releases)
+    noises = tuple(NoiseEvent(r.noise, r.sensitivity) for r in block.releases if not r.joint)
     if block.threshold is None:
         return noises
     return (*noises, SelectionEvent(block.threshold.delta))

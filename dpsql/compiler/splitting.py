@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from math import isfinite
+from math import hypot, isfinite, nan
 
 from dpsql.aggregates.formulas import evaluate
 from dpsql.tree import Expression
@@ -28,63 +28,83 @@ _GRAIN = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A measurement as a column: what one unit changes it by, and its value in typical data."""
+    """What one share pays for: columns that one unit changes by `reach`, all of them together.
 
-    column: int
+    `typical` are their values in typical data.
+    """
+
+    columns: tuple[int, ...]
     reach: float
-    typical: float
+    typical: tuple[float, ...]
 
 
 def split(parts: Sequence[Part], outputs: Sequence[Expression], order: int) -> list[Fraction]:
     """One share per part; together they are at most 1, and none is zero.
 
     >>> from dpsql.tree import DOUBLE, Ref
-    >>> split([Part(1, 1.0, 1.0), Part(2, 9.0, 1.0)], [Ref(1, DOUBLE), Ref(2, DOUBLE)], 1)
+    >>> both = [Part((1,), 1.0, (1.0,)), Part((2,), 9.0, (1.0,))]
+    >>> split(both, [Ref(1, DOUBLE), Ref(2, DOUBLE)], 1)
     [Fraction(1, 2), Fraction(1, 2)]
     """
-    costs = _costs(parts, outputs, order)
-    roots = [cost ** (1 / (order + 1)) for cost in costs]
+    if not parts:
+        return []
+    moves = [_moves(parts, output) for output in outputs]
+    costs = _costs(moves, [_alone(move, order) for move in moves])
+    roots = [cost ** (1 / (order + 1)) for cost in costs or [1.0] * len(parts)]
     grains = [max(1, round(_GRAIN * root / sum(roots))) for root in roots]
     return [Fraction(grain, sum(grains)) for grain in grains]
 
 
-def expected(parts: Sequence[Part], outputs: Sequence[Expression], order: int) -> float:
-    """The sum of the outputs' variance ratios at the best split: to compare ways of measuring."""
-    roots = (cost ** (1 / (order + 1)) for cost in _costs(parts, outputs, order))
-    return float(sum(roots) ** (order + 1))
+def better(
+    one: tuple[Sequence[Part], Sequence[Expression]],
+    other: tuple[Sequence[Part], Sequence[Expression]],
+    order: int,
+) -> bool:
+    """Whether the first way to measure the same outputs has the smaller summed variance ratios."""
+    moves = [[_moves(parts, output) for output in outputs] for parts, outputs in (one, other)]
+    alone = [_alone(move, order) for move in moves[1]]
+    first, second = (_least(_costs(move, alone), order) for move in moves)
+    return first < second
 
 
-def _costs(parts: Sequence[Part], outputs: Sequence[Expression], order: int) -> list[float]:
-    """The c of each part: the summed squares of g·D, each output's over its own best variance."""
-    costs = [0.0] * len(parts)
-    for output in outputs:
-        moves = _moves(parts, output)
-        alone = float(sum(move ** (2 / (order + 1)) for move in moves) ** (order + 1))
-        if alone:
-            costs = [cost + move**2 / alone for cost, move in zip(costs, moves, strict=True)]
-    return costs if any(costs) else [1.0] * len(parts)
+def _least(costs: Sequence[float], order: int) -> float:
+    """Σ c/share^n at the best shares."""
+    return float(sum(cost ** (1 / (order + 1)) for cost in costs) ** (order + 1))
+
+
+def _alone(moves: Sequence[float], order: int) -> float:
+    """An output's variance if the whole budget were spent on it."""
+    return _least([move**2 for move in moves], order)
+
+
+def _costs(moves: Sequence[Sequence[float]], alone: Sequence[float]) -> list[float]:
+    """The c of each part: the summed (g·D)², each output's over its own best variance."""
+    known = [(move, best) for move, best in zip(moves, alone, strict=True) if best]
+    squares = [[m**2 / best for m in move] for move, best in known]
+    return [sum(column) for column in zip(*squares, strict=True)]
 
 
 def _moves(parts: Sequence[Part], output: Expression) -> list[float]:
-    """How far the output moves when one unit moves each part: |g|·D.
+    """How far the output moves when one unit moves each part: |g|·D, over its columns in L2.
 
     Where the formula says more than arithmetic, its parts count alike.
     """
     read = refs(output)
-    typical = {part.column: part.typical for part in parts}
+    typical = {n: v for p in parts for n, v in zip(p.columns, p.typical, strict=True)}
     moves = [
-        abs(_slope(part, output, typical)) * part.reach if part.column in read else 0.0
+        hypot(*(_slope(n, part.reach, output, typical) for n in part.columns if n in read))
+        * part.reach
         for part in parts
     ]
     if all(isfinite(move) for move in moves) and any(moves):
         return moves
-    return [float(part.column in read) for part in parts]
+    return [float(not read.isdisjoint(part.columns)) for part in parts]
 
 
-def _slope(part: Part, output: Expression, typical: Mapping[int, float]) -> float:
-    step = max(part.reach, abs(part.typical)) * _STEP
+def _slope(column: int, reach: float, output: Expression, typical: Mapping[int, float]) -> float:
+    step = max(reach, abs(typical[column])) * _STEP
     ends = [
-        evaluate(output, {**typical, part.column: part.typical + sign * step}) for sign in (1, -1)
+        evaluate(output, {**typical, column: typical[column] + sign * step}) for sign in (1, -1)
     ]
-    above, below = (float("nan") if end is None else end for end in ends)
+    above, below = (nan if end is None else end for end in ends)
     return (above - below) / (2 * step) if step else 0.0

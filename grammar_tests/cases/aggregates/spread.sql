@@ -97,3 +97,23 @@ SELECT STDDEV(status) AS s FROM orders;
 -- case: too wide to square is refused
 SELECT VAR_POP(amount * 1000000000000000000) AS v FROM orders;
 -- refuse: unbounded-input at 1:8
+
+-- case: under Laplace noise the moments are one vector
+SELECT STDDEV_POP(age) AS s, AVG(age) AS a, COUNT(age) AS n FROM customers;
+-- accountant: pure
+-- accept
+
+-- case: ends of whole numbers
+SELECT segment, AVG(age) AS a, COUNT(*) AS n FROM customers GROUP BY segment;
+-- accountant: pure
+-- accept
+
+-- case: several averages share their count
+SELECT AVG(age) AS a, AVG(income) AS b, AVG(customer_id % 7) AS c, COUNT(*) AS n FROM customers;
+-- accountant: pure
+-- accept
+
+-- case: where rows are clipped moments stay apart
+SELECT AVG(quantity) AS a, VAR_POP(quantity) AS v FROM orders;
+-- accountant: pure
+-- accept
