@@ -102,18 +102,36 @@ SELECT VAR_POP(amount * 1000000000000000000) AS v FROM orders;
 SELECT STDDEV_POP(age) AS s, AVG(age) AS a, COUNT(age) AS n FROM customers;
 -- accountant: pure
 -- accept
+-- keys: 1 public, l0 proved
+-- release: sum l0=1 linf=1.000000003
+-- release: sum l0=1 linf=1.000000003
+-- release: sum l0=1 linf=1.000000003
 
 -- case: ends of whole numbers
 SELECT segment, AVG(age) AS a, COUNT(*) AS n FROM customers GROUP BY segment;
 -- accountant: pure
 -- accept
+-- keys: 2 public, l0 proved
+-- release: rows l0=1 linf=1
+-- release: sum l0=1 linf=120
+-- release: sum l0=1 linf=120
 
 -- case: several averages share their count
 SELECT AVG(age) AS a, AVG(income) AS b, AVG(customer_id % 7) AS c, COUNT(*) AS n FROM customers;
 -- accountant: pure
 -- accept
+-- keys: 1 public, l0 proved
+-- release: sum l0=1 linf=100000
+-- release: sum l0=1 linf=120
+-- release: sum l0=1 linf=120
+-- release: sum l0=1 linf=14
+-- release: sum l0=1 linf=14
 
 -- case: where rows are clipped moments stay apart
 SELECT AVG(quantity) AS a, VAR_POP(quantity) AS v FROM orders;
 -- accountant: pure
 -- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=10
+-- release: sum l0=1 linf=100
+-- release: sum l0=1 linf=500
