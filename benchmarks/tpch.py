@@ -26,7 +26,7 @@ import numpy as np
 from benchmarks.common import paired, seconds, table
 from dpsql.engines import ScratchTable, Stop
 from dpsql.engines.duckdb import DuckDBEngine
-from dpsql.model import Answer, Database, Exact, Limits, Noise, Request
+from dpsql.model import Answer, Database, Exact, Law, Limits, Request
 from dpsql.policy.load import load
 from dpsql.proxy import Proxy
 from grammar_tests.bound import CATALOGS
@@ -188,7 +188,7 @@ def prepare(scale: str, folder: Path) -> None:
     (folder / "tpch.toml").write_text(policy.replace(*BUDGET), encoding="utf-8")
 
 
-def zeros(_noise: Noise, count: int) -> np.ndarray:
+def zeros(_law: Law, count: int) -> np.ndarray:
     return np.zeros(count, dtype=np.int64)
 
 

@@ -37,18 +37,17 @@ def _stage(relation: Relation) -> str:
 def _block(plan: BlockPlan) -> str:
     writer = Writer()
     writer.number(plan.block.rows)
-    asked = [release.query for release in plan.releases]
     return writer.write(
         (
             plan.block.rows,
             plan.block.unit,
             tuple(key.expression for key in plan.block.keys),
             plan.domain,
-            tuple(asked),
+            plan.queries,
             plan.groups.value,
             plan.enforce_l0,
             plan.row_level,
-            plan.threshold is None,
+            plan.floor,
         )
     )
 

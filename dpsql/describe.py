@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from math import sqrt
+from typing import assert_never
 
 from dpsql.explanation import BlockLines, LimitLine, ReleaseLine
 from dpsql.mechanisms import margin, standard_deviation
+from dpsql.mechanisms.threshold import Threshold
+from dpsql.mechanisms.truncated_geometric import KeyTrials
 from dpsql.model import Mechanism, Policy
 from dpsql.plan import BlockPlan, BlockSql, PartQuery, Release
 
@@ -33,11 +36,28 @@ def _keys(plan: BlockPlan) -> str:
         return "one group: no GROUP BY"
     if plan.domain is not None:
         return f"{names}: {len(plan.domain)} public keys, each answered, empty ones too"
-    assert plan.threshold is not None
-    return (
-        f"{names}: private keys; a key is shown if its noisy unit count reaches "
-        f"{plan.threshold.value} (δ = {float(plan.threshold.delta):.3g})"
-    )
+    chosen = plan.trials or plan.threshold
+    assert chosen is not None
+    rival = "" if plan.runner_up is None else f"; otherwise: {_shown(plan.runner_up)}"
+    return f"{names}: private keys; {_shown(chosen)}{rival}"
+
+
+def _shown(selection: Threshold | KeyTrials) -> str:
+    match selection:
+        case Threshold():
+            return (
+                f"a key is shown if its noisy unit count reaches {selection.value} "
+                f"(δ = {float(selection.delta):.3g})"
+            )
+        case KeyTrials():
+            delta = selection.delta * selection.keys
+            return (
+                f"a key of {selection.even} units is shown every other time, of "
+                f"{selection.certain} always, by a trial each with truncated geometric odds "
+                f"(δ = {float(delta):.3g})"
+            )
+        case _:
+            assert_never(selection)
 
 
 def _release(release: Release) -> ReleaseLine:

@@ -130,11 +130,12 @@ class Database:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Bounds on what one query may cost the machine."""
+    """Bounds on what one query may cost the machine, and on the groups that it may show."""
 
     max_public_groups: int = 10_000
     statement_seconds: float = 300.0
     memory: str = "4GB"
+    min_units_per_group: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,6 +230,17 @@ class Noise:
 
 
 @dataclass(frozen=True, slots=True)
+class Uniform:
+    """The law of whole numbers from 0 to `bound` - 1, each equally likely: what trials draw."""
+
+    bound: int
+
+
+Law: TypeAlias = Noise | Uniform
+"""What integers are drawn from."""
+
+
+@dataclass(frozen=True, slots=True)
 class NoiseEvent:
     """The privacy loss of one noised column, as a record that accountants interpret."""
 
@@ -257,10 +269,11 @@ class BoundedRangeEvent:
 
 @dataclass(frozen=True, slots=True)
 class ApproximateEvent:
-    """An (ε, δ)-DP step of which no more is known."""
+    """`rounds` adaptive steps that one unit can sway, each (ε, δ)-DP; no more is known of them."""
 
     epsilon: Fraction
     delta: Fraction = Fraction(0)
+    rounds: int = 1
 
 
 EventPart: TypeAlias = NoiseEvent | SelectionEvent | BoundedRangeEvent | ApproximateEvent

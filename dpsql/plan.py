@@ -8,6 +8,7 @@ from fractions import Fraction
 from dpsql.algebra import Field, Item, Measure, Relation
 from dpsql.intervals import Facts
 from dpsql.mechanisms.threshold import Threshold
+from dpsql.mechanisms.truncated_geometric import KeyTrials
 from dpsql.model import Event, Fact, Loss, Noise, Sensitivity
 from dpsql.tree import Expression, Ref, Span, SqlType, Value
 
@@ -186,6 +187,10 @@ class BlockPlan:
 
     `l0` is the most groups per unit; `enforce_l0` says that SQL must sample them; `row_level`
     that every unit has at most one row, so that nothing is aggregated per unit.
+
+    Private keys have a `threshold` on the first release, or where nobody asks for a number
+    (`keys_alone`) perhaps `trials` on the first of the `unreleased` sums, which SQL computes and
+    nobody sees. Neither shows a key of fewer than `floor` units, by the count that it looks at.
     """
 
     block: PrivateBlock
@@ -197,6 +202,16 @@ class BlockPlan:
     rows: Contribution
     row_level: bool
     enforce_l0: bool
+    floor: int = 1
+    keys_alone: bool = False
+    unreleased: tuple[PartQuery, ...] = ()
+    trials: KeyTrials | None = None
+    runner_up: Threshold | KeyTrials | None = None
+
+    @property
+    def queries(self) -> tuple[PartQuery, ...]:
+        """What SQL sums, in the order of its columns."""
+        return (*self.unreleased, *(release.query for release in self.releases))
 
     @property
     def l0(self) -> int:

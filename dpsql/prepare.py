@@ -14,9 +14,12 @@ from dpsql.compiler.resolve import resolve
 from dpsql.compiler.rewrite import rewrite, rewrite_public
 from dpsql.compiler.scopes import Identities
 from dpsql.compiler.track import track
+from dpsql.errors import Reason, Refused
 from dpsql.model import Budget, Column, Policy
-from dpsql.plan import PrivateBlock, PrivatePlan, Rewritten
+from dpsql.plan import BlockPlan, PrivateBlock, PrivatePlan, Rewritten
 from dpsql.tree import Statement
+
+_MIN_UNITS = "min_privacy_units_per_group"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +54,32 @@ def prepare(
     def listed(block: PrivateBlock) -> bool:
         return has_domain(block, policy, public, evaluate)
 
+    floor = _floor(statement, policy)
     tracked = track(resolved, policy, public.frequency, listed, identities)
     if not tracked.blocks:
+        _selects_keys(statement, ())
         return Prepared(columns, None, rewrite_public(tracked.outer), "")
     bounded = infer(tracked, policy, public, evaluate)
     accountant = accountants.get(budget.accountant)
     delta = Fraction(budget.query_delta)
-    plan = calibrate(bounded, accountant, policy.unit.neighbours, epsilon, delta, identities)
+    neighbours = policy.unit.neighbours
+    plan = calibrate(bounded, accountant, neighbours, epsilon, delta, identities, floor)
+    _selects_keys(statement, plan.blocks)
     asked = question(plan, budget.accountant, str(budget.query_delta))
     return Prepared(columns, plan, rewrite(plan, identities), asked)
+
+
+def _floor(statement: Statement, policy: Policy) -> int:
+    """The fewest units of a private key that is shown: OPTIONS can only raise the policy's."""
+    least = policy.limits.min_units_per_group
+    if statement.min_units is not None and statement.min_units < least:
+        raise Refused(
+            Reason.BAD_OPTION, option=_MIN_UNITS, why=f"the policy asks for at least {least}"
+        )
+    return max(least, statement.min_units or 1)
+
+
+def _selects_keys(statement: Statement, blocks: tuple[BlockPlan, ...]) -> None:
+    """Refuse a smallest group where none is left out: public keys are answered, empty ones too."""
+    if statement.min_units is not None and all(block.domain is not None for block in blocks):
+        raise Refused(Reason.BAD_OPTION, option=_MIN_UNITS, why="the query has no private keys")

@@ -8,20 +8,21 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from dpsql.model import Exact, Noise, Noisy
+from dpsql.model import Exact, Law, Noise, Noisy
 from dpsql.plan import BlockPlan, Lattice
 from dpsql.tree import Value
 
-Sampler: TypeAlias = Callable[[Noise, int], np.ndarray]
-"""Draws `count` integers of a noise law: the mechanisms' sampler, or zeros in tests of the laws."""
+Sampler: TypeAlias = Callable[[Law, int], np.ndarray]
+"""Draws `count` integers of a law: the mechanisms' sampler, or zeros in tests of the laws."""
 
 
 def release(exact: Exact, plan: BlockPlan, sampler: Sampler) -> Noisy:
     """The noisy table of a block.
 
     Public keys: one row per key of the domain, in its order, whether the data has it or not.
-    Private keys: those whose noisy unit count reaches the threshold, ordered by key. Noise is
-    drawn for every group of a column at once, those later dropped included.
+    Private keys: those whose noisy unit count reaches the threshold, or whose trial succeeds,
+    ordered by key. Draws are made for every group of a column at once, those later dropped
+    included.
     """
     if plan.domain is not None:
         return _public(exact, plan, plan.domain, sampler)
@@ -43,12 +44,16 @@ def _public(
 
 
 def _private(exact: Exact, plan: BlockPlan, sampler: Sampler) -> Noisy:
-    assert plan.threshold is not None
     columns = [
         _noised(part, release_.noise, sampler)
-        for release_, part in zip(plan.releases, exact.parts, strict=True)
+        for release_, part in zip(plan.releases, exact.parts[len(plan.unreleased) :], strict=True)
     ]
-    kept = np.flatnonzero(columns[0] >= plan.threshold.value)
+    if plan.trials is not None:
+        (counts,) = exact.parts[: len(plan.unreleased)]
+        kept = np.flatnonzero(plan.trials.kept(counts, sampler(plan.trials.draw, len(counts))))
+    else:
+        assert plan.threshold is not None
+        kept = np.flatnonzero(columns[0] >= plan.threshold.value)
     order = sorted(kept.tolist(), key=lambda n: tuple(map(_sortable, exact.keys[n])))
     keys = tuple(exact.keys[n] for n in order)
     return Noisy(keys, _rows([column[order] for column in columns], len(order)))

@@ -358,8 +358,12 @@ Query: TypeAlias = "Select | SetOperation"
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """A parsed request; `epsilon` is what OPTIONS asked for, `explain` is EXPLAIN PRIVACY."""
+    """A parsed request; `epsilon` and `min_units` (the fewest units of a private key that is shown)
+
+    are what OPTIONS asked for, `explain` is EXPLAIN PRIVACY.
+    """
 
     query: Query
     epsilon: Decimal | None = None
     explain: bool = False
+    min_units: int | None = None

@@ -18,7 +18,7 @@ from dpsql.engines import ScratchTable
 from dpsql.engines.hardening import NO_STATISTICS
 from dpsql.engines.load import load
 from dpsql.finish import finish, stage
-from dpsql.model import Budget, Exact, Loss, Noise, Noisy, Policy, Receipt
+from dpsql.model import Budget, Exact, Law, Loss, Neighbours, Noisy, Policy, Receipt, Sensitivity
 from dpsql.plan import BlockPlan
 from dpsql.prepare import Prepared, prepare
 from dpsql.public import PublicTables
@@ -78,7 +78,7 @@ def compiled(
     return prepare(parse(sql, dialect), policy, budget, epsilon, public, public.evaluate)
 
 
-def no_noise(_noise: Noise, count: int) -> np.ndarray:
+def no_noise(_law: Law, count: int) -> np.ndarray:
     """The sampler of law 1."""
     return np.zeros(count, dtype=np.int64)
 
@@ -115,7 +115,7 @@ def _transparent(block: BlockPlan, exact: Exact) -> BlockPlan:
     """The block without threshold and without the keys that no row has."""
     if block.threshold is not None:
         return replace(block, threshold=replace(block.threshold, value=1))
-    if not block.block.keys or block.block.groups is not None:
+    if not block.block.keys or block.block.groups is not None or block.trials is not None:
         return block
     present = set(exact.keys)
     assert block.domain is not None
@@ -192,14 +192,24 @@ def _told_apart(key: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def charges(block: BlockPlan) -> list[list[int]]:
-    """The places of the measurements that are paid for together."""
-    found: list[list[int]] = []
-    for n, made in enumerate(block.releases):
+    """The places of the sums that are paid for together."""
+    found = [[n] for n in range(len(block.unreleased))]
+    for n, made in enumerate(block.releases, len(found)):
         if made.joint and found:
             found[-1].append(n)
         else:
             found.append([n])
     return found
+
+
+def claimed(
+    block: BlockPlan, neighbours: Neighbours = Neighbours.ADD_REMOVE
+) -> tuple[Sensitivity, ...]:
+    """What one unit may change of each sum, also of those that are judged and not released."""
+    judged = (
+        Sensitivity(block.l0, q.total_lower, q.total_upper, neighbours) for q in block.unreleased
+    )
+    return (*judged, *(release.sensitivity for release in block.releases))
 
 
 def violation(
@@ -210,12 +220,13 @@ def violation(
     """How two neighbours' integers break the claimed sensitivities, or None if they do not."""
     assert prepared.plan is not None
     for block, ours, theirs in zip(prepared.plan.blocks, here, there, strict=True):
-        zeros = (0,) * len(block.releases)
-        changed: list[set[Any]] = [set() for _ in block.releases]
+        claims = claimed(block)
+        zeros = (0,) * len(claims)
+        changed: list[set[Any]] = [set() for _ in claims]
         for key in ours.keys() | theirs.keys():
             pairs = zip(ours.get(key, zeros), theirs.get(key, zeros), strict=True)
             for n, (a, b) in enumerate(pairs):
-                if abs(a - b) > block.releases[n].sensitivity.linf:
+                if abs(a - b) > claims[n].linf:
                     return f"part {n} of group {key!r} moved by {abs(a - b)}"
                 if a != b:
                     changed[n].add(key)
@@ -223,7 +234,7 @@ def violation(
                 moved = sum(
                     abs(ours.get(key, zeros)[n] - theirs.get(key, zeros)[n]) for n in charge
                 )
-                if moved > block.releases[charge[0]].sensitivity.linf:
+                if moved > claims[charge[0]].linf:
                     return f"parts {charge} of group {key!r} moved by {moved} together"
         most = max(map(len, changed), default=0)
         if most > block.l0:

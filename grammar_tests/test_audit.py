@@ -21,7 +21,7 @@ import pytest
 
 from dpsql import mechanisms
 from dpsql.entropy import Entropy
-from dpsql.model import Exact, Mechanism, Noise
+from dpsql.model import Exact, Law, Mechanism, Noise
 from dpsql.plan import BlockPlan, BlockSql
 from dpsql.release import Sampler, release
 from grammar_tests import clopper_pearson, world
@@ -92,9 +92,9 @@ def _exact(engine: PlainEngine, block: BlockSql) -> Exact:
 
 def pooled(sampler: Sampler) -> Sampler:
     """The same draws, each used once, made many at a time."""
-    pools: dict[Noise, tuple[np.ndarray, int]] = {}
+    pools: dict[Law, tuple[np.ndarray, int]] = {}
 
-    def draw(noise: Noise, count: int) -> np.ndarray:
+    def draw(noise: Law, count: int) -> np.ndarray:
         pool, used = pools.get(noise, (np.zeros(0, dtype=np.int64), 0))
         if used + count > len(pool):
             pool, used = sampler(noise, 100_000), 0
@@ -104,7 +104,7 @@ def pooled(sampler: Sampler) -> Sampler:
     return draw
 
 
-def real(noise: Noise, count: int) -> np.ndarray:
+def real(noise: Law, count: int) -> np.ndarray:
     return mechanisms.sample(noise, count, Entropy())
 
 
@@ -209,7 +209,7 @@ def half_sensitivity(case: Neighbours) -> Neighbours:
     return replace(case, plan=replace(case.plan, releases=releases))
 
 
-def half_noise(noise: Noise, count: int) -> np.ndarray:
+def half_noise(noise: Law, count: int) -> np.ndarray:
     halved: np.ndarray = real(noise, count) // 2
     return halved
 

@@ -48,7 +48,9 @@ def pinned(prepared: Prepared) -> tuple[str, ...]:
 def _keys(block: BlockPlan) -> str:
     how = "enforced" if block.enforce_l0 else "proved"
     if block.domain is None:
-        return f"keys: private, l0 {how}"
+        alone = "" if block.trials is None else ", by trials"
+        least = "" if block.floor == 1 else f", of {block.floor} units"
+        return f"keys: private{alone}{least}, l0 {how}"
     return f"keys: {len(block.domain)} public, l0 {how}"
 
 

@@ -23,7 +23,7 @@ from dpsql.errors import Failed, Reason, Refused
 from dpsql.explanation import Explanation
 from dpsql.ledgers import Charge, Spent
 from dpsql.ledgers.sqlite import SqliteLedger
-from dpsql.model import Answer, Loss, Mechanism, Noise, Request
+from dpsql.model import Answer, Law, Loss, Mechanism, Noise, Request
 from dpsql.proxy import Proxy
 from dpsql.release import Sampler
 from grammar_tests import world
@@ -192,15 +192,15 @@ def test_a_log_of_the_text_would_be_seen(
 # --- noise -----------------------------------------------------------------------------------
 
 
-def fresh(noise: Noise, count: int) -> np.ndarray:
+def fresh(noise: Law, count: int) -> np.ndarray:
     return mechanisms.sample(noise, count, Entropy())
 
 
 def drawn_once() -> Sampler:
     """Noise that is drawn once for every column of the same law."""
-    drawn: dict[tuple[Noise, int], np.ndarray] = {}
+    drawn: dict[tuple[Law, int], np.ndarray] = {}
 
-    def sampler(noise: Noise, count: int) -> np.ndarray:
+    def sampler(noise: Law, count: int) -> np.ndarray:
         return drawn.setdefault((noise, count), fresh(noise, count))
 
     return sampler

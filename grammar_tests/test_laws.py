@@ -25,6 +25,7 @@ from grammar_tests.laws import (
     BUDGET,
     PlainEngine,
     charges,
+    claimed,
     compiled,
     exact_blocks,
     integers,
@@ -62,7 +63,7 @@ def private(policy: Policy, engine: PlainEngine) -> Iterable[tuple[Case, Prepare
         except Refused:
             assert not policy.facts, case.id
             continue
-        if plan.plan is not None and any(block.releases for block in plan.plan.blocks):
+        if plan.plan is not None and any(block.queries for block in plan.plan.blocks):
             yield case, plan
 
 
@@ -250,7 +251,7 @@ def moved(plan: Prepared, here: list[Any], there: list[Any]) -> list[tuple[int, 
     assert plan.plan is not None
     result = []
     for block, ours, theirs in zip(plan.plan.blocks, here, there, strict=True):
-        zero = (0,) * len(block.releases)
+        zero = (0,) * len(block.queries)
         for charge in charges(block):
             steps = [
                 ours.get(key, zero)[n] - theirs.get(key, zero)[n]
@@ -265,10 +266,10 @@ def allowed(plan: Prepared) -> Any:
     """The claimed distances, comparable with `<=` measurement by measurement."""
     assert plan.plan is not None
     claims = [
-        (r.sensitivity.l1, r.sensitivity.l2_squared)
-        for b in plan.plan.blocks
-        for r in b.releases
-        if not r.joint
+        (claims[n].l1, claims[n].l2_squared)
+        for block in plan.plan.blocks
+        for claims in [claimed(block, Neighbours.REPLACE)]
+        for n, *_ in charges(block)
     ]
 
     class Claims:

@@ -112,6 +112,8 @@ PLACES = {
         "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = ‹nan›) 1",
         "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = ‹1e999›) 1",
         "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, ‹epsilon› = 1) 1",
+        "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(min_privacy_units_per_group = ‹0›) 1",
+        "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(min_privacy_units_per_group = ‹2.5›) 1",
     ],
     Reason.BAD_PARAMETER: ["SELECT ‹?›"],
 }

@@ -74,6 +74,7 @@ MISTAKES = [
     ('budget = "default"', 'budget = "other"', 'budget = "other"', "other"),
     ("max_public_groups = 1000", 'memory = "lots"', 'memory = "lots"', "4GB"),
     ("max_public_groups = 1000", "max_public_groups = 1000\n[colours]", "[colours]", "colours"),
+    ("max_public_groups = 1000", "min_units_per_group = 0", "min_units_per_group = 0", "from 1"),
 ]  # fmt: skip
 
 

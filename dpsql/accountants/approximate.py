@@ -88,8 +88,8 @@ def _epsilon(part: EventPart) -> Fraction:
             return Fraction(0)
         case BoundedRangeEvent(epsilon=epsilon, rounds=rounds):
             return epsilon * rounds
-        case ApproximateEvent(epsilon=epsilon):
-            return epsilon
+        case ApproximateEvent(epsilon=epsilon, rounds=rounds):
+            return epsilon * rounds
         case NoiseEvent(noise=noise):
             pass
         case _:
@@ -106,8 +106,10 @@ def _epsilon(part: EventPart) -> Fraction:
 
 def _delta(part: EventPart) -> Fraction:
     match part:
-        case SelectionEvent(delta=delta) | ApproximateEvent(delta=delta):
+        case SelectionEvent(delta=delta):
             return delta
+        case ApproximateEvent(delta=delta, rounds=rounds):
+            return rounds * delta
         case BoundedRangeEvent():
             return Fraction(0)
         case NoiseEvent(noise=noise):

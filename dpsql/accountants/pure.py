@@ -74,10 +74,10 @@ def _epsilon(part: EventPart) -> Fraction:
             raise ValueError("the selection of private keys is not ε-DP")
         case BoundedRangeEvent(epsilon=epsilon, rounds=rounds):
             return epsilon * rounds
-        case ApproximateEvent(epsilon=epsilon, delta=delta):
+        case ApproximateEvent(epsilon=epsilon, delta=delta, rounds=rounds):
             if delta:
                 raise ValueError("a step that needs a δ is not ε-DP")
-            return epsilon
+            return epsilon * rounds
         case NoiseEvent(noise=noise):
             pass
         case _:

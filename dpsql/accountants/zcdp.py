@@ -76,8 +76,10 @@ class Zcdp:
 
 def _delta(part: EventPart) -> Fraction:
     match part:
-        case SelectionEvent(delta=delta) | ApproximateEvent(delta=delta):
+        case SelectionEvent(delta=delta):
             return delta
+        case ApproximateEvent(delta=delta, rounds=rounds):
+            return rounds * delta
         case NoiseEvent() | BoundedRangeEvent():
             return Fraction(0)
         case _:
@@ -87,15 +89,16 @@ def _delta(part: EventPart) -> Fraction:
 def _rho(part: EventPart) -> Fraction:
     """Gaussian: D2²/(2σ²); Laplace, which is ε-DP with ε = D1/b: ε²/2; selection: none.
 
-    A choice with ε-bounded range: ε²/8. Any (ε, δ)-DP step: ε²/2 beside its δ.
+    A choice with ε-bounded range: ε²/8. Any (ε, δ)-DP step: ε²/2 beside its δ
+    (Bun and Steinke 2016, section 8: δ-approximate zCDP, in which both add up).
     """
     match part:
         case SelectionEvent():
             return Fraction(0)
         case BoundedRangeEvent(epsilon=epsilon, rounds=rounds):
             return rounds * epsilon**2 / 8
-        case ApproximateEvent(epsilon=epsilon):
-            return epsilon**2 / 2
+        case ApproximateEvent(epsilon=epsilon, rounds=rounds):
+            return rounds * epsilon**2 / 2
         case NoiseEvent(noise=noise):
             sensitivity = effective(part.sensitivity)
         case _:

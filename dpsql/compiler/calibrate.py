@@ -14,13 +14,13 @@ from dpsql.accountants import Accountant, Allowance
 from dpsql.aggregates.recipe import Asked, part_type
 from dpsql.algebra import Field, Item, OneRow, Project, Relation, Released
 from dpsql.compiler.joint import Family, Measurements, together
+from dpsql.compiler.key_selection import as_released, selection_events, with_keys_selected
 from dpsql.compiler.outputs import shown
 from dpsql.compiler.scopes import Identities
 from dpsql.compiler.splitting import ROWS, Part, better, split
 from dpsql.errors import Reason, Refused
 from dpsql.intervals import Facts
-from dpsql.mechanisms.threshold import Threshold, threshold
-from dpsql.model import Event, EventPart, Neighbours, NoiseEvent, SelectionEvent, Sensitivity
+from dpsql.model import Event, EventPart, Neighbours, NoiseEvent, Sensitivity
 from dpsql.plan import (
     BlockPlan,
     Bounded,
@@ -72,9 +72,11 @@ def calibrate(
     epsilon: Fraction,
     delta: Fraction,
     identities: Identities,
+    floor: int = 1,
 ) -> PrivatePlan:
     """The plan of a query that may spend `epsilon`, with δ up to `delta` for private keys.
 
+    A private key is shown only if it has `floor` units, by a noisy count or by trial.
     Raises `Refused` where a contribution has no limit, an argument no bound, an aggregate no
     recipe, or private keys no δ to be selected with.
     """
@@ -92,16 +94,12 @@ def calibrate(
     )
     shares = iter(split(*_charges(measured, outer), accountant.order))
     selection = allowance.selection_delta / len(private) if private else Fraction(0)
+    paid = [[allowance.share(next(shares)) for _ in m.made.charges] for m in measured]
     blocks = tuple(
-        _released(
-            m,
-            accountant,
-            neighbours,
-            [allowance.share(next(shares)) for _ in m.made.charges],
-            selection,
-        )
-        for m in measured
+        _released(m, accountant, neighbours, each, selection, floor)
+        for m, each in zip(measured, paid, strict=True)
     )
+    outer, *stages = (as_released(relation, blocks) for relation in (outer, *stages))
     event = Event(tuple(part for block in blocks for part in _events(block)))
     return PrivatePlan(blocks, tuple(stages), outer, event, accountant.loss(event), epsilon)
 
@@ -261,6 +259,7 @@ def _released(
     neighbours: Neighbours,
     allowances: list[Allowance],
     selection_delta: Fraction,
+    floor: int,
 ) -> BlockPlan:
     contributions = measured.contributions
     l0 = contributions.groups.value
@@ -274,13 +273,10 @@ def _released(
 
     paid = zip(measured.made.charges, allowances, strict=True)
     releases = tuple(release(n, allowance) for charge, allowance in paid for n in charge)
-    chosen: Threshold | None = None
-    if measured.bounded.domain is None:
-        chosen = threshold(releases[0].noise, l0, selection_delta, neighbours)
-    return BlockPlan(
+    plan = BlockPlan(
         measured.bounded.block,
         measured.bounded.domain,
-        chosen,
+        None,
         releases,
         contributions.groups,
         contributions.rows_per_group,
@@ -288,13 +284,17 @@ def _released(
         contributions.row_level,
         contributions.enforce,
     )
+    if plan.domain is not None:
+        return plan
+    asked = frozenset().union(*map(refs, measured.values))
+    alone = not asked & {field.id for field in measured.fields}
+    plan = replace(plan, floor=floor, keys_alone=alone)
+    return with_keys_selected(plan, accountant, neighbours, allowances[0], selection_delta)
 
 
 def _events(block: BlockPlan) -> tuple[EventPart, ...]:
     noises = tuple(NoiseEvent(r.noise, r.sensitivity) for r in block.releases if not r.joint)
-    if block.threshold is None:
-        return noises
-    return (*noises, SelectionEvent(block.threshold.delta))
+    return (*noises, *selection_events(block))
 
 
 def _with_values(outer: Relation, measured: list[_Measured], identities: Identities) -> Relation:

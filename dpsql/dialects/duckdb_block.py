@@ -27,7 +27,7 @@ def block_sql(plan: BlockPlan) -> BlockSql:
     return BlockSql(
         _Block(plan).sql(),
         tuple(item.field.type for item in plan.block.keys),
-        len(plan.releases),
+        len(plan.queries),
         tuple(sorted({part.stage for part in parts if isinstance(part, Staged)})),
     )
 
@@ -35,7 +35,7 @@ def block_sql(plan: BlockPlan) -> BlockSql:
 class _Block:
     def __init__(self, plan: BlockPlan) -> None:
         self.plan = plan
-        self.parts = [release.query for release in plan.releases]
+        self.parts = plan.queries
         self.keys = [f"k{n}" for n in range(len(plan.block.keys))]
         self.inputs: dict[Expression, str] = {}
         for part in self.parts:

@@ -1,4 +1,4 @@
-"""What surrounds the query: EXPLAIN PRIVACY, OPTIONS(epsilon = …), and the kind of statement.
+"""What surrounds the query: EXPLAIN PRIVACY, OPTIONS(name = …), and the kind of statement.
 
 Both forms are read from the text and then blanked with spaces, so that every offset stays true.
 """
@@ -6,9 +6,10 @@ Both forms are read from the text and then blanked with spaces, so that every of
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from typing import Any
 
 from sqlglot import Token, TokenType
 
@@ -18,6 +19,8 @@ from dpsql.tree import Span
 
 _FIRST_WORD = re.compile(r"[^\W\d]\w*|.|\Z", re.DOTALL)
 _EPSILON = re.compile(r"(?:\d{1,18}(?:\.\d{0,18})?|\.\d{1,18})(?:[eE][+-]?\d{1,2})?\Z")
+
+_UNITS = re.compile(r"\d{1,9}\Z")
 
 _STATEMENTS = frozenset(
     """ALTER ANALYZE ATTACH BEGIN CALL CHECKPOINT COMMENT COMMIT COPY CREATE DEALLOCATE DECLARE
@@ -36,6 +39,7 @@ class Request:
     tokens: tuple[Token, ...]
     epsilon: Decimal | None
     explain: bool
+    min_units: int | None = None
 
 
 def read_request(text: str, dialect: str) -> Request:
@@ -45,8 +49,9 @@ def read_request(text: str, dialect: str) -> Request:
     tokens = tokenize(rest, dialect)
     _check_single(tokens)
     tokens = tuple(t for t in tokens if t.token_type is not TokenType.SEMICOLON)
-    tokens, epsilon = _without_options(tokens)
-    return Request(rest, tokens, epsilon, explain=rest != text)
+    tokens, options = _without_options(tokens)
+    floor = options.get("min_privacy_units_per_group")
+    return Request(rest, tokens, options.get("epsilon"), rest != text, floor)
 
 
 def _without_explain(text: str) -> str:
@@ -96,8 +101,8 @@ def _check_single(tokens: Sequence[Token]) -> None:
             )
 
 
-def _without_options(tokens: tuple[Token, ...]) -> tuple[tuple[Token, ...], Decimal | None]:
-    """Takes WITH DIFFERENTIAL_PRIVACY [OPTIONS (epsilon = number)] out of the first SELECT."""
+def _without_options(tokens: tuple[Token, ...]) -> tuple[tuple[Token, ...], dict[str, Any]]:
+    """Takes WITH DIFFERENTIAL_PRIVACY [OPTIONS (name = number, …)] out of the first SELECT."""
     depth = 0
     for i, token in enumerate(tokens):
         depth += (token.token_type is TokenType.L_PAREN) - (token.token_type is TokenType.R_PAREN)
@@ -106,53 +111,70 @@ def _without_options(tokens: tuple[Token, ...]) -> tuple[tuple[Token, ...], Deci
                 raise Refused(
                     Reason.UNSUPPORTED_SYNTAX, span_of(tokens[i + 1]), construct="SELECT WITH"
                 )
-            stop, epsilon = _options(tokens, i + 3)
-            return tokens[: i + 1] + tokens[stop:], epsilon
-    return tokens, None
+            stop, options = _options(tokens, i + 3)
+            return tokens[: i + 1] + tokens[stop:], options
+    return tokens, {}
 
 
 def _words(tokens: Sequence[Token], i: int, word: str) -> bool:
     return i < len(tokens) and is_word(tokens[i]) and tokens[i].text.upper() == word
 
 
-def _options(tokens: Sequence[Token], i: int) -> tuple[int, Decimal | None]:
-    """Reads OPTIONS ( name = number, … ) at token `i`: where it ends, and epsilon."""
+def _options(tokens: Sequence[Token], i: int) -> tuple[int, dict[str, Any]]:
+    """Reads OPTIONS ( name = number, … ) at token `i`: where it ends, and what it asks for."""
+    options: dict[str, Any] = {}
     if not _words(tokens, i, "OPTIONS"):
-        return i, None
-    epsilon = None
+        return i, options
     _expect(tokens, i + 1, TokenType.L_PAREN)
     i += 2
     while True:
         name = _expect(tokens, i, TokenType.VAR)
-        if name.text.lower() != "epsilon" or epsilon is not None:
-            raise Refused(
-                Reason.BAD_OPTION,
-                span_of(name),
-                option=name.text,
-                why="there is no such option" if epsilon is None else "it is given twice",
-            )
+        option = name.text.lower()
+        if option not in _READERS or option in options:
+            why = "it is given twice" if option in _READERS else "there is no such option"
+            raise Refused(Reason.BAD_OPTION, span_of(name), option=name.text, why=why)
         _expect(tokens, i + 1, TokenType.EQ)
-        i, epsilon = _epsilon(tokens, i + 2)
+        options[option] = _READERS[option](tokens[i + 2] if i + 2 < len(tokens) else tokens[-1])
+        i += 3
         if i < len(tokens) and tokens[i].token_type is TokenType.R_PAREN:
-            return i + 1, epsilon
+            return i + 1, options
         _expect(tokens, i, TokenType.COMMA)
         i += 1
 
 
-def _epsilon(tokens: Sequence[Token], i: int) -> tuple[int, Decimal]:
-    """The positive number at token `i`, exact, and the token behind it."""
-    token = tokens[i] if i < len(tokens) else tokens[-1]
+def _epsilon(token: Token) -> Decimal:
+    """The positive number that the token is, exact."""
     written = token.text if token.token_type is TokenType.NUMBER else ""
     value = Decimal(written) if _EPSILON.match(written) else Decimal(0)
     if value <= 0:
         raise Refused(
             Reason.BAD_OPTION, span_of(token), option="epsilon", why="it is not a positive number"
         )
-    return i + 1, value
+    return value
+
+
+def _units(token: Token) -> int:
+    """The whole number, from 1 on, that the token is."""
+    written = token.text if token.token_type is TokenType.NUMBER else ""
+    value = int(written) if _UNITS.match(written) else 0
+    if value < 1:
+        raise Refused(
+            Reason.BAD_OPTION,
+            span_of(token),
+            option="min_privacy_units_per_group",
+            why="it is not a whole number from 1 on",
+        )
+    return value
+
+
+_READERS: dict[str, Callable[[Token], Decimal | int]] = {
+    "epsilon": _epsilon,
+    "min_privacy_units_per_group": _units,
+}
 
 
 def _expect(tokens: Sequence[Token], i: int, kind: TokenType) -> Token:
     token = tokens[i] if i < len(tokens) else tokens[-1]
     if i >= len(tokens) or token.token_type is not kind:
-        raise Refused(Reason.SYNTAX, span_of(token), why="expected OPTIONS(epsilon = number)")
+        raise Refused(Reason.SYNTAX, span_of(token), why="expected OPTIONS(name = number)")
     return token

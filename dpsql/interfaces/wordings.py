@@ -139,9 +139,9 @@ WORDINGS: dict[Reason, Wording] = {
             "Option {option} is not valid.",
             "An option is not valid.",
         ),
-        "Options can only ask for less than the policy allows.",
+        "Options can only ask for less than the policy allows, or for larger groups.",
         "It may be: {known}.",
-        "The options are: epsilon, a positive number.",
+        "The options are: epsilon, a positive number; min_privacy_units_per_group, a whole one.",
     ),
     Reason.UNDECIDED_POLICY: _input(
         "55000",

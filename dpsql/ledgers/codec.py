@@ -75,8 +75,13 @@ def _encode_part(part: EventPart) -> dict[str, Any]:
             return {"part": "selection", "delta": _ratio(delta)}
         case BoundedRangeEvent(epsilon=epsilon, rounds=rounds):
             return {"part": "bounded range", "epsilon": _ratio(epsilon), "rounds": rounds}
-        case ApproximateEvent(epsilon=epsilon, delta=delta):
-            return {"part": "approximate", "epsilon": _ratio(epsilon), "delta": _ratio(delta)}
+        case ApproximateEvent(epsilon=epsilon, delta=delta, rounds=rounds):
+            return {
+                "part": "approximate",
+                "epsilon": _ratio(epsilon),
+                "delta": _ratio(delta),
+                "rounds": rounds,
+            }
         case _:
             assert_never(part)
 
@@ -95,7 +100,8 @@ def _decode_part(part: dict[str, Any]) -> EventPart:
         case "bounded range":
             return BoundedRangeEvent(Fraction(part["epsilon"]), part["rounds"])
         case "approximate":
-            return ApproximateEvent(Fraction(part["epsilon"]), Fraction(part["delta"]))
+            epsilon, delta = Fraction(part["epsilon"]), Fraction(part["delta"])
+            return ApproximateEvent(epsilon, delta, part["rounds"])
         case other:
             raise ValueError(f"no event has a part called {other}")
 

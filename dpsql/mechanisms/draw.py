@@ -10,14 +10,14 @@ from dpsql.entropy import Entropy
 from dpsql.mechanisms.gaussian import discrete_gaussian
 from dpsql.mechanisms.integers import concatenated
 from dpsql.mechanisms.laplace import discrete_laplace
-from dpsql.model import Mechanism, Noise
+from dpsql.model import Law, Mechanism, Noise, Uniform
 
 _BLOCK = 1 << 17
 """Draws at a time: enough to hide the cost of a call, few enough for about 20 MB of arrays."""
 
 
-def sample(noise: Noise, count: int, entropy: Entropy) -> np.ndarray:
-    """`count` independent draws of an integer noise law, exactly and without floats.
+def sample(law: Law, count: int, entropy: Entropy) -> np.ndarray:
+    """`count` independent draws of an integer law, exactly and without floats.
 
     An int64 array, or an object array of Python integers where 64 bits are too few. Raises
     ValueError for a scale that is not positive.
@@ -26,10 +26,12 @@ def sample(noise: Noise, count: int, entropy: Entropy) -> np.ndarray:
         >>> sample(Noise(Mechanism.DISCRETE_LAPLACE, Fraction(10)), 5, Entropy()).shape
         (5,)
     """
-    if noise.scale <= 0:
+    if isinstance(law, Uniform):
+        return entropy.below(law.bound, count)
+    if law.scale <= 0:
         raise ValueError("a noise law needs a positive scale")
     starts = range(0, max(count, 1), _BLOCK)
-    blocks = [_draw(noise, min(_BLOCK, count - start), entropy) for start in starts]
+    blocks = [_draw(law, min(_BLOCK, count - start), entropy) for start in starts]
     return concatenated(blocks)
 
 

@@ -43,7 +43,8 @@ def bind(draft: Draft, schema: Schema, values_of: ValuesOf) -> Policy:
 
 def _version(draft: Draft, tables: tuple[TablePolicy, ...]) -> str:
     """sha256 (hex) of what answers depend on: unit, tables and domains; not budgets or paths."""
-    parts = [repr(draft.unit), str(draft.limits.max_public_groups)]
+    limits = draft.limits
+    parts = [repr(draft.unit), f"{limits.max_public_groups} {limits.min_units_per_group}"]
     for table in sorted(tables, key=lambda t: t.name):
         named = {f.name: getattr(table, f.name) for f in fields(table)}
         named["columns"] = sorted(table.columns, key=lambda c: c.name)

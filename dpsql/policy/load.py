@@ -273,7 +273,7 @@ def _ledger(reader: Reader, folder: Path) -> str:
 
 
 def _limits(reader: Reader) -> Limits:
-    reader.only("max_public_groups", "statement_seconds", "memory")
+    reader.only("max_public_groups", "statement_seconds", "memory", "min_units_per_group")
     seconds = reader.amount("statement_seconds", "300")
     memory = reader.text("memory", "4GB")
     if not 0 < seconds <= MOST_SECONDS:
@@ -285,4 +285,5 @@ def _limits(reader: Reader) -> Limits:
     if not MEMORY.fullmatch(memory):
         reader.fail("memory", f"{memory!r} is no amount of memory.", 'Write memory = "4GB".')
     groups = reader.count("max_public_groups") or Limits().max_public_groups
-    return Limits(groups, float(seconds), memory)
+    floor = reader.count("min_units_per_group") or Limits().min_units_per_group
+    return Limits(groups, float(seconds), memory, floor)
