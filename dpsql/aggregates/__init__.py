@@ -13,9 +13,11 @@ from dataclasses import dataclass
 from dpsql.aggregates.average import AVERAGE
 from dpsql.aggregates.constant import CONSTANT
 from dpsql.aggregates.count import COUNT
+from dpsql.aggregates.histogram import HISTOGRAM
 from dpsql.aggregates.recipe import Recipe
 from dpsql.aggregates.regression import REGRESSION
 from dpsql.aggregates.sum import SUM
+from dpsql.aggregates.truth import BOOL_AND, BOOL_OR
 from dpsql.aggregates.types import (
     Types,
     double,
@@ -94,8 +96,9 @@ _ROWS: dict[str, _Row] = {
     "median": _Row(quantile),
     "quantile_cont": _Row(quantile, constant=_FRACTION, ordered=True),
     "quantile_disc": _Row(same, constant=_FRACTION, ordered=True),
-    "bool_and": _Row(of(Kind.BOOLEAN, BOOLEAN)),
-    "bool_or": _Row(of(Kind.BOOLEAN, BOOLEAN)),
+    "bool_and": _Row(of(Kind.BOOLEAN, BOOLEAN), BOOL_AND),
+    "bool_or": _Row(of(Kind.BOOLEAN, BOOLEAN), BOOL_OR),
+    "histogram": _Row(fixed(VARCHAR), HISTOGRAM),
     "string_agg": _Row(of(Kind.VARCHAR, VARCHAR), constant=(1, separator), ordered=True),
     # A list is shown as the text that DuckDB writes it as: there is nothing to compute with it.
     "list": _Row(fixed(VARCHAR), ordered=True),

@@ -6,24 +6,26 @@ from dpsql.aggregates.recipe import (
     Asked,
     Parts,
     Recipe,
+    conjunction,
     no_distinct,
     row_bounds,
     rows_of_unit,
 )
 from dpsql.plan import PartQuery
-from dpsql.tree import INTEGER, Cast, Expression, Literal, Ref
+from dpsql.tree import INTEGER, Call, Cast, Expression, Literal, Ref
 
 
 def _parts(asked: Asked) -> Parts:
     no_distinct(asked)
-    if asked.expression == Literal(1, INTEGER):
+    value, condition = _unfolded(asked)
+    if value == Literal(1, INTEGER):
         # SUM(1) is how some tools count: the same measurement, released once.
-        return (PartQuery(None, asked.call.filter, total_upper=rows_of_unit(asked)),)
+        return (PartQuery(None, condition, total_upper=rows_of_unit(asked)),)
     bounds, rows = row_bounds(asked), rows_of_unit(asked)
     return (
         PartQuery(
-            asked.expression,
-            asked.call.filter,
+            value,
+            condition,
             bounds.lattice,
             bounds.lower,
             bounds.upper,
@@ -38,9 +40,21 @@ def _combine(asked: Asked, parts: tuple[Ref, ...]) -> Expression:
     return total if total.type == asked.call.type else Cast(total, asked.call.type)
 
 
+def _unfolded(asked: Asked) -> tuple[Expression, Expression | None]:
+    """What is summed, and of which rows: SUM(CASE WHEN c THEN x ELSE 0 END) sums those of c."""
+    match asked.expression:
+        case Call(
+            function="case",
+            args=(condition, Ref() | Call() | Cast() | Literal() as value, Literal(value=0 | None)),
+        ) if value.type == asked.expression.type:
+            return value, conjunction(asked.call.filter, condition)
+        case _:
+            return asked.expression, asked.call.filter
+
+
 def _typical(asked: Asked) -> tuple[float, ...]:
     """The middle of the bounds; what is counted adds 1."""
-    if asked.expression == Literal(1, INTEGER):
+    if _unfolded(asked)[0] == Literal(1, INTEGER):
         return (1.0,)
     bounds = row_bounds(asked)
     return (float((bounds.lower + bounds.upper) / 2 * bounds.lattice.step),)

@@ -13,6 +13,7 @@ from dpsql import aggregates
 from dpsql.accountants import Accountant, Allowance
 from dpsql.aggregates.recipe import Asked, part_type
 from dpsql.algebra import Field, Item, OneRow, Project, Relation, Released
+from dpsql.compiler.disjoint import pooled
 from dpsql.compiler.joint import Family, Measurements, together
 from dpsql.compiler.key_selection import as_released, selection_events, with_keys_selected
 from dpsql.compiler.outputs import shown
@@ -229,10 +230,18 @@ def _best(
         else m
         for m in measured
     ]
+    joined, measured = ([_pooled(m) for m in way] for way in (joined, measured))
     if order == 1 or joined == measured:
         return measured
     one, other = (_charges(way, _with_values(outer, way, identities)) for way in (joined, measured))
     return joined if better(one, other, order) else measured
+
+
+def _pooled(measured: _Measured) -> _Measured:
+    proved = measured.bounded.block.max_rows
+    if proved is None or proved != measured.contributions.rows_per_group.value:
+        return measured
+    return replace(measured, made=pooled(measured.made))
 
 
 def _charges(measured: list[_Measured], outer: Relation) -> tuple[list[Part], list[Expression]]:

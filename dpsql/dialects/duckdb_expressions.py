@@ -189,7 +189,7 @@ class _Printer:
         condition = "" if call.filter is None else f" FILTER (WHERE {self.text(call.filter).sql})"
         distinct = "DISTINCT " if call.distinct else ""
         end = f"{inner}){condition}{over}"
-        if call.function == "list":
+        if call.function in ("list", "histogram"):
             return f"CAST({name}({distinct}{self._listed(call.args)}{end} AS VARCHAR)"
         if call.function not in MOMENTS or not self.total:
             return f"{name}({distinct}{self._listed(call.args)}{end}"

@@ -209,6 +209,7 @@ AGGREGATES = _rows(
     ("bool_or", "bool_or", 1, 1),
     ("string_agg listagg group_concat", "string_agg", 1, 2),
     ("list array_agg", "list", 1, 1),
+    ("histogram", "histogram", 1, 1),
     ("quantile_cont", "quantile_cont", 2, 2),
     ("quantile quantile_disc", "quantile_disc", 2, 2),
     ("stddev stddev_samp", "stddev", 1, 1),
@@ -258,7 +259,7 @@ NULL_IGNORING = frozenset("lag lead first first_value last last_value nth_value"
 _OTHER_AGGREGATES = frozenset(
     """approx_quantile approx_top_k arbitrary arg_max arg_min
     array_agg bit_and bit_or bit_xor bool_and bool_or entropy every favg first fsum
-    geometric_mean geomean group_concat histogram json_agg jsonb_agg json_group_array
+    geometric_mean geomean group_concat json_agg jsonb_agg json_group_array
     kahan_sum kurtosis last list listagg mad max_by min_by mode percentile_cont percentile_disc
     product quantile quantile_cont quantile_disc regr_avgx regr_avgy regr_count regr_intercept
     regr_r2 regr_slope regr_sxx regr_sxy regr_syy reservoir_quantile sem skewness string_agg

@@ -1,0 +1,75 @@
+"""Measurements of disjoint rows: `x = 'a'` and `x = 'b'` cannot both be true of a row.
+
+Where no unit has more rows than are counted, its rows are spread over such measurements, and all
+together they change by no more than one of them could: one charge pays for all (parallel
+composition within a unit; privacy.md, section 6). A pivot table costs what its COUNT alone costs.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Hashable
+from dataclasses import replace
+
+from dpsql.compiler.joint import Measurements
+from dpsql.compiler.typing import type_of
+from dpsql.plan import PartQuery
+from dpsql.tree import Call, Expression, Kind, Literal, Value
+from dpsql.walk import conjuncts
+
+_EXACT = frozenset({Kind.INTEGER, Kind.VARCHAR, Kind.BOOLEAN, Kind.DATE})
+"""Types of which different constants are never equal to one value."""
+
+
+def pooled(made: Measurements) -> Measurements:
+    """The same measurements, those of disjoint rows next to one another and paid for together.
+
+    Two of them are if their conditions differ in one equality with different constants.
+    """
+    sides = {
+        charge[0]: _sides(made.parts[charge[0]]) if len(charge) == 1 else {}
+        for charge in made.charges
+    }
+    first: dict[Hashable, dict[Value, int]] = defaultdict(dict)
+    for place, known in sides.items():
+        for side, constant in known.items():
+            first[side].setdefault(constant, place)
+    groups: dict[Hashable, list[int]] = defaultdict(list)
+    for charge in made.charges:
+        place = charge[0]
+        own = [side for side, c in sides[place].items() if first[side][c] == place]
+        groups[max(own, key=lambda side: len(first[side]), default=charge)] += charge
+    order = [n for listed in groups.values() for n in listed]
+    return replace(
+        made,
+        parts=tuple(made.parts[n] for n in order),
+        fields=tuple(made.fields[n] for n in order),
+        typical=tuple(made.typical[n] for n in order),
+        joint=tuple(n != listed[0] for listed in groups.values() for n in listed),
+    )
+
+
+def _sides(part: PartQuery) -> dict[Hashable, Value]:
+    """The measurement without each equality of its condition, and that equality's constant."""
+    if part.condition is None or part.units or part.distinct:
+        return {}
+    conditions = conjuncts(part.condition)
+    found: dict[Hashable, Value] = {}
+    for equality in conditions:
+        compared = _compared(equality)
+        if compared is not None:
+            others = frozenset(c for c in conditions if c != equality)
+            side = (replace(part, condition=None), others, compared[0])
+            found.setdefault(side, compared[1])
+    return found
+
+
+def _compared(condition: Expression) -> tuple[Expression, Value] | None:
+    """An expression and the constant that it equals."""
+    if not isinstance(condition, Call) or condition.function != "eq":
+        return None
+    for side, constant in (condition.args, condition.args[::-1]):
+        if isinstance(constant, Literal) and constant.type.kind in _EXACT:
+            alike = type_of(side).kind is constant.type.kind
+            return (side, constant.value) if alike else None
+    return None

@@ -1,0 +1,47 @@
+"""Measurements of disjoint rows: which are pooled, and what that must never pool."""
+
+from __future__ import annotations
+
+import pytest
+
+from grammar_tests.bound import shop
+from grammar_tests.laws import charges, compiled
+
+
+def sizes(sql: str) -> list[int]:
+    """How many measurements each charge of a query pays for."""
+    policy, engine = shop()
+    plan = compiled(sql, policy, engine).plan
+    assert plan is not None
+    return [len(charge) for charge in charges(plan.blocks[0])]
+
+
+def counts(*conditions: str, table: str = "customers") -> str:
+    listed = (f"COUNT(*) FILTER (WHERE {c}) AS n{i}" for i, c in enumerate(conditions))
+    return f"SELECT {', '.join(listed)} FROM {table}"
+
+
+def test_disjoint_rows_are_paid_for_once() -> None:
+    assert sizes(counts("segment = 'consumer'", "segment = 'business'")) == [2]
+    assert sizes(counts("age = 1", "2 = age", "age = 3 AND age = 3")) == [3]
+    assert sizes(counts("age = 1 AND city = 'a'", "city = 'a' AND age = 2")) == [2]
+    assert sizes("SELECT HISTOGRAM(segment) AS h FROM customers") == [2]
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        counts("age = 1", "age <= 1"),
+        counts("age = 1", "city = 'a'"),
+        counts("age = 1", "age = 2 AND city = 'a'"),
+        counts("income = 1", "income = 2"),  # 2**53 and 2**53 + 1 are one DOUBLE
+        counts("age = 1 OR city = 'a'", "age = 2 OR city = 'a'"),
+        counts("NOT age = 1", "NOT age = 2"),
+        counts("status = 'paid'", "status = 'open'", table="orders"),  # clipped totals
+        counts("status = 'paid'", "status = 'open'", table="orders").replace(
+            "COUNT(*)", "COUNT(DISTINCT customer_id)"
+        ),
+    ],
+)
+def test_others_are_not(sql: str) -> None:
+    assert set(sizes(sql)) == {1}
