@@ -39,6 +39,25 @@ class DraftTable:
 
 
 @dataclass(frozen=True, slots=True)
+class Server:
+    """How `dpsql serve` listens, and what it bears from its clients.
+
+    `users` is the file of verifiers; `certificate` and `key` are PEM files.
+    """
+
+    host: str = "127.0.0.1"
+    port: int = 5439
+    users: str = "dpsql.users"
+    certificate: str | None = None
+    key: str | None = None
+    max_connections: int = 100
+    max_message_bytes: int = 1 << 20
+    login_seconds: float = 15.0
+    idle_seconds: float = 3600.0
+    metrics_port: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Draft:
     """Everything the owner wrote. `lines` finds a key's line; paths are absolute."""
 
@@ -51,6 +70,7 @@ class Draft:
     analysts: tuple[tuple[str, str], ...]
     ledger: str
     limits: Limits
+    server: Server
 
     def table(self, name: str) -> DraftTable | None:
         """The table called `name`, ignoring case."""

@@ -14,6 +14,7 @@ from dpsql.policy.draft import Draft, DraftColumn, DraftTable
 from dpsql.policy.lines import Lines
 from dpsql.policy.links import check_links
 from dpsql.policy.reader import UNDECIDED, Reader
+from dpsql.policy.server import server
 
 ACCOUNTANTS = ("zcdp", "pure", "approximate")
 LEAST_EPSILON, MOST_EPSILON = Decimal("1e-9"), Decimal("1e6")
@@ -80,7 +81,16 @@ def _undecided(value: Any, path: tuple[str, ...]) -> list[tuple[str, ...]]:
 
 
 def _draft(reader: Reader, folder: Path) -> Draft:
-    reader.only("database", "privacy_unit", "tables", "budgets", "analysts", "ledger", "limits")
+    reader.only(
+        "database",
+        "privacy_unit",
+        "tables",
+        "budgets",
+        "analysts",
+        "ledger",
+        "limits",
+        "server",
+    )
     budgets = tuple(_budget(r, name) for name, r in reader.table("budgets", required=True).tables())
     draft = Draft(
         str(Path(reader.file).resolve()),
@@ -92,6 +102,7 @@ def _draft(reader: Reader, folder: Path) -> Draft:
         _analysts(reader.table("analysts", required=True), budgets),
         _ledger(reader.table("ledger"), folder),
         _limits(reader.table("limits")),
+        server(reader.table("server"), folder),
     )
     check_links(draft, reader)
     return draft
