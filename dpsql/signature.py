@@ -33,7 +33,8 @@ from dpsql.tree import (
 )
 from dpsql.walk import expressions, relations, walk
 
-_GUESSES: tuple[Value, ...] = (None, 1, "2000-01-01", "month")
+_TEXTS = ("2000-01-01", "month")
+_GUESSES: tuple[Value, ...] = (None, 1, *_TEXTS)
 """Values tried in turn for a parameter of unknown type, until names and types fit."""
 
 _ALIKE = COERCING | frozenset("add sub mul div like ilike concat mod".split())
@@ -60,12 +61,9 @@ def signature(
     `declared` are the types that the client fixed, None where it did not. Raises `Refused` for a
     text that is wrong whatever the parameters are.
     """
-    guesses = [0 if kind is None else None for kind in declared]
+    guesses = [_guesses(kind) for kind in declared]
     while True:
-        values = tuple(
-            _GUESSES[guess or 0] if kind is None else sample(kind)
-            for guess, kind in zip(guesses, declared, strict=True)
-        )
+        values = tuple(left[0] for left in guesses)
         try:
             resolved = resolve(parse(text, dialect, values), policy, Identities())
         except Refused as refused:
@@ -74,30 +72,36 @@ def signature(
             continue
         found = {place.start: kind for place, kind in _beside(resolved.relation)}
         types = tuple(
-            kind or _settled(found.get(place.start), guess)
-            for place, kind, guess in zip(places, declared, guesses, strict=True)
+            kind or _settled(found.get(place.start), value)
+            for place, kind, value in zip(places, declared, values, strict=True)
         )
         columns = tuple(Column(f.name, f.type) for f in resolved.relation.fields)
         return Signature(columns, types)
 
 
-def _guess_again(guesses: list[int | None], places: Sequence[Span], span: Span) -> bool:
+def _guesses(declared: SqlType | None) -> tuple[Value, ...]:
+    """The values to try for a parameter: of any type, or of the one declared."""
+    if declared is None:
+        return _GUESSES
+    return _TEXTS if declared == VARCHAR else (sample(declared),)
+
+
+def _guess_again(guesses: list[tuple[Value, ...]], places: Sequence[Span], span: Span) -> bool:
     """Whether a parameter in `span`, or else any, has another guess left; takes it."""
-    open_ = [
-        n for n, guess in enumerate(guesses) if guess is not None and guess + 1 < len(_GUESSES)
-    ]
-    inside = [n for n in open_ if span.start <= places[n].start < span.stop]
-    for n in inside or open_:
-        guesses[n] = (guesses[n] or 0) + 1
-    return bool(open_)
+    unsettled = [n for n, left in enumerate(guesses) if len(left) > 1]
+    inside = [n for n in unsettled if span.start <= places[n].start < span.stop]
+    for n in inside or unsettled:
+        guesses[n] = guesses[n][1:]
+    return bool(unsettled)
 
 
-def _settled(beside: SqlType | None, guess: int | None) -> SqlType:
-    if isinstance(_GUESSES[guess or 0], str):
+def _settled(beside: SqlType | None, value: Value) -> SqlType:
+    """The type of a parameter for which `value` fitted, among neighbours of type `beside`."""
+    if isinstance(value, str):
         return VARCHAR
     if beside is not None and beside.kind is not Kind.NULL:
         return beside
-    return VARCHAR if _GUESSES[guess or 0] is None else INTEGER
+    return VARCHAR if value is None else INTEGER
 
 
 def _beside(relation: Relation) -> Iterator[tuple[Span, SqlType]]:

@@ -172,7 +172,7 @@ WORDINGS: dict[Reason, Wording] = {
         ("The owner declared that it exists and may not be used.",),
     ),
     Reason.UNBOUNDED_INPUT: _privacy(
-        "0A000",
+        "42501",
         (
             "{name} of {column} has no bounds.",
             "Column {column} has no bounds.",
@@ -183,7 +183,7 @@ WORDINGS: dict[Reason, Wording] = {
         "Clip it: LEAST(GREATEST(x, low), high); or ask the owner to declare bounds.",
     ),
     Reason.UNBOUNDED_CONTRIBUTION: _privacy(
-        "0A000",
+        "42501",
         ("One person may add any number of rows or groups here.",),
         ("Noise is sized to what one person can add, and the policy sets no limit for it.",),
         "Ask the owner to set {limit} for {table}.",
@@ -207,13 +207,13 @@ WORDINGS: dict[Reason, Wording] = {
         "Write a constant instead, or compute it over the released result.",
     ),
     Reason.UNEQUAL_UNITS: _privacy(
-        "0A000",
+        "42501",
         ("This would join rows of different people.",),
         ("Private tables are joined only where the condition makes both rows one person's.",),
         "Join along the declared links, or on the unit's key.",
     ),
     Reason.UNSUPPORTED_PRIVATE_OPERATOR: _privacy(
-        "0A000",
+        "42501",
         ("Not possible: {construct}.", "This is not possible over private rows."),
         ("One person's rows would depend on other people's, or no rule exists yet.",),
         "Do it after the aggregation: SELECT … FROM (SELECT …, COUNT(*) … GROUP BY …).",
@@ -241,7 +241,7 @@ WORDINGS: dict[Reason, Wording] = {
     ),
     Reason.BUDGET_EXHAUSTED: Wording(
         ExitCode.BUDGET,
-        "53000",
+        "53400",
         ("Budget {budget} cannot pay for this query.", "The budget cannot pay for this query."),
         (
             "It needs {needed}; left is {left} of {limit}.",

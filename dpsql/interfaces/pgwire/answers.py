@@ -1,0 +1,178 @@
+"""Asking the proxy or the catalogue, for one session."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from decimal import Decimal
+from math import isnan
+from typing import TYPE_CHECKING, Any, Protocol
+
+from dpsql.dialects.words import Numbered, Piece, WordKind, numbered
+from dpsql.engines import Stop
+from dpsql.errors import DpsqlError
+from dpsql.interfaces.amounts import significant_places
+from dpsql.interfaces.asking import answered
+from dpsql.interfaces.pgwire import oids
+from dpsql.interfaces.pgwire.faults import fault_of
+from dpsql.interfaces.pgwire.shapes import WireColumn, WireResult
+from dpsql.interfaces.receipts import cost_text
+from dpsql.model import Answer, Column, Request
+from dpsql.tree import SqlType
+
+if TYPE_CHECKING:
+    from dpsql.proxy import Proxy
+
+DIALECT = "postgres"
+REMEMBERED_TEXTS = 512
+"""Texts of which a session remembers whether the catalogue answers them."""
+
+
+class Catalogue(Protocol):
+    """What answers questions about tables, types and settings from the policy alone."""
+
+    def claims(self, sql: str) -> bool:
+        """Whether a statement reads catalogue relations and functions only."""
+
+    def describe(self, sql: str, parameters: int) -> tuple[WireColumn, ...]:
+        """Its columns, its parameters not yet known."""
+
+    def ask(self, sql: str, parameters: tuple[Any, ...]) -> WireResult:
+        """Its answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Description:
+    """What a statement takes and returns; no columns where it returns none."""
+
+    parameters: tuple[int, ...]
+    columns: tuple[WireColumn, ...] | None
+
+
+class Answers:
+    """The proxy and the catalogue as one analyst sees them."""
+
+    def __init__(self, proxy: Proxy, catalogue: Callable[[], Catalogue], analyst: str) -> None:
+        self.proxy, self.analyst = proxy, analyst
+        self._make_catalogue = catalogue
+        self._catalogue: Catalogue | None = None
+        self._claimed: dict[str, bool] = {}
+
+    @property
+    def catalogue(self) -> Catalogue:
+        """The catalogue, made when it is first needed."""
+        if self._catalogue is None:
+            self._catalogue = self._make_catalogue()
+        return self._catalogue
+
+    def claims(self, piece: Piece) -> bool:
+        """Whether the catalogue answers this statement."""
+        found = self._claimed.get(piece.text)
+        if found is None:
+            found = self.catalogue.claims(piece.text)
+            if len(self._claimed) >= REMEMBERED_TEXTS:
+                self._claimed.clear()
+            self._claimed[piece.text] = found
+        return found
+
+    def describe(self, piece: Piece, declared: Sequence[int]) -> Description:
+        """Parameter types and columns of a query. Raises `Fault`."""
+        with placed(piece):
+            return self._described(piece, declared)
+
+    def _described(self, piece: Piece, declared: Sequence[int]) -> Description:
+        asked = numbered(piece)
+        count = max((*asked.numbers, len(declared)), default=0)
+        given = [*declared, *[0] * (count - len(declared))]
+        if self.claims(piece):
+            columns = self.catalogue.describe(piece.text, count)
+            return Description(_cast_types(piece, given), columns)
+        found = self.proxy.signature(
+            asked.text,
+            DIALECT,
+            asked.places,
+            [oids.kind_of(given[number - 1]) for number in asked.numbers],
+        )
+        types = _settled(given, asked, found.parameters)
+        if any(n > 1 for n in map(asked.numbers.count, asked.numbers)):
+            kinds = [oids.kind_of(types[number - 1]) for number in asked.numbers]
+            found = self.proxy.signature(asked.text, DIALECT, asked.places, kinds)
+        return Description(types, told_columns(found.columns))
+
+    def ask(
+        self, piece: Piece, values: Sequence[Any], settings: Mapping[str, str], stop: Stop
+    ) -> tuple[WireResult, tuple[str, ...]]:
+        """The answer with its notices. Raises `Fault`."""
+        with placed(piece):
+            return self._asked(piece, values, settings, stop)
+
+    def _asked(
+        self, piece: Piece, values: Sequence[Any], settings: Mapping[str, str], stop: Stop
+    ) -> tuple[WireResult, tuple[str, ...]]:
+        if self.claims(piece):
+            return self.catalogue.ask(piece.text, tuple(values)), ()
+        asked = numbered(piece)
+        ordered = tuple(values[number - 1] for number in asked.numbers)
+        epsilon = settings["dpsql.epsilon"]
+        request = Request(
+            asked.text, self.analyst, DIALECT, ordered, Decimal(epsilon) if epsilon else None
+        )
+        answer = answered(self.proxy, request, stop)
+        columns = told_columns(answer.columns)
+        result = WireResult(columns, answer.rows, f"SELECT {len(answer.rows)}")
+        wanted = settings["dpsql.notices"] == "on"
+        return result, _notices(answer) if wanted else ()
+
+
+@contextmanager
+def placed(piece: Piece) -> Iterator[None]:
+    """Tells errors about a statement as faults, with their place in the whole message."""
+    try:
+        yield
+    except DpsqlError as error:
+        raise fault_of(error, piece.text, piece.offset) from None
+
+
+def told_columns(columns: Sequence[Column]) -> tuple[WireColumn, ...]:
+    """Columns of ours as the wire tells them."""
+    return tuple(WireColumn(c.name, oids.oid_of(c.type)) for c in columns)
+
+
+def _settled(given: Sequence[int], asked: Numbered, kinds: Sequence[SqlType]) -> tuple[int, ...]:
+    """The type of each `$n`: as declared, or as its first place wants it, or text."""
+    types = list(given)
+    for number, kind in zip(asked.numbers, kinds, strict=True):
+        if types[number - 1] in (0, oids.UNKNOWN):
+            types[number - 1] = oids.oid_of(kind)
+    return tuple(kind or oids.TEXT for kind in types)
+
+
+def _cast_types(piece: Piece, given: Sequence[int]) -> tuple[int, ...]:
+    """The types of a catalogue statement's parameters: declared, or cast to (`$1::oid[]`)."""
+    types = list(given)
+    for n, word in enumerate(piece.words):
+        following = [w.value for w in piece.words[n + 1 : n + 6]]
+        if word.kind is not WordKind.PARAMETER or following[:1] != ["::"]:
+            continue
+        number = int(word.text[1:])
+        after = following[3:] if following[1:3] == ["pg_catalog", "."] else following[1:]
+        name = after[0] + ("[]" if after[1:3] == ["[", "]"] else "") if after else ""
+        if number <= len(types) and not types[number - 1]:
+            types[number - 1] = oids.named(name) or 0
+    return tuple(kind or oids.TEXT for kind in types)
+
+
+def _notices(answer: Answer) -> tuple[str, ...]:
+    """What the answer cost, and the error of every column that has one."""
+    errors = []
+    for n, column in enumerate(answer.columns):
+        margins = [row[n] for row in answer.margins]
+        known = [m for m in margins if m is not None and not isnan(m)]
+        if any(m is not None and isnan(m) for m in margins):
+            errors.append(f"{column.name}: ± ?")
+        elif known:
+            most = max(known)
+            places = significant_places(most) if most > 0 else 0
+            errors.append(f"{column.name}: ± {most:,.{places}f} at 95 %")
+    return (cost_text(answer.receipt), *errors, *answer.notices)

@@ -1,0 +1,61 @@
+"""Errors as the protocol tells them: severity, SQLSTATE, message, detail, hint, position."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dpsql.errors import DpsqlError, Failed, Refused
+from dpsql.interfaces.messages import describe
+from dpsql.tree import NOWHERE
+
+
+@dataclass(eq=False)
+class Fault(Exception):
+    """An error told to a client; `position` counts characters of the whole text from 1."""
+
+    sqlstate: str
+    message: str
+    detail: str = ""
+    hint: str = ""
+    position: int | None = None
+    severity: str = "ERROR"
+
+    def __str__(self) -> str:
+        return self.message
+
+    @property
+    def fields(self) -> dict[str, str]:
+        """The fields of an ErrorResponse."""
+        told = {
+            "S": self.severity,
+            "V": self.severity,
+            "C": self.sqlstate,
+            "M": self.message,
+            "D": self.detail,
+            "H": self.hint,
+            "P": "" if self.position is None else str(self.position),
+        }
+        return {code: text for code, text in told.items() if text}
+
+
+def fault_of(error: DpsqlError, text: str = "", offset: int = 0) -> Fault:
+    """The fault that tells `error` about a statement that begins at `offset` of the message.
+
+    A failure of ours says its query id and nothing else.
+
+    >>> from dpsql.errors import Reason
+    >>> fault_of(Refused(Reason.RAW_ROWS)).sqlstate
+    '42501'
+    """
+    if isinstance(error, Failed) and not (error.cancelled or error.timed_out):
+        return Fault("XX000", str(error))
+    message = describe(error, text)
+    position = None
+    if isinstance(error, Refused) and error.span != NOWHERE:
+        position = offset + error.span.start + 1
+    return Fault(message.sqlstate, message.headline, message.why, message.fix, position)
+
+
+def internal(query_id: str) -> Fault:
+    """A fault of the server itself: what went wrong stays inside."""
+    return Fault("XX000", f"Query {query_id} failed.")

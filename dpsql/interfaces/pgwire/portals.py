@@ -1,0 +1,109 @@
+"""Statements and portals of a session: what was prepared, and what is being fetched."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from dpsql.dialects.commands import Command, CopyOptions, Direction
+from dpsql.dialects.words import Piece
+from dpsql.interfaces.pgwire.shapes import WireColumn
+
+Row = tuple[Any, ...]
+Columns = tuple[WireColumn, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What a statement returned: rows if it has columns, and the tag; COPY has its options.
+
+    `counted` says that the tag ends with the number of rows told; `form` is 1 for the rows of a
+    binary cursor.
+    """
+
+    columns: Columns | None
+    rows: Sequence[Row]
+    tag: str
+    counted: bool = False
+    notices: tuple[str, ...] = ()
+    copy: CopyOptions | None = None
+    form: int = 0
+    warning: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A statement with the types of its parameters and its columns; None: an empty text."""
+
+    command: Command | None
+    piece: Piece | None
+    parameters: tuple[int, ...]
+    columns: Columns | None
+
+
+@dataclass(slots=True)
+class Portal:
+    """A bound statement, run once when the first row is asked for.
+
+    `at` is the place among the rows: 0 before the first, n on the nth, one more behind the last.
+    """
+
+    prepared: Prepared
+    values: tuple[Any, ...] = ()
+    formats: tuple[int, ...] = ()
+    hold: bool = False
+    backward: bool = False
+    cursor: bool = False
+    result: Result | None = None
+    at: int = field(default=0)
+
+    def forward(self, limit: int) -> tuple[Sequence[Row], bool]:
+        """The next rows, at most `limit` unless it is 0, and whether more are left."""
+        assert self.result is not None
+        rows = self.result.rows
+        stop = len(rows) if limit == 0 else min(len(rows), self.at + limit)
+        found = rows[self.at : stop]
+        self.at = stop
+        return found, stop < len(rows)
+
+    def fetch(self, direction: Direction, count: int | None) -> Sequence[Row]:
+        """The rows that FETCH names; `at` moves to the last of them, or off the end.
+
+        PostgreSQL's manual, FETCH: a count of 0 is the present row again, a negative count goes
+        the other way.
+        """
+        assert self.result is not None
+        rows = self.result.rows
+        if direction in (Direction.FORWARD, Direction.BACKWARD):
+            return self._run(rows, direction, len(rows) + 1 if count is None else count)
+        steps = count or 0
+        if direction is Direction.RELATIVE:
+            target = self.at + steps
+        else:
+            target = steps if steps >= 0 else len(rows) + 1 + steps
+        self.at = min(max(target, 0), len(rows) + 1)
+        return rows[self.at - 1 : self.at] if self.at else ()
+
+    def _run(self, rows: Sequence[Row], direction: Direction, count: int) -> Sequence[Row]:
+        if count == 0:
+            return rows[self.at - 1 : self.at] if self.at else ()
+        step = count if direction is Direction.FORWARD else -count
+        here = self.at
+        self.at = min(max(here + step, 0), len(rows) + 1)
+        if step > 0:
+            return rows[here : self.at]
+        return rows[max(self.at - 1, 0) : max(here - 1, 0)][::-1]
+
+
+def moves_back(direction: Direction, count: int | None, at: int) -> bool:
+    """Whether a FETCH goes against the order of a cursor that stands at `at`."""
+    match direction:
+        case Direction.FORWARD:
+            return count is not None and count < 0
+        case Direction.BACKWARD:
+            return count is None or count > 0
+        case Direction.RELATIVE:
+            return (count or 0) < 0
+        case Direction.ABSOLUTE:
+            return (count or 0) < at

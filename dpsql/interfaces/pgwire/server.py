@@ -1,0 +1,284 @@
+"""The server: connections, their limits and their end. Nothing here knows SQL."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import ssl
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import count
+from typing import TYPE_CHECKING
+
+from dpsql.interfaces.pgwire import backend, frontend
+from dpsql.interfaces.pgwire.answers import Answers, Catalogue
+from dpsql.interfaces.pgwire.entrance import (
+    Authentication,
+    Guest,
+    fatal,
+    first_settings,
+    guest,
+)
+from dpsql.interfaces.pgwire.faults import Fault
+from dpsql.interfaces.pgwire.frontend import ProtocolError
+from dpsql.interfaces.pgwire.runner import Runner
+from dpsql.interfaces.pgwire.session import CHUNK_BYTES, Session
+from dpsql.interfaces.pgwire.settings import Settings
+from dpsql.interfaces.pgwire.stream import Stream
+from dpsql.interfaces.pgwire.telemetry import Telemetry
+from dpsql.interfaces.pgwire.transactions import Transaction
+from dpsql.interfaces.pgwire.users import Verifier
+from dpsql.policy.draft import Server as Limits
+
+if TYPE_CHECKING:
+    from dpsql.proxy import Proxy
+
+MAX_LOGIN_BYTES = 1 << 14
+MAX_THREADS = 64
+MAX_BATCH = 1000
+"""Most messages that wait for their Sync."""
+STRANGERS = 2
+"""How many sockets there may be for each connection that is let in."""
+GRACE_SECONDS = 10.0
+
+MakeCatalogue = Callable[[str, Mapping[str, str]], Catalogue]
+"""The catalogue of an analyst whose settings are these."""
+
+
+@dataclass(slots=True, eq=False)
+class _Visit:
+    """One connection that was let in."""
+
+    number: int
+    analyst: str
+    secret: bytes
+    session: Session
+    busy: bool = False
+
+
+class Server:
+    """Serves one proxy to many clients, until it is stopped.
+
+    `users` gives the verifiers anew for each login. With `context` clients may speak TLS, and bind
+    their login to it by `binding`, the certificate's hash; with `only_encrypted` they must.
+    """
+
+    def __init__(
+        self,
+        proxy: Proxy,
+        catalogue: MakeCatalogue,
+        users: Callable[[], Mapping[str, Verifier]],
+        limits: Limits,
+        telemetry: Telemetry,
+        *,
+        context: ssl.SSLContext | None = None,
+        binding: bytes | None = None,
+        only_encrypted: bool = False,
+    ) -> None:
+        self._proxy, self._catalogue, self._users = proxy, catalogue, users
+        self._limits, self._telemetry = limits, telemetry
+        self._context, self._binding = context, binding
+        self._only_encrypted = only_encrypted
+        self._numbers = count(1)
+        self._visits: dict[int, _Visit] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._stopping = False
+        self._pool = ThreadPoolExecutor(min(MAX_THREADS, limits.max_connections), "dpsql-wire")
+
+    async def start(self) -> asyncio.Server:
+        """Listen; raises OSError where the address is taken."""
+        self._server = await asyncio.start_server(
+            self._connected, self._limits.host, self._limits.port, backlog=1024
+        )
+        return self._server
+
+    async def stop(self, grace: float = GRACE_SECONDS) -> None:
+        """Take no one in, let running statements end within `grace` seconds, then cancel them."""
+        self._stopping = True
+        self._server.close()
+        for visit in self._visits.values():
+            if not visit.busy:
+                self._task_of(visit).cancel()
+        strangers = self._tasks - {self._task_of(visit) for visit in self._visits.values()}
+        for task in strangers:
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=grace)
+        for visit in self._visits.values():
+            visit.session.cancel()
+        for task in self._tasks:
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def _task_of(self, visit: _Visit) -> asyncio.Task[None]:
+        return next(task for task in self._tasks if task.get_name() == f"visit-{visit.number}")
+
+    # --- one connection ---
+
+    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        self._telemetry.count("connections")
+        stream = Stream(reader, writer, self._limits.idle_seconds)
+        try:
+            if len(self._tasks) <= STRANGERS * self._limits.max_connections:
+                await self._served(stream, task)
+        finally:
+            await stream.close()
+
+    async def _served(self, stream: Stream, task: asyncio.Task[None]) -> None:
+        """Let a client in and answer it; every way this ends is an ordinary one."""
+        try:
+            visit = await self._entered(stream)
+            if visit is not None:
+                task.set_name(f"visit-{visit.number}")
+                await self._visited(stream, visit)
+        except Fault as fault:
+            self._telemetry.count("refused", f'sqlstate="{fault.sqlstate}"')
+            self._telemetry.event("refused", sqlstate=fault.sqlstate)
+            await stream.refuse(fault)
+        except ProtocolError as error:
+            self._telemetry.count("protocol_errors")
+            await stream.refuse(fatal("08P01", str(error)))
+        except TimeoutError:
+            await stream.refuse(fatal("57P05", "terminating connection due to idle time-out"))
+        except (OSError, EOFError):
+            self._telemetry.count("broken_connections")
+        except asyncio.CancelledError:
+            await stream.refuse(fatal("57P01", "terminating connection: the server is stopping"))
+
+    async def _entered(self, stream: Stream) -> _Visit | None:
+        """The visit of a client that logged in; None if it only came to cancel."""
+        async with asyncio.timeout(self._limits.login_seconds):
+            startup = await self._first(stream)
+            if startup is None:
+                return None
+            wanted = guest(startup)
+            await stream.send(wanted.negotiation)
+            if self._only_encrypted and not stream.encrypted:
+                raise fatal("28000", "connections without TLS are not taken")
+            await self._logged_in(stream, wanted)
+            if self._stopping:
+                raise fatal("57P03", "the server is stopping")
+            if len(self._visits) >= self._limits.max_connections:
+                raise fatal("53300", "sorry, too many clients already")
+            return await self._welcomed(stream, wanted)
+
+    async def _first(self, stream: Stream) -> frontend.Startup | None:
+        while True:
+            match await stream.startup():
+                case frontend.Startup() as startup:
+                    return startup
+                case frontend.Cancel() as cancel:
+                    self._cancel(cancel)
+                    return None
+                case frontend.Encrypt(gss=False) if self._context and not stream.encrypted:
+                    await stream.encrypt(self._context)
+                case frontend.Encrypt():
+                    await stream.send(b"N")
+
+    def _cancel(self, cancel: frontend.Cancel) -> None:
+        visit = self._visits.get(cancel.process)
+        if visit is not None and hmac.compare_digest(visit.secret, cancel.secret):
+            self._telemetry.event("cancel", connection=visit.number)
+            visit.session.cancel()
+
+    async def _logged_in(self, stream: Stream, wanted: Guest) -> None:
+        users = await asyncio.to_thread(self._users)
+        allowed = self._proxy.policy.budget_of(wanted.user) is not None
+        binding = self._binding if stream.encrypted else None
+        verifier = users.get(wanted.user) if allowed else None
+        authentication = Authentication.of(wanted.user, verifier, binding)
+        await stream.send(authentication.offer)
+        for step in (authentication.first, authentication.final):
+            message, _ = await stream.message(MAX_LOGIN_BYTES)
+            if not isinstance(message, frontend.Response):
+                raise ProtocolError("expected SASL response")
+            await stream.send(step(message.body))
+
+    async def _welcomed(self, stream: Stream, wanted: Guest) -> _Visit:
+        settings = first_settings(wanted)
+        number, secret = next(self._numbers), wanted.secret
+        visit = _Visit(number, wanted.user, secret, self._session(wanted.user, settings, number))
+        told = [backend.parameter_status(*pair) for pair in settings.told().items()]
+        key = backend.backend_key(number, secret)
+        self._visits[number] = visit
+        try:
+            await stream.send(b"".join([*told, key, backend.ready(b"I")]))
+        except BaseException:
+            del self._visits[number]
+            raise
+        return visit
+
+    def _session(self, analyst: str, settings: Settings, number: int) -> Session:
+        def told(sqlstate: str, kind: str) -> None:
+            self._telemetry.count("errors", f'sqlstate="{sqlstate}"')
+            if kind:
+                self._telemetry.event("failed", connection=number, sqlstate=sqlstate, kind=kind)
+
+        answers = Answers(self._proxy, lambda: self._catalogue(analyst, settings), analyst)
+        return Session(Runner(answers, Transaction(settings)), told)
+
+    async def _visited(self, stream: Stream, visit: _Visit) -> None:
+        """Answer messages until the client leaves."""
+        self._telemetry.open_connections += 1
+        self._telemetry.event("login", connection=visit.number, analyst=visit.analyst)
+        try:
+            while messages := await self._batch(stream):
+                visit.busy = True
+                await self._answered(stream, visit, messages)
+                visit.busy = False
+                if self._stopping:
+                    raise fatal("57P01", "terminating connection: the server is stopping")
+        finally:
+            visit.session.cancel()
+            del self._visits[visit.number]
+            self._telemetry.open_connections -= 1
+            self._telemetry.event("logout", connection=visit.number)
+
+    async def _batch(self, stream: Stream) -> list[frontend.Message]:
+        """The messages up to the next at which an answer is due; none if the client leaves."""
+        most, messages = self._limits.max_message_bytes, list[frontend.Message]()
+        gathered = 0
+        async with asyncio.timeout(self._limits.idle_seconds):
+            while len(messages) < MAX_BATCH and gathered < most:
+                message, size = await stream.message(most)
+                gathered += size
+                if isinstance(message, frontend.Terminate):
+                    return []
+                messages.append(message)
+                if isinstance(
+                    message,
+                    frontend.Query | frontend.Sync | frontend.Flush | frontend.FunctionCall,
+                ):
+                    break
+        return messages
+
+    async def _answered(
+        self, stream: Stream, visit: _Visit, messages: list[frontend.Message]
+    ) -> None:
+        """Answer in a thread, chunk after chunk, as fast as the client reads."""
+        self._telemetry.count("batches")
+        loop, answers = asyncio.get_running_loop(), visit.session.handle(messages)
+        seconds, timer = visit.session.statement_seconds, None
+        if seconds:
+            timer = loop.call_later(seconds, lambda: visit.session.cancel(late=True))
+        try:
+            done = False
+            while not done:
+                data, done = await loop.run_in_executor(self._pool, _next, answers)
+                await stream.send(data)
+        finally:
+            if timer is not None:
+                timer.cancel()
+
+
+def _next(chunks: Iterator[bytes]) -> tuple[bytes, bool]:
+    """The next chunk and whether it was the last; a short one is."""
+    data = next(chunks, b"")
+    return data, len(data) < CHUNK_BYTES

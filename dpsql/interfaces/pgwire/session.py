@@ -1,0 +1,269 @@
+"""One session: messages in, bytes out. It knows the protocol's flow, and no socket.
+
+A session is driven by one thread at a time; `cancel` may come from any.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Iterator, Sequence
+from typing import assert_never
+from zoneinfo import ZoneInfo
+
+from dpsql.dialects.words import pieces
+from dpsql.engines import Stop
+from dpsql.errors import DpsqlError
+from dpsql.interfaces.pgwire import backend, frontend
+from dpsql.interfaces.pgwire.copying import copied
+from dpsql.interfaces.pgwire.encode import OutOfRange, encoder
+from dpsql.interfaces.pgwire.faults import Fault, fault_of, internal
+from dpsql.interfaces.pgwire.portals import Columns, Portal, Result, Row
+from dpsql.interfaces.pgwire.runner import Runner, command_of, decoded, fitted, spread
+from dpsql.interfaces.pgwire.settings import milliseconds
+from dpsql.interfaces.pgwire.transactions import IDLE
+
+CHUNK_BYTES = 1 << 16
+"""How much is gathered before it is handed on."""
+
+Told = Callable[[str, str], None]
+"""Told of every error: its SQLSTATE, and the kind of an internal fault."""
+
+
+class Session:
+    """What one connection has prepared, opened and set, and its answers to each message."""
+
+    def __init__(self, runner: Runner, told: Told) -> None:
+        self._runner, self._told = runner, told
+        self._transaction = runner.transaction
+        self._known = self._transaction.settings.told()
+        self._skipping = False
+        self._stop = Stop()
+        self._late = False
+
+    @property
+    def statement_seconds(self) -> float:
+        """How long a statement may take; 0 is any time."""
+        return milliseconds(self._transaction.settings["statement_timeout"]) / 1000
+
+    def cancel(self, *, late: bool = False) -> None:
+        """Stop what runs; `late` says that its time is over."""
+        self._late = late
+        self._stop.wanted = True
+
+    def handle(self, messages: Sequence[frontend.Message]) -> Iterator[bytes]:
+        """The answers to some messages, in chunks."""
+        gathered: list[bytes] = []
+        size = 0
+        for message in messages:
+            for part in self._answer(message):
+                gathered.append(part)
+                size += len(part)
+                if size >= CHUNK_BYTES:
+                    yield b"".join(gathered)
+                    gathered, size = [], 0
+        yield b"".join(gathered)
+
+    def _answer(self, message: frontend.Message) -> Iterator[bytes]:
+        match message:
+            case frontend.Query(sql=sql):
+                yield from self._guarded(self._simple(sql))
+                yield from self._waiting()
+            case frontend.Sync():
+                self._skipping = False
+                yield from self._waiting()
+            case frontend.FunctionCall():
+                yield from self._failed(Fault("0A000", "function calls are not supported"))
+                yield from self._waiting()
+            case frontend.Flush() | frontend.Terminate() | frontend.Response() | frontend.CopyIn():
+                return
+            case (
+                frontend.Parse()
+                | frontend.Bind()
+                | frontend.Describe()
+                | frontend.Execute()
+                | frontend.Close()
+            ):
+                if not self._skipping:
+                    yield from self._guarded(self._extended(message), skip=True)
+            case _:
+                assert_never(message)
+
+    def _waiting(self) -> Iterator[bytes]:
+        """The end of a series: a transaction of its own is over, changes are told."""
+        if self._transaction.status == IDLE:
+            self._transaction.over()
+        now = self._transaction.settings.told()
+        for name, value in now.items():
+            if self._known[name] != value:
+                yield backend.parameter_status(name, value)
+        self._known = now
+        yield backend.ready(self._transaction.status)
+
+    # --- errors ---
+
+    def _guarded(self, answers: Iterator[bytes], *, skip: bool = False) -> Iterator[bytes]:
+        """The answers, and an error in the place where they fail."""
+        try:
+            yield from answers
+        except Fault as fault:
+            yield from self._failed(fault, skip=skip)
+        except DpsqlError as error:
+            yield from self._failed(fault_of(error), skip=skip)
+        except OutOfRange:
+            what = "a number is out of the range of its type"
+            yield from self._failed(Fault("22003", what, hint="CAST it to NUMERIC."), skip=skip)
+        except Exception as error:  # noqa: BLE001 - its text may hold anything
+            unknown = internal(secrets.token_hex(8))
+            self._told(unknown.sqlstate, f"{type(error).__name__}: {unknown.message}")
+            yield from self._failed(unknown, skip=skip)
+
+    def _failed(self, fault: Fault, *, skip: bool = False) -> Iterator[bytes]:
+        if self._late and fault.sqlstate == "57014":
+            fault.message = fault.message.replace("was cancelled", "timed out")
+        self._told(fault.sqlstate, "")
+        self._transaction.broke()
+        self._skipping = skip
+        yield backend.error(fault.fields)
+
+    def _begin_statement(self) -> Stop:
+        self._stop, self._late = Stop(), False
+        return self._stop
+
+    # --- simple queries ---
+
+    def _simple(self, sql: str) -> Iterator[bytes]:
+        stop = self._begin_statement()
+        self._transaction.portals.pop("", None)
+        found = pieces(sql)
+        if not found:
+            yield backend.EMPTY_QUERY
+        for piece in found:
+            result = self._runner.run(command_of(piece), (), stop, block=len(found) > 1)
+            if result.columns is not None and result.copy is None:
+                forms = (result.form,) * len(result.columns)
+                yield backend.row_description(result.columns, forms)
+                yield from self._rows(result.columns, forms, result.rows)
+            yield from self._completed(result, len(result.rows))
+
+    # --- extended queries ---
+
+    def _extended(
+        self,
+        message: frontend.Parse
+        | frontend.Bind
+        | frontend.Describe
+        | frontend.Execute
+        | frontend.Close,
+    ) -> Iterator[bytes]:
+        match message:
+            case frontend.Parse():
+                yield self._parse(message)
+            case frontend.Bind():
+                yield self._bind(message)
+            case frontend.Describe(portal=True, name=name):
+                portal = self._portal(name)
+                yield _described(portal.prepared.columns, portal.formats)
+            case frontend.Describe(name=name):
+                prepared = self._runner.statement(name)
+                yield backend.parameter_description(prepared.parameters)
+                yield _described(prepared.columns, ())
+            case frontend.Execute():
+                yield from self._execute(message)
+            case frontend.Close(portal=is_portal, name=name):
+                kept = self._transaction.portals if is_portal else self._runner.statements
+                kept.pop(name, None)
+                yield backend.CLOSE_COMPLETE
+
+    def _parse(self, message: frontend.Parse) -> bytes:
+        found = pieces(message.sql)
+        if len(found) > 1:
+            raise Fault("42601", "cannot insert multiple commands into a prepared statement")
+        if message.name and message.name in self._runner.statements:
+            raise Fault("42P05", f'prepared statement "{message.name}" already exists')
+        self._runner.statements.pop(message.name, None)
+        prepared = self._runner.prepare(found[0] if found else None, message.types)
+        self._runner.statements[message.name] = prepared
+        return backend.PARSE_COMPLETE
+
+    def _bind(self, message: frontend.Bind) -> bytes:
+        prepared = self._runner.statement(message.statement)
+        portals = self._transaction.portals
+        if prepared.command is not None:
+            self._runner.require_healthy(prepared.command)
+        if message.portal and message.portal in portals:
+            raise Fault("42P03", f'portal "{message.portal}" already exists')
+        if len(message.values) != len(prepared.parameters):
+            raise Fault(
+                "08P01",
+                f"bind message supplies {len(message.values)} parameters, but prepared statement "
+                f'"{message.statement}" requires {len(prepared.parameters)}',
+            )
+        values = decoded(message.values, prepared.parameters, message.formats)
+        formats = spread(message.result_formats, len(prepared.columns or ()))
+        portals[message.portal] = Portal(prepared, values, formats)
+        return backend.BIND_COMPLETE
+
+    def _portal(self, name: str) -> Portal:
+        found = self._transaction.portals.get(name)
+        if found is None:
+            raise Fault("34000", f'portal "{name}" does not exist')
+        return found
+
+    def _execute(self, message: frontend.Execute) -> Iterator[bytes]:
+        portal = self._portal(message.portal)
+        if portal.prepared.command is None:
+            yield backend.EMPTY_QUERY
+            return
+        self._runner.start(portal, self._begin_statement())
+        assert portal.result is not None
+        result = fitted(portal.result, portal.prepared.columns)
+        if result.columns is None or result.copy is not None:
+            yield from self._completed(result, len(result.rows))
+            return
+        rows, more = portal.forward(message.limit)
+        forms = spread(portal.formats, len(result.columns))
+        yield from self._rows(result.columns, forms, rows)
+        if more:
+            yield backend.PORTAL_SUSPENDED
+        else:
+            yield from self._completed(result, len(rows))
+
+    # --- rows ---
+
+    def _rows(self, columns: Columns, forms: Sequence[int], rows: Sequence[Row]) -> Iterator[bytes]:
+        zone = ZoneInfo(self._transaction.settings["timezone"])
+        writers = [encoder(c.oid, form, zone) for c, form in zip(columns, forms, strict=True)]
+        for row in rows:
+            self._require_wanted()
+            yield backend.data_row(
+                [None if v is None else write(v) for v, write in zip(row, writers, strict=True)]
+            )
+
+    def _require_wanted(self) -> None:
+        if self._stop.wanted:
+            raise Fault("57014", "The statement was cancelled; its charge stays.")
+
+    def _completed(self, result: Result, count: int) -> Iterator[bytes]:
+        """COPY's rows if it is one, notices, and the tag."""
+        if result.copy is not None and result.columns is not None:
+            zone = ZoneInfo(self._transaction.settings["timezone"])
+            yield backend.copy_out(len(result.columns), int(result.copy.format.value == "binary"))
+            for data in copied(result.columns, result.rows, result.copy, zone):
+                self._require_wanted()
+                yield backend.copy_data(data)
+            yield backend.COPY_DONE
+        if result.warning:
+            yield _notice("WARNING", "01000", result.warning)
+        for text in result.notices:
+            yield _notice("NOTICE", "00000", text)
+        yield backend.command_complete(f"{result.tag} {count}" if result.counted else result.tag)
+
+
+def _described(columns: Columns | None, formats: Sequence[int]) -> bytes:
+    if columns is None:
+        return backend.NO_DATA
+    return backend.row_description(columns, spread(formats, len(columns)))
+
+
+def _notice(severity: str, sqlstate: str, text: str) -> bytes:
+    return backend.notice({"S": severity, "V": severity, "C": sqlstate, "M": text})

@@ -1,0 +1,242 @@
+"""What SET, SHOW and RESET know: a closed table of settings, each with its default and its rule.
+
+Those without a rule of their own have no effect on a server that only reads and answers; they are
+kept because clients set them unasked.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
+from zoneinfo import ZoneInfo
+
+VERSION = "15.0"
+"""The PostgreSQL whose catalogue and behaviour are shown."""
+
+
+class BadSetting(Exception):
+    """`sqlstate` says whether the name is unknown, the value is wrong, or it may not be set."""
+
+    def __init__(self, sqlstate: str, message: str) -> None:
+        super().__init__(message)
+        self.sqlstate = sqlstate
+
+
+Rule = Callable[[str], str]
+"""The value as it is kept; raises ValueError for one that cannot be."""
+
+_TRUTH = {"on": "on", "true": "on", "yes": "on", "1": "on", "t": "on"}
+_TRUTH |= {"off": "off", "false": "off", "no": "off", "0": "off", "f": "off"}
+_DURATION = re.compile(r"(\d{1,10})\s*(us|ms|s|min|h|d|)\Z")
+_MILLISECONDS = {"us": 0.001, "": 1, "ms": 1, "s": 1000, "min": 60_000, "h": 3.6e6, "d": 8.64e7}
+
+
+def _any(value: str) -> str:
+    return value
+
+
+def _truth(value: str) -> str:
+    return _TRUTH.get(value.lower()) or _fail()
+
+
+def _fail() -> str:
+    raise ValueError
+
+
+def _only(*allowed: str) -> Rule:
+    """One of these words, in any case; kept as the first of them."""
+
+    def rule(value: str) -> str:
+        return allowed[0] if value.lower() in {a.lower() for a in allowed} else _fail()
+
+    return rule
+
+
+def _encoding(value: str) -> str:
+    """PostgreSQL looks at the letters and digits of an encoding's name alone."""
+    name = "".join(c for c in value.lower() if c.isalnum())
+    return "UTF8" if name in ("utf8", "unicode") else _fail()
+
+
+def _one_of(*allowed: str) -> Rule:
+    def rule(value: str) -> str:
+        return value.lower() if value.lower() in allowed else _fail()
+
+    return rule
+
+
+def _integer(value: str) -> str:
+    return str(int(value))
+
+
+def _duration(value: str) -> str:
+    return f"{int(milliseconds(value))}ms" if milliseconds(value) else "0"
+
+
+def milliseconds(value: str) -> float:
+    """A length of time as PostgreSQL's settings write it. Raises ValueError.
+
+    >>> milliseconds("5s"), milliseconds("250"), milliseconds("2min")
+    (5000, 250, 120000)
+    """
+    found = _DURATION.match(value.strip())
+    if found is None:
+        raise ValueError
+    return int(found[1]) * _MILLISECONDS[found[2]]
+
+
+def _epsilon(value: str) -> str:
+    try:
+        epsilon = Decimal(value) if value else Decimal(1)
+    except InvalidOperation:
+        return _fail()
+    most_digits = 18
+    if not epsilon.is_finite() or epsilon <= 0 or abs(epsilon.adjusted()) > most_digits:
+        return _fail()
+    return value
+
+
+def _zone(value: str) -> str:
+    name = "UTC" if value.lower() in ("utc", "gmt", "z", "0", "local") else value
+    try:
+        return ZoneInfo(name).key
+    except (OSError, KeyError, ValueError):
+        return _fail()
+
+
+def _date_style(value: str) -> str:
+    parts = [part.strip().lower() for part in value.split(",")]
+    return "ISO, MDY" if "iso" in parts else _fail()
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """A setting: `rule` None means that a client cannot change it; `told` ones are reported."""
+
+    name: str
+    default: str
+    rule: Rule | None = _any
+    told: bool = False
+
+
+_LEVELS = ("serializable", "repeatable read", "read committed", "read uncommitted")
+
+_ALL = (
+    Setting("application_name", "", told=True),
+    Setting("bytea_output", "hex", _only("hex")),
+    Setting("client_encoding", "UTF8", _encoding, told=True),
+    Setting("client_min_messages", "notice", _one_of("notice", "warning", "error", "log", "debug")),
+    Setting("DateStyle", "ISO, MDY", _date_style, told=True),
+    Setting("default_transaction_isolation", "repeatable read", _one_of(*_LEVELS)),
+    Setting("default_transaction_read_only", "on", _truth, told=True),
+    Setting("dpsql.epsilon", "", _epsilon),
+    Setting("dpsql.notices", "off", _truth),
+    Setting("extra_float_digits", "1", _integer),
+    Setting("idle_in_transaction_session_timeout", "0", _duration),
+    Setting("in_hot_standby", "off", None, told=True),
+    Setting("integer_datetimes", "on", None, told=True),
+    Setting("IntervalStyle", "postgres", _only("postgres"), told=True),
+    Setting("is_superuser", "off", None, told=True),
+    Setting("jit", "off", _truth),
+    Setting("lc_collate", "C", None),
+    Setting("lc_ctype", "C", None),
+    Setting("lc_messages", "C", _any),
+    Setting("lock_timeout", "0", _duration),
+    Setting("max_identifier_length", "63", None),
+    Setting("row_security", "on", _truth),
+    Setting("search_path", '"$user", public'),
+    Setting("server_encoding", "UTF8", None, told=True),
+    Setting("server_version", VERSION, None, told=True),
+    Setting("server_version_num", "150000", None),
+    Setting("session_authorization", "", None, told=True),
+    Setting("standard_conforming_strings", "on", _only("on", "true", "1"), told=True),
+    Setting("statement_timeout", "0", _duration),
+    Setting("synchronous_commit", "on", _any),
+    Setting("TimeZone", "UTC", _zone, told=True),
+    Setting("transaction_isolation", "repeatable read", _one_of(*_LEVELS)),
+    Setting("transaction_read_only", "on", _truth),
+)
+_BY_NAME = {setting.name.lower(): setting for setting in _ALL}
+
+
+class Settings(Mapping[str, str]):
+    """One session's settings: a mapping of the present values by name in lower case.
+
+    `fixed` are values that this session has from its login.
+    """
+
+    def __init__(self, fixed: Mapping[str, str]) -> None:
+        self._defaults = {name: setting.default for name, setting in _BY_NAME.items()}
+        self._defaults.update(fixed)
+        self._values: dict[str, str] = {}
+        self._local: dict[str, str] = {}
+
+    def __getitem__(self, name: str) -> str:
+        for values in (self._local, self._values):
+            if name in values:
+                return values[name]
+        return self._defaults[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._defaults)
+
+    def __len__(self) -> int:
+        return len(self._defaults)
+
+    def show(self, name: str) -> str:
+        """The present value. Raises `BadSetting`."""
+        return self[_known(name)]
+
+    def all(self) -> tuple[tuple[str, str], ...]:
+        """Every setting with its value, by name."""
+        return tuple((setting.name, self[name]) for name, setting in sorted(_BY_NAME.items()))
+
+    def set(self, name: str, value: str | None, *, local: bool) -> None:
+        """Set one; None is its default. Raises `BadSetting`."""
+        known = _known(name)
+        rule = _BY_NAME[known].rule
+        if rule is None:
+            raise BadSetting("55P02", f'parameter "{known}" cannot be changed')
+        try:
+            kept = self._defaults[known] if value is None else rule(value)
+        except (ValueError, OverflowError):
+            message = f'invalid value for parameter "{known}": "{value}"'
+            raise BadSetting("22023", message) from None
+        (self._local if local else self._values)[known] = kept
+        if not local:
+            self._local.pop(known, None)
+
+    def start_with(self, name: str, value: str) -> None:
+        """A value from the startup message: the session's default from now on."""
+        self.set(name, value, local=False)
+        self._defaults[_known(name)] = self._values.pop(_known(name))
+
+    def reset(self, name: str | None) -> None:
+        """Back to the default: one, or all. Raises `BadSetting`."""
+        for known in list(self._values) if name is None else [_known(name)]:
+            self._values.pop(known, None)
+            self._local.pop(known, None)
+
+    def saved(self) -> tuple[dict[str, str], dict[str, str]]:
+        """The values, to come back to."""
+        return dict(self._values), dict(self._local)
+
+    def restore(self, saved: tuple[dict[str, str], dict[str, str]]) -> None:
+        """The values as they were saved."""
+        self._values, self._local = dict(saved[0]), dict(saved[1])
+
+    def forget_local(self) -> None:
+        """The transaction is over: what was set for it alone is gone."""
+        self._local.clear()
+
+    def told(self) -> dict[str, str]:
+        """What clients are told of at the start and at each change."""
+        return {s.name: self[name] for name, s in _BY_NAME.items() if s.told}
+
+
+def _known(name: str) -> str:
+    if name.lower() not in _BY_NAME:
+        raise BadSetting("42704", f'unrecognized configuration parameter "{name}"')
+    return name.lower()

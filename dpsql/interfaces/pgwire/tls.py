@@ -1,0 +1,90 @@
+"""TLS: the owner's certificate, or one made on the spot for trying out."""
+
+from __future__ import annotations
+
+import ssl
+from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Any
+
+from dpsql.errors import MissingExtra, Unreachable
+
+_DAYS = 30
+
+
+def context(certificate: str, key: str) -> ssl.SSLContext:
+    """A server's context of TLS 1.2 or newer. Raises `Unreachable`."""
+    made = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    made.minimum_version = ssl.TLSVersion.TLSv1_2
+    made.set_alpn_protocols(["postgresql"])
+    try:
+        made.load_cert_chain(certificate, key)
+    except (OSError, ssl.SSLError):
+        raise Unreachable("The certificate or its key cannot be read. Check the policy.") from None
+    return made
+
+
+def binding(certificate: str) -> bytes | None:
+    """What a login is bound to by tls-server-end-point (RFC 5929, section 4.1).
+
+    That is the certificate's hash, by the algorithm of its signature where it is at least
+    SHA-256. None where the algorithm has no hash of its own, or the extra serve is missing.
+    """
+    try:
+        from cryptography import x509  # noqa: PLC0415
+        from cryptography.hazmat.primitives import hashes  # noqa: PLC0415
+    except ImportError:
+        return None
+    found = x509.load_pem_x509_certificate(Path(certificate).read_bytes())
+    algorithm = found.signature_hash_algorithm
+    if isinstance(algorithm, hashes.MD5 | hashes.SHA1):
+        algorithm = hashes.SHA256()
+    return None if algorithm is None else found.fingerprint(algorithm)
+
+
+def self_signed(folder: Path, host: str) -> tuple[str, str]:
+    """Writes a certificate for `host` and its key into `folder`; their paths.
+
+    Raises `MissingExtra`.
+    """
+    try:
+        from cryptography.hazmat.primitives import serialization  # noqa: PLC0415
+        from cryptography.hazmat.primitives.asymmetric import ec  # noqa: PLC0415
+    except ImportError:
+        raise MissingExtra(
+            "--self-signed needs the extra serve: pip install 'dpsql[serve]'."
+        ) from None
+    key = ec.generate_private_key(ec.SECP256R1())
+    pem = serialization.Encoding.PEM
+    secret = key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    paths = folder / "certificate.pem", folder / "key.pem"
+    paths[0].write_bytes(_signed(key, host).public_bytes(pem))
+    paths[1].touch(mode=0o600)
+    paths[1].write_bytes(secret)
+    return str(paths[0]), str(paths[1])
+
+
+def _signed(key: Any, host: str) -> Any:
+    """A certificate for `host` and localhost, signed by its own key, valid for a month."""
+    from cryptography import x509  # noqa: PLC0415
+    from cryptography.hazmat.primitives import hashes  # noqa: PLC0415
+
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "dpsql")])
+    try:
+        alternative: x509.GeneralName = x509.IPAddress(ip_address(host))
+    except ValueError:
+        alternative = x509.DNSName(host)
+    now = datetime.now(UTC)
+    names = x509.SubjectAlternativeName([alternative, x509.DNSName("localhost")])
+    return (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - timedelta(hours=1))
+        .not_valid_after(now + timedelta(days=_DAYS))
+        .add_extension(names, critical=False)
+        .sign(key, hashes.SHA256())
+    )

@@ -1,0 +1,84 @@
+"""Transactions as state: nothing is written, so only settings and cursors come and go with them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from dpsql.interfaces.pgwire.faults import Fault
+from dpsql.interfaces.pgwire.portals import Portal
+from dpsql.interfaces.pgwire.settings import Settings
+
+IDLE, OPEN, BROKEN = b"I", b"T", b"E"
+_Saved: TypeAlias = tuple[dict[str, str], dict[str, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Mark:
+    """A savepoint: the settings and the portals there were."""
+
+    name: str
+    settings: _Saved
+    portals: frozenset[str]
+
+
+@dataclass(slots=True)
+class Transaction:
+    """A session's portals and settings, and where its transaction stands."""
+
+    settings: Settings
+    portals: dict[str, Portal] = field(default_factory=dict)
+    status: bytes = IDLE
+    _start: _Saved | None = None
+    _marks: list[_Mark] = field(default_factory=list)
+
+    def begin(self) -> str | None:
+        """Open a transaction; a warning where one is open."""
+        if self.status != IDLE:
+            return "there is already a transaction in progress"
+        self.status, self._start = OPEN, self.settings.saved()
+        return None
+
+    def finish(self, *, commit: bool) -> tuple[str, str | None]:
+        """Close the transaction: its tag, and a warning where none is open."""
+        if self.status == IDLE:
+            tag = "COMMIT" if commit else "ROLLBACK"
+            return tag, "there is no transaction in progress"
+        kept = commit and self.status == OPEN
+        if not kept and self._start is not None:
+            self.settings.restore(self._start)
+        self.status, self._start, self._marks = IDLE, None, []
+        self.over()
+        return "COMMIT" if kept else "ROLLBACK", None
+
+    def over(self) -> None:
+        """The end of any transaction, one statement's own too: what belonged to it is gone."""
+        self.settings.forget_local()
+        self.portals = {name: p for name, p in self.portals.items() if p.hold}
+
+    def broke(self) -> None:
+        """An error: an open transaction answers nothing more until it is closed."""
+        if self.status == OPEN:
+            self.status = BROKEN
+
+    def save(self, name: str) -> None:
+        """Set a savepoint. Raises `Fault`."""
+        self._require_open("SAVEPOINT")
+        self._marks.append(_Mark(name, self.settings.saved(), frozenset(self.portals)))
+
+    def release(self, name: str, *, rollback: bool) -> None:
+        """Forget a savepoint and those behind it, or go back to it. Raises `Fault`."""
+        self._require_open("ROLLBACK TO SAVEPOINT" if rollback else "RELEASE SAVEPOINT")
+        found = [n for n, mark in enumerate(self._marks) if mark.name == name]
+        if not found:
+            raise Fault("3B001", f'savepoint "{name}" does not exist')
+        mark = self._marks[found[-1]]
+        del self._marks[found[-1] + rollback :]
+        if rollback:
+            self.status = OPEN
+            self.settings.restore(mark.settings)
+            self.portals = {n: p for n, p in self.portals.items() if p.hold or n in mark.portals}
+
+    def _require_open(self, what: str) -> None:
+        if self.status == IDLE:
+            raise Fault("25P01", f"{what} can only be used in transaction blocks")

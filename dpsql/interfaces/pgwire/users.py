@@ -1,0 +1,146 @@
+"""Who may log in: a file of SCRAM-SHA-256 verifiers, one a line, from which no password follows.
+
+A line is a verifier as PostgreSQL stores it, a space, and the analyst's name. RFC 5802 and 7677.
+"""
+
+from __future__ import annotations
+
+import base64
+import hmac
+import os
+import secrets
+import stringprep
+import tempfile
+import unicodedata
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache
+from hashlib import pbkdf2_hmac, sha256
+from pathlib import Path
+
+MECHANISM = "SCRAM-SHA-256"
+ITERATIONS = 10_000
+SALT_BYTES = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Verifier:
+    """What a server keeps of a password (RFC 5802, section 3)."""
+
+    salt: bytes
+    iterations: int
+    stored_key: bytes
+    server_key: bytes
+
+    def __str__(self) -> str:
+        salt, stored, server = map(_base64, (self.salt, self.stored_key, self.server_key))
+        return f"{MECHANISM}${self.iterations}:{salt}${stored}:{server}"
+
+    def __repr__(self) -> str:
+        return "Verifier(<hidden>)"
+
+
+def verifier_of(password: str, salt: bytes | None = None) -> Verifier:
+    """A verifier, with a salt of its own unless one is given (RFC 5802, section 3).
+
+    Raises ValueError for an empty password or one with control characters.
+    """
+    if not password or any(unicodedata.category(c) == "Cc" for c in password):
+        raise ValueError("a password is text without control characters")
+    salt = salt or secrets.token_bytes(SALT_BYTES)
+    salted = pbkdf2_hmac("sha256", _prepared(password).encode(), salt, ITERATIONS)
+    client_key = hmac.digest(salted, b"Client Key", sha256)
+    server_key = hmac.digest(salted, b"Server Key", sha256)
+    return Verifier(salt, ITERATIONS, sha256(client_key).digest(), server_key)
+
+
+def _prepared(password: str) -> str:
+    """The password as SASLprep (RFC 4013) maps it; as it is where that forbids it.
+
+    PostgreSQL and its clients do the same.
+    """
+    if password.isascii():
+        return password
+    mapped = "".join(
+        " " if stringprep.in_table_c12(c) else c for c in password if not stringprep.in_table_b1(c)
+    )
+    mapped = unicodedata.normalize("NFKC", mapped)
+    forbidden = any(
+        table(c)
+        for c in mapped
+        for table in (
+            stringprep.in_table_a1,
+            stringprep.in_table_c21_c22,
+            stringprep.in_table_c3,
+            stringprep.in_table_c4,
+            stringprep.in_table_c5,
+            stringprep.in_table_c6,
+            stringprep.in_table_c7,
+            stringprep.in_table_c8,
+            stringprep.in_table_c9,
+        )
+    )
+    sided = any(map(stringprep.in_table_d1, mapped))
+    mixed = sided and any(map(stringprep.in_table_d2, mapped))
+    return password if forbidden or mixed or not mapped else mapped
+
+
+def parsed(text: str) -> Verifier:
+    """A verifier as written. Raises ValueError."""
+    mechanism, counted, keys = text.split("$")
+    iterations, salt = counted.split(":")
+    stored_key, server_key = keys.split(":")
+    if mechanism != MECHANISM:
+        raise ValueError("this is no SCRAM-SHA-256 verifier")
+    return Verifier(_bytes(salt), int(iterations), _bytes(stored_key), _bytes(server_key))
+
+
+def read_users(path: str) -> dict[str, Verifier]:
+    """The verifiers by name; none if there is no file. Raises ValueError for a broken line."""
+    try:
+        lines = Path(path).read_text(encoding="utf-8").splitlines()
+    except FileNotFoundError:
+        return {}
+    found = {}
+    for line in lines:
+        verifier, _, name = line.partition(" ")
+        if line.strip():
+            found[name] = parsed(verifier)
+    return found
+
+
+def write_user(path: str, name: str, verifier: Verifier) -> None:
+    """Add or replace one user; the file appears whole, and only its owner can read it."""
+    users = {**read_users(path), name: verifier}
+    text = "".join(f"{kept} {user}\n" for user, kept in sorted(users.items()))
+    descriptor, unfinished = tempfile.mkstemp(dir=Path(path).parent, prefix=".users-")
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(unfinished).replace(path)
+    except BaseException:
+        with suppress(FileNotFoundError):
+            Path(unfinished).unlink()
+        raise
+
+
+@cache
+def _disguise() -> bytes:
+    """The secret of this process for the verifiers of users who do not exist."""
+    return secrets.token_bytes(32)
+
+
+def nobody(name: str) -> Verifier:
+    """A verifier that no password opens, the same each time: who exists is not to be told."""
+    salt = hmac.digest(_disguise(), name.encode("utf-8", "replace"), sha256)[:SALT_BYTES]
+    return Verifier(salt, ITERATIONS, secrets.token_bytes(32), secrets.token_bytes(32))
+
+
+def _base64(raw: bytes) -> str:
+    return base64.b64encode(raw).decode()
+
+
+def _bytes(text: str) -> bytes:
+    return base64.b64decode(text, validate=True)

@@ -1,0 +1,179 @@
+"""Messages and values on the wire: what is sent is read back, what is broken is refused."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from math import isnan
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dpsql.dialects.commands import CopyFormat, CopyOptions
+from dpsql.interfaces.pgwire import backend, frontend, oids
+from dpsql.interfaces.pgwire.copying import copied
+from dpsql.interfaces.pgwire.encode import OutOfRange, encoder
+from dpsql.interfaces.pgwire.frontend import ProtocolError
+from dpsql.interfaces.pgwire.parameters import BadValue, parameter
+from dpsql.interfaces.pgwire.shapes import WireColumn
+from grammar_tests.wire_kit import messages
+
+TEXT = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=20)
+MOMENTS = st.datetimes(datetime(1, 1, 3), datetime(9999, 12, 29))
+VALUES: dict[int, st.SearchStrategy[Any]] = {
+    oids.BOOL: st.booleans(),
+    oids.INT2: st.integers(-(2**15), 2**15 - 1),
+    oids.INT4: st.integers(-(2**31), 2**31 - 1),
+    oids.INT8: st.integers(-(2**63), 2**63 - 1),
+    oids.OID: st.integers(0, 2**32 - 1),
+    oids.FLOAT8: st.floats(),
+    oids.NUMERIC: st.decimals(allow_nan=False, allow_infinity=False, places=9)
+    | st.integers(-(10**38), 10**38).map(Decimal),
+    oids.TEXT: TEXT,
+    oids.DATE_OID: st.dates(),
+    oids.TIMESTAMP_OID: MOMENTS,
+    oids.TIMESTAMPTZ_OID: MOMENTS.map(lambda m: m.replace(tzinfo=UTC)),
+    1009: st.lists(st.none() | TEXT, max_size=4),
+    1016: st.lists(st.none() | st.integers(-(2**63), 2**63 - 1), max_size=4),
+}
+
+
+@pytest.mark.parametrize("oid", VALUES)
+@pytest.mark.parametrize("form", [0, 1])
+@settings(max_examples=60, deadline=None)
+@given(data=st.data())
+def test_values_come_back(oid: int, form: int, data: st.DataObject) -> None:
+    value = data.draw(VALUES[oid])
+    found = parameter(encoder(oid, form)(value), oid, form)
+    assert found == value or (isnan(found) and isnan(value))
+
+
+def packed_pairs(*values: str) -> bytes:
+    return b"".join(value.encode() + b"\0" for value in values)
+
+
+@settings(deadline=None)
+@given(
+    names=st.tuples(TEXT, TEXT),
+    types=st.lists(st.integers(0, 2**32 - 1), max_size=5),
+    values=st.lists(st.none() | st.binary(max_size=9), max_size=5),
+    formats=st.lists(st.integers(0, 1), max_size=3),
+)
+def test_messages_come_back(
+    names: tuple[str, str], types: list[int], values: list[bytes | None], formats: list[int]
+) -> None:
+    one, two = names
+    body = packed_pairs(one, two) + struct.pack(f"!H{len(types)}I", len(types), *types)
+    assert frontend.decode(b"P", body) == frontend.Parse(one, two, tuple(types))
+    listed = struct.pack(f"!H{len(formats)}H", len(formats), *formats)
+    sized = [struct.pack("!i", -1 if v is None else len(v)) + (v or b"") for v in values]
+    body = (
+        packed_pairs(one, two) + listed + struct.pack("!H", len(values)) + b"".join(sized) + listed
+    )
+    bind = frontend.Bind(one, two, tuple(formats), tuple(values), tuple(formats))
+    assert frontend.decode(b"B", body) == bind
+    assert frontend.decode(b"D", b"P" + packed_pairs(one)) == frontend.Describe(True, one)
+    assert frontend.decode(b"C", b"S" + packed_pairs(one)) == frontend.Close(False, one)
+    assert frontend.decode(b"E", packed_pairs(one) + b"\0\0\0\5") == frontend.Execute(one, 5)
+    head = struct.pack("!i", 3 << 16 | 2)
+    startup = frontend.startup(head + packed_pairs("user", one) + b"\0")
+    assert startup == frontend.Startup((3, 2), (("user", one),))
+
+
+@settings(max_examples=300, deadline=None)
+@given(kind=st.binary(min_size=1, max_size=1), body=st.binary(max_size=40))
+def test_any_bytes_are_a_message_or_refused(kind: bytes, body: bytes) -> None:
+    decoders: tuple[Callable[[], object], ...] = (
+        lambda: frontend.decode(kind, body),
+        lambda: frontend.startup(body),
+    )
+    for decode in decoders:
+        with suppress(ProtocolError):
+            assert decode() is not None
+
+
+@settings(max_examples=300, deadline=None)
+@given(oid=st.sampled_from(sorted(VALUES)), form=st.integers(0, 1), raw=st.binary(max_size=24))
+def test_any_bytes_are_a_value_or_refused(oid: int, form: int, raw: bytes) -> None:
+    with suppress(BadValue):
+        assert parameter(raw, oid, form) is not None
+
+
+def test_numbers_are_written_as_postgres_writes_them() -> None:
+    text = encoder(oids.FLOAT8, 0)
+    cases = {1.0: b"1", 0.1: b"0.1", 1e14: b"100000000000000", 1e15: b"1e+15", -2.5e-7: b"-2.5e-07"}
+    assert {value: text(value) for value in cases} == cases
+    numeric = encoder(oids.NUMERIC, 1)
+    assert numeric(Decimal("12345.678")) == struct.pack("!HhHH3H", 3, 1, 0, 3, 1, 2345, 6780)
+    assert numeric(Decimal("-0.0001")) == struct.pack("!HhHHH", 1, -1, 0x4000, 4, 1)
+    assert numeric(Decimal("0.00")) == struct.pack("!HhHH", 0, 0, 0, 2)
+    moment = datetime(2024, 7, 1, 12, 30, 0, 500_000, UTC)
+    berlin = encoder(oids.TIMESTAMPTZ_OID, 0, ZoneInfo("Europe/Berlin"))
+    assert berlin(moment) == b"2024-07-01 14:30:00.5+02"
+    kolkata = encoder(oids.TIMESTAMPTZ_OID, 0, ZoneInfo("Asia/Kolkata"))
+    assert kolkata(moment) == b"2024-07-01 18:00:00.5+05:30"
+    assert encoder(oids.DATE_OID, 1)(date(1999, 12, 31)) == b"\xff\xff\xff\xff"
+
+
+def test_vectors_are_bare_and_count_from_zero() -> None:
+    assert encoder(oids.INT2VECTOR, 0)([1, 2]) == b"1 2"
+    head = struct.pack("!iiIii", 1, 0, oids.INT2, 2, 0)
+    assert encoder(oids.INT2VECTOR, 1)([1, 2]) == head + struct.pack("!ihih", 2, 1, 2, 2)
+    assert encoder(1005, 1)([1])[16:20] == struct.pack("!i", 1)
+
+
+def test_a_number_too_large_for_its_type_is_an_error() -> None:
+    for form in (0, 1):
+        with pytest.raises(OutOfRange):
+            encoder(oids.INT8, form)(2**63)
+
+
+COLUMNS = (WireColumn("a", oids.TEXT), WireColumn("b", oids.INT8))
+ROWS = [("x\ty\\", None), ("", 2), ('say "hi", NULL', 3)]
+
+
+def test_copy_escapes_as_postgres_does() -> None:
+    assert list(copied(COLUMNS, ROWS, CopyOptions(header=True), UTC)) == [
+        b"a\tb\n", b"x\\ty\\\\\t\\N\n", b"\t2\n", b'say "hi", NULL\t3\n',
+    ]  # fmt: skip
+    csv = CopyOptions(CopyFormat.CSV, delimiter=",", null="", force_quote=("b",))
+    assert list(copied(COLUMNS, ROWS, csv, UTC)) == [
+        b"x\ty\\,\n", b'"","2"\n', b'"say ""hi"", NULL","3"\n',
+    ]  # fmt: skip
+
+
+def test_the_header_of_binary_copy_comes_with_the_first_row() -> None:
+    binary = CopyOptions(CopyFormat.BINARY)
+    first, *_, last = copied(COLUMNS, ROWS, binary, UTC)
+    assert first.startswith(b"PGCOPY\n\xff\r\n\0" + b"\0" * 8 + b"\0\2")
+    assert last == b"\xff\xff"
+    (only,) = copied(COLUMNS, [], binary, UTC)
+    assert only == b"PGCOPY\n\xff\r\n\0" + b"\0" * 8 + b"\xff\xff"
+
+
+def test_server_messages_have_their_length() -> None:
+    sent = [
+        backend.row_description(COLUMNS, (0, 1)),
+        backend.data_row([b"x", None]),
+        backend.parameter_description([20, 25]),
+        backend.error({"S": "ERROR", "M": "no"}),
+        backend.negotiate_version((3, 2), ["_pq_.x"]),
+        backend.copy_out(2, 1),
+        backend.backend_key(7, b"k" * 32),
+    ]
+    assert [kind for kind, _ in messages(b"".join(sent))] == [
+        b"T",
+        b"D",
+        b"t",
+        b"E",
+        b"v",
+        b"H",
+        b"K",
+    ]
+    assert messages(sent[1]) == [(b"D", b"\0\2\0\0\0\1x\xff\xff\xff\xff")]

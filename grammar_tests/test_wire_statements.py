@@ -1,0 +1,157 @@
+"""Statements of a session: divided, told apart, read; what is none of them goes on as a query."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dpsql.dialects.commands import (
+    Ask,
+    Begin,
+    CloseCursor,
+    Command,
+    Copy,
+    CopyFormat,
+    CopyOptions,
+    Deallocate,
+    Declare,
+    Direction,
+    Discard,
+    Discarded,
+    Execute,
+    Fetch,
+    Finish,
+    Listen,
+    Prepare,
+    ReleaseSavepoint,
+    Report,
+    Reset,
+    Savepoint,
+    SetTransaction,
+    SetValue,
+    Show,
+)
+from dpsql.dialects.statements import command
+from dpsql.dialects.words import numbered, pieces
+from dpsql.errors import Reason, Refused
+from dpsql.tree import Span
+
+
+def read(text: str) -> Command:
+    (piece,) = pieces(text)
+    return command(piece)
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("begin", Begin("BEGIN")),
+        ("BEGIN ISOLATION LEVEL SERIALIZABLE, READ ONLY", Begin("BEGIN")),
+        ("START TRANSACTION READ ONLY", Begin("START TRANSACTION")),
+        ("COMMIT WORK", Finish(commit=True, chain=False)),
+        ("END", Finish(commit=True, chain=False)),
+        ("ROLLBACK AND CHAIN", Finish(commit=False, chain=True)),
+        ("ABORT", Finish(commit=False, chain=False)),
+        ("SAVEPOINT a", Savepoint("a")),
+        ('RELEASE SAVEPOINT "A"', ReleaseSavepoint("A", rollback=False)),
+        ("ROLLBACK TO a", ReleaseSavepoint("a", rollback=True)),
+        ("SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY", SetTransaction()),
+        ("SET extra_float_digits = 3", SetValue("extra_float_digits", "3", local=False)),
+        ("SET LOCAL statement_timeout TO '5s'", SetValue("statement_timeout", "5s", local=True)),
+        ('SET search_path TO a, "B"', SetValue("search_path", "a, B", local=False)),
+        ("SET TIME ZONE 'Europe/Berlin'", SetValue("timezone", "Europe/Berlin", local=False)),
+        ("SET NAMES 'UTF8'", SetValue("client_encoding", "UTF8", local=False)),
+        ("SET dpsql.notices = DEFAULT", SetValue("dpsql.notices", None, local=False)),
+        ("RESET ALL", Reset(None)),
+        ("SHOW transaction isolation level", Show("transaction_isolation")),
+        ("SHOW ALL", Show(None)),
+        ("DISCARD TEMPORARY", Discard(Discarded.TEMP)),
+        ("FETCH FORWARD ALL FROM c", Fetch("c", Direction.FORWARD, None, move=False)),
+        ("FETCH c", Fetch("c", Direction.FORWARD, 1, move=False)),
+        ("FETCH -2 IN c", Fetch("c", Direction.FORWARD, -2, move=False)),
+        ("FETCH ABSOLUTE -1 FROM c", Fetch("c", Direction.ABSOLUTE, -1, move=False)),
+        ("MOVE BACKWARD 5 FROM c", Fetch("c", Direction.BACKWARD, 5, move=True)),
+        ("FETCH PRIOR c", Fetch("c", Direction.BACKWARD, 1, move=False)),
+        ("CLOSE ALL", CloseCursor(None)),
+        ("DEALLOCATE PREPARE p", Deallocate("p")),
+        ("EXECUTE p (1, 'it''s', NULL, -2.5)", Execute("p", ("1", "it's", None, "-2.5"))),
+        ("LISTEN news", Listen("LISTEN")),
+        ("UNLISTEN *", Listen("UNLISTEN")),
+        ("SELECT * FROM dpsql_budget()", Report("dpsql_budget", ())),
+        ("SELECT epsilon, time FROM dpsql_history()",
+         Report("dpsql_history", ("epsilon", "time"))),
+    ],
+)  # fmt: skip
+def test_statements_are_read(text: str, found: Command) -> None:
+    assert read(text) == found
+
+
+def test_statements_that_hold_a_query() -> None:
+    declared = read("DECLARE c BINARY SCROLL CURSOR WITH HOLD FOR SELECT 1 + $x$;$x$")
+    assert isinstance(declared, Declare)
+    assert (declared.hold, declared.backward, declared.binary) == (True, True, True)
+    assert (declared.query.text, declared.query.offset) == ("SELECT 1 + $x$;$x$", 45)
+    prepared = read("PREPARE p (int, character varying) AS SELECT $1")
+    assert isinstance(prepared, Prepare)
+    assert (prepared.types, prepared.query.text) == (("int", "character varying"), "SELECT $1")
+    copied = read("COPY (SELECT (1)) TO STDOUT (FORMAT csv, HEADER, FORCE_QUOTE (a))")
+    assert isinstance(copied, Copy)
+    assert copied.query.text == "SELECT (1)"
+    assert copied.options == CopyOptions(
+        CopyFormat.CSV, header=True, delimiter=",", null="", force_quote=("a",)
+    )
+    old = read("COPY (SELECT 1) TO STDOUT WITH CSV DELIMITER AS '|' QUOTE '~'")
+    assert isinstance(old, Copy)
+    assert (old.options.delimiter, old.options.quote, old.options.escape) == ("|", "~", "~")
+
+
+@pytest.mark.parametrize("text", ["SELECT 1", "INSERT INTO t VALUES (1)", "EXPLAIN PRIVACY x", "("])
+def test_anything_else_is_a_query(text: str) -> None:
+    assert isinstance(read(text), Ask)
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("FETCH 1 2 FROM c", Span(8, 9)),
+        ("SAVEPOINT", Span(8, 9)),
+        ("BEGIN ISOLATION LEVEL chaos", Span(22, 27)),
+        ("SET a 1", Span(6, 7)),
+        ("COPY (SELECT 1) TO STDOUT (colour red)", Span(27, 33)),
+        ("COPY (SELECT 1) TO STDOUT (DELIMITER 'ab')", Span(16, 18)),
+        ("SELECT 'a", Span(7, 8)),
+        ("SELECT /* a /* b */", Span(7, 9)),
+    ],
+)
+def test_what_is_wrong_is_refused_at_its_place(text: str, place: Span) -> None:
+    with pytest.raises(Refused) as caught:
+        read(text)
+    assert (caught.value.reason, caught.value.span) == (Reason.SYNTAX, place)
+
+
+def test_semicolons_divide_where_postgres_sees_them() -> None:
+    text = "SELECT ';', \";\", $$;$$, E'\\';' -- ;\n; /* ; /* ; */ */ BEGIN;;"
+    assert [(p.text, p.offset) for p in pieces(text)] == [
+        ("SELECT ';', \";\", $$;$$, E'\\';'", 0),
+        ("BEGIN", 54),
+    ]
+    assert pieces(" ; -- nothing\n;") == ()
+
+
+def test_numbers_become_marks_in_place() -> None:
+    (piece,) = pieces("SELECT '$1', $2, $13 + $2 -- $3")
+    found = numbered(piece)
+    assert found.numbers == (2, 13, 2)
+    assert [found.text[p.start : p.stop] for p in found.places] == ["?", "?", "?"]
+    assert len(found.text) == len(piece.text)
+
+
+@given(st.text(alphabet="aAeE'\"$;-/*\\ \n1.?:(é", max_size=40))
+def test_any_text_is_divided_or_refused(text: str) -> None:
+    with suppress(Refused):
+        for piece in pieces(text):
+            assert text[piece.offset :].startswith(piece.text)
+            assert all(piece.text[w.start : w.stop] == w.text for w in piece.words)

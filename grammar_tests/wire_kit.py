@@ -1,0 +1,143 @@
+"""A server on a free port, in a thread of this process, over the shop's real proxy."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import struct
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from threading import Event, Thread
+from typing import Any
+
+from dpsql.interfaces.pgwire import tls
+from dpsql.interfaces.pgwire.answers import Catalogue
+from dpsql.interfaces.pgwire.server import Server
+from dpsql.interfaces.pgwire.shapes import WireColumn, WireResult
+from dpsql.interfaces.pgwire.telemetry import Telemetry
+from dpsql.interfaces.pgwire.users import Verifier, verifier_of
+from dpsql.policy.draft import Server as Limits
+from dpsql.proxy import Proxy
+from grammar_tests.proxy_kit import shop
+
+PASSWORD = "correct horse"  # noqa: S105 - of a test
+
+
+class NothingThere:
+    """A catalogue that answers nothing: these tests are about the protocol."""
+
+    def claims(self, sql: str) -> bool:
+        del sql
+        return False
+
+    def describe(self, sql: str, parameters: int) -> tuple[WireColumn, ...]:
+        raise AssertionError(sql, parameters)
+
+    def ask(self, sql: str, parameters: tuple[Any, ...]) -> WireResult:
+        raise AssertionError(sql, parameters)
+
+
+def nothing_there(analyst: str, settings: Mapping[str, str]) -> Catalogue:
+    del analyst, settings
+    return NothingThere()
+
+
+@dataclass(slots=True)
+class Door:
+    """A running server: where it listens, its parts, and what it logged."""
+
+    port: int
+    proxy: Proxy
+    server: Server
+    loop: asyncio.AbstractEventLoop
+    lines: list[str]
+    certificate: str
+
+    def conninfo(self, **changes: object) -> dict[str, Any]:
+        """Keywords of libpq."""
+        basic = {
+            "host": "127.0.0.1",
+            "port": self.port,
+            "user": "ana",
+            "password": PASSWORD,
+            "dbname": "dpsql",
+        }
+        return {**basic, **changes}
+
+    def raw(self) -> socket.socket:
+        """A socket that said nothing yet."""
+        return socket.create_connection(("127.0.0.1", self.port), 10)
+
+
+def users() -> Mapping[str, Verifier]:
+    return _USERS
+
+
+_USERS = {name: verifier_of(PASSWORD) for name in ("ana", "bob", "mallory")}
+
+
+@contextmanager
+def door(folder: Path, *changes: tuple[str, str], **limits: Any) -> Iterator[Door]:
+    """A server over a shop in this folder, stopped at the end."""
+    certificate, key = tls.self_signed(folder, "127.0.0.1")
+    lines: list[str] = []
+    started, found = Event(), list[Door]()
+    with Proxy.open(str(shop(folder / "shop", *changes))) as proxy:
+        server = Server(
+            proxy,
+            nothing_there,
+            users,
+            replace(Limits(port=0), **limits),
+            Telemetry(lines.append),
+            context=tls.context(certificate, key),
+            binding=tls.binding(certificate),
+        )
+
+        async def run() -> None:
+            listening = await server.start()
+            loop = asyncio.get_running_loop()
+            port = listening.sockets[0].getsockname()[1]
+            found.append(Door(port, proxy, server, loop, lines, certificate))
+            started.set()
+            await ended.wait()
+
+        ended = asyncio.Event()
+        thread = Thread(target=lambda: asyncio.run(run()))
+        thread.start()
+        assert started.wait(30)
+        try:
+            yield found[0]
+        finally:
+            asyncio.run_coroutine_threadsafe(server.stop(1), found[0].loop).result(30)
+            found[0].loop.call_soon_threadsafe(ended.set)
+            thread.join(30)
+
+
+# --- bytes by hand ---
+
+
+def packet(kind: bytes, body: bytes) -> bytes:
+    return kind + struct.pack("!i", len(body) + 4) + body
+
+
+def startup_packet(version: tuple[int, int], **parameters: str) -> bytes:
+    pairs = "".join(f"{name}\0{value}\0" for name, value in parameters.items())
+    body = struct.pack("!i", version[0] << 16 | version[1]) + pairs.encode() + b"\0"
+    return struct.pack("!i", len(body) + 4) + body
+
+
+def messages(data: bytes) -> list[tuple[bytes, bytes]]:
+    """What a server sent, divided."""
+    found = []
+    while data:
+        (size,) = struct.unpack("!i", data[1:5])
+        found.append((data[:1], data[5 : size + 1]))
+        data = data[size + 1 :]
+    return found
+
+
+def fields(body: bytes) -> dict[str, str]:
+    """The fields of an ErrorResponse or a NoticeResponse."""
+    return {part[:1].decode(): part[1:].decode() for part in body.split(b"\0") if part}
