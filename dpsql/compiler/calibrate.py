@@ -11,7 +11,7 @@ from fractions import Fraction
 
 from dpsql import aggregates
 from dpsql.accountants import Accountant, Allowance
-from dpsql.aggregates.recipe import Asked, part_type
+from dpsql.aggregates.recipe import Asked, Recipe, part_type
 from dpsql.algebra import Field, Item, OneRow, Project, Relation, Released
 from dpsql.compiler.disjoint import pooled
 from dpsql.compiler.joint import Family, Measurements, together
@@ -125,11 +125,7 @@ def _measure(bounded: BoundedBlock, identities: Identities) -> _Measured:
     values: list[Expression] = []
     families: dict[int, Family] = {}
     for measure, arguments in zip(block.measures, bounded.arguments, strict=True):
-        recipe = aggregates.recipe(measure.call.function)
-        if recipe is None or measure.call.order_by:
-            raise Refused(
-                Reason.UNSUPPORTED_AGGREGATE, measure.call.span, name=measure.call.function
-            )
+        recipe = _recipe(measure.call)
         asked = _asked(block, measure.call, arguments, contributions)
         needed = recipe.parts(asked)
         adds = recipe.typical(asked) if recipe.typical else (1.0,) * len(needed)
@@ -146,6 +142,13 @@ def _measure(bounded: BoundedBlock, identities: Identities) -> _Measured:
         families,
     )
     return _Measured(bounded, contributions, made)
+
+
+def _recipe(call: AggregateCall) -> Recipe:
+    recipe = aggregates.recipe(call.function)
+    if recipe is None or call.order_by:
+        raise Refused(Reason.UNSUPPORTED_AGGREGATE, call.span, name=call.function)
+    return recipe
 
 
 def _asked(
