@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+collect_ignore = ["sqlalchemy_suite"]  # with a pytest plugin of its own: test_sqlalchemy_suite.py
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(

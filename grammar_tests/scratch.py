@@ -6,6 +6,7 @@ SELECT goes the way of the product: parsed, resolved, printed, and run by the pr
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -15,15 +16,22 @@ import duckdb
 
 from dpsql.engines import EngineFailed, Stop
 from dpsql.engines.catalogue import tables as catalogue
+from dpsql.engines.columns import moment
+from dpsql.engines.encode import is_moment, with_moments
 from dpsql.interfaces.dbapi import Connection
 from dpsql.interfaces.dbapi_cursor import Cursor, Parameters
-from dpsql.interfaces.dbapi_errors import DatabaseError
+from dpsql.interfaces.dbapi_errors import DatabaseError, NotSupportedError
 from dpsql.ledgers.sqlite import SqliteLedger
 from dpsql.model import ColumnPolicy, Exact, Policy, TablePolicy
 from dpsql.policy.bind import bind
 from dpsql.policy.load import load
 from dpsql.proxy import Proxy
 from dpsql.schema import Schema, SchemaTable
+
+_SELECT = re.compile(r"[\s(]*(SELECT|WITH|EXPLAIN)\b", re.IGNORECASE)
+_WRITES = re.compile(r"\)\s*(INSERT INTO|UPDATE|DELETE FROM) ")
+_RETURNING = re.compile(r"\sRETURNING ")
+_SEQUENCE = re.compile(r"nextval\('(.*?)'\)")
 
 _POLICY = """
 [database]
@@ -54,10 +62,17 @@ class InProcessEngine:
         self.database = database
 
     def rows(self, sql: str, _stop: Stop | None = None) -> list[tuple[Any, ...]]:
+        cursor = self.database.cursor()
         try:
-            return self.database.cursor().execute(sql).fetchall()
+            types = [
+                column[1]
+                for column in cursor.execute(f"SELECT * FROM ({sql}\n) LIMIT 0").description
+            ]
+            moments = [n for n, kind in enumerate(types) if is_moment(kind)]
+            rows = cursor.execute(with_moments(sql, types) if moments else sql).fetchall()
         except duckdb.Error:
             raise EngineFailed from None
+        return [tuple(moment(v) if n in moments else v for n, v in enumerate(row)) for row in rows]
 
     def scratch(self, sql: str, *_arguments: Any) -> list[tuple[Any, ...]]:
         raise AssertionError(sql)
@@ -86,25 +101,28 @@ class Scratch:
         self._private = bind(draft, people, lambda _table, _column: [])
         ledger = SqliteLedger.open(draft.ledger)
         engine: Any = self._engine
-        self.proxy = Proxy(self._private, engine, ledger, rebind=self._policy)
+        self.proxy = Proxy(self._policy(), engine, ledger)
 
     def connect(self, **options: Any) -> ScratchConnection:
         return ScratchConnection(self, options.get("dialect", "duckdb"))
 
-    def write(self, sql: str, parameters: Parameters) -> Any:
-        """Runs a statement; its cursor. Tables that came or went are known afterwards."""
+    def write(self, sql: str, parameters: Parameters) -> None:
+        """Runs a statement; tables that came or went are known afterwards."""
+        if _RETURNING.search(sql):
+            raise NotSupportedError("Nothing written returns rows.", sqlstate="0A000")
+        for name in _SEQUENCE.findall(sql):
+            self.database.execute(f'CREATE OR REPLACE SEQUENCE "{name}"')
         try:
-            done = self.database.execute(sql, list(parameters))
+            self.database.execute(sql, list(parameters))
         except duckdb.Error as error:
             raise DatabaseError(str(error)) from error
         if sql.split(maxsplit=1)[0].upper() in ("CREATE", "DROP", "ALTER"):
-            self.proxy.refresh()
-        return done
+            self.proxy.policy, self.proxy._plans = self._policy(), {}
 
     def _policy(self) -> Policy:
         known = catalogue(self._engine.rows)
         public = tuple(_public(table) for table in known if table.name != "people")
-        return replace(self._private, tables=self._private.tables + public)
+        return replace(self._private, tables=public)
 
 
 def _public(table: SchemaTable) -> TablePolicy:
@@ -120,7 +138,7 @@ class ScratchConnection(Connection):
     """A connection whose cursors can write."""
 
     def __init__(self, scratch: Scratch, dialect: str) -> None:
-        super().__init__(scratch.proxy, "ana", dialect, None, owned=False)
+        super().__init__(scratch.proxy, "ana", dialect, None, lambda: None)
         self.scratch = scratch
 
     def cursor(self) -> ScratchCursor:
@@ -134,7 +152,7 @@ class ScratchCursor(Cursor):
     connection: ScratchConnection
 
     def execute(self, sql: str, parameters: Parameters = ()) -> Self:
-        if sql.lstrip(" \n(").upper().startswith(("SELECT", "WITH")):
+        if _SELECT.match(sql) and not _WRITES.search(sql):
             return super().execute(sql, parameters)
         self._proxy()
         self._keep(())

@@ -213,6 +213,40 @@ def test_parameters_are_literals_in_the_order_of_the_text() -> None:
     assert query.limit == 4
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "LIMIT ? OFFSET ?",
+        "LIMIT (?) OFFSET (?)",
+        "FETCH FIRST ? ROWS ONLY OFFSET ?",
+        "FETCH NEXT (?) ROWS ONLY OFFSET (?) ROWS",
+    ],
+)
+def test_counts_of_rows_may_be_bound_and_in_parentheses(text: str) -> None:
+    query = select(f"SELECT a FROM t ORDER BY a {text}", "postgres", 3, 4)
+    assert (query.limit, query.offset) == (3, 4)
+
+
+@BOTH
+def test_limit_all_is_no_limit(dialect: str) -> None:
+    query = select("SELECT a FROM t LIMIT ALL OFFSET ?", dialect, 4)
+    assert (query.limit, query.offset) == (None, 4)
+
+
+def test_the_offsets_of_a_frame_may_be_bound() -> None:
+    over = "OVER (ORDER BY b ROWS BETWEEN ? PRECEDING AND ? FOLLOWING)"
+    found = select(f"SELECT SUM(a) {over} FROM t", "postgres", 2, 3).items[0].expression
+    assert isinstance(found, WindowCall)
+    assert found.frame == Frame("ROWS", (2, -1), (3, 1))
+
+
+@BOTH
+def test_constant_texts_are_put_together(dialect: str) -> None:
+    query = select("SELECT a LIKE '%' || ? || '%' ESCAPE '/' FROM t", dialect, "b/%")
+    text = [Literal(value, VARCHAR) for value in ("%b/%%", "/")]
+    assert query.items[0].expression == call("like", A, *text)
+
+
 # --- queries ---
 
 

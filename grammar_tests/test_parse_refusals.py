@@ -261,6 +261,25 @@ def test_every_wall_is_needed(walls: list[str], sql: str, monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize(
+    ("sql", "value"),
+    [
+        ("SELECT a FROM t LIMIT ?", -1),
+        ("SELECT a FROM t LIMIT (?)", "3"),
+        ("SELECT a FROM t LIMIT ?", True),
+        ("SELECT a FROM t FETCH FIRST (?) ROWS ONLY", 1.5),
+        ("SELECT a FROM t LIMIT (1 + ?)", 1),
+        ("SELECT SUM(a) OVER (ORDER BY b ROWS ? PRECEDING) FROM t", -1),
+        ("SELECT SUM(a) OVER (ORDER BY b ROWS ? PRECEDING) FROM t", None),
+        ("SELECT SUM(a) OVER (ORDER BY b RANGE ? PRECEDING) FROM t", 1.5),
+    ],
+)
+def test_counts_and_offsets_are_whole_numbers(sql: str, value: Any) -> None:
+    with pytest.raises(Refused) as caught:
+        parse(sql, "postgres", (value,))
+    assert caught.value.reason is Reason.UNSUPPORTED_SYNTAX
+
+
+@pytest.mark.parametrize(
     "value",
     [float("nan"), float("inf"), Decimal("NaN"), 10**38, Decimal(10) ** 40, "a\0", "\ud800"],
 )

@@ -10,7 +10,12 @@ from sqlglot.errors import ErrorLevel, ParseError
 
 from dpsql.dialects.from_sqlglot_checks import check_depth, check_nothing_dropped
 from dpsql.dialects.from_sqlglot_durations import with_durations
-from dpsql.dialects.from_sqlglot_limits import check_clauses, check_joins, check_nesting
+from dpsql.dialects.from_sqlglot_limits import (
+    check_clauses,
+    check_joins,
+    check_nesting,
+    with_bare_counts,
+)
 from dpsql.dialects.from_sqlglot_nodes import Origin
 from dpsql.dialects.from_sqlglot_queries import query
 from dpsql.dialects.from_sqlglot_request import read_request
@@ -31,8 +36,9 @@ def statement(text: str, dialect: str, parameters: tuple[Value, ...]) -> Stateme
     request = read_request(text, dialect)
     check_nesting(request.tokens)
     check_joins(request.tokens)
-    check_clauses(request.tokens)
-    tokens = prepare(with_durations(request.tokens), dialect)
+    counted = with_bare_counts(request.tokens)
+    check_clauses(counted)
+    tokens = prepare(with_durations(counted), dialect)
     if len(tokens.placeholders) != len(parameters):
         missing = tokens.placeholders[len(parameters) :]
         place = missing[0] if missing else NOWHERE

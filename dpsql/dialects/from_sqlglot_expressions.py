@@ -128,9 +128,14 @@ def _division(node: exp.Expression, origin: Origin) -> Expression:
 
 
 def _concatenation(node: exp.Expression, origin: Origin) -> Expression:
+    """`||`; of two constants it is one, as in the patterns that clients put together."""
     left, right, _safe = origin.take(node, "this", "expression", "safe")
     args = expression(left, origin), expression(right, origin)
-    return Call("concat", args, span=origin.span(node))
+    match args:
+        case Literal(str() as a, type=kind), Literal(str() as b) if kind == VARCHAR:
+            return Literal(a + b, VARCHAR, origin.span(node))
+        case _:
+            return Call("concat", args, span=origin.span(node))
 
 
 def _unary(function: str) -> Callable[[exp.Expression, Origin], Expression]:

@@ -91,6 +91,7 @@ _CLAUSES = frozenset(
     SELECT THEN USING WHEN WHERE""".split()
 )
 _NUMBERS = frozenset({TokenType.NUMBER, TokenType.PLACEHOLDER})
+_COUNTS = {TokenType.LIMIT: _NUMBERS | {TokenType.ALL}, TokenType.OFFSET: _NUMBERS}
 _SET_OPERATIONS = frozenset({TokenType.UNION, TokenType.INTERSECT, TokenType.EXCEPT})
 _AFTER_SET_OPERATION = frozenset(
     {TokenType.SELECT, TokenType.L_PAREN, TokenType.ALL, TokenType.DISTINCT}
@@ -103,6 +104,29 @@ _OPERANDS = frozenset(
 )
 
 
+def with_bare_counts(tokens: Sequence[Token]) -> tuple[Token, ...]:
+    """The tokens with LIMIT (n), OFFSET (n) and FETCH FIRST (n) as LIMIT n and so on."""
+    bare: list[Token] = []
+    for token in tokens:
+        bare.append(token)
+        if _is_count(bare[-3:]) and _takes_count(bare[-5:-3]):
+            bare[-3:] = [bare[-2]]
+    return tuple(bare)
+
+
+def _is_count(tokens: Sequence[Token]) -> bool:
+    """Whether these tokens are a number or a placeholder in parentheses."""
+    kinds = [token.token_type for token in tokens]
+    parentheses = kinds[:1] + kinds[2:] == [TokenType.L_PAREN, TokenType.R_PAREN]
+    return parentheses and kinds[1] in _NUMBERS
+
+
+def _takes_count(before: Sequence[Token]) -> bool:
+    """Whether these two tokens end with LIMIT or OFFSET, or are FETCH FIRST or FETCH NEXT."""
+    words = [token.text.upper() for token in before]
+    return words[-1:] in (["LIMIT"], ["OFFSET"]) or words in (["FETCH", "FIRST"], ["FETCH", "NEXT"])
+
+
 def check_clauses(tokens: Sequence[Token]) -> None:
     """Raises `Refused` where a clause cannot stand after or before its neighbours.
 
@@ -112,7 +136,7 @@ def check_clauses(tokens: Sequence[Token]) -> None:
         before = tokens[i - 1] if i else None
         match token.token_type:
             case TokenType.LIMIT | TokenType.OFFSET:
-                if after is None or after.token_type not in _NUMBERS:
+                if after is None or after.token_type not in _COUNTS[token.token_type]:
                     construct = "LIMIT or OFFSET by an expression"
                     raise Refused(Reason.UNSUPPORTED_SYNTAX, span_of(token), construct=construct)
             case TokenType.FROM:

@@ -8,10 +8,11 @@ from sqlglot import exp
 
 from dpsql.dialects.from_sqlglot_expressions import expression
 from dpsql.dialects.from_sqlglot_groups import groups
-from dpsql.dialects.from_sqlglot_nodes import Origin, name_of
+from dpsql.dialects.from_sqlglot_nodes import Origin, name_of, placeholder_of
 from dpsql.dialects.from_sqlglot_sources import alias_of, source
 from dpsql.dialects.from_sqlglot_stars import star_of
 from dpsql.dialects.from_sqlglot_windows import definitions, sort_keys, with_windows
+from dpsql.dialects.parameters import bound
 from dpsql.errors import Reason, Refused
 from dpsql.tree import (
     CommonTable,
@@ -125,15 +126,24 @@ def _distinct_on(node: exp.Expression | None, origin: Origin) -> tuple[Expressio
 
 
 def _count(node: exp.Expression | None, origin: Origin) -> int | None:
-    """LIMIT or OFFSET: a whole number, written or bound."""
+    """LIMIT or OFFSET: a whole number, written or bound; None is no limit, as LIMIT ALL is."""
     if node is None:
         return None
     value = _fetched(node, origin) if isinstance(node, exp.Fetch) else _limit(node, origin)
-    if isinstance(value, exp.Literal | exp.Column):
-        count = expression(value, origin)
-        if isinstance(count, Literal) and type(count.value) is int and count.value >= 0:
-            return count.value
+    if isinstance(node, exp.Limit) and isinstance(value, exp.Var) and value.name.upper() == "ALL":
+        return None
+    count = _constant(value, origin)
+    if isinstance(count, Literal) and type(count.value) is int and count.value >= 0:
+        return count.value
     raise origin.refusal(node, "LIMIT or OFFSET by an expression")
+
+
+def _constant(node: exp.Expression, origin: Origin) -> Expression | None:
+    """A constant or a bound parameter, which is a bare name behind FETCH FIRST."""
+    number = placeholder_of(node)
+    if number is not None:
+        return bound(origin.parameters[number], origin.span(node))
+    return expression(node, origin) if isinstance(node, exp.Literal | exp.Column) else None
 
 
 def _limit(node: exp.Expression, origin: Origin) -> Any:

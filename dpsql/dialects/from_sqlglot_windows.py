@@ -10,7 +10,17 @@ from sqlglot import exp
 
 from dpsql.dialects.from_sqlglot_nodes import Origin, name_of
 from dpsql.errors import Reason, Refused
-from dpsql.tree import Expression, Frame, Select, SelectItem, SortKey, Star, WindowCall
+from dpsql.tree import (
+    Expression,
+    Frame,
+    Literal,
+    Select,
+    SelectItem,
+    SortKey,
+    Star,
+    Value,
+    WindowCall,
+)
 from dpsql.walk import map_children
 
 MAX_OFFSET = 2**31
@@ -27,7 +37,7 @@ def window_of(call: WindowCall, node: exp.Expression, origin: Origin, read: Read
         call,
         partition_by=tuple(read(e, origin) for e in partition or ()),
         order_by=sort_keys(order, origin, read),
-        frame=None if spec is None else _frame(spec, origin),
+        frame=None if spec is None else _frame(spec, origin, read),
         base=None if base is None else name_of(base, origin).lower(),
     )
 
@@ -110,14 +120,14 @@ def _sort_key(key: exp.Expression, origin: Origin, read: Read) -> SortKey:
     return SortKey(read(this, origin), bool(descending), bool(nulls_first))
 
 
-def _frame(spec: exp.Expression, origin: Origin) -> Frame:
+def _frame(spec: exp.Expression, origin: Origin, read: Read) -> Frame:
     names = "kind", "start", "start_side", "end", "end_side", "exclude"
     kind, start, start_side, end, end_side, excluded = origin.take(spec, *names)
     unit = str(kind).upper()
     if unit not in ("ROWS", "RANGE", "GROUPS"):
         raise origin.refusal(spec, f"a window frame of {unit}")
-    first = _frame_bound(start, start_side, spec, origin)
-    last = (0, 1) if end is None else _frame_bound(end, end_side, spec, origin)
+    first = _frame_bound(start, start_side, spec, origin, read)
+    last = (0, 1) if end is None else _frame_bound(end, end_side, spec, origin, read)
     if _rank(first) > _rank(last) or first == (None, 1) or last == (None, -1):
         raise Refused(Reason.SYNTAX, origin.span(spec), why="this frame ends before it starts")
     return Frame(unit, first, last, _excluded(excluded, spec, origin))
@@ -139,7 +149,7 @@ def _excluded(node: exp.Expression | None, spec: exp.Expression, origin: Origin)
 
 
 def _frame_bound(
-    bound: Any, side: Any, spec: exp.Expression, origin: Origin
+    bound: Any, side: Any, spec: exp.Expression, origin: Origin, read: Read
 ) -> tuple[int | None, int]:
     direction = 1 if str(side).upper() == "FOLLOWING" else -1
     match bound:
@@ -147,13 +157,13 @@ def _frame_bound(
             return 0, direction
         case "UNBOUNDED":
             return None, direction
-        case exp.Literal() if not bound.is_string and _is_offset(str(bound.this)):
-            origin.take(bound, "this", "is_string")
-            return int(bound.this), direction
-        case _:
-            raise origin.refusal(spec, "a window frame with this offset")
+        case exp.Literal() | exp.Column():
+            offset = read(bound, origin)
+            if isinstance(offset, Literal) and _is_offset(offset.value):
+                return int(str(offset.value)), direction
+    raise origin.refusal(spec, "a window frame with this offset")
 
 
-def _is_offset(text: str) -> bool:
+def _is_offset(value: Value) -> bool:
     """Whether it is a number of rows that every engine takes."""
-    return text.isascii() and text.isdigit() and int(text) < MAX_OFFSET
+    return type(value) is int and 0 <= value < MAX_OFFSET

@@ -6,7 +6,7 @@ charge is no part of a transaction, and no rollback gives it back.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from decimal import Decimal
 from typing import TYPE_CHECKING, ClassVar, Self
@@ -100,19 +100,38 @@ def connect(
     shared by many connections; then it is the caller who closes it. Raises InterfaceError for a
     wrong policy, OperationalError where the database or ledger cannot be used.
     """
-    try:
-        if proxy is not None:
-            return Connection(proxy, proxy.analyst(analyst), dialect, _exact(epsilon), owned=False)
-        from dpsql.proxy import Proxy  # noqa: PLC0415
+    if proxy is not None:
+        return connection_to(proxy, analyst, dialect, epsilon, lambda: None)
+    opened = open_proxy(policy)
+    return connection_to(opened, analyst, dialect, epsilon, opened.close)
 
-        opened = Proxy.open(policy)
-        try:
-            return Connection(opened, opened.analyst(analyst), dialect, _exact(epsilon), owned=True)
-        except BaseException:
-            opened.close()
-            raise
+
+def open_proxy(policy: str) -> Proxy:
+    """The proxy behind a policy; raises as `connect` does."""
+    from dpsql.proxy import Proxy  # noqa: PLC0415 - `import dpsql` is light
+
+    try:
+        return Proxy.open(policy)
     except DpsqlError as error:
         raise raised_from(error) from None
+
+
+def connection_to(
+    proxy: Proxy,
+    analyst: str | None,
+    dialect: str,
+    epsilon: Decimal | str | None,
+    release: Callable[[], None],
+) -> Connection:
+    """A connection through an open proxy; `release` is called once, when it ends or fails."""
+    try:
+        return Connection(proxy, proxy.analyst(analyst), dialect, _exact(epsilon), release)
+    except DpsqlError as error:
+        release()
+        raise raised_from(error) from None
+    except BaseException:
+        release()
+        raise
 
 
 def _exact(epsilon: Decimal | str | None) -> Decimal | None:
@@ -128,7 +147,10 @@ def _exact(epsilon: Decimal | str | None) -> Decimal | None:
 
 
 class Connection:
-    """One analyst's connection; threads may share it, each with its own cursor."""
+    """One analyst's connection; threads may share it, each with its own cursor.
+
+    `isolation_level` may be set and has no effect: nothing is written.
+    """
 
     Warning: ClassVar = dbapi_errors.Warning
     Error: ClassVar = dbapi_errors.Error
@@ -142,11 +164,17 @@ class Connection:
     NotSupportedError: ClassVar = dbapi_errors.NotSupportedError
 
     def __init__(
-        self, proxy: Proxy, analyst: str, dialect: str, epsilon: Decimal | None, *, owned: bool
+        self,
+        proxy: Proxy,
+        analyst: str,
+        dialect: str,
+        epsilon: Decimal | None,
+        release: Callable[[], None],
     ) -> None:
         self.analyst, self.dialect, self.epsilon = analyst, dialect, epsilon
+        self.isolation_level = "SERIALIZABLE"
         self._proxy: Proxy | None = proxy
-        self._owned = owned
+        self._release = release
         self._running: set[Stop] = set()
 
     def cursor(self) -> Cursor:
@@ -164,9 +192,8 @@ class Connection:
 
     def close(self) -> None:
         """Close for good: everything afterwards, `close` included, raises InterfaceError."""
-        proxy, self._proxy = self.proxy, None
-        if self._owned:
-            proxy.close()
+        _, self._proxy = self.proxy, None
+        self._release()
 
     def commit(self) -> None:
         """Nothing to do: nothing was written, and a charge is durable before its answer."""

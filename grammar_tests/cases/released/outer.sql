@@ -19,6 +19,22 @@ SELECT status FROM orders GROUP BY status HAVING SUM(amount) > 10;
 -- keys: 3 public, l0 proved
 -- release: sum l0=3 linf=5000
 
+-- case: LIMIT ALL limits nothing
+SELECT status, COUNT(*) AS n FROM orders GROUP BY status ORDER BY status LIMIT ALL OFFSET 1;
+-- accept
+
+-- case: OFFSET ALL is nothing
+SELECT status, COUNT(*) AS n FROM orders GROUP BY status ORDER BY status OFFSET ALL;
+-- refuse: unsupported-syntax at 1:74
+
+-- case: a number of rows in parentheses
+SELECT status, COUNT(*) AS n FROM orders GROUP BY status ORDER BY status OFFSET (1) ROWS FETCH FIRST (2) ROWS ONLY;
+-- accept
+
+-- case: a number of rows that must be computed
+SELECT status, COUNT(*) AS n FROM orders GROUP BY status ORDER BY status LIMIT (1 + 1);
+-- refuse: unsupported-syntax at 1:74
+
 -- case: ORDER BY and LIMIT
 SELECT status, COUNT(*) AS n FROM orders GROUP BY status ORDER BY n DESC, status LIMIT 2;
 -- accept

@@ -1,0 +1,5 @@
+"""The SQLAlchemy dialect `dpsql:///dpsql.toml?analyst=ana`; needs the extra `sqlalchemy`."""
+
+from dpsql.interfaces.sqlalchemy.dialect import DpsqlDialect
+
+__all__ = ["DpsqlDialect"]

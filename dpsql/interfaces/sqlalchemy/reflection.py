@@ -1,0 +1,192 @@
+"""Tables, columns, keys and comments from the policy: what SQLAlchemy's inspector asks."""
+
+from __future__ import annotations
+
+from typing import Any, assert_never
+
+from sqlalchemy import types
+from sqlalchemy.engine import Connection, reflection
+from sqlalchemy.engine.default import DefaultDialect
+from sqlalchemy.engine.interfaces import (
+    ReflectedCheckConstraint,
+    ReflectedColumn,
+    ReflectedForeignKeyConstraint,
+    ReflectedIndex,
+    ReflectedPrimaryKeyConstraint,
+    ReflectedTableComment,
+    ReflectedUniqueConstraint,
+)
+from sqlalchemy.exc import NoSuchTableError
+
+from dpsql.interfaces.comments import column_comment, table_comment
+from dpsql.model import ColumnPolicy, Policy, TablePolicy
+from dpsql.tree import Kind, SqlType
+
+SCHEMA = "public"
+"""The one schema, under the name that Postgres gives to its first."""
+
+
+def type_of(kind: SqlType) -> types.TypeEngine[Any]:
+    """A column's type as SQLAlchemy has it.
+
+    >>> type_of(SqlType(Kind.DECIMAL, 12, 2))
+    Numeric(precision=12, scale=2)
+    """
+    match kind.kind:
+        case Kind.BOOLEAN:
+            return types.Boolean()
+        case Kind.INTEGER:
+            return types.BigInteger()
+        case Kind.DECIMAL:
+            return types.Numeric(kind.precision, kind.scale)
+        case Kind.DOUBLE:
+            return types.Double()
+        case Kind.VARCHAR:
+            return types.String()
+        case Kind.DATE:
+            return types.Date()
+        case Kind.TIMESTAMP:
+            return types.TIMESTAMP()
+        case Kind.TIMESTAMPTZ:
+            return types.TIMESTAMP(timezone=True)
+        case Kind.NULL:
+            return types.NullType()
+        case _:
+            assert_never(kind.kind)
+
+
+class Reflection(DefaultDialect):
+    """The half of the dialect that reflects; hidden columns do not exist here."""
+
+    def _get_default_schema_name(self, connection: Connection) -> str:  # noqa: ARG002
+        return SCHEMA
+
+    def has_schema(self, connection: Connection, schema_name: str, **_: Any) -> bool:  # noqa: ARG002
+        """Whether it is the one schema."""
+        return schema_name == SCHEMA
+
+    @reflection.cache
+    def get_schema_names(self, connection: Connection, **_: Any) -> list[str]:  # noqa: ARG002
+        """The one schema."""
+        return [SCHEMA]
+
+    @reflection.cache
+    def get_table_names(
+        self, connection: Connection, schema: str | None = None, **_: Any
+    ) -> list[str]:
+        """The policy's tables, private and public."""
+        return [table.name for table in _policy(connection).tables] if _ours(schema) else []
+
+    @reflection.cache
+    def get_view_names(
+        self, connection: Connection, schema: str | None = None, **_: Any  # noqa: ARG002
+    ) -> list[str]:  # fmt: skip
+        """None: a policy names tables."""
+        return []
+
+    @reflection.cache
+    def has_table(
+        self, connection: Connection, table_name: str, schema: str | None = None, **_: Any
+    ) -> bool:
+        """Whether the policy names the table."""
+        return _found(connection, table_name, schema) is not None
+
+    @reflection.cache
+    def get_columns(
+        self, connection: Connection, table_name: str, schema: str | None = None, **_: Any
+    ) -> list[ReflectedColumn]:
+        """Columns with their types, and comments that tell bounds, values and the unit."""
+        table = _table(connection, table_name, schema)
+        policy = _policy(connection)
+        return [_column(policy, table, column) for column in table.columns if not column.hidden]
+
+    @reflection.cache
+    def get_pk_constraint(
+        self, connection: Connection, table_name: str, schema: str | None = None, **_: Any
+    ) -> ReflectedPrimaryKeyConstraint:
+        """The table's own key."""
+        table = _table(connection, table_name, schema)
+        return {"constrained_columns": list(table.key), "name": None}
+
+    @reflection.cache
+    def get_foreign_keys(
+        self, connection: Connection, table_name: str, schema: str | None = None, **_: Any
+    ) -> list[ReflectedForeignKeyConstraint]:
+        """The hop of the declared link towards the privacy unit."""
+        link = _table(connection, table_name, schema).link
+        if link is None:
+            return []
+        return [
+            {
+                "name": None,
+                "constrained_columns": [link.column],
+                "referred_schema": schema,
+                "referred_table": link.table,
+                "referred_columns": [link.key],
+                "options": {},
+            }
+        ]
+
+    @reflection.cache
+    def get_table_comment(
+        self, connection: Connection, table_name: str, schema: str | None = None, **_: Any
+    ) -> ReflectedTableComment:
+        """Whether the table is private, and how much of one unit counts."""
+        table = _table(connection, table_name, schema)
+        return {"text": table_comment(_policy(connection), table)}
+
+    @reflection.cache
+    def get_indexes(
+        self, connection: Connection, table_name: str, schema: str | None = None, **_: Any
+    ) -> list[ReflectedIndex]:
+        """None: a policy declares no index."""
+        _table(connection, table_name, schema)
+        return []
+
+    @reflection.cache
+    def get_unique_constraints(
+        self, connection: Connection, table_name: str, schema: str | None = None, **_: Any
+    ) -> list[ReflectedUniqueConstraint]:
+        """None: a policy declares one key."""
+        _table(connection, table_name, schema)
+        return []
+
+    @reflection.cache
+    def get_check_constraints(
+        self, connection: Connection, table_name: str, schema: str | None = None, **_: Any
+    ) -> list[ReflectedCheckConstraint]:
+        """None: bounds and values are comments, since data need not obey them."""
+        _table(connection, table_name, schema)
+        return []
+
+
+def _column(policy: Policy, table: TablePolicy, column: ColumnPolicy) -> ReflectedColumn:
+    reflected: ReflectedColumn = {
+        "name": column.name,
+        "type": type_of(column.type),
+        "nullable": column.nullable and column.name not in table.key,
+        "default": None,
+    }
+    comment = column_comment(policy, table, column)
+    return reflected if comment is None else {**reflected, "comment": comment}
+
+
+def _policy(connection: Connection) -> Policy:
+    driver: Any = connection.connection.dbapi_connection
+    policy: Policy = driver.proxy.policy
+    return policy
+
+
+def _ours(schema: str | None) -> bool:
+    return schema in (None, SCHEMA)
+
+
+def _found(connection: Connection, name: str, schema: str | None) -> TablePolicy | None:
+    return _policy(connection).table(name) if _ours(schema) else None
+
+
+def _table(connection: Connection, name: str, schema: str | None) -> TablePolicy:
+    found = _found(connection, name, schema)
+    if found is None:
+        raise NoSuchTableError(name if schema is None else f"{schema}.{name}")
+    return found

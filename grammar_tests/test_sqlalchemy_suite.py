@@ -1,0 +1,53 @@
+"""SQLAlchemy's own suite for dialects, run as it wants to be: by its plugin, in its own process."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+SUITE = Path(__file__).parent / "sqlalchemy_suite"
+LEAST = 450
+"""Fewer passing tests mean that a requirement was closed by mistake."""
+
+_SUMMARY = re.compile(r"^\d+ \w+.* in [\d.]+s.*$", re.MULTILINE)
+
+
+def run(*arguments: str) -> tuple[int, str]:
+    """The exit code and output of the suite; nothing of the project's own pytest settings."""
+    fixed = "-c /dev/null --rootdir . -q -rs -p no:cacheprovider -p no:xdist --tb=short".split()
+    fixed += ["-W", "ignore::pytest.PytestUnknownMarkWarning"]
+    plugin = ["-p", "grammar_tests.sqlalchemy_suite.unanswered"]
+    done = subprocess.run(  # noqa: S603
+        [sys.executable, "-m", "pytest", *fixed, *plugin, "test_suite.py", *arguments],
+        cwd=SUITE,
+        env={**os.environ, "PYTHONPATH": str(SUITE.parents[1])},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    return done.returncode, done.stdout + done.stderr
+
+
+def counted(output: str) -> dict[str, int]:
+    """How many tests ended how."""
+    found = re.findall(r"(\d+) (passed|failed|skipped|error|warning)", _SUMMARY.findall(output)[-1])
+    return {outcome: int(number) for number, outcome in found}
+
+
+def test_the_suite_has_no_failures() -> None:
+    code, output = run()
+    counts = counted(output)
+    print(counts)  # noqa: T201 - shown by pytest -s, and where this fails
+    assert code == 0, output[-4000:]
+    assert counts.keys() == {"passed", "skipped"}
+    assert counts["passed"] >= LEAST
+
+
+def test_a_failure_would_be_seen() -> None:
+    """A test that is skipped because it fails, run in spite of that."""
+    code, output = run("-p", "no:grammar_tests.sqlalchemy_suite.unanswered", "-k", "w_scalar")
+    assert (code, counted(output)) == (1, {"failed": 1})
