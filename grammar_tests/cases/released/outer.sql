@@ -22,6 +22,8 @@ SELECT status FROM orders GROUP BY status HAVING SUM(amount) > 10;
 -- case: LIMIT ALL limits nothing
 SELECT status, COUNT(*) AS n FROM orders GROUP BY status ORDER BY status LIMIT ALL OFFSET 1;
 -- accept
+-- keys: 3 public, l0 proved
+-- release: rows l0=3 linf=10
 
 -- case: OFFSET ALL is nothing
 SELECT status, COUNT(*) AS n FROM orders GROUP BY status ORDER BY status OFFSET ALL;
@@ -30,6 +32,8 @@ SELECT status, COUNT(*) AS n FROM orders GROUP BY status ORDER BY status OFFSET 
 -- case: a number of rows in parentheses
 SELECT status, COUNT(*) AS n FROM orders GROUP BY status ORDER BY status OFFSET (1) ROWS FETCH FIRST (2) ROWS ONLY;
 -- accept
+-- keys: 3 public, l0 proved
+-- release: rows l0=3 linf=10
 
 -- case: a number of rows that must be computed
 SELECT status, COUNT(*) AS n FROM orders GROUP BY status ORDER BY status LIMIT (1 + 1);
