@@ -188,7 +188,12 @@ def test_psycopg_cancels(served: Door) -> None:
             psycopg.connect(**verified(served)) as client,
             psycopg.connect(**verified(served)) as other,
         ):
-            thread = Thread(target=lambda: engine.running.wait(30) and client.cancel_safe())
+
+            def cancel() -> None:
+                engine.running.wait(30)
+                client.cancel_safe()
+
+            thread = Thread(target=cancel)
             thread.start()
             with pytest.raises(psycopg.errors.QueryCanceled):
                 client.execute("SELECT COUNT(*) FROM customers WHERE city = 'cancelled'")
