@@ -1,6 +1,7 @@
 """dpsql: a privacy proxy for SQL.
 
-`connect` is PEP 249; `ask` and `explain` answer one question each; `plan_text` prints a plan.
+`connect` is PEP 249; `ask` and `explain` answer one question each; `watch` answers a stream
+of them by one bit each; `plan_text` prints a plan.
 Everything is imported when it is first used.
 """
 
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
         paramstyle,
         threadsafety,
     )
-    from dpsql.interfaces.direct import ask, explain
+    from dpsql.interfaces.direct import ask, explain, watch
     from dpsql.interfaces.plans import plan_text
 
     __version__: str
@@ -54,6 +55,7 @@ __all__ = [
     "paramstyle",
     "plan_text",
     "threadsafety",
+    "watch",
 ]
 
 _DBAPI = "dpsql.interfaces.dbapi"
@@ -61,6 +63,7 @@ _HOMES = {
     "ask": "dpsql.interfaces.direct",
     "explain": "dpsql.interfaces.direct",
     "plan_text": "dpsql.interfaces.plans",
+    "watch": "dpsql.interfaces.direct",
 }
 
 

@@ -45,6 +45,7 @@ class Reason(StrEnum):
 
     # The budget cannot pay: exit code 4.
     BUDGET_EXHAUSTED = "budget-exhausted"
+    ALARMS_USED = "alarms-used"
 
 
 class DpsqlError(Exception):

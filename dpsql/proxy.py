@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from functools import partial
@@ -18,13 +18,14 @@ from dpsql.describe import describe
 from dpsql.engines import EngineFailed, Interrupted, Stop, TimedOut
 from dpsql.engines.duckdb import DuckDBEngine
 from dpsql.entropy import Entropy
-from dpsql.errors import Failed, Reason, Refused, Unreachable
+from dpsql.errors import Failed, Reason, Refused
 from dpsql.explanation import Explanation
 from dpsql.finish import finish, stage, unnoised
 from dpsql.ledgers import Charge, Entry, Ledger
 from dpsql.ledgers.sqlite import SqliteLedger
 from dpsql.model import Answer, Budget, Column, Exact, Loss, Noisy, Policy, Receipt, Request
-from dpsql.policy.bind import bind, vouched_for
+from dpsql.monitor import Desk, Monitor, Watch, Watched, monitored, watched
+from dpsql.opening import bound, payer, reached
 from dpsql.policy.draft import Draft
 from dpsql.policy.load import load
 from dpsql.prepare import Prepared, prepare
@@ -87,8 +88,8 @@ class Proxy:
         """`open` with the engine already started; closes it where it cannot be used."""
         try:
             ledger = SqliteLedger.open(draft.ledger)
-            rebind = partial(_bound, draft, engine, ledger)
-            return cls(_opened(rebind), engine, ledger, rebind=partial(_opened, rebind))
+            rebind = partial(bound, draft, engine, ledger)
+            return cls(reached(rebind), engine, ledger, rebind=partial(reached, rebind))
         except BaseException:
             engine.close()
             raise
@@ -161,6 +162,14 @@ class Proxy:
         """
         return signature(sql, dialect, self.policy, places, declared)
 
+    def watch(self, wish: Watch) -> Monitor:
+        """A stream of counting queries against one threshold, charged now; see `dpsql.monitor`."""
+        return monitored(self._desk(wish), wish)
+
+    def watch_all(self, wish: Watch, requests: Sequence[Request]) -> Watched:
+        """`watch` for statements that are all known: refused together, remembered together."""
+        return watched(self._desk(wish), wish, requests)
+
     def analyst(self, name: str | None = None) -> str:
         """The analyst of that name; without a name the only one. Raises `Refused`."""
         known = tuple(analyst for analyst, _ in self.policy.analysts)
@@ -211,18 +220,29 @@ class Proxy:
     # --- the steps of an answer ---
 
     def _asked(self, request: Request, stop: Stop) -> _Asked:
-        budget = self.policy.budget_of(request.analyst)
-        if budget is None:
-            raise Refused(Reason.BAD_OPTION, option="analyst", value=request.analyst)
         statement = self._parsed(request)
-        wanted = [e for e in (request.epsilon, statement.epsilon) if e is not None]
-        for asked in wanted:
-            if not (asked.is_finite() and asked > 0):
-                raise Refused(Reason.BAD_OPTION, option="epsilon", value=asked)
-        epsilon = min(wanted, default=budget.query_epsilon)
-        if epsilon > budget.max_query_epsilon:
-            raise Refused(Reason.EPSILON_TOO_LARGE, epsilon=epsilon, limit=budget.max_query_epsilon)
+        budget, epsilon = payer(self.policy, request.analyst, request.epsilon, statement.epsilon)
         return _Asked(request, statement, budget, epsilon, stop)
+
+    def _desk(self, wish: Watch) -> Desk:
+        budget, epsilon = payer(self.policy, wish.analyst, wish.epsilon)
+        return Desk(
+            self.policy,
+            budget,
+            epsilon,
+            self._ledger,
+            self._engine,
+            self._sampler,
+            self._compiled,
+            self._guarded,
+        )
+
+    def _compiled(self, request: Request) -> Prepared:
+        """A statement that is paid for by what surrounds it, and so has no wishes of its own."""
+        asked = self._asked(request, Stop())
+        if asked.statement.explain or asked.statement.epsilon is not None:
+            raise Refused(Reason.UNSUPPORTED_STATEMENT, construct="EXPLAIN or OPTIONS here")
+        return self._prepared(asked, asked.epsilon)
 
     def _parsed(self, request: Request) -> Statement:
         key = _text(request)
@@ -368,20 +388,3 @@ def _text(request: Request) -> tuple[Any, ...]:
 def _explained(explanation: Explanation) -> Answer:
     """The answer to EXPLAIN PRIVACY: its interface writes the rows from the explanation."""
     return Answer((Column("plan", VARCHAR),), (), (), (), explanation=explanation)
-
-
-def _bound(draft: Draft, engine: DuckDBEngine, ledger: Ledger) -> Policy:
-    """The policy over the data as it now is, with the facts recorded for it."""
-    schema = engine.schema()
-    policy = bind(draft, schema, PublicTables(engine).values)
-    return replace(policy, facts=policy.facts | ledger.facts(vouched_for(policy, schema)))
-
-
-def _opened(rebind: Callable[[], Policy]) -> Policy:
-    """`rebind`, its engine failures told as a database that cannot be used."""
-    try:
-        return rebind()
-    except (EngineFailed, Interrupted, TimedOut):
-        raise Unreachable(
-            "The database's schema or a public table cannot be read. Check the database."
-        ) from None

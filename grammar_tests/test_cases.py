@@ -108,6 +108,7 @@ def test_every_reason_a_text_can_have_has_a_case() -> None:
         Reason.BUDGET_EXHAUSTED,  # test_ledgers, test_invariants
         Reason.EPSILON_TOO_LARGE,  # test_invariants
         Reason.UNDECIDED_POLICY,  # test_policy
+        Reason.ALARMS_USED,  # test_monitor
     }
     seen = {case.verdict.split()[1] for case in ALL if not case.accepted}
     assert {reason.value for reason in Reason} - seen == {reason.value for reason in elsewhere}

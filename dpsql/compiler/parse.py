@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dpsql.dialects import from_sqlglot
+from dpsql.dialects.from_sqlglot_request import divided
 from dpsql.errors import Reason, Refused
 from dpsql.tree import Span, Statement, Value
 
@@ -29,6 +30,18 @@ def parse(text: str, dialect: str = "duckdb", parameters: tuple[Value, ...] = ()
         return from_sqlglot.statement(text, dialect, parameters)
     except RecursionError:
         raise Refused(Reason.TOO_LARGE, what="nesting levels") from None
+
+
+def divide(text: str, dialect: str = "duckdb") -> tuple[Span, ...]:
+    r"""Where each statement of a text stands; semicolons in strings and comments divide nothing.
+
+    Raises `Refused` for a text that is no SQL.
+
+    >>> divide("SELECT ';' AS a; -- b;\n SELECT 2;")
+    (Span(start=0, stop=15), Span(start=24, stop=32))
+    """
+    _check_characters(text)
+    return divided(text, dialect)
 
 
 def _check_characters(text: str) -> None:

@@ -54,6 +54,22 @@ def read_request(text: str, dialect: str) -> Request:
     return Request(rest, tokens, options.get("epsilon"), rest != text, floor)
 
 
+def divided(text: str, dialect: str) -> tuple[Span, ...]:
+    """Where each statement of a text stands, without the semicolons between them."""
+    spans: list[Span] = []
+    begins = True
+    for token in tokenize(text, dialect):
+        if token.token_type is TokenType.SEMICOLON:
+            begins = True
+            continue
+        here = span_of(token)
+        if begins:
+            spans.append(here)
+        spans[-1] = Span(spans[-1].start, here.stop)
+        begins = False
+    return tuple(spans)
+
+
 def _without_explain(text: str) -> str:
     """The text with EXPLAIN PRIVACY blanked, or as it is if it does not begin so."""
     explain = _word_at(text, 0)

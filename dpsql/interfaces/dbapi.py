@@ -29,6 +29,7 @@ from dpsql.interfaces.dbapi_errors import (
     Warning,  # noqa: A004
     raised_from,
 )
+from dpsql.interfaces.dbapi_monitor import ConnectionMonitor
 from dpsql.interfaces.dbapi_types import (
     BINARY,
     BOOLEAN,
@@ -146,6 +147,13 @@ def _exact(epsilon: Decimal | str | None) -> Decimal | None:
         raise ProgrammingError("epsilon is a decimal number such as '0.1'.") from None
 
 
+def _level(threshold: Decimal | str | int) -> Decimal:
+    try:
+        return Decimal(threshold)
+    except (ArithmeticError, TypeError, ValueError):
+        raise ProgrammingError("The threshold is a number such as 1000 or '0.5'.") from None
+
+
 class Connection:
     """One analyst's connection; threads may share it, each with its own cursor.
 
@@ -189,6 +197,29 @@ class Connection:
     def explain(self, sql: str, parameters: Parameters = ()) -> Explanation:
         """The plan, price and expected error of a SELECT; free. See `dpsql.plan_text`."""
         return self.cursor().explain(sql, parameters)
+
+    def watch(
+        self,
+        threshold: Decimal | str | int,
+        *,
+        alarms: int,
+        epsilon: Decimal | str | None = None,
+        both_ways: bool = False,
+    ) -> ConnectionMonitor:
+        """A stream of counting queries against a threshold: charged now, once, for all alarms.
+
+        Above is what is at or above `threshold`, both with noise. `epsilon` (default: the
+        connection's) pays for `alarms` answers "above" and any number of answers "below".
+        `both_ways` admits sums that one person can lower, for more noise on every query.
+        """
+        from dpsql.monitor import Watch  # noqa: PLC0415
+
+        wanted = _exact(epsilon) or self.epsilon
+        wish = Watch(self.analyst, _level(threshold), alarms, wanted, both_ways)
+        try:
+            return ConnectionMonitor(self.proxy.watch(wish), self.dialect)
+        except DpsqlError as error:
+            raise raised_from(error) from None
 
     def close(self) -> None:
         """Close for good: everything afterwards, `close` included, raises InterfaceError."""

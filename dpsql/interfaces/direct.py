@@ -1,8 +1,9 @@
-"""`dpsql.ask` and `dpsql.explain`: one question, no connection to keep."""
+"""`dpsql.ask`, `dpsql.explain` and `dpsql.watch`: no connection to keep."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ from dpsql.model import Answer, Request
 from dpsql.tree import Value
 
 if TYPE_CHECKING:
+    from dpsql.monitor import Monitor
     from dpsql.proxy import Proxy
 
 
@@ -43,6 +45,28 @@ def explain(
     with _opened(policy) as proxy:
         who = proxy.analyst(analyst)
         return proxy.explain(Request(sql, who, dialect, tuple(parameters), epsilon))
+
+
+@contextmanager
+def watch(
+    threshold: Decimal | int | str,
+    *,
+    alarms: int,
+    policy: str = "dpsql.toml",
+    analyst: str | None = None,
+    epsilon: Decimal | None = None,
+    both_ways: bool = False,
+) -> Iterator[Monitor]:
+    """A monitor of counting queries, charged when it is opened; see `dpsql.monitor`.
+
+    Raises `dpsql.errors.DpsqlError`.
+    """
+    with _opened(policy) as proxy:
+        from dpsql.monitor import Watch  # noqa: PLC0415
+
+        who = proxy.analyst(analyst)
+        with proxy.watch(Watch(who, Decimal(threshold), alarms, epsilon, both_ways)) as monitor:
+            yield monitor
 
 
 def _opened(policy: str) -> Proxy:

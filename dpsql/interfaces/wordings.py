@@ -250,4 +250,11 @@ WORDINGS: dict[Reason, Wording] = {
         ),
         ("Ask for less with --epsilon, repeat an earlier question (free), or ask the owner.",),
     ),
+    Reason.ALARMS_USED: Wording(
+        ExitCode.BUDGET,
+        "53400",
+        ("The monitor has given its {alarms} alarms.", "The monitor has given all its alarms."),
+        ("What was paid when it was opened pays for so many alarms and no more.",),
+        ("Open another monitor, which is charged anew; questions asked before stay free.",),
+    ),
 }

@@ -1,4 +1,4 @@
-"""The command line: `dpsql query`, `explain`, `init`, `check`, `budget`, `refresh`, `demo`.
+"""The command line: `dpsql query`, `explain`, `watch`, `init`, `check`, `budget`, and so on.
 
 Results go to stdout; cost, progress, notices and errors to stderr. Exit codes are
 `dpsql.interfaces.wordings.ExitCode`. Heavy modules are imported by the commands that need them.
@@ -19,6 +19,7 @@ from dpsql.interfaces.cli.options import Settings, common
 from dpsql.interfaces.cli.owner import budget, check, demo, init, refresh
 from dpsql.interfaces.cli.shells import completion
 from dpsql.interfaces.cli.terminal import show_error, show_fault, use_color
+from dpsql.interfaces.cli.watch import watch
 from dpsql.interfaces.wordings import ExitCode
 
 
@@ -62,5 +63,5 @@ def main(context: click.Context, policy: str | None, analyst: str | None) -> Non
     context.obj = settings.with_options(policy, analyst)
 
 
-for command in (query, explain, init, check, budget, refresh, demo, completion):
+for command in (query, explain, watch, init, check, budget, refresh, demo, completion):
     main.add_command(command)

@@ -138,7 +138,7 @@ def _with_proxy(
 ) -> tuple[Any, bool]:
     """Opens the proxy, makes the call interruptibly; tells errors with the text they are about."""
     settings = settings.with_options(policy, analyst)
-    text = _text(sql, file)
+    text = read_sql(sql, file)
     try:
         with settings.open(settings.policy) as proxy:
             who = proxy.analyst(settings.analyst)
@@ -148,7 +148,7 @@ def _with_proxy(
         raise click.exceptions.Exit(show_error(error, text)) from None
 
 
-def _text(sql: str | None, file: str | None) -> str:
+def read_sql(sql: str | None, file: str | None) -> str:
     """The SQL, from the argument, from stdin or from a file: exactly one of them."""
     if (sql is None) == (file is None):
         raise click.UsageError("Give the SQL as an argument, as - for stdin, or with -f FILE.")

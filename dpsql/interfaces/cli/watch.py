@@ -1,0 +1,178 @@
+"""`dpsql watch`: the statements of a file against one threshold."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from decimal import Decimal, InvalidOperation
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from dpsql.errors import DpsqlError, Refused
+from dpsql.interfaces.cli.ask import read_sql
+from dpsql.interfaces.cli.options import Settings, common, exact_epsilon
+from dpsql.interfaces.cli.output import output
+from dpsql.interfaces.cli.terminal import Progress, interruptible, note, show_error
+from dpsql.interfaces.messages import printable
+from dpsql.interfaces.receipts import cost_text
+from dpsql.interfaces.records import json_scalar
+from dpsql.interfaces.tables import grid
+from dpsql.model import Request
+from dpsql.tree import NOWHERE, Span, Value
+
+if TYPE_CHECKING:
+    from dpsql.monitor import Watched
+    from dpsql.proxy import Proxy
+
+
+def _exact_number(_context: click.Context, _option: click.Parameter, text: str) -> Decimal:
+    try:
+        return Decimal(text)
+    except InvalidOperation:
+        raise click.BadParameter("give a decimal number such as 1000") from None
+
+
+@click.command()
+@click.argument("file", metavar="FILE|-")
+@click.option(
+    "--threshold", callback=_exact_number, metavar="T", required=True, help="What is above it?"
+)
+@click.option(
+    "--alarms",
+    type=click.IntRange(1),
+    required=True,
+    metavar="C",
+    help='How many answers "above" are paid for; then the watch ends.',
+)
+@click.option("--epsilon", callback=exact_epsilon, metavar="E", help="What all of it costs.")
+@click.option(
+    "--dialect",
+    type=click.Choice(["duckdb", "postgres"]),
+    default="duckdb",
+    show_default=True,
+    help="The spelling of the SQL.",
+)
+@click.option(
+    "--format",
+    "style",
+    type=click.Choice(["table", "json"]),
+    default="table",
+    show_default=True,
+    help="How the answers are written.",
+)
+@common
+@click.pass_obj
+def watch(settings: Settings, /, *, file: str, style: str, **asked: Any) -> None:
+    """Which COUNTs and SUMs of FILE are above a threshold? Costs the same however many are not.
+
+    The statements, divided by semicolons, are answered in order: each by one of the words above
+    and below, or one for each public group. All are compiled before anything is charged; one that
+    is refused is named, and nothing runs. The same file asked again is answered from memory.
+
+    Exit codes: 0 answered, whatever is above and also where the alarms were used up before the
+    end (the rest is "not asked"); 3 refused; 4 the budget cannot pay; others as for `query`.
+    """
+    text = read_sql("-", None) if file == "-" else read_sql(None, file)
+    with output(None) as write:
+        places, found = _watched(settings, text, **asked)
+        rows = _rows(text, places, found)
+        write(_table(rows) if style == "table" else _json(rows))
+    note(f"alarms left: {found.left}")
+    note(cost_text(found.receipt))
+
+
+def _watched(
+    settings: Settings,
+    text: str,
+    *,
+    threshold: Decimal,
+    alarms: int,
+    epsilon: Decimal | None,
+    dialect: str,
+    policy: str | None,
+    analyst: str | None,
+) -> tuple[tuple[Span, ...], Watched]:
+    """Asks all statements at once; a refusal is told with its place in the whole text."""
+    from dpsql.compiler.parse import divide  # noqa: PLC0415
+    from dpsql.monitor import Watch  # noqa: PLC0415
+
+    settings = settings.with_options(policy, analyst)
+    places: tuple[Span, ...] = ()
+    try:
+        places = divide(text, dialect)
+        if not places:
+            raise click.UsageError("The file has no statement.")
+        with settings.open(settings.policy) as proxy:
+            wish = Watch(proxy.analyst(settings.analyst), threshold, alarms, epsilon)
+            requests = [Request(text[p.start : p.stop], wish.analyst, dialect) for p in places]
+            found = _uninterrupted(proxy, wish, requests)
+    except DpsqlError as error:
+        raise click.exceptions.Exit(show_error(_placed(error, places), text)) from None
+    return places, found
+
+
+def _uninterrupted(proxy: Proxy, wish: Any, requests: list[Request]) -> Watched:
+    """The answers; Ctrl-C cancels the statement that runs, and the charge stays."""
+    found: Watched
+    found, _cancelled = interruptible(
+        lambda: proxy.watch_all(wish, requests), proxy.cancel, Progress()
+    )
+    return found
+
+
+def _placed(error: DpsqlError, places: tuple[Span, ...]) -> DpsqlError:
+    """A refusal of one statement, at its place in the whole text."""
+    number = error.facts.get("statement") if isinstance(error, Refused) else None
+    if not isinstance(error, Refused) or not isinstance(number, int):
+        return error
+    note(f"statement {number}:")
+    whole = places[number - 1]
+    here = error.span if error.span != NOWHERE else Span(0, whole.stop - whole.start)
+    span = Span(whole.start + here.start, whole.start + here.stop)
+    return Refused(error.reason, span, **error.facts)
+
+
+def _rows(
+    text: str, places: tuple[Span, ...], found: Watched
+) -> Iterator[tuple[int, int, dict[str, Value], bool | None]]:
+    """(statement, line, key, above) of each query; above is None where it was not asked."""
+    for number, (place, verdict) in enumerate(zip(places, found.verdicts, strict=True), 1):
+        line = text.count("\n", 0, place.start) + 1
+        for key, above in verdict.answers:
+            yield number, line, dict(zip(verdict.keys, key, strict=True)), above
+        if not verdict.complete:
+            yield number, line, {}, None
+
+
+def _table(rows: Iterator[tuple[int, int, dict[str, Value], bool | None]]) -> str:
+    words = {True: "above", False: "below", None: "not asked"}
+    lines = [(str(number), str(line), _key(key), words[above]) for number, line, key, above in rows]
+    return "\n".join(grid([("statement", "line", "key", "answer"), *lines])) + "\n"
+
+
+def _json(rows: Iterator[tuple[int, int, dict[str, Value], bool | None]]) -> str:
+    """One array of objects, a query each."""
+    names = ("statement", "line", "key", "above")
+    objects = [
+        ", ".join(
+            f"{json.dumps(name)}: {_json_value(value)}"
+            for name, value in zip(names, row, strict=True)
+        )
+        for row in rows
+    ]
+    return "[" + ",\n ".join(f"{{{inner}}}" for inner in objects) + "]\n"
+
+
+def _json_value(value: object) -> str:
+    if not isinstance(value, dict):
+        return json_scalar(value)
+    pairs = (f"{json.dumps(name)}: {json_scalar(key)}" for name, key in value.items())
+    return f"{{{', '.join(pairs)}}}"
+
+
+def _key(key: dict[str, Value]) -> str:
+    """The key of a group as text; empty where there are no groups."""
+    return ", ".join(
+        printable(f"{name} = {'NULL' if value is None else value}") for name, value in key.items()
+    )

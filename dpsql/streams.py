@@ -1,0 +1,114 @@
+"""streams: a compiled statement as queries for sparse vector, one per public key; nothing is run.
+
+A stream has one additive measurement. Each key is a query of its own, and sparse vector asks only
+how far one unit moves one query: how many groups a unit has does not count, so none are sampled.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from dpsql.algebra import Project, Relation, Released
+from dpsql.dialects.duckdb_block import block_sql
+from dpsql.errors import Reason, Refused
+from dpsql.model import Neighbours
+from dpsql.plan import BlockSql, Release
+from dpsql.prepare import Prepared
+from dpsql.tree import NOWHERE, Cast, Expression, Ref, Span, Value
+
+_SHAPE = "Ask SELECT keys, one COUNT or SUM, FROM … GROUP BY keys, without more around it."
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """The queries of one statement, one per key of `domain`; `keys` are the names of its columns.
+
+    `sql` measures them all. `question` identifies what is asked.
+    """
+
+    keys: tuple[str, ...]
+    domain: tuple[tuple[Value, ...], ...]
+    release: Release
+    sql: BlockSql
+    question: str
+
+    @property
+    def distance(self) -> int:
+        """The most lattice steps by which one unit moves one query: its clip is no wider.
+
+        A unit's total may come, go, or turn into another's, and the clip holds zero.
+        """
+        query = self.release.query
+        return max(1, query.total_upper - query.total_lower)
+
+    @property
+    def one_way(self) -> bool:
+        """Whether a unit that is added adds to every query, and no unit can be replaced.
+
+        Sums over units of totals >= 0 are such, and so are counts of distinct values: a unit adds
+        to a set. What a unit contributes depends on its own rows alone.
+        """
+        added = self.release.sensitivity.neighbours is Neighbours.ADD_REMOVE
+        return added and self.release.query.total_lower >= 0
+
+
+def stream(prepared: Prepared) -> Stream:
+    """The stream that a statement asks for. Raises `Refused` if it is no stream."""
+    plan = prepared.plan
+    if plan is None:
+        raise _refusal(
+            "watching public tables", fix="Ask it as a query: public tables cost nothing."
+        )
+    if len(plan.blocks) != 1 or plan.stages:
+        raise _refusal("watching a query in several steps")
+    (block,) = plan.blocks
+    if block.domain is None:
+        raise _refusal(
+            "watching private group keys",
+            block.block.keys[0].expression.span,
+            fix="Group by columns with declared values.",
+        )
+    if len(block.queries) != 1 or not _is_plain(plan.outer, len(block.block.keys)):
+        raise _refusal("watching anything but one COUNT or SUM", block.block.span, fix=_SHAPE)
+    unsampled = replace(block, enforce_l0=False)
+    return Stream(
+        tuple(key.field.name for key in block.block.keys),
+        block.domain,
+        block.releases[0],
+        block_sql(unsampled),
+        prepared.question,
+    )
+
+
+def _refusal(construct: str, span: Span = NOWHERE, **facts: str) -> Refused:
+    return Refused(Reason.UNSUPPORTED_PRIVATE_OPERATOR, span, construct=construct, **facts)
+
+
+def _is_plain(outer: Relation, keys: int) -> bool:
+    """Whether the outputs are keys of the group and the measurement behind them, as released."""
+    columns = [_released(outer, field.id) for field in outer.fields]
+    return [place for place in columns if place not in range(keys)] == [keys]
+
+
+def _released(relation: Relation, column: int) -> int | None:
+    """The place in the released table that a column repeats; None if it is computed."""
+    match relation:
+        case Project():
+            (item,) = (item for item in relation.items if item.field.id == column)
+            below = _repeated(item.expression)
+            return None if below is None else _released(relation.input, below)
+        case Released():
+            return [field.id for field in relation.fields].index(column)
+        case _:
+            return None
+
+
+def _repeated(expression: Expression) -> int | None:
+    """The column that an expression repeats, perhaps in another type."""
+    match expression:
+        case Ref(id=column):
+            return column
+        case Cast(arg=Ref(id=column)):
+            return column
+        case _:
+            return None

@@ -1,0 +1,411 @@
+"""Monitors on the real proxy: what they charge, answer, remember, and refuse."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from decimal import Decimal
+from fractions import Fraction
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+import dpsql
+from dpsql.errors import Failed, Reason, Refused
+from dpsql.interfaces.cli import main
+from dpsql.interfaces.dbapi import OperationalError, ProgrammingError
+from dpsql.ledgers.sqlite import SqliteLedger
+from dpsql.model import Request
+from dpsql.monitor import Watch
+from dpsql.proxy import Proxy
+from dpsql.streams import Stream, stream
+from grammar_tests import world
+from grammar_tests.bound import over
+from grammar_tests.laws import SAMPLING_KEY, PlainEngine, compiled, no_noise, without_unit
+from grammar_tests.ledger_kit import contents
+from grammar_tests.proxy_kit import QUOTING, WatchedEngine, request, shop, watched
+
+PURE = (
+    ('accountant = "zcdp"', 'accountant = "pure"'),
+    ("epsilon = 1000.0\ndelta = 1e-3", "epsilon = 3.0\ndelta = 0.0"),
+)
+COUNT = "SELECT COUNT(*) FROM customers"
+BY_SEGMENT = "SELECT segment, COUNT(*) AS n FROM customers GROUP BY segment"
+PEOPLE = "SELECT status, COUNT(DISTINCT customer_id) FROM orders GROUP BY status"
+SUM = "SELECT SUM(quantity) FROM orders"
+SIGNED = "SELECT SUM(quantity - 10) FROM orders"
+NOTHING = "SELECT COUNT(*) FROM customers WHERE age > 119"
+
+
+def wish(threshold: str = "3", alarms: int = 2, **options: Any) -> Watch:
+    return Watch("ana", Decimal(threshold), alarms, Decimal(1), **options)
+
+
+@pytest.fixture
+def quiet(tmp_path: Path) -> Iterator[tuple[Proxy, WatchedEngine, Path]]:
+    """A shop whose noise is off, its engine watched."""
+    path = shop(tmp_path / "shop", *PURE)
+    proxy, engine = watched(path, Proxy)
+    proxy._sampler = no_noise
+    with proxy:
+        yield proxy, engine, path.with_name("shop.ledger")
+
+
+Quiet = tuple[Proxy, WatchedEngine, Path]
+
+
+# --- what is answered ----------------------------------------------------------------------------
+
+
+def test_one_bit_per_query_and_public_key(quiet: Quiet) -> None:
+    proxy, _, _ = quiet
+    exact = {sql: proxy.ask(request(sql, "0.01")).rows for sql in (COUNT, BY_SEGMENT, SUM)}
+    (((count,),), by_segment, ((total,),)) = exact.values()
+    with proxy.watch(wish(str(count), 5)) as monitor:
+        assert monitor.ask(COUNT).above
+        assert monitor.ask(NOTHING).answers == (((), False),)
+        expected = {segment: n >= count for segment, n in by_segment}
+        told = monitor.ask(BY_SEGMENT)
+        assert told.keys == ("segment",)
+        assert {key: above for (key,), above in told.answers} == expected
+        assert monitor.ask(SUM).above == (total >= count)
+
+
+def test_a_parameter_is_part_of_the_question(quiet: Quiet) -> None:
+    proxy, _, _ = quiet
+    with proxy.watch(wish("1", 5)) as monitor:
+        sql = "SELECT COUNT(*) FROM customers WHERE age > ?"
+        assert monitor.ask(sql, [18]).above
+        assert not monitor.ask(sql, [119]).above
+
+
+def test_it_ends_with_its_alarms_and_remembers(quiet: Quiet) -> None:
+    proxy, engine, _ = quiet
+    with proxy.watch(wish("1", 2)) as monitor:
+        first = monitor.ask(COUNT)
+        ran = len(engine.private())
+        assert monitor.ask("SELECT count(*) AS n FROM customers AS c") == first
+        assert (monitor.left, len(engine.private())) == (1, ran)
+        partial = monitor.ask(PEOPLE)
+        assert (len(partial.answers), partial.complete, monitor.left) == (1, False, 0)
+        with pytest.raises(Refused) as refused:
+            monitor.ask(SUM)
+        assert refused.value.reason is Reason.ALARMS_USED
+        assert monitor.ask(COUNT) == first
+        assert monitor.ask(PEOPLE) == partial
+    assert monitor.left == 0
+
+
+def test_below_is_free_and_new_data_is_a_new_question(quiet: Quiet) -> None:
+    proxy, engine, _ = quiet
+    with proxy.watch(wish("1000000", 1)) as monitor:
+        for _ in range(2):
+            assert not monitor.ask(COUNT).above
+            assert not monitor.ask(PEOPLE).above
+        assert len(engine.private()) == 2
+        proxy.refresh()
+        assert not monitor.ask(COUNT).above
+        assert (len(engine.private()), monitor.left) == (3, 1)
+    (entry,) = proxy.history()
+    assert entry.remembered
+
+
+# --- what it costs -------------------------------------------------------------------------------
+
+
+def test_it_is_charged_once_before_anything_runs(quiet: Quiet) -> None:
+    proxy, engine, ledger = quiet
+    with proxy.watch(wish()) as monitor:
+        assert engine.private() == []
+        before = SqliteLedger.open(str(ledger)).spent("default")
+        assert before == monitor.receipt.charged == monitor.receipt.spent
+        assert before.amount == 10**9
+        monitor.ask(COUNT)
+        monitor.ask(PEOPLE)
+    assert SqliteLedger.open(str(ledger)).spent("default") == before
+    with proxy.watch(wish()):
+        assert SqliteLedger.open(str(ledger)).spent("default") == before + before
+
+
+def test_under_zcdp_it_costs_half_the_square(tmp_path: Path) -> None:
+    with Proxy.open(str(shop(tmp_path / "shop"))) as proxy, proxy.watch(wish()) as monitor:
+        assert monitor.receipt.charged.amount == 10**9 // 2
+        assert monitor.receipt.charged.delta == 0
+        with pytest.raises(Refused) as refused:
+            monitor.ask("SELECT city, COUNT(*) AS n FROM customers GROUP BY city")
+        assert refused.value.facts["construct"] == "watching private group keys"
+
+
+def test_a_budget_that_cannot_pay_opens_nothing(quiet: Quiet) -> None:
+    proxy, engine, ledger = quiet
+    for _ in range(3):
+        proxy.watch(wish()).close()
+    before = contents(ledger)
+    with pytest.raises(Refused) as refused:
+        proxy.watch(wish())
+    assert refused.value.reason is Reason.BUDGET_EXHAUSTED
+    assert (contents(ledger), engine.private()) == (before, [])
+
+
+def test_a_failure_stays_charged_and_may_be_asked_again(quiet: Quiet) -> None:
+    proxy, engine, _ = quiet
+    with proxy.watch(wish("1")) as monitor:
+        engine.instead = QUOTING
+        with pytest.raises(Failed) as failed:
+            monitor.ask(COUNT)
+        assert failed.value.query_id == monitor.receipt.query_id
+        engine.instead = None
+        assert monitor.ask(COUNT).above
+        assert monitor.left == 1
+
+
+# --- what is refused -----------------------------------------------------------------------------
+
+NO_STREAM = (
+    "SELECT AVG(income) FROM customers",
+    "SELECT COUNT(*), SUM(income) FROM customers",
+    "SELECT COUNT(*) + 1 FROM customers",
+    "SELECT segment, COUNT(*) AS n FROM customers GROUP BY segment HAVING COUNT(*) > 3",
+    "SELECT segment, COUNT(*) AS n FROM customers GROUP BY segment ORDER BY n LIMIT 1",
+    "SELECT COUNT(*) FROM countries",
+    "SELECT COUNT(*) FROM orders WHERE amount > (SELECT AVG(amount) FROM orders)",
+    "SELECT SUM(n) FROM (SELECT segment, COUNT(*) AS n FROM customers GROUP BY segment) AS t",
+    "SELECT segment FROM customers GROUP BY segment",
+    SIGNED,
+)
+
+
+@pytest.mark.parametrize("sql", NO_STREAM)
+def test_what_is_no_stream_is_refused_and_free(quiet: Quiet, sql: str) -> None:
+    proxy, engine, ledger = quiet
+    with proxy.watch(wish()) as monitor:
+        before = contents(ledger)
+        with pytest.raises(Refused) as refused:
+            monitor.ask(sql)
+        assert refused.value.reason is Reason.UNSUPPORTED_PRIVATE_OPERATOR
+        assert (contents(ledger), engine.private(), monitor.left) == (before, [], 2)
+
+
+@pytest.mark.parametrize("prefix", ["EXPLAIN PRIVACY SELECT", "SELECT WITH DIFFERENTIAL_PRIVACY"])
+def test_a_statement_has_no_wishes_of_its_own(quiet: Quiet, prefix: str) -> None:
+    options = "" if prefix.startswith("EXPLAIN") else " OPTIONS(epsilon = 0.1)"
+    with quiet[0].watch(wish()) as monitor, pytest.raises(Refused) as refused:
+        monitor.ask(f"{prefix}{options} COUNT(*) FROM customers")
+    assert refused.value.reason is Reason.UNSUPPORTED_STATEMENT
+
+
+def test_bad_wishes_are_refused(quiet: Quiet) -> None:
+    for bad in (wish(alarms=0), wish(alarms=10**6), wish("NaN"), wish("1e1000")):
+        with pytest.raises(Refused) as refused:
+            quiet[0].watch(bad)
+        assert refused.value.reason is Reason.BAD_OPTION
+    with pytest.raises(Refused) as refused:
+        quiet[0].watch(Watch("ana", Decimal(1), 1, Decimal(10**6)))
+    assert refused.value.reason is Reason.EPSILON_TOO_LARGE
+
+
+def test_both_ways_has_more_noise(quiet: Quiet) -> None:
+    proxy, _, _ = quiet
+    with proxy.watch(wish("-100000", both_ways=True)) as wide, proxy.watch(wish()) as narrow:
+        assert wide.ask(SIGNED).above
+        assert wide._law.query.scale > narrow._law.query.scale
+
+
+# --- many at once --------------------------------------------------------------------------------
+
+
+def test_threads_share_the_alarms(quiet: Quiet) -> None:
+    proxy, _, _ = quiet
+    alarms: list[bool] = []
+    refusals: list[Reason] = []
+    with proxy.watch(wish("0", 3)) as monitor:
+
+        def ask(n: int) -> None:
+            try:
+                alarms.append(monitor.ask(f"SELECT COUNT(*) FROM customers WHERE age > {n}").above)
+            except Refused as refused:
+                refusals.append(refused.reason)
+
+        threads = [Thread(target=ask, args=(n,)) for n in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert alarms == [True] * 3
+    assert refusals == [Reason.ALARMS_USED] * 5
+
+
+# --- what one unit changes -----------------------------------------------------------------------
+
+
+def values(sql: str, engine: PlainEngine, found: Stream) -> dict[Any, int]:
+    assert found.sql.keys or found.domain == ((),), sql
+    exact = engine.aggregate(found.sql.sql, len(found.sql.keys), 1, SAMPLING_KEY)
+    read = {key: int(exact.parts[0][n]) for n, key in enumerate(exact.keys)}
+    return {key: read.get(key, 0) for key in found.domain}
+
+
+BY_HOUR = "SELECT HOUR(placed_at) AS h, COUNT(*) FROM orders GROUP BY 1"
+STREAMS = (COUNT, BY_SEGMENT, PEOPLE, SUM, SIGNED, BY_HOUR, "SELECT COUNT(note) FROM orders")
+
+
+@pytest.mark.parametrize("sql", STREAMS)
+@pytest.mark.parametrize("tables", [world.well_behaved(), world.flood()], ids=["plain", "flood"])
+def test_one_unit_moves_a_query_by_its_distance_at_most(sql: str, tables: world.Tables) -> None:
+    policy, _ = over(tables, constraints=True)
+    engine = PlainEngine(world.build(tables, constraints=False))
+    found = stream(compiled(sql, policy, engine))
+    here = values(sql, engine, found)
+    moves = set()
+    for unit in [row[0] for row in tables["customers"]][:12]:
+        with without_unit(engine.connection, world.deletions(unit)):
+            there = values(sql, engine, found)
+        moves |= {here[key] - there[key] for key in here}
+    assert moves != {0}
+    assert max(map(abs, moves)) <= found.distance
+    assert not found.one_way or min(moves) >= 0
+    assert found.one_way == (sql != SIGNED)
+
+
+def test_a_smaller_distance_would_be_wrong() -> None:
+    policy, _ = over(world.flood(), constraints=True)
+    engine = PlainEngine(world.build(world.flood(), constraints=False))
+    found = stream(compiled(SUM, policy, engine))
+    with without_unit(engine.connection, world.deletions(7)):
+        ((there),) = values(SUM, engine, found).values()
+    ((here),) = values(SUM, engine, found).values()
+    assert here - there == found.distance == 10 * 20
+
+
+def test_a_stream_samples_no_groups() -> None:
+    policy, _ = over(world.flood(), constraints=True)
+    engine = PlainEngine(world.build(world.flood(), constraints=False))
+    prepared = compiled(BY_HOUR, policy, engine)
+    assert "$sampling_key" in prepared.rewritten.blocks[0].sql
+    assert "$sampling_key" not in stream(prepared).sql.sql
+
+
+# --- a file of statements ------------------------------------------------------------------------
+
+
+def requests(*texts: str) -> list[Request]:
+    return [Request(sql, "ana") for sql in texts]
+
+
+def test_a_list_is_one_question_of_the_ledger(quiet: Quiet) -> None:
+    proxy, engine, _ = quiet
+    texts = requests(COUNT, NOTHING, COUNT, PEOPLE, SUM)
+    first = proxy.watch_all(wish("1"), texts)
+    assert [v.above for v in first.verdicts] == [True, False, True, True, False]
+    assert [v.complete for v in first.verdicts] == [True, True, True, False, False]
+    ran, spent = len(engine.private()), first.receipt.spent
+    again = proxy.watch_all(wish("1.0"), texts)
+    assert (again.verdicts, again.left, again.receipt.spent) == (first.verdicts, 0, spent)
+    assert again.receipt.remembered
+    assert len(engine.private()) == ran
+    assert not proxy.watch_all(wish("2"), texts).receipt.remembered
+    proxy.refresh()
+    assert not proxy.watch_all(wish("1"), texts).receipt.remembered
+
+
+def test_a_list_with_a_signed_sum_needs_no_word_for_it(quiet: Quiet) -> None:
+    found = quiet[0].watch_all(wish("-100000", 5), requests(SIGNED, COUNT))
+    assert [verdict.above for verdict in found.verdicts] == [True, True]
+
+
+def test_a_list_is_refused_before_anything_is_charged(quiet: Quiet) -> None:
+    proxy, engine, ledger = quiet
+    before = contents(ledger)
+    with pytest.raises(Refused) as refused:
+        proxy.watch_all(wish(), requests(COUNT, "SELECT name FROM customers", SUM))
+    assert refused.value.facts["statement"] == 2
+    assert (contents(ledger), engine.private()) == (before, [])
+
+
+# --- the interfaces ------------------------------------------------------------------------------
+
+FILE = """-- every day
+SELECT COUNT(*) FROM customers; -- one; two
+SELECT segment, COUNT(*) AS n
+FROM customers WHERE city <> ';' GROUP BY segment;
+;
+"""
+
+
+def command(folder: Path, text: str, *options: str) -> Any:
+    path = folder / "shop" / "dpsql.toml"
+    if not path.exists():
+        shop(folder / "shop", *PURE)
+    (folder / "queries.sql").write_text(text, encoding="utf-8")
+    words = ["watch", str(folder / "queries.sql"), "--policy", str(path), "--analyst", "ana"]
+    return CliRunner().invoke(main, [*words, *options])
+
+
+def test_the_command_prints_a_word_per_query(tmp_path: Path) -> None:
+    options = ("--threshold", "-1000000", "--alarms", "2", "--epsilon", "1")
+    done = command(tmp_path, FILE, *options)
+    assert done.exit_code == 0, done.stderr
+    lines = [line.split() for line in done.stdout.splitlines()]
+    assert lines[0] == ["statement", "line", "key", "answer"]
+    assert lines[1] == ["1", "2", "above"]
+    assert lines[2] == ["2", "3", "segment", "=", "business", "above"]
+    assert lines[3] == ["2", "3", "not", "asked"]
+    assert "alarms left: 0" in done.stderr
+    assert "cost: ε = 1" in done.stderr
+    again = command(tmp_path, FILE, *options, "--format", "json")
+    assert json.loads(again.stdout) == [
+        {"statement": 1, "line": 2, "key": {}, "above": True},
+        {"statement": 2, "line": 3, "key": {"segment": "business"}, "above": True},
+        {"statement": 2, "line": 3, "key": {}, "above": None},
+    ]
+    assert "remembered" in again.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "code", "said"),
+    [
+        (f"{COUNT};\n SELECT AVG(age) FROM customers", (), 3, "statement 2:\nunsupported"),
+        (f"{COUNT};\n SELECT nothing FROM customers", (), 1, "unknown-column at 2:9"),
+        ("-- nothing", (), 2, "no statement"),
+        ("SELECT 'open", (), 1, "syntax-error"),
+        (COUNT, ("--epsilon", "1000000"), 3, "epsilon-too-large"),
+        (COUNT, ("--threshold", "many"), 2, "decimal number"),
+        (COUNT, ("--alarms", "0"), 2, "alarms"),
+    ],
+)
+def test_the_command_says_what_is_wrong_and_where(
+    tmp_path: Path, text: str, options: tuple[str, ...], code: int, said: str
+) -> None:
+    done = command(tmp_path, text, "--threshold", "5", "--alarms", "1", *options)
+    assert done.exit_code == code
+    assert said in done.stderr
+    assert done.stdout == ""
+
+
+def test_a_connection_watches_with_its_own_errors(quiet: Quiet) -> None:
+    connection = dpsql.connect(proxy=quiet[0], analyst="ana", epsilon="1")
+    with connection.watch("1", alarms=1) as monitor:
+        assert monitor.receipt.epsilon == 1
+        assert not monitor.ask(NOTHING).above
+        with pytest.raises(ProgrammingError) as wrong:
+            monitor.ask("SELECT nothing FROM customers")
+        assert wrong.value.reason is Reason.UNKNOWN_COLUMN
+        assert monitor.ask(COUNT).above
+        assert monitor.left == 0
+        with pytest.raises(OperationalError) as over:
+            monitor.ask(SUM)
+        assert over.value.reason is Reason.ALARMS_USED
+    with pytest.raises(ProgrammingError):
+        connection.watch("many", alarms=1)
+    with pytest.raises(ProgrammingError):
+        connection.watch("1", alarms=0)
+
+
+def test_the_module_watches(tmp_path: Path) -> None:
+    path = str(shop(tmp_path / "shop", *PURE))
+    with dpsql.watch(-(10**9), alarms=1, policy=path, analyst="ana", epsilon=Decimal(1)) as m:
+        assert m.ask(COUNT).above
+        assert Fraction(m.receipt.epsilon) == 1
