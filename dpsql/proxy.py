@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
 from functools import partial
 from threading import Lock
-from typing import Any, Self, TypeVar
+from typing import Self, TypeVar
 
 from dpsql import accountants, mechanisms
 from dpsql.compiler.parse import parse
@@ -21,6 +21,7 @@ from dpsql.entropy import Entropy
 from dpsql.errors import Failed, Reason, Refused
 from dpsql.explanation import Explanation
 from dpsql.finish import finish, stage, unnoised
+from dpsql.kept import Finished, Kept, answers_of, text_key
 from dpsql.ledgers import Charge, Entry, Ledger
 from dpsql.ledgers.sqlite import SqliteLedger
 from dpsql.model import Answer, Budget, Column, Exact, Loss, Noisy, Policy, Receipt, Request
@@ -68,8 +69,9 @@ class Proxy:
         self.policy, self._engine, self._ledger = policy, engine, ledger
         self._sampler = sampler or partial(mechanisms.sample, entropy=Entropy())
         self._public = PublicTables(engine)
-        self._statements: dict[Any, Statement] = {}
-        self._plans: dict[Any, Prepared] = {}
+        self._statements: Kept[Statement] = Kept(REMEMBERED_PLANS, lambda _: 1)
+        self._plans: Kept[Prepared] = Kept(REMEMBERED_PLANS, lambda _: 1)
+        self._answers = answers_of()
         self._lock = Lock()
         self._rebind = rebind or (lambda: policy)
         self._stops: set[Stop] = set()
@@ -115,14 +117,7 @@ class Proxy:
         prepared = self._prepared(asked, asked.epsilon)
         if prepared.plan is None:
             return self._pass_through(prepared, stop)
-        known = self._ledger.recall(
-            request.analyst, prepared.question, self.policy.version, asked.epsilon
-        )
-        if known is not None:
-            prepared = self._prepared(asked, known.epsilon)
-            receipt = self._receipt(asked, known.query_id, known.epsilon, Loss(0), remembered=True)
-            return self._finished(prepared, known.answer, receipt, stop)
-        return self._charged_answer(asked, prepared)
+        return self._remembered(asked, prepared) or self._charged_answer(asked, prepared)
 
     def explain(self, request: Request) -> Explanation:
         """The plan and the price of a query: runs nothing on private data, writes nothing."""
@@ -196,8 +191,9 @@ class Proxy:
         with self._lock:
             self.policy = self._rebind()
             self._public.forget()
-            # A new dict: what is being compiled ends up in the old one.
-            self._plans = {}
+            # New ones: what is being compiled or finished ends up in the old.
+            self._plans = Kept(REMEMBERED_PLANS, lambda _: 1)
+            self._answers = answers_of()
         return version
 
     def cancel(self) -> None:
@@ -245,19 +241,18 @@ class Proxy:
         return self._prepared(asked, asked.epsilon)
 
     def _parsed(self, request: Request) -> Statement:
-        key = _text(request)
-        with self._lock:
-            found = self._statements.get(key)
+        key = text_key(request)
+        found = self._statements.get(key)
         if found is None:
             found = parse(request.sql, request.dialect, request.parameters)
-            self._keep(self._statements, key, found)
+            self._statements.put(key, found)
         return found
 
     def _prepared(self, asked: _Asked, epsilon: Decimal) -> Prepared:
-        key = (_text(asked.request), asked.budget.name, epsilon)
+        key = (text_key(asked.request), asked.budget.name, epsilon)
         with self._lock:
             policy, plans = self.policy, self._plans
-            found = plans.get(key)
+        found = plans.get(key)
         if found is None:
             found = self._guarded(
                 secrets.token_hex(8),
@@ -271,20 +266,36 @@ class Proxy:
                 ),
                 charged=False,
             )
-            self._keep(plans, key, found)
+            plans.put(key, found)
         return found
-
-    def _keep(self, cache: dict[Any, T], key: Any, value: T) -> None:
-        with self._lock:
-            if len(cache) >= REMEMBERED_PLANS:
-                cache.pop(next(iter(cache)))
-            cache[key] = value
 
     def _pass_through(self, prepared: Prepared, stop: Stop) -> Answer:
         query_id = secrets.token_hex(8)
         sql = prepared.rewritten.outer_sql
         rows = self._guarded(query_id, lambda: self._engine.rows(sql, stop), charged=False)
         return unnoised(prepared.rewritten, rows)
+
+    def _remembered(self, asked: _Asked, prepared: Prepared) -> Answer | None:
+        """The answer that was paid for before, if the ledger still stands by it."""
+        answers, version = self._answers, self.policy.version
+        key = (text_key(asked.request), asked.request.analyst, asked.epsilon, prepared.question)
+        kept, stamp = answers.get(key), self._ledger.stamp()
+        if kept is not None and kept.stamp == stamp:
+            return kept.answer
+        known = self._ledger.recall(
+            asked.request.analyst, prepared.question, version, asked.epsilon
+        )
+        if known is None:
+            return None
+        receipt = self._receipt(asked, known.query_id, known.epsilon, Loss(0), remembered=True)
+        before = None if kept is None else kept.answer.receipt
+        if kept is not None and before is not None and before.query_id == known.query_id:
+            answer = replace(kept.answer, receipt=receipt)
+        else:
+            paid = self._prepared(asked, known.epsilon)
+            answer = self._finished(paid, known.answer, receipt, asked.stop)
+        answers.put(key, Finished(stamp, answer))
+        return answer
 
     def _charged_answer(self, asked: _Asked, prepared: Prepared) -> Answer:
         """Charge, run, release, remember, finish: in this order, and no step back."""
@@ -370,19 +381,6 @@ class Proxy:
             accountant.limit(asked.budget),
             remembered,
         )
-
-
-def _text(request: Request) -> tuple[Any, ...]:
-    """What a statement is parsed from; equal parameters of different types are different.
-
-    Raises `Refused` for parameters that cannot be values.
-    """
-    try:
-        hash(request.parameters)
-    except TypeError:
-        raise Refused(Reason.BAD_PARAMETER, why="one of them is not a value") from None
-    types = tuple(type(value) for value in request.parameters)
-    return request.sql, request.dialect, request.parameters, types
 
 
 def _explained(explanation: Explanation) -> Answer:

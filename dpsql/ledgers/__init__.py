@@ -101,6 +101,12 @@ class Ledger(Protocol):
         the largest epsilon, then the newest.
         """
 
+    def stamp(self) -> object:
+        """A value that is another one after anything was recorded or tampered with, by anybody.
+
+        Cheap: nothing is verified. Equal stamps mean that what was recalled before still holds.
+        """
+
     def spent(self, budget: str) -> Loss:
         """What a budget has spent so far: zero if it was never charged."""
 

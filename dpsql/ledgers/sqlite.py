@@ -151,6 +151,12 @@ class SqliteLedger:
                     return Remembered(str(row.query_id), most, decode_answer(payload))
         return None
 
+    def stamp(self) -> object:
+        """Which file it is, when it changed, and how often; see `Ledger.stamp`."""
+        with store.failing_closed(self._path), _CALLS:
+            self._require_open()
+            return store.change_of(self._path), store.change_of(mark_path(self._path))
+
     def spent(self, budget: str) -> Loss:
         """What a budget has spent so far."""
         with self._reading() as book:

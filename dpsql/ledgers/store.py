@@ -163,6 +163,25 @@ def create_file(path: str) -> None:
     sync_folder(path)
 
 
+_CHANGE_COUNTER = slice(24, 28)
+"""Where an SQLite file counts its changes (https://www.sqlite.org/fileformat.html, 1.3)."""
+
+
+def change_of(path: str) -> tuple[object, ...]:
+    """What differs after any change of a file: its identity, its times, its change counter.
+
+    Only while this process holds no lock on it: closing a descriptor would drop it (POSIX).
+    """
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        status = os.fstat(descriptor)
+        head = os.pread(descriptor, _CHANGE_COUNTER.stop, 0)
+    finally:
+        os.close(descriptor)
+    times = status.st_mtime_ns, status.st_ctime_ns
+    return status.st_dev, status.st_ino, status.st_size, *times, head[_CHANGE_COUNTER]
+
+
 @contextmanager
 def connection(path: str, patience: Patience) -> Iterator[sqlite3.Connection]:
     """A durable connection to an existing file, closed at the end. Raises sqlite3.Error."""

@@ -1,0 +1,90 @@
+"""What is kept in memory: bounded, and never kept longer than the ledger stands by it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from dpsql.errors import LedgerError
+from dpsql.kept import Kept
+from dpsql.ledgers.sqlite import SqliteLedger
+from dpsql.proxy import Proxy
+from grammar_tests.ledger_kit import ask, raw
+from grammar_tests.proxy_kit import BY_COUNTRY, request, shop, watched
+
+
+def test_the_oldest_is_forgotten_and_the_heavy_is_not_kept() -> None:
+    kept = Kept[str](4, len)
+    for key in ("aa", "b", "c"):
+        kept.put(key, key)
+    kept.put("dd", "dd")
+    assert [kept.get(key) for key in ("aa", "b", "c", "dd")] == [None, "b", "c", "dd"]
+    kept.put("eeeee", "eeeee")
+    assert kept.get("eeeee") is None
+    kept.put("b", "bb")
+    assert (kept.get("b"), kept.get("c")) == ("bb", None)
+
+
+def test_a_stamp_changes_with_every_entry_and_with_every_edit(tmp_path: Path) -> None:
+    path = tmp_path / "ledger"
+    ledger, other = (SqliteLedger.open(str(path)) for _ in range(2))
+    stamps = [ledger.stamp()]
+    assert ledger.stamp() == stamps[0] == other.stamp()
+    ask(ledger)
+    stamps.append(ledger.stamp())
+    other.refresh()
+    stamps.append(ledger.stamp())
+    with raw(path) as opened:
+        opened.execute("CREATE TABLE edited (x)")
+    stamps.append(ledger.stamp())
+    path.with_name("ledger.mark").touch()
+    stamps.append(ledger.stamp())
+    assert len(set(stamps)) == len(stamps)
+    ledger.close()
+    with pytest.raises(LedgerError):
+        ledger.stamp()
+
+
+def test_a_remembered_answer_is_finished_once(tmp_path: Path) -> None:
+    proxy, engine = watched(shop(tmp_path), Proxy)
+    with proxy:
+        paid = proxy.ask(request(BY_COUNTRY))
+        first = proxy.ask(request(BY_COUNTRY))
+        engine.calls.clear()
+        again = proxy.ask(request(BY_COUNTRY))
+        assert engine.calls == []
+        assert again == first
+        assert (again.rows, again.margins) == (paid.rows, paid.margins)
+        proxy.ask(request("SELECT COUNT(*) FROM customers"))
+        engine.calls.clear()
+        later = proxy.ask(request(BY_COUNTRY))
+        assert engine.calls == []
+        assert later.rows == paid.rows
+        assert later.receipt is not None
+        assert first.receipt is not None
+        assert later.receipt.spent.amount > first.receipt.spent.amount
+
+
+def test_after_a_refresh_by_another_process_it_is_asked_anew(tmp_path: Path) -> None:
+    path = shop(tmp_path)
+    proxy, engine = watched(path, Proxy)
+    with proxy:
+        for _ in range(3):
+            proxy.ask(request(BY_COUNTRY))
+        SqliteLedger.open(str(path.with_name("shop.ledger"))).refresh()
+        engine.calls.clear()
+        answer = proxy.ask(request(BY_COUNTRY))
+        assert engine.private()
+        assert answer.receipt is not None
+        assert not answer.receipt.remembered
+
+
+def test_what_one_analyst_paid_for_is_not_told_to_another(tmp_path: Path) -> None:
+    with Proxy.open(str(shop(tmp_path))) as proxy:
+        for _ in range(3):
+            proxy.ask(request(BY_COUNTRY))
+        theirs = proxy.ask(request(BY_COUNTRY, None, "bob"))
+        assert theirs.receipt is not None
+        assert not theirs.receipt.remembered
+    
