@@ -93,7 +93,7 @@ class DpsqlDialect(Reflection):
     type_compiler_cls = PGTypeCompiler
     preparer = PGIdentifierPreparer
     execution_ctx_cls = Context
-    colspecs = {types.Numeric: _Numeric}  # noqa: RUF012 - as SQLAlchemy declares it
+    colspecs = {types.Numeric: _Numeric, types.Float: types.Float}  # noqa: RUF012 - as SQLAlchemy has it
     # What Postgres' compiler asks of its dialect.
     _backslash_escapes = False
     _supports_jsonb_subscripting = False
