@@ -87,4 +87,3 @@ def test_what_one_analyst_paid_for_is_not_told_to_another(tmp_path: Path) -> Non
         theirs = proxy.ask(request(BY_COUNTRY, None, "bob"))
         assert theirs.receipt is not None
         assert not theirs.receipt.remembered
-    

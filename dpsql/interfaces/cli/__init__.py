@@ -17,6 +17,7 @@ from dpsql.errors import DpsqlError
 from dpsql.interfaces.cli.ask import explain, query
 from dpsql.interfaces.cli.options import Settings, common
 from dpsql.interfaces.cli.owner import budget, check, demo, init, refresh
+from dpsql.interfaces.cli.serve import serve, user
 from dpsql.interfaces.cli.shells import completion
 from dpsql.interfaces.cli.terminal import show_error, show_fault, use_color
 from dpsql.interfaces.cli.watch import watch
@@ -63,5 +64,5 @@ def main(context: click.Context, policy: str | None, analyst: str | None) -> Non
     context.obj = settings.with_options(policy, analyst)
 
 
-for command in (query, explain, watch, init, check, budget, refresh, demo, completion):
+for command in (query, explain, watch, init, check, budget, refresh, demo, serve, user, completion):
     main.add_command(command)

@@ -51,9 +51,11 @@ class Description:
 
 
 class Answers:
-    """The proxy and the catalogue as one analyst sees them."""
+    """The proxy and the catalogue (None: there is none) as one analyst sees them."""
 
-    def __init__(self, proxy: Proxy, catalogue: Callable[[], Catalogue], analyst: str) -> None:
+    def __init__(
+        self, proxy: Proxy, catalogue: Callable[[], Catalogue] | None, analyst: str
+    ) -> None:
         self.proxy, self.analyst = proxy, analyst
         self._make_catalogue = catalogue
         self._catalogue: Catalogue | None = None
@@ -63,11 +65,14 @@ class Answers:
     def catalogue(self) -> Catalogue:
         """The catalogue, made when it is first needed."""
         if self._catalogue is None:
+            assert self._make_catalogue is not None
             self._catalogue = self._make_catalogue()
         return self._catalogue
 
     def claims(self, piece: Piece) -> bool:
         """Whether the catalogue answers this statement."""
+        if self._make_catalogue is None:
+            return False
         found = self._claimed.get(piece.text)
         if found is None:
             found = self.catalogue.claims(piece.text)

@@ -8,6 +8,7 @@ import ssl
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING
 
@@ -67,7 +68,7 @@ class Server:
     def __init__(
         self,
         proxy: Proxy,
-        catalogue: MakeCatalogue,
+        catalogue: MakeCatalogue | None,
         users: Callable[[], Mapping[str, Verifier]],
         limits: Limits,
         telemetry: Telemetry,
@@ -221,7 +222,8 @@ class Server:
             if kind:
                 self._telemetry.event("failed", connection=number, sqlstate=sqlstate, kind=kind)
 
-        answers = Answers(self._proxy, lambda: self._catalogue(analyst, settings), analyst)
+        make = self._catalogue and partial(self._catalogue, analyst, settings)
+        answers = Answers(self._proxy, make, analyst)
         return Session(Runner(answers, Transaction(settings)), told)
 
     async def _visited(self, stream: Stream, visit: _Visit) -> None:
