@@ -20,7 +20,7 @@ CLOSED = {
         empty_inserts identity_columns
         sane_rowcount
         duplicate_key_raises_integrity_error""",
-    "a policy has tables and keys, and no schemas, temporary tables, , indexes, constraints": """
+    "a policy has no schemas, temporary tables, views, indexes or constraints": """
         schemas temp_table_reflection temp_table_reflect_indexes temporary_tables index_reflection
         unique_constraint_reflection indexes_with_ascdesc reflect_indexes_with_ascdesc
         named_constraints""",
