@@ -28,7 +28,7 @@ def finish(
     """
     rows = scratch(rewritten.outer_sql, _tables(plan, rewritten.tables, noisy, public))
     width = len(rewritten.output)
-    factor = _margin_factor(plan)
+    factor = margin_factor(plan)
     values = tuple(row[:width] for row in rows)
     errors = tuple(row[width:] for row in rows)
     margins = tuple(tuple(None if e is None else e * factor for e in row) for row in errors)
@@ -84,9 +84,11 @@ def _natural(plan: PrivatePlan, block: int, noisy: Sequence[Noisy]) -> Rows:
     ]
 
 
-def _margin_factor(plan: PrivatePlan) -> float:
-    """Half-width at 95 % over standard error: the largest among the measurements."""
+def margin_factor(plan: PrivatePlan, confidence: float = 0.95) -> float:
+    """Half-width at a confidence over standard error: the largest among the measurements."""
     factors = [
-        margin(r.noise) / standard_deviation(r.noise) for b in plan.blocks for r in b.releases
+        margin(r.noise, confidence) / standard_deviation(r.noise)
+        for b in plan.blocks
+        for r in b.releases
     ]
     return max(factors, default=0.0)

@@ -13,6 +13,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 from dpsql.tree import SqlType, Value
+from dpsql.wishes import Precision
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -387,10 +388,11 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What an interface asks: text, who asks, in which spelling, and for how much."""
+    """What an interface asks: text, who asks, in which spelling, and for how much or how well."""
 
     sql: str
     analyst: str
     dialect: str = "duckdb"
     parameters: tuple[Value, ...] = ()
     epsilon: Decimal | None = None
+    precision: Precision | None = None

@@ -266,7 +266,8 @@ class Rewritten:
     """What runs where: block statements on the owner's engine, the outer query on scratch.
 
     `outer_sql` returns the output columns and then one error column per output column;
-    `shown_sql` is the same without the errors.
+    `shown_sql` is the same without the errors. `expected` is the standard error of each output as
+    far as it is known before: None if exact, NaN where it depends on what is released.
     """
 
     blocks: tuple[BlockSql, ...]
@@ -275,3 +276,4 @@ class Rewritten:
     shown_sql: str
     output: tuple[Field, ...]
     stages: tuple[StageSql, ...] = ()
+    expected: tuple[float | None, ...] = ()

@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
 from functools import partial
 from threading import Lock
 from typing import Self, TypeVar
 
-from dpsql import accountants, mechanisms
+from dpsql import accountants, mechanisms, precision
 from dpsql.compiler.parse import parse
 from dpsql.describe import describe
 from dpsql.engines import EngineFailed, Interrupted, Stop, TimedOut
@@ -24,31 +24,22 @@ from dpsql.finish import finish, stage, unnoised
 from dpsql.kept import Finished, Kept, answers_of, text_key
 from dpsql.ledgers import Charge, Entry, Ledger
 from dpsql.ledgers.sqlite import SqliteLedger
-from dpsql.model import Answer, Budget, Column, Exact, Loss, Noisy, Policy, Receipt, Request
+from dpsql.model import Answer, Budget, Exact, Loss, Noisy, Policy, Receipt, Request
 from dpsql.monitor import Desk, Monitor, Watch, Watched, monitored, watched
 from dpsql.opening import bound, payer, reached
 from dpsql.policy.draft import Draft
 from dpsql.policy.load import load
 from dpsql.prepare import Prepared, prepare
 from dpsql.public import PublicTables
+from dpsql.questions import Asked, explained
 from dpsql.release import Sampler, release
 from dpsql.signature import Signature, signature
-from dpsql.tree import VARCHAR, Span, SqlType, Statement
+from dpsql.tree import Span, SqlType, Statement
+from dpsql.wishes import wished
 
 T = TypeVar("T")
 REMEMBERED_PLANS = 512
 """Compiled queries kept by text, parameters, budget and epsilon."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Asked:
-    """A request with its budget, the epsilon it may spend, and the wish to stop it."""
-
-    request: Request
-    statement: Statement
-    budget: Budget
-    epsilon: Decimal
-    stop: Stop
 
 
 class Proxy:
@@ -113,10 +104,20 @@ class Proxy:
     def _answered(self, request: Request, stop: Stop) -> Answer:
         asked = self._asked(request, stop)
         if asked.statement.explain:
-            return _explained(self.explain(request))
+            return explained(self.explain(request))
+        if asked.wanted is None:
+            return self._answer_to(asked)
+        return precision.relatively(
+            asked.wanted,
+            asked.budget,
+            partial(self._prepared, asked),
+            lambda epsilon: self._answer_to(replace(asked, epsilon=epsilon)),
+        )
+
+    def _answer_to(self, asked: Asked) -> Answer:
         prepared = self._prepared(asked, asked.epsilon)
         if prepared.plan is None:
-            return self._pass_through(prepared, stop)
+            return self._pass_through(prepared, asked.stop)
         return self._remembered(asked, prepared) or self._charged_answer(asked, prepared)
 
     def explain(self, request: Request) -> Explanation:
@@ -215,10 +216,19 @@ class Proxy:
 
     # --- the steps of an answer ---
 
-    def _asked(self, request: Request, stop: Stop) -> _Asked:
+    def _asked(self, request: Request, stop: Stop) -> Asked:
         statement = self._parsed(request)
         budget, epsilon = payer(self.policy, request.analyst, request.epsilon, statement.epsilon)
-        return _Asked(request, statement, budget, epsilon, stop)
+        asked = Asked(request, statement, budget, epsilon, stop)
+        wanted = wished(request.precision, statement.max_error, statement.confidence)
+        if wanted is None:
+            return asked
+        if request.epsilon is not None or statement.epsilon is not None:
+            raise Refused(Reason.BAD_OPTION, option="max_error", why="epsilon is asked for too")
+        if wanted.relative:
+            return replace(asked, epsilon=precision.first(budget), wanted=wanted)
+        cheapest = precision.epsilon_for(wanted, budget, partial(self._prepared, asked))
+        return replace(asked, epsilon=cheapest)
 
     def _desk(self, wish: Watch) -> Desk:
         budget, epsilon = payer(self.policy, wish.analyst, wish.epsilon)
@@ -248,7 +258,7 @@ class Proxy:
             self._statements.put(key, found)
         return found
 
-    def _prepared(self, asked: _Asked, epsilon: Decimal) -> Prepared:
+    def _prepared(self, asked: Asked, epsilon: Decimal) -> Prepared:
         key = (text_key(asked.request), asked.budget.name, epsilon)
         with self._lock:
             policy, plans = self.policy, self._plans
@@ -275,7 +285,7 @@ class Proxy:
         rows = self._guarded(query_id, lambda: self._engine.rows(sql, stop), charged=False)
         return unnoised(prepared.rewritten, rows)
 
-    def _remembered(self, asked: _Asked, prepared: Prepared) -> Answer | None:
+    def _remembered(self, asked: Asked, prepared: Prepared) -> Answer | None:
         """The answer that was paid for before, if the ledger still stands by it."""
         answers, version = self._answers, self.policy.version
         key = (text_key(asked.request), asked.request.analyst, asked.epsilon, prepared.question)
@@ -297,7 +307,7 @@ class Proxy:
         answers.put(key, Finished(stamp, answer))
         return answer
 
-    def _charged_answer(self, asked: _Asked, prepared: Prepared) -> Answer:
+    def _charged_answer(self, asked: Asked, prepared: Prepared) -> Answer:
         """Charge, run, release, remember, finish: in this order, and no step back."""
         plan = prepared.plan
         assert plan is not None
@@ -367,7 +377,7 @@ class Proxy:
             raise Failed(query_id, charged=charged) from None
 
     def _receipt(
-        self, asked: _Asked, query_id: str, epsilon: Decimal, charged: Loss, *, remembered: bool
+        self, asked: Asked, query_id: str, epsilon: Decimal, charged: Loss, *, remembered: bool
     ) -> Receipt:
         accountant = accountants.get(asked.budget.accountant)
         return Receipt(
@@ -381,8 +391,3 @@ class Proxy:
             accountant.limit(asked.budget),
             remembered,
         )
-
-
-def _explained(explanation: Explanation) -> Answer:
-    """The answer to EXPLAIN PRIVACY: its interface writes the rows from the explanation."""
-    return Answer((Column("plan", VARCHAR),), (), (), (), explanation=explanation)

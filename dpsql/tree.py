@@ -358,12 +358,15 @@ Query: TypeAlias = "Select | SetOperation"
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """A parsed request; `epsilon` and `min_units` (the fewest units of a private key that is shown)
+    """A parsed request; `epsilon`, `min_units` (the fewest units of a private key that is shown),
 
-    are what OPTIONS asked for, `explain` is EXPLAIN PRIVACY.
+    `max_error` ("5%" is relative) and `confidence` are what OPTIONS asked for, `explain` is EXPLAIN
+    PRIVACY.
     """
 
     query: Query
     epsilon: Decimal | None = None
     explain: bool = False
     min_units: int | None = None
+    max_error: str | None = None
+    confidence: Decimal | None = None

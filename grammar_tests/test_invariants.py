@@ -21,7 +21,8 @@ from dpsql.errors import Failed, Reason, Refused
 from dpsql.ledgers.sqlite import SqliteLedger
 from dpsql.model import Answer, Request
 from dpsql.prepare import Prepared
-from dpsql.proxy import Proxy, _Asked
+from dpsql.proxy import Proxy
+from dpsql.questions import Asked
 from grammar_tests.ledger_kit import contents
 from grammar_tests.proxy_kit import (
     BY_COUNTRY,
@@ -78,13 +79,13 @@ def spent(path: Path) -> Any:
 
 
 class ChargesAfterRunning(Proxy):
-    def _charged_answer(self, asked: _Asked, prepared: Prepared) -> Answer:
+    def _charged_answer(self, asked: Asked, prepared: Prepared) -> Answer:
         self._released(prepared, asked.stop)
         return super()._charged_answer(asked, prepared)
 
 
 class RefundsOnFailure(Proxy):
-    def _charged_answer(self, asked: _Asked, prepared: Prepared) -> Answer:
+    def _charged_answer(self, asked: Asked, prepared: Prepared) -> Answer:
         assert isinstance(self._ledger, SqliteLedger)
         path = Path(self._ledger._path)
         before = contents(path)
@@ -97,7 +98,7 @@ class RefundsOnFailure(Proxy):
 
 
 class RemembersByText(Proxy):
-    def _prepared(self, asked: _Asked, epsilon: Decimal) -> Prepared:
+    def _prepared(self, asked: Asked, epsilon: Decimal) -> Prepared:
         found = super()._prepared(asked, epsilon)
         return replace(found, question=sha256(asked.request.sql.encode()).hexdigest())
 
@@ -108,7 +109,7 @@ class ForgetsWhoAsked(Proxy):
 
 
 class ChargesRefusals(Proxy):
-    def _asked(self, request: Request, stop: Stop) -> _Asked:
+    def _asked(self, request: Request, stop: Stop) -> Asked:
         try:
             return super()._asked(request, stop)
         except Refused:

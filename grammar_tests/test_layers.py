@@ -10,10 +10,11 @@ import pytest
 ROOT = Path(__file__).parent.parent
 SOURCES = sorted((ROOT / "dpsql").rglob("*.py"))
 LAYERS = (
-    "tree errors intervals schema algebra model walk explanation".split(),
+    "tree errors intervals schema algebra wishes model walk explanation".split(),
     "plan aggregates functions mechanisms accountants dialects entropy".split(),
     "compiler engines ledgers release policy canonical".split(),
     "kept public prepare describe finish signature opening streams monitor".split(),
+    "precision questions".split(),
     "proxy owner".split(),
     "interfaces".split(),
 )

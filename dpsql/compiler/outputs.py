@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import isclose, nan
 
+from dpsql.aggregates.formulas import evaluate
 from dpsql.algebra import Field, Filter, Join, Limit, Project, Relation, Released, Sort
-from dpsql.tree import Expression, Ref
-from dpsql.walk import refs, substitute
+from dpsql.tree import DOUBLE, Expression, Literal, Ref
+from dpsql.walk import refs, relations, substitute
+
+EXACT = Literal(None, DOUBLE)
+"""The error of what no noise reaches."""
 
 
 def shown(
@@ -17,27 +22,60 @@ def shown(
     A measure that no such formula reads whole (it orders, filters or is aggregated again) counts
     as an output of its own.
     """
-    meaning = _meaning(outer, parts)
-    outputs = [meaning[f.id] for f in outer.fields if f.id in meaning and f.type.is_numeric]
+    meaning = by_row(outer)
+    columns = _columns(outer, parts)
+    outputs = [
+        substitute(meaning[f.id], columns)
+        for f in outer.fields
+        if f.id in meaning and f.type.is_numeric
+    ]
     noisy = {field.id for block in parts for field in block}
     outputs = [output for output in outputs if refs(output) & noisy]
     read = frozenset[int]().union(*map(refs, outputs))
     return outputs + [measure for measure in measures if not refs(measure) <= read]
 
 
-def _meaning(relation: Relation, parts: Sequence[Sequence[Field]]) -> Mapping[int, Expression]:
-    """Each column row by row over the measurements, as far as it is computed row by row."""
+def by_row(relation: Relation) -> Mapping[int, Expression]:
+    """Each column as a formula over released tables, as far as it is computed row by row."""
     match relation:
         case Released():
-            columns = parts[relation.block]
-            here = relation.fields[len(relation.fields) - len(columns) :]
-            return {new.id: Ref(old.id, old.type) for new, old in zip(here, columns, strict=True)}
+            return {f.id: Ref(f.id, f.type) for f in relation.fields}
         case Project():
-            below = _meaning(relation.input, parts)
+            below = by_row(relation.input)
             return {item.field.id: substitute(item.expression, below) for item in relation.items}
         case Filter() | Sort() | Limit():
-            return _meaning(relation.input, parts)
+            return by_row(relation.input)
         case Join():
-            return {**_meaning(relation.left, parts), **_meaning(relation.right, parts)}
+            return {**by_row(relation.left), **by_row(relation.right)}
         case _:
             return {}
+
+
+def _columns(outer: Relation, parts: Sequence[Sequence[Field]]) -> dict[int, Expression]:
+    """The columns of released tables, wherever they are read, as the measurements they are."""
+    found: dict[int, Expression] = {}
+    for relation in relations(outer):
+        if isinstance(relation, Released):
+            known = parts[relation.block]
+            here = relation.fields[len(relation.fields) - len(known) :]
+            found |= {f.id: Ref(old.id, old.type) for f, old in zip(here, known, strict=True)}
+    return found
+
+
+def steady(relation: Relation, errors: Sequence[Expression]) -> tuple[float | None, ...]:
+    """The error of each output before any data is seen: None if exact, NaN if data decide it.
+
+    An error over released values is a number of the plan if it is the same for different values.
+    """
+    meaning = by_row(relation)
+    columns = {f.id for r in relations(relation) if isinstance(r, Released) for f in r.fields}
+    points = [{n: 1000.0 * (1 + k * (n % 7 + 1)) for n in columns} for k in (0, 1)]
+
+    def known(error: Expression) -> float | None:
+        if error == EXACT:
+            return None
+        found = [evaluate(substitute(error, meaning), point) for point in points]
+        here, there = (nan if value is None else value for value in found)
+        return here if isclose(here, there, rel_tol=1e-9) else nan
+
+    return tuple(map(known, errors))

@@ -34,6 +34,7 @@ from dpsql.algebra import (
     Window,
     WindowItem,
 )
+from dpsql.compiler.outputs import EXACT
 from dpsql.compiler.scopes import Identities
 from dpsql.compiler.typing import type_of
 from dpsql.tree import (
@@ -54,7 +55,6 @@ Deviations = Sequence[tuple[float, ...]]
 """The standard deviation of each part of each block, in units of its values."""
 
 NAN = Literal(float("nan"), DOUBLE)
-EXACT = Literal(None, DOUBLE)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dpsql.algebra import OneRow, Relation, Released, Scan
+from dpsql.compiler.outputs import steady
 from dpsql.compiler.propagate import propagate
 from dpsql.compiler.scopes import Identities
 from dpsql.dialects.duckdb import Printer, Text, statement
@@ -37,6 +38,7 @@ def rewrite(plan: PrivatePlan, identities: Identities) -> Rewritten:
         shown,
         plan.outer.fields,
         tuple(map(_stage, plan.stages)),
+        steady(outer, errors),
     )
 
 

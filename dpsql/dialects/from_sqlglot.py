@@ -49,7 +49,14 @@ def statement(text: str, dialect: str, parameters: tuple[Value, ...]) -> Stateme
     origin = Origin(dialect, parameters, spans_of(root, tokens), _strings(tokens), query)
     result = query(root, origin)
     check_nothing_dropped(root, tokens)
-    return Statement(result, request.epsilon, request.explain, request.min_units)
+    return Statement(
+        result,
+        request.epsilon,
+        request.explain,
+        request.min_units,
+        request.max_error,
+        request.confidence,
+    )
 
 
 def _strings(tokens: Tokens) -> frozenset[int]:

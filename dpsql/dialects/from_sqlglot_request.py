@@ -40,6 +40,8 @@ class Request:
     epsilon: Decimal | None
     explain: bool
     min_units: int | None = None
+    max_error: str | None = None
+    confidence: Decimal | None = None
 
 
 def read_request(text: str, dialect: str) -> Request:
@@ -50,8 +52,15 @@ def read_request(text: str, dialect: str) -> Request:
     _check_single(tokens)
     tokens = tuple(t for t in tokens if t.token_type is not TokenType.SEMICOLON)
     tokens, options = _without_options(tokens)
-    floor = options.get("min_privacy_units_per_group")
-    return Request(rest, tokens, options.get("epsilon"), rest != text, floor)
+    return Request(
+        rest,
+        tokens,
+        options.get("epsilon"),
+        rest != text,
+        options.get("min_privacy_units_per_group"),
+        options.get("max_error"),
+        options.get("confidence"),
+    )
 
 
 def divided(text: str, dialect: str) -> tuple[Span, ...]:
@@ -158,13 +167,13 @@ def _options(tokens: Sequence[Token], i: int) -> tuple[int, dict[str, Any]]:
         i += 1
 
 
-def _epsilon(token: Token) -> Decimal:
+def _positive(token: Token, option: str) -> Decimal:
     """The positive number that the token is, exact."""
     written = token.text if token.token_type is TokenType.NUMBER else ""
     value = Decimal(written) if _EPSILON.match(written) else Decimal(0)
     if value <= 0:
         raise Refused(
-            Reason.BAD_OPTION, span_of(token), option="epsilon", why="it is not a positive number"
+            Reason.BAD_OPTION, span_of(token), option=option, why="it is not a positive number"
         )
     return value
 
@@ -183,8 +192,23 @@ def _units(token: Token) -> int:
     return value
 
 
-_READERS: dict[str, Callable[[Token], Decimal | int]] = {
-    "epsilon": _epsilon,
+def _max_error(token: Token) -> str:
+    """A positive number, or the text of one with a percent sign."""
+    written = token.text
+    if token.token_type is TokenType.STRING and written.endswith("%"):
+        number = written[:-1]
+    else:
+        number = written if token.token_type is TokenType.NUMBER else ""
+    if not _EPSILON.match(number) or Decimal(number) <= 0:
+        why = "it is neither a positive number nor a text like '5%'"
+        raise Refused(Reason.BAD_OPTION, span_of(token), option="max_error", why=why)
+    return written
+
+
+_READERS: dict[str, Callable[[Token], Decimal | int | str]] = {
+    "epsilon": lambda token: _positive(token, "epsilon"),
+    "max_error": _max_error,
+    "confidence": lambda token: _positive(token, "confidence"),
     "min_privacy_units_per_group": _units,
 }
 

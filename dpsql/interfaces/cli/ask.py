@@ -22,6 +22,7 @@ from dpsql.interfaces.plans import plan_text
 from dpsql.interfaces.receipts import cost_text
 from dpsql.interfaces.tables import markdown, table
 from dpsql.model import Answer, Request
+from dpsql.wishes import Precision, wished
 
 if TYPE_CHECKING:
     from dpsql.proxy import Proxy
@@ -44,6 +45,17 @@ def _question(command: Command) -> Command:
         click.option("-f", "--file", type=click.Path(dir_okay=False), help="Read the SQL here."),
         click.option(
             "--epsilon", callback=exact_epsilon, metavar="E", help="What this query may cost."
+        ),
+        click.option(
+            "--within",
+            metavar="ERROR",
+            help="Instead: the least epsilon for this error, as 100 or 5%.",
+        ),
+        click.option(
+            "--confidence",
+            type=float,
+            metavar="P",
+            help="How sure --within is, from 0.5 to 0.9999; 0.95 if not said.",
         ),
         click.option(
             "--dialect",
@@ -131,10 +143,10 @@ def _with_proxy(
     *,
     sql: str | None,
     file: str | None,
-    epsilon: Decimal | None,
     dialect: str,
     policy: str | None,
     analyst: str | None,
+    **price: Any,
 ) -> tuple[Any, bool]:
     """Opens the proxy, makes the call interruptibly; tells errors with the text they are about."""
     settings = settings.with_options(policy, analyst)
@@ -142,7 +154,7 @@ def _with_proxy(
     try:
         with settings.open(settings.policy) as proxy:
             who = proxy.analyst(settings.analyst)
-            request = Request(text, who, dialect, (), epsilon)
+            request = Request(text, who, dialect, (), *_price(**price))
             return interruptible(lambda: call(proxy, request), proxy.cancel, Progress())
     except DpsqlError as error:
         raise click.exceptions.Exit(show_error(error, text)) from None
@@ -161,6 +173,14 @@ def read_sql(sql: str | None, file: str | None) -> str:
         raise click.BadParameter(f"{file}: {error.strerror}", param_hint="-f") from None
     except UnicodeDecodeError:
         raise Refused(Reason.SYNTAX, why="the text is not UTF-8") from None
+
+
+def _price(
+    epsilon: Decimal | None, within: str | None, confidence: float | None
+) -> tuple[Decimal | None, Precision | None]:
+    """What the query may cost, or the error that decides it."""
+    sure = None if confidence is None else Decimal(repr(confidence))
+    return epsilon, wished(None, within, sure)
 
 
 def _terminal_width() -> int | None:

@@ -1,0 +1,132 @@
+"""Accuracy first: the smallest epsilon at which the numbers of a query are as precise as asked.
+
+An absolute error of counts, sums and what is linear in them is a number of the plan: epsilon is
+found without looking at data. A relative error depends on the values: a small part is spent to
+learn them, then what they ask for (each step is one more private query, chosen by released
+numbers alone, and charged as one).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from decimal import ROUND_DOWN, ROUND_UP, Context, Decimal
+from math import inf, isnan
+
+from dpsql.errors import Reason, Refused
+from dpsql.finish import margin_factor
+from dpsql.model import Answer, Budget
+from dpsql.prepare import Prepared
+from dpsql.wishes import Precision
+
+FIRST_SHARE = 8
+"""A relative error is first looked for with this part of the epsilon that a query costs."""
+
+_LEAST, _MOST = Decimal("0.0001"), Decimal(10_000)
+_ROOM = 1.1
+"""Next time a little more than would have been right this time: values move."""
+
+
+def epsilon_for(
+    wanted: Precision, budget: Budget, prepared_at: Callable[[Decimal], Prepared]
+) -> Decimal:
+    """The smallest epsilon, to three digits, whose plan promises an absolute error.
+
+    Raises `Refused` where the error depends on data, or with the price where the policy does not
+    allow it.
+    """
+
+    def fits(epsilon: Decimal) -> bool:
+        return promised(prepared_at(epsilon), wanted.confidence) <= wanted.error
+
+    limit = budget.max_query_epsilon
+    if fits(limit):
+        return _smallest(fits, min(_LEAST, limit), limit)
+    if not fits(_MOST):
+        raise Refused(Reason.BAD_OPTION, option="max_error", why="no epsilon is large enough")
+    price = _smallest(fits, limit, _MOST)
+    raise Refused(Reason.EPSILON_TOO_LARGE, epsilon=price, limit=limit)
+
+
+def promised(prepared: Prepared, confidence: Decimal) -> float:
+    """The largest half-width of the numbers of a query, before any data is seen.
+
+    Raises `Refused` for a number whose error depends on data.
+    """
+    known = [e for e in prepared.rewritten.expected if e is not None]
+    if any(map(isnan, known)):
+        names = [
+            column.name
+            for column, error in zip(prepared.columns, prepared.rewritten.expected, strict=True)
+            if error is not None and isnan(error)
+        ]
+        raise Refused(
+            Reason.BAD_OPTION,
+            option="max_error",
+            why=f"the error of {names[0]} depends on the data",
+            fix="Ask for a relative error, such as '5%', or for counts and sums.",
+        )
+    if prepared.plan is None or not known:
+        return 0.0
+    return max(known) * margin_factor(prepared.plan, float(confidence))
+
+
+def first(budget: Budget) -> Decimal:
+    """The epsilon with which a relative error is first looked for."""
+    return _rounded(budget.query_epsilon / FIRST_SHARE, ROUND_UP)
+
+
+def relatively(
+    wanted: Precision,
+    budget: Budget,
+    prepared_at: Callable[[Decimal], Prepared],
+    answer_at: Callable[[Decimal], Answer],
+) -> Answer:
+    """An answer whose numbers are as precise, as fractions of themselves, as asked.
+
+    Raises `Refused` with the price where the policy does not allow it; what was spent to find the
+    price stays spent, and its answer is remembered.
+    """
+    limit = budget.max_query_epsilon
+    epsilon = first(budget)
+    while True:
+        answer = answer_at(min(epsilon, limit))
+        plan = prepared_at(min(epsilon, limit)).plan
+        if plan is None:
+            return answer
+        excess = _worst(answer, margin_factor(plan, float(wanted.confidence)))
+        excess /= float(wanted.error)
+        if excess <= 1:
+            return answer
+        price = _rounded(epsilon * Decimal(min(excess * _ROOM, 1e9)), ROUND_UP)
+        if price > limit:
+            raise Refused(Reason.EPSILON_TOO_LARGE, epsilon=price, limit=limit)
+        epsilon = max(price, 2 * epsilon)
+
+
+def _worst(answer: Answer, factor: float) -> float:
+    """The largest half-width of a noisy number, as a fraction of it."""
+    cells = (
+        (value, error)
+        for row, errors in zip(answer.rows, answer.errors, strict=True)
+        for value, error in zip(row, errors, strict=True)
+        if error is not None
+    )
+    return max((_fraction(value, error * factor) for value, error in cells), default=0.0)
+
+
+def _fraction(value: float | Decimal | None, margin: float) -> float:
+    unknown = value is None or isnan(margin) or isnan(value)
+    return inf if unknown or not value else margin / abs(float(value))
+
+
+def _smallest(fits: Callable[[Decimal], bool], low: Decimal, high: Decimal) -> Decimal:
+    """The smallest epsilon of three digits in [low, high] that fits, where high does."""
+    while True:
+        middle = _rounded((low * high).sqrt(), ROUND_DOWN)
+        if not low < middle < high:
+            return low if fits(low) else high
+        low, high = (low, middle) if fits(middle) else (middle, high)
+
+
+def _rounded(epsilon: Decimal, rounding: str) -> Decimal:
+    return Context(prec=3, rounding=rounding).plus(epsilon)

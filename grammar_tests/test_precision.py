@@ -1,0 +1,137 @@
+"""Accuracy first: the epsilon that an error costs, found before or with the data."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+
+from dpsql.errors import Reason, Refused
+from dpsql.model import Answer, Request
+from dpsql.proxy import Proxy
+from dpsql.wishes import Precision
+from grammar_tests import proxy_kit
+
+COUNT = "SELECT COUNT(*) AS n FROM customers"
+BY_COUNTRY = "SELECT country, COUNT(*) AS n, SUM(age) AS s FROM customers GROUP BY country"
+MEAN = "SELECT AVG(age) AS a FROM customers"
+
+
+@pytest.fixture
+def proxy(tmp_path: Path) -> Proxy:
+    return Proxy.open(str(proxy_kit.shop(tmp_path)))
+
+
+def within(sql: str, error: str, confidence: str = "0.95") -> Request:
+    relative = error.endswith("%")
+    number = Decimal(error.removesuffix("%"))
+    wanted = Precision(number / 100 if relative else number, relative, Decimal(confidence))
+    return replace(proxy_kit.request(sql), precision=wanted)
+
+
+def epsilon_of(answer: Answer) -> Decimal:
+    assert answer.receipt is not None
+    return answer.receipt.epsilon
+
+
+def spent(proxy: Proxy) -> int:
+    return proxy.budgets()[0][1].amount
+
+
+@pytest.mark.parametrize(("sql", "error"), [(COUNT, "40"), (COUNT, "25"), (BY_COUNTRY, "3000")])
+def test_the_smallest_epsilon_that_promises_the_error(proxy: Proxy, sql: str, error: str) -> None:
+    with proxy:
+        answer = proxy.ask(within(sql, error))
+        margins = [m for row in answer.margins for m in row if m is not None]
+        assert max(margins) <= float(error)
+        less = epsilon_of(answer) * Decimal("0.95")
+        cheaper = proxy.explain(proxy_kit.request(sql, str(less)))
+        widest = max(line.margin for block in cheaper.blocks for line in block.releases)
+        assert widest > float(error)
+
+
+def test_more_confidence_costs_more(proxy: Proxy) -> None:
+    with proxy:
+        prices = [proxy.explain(within(COUNT, "40", c)).epsilon for c in ("0.8", "0.95", "0.999")]
+        assert prices == sorted(prices)
+        assert prices[0] < prices[2] / 2
+
+
+def test_options_say_it_in_sql(proxy: Proxy) -> None:
+    text = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(max_error = 40{}) COUNT(*) AS n FROM customers"
+    with proxy:
+        price = proxy.explain(within(COUNT, "40")).epsilon
+        assert proxy.explain(proxy_kit.request(text.format(""))).epsilon == price
+        surer = proxy.explain(proxy_kit.request(text.format(", confidence = 0.999"))).epsilon
+        assert surer == proxy.explain(within(COUNT, "40", "0.999")).epsilon > price
+        share = text.replace("40", "'90%'").format("")
+        assert proxy.ask(proxy_kit.request(share)).rows
+
+
+def test_a_price_beyond_the_policy_is_named_and_nothing_is_charged(proxy: Proxy) -> None:
+    with proxy:
+        before = spent(proxy)
+        with pytest.raises(Refused) as caught:
+            proxy.ask(within(COUNT, "0.5"))
+        assert caught.value.reason is Reason.EPSILON_TOO_LARGE
+        price, limit = caught.value.facts["epsilon"], caught.value.facts["limit"]
+        assert isinstance(price, Decimal)
+        assert isinstance(limit, Decimal)
+        assert price > limit
+        assert spent(proxy) == before
+
+
+def test_an_error_that_data_decide_is_refused_before_they_are_read(proxy: Proxy) -> None:
+    with proxy:
+        before = spent(proxy)
+        with pytest.raises(Refused) as caught:
+            proxy.ask(within(MEAN, "2"))
+        assert "depends on the data" in str(caught.value.facts["why"])
+        assert spent(proxy) == before
+
+
+def test_a_relative_error_is_found_step_by_step_and_kept(tmp_path: Path) -> None:
+    """Values that are known after the first step: the price of the second follows from them."""
+
+    def constant(_noise: object, count: int) -> object:
+        import numpy as np  # noqa: PLC0415
+
+        return np.full(count, 300)
+
+    path = proxy_kit.shop(tmp_path)
+    opened = Proxy.open(str(path))
+    opened._sampler = constant  # type: ignore[assignment]
+    with opened as proxy:
+        answer = proxy.ask(within(COUNT, "12%"))
+        ((value,),), ((margin,),) = answer.rows, answer.margins
+        assert margin is not None
+        assert margin <= 0.12 * float(value)
+        first = proxy.history(limit=10)[-1]
+        assert first.epsilon < epsilon_of(answer)
+        again = proxy.ask(within(COUNT, "12%"))
+        assert again.receipt is not None
+        assert again.receipt.remembered
+        with pytest.raises(Refused) as caught:
+            proxy.ask(within(COUNT, "0.1%"))
+        assert caught.value.reason is Reason.EPSILON_TOO_LARGE
+
+
+@pytest.mark.parametrize(
+    ("option", "why"),
+    [
+        ("max_error = 0", "positive"),
+        ("max_error = '5'", "text like"),
+        ("max_error = '-5%'", "text like"),
+        ("confidence = 0.9", "no max_error"),
+        ("max_error = 5, confidence = 2", "between"),
+        ("max_error = 5, epsilon = 0.1", "asked for too"),
+    ],
+)
+def test_wishes_without_sense_are_refused(proxy: Proxy, option: str, why: str) -> None:
+    text = f"SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS({option}) COUNT(*) AS n FROM customers"
+    with proxy, pytest.raises(Refused) as caught:
+        proxy.ask(proxy_kit.request(text))
+    assert caught.value.reason is Reason.BAD_OPTION
+    assert why in str(caught.value.facts["why"])
