@@ -82,6 +82,8 @@ def _release(release: Release) -> ReleaseLine:
 
 def _measured(query: PartQuery) -> str:
     kept = "" if query.condition is None else " (filtered)"
+    if query.blocks:
+        return f"sum over {query.blocks} blocks of units"
     if query.units:
         return f"number of units{kept}"
     if query.distinct:
@@ -99,4 +101,5 @@ def _bounds(query: PartQuery) -> str:
         return "each counts 1"
     step = float(query.lattice.step)
     centre = f", minus {query.centre * step:g}" if query.centre else ""
-    return f"each row in [{query.lower * step:g}, {query.upper * step:g}]{centre}"
+    each = "each block, chosen by a keyed hash of the unit," if query.blocks else "each row"
+    return f"{each} in [{query.lower * step:g}, {query.upper * step:g}]{centre}"

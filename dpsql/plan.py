@@ -146,6 +146,9 @@ class PartQuery:
 
     `distinct` counts the different values of `argument`, NULL not among them, over all units of a
     group, at most `total_upper` of each unit; `chosen` says that SQL must choose them.
+
+    With `blocks` the argument is an expression over aggregates, computed of each of so many blocks
+    of units and clipped as a row is; a block without a finite value counts as the centre.
     """
 
     argument: Expression | None
@@ -159,6 +162,7 @@ class PartQuery:
     units: bool = False
     distinct: bool = False
     chosen: bool = False
+    blocks: int = 0
 
     @property
     def reach(self) -> float:

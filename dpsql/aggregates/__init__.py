@@ -16,6 +16,7 @@ from dpsql.aggregates.count import COUNT
 from dpsql.aggregates.histogram import HISTOGRAM
 from dpsql.aggregates.recipe import Recipe
 from dpsql.aggregates.regression import REGRESSION
+from dpsql.aggregates.sample import SAMPLE, SAMPLED, takes_samples
 from dpsql.aggregates.sum import SUM
 from dpsql.aggregates.truth import BOOL_AND, BOOL_OR
 from dpsql.aggregates.types import (
@@ -50,6 +51,8 @@ class _Row:
 
     def accepts(self, args: tuple[Expression, ...]) -> bool:
         """Whether the argument that must be a constant is one that no engine fails on."""
+        if self.recipe is SAMPLED:
+            return takes_samples(args)
         if self.constant is None:
             return True
         place, test = self.constant
@@ -112,6 +115,9 @@ _ROWS: dict[str, _Row] = {
     **{name: _Row(double, row) for name, row in REGRESSION.items()},
     "regr_count": _Row(fixed(INTEGER), REGRESSION["regr_count"]),
     "grouping": _Row(fixed(INTEGER)),
+    **dict.fromkeys(("skewness", "kurtosis", "kurtosis_pop", "mad"), _Row(double)),
+    "entropy": _Row(fixed(DOUBLE)),
+    SAMPLE: _Row(double, SAMPLED),
 }
 
 _WINDOWS: dict[str, _Row] = {

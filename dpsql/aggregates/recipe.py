@@ -38,7 +38,7 @@ class Asked:
     unit that count in one group (None: no limit is known), `rows_proved` that no unit has more;
     `is_unit` that the argument is the unit key itself; `one_value` that the argument has one value
     in the rows of one unit and group. `of_keys` writes the argument over the columns of the group's
-    keys, None where it reads any other.
+    keys, None where it reads any other. `epsilon` is what the query may spend.
     """
 
     call: AggregateCall
@@ -48,6 +48,7 @@ class Asked:
     rows_proved: bool = False
     one_value: bool = False
     of_keys: Expression | None = None
+    epsilon: Fraction = Fraction(1)
 
     @property
     def argument(self) -> Facts | None:

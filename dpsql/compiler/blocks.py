@@ -8,6 +8,7 @@ from typing import cast
 from dpsql.algebra import Aggregate, Measure, Released
 from dpsql.canonical import Writer
 from dpsql.compiler.padding import is_strict
+from dpsql.compiler.samples import prepared
 from dpsql.compiler.scopes import Identities
 from dpsql.compiler.units import Padding, Private, attach_unit
 from dpsql.errors import Reason, Refused
@@ -86,7 +87,7 @@ class Blocks:
             rows.max_rows,
             rows.determined | unit_ids,
             relation.keys,
-            relation.measures,
+            tuple(map(prepared, relation.measures)),
             limits,
             tuple(sorted(rows.facts)),
             relation.span,

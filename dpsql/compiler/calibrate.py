@@ -81,7 +81,7 @@ def calibrate(
     Raises `Refused` where a contribution has no limit, an argument no bound, an aggregate no
     recipe, or private keys no δ to be selected with.
     """
-    measured = [_measure(block, identities) for block in bounded.blocks]
+    measured = [_measure(block, identities, epsilon) for block in bounded.blocks]
     private = [m for m in measured if m.bounded.domain is None]
     if private and not accountant.supports_selection:
         raise Refused(Reason.PRIVATE_KEYS_NEED_DELTA, private[0].bounded.block.span)
@@ -105,7 +105,7 @@ def calibrate(
     return PrivatePlan(blocks, tuple(stages), outer, event, accountant.loss(event), epsilon)
 
 
-def _measure(bounded: BoundedBlock, identities: Identities) -> _Measured:
+def _measure(bounded: BoundedBlock, identities: Identities, epsilon: Fraction) -> _Measured:
     """The measurements a block needs, each once, and how its measures follow from them."""
     block = bounded.block
     contributions = _contributions(bounded)
@@ -126,7 +126,7 @@ def _measure(bounded: BoundedBlock, identities: Identities) -> _Measured:
     families: dict[int, Family] = {}
     for measure, arguments in zip(block.measures, bounded.arguments, strict=True):
         recipe = _recipe(measure.call)
-        asked = _asked(block, measure.call, arguments, contributions)
+        asked = _asked(block, measure.call, arguments, contributions, epsilon)
         needed = recipe.parts(asked)
         adds = recipe.typical(asked) if recipe.typical else (1.0,) * len(needed)
         if recipe.moments and asked.rows_proved and not arguments[0].may_be_nan:
@@ -156,6 +156,7 @@ def _asked(
     call: AggregateCall,
     arguments: tuple[Facts, ...],
     contributions: _Contributions,
+    epsilon: Fraction,
 ) -> Asked:
     argument, rows = call.args[0], contributions.rows_per_group.value
     of_keys = _over_keys(argument, block.keys)
@@ -167,6 +168,7 @@ def _asked(
         rows_proved=rows is not None and rows == block.max_rows,
         one_value=of_keys is not None or refs(argument) <= block.determined,
         of_keys=of_keys,
+        epsilon=epsilon,
     )
 
 

@@ -14,8 +14,8 @@ from dpsql.algebra import Relation
 from dpsql.compiler.columns import Columns, Evaluate, Origin, PublicData, Row
 from dpsql.model import Policy
 from dpsql.plan import Bounded, BoundedBlock, PrivateBlock, Tracked
-from dpsql.tree import Expression, Star, Value
-from dpsql.walk import refs
+from dpsql.tree import AggregateCall, Expression, Star, Value
+from dpsql.walk import refs, walk
 
 
 def infer(tracked: Tracked, policy: Policy, public: PublicData, evaluate: Evaluate) -> Bounded:
@@ -43,7 +43,7 @@ class _Block:
 
     def bounded(self) -> BoundedBlock:
         arguments = tuple(
-            tuple(self.rows.facts(arg) for arg in m.call.args if not isinstance(arg, Star))
+            tuple(self.rows.facts(arg) for arg in m.call.args if _of_rows(arg))
             for m in self.block.measures
         )
         determined = [refs(key.expression) <= self.block.determined for key in self.block.keys]
@@ -79,3 +79,8 @@ class _Block:
         if facts.may_be_nan or facts.domain is None or len(facts.domain) > self.origin.limit:
             return None
         return (*facts.domain, None) if facts.nullable else facts.domain
+
+
+def _of_rows(arg: Expression) -> bool:
+    """Whether the argument has a value in every row, as that of COUNT(*) has not."""
+    return not any(isinstance(node, Star | AggregateCall) for node in walk(arg))

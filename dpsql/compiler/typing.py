@@ -7,6 +7,7 @@ from datetime import UTC, date, datetime
 from typing import assert_never
 
 from dpsql import aggregates, functions
+from dpsql.aggregates.sample import SAMPLE, check_sampled
 from dpsql.compiler.scopes import Scope
 from dpsql.errors import Reason, Refused
 from dpsql.tree import (
@@ -112,8 +113,11 @@ def _aggregate(call: AggregateCall, scope: Scope) -> AggregateCall:
     condition = None if call.filter is None else predicate(call.filter, scope)
     order = tuple(_sort_key(key, scope) for key in call.order_by)
     kept = () if condition is None else (condition,)
-    for part in (*args, *kept, *(key.expression for key in order)):
+    sampled = args[:1] if call.function == SAMPLE else ()
+    for part in (*args[len(sampled) :], *kept, *(key.expression for key in order)):
         _no_aggregate_inside(part)
+    for part in sampled:
+        check_sampled(part)
     types = tuple(BOOLEAN if isinstance(arg, Star) else type_of(arg) for arg in args)
     result = aggregates.result_type(call.function, types)
     if result is None:

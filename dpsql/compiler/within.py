@@ -48,12 +48,15 @@ from dpsql.walk import conjuncts, refs
 EXTREMES = frozenset("count min max median bool_and bool_or".split())
 MOMENTS = frozenset(
     """stddev stddev_pop stddev_samp variance var_pop var_samp corr covar_pop covar_samp regr_slope
-    regr_intercept regr_r2 regr_sxx regr_syy regr_sxy regr_avgx regr_avgy""".split()
+    regr_intercept regr_r2 regr_sxx regr_syy regr_sxy regr_avgx regr_avgy skewness kurtosis
+    kurtosis_pop""".split()
 )
 ORDER_FREE = EXTREMES | MOMENTS | {"sum", "avg", "regr_count"}
 """Aggregates that are the same in every order of their rows, up to the rounding of DOUBLE."""
 
-BY_ORDER = frozenset("mode any_value first last string_agg list arg_max arg_min".split())
+BY_ORDER = frozenset(
+    "mode any_value first last string_agg list arg_max arg_min mad entropy".split()
+)
 """Aggregates that are the same in every order once their arguments are sorted."""
 
 SAFE_DIGITS = 29
@@ -84,7 +87,7 @@ def aggregate_within(
     holders = tuple(i for i in relation.keys if _is_unit(i.expression, rows, policy))
     hidden = () if holders else (Item(identities.field("unit", unit.type), unit),)
     keys = tuple(_one_zero(item, rows) for item in relation.keys) + hidden
-    measures = tuple(replace(m, call=_ordered(m.call)) for m in relation.measures)
+    measures = tuple(replace(m, call=in_any_order(m.call)) for m in relation.measures)
     limit = _rows_of_unit(rows)
     result = Aggregate(rows.relation, keys, measures, relation.span, limit)
     grouped = replace(
@@ -140,12 +143,17 @@ def _is_unit(expression: Expression, rows: Private, policy: Policy) -> bool:
     )
 
 
-def _ordered(call: AggregateCall) -> AggregateCall:
-    """The aggregate of one unit's rows, whatever the order in which the engine meets them."""
+def in_any_order(call: AggregateCall) -> AggregateCall:
+    """The aggregate of these rows, whatever the order in which the engine meets them.
+
+    Raises `Refused` for an aggregate that is not known to be the same in every order.
+    """
     args = tuple(guarded(call.function, arg, call.span) for arg in call.args)
     picks = call.function not in MOMENTS | {"sum", "avg"}
     call = replace(call, args=tuple(map(zeroed, args)) if picks else args)
-    summed = any(not isinstance(a, Star) and type_of(a).kind is Kind.DOUBLE for a in call.args)
+    summed = call.function in MOMENTS or any(
+        not isinstance(a, Star) and type_of(a).kind is Kind.DOUBLE for a in call.args
+    )
     if call.function in ORDER_FREE and not (summed and call.function not in EXTREMES):
         return call
     if call.function not in ORDER_FREE | BY_ORDER:
@@ -168,6 +176,8 @@ def guarded(function: str, arg: Expression, span: Span) -> Expression:
     if isinstance(arg, Star):
         return arg
     match type_of(arg).kind:
+        case _ if function == "mad":
+            return Cast(arg, DOUBLE, safe=True)
         case Kind.INTEGER if function in ("sum", "avg"):
             return Cast(arg, INTEGER, safe=True)
         case Kind.DECIMAL if function in ("sum", "avg") and type_of(arg).precision > SAFE_DIGITS:

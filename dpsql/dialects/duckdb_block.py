@@ -12,6 +12,7 @@ from __future__ import annotations
 from dpsql.algebra import Staged
 from dpsql.dialects.duckdb import Printer
 from dpsql.dialects.duckdb_literals import type_name
+from dpsql.dialects.duckdb_samples import block_values, inputs_of
 from dpsql.plan import BlockPlan, BlockSql, PartQuery
 from dpsql.tree import Call, Cast, Expression, Kind, SqlType
 from dpsql.walk import relations
@@ -39,24 +40,29 @@ class _Block:
         self.keys = [f"k{n}" for n in range(len(plan.block.keys))]
         self.inputs: dict[Expression, str] = {}
         for part in self.parts:
-            for node in (part.argument, part.condition):
-                if node is not None:
-                    self.inputs.setdefault(node, f"x{len(self.inputs)}")
+            for node in _read(part):
+                self.inputs.setdefault(node, f"x{len(self.inputs)}")
+        self.sampled = [n for n, part in enumerate(self.parts) if part.blocks]
 
     def sql(self) -> str:
         if not (self.keys or self.parts):
             return "SELECT 1 AS one"  # one group, of which nothing is asked
         if self.plan.row_level:
             sums = [as_integer(part, self._sum(part)) for part in self.parts]
-            return f"WITH rows AS ({self._rows()}) {self._grouped(sums, 'rows')}"
+            if not self.sampled:
+                return f"WITH rows AS ({self._rows()}) {self._grouped(sums, 'rows')}"
+            source = " UNION ALL ".join([self._grouped(sums, "rows"), *self._samples("rows")])
+            sums = [f"SUM(p{n})" for n in range(len(self.parts))]
+            return f"WITH rows AS ({self._rows()}) {self._grouped(sums, f'({source})')}"
         stages = [f"rows AS ({self._rows()})", f"totals AS ({self._totals()})"]
         source = self._clipped()
         if self.plan.enforce_l0:
             stages += self._sampled(source)
             source = "SELECT * FROM kept"
-        if any(part.distinct for part in self.parts):
+        if self.sampled or any(part.distinct for part in self.parts):
             stages.append(f"bounded AS MATERIALIZED ({source})")
-            source = " UNION ALL ".join([self._without_values(), *self._distinct_counts()])
+            counts, samples = self._distinct_counts(), self._samples(self._kept_rows())
+            source = " UNION ALL ".join([self._without_values(), *counts, *samples])
         sums = [f"SUM(p{n})" for n in range(len(self.parts))]
         return f"WITH {', '.join(stages)} {self._grouped(sums, f'({source})')}"
 
@@ -65,7 +71,8 @@ class _Block:
         block = self.plan.block
         printer = Printer(lambda _relation: None)
         source, where, columns = printer.source(block.rows)
-        items = [] if self.plan.row_level else [f"{columns[block.unit.id]} AS u"]
+        whose = self.sampled or not self.plan.row_level
+        items = [f"{columns[block.unit.id]} AS u"] if whose else []
         items += [
             f"{_one_zero(key.field.type, printer.text(key.expression, columns))} AS {name}"
             for key, name in zip(block.keys, self.keys, strict=True)
@@ -137,8 +144,29 @@ class _Block:
                 counts.append(f"SELECT {', '.join([*self.keys, *listed])} FROM ({values}){group}")
         return counts
 
+    def _kept_rows(self) -> str:
+        """The rows of the groups that units keep: those with the totals that are kept."""
+        if not self.plan.enforce_l0:
+            return "rows"
+        kept = f"cut.m IS NULL OR {self._hash()} < cut.m"
+        return f"(SELECT rows.* FROM rows LEFT JOIN cut USING (u) WHERE {kept})"
+
+    def _samples(self, rows: str) -> list[str]:
+        """For each sampled part its rows, one per group, with zeros elsewhere."""
+        group = f" GROUP BY {', '.join(self.keys)}" if self.keys else ""
+        sums = []
+        for place in self.sampled:
+            part = self.parts[place]
+            value = f"SUM({row_value(part, 'v')})"
+            listed = [f"{value if n == place else 0} AS p{n}" for n in range(len(self.parts))]
+            values = block_values(part, self.keys, self.inputs, rows)
+            sums.append(f"SELECT {', '.join([*self.keys, *listed])} FROM ({values}){group}")
+        return sums
+
     def _sum(self, part: PartQuery) -> str:
         """A part over whole groups of rows, or over those of one unit."""
+        if part.blocks:
+            return "SUM(0)"
         if part.argument is None:
             return f"COUNT(*){self._filter(part)}"
         if part.distinct:
@@ -169,6 +197,13 @@ class _Block:
         listed = [*self.keys, *(f"COALESCE({s}::HUGEINT, 0) AS p{n}" for n, s in enumerate(sums))]
         group = f" GROUP BY {', '.join(self.keys)}" if self.keys else ""
         return f"SELECT {', '.join(listed)} FROM {source}{group}"
+
+
+def _read(part: PartQuery) -> list[Expression]:
+    """What a part reads of a row."""
+    if part.blocks:
+        return list(inputs_of(part))
+    return [node for node in (part.argument, part.condition) if node is not None]
 
 
 def _one_zero(kind: SqlType, text: str) -> str:

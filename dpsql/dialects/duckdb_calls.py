@@ -219,7 +219,7 @@ AGGREGATES = {
         for name in """count sum avg min max median bool_and bool_or any_value first last arg_max
         arg_min mode quantile_cont quantile_disc string_agg list histogram corr covar_pop covar_samp
         regr_avgx regr_avgy regr_count regr_intercept regr_r2 regr_slope regr_sxx regr_sxy
-        regr_syy grouping""".split()
+        regr_syy grouping skewness kurtosis kurtosis_pop mad entropy""".split()
     },
     "stddev": "stddev_samp",
     "stddev_samp": "stddev_samp",
@@ -237,12 +237,15 @@ WINDOWS = {
 
 MOMENTS = frozenset(
     """stddev stddev_samp stddev_pop variance var_samp var_pop corr covar_pop covar_samp
-    regr_intercept regr_r2 regr_slope regr_sxx regr_sxy regr_syy""".split()
+    regr_intercept regr_r2 regr_slope regr_sxx regr_sxy regr_syy skewness kurtosis
+    kurtosis_pop""".split()
 )
 """Aggregates of squares and products, which some versions of DuckDB fail on where they overflow."""
 
-WIDEST = "1e150"
-"""Numbers up to this size have squares that can be added up."""
+
+def widest(function: str) -> str:
+    """Numbers up to this size have powers that can be added up, and multiplied as moments are."""
+    return "1e60" if function in ("skewness", "kurtosis", "kurtosis_pop") else "1e150"
 
 
 def aggregate_name(call: AggregateCall) -> str:

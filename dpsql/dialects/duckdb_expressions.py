@@ -23,10 +23,10 @@ from typing import assert_never
 from dpsql import functions
 from dpsql.dialects.duckdb_calls import (
     MOMENTS,
-    WIDEST,
     aggregate_name,
     framed,
     spelled,
+    widest,
     window_name,
 )
 from dpsql.dialects.duckdb_literals import constant, identifier, type_name
@@ -194,7 +194,8 @@ class _Printer:
         if call.function not in MOMENTS or not self.total:
             return f"{name}({distinct}{self._listed(call.args)}{end}"
         args = [f"TRY_CAST({self.text(arg).sql} AS DOUBLE)" for arg in call.args]
-        fits = [f"{arg} BETWEEN -{WIDEST} AND {WIDEST}" for arg in args]
+        most = widest(call.function)
+        fits = [f"{arg} BETWEEN -{most} AND {most}" for arg in args]
         cut = [f"CASE WHEN {fit} THEN {arg} END" for fit, arg in zip(fits, args, strict=True)]
         every = f"bool_and({' AND '.join(fits)}){condition}{over}"
         return f"CASE WHEN {every} THEN {name}({distinct}{', '.join(cut)}{end} END"

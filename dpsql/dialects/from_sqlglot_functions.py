@@ -228,6 +228,12 @@ AGGREGATES = _rows(
     ("regr_sxx", "regr_sxx", 2, 2),
     ("regr_sxy", "regr_sxy", 2, 2),
     ("regr_syy", "regr_syy", 2, 2),
+    ("skewness", "skewness", 1, 1),
+    ("kurtosis", "kurtosis", 1, 1),
+    ("kurtosis_pop", "kurtosis_pop", 1, 1),
+    ("mad", "mad", 1, 1),
+    ("entropy", "entropy", 1, 1),
+    ("sample_aggregate", "sample_aggregate", 3, 4),
 )
 """Aggregates by their standard names; which of them are answered is decided by their recipes."""
 

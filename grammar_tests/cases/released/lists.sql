@@ -190,5 +190,5 @@ SELECT SUM(quantity ORDER BY colour) FROM orders;
 -- refuse: unknown-column at 1:30
 
 -- case: an aggregate without a rule
-SELECT KURTOSIS(n) FROM (SELECT status, COUNT(*) AS n FROM orders GROUP BY status) AS t;
+SELECT GEOMEAN(n) FROM (SELECT status, COUNT(*) AS n FROM orders GROUP BY status) AS t;
 -- refuse: unsupported-aggregate at 1:8

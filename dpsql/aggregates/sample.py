@@ -1,0 +1,161 @@
+"""SAMPLE_AGGREGATE(expression, lower, upper [, blocks]): the average of an aggregate over blocks.
+
+A keyed hash puts each unit, with all of its rows, into one of k blocks, whatever its group. The
+expression is computed of every block of a group and clipped to [lower, upper]; a block without a
+finite value counts as the middle. The answer is the noisy average of the k numbers (sample and
+aggregate: Nissim, Raskhodnikova and Smith 2007; privacy.md, section 5.7).
+
+A unit that comes or goes changes the rows of one block of each of its groups, and so one number
+of k by at most upper - lower, whatever the expression; a replaced unit changes two. What is
+estimated is the average of the expression over samples of a k-th of the units each, not its value
+over all of them: they differ where the expression is not linear.
+"""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from fractions import Fraction
+from math import ceil
+
+from dpsql.aggregates.formulas import clamped, double, over, plus
+from dpsql.aggregates.recipe import (
+    Asked,
+    Parts,
+    Recipe,
+    RowBounds,
+    as_double,
+    clip_between,
+    conjunction,
+    no_distinct,
+)
+from dpsql.errors import Reason, Refused
+from dpsql.plan import PartQuery
+from dpsql.tree import DOUBLE, AggregateCall, Expression, Literal, Ref, WindowCall
+from dpsql.walk import children, map_children, walk
+
+SAMPLE = "sample_aggregate"
+
+_BLOCKS = 40
+"""The default is so many blocks per 1/ε: then noise is a few per cent of upper - lower."""
+
+_FEWEST, _MOST = 20, 10_000
+
+
+def blocks_at(epsilon: Fraction) -> int:
+    """The default number of blocks of a query that may spend ε: 40/ε, from 20 to 10,000.
+
+    >>> blocks_at(Fraction(1)), blocks_at(Fraction(1, 10)), blocks_at(Fraction(10))
+    (40, 400, 20)
+    """
+    return min(max(ceil(_BLOCKS / epsilon), _FEWEST), _MOST)
+
+
+def takes_samples(args: tuple[Expression, ...]) -> bool:
+    """Whether bounds and blocks are constants in order: lower < upper, 1 to 10,000 blocks.
+
+    >>> takes_samples((Ref(1, DOUBLE), double(0), double(1)))
+    True
+    """
+    lower, upper = (_number(arg) for arg in args[1:3])
+    if lower is None or upper is None or lower >= upper:
+        return False
+    many = args[3] if len(args) > 3 else Literal(_FEWEST, DOUBLE)  # noqa: PLR2004
+    value = many.value if isinstance(many, Literal) else None
+    return isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= _MOST
+
+
+def _number(arg: Expression) -> Fraction | None:
+    value = arg.value if isinstance(arg, Literal) else None
+    if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
+        return None
+    return Fraction(value) if Decimal(value).is_finite() else None
+
+
+def _blocks(asked: Asked) -> int:
+    written = asked.call.args[3:]
+    if not written:
+        return blocks_at(asked.epsilon)
+    assert isinstance(written[0], Literal)
+    assert isinstance(written[0].value, int)
+    return written[0].value
+
+
+def _bounds(asked: Asked) -> RowBounds:
+    lower, upper = (_number(arg) for arg in asked.call.args[1:3])
+    assert lower is not None
+    assert upper is not None
+    bounds = clip_between(asked, DOUBLE, lower, upper)
+    if bounds.lower >= bounds.upper:
+        raise Refused(Reason.UNBOUNDED_INPUT, asked.call.span, fix="Widen the bounds.")
+    return bounds
+
+
+def _parts(asked: Asked) -> Parts:
+    no_distinct(asked)
+    bounds = _bounds(asked)
+    width = bounds.upper - bounds.lower
+    return (
+        PartQuery(
+            _filtered(asked.expression, asked.call.filter),
+            None,
+            bounds.lattice,
+            bounds.lower,
+            bounds.upper,
+            (bounds.lower + bounds.upper) // 2,
+            total_lower=-width,
+            total_upper=width,
+            blocks=_blocks(asked),
+        ),
+    )
+
+
+def _filtered(expression: Expression, condition: Expression | None) -> Expression:
+    """The expression over the rows that a FILTER of the whole keeps."""
+    if condition is None:
+        return expression
+    if not isinstance(expression, AggregateCall):
+        return map_children(expression, lambda child: _filtered(child, condition))
+    kept = conjunction(expression.filter, condition)
+    return AggregateCall(
+        expression.function,
+        expression.args,
+        expression.distinct,
+        kept,
+        expression.type,
+        expression.span,
+        expression.order_by,
+    )
+
+
+def _combine(asked: Asked, parts: tuple[Ref, ...]) -> Expression:
+    (total,) = parts
+    bounds = _bounds(asked)
+    step = bounds.lattice.step
+    centre = double(float((bounds.lower + bounds.upper) // 2 * step))
+    average = plus(centre, over(as_double(total), double(_blocks(asked))))
+    return clamped(average, float(bounds.lower * step), float(bounds.upper * step))
+
+
+def check_sampled(expression: Expression) -> None:
+    """Refuse what is no expression over aggregates: a bare column, a window, no aggregate."""
+    if not any(isinstance(node, AggregateCall) for node in walk(expression)):
+        construct = "SAMPLE_AGGREGATE of no aggregate"
+        raise Refused(Reason.UNSUPPORTED_SYNTAX, expression.span, construct=construct)
+    _only_aggregates(expression)
+
+
+def _only_aggregates(expression: Expression) -> None:
+    match expression:
+        case AggregateCall(function=function) if function != SAMPLE:
+            return
+        case AggregateCall() | WindowCall():
+            raise Refused(Reason.MISPLACED_AGGREGATE, expression.span, name=expression.function)
+        case Ref():
+            column = "a column outside of the aggregates"
+            raise Refused(Reason.NOT_GROUPED, expression.span, column=column)
+        case _:
+            for child in children(expression):
+                _only_aggregates(child)
+
+
+SAMPLED = Recipe(_parts, _combine)

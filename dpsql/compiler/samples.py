@@ -1,0 +1,30 @@
+"""The aggregates inside SAMPLE_AGGREGATE: the same in every order of rows, and never failing.
+
+A block of units is to its aggregates what one unit is to those of GROUP BY unit: its rows are
+seen in an order that depends on other units' rows, and nothing computed of it may.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from dpsql.aggregates.sample import SAMPLE
+from dpsql.algebra import Measure
+from dpsql.compiler.within import in_any_order
+from dpsql.tree import AggregateCall, Expression
+from dpsql.walk import map_children
+
+
+def prepared(measure: Measure) -> Measure:
+    """The measure; SAMPLE_AGGREGATE with its aggregates in their safe form, or a refusal."""
+    call = measure.call
+    if call.function != SAMPLE:
+        return measure
+    expression = _safe(call.args[0])
+    return replace(measure, call=replace(call, args=(expression, *call.args[1:])))
+
+
+def _safe(expression: Expression) -> Expression:
+    if isinstance(expression, AggregateCall):
+        return in_any_order(expression)
+    return map_children(expression, _safe)

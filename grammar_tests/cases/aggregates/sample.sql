@@ -1,0 +1,141 @@
+-- SAMPLE_AGGREGATE: any aggregate of blocks of units, clipped and averaged.
+-- catalog: shop
+
+-- case: an aggregate without a rule of its own
+SELECT SAMPLE_AGGREGATE(KURTOSIS(age), -2, 10) AS k FROM customers;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: sum l0=1 linf=12
+
+-- case: without the sampling it is refused
+SELECT KURTOSIS(age) AS k FROM customers;
+-- refuse: unsupported-aggregate at 1:8
+
+-- case: a ratio of sums in a stated number of blocks
+SELECT SAMPLE_AGGREGATE(SUM(amount) / SUM(quantity), 0, 100, 200) AS price FROM orders;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: sum l0=1 linf=100
+
+-- case: per public group, beside other aggregates
+SELECT status, SAMPLE_AGGREGATE(SKEWNESS(quantity), -3, 3, 50) AS skew, COUNT(*) AS n, COUNT(DISTINCT quantity) AS q FROM orders GROUP BY status;
+-- accept
+-- keys: 3 public, l0 proved
+-- release: sum l0=3 linf=6
+-- release: rows l0=3 linf=10
+-- release: distinct l0=3 linf=10
+
+-- case: per private group of which a unit keeps a few
+SELECT device, SAMPLE_AGGREGATE(MAD(duration), 0, 3600, 5) AS spread FROM events GROUP BY device;
+-- accept
+-- keys: private, l0 enforced
+-- release: units l0=2 linf=1
+-- release: sum l0=2 linf=3600
+
+-- case: per private group that the unit determines
+SELECT city, SAMPLE_AGGREGATE(CORR(age, income), -1, 1, 4) AS c FROM customers GROUP BY city;
+-- accept
+-- keys: private, l0 proved
+-- release: rows l0=1 linf=1
+-- release: sum l0=1 linf=2
+
+-- case: filters of the whole and of a part
+SELECT SAMPLE_AGGREGATE(AVG(quantity) FILTER (WHERE amount > 5) - COUNT(*), -100, 20, 3) FILTER (WHERE status = 'paid') AS d FROM orders;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: sum l0=1 linf=120
+
+-- case: text and distinct values inside
+SELECT SAMPLE_AGGREGATE(ENTROPY(status) + COUNT(DISTINCT note), 0, 50, 7) AS e FROM orders;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: sum l0=1 linf=50
+
+-- case: moments of what has no bounds
+SELECT SAMPLE_AGGREGATE(STDDEV(note_length) / AVG(note_length), 0.5, 2.5) AS v FROM orders;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: sum l0=1 linf=2
+
+-- case: aggregates of unbounded sums cannot fail
+SELECT SAMPLE_AGGREGATE(SUM(duration) * SUM(duration) % COUNT(*), 0, 1000, 3) AS v FROM events;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: sum l0=1 linf=1000
+
+-- case: of one number per person
+SELECT SAMPLE_AGGREGATE(MEDIAN(n), 0, 10, 3) AS m FROM (SELECT customer_id, COUNT(*) AS n FROM orders GROUP BY customer_id) AS t;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: sum l0=1 linf=10
+
+-- case: the same twice is measured once
+SELECT SAMPLE_AGGREGATE(MAX(quantity), 0, 20, 5) AS a, SAMPLE_AGGREGATE(MAX(quantity), 0, 20, 5) + 1 AS b FROM orders;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: sum l0=1 linf=20
+
+-- case: a column outside of the aggregates
+SELECT SAMPLE_AGGREGATE(AVG(age) + age, 0, 120) AS k FROM customers;
+-- refuse: not-grouped at 1:36
+
+-- case: no aggregate inside
+SELECT SAMPLE_AGGREGATE(age, 0, 120) AS k FROM customers;
+-- refuse: unsupported-syntax at 1:25
+
+-- case: samples of samples
+SELECT SAMPLE_AGGREGATE(SAMPLE_AGGREGATE(AVG(age), 0, 1), 0, 120) AS k FROM customers;
+-- refuse: misplaced-aggregate at 1:25
+
+-- case: bounds the wrong way round
+SELECT SAMPLE_AGGREGATE(AVG(age), 120, 0) AS k FROM customers;
+-- refuse: unsupported-syntax at 1:8
+
+-- case: a bound that is no constant
+SELECT SAMPLE_AGGREGATE(AVG(age), 0, age) AS k FROM customers;
+-- refuse: unsupported-syntax at 1:8
+
+-- case: no blocks at all
+SELECT SAMPLE_AGGREGATE(AVG(age), 0, 120, 0) AS k FROM customers;
+-- refuse: unsupported-syntax at 1:8
+
+-- case: without bounds
+SELECT SAMPLE_AGGREGATE(AVG(age)) AS k FROM customers;
+-- refuse: unsupported-syntax at 1:8
+
+-- case: a text
+SELECT SAMPLE_AGGREGATE(MODE(city), 0, 120) AS k FROM customers;
+-- refuse: type-mismatch at 1:8
+
+-- case: distinct samples
+SELECT SAMPLE_AGGREGATE(DISTINCT AVG(age), 0, 120) AS k FROM customers;
+-- refuse: unsupported-aggregate at 1:8
+
+-- case: a window
+SELECT SAMPLE_AGGREGATE(AVG(age), 0, 120) OVER () AS k FROM customers;
+-- refuse: unsupported-aggregate at 1:8
+
+-- case: within one person
+SELECT customer_id, SAMPLE_AGGREGATE(AVG(amount), 0, 100) AS k FROM orders GROUP BY customer_id;
+-- refuse: unsupported-private-operator at 1:21
+
+-- case: of public rows
+SELECT SAMPLE_AGGREGATE(COUNT(*), 0, 100) AS k FROM countries;
+-- refuse: unsupported-aggregate at 1:8
+
+-- case: the hidden column stays hidden
+SELECT SAMPLE_AGGREGATE(ENTROPY(name), 0, 10) AS k FROM customers;
+-- refuse: hidden-column at 1:33
+
+-- case: moments of released counts
+SELECT KURTOSIS(n) AS k, SKEWNESS(n) AS s, MAD(n) AS m FROM (SELECT status, COUNT(*) AS n FROM orders GROUP BY status) AS t;
+-- accept
+-- keys: 3 public, l0 proved
+-- release: rows l0=3 linf=10
+
+-- case: moments within one person
+SELECT AVG(LEAST(GREATEST(s, -3), 3)) AS mean FROM (SELECT customer_id, SKEWNESS(quantity) AS s FROM orders GROUP BY customer_id) AS t;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=1
+-- release: sum l0=1 linf=3

@@ -1,0 +1,215 @@
+"""SAMPLE_AGGREGATE: what it averages, what one unit moves, what two neighbours can be told by."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from fractions import Fraction
+from math import inf, isfinite, nan
+from statistics import fmean
+from typing import Any
+
+import duckdb
+import pytest
+
+from dpsql.compiler.within import in_any_order
+from dpsql.dialects.duckdb import Printer
+from dpsql.model import Neighbours, Sensitivity
+from dpsql.prepare import Prepared
+from dpsql.tree import DOUBLE, AggregateCall, Ref
+from grammar_tests import world
+from grammar_tests.bound import over, shop
+from grammar_tests.laws import (
+    SAMPLING_KEY,
+    PlainEngine,
+    compiled,
+    integers,
+    noiseless,
+    violation,
+    without_unit,
+)
+from grammar_tests.test_audit import neighbours, refuted
+
+WHOLE = {
+    "KURTOSIS(age)": ("customers", -2, 10),
+    "AVG(quantity) / COUNT(*)": ("orders", 0, 20),
+    "SUM(amount) / SUM(quantity)": ("orders", 0, 100),
+    "MAD(duration)": ("events", 0, 3600),
+    "ENTROPY(device)": ("events", 0, 5),
+    "CORR(age, income)": ("customers", -1, 1),
+    "AVG(age) FILTER (WHERE vip)": ("customers", 0, 120),
+    "AVG(age) - 100": ("customers", 0, 120),
+}
+
+
+@pytest.mark.parametrize("expression", WHOLE)
+def test_one_block_is_the_clipped_aggregate(expression: str) -> None:
+    table, lower, upper = WHOLE[expression]
+    policy, engine = shop()
+    sql = f"SELECT SAMPLE_AGGREGATE({expression}, {lower}, {upper}, 1) FROM {table}"
+    ((ours,),) = noiseless(compiled(sql, policy, engine), engine)[0]
+    ((plain,),) = engine.rows(f"SELECT {expression} FROM {table}")
+    assert ours == pytest.approx(min(max(plain, lower), upper), abs=1e-6)
+
+
+def by_blocks(engine: PlainEngine, blocks: int, group: str, lower: float, upper: float) -> Any:
+    """The average of SUM(quantity) per group over blocks, computed here from the plain rows."""
+    found: dict[Any, dict[int, int]] = {}
+    block = f"hash({SAMPLING_KEY}::UBIGINT, 'block', customer_id) % {blocks}"
+    for key, place, quantity in engine.rows(f"SELECT {group}, {block}, quantity FROM orders"):
+        sums = found.setdefault(key, {})
+        sums[place] = sums.get(place, 0) + quantity
+    middle = (lower + upper) / 2
+    clipped = {
+        key: [min(max(sums[n], lower), upper) if n in sums else middle for n in range(blocks)]
+        for key, sums in found.items()
+    }
+    return {key: fmean(values) for key, values in clipped.items()}
+
+
+@pytest.mark.parametrize("blocks", [1, 3, 40])
+def test_the_answer_is_the_average_over_blocks(blocks: int) -> None:
+    policy, engine = shop()
+    sampled = f"SAMPLE_AGGREGATE(SUM(quantity), 2, 9, {blocks})"
+    sql = f"SELECT status, {sampled} FROM orders GROUP BY status"
+    ours: dict[Any, Any] = dict(noiseless(compiled(sql, policy, engine), engine)[0])
+    assert ours == pytest.approx(by_blocks(engine, blocks, "status", 2, 9), abs=1e-6)
+
+
+def test_the_default_follows_from_epsilon_alone() -> None:
+    policy, engine = shop()
+    sql = "SELECT SAMPLE_AGGREGATE(AVG(age), 0, 120) FROM customers"
+    found = []
+    for epsilon in (Fraction(1, 10), Fraction(1), Fraction(10)):
+        plan = compiled(sql, policy, engine, epsilon=epsilon).plan
+        assert plan is not None
+        found.append(plan.blocks[0].releases[0].query.blocks)
+    assert found == [400, 40, 20]
+
+
+# --- law 2 ---------------------------------------------------------------------------------------
+
+RATIO = "SELECT SAMPLE_AGGREGATE(SUM(quantity) / COUNT(*), 0, 20, 3) FROM orders"
+KEPT = "SELECT device, SAMPLE_AGGREGATE(MAX(duration), 0, 3600, 2) FROM events GROUP BY device"
+GROUPS = (
+    "SELECT HOUR(placed_at) AS h, SAMPLE_AGGREGATE(COUNT(*) - 3, -3, 3, 2) FROM orders GROUP BY 1"
+)
+COUNTS = "SELECT SAMPLE_AGGREGATE(COUNT(order_id), 4, 6, 8) FROM orders"
+
+
+def unclipped(sql: str) -> str:
+    """The clip of a block's value forgotten."""
+    return re.sub(r"WHEN v ([<>]) ", r"WHEN NULL AND v \1 ", sql)
+
+
+def scattered(sql: str) -> str:
+    """A unit whose rows are in several blocks."""
+    return sql.replace("'block', u)", "'block', u, x0)")
+
+
+def any_groups(sql: str) -> str:
+    """Rows of groups that a unit has not kept."""
+    return sql.replace("cut.m IS NULL OR", "TRUE OR")
+
+
+def moved(sql: str, damage: Callable[[str], str]) -> list[str]:
+    """What breaks the claim where one unit is removed from a world of extremes."""
+    policy, _ = over(world.flood(), constraints=False)
+    engine = PlainEngine(world.build(world.flood(), constraints=False))
+    plan = damaged(compiled(sql, policy, engine), damage)
+    here = integers(plan, engine)
+    found = []
+    for unit in world.units(world.flood()):
+        with without_unit(engine.connection, world.deletions(unit)):
+            why = violation(plan, here, integers(plan, engine))
+        found += [why] if why else []
+    return found
+
+
+def damaged(plan: Prepared, damage: Callable[[str], str]) -> Prepared:
+    blocks = tuple(replace(block, sql=damage(block.sql)) for block in plan.rewritten.blocks)
+    return replace(plan, rewritten=replace(plan.rewritten, blocks=blocks))
+
+
+@pytest.mark.parametrize("sql", [RATIO, KEPT, GROUPS, COUNTS])
+def test_a_unit_moves_one_block_of_its_groups(sql: str) -> None:
+    assert moved(sql, lambda text: text) == []
+
+
+@pytest.mark.parametrize(
+    ("sql", "damage"), [(RATIO, unclipped), (COUNTS, scattered), (KEPT, any_groups)]
+)
+def test_a_wrong_bound_is_caught(sql: str, damage: Callable[[str], str]) -> None:
+    assert moved(sql, damage)
+
+
+def test_a_replaced_unit_moves_two_blocks() -> None:
+    policy, engine = shop()
+    policy = replace(policy, unit=replace(policy.unit, neighbours=Neighbours.REPLACE))
+    plan = compiled(RATIO, policy, engine).plan
+    assert plan is not None
+    (release,) = plan.blocks[0].releases
+    width = release.query.upper - release.query.lower
+    assert release.sensitivity == Sensitivity(1, -width, width, Neighbours.REPLACE)
+    assert release.sensitivity.l1 == 2 * width
+    assert release.sensitivity.l2_squared == (2 * width) ** 2
+
+
+def test_no_value_is_as_good_as_the_middle() -> None:
+    """NaN, infinities and empty blocks: in a world of them, each block is within its bounds."""
+    policy, engine = over(world.flood(), constraints=False)
+    for inner in ("AVG(discount)", "MAX(discount)", "SUM(discount) / 0", "LN(0 * COUNT(*))"):
+        sql = f"SELECT SAMPLE_AGGREGATE({inner}, 0, 1, 5) FROM orders"
+        ((value,),) = noiseless(compiled(sql, policy, engine), engine)[0]
+        assert isfinite(value)
+        assert 0 <= value <= 1
+
+
+EXTREMES = [
+    [1e200, -1e200, 1.0, 2.0, 3.0],
+    [1e75, -1e75, 1e-75, 2.0, 5.0],
+    [1e60, 1e60, 1e60, 1e60, 1.0],
+    [1e-100, 2e-100, 3e-100, 9e-100],
+    [5e-324, 1e-323, 2e-323, 0.0, -0.0],
+    [nan, 1.0, 2.0, 3.0],
+    [inf, 1.0, 2.0, 3.0],
+    [0.1] * 7,
+]
+
+
+def of_extremes(text: str) -> None:
+    _, engine = shop()
+    for values in EXTREMES:
+        listed = ", ".join(f"'{value}'::DOUBLE" for value in values)
+        engine.rows(f"SELECT {text} FROM (SELECT unnest([{listed}]) AS x)")
+
+
+@pytest.mark.parametrize("function", ["skewness", "kurtosis", "kurtosis_pop", "mad", "entropy"])
+def test_moments_of_anything_do_not_fail(function: str) -> None:
+    call = AggregateCall(function, (Ref(1, DOUBLE),), type=DOUBLE)
+    of_extremes(Printer(lambda _relation: None).text(in_any_order(call), {1: "x"}))
+
+
+@pytest.mark.parametrize("function", ["skewness", "kurtosis"])
+def test_a_moment_without_its_guard_would_fail(function: str) -> None:
+    with pytest.raises(duckdb.Error):
+        of_extremes(f"{function}(x)")
+
+
+# --- two neighbours, many releases ---------------------------------------------------------------
+
+AUDITED = "SELECT SAMPLE_AGGREGATE(SUM(quantity), 0, 20, 2) FROM orders"
+KEYS = "SELECT status, SAMPLE_AGGREGATE(MAX(quantity), 5, 20, 2) FROM orders GROUP BY status"
+
+
+@pytest.mark.parametrize(
+    ("sql", "accountant"), [(AUDITED, "pure"), (AUDITED, "zcdp"), (COUNTS, "zcdp"), (KEYS, "zcdp")]
+)
+def test_the_claim_stands(sql: str, accountant: str) -> None:
+    assert not refuted(neighbours(sql, accountant))
+
+
+@pytest.mark.parametrize(("sql", "damage"), [(AUDITED, unclipped), (COUNTS, scattered)])
+def test_a_unit_that_moves_more_is_refuted(sql: str, damage: Callable[[str], str]) -> None:
+    assert refuted(neighbours(sql, "zcdp", damage))
