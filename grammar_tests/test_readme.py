@@ -28,6 +28,9 @@ NEEDS = {"jupysql_session.py": "sql"}
 """The module that an example needs and that the extra `test` does not install."""
 
 
+SERVED = {"ibis_over_the_wire.py": "test_ibis.py runs it"}
+
+
 def blocks(language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
 
@@ -104,6 +107,8 @@ def test_sql_examples_are_answered(sql: str, directory: Path) -> None:
 @pytest.mark.parametrize("example", sorted(p.name for p in (ROOT / "examples").glob("*.py")))
 def test_examples_run_and_have_a_readme_line(example: str, directory: Path) -> None:
     assert f"`examples/{example}`" in README
+    if example in SERVED:
+        pytest.skip(f"{example} needs a server: {SERVED[example]}")
     package = NEEDS.get(example, "dpsql")
     if find_spec(package) is None:
         pytest.skip(f"{example} needs {package}, which is not installed")
