@@ -9,7 +9,7 @@ from dpsql.explanation import BlockLines, LimitLine, ReleaseLine
 from dpsql.mechanisms import margin, standard_deviation
 from dpsql.mechanisms.threshold import Threshold
 from dpsql.mechanisms.truncated_geometric import KeyTrials
-from dpsql.model import Mechanism, Policy
+from dpsql.model import Mechanism, Noise, Policy
 from dpsql.plan import BlockPlan, BlockSql, PartQuery, Release
 
 
@@ -67,7 +67,7 @@ def _release(release: Release) -> ReleaseLine:
         scale = sqrt(scale)
     return ReleaseLine(
         _measured(query),
-        _bounds(query),
+        _bounds(query) + (", paid for with the line above" if release.joint else ""),
         query.total_lower * step,
         query.total_upper * step,
         release.sensitivity.l0,
@@ -77,7 +77,12 @@ def _release(release: Release) -> ReleaseLine:
         scale * step,
         standard_deviation(release.noise) * step,
         margin(release.noise) * step,
+        "" if release.runner_up is None else _otherwise(release.runner_up, step),
     )
+
+
+def _otherwise(noise: Noise, step: float) -> str:
+    return f"{noise.mechanism.value}, error {standard_deviation(noise) * step:,.4g}"
 
 
 def _measured(query: PartQuery) -> str:

@@ -25,7 +25,8 @@ class ReleaseLine:
 
     `lower`, `upper` clip one unit's total in one group; `linf` is the most one unit changes one
     group; `step` the lattice step; `scale` is b or σ; `error` the standard deviation of the
-    noise; `margin` its half-width at 95 %.
+    noise; `margin` its half-width at 95 %. `otherwise` is the other mechanism that could pay the
+    same, with its error.
     """
 
     output: str
@@ -39,6 +40,7 @@ class ReleaseLine:
     scale: float
     error: float
     margin: float
+    otherwise: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +65,8 @@ class Explanation:
     `charge` is what asking would cost now (zero if the answer is remembered), `spent` and `limit`
     the budget's state; `accountant` names the unit of their amounts; `outer_sql` runs over the
     released tables `release_0`, `release_1`, ... and so do `stages`, the queries whose results
-    later releases read as `stage_0`, `stage_1`, ...
+    later releases read as `stage_0`, `stage_1`, ... `expected` is the half-width at 95 % of each
+    column: None if exact, NaN if it depends on what is released.
     """
 
     columns: tuple[Column, ...]
@@ -78,3 +81,4 @@ class Explanation:
     limit: Loss
     remembered: bool
     stages: tuple[str, ...] = ()
+    expected: tuple[float | None, ...] = ()

@@ -84,6 +84,12 @@ def _natural(plan: PrivatePlan, block: int, noisy: Sequence[Noisy]) -> Rows:
     ]
 
 
+def expected_margins(plan: PrivatePlan | None, rewritten: Rewritten) -> tuple[float | None, ...]:
+    """The half-width at 95 % of each output before it is released: see `Rewritten.expected`."""
+    factor = 0.0 if plan is None else margin_factor(plan)
+    return tuple(None if e is None else e * factor for e in rewritten.expected)
+
+
 def margin_factor(plan: PrivatePlan, confidence: float = 0.95) -> float:
     """Half-width at a confidence over standard error: the largest among the measurements."""
     factors = [

@@ -175,7 +175,8 @@ class Release:
     """One noised measurement: `field` labels it in the released table.
 
     `joint` says that the loss of the measurement before it covers this one too: what one unit
-    changes of both together, in L1, is within the one sensitivity that they have.
+    changes of both together, in L1, is within the one sensitivity that they have. `runner_up` is
+    the noise of the same loss that would have been worse.
     """
 
     field: Field
@@ -183,6 +184,7 @@ class Release:
     sensitivity: Sensitivity
     noise: Noise
     joint: bool = False
+    runner_up: Noise | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from dpsql.engines.duckdb import DuckDBEngine
 from dpsql.entropy import Entropy
 from dpsql.errors import Failed, Reason, Refused
 from dpsql.explanation import Explanation
-from dpsql.finish import finish, stage, unnoised
+from dpsql.finish import expected_margins, finish, stage, unnoised
 from dpsql.kept import Finished, Kept, answers_of, text_key
 from dpsql.ledgers import Charge, Entry, Ledger
 from dpsql.ledgers.sqlite import SqliteLedger
@@ -147,6 +147,7 @@ class Proxy:
             accountant.limit(asked.budget),
             bool(known),
             tuple(stage.sql for stage in rewritten.stages),
+            expected_margins(plan, rewritten),
         )
 
     def signature(

@@ -289,6 +289,23 @@ def test_a_measurement_that_cannot_change_is_charged_as_if_it_could(accountant: 
     assert charged.amount > 0
 
 
+@ALL
+@given(st.fractions(Fraction(1, 1000), 5), st.integers(1, 40))
+def test_the_runner_up_is_worse_and_costs_no_more(
+    accountant: Accountant, epsilon: Fraction, groups: int
+) -> None:
+    allowed = accountant.allowance(epsilon, MILLIONTH, selects_keys=False)
+    share = allowed.amount, allowed.noise_delta, Sensitivity(groups, 0, 3)
+    other = accountant.runner_up(*share)
+    if accountant is PURE:
+        assert other is None
+        return
+    assert other is not None
+    assert standard_deviation(accountant.noise(*share)) <= standard_deviation(other)
+    charged = accountant.loss(event(NoiseEvent(other, share[2])))
+    assert charged.amount <= ceil(allowed.amount * NANO)
+
+
 # --- amounts to noise and back -----------------------------------------------------------------
 
 SENSITIVITIES = st.builds(

@@ -56,13 +56,13 @@ class Approximate:
         a little less noise, but is a theorem about continuous noise: in several dimensions the
         discrete Gaussian is not invariant under rotation, and its proof does not carry over.
         """
-        bounded = effective(sensitivity)
-        pure = laplace(bounded.l1, amount)
-        rho = rho_of(amount * _GUARD, delta)
-        if not rho:
-            return pure
-        approximate = gaussian(bounded.l2_squared, rho, delta)
-        return min(pure, approximate, key=standard_deviation)
+        return _noises(amount, delta, sensitivity)[0]
+
+    def runner_up(
+        self, amount: Fraction, delta: Fraction, sensitivity: Sensitivity
+    ) -> Noise | None:
+        """The one with the larger standard deviation."""
+        return next(iter(_noises(amount, delta, sensitivity)[1:]), None)
 
     def choice(self, amount: Fraction, rounds: int) -> Fraction:
         """Basic composition: ε = amount/rounds."""
@@ -80,6 +80,16 @@ class Approximate:
     def epsilon(self, loss: Loss, delta: Fraction) -> float:
         """The amount itself."""
         return loss.amount / NANO if Fraction(loss.delta, ATTO) <= delta else inf
+
+
+def _noises(amount: Fraction, delta: Fraction, sensitivity: Sensitivity) -> list[Noise]:
+    """Laplace, and a Gaussian where there is a δ for it, the better first."""
+    bounded = effective(sensitivity)
+    noises = [laplace(bounded.l1, amount)]
+    rho = rho_of(amount * _GUARD, delta)
+    if rho:
+        noises.append(gaussian(bounded.l2_squared, rho, delta))
+    return sorted(noises, key=standard_deviation)
 
 
 def _epsilon(part: EventPart) -> Fraction:

@@ -66,6 +66,11 @@ class Accountant(Protocol):
         Raises ValueError if the amount is not positive.
         """
 
+    def runner_up(
+        self, amount: Fraction, delta: Fraction, sensitivity: Sensitivity
+    ) -> Noise | None:
+        """The other noise of the same loss, worse than `noise`; None if there is none."""
+
     def choice(self, amount: Fraction, rounds: int) -> Fraction:
         """The largest ε, rounded down, of `rounds` choices with ε-bounded range for the amount."""
 

@@ -46,6 +46,9 @@ class Pure:
         """Discrete Laplace, b = D1/ε."""
         return laplace(effective(sensitivity).l1, amount)
 
+    def runner_up(self, amount: Fraction, delta: Fraction, sensitivity: Sensitivity) -> None:
+        """Gaussian noise is not ε-DP."""
+
     def choice(self, amount: Fraction, rounds: int) -> Fraction:
         """Basic composition: ε = amount/rounds."""
         return amount / rounds

@@ -8,7 +8,7 @@ from math import inf
 from typing import assert_never
 
 from dpsql.accountants.base import Allowance, allowance_down, loss_down, loss_up
-from dpsql.accountants.calibration import effective, gaussian, root_down
+from dpsql.accountants.calibration import effective, gaussian, laplace, root_down
 from dpsql.accountants.conversion import epsilon_of, rho_of
 from dpsql.model import (
     ATTO,
@@ -54,6 +54,16 @@ class Zcdp:
     def noise(self, amount: Fraction, delta: Fraction, sensitivity: Sensitivity) -> Noise:  # noqa: ARG002
         """Discrete Gaussian, σ² = D2²/(2ρ) (Canonne, Kamath, Steinke 2020, Theorem 4)."""
         return gaussian(effective(sensitivity).l2_squared, amount)
+
+    def runner_up(
+        self,
+        amount: Fraction,
+        delta: Fraction,  # noqa: ARG002
+        sensitivity: Sensitivity,
+    ) -> Noise | None:
+        """Discrete Laplace with ε²/2 = ρ: at least twice the variance."""
+        epsilon = self.step(amount)
+        return laplace(effective(sensitivity).l1, epsilon) if epsilon else None
 
     def choice(self, amount: Fraction, rounds: int) -> Fraction:
         """ρ = rounds·ε²/8."""

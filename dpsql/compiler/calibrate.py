@@ -282,8 +282,9 @@ def _released(
     def release(place: int, allowance: Allowance) -> Release:
         part, field = measured.made.parts[place], measured.fields[place]
         sensitivity = Sensitivity(l0, part.total_lower, part.total_upper, neighbours)
-        noise = accountant.noise(allowance.amount, allowance.noise_delta, sensitivity)
-        return Release(field, part, sensitivity, noise, measured.made.joint[place])
+        share = allowance.amount, allowance.noise_delta, sensitivity
+        noise, other = accountant.noise(*share), accountant.runner_up(*share)
+        return Release(field, part, sensitivity, noise, measured.made.joint[place], other)
 
     paid = zip(measured.made.charges, allowances, strict=True)
     releases = tuple(release(n, allowance) for charge, allowance in paid for n in charge)

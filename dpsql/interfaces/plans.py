@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import isnan
 from textwrap import indent
 
 from dpsql.explanation import BlockLines, Explanation, LimitLine, ReleaseLine
 from dpsql.interfaces.amounts import loss_text, plain, share_text
 from dpsql.interfaces.messages import printable
 from dpsql.interfaces.tables import grid
+from dpsql.model import Column
 
 _HEADERS = ("output", "clipped to", "L0", "Linf", "step", "mechanism", "scale", "error", "± 95 %")
 
@@ -23,8 +25,16 @@ def plan_text(explanation: Explanation) -> str:
         lines += ["", f"Stage {number}, over what was released before:", *_sql(sql)]
     title = "Outer query, over what was released:" if explanation.blocks else "Query, exact:"
     lines += ["", title, *_sql(explanation.outer_sql)]
-    columns = ", ".join(f"{printable(c.name)} {c.type}" for c in explanation.columns)
+    expected = explanation.expected or (None,) * len(explanation.columns)
+    columns = ", ".join(map(_column, explanation.columns, expected))
     return "\n".join([*lines, "", f"Columns: {columns}", ""])
+
+
+def _column(column: Column, expected: float | None) -> str:
+    error = "" if expected is None else " ± depends on the data"
+    if expected is not None and not isnan(expected):
+        error = f" ± {expected:,.4g}"
+    return f"{printable(column.name)} {column.type}{error}"
 
 
 def _charge(explanation: Explanation) -> Iterator[str]:
@@ -54,13 +64,16 @@ def _block(block: BlockLines) -> Iterator[str]:
     yield f"Keys: {printable(block.keys)}"
     yield "Measurements, noised:"
     yield from grid([_HEADERS, *map(_release, block.releases)])
-    yield from (
-        f"  {printable(r.output)}: {printable(r.bounds)}" for r in block.releases if r.bounds
-    )
+    yield from map(_remark, block.releases)
     yield "Facts relied on:" if block.facts else "Facts relied on: none."
     yield from (f"  {printable(fact)}" for fact in block.facts)
     yield "SQL for the database:"
     yield from _sql(block.sql)
+
+
+def _remark(line: ReleaseLine) -> str:
+    otherwise = f"; otherwise {line.otherwise}" if line.otherwise else ""
+    return f"  {printable(line.output)}: {printable(line.bounds)}{otherwise}"
 
 
 def _limit(line: LimitLine) -> tuple[str, ...]:
