@@ -17,6 +17,7 @@ from dpsql.compiler.track import track
 from dpsql.errors import Reason, Refused
 from dpsql.model import Budget, Column, Policy
 from dpsql.plan import BlockPlan, PrivateBlock, PrivatePlan, Rewritten
+from dpsql.stated import Stated, lifted, require_numbers
 from dpsql.tree import Statement
 
 _MIN_UNITS = "min_privacy_units_per_group"
@@ -26,13 +27,15 @@ _MIN_UNITS = "min_privacy_units_per_group"
 class Prepared:
     """A query ready to run: `plan` is None where it reads public tables alone.
 
-    `question` identifies what is asked of private data, whatever the epsilon.
+    `question` identifies what is asked of private data, whatever the epsilon; `stated` are the
+    columns that the answer's errors fill.
     """
 
     columns: tuple[Column, ...]
     plan: PrivatePlan | None
     rewritten: Rewritten
     question: str
+    stated: tuple[Stated, ...] = ()
 
 
 def prepare(
@@ -48,8 +51,10 @@ def prepare(
     Raises `Refused` with a reason and a place. Depends on text, policy and public tables only.
     """
     identities = Identities()
+    statement, stated = lifted(statement)
     resolved = resolve(statement, policy, identities)
     columns = tuple(Column(f.name, f.type) for f in resolved.relation.fields)
+    require_numbers(stated, columns)
 
     def listed(block: PrivateBlock) -> bool:
         return has_domain(block, policy, public, evaluate)
@@ -58,7 +63,7 @@ def prepare(
     tracked = track(resolved, policy, public.frequency, listed, identities)
     if not tracked.blocks:
         _selects_keys(statement, ())
-        return Prepared(columns, None, rewrite_public(tracked.outer), "")
+        return Prepared(columns, None, rewrite_public(tracked.outer), "", stated)
     bounded = infer(tracked, policy, public, evaluate)
     accountant = accountants.get(budget.accountant)
     delta = Fraction(budget.query_delta)
@@ -66,7 +71,7 @@ def prepare(
     plan = calibrate(bounded, accountant, neighbours, epsilon, delta, identities, floor)
     _selects_keys(statement, plan.blocks)
     asked = question(plan, budget.accountant, str(budget.query_delta))
-    return Prepared(columns, plan, rewrite(plan, identities), asked)
+    return Prepared(columns, plan, rewrite(plan, identities), asked, stated)
 
 
 def _floor(statement: Statement, policy: Policy) -> int:

@@ -34,6 +34,7 @@ from dpsql.public import PublicTables
 from dpsql.questions import Asked, explained
 from dpsql.release import Sampler, release
 from dpsql.signature import Signature, signature
+from dpsql.stated import filled
 from dpsql.tree import Span, SqlType, Statement
 from dpsql.wishes import wished
 
@@ -284,7 +285,7 @@ class Proxy:
         query_id = secrets.token_hex(8)
         sql = prepared.rewritten.outer_sql
         rows = self._guarded(query_id, lambda: self._engine.rows(sql, stop), charged=False)
-        return unnoised(prepared.rewritten, rows)
+        return filled(unnoised(prepared.rewritten, rows), prepared.stated)
 
     def _remembered(self, asked: Asked, prepared: Prepared) -> Answer | None:
         """The answer that was paid for before, if the ledger still stands by it."""
@@ -353,7 +354,7 @@ class Proxy:
     ) -> Answer:
         plan = prepared.plan
         assert plan is not None
-        return self._guarded(
+        answer = self._guarded(
             receipt.query_id,
             lambda: finish(
                 plan,
@@ -364,6 +365,7 @@ class Proxy:
                 receipt,
             ),
         )
+        return filled(answer, prepared.stated)
 
     @staticmethod
     def _guarded(query_id: str, step: Callable[[], T], *, charged: bool = True) -> T:

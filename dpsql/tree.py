@@ -140,6 +140,10 @@ class Call:
     span: Span = field(default=NOWHERE, compare=False)
 
 
+STATED = frozenset({"dp_stddev", "dp_interval_low", "dp_interval_high"})
+"""Calls that state the error of another item of their SELECT list; see `dpsql.stated`."""
+
+
 @dataclass(frozen=True, slots=True)
 class Cast:
     """CAST(arg AS to); `safe` is TRY_CAST."""

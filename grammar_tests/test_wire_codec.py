@@ -160,7 +160,7 @@ def test_the_header_of_binary_copy_comes_with_the_first_row() -> None:
 def test_server_messages_have_their_length() -> None:
     sent = [
         backend.row_description(COLUMNS, (0, 1)),
-        backend.data_row([b"x", None]),
+        backend.data_row([b"x", None], [bytes, bytes]),
         backend.parameter_description([20, 25]),
         backend.error({"S": "ERROR", "M": "no"}),
         backend.negotiate_version((3, 2), ["_pq_.x"]),

@@ -13,6 +13,7 @@ from dpsql.errors import Reason, Refused
 from dpsql.tree import (
     BOOLEAN,
     DATE,
+    STATED,
     TIMESTAMP,
     TIMESTAMPTZ,
     VARCHAR,
@@ -85,6 +86,9 @@ def typed_call(call: Call) -> Call:
     """A call over typed arguments with its own type, or a refusal that points at it."""
     call = _with_days(call)
     function = functions.lookup(call.function)
+    if call.function in STATED:
+        construct = f"{call.function.upper()} but alone in the outermost SELECT list"
+        raise Refused(Reason.UNSUPPORTED_SYNTAX, call.span, construct=construct)
     if function is None:
         raise Refused(Reason.UNKNOWN_FUNCTION, call.span, name=call.function)
     args = _coerced(call.args) if call.function in COERCING else call.args

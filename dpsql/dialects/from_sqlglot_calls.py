@@ -28,12 +28,14 @@ from dpsql.dialects.from_sqlglot_tokens import DURATION, FUNCTION
 from dpsql.dialects.from_sqlglot_windows import Read, sort_keys, window_of
 from dpsql.errors import Reason, Refused
 from dpsql.tree import (
+    STATED,
     VARCHAR,
     AggregateCall,
     Call,
     Cast,
     Expression,
     Literal,
+    Name,
     SortKey,
     Star,
     WindowCall,
@@ -53,6 +55,8 @@ def anonymous(node: exp.Expression, origin: Origin, read: Read) -> Expression:
         return _aggregate(node, origin, read)
     values = tuple(read(arg, origin) for arg in args)
     call = Call(name, values, span=origin.span(node))
+    if name in STATED and [type(value) for value in values] == [Name]:
+        return call
     if name == "concat" and values:
         return replace(call, args=tuple(_or_empty(value) for value in values))
     if name in PART_FUNCTIONS:

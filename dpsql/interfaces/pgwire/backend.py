@@ -9,7 +9,8 @@ b'C\x00\x00\x00\rSELECT 1\x00'
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from dpsql.interfaces.pgwire.oids import size_of
 from dpsql.interfaces.pgwire.shapes import WireColumn
@@ -25,6 +26,8 @@ COPY_DONE = b"c\0\0\0\4"
 _NULL = b"\xff\xff\xff\xff"
 _LENGTH = struct.Struct("!i")
 _ROW = struct.Struct("!cih")
+_ROW_HEAD = 6
+"""Bytes of a row before its values, without the type byte."""
 
 
 def message(kind: bytes, body: bytes) -> bytes:
@@ -88,16 +91,20 @@ def parameter_description(types: Sequence[int]) -> bytes:
     return message(b"t", struct.pack(f"!H{len(types)}I", len(types), *types))
 
 
-def data_row(values: Sequence[bytes | None]) -> bytes:
-    """One row of encoded values; None is NULL."""
+def data_row(values: Sequence[Any], writers: Sequence[Callable[[Any], bytes]]) -> bytes:
+    """One row of values, each written by its writer; None is NULL."""
     parts = [b""]
-    for value in values:
+    size = _ROW_HEAD
+    for value, write in zip(values, writers, strict=True):
         if value is None:
             parts.append(_NULL)
+            size += 4
         else:
-            parts += (_LENGTH.pack(len(value)), value)
-    body = b"".join(parts)
-    return _ROW.pack(b"D", len(body) + 6, len(values)) + body
+            written = write(value)
+            parts += (_LENGTH.pack(len(written)), written)
+            size += 4 + len(written)
+    parts[0] = _ROW.pack(b"D", size, len(values))
+    return b"".join(parts)
 
 
 def command_complete(tag: str) -> bytes:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, date, datetime, tzinfo
 from decimal import Decimal
 from functools import partial
+from math import isinf, isnan
 from typing import Any
 from uuid import UUID
 
@@ -41,7 +42,8 @@ EPOCH = datetime(2000, 1, 1)  # noqa: DTZ001 - TIMESTAMP has no zone
 
 _VECTORS = (INT2VECTOR, OIDVECTOR)
 _BASE, _BASE_DIGITS = 10_000, 4
-_SHORTEST_EXPONENT, _LONGEST_EXPONENT = -4, 15
+_PLAIN_FROM, _PLAIN_TO = 1e-4, 1e15
+"""Between these PostgreSQL writes no exponent."""
 
 
 class OutOfRange(Exception):
@@ -69,16 +71,21 @@ def _text(value: Any) -> bytes:
     return str(value).encode("utf-8", "replace")
 
 
-def _integer_text(oid: int, value: int) -> bytes:
-    _fitting(oid, value)
-    return b"%d" % value
-
-
-def _fitting(oid: int, value: int) -> None:
+def _range_of(oid: int) -> tuple[int, int]:
+    """The least value of a whole number's type, and the first that is too large."""
     bits = 8 * INTEGERS[oid]
-    least, most = (0, 1 << bits) if oid in UNSIGNED else (-1 << bits - 1, 1 << bits - 1)
-    if not least <= value < most:
-        raise OutOfRange
+    return (0, 1 << bits) if oid in UNSIGNED else (-1 << bits - 1, 1 << bits - 1)
+
+
+def _integer_text(oid: int) -> Encoder:
+    least, end = _range_of(oid)
+
+    def write(value: int) -> bytes:
+        if not least <= value < end:
+            raise OutOfRange
+        return b"%d" % value
+
+    return write
 
 
 def _bool_text(value: bool) -> bytes:  # noqa: FBT001
@@ -99,14 +106,16 @@ def float_text(value: float) -> bytes:
     >>> float_text(100000.0), float_text(1e15), float_text(0.00001), float_text(float("inf"))
     (b'100000', b'1e+15', b'1e-05', b'Infinity')
     """
-    if value != value:  # noqa: PLR0124 - NaN alone differs from itself
+    if _PLAIN_FROM <= abs(value) < _PLAIN_TO:
+        return repr(value).removesuffix(".0").encode()
+    if isnan(value):
         return b"NaN"
-    if value in (float("inf"), float("-inf")):
+    if isinf(value):
         return b"Infinity" if value > 0 else b"-Infinity"
     sign, digits, _ = Decimal(repr(value)).as_tuple()
+    if value == 0:
+        return b"-0" if sign else b"0"
     exponent = Decimal(repr(value)).adjusted()
-    if value == 0 or _SHORTEST_EXPONENT <= exponent < _LONGEST_EXPONENT:
-        return format(Decimal(repr(value)), "f").removesuffix(".0").encode()
     figures = "".join(map(str, digits)).rstrip("0")
     mantissa = f"{figures[0]}.{figures[1:]}".rstrip(".")
     return f"{'-' * sign}{mantissa}e{exponent:+03d}".encode()
@@ -166,9 +175,15 @@ def _member_text(element: Encoder, value: Any) -> bytes:
 # --- binary ---
 
 
-def _integer_binary(oid: int, value: int) -> bytes:
-    _fitting(oid, value)
-    return int(value).to_bytes(INTEGERS[oid], "big", signed=oid not in UNSIGNED)
+def _integer_binary(oid: int) -> Encoder:
+    (least, end), width, signed = _range_of(oid), INTEGERS[oid], oid not in UNSIGNED
+
+    def write(value: int) -> bytes:
+        if not least <= value < end:
+            raise OutOfRange
+        return value.to_bytes(width, "big", signed=signed)
+
+    return write
 
 
 def _reg_binary(value: Any) -> bytes:
@@ -229,7 +244,7 @@ def _array_binary(oid: int, element: Encoder, lower: int, values: Sequence[Any])
 
 
 _TEXT: dict[int, Encoder] = {
-    **{oid: partial(_integer_text, oid) for oid in INTEGERS},
+    **{oid: _integer_text(oid) for oid in INTEGERS},
     BOOL: _bool_text,
     BYTEA: _bytes_text,
     FLOAT4: float_text,
@@ -240,7 +255,7 @@ _TEXT: dict[int, Encoder] = {
 }
 
 _BINARY: dict[int, Encoder] = {
-    **{oid: partial(_integer_binary, oid) for oid in INTEGERS},
+    **{oid: _integer_binary(oid) for oid in INTEGERS},
     BOOL: _bool_binary,
     BYTEA: bytes,
     FLOAT4: partial(struct.pack, "!f"),

@@ -24,6 +24,7 @@ from dpsql.interfaces.pgwire.transactions import IDLE
 
 CHUNK_BYTES = 1 << 16
 """How much is gathered before it is handed on."""
+CHUNK_ROWS = 256
 
 Told = Callable[[str, str], None]
 """Told of every error: its SQLSTATE, and the kind of an internal fault."""
@@ -231,12 +232,13 @@ class Session:
     # --- rows ---
 
     def _rows(self, columns: Columns, forms: Sequence[int], rows: Sequence[Row]) -> Iterator[bytes]:
+        """The rows, many to a chunk: each chunk costs a step through everything above."""
         zone = ZoneInfo(self._transaction.settings["timezone"])
         writers = [encoder(c.oid, form, zone) for c, form in zip(columns, forms, strict=True)]
-        for row in rows:
+        for start in range(0, len(rows), CHUNK_ROWS):
             self._require_wanted()
-            yield backend.data_row(
-                [None if v is None else write(v) for v, write in zip(row, writers, strict=True)]
+            yield b"".join(
+                [backend.data_row(row, writers) for row in rows[start : start + CHUNK_ROWS]]
             )
 
     def _require_wanted(self) -> None:
