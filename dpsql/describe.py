@@ -61,12 +61,12 @@ def _shown(selection: Threshold | KeyTrials) -> str:
 
 
 def _release(release: Release) -> ReleaseLine:
-    query, step = release.query, float(release.query.lattice.step)
+    query, step = release.query, float(release.query.released.step)
     scale = float(release.noise.scale)
     if release.noise.mechanism is Mechanism.DISCRETE_GAUSSIAN:
         scale = sqrt(scale)
     return ReleaseLine(
-        _measured(query),
+        _measured(release),
         _bounds(query) + (", paid for with the line above" if release.joint else ""),
         query.total_lower * step,
         query.total_upper * step,
@@ -85,10 +85,17 @@ def _otherwise(noise: Noise, step: float) -> str:
     return f"{noise.mechanism.value}, error {standard_deviation(noise) * step:,.4g}"
 
 
-def _measured(query: PartQuery) -> str:
+def _measured(release: Release) -> str:
+    query = release.query
     kept = "" if query.condition is None else " (filtered)"
     if query.blocks:
         return f"sum over {query.blocks} blocks of units"
+    if query.proposal is not None:
+        rows, test = query.proposal.rows, release.stability
+        if test is None:
+            return f"test of at least {rows} rows{kept}"
+        delta = f"δ = {float(test.delta):.3g}"
+        return f"mean{kept}, shown if the noisy count of its test is {test.least} ({delta})"
     if query.units:
         return f"number of units{kept}"
     if query.distinct:

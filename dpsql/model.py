@@ -339,10 +339,10 @@ class Exact:
 
 @dataclass(frozen=True, slots=True)
 class Noisy:
-    """Released keys and noisy integers of one block: public from here on."""
+    """Released keys and noisy integers of one block: public from here on; None is withheld."""
 
     keys: tuple[tuple[Any, ...], ...]
-    parts: tuple[tuple[int, ...], ...]
+    parts: tuple[tuple[int | None, ...], ...]
 
 
 @dataclass(frozen=True, slots=True)

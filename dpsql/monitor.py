@@ -242,7 +242,7 @@ def watched(desk: Desk, wish: Watch, requests: Sequence[Request]) -> Watched:
     distinct = dict.fromkeys(asked.question for asked in streams)
     answers = dict(zip(distinct, known.answer, strict=False))
     verdicts = tuple(_told(asked, answers.get(asked.question)) for asked in streams)
-    alarms = sum(part for noisy in known.answer for (part,) in noisy.parts)
+    alarms = sum(bool(part) for noisy in known.answer for (part,) in noisy.parts)
     receipt = desk.recalled(wish, known.query_id, known.epsilon)
     return Watched(verdicts, law.alarms - alarms, receipt)
 

@@ -7,6 +7,7 @@ from fractions import Fraction
 
 from dpsql.algebra import Field, Item, Measure, Relation
 from dpsql.intervals import Facts
+from dpsql.mechanisms.stability import Stability
 from dpsql.mechanisms.threshold import Threshold
 from dpsql.mechanisms.truncated_geometric import KeyTrials
 from dpsql.model import Event, Fact, Loss, Noise, Sensitivity
@@ -137,6 +138,19 @@ class Lattice:
 
 
 @dataclass(frozen=True, slots=True)
+class Proposal:
+    """That at least `rows` rows of each group count: see `mechanisms.stability`.
+
+    A count with a proposal is its test. A sum becomes the mean, in steps of `finer` more digits,
+    and is shown only where `test`, a count of the same block, is passed.
+    """
+
+    rows: int
+    finer: int = 0
+    test: PartQuery | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class PartQuery:
     """What one measurement sums: per unit and group, a clipped total of clipped rows.
 
@@ -144,6 +158,7 @@ class PartQuery:
     rows (FILTER). Rows are clipped to [`lower`, `upper`], then `centre` is subtracted; a unit's
     total in a group is clipped to [`total_lower`, `total_upper`]; all in lattice steps.
 
+    With a `proposal` for a mean the total's clip is that of the mean, on the grid `released`.
     `distinct` counts the different values of `argument`, NULL not among them, over all units of a
     group, at most `total_upper` of each unit; `chosen` says that SQL must choose them.
 
@@ -163,11 +178,18 @@ class PartQuery:
     distinct: bool = False
     chosen: bool = False
     blocks: int = 0
+    proposal: Proposal | None = None
+
+    @property
+    def released(self) -> Lattice:
+        """The grid of what is released: that of the sum, or of the mean that it becomes."""
+        finer = 0 if self.proposal is None else self.proposal.finer
+        return Lattice(self.lattice.base, self.lattice.digits + finer)
 
     @property
     def reach(self) -> float:
         """The most that one unit changes one group, in units of the values."""
-        return float(max(abs(self.total_lower), abs(self.total_upper)) * self.lattice.step)
+        return float(max(abs(self.total_lower), abs(self.total_upper)) * self.released.step)
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +198,8 @@ class Release:
 
     `joint` says that the loss of the measurement before it covers this one too: what one unit
     changes of both together, in L1, is within the one sensitivity that they have. `runner_up` is
-    the noise of the same loss that would have been worse.
+    the noise of the same loss that would have been worse. A mean with `stability` is shown only
+    where its test is passed.
     """
 
     field: Field
@@ -185,6 +208,7 @@ class Release:
     noise: Noise
     joint: bool = False
     runner_up: Noise | None = None
+    stability: Stability | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from dpsql.mechanisms.stability import means, shown
 from dpsql.model import Exact, Law, Noise, Noisy
 from dpsql.plan import BlockPlan, Lattice
 from dpsql.tree import Value
@@ -34,13 +35,15 @@ def _public(
 ) -> Noisy:
     positions = {key: place for place, key in enumerate(domain)}
     rows = [(positions[key], n) for n, key in enumerate(exact.keys) if key in positions]
-    columns = []
-    for release_, part in zip(plan.releases, exact.parts, strict=True):
-        complete = np.zeros(len(domain), dtype=part.dtype)
+    complete = [np.zeros(len(domain), dtype=part.dtype) for part in exact.parts]
+    for column, part in zip(complete, exact.parts, strict=True):
         for place, n in rows:
-            complete[place] = part[n]
-        columns.append(_noised(complete, release_.noise, sampler))
-    return Noisy(domain, _rows(columns, len(domain)))
+            column[place] = part[n]
+    columns = [
+        _noised(column, release_.noise, sampler)
+        for release_, column in zip(plan.releases, with_means(complete, plan), strict=True)
+    ]
+    return Noisy(domain, _rows(withheld(columns, plan), len(domain)))
 
 
 def _private(exact: Exact, plan: BlockPlan, sampler: Sampler) -> Noisy:
@@ -59,6 +62,32 @@ def _private(exact: Exact, plan: BlockPlan, sampler: Sampler) -> Noisy:
     return Noisy(keys, _rows([column[order] for column in columns], len(order)))
 
 
+def with_means(parts: list[np.ndarray], plan: BlockPlan) -> list[np.ndarray]:
+    """The exact columns, with means in place of the sums that become one."""
+    columns = list(parts)
+    for place, release_ in enumerate(plan.releases):
+        query, test = release_.query, release_.stability
+        if test is not None:
+            assert query.proposal is not None
+            steps = query.lattice.base**query.proposal.finer
+            columns[place] = means(parts[place], parts[test.count], steps)
+    return columns
+
+
+def withheld(columns: list[np.ndarray], plan: BlockPlan) -> list[np.ndarray]:
+    """The noisy columns: a mean is None where its test fails, and of the test one bit is left."""
+    result = list(columns)
+    for place, release_ in enumerate(plan.releases):
+        query, test = release_.query, release_.stability
+        if test is not None and query.proposal is not None:
+            steps = query.lattice.base**query.proposal.finer
+            bounds = (query.lower - query.centre) * steps, (query.upper - query.centre) * steps
+            passed = columns[test.count] >= test.least
+            result[place] = shown(columns[place], passed, bounds)
+            result[test.count] = passed.astype(np.int64)
+    return result
+
+
 def _noised(part: np.ndarray, noise: Noise, sampler: Sampler) -> np.ndarray:
     """Exact integers plus noise, in Python integers wherever 64 bits might not hold the sum."""
     drawn = sampler(noise, len(part))
@@ -73,7 +102,7 @@ def _near_limit(values: np.ndarray) -> bool:
     return len(values) > 0 and (int(values.max()) >= limit or int(values.min()) <= -limit)
 
 
-def _rows(columns: list[np.ndarray], count: int) -> tuple[tuple[int, ...], ...]:
+def _rows(columns: list[np.ndarray], count: int) -> tuple[tuple[int | None, ...], ...]:
     if not columns:
         return ((),) * count
     return tuple(zip(*(column.tolist() for column in columns), strict=True))
@@ -88,8 +117,10 @@ def _sortable(value: Any) -> tuple[int, Any]:
     return (0, value)
 
 
-def in_units(value: int, lattice: Lattice) -> int | Decimal | float:
-    """A noisy lattice integer in the units of its column."""
+def in_units(value: int | None, lattice: Lattice) -> int | Decimal | float | None:
+    """A noisy lattice integer in the units of its column; what is withheld is NULL."""
+    if value is None:
+        return None
     if lattice.base == 10:  # noqa: PLR2004
         return Decimal(f"{value}E-{lattice.digits}") if lattice.digits else value
     return float(value * lattice.step)

@@ -129,10 +129,11 @@ def losses(
     return result
 
 
-def _loss(noise: Noise, x: int, a: int, b: int) -> float:
+def _loss(noise: Noise, x: int | None, a: int, b: int) -> float:
     """Where a key exists on one side only (the other's part is None) it is conclusive."""
     if a is None or b is None:
         return inf if b is None else -inf
+    assert x is not None
     if noise.mechanism is Mechanism.DISCRETE_LAPLACE:
         return (abs(x - b) - abs(x - a)) / float(noise.scale)
     return ((x - b) ** 2 - (x - a) ** 2) / float(2 * noise.scale)

@@ -59,7 +59,9 @@ def _release(release: Release) -> str:
     what = "distinct" if query.distinct else "sum"
     if query.argument is None:
         what = "units" if query.units else "rows"
-    linf = float(sensitivity.linf * query.lattice.step)
+    if query.proposal is not None:
+        what = "test" if release.stability is None else "mean"
+    linf = float(sensitivity.linf * query.released.step)
     return f"release: {what} l0={sensitivity.l0} linf={linf:.10g}"
 
 

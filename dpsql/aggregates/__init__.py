@@ -17,6 +17,7 @@ from dpsql.aggregates.histogram import HISTOGRAM
 from dpsql.aggregates.recipe import Recipe
 from dpsql.aggregates.regression import REGRESSION
 from dpsql.aggregates.sample import SAMPLE, SAMPLED, takes_samples
+from dpsql.aggregates.stable_mean import STABLE_MEAN
 from dpsql.aggregates.sum import SUM
 from dpsql.aggregates.truth import BOOL_AND, BOOL_OR
 from dpsql.aggregates.types import (
@@ -94,6 +95,7 @@ _ROWS: dict[str, _Row] = {
     "count": _Row(fixed(INTEGER), COUNT),
     "sum": _Row(total, SUM),
     "avg": _Row(double, AVERAGE),
+    "ptr_mean": _Row(double, STABLE_MEAN, constant=(1, positive)),
     "min": _Row(same, CONSTANT),
     "max": _Row(same, CONSTANT),
     "median": _Row(quantile),

@@ -19,6 +19,7 @@ from dpsql.compiler.key_selection import as_released, selection_events, with_key
 from dpsql.compiler.outputs import shown
 from dpsql.compiler.scopes import Identities
 from dpsql.compiler.splitting import ROWS, Part, better, split
+from dpsql.compiler.stable import events_of_tests, proposals, require_testable, tested
 from dpsql.errors import Reason, Refused
 from dpsql.intervals import Facts
 from dpsql.model import Event, EventPart, Neighbours, NoiseEvent, Sensitivity
@@ -85,8 +86,11 @@ def calibrate(
     private = [m for m in measured if m.bounded.domain is None]
     if private and not accountant.supports_selection:
         raise Refused(Reason.PRIVATE_KEYS_NEED_DELTA, private[0].bounded.block.span)
-    allowance = accountant.allowance(epsilon, delta, selects_keys=bool(private))
-    if not allowance.amount or (private and not allowance.selection_delta):
+    for m in measured:
+        require_testable(m.bounded, m.made.parts, accountant, neighbours)
+    steps = len(private) + sum(len(proposals(m.made.parts)) for m in measured)
+    allowance = accountant.allowance(epsilon, delta, selects_keys=steps > 0)
+    if not allowance.amount or (steps and not allowance.selection_delta):
         raise Refused(Reason.BAD_OPTION, option="epsilon", why="it is too small to spend")
     measured = _best(measured, bounded.outer, accountant.order, identities)
     outer, *stages = (
@@ -94,7 +98,7 @@ def calibrate(
         for relation in (bounded.outer, *bounded.stages)
     )
     shares = iter(split(*_charges(measured, outer), accountant.order))
-    selection = allowance.selection_delta / len(private) if private else Fraction(0)
+    selection = allowance.selection_delta / max(1, steps)
     paid = [[allowance.share(next(shares)) for _ in m.made.charges] for m in measured]
     blocks = tuple(
         _released(m, accountant, neighbours, each, selection, floor)
@@ -115,7 +119,7 @@ def _measure(bounded: BoundedBlock, identities: Identities, epsilon: Fraction) -
     def named(part: PartQuery, adds: float) -> Ref:
         if contributions.row_level:
             part = replace(part, units=False)
-        field = parts.get(part) or identities.field("part", part_type(part.lattice))
+        field = parts.get(part) or identities.field("part", part_type(part.released))
         parts[part] = field
         typical.setdefault(part, adds)
         return Ref(field.id, field.type)
@@ -262,9 +266,17 @@ def _charges(measured: list[_Measured], outer: Relation) -> tuple[list[Part], li
     ]
     measures = [value for m in measured for value in m.values]
     outputs = shown(outer, [m.fields for m in measured], measures)
-    # Private keys are chosen by a count that is worth as much as any other output.
-    outputs += [Ref(m.fields[0].id, m.fields[0].type) for m in measured if m.bounded.domain is None]
+    # Private keys are chosen by a count that is worth as much as any other output; so is a test.
+    outputs += [Ref(f.id, f.type) for m in measured for f in _deciding(m)]
     return parts, outputs
+
+
+def _deciding(measured: _Measured) -> list[Field]:
+    """The counts that are looked at and not shown."""
+    tests = {proposal.test for proposal in proposals(measured.made.parts)}
+    made = zip(measured.made.parts, measured.made.fields, strict=True)
+    keys = measured.fields[:1] if measured.bounded.domain is None else ()
+    return [*keys, *(field for part, field in made if part in tests)]
 
 
 def _released(
@@ -292,7 +304,7 @@ def _released(
         measured.bounded.block,
         measured.bounded.domain,
         None,
-        releases,
+        tested(releases, selection_delta),
         contributions.groups,
         contributions.rows_per_group,
         contributions.rows,
@@ -309,7 +321,7 @@ def _released(
 
 def _events(block: BlockPlan) -> tuple[EventPart, ...]:
     noises = tuple(NoiseEvent(r.noise, r.sensitivity) for r in block.releases if not r.joint)
-    return (*noises, *selection_events(block))
+    return (*noises, *events_of_tests(block.releases), *selection_events(block))
 
 
 def _with_values(outer: Relation, measured: list[_Measured], identities: Identities) -> Relation:

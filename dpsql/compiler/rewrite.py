@@ -22,7 +22,7 @@ def rewrite(plan: PrivatePlan, identities: Identities) -> Rewritten:
     """
     deviations = [
         tuple(
-            standard_deviation(release.noise) * float(release.query.lattice.step)
+            standard_deviation(release.noise) * float(release.query.released.step)
             for release in block.releases
         )
         for block in plan.blocks

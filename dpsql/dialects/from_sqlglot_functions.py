@@ -219,6 +219,7 @@ AGGREGATES = _rows(
     ("covar_pop", "covar_pop", 2, 2),
     ("covar_samp", "covar_samp", 2, 2),
     ("corr", "corr", 2, 2),
+    ("ptr_mean", "ptr_mean", 2, 2),
     ("regr_slope", "regr_slope", 2, 2),
     ("regr_intercept", "regr_intercept", 2, 2),
     ("regr_r2", "regr_r2", 2, 2),

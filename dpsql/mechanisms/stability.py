@@ -1,0 +1,78 @@
+"""Propose–test–release for means (Dwork and Lei 2009; privacy.md, section 5.7).
+
+The analyst proposes that n >= r rows count, so that no unit moves their mean f by more than
+b = (U - L)/r. A noisy count tests it; f is shown, with noise for b, only where the test is passed.
+
+Sensitivity. A unit has at most one row, clipped to [L, U], and f is the centre where there is none.
+With y added to n rows, f moves by |y - f|/(n + 1) <= (U - L)/(n + 1); taking a row away is the same
+from the other side; replacing one moves it by at most (U - L)/n. So neighbours of n and n' rows
+have |f - f'| <= (U - L)/max(n, n').
+
+Distance. A dataset of n rows is n - (r - 1) units away from the nearest in which a unit moves f by
+more than b, or 0 where that is negative: a count, exact, that one unit changes by 1 at most.
+
+Privacy. The test is passed if n + Z >= T, T = r - 1 + t, t the least with P(Z >= t) <= δ.
+
+* max(n, n') >= r: |f - f'| <= b. Test and mean are two releases with noise for what one unit
+  changes: they cost what their noise costs, 2ε together for Laplace noise of ε each.
+* max(n, n') < r: on both sides n + Z reaches T with probability at most δ. Both releases are a
+  mixture, with weights 1 - δ and δ, of "not passed" alone and of something else: the test's bit is
+  all that is shown of the count, so δ is the whole loss.
+
+That is (2ε, δ)-DP, or δ-approximate zCDP with the ρ of both. For discrete Laplace noise of scale
+1/ε, t is ln(1/(δ·(1 + e^-ε)))/ε rounded up: about ln(1/(2δ))/ε. The constant ln(2/δ)/(2ε) that is
+sometimes given for Lap(1/ε) passes the test with probability near sqrt(δ/8) and is not used.
+
+Groups. If a unit has one row, it is in one group, and all other groups are as they were: the loss
+of all groups is that of one, unless a unit's row can be replaced by one in another group.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from dpsql.mechanisms.tails import reach
+from dpsql.model import Noise
+
+
+@dataclass(frozen=True, slots=True)
+class Stability:
+    """Test and charge of δ in one, made by `stability` only.
+
+    `count` is the place of the noisy count among a block's releases; a mean is shown where it is
+    at least `least`.
+    """
+
+    count: int
+    least: int
+    delta: Fraction
+
+
+def stability(count: int, noise: Noise, rows: int, delta: Fraction) -> Stability:
+    """The test of at least `rows` rows by a count with this noise. Raises ValueError unless 0 < δ.
+
+    >>> from dpsql.model import Mechanism
+    >>> stability(0, Noise(Mechanism.DISCRETE_LAPLACE, Fraction(10)), 100, Fraction(1, 10**6)).least
+    231
+    """
+    return Stability(count, rows - 1 + reach(noise, float(delta)), delta)
+
+
+def means(sums: np.ndarray, counts: np.ndarray, steps: int) -> np.ndarray:
+    """The mean of each group in whole steps, `steps` to a lattice step; 0 where there is no row.
+
+    Rounding down keeps a distance of at most k steps: floor(x + k) = floor(x) + k.
+    """
+    pairs = zip(sums.tolist(), counts.tolist(), strict=True)
+    return np.array([int(s) * steps // max(1, int(n)) for s, n in pairs], dtype=object)
+
+
+def shown(values: np.ndarray, passed: np.ndarray, bounds: tuple[int, int]) -> np.ndarray:
+    """Noisy means within bounds, None where the test is not passed."""
+    lower, upper = bounds
+    pairs = zip(values.tolist(), passed.tolist(), strict=True)
+    listed = [min(max(value, lower), upper) if ok else None for value, ok in pairs]
+    return np.array(listed, dtype=object)
