@@ -204,6 +204,24 @@ def test_keys(tables: sa.MetaData) -> None:
     assert not tables.tables["countries"].foreign_keys
 
 
+def test_keys_and_links_of_what_is_hidden_do_not_exist(tmp_path: Path) -> None:
+    key, link = "[tables.orders.columns]\norder_id = {", 'column = "customer_id"'
+    path = shop(
+        tmp_path,
+        (key, f"{key} hidden = true "),
+        ("event_id = {}\ncustomer_id = {", "event_id = {}\ncustomer_id = { hidden = true "),
+        (link, link.upper().replace("COLUMN", "column")),
+    )
+    engine = sa.create_engine(f"dpsql:///{path}?analyst=ana")
+    metadata = sa.MetaData()
+    metadata.reflect(engine)
+    engine.dispose()
+    orders, events = metadata.tables["orders"], metadata.tables["events"]
+    assert list(orders.primary_key) == []
+    assert [key.parent.name for key in orders.foreign_keys] == ["customer_id"]
+    assert (events.primary_key.columns.keys(), events.foreign_keys) == (["event_id"], set())
+
+
 @pytest.mark.parametrize(
     ("kind", "reflected"),
     [
@@ -336,6 +354,13 @@ def test_pandas_reads_without_a_warning(engine: sa.Engine, tables: sa.MetaData) 
     assert by_text["n"].dtype == "int64"
     assert by_text.equals(by_table)
     assert "code" in whole
+
+
+def test_pandas_reads_through_the_driver_with_its_own_warning(policy: Path) -> None:
+    warned = pytest.warns(UserWarning, match="pandas only supports SQLAlchemy")
+    with dbapi.connect(str(policy), analyst="ana") as connection, warned:
+        frame = pd.read_sql("SELECT COUNT(*) AS n FROM customers", connection)
+    assert frame["n"].dtype == "int64"
 
 
 def test_the_driver_is_the_same(engine: sa.Engine) -> None:

@@ -104,25 +104,30 @@ class Reflection(DefaultDialect):
     def get_pk_constraint(
         self, connection: Connection, table_name: str, schema: str | None = None, **_: Any
     ) -> ReflectedPrimaryKeyConstraint:
-        """The table's own key."""
+        """The table's own key, unless a column of it does not exist here."""
         table = _table(connection, table_name, schema)
-        return {"constrained_columns": list(table.key), "name": None}
+        return {"constrained_columns": _shown(table, table.key), "name": None}
 
     @reflection.cache
     def get_foreign_keys(
         self, connection: Connection, table_name: str, schema: str | None = None, **_: Any
     ) -> list[ReflectedForeignKeyConstraint]:
-        """The hop of the declared link towards the privacy unit."""
+        """The hop of the declared link towards the privacy unit, if both its ends exist here."""
         link = _table(connection, table_name, schema).link
-        if link is None:
+        target = None if link is None else _policy(connection).table(link.table)
+        if link is None or target is None:
+            return []
+        here = _shown(_table(connection, table_name, schema), (link.column,))
+        there = _shown(target, (link.key,))
+        if not (here and there):
             return []
         return [
             {
                 "name": None,
-                "constrained_columns": [link.column],
+                "constrained_columns": here,
                 "referred_schema": schema,
-                "referred_table": link.table,
-                "referred_columns": [link.key],
+                "referred_table": target.name,
+                "referred_columns": there,
                 "options": {},
             }
         ]
@@ -164,11 +169,18 @@ def _column(policy: Policy, table: TablePolicy, column: ColumnPolicy) -> Reflect
     reflected: ReflectedColumn = {
         "name": column.name,
         "type": type_of(column.type),
-        "nullable": column.nullable and column.name not in table.key,
+        "nullable": column.nullable and column.name not in _shown(table, table.key),
         "default": None,
     }
     comment = column_comment(policy, table, column)
     return reflected if comment is None else {**reflected, "comment": comment}
+
+
+def _shown(table: TablePolicy, names: tuple[str, ...]) -> list[str]:
+    """These columns as the database spells them; none where one of them is hidden."""
+    found = [table.column(name) for name in names]
+    shown = [column.name for column in found if column is not None and not column.hidden]
+    return shown if len(shown) == len(names) else []
 
 
 def _policy(connection: Connection) -> Policy:
