@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
 from functools import cache, partial
 from math import isnan
 
+import numpy as np
 import pytest
 
 from dpsql import mechanisms
 from dpsql.engines.catalogue import tables as declared
 from dpsql.entropy import Entropy
 from dpsql.finish import finish
-from dpsql.model import Answer, Loss, Policy, Receipt
+from dpsql.model import Answer, Exact, Loss, Noisy, Policy, Receipt
 from dpsql.policy.bind import bind
 from dpsql.policy.load import load
 from dpsql.prepare import Prepared
@@ -22,10 +24,11 @@ from dpsql.release import release
 from dpsql.schema import Schema
 from grammar_tests import world
 from grammar_tests.bound import CATALOGS
-from grammar_tests.laws import PlainEngine, compiled, noiseless
+from grammar_tests.laws import BUDGET, PlainEngine, compiled, noiseless
 
 RECEIPT = Receipt("", "", "", "", Decimal(1), Loss(0), Loss(0), Loss(0))
 RELEASES = 400
+SAMPLER = partial(mechanisms.sample, entropy=Entropy())
 
 COVERED = {
     "a count": "SELECT COUNT(*) AS n FROM customers",
@@ -103,6 +106,64 @@ def coverage(sql: str, factor: float = 1.0) -> float:
 def test_intervals_cover(what: str) -> None:
     # At a true 95 %, 400 answers leave [0.88, 0.995] less than once in a million runs.
     assert 0.88 <= coverage(COVERED[what]) <= 0.995
+
+
+FORMULAS = {
+    "a mean": "AVG(income)",
+    "a mean of few": "AVG(age) FILTER (WHERE customer_id < 100)",
+    "a ratio": "100.0 * COUNT(*) FILTER (WHERE vip) / COUNT(*)",
+    "a variance": "VAR_POP(age)",
+    "a standard deviation": "STDDEV(age)",
+    "a covariance": "COVAR_POP(age, income)",
+    "a correlation": "CORR(customer_id % 50, income)",
+    "a slope": "REGR_SLOPE(income, age)",
+    "an intercept": "REGR_INTERCEPT(age, income)",
+    "a coefficient of variation": "STDDEV_POP(age) / AVG(age)",
+    "a logarithm": "LN(COUNT(*))",
+}
+ROUNDS = 2_000
+
+
+def held(formula: str, accountant: str, epsilon: str, factor: float = 1.0) -> float:
+    """The share of many releases, computed at once as rows, whose interval holds the truth."""
+    policy, engine = crowd()
+    delta = Decimal(0) if accountant == "pure" else BUDGET.query_delta
+    budget = replace(BUDGET, accountant=accountant, query_delta=delta)
+    sql = f"SELECT {formula} AS n FROM customers"
+    prepared = compiled(sql, policy, engine, budget=budget, epsilon=Fraction(epsilon))
+    true = float(noiseless(prepared, engine)[0][0][0])
+    assert prepared.plan is not None
+    (block,), (statement,) = prepared.plan.blocks, prepared.rewritten.blocks
+    exact = engine.aggregate(statement.sql, 0, statement.parts, 1)
+    many = replace(block, domain=tuple((n,) for n in range(ROUNDS)))
+    parts = [np.repeat(part, ROUNDS) for part in exact.parts]
+    noisy = release(Exact(list(many.domain or ()), parts), many, SAMPLER)
+    rows = Noisy(((),) * ROUNDS, noisy.parts)
+    answer = finish(prepared.plan, prepared.rewritten, [rows], engine.rows, engine.scratch, RECEIPT)
+    inside = [
+        value is not None and margin is not None and bool(abs(value - true) <= factor * margin)
+        for (value,), (margin,) in zip(answer.rows, answer.margins, strict=True)
+    ]
+    return sum(inside) / ROUNDS
+
+
+@pytest.mark.parametrize(
+    ("accountant", "epsilon"), [("zcdp", "0.3"), ("zcdp", "2"), ("pure", "0.5")]
+)
+def test_intervals_of_formulas_cover(accountant: str, epsilon: str) -> None:
+    """Each formula's 2,000 releases leave room for chance; all together hold what is promised.
+
+    Whole noise of few steps holds a little more than it must, and so do sums of Laplace noise,
+    which are given the margin of one.
+    """
+    shares = [held(formula, accountant, epsilon) for formula in FORMULAS.values()]
+    assert all(0.92 <= share <= 0.99 for share in shares), shares
+    assert 0.93 <= sum(shares) / len(shares) <= 0.97
+
+
+def test_intervals_of_half_the_width_do_not() -> None:
+    assert held(FORMULAS["a variance"], "zcdp", "0.3", factor=0.5) < 0.8
+    assert held(FORMULAS["a correlation"], "pure", "0.5", factor=0.5) < 0.85
 
 
 def test_a_wrong_margin_would_be_seen() -> None:

@@ -22,6 +22,7 @@ ROWS = 1000.0
 """Rows of a group in typical data; where the parts are many, the split does not depend on it."""
 
 _STEP = 1e-3
+_LEAST = 0.25
 _GRAIN = 1 << 20
 """Shares are whole multiples of its inverse: one in a million is more than enough."""
 
@@ -87,7 +88,8 @@ def _costs(moves: Sequence[Sequence[float]], alone: Sequence[float]) -> list[flo
 def _moves(parts: Sequence[Part], output: Expression) -> list[float]:
     """How far the output moves when one unit moves each part: |g|·D, over its columns in L2.
 
-    Where the formula says more than arithmetic, its parts count alike.
+    No part that it reads counts less than a quarter of the one that counts most: data need not be
+    typical. Where the formula says more than arithmetic, its parts count alike.
     """
     read = refs(output)
     typical = {n: v for p in parts for n, v in zip(p.columns, p.typical, strict=True)}
@@ -96,9 +98,11 @@ def _moves(parts: Sequence[Part], output: Expression) -> list[float]:
         * part.reach
         for part in parts
     ]
-    if all(isfinite(move) for move in moves) and any(moves):
-        return moves
-    return [float(not read.isdisjoint(part.columns)) for part in parts]
+    reads = [not read.isdisjoint(part.columns) for part in parts]
+    if not (all(isfinite(move) for move in moves) and any(moves)):
+        return [float(reading) for reading in reads]
+    least = max(moves) * _LEAST
+    return [max(move, least) if used else 0.0 for move, used in zip(moves, reads, strict=True)]
 
 
 def _slope(column: int, reach: float, output: Expression, typical: Mapping[int, float]) -> float:
