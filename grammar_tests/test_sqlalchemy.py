@@ -356,6 +356,21 @@ def test_pandas_reads_without_a_warning(engine: sa.Engine, tables: sa.MetaData) 
     assert "code" in whole
 
 
+def test_errors_come_as_columns(engine: sa.Engine, tables: sa.MetaData) -> None:
+    number = sa.column("n")
+    asked = sa.select(
+        sa.func.count().label("n"),
+        sa.func.dp_stddev(number).label("error"),
+        sa.func.dp_interval_high(number).label("high"),
+    ).select_from(tables.tables["customers"])
+    with engine.connect() as connection:
+        result = connection.execute(asked)
+        context: Any = result.context
+        row = result.one()
+    assert row.error == pytest.approx(context.errors[0][0])
+    assert row.high == pytest.approx(row.n + context.margins[0][0], abs=1)
+
+
 def test_pandas_reads_through_the_driver_with_its_own_warning(policy: Path) -> None:
     warned = pytest.warns(UserWarning, match="pandas only supports SQLAlchemy")
     with dbapi.connect(str(policy), analyst="ana") as connection, warned:
