@@ -12,6 +12,8 @@ from dpsql.interfaces.pgwire.shapes import WireColumn
 
 Row = tuple[Any, ...]
 Columns = tuple[WireColumn, ...]
+Warned = tuple[str, str] | None
+"""A warning's SQLSTATE and text, if there is one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +31,7 @@ class Result:
     notices: tuple[str, ...] = ()
     copy: CopyOptions | None = None
     form: int = 0
-    warning: str = ""
+    warning: Warned = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,9 +36,9 @@ from dpsql.interfaces.pgwire import oids
 from dpsql.interfaces.pgwire.answers import Answers, placed
 from dpsql.interfaces.pgwire.faults import Fault
 from dpsql.interfaces.pgwire.parameters import BadValue, parameter
-from dpsql.interfaces.pgwire.portals import Columns, Portal, Prepared, Result, moves_back
+from dpsql.interfaces.pgwire.portals import Columns, Portal, Prepared, Result, Warned, moves_back
 from dpsql.interfaces.pgwire.reports import columns_of, report
-from dpsql.interfaces.pgwire.settings import BadSetting
+from dpsql.interfaces.pgwire.settings import BadSetting, spelled
 from dpsql.interfaces.pgwire.shapes import WireColumn
 from dpsql.interfaces.pgwire.transactions import BROKEN, IDLE, Transaction
 
@@ -76,7 +76,7 @@ class Runner:
             case Ask(piece=piece):
                 return self.answers.describe(piece, ()).columns
             case Show(name=name):
-                return _SHOWN_ALL if name is None else (WireColumn(name, oids.TEXT),)
+                return _SHOWN_ALL if name is None else (_shown(name),)
             case Fetch(cursor=name, move=False):
                 return self._cursor(name).prepared.columns
             case Execute(name=name):
@@ -172,7 +172,8 @@ class Runner:
                     return Result(None, (), "SET")
                 case SetValue(name=name, value=value, local=local):
                     if local and self.transaction.status == IDLE:
-                        return _warned("SET", "SET LOCAL can only be used in transaction blocks")
+                        warning = "25P01", "SET LOCAL can only be used in transaction blocks"
+                        return _warned("SET", warning)
                     settings.set(name, value, local=local)
                     return Result(None, (), "SET")
                 case Reset(name=name):
@@ -182,7 +183,7 @@ class Runner:
                     return Result(_SHOWN_ALL, [(*pair, "") for pair in settings.all()], "SHOW")
                 case Show(name=name):
                     shown = settings.show(name or "")
-                    return Result((WireColumn(name or "", oids.TEXT),), [(shown,)], "SHOW")
+                    return Result((_shown(name or ""),), [(shown,)], "SHOW")
                 case Discard(what=what):
                     return self._discard(what)
         except BadSetting as bad:
@@ -317,8 +318,13 @@ def fitted(result: Result, columns: Columns | None) -> Result:
     return replace(result, columns=columns)
 
 
-def _warned(tag: str, warning: str | None) -> Result:
-    return Result(None, (), tag, warning=warning or "")
+def _warned(tag: str, warning: Warned) -> Result:
+    return Result(None, (), tag, warning=warning)
+
+
+def _shown(name: str) -> WireColumn:
+    """The column of SHOW: its setting, spelled as PostgreSQL does."""
+    return WireColumn(spelled(name), oids.TEXT)
 
 
 def _type(name: str) -> int:

@@ -254,8 +254,8 @@ class Session:
                 self._require_wanted()
                 yield backend.copy_data(data)
             yield backend.COPY_DONE
-        if result.warning:
-            yield _notice("WARNING", "01000", result.warning)
+        if result.warning is not None:
+            yield _notice("WARNING", *result.warning)
         for text in result.notices:
             yield _notice("NOTICE", "00000", text)
         yield backend.command_complete(f"{result.tag} {count}" if result.counted else result.tag)

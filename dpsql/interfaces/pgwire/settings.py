@@ -236,6 +236,12 @@ class Settings(Mapping[str, str]):
         return {s.name: self[name] for name, s in _BY_NAME.items() if s.told}
 
 
+def spelled(name: str) -> str:
+    """The setting's own spelling of its name; as given where there is no such setting."""
+    found = _BY_NAME.get(name.lower())
+    return name if found is None else found.name
+
+
 def _known(name: str) -> str:
     if name.lower() not in _BY_NAME:
         raise BadSetting("42704", f'unrecognized configuration parameter "{name}"')

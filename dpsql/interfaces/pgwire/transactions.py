@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from dpsql.interfaces.pgwire.faults import Fault
-from dpsql.interfaces.pgwire.portals import Portal
+from dpsql.interfaces.pgwire.portals import Portal, Warned
 from dpsql.interfaces.pgwire.settings import Settings
 
 IDLE, OPEN, BROKEN = b"I", b"T", b"E"
@@ -32,18 +32,18 @@ class Transaction:
     _start: _Saved | None = None
     _marks: list[_Mark] = field(default_factory=list)
 
-    def begin(self) -> str | None:
+    def begin(self) -> Warned:
         """Open a transaction; a warning where one is open."""
         if self.status != IDLE:
-            return "there is already a transaction in progress"
+            return "25001", "there is already a transaction in progress"
         self.status, self._start = OPEN, self.settings.saved()
         return None
 
-    def finish(self, *, commit: bool) -> tuple[str, str | None]:
+    def finish(self, *, commit: bool) -> tuple[str, Warned]:
         """Close the transaction: its tag, and a warning where none is open."""
         if self.status == IDLE:
             tag = "COMMIT" if commit else "ROLLBACK"
-            return tag, "there is no transaction in progress"
+            return tag, ("25P01", "there is no transaction in progress")
         kept = commit and self.status == OPEN
         if not kept and self._start is not None:
             self.settings.restore(self._start)
