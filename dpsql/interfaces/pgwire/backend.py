@@ -24,7 +24,6 @@ PORTAL_SUSPENDED = b"s\0\0\0\4"
 COPY_DONE = b"c\0\0\0\4"
 
 _NULL = b"\xff\xff\xff\xff"
-_LENGTH = struct.Struct("!i")
 _ROW = struct.Struct("!cih")
 _ROW_HEAD = 6
 """Bytes of a row before its values, without the type byte."""
@@ -91,19 +90,22 @@ def parameter_description(types: Sequence[int]) -> bytes:
     return message(b"t", struct.pack(f"!H{len(types)}I", len(types), *types))
 
 
-def data_row(values: Sequence[Any], writers: Sequence[Callable[[Any], bytes]]) -> bytes:
-    """One row of values, each written by its writer; None is NULL."""
-    parts = [b""]
-    size = _ROW_HEAD
-    for value, write in zip(values, writers, strict=True):
-        if value is None:
-            parts.append(_NULL)
-            size += 4
-        else:
-            written = write(value)
-            parts += (_LENGTH.pack(len(written)), written)
-            size += 4 + len(written)
-    parts[0] = _ROW.pack(b"D", size, len(values))
+def data_rows(rows: Sequence[Sequence[Any]], cells: Sequence[Callable[[Any], bytes]]) -> bytes:
+    """Rows of values, each column by the writer of its cells; None is NULL.
+
+    Column by column, because a loop over one writer is the fastest there is.
+    """
+    if not cells:
+        return _ROW.pack(b"D", _ROW_HEAD, 0) * len(rows)
+    columns = [
+        [_NULL if value is None else write(value) for value in column]
+        if None in column
+        else map(write, column)
+        for column, write in zip(zip(*rows, strict=True), cells, strict=True)
+    ]
+    parts: list[bytes] = []
+    for body in map(b"".join, zip(*columns, strict=True)):
+        parts += (_ROW.pack(b"D", len(body) + _ROW_HEAD, len(cells)), body)
     return b"".join(parts)
 
 

@@ -64,6 +64,26 @@ def encoder(oid: int, form: int, zone: tzinfo = UTC) -> Encoder:
     return _TEXT.get(oid, _text)
 
 
+def cell_writer(oid: int, form: int, zone: tzinfo = UTC) -> Encoder:
+    r"""How a value is written behind its length, as a cell of a row.
+
+    >>> cell_writer(BOOL, 0)(True)
+    b'\x00\x00\x00\x01t'
+    """
+    if form == BINARY_FORMAT and oid == FLOAT8:
+        return _FLOAT_CELL
+    write, length = encoder(oid, form, zone), struct.Struct("!i").pack
+
+    def cell(value: Any) -> bytes:
+        written = write(value)
+        return length(len(written)) + written
+
+    return cell
+
+
+_FLOAT_CELL = partial(struct.Struct("!id").pack, 8)
+
+
 # --- text ---
 
 

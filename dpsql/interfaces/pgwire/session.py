@@ -15,7 +15,7 @@ from dpsql.engines import Stop
 from dpsql.errors import DpsqlError
 from dpsql.interfaces.pgwire import backend, frontend
 from dpsql.interfaces.pgwire.copying import copied
-from dpsql.interfaces.pgwire.encode import OutOfRange, encoder
+from dpsql.interfaces.pgwire.encode import OutOfRange, cell_writer
 from dpsql.interfaces.pgwire.faults import Fault, fault_of, internal
 from dpsql.interfaces.pgwire.portals import Columns, Portal, Result, Row
 from dpsql.interfaces.pgwire.runner import Runner, command_of, decoded, fitted, spread
@@ -234,12 +234,10 @@ class Session:
     def _rows(self, columns: Columns, forms: Sequence[int], rows: Sequence[Row]) -> Iterator[bytes]:
         """The rows, many to a chunk: each chunk costs a step through everything above."""
         zone = ZoneInfo(self._transaction.settings["timezone"])
-        writers = [encoder(c.oid, form, zone) for c, form in zip(columns, forms, strict=True)]
+        cells = [cell_writer(c.oid, form, zone) for c, form in zip(columns, forms, strict=True)]
         for start in range(0, len(rows), CHUNK_ROWS):
             self._require_wanted()
-            yield b"".join(
-                [backend.data_row(row, writers) for row in rows[start : start + CHUNK_ROWS]]
-            )
+            yield backend.data_rows(rows[start : start + CHUNK_ROWS], cells)
 
     def _require_wanted(self) -> None:
         if self._stop.wanted:
