@@ -22,9 +22,9 @@ from dpsql.interfaces.pgwire.runner import Runner, command_of, decoded, fitted, 
 from dpsql.interfaces.pgwire.settings import milliseconds
 from dpsql.interfaces.pgwire.transactions import IDLE
 
-CHUNK_BYTES = 1 << 16
+CHUNK_BYTES = 1 << 17
 """How much is gathered before it is handed on."""
-CHUNK_ROWS = 256
+CHUNK_ROWS = 1024
 
 Told = Callable[[str, str], None]
 """Told of every error: its SQLSTATE, and the kind of an internal fault."""

@@ -13,7 +13,7 @@ from dpsql.interfaces.pgwire.faults import Fault
 from dpsql.interfaces.pgwire.frontend import ProtocolError
 
 _HEAD = struct.Struct("!ci")
-WAITING_BYTES = 1 << 18
+WAITING_BYTES = 1 << 19
 """How much may wait for a slow client before the server waits for it."""
 _SETTLE_SECONDS = 0.001
 
