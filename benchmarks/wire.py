@@ -1,0 +1,165 @@
+"""The Postgres door beside a real PostgreSQL 15: cached answers and rows, by asyncpg.
+
+    python -m benchmarks.wire [SECONDS]
+
+Cached: one grouped count, prepared once and asked again and again over 1, 8 and 64 connections;
+`added` is the median less that of the same answer in the server's own process. Rows: a public table
+of 100,000 rows in binary. Both servers run as processes of their own, one after the other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from typing import Any
+
+import asyncpg
+import duckdb
+
+from benchmarks.common import table
+from dpsql.interfaces.pgwire.users import verifier_of, write_user
+from dpsql.model import Request
+from dpsql.policy import demo
+from dpsql.proxy import Proxy
+from grammar_tests.postgres_kit import BIN, DATABASE, OWNER, PORT, running
+
+COUNT = "SELECT segment, COUNT(*) AS n FROM customers GROUP BY segment ORDER BY 1"
+ROWS = "SELECT n, half, word FROM numbers"
+NUMBERS = 100_000
+PASSWORD = "benchmark"  # noqa: S105 - of a demo
+CONNECTIONS = (1, 8, 64)
+Where = dict[str, Any]
+
+
+def main() -> None:
+    duration = float(sys.argv[1]) if len(sys.argv) > 1 else 5.0
+    with tempfile.TemporaryDirectory() as name:
+        policy = prepared(Path(name))
+        inside = in_process(policy)
+        with serving(policy) as where:
+            ours = asyncio.run(measured(where, duration))
+    theirs: dict[int | str, Any] = {}
+    with postgres() as found:
+        if found is not None:
+            theirs = asyncio.run(measured(found, duration))
+    told = [
+        (n, *ours[n], (ours[n][1] - inside), *theirs.get(n, ("none", "none", "none")))
+        for n in CONNECTIONS
+    ]
+    names = ("q/s", "p50 ms", "p99 ms")
+    header = ("connections", *names, "added ms", *(f"PostgreSQL {name}" for name in names))
+    table(f"Cached answers ({inside:.3g} ms in process)", header, told)
+    rows = [("rows/s", ours["rows"], theirs.get("rows", "none"))]
+    table(f"{NUMBERS} rows", ("", "dpsql", "PostgreSQL"), rows)
+
+
+def prepared(folder: Path) -> str:
+    """The demo with a public table of numbers, and an analyst who may log in."""
+    policy = demo.build(folder)
+    with duckdb.connect(str(folder / "shop.duckdb")) as database:
+        database.execute(
+            "CREATE TABLE numbers AS SELECT i AS n, i / 2.0::DOUBLE AS half, 'word ' || i AS word "
+            f"FROM range({NUMBERS}) AS r(i)"
+        )
+    with policy.open("a", encoding="utf-8") as file:
+        file.write('\n[tables.numbers]\naccess = "public"\n')
+    write_user(str(folder / "dpsql.users"), "ana", verifier_of(PASSWORD))
+    return str(policy)
+
+
+def in_process(policy: str) -> float:
+    """Median milliseconds of a cached answer without a wire."""
+    with Proxy.open(policy) as proxy:
+        times = []
+        for _ in range(500):
+            start = time.perf_counter()
+            proxy.ask(Request(COUNT, "ana", "postgres"))
+            times.append(time.perf_counter() - start)
+    return statistics.median(times) * 1000
+
+
+@contextmanager
+def serving(policy: str) -> Iterator[Where]:
+    """`dpsql serve` on a free port."""
+    command = [sys.executable, "-m", "dpsql", "--policy", policy, "serve", "--port", "0"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as served:  # noqa: S603
+        assert served.stderr is not None
+        port = json.loads(served.stderr.readline())["port"]
+        yield {"host": "127.0.0.1", "port": port, "user": "ana", "password": PASSWORD, "ssl": False}
+        served.terminate()
+        served.stderr.read()
+
+
+@contextmanager
+def postgres() -> Iterator[Where | None]:
+    """A real server with tables of the same size; None where it is not installed."""
+    with running(max_connections="100") if (BIN / "initdb").exists() else nullcontext() as server:
+        if server is None:
+            yield None
+            return
+        where = {"host": server.folder, "port": PORT, "user": OWNER, "database": DATABASE}
+        asyncio.run(filled(where))
+        yield where
+
+
+async def filled(where: Where) -> None:
+    client = await asyncpg.connect(**where)
+    await client.execute(
+        "CREATE TABLE customers AS SELECT i AS customer_id, CASE WHEN random() < 0.25 THEN "
+        "'business' ELSE 'consumer' END AS segment FROM generate_series(1, 2000) AS i; "
+        "CREATE TABLE numbers AS SELECT i::BIGINT AS n, i / 2.0::FLOAT8 AS half, 'word ' || i "
+        f"AS word FROM generate_series(0, {NUMBERS - 1}) AS i; ANALYZE"
+    )
+    await client.close()
+
+
+async def measured(where: Where, duration: float) -> dict[int | str, Any]:
+    """By number of connections (q/s, p50 ms, p99 ms), and rows per second."""
+    found: dict[int | str, Any] = {}
+    for number in CONNECTIONS:
+        clients = [await asyncpg.connect(**where) for _ in range(number)]
+        for _ in range(3):
+            await clients[0].fetch(COUNT)
+        found[number] = await rates(clients, duration)
+        for client in clients:
+            await client.close()
+    client = await asyncpg.connect(**where)
+    times = []
+    for _ in range(7):
+        start = time.perf_counter()
+        assert len(await client.fetch(ROWS)) == NUMBERS
+        times.append(time.perf_counter() - start)
+    found["rows"] = NUMBERS / statistics.median(times)
+    await client.close()
+    return found
+
+
+async def rates(clients: list[Any], duration: float) -> tuple[float, float, float]:
+    """Queries per second and the median and 99th percentile of their times in milliseconds."""
+    times: list[float] = []
+    start = time.perf_counter()
+
+    async def ask(client: Any) -> None:
+        statement = await client.prepare(COUNT)
+        while time.perf_counter() - start < duration:
+            asked = time.perf_counter()
+            await statement.fetch()
+            times.append(time.perf_counter() - asked)
+
+    await asyncio.gather(*map(ask, clients))
+    elapsed = time.perf_counter() - start
+    times.sort()
+    p99 = times[min(len(times) - 1, len(times) * 99 // 100)]
+    return len(times) / elapsed, statistics.median(times) * 1000, p99 * 1000
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,90 @@
+"""A real PostgreSQL 15 of the test's own, as the oracle of what a Postgres client may expect."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+BIN = Path("/usr/lib/postgresql/15/bin")
+OWNER, DATABASE = "dpsql", "dpsql"
+PORT = 5432
+"""Only the name of a socket: the server listens on no network."""
+
+SERVER = {
+    "listen_addresses": "",
+    "fsync": "off",
+    "autovacuum": "off",
+    "timezone": "UTC",
+    "shared_buffers": "16MB",
+    "max_connections": "20",
+}
+MISSING = f"PostgreSQL 15 is not installed: there is no {BIN}/initdb"
+
+
+@dataclass(frozen=True, slots=True)
+class Postgres:
+    """A running server: the folder of its socket, and its superuser `dpsql`."""
+
+    folder: str
+
+    def conninfo(self, user: str = OWNER) -> str:
+        return f"host={self.folder} port={PORT} user={user} dbname={DATABASE}"
+
+
+@contextmanager
+def running(**settings: str) -> Iterator[Postgres]:
+    """Start a server in a folder of its own, and stop it; skips the test where there is none."""
+    if not (BIN / "initdb").exists():
+        pytest.skip(MISSING)
+    # A socket's path may not be longer than 107 bytes: pytest's own folders are.
+    folder = Path(tempfile.mkdtemp(prefix="pg15"))
+    as_user = _unprivileged(folder)
+    data = folder / "data"
+    initdb = "initdb -U dpsql -A trust -E UTF8 --locale=C --no-sync -D".split()
+    try:
+        _run([*as_user, BIN / initdb[0], *initdb[1:], data])
+        options = {**SERVER, "unix_socket_directories": str(folder), **settings}
+        lines = [f"{name} = '{value}'\n" for name, value in options.items()]
+        with (data / "postgresql.conf").open("a") as file:
+            file.writelines(lines)
+        _run([*as_user, BIN / "pg_ctl", "-D", data, "-w", "-l", folder / "log", "start"])
+        _run([*as_user, BIN / "createdb", "-h", folder, "-U", OWNER, DATABASE])
+        _run(
+            [
+                *as_user,
+                BIN / "dropdb",
+                "-h",
+                folder,
+                "-U",
+                OWNER,
+                "--maintenance-db=template1",
+                "postgres",
+            ]
+        )
+        yield Postgres(str(folder))
+    finally:
+        with suppress(subprocess.CalledProcessError):
+            _run([*as_user, BIN / "pg_ctl", "-D", data, "-m", "immediate", "-w", "stop"])
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _unprivileged(folder: Path) -> list[str]:
+    """How to run a program as one who is not root, which a PostgreSQL server insists on."""
+    if os.getuid() != 0:
+        return []
+    shutil.chown(folder, "nobody")
+    return ["setpriv", "--reuid=nobody", "--clear-groups"]
+
+
+def _run(command: list[str | Path]) -> None:
+    subprocess.run(  # noqa: S603 - programs of the server's package
+        list(map(str, command)), check=True, capture_output=True, timeout=60, cwd="/"
+    )

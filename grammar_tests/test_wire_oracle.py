@@ -1,0 +1,290 @@
+"""The same messages to a session and to a real PostgreSQL 15: the same answers, byte for byte.
+
+What may differ: widths of integers (ours are all int8), and texts of errors.
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import psycopg
+import pytest
+
+from dpsql.interfaces.pgwire import oids
+from dpsql.interfaces.pgwire.frontend import (
+    Bind,
+    Close,
+    Describe,
+    Execute,
+    Flush,
+    Message,
+    Parse,
+    Query,
+    Sync,
+)
+from dpsql.proxy import Proxy
+from grammar_tests.postgres_kit import PORT, running
+from grammar_tests.proxy_kit import shop
+from grammar_tests.test_wire_session import Client
+from grammar_tests.wire_kit import fields, messages, packet, startup_packet
+
+CODES = "SELECT code FROM countries ORDER BY code"
+ODD = (
+    "SELECT 'tab\tand\\slash' AS a, 'quote\"d, \"x\"' AS b, '' AS c, CAST(NULL AS TEXT) AS d, "
+    "'line\nbreak' AS e, TRUE AS f, CAST(1.50 AS DECIMAL(5, 2)) AS g"
+)
+CONSTANTS = (
+    "SELECT CAST(7 AS BIGINT) AS i, CAST(-12345.678 AS NUMERIC(10, 3)) AS n, "
+    "CAST('0.1' AS DOUBLE PRECISION) AS f, CAST('1e20' AS DOUBLE PRECISION) AS g, "
+    "CAST('é' AS TEXT) AS t, TRUE AS b, DATE '1999-12-31' AS d, "
+    "TIMESTAMP '2024-02-29 12:30:00.25' AS s, TIMESTAMPTZ '2024-07-01 12:30:00+00' AS z, "
+    "CAST(NULL AS BIGINT) AS nothing"
+)
+
+
+def bound(sql: str, *values: bytes | None, limit: int = 0, form: int = 0) -> tuple[Message, ...]:
+    bind = Bind("", "", (), values, (form,))
+    return Parse("", sql, ()), bind, Describe(True, ""), Execute("", limit), Sync()
+
+
+def cursor(*steps: str) -> tuple[Sequence[Message], ...]:
+    declared = Query(f"BEGIN; DECLARE c SCROLL CURSOR FOR {CODES}")
+    return (declared,), *((Query(step),) for step in steps), (Query("COMMIT"),)
+
+
+SCENES: dict[str, tuple[Sequence[Message], ...]] = {
+    "constants in text": (bound(CONSTANTS), (Query(CONSTANTS),)),
+    "constants in binary": (bound(CONSTANTS, form=1),),
+    "another zone": (
+        (Query("SET timezone = 'Asia/Kolkata'"),), (Query(CONSTANTS),), (Query("SHOW timezone"),),
+        (Query("RESET ALL"),),
+    ),
+    "empty": ((Query(""),), (Query(" ; -- x"),), bound("")),
+    "several": ((Query(f"{CODES}; SELECT CAST(1 AS BIGINT) AS one; SHOW bytea_output"),),),
+    "error among several": ((Query(f"{CODES}; SELECT x FROM countries; SELECT 1"),),),
+    "portal limits": (
+        (Query("BEGIN"),),
+        (Parse("", CODES, ()), Bind("p", "", (), (), ()), Execute("p", 2), Sync()),
+        (Execute("p", 2), Execute("p", 2), Sync()),
+        (Close(True, "p"), Execute("p", 0), Sync()),
+        (Query("ROLLBACK"),),
+    ),
+    "portal ends with its transaction": (bound(CODES, limit=1), (Execute("", 1), Sync())),
+    "parameters": (
+        bound("SELECT code FROM countries WHERE code = $1", b"NO"),
+        bound("SELECT code FROM countries WHERE code = $1", None),
+        (Parse("s", "SELECT code FROM countries WHERE code = $1", ()), Describe(False, "s"),
+         Sync()),
+        (Bind("", "s", (), (b"IT",), ()), Execute("", 0), Sync()),
+        (Parse("s", "SELECT 1", ()), Sync()),
+        (Close(False, "s"), Bind("", "s", (), (), ()), Sync()),
+    ),
+    "misuse": (
+        (Bind("", "none", (), (), ()), Describe(True, ""), Sync()),
+        (Parse("", "SELECT 1; SELECT 2", ()), Sync()),
+        bound("SELECT code FROM countries WHERE code = $1"),
+        (Parse("", "SELECT x FROM countries", ()), Flush(), Sync()),
+        (Parse("", "SELECT 'open", ()), Sync()),
+        (Execute("none", 0), Sync()),
+        (Query("FETCH 1 FROM none"),),
+        (Query("EXECUTE none"),),
+        (Query("SAVEPOINT a"),),
+        (Query("DECLARE c CURSOR FOR SELECT 1"),),
+        (Query("SHOW nonsense"),),
+        (Query("SET nonsense = 1"),),
+        (Query("SET timezone = 'Mars/Base'"),),
+        (Query("SELECT 1 FROM nowhere"),),
+        (Query("SELEC 1"),),
+    ),
+    "failed transaction": (
+        (Query("BEGIN"),), (Query("SELECT x FROM countries"),), (Query("SELECT 1"),),
+        bound("SELECT 1"), (Query("COMMIT"),), (Query("ROLLBACK"),),
+    ),
+    "savepoints": (
+        (Query("BEGIN; SAVEPOINT a; SAVEPOINT b"),), (Query("SELECT x FROM countries"),),
+        (Query("ROLLBACK TO a"),), (Query(CODES),), (Query("RELEASE b"),),
+        (Query("ROLLBACK TO SAVEPOINT a; COMMIT AND CHAIN; ROLLBACK"),),
+    ),
+    "warnings": ((Query("COMMIT"),), (Query("BEGIN; BEGIN; END"),)),
+    "cursors": cursor(
+        "FETCH 2 FROM c", "FETCH c", "FETCH c", "FETCH PRIOR FROM c", "FETCH BACKWARD ALL FROM c",
+        "FETCH FORWARD ALL FROM c", "FETCH ABSOLUTE -2 FROM c", "FETCH RELATIVE 1 FROM c",
+        "FETCH RELATIVE 0 FROM c", "FETCH 0 FROM c", "FETCH ABSOLUTE 9 FROM c", "FETCH LAST FROM c",
+        "FETCH FIRST FROM c", "FETCH -1 FROM c", "MOVE 2 FROM c", "MOVE ALL FROM c",
+        "MOVE BACKWARD 1 FROM c", "FETCH NEXT FROM c", "FETCH ABSOLUTE 0 FROM c",
+        "FETCH BACKWARD 0 FROM c", "CLOSE c", "FETCH 1 FROM c",
+    ),
+    "held": (
+        (Query(f"DECLARE h CURSOR WITH HOLD FOR {CODES}"),), (Query("FETCH 2 FROM h"),),
+        (Query("FETCH ALL FROM h"),), (Query("CLOSE ALL"),),
+    ),
+    "forward only": (
+        (Query(f"BEGIN; DECLARE c NO SCROLL CURSOR FOR {CODES}; FETCH 2 FROM c"),),
+        (Query("FETCH PRIOR FROM c"),), (Query("ROLLBACK"),),
+    ),
+    "binary cursor": (
+        (Query(f"BEGIN; DECLARE c BINARY CURSOR FOR {CONSTANTS}; FETCH c; COMMIT"),),
+    ),
+    "copy": tuple(
+        (Query(f"COPY ({ODD}) TO STDOUT {options}"),)
+        for options in (
+            "", "WITH (FORMAT csv)", "CSV HEADER", "BINARY", "WITH (FORMAT csv, DELIMITER ';')",
+            "WITH (FORMAT csv, QUOTE '''', ESCAPE '\\')", "WITH (FORMAT csv, FORCE_QUOTE *)",
+            "WITH (DELIMITER '|', NULL 'nil', HEADER)", "WITH (FORMAT csv, NULL 'tab')",
+        )
+    ),
+    "copy of nothing": (
+        (Query("COPY (SELECT code FROM countries WHERE code = '') TO STDOUT BINARY"),),
+        (Query("COPY (SELECT code FROM countries WHERE code = '') TO STDOUT CSV HEADER"),),
+        bound(f"COPY ({CODES}) TO STDOUT"),
+    ),
+    "prepared in SQL": (
+        (Query("PREPARE p (text) AS SELECT code FROM countries WHERE code = $1"),),
+        (Query("EXECUTE p ('SE')"),), (Query("EXECUTE p"),), (Query("DEALLOCATE p"),),
+        (Query("DEALLOCATE p"),), (Query("DEALLOCATE ALL"),), (Query("DISCARD ALL"),),
+    ),
+    "utilities": (
+        bound("SET application_name = 'x'"), bound("BEGIN"), bound("SHOW client_encoding"),
+        bound("COMMIT"), (Query("LISTEN a; UNLISTEN a; UNLISTEN *"),),
+        (Query("DISCARD TEMP; DISCARD PLANS; DISCARD SEQUENCES"),), (Query("SET LOCAL jit = off"),),
+        (Query("START TRANSACTION READ ONLY; SET LOCAL timezone = 'Asia/Tokyo'; SHOW timezone; "
+               "COMMIT; SHOW timezone"),),
+    ),
+}  # fmt: skip
+
+
+def encoded(message: Message) -> bytes:
+    """A message as a client writes it."""
+    match message:
+        case Query(sql=sql):
+            return packet(b"Q", text(sql))
+        case Parse(name=name, sql=sql, types=types):
+            return packet(
+                b"P", text(name) + text(sql) + struct.pack(f"!H{len(types)}I", len(types), *types)
+            )
+        case Bind(portal=portal, statement=statement, values=values, result_formats=formats):
+            sized = [struct.pack("!i", -1 if v is None else len(v)) + (v or b"") for v in values]
+            results = struct.pack(f"!H{len(formats)}H", len(formats), *formats)
+            count = struct.pack("!H", len(values))
+            return packet(
+                b"B", text(portal) + text(statement) + b"\0\0" + count + b"".join(sized) + results
+            )
+        case Describe(portal=portal, name=name):
+            return packet(b"D", (b"P" if portal else b"S") + text(name))
+        case Execute(portal=portal, limit=limit):
+            return packet(b"E", text(portal) + struct.pack("!i", limit))
+        case Close(portal=portal, name=name):
+            return packet(b"C", (b"P" if portal else b"S") + text(name))
+        case Sync():
+            return packet(b"S", b"")
+        case Flush():
+            return packet(b"H", b"")
+        case _:
+            raise AssertionError(message)
+
+
+def text(value: str) -> bytes:
+    return value.encode() + b"\0"
+
+
+def seen(found: Sequence[tuple[bytes, bytes]]) -> list[Any]:
+    """What must be equal of some messages."""
+    return [shown for kind, body in found if (shown := _seen(kind, body)) is not None]
+
+
+def _seen(kind: bytes, body: bytes) -> Any:
+    match kind:
+        case b"S":
+            return None
+        case b"T":
+            return "T", columns(body)
+        case b"t":
+            (count,) = struct.unpack_from("!H", body)
+            return "t", [_ALIKE.get(oid, oid) for oid in struct.unpack_from(f"!{count}I", body, 2)]
+        case b"E" | b"N":
+            told = fields(body)
+            return kind.decode(), told["V"], told["C"]
+        case _:
+            return kind.decode(), body
+
+
+_ALIKE = {oids.INT2: oids.INT8, oids.INT4: oids.INT8, oids.VARCHAR_OID: oids.TEXT}
+
+
+def columns(body: bytes) -> list[tuple[str, int, int]]:
+    (count,) = struct.unpack_from("!H", body)
+    at, found = 2, []
+    for _ in range(count):
+        end = body.index(b"\0", at)
+        _, _, oid, _, _, form = struct.unpack_from("!IHIhih", body, end + 1)
+        found.append((body[at:end].decode(), _ALIKE.get(oid, oid), form))
+        at = end + 19
+    return found
+
+
+class Real:
+    """A connection to PostgreSQL, its bytes by hand."""
+
+    def __init__(self, folder: str) -> None:
+        self._socket = socket.socket(socket.AF_UNIX)
+        self._socket.settimeout(10)
+        self._socket.connect(f"{folder}/.s.PGSQL.{PORT}")
+        self._socket.sendall(startup_packet((3, 0), user="dpsql", database="dpsql"))
+        self._read()
+
+    def send(self, sent: Sequence[Message]) -> list[tuple[bytes, bytes]]:
+        self._socket.sendall(b"".join(map(encoded, sent)))
+        return self._read()
+
+    def _read(self) -> list[tuple[bytes, bytes]]:
+        data = b""
+        while data[-6:-1] != b"Z\0\0\0\5":
+            piece = self._socket.recv(1 << 16)
+            assert piece
+            data += piece
+        return messages(data)
+
+    def close(self) -> None:
+        self._socket.close()
+
+
+@pytest.fixture(scope="module")
+def real() -> Iterator[Callable[[], Real]]:
+    with running() as server:
+        with psycopg.connect(server.conninfo(), autocommit=True) as owner:
+            owner.execute("CREATE TABLE countries (code TEXT PRIMARY KEY, name TEXT)")
+            for code in ("IT", "NO", "SE"):
+                owner.execute("INSERT INTO countries VALUES (%s, '')", [code])
+        yield lambda: Real(server.folder)
+
+
+@pytest.fixture(scope="module")
+def proxy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxy]:
+    with Proxy.open(str(shop(tmp_path_factory.mktemp("oracle") / "shop"))) as opened:
+        yield opened
+
+
+@pytest.mark.parametrize("scene", SCENES)
+def test_a_scene_goes_as_with_postgres(real: Callable[[], Real], proxy: Proxy, scene: str) -> None:
+    ours, theirs = Client(proxy), real()
+    for number, sent in enumerate(SCENES[scene]):
+        ours.send(*sent)
+        assert seen(ours.said) == seen(theirs.send(sent)), (number, sent)
+    theirs.close()
+
+
+def test_a_difference_would_be_seen(real: Callable[[], Real], proxy: Proxy) -> None:
+    ours, theirs = Client(proxy), real()
+    for mine, other in (
+        ("SELECT 1", "SELECT 2"),
+        ("SELECT 1 AS a", "SELECT 1 AS b"),
+        ("SELECT 1", "SELECT CAST(1 AS NUMERIC)"),
+        ("SELECT x FROM countries", "SELECT 1 FROM nowhere"),
+        ("BEGIN", "START TRANSACTION"),
+    ):
+        ours.query(mine)
+        assert seen(ours.said) != seen(theirs.send([Query(other)]))
+    theirs.close()
