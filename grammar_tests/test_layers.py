@@ -13,7 +13,7 @@ LAYERS = (
     "tree errors intervals schema algebra wishes model walk explanation".split(),
     "plan aggregates functions mechanisms accountants dialects entropy".split(),
     "compiler engines ledgers release policy canonical".split(),
-    "kept stated public prepare describe finish signature opening streams monitor".split(),
+    "kept stated public prepare describe finish signature opening streams monitor tuning".split(),
     "precision questions".split(),
     "proxy owner".split(),
     "interfaces".split(),

@@ -20,6 +20,7 @@ from dpsql.interfaces.cli.owner import budget, check, demo, init, refresh
 from dpsql.interfaces.cli.serve import serve, user
 from dpsql.interfaces.cli.shells import completion
 from dpsql.interfaces.cli.terminal import show_error, show_fault, use_color
+from dpsql.interfaces.cli.tune import tune
 from dpsql.interfaces.cli.watch import watch
 from dpsql.interfaces.wordings import ExitCode
 
@@ -64,5 +65,6 @@ def main(context: click.Context, policy: str | None, analyst: str | None) -> Non
     context.obj = settings.with_options(policy, analyst)
 
 
-for command in (query, explain, watch, init, check, budget, refresh, demo, serve, user, completion):
+OWNER = (init, check, budget, refresh, tune, demo, serve, user)
+for command in (query, explain, watch, *OWNER, completion):
     main.add_command(command)
