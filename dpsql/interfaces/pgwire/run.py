@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from dpsql.errors import Unreachable
 from dpsql.interfaces.pgwire import tls
+from dpsql.interfaces.pgwire.catalogue import Catalogue
 from dpsql.interfaces.pgwire.server import Server
 from dpsql.interfaces.pgwire.telemetry import Telemetry, serve_metrics
 from dpsql.interfaces.pgwire.users import read_users
@@ -43,7 +44,7 @@ def serve(
         telemetry = Telemetry(write)
         server = Server(
             proxy,
-            None,
+            partial(Catalogue, proxy.policy),
             partial(read_users, limits.users),
             limits,
             telemetry,

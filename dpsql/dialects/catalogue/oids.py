@@ -1,0 +1,94 @@
+"""The types of PostgreSQL 15 that catalogue questions meet (pg_type.dat of its sources)."""
+
+from __future__ import annotations
+
+BOOL, CHAR, NAME, INT8, INT2, INT4, TEXT, OID = 16, 18, 19, 20, 21, 23, 25, 26
+INT2VECTOR, REGPROC, OIDVECTOR = 22, 24, 30
+XID, CID = 28, 29
+FLOAT4, FLOAT8, UNKNOWN, NUMERIC = 700, 701, 705, 1700
+BPCHAR, VARCHAR, DATE, TIMESTAMP, TIMESTAMPTZ = 1042, 1043, 1082, 1114, 1184
+REGPROCEDURE, REGOPER, REGOPERATOR, REGCLASS, REGTYPE = 2202, 2203, 2204, 2205, 2206
+REGNAMESPACE, REGROLE, JSON, RECORD = 4089, 4096, 114, 2249
+BYTEA, ACLITEM, JSONB, INTERVAL = 17, 1033, 3802, 1186
+_NAMES, _TEXTS, _OIDS, _INT2S, _INT4S, _ACLITEMS = 1003, 1009, 1028, 1005, 1007, 1034
+
+REGS = frozenset(
+    (REGPROC, REGPROCEDURE, REGOPER, REGOPERATOR, REGCLASS, REGTYPE, REGNAMESPACE, REGROLE)
+)
+"""Types that are numbers inside and names outside."""
+
+TEXTS = frozenset((CHAR, NAME, TEXT, UNKNOWN, BPCHAR, VARCHAR))
+INTEGERS = (INT2, INT4, INT8)
+NUMBERS = (*INTEGERS, NUMERIC, FLOAT4, FLOAT8)
+"""From the narrowest to the widest: two of them together have the wider one's type."""
+
+ELEMENTS = {
+    1000: BOOL,
+    1002: CHAR,
+    _NAMES: NAME,
+    _INT2S: INT2,
+    _INT4S: INT4,
+    1008: REGPROC,
+    _TEXTS: TEXT,
+    1015: VARCHAR,
+    1016: INT8,
+    1021: FLOAT4,
+    1022: FLOAT8,
+    _OIDS: OID,
+    _ACLITEMS: ACLITEM,
+    1231: NUMERIC,
+    2210: REGCLASS,
+    2211: REGTYPE,
+    INT2VECTOR: INT2,
+    OIDVECTOR: OID,
+}
+"""The type of the elements of an array type."""
+
+ARRAYS = {e: a for a, e in ELEMENTS.items() if a not in (INT2VECTOR, OIDVECTOR)}
+"""The array type of an element type."""
+
+_SHADOW = {
+    BOOL: "BOOLEAN",
+    INT2: "SMALLINT",
+    INT4: "INTEGER",
+    INT8: "BIGINT",
+    OID: "BIGINT",
+    XID: "BIGINT",
+    CID: "BIGINT",
+    FLOAT4: "FLOAT",
+    FLOAT8: "DOUBLE",
+    NUMERIC: "DECIMAL(38, 0)",
+    DATE: "DATE",
+    TIMESTAMP: "TIMESTAMP",
+    TIMESTAMPTZ: "TIMESTAMPTZ",
+}
+
+
+def shadow_type(oid: int) -> str:
+    """The DuckDB type that holds values of a PostgreSQL type; text for all that is opaque.
+
+    >>> shadow_type(INT2VECTOR)
+    'SMALLINT[]'
+    """
+    if oid in ELEMENTS:
+        return shadow_type(ELEMENTS[oid]) + "[]"
+    return _SHADOW.get(oid, "BIGINT" if oid in REGS else "VARCHAR")
+
+
+def common(*types: int) -> int:
+    """The type of CASE, COALESCE and UNION over these: PostgreSQL's rules as far as met here.
+
+    >>> common(UNKNOWN, NAME) == NAME and common(NAME, TEXT) == TEXT and common(INT2, INT8) == INT8
+    True
+    """
+    known = [t for t in dict.fromkeys(types) if t != UNKNOWN]
+    match known:
+        case []:
+            return TEXT
+        case [one]:
+            return one
+    if all(t in TEXTS for t in known):
+        return TEXT
+    if all(t in NUMBERS for t in known):
+        return max(known, key=NUMBERS.index)
+    return next((t for t in known if t not in NUMBERS), known[0])

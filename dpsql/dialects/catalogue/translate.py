@@ -1,0 +1,69 @@
+"""The translation of one statement, and whether a statement is the catalogue's to answer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from sqlglot import exp
+
+from dpsql.dialects.catalogue import oids
+from dpsql.dialects.catalogue.function_table import FUNCTIONS
+from dpsql.dialects.catalogue.functions import CONSTANTS, SCHEMAS, returns_rows
+from dpsql.dialects.catalogue.queries import query
+from dpsql.dialects.catalogue.reading import FUNCTION, read, spelled
+from dpsql.dialects.catalogue.scopes import Reading, Scope
+from dpsql.dialects.catalogue.terms import Column, Names
+from dpsql.errors import Refused
+
+
+@dataclass(frozen=True, slots=True)
+class Translation:
+    """DuckDB SQL over the shadow, the columns it returns, and the types of its parameters."""
+
+    sql: str
+    columns: tuple[Column, ...]
+    parameters: tuple[int, ...]
+
+
+def translate(text: str, names: Names, values: tuple[Any, ...] | None, count: int) -> Translation:
+    """Translate one statement; without `values` its `count` parameters stand as NULL.
+
+    Raises `Refused`.
+    """
+    reading = Reading(names, values, query)
+    root = read(text)
+    printed = query(root, Scope(reading))
+    types = tuple(reading.types.get(n, oids.TEXT) for n in range(1, count + 1))
+    told = (replace(c, oid=oids.TEXT) if c.oid == oids.UNKNOWN else c for c in printed.columns)
+    return Translation(printed.sql, tuple(told), types)
+
+
+def concerns(text: str, names: Names) -> bool:
+    """Whether a statement reads nothing but the catalogue; one that cannot be read does not."""
+    try:
+        root = read(text)
+    except Refused:
+        return False
+    if not isinstance(root, exp.Query):
+        return False
+    tables = [t for t in root.find_all(exp.Table) if isinstance(t.this, exp.Identifier)]
+    if not tables:
+        return _asks_nothing_else(root)
+    ctes = {spelled(c.args["alias"].this) for c in root.find_all(exp.CTE)}
+    return all(_of_catalogue(t, ctes, names) for t in tables)
+
+
+def _of_catalogue(table: exp.Table, ctes: set[str], names: Names) -> bool:
+    name = spelled(table.this)
+    if table.args.get("db"):
+        return spelled(table.args["db"]) in SCHEMAS
+    return name in ctes or names.relation(None, name) is not None
+
+
+def _asks_nothing_else(root: exp.Expression) -> bool:
+    """Whether a statement without tables calls only what we know, and calls or names something."""
+    calls = [c.name.removeprefix(FUNCTION) for c in root.find_all(exp.Anonymous)]
+    known = {name for name, _ in FUNCTIONS}
+    words = any(isinstance(node, tuple(CONSTANTS)) for node in root.walk())
+    return (bool(calls) or words) and all(c in known or returns_rows(c) for c in calls)

@@ -1,0 +1,47 @@
+"""What the comments on tables and columns say: the owner's declarations, which are public."""
+
+from __future__ import annotations
+
+from dpsql.model import ColumnPolicy, Policy, TablePolicy
+from dpsql.tree import Value
+
+MOST_VALUES = 20
+"""A longer list of values is told by its length."""
+
+
+def table_comment(policy: Policy, table: TablePolicy) -> str:
+    """Whether a table is private, whose privacy it carries, and how much of one unit counts."""
+    if not table.private:
+        return "public"
+    unit = f"{policy.unit.table}.{policy.unit.key}"
+    limits = {
+        "rows per unit": table.max_rows_per_unit,
+        "groups per unit": table.max_groups_per_unit,
+        "rows per group": table.max_rows_per_group,
+    }
+    told = [f"at most {limit} {what}" for what, limit in limits.items() if limit is not None]
+    return "; ".join([f"private: the unit is {unit}", *told])
+
+
+def column_comment(policy: Policy, table: TablePolicy, column: ColumnPolicy) -> str | None:
+    """A column's part in privacy, its bounds and its values; None where nothing is declared."""
+    name, unit = column.name.lower(), policy.unit
+    told = []
+    if table.name.lower() == unit.table.lower() and name == unit.key.lower():
+        told.append("the privacy unit")
+    if table.link is not None and name == table.link.column.lower():
+        told.append(f"leads to the privacy unit through {table.link.table}.{table.link.key}")
+    if column.bounds is not None:
+        lower, upper = column.bounds
+        told.append(f"bounds {lower} to {upper}")
+    if column.values is not None:
+        told.append(_values(column.values))
+    if column.nullable and table.private:
+        told.append("may be NULL")
+    return "; ".join(told) or None
+
+
+def _values(values: tuple[Value, ...]) -> str:
+    if len(values) > MOST_VALUES:
+        return f"one of {len(values)} public values"
+    return "values " + ", ".join(map(str, values))

@@ -1,0 +1,169 @@
+"""Objects by name and by number: what regclass and its kin mean."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from dpsql.dialects.catalogue import oids
+from dpsql.dialects.catalogue.terms import Relation
+from dpsql.engines.files import name as identifier
+from dpsql.interfaces.pgwire.catalogue import recorded
+from dpsql.interfaces.pgwire.catalogue.naming import parts, quote
+from dpsql.interfaces.pgwire.catalogue.objects import Row
+from dpsql.interfaces.pgwire.catalogue.shadow import EXTRA, SHADOWS
+
+SEARCH_PATH = ("pg_catalog", "public")
+NAMESPACES = {"11": "pg_catalog", "99": "pg_toast", "2200": "public", "13207": "information_schema"}
+_SPELLED = {
+    "bit": "bit",
+    "bool": "boolean",
+    "bpchar": "character",
+    "char": '"char"',
+    "float4": "real",
+    "float8": "double precision",
+    "int2": "smallint",
+    "int4": "integer",
+    "int8": "bigint",
+    "interval": "interval",
+    "numeric": "numeric",
+    "time": "time without time zone",
+    "timestamp": "timestamp without time zone",
+    "timestamptz": "timestamp with time zone",
+    "timetz": "time with time zone",
+    "varbit": "bit varying",
+    "varchar": "character varying",
+}
+"""The types that SQL calls otherwise than pg_type does."""
+
+_ALSO = {
+    "int": "int4",
+    "decimal": "numeric",
+    "dec": "numeric",
+    "float": "float8",
+    "char varying": "varchar",
+    "timestamp": "timestamp",
+    "time": "time",
+    "character": "bpchar",
+}
+"""Further words that SQL has for types; `char` alone means bpchar, "char" in quotes its own."""
+
+_KINDS = {
+    oids.REGCLASS: ("pg_class", "relname", "relnamespace"),
+    oids.REGPROC: ("pg_proc", "proname", "pronamespace"),
+    oids.REGTYPE: ("pg_type", "typname", "typnamespace"),
+    oids.REGNAMESPACE: ("pg_namespace", "nspname", None),
+    oids.REGROLE: ("pg_authid", "rolname", None),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Named:
+    kind: int
+    oid: int
+    schema: str | None
+    name: str
+
+
+class ShadowNames:
+    """The names of one shadow; see `dpsql.dialects.catalogue.terms.Names`."""
+
+    def __init__(self, rows: dict[str, list[Row]]) -> None:
+        self._named = list(_all(rows))
+        self._found: dict[tuple[int, str | None, str], int] = {}
+        for item in self._named:
+            self._found.setdefault((item.kind, item.schema, item.name), item.oid)
+        self._texts = {(n.kind, n.oid): self._written(n) for n in self._named}
+        # REGPROCEDURE and its like are only ever written as numbers of what they are.
+        self._known = recorded.relations()
+
+    def relation(self, schema: str | None, name: str) -> Relation | None:
+        """The catalogue relation called so; without a schema it is one of pg_catalog."""
+        if schema in (None, "pg_catalog") and name == "pg_get_keywords":
+            return Relation("cat.pg_get_keywords", EXTRA[name])
+        key = (schema or "pg_catalog", name)
+        if key not in recorded.readable():
+            return None
+        number = self._found.get((oids.REGCLASS, *key))
+        return Relation(f"{SHADOWS[key[0]]}.{identifier(name)}", self._known[key], number)
+
+    def base(self, schema: str, name: str) -> int | None:
+        """The type below a domain of information_schema."""
+        oid = self._found.get((oids.REGTYPE, schema, name))
+        found = (
+            r for r in recorded.rows("pg_type") if r["oid"] == str(oid) and r["typtype"] == "d"
+        )
+        return next((int(r["typbasetype"]) for r in found), None)
+
+    def number(self, kind: int, text: str) -> int | None:
+        """The OID of what `text` names, quoted or qualified as PostgreSQL reads it."""
+        if kind == oids.REGTYPE:
+            return self._type(" ".join(text.split()))
+        named = parts(text)
+        if named is None or len(named) > 2:  # noqa: PLR2004 - schema and name
+            return None
+        kind = oids.REGPROC if kind == oids.REGPROCEDURE else kind
+        return self._look_up(kind, named)
+
+    def _look_up(self, kind: int, named: list[str]) -> int | None:
+        *schema, name = named
+        schemas = tuple(schema) or (None, *SEARCH_PATH)
+        found = (self._found.get((kind, s, name)) for s in schemas)
+        return next((oid for oid in found if oid is not None), None)
+
+    def _type(self, text: str) -> int | None:
+        if text.endswith("[]"):
+            element = self._type(text[:-2])
+            return None if element is None else self._array_of(element)
+        word = text.lower()
+        written = {s: t for t, s in _SPELLED.items()} | _ALSO
+        if word == "char":
+            return oids.BPCHAR
+        if word in written:
+            return self._look_up(oids.REGTYPE, ["pg_catalog", written[word]])
+        named = parts(text)
+        return self._look_up(oids.REGTYPE, named) if named else None
+
+    def _array_of(self, element: int) -> int | None:
+        found = (r for r in recorded.rows("pg_type") if r["oid"] == str(element))
+        return next((int(r["typarray"]) or None for r in found), None)
+
+    def text(self, kind: int, number: int | None) -> str | None:
+        """What a value of a reg-type looks like: a name, or its number where nothing has it."""
+        if number is None:
+            return None
+        kind = oids.REGPROC if kind == oids.REGPROCEDURE else kind
+        return "-" if number == 0 else self._texts.get((kind, number), str(number))
+
+    def rows(self) -> list[Row]:
+        """Every spelling by which the shadow's own macros look objects up."""
+        made: list[Row] = []
+        for item in self._named:
+            shown = self._texts[item.kind, item.oid]
+            plain = {item.name, f"{item.schema}.{item.name}"} if item.schema else {item.name}
+            base = {"kind": item.kind, "oid": item.oid}
+            made.append({**base, "spelled": shown, "shown": True})
+            made += [{**base, "spelled": p, "shown": False} for p in sorted(plain - {shown})]
+        return made
+
+    def _written(self, item: _Named) -> str:
+        if item.kind == oids.REGTYPE and item.schema == "pg_catalog":
+            array = item.name.startswith("_") and item.name[1:] in _ELEMENTS
+            name = item.name[1:] if array else item.name
+            return _SPELLED.get(name, quote(name)) + ("[]" if array else "")
+        if item.kind == oids.REGTYPE and item.name.startswith("_"):
+            return self._written(_Named(item.kind, item.oid, item.schema, item.name[1:])) + "[]"
+        if item.schema in (None, *SEARCH_PATH):
+            return quote(item.name)
+        return f"{quote(str(item.schema))}.{quote(item.name)}"
+
+
+_ELEMENTS = frozenset(r["typname"] for r in recorded.rows("pg_type") if r["typarray"] != "0")
+
+
+def _all(rows: dict[str, list[Row]]) -> Iterator[_Named]:
+    for kind, (relation, name, schema) in _KINDS.items():
+        own: Iterable[Row] = rows.get(relation, [])
+        for row in (*recorded.rows(relation), *own):
+            space = NAMESPACES.get(str(row[schema])) if schema else None
+            yield _Named(kind, int(row["oid"]), space, str(row[name]))

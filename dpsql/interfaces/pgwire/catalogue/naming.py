@@ -1,0 +1,66 @@
+"""How PostgreSQL writes and makes names: quoting, reading, and the names of constraints."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+
+from dpsql.interfaces.pgwire.catalogue.recorded import body
+
+MOST_BYTES = 63
+"""PostgreSQL's longest identifier."""
+
+_PLAIN = re.compile(r"[a-z_][a-z0-9_$]*\Z")
+_PART = re.compile(r'\s*(?:"((?:[^"]|"")+)"|([^\s."]+))\s*(\.|\Z)')
+
+
+@cache
+def keywords() -> frozenset[str]:
+    """The words that must be quoted where they are names: all but the unreserved."""
+    fields = (line.split("\t") for line in body("pg_get_keywords").splitlines())
+    return frozenset(word for word, category, *_ in fields if category != "U")
+
+
+def quote(name: str) -> str:
+    """A name as quote_ident writes it.
+
+    >>> quote("orders"), quote("Orders"), quote("select")
+    ('orders', '"Orders"', '"select"')
+    """
+    if _PLAIN.match(name) and name not in keywords():
+        return name
+    return '"' + name.replace('"', '""') + '"'
+
+
+def parts(text: str) -> list[str] | None:
+    """The parts of a qualified name, folded where they are not quoted; None if it is none.
+
+    >>> parts('public."Orders"')
+    ['public', 'Orders']
+    """
+    found, start = [], 0
+    while True:
+        match = _PART.match(text, start)
+        if match is None:
+            return None
+        quoted, plain, end = match.groups()
+        found.append(quoted.replace('""', '"') if quoted is not None else plain.lower())
+        if not end:
+            return found
+        start = match.end()
+
+
+def constraint_name(table: str, columns: tuple[str, ...], label: str) -> str:
+    """The name that PostgreSQL gives a constraint: table, columns and kind, cut to 63 bytes.
+
+    >>> constraint_name("orders", ("customer_id",), "fkey")
+    'orders_customer_id_fkey'
+    """
+    first, second = table, "_".join(columns)
+    room = MOST_BYTES - len(label) - 1 - (1 if columns else 0)
+    while len(first.encode()) + len(second.encode()) > room:
+        if len(first.encode()) > len(second.encode()):
+            first = first[:-1]
+        else:
+            second = second[:-1]
+    return "_".join(filter(None, (first, second, label)))

@@ -1,0 +1,83 @@
+r"""PostgreSQL 15's own catalogue, as recorded from a server nobody has used (see data/).
+
+A file per relation: a header of column names, then rows as COPY writes them (tabs between fields,
+`\N` for NULL). They were read by `python -m grammar_tests.catalogue_record`.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from pathlib import Path
+
+from dpsql.dialects.catalogue.terms import Column
+
+FOLDER = Path(__file__).parent / "data"
+SCHEMAS = {"11": "pg_catalog", "13207": "information_schema"}
+ZERO_BASED = frozenset((22, 30))
+"""int2vector and oidvector."""
+
+_EVERYONE = re.compile(r"[{,]=[a-zA-Z]*r")
+"""An ACL that names nobody grants to all."""
+
+KEYWORDS = ("word", 25), ("catcode", 18), ("barelabel", 16), ("catdesc", 25), ("baredesc", 25)
+DEFINITIONS = ("kind", 25), ("oid", 26), ("definition", 25)
+Fields = list[str]
+
+
+@cache
+def body(name: str) -> str:
+    """The rows of a file as they are written, without the header; empty where there is none."""
+    path = FOLDER / f"{name.removesuffix('_recorded')}.tsv"
+    if not path.exists():
+        return ""
+    text = path.read_text(encoding="utf-8")
+    return text if name in ("definitions", "pg_get_keywords") else text.partition("\n")[2]
+
+
+def rows(name: str) -> list[dict[str, str]]:
+    """The rows of a relation by column name."""
+    path = FOLDER / f"{name}.tsv"
+    header, *lines = path.read_text(encoding="utf-8").splitlines()
+    names = header.split("\t")
+    return [dict(zip(names, line.split("\t"), strict=True)) for line in lines]
+
+
+@cache
+def relations() -> dict[tuple[str, str], tuple[Column, ...]]:
+    """Every table and view of pg_catalog and information_schema with its columns.
+
+    A column of a domain has the type below, as a client is told it.
+
+    >>> relations()["pg_catalog", "pg_index"][14].name
+    'indisreplident'
+    """
+    classes = {
+        r["oid"]: (SCHEMAS[r["relnamespace"]], r["relname"])
+        for r in rows("pg_class")
+        if r["relkind"] in "rv"
+    }
+    domains = {
+        r["oid"]: (int(r["typbasetype"]), int(r["typtypmod"]))
+        for r in rows("pg_type")
+        if r["typtype"] == "d"
+    }
+    found: dict[tuple[str, str], list[Column]] = {key: [] for key in classes.values()}
+    for row in rows("pg_attribute"):
+        key = classes.get(row["attrelid"])
+        if key is None or int(row["attnum"]) < 1:
+            continue
+        plain = int(row["atttypid"]), int(row["atttypmod"])
+        oid, typmod = domains.get(row["atttypid"], plain)
+        found[key].append(Column(row["attname"], oid, typmod, oid in ZERO_BASED))
+    return {key: tuple(columns) for key, columns in found.items()}
+
+
+@cache
+def readable() -> frozenset[tuple[str, str]]:
+    """The relations that everyone may read."""
+    return frozenset(
+        (SCHEMAS[r["relnamespace"]], r["relname"])
+        for r in rows("pg_class")
+        if r["relkind"] in "rv" and _EVERYONE.search(r["relacl"])
+    )

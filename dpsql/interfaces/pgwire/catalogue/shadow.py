@@ -1,0 +1,112 @@
+"""The shadow: an in-memory, locked DuckDB with PostgreSQL 15's catalogue and no data behind it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dpsql.dialects.catalogue import oids
+from dpsql.dialects.catalogue.terms import Column
+from dpsql.engines.files import name as identifier
+from dpsql.engines.files import text as literal
+from dpsql.engines.hardening import scratch
+from dpsql.interfaces.pgwire.catalogue import recorded
+from dpsql.interfaces.pgwire.catalogue.macros import MACROS
+from dpsql.interfaces.pgwire.catalogue.naming import keywords
+from dpsql.interfaces.pgwire.catalogue.objects import Row
+from dpsql.interfaces.pgwire.catalogue.views import VIEWS
+
+MEMORY = "512MB"
+"""What the answer to one question may take: many times what any tool's question does."""
+
+SHADOWS = {"pg_catalog": "cat", "information_schema": "info"}
+"""What the shadow calls PostgreSQL's schemas: DuckDB has schemas of these names itself."""
+
+_NULL, _BACKSLASH, _TAB, _LINE = "\\N", "\x01", "\x02", "\x03"
+_HIDDEN = {ord("\\"): _BACKSLASH, ord("\t"): _TAB, ord("\n"): _LINE, ord("\r"): " "}
+EXTRA: dict[str, tuple[Column, ...]] = {
+    "pg_get_keywords": tuple(Column(n, oid) for n, oid in recorded.KEYWORDS),
+    "definitions": tuple(Column(n, oid) for n, oid in recorded.DEFINITIONS),
+    "pg_settings_recorded": recorded.relations()["pg_catalog", "pg_settings"],
+    "names": (Column("kind", 26), Column("oid", 26), Column("spelled", 25), Column("shown", 16)),
+}
+"""Tables of the shadow's own, filled as the others are."""
+
+
+def build(rows: dict[str, list[Row]]) -> Any:
+    """A shadow with PostgreSQL's own rows and these, by relation; nothing can be attached to it."""
+    connection = scratch(MEMORY)
+    for schema in SHADOWS.values():
+        connection.execute(f"CREATE SCHEMA {schema}")
+    for (schema, relation), columns in recorded.relations().items():
+        if (schema, relation) not in VIEWS:
+            _create(connection, SHADOWS[schema], relation, columns)
+            _fill(connection, SHADOWS[schema], relation, columns, rows.get(relation, []))
+    for relation, columns in EXTRA.items():
+        _create(connection, "cat", relation, columns)
+        _fill(connection, "cat", relation, columns, rows.get(relation, []))
+    words = ", ".join(literal(word) for word in sorted(keywords()))
+    for macro in MACROS:
+        connection.execute(macro.replace("KEYWORDS", words))
+    for (schema, relation), sql in VIEWS.items():
+        _view(connection, schema, relation, sql)
+    return connection
+
+
+def _create(connection: Any, schema: str, relation: str, columns: tuple[Column, ...]) -> None:
+    listed = ", ".join(f"{identifier(c.name)} {oids.shadow_type(c.oid)}" for c in columns)
+    connection.execute(f"CREATE TABLE {schema}.{identifier(relation)} ({listed})")
+
+
+def _view(connection: Any, schema: str, relation: str, sql: str) -> None:
+    """A view whose columns have the recorded names and types, in their order."""
+    columns = recorded.relations()[schema, relation]
+    listed = ", ".join(
+        f"CAST({identifier(c.name)} AS {oids.shadow_type(c.oid)}) AS {identifier(c.name)}"
+        for c in columns
+    )
+    target = f"{SHADOWS[schema]}.{identifier(relation)}"
+    connection.execute(f"CREATE VIEW {target} AS SELECT {listed} FROM ({sql})")
+
+
+def _fill(
+    connection: Any, schema: str, relation: str, columns: tuple[Column, ...], rows: list[Row]
+) -> None:
+    """Insert PostgreSQL's own rows and these, both as COPY writes them."""
+    lines = ["\t".join(_field(row.get(c.name)) for c in columns) for row in rows]
+    text = recorded.body(relation) + "".join(f"{line}\n" for line in lines)
+    if not text:
+        return
+    fields = ", ".join(_read(c.oid, f"nullif(f[{i}], '{_NULL}')") for i, c in enumerate(columns, 1))
+    connection.execute(
+        f"INSERT INTO {schema}.{identifier(relation)} SELECT {fields} FROM"
+        " (SELECT string_split(line, chr(9)) AS f FROM"
+        " (SELECT unnest(string_split($1, chr(10))) AS line) WHERE line <> '')",
+        [text],
+    )
+
+
+def _field(value: Any) -> str:
+    """A value as COPY writes it; what COPY escapes goes by characters that no name contains."""
+    match value:
+        case None:
+            return _NULL
+        case bool():
+            return "t" if value else "f"
+        case list():
+            return "{" + ",".join(map(str, value)) + "}"
+    return str(value).translate(_HIDDEN)
+
+
+def _read(oid: int, field: str) -> str:
+    """The DuckDB expression that reads a field of COPY's as a value of type `oid`."""
+    kind = oids.shadow_type(oid)
+    if oid in (oids.INT2VECTOR, oids.OIDVECTOR):
+        parts = f"string_split(replace(trim({field}, '{{}}'), ',', ' '), ' ')"
+    elif oid in oids.ELEMENTS:
+        parts = f"string_split(({field})[2:-2], ',')"
+        parts = f"list_transform({parts}, lambda e: trim(e, '\"'))"
+    else:
+        hidden = f"replace(replace({field}, chr(1), '\\'), chr(2), chr(9))"
+        text = f"replace({hidden}, chr(3), chr(10))"
+        return f"CAST({text if kind == 'VARCHAR' else field} AS {kind})"
+    return f"CASE WHEN {field} IN ('', '{{}}') THEN [] ELSE CAST({parts} AS {kind}) END"

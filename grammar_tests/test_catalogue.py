@@ -1,0 +1,186 @@
+"""The catalogue behind the Postgres door: what tools ask is answered as PostgreSQL 15 would."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import psycopg
+import pytest
+
+from dpsql.errors import Reason, Refused
+from dpsql.interfaces.pgwire import oids
+from dpsql.interfaces.pgwire.catalogue import Catalogue
+from dpsql.interfaces.pgwire.catalogue.kinds import pg_type
+from dpsql.tree import BOOLEAN, DATE, DOUBLE, INTEGER, TIMESTAMP, TIMESTAMPTZ, VARCHAR, decimal
+from grammar_tests import postgres_kit
+from grammar_tests.bound import shop
+from grammar_tests.catalogue_kit import ddl
+from grammar_tests.catalogue_replay import (
+    CORPUS,
+    NUMBERS,
+    Asked,
+    comparable,
+    real,
+    shadow,
+    statements,
+)
+
+FILES = sorted(CORPUS.glob("*.sql"))
+
+
+@pytest.fixture(scope="module")
+def catalogue() -> Catalogue:
+    return Catalogue(shop()[0], "ana", {})
+
+
+@dataclass(frozen=True, slots=True)
+class Oracle:
+    connection: psycopg.Connection[Any]
+    oids: dict[str, int]
+
+
+@pytest.fixture(scope="module")
+def oracle() -> Iterator[Oracle]:
+    with postgres_kit.running() as server:
+        with psycopg.connect(server.conninfo(), autocommit=True) as owner:
+            for statement in ddl(shop()[0]):
+                owner.execute(statement.encode())
+        with psycopg.connect(server.conninfo("ana"), autocommit=True) as connection:
+            yield Oracle(connection, dict(connection.execute(NUMBERS).fetchall()))
+
+
+def differences(asked: Asked, catalogue: Catalogue, oracle: Oracle) -> tuple[bool, bool]:
+    """Whether columns, and whether rows, differ between the shadow and PostgreSQL."""
+    numbers = dict(catalogue.ask(NUMBERS, ()).rows)
+    ours = shadow(catalogue, asked, numbers)
+    theirs = real(oracle.connection, asked, oracle.oids)
+    return ours.columns != theirs.columns, comparable(ours, theirs) != comparable(theirs, ours)
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: p.stem)
+def test_tools_are_answered_as_postgresql_answers(
+    path: Any, catalogue: Catalogue, oracle: Oracle
+) -> None:
+    asked = list(statements(path))
+    assert asked
+    found = {a.number: differences(a, catalogue, oracle) for a in asked}
+    assert not [n for n, (columns, _) in found.items() if columns]
+    # What is marked as different must be: a mark that no longer holds is an error too.
+    assert {n for n, (_, rows) in found.items() if rows} == {a.number for a in asked if a.differs}
+
+
+def test_a_wrong_answer_would_be_seen(catalogue: Catalogue, oracle: Oracle) -> None:
+    asked = Asked("twin", 1, "SELECT relname, relkind FROM pg_class WHERE relnamespace = 2200")
+    ours = shadow(catalogue, asked, {})
+    theirs = real(oracle.connection, asked, {})
+    assert comparable(ours, theirs) == comparable(theirs, ours)
+    ours.rows.pop()
+    assert comparable(ours, theirs) != comparable(theirs, ours)
+
+
+def rows(catalogue: Catalogue, sql: str, *parameters: Any) -> list[tuple[Any, ...]]:
+    return list(catalogue.ask(sql, parameters).rows)
+
+
+def test_vectors_are_vectors_and_count_from_zero(catalogue: Catalogue) -> None:
+    sql = "SELECT indkey, indclass, indkey[0], indkey[1] FROM pg_index"
+    answer = catalogue.ask(f"{sql} WHERE indrelid = 'orders'::regclass", ())
+    assert [c.oid for c in answer.columns] == [22, 30, 21, 21]
+    assert answer.rows == [([1], [3124], 1, None)]
+
+
+def test_hidden_and_undeclared_columns_do_not_exist(catalogue: Catalogue) -> None:
+    sql = "SELECT attname FROM pg_attribute WHERE attrelid = 'customers'::regclass AND attnum > 0"
+    shown = {name for (name,) in rows(catalogue, sql)}
+    assert {"customer_id", "age"} <= shown
+    assert not {"name", "secret"} & shown
+    sql = "SELECT column_name FROM information_schema.columns WHERE table_name = 'customers'"
+    assert {name for (name,) in rows(catalogue, sql)} == shown
+
+
+def test_comments_carry_bounds_and_unit(catalogue: Catalogue) -> None:
+    sql = "SELECT col_description('customers'::regclass, $1::int)"
+    assert rows(catalogue, sql, 1) == [("the privacy unit",)]
+    assert rows(catalogue, sql, 5) == [("bounds 0 to 120; may be NULL",)]
+
+
+def test_privileges_are_to_read(catalogue: Catalogue) -> None:
+    sql = "SELECT has_table_privilege('orders', $1), has_table_privilege('pg_authid', $1)"
+    assert rows(catalogue, sql, "SELECT") == [(True, False)]
+    assert rows(catalogue, sql, "INSERT") == [(False, False)]
+    sql = "SELECT grantee, privilege_type FROM information_schema.table_privileges"
+    assert rows(catalogue, f"{sql} WHERE table_name = 'orders'") == [("ana", "SELECT")]
+
+
+def test_settings_are_the_sessions() -> None:
+    settings = {"search_path": "public"}
+    catalogue = Catalogue(shop()[0], "ana", settings)
+    sql = "SELECT current_setting('search_path'), current_user"
+    assert rows(catalogue, sql) == [("public", "ana")]
+    settings["search_path"] = "elsewhere"
+    assert rows(catalogue, sql) == [("elsewhere", "ana")]
+    sql = "SELECT setting FROM pg_settings WHERE name = 'search_path'"
+    assert rows(catalogue, sql) == [("elsewhere",)]
+
+
+@pytest.mark.parametrize(
+    ("sql", "claimed"),
+    [
+        ("SELECT relname FROM pg_class", True),
+        ("SELECT table_name FROM information_schema.tables", True),
+        ("SELECT version()", True),
+        ("SELECT current_user", True),
+        ("WITH x AS (SELECT oid FROM pg_type) SELECT * FROM x", True),
+        ("SELECT * FROM orders", False),
+        ("SELECT * FROM public.orders", False),
+        ("SELECT * FROM pg_class, orders", False),
+        ("SELECT * FROM pg_class WHERE oid IN (SELECT customer_id FROM orders)", False),
+        ("SELECT * FROM tables", False),
+        ("SELECT dpsql_budget()", False),
+        ("SELECT", False),
+        ("DELETE FROM pg_class", False),
+    ],
+)
+def test_only_the_catalogue_is_claimed(catalogue: Catalogue, sql: str, claimed: bool) -> None:  # noqa: FBT001
+    assert catalogue.claims(sql) is claimed
+
+
+@pytest.mark.parametrize(
+    ("sql", "reason"),
+    [
+        ("SELECT pg_sleep(10) FROM pg_class", Reason.UNKNOWN_FUNCTION),
+        ("SELECT pg_read_file('/etc/passwd')", Reason.UNKNOWN_FUNCTION),
+        ("SELECT * FROM read_csv('/etc/passwd')", Reason.UNKNOWN_FUNCTION),
+        ("SELECT getvariable('analyst') FROM pg_class", Reason.UNKNOWN_FUNCTION),
+        ("SELECT nothing FROM pg_class", Reason.UNKNOWN_COLUMN),
+        ("SELECT * FROM pg_catalog.pg_nothing", Reason.UNKNOWN_TABLE),
+        ("SELECT rolpassword FROM pg_authid", Reason.UNKNOWN_TABLE),
+        ("SELECT * FROM duckdb_tables", Reason.UNKNOWN_TABLE),
+        ("SELECT 'nothing'::regclass", Reason.UNKNOWN_TABLE),
+        ("SELECT * FROM pg_class TABLESAMPLE SYSTEM (1)", Reason.UNSUPPORTED_SYNTAX),
+        ("SELECT relname FROM pg_class FOR UPDATE", Reason.UNSUPPORTED_SYNTAX),
+        ("SELECT 1; SELECT 2", Reason.SYNTAX),
+        ("SELECT " + "(" * 100 + "1" + ")" * 100, Reason.TOO_LARGE),
+        ("SELECT 'x'::int FROM pg_class", Reason.TYPE_MISMATCH),
+    ],
+)
+def test_all_else_is_refused(catalogue: Catalogue, sql: str, reason: Reason) -> None:
+    with pytest.raises(Refused) as told:
+        catalogue.ask(sql, ())
+    assert told.value.reason is reason
+
+
+def test_parameters_have_the_types_that_their_places_want(catalogue: Catalogue) -> None:
+    sql = (
+        "SELECT relname FROM pg_class WHERE oid = ANY($1::oid[]) AND relname = $2 AND relnatts > $3"
+    )
+    assert catalogue.parameter_types(sql, 3) == (1028, 19, 21)
+    assert rows(catalogue, sql, [1259], "pg_class", 5) == [("pg_class",)]
+    assert rows(catalogue, sql, None, "it's \\ odd", 5) == []
+
+
+def test_the_policys_types_are_those_that_answers_have() -> None:
+    kinds = (BOOLEAN, INTEGER, DOUBLE, VARCHAR, DATE, TIMESTAMP, TIMESTAMPTZ, decimal(10, 2))
+    assert [pg_type(k).oid for k in kinds] == [oids.oid_of(k) for k in kinds]
