@@ -155,6 +155,15 @@ class Cast:
 
 
 @dataclass(frozen=True, slots=True)
+class Clip:
+    """Bounds that an analyst puts on what one unit adds: each row, or its total in a group."""
+
+    lower: Decimal
+    upper: Decimal
+    per_group: bool
+
+
+@dataclass(frozen=True, slots=True)
 class AggregateCall:
     """An aggregate by its registry name; `args` is `(Star(),)` for COUNT(*)."""
 
@@ -165,6 +174,7 @@ class AggregateCall:
     type: SqlType = NULL
     span: Span = field(default=NOWHERE, compare=False)
     order_by: tuple[SortKey, ...] = ()
+    clip: Clip | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dpsql.aggregates.distinct import distinct_values
-from dpsql.aggregates.recipe import Asked, Parts, Recipe, counted, rows_of_unit
+from dpsql.aggregates.recipe import Asked, Parts, Recipe, count_clip, counted
 from dpsql.plan import PartQuery
 from dpsql.tree import Expression, Ref
 
 
 def _parts(asked: Asked) -> Parts:
     if not asked.call.distinct:
-        return (PartQuery(None, counted(asked), total_upper=rows_of_unit(asked)),)
+        return (PartQuery(None, counted(asked), total_upper=count_clip(asked)),)
+    if asked.call.clip is not None:
+        count_clip(asked)
     if asked.is_unit:
         return (PartQuery(None, counted(asked), units=True),)
     return (distinct_values(asked),)

@@ -58,6 +58,11 @@ class Asked:
     def expression(self) -> Expression:
         return self.call.args[0]
 
+    @property
+    def one_row(self) -> bool:
+        """Whether a unit's total in a group is one row."""
+        return self.rows_proved and self.rows == 1
+
 
 Parts = tuple[PartQuery, ...]
 
@@ -105,10 +110,54 @@ def row_bounds(asked: Asked, place: int = 0) -> RowBounds:
     """
     facts = asked.arguments[place]
     lo, hi = facts.interval.lo, facts.interval.hi
+    clip = asked.call.clip
+    if clip is not None and (not clip.per_group or asked.one_row):
+        lo = Fraction(clip.lower) if lo is None else max(lo, Fraction(clip.lower))
+        hi = Fraction(clip.upper) if hi is None else min(hi, Fraction(clip.upper))
     if not (isinstance(lo, Fraction) and isinstance(hi, Fraction)):
         span = asked.call.args[place].span
         raise Refused(Reason.UNBOUNDED_INPUT, asked.call.span if span == NOWHERE else span)
+    if lo > hi:
+        raise _no_clip(asked, "they have nothing in common with the known bounds")
     return clip_between(asked, facts.type, lo, hi)
+
+
+def total_clip(asked: Asked, bounds: RowBounds) -> tuple[int, int]:
+    """The clip of a unit's total of such rows in one group, in lattice steps.
+
+    It follows from the rows; an analyst's own bounds narrow it, and stand where rows have no limit.
+    """
+    clip, step = asked.call.clip, bounds.lattice.step
+    per_group = clip is not None and clip.per_group
+    if clip is None or not per_group:
+        rows = rows_of_unit(asked)
+        return min(0, rows * bounds.lower), max(0, rows * bounds.upper)
+    low, high = floor(Fraction(clip.lower) / step), ceil(Fraction(clip.upper) / step)
+    if max(abs(low), abs(high)) >= MAX_STEPS:
+        raise _no_clip(asked, "they are too wide")
+    if asked.rows is not None:
+        low = max(low, min(0, asked.rows * bounds.lower))
+        high = min(high, max(0, asked.rows * bounds.upper))
+    if low > high:
+        raise _no_clip(asked, "they have nothing in common with the known bounds")
+    return low, high
+
+
+COUNTED = RowBounds(Lattice(10, 0), 1, 1)
+"""A row that counts 1."""
+
+
+def count_clip(asked: Asked) -> int:
+    """The most that a unit's number of rows counts in one group."""
+    if asked.call.clip is None:
+        return rows_of_unit(asked)
+    if asked.call.clip.lower != 0 or asked.call.distinct:
+        raise _no_clip(asked, "a number of rows counts from 0, and of rows that are not DISTINCT")
+    return max(1, total_clip(asked, COUNTED)[1])
+
+
+def _no_clip(asked: Asked, why: str) -> Refused:
+    return Refused(Reason.BAD_OPTION, asked.call.span, option="contribution bounds", why=why)
 
 
 def clip_between(asked: Asked, kind: SqlType, lo: Fraction, hi: Fraction) -> RowBounds:

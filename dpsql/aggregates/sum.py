@@ -7,9 +7,10 @@ from dpsql.aggregates.recipe import (
     Parts,
     Recipe,
     conjunction,
+    count_clip,
     no_distinct,
     row_bounds,
-    rows_of_unit,
+    total_clip,
 )
 from dpsql.plan import PartQuery
 from dpsql.tree import INTEGER, Call, Cast, Expression, Literal, Ref
@@ -20,8 +21,9 @@ def _parts(asked: Asked) -> Parts:
     value, condition = _unfolded(asked)
     if value == Literal(1, INTEGER):
         # SUM(1) is how some tools count: the same measurement, released once.
-        return (PartQuery(None, condition, total_upper=rows_of_unit(asked)),)
-    bounds, rows = row_bounds(asked), rows_of_unit(asked)
+        return (PartQuery(None, condition, total_upper=count_clip(asked)),)
+    bounds = row_bounds(asked)
+    lower, upper = total_clip(asked, bounds)
     return (
         PartQuery(
             value,
@@ -29,8 +31,8 @@ def _parts(asked: Asked) -> Parts:
             bounds.lattice,
             bounds.lower,
             bounds.upper,
-            total_lower=min(0, rows * bounds.lower),
-            total_upper=max(0, rows * bounds.upper),
+            total_lower=lower,
+            total_upper=upper,
         ),
     )
 

@@ -250,7 +250,7 @@ def _pooled(measured: _Measured) -> _Measured:
     proved = measured.bounded.block.max_rows
     if proved is None or proved != measured.contributions.rows_per_group.value:
         return measured
-    return replace(measured, made=pooled(measured.made))
+    return replace(measured, made=pooled(measured.made, proved))
 
 
 def _charges(measured: list[_Measured], outer: Relation) -> tuple[list[Part], list[Expression]]:

@@ -21,13 +21,14 @@ _EXACT = frozenset({Kind.INTEGER, Kind.VARCHAR, Kind.BOOLEAN, Kind.DATE})
 """Types of which different constants are never equal to one value."""
 
 
-def pooled(made: Measurements) -> Measurements:
+def pooled(made: Measurements, rows: int) -> Measurements:
     """The same measurements, those of disjoint rows next to one another and paid for together.
 
-    Two of them are if their conditions differ in one equality with different constants.
+    Two of them are if their conditions differ in one equality with different constants. No unit has
+    more than `rows` rows in a group.
     """
     sides = {
-        charge[0]: _sides(made.parts[charge[0]]) if len(charge) == 1 else {}
+        charge[0]: _sides(made.parts[charge[0]], rows) if len(charge) == 1 else {}
         for charge in made.charges
     }
     first: dict[Hashable, dict[Value, int]] = defaultdict(dict)
@@ -49,9 +50,15 @@ def pooled(made: Measurements) -> Measurements:
     )
 
 
-def _sides(part: PartQuery) -> dict[Hashable, Value]:
-    """The measurement without each equality of its condition, and that equality's constant."""
-    if part.condition is None or part.units or part.distinct:
+def _sides(part: PartQuery, rows: int) -> dict[Hashable, Value]:
+    """The measurement without each equality of its condition, and that equality's constant.
+
+    None where totals are clipped below what the rows allow: several clipped totals could add up to
+    more than the one clip.
+    """
+    row = max(abs(part.lower - part.centre), abs(part.upper - part.centre))
+    narrow = max(abs(part.total_lower), abs(part.total_upper)) < rows * row
+    if part.condition is None or part.units or part.distinct or narrow:
         return {}
     conditions = conjuncts(part.condition)
     found: dict[Hashable, Value] = {}

@@ -31,6 +31,7 @@ from dpsql.dialects.duckdb_calls import (
 )
 from dpsql.dialects.duckdb_literals import constant, identifier, type_name
 from dpsql.dialects.duckdb_text import ATOM, CAST, LOOSE, MINUS, OTHER, Text
+from dpsql.errors import Reason, Refused
 from dpsql.functions import Function
 from dpsql.intervals import Facts
 from dpsql.tree import (
@@ -40,6 +41,7 @@ from dpsql.tree import (
     AggregateCall,
     Call,
     Cast,
+    Clip,
     Expression,
     Kind,
     Literal,
@@ -134,6 +136,9 @@ class _Printer:
                 return self._call(e)
             case Cast():
                 return self._cast(e)
+            case AggregateCall(clip=Clip()):
+                construct = "contribution bounds where nothing is released"
+                raise Refused(Reason.UNSUPPORTED_SYNTAX, e.span, construct=construct)
             case AggregateCall():
                 return Text(self._aggregate(e), e.type)
             case WindowCall():

@@ -46,7 +46,9 @@ def statement(text: str, dialect: str, parameters: tuple[Value, ...]) -> Stateme
         raise Refused(Reason.BAD_PARAMETER, place, expected=expected, given=len(parameters))
     root = _parsed(tokens, request.text, dialect)
     check_depth(root)
-    origin = Origin(dialect, parameters, spans_of(root, tokens), _strings(tokens), query)
+    origin = Origin(
+        dialect, parameters, spans_of(root, tokens), _strings(tokens), query, request.clips
+    )
     result = query(root, origin)
     check_nothing_dropped(root, tokens)
     return Statement(

@@ -136,7 +136,8 @@ def _aggregate(node: exp.Expression, origin: Origin, read: Read) -> AggregateCal
     # The exact number of distinct values is an approximate one as well.
     distinct = distinct or name == APPROXIMATE
     span = origin.span(node)
-    return AggregateCall(row.function, values, distinct, span=span, order_by=order_by)
+    clip = origin.clips.get(span.start)
+    return AggregateCall(row.function, values, distinct, span=span, order_by=order_by, clip=clip)
 
 
 def _ordered(
@@ -255,6 +256,8 @@ def _window_call(node: exp.Anonymous, origin: Origin, read: Read, *, ignores: bo
     row = WINDOWS.get(name, AGGREGATES.get(name))
     if row is None:
         raise Refused(refusal_of(name), origin.span(node), name=name)
+    if origin.span(node).start in origin.clips:
+        raise origin.refusal(node, "contribution bounds with OVER")
     args, distinct = _distinct(args, origin)
     if args:
         args = [*args]

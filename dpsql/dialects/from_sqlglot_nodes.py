@@ -11,7 +11,7 @@ from sqlglot import exp
 
 from dpsql.dialects.from_sqlglot_tokens import FUNCTION, PLACEHOLDER
 from dpsql.errors import Reason, Refused
-from dpsql.tree import NOWHERE, Query, Span, Value
+from dpsql.tree import NOWHERE, Clip, Query, Span, Value
 
 _ARGUMENTS = {
     "all": "GROUP BY ALL",
@@ -33,7 +33,8 @@ class Origin:
     """Where a tree comes from: dialect, bound parameters, and the span of every node by id.
 
     `strings` are the offsets of the string literals, which sqlglot also accepts as names;
-    `read_query` reads the queries inside of expressions.
+    `read_query` reads the queries inside of expressions; `clips` are what named arguments of
+    aggregates say, by the offset of the aggregate's name.
     """
 
     dialect: str
@@ -41,6 +42,7 @@ class Origin:
     spans: Mapping[int, Span]
     strings: frozenset[int]
     read_query: Callable[[exp.Expression, Origin], Query]
+    clips: Mapping[int, Clip]
 
     def span(self, node: exp.Expression) -> Span:
         """The characters the node was written with, or those of what it is part of."""

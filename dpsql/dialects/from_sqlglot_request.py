@@ -6,16 +6,17 @@ Both forms are read from the text and then blanked with spaces, so that every of
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
 from sqlglot import Token, TokenType
 
+from dpsql.dialects.from_sqlglot_clips import without_clips
 from dpsql.dialects.from_sqlglot_tokens import is_word, skip_gap, span_of, tokenize
 from dpsql.errors import Reason, Refused
-from dpsql.tree import Span
+from dpsql.tree import Clip, Span
 
 _FIRST_WORD = re.compile(r"[^\W\d]\w*|.|\Z", re.DOTALL)
 _EPSILON = re.compile(r"(?:\d{1,18}(?:\.\d{0,18})?|\.\d{1,18})(?:[eE][+-]?\d{1,2})?\Z")
@@ -42,6 +43,7 @@ class Request:
     min_units: int | None = None
     max_error: str | None = None
     confidence: Decimal | None = None
+    clips: Mapping[int, Clip] = field(default_factory=dict)
 
 
 def read_request(text: str, dialect: str) -> Request:
@@ -51,7 +53,9 @@ def read_request(text: str, dialect: str) -> Request:
     tokens = tokenize(rest, dialect)
     _check_single(tokens)
     tokens = tuple(t for t in tokens if t.token_type is not TokenType.SEMICOLON)
+    before = tokens
     tokens, options = _without_options(tokens)
+    tokens, clips = without_clips(tokens, allowed=tokens != before)
     return Request(
         rest,
         tokens,
@@ -60,6 +64,7 @@ def read_request(text: str, dialect: str) -> Request:
         options.get("min_privacy_units_per_group"),
         options.get("max_error"),
         options.get("confidence"),
+        clips,
     )
 
 

@@ -39,7 +39,7 @@ _PIECE = re.compile(r"\w+|[^\w\s]")
 
 _SPACE = " \t\r\n\f\v"
 _WORD = re.compile(r"[^\W\d][\w$]*(?:[ \t\r\n\f\v]+[^\W\d]\w*)*\Z")
-_SYMBOLS = frozenset("( ) , . * + - / // % = == <> != < <= > >= || :: ; ?".split())
+_SYMBOLS = frozenset("( ) , . * + - / // % = == <> != < <= > >= => || :: ; ?".split())
 
 _BEFORE_PARENTHESIS = frozenset(
     """ALL AND AS ASC BETWEEN BY CASE CAST CUBE DESC DISTINCT ELSE ESCAPE EXCEPT EXCLUDE EXISTS

@@ -1,0 +1,100 @@
+"""GoogleSQL's named arguments of aggregates: contribution_bounds_per_row and _per_group.
+
+They are read from the tokens and taken out, since no engine's grammar has them; a call finds its
+own by the place of its name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from decimal import Decimal, InvalidOperation
+
+from sqlglot import Token, TokenType
+
+from dpsql.dialects.from_sqlglot_tokens import span_of
+from dpsql.errors import Reason, Refused
+from dpsql.tree import Clip
+
+_KINDS = {"contribution_bounds_per_row": False, "contribution_bounds_per_group": True}
+_PER_GROUP = frozenset({"sum", "count"})
+_PER_ROW = frozenset("sum avg mean stddev stddev_pop stddev_samp variance var_pop var_samp".split())
+
+
+def without_clips(
+    tokens: Sequence[Token], *, allowed: bool
+) -> tuple[tuple[Token, ...], dict[int, Clip]]:
+    """The tokens without `, name => (low, high)`, and each clip by the offset of its function.
+
+    Raises `Refused` for any other `=>`, and for all where they are not `allowed`.
+    """
+    kept = list(tokens)
+    clips: dict[int, Clip] = {}
+    while (arrow := _arrow(kept)) is not None:
+        name = kept[arrow - 1]
+        per_group = _KINDS.get(name.text.lower()) if arrow else None
+        if not allowed or per_group is None or kept[arrow - 2].token_type is not TokenType.COMMA:
+            raise Refused(Reason.UNSUPPORTED_SYNTAX, span_of(kept[arrow]), construct="=>")
+        function = _function(kept, arrow - 2)
+        if function.text.lower() not in (_PER_GROUP if per_group else _PER_ROW):
+            raise Refused(
+                Reason.BAD_OPTION,
+                span_of(name),
+                option=name.text,
+                why=f"{function.text.upper()} does not take it",
+            )
+        if function.start in clips:
+            raise Refused(
+                Reason.BAD_OPTION, span_of(name), option=name.text, why="it is given twice"
+            )
+        stop, low, high = _bounds(kept, arrow + 1, name)
+        clips[function.start] = Clip(low, high, per_group)
+        del kept[arrow - 2 : stop]
+    return tuple(kept), clips
+
+
+def _arrow(tokens: Sequence[Token]) -> int | None:
+    found = (n for n, token in enumerate(tokens) if token.token_type is TokenType.FARROW)
+    return next(found, None)
+
+
+def _function(tokens: Sequence[Token], place: int) -> Token:
+    """The name before the parenthesis that the token at `place` stands in."""
+    depth = 0
+    for n in range(place, 0, -1):
+        kind = tokens[n].token_type
+        depth += (kind is TokenType.R_PAREN) - (kind is TokenType.L_PAREN)
+        if depth < 0:
+            return tokens[n - 1]
+    raise Refused(Reason.SYNTAX, span_of(tokens[place]))
+
+
+def _bounds(tokens: Sequence[Token], n: int, name: Token) -> tuple[int, Decimal, Decimal]:
+    """Reads `(low, high)` at token `n`: where it ends, and both numbers."""
+    n, _ = _one(tokens, n, TokenType.L_PAREN, name)
+    n, low = _number(tokens, n, name)
+    n, _ = _one(tokens, n, TokenType.COMMA, name)
+    n, high = _number(tokens, n, name)
+    n, _ = _one(tokens, n, TokenType.R_PAREN, name)
+    if low > high:
+        raise _bad(name, "the first bound is above the second")
+    return n, low, high
+
+
+def _number(tokens: Sequence[Token], n: int, name: Token) -> tuple[int, Decimal]:
+    negative = n < len(tokens) and tokens[n].token_type is TokenType.DASH
+    n, token = _one(tokens, n + negative, TokenType.NUMBER, name)
+    try:
+        value = Decimal(token.text)
+    except InvalidOperation:
+        raise _bad(name, "its bounds are not two numbers") from None
+    return n, -value if negative else value
+
+
+def _one(tokens: Sequence[Token], n: int, kind: TokenType, name: Token) -> tuple[int, Token]:
+    if n >= len(tokens) or tokens[n].token_type is not kind:
+        raise _bad(name, "its bounds are not two numbers in parentheses")
+    return n + 1, tokens[n]
+
+
+def _bad(name: Token, why: str) -> Refused:
+    return Refused(Reason.BAD_OPTION, span_of(name), option=name.text, why=why)

@@ -1,0 +1,101 @@
+-- GoogleSQL's contribution bounds: an analyst may narrow what one row, or one unit in a group, adds.
+-- catalog: shop
+
+-- case: a narrower total of each unit
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 0.5) SUM(amount, contribution_bounds_per_group => (0, 1000)) AS s FROM orders;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: sum l0=1 linf=1000
+
+-- case: narrower rows
+SELECT WITH DIFFERENTIAL_PRIVACY AVG(amount, contribution_bounds_per_row => (10, 200)) AS a, SUM(amount, contribution_bounds_per_row => (0, 50)) AS s FROM orders;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=10
+-- release: sum l0=1 linf=950
+-- release: sum l0=1 linf=500
+
+-- case: fewer rows of each unit
+SELECT WITH DIFFERENTIAL_PRIVACY COUNT(*, contribution_bounds_per_group => (0, 3)) AS n FROM orders;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=3
+
+-- case: where a unit has one row the total is the row
+SELECT WITH DIFFERENTIAL_PRIVACY SUM(income, contribution_bounds_per_group => (0, 50000)) AS s FROM customers;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: sum l0=1 linf=50000
+
+-- case: bounds of what has none
+SELECT WITH DIFFERENTIAL_PRIVACY SUM(note_length, contribution_bounds_per_row => (0, 100)) AS s FROM orders;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: sum l0=1 linf=1000
+
+-- case: negative bounds
+SELECT WITH DIFFERENTIAL_PRIVACY SUM(amount - 100, contribution_bounds_per_group => (-50.5, 20)) AS s FROM orders;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: sum l0=1 linf=50.5
+
+-- case: with a filter
+SELECT WITH DIFFERENTIAL_PRIVACY status, SUM(amount, contribution_bounds_per_group => (0, 100)) FILTER (WHERE quantity > 1) AS s FROM orders GROUP BY 1;
+-- accept
+-- keys: 3 public, l0 proved
+-- release: sum l0=3 linf=100
+
+-- case: clipped totals of disjoint rows are paid for each
+SELECT WITH DIFFERENTIAL_PRIVACY SUM(income, contribution_bounds_per_group => (0, 10)) FILTER (WHERE segment = 'consumer') AS a, SUM(income, contribution_bounds_per_group => (0, 10)) FILTER (WHERE segment = 'business') AS b FROM customers;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: sum l0=1 linf=10
+-- release: sum l0=1 linf=10
+
+-- case: only with privacy said
+SELECT SUM(amount, contribution_bounds_per_group => (0, 1000)) AS s FROM orders;
+-- refuse: unsupported-syntax at 1:50
+
+-- case: another name
+SELECT WITH DIFFERENTIAL_PRIVACY SUM(amount, contribution_bounds => (0, 1000)) AS s FROM orders;
+-- refuse: unsupported-syntax at 1:66
+
+-- case: not of this function
+SELECT WITH DIFFERENTIAL_PRIVACY AVG(amount, contribution_bounds_per_group => (0, 1000)) AS s FROM orders;
+-- refuse: bad-option at 1:46
+
+-- case: twice
+SELECT WITH DIFFERENTIAL_PRIVACY SUM(amount, contribution_bounds_per_row => (0, 1), contribution_bounds_per_group => (0, 1000)) AS s FROM orders;
+-- refuse: bad-option at 1:85
+
+-- case: the wrong way round
+SELECT WITH DIFFERENTIAL_PRIVACY SUM(amount, contribution_bounds_per_row => (5, 1)) AS s FROM orders;
+-- refuse: bad-option at 1:46
+
+-- case: not numbers
+SELECT WITH DIFFERENTIAL_PRIVACY SUM(amount, contribution_bounds_per_row => (a, 1)) AS s FROM orders;
+-- refuse: bad-option at 1:46
+
+-- case: outside of the policy's bounds
+SELECT WITH DIFFERENTIAL_PRIVACY SUM(amount, contribution_bounds_per_row => (600, 700)) AS s FROM orders;
+-- refuse: bad-option at 1:34
+
+-- case: of a window
+SELECT WITH DIFFERENTIAL_PRIVACY SUM(n, contribution_bounds_per_row => (0, 7)) OVER () AS s FROM (SELECT COUNT(*) AS n FROM orders) AS t;
+-- refuse: unsupported-syntax at 1:34
+
+-- case: of what is released
+SELECT WITH DIFFERENTIAL_PRIVACY SUM(n, contribution_bounds_per_row => (0, 7)) AS s FROM (SELECT status, COUNT(*) AS n FROM orders GROUP BY 1) AS t;
+-- refuse: unsupported-syntax at 1:34
+
+-- case: of what is public
+SELECT WITH DIFFERENTIAL_PRIVACY SUM(length(code), contribution_bounds_per_row => (0, 7)) AS s FROM countries;
+-- refuse: unsupported-syntax at 1:34
+
+-- case: within one person
+SELECT WITH DIFFERENTIAL_PRIVACY AVG(s) AS a FROM (SELECT customer_id, SUM(amount, contribution_bounds_per_row => (0, 7)) AS s FROM orders GROUP BY 1) AS t;
+-- refuse: unsupported-syntax at 1:72
+
+-- case: a count from more than zero
+SELECT WITH DIFFERENTIAL_PRIVACY COUNT(*, contribution_bounds_per_group => (1, 3)) AS n FROM orders;
+-- refuse: bad-option at 1:34
