@@ -357,7 +357,7 @@ def test_pandas_reads_without_a_warning(engine: sa.Engine, tables: sa.MetaData) 
 
 
 def test_errors_come_as_columns(engine: sa.Engine, tables: sa.MetaData) -> None:
-    number = sa.column("n")
+    number: sa.ColumnClause[int] = sa.column("n")
     asked = sa.select(
         sa.func.count().label("n"),
         sa.func.dp_stddev(number).label("error"),
