@@ -26,7 +26,8 @@ import numpy as np
 from benchmarks.common import paired, seconds, table
 from dpsql.engines import ScratchTable, Stop
 from dpsql.engines.duckdb import DuckDBEngine
-from dpsql.model import Answer, Database, Exact, Law, Limits, Request
+from dpsql.mechanisms.laws import Law
+from dpsql.model import Answer, Database, Exact, Limits, Request
 from dpsql.policy.load import load
 from dpsql.proxy import Proxy
 from grammar_tests.bound import CATALOGS

@@ -48,6 +48,7 @@ def _block(plan: BlockPlan) -> str:
             plan.enforce_l0,
             plan.row_level,
             plan.floor,
+            None if plan.top is None else (plan.top.count, plan.top.lowest),
         )
     )
 

@@ -8,6 +8,7 @@ from typing import assert_never
 from dpsql.explanation import BlockLines, LimitLine, ReleaseLine
 from dpsql.mechanisms import margin, standard_deviation
 from dpsql.mechanisms.threshold import Threshold
+from dpsql.mechanisms.top import Top
 from dpsql.mechanisms.truncated_geometric import KeyTrials
 from dpsql.model import Mechanism, Noise, Policy
 from dpsql.plan import BlockPlan, BlockSql, PartQuery, Release
@@ -34,12 +35,27 @@ def _keys(plan: BlockPlan) -> str:
     names = ", ".join(key.field.name for key in plan.block.keys)
     if not plan.block.keys:
         return "one group: no GROUP BY"
+    if plan.top is not None:
+        return f"{names}: {_top(plan, plan.top)}"
     if plan.domain is not None:
         return f"{names}: {len(plan.domain)} public keys, each answered, empty ones too"
     chosen = plan.trials or plan.threshold
     assert chosen is not None
     rival = "" if plan.runner_up is None else f"; otherwise: {_shown(plan.runner_up)}"
     return f"{names}: private keys; {_shown(chosen)}{rival}"
+
+
+def _top(plan: BlockPlan, top: Top) -> str:
+    (scored,) = plan.unreleased
+    step = float(scored.lattice.step)
+    which = "lowest" if top.lowest else "highest"
+    return (
+        f"{top.count} of {top.keys} public keys, chosen one after another by the {which} "
+        f"{_summed(scored)} ({_bounds(scored)}; exponential mechanism, ε = "
+        f"{float(top.epsilon):.3g} each); a key passed over exceeds the one chosen by at most "
+        f"{top.error * step:.4g} at 95 %; otherwise: every key with noise, by at most "
+        f"{plan.otherwise * step:.4g}"
+    )
 
 
 def _shown(selection: Threshold | KeyTrials) -> str:
@@ -88,14 +104,19 @@ def _otherwise(noise: Noise, step: float) -> str:
 def _measured(release: Release) -> str:
     query = release.query
     kept = "" if query.condition is None else " (filtered)"
-    if query.blocks:
-        return f"sum over {query.blocks} blocks of units"
     if query.proposal is not None:
         rows, test = query.proposal.rows, release.stability
         if test is None:
             return f"test of at least {rows} rows{kept}"
         delta = f"δ = {float(test.delta):.3g}"
         return f"mean{kept}, shown if the noisy count of its test is {test.least} ({delta})"
+    return _summed(query)
+
+
+def _summed(query: PartQuery) -> str:
+    kept = "" if query.condition is None else " (filtered)"
+    if query.blocks:
+        return f"sum over {query.blocks} blocks of units"
     if query.units:
         return f"number of units{kept}"
     if query.distinct:

@@ -80,7 +80,7 @@ def unnoised(rewritten: Rewritten, rows: Rows) -> Answer:
 
 def _natural(plan: PrivatePlan, block: int, noisy: Sequence[Noisy]) -> Rows:
     """Keys and noisy values of one block, in the units of their columns."""
-    lattices = [release.query.released for release in plan.blocks[block].releases]
+    lattices = plan.blocks[block].lattices
     return [
         (*key, *(in_units(v, lattice) for v, lattice in zip(parts, lattices, strict=True)))
         for key, parts in zip(noisy[block].keys, noisy[block].parts, strict=True)

@@ -231,17 +231,6 @@ class Noise:
 
 
 @dataclass(frozen=True, slots=True)
-class Uniform:
-    """The law of whole numbers from 0 to `bound` - 1, each equally likely: what trials draw."""
-
-    bound: int
-
-
-Law: TypeAlias = Noise | Uniform
-"""What integers are drawn from."""
-
-
-@dataclass(frozen=True, slots=True)
 class NoiseEvent:
     """The privacy loss of one noised column, as a record that accountants interpret."""
 

@@ -9,6 +9,7 @@ from dpsql.algebra import Field, Item, Measure, Relation
 from dpsql.intervals import Facts
 from dpsql.mechanisms.stability import Stability
 from dpsql.mechanisms.threshold import Threshold
+from dpsql.mechanisms.top import Top
 from dpsql.mechanisms.truncated_geometric import KeyTrials
 from dpsql.model import Event, Fact, Loss, Noise, Sensitivity
 from dpsql.tree import Expression, Ref, Span, SqlType, Value
@@ -221,6 +222,9 @@ class BlockPlan:
     Private keys have a `threshold` on the first release, or where nobody asks for a number
     (`keys_alone`) perhaps `trials` on the first of the `unreleased` sums, which SQL computes and
     nobody sees. Neither shows a key of fewer than `floor` units, by the count that it looks at.
+
+    Of public keys only those may be shown that `top` chooses by an unreleased sum, each with its
+    place in that sum's lattice; `otherwise` is the error of releasing the sum with noise.
     """
 
     block: PrivateBlock
@@ -237,11 +241,19 @@ class BlockPlan:
     unreleased: tuple[PartQuery, ...] = ()
     trials: KeyTrials | None = None
     runner_up: Threshold | KeyTrials | None = None
+    top: Top | None = None
+    otherwise: float = 0.0
 
     @property
     def queries(self) -> tuple[PartQuery, ...]:
         """What SQL sums, in the order of its columns."""
         return (*self.unreleased, *(release.query for release in self.releases))
+
+    @property
+    def lattices(self) -> tuple[Lattice, ...]:
+        """Those of the released columns."""
+        places = () if self.top is None else self.unreleased
+        return tuple(q.released for q in (*places, *(r.query for r in self.releases)))
 
     @property
     def l0(self) -> int:

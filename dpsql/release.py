@@ -8,8 +8,10 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from dpsql.mechanisms.laws import Law
 from dpsql.mechanisms.stability import means, shown
-from dpsql.model import Exact, Law, Noise, Noisy
+from dpsql.mechanisms.top import Top
+from dpsql.model import Exact, Noise, Noisy
 from dpsql.plan import BlockPlan, Lattice
 from dpsql.tree import Value
 
@@ -23,11 +25,26 @@ def release(exact: Exact, plan: BlockPlan, sampler: Sampler) -> Noisy:
     Public keys: one row per key of the domain, in its order, whether the data has it or not.
     Private keys: those whose noisy unit count reaches the threshold, or whose trial succeeds,
     ordered by key. Draws are made for every group of a column at once, those later dropped
-    included.
+    included. The top keys come in the order of their choice, each with its place.
     """
+    if plan.top is not None:
+        return _top(exact, plan, plan.top, sampler)
     if plan.domain is not None:
         return _public(exact, plan, plan.domain, sampler)
     return _private(exact, plan, sampler)
+
+
+def _top(exact: Exact, plan: BlockPlan, top: Top, sampler: Sampler) -> Noisy:
+    assert plan.domain is not None
+    (part,) = exact.parts
+    found = dict(zip(exact.keys, part.tolist(), strict=True))
+    scores = [int(found.get(key, 0)) for key in plan.domain]
+    left, keys = top.best_first(scores), []
+    for _ in range(min(top.count, len(left))):
+        place = sampler(top.law([scores[n] for n in left]), 1)[0]
+        keys.append(plan.domain[left.pop(int(place))])
+    places = range(1, len(keys) + 1)
+    return Noisy(tuple(keys), tuple((n,) for n in (places if top.lowest else reversed(places))))
 
 
 def _public(

@@ -19,7 +19,8 @@ from dpsql.engines import ScratchTable
 from dpsql.engines.hardening import NO_STATISTICS
 from dpsql.engines.load import load
 from dpsql.finish import finish, stage
-from dpsql.model import Budget, Exact, Law, Loss, Neighbours, Noisy, Policy, Receipt, Sensitivity
+from dpsql.mechanisms.laws import Law
+from dpsql.model import Budget, Exact, Loss, Neighbours, Noisy, Policy, Receipt, Sensitivity
 from dpsql.plan import BlockPlan
 from dpsql.prepare import Prepared, prepare
 from dpsql.public import PublicTables

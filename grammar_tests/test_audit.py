@@ -21,7 +21,8 @@ import pytest
 
 from dpsql import mechanisms
 from dpsql.entropy import Entropy
-from dpsql.model import Exact, Law, Mechanism, Noise
+from dpsql.mechanisms.laws import Law
+from dpsql.model import Exact, Mechanism, Noise
 from dpsql.plan import BlockPlan, BlockSql
 from dpsql.release import Sampler, release
 from grammar_tests import clopper_pearson, world

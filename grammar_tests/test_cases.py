@@ -51,6 +51,9 @@ def _keys(block: BlockPlan) -> str:
         alone = "" if block.trials is None else ", by trials"
         least = "" if block.floor == 1 else f", of {block.floor} units"
         return f"keys: private{alone}{least}, l0 {how}"
+    if block.top is not None:
+        which = "lowest" if block.top.lowest else "highest"
+        return f"keys: {which} {block.top.count} of {len(block.domain)} public"
     return f"keys: {len(block.domain)} public, l0 {how}"
 
 

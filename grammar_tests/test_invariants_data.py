@@ -23,7 +23,8 @@ from dpsql.errors import Failed, Reason, Refused
 from dpsql.explanation import Explanation
 from dpsql.ledgers import Charge, Spent
 from dpsql.ledgers.sqlite import SqliteLedger
-from dpsql.model import Answer, Law, Loss, Mechanism, Noise, Request
+from dpsql.mechanisms.laws import Law
+from dpsql.model import Answer, Loss, Mechanism, Noise, Request
 from dpsql.proxy import Proxy
 from dpsql.release import Sampler
 from grammar_tests import world

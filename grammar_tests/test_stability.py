@@ -13,8 +13,9 @@ import numpy as np
 import pytest
 
 from dpsql.errors import Reason, Refused
+from dpsql.mechanisms.laws import Law
 from dpsql.mechanisms.stability import means, stability
-from dpsql.model import Exact, Law, Mechanism, Neighbours, Noise, SelectionEvent
+from dpsql.model import Exact, Mechanism, Neighbours, Noise, SelectionEvent
 from dpsql.plan import BlockPlan, Release
 from dpsql.release import Sampler, release
 from grammar_tests import world

@@ -15,11 +15,12 @@ from dpsql.aggregates.recipe import Asked, Recipe, part_type
 from dpsql.algebra import Field, Item, OneRow, Project, Relation, Released
 from dpsql.compiler.disjoint import pooled
 from dpsql.compiler.joint import Family, Measurements, together
-from dpsql.compiler.key_selection import as_released, selection_events, with_keys_selected
+from dpsql.compiler.key_selection import selection_events, with_keys_selected
 from dpsql.compiler.outputs import shown
 from dpsql.compiler.scopes import Identities
 from dpsql.compiler.splitting import ROWS, Part, better, split
 from dpsql.compiler.stable import events_of_tests, proposals, require_testable, tested
+from dpsql.compiler.top import with_top
 from dpsql.errors import Reason, Refused
 from dpsql.intervals import Facts
 from dpsql.model import Event, EventPart, Neighbours, NoiseEvent, Sensitivity
@@ -104,7 +105,7 @@ def calibrate(
         _released(m, accountant, neighbours, each, selection, floor)
         for m, each in zip(measured, paid, strict=True)
     )
-    outer, *stages = (as_released(relation, blocks) for relation in (outer, *stages))
+    blocks, (outer, *stages) = with_top(blocks, (outer, *stages), paid, accountant)
     event = Event(tuple(part for block in blocks for part in _events(block)))
     return PrivatePlan(blocks, tuple(stages), outer, event, accountant.loss(event), epsilon)
 

@@ -45,15 +45,19 @@ def with_keys_selected(
 
 def selection_events(plan: BlockPlan) -> tuple[EventPart, ...]:
     """What publishing the keys of a block costs beside its noise."""
-    if plan.trials is not None:
-        return (plan.trials.event,)
+    chosen = plan.trials or plan.top
+    if chosen is not None:
+        return (chosen.event,)
     return () if plan.threshold is None else (SelectionEvent(plan.threshold.delta),)
 
 
 def as_released(relation: Relation, blocks: tuple[BlockPlan, ...]) -> Relation:
-    """A query over the columns that its blocks do release: keys shown by trial have no others."""
+    """A query over the columns that its blocks do release.
+
+    Keys shown by trial have no others; those chosen as the top have their place in its stead.
+    """
     if not isinstance(relation, Released):
         return map_inputs(relation, lambda source: as_released(source, blocks))
     block = blocks[relation.block]
-    keys, parts = len(block.block.keys), len(block.releases)
+    keys, parts = len(block.block.keys), len(block.releases) + (block.top is not None)
     return replace(relation, fields=relation.fields[: keys + parts])

@@ -7,10 +7,12 @@ from typing import assert_never
 import numpy as np
 
 from dpsql.entropy import Entropy
+from dpsql.mechanisms.exponential import Candidates, exponential
 from dpsql.mechanisms.gaussian import discrete_gaussian
 from dpsql.mechanisms.integers import concatenated
 from dpsql.mechanisms.laplace import discrete_laplace
-from dpsql.model import Law, Mechanism, Noise, Uniform
+from dpsql.mechanisms.laws import Law, Softmax, Uniform
+from dpsql.model import Mechanism, Noise
 
 _BLOCK = 1 << 17
 """Draws at a time: enough to hide the cost of a call, few enough for about 20 MB of arrays."""
@@ -28,6 +30,8 @@ def sample(law: Law, count: int, entropy: Entropy) -> np.ndarray:
     """
     if isinstance(law, Uniform):
         return entropy.below(law.bound, count)
+    if isinstance(law, Softmax):
+        return exponential(Candidates.of(law.scores, count), law.rate, entropy)
     if law.scale <= 0:
         raise ValueError("a noise law needs a positive scale")
     starts = range(0, max(count, 1), _BLOCK)

@@ -53,7 +53,10 @@ class Candidates:
         [2, 0, 0]
         """
         best = max(scores)
-        behind = np.array([best - score for score in scores] * lists)
+        wide = best - min(scores) >= _ENDLESS
+        behind = np.array(
+            [best - score for score in scores] * lists, dtype=object if wide else np.int64
+        )
         return cls(lists, len(scores), np.arange(behind.size), behind)
 
     def behind_at(self, places: np.ndarray) -> np.ndarray:

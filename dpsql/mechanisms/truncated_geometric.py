@@ -16,7 +16,8 @@ from functools import lru_cache
 
 import numpy as np
 
-from dpsql.model import ApproximateEvent, Neighbours, Uniform
+from dpsql.mechanisms.laws import Uniform
+from dpsql.model import ApproximateEvent, Neighbours
 
 CERTAIN = 1 << 62
 """Probabilities are multiples of its inverse, rounded down."""

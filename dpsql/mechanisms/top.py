@@ -1,0 +1,117 @@
+"""The highest keys of a public list, where nothing but which they are is asked.
+
+Each of k rounds is an exponential mechanism over the keys that are left, P(key) ∝ exp(r·score).
+One unit that comes or goes moves every score by its own clipped total, a number in
+[L, U] with L <= 0 <= U, and so the difference of any two scores by at most U - L, however many
+keys it touches. Then r·(U - L) bounds the range of the log-likelihood ratios over the keys:
+
+    ln P(i)/P'(i) = r·(s_i - s'_i) - ln Z/Z',
+
+whose second term is the same for all i. That is ε-bounded range with ε = r·(U - L), without the
+usual factor 2, because what moves all scores alike moves nothing (Durfee and Rogers 2019). A
+replaced unit moves a difference by at most 2·(U - L). The rounds compose adaptively.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from math import exp, log, sqrt
+from statistics import NormalDist
+from typing import assert_never
+
+from dpsql.mechanisms.exponential import rate_down
+from dpsql.mechanisms.laws import Law, Softmax
+from dpsql.model import BoundedRangeEvent, Mechanism, Neighbours, Noise, Sensitivity
+
+_DOUBT = 0.05
+"""Errors are those that are exceeded in one answer of twenty."""
+
+
+@dataclass(frozen=True, slots=True)
+class Top:
+    """Mechanism and charge in one, made by `top` only: `count` keys with the highest scores.
+
+    With `lowest` those with the lowest. `keys` is how many there are to choose from; of equal
+    scores, the key that is listed first counts as the better one.
+    """
+
+    count: int
+    keys: int
+    lowest: bool
+    rate: Fraction
+    epsilon: Fraction
+
+    @property
+    def event(self) -> BoundedRangeEvent:
+        """What the rounds cost."""
+        return BoundedRangeEvent(self.epsilon, self.count)
+
+    @property
+    def error(self) -> float:
+        """By how much a key passed over may exceed the one chosen, at 95 %, in steps of scores.
+
+        By a union bound over the keys: one behind by t is e^(-r·t) times as likely as the best.
+        """
+        return log(self.keys / _DOUBT - 1) / float(self.rate)
+
+    def law(self, scores: Sequence[int]) -> Law:
+        """What a round draws from: a place among these scores, the best of which comes first."""
+        return Softmax(tuple(-s for s in scores) if self.lowest else tuple(scores), self.rate)
+
+    def best_first(self, scores: Sequence[int]) -> list[int]:
+        """The places of the scores from the best to the worst, equal ones in their order.
+
+        >>> Top(1, 3, False, Fraction(1), Fraction(1)).best_first([3, 5, 5])
+        [1, 2, 0]
+        """
+        sign = 1 if self.lowest else -1
+        return sorted(range(len(scores)), key=lambda place: (sign * scores[place], place))
+
+
+def spread(sensitivity: Sensitivity) -> int:
+    """The most by which one unit changes the difference of two scores.
+
+    >>> spread(Sensitivity(3, -2, 5)), spread(Sensitivity(3, 0, 5, Neighbours.REPLACE))
+    (7, 10)
+    """
+    once = max(0, sensitivity.upper) - min(0, sensitivity.lower)
+    return max(1, 2 * once if sensitivity.neighbours is Neighbours.REPLACE else once)
+
+
+def top(count: int, keys: int, sensitivity: Sensitivity, epsilon: Fraction, *, lowest: bool) -> Top:
+    """A choice of `count` keys of which each round has at most ε-bounded range."""
+    distance = spread(sensitivity)
+    rate = rate_down(epsilon, distance)
+    return Top(count, keys, lowest, rate, rate * distance)
+
+
+def error_of_noise(noise: Noise, keys: int) -> float:
+    """The same error where every score is released with noise and the noisy ones are ordered.
+
+    The difference of two draws exceeds it with probability at most 5 % / keys.
+
+        >>> round(error_of_noise(Noise(Mechanism.DISCRETE_GAUSSIAN, Fraction(100)), 20), 1)
+        39.7
+    """
+    tail = _DOUBT / keys
+    match noise.mechanism:
+        case Mechanism.DISCRETE_GAUSSIAN:
+            return sqrt(2 * noise.scale) * -NormalDist().inv_cdf(tail)
+        case Mechanism.DISCRETE_LAPLACE:
+            return float(noise.scale) * _two_laplace(tail)
+        case _:
+            assert_never(noise.mechanism)
+
+
+def _two_laplace(tail: float) -> float:
+    """The t that the difference of two Laplace draws of scale 1 exceeds with this probability.
+
+    P(difference > t) = e^-t·(1/2 + t/4), from the sum of two densities e^-|x|/2.
+    """
+    low, high = 0.0, 100.0
+    while high - low > 1e-9:  # noqa: PLR2004
+        t = (low + high) / 2
+        low, high = (t, high) if exp(-t) * (1 / 2 + t / 4) > tail else (low, t)
+    return high

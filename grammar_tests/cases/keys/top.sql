@@ -1,0 +1,91 @@
+-- ORDER BY aggregate LIMIT k where only the keys are asked: they may be chosen, not measured.
+-- catalog: shop
+
+-- case: the largest group
+SELECT HOUR(placed_at) AS h FROM orders GROUP BY h ORDER BY COUNT(*) DESC, h LIMIT 1;
+-- accept
+-- keys: highest 1 of 24 public
+
+-- case: a few of many, by people
+SELECT HOUR(placed_at) AS h FROM orders GROUP BY 1 ORDER BY COUNT(DISTINCT customer_id) DESC, 1 LIMIT 2;
+-- accept
+-- keys: highest 2 of 24 public
+
+-- case: by a sum in a subquery
+SELECT status FROM (SELECT status, SUM(amount) AS total FROM orders GROUP BY status) AS t ORDER BY total DESC, status LIMIT 1;
+-- accept
+-- keys: highest 1 of 3 public
+
+-- case: the smallest, filtered
+SELECT status FROM orders GROUP BY status ORDER BY COUNT(*) FILTER (WHERE quantity > 1), status LIMIT 1;
+-- accept
+-- keys: lowest 1 of 3 public
+
+-- case: under the pure accountant, and an expression of the key
+SELECT LOWER(status) AS s FROM orders GROUP BY status ORDER BY SUM(quantity) DESC, status LIMIT 1;
+-- accountant: pure
+-- accept
+-- keys: highest 1 of 3 public
+
+-- case: by a sum of either sign
+SELECT status FROM orders GROUP BY status ORDER BY SUM(quantity - 10) DESC, status LIMIT 1;
+-- accept
+-- keys: highest 1 of 3 public
+
+-- case: one unit in one group, many wanted: everything is released
+SELECT country FROM customers GROUP BY country ORDER BY COUNT(*) DESC, country LIMIT 2;
+-- accountant: pure
+-- accept
+-- keys: 3 public, l0 proved
+-- release: rows l0=1 linf=1
+
+-- case: the aggregate is shown too
+SELECT status, COUNT(*) AS n FROM orders GROUP BY status ORDER BY n DESC, status LIMIT 1;
+-- accept
+-- keys: 3 public, l0 proved
+-- release: rows l0=3 linf=10
+
+-- case: an average has two parts
+SELECT status FROM orders GROUP BY status ORDER BY AVG(amount) DESC, status LIMIT 1;
+-- accept
+-- keys: 3 public, l0 proved
+-- release: rows l0=3 linf=10
+-- release: sum l0=3 linf=2500
+
+-- case: an offset
+SELECT status FROM orders GROUP BY status ORDER BY SUM(amount) DESC, status LIMIT 1 OFFSET 1;
+-- accept
+-- keys: 3 public, l0 proved
+-- release: sum l0=3 linf=5000
+
+-- case: a condition on the aggregate
+SELECT status FROM orders GROUP BY status HAVING COUNT(*) > 2 ORDER BY COUNT(*) DESC, status LIMIT 1;
+-- accept
+-- keys: 3 public, l0 proved
+-- release: rows l0=3 linf=10
+
+-- case: all groups
+SELECT status FROM orders GROUP BY status ORDER BY SUM(amount) DESC, status LIMIT 3;
+-- accept
+-- keys: 3 public, l0 proved
+-- release: sum l0=3 linf=5000
+
+-- case: private keys are not chosen among
+SELECT city FROM customers GROUP BY city ORDER BY COUNT(*) DESC, city LIMIT 1;
+-- accept
+-- keys: private, l0 proved
+-- release: rows l0=1 linf=1
+
+-- case: the same groups asked twice
+SELECT status FROM orders GROUP BY status HAVING COUNT(*) > (SELECT AVG(n) FROM (SELECT status, COUNT(*) AS n FROM orders GROUP BY status) AS t) ORDER BY COUNT(*) DESC, status LIMIT 1;
+-- accept
+-- keys: 3 public, l0 proved
+-- release: rows l0=3 linf=10
+
+-- case: ordered by what has no bounds
+SELECT status FROM orders GROUP BY status ORDER BY SUM(note_length) DESC LIMIT 1;
+-- refuse: unbounded-input at 1:56
+
+-- case: one person is no group to choose
+SELECT customer_id FROM orders GROUP BY customer_id ORDER BY COUNT(*) DESC LIMIT 1;
+-- refuse: unit-key-exposed at 1:41
