@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
 
 from dpsql.errors import Reason, Refused
+from dpsql.interfaces.messages import describe
 from dpsql.interfaces.pgwire import oids
 from dpsql.interfaces.pgwire.catalogue import Catalogue
 from dpsql.interfaces.pgwire.catalogue.kinds import pg_type
+from dpsql.model import Request
+from dpsql.proxy import Proxy
 from dpsql.tree import BOOLEAN, DATE, DOUBLE, INTEGER, TIMESTAMP, TIMESTAMPTZ, VARCHAR, decimal
 from grammar_tests import postgres_kit
 from grammar_tests.bound import shop
@@ -26,6 +30,7 @@ from grammar_tests.catalogue_replay import (
     shadow,
     statements,
 )
+from grammar_tests.proxy_kit import shop as make_shop
 
 FILES = sorted(CORPUS.glob("*.sql"))
 
@@ -132,6 +137,10 @@ def test_settings_are_the_sessions() -> None:
         ("SELECT table_name FROM information_schema.tables", True),
         ("SELECT version()", True),
         ("SELECT current_user", True),
+        ("SELECT 'pg_tables'::pg_catalog.regclass::pg_catalog.oid", True),
+        ("SELECT string_agg(word, ',') FROM pg_get_keywords() WHERE word <> ALL ('{a}')", True),
+        ("SELECT pg_advisory_unlock_all()", True),
+        ("SELECT COUNT(*) FROM pg_class", True),
         ("WITH x AS (SELECT oid FROM pg_type) SELECT * FROM x", True),
         ("SELECT * FROM orders", False),
         ("SELECT * FROM public.orders", False),
@@ -139,6 +148,7 @@ def test_settings_are_the_sessions() -> None:
         ("SELECT * FROM pg_class WHERE oid IN (SELECT customer_id FROM orders)", False),
         ("SELECT * FROM tables", False),
         ("SELECT dpsql_budget()", False),
+        ("SELECT 1", False),
         ("SELECT", False),
         ("DELETE FROM pg_class", False),
     ],
@@ -184,3 +194,31 @@ def test_parameters_have_the_types_that_their_places_want(catalogue: Catalogue) 
 def test_the_policys_types_are_those_that_answers_have() -> None:
     kinds = (BOOLEAN, INTEGER, DOUBLE, VARCHAR, DATE, TIMESTAMP, TIMESTAMPTZ, decimal(10, 2))
     assert [pg_type(k).oid for k in kinds] == [oids.oid_of(k) for k in kinds]
+
+
+SCANS = {
+    'SELECT "public"."customers"."city" AS "city" FROM "public"."customers" LIMIT 9': "raw-rows",
+    'SELECT SUBSTRING("orders"."note", 1, 1234) AS "s" FROM "public"."orders" LIMIT 9': "raw-rows",
+    "SELECT * FROM public.orders LIMIT 200": "raw-rows",
+    "SELECT * FROM public.orders TABLESAMPLE SYSTEM (1)": "unsupported-syntax",
+    "SELECT ctid, * FROM public.orders LIMIT 1": "unknown-column",
+}
+"""What Metabase's fingerprints, a data editor's first page and samplers send."""
+
+
+@pytest.mark.parametrize(("sql", "reason"), SCANS.items())
+def test_scans_for_samples_are_refused_and_cost_nothing(
+    catalogue: Catalogue, tmp_path: Path, sql: str, reason: str
+) -> None:
+    assert not catalogue.claims(sql)
+    with Proxy.open(str(make_shop(tmp_path / "shop"))) as proxy:
+        before = proxy.budgets()
+        told = []
+        for _ in range(2):
+            with pytest.raises(Refused) as refused:
+                proxy.ask(Request(sql, "ana", "postgres"))
+            told.append((refused.value.reason.value, describe(refused.value, sql)))
+        assert told[0] == told[1]
+        assert told[0][0] == reason
+        assert proxy.budgets() == before
+        assert proxy.history() == ()

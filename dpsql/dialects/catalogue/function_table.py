@@ -28,7 +28,7 @@ from dpsql.dialects.catalogue.oids import (
 )
 
 NAMES, TEXTS = ARRAYS[NAME], ARRAYS[TEXT]
-ANY = 0
+ANY, VOID = 0, 2278
 _Add = Callable[[str, int | None, tuple[int, ...], str], None]
 
 
@@ -112,6 +112,7 @@ def _session(add: _Add) -> None:
     add("getdatabaseencoding pg_client_encoding", NAME, (), "'UTF8'")
     add("pg_backend_pid inet_server_port inet_client_port", INT4, (), "CAST(NULL AS INTEGER)")
     add("inet_server_addr inet_client_addr", TEXT, (), "CAST(NULL AS VARCHAR)")
+    add("pg_advisory_unlock_all", VOID, (), "''")
     add("pg_is_in_recovery", BOOL, (), "FALSE")
     add("pg_my_temp_schema", OID, (), "CAST(0 AS BIGINT)")
     add("pg_is_other_temp_schema", BOOL, (OID,), "FALSE")

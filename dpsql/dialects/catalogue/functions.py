@@ -38,6 +38,7 @@ _AGGREGATES = {
 """The type of an aggregate; None where it follows from its argument's."""
 
 _SHADOW_NAMES = {"array_agg": "list", "every": "bool_and"}
+_ANY_NUMBER = ("coalesce", "greatest", "least", "nullif")
 _RANKS = ("row_number", "rank", "dense_rank")
 
 
@@ -66,7 +67,7 @@ def call(node: exp.Expression, scope: Scope, read: Read) -> Term:
 
 
 def _plain(name: str, arguments: list[Term], scope: Scope) -> Term:
-    if name in ("coalesce", "greatest", "least", "nullif"):
+    if name in _ANY_NUMBER:
         agreed, oid = casts.agreed(arguments, scope)
         return Term(f"{name}({', '.join(a.sql for a in agreed)})", oid, name)
     row = FUNCTIONS.get((name, len(arguments)))
@@ -194,6 +195,13 @@ _SETS: dict[str, Callable[[str, list[Term], Scope], Term]] = {
     "pg_partition_ancestors": _itself,
 }
 """Functions that return rows: in a SELECT list, or as a table of one column."""
+
+
+def is_known(name: str) -> bool:
+    """Whether a function may be asked, with some arguments."""
+    words = ("ALL", "pg_get_keywords", *_ANY_NUMBER)
+    listed = any(name == function for function, _ in FUNCTIONS)
+    return listed or name in words or name in _AGGREGATES or name in _SETS
 
 
 def returns_rows(name: str) -> bool:

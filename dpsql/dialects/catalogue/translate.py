@@ -8,8 +8,7 @@ from typing import Any
 from sqlglot import exp
 
 from dpsql.dialects.catalogue import oids
-from dpsql.dialects.catalogue.function_table import FUNCTIONS
-from dpsql.dialects.catalogue.functions import CONSTANTS, SCHEMAS, returns_rows
+from dpsql.dialects.catalogue.functions import CONSTANTS, SCHEMAS, is_known
 from dpsql.dialects.catalogue.queries import query
 from dpsql.dialects.catalogue.reading import FUNCTION, read, spelled
 from dpsql.dialects.catalogue.scopes import Reading, Scope
@@ -64,6 +63,11 @@ def _of_catalogue(table: exp.Table, ctes: set[str], names: Names) -> bool:
 def _asks_nothing_else(root: exp.Expression) -> bool:
     """Whether a statement without tables calls only what we know, and calls or names something."""
     calls = [c.name.removeprefix(FUNCTION) for c in root.find_all(exp.Anonymous)]
-    known = {name for name, _ in FUNCTIONS}
-    words = any(isinstance(node, tuple(CONSTANTS)) for node in root.walk())
-    return (bool(calls) or words) and all(c in known or returns_rows(c) for c in calls)
+    named = any(isinstance(node, tuple(CONSTANTS)) or _casts(node) for node in root.walk())
+    return (bool(calls) or named) and all(map(is_known, calls))
+
+
+def _casts(node: exp.Expression) -> bool:
+    """Whether a node is a cast to a type that only the catalogue has."""
+    target = node.args.get("to") if isinstance(node, exp.Cast) else None
+    return isinstance(target, exp.ObjectIdentifier) or bool(target and target.args.get("kind"))
