@@ -117,6 +117,16 @@ def test_psql_without_tls_and_with_options(served: Door) -> None:
     assert done.stdout == "Asia/Tokyo\n"
 
 
+def test_psql_lists_and_describes_tables(served: Door) -> None:
+    listed = psql(served, "\\dt")
+    assert [line.split("|")[1] for line in listed.stdout.splitlines()] == [
+        "countries", "customers", "events", "items", "logins", "orders", "products",
+    ]  # fmt: skip
+    described = psql(served, "\\d orders")
+    assert "discount|double precision|||" in described.stdout
+    assert "name" not in psql(served, "\\d customers").stdout
+
+
 # --- psycopg 3 ---
 
 
@@ -258,7 +268,19 @@ def test_asyncpg(served: Door) -> None:
             assert await client.fetchval("SELECT 1") == 1
         await client.close()
 
+    async def pooled() -> None:
+        trusted = ssl.create_default_context(cafile=served.certificate)
+        async with asyncpg.create_pool(
+            host="127.0.0.1", port=served.port, user="ana", password=PASSWORD, ssl=trusted,
+            min_size=1, max_size=2,
+        ) as pool:  # fmt: skip
+            for _ in range(3):
+                assert len(await pool.fetch("SELECT code FROM countries")) == 3
+            found = await pool.fetch("SELECT oid FROM pg_type WHERE typname = $1", "int4")
+            assert [row["oid"] for row in found] == [23]
+
     asyncio.run(talk())
+    asyncio.run(pooled())
 
 
 def test_pg8000(served: Door) -> None:

@@ -13,6 +13,7 @@ import pytest
 from dpsql.errors import Failed
 from dpsql.interfaces.pgwire import oids
 from dpsql.interfaces.pgwire.answers import Answers
+from dpsql.interfaces.pgwire.catalogue import Catalogue
 from dpsql.interfaces.pgwire.frontend import (
     Bind,
     Close,
@@ -30,7 +31,7 @@ from dpsql.interfaces.pgwire.settings import Settings
 from dpsql.interfaces.pgwire.transactions import Transaction
 from dpsql.proxy import Proxy
 from grammar_tests.proxy_kit import shop
-from grammar_tests.wire_kit import NothingThere, fields, messages
+from grammar_tests.wire_kit import fields, messages
 
 COUNT = "SELECT segment, COUNT(*) AS n FROM customers GROUP BY segment ORDER BY 1"
 COUNTRIES = "SELECT code FROM countries ORDER BY code"
@@ -48,7 +49,7 @@ class Client:
     def __init__(self, proxy: Proxy) -> None:
         settings = Settings({"session_authorization": "ana"})
         self.errors: list[tuple[str, str]] = []
-        answers = Answers(proxy, NothingThere, "ana")
+        answers = Answers(proxy, lambda: Catalogue(proxy.policy, "ana", settings), "ana")
         self.session = Session(
             Runner(answers, Transaction(settings)), lambda *told: self.errors.append(told)
         )

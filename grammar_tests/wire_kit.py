@@ -8,14 +8,14 @@ import struct
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from threading import Event, Thread
 from typing import Any
 
 from dpsql.interfaces.pgwire import tls
-from dpsql.interfaces.pgwire.answers import Catalogue
+from dpsql.interfaces.pgwire.catalogue import Catalogue
 from dpsql.interfaces.pgwire.server import Server
-from dpsql.interfaces.pgwire.shapes import WireColumn, WireResult
 from dpsql.interfaces.pgwire.telemetry import Telemetry
 from dpsql.interfaces.pgwire.users import Verifier, verifier_of
 from dpsql.policy.draft import Server as Limits
@@ -23,25 +23,6 @@ from dpsql.proxy import Proxy
 from grammar_tests.proxy_kit import shop
 
 PASSWORD = "correct horse"  # noqa: S105 - of a test
-
-
-class NothingThere:
-    """A catalogue that answers nothing: these tests are about the protocol."""
-
-    def claims(self, sql: str) -> bool:
-        del sql
-        return False
-
-    def describe(self, sql: str, parameters: int) -> tuple[WireColumn, ...]:
-        raise AssertionError(sql, parameters)
-
-    def ask(self, sql: str, parameters: tuple[Any, ...]) -> WireResult:
-        raise AssertionError(sql, parameters)
-
-
-def nothing_there(analyst: str, settings: Mapping[str, str]) -> Catalogue:
-    del analyst, settings
-    return NothingThere()
 
 
 @dataclass(slots=True)
@@ -87,7 +68,7 @@ def door(folder: Path, *changes: tuple[str, str], **limits: Any) -> Iterator[Doo
     with Proxy.open(str(shop(folder / "shop", *changes))) as proxy:
         server = Server(
             proxy,
-            nothing_there,
+            partial(Catalogue, proxy.policy),
             users,
             replace(Limits(port=0), **limits),
             Telemetry(lines.append),

@@ -198,6 +198,11 @@ class Report:
     columns: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class UnlockAll:
+    """SELECT pg_advisory_unlock_all(), which pools send: there are no locks."""
+
+
 Command: TypeAlias = (
     Ask
     | Begin
@@ -218,4 +223,5 @@ Command: TypeAlias = (
     | Deallocate
     | Listen
     | Report
+    | UnlockAll
 )

@@ -26,12 +26,14 @@ from dpsql.dialects.commands import (
     SetTransaction,
     SetValue,
     Show,
+    UnlockAll,
 )
 from dpsql.dialects.copying import copy
 from dpsql.dialects.reader import WordReader
 from dpsql.dialects.words import Piece, WordKind
 from dpsql.errors import Reason, Refused
 
+_UNLOCK_ALL = ("select", "pg_advisory_unlock_all", "(", ")")
 REPORTS = ("dpsql_budget", "dpsql_history")
 _MODES = frozenset(
     "isolation level serializable repeatable read committed uncommitted only write not "
@@ -49,7 +51,8 @@ def command(piece: Piece) -> Command:
     first = piece.words[0]
     read = _READERS.get(first.value) if first.kind is WordKind.NAME else None
     if read is None:
-        return _report(piece) or Ask(piece)
+        unlocks = tuple(word.value for word in piece.words) == _UNLOCK_ALL
+        return UnlockAll() if unlocks else _report(piece) or Ask(piece)
     reader = WordReader(piece)
     reader.name()
     return read(reader)

@@ -9,7 +9,7 @@ from decimal import Decimal
 from math import isnan
 from typing import TYPE_CHECKING, Any, Protocol
 
-from dpsql.dialects.words import Numbered, Piece, WordKind, numbered
+from dpsql.dialects.words import Numbered, Piece, numbered
 from dpsql.engines import Stop
 from dpsql.errors import DpsqlError
 from dpsql.interfaces.amounts import significant_places
@@ -38,6 +38,9 @@ class Catalogue(Protocol):
     def describe(self, sql: str, parameters: int) -> tuple[WireColumn, ...]:
         """Its columns, its parameters not yet known."""
 
+    def parameter_types(self, sql: str, parameters: int) -> tuple[int, ...]:
+        """The types of its parameters."""
+
     def ask(self, sql: str, parameters: tuple[Any, ...]) -> WireResult:
         """Its answer."""
 
@@ -51,11 +54,9 @@ class Description:
 
 
 class Answers:
-    """The proxy and the catalogue (None: there is none) as one analyst sees them."""
+    """The proxy and the catalogue as one analyst sees them."""
 
-    def __init__(
-        self, proxy: Proxy, catalogue: Callable[[], Catalogue] | None, analyst: str
-    ) -> None:
+    def __init__(self, proxy: Proxy, catalogue: Callable[[], Catalogue], analyst: str) -> None:
         self.proxy, self.analyst = proxy, analyst
         self._make_catalogue = catalogue
         self._catalogue: Catalogue | None = None
@@ -65,14 +66,11 @@ class Answers:
     def catalogue(self) -> Catalogue:
         """The catalogue, made when it is first needed."""
         if self._catalogue is None:
-            assert self._make_catalogue is not None
             self._catalogue = self._make_catalogue()
         return self._catalogue
 
     def claims(self, piece: Piece) -> bool:
         """Whether the catalogue answers this statement."""
-        if self._make_catalogue is None:
-            return False
         found = self._claimed.get(piece.text)
         if found is None:
             found = self.catalogue.claims(piece.text)
@@ -91,8 +89,9 @@ class Answers:
         count = max((*asked.numbers, len(declared)), default=0)
         given = [*declared, *[0] * (count - len(declared))]
         if self.claims(piece):
-            columns = self.catalogue.describe(piece.text, count)
-            return Description(_cast_types(piece, given), columns)
+            wanted = self.catalogue.parameter_types(piece.text, count)
+            types = tuple(a or b for a, b in zip(given, wanted, strict=True))
+            return Description(types, self.catalogue.describe(piece.text, count))
         found = self.proxy.signature(
             asked.text,
             DIALECT,
@@ -150,21 +149,6 @@ def _settled(given: Sequence[int], asked: Numbered, kinds: Sequence[SqlType]) ->
     for number, kind in zip(asked.numbers, kinds, strict=True):
         if types[number - 1] in (0, oids.UNKNOWN):
             types[number - 1] = oids.oid_of(kind)
-    return tuple(kind or oids.TEXT for kind in types)
-
-
-def _cast_types(piece: Piece, given: Sequence[int]) -> tuple[int, ...]:
-    """The types of a catalogue statement's parameters: declared, or cast to (`$1::oid[]`)."""
-    types = list(given)
-    for n, word in enumerate(piece.words):
-        following = [w.value for w in piece.words[n + 1 : n + 6]]
-        if word.kind is not WordKind.PARAMETER or following[:1] != ["::"]:
-            continue
-        number = int(word.text[1:])
-        after = following[3:] if following[1:3] == ["pg_catalog", "."] else following[1:]
-        name = after[0] + ("[]" if after[1:3] == ["[", "]"] else "") if after else ""
-        if number <= len(types) and not types[number - 1]:
-            types[number - 1] = oids.named(name) or 0
     return tuple(kind or oids.TEXT for kind in types)
 
 

@@ -28,6 +28,7 @@ from dpsql.dialects.commands import (
     SetTransaction,
     SetValue,
     Show,
+    UnlockAll,
 )
 from dpsql.dialects.statements import command as read_command
 from dpsql.dialects.words import Piece
@@ -42,6 +43,7 @@ from dpsql.interfaces.pgwire.settings import BadSetting, spelled
 from dpsql.interfaces.pgwire.shapes import WireColumn
 from dpsql.interfaces.pgwire.transactions import BROKEN, IDLE, Transaction
 
+_UNLOCKED = (WireColumn("pg_advisory_unlock_all", oids.VOID),)
 _SHOWN_ALL = tuple(WireColumn(name, oids.TEXT) for name in ("name", "setting", "description"))
 
 
@@ -83,6 +85,8 @@ class Runner:
                 return self.statement(name).columns
             case Report(function=function, columns=wanted):
                 return columns_of(function, wanted)
+            case UnlockAll():
+                return _UNLOCKED
             case _:
                 return None
 
@@ -134,6 +138,8 @@ class Runner:
                 return self._prepared(command, stop)
             case Listen(tag=tag):
                 return Result(None, (), tag)
+            case UnlockAll():
+                return Result(_UNLOCKED, [("",)], "SELECT", counted=True)
             case Report(function=function, columns=wanted):
                 return report(self.answers.proxy, self.answers.analyst, function, wanted)
             case _:

@@ -68,7 +68,7 @@ class Server:
     def __init__(
         self,
         proxy: Proxy,
-        catalogue: MakeCatalogue | None,
+        catalogue: MakeCatalogue,
         users: Callable[[], Mapping[str, Verifier]],
         limits: Limits,
         telemetry: Telemetry,
@@ -222,7 +222,7 @@ class Server:
             if kind:
                 self._telemetry.event("failed", connection=number, sqlstate=sqlstate, kind=kind)
 
-        make = self._catalogue and partial(self._catalogue, analyst, settings)
+        make = partial(self._catalogue, analyst, settings)
         answers = Answers(self._proxy, make, analyst)
         return Session(Runner(answers, Transaction(settings)), told)
 
