@@ -44,6 +44,7 @@ def _block(plan: BlockPlan) -> str:
             tuple(key.expression for key in plan.block.keys),
             plan.domain,
             plan.queries,
+            tuple(choice.query for choice in plan.choices),
             plan.groups.value,
             plan.enforce_l0,
             plan.row_level,

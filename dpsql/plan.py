@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from dpsql.algebra import Field, Item, Measure, Relation
+from dpsql.grids import WHOLE, Choice, Lattice
 from dpsql.intervals import Facts
 from dpsql.mechanisms.stability import Stability
 from dpsql.mechanisms.threshold import Threshold
@@ -127,18 +128,6 @@ class Bounded:
 
 
 @dataclass(frozen=True, slots=True)
-class Lattice:
-    """The public grid of a measurement: integers times `step` = base ** -digits."""
-
-    base: int
-    digits: int
-
-    @property
-    def step(self) -> Fraction:
-        return Fraction(self.base) ** -self.digits
-
-
-@dataclass(frozen=True, slots=True)
 class Proposal:
     """That at least `rows` rows of each group count: see `mechanisms.stability`.
 
@@ -169,7 +158,7 @@ class PartQuery:
 
     argument: Expression | None
     condition: Expression | None
-    lattice: Lattice = Lattice(10, 0)
+    lattice: Lattice = WHOLE
     lower: int = 1
     upper: int = 1
     centre: int = 0
@@ -243,6 +232,7 @@ class BlockPlan:
     runner_up: Threshold | KeyTrials | None = None
     top: Top | None = None
     otherwise: float = 0.0
+    choices: tuple[Choice, ...] = ()
 
     @property
     def queries(self) -> tuple[PartQuery, ...]:
@@ -253,7 +243,8 @@ class BlockPlan:
     def lattices(self) -> tuple[Lattice, ...]:
         """Those of the released columns."""
         places = () if self.top is None else self.unreleased
-        return tuple(q.released for q in (*places, *(r.query for r in self.releases)))
+        sums = tuple(q.released for q in (*places, *(r.query for r in self.releases)))
+        return (*sums, *(choice.query.grid.lattice for choice in self.choices))
 
     @property
     def l0(self) -> int:
@@ -276,7 +267,11 @@ class PrivatePlan:
 
 @dataclass(frozen=True, slots=True)
 class BlockSql:
-    """The one statement that computes a block's exact integers; `stages` are those it reads."""
+    """The one statement that computes a block's exact integers; `stages` are those it reads.
+
+    Where something is chosen there is one key more, the cell of a histogram (NULL: the group
+    itself), and one part more, the rows in the cell; the histograms' cells follow one another.
+    """
 
     sql: str
     keys: tuple[SqlType, ...]

@@ -21,6 +21,7 @@ from dpsql.entropy import Entropy
 from dpsql.errors import Failed, Reason, Refused
 from dpsql.explanation import Explanation
 from dpsql.finish import expected_margins, finish, stage, unnoised
+from dpsql.histograms import chosen
 from dpsql.kept import Finished, Kept, answers_of, text_key
 from dpsql.ledgers import Charge, Entry, Ledger
 from dpsql.ledgers.sqlite import SqliteLedger
@@ -60,6 +61,7 @@ class Proxy:
     ) -> None:
         self.policy, self._engine, self._ledger = policy, engine, ledger
         self._sampler = sampler or partial(mechanisms.sample, entropy=Entropy())
+        self._chooser = partial(chosen, entropy=Entropy())
         self._public = PublicTables(engine)
         self._statements: Kept[Statement] = Kept(REMEMBERED_PLANS, lambda _: 1)
         self._plans: Kept[Prepared] = Kept(REMEMBERED_PLANS, lambda _: 1)
@@ -342,11 +344,11 @@ class Proxy:
         public, scratch = partial(engine.rows, stop=stop), partial(engine.scratch, stop=stop)
         for block, sql in zip(plan.blocks, rewritten.blocks, strict=True):
             exact = Exact([], [])  # listed keys alone: the data has no say
-            if block.queries:
+            if block.queries or block.choices:
                 stages = [stage(plan, rewritten, n, result, public, scratch) for n in sql.stages]
                 key = int.from_bytes(os.urandom(8))
                 exact = engine.aggregate(sql.sql, len(sql.keys), sql.parts, key, stages, stop)
-            result.append(release(exact, block, self._sampler))
+            result.append(release(exact, block, self._sampler, self._chooser))
         return tuple(result)
 
     def _finished(

@@ -8,19 +8,23 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from dpsql.grids import Lattice
+from dpsql.histograms import Chooser, choose_all, separated
 from dpsql.mechanisms.laws import Law
 from dpsql.mechanisms.stability import means, shown
 from dpsql.mechanisms.top import Top
 from dpsql.model import Exact, Noise, Noisy
-from dpsql.plan import BlockPlan, Lattice
+from dpsql.plan import BlockPlan
 from dpsql.tree import Value
 
 Sampler: TypeAlias = Callable[[Law, int], np.ndarray]
 """Draws `count` integers of a law: the mechanisms' sampler, or zeros in tests of the laws."""
 
 
-def release(exact: Exact, plan: BlockPlan, sampler: Sampler) -> Noisy:
-    """The noisy table of a block.
+def release(
+    exact: Exact, plan: BlockPlan, sampler: Sampler, chooser: Chooser | None = None
+) -> Noisy:
+    """The noisy table of a block: its measurements, then its choices, which need a `chooser`.
 
     Public keys: one row per key of the domain, in its order, whether the data has it or not.
     Private keys: those whose noisy unit count reaches the threshold, or whose trial succeeds,
@@ -29,9 +33,13 @@ def release(exact: Exact, plan: BlockPlan, sampler: Sampler) -> Noisy:
     """
     if plan.top is not None:
         return _top(exact, plan, plan.top, sampler)
+    sums, cells = separated(exact, plan)
+    keys = sums.keys if plan.domain is None else plan.domain
+    choices = [] if chooser is None else choose_all(cells, keys, plan, chooser)
+    assert len(choices) == len(plan.choices)
     if plan.domain is not None:
-        return _public(exact, plan, plan.domain, sampler)
-    return _private(exact, plan, sampler)
+        return _public(sums, plan, plan.domain, sampler, choices)
+    return _private(sums, plan, sampler, choices)
 
 
 def _top(exact: Exact, plan: BlockPlan, top: Top, sampler: Sampler) -> Noisy:
@@ -48,7 +56,11 @@ def _top(exact: Exact, plan: BlockPlan, top: Top, sampler: Sampler) -> Noisy:
 
 
 def _public(
-    exact: Exact, plan: BlockPlan, domain: tuple[tuple[Value, ...], ...], sampler: Sampler
+    exact: Exact,
+    plan: BlockPlan,
+    domain: tuple[tuple[Value, ...], ...],
+    sampler: Sampler,
+    choices: list[np.ndarray],
 ) -> Noisy:
     positions = {key: place for place, key in enumerate(domain)}
     rows = [(positions[key], n) for n, key in enumerate(exact.keys) if key in positions]
@@ -60,10 +72,10 @@ def _public(
         _noised(column, release_.noise, sampler)
         for release_, column in zip(plan.releases, with_means(complete, plan), strict=True)
     ]
-    return Noisy(domain, _rows(withheld(columns, plan), len(domain)))
+    return Noisy(domain, _rows(withheld(columns, plan) + choices, len(domain)))
 
 
-def _private(exact: Exact, plan: BlockPlan, sampler: Sampler) -> Noisy:
+def _private(exact: Exact, plan: BlockPlan, sampler: Sampler, choices: list[np.ndarray]) -> Noisy:
     columns = [
         _noised(part, release_.noise, sampler)
         for release_, part in zip(plan.releases, exact.parts[len(plan.unreleased) :], strict=True)
@@ -76,7 +88,7 @@ def _private(exact: Exact, plan: BlockPlan, sampler: Sampler) -> Noisy:
         kept = np.flatnonzero(columns[0] >= plan.threshold.value)
     order = sorted(kept.tolist(), key=lambda n: tuple(map(_sortable, exact.keys[n])))
     keys = tuple(exact.keys[n] for n in order)
-    return Noisy(keys, _rows([column[order] for column in columns], len(order)))
+    return Noisy(keys, _rows([column[order] for column in columns + choices], len(order)))
 
 
 def with_means(parts: list[np.ndarray], plan: BlockPlan) -> list[np.ndarray]:

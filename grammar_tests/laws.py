@@ -19,7 +19,11 @@ from dpsql.engines import ScratchTable
 from dpsql.engines.hardening import NO_STATISTICS
 from dpsql.engines.load import load
 from dpsql.finish import finish, stage
+from dpsql.grids import Choice
+from dpsql.histograms import separated
+from dpsql.mechanisms.exponential import Candidates, best
 from dpsql.mechanisms.laws import Law
+from dpsql.mechanisms.scores import candidates
 from dpsql.model import Budget, Exact, Loss, Neighbours, Noisy, Policy, Receipt, Sensitivity
 from dpsql.plan import BlockPlan
 from dpsql.prepare import Prepared, prepare
@@ -87,6 +91,11 @@ def no_noise(_law: Law, count: int) -> np.ndarray:
     return np.zeros(count, dtype=np.int64)
 
 
+def the_best(_choice: Choice, listed: Candidates) -> np.ndarray:
+    """The chooser of law 1: the first of the best."""
+    return best(listed)
+
+
 def noiseless(prepared: Prepared, engine: PlainEngine) -> tuple[Rows, Rows]:
     """Rows and errors with noise off, every key that exists published, and no other."""
     if prepared.plan is None:
@@ -111,21 +120,22 @@ def exact_blocks(
             for n in sql.stages
         ]
         exact = engine.aggregate(sql.sql, len(sql.keys), sql.parts, SAMPLING_KEY, stages)
-        noisy.append(release(exact, _transparent(block, exact), no_noise))
+        noisy.append(release(exact, _transparent(block, exact), no_noise, the_best))
         yield block, exact
 
 
 def _transparent(block: BlockPlan, exact: Exact) -> BlockPlan:
-    """The block without thresholds and tests, and without the keys that no row has."""
+    """The block without thresholds, tests and reserves at extremes, and without keys of no row."""
     untested = (
         replace(r, stability=r.stability and replace(r.stability, least=-1)) for r in block.releases
     )
-    block = replace(block, releases=tuple(untested))
+    choices = (replace(c, aim=c.query.aim) for c in block.choices)
+    block = replace(block, releases=tuple(untested), choices=tuple(choices))
     if block.threshold is not None:
         return replace(block, threshold=replace(block.threshold, value=1))
     if not block.block.keys or block.block.groups is not None or block.trials is not None:
         return block
-    present = set(exact.keys)
+    present = {key[: len(block.block.keys)] for key in exact.keys}
     assert block.domain is not None
     return replace(block, domain=tuple(key for key in block.domain if key in present))
 
@@ -167,14 +177,22 @@ def _same_value(ours: Any, plain: Any, noisy: bool) -> bool:  # noqa: FBT001
 def noiseless_blocks(prepared: Prepared, engine: PlainEngine) -> list[Noisy]:
     """The table that each block would release without noise."""
     return [
-        release(exact, _transparent(block, exact), no_noise)
+        release(exact, _transparent(block, exact), no_noise, the_best)
         for block, exact in exact_blocks(prepared, engine)
     ]
 
 
+class Counted(dict[Any, tuple[int, ...]]):
+    """The integers of a block by key; `cells` are the histograms, by choice and key."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.cells: dict[tuple[int, Any], dict[int, int]] = {}
+
+
 def integers(
     prepared: Prepared, engine: PlainEngine, released: Sequence[Noisy] = ()
-) -> list[dict[Any, tuple[int, ...]]]:
+) -> list[Counted]:
     """The exact integers of every block, by key; keys outside the domain are never released.
 
     A later block of two neighbours is compared given the same `released` tables (adaptive
@@ -184,15 +202,26 @@ def integers(
     result = []
     for block, exact in exact_blocks(prepared, engine, released):
         allowed = None if block.domain is None else set(block.domain)
-        parts = with_means(list(exact.parts), block)
-        result.append(
-            {
-                _told_apart(key): tuple(int(part[n]) for part in parts)
-                for n, key in enumerate(exact.keys)
-                if allowed is None or key in allowed
-            }
-        )
+        counted, (sums, cells) = Counted(), separated(exact, block)
+        parts = with_means(list(sums.parts), block)
+        for n, key in enumerate(sums.keys):
+            if allowed is None or key in allowed:
+                counted[_told_apart(key)] = tuple(int(part[n]) for part in parts)
+        for key, place, count in zip(cells.keys, cells.cells, cells.counts, strict=True):
+            if allowed is None or key in allowed:
+                choice, cell = _of_choice(block, int(place))
+                counted.cells.setdefault((choice, _told_apart(key)), {})[cell] = int(count)
+        result.append(counted)
     return result
+
+
+def _of_choice(block: BlockPlan, place: int) -> tuple[int, int]:
+    """The choice whose histogram a place is in, and the cell there."""
+    for number, choice in enumerate(block.choices):
+        if place < choice.query.grid.cells:
+            return number, place
+        place -= choice.query.grid.cells
+    raise AssertionError(place)
 
 
 def _told_apart(key: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -221,11 +250,7 @@ def claimed(
     return (*judged, *(release.sensitivity for release in block.releases))
 
 
-def violation(
-    prepared: Prepared,
-    here: list[dict[Any, tuple[int, ...]]],
-    there: list[dict[Any, tuple[int, ...]]],
-) -> str | None:
+def violation(prepared: Prepared, here: Sequence[Counted], there: Sequence[Counted]) -> str | None:
     """How two neighbours' integers break the claimed sensitivities, or None if they do not."""
     assert prepared.plan is not None
     for block, ours, theirs in zip(prepared.plan.blocks, here, there, strict=True):
@@ -245,6 +270,11 @@ def violation(
                 )
                 if moved > claims[charge[0]].linf:
                     return f"parts {charge} of group {key!r} moved by {moved} together"
+        for number, choice in enumerate(block.choices):
+            swayed = sways(number, choice, ours, theirs)
+            if any(sway > choice.rate**-1 * choice.epsilon for sway in swayed.values()):
+                return f"choice {number} was swayed by {max(swayed.values())}"
+            changed.append(set(swayed))
         most = max(map(len, changed), default=0)
         if most > block.l0:
             return f"{most} groups moved, {block.l0} claimed"
@@ -258,6 +288,28 @@ def promised(block: BlockPlan, place: int, *sides: tuple[int, ...]) -> bool:
     if made.stability is None or proposal is None:
         return True
     return max(side[made.stability.count] for side in sides) >= proposal.rows
+
+
+def sways(number: int, choice: Choice, here: Counted, there: Counted) -> dict[Any, int]:
+    """By group whose histogram differs, the most by which two scores' difference does."""
+    found = {}
+    for key in {key for n, key in here.cells | there.cells if n == number}:
+        ours, theirs = (side.cells.get((number, key), {}) for side in (here, there))
+        if ours == theirs:
+            continue
+        cells = np.array(sorted({0, *ours, *theirs, *(c + 1 for c in {*ours, *theirs})}))
+        cells = cells[cells < choice.query.grid.cells]
+        moved = _behind(choice, ours, cells) - _behind(choice, theirs, cells)
+        found[key] = int(moved.max() - moved.min())
+    return found
+
+
+def _behind(choice: Choice, counted: dict[int, int], cells: np.ndarray) -> np.ndarray:
+    """The scores at these cells, below the best of all."""
+    size = choice.query.grid.cells
+    places = np.array(sorted(counted), dtype=np.int64)
+    counts = np.array([counted[place] for place in sorted(counted)], dtype=np.int64)
+    return candidates(1, size, places, counts, choice.aim).behind_at(cells)
 
 
 @contextmanager

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from dpsql.errors import Reason, Refused
+from dpsql.grids import Choice
+from dpsql.mechanisms.scores import Most
 from dpsql.plan import BlockPlan, Release
 from dpsql.prepare import Prepared
 from dpsql.tree import Span
@@ -41,7 +43,9 @@ def place(sql: str, span: Span) -> str:
 def pinned(prepared: Prepared) -> tuple[str, ...]:
     blocks = () if prepared.plan is None else prepared.plan.blocks
     return tuple(
-        line for block in blocks for line in (_keys(block), *map(_release, block.releases))
+        line
+        for block in blocks
+        for line in (_keys(block), *map(_release, block.releases), *map(_choice, block.choices))
     )
 
 
@@ -66,6 +70,13 @@ def _release(release: Release) -> str:
         what = "test" if release.stability is None else "mean"
     linf = float(sensitivity.linf * query.released.step)
     return f"release: {what} l0={sensitivity.l0} linf={linf:.10g}"
+
+
+def _choice(choice: Choice) -> str:
+    query, aim = choice.query, choice.query.aim
+    what = "most" if isinstance(aim, Most) else f"{aim.numerator}/{aim.denominator}"
+    kept = query.kept.name.lower()
+    return f"choice: {what} of {query.grid.cells} l0={choice.rounds} rows={query.rows} {kept}"
 
 
 def rewritten(prepared: Prepared) -> str:

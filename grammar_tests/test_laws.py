@@ -14,6 +14,7 @@ import pytest
 
 from dpsql.engines.catalogue import tables as declared
 from dpsql.errors import Refused
+from dpsql.histograms import separated
 from dpsql.model import Neighbours, Policy
 from dpsql.plan import BlockPlan
 from dpsql.prepare import Prepared
@@ -63,7 +64,9 @@ def private(policy: Policy, engine: PlainEngine) -> Iterable[tuple[Case, Prepare
         except Refused:
             assert not policy.facts, case.id
             continue
-        if plan.plan is not None and any(block.queries for block in plan.plan.blocks):
+        if plan.plan is None:
+            continue
+        if any(block.queries or block.choices for block in plan.plan.blocks):
             yield case, plan
 
 
@@ -314,7 +317,8 @@ def test_observed_keys_are_in_the_domain() -> None:
         assert plan.plan is not None
         for block, exact in exact_blocks(plan, engine):
             if block.domain is not None:
-                assert set(exact.keys) <= set(block.domain), case.id
+                sums, cells = separated(exact, block)
+                assert {*sums.keys, *cells.keys} <= set(block.domain), case.id
 
 
 def test_the_schema_of_the_test_world_is_what_the_policy_declares() -> None:

@@ -11,10 +11,10 @@ ROOT = Path(__file__).parent.parent
 SOURCES = sorted((ROOT / "dpsql").rglob("*.py"))
 LAYERS = (
     "tree errors intervals schema algebra wishes model walk explanation".split(),
-    "plan aggregates functions mechanisms accountants dialects entropy".split(),
-    "compiler engines ledgers release policy canonical".split(),
-    "kept stated public prepare describe finish signature opening streams monitor tuning".split(),
-    "precision questions".split(),
+    "grids plan aggregates functions mechanisms accountants dialects entropy".split(),
+    "compiler engines ledgers release histograms policy canonical".split(),
+    """kept stated public prepare describe describe_choices finish signature opening streams
+    monitor tuning precision questions""".split(),
     "proxy owner".split(),
     "interfaces".split(),
 )

@@ -14,6 +14,7 @@ from dpsql.aggregates.average import AVERAGE
 from dpsql.aggregates.constant import CONSTANT
 from dpsql.aggregates.count import COUNT
 from dpsql.aggregates.histogram import HISTOGRAM
+from dpsql.aggregates.quantile import MAX, MIN, MODE, QUANTILE
 from dpsql.aggregates.recipe import Recipe
 from dpsql.aggregates.regression import REGRESSION
 from dpsql.aggregates.sample import SAMPLE, SAMPLED, takes_samples
@@ -96,18 +97,19 @@ _ROWS: dict[str, _Row] = {
     "sum": _Row(total, SUM),
     "avg": _Row(double, AVERAGE),
     "ptr_mean": _Row(double, STABLE_MEAN, constant=(1, positive)),
-    "min": _Row(same, CONSTANT),
-    "max": _Row(same, CONSTANT),
-    "median": _Row(quantile),
-    "quantile_cont": _Row(quantile, constant=_FRACTION, ordered=True),
-    "quantile_disc": _Row(same, constant=_FRACTION, ordered=True),
+    "min": _Row(same, MIN),
+    "max": _Row(same, MAX),
+    "median": _Row(quantile, QUANTILE),
+    "quantile_cont": _Row(quantile, QUANTILE, constant=_FRACTION, ordered=True),
+    "quantile_disc": _Row(same, QUANTILE, constant=_FRACTION, ordered=True),
     "bool_and": _Row(of(Kind.BOOLEAN, BOOLEAN), BOOL_AND),
     "bool_or": _Row(of(Kind.BOOLEAN, BOOLEAN), BOOL_OR),
     "histogram": _Row(fixed(VARCHAR), HISTOGRAM),
     "string_agg": _Row(of(Kind.VARCHAR, VARCHAR), constant=(1, separator), ordered=True),
     # A list is shown as the text that DuckDB writes it as: there is nothing to compute with it.
     "list": _Row(fixed(VARCHAR), ordered=True),
-    **dict.fromkeys(("mode", "first", "last"), _Row(same, ordered=True)),
+    "mode": _Row(same, MODE, ordered=True),
+    **dict.fromkeys(("first", "last"), _Row(same, ordered=True)),
     "any_value": _Row(same, CONSTANT, ordered=True),
     **dict.fromkeys(("arg_max", "arg_min"), _Row(same, ordered=True)),
     "stddev": _Row(double, STDDEV_SAMP),

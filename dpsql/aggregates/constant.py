@@ -1,7 +1,7 @@
 """MIN, MAX and ANY_VALUE of what has one value in every group: that value, never measured.
 
-The value follows from the query, the policy and the keys that are published anyway. MIN and MAX of
-anything else would move with a single unit, and are refused.
+The value follows from the query, the policy and the keys that are published anyway. ANY_VALUE of
+anything else would be somebody's, and is refused.
 """
 
 from __future__ import annotations
@@ -12,21 +12,25 @@ from dpsql.tree import Expression, Literal, Ref
 
 
 def _parts(asked: Asked) -> Parts:
-    # Where no row passes a FILTER the value is NULL, and whether one does is private.
-    if asked.call.filter is not None or _value(asked) is None:
+    if one_value(asked) is None:
         name = asked.call.function
         raise Refused(Reason.UNSUPPORTED_AGGREGATE, asked.call.span, name=name)
     return ()
 
 
 def _combine(asked: Asked, _parts: tuple[Ref, ...]) -> Expression:
-    value = _value(asked)
+    value = one_value(asked)
     assert value is not None
     return value
 
 
-def _value(asked: Asked) -> Expression | None:
-    """The one value: an expression over the keys, or a constant; None where there may be more."""
+def one_value(asked: Asked) -> Expression | None:
+    """The one value: an expression over the keys, or a constant; None where there may be more.
+
+    Where no row passes a FILTER the value is NULL, and whether one does is private.
+    """
+    if asked.call.filter is not None:
+        return None
     if asked.of_keys is not None:
         return asked.of_keys
     facts = asked.argument

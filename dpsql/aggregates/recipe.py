@@ -8,8 +8,9 @@ from fractions import Fraction
 from math import ceil, floor
 
 from dpsql.errors import Reason, Refused
+from dpsql.grids import ChoiceQuery, Lattice
 from dpsql.intervals import Facts
-from dpsql.plan import Lattice, PartQuery
+from dpsql.plan import PartQuery
 from dpsql.tree import (
     BOOLEAN,
     DOUBLE,
@@ -73,13 +74,16 @@ class Recipe:
 
     `typical` says what one row adds to each part in typical data, in units of its values (None:
     1 each). The budget is split by how the value depends on its parts there. `moments` says that
-    the parts are count, centred sum and perhaps sum of squares of one argument.
+    the parts are count, centred sum and perhaps sum of squares of one argument. `choices` lists
+    what is chosen, whose columns follow those of the parts; where it is given, it reads the ORDER
+    BY of the call too.
     """
 
     parts: Callable[[Asked], Parts]
     combine: Callable[[Asked, tuple[Ref, ...]], Expression]
     typical: Callable[[Asked], tuple[float, ...]] | None = None
     moments: bool = False
+    choices: Callable[[Asked], tuple[ChoiceQuery, ...]] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ release per query, in which equal measurements are made once and share the query
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
@@ -13,6 +14,7 @@ from dpsql import aggregates
 from dpsql.accountants import Accountant, Allowance
 from dpsql.aggregates.recipe import Asked, Recipe, part_type
 from dpsql.algebra import Field, Item, OneRow, Project, Relation, Released
+from dpsql.compiler.choices import choices, columns_of, event_of
 from dpsql.compiler.disjoint import pooled
 from dpsql.compiler.joint import Family, Measurements, together
 from dpsql.compiler.key_selection import selection_events, with_keys_selected
@@ -22,6 +24,7 @@ from dpsql.compiler.splitting import ROWS, Part, better, split
 from dpsql.compiler.stable import events_of_tests, proposals, require_testable, tested
 from dpsql.compiler.top import with_top
 from dpsql.errors import Reason, Refused
+from dpsql.grids import ChoiceQuery
 from dpsql.intervals import Facts
 from dpsql.model import Event, EventPart, Neighbours, NoiseEvent, Sensitivity
 from dpsql.plan import (
@@ -53,15 +56,16 @@ class _Contributions:
 
 @dataclass(frozen=True, slots=True)
 class _Measured:
-    """A block with its contribution limits and what is measured of it."""
+    """A block with its contribution limits, what is measured of it, and what is chosen."""
 
     bounded: BoundedBlock
     contributions: _Contributions
     made: Measurements
+    choices: Mapping[ChoiceQuery, Field]
 
     @property
     def fields(self) -> tuple[Field, ...]:
-        return self.made.fields
+        return (*self.made.fields, *self.choices.values())
 
     @property
     def values(self) -> tuple[Expression, ...]:
@@ -100,7 +104,7 @@ def calibrate(
     )
     shares = iter(split(*_charges(measured, outer), accountant.order))
     selection = allowance.selection_delta / max(1, steps)
-    paid = [[allowance.share(next(shares)) for _ in m.made.charges] for m in measured]
+    paid = [[allowance.share(next(shares)) for _ in _paid(m)] for m in measured]
     blocks = tuple(
         _released(m, accountant, neighbours, each, selection, floor)
         for m, each in zip(measured, paid, strict=True)
@@ -116,6 +120,7 @@ def _measure(bounded: BoundedBlock, identities: Identities, epsilon: Fraction) -
     contributions = _contributions(bounded)
     parts: dict[PartQuery, Field] = {}
     typical: dict[PartQuery, float] = {}
+    choices: dict[ChoiceQuery, Field] = {}
 
     def named(part: PartQuery, adds: float) -> Ref:
         if contributions.row_level:
@@ -137,6 +142,8 @@ def _measure(bounded: BoundedBlock, identities: Identities, epsilon: Fraction) -
         if recipe.moments and asked.rows_proved and not arguments[0].may_be_nan:
             families[len(values)] = Family(*needed)
         columns = tuple(map(named, needed, adds))
+        if recipe.choices is not None:
+            columns += columns_of(recipe.choices(asked), choices, identities)
         values.append(recipe.combine(asked, columns))
     made = Measurements(
         tuple(parts),
@@ -146,12 +153,12 @@ def _measure(bounded: BoundedBlock, identities: Identities, epsilon: Fraction) -
         (False,) * len(parts),
         families,
     )
-    return _Measured(bounded, contributions, made)
+    return _Measured(bounded, contributions, made, choices)
 
 
 def _recipe(call: AggregateCall) -> Recipe:
     recipe = aggregates.recipe(call.function)
-    if recipe is None or call.order_by:
+    if recipe is None or (call.order_by and recipe.choices is None):
         raise Refused(Reason.UNSUPPORTED_AGGREGATE, call.span, name=call.function)
     return recipe
 
@@ -256,15 +263,7 @@ def _pooled(measured: _Measured) -> _Measured:
 
 def _charges(measured: list[_Measured], outer: Relation) -> tuple[list[Part], list[Expression]]:
     """What shares of the budget pay for, in the order of blocks, and the outputs they serve."""
-    parts = [
-        Part(
-            tuple(m.fields[n].id for n in charge),
-            m.made.parts[charge[0]].reach,
-            tuple(ROWS * m.made.typical[n] for n in charge),
-        )
-        for m in measured
-        for charge in m.made.charges
-    ]
+    parts = [part for m in measured for part in _paid(m)]
     measures = [value for m in measured for value in m.values]
     outputs = shown(outer, [m.fields for m in measured], measures)
     # Private keys are chosen by a count that is worth as much as any other output; so is a test.
@@ -278,6 +277,17 @@ def _deciding(measured: _Measured) -> list[Field]:
     made = zip(measured.made.parts, measured.made.fields, strict=True)
     keys = measured.fields[:1] if measured.bounded.domain is None else ()
     return [*keys, *(field for part, field in made if part in tests)]
+
+
+def _paid(m: _Measured) -> Iterator[Part]:
+    """What shares of the budget pay for in one block: its measurements, then its choices."""
+    for charge in m.made.charges:
+        yield Part(
+            tuple(m.fields[n].id for n in charge),
+            m.made.parts[charge[0]].reach,
+            tuple(ROWS * m.made.typical[n] for n in charge),
+        )
+    yield from (Part((field.id,), 1.0, (1.0,)) for field in m.choices.values())
 
 
 def _released(
@@ -299,8 +309,9 @@ def _released(
         noise, other = accountant.noise(*share), accountant.runner_up(*share)
         return Release(field, part, sensitivity, noise, measured.made.joint[place], other)
 
-    paid = zip(measured.made.charges, allowances, strict=True)
+    paid = zip(measured.made.charges, allowances, strict=False)
     releases = tuple(release(n, allowance) for charge, allowance in paid for n in charge)
+    rest = allowances[len(measured.made.charges) :]
     plan = BlockPlan(
         measured.bounded.block,
         measured.bounded.domain,
@@ -311,6 +322,7 @@ def _released(
         contributions.rows,
         contributions.row_level,
         contributions.enforce,
+        choices=choices(measured.choices, l0, rest, accountant, neighbours),
     )
     if plan.domain is not None:
         return plan
@@ -321,8 +333,11 @@ def _released(
 
 
 def _events(block: BlockPlan) -> tuple[EventPart, ...]:
-    noises = tuple(NoiseEvent(r.noise, r.sensitivity) for r in block.releases if not r.joint)
-    return (*noises, *events_of_tests(block.releases), *selection_events(block))
+    losses = (
+        *(NoiseEvent(r.noise, r.sensitivity) for r in block.releases if not r.joint),
+        *map(event_of, block.choices),
+    )
+    return (*losses, *events_of_tests(block.releases), *selection_events(block))
 
 
 def _with_values(outer: Relation, measured: list[_Measured], identities: Identities) -> Relation:

@@ -21,7 +21,8 @@ from dpsql.aggregates.recipe import as_double, part_type
 from dpsql.algebra import Field
 from dpsql.compiler.scopes import Identities
 from dpsql.compiler.typing import type_of
-from dpsql.plan import Lattice, PartQuery
+from dpsql.grids import Lattice
+from dpsql.plan import PartQuery
 from dpsql.tree import BOOLEAN, DOUBLE, INTEGER, Call, Cast, Expression, Ref
 from dpsql.walk import substitute
 

@@ -59,5 +59,6 @@ def as_released(relation: Relation, blocks: tuple[BlockPlan, ...]) -> Relation:
     if not isinstance(relation, Released):
         return map_inputs(relation, lambda source: as_released(source, blocks))
     block = blocks[relation.block]
-    keys, parts = len(block.block.keys), len(block.releases) + (block.top is not None)
+    keys = len(block.block.keys)
+    parts = len(block.releases) + len(block.choices) + (block.top is not None)
     return replace(relation, fields=relation.fields[: keys + parts])

@@ -51,8 +51,8 @@ from dpsql.tree import (
 )
 from dpsql.walk import children, refs, substitute, walk
 
-Deviations = Sequence[tuple[float, ...]]
-"""The standard deviation of each part of each block, in units of its values."""
+Deviations = Sequence[tuple[float | None, ...]]
+"""The standard deviation of each part of each block, in units of its values (None: unknown)."""
 
 NAN = Literal(float("nan"), DOUBLE)
 
@@ -86,6 +86,12 @@ class _Traced:
         parts = [self.origin[n] for n in refs(over_bases) & self.origin.keys()]
         return NAN if len(set(parts)) < len(parts) else _error(over_bases, self.deviation)
 
+    def unknown(self, column: Ref) -> bool:
+        """Whether a column is made of a released part of which no error is known: of a choice."""
+        over_bases = self.rewritten(column)
+        read = frozenset() if over_bases is None else refs(over_bases)
+        return any(self.deviation[number] is None for number in read & self.origin.keys())
+
     def needed(self) -> frozenset[int]:
         """Columns that meanings and deviations read."""
         read = [*self.meaning.values(), *(d for d in self.deviation.values() if d is not None)]
@@ -98,12 +104,14 @@ def propagate(
     """The outer query with its hidden columns, its outputs, and the error of each output.
 
     `deviations` gives the standard deviation of each released part, in units of its values. An
-    error is NULL where the output is exact or not a number, NaN where it is unknown.
+    error is NULL where the output is exact, or not a number and not chosen, and NaN where it is
+    unknown.
     """
     traced = _Tracer(deviations, identities).trace(outer)
     outputs = tuple(Ref(f.id, f.type) for f in outer.fields)
     errors = tuple(
-        traced.error(Ref(f.id, f.type)) if f.type.is_numeric else EXACT for f in outer.fields
+        traced.error(ref) if ref.type.is_numeric or traced.unknown(ref) else EXACT
+        for ref in outputs
     )
     return traced.relation, outputs, errors
 
@@ -152,7 +160,10 @@ class _Tracer:
         return _Traced(
             relation,
             {f.id: Ref(f.id, f.type) for f in parts},
-            {f.id: Literal(d, DOUBLE) for f, d in zip(parts, deviations, strict=True)},
+            {
+                f.id: None if d is None else Literal(d, DOUBLE)
+                for f, d in zip(parts, deviations, strict=True)
+            },
             {f.id: (relation.block, place) for place, f in enumerate(parts)},
         )
 

@@ -21,9 +21,12 @@ def rewrite(plan: PrivatePlan, identities: Identities) -> Rewritten:
     read exactly by statements of its own, as `public_0`, ....
     """
     deviations = [
-        tuple(
-            standard_deviation(release.noise) * float(release.query.released.step)
-            for release in block.releases
+        (
+            *(
+                standard_deviation(release.noise) * float(release.query.released.step)
+                for release in block.releases
+            ),
+            *(None for _ in block.choices),
         )
         for block in plan.blocks
     ]

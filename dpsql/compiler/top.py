@@ -52,7 +52,9 @@ def with_top(
 def _chosen(
     block: BlockPlan, asked: _Asked, paid: Sequence[Allowance], accountant: Accountant
 ) -> BlockPlan:
-    if block.domain is None or len(block.releases) != 1 or not asked.count < len(block.domain):
+    if block.domain is None or len(block.releases) != 1 or block.choices:
+        return block
+    if not asked.count < len(block.domain):
         return block
     (scored,), (allowance,) = block.releases, paid
     keys = len(block.domain)

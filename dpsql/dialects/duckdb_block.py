@@ -4,31 +4,31 @@ Shape (privacy.md, section 3): `rows` (each with its unit), `totals` (one row pe
 `hashed`, `cut` and `kept` (clipped totals of at most L0 groups per unit) and the exact sums. Stages
 that a proof makes superfluous are not printed. COUNT(DISTINCT x) is no sum of units' totals: a unit
 and group carries the list of its values, and `bounded` is read once for the sums and once for each
-such count.
+such count. What is chosen carries lists of cells, and their histogram follows the sums.
 """
 
 from __future__ import annotations
 
 from dpsql.algebra import Staged
 from dpsql.dialects.duckdb import Printer
+from dpsql.dialects.duckdb_cells import cell, kept_cells, with_cells
 from dpsql.dialects.duckdb_literals import type_name
+from dpsql.dialects.duckdb_rows import as_integer, clipped_total, row_value
 from dpsql.dialects.duckdb_samples import block_values, inputs_of
+from dpsql.grids import ChoiceQuery
 from dpsql.plan import BlockPlan, BlockSql, PartQuery
-from dpsql.tree import Call, Cast, Expression, Kind, SqlType
+from dpsql.tree import INTEGER, Call, Cast, Expression, Kind, SqlType
 from dpsql.walk import relations
-
-BIGINT_LIMIT = 2**62
-MOST_DIGITS = 38
-"""Digits of DuckDB's widest DECIMAL."""
 
 
 def block_sql(plan: BlockPlan) -> BlockSql:
     """The statement that returns a block's keys and exact integers, one row per group."""
     parts = relations(plan.block.rows)
+    more = 1 if plan.choices else 0
     return BlockSql(
         _Block(plan).sql(),
-        tuple(item.field.type for item in plan.block.keys),
-        len(plan.queries),
+        (*(item.field.type for item in plan.block.keys), *[INTEGER] * more),
+        len(plan.queries) + more,
         tuple(sorted({part.stage for part in parts if isinstance(part, Staged)})),
     )
 
@@ -37,34 +37,48 @@ class _Block:
     def __init__(self, plan: BlockPlan) -> None:
         self.plan = plan
         self.parts = plan.queries
+        self.choices = [choice.query for choice in plan.choices]
         self.keys = [f"k{n}" for n in range(len(plan.block.keys))]
         self.inputs: dict[Expression, str] = {}
-        for part in self.parts:
-            for node in _read(part):
+        asked: list[PartQuery | ChoiceQuery] = [*self.parts, *self.choices]
+        for query in asked:
+            for node in _read(query):
                 self.inputs.setdefault(node, f"x{len(self.inputs)}")
         self.sampled = [n for n, part in enumerate(self.parts) if part.blocks]
 
     def sql(self) -> str:
-        if not (self.keys or self.parts):
+        if not (self.keys or self.parts or self.choices):
             return "SELECT 1 AS one"  # one group, of which nothing is asked
         if self.plan.row_level:
             sums = [as_integer(part, self._sum(part)) for part in self.parts]
-            if not self.sampled:
-                return f"WITH rows AS ({self._rows()}) {self._grouped(sums, 'rows')}"
-            source = " UNION ALL ".join([self._grouped(sums, "rows"), *self._samples("rows")])
-            sums = [f"SUM(p{n})" for n in range(len(self.parts))]
-            return f"WITH rows AS ({self._rows()}) {self._grouped(sums, f'({source})')}"
+            listed = [self._cells_of_rows(query) for query in self.choices]
+            source = "rows"
+            if self.sampled:
+                both = [self._grouped(sums, "rows"), *self._samples("rows")]
+                source = f"({' UNION ALL '.join(both)})"
+                sums = [f"SUM(p{n})" for n in range(len(self.parts))]
+            return f"WITH rows AS ({self._rows()}) {self._result(sums, source, listed)}"
         stages = [f"rows AS ({self._rows()})", f"totals AS ({self._totals()})"]
         source = self._clipped()
         if self.plan.enforce_l0:
             stages += self._sampled(source)
             source = "SELECT * FROM kept"
-        if self.sampled or any(part.distinct for part in self.parts):
+        if self.sampled or self.choices or any(part.distinct for part in self.parts):
             stages.append(f"bounded AS MATERIALIZED ({source})")
             counts, samples = self._distinct_counts(), self._samples(self._kept_rows())
             source = " UNION ALL ".join([self._without_values(), *counts, *samples])
         sums = [f"SUM(p{n})" for n in range(len(self.parts))]
-        return f"WITH {', '.join(stages)} {self._grouped(sums, f'({source})')}"
+        listed = [self._cells_of_units(n) for n in range(len(self.choices))]
+        return f"WITH {', '.join(stages)} {self._result(sums, f'({source})', listed)}"
+
+    def _result(self, sums: list[str], source: str, listed: list[str]) -> str:
+        """The sums of each group, and the cells of the histograms if there are any."""
+        if not listed:
+            return self._grouped(sums, source)
+        sizes = [query.grid.cells for query in self.choices]
+        firsts = [sum(sizes[:n]) for n in range(len(sizes))]
+        totals = self._grouped(sums, source) if sums or self.keys else None
+        return with_cells(self.keys, len(sums), totals, list(zip(listed, firsts, strict=True)))
 
     def _rows(self) -> str:
         """unit, keys and the inputs of the measurements, one row per private row."""
@@ -88,7 +102,8 @@ class _Block:
         """One row per unit and group with its unclipped totals."""
         names = ", ".join(["u", *self.keys])
         sums = [f"{self._unit_total(part)} AS s{n}" for n, part in enumerate(self.parts)]
-        return f"SELECT {', '.join([names, *sums])} FROM rows GROUP BY {names}"
+        lists = [f"{self._kept(query)} AS l{n}" for n, query in enumerate(self.choices)]
+        return f"SELECT {', '.join([names, *sums, *lists])} FROM rows GROUP BY {names}"
 
     def _clipped(self) -> str:
         """One row per unit and group with its clipped integers."""
@@ -99,7 +114,8 @@ class _Block:
         ]
         if self.plan.enforce_l0:
             names.append(f"{self._hash()} AS h")
-        return f"SELECT {', '.join(names + clips)} FROM totals"
+        lists = [f"l{n}" for n in range(len(self.choices))]
+        return f"SELECT {', '.join(names + clips + lists) or '1 AS one'} FROM totals"
 
     def _unit_total(self, part: PartQuery) -> str:
         if part.distinct:
@@ -163,6 +179,25 @@ class _Block:
             sums.append(f"SELECT {', '.join([*self.keys, *listed])} FROM ({values}){group}")
         return sums
 
+    def _cells_of_rows(self, query: ChoiceQuery) -> str:
+        """The cell of every row."""
+        where = "" if query.condition is None else f" WHERE {self.inputs[query.condition]}"
+        place = cell(query, self.inputs[query.argument])
+        return f"SELECT {', '.join([*self.keys, f'{place} AS cell'])} FROM rows{where}"
+
+    def _cells_of_units(self, number: int) -> str:
+        """The cell of every row that a unit kept."""
+        return f"SELECT {', '.join([*self.keys, f'unnest(l{number}) AS cell'])} FROM bounded"
+
+    def _kept(self, query: ChoiceQuery) -> str:
+        """The cells that a unit contributes to a group."""
+        place = cell(query, self.inputs[query.argument])
+        conditions = [f"{place} IS NOT NULL"]
+        if query.condition is not None:
+            conditions.append(self.inputs[query.condition])
+        where = f" FILTER (WHERE {' AND '.join(conditions)})"
+        return kept_cells(query, place, where, self._hash)
+
     def _sum(self, part: PartQuery) -> str:
         """A part over whole groups of rows, or over those of one unit."""
         if part.blocks:
@@ -199,9 +234,9 @@ class _Block:
         return f"SELECT {', '.join(listed)} FROM {source}{group}"
 
 
-def _read(part: PartQuery) -> list[Expression]:
+def _read(part: PartQuery | ChoiceQuery) -> list[Expression]:
     """What a part reads of a row."""
-    if part.blocks:
+    if isinstance(part, PartQuery) and part.blocks:
         return list(inputs_of(part))
     return [node for node in (part.argument, part.condition) if node is not None]
 
@@ -211,78 +246,8 @@ def _one_zero(kind: SqlType, text: str) -> str:
     return f"CASE WHEN {text} = 0 THEN 0.0 ELSE {text} END" if kind.kind is Kind.DOUBLE else text
 
 
-def row_value(part: PartQuery, x: str) -> str:
-    """Clamp, scale, round half up and centre one row; NULL and NaN stay out (privacy.md, 4).
-
-    A DECIMAL is its own lattice and stays as it is; other numbers become integers.
-    """
-    if _is_decimal(part):
-        value = _case(x, _decimal(part.lower, part), _decimal(part.upper, part))
-        return f"{value} - {_decimal(part.centre, part)}" if part.centre else value
-    if part.lattice.base == 2:  # noqa: PLR2004
-        lower, upper = (_double(float(b * part.lattice.step)) for b in (part.lower, part.upper))
-        clamped = f"CASE WHEN isnan({x}) THEN NULL {_cases(x, lower, upper)}"
-        value = f"FLOOR({clamped} * {_double(2.0**part.lattice.digits)} + 0.5)::BIGINT"
-    else:
-        value = f"({_case(x, str(part.lower), str(part.upper))})::BIGINT"
-    return f"{value} - ({part.centre})" if part.centre else value
-
-
-def clipped_total(part: PartQuery, total: str) -> str:
-    """A unit's total in a group, clipped and then an integer."""
-    lower, upper = part.total_lower, part.total_upper
-    integer = _integer(lower, upper)
-    if not _is_decimal(part):
-        return f"({_case(total, str(lower), str(upper))})::{integer}"
-    clipped = f"({_case(total, _decimal(lower, part), _decimal(upper, part))})"
-    scale, digits = part.lattice.digits, _digits(part, lower, upper)
-    if digits + scale > MOST_DIGITS:
-        return f"{as_integer(part, clipped)}::{integer}"
-    # With 38 digits on the left the product has 38 too: with fewer it can overflow.
-    return f"({clipped}::DECIMAL({MOST_DIGITS}, {scale}) * {10**scale})::{integer}"
-
-
-def as_integer(part: PartQuery, total: str) -> str:
-    """A sum over rows as an integer; of a DECIMAL, its digits without the point."""
-    if not _is_decimal(part):
-        return total
-    return f"replace({total}::DECIMAL({MOST_DIGITS}, {part.lattice.digits})::VARCHAR, '.', '')"
-
-
 def _typed(node: Expression, text: str) -> str:
     """An input in the very type that its lattice is made for, whatever the engine makes of it."""
     if isinstance(node, Call | Cast) and node.type.kind is Kind.DECIMAL:
         return f"TRY_CAST({text} AS {type_name(node.type)})"
     return text
-
-
-def _is_decimal(part: PartQuery) -> bool:
-    return part.argument is not None and part.lattice.base == 10 and part.lattice.digits > 0  # noqa: PLR2004
-
-
-def _decimal(value: int, part: PartQuery) -> str:
-    scale = part.lattice.digits
-    sign, digits = ("-" if value < 0 else ""), str(abs(value)).rjust(scale + 1, "0")
-    precision = _digits(part, value)
-    return f"'{sign}{digits[:-scale]}.{digits[-scale:]}'::DECIMAL({precision}, {scale})"
-
-
-def _digits(part: PartQuery, *values: int) -> int:
-    return max(part.lattice.digits + 1, *(len(str(abs(value))) for value in values))
-
-
-def _double(value: float) -> str:
-    return f"{value!r}::DOUBLE"
-
-
-def _case(x: str, lower: str, upper: str) -> str:
-    return f"CASE {_cases(x, lower, upper)}"
-
-
-def _cases(x: str, lower: str, upper: str) -> str:
-    return f"WHEN {x} < {lower} THEN {lower} WHEN {x} > {upper} THEN {upper} ELSE {x} END"
-
-
-def _integer(lower: int, upper: int) -> str:
-    """The integer type that surely holds every value between the bounds."""
-    return "BIGINT" if lower > -BIGINT_LIMIT and upper < BIGINT_LIMIT else "HUGEINT"

@@ -212,6 +212,7 @@ AGGREGATES = _rows(
     ("histogram", "histogram", 1, 1),
     ("quantile_cont", "quantile_cont", 2, 2),
     ("quantile quantile_disc", "quantile_disc", 2, 2),
+    ("approx_quantile", "quantile_disc", 2, 2),
     ("stddev stddev_samp", "stddev", 1, 1),
     ("stddev_pop", "stddev_pop", 1, 1),
     ("variance var_samp", "variance", 1, 1),
@@ -264,7 +265,7 @@ NULL_IGNORING = frozenset("lag lead first first_value last last_value nth_value"
 """Functions that may have IGNORE NULLS."""
 
 _OTHER_AGGREGATES = frozenset(
-    """approx_quantile approx_top_k arbitrary arg_max arg_min
+    """approx_top_k arbitrary arg_max arg_min
     array_agg bit_and bit_or bit_xor bool_and bool_or entropy every favg first fsum
     geometric_mean geomean group_concat json_agg jsonb_agg json_group_array
     kahan_sum kurtosis last list listagg mad max_by min_by mode percentile_cont percentile_disc

@@ -6,13 +6,15 @@ from collections.abc import Iterator
 from math import isnan
 from textwrap import indent
 
-from dpsql.explanation import BlockLines, Explanation, LimitLine, ReleaseLine
+from dpsql.explanation import BlockLines, ChoiceLine, Explanation, LimitLine, ReleaseLine
 from dpsql.interfaces.amounts import loss_text, plain, share_text
 from dpsql.interfaces.messages import printable
 from dpsql.interfaces.tables import grid
 from dpsql.model import Column
 
 _HEADERS = ("output", "clipped to", "L0", "Linf", "step", "mechanism", "scale", "error", "± 95 %")
+
+_CHOICE_HEADERS = ("output", "candidates", "L0", "rows", "mechanism", "ε each", "95 %")
 
 
 def plan_text(explanation: Explanation) -> str:
@@ -62,9 +64,14 @@ def _block(block: BlockLines) -> Iterator[str]:
     yield "Contribution limits:"
     yield from grid([_limit(line) for line in block.limits])
     yield f"Keys: {printable(block.keys)}"
-    yield "Measurements, noised:"
-    yield from grid([_HEADERS, *map(_release, block.releases)])
-    yield from map(_remark, block.releases)
+    if block.releases or not block.choices:
+        yield "Measurements, noised:"
+        yield from grid([_HEADERS, *map(_release, block.releases)])
+        yield from map(_remark, block.releases)
+    if block.choices:
+        yield "Chosen in each group:"
+        yield from grid([_CHOICE_HEADERS, *map(_choice, block.choices)])
+        yield from (f"  {printable(c.output)}: {printable(c.bounds)}" for c in block.choices)
     yield "Facts relied on:" if block.facts else "Facts relied on: none."
     yield from (f"  {printable(fact)}" for fact in block.facts)
     yield "SQL for the database:"
@@ -93,6 +100,18 @@ def _release(line: ReleaseLine) -> tuple[str, ...]:
         f"{symbol} = {line.scale:,.4g}",
         f"{line.error:,.4g}",
         f"{line.margin:,.4g}",
+    )
+
+
+def _choice(line: ChoiceLine) -> tuple[str, ...]:
+    return (
+        printable(line.output),
+        f"{line.candidates:,}",
+        f"{line.l0:,}",
+        f"{line.rows:,}",
+        line.mechanism,
+        f"{line.epsilon:,.4g}",
+        f"± {line.reach:,.4g} rows",
     )
 
 

@@ -198,7 +198,7 @@ WORDINGS: dict[Reason, Wording] = {
             "This aggregate has no privacy rule.",
         ),
         ("What one person can change in it is not known, so its noise cannot be sized.",),
-        "COUNT(*), COUNT(x), COUNT(DISTINCT x), SUM and AVG are answered.",
+        "Counts, sums, averages, quantiles and their kin are answered; the README lists them.",
     ),
     Reason.UNSUPPORTED_FUNCTION: _privacy(
         "0A000",

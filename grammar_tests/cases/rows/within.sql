@@ -153,7 +153,7 @@ SELECT COUNT(*) FROM (SELECT quantity AS customer_id, SUM(amount) AS total FROM 
 -- release: rows l0=1 linf=1
 
 -- case: an aggregate of the order of rows
-SELECT COUNT(*) FROM (SELECT customer_id, approx_quantile(amount, 0.5) AS q FROM orders GROUP BY customer_id) t;
+SELECT COUNT(*) FROM (SELECT customer_id, reservoir_quantile(amount, 0.5) AS q FROM orders GROUP BY customer_id) t;
 -- refuse: unsupported-aggregate at 1:43
 
 -- case: a total without bounds

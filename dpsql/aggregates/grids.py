@@ -1,0 +1,119 @@
+"""Grids of candidates: the values that a choice can have, as integers, and back.
+
+A grid lies over the bounds of the argument and has at most 2^16 cells. Whole numbers, decimals and
+dates of no more values are their own cells; other cells stand for their middle.
+"""
+
+from __future__ import annotations
+
+from datetime import date, datetime, timedelta
+from fractions import Fraction
+
+from dpsql.aggregates.recipe import Asked, row_bounds
+from dpsql.errors import Reason, Refused
+from dpsql.grids import WHOLE, Grid, Lattice
+from dpsql.intervals import Bound, distinct
+from dpsql.tree import (
+    DATE,
+    INTEGER,
+    NOWHERE,
+    VARCHAR,
+    Call,
+    Cast,
+    Expression,
+    Kind,
+    Literal,
+    Ref,
+    SqlType,
+)
+
+CELLS = 1 << 16
+"""Most candidates of one choice (privacy.md, section 5.6)."""
+
+EXACT = frozenset({Kind.INTEGER, Kind.DECIMAL, Kind.DATE})
+MICROSECOND = timedelta(microseconds=1)
+
+
+def grid_over(asked: Asked) -> Grid:
+    """The grid over the bounds of the argument, or a refusal where it has none.
+
+    Of a type that has no bounds the listed values are the grid, in order.
+    """
+    facts = asked.argument
+    assert facts is not None
+    if facts.type.is_numeric:
+        bounds = row_bounds(asked)
+        return _grid(facts.type, bounds.lattice, bounds.lower, bounds.upper)
+    if not facts.type.is_temporal:
+        return grid_of_values(asked)
+    lo, hi = facts.interval.lo, facts.interval.hi
+    if lo is None or hi is None:
+        span = asked.expression.span
+        raise Refused(Reason.UNBOUNDED_INPUT, asked.call.span if span == NOWHERE else span)
+    return _grid(facts.type, WHOLE, _since_1970(lo), _since_1970(hi))
+
+
+def grid_of_values(asked: Asked) -> Grid:
+    """The listed values of the argument in order, or a refusal where they are not listed."""
+    facts = asked.argument
+    assert facts is not None
+    values = distinct(facts.domain or ())
+    if not values or len(values) > CELLS:
+        raise Refused(
+            Reason.UNSUPPORTED_AGGREGATE,
+            asked.call.span,
+            name=f"{asked.call.function} of values that are not listed",
+            fix="It is answered where the policy lists the values that the column can have.",
+        )
+    return Grid(facts.type, WHOLE, 0, len(values) - 1, values=values)
+
+
+def grid_of_candidates(asked: Asked) -> Grid:
+    """The listed values of the argument, or the values that its bounds leave, if they are few."""
+    facts = asked.argument
+    assert facts is not None
+    if not facts.domain and facts.type.kind in EXACT:
+        grid = grid_over(asked)
+        if grid.width == 1:
+            return grid
+    return grid_of_values(asked)
+
+
+def value_on(grid: Grid, place: Ref, wanted: SqlType) -> Expression:
+    """The value that a released integer of a grid stands for, in the type that is wanted."""
+    value = _listed(grid, place) if grid.values else _measured(grid, place)
+    return value if grid.kind == wanted else Cast(value, wanted)
+
+
+def _listed(grid: Grid, place: Ref) -> Expression:
+    branches: list[Expression] = []
+    for number, value in enumerate(grid.values[:-1]):
+        is_it = Call("eq", (place, Literal(number, INTEGER)), SqlType(Kind.BOOLEAN))
+        branches += [is_it, Literal(value, grid.kind)]
+    return Call("case", (*branches, Literal(grid.values[-1], grid.kind)), grid.kind)
+
+
+def _measured(grid: Grid, place: Ref) -> Expression:
+    match grid.kind.kind:
+        case Kind.DATE:
+            return Call("add_days", (Literal(grid.value(0), DATE), place), DATE)
+        case Kind.TIMESTAMP | Kind.TIMESTAMPTZ:
+            start = Literal(grid.value(0), grid.kind)
+            return Call("date_add", (Literal("microseconds", VARCHAR), place, start), grid.kind)
+        case _:
+            return place if place.type == grid.kind else Cast(place, grid.kind)
+
+
+def _grid(kind: SqlType, lattice: Lattice, lower: int, upper: int) -> Grid:
+    return Grid(kind, lattice, lower, upper, -(-(upper - lower + 1) // CELLS))
+
+
+def _since_1970(end: Bound) -> int:
+    """Days of a date, microseconds of a time."""
+    match end:
+        case datetime():
+            return (end - datetime(1970, 1, 1)) // MICROSECOND  # noqa: DTZ001  ends are in UTC
+        case date():
+            return (end - date(1970, 1, 1)).days
+        case Fraction():
+            raise AssertionError(end)

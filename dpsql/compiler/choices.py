@@ -1,0 +1,101 @@
+"""How a choice is made: its mechanism, its rate, and what it costs.
+
+A unit has rows in at most L0 groups and at most `rows` of them in each. Each group is one choice of
+ε-bounded range, or ε-DP for permute-and-flip, so all groups together are L0 adaptive ones. Under
+REPLACE a unit's rows go and another's come, in the worst case in the same groups: the range
+doubles, which also covers 2·L0 groups swayed once, since 2·L0·ε² <= L0·(2ε)².
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from fractions import Fraction
+from math import ceil, log
+
+from dpsql.accountants import Accountant, Allowance
+from dpsql.aggregates.recipe import part_type
+from dpsql.algebra import Field
+from dpsql.compiler.scopes import Identities
+from dpsql.grids import Choice, ChoiceQuery
+from dpsql.mechanisms.exponential import rate_down
+from dpsql.mechanisms.scores import Aim, Most, Rank
+from dpsql.model import ApproximateEvent, BoundedRangeEvent, EventPart, Neighbours
+from dpsql.tree import Ref
+
+CONFIDENCE = 0.95
+
+
+def columns_of(
+    queries: Iterable[ChoiceQuery], known: dict[ChoiceQuery, Field], identities: Identities
+) -> tuple[Ref, ...]:
+    """The columns of the choices, each made once: those not yet `known` become so."""
+    fields = []
+    for query in queries:
+        if query not in known:
+            known[query] = identities.field("choice", part_type(query.grid.lattice))
+        fields.append(known[query])
+    return tuple(Ref(field.id, field.type) for field in fields)
+
+
+def choices(
+    queries: Mapping[ChoiceQuery, Field],
+    l0: int,
+    allowances: Iterable[Allowance],
+    accountant: Accountant,
+    neighbours: Neighbours,
+) -> tuple[Choice, ...]:
+    """Each choice, paid for by an allowance of its own."""
+    return tuple(
+        _choice(field, query, l0, allowance.amount, accountant, neighbours)
+        for (query, field), allowance in zip(queries.items(), allowances, strict=True)
+    )
+
+
+def _choice(
+    field: Field,
+    query: ChoiceQuery,
+    l0: int,
+    amount: Fraction,
+    accountant: Accountant,
+    neighbours: Neighbours,
+) -> Choice:
+    """The choice that spends at most `amount`, by the mechanism that may use the larger ε.
+
+    At equal ε permute-and-flip is never worse (McKenna and Sheldon 2020), but composes by ε alone.
+    """
+    ranged, stepped = accountant.choice(amount, l0), accountant.step(amount) / l0
+    twice = 2 if neighbours is Neighbours.REPLACE else 1
+    spread = twice * query.rows * query.aim.spread
+    rate = rate_down(max(ranged, stepped), spread)
+    aim = _within_reach(query, rate)
+    return Choice(field, query, aim, stepped >= ranged, rate, rate * spread, l0)
+
+
+def event_of(made: Choice) -> EventPart:
+    """The loss of a choice in all groups."""
+    if made.flips:
+        return ApproximateEvent(made.epsilon * made.rounds)
+    return BoundedRangeEvent(made.epsilon, made.rounds)
+
+
+def rank_error(made: Choice) -> float:
+    """How many rows from the rank asked for the choice is at most, in 95 % of all cases.
+
+    A candidate is x or more behind the best with probability at most cells·exp(-rate·x) (McSherry
+    and Talwar 2007, Theorem 6), whatever the data.
+    """
+    return _behind(made.query, made.rate) / made.aim.per_row
+
+
+def _behind(query: ChoiceQuery, rate: Fraction) -> float:
+    return log(query.grid.cells / (1 - CONFIDENCE)) / float(rate)
+
+
+def _within_reach(query: ChoiceQuery, rate: Fraction) -> Aim:
+    """The rank to ask for: an extreme one so far from the end that the choice rarely passes it."""
+    match query.aim:
+        case Rank() as aim if aim.is_extreme:
+            rows = max(1, ceil(_behind(query, rate) / aim.per_row))
+            return aim.at(rows)
+        case Rank() | Most():
+            return query.aim

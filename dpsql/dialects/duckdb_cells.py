@@ -1,0 +1,80 @@
+"""Histograms on DuckDB: the cell of a row, those that a unit keeps, and the rows of each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import date
+
+from dpsql.dialects.duckdb_literals import constant
+from dpsql.dialects.duckdb_rows import clamped, row_integer
+from dpsql.grids import ChoiceQuery, Grid, Kept
+from dpsql.plan import PartQuery
+from dpsql.tree import DATE, Kind, Literal
+
+
+def cell(query: ChoiceQuery, x: str) -> str:
+    """The cell that holds a value; NULL for NULL, NaN and what no cell holds."""
+    grid = query.grid
+    if grid.values:
+        listed = ", ".join(constant(Literal(value, grid.kind)) for value in grid.values)
+        return f"(NULLIF(list_position([{listed}], {x}), 0) - 1)::BIGINT"
+    place = f"({_integer(query, x)} - ({grid.lower}))"
+    return place if grid.width == 1 else f"{place} // {grid.width}"
+
+
+def _integer(query: ChoiceQuery, x: str) -> str:
+    """The value as an integer of the grid, clamped to its ends."""
+    grid = query.grid
+    match grid.kind.kind:
+        case Kind.DATE:
+            day = Literal(date(1970, 1, 1), DATE)
+            return f"({_between(grid, x)} - {constant(day)})::BIGINT"
+        case Kind.TIMESTAMP | Kind.TIMESTAMPTZ:
+            return f"epoch_us({_between(grid, x)})"
+        case _:
+            part = PartQuery(query.argument, None, grid.lattice, grid.lower, grid.upper)
+            return row_integer(part, x)
+
+
+def _between(grid: Grid, x: str) -> str:
+    """A date or time, no farther than the ends of the grid."""
+    ends = (constant(Literal(grid.value(end), grid.kind)) for end in (grid.lower, grid.upper))
+    return clamped(x, *ends)
+
+
+def kept_cells(query: ChoiceQuery, place: str, where: str, hashed: Callable[[str], str]) -> str:
+    """The cells that a unit contributes to a group, as a list.
+
+    The hash is of the cell: of rows in one cell any may be kept, and however many hashes are equal,
+    `arg_min` returns no more than it is asked for.
+    """
+    match query.kept:
+        case Kept.ALL:
+            return f"list({place}){where}"
+        case Kept.HASHED:
+            return f"arg_min({place}, {hashed(place)}, {query.rows}){where}"
+        case Kept.LEAST:
+            return f"[MIN({place}){where}]"
+        case Kept.GREATEST:
+            return f"[MAX({place}){where}]"
+
+
+def with_cells(keys: list[str], parts: int, sums: str | None, cells: list[tuple[str, int]]) -> str:
+    """One row per group with its sums, and one per group and cell with the rows in it.
+
+    `cells` are for each histogram the SQL that yields `keys` and `cell`, one row for each row that
+    counts, and where its cells begin among all.
+    """
+    grouped = ", ".join([*keys, "cell"])
+    named = "".join(f"{key}, " for key in keys)
+    totals = "".join(f"p{n}, " for n in range(parts))
+    zeros = "".join(f"0::HUGEINT AS p{n}, " for n in range(parts))
+    rows = [f"SELECT {named}NULL::BIGINT AS cell, {totals}0::HUGEINT AS n FROM ({sums})"] * (
+        sums is not None
+    )
+    rows += [
+        f"SELECT {named}cell + {first} AS cell, {zeros}COUNT(*)::HUGEINT AS n"
+        f" FROM ({source}) WHERE cell IS NOT NULL GROUP BY {grouped}"
+        for source, first in cells
+    ]
+    return " UNION ALL ".join(rows)

@@ -1,0 +1,126 @@
+"""What makes a cell of a histogram a good choice: integer scores, and how far a row moves them.
+
+A histogram counts rows in cells that are ordered and public. A quantile's score is how far its rank
+is from the rank asked for, as in privacy.md, section 5.6, but measured to the nearest row of a cell
+rather than to its middle, so that the quantile itself is best, however many rows share its value.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TypeAlias, assert_never
+
+import numpy as np
+
+from dpsql.mechanisms.exponential import Candidates
+
+MOST_STEPS = 1 << 21
+"""The largest denominator of a rank."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rank:
+    """The cell that holds the row of rank (numerator·n + offset) / denominator among n rows.
+
+    With `below` rows in lower cells and `upto` in those and its own, a cell's score is minus the
+    distance of numerator·n + offset from [denominator·below, denominator·upto]. A row that comes
+    or goes moves either end by at most max(numerator, denominator - numerator).
+
+        >>> Rank(1, 2).spread, Rank(2, 2, -1).spread
+        (2, 4)
+    """
+
+    numerator: int
+    denominator: int
+    offset: int = 0
+
+    @property
+    def spread(self) -> int:
+        """The most by which one row changes the difference of two cells' scores."""
+        return 2 * max(self.numerator, self.denominator - self.numerator)
+
+    @property
+    def per_row(self) -> int:
+        """What one rank away from the rank asked for costs."""
+        return self.denominator
+
+    @property
+    def is_extreme(self) -> bool:
+        """Whether the rank is a number of rows from one end."""
+        return self.numerator in (0, self.denominator)
+
+    @property
+    def rows(self) -> int:
+        """How many rows from its end an extreme rank is, the outermost being 1."""
+        return (abs(self.offset) + 1) // 2
+
+    def at(self, rows: int) -> Rank:
+        """An extreme rank with denominator 2 so many rows from its end.
+
+        >>> Rank(2, 2, -1).at(3)
+        Rank(numerator=2, denominator=2, offset=-5)
+        """
+        offset = 2 * rows - 1
+        return replace(self, offset=-offset if self.numerator else offset)
+
+
+@dataclass(frozen=True, slots=True)
+class Most:
+    """The cell with the most rows: a cell's score is its number of rows.
+
+    Rows that come move all scores upwards, rows that go downwards: one row changes the difference
+    of two scores by 1.
+    """
+
+    @property
+    def spread(self) -> int:
+        """The most by which one row changes the difference of two cells' scores."""
+        return 1
+
+    @property
+    def per_row(self) -> int:
+        """What one row fewer costs."""
+        return 1
+
+
+Aim: TypeAlias = Rank | Most
+
+
+def candidates(
+    lists: int, size: int, cells: np.ndarray, counts: np.ndarray, aim: Aim
+) -> Candidates:
+    """The cells of `lists` histograms as candidates: those without rows are in few runs.
+
+    `cells` are those with rows, counted through all histograms of `size` cells, rising strictly;
+    `counts` their rows.
+
+        >>> found = candidates(1, 10, np.array([2, 5]), np.array([3, 1]), Rank(1, 2))
+        >>> found.starts.tolist(), found.behind.tolist()
+        ([0, 2, 3, 5, 6], [4, 0, 2, 2, 4])
+    """
+    borders = np.arange(lists + 1) * size
+    if int(counts.sum()) * MOST_STEPS >= 1 << 62:
+        counts = counts.astype(object)
+    starts = np.unique(np.concatenate([borders[:-1], cells, cells + 1]))
+    starts = starts[starts < lists * size]
+    before = np.concatenate([[0], np.cumsum(counts)])
+    ends = before[np.searchsorted(cells, borders)]
+    own = starts // size
+    below = before[np.searchsorted(cells, starts)] - ends[own]
+    upto = before[np.searchsorted(cells, starts, side="right")] - ends[own]
+    scores = _scores(below, upto, ends[own + 1] - ends[own], aim)
+    best = np.maximum.reduceat(scores, np.searchsorted(starts, borders[:-1]))
+    return Candidates(lists, size, starts, best[own] - scores)
+
+
+def _scores(below: np.ndarray, upto: np.ndarray, rows: np.ndarray, aim: Aim) -> np.ndarray:
+    """The scores of cells, from the rows below them, in or below them, and in all cells."""
+    match aim:
+        case Most():
+            return np.asarray(upto - below)
+        case Rank(numerator=numerator, denominator=denominator, offset=offset):
+            target = numerator * rows + offset
+            beyond = np.maximum(denominator * below - target, target - denominator * upto)
+            return np.asarray(-np.maximum(beyond, 0))
+        case _:
+            assert_never(aim)

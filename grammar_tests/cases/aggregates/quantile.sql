@@ -1,0 +1,192 @@
+-- Quantiles, MIN and MAX: a cell of a public grid is chosen, after the ranks of its rows.
+-- catalog: shop
+
+-- case: median of whole numbers
+SELECT MEDIAN(quantity) FROM orders WHERE quantity <= 2;
+-- accept
+-- keys: 1 public, l0 proved
+-- choice: 2/4 of 3 l0=1 rows=10 hashed
+
+-- case: median of one value of each unit
+SELECT MEDIAN(age) FROM customers;
+-- accept
+-- keys: 1 public, l0 proved
+-- choice: 2/4 of 121 l0=1 rows=1 all
+
+-- case: median by group beside a count
+SELECT segment, MEDIAN(age) AS middle, COUNT(*) AS n FROM customers GROUP BY segment;
+-- accept
+-- keys: 2 public, l0 proved
+-- release: rows l0=1 linf=1
+-- choice: 2/4 of 121 l0=1 rows=1 all
+
+-- case: a quantile of listed rows
+SELECT status, QUANTILE_DISC(quantity, 0.25) AS low FROM orders GROUP BY status;
+-- accept
+-- keys: 3 public, l0 proved
+-- choice: 2/8 of 21 l0=3 rows=10 hashed
+
+-- case: a quantile from the other end
+SELECT PERCENTILE_DISC(0.25) WITHIN GROUP (ORDER BY quantity DESC) AS high FROM orders;
+-- accept
+-- keys: 1 public, l0 proved
+-- choice: 6/8 of 21 l0=1 rows=10 hashed
+
+-- case: a quantile in words of the standard
+SELECT status, PERCENTILE_DISC(0.75) WITHIN GROUP (ORDER BY amount) AS high FROM orders GROUP BY status;
+-- accept
+-- keys: 3 public, l0 proved
+-- choice: 6/8 of 50001 l0=3 rows=10 hashed
+
+-- case: quantiles at the ends are extremes
+SELECT QUANTILE_DISC(quantity, 0) AS least, QUANTILE_DISC(quantity, 1) AS most FROM orders;
+-- accept
+-- keys: 1 public, l0 proved
+-- choice: 0/2 of 21 l0=1 rows=1 least
+-- choice: 2/2 of 21 l0=1 rows=1 greatest
+
+-- case: quantiles of dates
+SELECT QUANTILE_DISC(joined, 0.3) AS early, MIN(joined) AS first, MAX(joined) AS last FROM customers;
+-- accept
+-- keys: 1 public, l0 proved
+-- choice: 6/20 of 2192 l0=1 rows=1 all
+-- choice: 0/2 of 2192 l0=1 rows=1 least
+-- choice: 2/2 of 2192 l0=1 rows=1 greatest
+
+-- case: minimum and maximum
+SELECT MIN(quantity) AS least, MAX(quantity) AS most FROM orders;
+-- accept
+-- keys: 1 public, l0 proved
+-- choice: 0/2 of 21 l0=1 rows=1 least
+-- choice: 2/2 of 21 l0=1 rows=1 greatest
+
+-- case: the maximum beside a sum of the same column
+SELECT SUM(amount) AS total, MAX(amount) AS most FROM orders;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: sum l0=1 linf=5000
+-- choice: 2/2 of 50001 l0=1 rows=1 greatest
+
+-- case: minimum of what varies within the group
+SELECT status, MIN(amount) AS least FROM orders GROUP BY status;
+-- accept
+-- keys: 3 public, l0 proved
+-- choice: 0/2 of 50001 l0=3 rows=1 least
+
+-- case: extremes of private groups
+SELECT device, MAX(duration) AS most, COUNT(*) AS n FROM events GROUP BY device;
+-- accept
+-- keys: private, l0 enforced
+-- release: units l0=2 linf=1
+-- release: rows l0=2 linf=5
+-- choice: 2/2 of 3601 l0=2 rows=1 greatest
+
+-- case: the minimum of distinct values is the minimum
+SELECT MIN(DISTINCT quantity) AS least FROM orders;
+-- accept
+-- keys: 1 public, l0 proved
+-- choice: 0/2 of 21 l0=1 rows=1 least
+
+-- case: a filtered median
+SELECT MEDIAN(quantity) FILTER (WHERE status <> 'open') AS middle FROM orders WHERE quantity < 2;
+-- accept
+-- keys: 1 public, l0 proved
+-- choice: 2/4 of 2 l0=1 rows=10 hashed
+
+-- case: a filtered maximum of the key
+SELECT joined, MAX(joined) FILTER (WHERE vip) AS last FROM customers WHERE joined BETWEEN DATE '2020-04-01' AND DATE '2020-04-20' GROUP BY joined;
+-- accept
+-- keys: 20 public, l0 proved
+-- choice: 2/2 of 20 l0=1 rows=1 greatest
+
+-- case: the greatest of listed texts
+SELECT MAX(status) AS last, MIN(status) AS first FROM orders;
+-- accept
+-- keys: 1 public, l0 proved
+-- choice: 2/2 of 3 l0=1 rows=1 greatest
+-- choice: 0/2 of 3 l0=1 rows=1 least
+
+-- case: a condition on a median
+SELECT segment, COUNT(*) AS n FROM customers GROUP BY segment HAVING MEDIAN(age) > 20;
+-- accept
+-- keys: 2 public, l0 proved
+-- release: rows l0=1 linf=1
+-- choice: 2/4 of 121 l0=1 rows=1 all
+
+-- case: the same median twice is chosen once
+SELECT MEDIAN(age) AS a, QUANTILE_DISC(age, 0.5) AS b, MEDIAN(age) + 1 AS c FROM customers;
+-- accept
+-- keys: 1 public, l0 proved
+-- choice: 2/4 of 121 l0=1 rows=1 all
+
+-- case: one choice and its rows
+SELECT country, MAX(age) AS oldest FROM customers GROUP BY country;
+-- accept
+-- keys: 3 public, l0 proved
+-- choice: 2/2 of 121 l0=1 rows=1 greatest
+-- rewrite:
+--   WITH rows AS (SELECT t1."country" AS k0, t1."age" AS x0 FROM "customers" AS t1) SELECT k0, NULL::BIGINT AS cell, 0::HUGEINT AS n FROM (SELECT k0 FROM rows GROUP BY k0) UNION ALL SELECT k0, cell + 0 AS cell, COUNT(*)::HUGEINT AS n FROM (SELECT k0, ((CASE WHEN x0 < 0 THEN 0 WHEN x0 > 120 THEN 120 ELSE x0 END)::BIGINT - (0)) AS cell FROM rows) WHERE cell IS NOT NULL GROUP BY k0, cell
+--   SELECT t1.c0 AS c0, t1.c1 AS c1 FROM release_0 AS t1
+
+-- case: groups and rows of a unit are chosen
+SELECT placed_at::DATE AS day, MEDIAN(quantity) AS middle FROM orders WHERE placed_at < TIMESTAMP '2024-01-04' GROUP BY day;
+-- accept
+-- keys: 3 public, l0 proved
+-- choice: 2/4 of 21 l0=3 rows=10 hashed
+-- rewrite:
+--   WITH rows AS (SELECT t1."customer_id" AS u, TRY_CAST(t1."placed_at" AS DATE) AS k0, t1."quantity" AS x0 FROM "orders" AS t1 WHERE (t1."placed_at" < TIMESTAMP '2024-01-04 00:00:00')), totals AS (SELECT u, k0, arg_min(((CASE WHEN x0 < 0 THEN 0 WHEN x0 > 20 THEN 20 ELSE x0 END)::BIGINT - (0)), hash($sampling_key::UBIGINT, u, k0, ((CASE WHEN x0 < 0 THEN 0 WHEN x0 > 20 THEN 20 ELSE x0 END)::BIGINT - (0))), 10) FILTER (WHERE ((CASE WHEN x0 < 0 THEN 0 WHEN x0 > 20 THEN 20 ELSE x0 END)::BIGINT - (0)) IS NOT NULL) AS l0 FROM rows GROUP BY u, k0), bounded AS MATERIALIZED (SELECT k0, l0 FROM totals) SELECT k0, NULL::BIGINT AS cell, 0::HUGEINT AS n FROM (SELECT k0 FROM (SELECT k0 FROM bounded) GROUP BY k0) UNION ALL SELECT k0, cell + 0 AS cell, COUNT(*)::HUGEINT AS n FROM (SELECT k0, unnest(l0) AS cell FROM bounded) WHERE cell IS NOT NULL GROUP BY k0, cell
+--   SELECT t2.c10 AS c0, t2.c11 AS c1 FROM (SELECT t1.c0 AS c10, CAST(t1.c1 AS DOUBLE) AS c11 FROM release_0 AS t1) AS t2
+
+-- case: median of an unbounded column
+SELECT MEDIAN(note_length) FROM orders;
+-- refuse: unbounded-input at 1:15
+
+-- case: maximum of an unbounded column
+SELECT MAX(note_length) FROM orders;
+-- refuse: unbounded-input at 1:12
+
+-- case: minimum of a text that is not listed
+SELECT MIN(note) FROM orders;
+-- refuse: unsupported-aggregate at 1:8
+
+-- case: median of texts
+SELECT MEDIAN(status) FROM orders;
+-- refuse: type-mismatch at 1:8
+
+-- case: median of distinct values
+SELECT MEDIAN(DISTINCT quantity) FROM orders;
+-- refuse: unsupported-aggregate at 1:8
+
+-- case: a quantile ordered by another column
+SELECT QUANTILE_DISC(quantity, 0.5 ORDER BY amount) FROM orders;
+-- refuse: unsupported-aggregate at 1:8
+
+-- case: a fraction beyond one
+SELECT QUANTILE_DISC(quantity, 1.5) FROM orders;
+-- refuse: unsupported-syntax at 1:8
+
+-- case: a median without a limit on the unit's rows
+SELECT MEDIAN(day) FROM logins;
+-- refuse: unbounded-contribution at 1:8
+
+-- case: the row of the largest value is somebody's
+SELECT ARG_MAX(status, amount) FROM orders;
+-- refuse: unsupported-aggregate at 1:8
+
+-- case: an approximate quantile
+SELECT APPROX_QUANTILE(quantity, 0.4) AS low FROM orders WHERE quantity < 2;
+-- accept
+-- keys: 1 public, l0 proved
+-- choice: 4/10 of 2 l0=1 rows=10 hashed
+
+-- case: several quantiles in one list
+SELECT QUANTILE_DISC(quantity, [0.25, 0.75]) FROM orders;
+-- refuse: unsupported-syntax at 1:32
+
+-- case: a median by group and in all
+SELECT segment, QUANTILE_DISC(age, 0.5) AS middle FROM customers WHERE age < 40 GROUP BY ROLLUP (segment);
+-- accept
+-- keys: 2 public, l0 proved
+-- choice: 2/4 of 40 l0=1 rows=1 all
+-- keys: 1 public, l0 proved
+-- choice: 2/4 of 40 l0=1 rows=1 all
