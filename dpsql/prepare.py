@@ -9,6 +9,7 @@ from dpsql import accountants
 from dpsql.canonical import question
 from dpsql.compiler.calibrate import calibrate
 from dpsql.compiler.columns import Evaluate, PublicData
+from dpsql.compiler.emptiness import without_rows
 from dpsql.compiler.infer import has_domain, infer
 from dpsql.compiler.resolve import resolve
 from dpsql.compiler.rewrite import rewrite, rewrite_public
@@ -52,7 +53,7 @@ def prepare(
     """
     identities = Identities()
     statement, stated = lifted(statement)
-    resolved = resolve(statement, policy, identities)
+    resolved = without_rows(resolve(statement, policy, identities))
     columns = tuple(Column(f.name, f.type) for f in resolved.relation.fields)
     require_numbers(stated, columns)
 
