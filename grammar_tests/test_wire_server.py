@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
+from typing import NoReturn
 
 import psycopg
 import pytest
@@ -263,6 +264,18 @@ def test_a_client_that_does_not_read_is_let_go(tmp_path: Path) -> None:
 
 
 # --- the end, and what the owner sees ---
+
+
+def test_a_broken_file_of_users_lets_nobody_in_and_says_nothing(tmp_path: Path) -> None:
+    def broken() -> NoReturn:
+        raise ValueError("the secret of line 7")
+
+    with door(tmp_path) as served:
+        served.server._users = broken
+        with pytest.raises(psycopg.OperationalError, match="the server failed"):
+            psycopg.connect(**served.conninfo(sslmode="disable"))
+        assert any(json.loads(line).get("kind") == "ValueError" for line in served.lines)
+        assert not any("secret" in line for line in served.lines)
 
 
 def test_the_end_waits_for_what_runs_and_tells_the_idle(tmp_path: Path) -> None:

@@ -55,6 +55,7 @@ class _Visit:
     analyst: str
     secret: bytes
     session: Session
+    task: asyncio.Task[None]
     busy: bool = False
 
 
@@ -100,8 +101,8 @@ class Server:
         self._server.close()
         for visit in self._visits.values():
             if not visit.busy:
-                self._task_of(visit).cancel()
-        strangers = self._tasks - {self._task_of(visit) for visit in self._visits.values()}
+                visit.task.cancel()
+        strangers = self._tasks - {visit.task for visit in self._visits.values()}
         for task in strangers:
             task.cancel()
         if self._tasks:
@@ -113,9 +114,6 @@ class Server:
         if self._tasks:
             await asyncio.wait(self._tasks)
         self._pool.shutdown(wait=False, cancel_futures=True)
-
-    def _task_of(self, visit: _Visit) -> asyncio.Task[None]:
-        return next(task for task in self._tasks if task.get_name() == f"visit-{visit.number}")
 
     # --- one connection ---
 
@@ -135,9 +133,8 @@ class Server:
     async def _served(self, stream: Stream, task: asyncio.Task[None]) -> None:
         """Let a client in and answer it; every way this ends is an ordinary one."""
         try:
-            visit = await self._entered(stream)
+            visit = await self._entered(stream, task)
             if visit is not None:
-                task.set_name(f"visit-{visit.number}")
                 await self._visited(stream, visit)
         except Fault as fault:
             self._telemetry.count("refused", f'sqlstate="{fault.sqlstate}"')
@@ -152,8 +149,11 @@ class Server:
             self._telemetry.count("broken_connections")
         except asyncio.CancelledError:
             await stream.refuse(fatal("57P01", "terminating connection: the server is stopping"))
+        except Exception as error:  # noqa: BLE001 - its text may hold anything
+            self._telemetry.event("failed", sqlstate="XX000", kind=type(error).__name__)
+            await stream.refuse(fatal("XX000", "the server failed"))
 
-    async def _entered(self, stream: Stream) -> _Visit | None:
+    async def _entered(self, stream: Stream, task: asyncio.Task[None]) -> _Visit | None:
         """The visit of a client that logged in; None if it only came to cancel."""
         async with asyncio.timeout(self._limits.login_seconds):
             startup = await self._first(stream)
@@ -168,7 +168,7 @@ class Server:
                 raise fatal("57P03", "the server is stopping")
             if len(self._visits) >= self._limits.max_connections:
                 raise fatal("53300", "sorry, too many clients already")
-            return await self._welcomed(stream, wanted)
+            return await self._welcomed(stream, wanted, task)
 
     async def _first(self, stream: Stream) -> frontend.Startup | None:
         while True:
@@ -202,10 +202,11 @@ class Server:
                 raise ProtocolError("expected SASL response")
             await stream.send(step(message.body))
 
-    async def _welcomed(self, stream: Stream, wanted: Guest) -> _Visit:
+    async def _welcomed(self, stream: Stream, wanted: Guest, task: asyncio.Task[None]) -> _Visit:
         settings = first_settings(wanted)
         number, secret = next(self._numbers), wanted.secret
-        visit = _Visit(number, wanted.user, secret, self._session(wanted.user, settings, number))
+        session = self._session(wanted.user, settings, number)
+        visit = _Visit(number, wanted.user, secret, session, task)
         told = [backend.parameter_status(*pair) for pair in settings.told().items()]
         key = backend.backend_key(number, secret)
         self._visits[number] = visit
