@@ -114,7 +114,7 @@ def _failure(error: Failed) -> Message:
         "A refund would tell something about the data." if error.charged else "",
         "" if stopped else "Ask the owner to look at the database; nothing more is said here.",
         ExitCode.CANCELLED if error.cancelled else ExitCode.UNREACHABLE,
-        "57014" if stopped else "58000",
+        "57014" if stopped else "XX000",
     )
 
 

@@ -67,7 +67,7 @@ def _asks_nothing_else(root: exp.Expression) -> bool:
     return (bool(calls) or named) and all(map(is_known, calls))
 
 
-def _casts(node: exp.Expression) -> bool:
+def _casts(node: object) -> bool:
     """Whether a node is a cast to a type that only the catalogue has."""
     target = node.args.get("to") if isinstance(node, exp.Cast) else None
     return isinstance(target, exp.ObjectIdentifier) or bool(target and target.args.get("kind"))
