@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dpsql.interfaces.pgwire.catalogue.comments import column_comment, table_comment
+from dpsql.interfaces.comments import column_comment, table_comment
 from dpsql.interfaces.pgwire.catalogue.kinds import spelling
 from dpsql.model import Policy, TablePolicy
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
-from dpsql.interfaces.pgwire.catalogue.comments import column_comment, table_comment
+from dpsql.interfaces.comments import column_comment, table_comment
 from dpsql.interfaces.pgwire.catalogue.kinds import PgType, pg_type, typmod
 from dpsql.interfaces.pgwire.catalogue.naming import constraint_name, quote
 from dpsql.interfaces.pgwire.catalogue.recorded import rows
