@@ -182,6 +182,7 @@ def _arrays(add: _Add) -> None:
     add("array_to_string", TEXT, (TEXTS, TEXT), "array_to_string({0}, {1})")
     add("array_to_string", TEXT, (TEXTS, TEXT, TEXT), "pg_array_to_string({0}, {1}, {2})")
     add("string_to_array", TEXTS, (TEXT, TEXT), "string_split({0}, {1})")
+    add("parse_ident", TEXTS, (TEXT,), "pg_parse_ident({0})")
     add("array_length", INT4, (TEXTS, INT4), "nullif(len({0}), 0)::INTEGER")
     add("cardinality", INT4, (TEXTS,), "len({0})::INTEGER")
     add("array_lower", INT4, (TEXTS, INT4), "CASE WHEN len({0}) > 0 THEN {base} END")

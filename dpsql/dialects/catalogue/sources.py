@@ -111,6 +111,9 @@ def _function(node: exp.Table, scope: Scope) -> str:
 def _single(node: exp.Table, inner: exp.Expression, scope: Scope) -> str:
     """A function that returns one value, as a table of one row."""
     item = call(inner, scope, expression)
+    alias = node.args.get("alias")
+    if alias is not None and alias.this is not None:
+        item = item.named(spelled(alias.this))
     return _aliased(
         f"(SELECT {item.sql} AS {identifier(item.name)})",
         (Column(item.name, item.oid),),

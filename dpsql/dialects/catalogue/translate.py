@@ -63,11 +63,12 @@ def _of_catalogue(table: exp.Table, ctes: set[str], names: Names) -> bool:
 def _asks_nothing_else(root: exp.Expression) -> bool:
     """Whether a statement without tables calls only what we know, and calls or names something."""
     calls = [c.name.removeprefix(FUNCTION) for c in root.find_all(exp.Anonymous)]
-    named = any(isinstance(node, tuple(CONSTANTS)) or _casts(node) for node in root.walk())
+    words = any(isinstance(node, tuple(CONSTANTS)) for node in root.walk())
+    named = words or any(map(_casts, root.find_all(exp.Cast)))
     return (bool(calls) or named) and all(map(is_known, calls))
 
 
-def _casts(node: object) -> bool:
-    """Whether a node is a cast to a type that only the catalogue has."""
-    target = node.args.get("to") if isinstance(node, exp.Cast) else None
-    return isinstance(target, exp.ObjectIdentifier) or bool(target and target.args.get("kind"))
+def _casts(node: exp.Cast) -> bool:
+    """Whether a cast is to a type that only the catalogue has."""
+    target = node.args["to"]
+    return isinstance(target, exp.ObjectIdentifier) or bool(target.args.get("kind"))

@@ -7,7 +7,7 @@ that the policy's tables would have, and answers what `dpsql.dialects.catalogue`
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import lru_cache
+from functools import cache, lru_cache
 from threading import Lock, Timer
 from typing import Any
 
@@ -19,6 +19,7 @@ from dpsql.dialects.catalogue.translate import Translation, concerns, translate
 from dpsql.errors import Reason, Refused
 from dpsql.interfaces.pgwire.catalogue.names import ShadowNames
 from dpsql.interfaces.pgwire.catalogue.objects import DATABASE, objects
+from dpsql.interfaces.pgwire.catalogue.recorded import rows
 from dpsql.interfaces.pgwire.catalogue.shadow import build
 from dpsql.interfaces.pgwire.shapes import WireColumn, WireResult
 from dpsql.model import Policy
@@ -54,15 +55,15 @@ class Catalogue:
     def ask(self, sql: str, parameters: tuple[Any, ...]) -> WireResult:
         """Answer one question; nothing is charged. Raises `Refused`."""
         found = self._translated(sql, parameters, len(parameters))
-        rows = self._shadow.rows(found.sql, self._analyst, self._session())
+        answer = self._shadow.rows(found.sql, self._analyst, self._session())
         named = [
             (i, oids.ELEMENTS.get(c.oid, c.oid))
             for i, c in enumerate(found.columns)
             if oids.ELEMENTS.get(c.oid, c.oid) in oids.REGS
         ]
         if named:
-            rows = [self._with_names(row, named) for row in rows]
-        return WireResult(tuple(map(_wire, found.columns)), rows, f"SELECT {len(rows)}")
+            answer = [self._with_names(row, named) for row in answer]
+        return WireResult(tuple(map(_wire, found.columns)), answer, f"SELECT {len(answer)}")
 
     def _translated(self, sql: str, values: tuple[Any, ...] | None, parameters: int) -> Translation:
         return translate(sql, self._names, values, parameters)
@@ -70,7 +71,9 @@ class Catalogue:
     def _session(self) -> dict[str, str]:
         version = self._settings.get("server_version", SERVER_VERSION)
         base = {"version": f"PostgreSQL {version}, answered by dpsql", "server_version": version}
-        return base | {k.lower(): v for k, v in self._settings.items()}
+        major, _, minor = version.partition(".")
+        base["server_version_num"] = str(int(major) * 10_000 + int(minor or 0))
+        return _defaults() | base | {k.lower(): v for k, v in self._settings.items()}
 
     def _with_names(self, row: tuple[Any, ...], named: list[tuple[int, int]]) -> tuple[Any, ...]:
         """The row with the numbers of reg-types written as names."""
@@ -117,11 +120,19 @@ class _Shadow:
             cursor.close()
 
 
+@cache
+def _defaults() -> dict[str, str]:
+    """PostgreSQL's settings by name in lower case, where the session says nothing else."""
+    told = {"client_encoding": "UTF8", "server_encoding": "UTF8", "timezone": "UTC"}
+    recorded = {row["name"].lower(): row["setting"] for row in rows("pg_settings")}
+    return {name: value for name, value in recorded.items() if value != "\\N"} | told
+
+
 @lru_cache(maxsize=8)
 def _shadow(policy: Policy) -> tuple[_Shadow, ShadowNames]:
-    rows = objects(policy)
-    names = ShadowNames(rows)
-    return _Shadow(build({**rows, "names": names.rows()})), names
+    made = objects(policy)
+    names = ShadowNames(made)
+    return _Shadow(build({**made, "names": names.rows()})), names
 
 
 __all__ = ["DATABASE", "Catalogue"]

@@ -18,11 +18,7 @@ _MACROS = {
     "pg_search_path(implicit)": (
         "CASE WHEN implicit THEN ['pg_catalog', 'public'] ELSE ['public'] END"
     ),
-    "pg_setting(what)": (
-        "coalesce(element_at(getvariable('settings'), lower(what))[1],"
-        " (SELECT any_value(m_.setting) FROM cat.pg_settings_recorded AS m_"
-        " WHERE lower(m_.name) = lower(what)))"
-    ),
+    "pg_setting(what)": "element_at(getvariable('settings'), lower(what))[1]",
     # Names and numbers.
     "pg_reg_text(k, o)": (
         "CASE WHEN o = 0 THEN '-' ELSE coalesce((SELECT min(m_.spelled) FROM cat.names AS m_"
@@ -55,6 +51,10 @@ _MACROS = {
     "pg_quote_ident(t)": (
         "CASE WHEN regexp_full_match(t, '[a-z_][a-z0-9_$]*') AND t NOT IN (KEYWORDS) THEN t"
         " ELSE '\"' || replace(t, '\"', '\"\"') || '\"' END"
+    ),
+    "pg_parse_ident(t)": (
+        'list_transform(regexp_extract_all(t, \'"[^"]+"|[^."]+\'), lambda p: CASE'
+        " WHEN starts_with(p, '\"') THEN trim(p, '\"') ELSE lower(trim(p)) END)"
     ),
     # Definitions and comments.
     "pg_definition(k, o)": (

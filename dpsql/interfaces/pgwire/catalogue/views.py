@@ -119,6 +119,24 @@ _GRANTS = (
 )
 _INFORMATION: dict[str, str] = {
     "information_schema_catalog_name": "SELECT pg_database_name() AS catalog_name",
+    "schemata": (
+        "SELECT pg_database_name() AS catalog_name, nspname AS schema_name,"
+        " pg_role_name(nspowner) AS schema_owner FROM cat.pg_namespace WHERE nspname <> 'pg_toast'"
+    ),
+    "key_column_usage": (
+        "SELECT pg_database_name() AS constraint_catalog, n.nspname AS constraint_schema,"
+        " k.conname AS constraint_name, pg_database_name() AS table_catalog,"
+        " n.nspname AS table_schema, c.relname AS table_name, a.attname AS column_name,"
+        " k.place AS ordinal_position,"
+        " CASE WHEN k.contype = 'f' THEN list_position(x.indkey, k.confkey[k.place]) END"
+        " AS position_in_unique_constraint FROM (SELECT *, unnest(conkey) AS number,"
+        " generate_subscripts(conkey, 1) AS place FROM cat.pg_constraint"
+        " WHERE contype IN ('p', 'u', 'f')) AS k"
+        f" JOIN ({_RELATIONS}) AS c ON c.oid = k.conrelid AND c.relkind = 'r'"
+        " JOIN cat.pg_namespace AS n ON n.oid = k.connamespace"
+        " JOIN cat.pg_attribute AS a ON a.attrelid = k.conrelid AND a.attnum = k.number"
+        " LEFT JOIN cat.pg_index AS x ON x.indexrelid = k.conindid"
+    ),
     "tables": (
         "SELECT db AS table_catalog, nspname AS table_schema, relname AS table_name,"
         " CASE relkind WHEN 'r' THEN 'BASE TABLE' ELSE 'VIEW' END AS table_type,"
