@@ -27,7 +27,7 @@ from dpsql.prepare import Prepared
 from dpsql.release import release
 from grammar_tests import test_audit, world
 from grammar_tests.bound import over, shop
-from grammar_tests.laws import BUDGET, PlainEngine, compiled, integers, no_noise, violation
+from grammar_tests.laws import BUDGET, PlainEngine, compiled, integers, no_noise, sways, violation
 from grammar_tests.laws import without_unit as without
 
 RELEASES = test_audit.RELEASES
@@ -165,6 +165,33 @@ def test_a_replaced_unit_doubles_the_range() -> None:
         assert plan is not None
         rates.append(plan.blocks[0].choices[0].rate)
     assert rates[0] == 2 * rates[1]
+
+
+def replaced(sql: str, one: int, other: int, share: int = 1) -> bool:
+    """Whether two databases that differ in whose data a unit has keep to the claim over a share."""
+    policy, _ = over(world.flood(), constraints=False, neighbours=Neighbours.REPLACE)
+    engine = PlainEngine(world.build(world.flood(), constraints=False))
+    prepared = compiled(sql, policy, engine)
+    assert prepared.plan is not None
+    (block,) = prepared.plan.blocks
+    sides = []
+    for unit in (one, other):
+        with without(engine.connection, world.deletions(unit)):
+            sides += integers(prepared, engine)
+    (choice,) = block.choices
+    moved = sways(0, choice, *sides).values()
+    limit = choice.epsilon / choice.rate / share
+    squares = sum(sway**2 for sway in moved)
+    return sum(moved) <= limit * choice.rounds and squares <= limit**2 * choice.rounds
+
+
+@pytest.mark.parametrize("sql", [MEDIAN, BY_STATUS, BY_HOUR, MINIMUM, MODE, LARGE, COUNTRY, AGE])
+def test_a_replaced_unit_sways_no_more_than_claimed(sql: str) -> None:
+    assert all(replaced(sql, *pair) for pair in ((1, 7), (2, 7), (1, 2)))
+
+
+def test_the_range_of_an_added_unit_is_too_small_for_a_replaced_one() -> None:
+    assert not all(replaced(COUNTRY, 7, other, share=2) for other in range(1, 7))
 
 
 # --- audits --------------------------------------------------------------------------------------
