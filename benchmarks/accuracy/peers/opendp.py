@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import cache
 from typing import Any
 
 import opendp.prelude as dp
@@ -103,6 +104,7 @@ def _gaussian(exact: Any, sensitivity: float, shares: int, whole: bool) -> Draw:
     return lambda: made(exact)
 
 
+@cache
 def _sigma() -> float:
     """The σ of one measurement of sensitivity 1 that may spend all."""
 
