@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from decimal import Decimal
 
-from dpsql.model import Column, Loss
+from dpsql.model import Column, Event, Loss
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,8 @@ class Explanation:
     the budget's state; `accountant` names the unit of their amounts; `outer_sql` runs over the
     released tables `release_0`, `release_1`, ... and so do `stages`, the queries whose results
     later releases read as `stage_0`, `stage_1`, ... `expected` is the half-width at 95 % of each
-    column: None if exact, NaN if it depends on what is released.
+    column: None if exact, NaN if it depends on what is released. `event` is what accountants
+    interpret.
     """
 
     columns: tuple[Column, ...]
@@ -101,3 +102,4 @@ class Explanation:
     remembered: bool
     stages: tuple[str, ...] = ()
     expected: tuple[float | None, ...] = ()
+    event: Event | None = None

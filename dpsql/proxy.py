@@ -151,6 +151,7 @@ class Proxy:
             bool(known),
             tuple(stage.sql for stage in rewritten.stages),
             expected_margins(plan, rewritten),
+            None if plan is None else plan.event,
         )
 
     def signature(

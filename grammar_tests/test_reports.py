@@ -67,7 +67,7 @@ def test_renyi_of_pure_steps_is_that_of_randomised_response(epsilon: str, order:
     assert reports.renyi(laplaces, DELTA, order) >= bound * (1 - 1e-9)
 
 
-@pytest.mark.parametrize("count", [1, 10, 100, 1000])
+@pytest.mark.parametrize("count", [1, 10, 100, 500])
 @pytest.mark.parametrize("epsilon", ["0.001", "0.01", "0.1"])
 def test_advanced_composition_is_near_the_best_and_never_below(epsilon: str, count: int) -> None:
     each = DifferentialPrivacyParameters(float(epsilon), 0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from examples.adult.people import demonstration
+from examples.adult.people import at, demonstration
 
 SQL = "SELECT COUNT(*) AS n FROM people WHERE age >= 40"
 EPSILONS = ("0.01", "0.02", "0.05", "0.1", "0.2", "0.5", "1")
@@ -11,8 +11,7 @@ with demonstration("count") as (people, axes):
     counts, margins = [], []
     with people.analyst("pure") as connection:
         for epsilon in EPSILONS:
-            connection.epsilon = epsilon
-            cursor = connection.cursor().execute(SQL)
+            cursor = connection.cursor().execute(at(epsilon, SQL))
             counts.append(cursor.fetchall()[0][0])
             margins.append(cursor.margins[0][0])
             print(f"ε = {epsilon}: {counts[-1]} ± {margins[-1]:.0f}")

@@ -55,9 +55,22 @@ budget = "{accountant}"
 """
 
 EDUCATION = {
-    **{"Preschool": 2, "1st-4th": 5, "5th-6th": 10, "7th-8th": 20, "9th": 16, "10th": 29},
-    **{"11th": 36, "12th": 13, "HS-grad": 322, "Some-college": 224, "Assoc-voc": 42},
-    **{"Assoc-acdm": 33, "Bachelors": 164, "Masters": 53, "Prof-school": 18, "Doctorate": 13},
+    "Preschool": 2,
+    "1st-4th": 5,
+    "5th-6th": 10,
+    "7th-8th": 20,
+    "9th": 16,
+    "10th": 29,
+    "11th": 36,
+    "12th": 13,
+    "HS-grad": 322,
+    "Some-college": 224,
+    "Assoc-voc": 42,
+    "Assoc-acdm": 33,
+    "Bachelors": 164,
+    "Masters": 53,
+    "Prof-school": 18,
+    "Doctorate": 13,
 }
 """Levels from the lowest to the highest, and how many people in a thousand have them."""
 
@@ -109,6 +122,12 @@ class Demonstration:
     def save(self, figure: Any) -> None:
         figure.savefig(self.output, dpi=150, bbox_inches="tight")
         print(f"The plot is {self.output}.")
+
+
+def at(epsilon: str, query: str) -> str:
+    """A SELECT that asks for its own ε."""
+    wish = f"SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = {epsilon})"
+    return query.replace("SELECT", wish, 1)
 
 
 @contextmanager

@@ -74,8 +74,12 @@ def _call(measure: Measure) -> str:
 
 def _affordable(question: Question, frame: Any, statements: list[str]) -> tuple[float, float]:
     """The largest (ε, δ) of one measurement with which all statements together cost (1, 1e-6)."""
-    low, high, delta = 0.0, 2 * EPSILON, DELTA / (4 * len(question.measures))
-    for _ in range(12):
+    low, high, delta = (
+        0.0,
+        4 * EPSILON / len(question.measures),
+        DELTA / (4 * len(question.measures)),
+    )
+    for _ in range(12 if len(statements) == 1 else 8):  # an estimate for a workload takes a minute
         middle = (low + high) / 2
         cost = _reader(question, frame.head(10), middle, delta).get_privacy_cost(statements)
         within = all(map(operator.le, cost, (EPSILON * 1.0001, DELTA)))

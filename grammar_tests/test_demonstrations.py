@@ -1,0 +1,56 @@
+"""Every demonstration over Adult runs with made-up people, draws, and has a line in the README."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+SHARED = {"people"}
+NAMES = sorted(p.stem for p in (ROOT / "examples" / "adult").glob("*.py") if p.stem not in SHARED)
+PNG = b"\x89PNG\r\n\x1a\n"
+
+
+def run(name: str, *options: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-W", "error", "-m", f"examples.adult.{name}", *options]
+    return subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)  # noqa: S603
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_demonstrations_have_a_readme_line(name: str) -> None:
+    assert f"`examples.adult.{name}`" in (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.skipif(find_spec("matplotlib") is None, reason="the extra plot is not installed")
+@pytest.mark.parametrize("name", NAMES)
+def test_demonstrations_run_and_draw(name: str, tmp_path: Path) -> None:
+    picture = tmp_path / "picture.png"
+    done = run(name, "-o", str(picture))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert any(letter.isdigit() for letter in done.stdout.replace(str(picture), ""))
+    assert picture.read_bytes().startswith(PNG)
+
+
+def test_a_demonstration_needs_no_plot() -> None:
+    done = run("count", "--no-plot")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "ε = 1: " in done.stdout
+    assert "plot" not in done.stdout
+
+
+def test_without_matplotlib_the_extra_is_named(tmp_path: Path) -> None:
+    program = (
+        "import runpy, sys\n"
+        "sys.modules['matplotlib'] = None\n"
+        f"sys.argv = ['count', '-o', {str(tmp_path / 'never.png')!r}]\n"
+        "runpy.run_module('examples.adult.count', run_name='__main__')\n"
+    )
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)  # noqa: S603
+    assert done.returncode == 1
+    assert "pip install 'dpsql[plot]'" in done.stderr
+    assert not (tmp_path / "never.png").exists()
