@@ -66,10 +66,10 @@ def prepare(
         _selects_keys(statement, ())
         return Prepared(columns, None, rewrite_public(tracked.outer), "", stated)
     bounded = infer(tracked, policy, public, evaluate)
-    accountant = accountants.get(budget.accountant)
-    delta = Fraction(budget.query_delta)
-    neighbours = policy.unit.neighbours
-    plan = calibrate(bounded, accountant, neighbours, epsilon, delta, identities, floor)
+    payer = accountants.get(budget.accountant), policy.unit.neighbours
+    spends = epsilon, Fraction(budget.query_delta)
+    lifts = statement.nonnegative
+    plan = calibrate(bounded, *payer, *spends, identities, floor, nonnegative=lifts)
     _selects_keys(statement, plan.blocks)
     asked = question(plan, budget.accountant, str(budget.query_delta))
     return Prepared(columns, plan, rewrite(plan, identities), asked, stated)

@@ -243,3 +243,23 @@ def test_aggregates_over_noise(value: str, error: str | None) -> None:
     kept = None if error is None and value.startswith("STRING") else "unknown"
     by_noise = f"SELECT {value} AS v FROM ({released}) AS t GROUP BY n"
     test_what_is_exact_known_and_unknown(by_noise, (kept,))
+
+
+def test_counts_below_zero_are_shown_as_zero_on_request() -> None:
+    """Noise that takes everything down: without the wish it shows, with it only where it may."""
+    policy, engine = crowd()
+    asked = "COUNT(*) FILTER (WHERE age > 200) AS n, SUM(age) FILTER (WHERE age > 200) AS s"
+    private = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(nonnegative = true) "
+    rest = ", SUM(age - 60) FILTER (WHERE age > 200) AS d FROM customers"
+    shown = {}
+    for wish in ("SELECT ", private):
+        prepared = compiled(wish + asked + rest, policy, engine)
+        assert prepared.plan is not None
+        noisy = [Noisy(((),), ((-5,) * len(prepared.plan.blocks[0].releases),))]
+        answer = finish(
+            prepared.plan, prepared.rewritten, noisy, engine.rows, engine.scratch, RECEIPT
+        )
+        shown[wish] = [float(value) for value in answer.rows[0]]
+        assert all(error is not None and error > 0 for error in answer.errors[0])
+    assert shown["SELECT "] == [-5, -5, -5]
+    assert shown[private] == [0, 0, -5]

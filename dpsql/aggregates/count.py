@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dpsql.aggregates.distinct import distinct_values
-from dpsql.aggregates.recipe import Asked, Parts, Recipe, count_clip, counted
+from dpsql.aggregates.recipe import Asked, Parts, Recipe, count_clip, counted, not_below_zero
 from dpsql.plan import PartQuery
 from dpsql.tree import Expression, Ref
 
@@ -18,8 +18,8 @@ def _parts(asked: Asked) -> Parts:
     return (distinct_values(asked),)
 
 
-def _combine(_asked: Asked, parts: tuple[Ref, ...]) -> Expression:
-    return parts[0]
+def _combine(asked: Asked, parts: tuple[Ref, ...]) -> Expression:
+    return not_below_zero(asked, parts[0], _parts(asked)[0])
 
 
 COUNT = Recipe(_parts, _combine)

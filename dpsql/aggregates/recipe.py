@@ -35,11 +35,12 @@ MAX_STEPS = 2**62
 class Asked:
     """One aggregate call of a private block.
 
-    `arguments` describes its arguments (none for COUNT(*)); `rows` is the most rows of one
-    unit that count in one group (None: no limit is known), `rows_proved` that no unit has more;
+    `arguments` describes its arguments (none for COUNT(*)); `rows` is the most rows of one unit
+    that count in one group (None: no limit is known), `rows_proved` that no unit has more;
     `is_unit` that the argument is the unit key itself; `one_value` that the argument has one value
     in the rows of one unit and group. `of_keys` writes the argument over the columns of the group's
-    keys, None where it reads any other. `epsilon` is what the query may spend.
+    keys, None where it reads any other. `epsilon` is what the query may spend; `nonnegative` asks
+    for zero in place of impossible negative results.
     """
 
     call: AggregateCall
@@ -50,6 +51,7 @@ class Asked:
     one_value: bool = False
     of_keys: Expression | None = None
     epsilon: Fraction = Fraction(1)
+    nonnegative: bool = False
 
     @property
     def argument(self) -> Facts | None:
@@ -198,6 +200,14 @@ def no_distinct(asked: Asked) -> None:
             asked.call.span,
             name=f"{asked.call.function}(DISTINCT)",
         )
+
+
+def not_below_zero(asked: Asked, value: Expression, part: PartQuery) -> Expression:
+    """The value, zero instead of a negative number where that is asked for and is impossible."""
+    if not asked.nonnegative or part.total_lower < 0:
+        return value
+    kind = asked.call.type
+    return Call("greatest", (value, Cast(Literal(0, INTEGER), kind)), kind)
 
 
 def number(value: Fraction, kind: SqlType) -> Literal:

@@ -9,6 +9,7 @@ from dpsql.aggregates.recipe import (
     conjunction,
     count_clip,
     no_distinct,
+    not_below_zero,
     row_bounds,
     total_clip,
 )
@@ -39,7 +40,8 @@ def _parts(asked: Asked) -> Parts:
 
 def _combine(asked: Asked, parts: tuple[Ref, ...]) -> Expression:
     (total,) = parts
-    return total if total.type == asked.call.type else Cast(total, asked.call.type)
+    value = total if total.type == asked.call.type else Cast(total, asked.call.type)
+    return not_below_zero(asked, value, _parts(asked)[0])
 
 
 def _unfolded(asked: Asked) -> tuple[Expression, Expression | None]:

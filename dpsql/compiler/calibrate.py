@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import TypeAlias
 
 from dpsql import aggregates
 from dpsql.accountants import Accountant, Allowance
@@ -40,6 +41,9 @@ from dpsql.plan import (
 )
 from dpsql.tree import AggregateCall, Expression, Ref
 from dpsql.walk import map_children, map_inputs, refs, substitute
+
+Wishes: TypeAlias = tuple[Fraction, bool]
+"""What the query may spend, and whether counts below zero are shown as zero."""
 
 UNIT_COUNT = PartQuery(None, None, units=True)
 """How many units have a key: what private keys are selected by (privacy.md, section 5.4)."""
@@ -80,30 +84,28 @@ def calibrate(
     delta: Fraction,
     identities: Identities,
     floor: int = 1,
+    *,
+    nonnegative: bool = False,
 ) -> PrivatePlan:
     """The plan of a query that may spend `epsilon`, with δ up to `delta` for private keys.
 
-    A private key is shown only if it has `floor` units, by a noisy count or by trial.
+    A private key is shown only if it has `floor` units, by a noisy count or by trial. With
+    `nonnegative` counts, and sums of what is never negative, are shown as zero where noise took
+    them below it.
     Raises `Refused` where a contribution has no limit, an argument no bound, an aggregate no
     recipe, or private keys no δ to be selected with.
     """
-    measured = [_measure(block, identities, epsilon) for block in bounded.blocks]
-    private = [m for m in measured if m.bounded.domain is None]
-    if private and not accountant.supports_selection:
-        raise Refused(Reason.PRIVATE_KEYS_NEED_DELTA, private[0].bounded.block.span)
+    wishes = epsilon, nonnegative
+    measured = [_measure(block, identities, wishes) for block in bounded.blocks]
     for m in measured:
         require_testable(m.bounded, m.made.parts, accountant, neighbours)
-    steps = len(private) + sum(len(proposals(m.made.parts)) for m in measured)
-    allowance = accountant.allowance(epsilon, delta, selects_keys=steps > 0)
-    if not allowance.amount or (steps and not allowance.selection_delta):
-        raise Refused(Reason.BAD_OPTION, option="epsilon", why="it is too small to spend")
+    allowance, selection = _allowance(measured, accountant, epsilon, delta)
     measured = _best(measured, bounded.outer, accountant.order, identities)
     outer, *stages = (
         _with_values(relation, measured, identities)
         for relation in (bounded.outer, *bounded.stages)
     )
     shares = iter(split(*_charges(measured, outer), accountant.order))
-    selection = allowance.selection_delta / max(1, steps)
     paid = [[allowance.share(next(shares)) for _ in _paid(m)] for m in measured]
     blocks = tuple(
         _released(m, accountant, neighbours, each, selection, floor)
@@ -114,7 +116,21 @@ def calibrate(
     return PrivatePlan(blocks, tuple(stages), outer, event, accountant.loss(event), epsilon)
 
 
-def _measure(bounded: BoundedBlock, identities: Identities, epsilon: Fraction) -> _Measured:
+def _allowance(
+    measured: list[_Measured], accountant: Accountant, epsilon: Fraction, delta: Fraction
+) -> tuple[Allowance, Fraction]:
+    """What the query may spend, and the δ of each of its steps that need one."""
+    private = [m for m in measured if m.bounded.domain is None]
+    if private and not accountant.supports_selection:
+        raise Refused(Reason.PRIVATE_KEYS_NEED_DELTA, private[0].bounded.block.span)
+    steps = len(private) + sum(len(proposals(m.made.parts)) for m in measured)
+    allowance = accountant.allowance(epsilon, delta, selects_keys=steps > 0)
+    if not allowance.amount or (steps and not allowance.selection_delta):
+        raise Refused(Reason.BAD_OPTION, option="epsilon", why="it is too small to spend")
+    return allowance, allowance.selection_delta / max(1, steps)
+
+
+def _measure(bounded: BoundedBlock, identities: Identities, wishes: Wishes) -> _Measured:
     """The measurements a block needs, each once, and how its measures follow from them."""
     block = bounded.block
     contributions = _contributions(bounded)
@@ -136,7 +152,7 @@ def _measure(bounded: BoundedBlock, identities: Identities, epsilon: Fraction) -
     families: dict[int, Family] = {}
     for measure, arguments in zip(block.measures, bounded.arguments, strict=True):
         recipe = _recipe(measure.call)
-        asked = _asked(block, measure.call, arguments, contributions, epsilon)
+        asked = _asked(block, measure.call, arguments, contributions, wishes)
         needed = recipe.parts(asked)
         adds = recipe.typical(asked) if recipe.typical else (1.0,) * len(needed)
         if recipe.moments and asked.rows_proved and not arguments[0].may_be_nan:
@@ -168,7 +184,7 @@ def _asked(
     call: AggregateCall,
     arguments: tuple[Facts, ...],
     contributions: _Contributions,
-    epsilon: Fraction,
+    wishes: Wishes,
 ) -> Asked:
     argument, rows = call.args[0], contributions.rows_per_group.value
     of_keys = _over_keys(argument, block.keys)
@@ -180,7 +196,8 @@ def _asked(
         rows_proved=rows is not None and rows == block.max_rows,
         one_value=of_keys is not None or refs(argument) <= block.determined,
         of_keys=of_keys,
-        epsilon=epsilon,
+        epsilon=wishes[0],
+        nonnegative=wishes[1],
     )
 
 

@@ -58,6 +58,7 @@ def statement(text: str, dialect: str, parameters: tuple[Value, ...]) -> Stateme
         request.min_units,
         request.max_error,
         request.confidence,
+        request.nonnegative,
     )
 
 

@@ -43,6 +43,7 @@ class Request:
     min_units: int | None = None
     max_error: str | None = None
     confidence: Decimal | None = None
+    nonnegative: bool = False
     clips: Mapping[int, Clip] = field(default_factory=dict)
 
 
@@ -64,6 +65,7 @@ def read_request(text: str, dialect: str) -> Request:
         options.get("min_privacy_units_per_group"),
         options.get("max_error"),
         options.get("confidence"),
+        options.get("nonnegative", False),
         clips,
     )
 
@@ -210,7 +212,15 @@ def _max_error(token: Token) -> str:
     return written
 
 
+def _truth(token: Token) -> bool:
+    if token.token_type not in (TokenType.TRUE, TokenType.FALSE):
+        why = "it is neither true nor false"
+        raise Refused(Reason.BAD_OPTION, span_of(token), option="nonnegative", why=why)
+    return token.token_type is TokenType.TRUE
+
+
 _READERS: dict[str, Callable[[Token], Decimal | int | str]] = {
+    "nonnegative": _truth,
     "epsilon": lambda token: _positive(token, "epsilon"),
     "max_error": _max_error,
     "confidence": lambda token: _positive(token, "confidence"),

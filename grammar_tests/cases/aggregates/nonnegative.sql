@@ -1,0 +1,26 @@
+-- OPTIONS(nonnegative = true): counts, and sums of what is never negative, are shown as zero where noise took them below.
+-- catalog: shop
+
+-- case: counts and sums
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(nonnegative = true) status, COUNT(*) AS n, SUM(amount) AS s, SUM(amount - 100) AS d FROM orders GROUP BY 1;
+-- accept
+-- keys: 3 public, l0 proved
+-- release: rows l0=3 linf=10
+-- release: sum l0=3 linf=5000
+-- release: sum l0=3 linf=4000
+
+-- case: distinct counts with an epsilon
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 0.1, nonnegative = true) COUNT(DISTINCT customer_id) AS n FROM orders;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: units l0=1 linf=1
+
+-- case: not asked for
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(nonnegative = false) COUNT(*) AS n FROM orders;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=10
+
+-- case: no truth value
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(nonnegative = 1) COUNT(*) AS n FROM orders;
+-- refuse: bad-option at 1:56
