@@ -115,8 +115,10 @@ def _worst(answer: Answer, factor: float) -> float:
 
 
 def _fraction(value: float | Decimal | None, margin: float) -> float:
-    unknown = value is None or isnan(margin) or isnan(value)
-    return inf if unknown or not value else margin / abs(float(value))
+    if isnan(margin):
+        why = "the error of one of these numbers is not known"
+        raise Refused(Reason.BAD_OPTION, option="max_error", why=why)
+    return inf if value is None or isnan(value) or not value else margin / abs(float(value))
 
 
 def _smallest(fits: Callable[[Decimal], bool], low: Decimal, high: Decimal) -> Decimal:

@@ -118,6 +118,12 @@ def test_a_relative_error_is_found_step_by_step_and_kept(tmp_path: Path) -> None
         assert caught.value.reason is Reason.EPSILON_TOO_LARGE
 
 
+def test_what_has_no_known_error_has_no_price(proxy: Proxy) -> None:
+    with proxy, pytest.raises(Refused) as caught:
+        proxy.ask(within("SELECT MEDIAN(age) AS m FROM customers", "5%"))
+    assert "not known" in str(caught.value.facts["why"])
+
+
 @pytest.mark.parametrize(
     ("option", "why"),
     [
