@@ -71,7 +71,7 @@ class Pair:
         silent = Noise(noise.mechanism, Fraction(1, 100))
         fixed = [self._found(keys, c, silent) for c in counts]
         shown = 0 if exact_bounds else RELEASES
-        noisy = counts[side] + sampler(noise, shown * len(keys)).reshape(shown, -1)
+        noisy = counts[side] + sampler(noise, shown * len(keys)).reshape(shown, len(keys))
         draw, result = pooled(sampler), np.empty(RELEASES)
         (moved,) = np.flatnonzero(counts[0] != counts[1])
         for n in range(RELEASES):
