@@ -86,7 +86,7 @@ class Explanation:
     released tables `release_0`, `release_1`, ... and so do `stages`, the queries whose results
     later releases read as `stage_0`, `stage_1`, ... `expected` is the half-width at 95 % of each
     column: None if exact, NaN if it depends on what is released. `event` is what accountants
-    interpret.
+    interpret; `notes` are sentences about the whole.
     """
 
     columns: tuple[Column, ...]
@@ -103,3 +103,4 @@ class Explanation:
     stages: tuple[str, ...] = ()
     expected: tuple[float | None, ...] = ()
     event: Event | None = None
+    notes: tuple[str, ...] = ()

@@ -58,6 +58,7 @@ class ColumnPolicy:
     values: tuple[Value, ...] | None = None
     nullable: bool = False
     hidden: bool = False
+    private_bounds: bool = False
 
 
 class FactKind(StrEnum):

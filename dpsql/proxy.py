@@ -14,13 +14,12 @@ from typing import Self, TypeVar
 
 from dpsql import accountants, mechanisms, precision
 from dpsql.compiler.parse import parse
-from dpsql.describe import describe
 from dpsql.engines import EngineFailed, Interrupted, Stop, TimedOut
 from dpsql.engines.duckdb import DuckDBEngine
 from dpsql.entropy import Entropy
 from dpsql.errors import Failed, Reason, Refused
 from dpsql.explanation import Explanation
-from dpsql.finish import expected_margins, finish, stage, unnoised
+from dpsql.finish import finish, stage, unnoised
 from dpsql.histograms import chosen
 from dpsql.kept import Finished, Kept, answers_of, text_key
 from dpsql.ledgers import Charge, Entry, Ledger
@@ -31,12 +30,14 @@ from dpsql.opening import bound, payer, reached
 from dpsql.policy.draft import Draft
 from dpsql.policy.load import load
 from dpsql.prepare import Prepared, prepare
+from dpsql.private_bounds import with_bounds
 from dpsql.public import PublicTables
 from dpsql.questions import Asked, explained
 from dpsql.release import Sampler, release
 from dpsql.signature import Signature, signature
 from dpsql.stated import filled
 from dpsql.tree import Span, SqlType, Statement
+from dpsql.two_steps import TwoSteps
 from dpsql.wishes import wished
 
 T = TypeVar("T")
@@ -118,41 +119,28 @@ class Proxy:
         )
 
     def _answer_to(self, asked: Asked) -> Answer:
+        return self._steps().answer(asked)
+
+    def _answer_at_once(self, asked: Asked) -> Answer:
         prepared = self._prepared(asked, asked.epsilon)
         if prepared.plan is None:
             return self._pass_through(prepared, asked.stop)
         return self._remembered(asked, prepared) or self._charged_answer(asked, prepared)
 
+    def _steps(self) -> TwoSteps:
+        return TwoSteps(
+            self.policy,
+            self._ledger,
+            self._parsed,
+            self._prepared,
+            self._remembered,
+            self._charged_answer,
+            self._answer_at_once,
+        )
+
     def explain(self, request: Request) -> Explanation:
         """The plan and the price of a query: runs nothing on private data, writes nothing."""
-        asked = self._asked(request, Stop())
-        prepared = self._prepared(asked, asked.epsilon)
-        plan, rewritten = prepared.plan, prepared.rewritten
-        known = plan is not None and self._ledger.recall(
-            request.analyst, prepared.question, self.policy.version, asked.epsilon
-        )
-        charge = Loss(0) if plan is None or known else plan.loss
-        accountant = accountants.get(asked.budget.accountant)
-        blocks = () if plan is None else plan.blocks
-        return Explanation(
-            prepared.columns,
-            tuple(
-                describe(block, sql, self.policy)
-                for block, sql in zip(blocks, rewritten.blocks, strict=True)
-            ),
-            rewritten.shown_sql,
-            request.analyst,
-            asked.budget.name,
-            accountant.name,
-            asked.epsilon,
-            charge,
-            self._ledger.spent(asked.budget.name),
-            accountant.limit(asked.budget),
-            bool(known),
-            tuple(stage.sql for stage in rewritten.stages),
-            expected_margins(plan, rewritten),
-            None if plan is None else plan.event,
-        )
+        return self._steps().explanation(self._asked(request, Stop()))
 
     def signature(
         self, sql: str, dialect: str, places: Sequence[Span], declared: Sequence[SqlType | None]
@@ -231,6 +219,7 @@ class Proxy:
         if request.epsilon is not None or statement.epsilon is not None:
             raise Refused(Reason.BAD_OPTION, option="max_error", why="epsilon is asked for too")
         if wanted.relative:
+            self._prepared(asked, precision.first(budget))  # refused before anything is paid
             return replace(asked, epsilon=precision.first(budget), wanted=wanted)
         cheapest = precision.epsilon_for(wanted, budget, partial(self._prepared, asked))
         return replace(asked, epsilon=cheapest)
@@ -264,7 +253,7 @@ class Proxy:
         return found
 
     def _prepared(self, asked: Asked, epsilon: Decimal) -> Prepared:
-        key = (text_key(asked.request), asked.budget.name, epsilon)
+        key = (text_key(asked.request), asked.budget.name, epsilon, asked.bounds)
         with self._lock:
             policy, plans = self.policy, self._plans
         found = plans.get(key)
@@ -273,7 +262,7 @@ class Proxy:
                 secrets.token_hex(8),
                 lambda: prepare(
                     asked.statement,
-                    policy,
+                    with_bounds(policy, asked.bounds),
                     asked.budget,
                     Fraction(epsilon),
                     self._public,

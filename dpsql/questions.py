@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from decimal import Decimal
+from fractions import Fraction
 
 from dpsql.engines import Stop
 from dpsql.explanation import Explanation
@@ -13,10 +14,21 @@ from dpsql.wishes import Precision
 
 
 @dataclass(frozen=True, slots=True)
+class FoundBounds:
+    """Bounds of one column of a private table, as released values or their widest say."""
+
+    table: str
+    column: str
+    lower: Fraction
+    upper: Fraction
+
+
+@dataclass(frozen=True, slots=True)
 class Asked:
     """A request with its budget, the epsilon it may spend, and the wish to stop it.
 
-    `wanted` is a relative error, of which `epsilon` is the first try.
+    `wanted` is a relative error, of which `epsilon` is the first try. `bounds` are those that
+    were found privately for columns that declare none.
     """
 
     request: Request
@@ -25,6 +37,7 @@ class Asked:
     epsilon: Decimal
     stop: Stop
     wanted: Precision | None = None
+    bounds: tuple[FoundBounds, ...] = ()
 
 
 def explained(explanation: Explanation) -> Answer:

@@ -51,6 +51,8 @@ MISTAKES = [
     ('key = "customer_id"\nneigh', 'key = "age"\nneigh', 'key = "age"', "not the key"),
     ('neighbours = "add_remove"', 'neighbours = "near"', 'neighbours = "near"', "replace"),
     ("age = { bounds = [0, 120]", "age = { bounds = [120, 0]", "age = { bounds = [120", "Swap"),
+    ("device = {}", "device = { private_bounds = 3 }", "device = { private", "true or false"),
+    ("age = { bounds = [0, 120]", "age = { private_bounds = true, bounds = [0, 120]", "age = { private", "Keep one"),
     ("age = { bounds = [0, 120]", "age = { bounds = [0]", "age = { bounds = [0]", "two"),
     ("age = { bounds = [0, 120]", "age = { bounds = [0, nan]", "age = { bounds = [0, nan", "finite"),
     ("age = { bounds = [0, 120]", "age = { bounds = [0, inf]", "age = { bounds = [0, inf", "finite"),
@@ -101,6 +103,7 @@ MISFITS = [
     ("device = {}", "devise = {}", "devise = {}", "Did you mean device?"),
     ("device = {}", "device = { bounds = [0, 1] }", "device = { bounds", "VARCHAR"),
     ("age = { bounds = [0, 120]", "age = { bounds = [0, 1.5]", "age = { bounds", "INTEGER"),
+    ("vip = {}", "vip = { private_bounds = true }", "vip = { private", "no number"),
     ("vip = {}", 'vip = { values = ["yes"] }', "vip = { values", "BOOLEAN"),
     ("vip = {}", 'vip = { type = "INTEGER" }', "vip = { type", "BOOLEAN"),
 ]

@@ -58,6 +58,7 @@ def _charge(explanation: Explanation) -> Iterator[str]:
     )
     if not after.fits(limit):
         yield "The budget cannot pay for this query: asking would be refused."
+    yield from map(printable, explanation.notes)
 
 
 def _block(block: BlockLines) -> Iterator[str]:

@@ -15,6 +15,7 @@ from dpsql.policy.values import of_type
 from dpsql.schema import Schema, SchemaColumn, SchemaTable
 from dpsql.tree import Kind, SqlType, Value
 
+NUMBERS = (Kind.INTEGER, Kind.DECIMAL, Kind.DOUBLE)
 ValuesOf = Callable[[str, str], Sequence[Value]]
 
 
@@ -147,7 +148,18 @@ class _Binder:
             lower, upper = (self._end(table, column, end, found.type) for end in column.bounds)
             bounds = (lower, upper)
         values = self._values(table, column, found)
-        return ColumnPolicy(found.name, found.type, bounds, values, column.nullable, column.hidden)
+        if column.private_bounds and not (table.private and found.type.kind in NUMBERS):
+            why = f"{column.name} is public, or no number."
+            self._fail(table, (*place, "private_bounds"), why, "Remove private_bounds.")
+        return ColumnPolicy(
+            found.name,
+            found.type,
+            bounds,
+            values,
+            column.nullable,
+            column.hidden,
+            column.private_bounds,
+        )
 
     def _values(
         self, table: DraftTable, column: DraftColumn, found: SchemaColumn

@@ -21,6 +21,7 @@ class DraftColumn:
     values_from: tuple[str, str] | None
     nullable: bool
     hidden: bool
+    private_bounds: bool = False
 
 
 @dataclass(frozen=True, slots=True)

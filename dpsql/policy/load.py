@@ -169,7 +169,7 @@ def _link(reader: Reader) -> Link | None:
 
 
 def _column(reader: Reader, name: str) -> DraftColumn:
-    reader.only("type", "bounds", "values", "values_from", "nullable", "hidden")
+    reader.only("type", "bounds", "values", "values_from", "nullable", "hidden", "private_bounds")
     declared = reader.text("type") if "type" in reader.values else None
     source = None
     if "values_from" in reader.values:
@@ -187,7 +187,17 @@ def _column(reader: Reader, name: str) -> DraftColumn:
         source,
         reader.flag("nullable"),
         reader.flag("hidden"),
+        _private_bounds(reader),
     )
+
+
+def _private_bounds(reader: Reader) -> bool:
+    """Whether queries may find this column's bounds: an alternative to declaring them."""
+    found = reader.flag("private_bounds")
+    if found and ("bounds" in reader.values or "values" in reader.values):
+        why = "The column has bounds or values, and private_bounds beside them."
+        reader.fail("private_bounds", why, "Keep one.")
+    return found
 
 
 def _bounds(reader: Reader) -> tuple[Any, Any] | None:

@@ -1,0 +1,136 @@
+"""Private bounds, audited: both steps together, 20,000 times a side, against the whole claim."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from decimal import Decimal
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from dpsql import accountants
+from dpsql.mechanisms.laws import Law
+from dpsql.model import Exact, Mechanism, Noise, Policy
+from dpsql.prepare import Prepared
+from dpsql.private_bounds import found, question, shares, with_bounds
+from dpsql.questions import FoundBounds
+from dpsql.release import Sampler, release
+from dpsql.tree import Value
+from grammar_tests import world
+from grammar_tests.bound import over
+from grammar_tests.laws import BUDGET, SAMPLING_KEY, PlainEngine, compiled, without_unit
+from grammar_tests.test_audit import DELTA, EPSILON, RELEASES, excess, pooled, real
+from grammar_tests.test_private_bounds import TOTAL, searching, widest_of
+
+
+class Pair:
+    """Both steps over two neighbours: 34 customers near the bar, and unit 7 alone far above."""
+
+    def __init__(self, accountant: str) -> None:
+        rows = [
+            (n, *world.customer(n)[1:5], 1e6 if n == 7 else 900.0, *world.customer(n)[6:])
+            for n in range(1, 36)
+        ]
+        tables = {**world.empty(), "customers": rows}
+        policy, _ = over(tables, constraints=True)
+        self.engine = PlainEngine(world.build(tables, constraints=False))
+        self.policy = searching(policy, "income")
+        delta = Decimal(0) if accountant == "pure" else DELTA
+        self.budget = replace(BUDGET, accountant=accountant, query_delta=delta)
+        self.delta = float(delta)
+        law = accountants.get(accountant)
+        small, self.large = shares(law, self.budget, Decimal(EPSILON.numerator), 1)
+        self.widest = widest_of(self.policy, self.engine, TOTAL)
+        self.first = self._compiled(question(self.policy, self.widest), self.policy, small)
+        self.second: dict[FoundBounds, tuple[Prepared, Exact, Exact]] = {}
+        self.bins = self._exact(self.first)
+
+    def _compiled(self, sql: str, policy: Policy, epsilon: Decimal) -> Prepared:
+        return compiled(sql, policy, self.engine, budget=self.budget, epsilon=Fraction(epsilon))
+
+    def _exact(self, prepared: Prepared) -> tuple[Exact, Exact]:
+        (block,) = prepared.rewritten.blocks
+
+        def run() -> Exact:
+            return self.engine.aggregate(block.sql, len(block.keys), block.parts, SAMPLING_KEY)
+
+        here = run()
+        with without_unit(self.engine.connection, world.deletions(7)):
+            return here, run()
+
+    def losses(self, side: int, sampler: Sampler, *, exact_bounds: bool) -> np.ndarray:
+        """ln(likelihood here / likelihood there) of the pair of releases, many times."""
+        assert self.first.plan is not None
+        noise = self.first.plan.blocks[0].releases[0].noise
+        domain = self.first.plan.blocks[0].domain
+        assert domain is not None
+        keys = [key[0] for key in domain]
+        counts = [np.array([self._bins(exact).get(k, 0) for k in keys]) for exact in self.bins]
+        silent = Noise(noise.mechanism, Fraction(1, 100))
+        fixed = [self._found(keys, c, silent) for c in counts]
+        shown = 0 if exact_bounds else RELEASES
+        noisy = counts[side] + sampler(noise, shown * len(keys)).reshape(shown, len(keys))
+        draw, result = pooled(sampler), np.empty(RELEASES)
+        (moved,) = np.flatnonzero(counts[0] != counts[1])
+        for n in range(RELEASES):
+            if exact_bounds:
+                bounds, loss = fixed[side], math.inf * (1 - 2 * side)
+                loss = 0.0 if fixed[0] == fixed[1] else loss
+            else:
+                bounds = self._found(keys, noisy[n], noise)
+                loss = likelier(noise, noisy[n][moved], counts[0][moved], counts[1][moved])
+            result[n] = loss + self._second_loss(bounds, side, draw)
+        return result
+
+    def _bins(self, exact: Exact) -> dict[Value, int]:
+        return {key[0]: int(n) for key, n in zip(exact.keys, exact.parts[0], strict=True)}
+
+    def _found(self, keys: list[Value], counts: np.ndarray, noise: Noise) -> FoundBounds:
+        rows = list(zip(keys, counts.tolist(), strict=True))
+        return found(self.policy, self.widest, rows, noise)
+
+    def _second_loss(self, bounds: FoundBounds, side: int, draw: Sampler) -> float:
+        if bounds not in self.second:
+            prepared = self._compiled(TOTAL, with_bounds(self.policy, (bounds,)), self.large)
+            self.second[bounds] = (prepared, *self._exact(prepared))
+        prepared, *exact = self.second[bounds]
+        assert prepared.plan is not None
+        (plan,) = prepared.plan.blocks
+        (noisy,) = release(exact[side], plan, draw).parts
+        (one,), (ours,), (theirs,) = plan.releases, exact[0].parts, exact[1].parts
+        (total,) = noisy
+        assert total is not None
+        return likelier(one.noise, total, int(ours[0]), int(theirs[0]))
+
+
+def likelier(noise: Noise, x: int, a: int, b: int) -> float:
+    """ln P(x | exact is a) - ln P(x | exact is b)."""
+    if noise.mechanism is Mechanism.DISCRETE_LAPLACE:
+        return (abs(x - b) - abs(x - a)) / float(noise.scale)
+    return ((x - b) ** 2 - (x - a) ** 2) / float(2 * noise.scale)
+
+
+def half_noise(noise: Law, count: int) -> np.ndarray:
+    halved_: np.ndarray = real(noise, count) // 2
+    return halved_
+
+
+def refuted(pair: Pair, sampler: Sampler = real, *, exact_bounds: bool = False) -> bool:
+    here = pair.losses(0, sampler, exact_bounds=exact_bounds)
+    there = pair.losses(1, sampler, exact_bounds=exact_bounds)
+    return excess(here, there, pair.delta) > 0 or excess(-there, -here, pair.delta) > 0
+
+
+@pytest.mark.parametrize("accountant", ["zcdp", "pure"])
+def test_the_claim_of_the_pair_stands(accountant: str) -> None:
+    pair = Pair(accountant)
+    assert not refuted(pair)
+    assert len(pair.second) > 1, "one outcome only: the audit would say nothing of the choice"
+
+
+def test_bounds_from_exact_counts_and_too_little_noise_are_refuted() -> None:
+    pair = Pair("pure")
+    assert refuted(pair, exact_bounds=True)
+    assert refuted(pair, half_noise)
