@@ -4,8 +4,9 @@
 
 `adult.parquet` is the UCI Adult extract with columns person_id, age, education, .... Every
 participant may spend (1, 1e-6) on each question, protects one row, and clips to the same bounds.
-Of a peer's configurations the one with the least error counts. The environments are made in a
-folder of the system's for temporary files unless another is named.
+Of a peer's configurations the one with the least error counts. A slow peer gives fewer releases:
+the second table says how many. The environments are made in a folder of the system's for temporary
+files unless another is named.
 """
 
 from __future__ import annotations
@@ -40,7 +41,9 @@ def main() -> None:
             found = {name: cell[n] for name, cell in cells.items() if not isinstance(cell, str)}
             summary.append(_summary(question, row, found))
             details += [_detail(row, name, cell, n) for name, cell in cells.items()]
-    title = f"Mean |error| on {data.name} at ε = {EPSILON:g}, δ = {DELTA:g}, {releases} releases"
+    title = (
+        f"Mean |error| on {data.name}, ε = {EPSILON:g}, δ = {DELTA:g}, up to {releases} releases"
+    )
     header: tuple[str, ...] = ("question", "dpsql", "best peer", "which", "ratio", "promised", "")
     table(title, header, summary)
     header = ("question", "participant", "mean |error|", "±", "RMSE", "how, or why not")
@@ -78,7 +81,10 @@ def _cells(question: Question, data: Path, ways: list[tuple[str, list[Any]]]) ->
     return [
         min(
             (
-                (error_of(released, exact, scales_of(question, n, count)), how)
+                (
+                    error_of(released, exact, scales_of(question, n, count)),
+                    f"{how}; {len(released)} releases",
+                )
                 for how, released in ways
             ),
             key=lambda cell: cell[0].mean,

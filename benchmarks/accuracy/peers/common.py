@@ -50,11 +50,15 @@ class Table:
 
     def values(self, measure: Measure, mask: Any = None) -> Any:
         """The numbers that a measure is made of; for a count one number for each row."""
-        passing = np.ones(self.size, dtype=bool) if mask is None else mask
-        if measure.where is not None:
-            column, how, constant = measure.where
-            passing = passing & _COMPARE[how](self.columns[column], constant)
+        passing = self.passing(measure) if mask is None else self.passing(measure) & mask
         return self.columns[measure.column or "age"][passing]
+
+    def passing(self, measure: Measure) -> Any:
+        """Whether each row passes the measure's condition."""
+        if measure.where is None:
+            return np.ones(self.size, dtype=bool)
+        column, how, constant = measure.where
+        return _COMPARE[how](self.columns[column], constant)
 
     def keys(self, names: Sequence[str]) -> Any:
         """The values of some columns of each row, joined with `|`."""

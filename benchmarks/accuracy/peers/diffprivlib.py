@@ -33,7 +33,7 @@ def ways(question: Question, table: Table) -> Iterable[Way]:
 
 
 def _numbers(question: Question, table: Table, epsilon: float) -> Callable[[], Any]:
-    values = [table.values(measure) for measure in question.measures]
+    values = [_rows(measure, table) for measure in question.measures]
 
     def release() -> Any:
         asked = zip(question.measures, values, strict=True)
@@ -42,9 +42,17 @@ def _numbers(question: Question, table: Table, epsilon: float) -> Callable[[], A
     return release
 
 
+def _rows(measure: Measure, table: Table) -> Any:
+    """The numbers of a measure; for a count whether each row of the whole table passes.
+
+    A count is cut off at the length of its array: that of the passing rows would be the answer.
+    """
+    return table.passing(measure) if measure.kind == "count" else table.values(measure)
+
+
 def _number(measure: Measure, rows: Any, epsilon: float) -> float:
     if measure.kind == "count":
-        return float(tools.count_nonzero(np.ones(len(rows), dtype=int), epsilon=epsilon))
+        return float(tools.count_nonzero(rows, epsilon=epsilon))
     low, high = BOUNDS[measure.column]
     number = float(TOOLS[measure.kind](rows, epsilon=epsilon, bounds=(low, high)))
     return min(max(number, low), high) if measure.kind == "mean" else number
