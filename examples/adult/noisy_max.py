@@ -5,7 +5,7 @@ from __future__ import annotations
 from examples.adult.people import MARITAL_STATUS, at, demonstration
 
 AGES = range(18, 80, 2)
-EPSILON = "0.1"
+EPSILON = "0.02"
 SQL = """
 SELECT marital_status FROM people WHERE age >= {age} AND age < {age} + 2
 GROUP BY marital_status ORDER BY COUNT(*) DESC LIMIT 1
@@ -26,4 +26,5 @@ with demonstration("noisy_max") as (people, axes):
         axes.plot(AGES, told, "o", ms=5, label=f"noisy winner, ε = {EPSILON}")
         axes.set_yticks(range(len(MARITAL_STATUS)), MARITAL_STATUS)
         axes.set(xlabel="age (years, two to a group)", ylabel="most frequent marital status")
+        axes.set_ylim(-0.5, len(MARITAL_STATUS) - 0.5)
         axes.legend(frameon=False)

@@ -34,4 +34,4 @@ with demonstration("robust_means") as (people, axes):
             known = [margin if margin and isfinite(margin) else 0.0 for margin in margins]
             axes.errorbar(places, means, known, fmt="o", capsize=4, label=name)
         axes.set(xscale="log", xlabel="ε of the question", ylabel="mean age (years)")
-        axes.legend(frameon=False)
+        axes.legend(frameon=False, loc="lower center", bbox_to_anchor=(0.5, 1), ncols=4)
