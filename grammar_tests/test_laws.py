@@ -43,7 +43,7 @@ UNGUARDED = "a cast in a condition is total"
 TRIPLES = 10_000
 ODD = frozenset({1, 2, 7, 20})
 """Units with rows beyond every limit, duplicate keys or a flood: compared on every case."""
-SHARE = 4
+SHARE = 8
 """Of the ordinary units, each case is compared on one in so many, in turn."""
 
 World = tuple[Policy, PlainEngine, world.Tables]

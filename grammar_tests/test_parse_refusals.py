@@ -82,9 +82,9 @@ PLACES = {
     ],
     Reason.UNSUPPORTED_FUNCTION: ["SELECT ‹random()›", "SELECT ‹current_date›"],
     Reason.UNSUPPORTED_AGGREGATE: [
-        "SELECT ‹histogram(a)› FROM t",
+        "SELECT ‹xmlagg(a)› FROM t",
         "SELECT ‹bit_and(a)› FROM t",
-        "SELECT ‹approx_quantile(a, 0.5)› FROM t",
+        "SELECT ‹approx_top_k(a, 3)› FROM t",
     ],
     Reason.TYPE_MISMATCH: ["SELECT ‹abs(a, b)› FROM t", "SELECT DATE ‹'2024-02-30'›"],
     Reason.SYNTAX: [

@@ -87,3 +87,11 @@ def test_a_query_is_split_for_what_it_shows() -> None:
     assert ratio[0] < 0.95 * ratio[1]
     ordered = deviations("SELECT status, SUM(amount) AS s FROM orders GROUP BY 1 ORDER BY COUNT(*)")
     assert ordered[0] == pytest.approx(ordered[1], rel=0.01)
+
+
+def test_formulas_of_any_shape_are_computed_or_unknown() -> None:
+    least = Call("least", (A,), DOUBLE)
+    assert evaluate(least, {1: 2.0}) == 2.0
+    huge = Call("pow", (A, Literal(1e9, DOUBLE)), DOUBLE)
+    assert str(evaluate(huge, {1: 2.0})) == "nan"
+    assert evaluate(Call("greatest", (A, B, Literal(5.0, DOUBLE)), DOUBLE), {1: 2.0, 2: 3.0}) == 5

@@ -7,7 +7,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from math import exp, inf, log, nan, sqrt
 
 from dpsql.tree import DOUBLE, Call, Cast, Expression, Literal, Ref
@@ -69,9 +69,16 @@ def evaluate(formula: Expression, columns: Mapping[int, float]) -> float | None:
         case Call(function=name, args=args) if name in _ARITHMETIC:
             values = [evaluate(arg, columns) for arg in args]
             known = [value for value in values if value is not None]
-            return _ARITHMETIC[name](*known) if len(known) == len(values) else None
+            return _computed(name, known) if len(known) == len(values) else None
         case _:
             return None
+
+
+def _computed(name: str, values: Sequence[float]) -> float:
+    try:
+        return _ARITHMETIC[name](*values)
+    except OverflowError:
+        return nan
 
 
 _ARITHMETIC: dict[str, Callable[..., float]] = {
@@ -81,8 +88,8 @@ _ARITHMETIC: dict[str, Callable[..., float]] = {
     "div": lambda a, b: a / b if b else nan,
     "neg": lambda a: -a,
     "abs": abs,
-    "least": min,
-    "greatest": max,
+    "least": lambda *values: min(values),
+    "greatest": lambda *values: max(values),
     "nullif": lambda a, _b: a,
     "coalesce": lambda a, *_others: a,
     "round": lambda a, *_digits: a,
