@@ -89,35 +89,41 @@ def relatively(
     limit = budget.max_query_epsilon
     epsilon = first(budget)
     while True:
-        answer = answer_at(min(epsilon, limit))
-        plan = prepared_at(min(epsilon, limit)).plan
+        paid = min(epsilon, limit)
+        answer = answer_at(paid)
+        plan = prepared_at(paid).plan
         if plan is None:
             return answer
-        excess = _worst(answer, margin_factor(plan, float(wanted.confidence)))
+        kept = f"What was spent to see this stays spent; its answer is free at ε = {paid}."
+        excess = _worst(answer, margin_factor(plan, float(wanted.confidence)), kept)
         excess /= float(wanted.error)
         if excess <= 1:
             return answer
         price = _rounded(epsilon * Decimal(min(excess * _ROOM, 1e9)), ROUND_UP)
         if price > limit:
-            raise Refused(Reason.EPSILON_TOO_LARGE, epsilon=price, limit=limit)
+            raise Refused(Reason.EPSILON_TOO_LARGE, epsilon=price, limit=limit, fix=kept)
         epsilon = max(price, 2 * epsilon)
 
 
-def _worst(answer: Answer, factor: float) -> float:
-    """The largest half-width of a noisy number, as a fraction of it."""
+def _worst(answer: Answer, factor: float, kept: str) -> float:
+    """The largest half-width of a noisy number, as a fraction of it.
+
+    Refuses, with what is `kept`, a number whose error is not known.
+    """
     cells = (
         (value, error)
         for row, errors in zip(answer.rows, answer.errors, strict=True)
         for value, error in zip(row, errors, strict=True)
         if error is not None
     )
-    return max((_fraction(value, error * factor) for value, error in cells), default=0.0)
+    margins = [(value, error * factor) for value, error in cells]
+    if any(isnan(margin) for _, margin in margins):
+        why = "the error of one of these numbers is not known"
+        raise Refused(Reason.BAD_OPTION, option="max_error", why=why, fix=kept)
+    return max((_fraction(value, margin) for value, margin in margins), default=0.0)
 
 
 def _fraction(value: float | Decimal | None, margin: float) -> float:
-    if isnan(margin):
-        why = "the error of one of these numbers is not known"
-        raise Refused(Reason.BAD_OPTION, option="max_error", why=why)
     return inf if value is None or isnan(value) or not value else margin / abs(float(value))
 
 

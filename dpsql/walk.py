@@ -44,6 +44,9 @@ from dpsql.tree import (
     WindowCall,
 )
 
+MOST_NODES = 2_000
+"""Nodes of a formula that is put together from those of nested queries."""
+
 
 def children(expression: Expression) -> tuple[Expression, ...]:
     """The direct subexpressions, in reading order."""
@@ -124,6 +127,13 @@ def substitute(expression: Expression, values: Mapping[int, Expression]) -> Expr
     if isinstance(expression, Ref):
         return values.get(expression.id, expression)
     return map_children(expression, lambda child: substitute(child, values))
+
+
+def composed(expression: Expression, values: Mapping[int, Expression]) -> Expression | None:
+    """`substitute`, or None beyond `MOST_NODES`: each nested query could double a formula."""
+    sizes = {n: sum(1 for _ in walk(value)) for n, value in values.items()}
+    size = sum(sizes.get(n.id, 1) if isinstance(n, Ref) else 1 for n in walk(expression))
+    return substitute(expression, values) if size <= MOST_NODES else None
 
 
 def conjuncts(predicate: Expression | None) -> tuple[Expression, ...]:

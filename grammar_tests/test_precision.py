@@ -116,12 +116,14 @@ def test_a_relative_error_is_found_step_by_step_and_kept(tmp_path: Path) -> None
         with pytest.raises(Refused) as caught:
             proxy.ask(within(COUNT, "0.1%"))
         assert caught.value.reason is Reason.EPSILON_TOO_LARGE
+        assert "stays spent" in str(caught.value.facts["fix"])
 
 
 def test_what_has_no_known_error_has_no_price(proxy: Proxy) -> None:
     with proxy, pytest.raises(Refused) as caught:
         proxy.ask(within("SELECT MEDIAN(age) AS m FROM customers", "5%"))
     assert "not known" in str(caught.value.facts["why"])
+    assert "stays spent" in str(caught.value.facts["fix"])
 
 
 @pytest.mark.parametrize(

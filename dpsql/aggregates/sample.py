@@ -13,6 +13,7 @@ over all of them: they differ where the expression is not linear.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
 from math import ceil
@@ -116,15 +117,7 @@ def _filtered(expression: Expression, condition: Expression | None) -> Expressio
     if not isinstance(expression, AggregateCall):
         return map_children(expression, lambda child: _filtered(child, condition))
     kept = conjunction(expression.filter, condition)
-    return AggregateCall(
-        expression.function,
-        expression.args,
-        expression.distinct,
-        kept,
-        expression.type,
-        expression.span,
-        expression.order_by,
-    )
+    return replace(expression, filter=kept)
 
 
 def _combine(asked: Asked, parts: tuple[Ref, ...]) -> Expression:

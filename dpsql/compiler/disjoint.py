@@ -58,7 +58,7 @@ def _sides(part: PartQuery, rows: int) -> dict[Hashable, Value]:
     """
     row = max(abs(part.lower - part.centre), abs(part.upper - part.centre))
     narrow = max(abs(part.total_lower), abs(part.total_upper)) < rows * row
-    if part.condition is None or part.units or part.distinct or narrow:
+    if part.condition is None or part.units or part.distinct or part.proposal or narrow:
         return {}
     conditions = conjuncts(part.condition)
     found: dict[Hashable, Value] = {}

@@ -8,7 +8,7 @@ from math import isclose, nan
 from dpsql.aggregates.formulas import evaluate
 from dpsql.algebra import Field, Filter, Join, Limit, Project, Relation, Released, Sort
 from dpsql.tree import DOUBLE, Expression, Literal, Ref
-from dpsql.walk import refs, relations, substitute
+from dpsql.walk import composed, refs, relations, substitute
 
 EXACT = Literal(None, DOUBLE)
 """The error of what no noise reaches."""
@@ -42,7 +42,8 @@ def by_row(relation: Relation) -> Mapping[int, Expression]:
             return {f.id: Ref(f.id, f.type) for f in relation.fields}
         case Project():
             below = by_row(relation.input)
-            return {item.field.id: substitute(item.expression, below) for item in relation.items}
+            formulas = {i.field.id: composed(i.expression, below) for i in relation.items}
+            return {n: formula for n, formula in formulas.items() if formula is not None}
         case Filter() | Sort() | Limit():
             return by_row(relation.input)
         case Join():

@@ -49,7 +49,7 @@ from dpsql.tree import (
     SqlType,
     WindowCall,
 )
-from dpsql.walk import children, refs, substitute, walk
+from dpsql.walk import children, composed, refs, substitute, walk
 
 Deviations = Sequence[tuple[float | None, ...]]
 """The standard deviation of each part of each block, in units of its values (None: unknown)."""
@@ -169,12 +169,16 @@ class _Tracer:
 
     def _project(self, relation: Project) -> _Traced:
         source = self.trace(relation.input)
-        meaning = {}
+        meaning: dict[int, Expression] = {}
+        deviation = dict(source.deviation)
         for item in relation.items:
-            over_bases = source.rewritten(item.expression)
-            if over_bases is not None:
-                meaning[item.field.id] = over_bases
-        traced = _Traced(relation, meaning, source.deviation, source.origin)
+            if not refs(item.expression) & source.meaning.keys():
+                continue
+            over_bases = composed(item.expression, source.meaning)
+            if over_bases is None:
+                deviation[item.field.id] = None
+            meaning[item.field.id] = over_bases or Ref(item.field.id, item.field.type)
+        traced = _Traced(relation, meaning, deviation, source.origin)
         there = {item.field.id for item in relation.items}
         hidden = tuple(
             Item(f, Ref(f.id, f.type))

@@ -7,7 +7,7 @@ with the smaller error is taken (`dpsql.mechanisms.top`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from dpsql.accountants import Accountant, Allowance
@@ -16,7 +16,7 @@ from dpsql.compiler.key_selection import as_released
 from dpsql.mechanisms.top import error_of_noise, top
 from dpsql.plan import BlockPlan, Contribution
 from dpsql.tree import Cast, Expression, Ref, SortKey
-from dpsql.walk import refs, relations, substitute
+from dpsql.walk import composed, refs, relations
 
 NOT_NEEDED = "no limit is needed: a unit sways a choice by one group's contribution"
 
@@ -80,8 +80,10 @@ def _asked(query: Relation) -> _Asked | None:
     """What a query asks for, None where it is not the keys of its first groups alone."""
     outputs: list[Expression] = [Ref(f.id, f.type) for f in query.fields]
     while isinstance(query, Project):
-        known = _meaning(query)
-        outputs, query = [substitute(output, known) for output in outputs], query.input
+        shorter = _composed(outputs, query)
+        if shorter is None:
+            return None
+        outputs, query = shorter, query.input
     if not (isinstance(query, Limit) and query.limit and not query.offset):
         return None
     limit, query = query.limit, query.input
@@ -89,15 +91,20 @@ def _asked(query: Relation) -> _Asked | None:
         return None
     keys, query = query.keys, query.input
     while isinstance(query, Project):
-        known = _meaning(query)
-        outputs = [substitute(output, known) for output in outputs]
-        keys = tuple(replace(k, expression=substitute(k.expression, known)) for k in keys)
+        shorter = _composed([*outputs, *(k.expression for k in keys)], query)
+        if shorter is None:
+            return None
+        outputs, orders = shorter[: len(outputs)], shorter[len(outputs) :]
+        keys = tuple(replace(k, expression=e) for k, e in zip(keys, orders, strict=True))
         query = query.input
     return _by_measure(query, outputs, keys, limit) if isinstance(query, Released) else None
 
 
-def _meaning(project: Project) -> Mapping[int, Expression]:
-    return {item.field.id: item.expression for item in project.items}
+def _composed(expressions: Sequence[Expression], project: Project) -> list[Expression] | None:
+    """The expressions over what the projection reads; None where they grow too large."""
+    known = {item.field.id: item.expression for item in project.items}
+    found = [composed(expression, known) for expression in expressions]
+    return [e for e in found if e is not None] if None not in found else None
 
 
 def _by_measure(

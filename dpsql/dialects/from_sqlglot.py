@@ -51,6 +51,8 @@ def statement(text: str, dialect: str, parameters: tuple[Value, ...]) -> Stateme
     )
     result = query(root, origin)
     check_nothing_dropped(root, tokens)
+    if left := request.clips.keys() - origin.clipped:
+        raise Refused(Reason.UNSUPPORTED_SYNTAX, Span(min(left), min(left) + 1), construct="=>")
     return Statement(
         result,
         request.epsilon,

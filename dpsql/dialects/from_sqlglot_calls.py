@@ -137,6 +137,7 @@ def _aggregate(node: exp.Expression, origin: Origin, read: Read) -> AggregateCal
     distinct = distinct or name == APPROXIMATE
     span = origin.span(node)
     clip = origin.clips.get(span.start)
+    origin.clipped.add(span.start)
     return AggregateCall(row.function, values, distinct, span=span, order_by=order_by, clip=clip)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from sqlglot import exp
@@ -34,7 +34,7 @@ class Origin:
 
     `strings` are the offsets of the string literals, which sqlglot also accepts as names;
     `read_query` reads the queries inside of expressions; `clips` are what named arguments of
-    aggregates say, by the offset of the aggregate's name.
+    aggregates say, by the offset of the aggregate's name; `clipped` are those that were read.
     """
 
     dialect: str
@@ -43,6 +43,7 @@ class Origin:
     strings: frozenset[int]
     read_query: Callable[[exp.Expression, Origin], Query]
     clips: Mapping[int, Clip]
+    clipped: set[int] = field(default_factory=set)
 
     def span(self, node: exp.Expression) -> Span:
         """The characters the node was written with, or those of what it is part of."""

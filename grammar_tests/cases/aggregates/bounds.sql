@@ -99,3 +99,7 @@ SELECT WITH DIFFERENTIAL_PRIVACY AVG(s) AS a FROM (SELECT customer_id, SUM(amoun
 -- case: a count from more than zero
 SELECT WITH DIFFERENTIAL_PRIVACY COUNT(*, contribution_bounds_per_group => (1, 3)) AS n FROM orders;
 -- refuse: bad-option at 1:34
+
+-- case: of a sample that is filtered
+SELECT WITH DIFFERENTIAL_PRIVACY SAMPLE_AGGREGATE(SUM(amount, contribution_bounds_per_row => (0, 1)), 0, 5) FILTER (WHERE quantity > 1) AS s FROM orders;
+-- refuse: unsupported-syntax at 1:51
