@@ -16,7 +16,7 @@ from dpsql.dialects.from_sqlglot_literals import (
     temporal,
 )
 from dpsql.dialects.from_sqlglot_nodes import Origin, name_of, placeholder_of
-from dpsql.dialects.from_sqlglot_times import extracted, standard_part
+from dpsql.dialects.from_sqlglot_times import counts_with_part, extracted, standard_part
 from dpsql.dialects.from_sqlglot_tokens import FUNCTION
 from dpsql.dialects.from_sqlglot_zones import at_time_zone
 from dpsql.dialects.parameters import bound
@@ -122,8 +122,9 @@ def _escape(node: exp.Expression, origin: Origin) -> Expression:
 def _division(node: exp.Expression, origin: Origin) -> Expression:
     """`/`: of floats in DuckDB, of integers where both are in Postgres."""
     left, right, _typed, _safe = origin.take(node, "this", "expression", "typed", "safe")
-    function = "pg_div" if origin.dialect == "postgres" else "div"
     args = expression(left, origin), expression(right, origin)
+    whole = origin.dialect == "postgres" and not any(map(counts_with_part, args))
+    function = "pg_div" if whole else "div"
     return Call(function, args, span=origin.span(node))
 
 

@@ -83,8 +83,17 @@ def _product(node: exp.Expression, origin: Origin, read: Read) -> Duration | Non
     for side, other in ((right, left), (left, right)):
         inner = duration_of(side, origin, read)
         if inner is not None:
-            return _times(inner, read(other, origin))
+            return _times(inner, _whole(read(other, origin)))
     return None
+
+
+def _whole(factor: Expression) -> Expression:
+    """FLOOR and its like give whole numbers as DOUBLE; as INTEGER they can count units."""
+    match factor:
+        case Call("floor" | "ceil" | "round" | "trunc", (_,)):
+            return Cast(factor, INTEGER, span=factor.span)
+        case _:
+            return factor
 
 
 def _of_cast(node: exp.Expression, origin: Origin, read: Read) -> Duration | None:

@@ -59,6 +59,20 @@ def extracted(
     return Call("div", (micros, Literal(1_000_000.0, DOUBLE, span)), span=span)
 
 
+def counts_with_part(term: Expression) -> bool:
+    """Whether a term computes with an EXTRACT, which in Postgres is no integer.
+
+    Its documentation says numeric of EXTRACT and double precision of DATE_PART.
+    """
+    match term:
+        case Call("extract"):
+            return True
+        case Call("add" | "sub" | "mul" | "neg", args):
+            return any(map(counts_with_part, args))
+        case _:
+            return False
+
+
 def _difference(node: exp.Expression, origin: Origin) -> tuple[exp.Expression, ...] | None:
     """Both sides of `a - b`, in parentheses or not, where both are columns or casts."""
     while isinstance(node, exp.Paren):

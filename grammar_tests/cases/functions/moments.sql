@@ -123,3 +123,31 @@ SELECT COUNT(*) FROM orders WHERE placed_at > CURRENT_TIMESTAMP - INTERVAL 1 DAY
 -- case: a format that rows decide
 SELECT COUNT(*) FROM orders WHERE STRFTIME(placed_at, note) = 'x';
 -- refuse: unsupported-function at 1:35
+
+-- case: Superset's five minutes
+SELECT DATE_TRUNC('HOUR', placed_at) + INTERVAL '5 MINUTES' * FLOOR(EXTRACT(MINUTE FROM placed_at) / 5) AS t, COUNT(*) AS n FROM orders WHERE placed_at >= '2024-01-01' AND placed_at < '2024-01-03' GROUP BY 1;
+-- dialect: postgres
+-- accept
+-- keys: 576 public, l0 enforced
+-- release: rows l0=3 linf=10
+
+-- case: Superset's thirty seconds
+SELECT DATE_TRUNC('MINUTE', placed_at) + INTERVAL '30 SECONDS' * FLOOR(EXTRACT(SECOND FROM placed_at) / 30) AS t, COUNT(*) AS n FROM orders WHERE placed_at >= '2024-01-01' AND placed_at < '2024-01-01 04:00:00' GROUP BY 1;
+-- dialect: postgres
+-- accept
+-- keys: 480 public, l0 enforced
+-- release: rows l0=3 linf=10
+
+-- case: an interval times a fraction
+SELECT COUNT(*) AS n FROM orders WHERE placed_at < TIMESTAMP '2024-06-01' - INTERVAL '1 hour' * discount;
+-- dialect: postgres
+-- refuse: type-mismatch at 1:62
+
+-- case: Postgres' parts are no integers when divided
+SELECT SUM(EXTRACT(MINUTE FROM placed_at) / 60) AS hours, SUM((1 + EXTRACT(HOUR FROM placed_at)) / 24) AS days, SUM(quantity / 20) AS full FROM orders;
+-- dialect: postgres
+-- accept
+-- keys: 1 public, l0 proved
+-- release: sum l0=1 linf=9.833333334
+-- release: sum l0=1 linf=10
+-- release: sum l0=1 linf=10
