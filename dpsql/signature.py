@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from itertools import pairwise
 from typing import assert_never
 
 from dpsql.algebra import Relation
@@ -17,6 +18,7 @@ from dpsql.compiler.parse import parse
 from dpsql.compiler.resolve import resolve
 from dpsql.compiler.scopes import Identities
 from dpsql.compiler.typing import COERCING, type_of
+from dpsql.dialects.words import words
 from dpsql.errors import Refused
 from dpsql.model import Column, Policy
 from dpsql.stated import lifted
@@ -42,6 +44,9 @@ _ALIKE = COERCING | frozenset("add sub mul div like ilike concat mod".split())
 """Functions whose arguments have one type, or types that fit each other."""
 
 
+_COUNTING = frozenset("limit offset first next".split())
+
+
 @dataclass(frozen=True, slots=True)
 class Signature:
     """The columns of a statement's result, and the type of each parameter."""
@@ -62,6 +67,11 @@ def signature(
     `declared` are the types that the client fixed, None where it did not. Raises `Refused` for a
     text that is wrong whatever the parameters are.
     """
+    counts = _counts(text)
+    declared = [
+        kind or (INTEGER if place.start in counts else None)
+        for place, kind in zip(places, declared, strict=True)
+    ]
     guesses = [_guesses(kind) for kind in declared]
     while True:
         values = tuple(left[0] for left in guesses)
@@ -78,6 +88,11 @@ def signature(
         )
         columns = tuple(Column(f.name, f.type) for f in resolved.relation.fields)
         return Signature(columns, types)
+
+
+def _counts(text: str) -> set[int]:
+    """Where a word stands that says how many rows are meant."""
+    return {word.start for before, word in pairwise(words(text)) if before.value in _COUNTING}
 
 
 def _guesses(declared: SqlType | None) -> tuple[Value, ...]:

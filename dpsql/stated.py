@@ -6,7 +6,7 @@ the query is compiled and filled in from the answer, so it measures and costs no
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from math import isnan
 from typing import Any
@@ -33,11 +33,14 @@ from dpsql.walk import walk
 
 @dataclass(frozen=True, slots=True)
 class Stated:
-    """A column that states the error of another: which function, and both positions."""
+    """A column that states the error of another: which function, where, and the other's name.
+
+    Behind a star `position` counts from the end, as the star's columns are not known yet.
+    """
 
     function: str
     position: int
-    target: int
+    target: Name
     span: Span
 
 
@@ -56,41 +59,35 @@ def lifted(statement: Statement) -> tuple[Statement, tuple[Stated, ...]]:
     ]
     if not found:
         return statement, ()
-    if any(isinstance(item.expression, Star) for item in select.items):
-        raise _misplaced(found[0][1].span, "beside *")
-    stated = tuple(
-        Stated(call.function, n, _target(select.items, call), call.span) for n, call in found
-    )
     items = list(select.items)
     for n, call in found:
         nothing = Cast(Literal(None, NULL, call.span), DOUBLE, span=call.span)
         items[n] = SelectItem(nothing, items[n].alias or call.function)
-    _require_unused(select, items, stated)
+    _require_unused(select, items, [n for n, _call in found])
+    stated = tuple(_stated(items, n, call) for n, call in found)
     return replace(statement, query=replace(select, items=tuple(items))), stated
 
 
-def _target(items: Sequence[SelectItem], call: Call) -> int:
-    """The position of the item that the call names."""
+def _stated(items: Sequence[SelectItem], place: int, call: Call) -> Stated:
     (name,) = call.args
     assert isinstance(name, Name)
-    places = [n for n, item in enumerate(items) if _name_of(item) == name.name.lower()]
-    if not places:
-        raise Refused(Reason.UNKNOWN_COLUMN, name.span, column=name.name)
-    if len(places) > 1:
-        raise Refused(Reason.AMBIGUOUS_COLUMN, name.span, column=name.name)
-    return places[0]
+    stars = [n for n, item in enumerate(items) if isinstance(item.expression, Star)]
+    if stars and stars[0] < place < stars[-1]:
+        raise _misplaced(call.span, "between two *")
+    behind = bool(stars) and stars[-1] < place
+    return Stated(call.function, place - len(items) if behind else place, name, call.span)
 
 
-def _name_of(item: SelectItem) -> str | None:
-    if item.alias is not None:
-        return item.alias.lower()
-    return item.expression.name.lower() if isinstance(item.expression, Name) else None
+def _require_unused(select: Select, items: Sequence[SelectItem], places: Sequence[int]) -> None:
+    """The engine sees NULL in these columns, so nothing may be computed from them.
 
-
-def _require_unused(select: Select, items: Sequence[SelectItem], stated: Sequence[Stated]) -> None:
-    """The engine sees NULL in these columns, so nothing may be computed from them."""
-    names = {(items[s.position].alias or "").lower() for s in stated}
-    ordinals = {s.position + 1 for s in stated}
+    A star moves what is behind it: from there on any ordinal could be theirs.
+    """
+    names = {(items[n].alias or "").lower() for n in places}
+    stars = [n for n, item in enumerate(items) if isinstance(item.expression, Star)]
+    ordinals: Collection[int] = {n + 1 for n in places}
+    if stars:
+        ordinals = range(min(stars[0], *places) + 1, 1 << 16)
     clauses = (select.where, select.having, select.qualify, *select.group_by, *select.distinct_on)
     for expression in (*clauses, *(key.expression for key in select.order_by)):
         if isinstance(expression, Literal) and expression.value in ordinals:
@@ -112,10 +109,21 @@ def _misplaced(span: Span, where: str) -> Refused:
     return Refused(Reason.UNSUPPORTED_SYNTAX, span, construct=f"the error of a column {where}")
 
 
+def target_of(stated: Stated, columns: Sequence[Column]) -> int:
+    """The position of the column whose error is stated. Raises `Refused`."""
+    name = stated.target.name
+    places = [n for n, column in enumerate(columns) if column.name.lower() == name.lower()]
+    if not places:
+        raise Refused(Reason.UNKNOWN_COLUMN, stated.target.span, column=name)
+    if len(places) > 1:
+        raise Refused(Reason.AMBIGUOUS_COLUMN, stated.target.span, column=name)
+    return places[0]
+
+
 def require_numbers(stated: Sequence[Stated], columns: Sequence[Column]) -> None:
     """Only numbers have errors. Raises `Refused`."""
     for one in stated:
-        kind = columns[one.target].type
+        kind = columns[target_of(one, columns)].type
         if not kind.is_numeric:
             types = (str(kind),)
             raise Refused(Reason.TYPE_MISMATCH, one.span, function=one.function, types=types)
@@ -129,9 +137,10 @@ def filled(answer: Answer, stated: Sequence[Stated]) -> Answer:
     if not stated:
         return answer
     rows = [list(row) for row in answer.rows]
+    targets = [(one, target_of(one, answer.columns)) for one in stated]
     for row, errors, margins in zip(rows, answer.errors, answer.margins, strict=True):
-        for one in stated:
-            value, error, margin = row[one.target], errors[one.target], margins[one.target]
+        for one, target in targets:
+            value, error, margin = row[target], errors[target], margins[target]
             row[one.position] = _value(one.function, value, error or 0.0, margin or 0.0)
     return replace(answer, rows=tuple(map(tuple, rows)))
 

@@ -10,7 +10,7 @@ from dpsql.errors import Reason, Refused
 from dpsql.model import Answer, Column
 from dpsql.proxy import Proxy
 from dpsql.stated import Stated, filled
-from dpsql.tree import INTEGER, NOWHERE
+from dpsql.tree import INTEGER, NOWHERE, Name
 from grammar_tests.proxy_kit import request, shop
 
 SQL = (
@@ -52,6 +52,19 @@ def test_exact_numbers_have_no_error(proxy: Proxy) -> None:
     assert answer.rows == ((7, 0.0, 7.0),)
 
 
+@pytest.mark.parametrize(
+    ("items", "n", "low"), [("*, DP_INTERVAL_LOW(n) AS low", 1, 2),
+                            ("DP_INTERVAL_LOW(n) AS low, *", 2, 0)]
+)  # fmt: skip
+def test_errors_beside_a_star_find_their_column(proxy: Proxy, items: str, n: int, low: int) -> None:
+    counts = "(SELECT segment, COUNT(*) AS n FROM customers GROUP BY 1)"
+    answer = proxy.ask(request(f"SELECT {items} FROM {counts} AS t ORDER BY segment"))
+    assert answer.columns[low].name == "low"
+    for row, margins in zip(answer.rows, answer.margins, strict=True):
+        assert margins[n]
+        assert row[low] == row[n] - margins[n]
+
+
 def test_unknown_errors_are_null() -> None:
     columns = (Column("n", INTEGER), Column("e", INTEGER))
     nan = float("nan")
@@ -59,7 +72,11 @@ def test_unknown_errors_are_null() -> None:
         columns, ((1, None), (None, None)), ((nan, None), (2.0, None)), ((nan, None),) * 2
     )
     for function in ("dp_stddev", "dp_interval_low", "dp_interval_high"):
-        assert filled(answer, [Stated(function, 1, 0, NOWHERE)]).rows == ((1, None), (None, None))
+        stated = Stated(function, 1, Name("n"), NOWHERE)
+        assert filled(answer, [stated]).rows == (
+            (1, None),
+            (None, None),
+        )
 
 
 @pytest.mark.parametrize(
@@ -77,7 +94,16 @@ def test_unknown_errors_are_null() -> None:
          Reason.UNSUPPORTED_SYNTAX),
         ("SELECT COUNT(*) AS n, DP_STDDEV(n) AS e, e + 1 FROM customers",
          Reason.UNSUPPORTED_SYNTAX),
-        ("SELECT *, DP_STDDEV(code) FROM countries", Reason.UNSUPPORTED_SYNTAX),
+        ("SELECT *, DP_STDDEV(code) FROM countries", Reason.TYPE_MISMATCH),
+        ("SELECT *, DP_STDDEV(nothing) FROM countries", Reason.UNKNOWN_COLUMN),
+        ("SELECT *, DP_STDDEV(n), t.* FROM (SELECT COUNT(*) AS n FROM customers) AS t",
+         Reason.UNSUPPORTED_SYNTAX),
+        ("SELECT *, DP_STDDEV(n) FROM (SELECT COUNT(*) AS n FROM customers) AS t ORDER BY 2",
+         Reason.UNSUPPORTED_SYNTAX),
+        ("SELECT DP_STDDEV(n), * FROM (SELECT COUNT(*) AS n FROM customers) AS t ORDER BY 1",
+         Reason.UNSUPPORTED_SYNTAX),
+        ("SELECT DP_STDDEV(n) AS n, * FROM (SELECT COUNT(*) AS n FROM customers) AS t",
+         Reason.AMBIGUOUS_COLUMN),
         ("SELECT * FROM (SELECT COUNT(*) AS n, DP_STDDEV(n) AS e FROM customers) AS t",
          Reason.UNSUPPORTED_SYNTAX),
         ("SELECT COUNT(*) AS n FROM customers HAVING DP_STDDEV(n) > 1",

@@ -28,7 +28,7 @@ from dpsql.interfaces.pgwire.frontend import (
 from dpsql.proxy import Proxy
 from grammar_tests.postgres_kit import PORT, running
 from grammar_tests.proxy_kit import shop
-from grammar_tests.test_wire_session import Client
+from grammar_tests.session_kit import Client
 from grammar_tests.wire_kit import fields, messages, packet, startup_packet
 
 CODES = "SELECT code FROM countries ORDER BY code"
@@ -81,6 +81,16 @@ SCENES: dict[str, tuple[Sequence[Message], ...]] = {
         (Bind("", "s", (), (b"IT",), ()), Execute("", 0), Sync()),
         (Parse("s", "SELECT 1", ()), Sync()),
         (Close(False, "s"), Bind("", "s", (), (), ()), Sync()),
+    ),
+    "nothing as a parameter": (
+        bound("SELECT $1::int8 + 10 AS a, 10 - $1 AS b, 3 < $1 AS c", None),
+        bound("SELECT $1 + CAST(10 AS BIGINT) AS a", None, form=1),
+        bound("SELECT code FROM countries WHERE code BETWEEN $1 AND 'ZZ'", None),
+        bound("SELECT code FROM countries WHERE code IN ($1, 'NO')", None),
+        bound("SELECT code || $1 AS a, code LIKE $1 AS b FROM countries LIMIT 1", None),
+        bound(f"{CODES} LIMIT $1 OFFSET $2", None, None),
+        bound(f"{CODES} LIMIT $1 OFFSET $2", b"1", b"1"),
+        (Parse("", f"{CODES} LIMIT $1 OFFSET $2", ()), Describe(False, ""), Sync()),
     ),
     "misuse": (
         (Bind("", "none", (), (), ()), Describe(True, ""), Sync()),

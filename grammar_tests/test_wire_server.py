@@ -83,6 +83,19 @@ def test_keys_for_cancelling_are_as_long_as_the_version_allows(version: str, siz
     assert wanted.negotiation == b""
 
 
+@pytest.mark.parametrize("name", ["dpsql", "postgres", "ana"])
+def test_the_database_goes_by_these_names(served: Door, name: str) -> None:
+    with psycopg.connect(**served.conninfo(dbname=name)) as client:
+        assert client.execute("SELECT current_database()").fetchone() == ("dpsql",)
+
+
+def test_another_database_does_not_exist(served: Door) -> None:
+    with pytest.raises(psycopg.OperationalError, match='database "shop" does not exist'):
+        psycopg.connect(**served.conninfo(dbname="shop"))
+    with pytest.raises(psycopg.OperationalError, match="password authentication failed"):
+        psycopg.connect(**served.conninfo(dbname="shop", password="wrong"))  # noqa: S106
+
+
 def test_an_old_protocol_is_refused(served: Door) -> None:
     assert fatal(served, startup_packet((2, 0), user="ana"))["C"] == "0A000"
 

@@ -27,7 +27,6 @@ from dpsql.dialects.commands import (
     Listen,
     Prepare,
     ReleaseSavepoint,
-    Report,
     Reset,
     Savepoint,
     SetTransaction,
@@ -80,9 +79,6 @@ def read(text: str) -> Command:
         ("EXECUTE p (1, 'it''s', NULL, -2.5)", Execute("p", ("1", "it's", None, "-2.5"))),
         ("LISTEN news", Listen("LISTEN")),
         ("UNLISTEN *", Listen("UNLISTEN")),
-        ("SELECT * FROM dpsql_budget()", Report("dpsql_budget", ())),
-        ("SELECT epsilon, time FROM dpsql_history()",
-         Report("dpsql_history", ("epsilon", "time"))),
     ],
 )  # fmt: skip
 def test_statements_are_read(text: str, found: Command) -> None:

@@ -13,6 +13,8 @@ from dpsql.errors import Reason, Refused
 from dpsql.tree import (
     BOOLEAN,
     DATE,
+    INTEGER,
+    NULL,
     STATED,
     TIMESTAMP,
     TIMESTAMPTZ,
@@ -84,7 +86,7 @@ def predicate(expression: Expression, scope: Scope) -> Expression:
 
 def typed_call(call: Call) -> Call:
     """A call over typed arguments with its own type, or a refusal that points at it."""
-    call = _with_days(call)
+    call = _with_days(_with_typed_nulls(call))
     function = functions.lookup(call.function)
     if call.function in STATED:
         construct = f"{call.function.upper()} but alone in the outermost SELECT list"
@@ -236,6 +238,24 @@ def _as_kind(moment: datetime, kind: Kind) -> date | datetime:
     if kind is Kind.TIMESTAMPTZ:
         return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
     return moment.astimezone(UTC).replace(tzinfo=None) if moment.tzinfo else moment
+
+
+def _with_typed_nulls(call: Call) -> Call:
+    """NULLs of the type of their company, where a function is not defined for bare ones."""
+    function = functions.lookup(call.function)
+    types = [type_of(arg) for arg in call.args]
+    if NULL not in types or function is None or function.result_type(tuple(types)) is not None:
+        return call
+    for wanted in (*(kind for kind in types if kind != NULL), INTEGER, VARCHAR):
+        tried = _with_days(replace(call, args=tuple(_null_as(arg, wanted) for arg in call.args)))
+        function = functions.lookup(tried.function)
+        if function is not None and function.result_type(tuple(map(type_of, tried.args))):
+            return replace(call, args=tuple(_null_as(arg, wanted) for arg in call.args))
+    return call
+
+
+def _null_as(arg: Expression, wanted: SqlType) -> Expression:
+    return Cast(arg, wanted, span=arg.span) if type_of(arg) == NULL else arg
 
 
 def _with_days(call: Call) -> Call:

@@ -191,14 +191,6 @@ class Listen:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
-    """SELECT columns FROM dpsql_budget() or dpsql_history(); no columns are all of them."""
-
-    function: str
-    columns: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class UnlockAll:
     """SELECT pg_advisory_unlock_all(), which pools send: there are no locks."""
 
@@ -222,6 +214,5 @@ Command: TypeAlias = (
     | Execute
     | Deallocate
     | Listen
-    | Report
     | UnlockAll
 )

@@ -91,7 +91,8 @@ _CLAUSES = frozenset(
     SELECT THEN USING WHEN WHERE""".split()
 )
 _NUMBERS = frozenset({TokenType.NUMBER, TokenType.PLACEHOLDER})
-_COUNTS = {TokenType.LIMIT: _NUMBERS | {TokenType.ALL}, TokenType.OFFSET: _NUMBERS}
+_OFFSETS = _NUMBERS | {TokenType.NULL}
+_COUNTS = {TokenType.LIMIT: _OFFSETS | {TokenType.ALL}, TokenType.OFFSET: _OFFSETS}
 _SET_OPERATIONS = frozenset({TokenType.UNION, TokenType.INTERSECT, TokenType.EXCEPT})
 _AFTER_SET_OPERATION = frozenset(
     {TokenType.SELECT, TokenType.L_PAREN, TokenType.ALL, TokenType.DISTINCT}

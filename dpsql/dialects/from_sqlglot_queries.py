@@ -126,13 +126,15 @@ def _distinct_on(node: exp.Expression | None, origin: Origin) -> tuple[Expressio
 
 
 def _count(node: exp.Expression | None, origin: Origin) -> int | None:
-    """LIMIT or OFFSET: a whole number, written or bound; None is no limit, as LIMIT ALL is."""
+    """LIMIT or OFFSET: a whole number, written or bound; None is no limit, as ALL and NULL are."""
     if node is None:
         return None
     value = _fetched(node, origin) if isinstance(node, exp.Fetch) else _limit(node, origin)
     if isinstance(node, exp.Limit) and isinstance(value, exp.Var) and value.name.upper() == "ALL":
         return None
     count = _constant(value, origin)
+    if isinstance(count, Literal) and count.value is None:
+        return None
     if isinstance(count, Literal) and type(count.value) is int and count.value >= 0:
         return count.value
     raise origin.refusal(node, "LIMIT or OFFSET by an expression")
@@ -143,7 +145,8 @@ def _constant(node: exp.Expression, origin: Origin) -> Expression | None:
     number = placeholder_of(node)
     if number is not None:
         return bound(origin.parameters[number], origin.span(node))
-    return expression(node, origin) if isinstance(node, exp.Literal | exp.Column) else None
+    plain = isinstance(node, exp.Literal | exp.Column | exp.Null)
+    return expression(node, origin) if plain else None
 
 
 def _limit(node: exp.Expression, origin: Origin) -> Any:

@@ -20,7 +20,6 @@ from dpsql.dialects.commands import (
     Listen,
     Prepare,
     ReleaseSavepoint,
-    Report,
     Reset,
     Savepoint,
     SetTransaction,
@@ -31,10 +30,8 @@ from dpsql.dialects.commands import (
 from dpsql.dialects.copying import copy
 from dpsql.dialects.reader import WordReader
 from dpsql.dialects.words import Piece, WordKind
-from dpsql.errors import Reason, Refused
 
 _UNLOCK_ALL = ("select", "pg_advisory_unlock_all", "(", ")")
-REPORTS = ("dpsql_budget", "dpsql_history")
 _MODES = frozenset(
     "isolation level serializable repeatable read committed uncommitted only write not "
     "deferrable ,".split()
@@ -52,7 +49,7 @@ def command(piece: Piece) -> Command:
     read = _READERS.get(first.value) if first.kind is WordKind.NAME else None
     if read is None:
         unlocks = tuple(word.value for word in piece.words) == _UNLOCK_ALL
-        return UnlockAll() if unlocks else _report(piece) or Ask(piece)
+        return UnlockAll() if unlocks else Ask(piece)
     reader = WordReader(piece)
     reader.name()
     return read(reader)
@@ -264,33 +261,6 @@ def _unlisten(reader: WordReader) -> Command:
     if not reader.take("*"):
         reader.name()
     return _ending(reader, Listen("UNLISTEN"))
-
-
-# --- reports ---
-
-
-def _report(piece: Piece) -> Report | None:
-    """SELECT … FROM dpsql_budget(), if it is that; another query is none of a session's."""
-    if not any(word.value in REPORTS for word in piece.words):
-        return None
-    reader = WordReader(piece)
-    try:
-        reader.expect("SELECT")
-        columns = [] if reader.take("*") else [reader.name()]
-        while columns and reader.take(","):
-            columns.append(reader.name())
-        reader.expect("FROM")
-        function = reader.name()
-        reader.expect("(", ")")
-        reader.end()
-    except Refused as refused:
-        raise Refused(
-            Reason.UNSUPPORTED_SYNTAX,
-            refused.span,
-            construct="this around dpsql_budget() or dpsql_history()",
-            fix="Write SELECT * FROM dpsql_budget()",
-        ) from None
-    return Report(function, tuple(columns))
 
 
 _READERS: dict[str, Callable[[WordReader], Command]] = {

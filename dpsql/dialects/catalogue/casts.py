@@ -14,6 +14,7 @@ from dpsql.dialects.catalogue.scopes import Reading, Scope
 from dpsql.dialects.catalogue.terms import NULL, Names, Term, refuse, unknown_literal
 from dpsql.errors import Reason, Refused
 
+_NUMBER = re.compile(r"\s*[+-]?\d{1,18}(\.\d{1,18})?\s*\Z")
 _WHOLE = re.compile(r"\s*[+-]?\d{1,18}\s*\Z")
 _TRUE, _FALSE = ("t", "true", "y", "yes", "on", "1"), ("f", "false", "n", "no", "off", "0")
 _PARAMETERS = re.compile(r"\(\s*(\d+)\s*(?:,\s*\d+\s*)?\)")
@@ -108,6 +109,8 @@ def _constant(text: str, oid: int, names: Names) -> str:
         if not _WHOLE.match(text):
             raise Refused(Reason.TYPE_MISMATCH)
         return f"CAST({int(text)} AS {oids.shadow_type(oid)})"
+    if oid == oids.NUMERIC and _NUMBER.match(text):
+        return text.strip()  # with the digits it has
     return f"TRY_CAST({quoted} AS {oids.shadow_type(oid)})"
 
 

@@ -51,6 +51,7 @@ def _rows() -> dict[tuple[str, int], Function]:
     _definitions(add)
     _session(add)
     _privileges(add)
+    _numbers(add)
     _texts(add)
     _arrays(add)
     _storage(add)
@@ -138,6 +139,11 @@ def _privileges(add: _Add) -> None:
         add("has_server_privilege", BOOL, (*who, ANY, TEXT), "FALSE")
     add("pg_has_role", BOOL, (ANY, TEXT), "(CAST({0} AS VARCHAR) IN (pg_me(), pg_my_number()))")
     add("pg_has_role", BOOL, (ANY, ANY, TEXT), "({0} = {1})")
+
+
+def _numbers(add: _Add) -> None:
+    add("round", NUMERIC, (NUMERIC,), "round({0})")
+    add("round", NUMERIC, (NUMERIC, INT4), "round({0}, {1})")
 
 
 def _texts(add: _Add) -> None:

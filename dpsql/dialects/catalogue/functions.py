@@ -115,7 +115,11 @@ def _aggregate(name: str, function: exp.Anonymous, scope: Scope, read: Read) -> 
     oid = terms[0].oid if oid is None else oid
     inner = ", ".join(t.sql for t in terms)
     sql = f"{_SHADOW_NAMES.get(name, name)}({distinct}{inner}{order})"
-    return Term(f"CAST({sql} AS BIGINT)" if name == "sum" else sql, oid, name)
+    if name == "sum":
+        if terms[0].oid == oids.NUMERIC:
+            return Term(sql, oids.NUMERIC, name)
+        sql = f"CAST({sql} AS BIGINT)"
+    return Term(sql, oid, name)
 
 
 def _window(node: exp.Window, scope: Scope, read: Read) -> Term:
@@ -199,7 +203,7 @@ _SETS: dict[str, Callable[[str, list[Term], Scope], Term]] = {
 
 def is_known(name: str) -> bool:
     """Whether a function may be asked, with some arguments."""
-    words = ("ALL", "pg_get_keywords", *_ANY_NUMBER)
+    words = ("ALL", *_ANY_NUMBER)
     listed = any(name == function for function, _ in FUNCTIONS)
     return listed or name in words or name in _AGGREGATES or name in _SETS
 

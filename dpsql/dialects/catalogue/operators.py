@@ -88,6 +88,8 @@ def _binary(node: exp.Expression, scope: Scope, read: Read) -> Term:
     if (sign := _ARITHMETIC.get(type(node))) is not None:
         sides = [read(node.this, scope), read(node.expression, scope)]
         (left, right), oid = casts.agreed(sides, scope)
+        if isinstance(node, exp.Div) and oid == oids.NUMERIC:
+            return Term(f"CAST({left.sql} / {right.sql} AS DECIMAL(38, 18))", oid)
         return Term(f"({left.sql} {sign} {right.sql})", oid)
     if (pattern := _PATTERNS.get(type(node))) is not None:
         escape = " ESCAPE '\\'" if isinstance(node, exp.Like | exp.ILike) else ""

@@ -86,9 +86,11 @@ def _function(node: exp.Table, scope: Scope) -> str:
     if node.args.get("db"):
         inner = exp.Dot(this=node.args["db"].copy(), expression=inner.copy())
     found = called(inner)
-    if found is None or not returns_rows(name := function_name(found[1])):
-        if found is not None and function_name(found[1]) == "pg_get_keywords":
-            return _keywords(node, scope)
+    name = "" if found is None else function_name(found[1])
+    kept = scope.reading.names.function(name)
+    if found is not None and kept is not None and not found[1].expressions:
+        return _aliased(kept.sql, kept.columns, node, scope, name)
+    if found is None or not returns_rows(name):
         return _single(node, inner, scope)
     item = call(inner, scope, expression)
     alias = node.args.get("alias")
@@ -121,12 +123,6 @@ def _single(node: exp.Table, inner: exp.Expression, scope: Scope) -> str:
         scope,
         item.name,
     )
-
-
-def _keywords(node: exp.Table, scope: Scope) -> str:
-    relation = scope.reading.names.relation("pg_catalog", "pg_get_keywords")
-    assert relation is not None
-    return _aliased(relation.sql, relation.columns, node, scope, "pg_get_keywords")
 
 
 def _subquery(node: exp.Subquery, scope: Scope, outer: Scope) -> str:

@@ -39,6 +39,9 @@ class Names(Protocol):
     def relation(self, schema: str | None, name: str) -> Relation | None:
         """The catalogue relation called so; without a schema as the search path finds it."""
 
+    def function(self, name: str) -> Relation | None:
+        """The rows that a function of this name returns without arguments, where they are kept."""
+
     def number(self, kind: int, text: str) -> int | None:
         """The OID of what `text` names among the objects of the reg-type `kind`."""
 

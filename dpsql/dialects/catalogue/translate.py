@@ -48,7 +48,7 @@ def concerns(text: str, names: Names) -> bool:
         return False
     tables = [t for t in root.find_all(exp.Table) if isinstance(t.this, exp.Identifier)]
     if not tables:
-        return _asks_nothing_else(root)
+        return _asks_nothing_else(root, names)
     ctes = {spelled(c.args["alias"].this) for c in root.find_all(exp.CTE)}
     return all(_of_catalogue(t, ctes, names) for t in tables)
 
@@ -60,12 +60,13 @@ def _of_catalogue(table: exp.Table, ctes: set[str], names: Names) -> bool:
     return name in ctes or names.relation(None, name) is not None
 
 
-def _asks_nothing_else(root: exp.Expression) -> bool:
+def _asks_nothing_else(root: exp.Expression, names: Names) -> bool:
     """Whether a statement without tables calls only what we know, and calls or names something."""
     calls = [c.name.removeprefix(FUNCTION) for c in root.find_all(exp.Anonymous)]
     words = any(isinstance(node, tuple(CONSTANTS)) for node in root.walk())
     named = words or any(map(_casts, root.find_all(exp.Cast)))
-    return (bool(calls) or named) and all(map(is_known, calls))
+    known = (is_known(name) or names.function(name) is not None for name in calls)
+    return (bool(calls) or named) and all(known)
 
 
 def _casts(node: exp.Cast) -> bool:

@@ -10,12 +10,13 @@ from math import isnan
 from typing import TYPE_CHECKING, Any, Protocol
 
 from dpsql.dialects.words import Numbered, Piece, numbered
-from dpsql.engines import Stop
+from dpsql.engines import ScratchTable, Stop
 from dpsql.errors import DpsqlError
 from dpsql.interfaces.amounts import significant_places
 from dpsql.interfaces.asking import answered
 from dpsql.interfaces.pgwire import oids
 from dpsql.interfaces.pgwire.faults import fault_of
+from dpsql.interfaces.pgwire.reports import REPORTS, report
 from dpsql.interfaces.pgwire.shapes import WireColumn, WireResult
 from dpsql.interfaces.receipts import cost_text
 from dpsql.model import Answer, Column, Request
@@ -41,8 +42,10 @@ class Catalogue(Protocol):
     def parameter_types(self, sql: str, parameters: int) -> tuple[int, ...]:
         """The types of its parameters."""
 
-    def ask(self, sql: str, parameters: tuple[Any, ...]) -> WireResult:
-        """Its answer."""
+    def ask(
+        self, sql: str, parameters: tuple[Any, ...], tables: Sequence[ScratchTable]
+    ) -> WireResult:
+        """Its answer, from the catalogue and `tables`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +118,7 @@ class Answers:
         self, piece: Piece, values: Sequence[Any], settings: Mapping[str, str], stop: Stop
     ) -> tuple[WireResult, tuple[str, ...]]:
         if self.claims(piece):
-            return self.catalogue.ask(piece.text, tuple(values)), ()
+            return self.catalogue.ask(piece.text, tuple(values), self._reports(piece)), ()
         asked = numbered(piece)
         ordered = tuple(values[number - 1] for number in asked.numbers)
         epsilon = settings["dpsql.epsilon"]
@@ -127,6 +130,11 @@ class Answers:
         result = WireResult(columns, answer.rows, f"SELECT {len(answer.rows)}")
         wanted = settings["dpsql.notices"] == "on"
         return result, _notices(answer) if wanted else ()
+
+    def _reports(self, piece: Piece) -> list[ScratchTable]:
+        """What the analyst spent, as far as a statement names it."""
+        named = {word.value for word in piece.words} & REPORTS.keys()
+        return [report(self.proxy, self.analyst, function) for function in sorted(named)]
 
 
 @contextmanager

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from dpsql.interfaces.pgwire import backend, frontend
+from dpsql.interfaces.pgwire.catalogue.objects import DATABASE
 from dpsql.interfaces.pgwire.faults import Fault
 from dpsql.interfaces.pgwire.login import Login, LoginFailed
 from dpsql.interfaces.pgwire.settings import BadSetting, Settings
@@ -24,6 +25,7 @@ class Guest:
     """Who asks to come in, and with which settings; `spoken` is the version both speak."""
 
     user: str
+    database: str
     spoken: tuple[int, int]
     settings: tuple[tuple[str, str], ...]
     unknown: tuple[str, ...]
@@ -61,7 +63,8 @@ def guest(startup: frontend.Startup) -> Guest:
     ]
     settings += _options(given.get("options", ""))
     spoken = min(startup.version, NEWEST)
-    return Guest(given["user"], spoken, tuple(settings), unknown, startup.version)
+    database = given.get("database") or given["user"]
+    return Guest(given["user"], database, spoken, tuple(settings), unknown, startup.version)
 
 
 def _options(text: str) -> list[tuple[str, str]]:
@@ -78,6 +81,15 @@ def _options(text: str) -> list[tuple[str, str]]:
             raise fatal("42601", "the startup options are not understood")
         found.append((name.replace("-", "_"), value))
     return found
+
+
+def require_database(wanted: Guest) -> None:
+    """Refuse a database that is not here. Raises `Fault`, fatal.
+
+    There is one; it also goes by the names that clients try unasked: `postgres` and the user's.
+    """
+    if wanted.database not in (DATABASE, "postgres", wanted.user):
+        raise fatal("3D000", f'database "{wanted.database}" does not exist')
 
 
 def first_settings(wanted: Guest) -> Settings:

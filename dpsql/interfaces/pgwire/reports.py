@@ -1,16 +1,13 @@
-"""dpsql_budget() and dpsql_history() as tables, and SHOW ALL."""
+"""dpsql_budget() and dpsql_history(): what one analyst spent, as rows of functions in a FROM."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from decimal import Decimal
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from dpsql.interfaces.pgwire import oids
-from dpsql.interfaces.pgwire.faults import Fault
-from dpsql.interfaces.pgwire.portals import Columns, Result, Row
-from dpsql.interfaces.pgwire.shapes import WireColumn
+from dpsql.engines import ScratchTable
 from dpsql.model import Loss
+from dpsql.tree import BOOLEAN, TIMESTAMPTZ, VARCHAR, Kind, SqlType, decimal
 
 if TYPE_CHECKING:
     from dpsql.proxy import Proxy
@@ -18,43 +15,48 @@ if TYPE_CHECKING:
 LATEST = 1000
 """Most rows of dpsql_history()."""
 
+DIGITS = 38
+_AMOUNT = decimal(DIGITS, 0)
 _AMOUNTS = ("spent", "total", "remaining", "delta_spent", "delta_total")
-BUDGET: Columns = (
-    WireColumn("budget", oids.TEXT),
-    WireColumn("accountant", oids.TEXT),
-    *(WireColumn(name, oids.NUMERIC) for name in _AMOUNTS),
-)
-HISTORY: Columns = (
-    WireColumn("query_id", oids.TEXT),
-    WireColumn("time", oids.TIMESTAMPTZ_OID),
-    WireColumn("budget", oids.TEXT),
-    WireColumn("epsilon", oids.NUMERIC),
-    WireColumn("charge", oids.NUMERIC),
-    WireColumn("delta", oids.NUMERIC),
-    WireColumn("answered", oids.BOOL),
-)
-_COLUMNS = {"dpsql_budget": BUDGET, "dpsql_history": HISTORY}
+REPORTS: dict[str, tuple[tuple[str, SqlType], ...]] = {
+    "dpsql_budget": (
+        ("budget", VARCHAR),
+        ("accountant", VARCHAR),
+        *((name, _AMOUNT) for name in _AMOUNTS),
+    ),
+    "dpsql_history": (
+        ("query_id", VARCHAR),
+        ("time", TIMESTAMPTZ),
+        ("budget", VARCHAR),
+        ("epsilon", _AMOUNT),
+        ("charge", _AMOUNT),
+        ("delta", _AMOUNT),
+        ("answered", BOOLEAN),
+    ),
+}
+"""Columns by function; a DECIMAL has as many digits behind the point as its rows need."""
+
+_Row = tuple[Any, ...]
 
 
-def columns_of(function: str, wanted: Sequence[str]) -> Columns:
-    """The named columns of a report, all if none is named. Raises `Fault`."""
-    known = {column.name: column for column in _COLUMNS[function]}
-    for name in wanted:
-        if name not in known:
-            raise Fault("42703", f'column "{name}" does not exist')
-    return tuple(known[name] for name in wanted) or _COLUMNS[function]
-
-
-def report(proxy: Proxy, analyst: str, function: str, wanted: Sequence[str]) -> Result:
-    """The report about one analyst. Amounts are ρ under zcdp and ε under the others."""
+def report(proxy: Proxy, analyst: str, function: str) -> ScratchTable:
+    """The rows about one analyst. Amounts are ρ under zcdp and ε under the others."""
     rows = _budget(proxy, analyst) if function == "dpsql_budget" else _history(proxy, analyst)
-    names = [column.name for column in _COLUMNS[function]]
-    columns = columns_of(function, wanted)
-    places = [names.index(column.name) for column in columns]
-    return Result(columns, [tuple(row[n] for n in places) for row in rows], "SELECT", counted=True)
+    values = list(zip(*rows, strict=True)) or [()] * len(REPORTS[function])
+    columns = tuple(
+        (name, _exact(column) if kind.kind is Kind.DECIMAL else kind)
+        for (name, kind), column in zip(REPORTS[function], values, strict=True)
+    )
+    return ScratchTable(function, columns, rows)
 
 
-def _budget(proxy: Proxy, analyst: str) -> list[Row]:
+def _exact(column: tuple[Decimal, ...]) -> SqlType:
+    """The DECIMAL that holds these amounts without zeros at their ends."""
+    exponents = [int(value.normalize().as_tuple().exponent) for value in column]
+    return decimal(DIGITS, max(0, *(-exponent for exponent in exponents), 0))
+
+
+def _budget(proxy: Proxy, analyst: str) -> list[_Row]:
     own = proxy.policy.budget_of(analyst)
     found = [(b, spent, limit) for b, spent, limit in proxy.budgets() if b == own]
     return [
@@ -71,7 +73,7 @@ def _budget(proxy: Proxy, analyst: str) -> list[Row]:
     ]
 
 
-def _history(proxy: Proxy, analyst: str) -> list[Row]:
+def _history(proxy: Proxy, analyst: str) -> list[_Row]:
     return [
         (e.query_id, e.time, e.budget, e.epsilon, _amount(e.loss), _delta(e.loss), e.remembered)
         for e in proxy.history(analyst, LATEST)

@@ -22,7 +22,6 @@ from dpsql.dialects.commands import (
     Listen,
     Prepare,
     ReleaseSavepoint,
-    Report,
     Reset,
     Savepoint,
     SetTransaction,
@@ -38,7 +37,6 @@ from dpsql.interfaces.pgwire.answers import Answers, placed
 from dpsql.interfaces.pgwire.faults import Fault
 from dpsql.interfaces.pgwire.parameters import BadValue, parameter
 from dpsql.interfaces.pgwire.portals import Columns, Portal, Prepared, Result, Warned, moves_back
-from dpsql.interfaces.pgwire.reports import columns_of, report
 from dpsql.interfaces.pgwire.settings import BadSetting, spelled
 from dpsql.interfaces.pgwire.shapes import WireColumn
 from dpsql.interfaces.pgwire.transactions import BROKEN, IDLE, Transaction
@@ -83,8 +81,6 @@ class Runner:
                 return self._cursor(name).prepared.columns
             case Execute(name=name):
                 return self.statement(name).columns
-            case Report(function=function, columns=wanted):
-                return columns_of(function, wanted)
             case UnlockAll():
                 return _UNLOCKED
             case _:
@@ -140,8 +136,6 @@ class Runner:
                 return Result(None, (), tag)
             case UnlockAll():
                 return Result(_UNLOCKED, [("",)], "SELECT", counted=True)
-            case Report(function=function, columns=wanted):
-                return report(self.answers.proxy, self.answers.analyst, function, wanted)
             case _:
                 assert_never(command)
 

@@ -20,6 +20,7 @@ from dpsql.interfaces.pgwire.entrance import (
     fatal,
     first_settings,
     guest,
+    require_database,
 )
 from dpsql.interfaces.pgwire.faults import Fault
 from dpsql.interfaces.pgwire.frontend import ProtocolError
@@ -164,6 +165,7 @@ class Server:
             if self._only_encrypted and not stream.encrypted:
                 raise fatal("28000", "connections without TLS are not taken")
             await self._logged_in(stream, wanted)
+            require_database(wanted)
             if self._stopping:
                 raise fatal("57P03", "the server is stopping")
             if len(self._visits) >= self._limits.max_connections:

@@ -6,7 +6,7 @@ that the policy's tables would have, and answers what `dpsql.dialects.catalogue`
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache, lru_cache
 from threading import Lock, Timer
 from typing import Any
@@ -16,6 +16,10 @@ import _duckdb as duckdb
 from dpsql.dialects.catalogue import oids
 from dpsql.dialects.catalogue.terms import Column
 from dpsql.dialects.catalogue.translate import Translation, concerns, translate
+from dpsql.engines import ScratchTable
+from dpsql.engines.columns import moment
+from dpsql.engines.encode import is_moment, with_moments
+from dpsql.engines.load import load
 from dpsql.errors import Reason, Refused
 from dpsql.interfaces.pgwire.catalogue.names import ShadowNames
 from dpsql.interfaces.pgwire.catalogue.objects import DATABASE, objects
@@ -52,10 +56,12 @@ class Catalogue:
         """The types that PostgreSQL would expect of the parameters. Raises `Refused`."""
         return self._translated(sql, None, parameters).parameters
 
-    def ask(self, sql: str, parameters: tuple[Any, ...]) -> WireResult:
-        """Answer one question; nothing is charged. Raises `Refused`."""
+    def ask(
+        self, sql: str, parameters: tuple[Any, ...], tables: Sequence[ScratchTable] = ()
+    ) -> WireResult:
+        """Answer one question, which may read `tables`; nothing is charged. Raises `Refused`."""
         found = self._translated(sql, parameters, len(parameters))
-        answer = self._shadow.rows(found.sql, self._analyst, self._session())
+        answer = self._shadow.rows(found.sql, self._analyst, self._session(), tables)
         named = [
             (i, oids.ELEMENTS.get(c.oid, c.oid))
             for i, c in enumerate(found.columns)
@@ -97,7 +103,13 @@ class _Shadow:
     def __init__(self, connection: Any) -> None:
         self._connection, self._lock = connection, Lock()
 
-    def rows(self, sql: str, analyst: str, settings: dict[str, str]) -> list[tuple[Any, ...]]:
+    def rows(
+        self,
+        sql: str,
+        analyst: str,
+        settings: dict[str, str],
+        tables: Sequence[ScratchTable],
+    ) -> list[tuple[Any, ...]]:
         with self._lock:
             cursor = self._connection.cursor()
         timer = Timer(SECONDS, cursor.interrupt)
@@ -107,7 +119,9 @@ class _Shadow:
             cursor.execute(
                 "SET VARIABLE settings = map($1, $2)", [list(settings), list(settings.values())]
             )
-            return list(cursor.execute(sql).fetchall())
+            for table in tables:
+                cursor.execute(*load(table))
+            return _fetched(cursor, sql)
         except duckdb.InterruptException:
             raise Refused(Reason.TOO_LARGE) from None
         except duckdb.Error:
@@ -118,6 +132,14 @@ class _Shadow:
         finally:
             timer.cancel()
             cursor.close()
+
+
+def _fetched(cursor: Any, sql: str) -> list[tuple[Any, ...]]:
+    """The rows, with the moments among them read without pytz."""
+    types = [column[1] for column in cursor.execute(sql).description]
+    moments = {n for n, kind in enumerate(types) if is_moment(kind)}
+    rows = cursor.execute(with_moments(sql, types)).fetchall() if moments else cursor.fetchall()
+    return [tuple(moment(v) if n in moments else v for n, v in enumerate(row)) for row in rows]
 
 
 @cache

@@ -6,12 +6,14 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from dpsql.dialects.catalogue import oids
-from dpsql.dialects.catalogue.terms import Relation
+from dpsql.dialects.catalogue.terms import Column, Relation
 from dpsql.engines.files import name as identifier
 from dpsql.interfaces.pgwire.catalogue import recorded
 from dpsql.interfaces.pgwire.catalogue.naming import parts, quote
 from dpsql.interfaces.pgwire.catalogue.objects import Row
 from dpsql.interfaces.pgwire.catalogue.shadow import EXTRA, SHADOWS
+from dpsql.interfaces.pgwire.oids import oid_of
+from dpsql.interfaces.pgwire.reports import REPORTS
 
 SEARCH_PATH = ("pg_catalog", "public")
 NAMESPACES = {"11": "pg_catalog", "99": "pg_toast", "2200": "public", "13207": "information_schema"}
@@ -79,13 +81,19 @@ class ShadowNames:
 
     def relation(self, schema: str | None, name: str) -> Relation | None:
         """The catalogue relation called so; without a schema it is one of pg_catalog."""
-        if schema in (None, "pg_catalog") and name == "pg_get_keywords":
-            return Relation("cat.pg_get_keywords", EXTRA[name])
         key = (schema or "pg_catalog", name)
         if key not in recorded.readable():
             return None
         number = self._found.get((oids.REGCLASS, *key))
         return Relation(f"{SHADOWS[key[0]]}.{identifier(name)}", self._known[key], number)
+
+    def function(self, name: str) -> Relation | None:
+        """The rows that a function of this name returns without arguments, where they are kept."""
+        if name == "pg_get_keywords":
+            return Relation("cat.pg_get_keywords", EXTRA[name])
+        if name not in REPORTS:
+            return None
+        return Relation(f"temp.{name}", tuple(Column(n, oid_of(t)) for n, t in REPORTS[name]))
 
     def base(self, schema: str, name: str) -> int | None:
         """The type below a domain of information_schema."""

@@ -1,0 +1,75 @@
+"""One session of the wire without a socket: messages in, what it said out."""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+from dpsql.interfaces.pgwire.answers import Answers
+from dpsql.interfaces.pgwire.catalogue import Catalogue
+from dpsql.interfaces.pgwire.frontend import Bind, Execute, Message, Parse, Query, Sync
+from dpsql.interfaces.pgwire.runner import Runner
+from dpsql.interfaces.pgwire.session import Session
+from dpsql.interfaces.pgwire.settings import Settings
+from dpsql.interfaces.pgwire.transactions import Transaction
+from dpsql.proxy import Proxy
+from grammar_tests.wire_kit import fields, messages
+
+COUNT = "SELECT segment, COUNT(*) AS n FROM customers GROUP BY segment ORDER BY 1"
+COUNTRIES = "SELECT code FROM countries ORDER BY code"
+
+
+class Client:
+    """A session and what it said: kinds as one string, rows as text, the last error."""
+
+    def __init__(self, proxy: Proxy) -> None:
+        settings = Settings({"session_authorization": "ana"})
+        self.errors: list[tuple[str, str]] = []
+        answers = Answers(proxy, lambda: Catalogue(proxy.policy, "ana", settings), "ana")
+        self.session = Session(
+            Runner(answers, Transaction(settings)), lambda *told: self.errors.append(told)
+        )
+        self.said: list[tuple[bytes, bytes]] = []
+
+    def send(self, *sent: Message) -> str:
+        self.said = messages(b"".join(self.session.handle(sent)))
+        return b"".join(kind for kind, _ in self.said).decode()
+
+    def query(self, sql: str) -> str:
+        return self.send(Query(sql))
+
+    def of(self, kind: bytes) -> list[bytes]:
+        return [body for found, body in self.said if found == kind]
+
+    @property
+    def rows(self) -> list[tuple[str | None, ...]]:
+        return [row(body) for body in self.of(b"D")]
+
+    @property
+    def tags(self) -> list[str]:
+        return [body.rstrip(b"\0").decode() for body in self.of(b"C")]
+
+    @property
+    def error(self) -> dict[str, str]:
+        (body,) = self.of(b"E")
+        return fields(body)
+
+    @property
+    def status(self) -> bytes:
+        return self.of(b"Z")[-1]
+
+
+def row(body: bytes) -> tuple[str | None, ...]:
+    (count,) = struct.unpack_from("!h", body)
+    found: list[str | None] = []
+    at = 2
+    for _ in range(count):
+        (size,) = struct.unpack_from("!i", body, at)
+        at += 4
+        found.append(None if size < 0 else body[at : at + size].decode())
+        at += max(size, 0)
+    return tuple(found)
+
+
+def asked(sql: str, *values: bytes | None, types: tuple[int, ...] = (), limit: int = 0) -> Any:
+    return Parse("", sql, types), Bind("", "", (), values, ()), Execute("", limit), Sync()
