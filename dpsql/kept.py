@@ -75,4 +75,4 @@ def text_key(request: Request) -> tuple[Any, ...]:
     except TypeError:
         raise Refused(Reason.BAD_PARAMETER, why="one of them is not a value") from None
     types = tuple(type(value) for value in request.parameters)
-    return request.sql, request.dialect, request.parameters, types
+    return request.sql, request.dialect, request.parameters, types, request.nonnegative

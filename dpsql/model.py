@@ -182,7 +182,7 @@ class Sensitivity:
 
     `lower`, `upper` are the clip of one unit's total in one group, in lattice steps, with
     linf = max(|lower|, |upper|). Under REPLACE the L1 distance doubles and one group can move by
-    upper - lower (privacy.md, section 6).
+    upper - lower (privacy.md, section 6). `alone` says that no other measurement shares it.
 
         >>> Sensitivity(l0=2, lower=0, upper=500).l1
         1000
@@ -194,6 +194,7 @@ class Sensitivity:
     lower: int
     upper: int
     neighbours: Neighbours = Neighbours.ADD_REMOVE
+    alone: bool = False
 
     @property
     def linf(self) -> int:
@@ -386,3 +387,4 @@ class Request:
     parameters: tuple[Value, ...] = ()
     epsilon: Decimal | None = None
     precision: Precision | None = None
+    nonnegative: bool = False

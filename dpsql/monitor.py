@@ -220,6 +220,35 @@ class Watched:
     receipt: Receipt
 
 
+@dataclass(frozen=True, slots=True)
+class Price:
+    """What watching statements costs, and the noise that decides between above and below.
+
+    A remembered list costs nothing. The noise of `law` is in units of each stream's distance.
+    """
+
+    wish: Watch
+    streams: tuple[Stream, ...]
+    law: SparseVector
+    epsilon: Decimal
+    budget: Budget
+    charge: Loss
+    spent: Loss
+    limit: Loss
+    remembered: bool
+
+
+def priced(desk: Desk, wish: Watch, requests: Sequence[Request]) -> Price:
+    """The price of `watched`, which refuses what this refuses, but for an exhausted budget."""
+    streams, law, question = _compiled(desk, wish, requests)
+    known = desk.ledger.recall(wish.analyst, question, desk.policy.version, desk.epsilon)
+    accountant = accountants.get(desk.budget.accountant)
+    charge = Loss(0) if known else accountant.loss(Event((law.event,)))
+    state = desk.ledger.spent(desk.budget.name), accountant.limit(desk.budget)
+    price = desk.epsilon, desk.budget, charge
+    return Price(wish, tuple(streams), law, *price, *state, known is not None)
+
+
 def monitored(desk: Desk, wish: Watch) -> Monitor:
     """A monitor for questions to come. Raises `Refused` before anything is charged."""
     one_way = desk.policy.unit.neighbours is Neighbours.ADD_REMOVE and not wish.both_ways
@@ -232,10 +261,7 @@ def watched(desk: Desk, wish: Watch, requests: Sequence[Request]) -> Watched:
     One question of the ledger: asked again, it gets the same answers at no cost. Raises `Refused`,
     with the number from 1 of the `statement` that is at fault.
     """
-    streams = [_numbered(desk, number, request) for number, request in enumerate(requests, 1)]
-    one_way = not wish.both_ways and all(asked.one_way for asked in streams)
-    law = _law(desk, wish, one_way=one_way)
-    question = _question(wish, law, streams)
+    streams, law, question = _compiled(desk, wish, requests)
     known = desk.ledger.recall(wish.analyst, question, desk.policy.version, desk.epsilon)
     if known is None:
         return _asked(Monitor(desk, wish, law, question), streams)
@@ -245,6 +271,15 @@ def watched(desk: Desk, wish: Watch, requests: Sequence[Request]) -> Watched:
     alarms = sum(bool(part) for noisy in known.answer for (part,) in noisy.parts)
     receipt = desk.recalled(wish, known.query_id, known.epsilon)
     return Watched(verdicts, law.alarms - alarms, receipt)
+
+
+def _compiled(
+    desk: Desk, wish: Watch, requests: Sequence[Request]
+) -> tuple[list[Stream], SparseVector, str]:
+    streams = [_numbered(desk, number, request) for number, request in enumerate(requests, 1)]
+    one_way = not wish.both_ways and all(asked.one_way for asked in streams)
+    law = _law(desk, wish, one_way=one_way)
+    return streams, law, _question(wish, law, streams)
 
 
 def _asked(monitor: Monitor, streams: Sequence[Stream]) -> Watched:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from dpsql import accountants
+from dpsql.accountants.preference import bad_mechanism
 from dpsql.canonical import question
 from dpsql.compiler.calibrate import calibrate
 from dpsql.compiler.columns import Evaluate, PublicData
@@ -61,17 +62,21 @@ def prepare(
         return has_domain(block, policy, public, evaluate)
 
     floor = _floor(statement, policy)
+    named = statement.mechanism
+    accountant = accountants.preferring(budget.accountant, named, epsilon)
     tracked = track(resolved, policy, public.frequency, listed, identities)
     if not tracked.blocks:
         _selects_keys(statement, ())
         return Prepared(columns, None, rewrite_public(tracked.outer), "", stated)
     bounded = infer(tracked, policy, public, evaluate)
-    payer = accountants.get(budget.accountant), policy.unit.neighbours
+    payer = accountant, policy.unit.neighbours
     spends = epsilon, Fraction(budget.query_delta)
     lifts = statement.nonnegative
     plan = calibrate(bounded, *payer, *spends, identities, floor, nonnegative=lifts)
     _selects_keys(statement, plan.blocks)
-    asked = question(plan, budget.accountant, str(budget.query_delta))
+    _adds_noise(statement, plan.blocks)
+    context = (budget.accountant, str(budget.query_delta), *([named] if named else []))
+    asked = question(plan, *context)
     return Prepared(columns, plan, rewrite(plan, identities), asked, stated)
 
 
@@ -89,3 +94,9 @@ def _selects_keys(statement: Statement, blocks: tuple[BlockPlan, ...]) -> None:
     """Refuse a smallest group where none is left out: public keys are answered, empty ones too."""
     if statement.min_units is not None and all(block.domain is not None for block in blocks):
         raise Refused(Reason.BAD_OPTION, option=_MIN_UNITS, why="the query has no private keys")
+
+
+def _adds_noise(statement: Statement, blocks: tuple[BlockPlan, ...]) -> None:
+    """Refuse a law of noise by name where nothing is measured with noise."""
+    if statement.mechanism is not None and not any(block.releases for block in blocks):
+        raise bad_mechanism("nothing here is measured with noise")

@@ -25,7 +25,7 @@ from dpsql.kept import Finished, Kept, answers_of, text_key
 from dpsql.ledgers import Charge, Entry, Ledger
 from dpsql.ledgers.sqlite import SqliteLedger
 from dpsql.model import Answer, Budget, Exact, Loss, Noisy, Policy, Receipt, Request
-from dpsql.monitor import Desk, Monitor, Watch, Watched, monitored, watched
+from dpsql.monitor import Desk, Monitor, Price, Watch, Watched, monitored, priced, watched
 from dpsql.opening import bound, payer, reached
 from dpsql.policy.draft import Draft
 from dpsql.policy.load import load
@@ -159,6 +159,10 @@ class Proxy:
         """`watch` for statements that are all known: refused together, remembered together."""
         return watched(self._desk(wish), wish, requests)
 
+    def explain_watch(self, wish: Watch, requests: Sequence[Request]) -> Price:
+        """What `watch_all` would cost and how noisy it is: runs nothing, charges nothing."""
+        return priced(self._desk(wish), wish, requests)
+
     def analyst(self, name: str | None = None) -> str:
         """The analyst of that name; without a name the only one. Raises `Refused`."""
         known = tuple(analyst for analyst, _ in self.policy.analysts)
@@ -240,7 +244,8 @@ class Proxy:
     def _compiled(self, request: Request) -> Prepared:
         """A statement that is paid for by what surrounds it, and so has no wishes of its own."""
         asked = self._asked(request, Stop())
-        if asked.statement.explain or asked.statement.epsilon is not None:
+        says = asked.statement
+        if says.explain or says.epsilon is not None or says.mechanism is not None:
             raise Refused(Reason.UNSUPPORTED_STATEMENT, construct="EXPLAIN or OPTIONS here")
         return self._prepared(asked, asked.epsilon)
 
@@ -249,6 +254,7 @@ class Proxy:
         found = self._statements.get(key)
         if found is None:
             found = parse(request.sql, request.dialect, request.parameters)
+            found = replace(found, nonnegative=found.nonnegative or request.nonnegative)
             self._statements.put(key, found)
         return found
 

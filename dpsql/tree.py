@@ -374,8 +374,8 @@ Query: TypeAlias = "Select | SetOperation"
 class Statement:
     """A parsed request; `epsilon`, `min_units` (the fewest units of a private key that is shown),
 
-    `max_error` ("5%" is relative), `confidence` and `nonnegative` (counts) are what OPTIONS asked
-    for, `explain` is EXPLAIN PRIVACY.
+    `max_error` ("5%" is relative), `confidence`, `nonnegative` (counts) and `mechanism` (a name)
+    are what OPTIONS asked for, `explain` is EXPLAIN PRIVACY.
     """
 
     query: Query
@@ -385,3 +385,4 @@ class Statement:
     max_error: str | None = None
     confidence: Decimal | None = None
     nonnegative: bool = False
+    mechanism: str | None = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import inf
 from typing import assert_never
@@ -10,6 +10,8 @@ from typing import assert_never
 from dpsql.accountants.base import Allowance, allowance_down, loss_down, loss_up
 from dpsql.accountants.calibration import effective, gaussian, laplace
 from dpsql.accountants.conversion import epsilon_of, rho_of
+from dpsql.accountants.exact_gaussian import calibrated, epsilon_at
+from dpsql.accountants.preference import TEXTBOOK, preferred, textbook_variance
 from dpsql.accountants.pure import laplace_epsilon
 from dpsql.mechanisms.error import standard_deviation
 from dpsql.model import (
@@ -34,11 +36,12 @@ _GUARD = 1 - Fraction(1, 1 << 28)
 
 @dataclass(frozen=True, slots=True)
 class Approximate:
-    """(ε, δ)-DP, with Laplace or Gaussian noise, whichever errs less."""
+    """(ε, δ)-DP, with Laplace or Gaussian noise: whichever errs less, or is asked for by name."""
 
     name: str = "approximate"
     supports_selection: bool = True
     order: int = 2
+    mechanism: str | None = None
 
     def limit(self, budget: Budget) -> Loss:
         """ε and δ as they are."""
@@ -52,17 +55,25 @@ class Approximate:
     def noise(self, amount: Fraction, delta: Fraction, sensitivity: Sensitivity) -> Noise:
         """Laplace with b = D1/ε or a Gaussian, whichever has the smaller standard deviation.
 
-        The Gaussian is calibrated through zCDP. The analytic formula of Balle and Wang 2018 gives
-        a little less noise, but is a theorem about continuous noise: in several dimensions the
-        discrete Gaussian is not invariant under rotation, and its proof does not carry over.
+        The Gaussian is calibrated by its own δ where that is known (`exact_gaussian`), which is
+        the analytic Gaussian of Balle and Wang 2018 for discrete noise, and else through zCDP.
         """
-        return _noises(amount, delta, sensitivity)[0]
+        return self._noises(amount, delta, sensitivity)[0]
 
     def runner_up(
         self, amount: Fraction, delta: Fraction, sensitivity: Sensitivity
     ) -> Noise | None:
-        """The one with the larger standard deviation."""
-        return next(iter(_noises(amount, delta, sensitivity)[1:]), None)
+        """The one with the larger standard deviation, or the better of those not asked for."""
+        return next(iter(self._noises(amount, delta, sensitivity)[1:]), None)
+
+    def _noises(self, amount: Fraction, delta: Fraction, sensitivity: Sensitivity) -> list[Noise]:
+        noises = _noises(amount, delta, sensitivity)
+        if self.mechanism != TEXTBOOK:
+            return preferred(noises, self.mechanism)
+        _, *others = preferred(noises, TEXTBOOK)
+        distance = effective(sensitivity).l2_squared
+        variance = textbook_variance(distance, amount, delta)
+        return [replace(gaussian(1, 1 / (2 * variance)), delta=delta), *others]
 
     def choice(self, amount: Fraction, rounds: int) -> Fraction:
         """Basic composition: ε = amount/rounds."""
@@ -88,7 +99,8 @@ def _noises(amount: Fraction, delta: Fraction, sensitivity: Sensitivity) -> list
     noises = [laplace(bounded.l1, amount)]
     rho = rho_of(amount * _GUARD, delta)
     if rho:
-        noises.append(gaussian(bounded.l2_squared, rho, delta))
+        known = gaussian(bounded.l2_squared, rho, delta)
+        noises.append(calibrated(bounded, amount * _GUARD, known))
     return sorted(noises, key=standard_deviation)
 
 
@@ -108,8 +120,9 @@ def _epsilon(part: EventPart) -> Fraction:
         case Mechanism.DISCRETE_LAPLACE:
             return laplace_epsilon(part)
         case Mechanism.DISCRETE_GAUSSIAN:
-            rho = effective(part.sensitivity).l2_squared / (2 * noise.scale)
-            return epsilon_of(rho, noise.delta)
+            bounded = effective(part.sensitivity)
+            known = epsilon_of(bounded.l2_squared / (2 * noise.scale), noise.delta)
+            return epsilon_at(bounded, noise, known)
         case _:
             assert_never(noise.mechanism)
 

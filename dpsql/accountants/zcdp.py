@@ -10,6 +10,7 @@ from typing import assert_never
 from dpsql.accountants.base import Allowance, allowance_down, loss_down, loss_up
 from dpsql.accountants.calibration import effective, gaussian, laplace, root_down
 from dpsql.accountants.conversion import epsilon_of, rho_of
+from dpsql.accountants.preference import preferred
 from dpsql.model import (
     ATTO,
     NANO,
@@ -34,6 +35,7 @@ class Zcdp:
     name: str = "zcdp"
     supports_selection: bool = True
     order: int = 1
+    mechanism: str | None = None
 
     def limit(self, budget: Budget) -> Loss:
         """ρ from (ε, δ/2), and δ/2 for selection.
@@ -53,7 +55,7 @@ class Zcdp:
 
     def noise(self, amount: Fraction, delta: Fraction, sensitivity: Sensitivity) -> Noise:  # noqa: ARG002
         """Discrete Gaussian, σ² = D2²/(2ρ) (Canonne, Kamath, Steinke 2020, Theorem 4)."""
-        return gaussian(effective(sensitivity).l2_squared, amount)
+        return self._noises(amount, sensitivity)[0]
 
     def runner_up(
         self,
@@ -62,8 +64,12 @@ class Zcdp:
         sensitivity: Sensitivity,
     ) -> Noise | None:
         """Discrete Laplace with ε²/2 = ρ: at least twice the variance."""
-        epsilon = self.step(amount)
-        return laplace(effective(sensitivity).l1, epsilon) if epsilon else None
+        return next(iter(self._noises(amount, sensitivity)[1:]), None)
+
+    def _noises(self, amount: Fraction, sensitivity: Sensitivity) -> list[Noise]:
+        bounded, epsilon = effective(sensitivity), self.step(amount)
+        laplaces = [laplace(bounded.l1, epsilon)] if epsilon else []
+        return preferred([gaussian(bounded.l2_squared, amount), *laplaces], self.mechanism)
 
     def choice(self, amount: Fraction, rounds: int) -> Fraction:
         """ρ = rounds·ε²/8."""

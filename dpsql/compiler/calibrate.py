@@ -315,13 +315,13 @@ def _released(
     selection_delta: Fraction,
     floor: int,
 ) -> BlockPlan:
-    contributions = measured.contributions
+    contributions, lone = measured.contributions, measured.made.alone
     l0 = contributions.groups.value
     assert l0 is not None
 
     def release(place: int, allowance: Allowance) -> Release:
         part, field = measured.made.parts[place], measured.fields[place]
-        sensitivity = Sensitivity(l0, part.total_lower, part.total_upper, neighbours)
+        sensitivity = Sensitivity(l0, part.total_lower, part.total_upper, neighbours, lone(place))
         share = allowance.amount, allowance.noise_delta, sensitivity
         noise, other = accountant.noise(*share), accountant.runner_up(*share)
         return Release(field, part, sensitivity, noise, measured.made.joint[place], other)

@@ -79,6 +79,10 @@ class Measurements:
         ends = [*starts[1:], len(self.joint)]
         return tuple(tuple(range(a, b)) for a, b in zip(starts, ends, strict=False))
 
+    def alone(self, place: int) -> bool:
+        """Whether a part shares its charge with no other."""
+        return (place,) in self.charges
+
 
 def together(one_by_one: Measurements, identities: Identities) -> Measurements:
     """The same measures with every family of moments measured by one vector."""

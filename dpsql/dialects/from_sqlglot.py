@@ -61,6 +61,7 @@ def statement(text: str, dialect: str, parameters: tuple[Value, ...]) -> Stateme
         request.max_error,
         request.confidence,
         request.nonnegative,
+        request.mechanism,
     )
 
 

@@ -44,6 +44,7 @@ class Request:
     max_error: str | None = None
     confidence: Decimal | None = None
     nonnegative: bool = False
+    mechanism: str | None = None
     clips: Mapping[int, Clip] = field(default_factory=dict)
 
 
@@ -66,6 +67,7 @@ def read_request(text: str, dialect: str) -> Request:
         options.get("max_error"),
         options.get("confidence"),
         options.get("nonnegative", False),
+        options.get("mechanism"),
         clips,
     )
 
@@ -219,8 +221,16 @@ def _truth(token: Token) -> bool:
     return token.token_type is TokenType.TRUE
 
 
+def _text(token: Token) -> str:
+    if token.token_type is not TokenType.STRING:
+        why = "it is not a text such as 'laplace'"
+        raise Refused(Reason.BAD_OPTION, span_of(token), option="mechanism", why=why)
+    return token.text
+
+
 _READERS: dict[str, Callable[[Token], Decimal | int | str]] = {
     "nonnegative": _truth,
+    "mechanism": _text,
     "epsilon": lambda token: _positive(token, "epsilon"),
     "max_error": _max_error,
     "confidence": lambda token: _positive(token, "confidence"),

@@ -10,7 +10,7 @@ from dpsql.explanation import BlockLines, ChoiceLine, Explanation, LimitLine, Re
 from dpsql.interfaces.amounts import loss_text, plain, share_text
 from dpsql.interfaces.messages import printable
 from dpsql.interfaces.tables import grid
-from dpsql.model import Column
+from dpsql.model import Column, Loss
 
 _HEADERS = ("output", "clipped to", "L0", "Linf", "step", "mechanism", "scale", "error", "± 95 %")
 
@@ -49,16 +49,23 @@ def _charge(explanation: Explanation) -> Iterator[str]:
     else:
         charge = loss_text(explanation.charge, accountant)
         yield f"Charge: ε = {plain(explanation.epsilon)} as one query, {charge} ({accountant})."
-    spent, limit = explanation.spent, explanation.limit
-    after = spent + explanation.charge
+    who = explanation.budget, explanation.analyst, accountant
+    yield from budget_lines(*who, explanation.charge, explanation.spent, explanation.limit)
+    yield from map(printable, explanation.notes)
+
+
+def budget_lines(
+    budget: str, analyst: str, accountant: str, charge: Loss, spent: Loss, limit: Loss
+) -> Iterator[str]:
+    """What is spent of a budget, before and after a charge that is not yet made."""
+    after = spent + charge
     yield (
-        f"Budget {printable(explanation.budget)} of {printable(explanation.analyst)}: "
+        f"Budget {printable(budget)} of {printable(analyst)}: "
         f"{loss_text(spent, accountant)} of {loss_text(limit, accountant)} is spent "
         f"({share_text(spent, limit)}); after this query {share_text(after, limit)}."
     )
     if not after.fits(limit):
         yield "The budget cannot pay for this query: asking would be refused."
-    yield from map(printable, explanation.notes)
 
 
 def _block(block: BlockLines) -> Iterator[str]:

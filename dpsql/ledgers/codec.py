@@ -70,6 +70,7 @@ def _encode_part(part: EventPart) -> dict[str, Any]:
                 "lower": sensitivity.lower,
                 "upper": sensitivity.upper,
                 "neighbours": sensitivity.neighbours.value,
+                **({"alone": True} if sensitivity.alone else {}),
             }
         case SelectionEvent(delta=delta):
             return {"part": "selection", "delta": _ratio(delta)}
@@ -93,7 +94,13 @@ def _decode_part(part: dict[str, Any]) -> EventPart:
             neighbours = Neighbours(part["neighbours"])
             return NoiseEvent(
                 Noise(Mechanism(part["mechanism"]), scale, delta),
-                Sensitivity(part["l0"], part["lower"], part["upper"], neighbours),
+                Sensitivity(
+                    part["l0"],
+                    part["lower"],
+                    part["upper"],
+                    neighbours,
+                    alone=part.get("alone", False) is True,
+                ),
             )
         case "selection":
             return SelectionEvent(Fraction(part["delta"]))

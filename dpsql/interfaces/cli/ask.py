@@ -58,6 +58,11 @@ def _question(command: Command) -> Command:
             help="How sure --within is, from 0.5 to 0.9999; 0.95 if not said.",
         ),
         click.option(
+            "--nonnegative",
+            is_flag=True,
+            help="Show zero for counts, and sums of what is never negative, below it.",
+        ),
+        click.option(
             "--dialect",
             type=click.Choice(["duckdb", "postgres"]),
             default="duckdb",
@@ -146,6 +151,7 @@ def _with_proxy(
     dialect: str,
     policy: str | None,
     analyst: str | None,
+    nonnegative: bool,
     **price: Any,
 ) -> tuple[Any, bool]:
     """Opens the proxy, makes the call interruptibly; tells errors with the text they are about."""
@@ -154,7 +160,7 @@ def _with_proxy(
     try:
         with settings.open(settings.policy) as proxy:
             who = proxy.analyst(settings.analyst)
-            request = Request(text, who, dialect, (), *_price(**price))
+            request = Request(text, who, dialect, (), *_price(**price), nonnegative)
             return interruptible(lambda: call(proxy, request), proxy.cancel, Progress())
     except DpsqlError as error:
         raise click.exceptions.Exit(show_error(error, text)) from None

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from decimal import Decimal, InvalidOperation
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -22,8 +22,10 @@ from dpsql.model import Request
 from dpsql.tree import NOWHERE, Span, Value
 
 if TYPE_CHECKING:
-    from dpsql.monitor import Watched
+    from dpsql.monitor import Price, Watch, Watched
     from dpsql.proxy import Proxy
+
+T = TypeVar("T")
 
 
 def _exact_number(_context: click.Context, _option: click.Parameter, text: str) -> Decimal:
@@ -61,9 +63,12 @@ def _exact_number(_context: click.Context, _option: click.Parameter, text: str) 
     show_default=True,
     help="How the answers are written.",
 )
+@click.option("--explain", "only_explain", is_flag=True, help="Show the price and the noise; free.")
 @common
 @click.pass_obj
-def watch(settings: Settings, /, *, file: str, style: str, **asked: Any) -> None:
+def watch(
+    settings: Settings, /, *, file: str, style: str, only_explain: bool, **asked: Any
+) -> None:
     """Which COUNTs and SUMs of FILE are above a threshold? Costs the same however many are not.
 
     The statements, divided by semicolons, are answered in order: each by one of the words above
@@ -75,25 +80,29 @@ def watch(settings: Settings, /, *, file: str, style: str, **asked: Any) -> None
     """
     text = read_sql("-", None) if file == "-" else read_sql(None, file)
     with output(None) as write:
-        places, found = _watched(settings, text, **asked)
+        if only_explain:
+            from dpsql.interfaces.watching import price_text  # noqa: PLC0415
+
+            write(price_text(_with_proxy(settings, text, _price, **asked)[1]))
+            return
+        places, found = _with_proxy(settings, text, _uninterrupted, **asked)
         rows = _rows(text, places, found)
         write(_table(rows) if style == "table" else _json(rows))
     note(f"alarms left: {found.left}")
     note(cost_text(found.receipt))
 
 
-def _watched(
+def _with_proxy(
     settings: Settings,
     text: str,
+    call: Callable[[Proxy, Watch, list[Request]], T],
     *,
-    threshold: Decimal,
-    alarms: int,
-    epsilon: Decimal | None,
     dialect: str,
     policy: str | None,
     analyst: str | None,
-) -> tuple[tuple[Span, ...], Watched]:
-    """Asks all statements at once; a refusal is told with its place in the whole text."""
+    **wished: Any,
+) -> tuple[tuple[Span, ...], T]:
+    """Calls with all statements at once; a refusal is told with its place in the whole text."""
     from dpsql.compiler.parse import divide  # noqa: PLC0415
     from dpsql.monitor import Watch  # noqa: PLC0415
 
@@ -104,15 +113,19 @@ def _watched(
         if not places:
             raise click.UsageError("The file has no statement.")
         with settings.open(settings.policy) as proxy:
-            wish = Watch(proxy.analyst(settings.analyst), threshold, alarms, epsilon)
+            wish = Watch(proxy.analyst(settings.analyst), **wished)
             requests = [Request(text[p.start : p.stop], wish.analyst, dialect) for p in places]
-            found = _uninterrupted(proxy, wish, requests)
+            found = call(proxy, wish, requests)
     except DpsqlError as error:
         raise click.exceptions.Exit(show_error(_placed(error, places), text)) from None
     return places, found
 
 
-def _uninterrupted(proxy: Proxy, wish: Any, requests: list[Request]) -> Watched:
+def _price(proxy: Proxy, wish: Watch, requests: list[Request]) -> Price:
+    return proxy.explain_watch(wish, requests)
+
+
+def _uninterrupted(proxy: Proxy, wish: Watch, requests: list[Request]) -> Watched:
     """The answers; Ctrl-C cancels the statement that runs, and the charge stays."""
     found: Watched
     found, _cancelled = interruptible(

@@ -1,0 +1,133 @@
+"""The discrete Gaussian's own (ε, δ): what the analytic formula is for continuous noise.
+
+One measurement of many groups, each number with noise of P(x) ∝ exp(-x²/(2σ²)). A unit that comes
+or goes moves at most d of them, each by at most D whole steps.
+
+Worst case. The hockey-stick divergence of X and X + k is max_t P(X >= t) - γ·P(X >= t + k), since
+their likelihood ratio rises, and it grows with |k| for every γ > 0. That of a product is, with all
+coordinates but one held, a weighted sum of such divergences of that one (with γ times the ratio of
+the others): so it grows in every coordinate, and all d moved by D are the worst.
+
+There the ratio depends on S, the sum of d independent draws, alone, and with v = dσ²
+    δ(ε) = P(S > a) - e^ε·P(S > a + dD),    a = εσ²/D - dD/2
+(for d = 1: Canonne, Kamath and Steinke 2020, Theorem 7; it has the form of Balle and Wang 2018,
+Theorem 8, at μ² = dD²/σ²).
+
+The law of S is the discrete Gaussian of variance parameter v: for d = 1 by definition; for more up
+to a factor. Convolving exp(-x²/(2kσ²)) with exp(-x²/(2σ²)) gives exp(-s²/(2(k+1)σ²)) times the sum
+of a Gaussian of parameter τ² = kσ²/(k+1) >= σ²/2 over shifted integers, which by Poisson's formula
+is τ·sqrt(2π)·(1 + θ), |θ| <= 2·Σ exp(-2π²τ²j²) < 10^-67 for σ >= 4: less than all rounding here.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from functools import lru_cache
+from math import ceil, erfc, exp, floor, sqrt
+
+import numpy as np
+
+from dpsql.accountants.calibration import gaussian
+from dpsql.mechanisms.tails import gaussian_weights
+from dpsql.model import Neighbours, Noise, Sensitivity
+
+_OUTWARD = 2.0**-30
+"""Relative; far more than the float error of any tail below."""
+
+_SUMMED_SCALE = 1024
+"""Up to this sqrt(v) tails are summed term by term."""
+
+_LEAST_VARIANCE = 16
+"""The least σ² at which a sum of several draws is known well enough."""
+
+_FAR = 10
+"""Beyond so many more deviations a tail has less than exp(-50) of its probability."""
+
+_LARGEST_EXPONENT = 700
+"""Beyond it e^ε is no float, and δ is taken for P(S > a)."""
+
+_LEAST = 1e-290
+"""Tails below it are 0 on one side and this on the other."""
+
+_HALVINGS = 44
+
+
+def is_exact(sensitivity: Sensitivity, variance: Fraction) -> bool:
+    """Whether δ is known: one measurement by itself, units that come or go, enough noise."""
+    alone = sensitivity.alone and sensitivity.neighbours is Neighbours.ADD_REMOVE
+    return alone and (sensitivity.l0 == 1 or variance >= _LEAST_VARIANCE)
+
+
+@lru_cache(maxsize=1024)
+def delta_of(sensitivity: Sensitivity, variance: Fraction, epsilon: Fraction) -> float:
+    """The least δ, rounded up, at which noise of this σ² is (ε, δ)-DP. ValueError if not known.
+
+    >>> three = Sensitivity(1, 0, 3, alone=True)
+    >>> round(delta_of(three, Fraction(150), Fraction(1)), 8)
+    1.99e-06
+    """
+    if not is_exact(sensitivity, variance):
+        raise ValueError("no formula is exact here")
+    step, groups = sensitivity.linf, sensitivity.l0
+    first = floor(epsilon * variance / step - Fraction(groups * step, 2)) + 1
+    _, most = _tail(first, groups * variance)
+    if epsilon > _LARGEST_EXPONENT:
+        return max(_LEAST, most)
+    least, _ = _tail(first + groups * step, groups * variance)
+    return max(_LEAST, most - exp(epsilon) * least)
+
+
+@lru_cache(maxsize=1024)
+def epsilon_at(sensitivity: Sensitivity, noise: Noise, known: Fraction) -> Fraction:
+    """The least ε, rounded up, at which noise is (ε, its own δ)-DP, where it is at `known`."""
+    if not is_exact(sensitivity, noise.scale):
+        return known
+    low, high = Fraction(0), known
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        fits = delta_of(sensitivity, noise.scale, middle) <= noise.delta
+        low, high = (low, middle) if fits else (middle, high)
+    return high
+
+
+@lru_cache(maxsize=1024)
+def calibrated(sensitivity: Sensitivity, epsilon: Fraction, known: Noise) -> Noise:
+    """The least noise found that is (ε, δ)-DP with the δ of `known`, which is such noise."""
+    low, high, best = known.scale / 8, known.scale, known
+    for _ in range(_HALVINGS // 2):
+        middle = (low + high) / 2
+        noise = gaussian(1, 1 / (2 * middle), known.delta)
+        fits = noise.scale <= known.scale and _suffices(sensitivity, epsilon, noise)
+        low, high, best = (low, middle, noise) if fits else (middle, high, best)
+    return best
+
+
+def _suffices(sensitivity: Sensitivity, epsilon: Fraction, noise: Noise) -> bool:
+    known = is_exact(sensitivity, noise.scale)
+    return known and delta_of(sensitivity, noise.scale, epsilon) <= noise.delta
+
+
+def _tail(first: int, variance: Fraction) -> tuple[float, float]:
+    """P(X >= first) of the discrete Gaussian, rounded down and up.
+
+    For sqrt(v) > `_SUMMED_SCALE` by the integral of exp(-y²/(2v)) over [x - 1/2, x + 1/2], which is
+    between exp(-1/(8v)) and exp(x²/(24v²)) times the term of x, as sinh(c)/c is in [1, exp(c²/6)].
+    """
+    if first <= 0:
+        below, above = _tail(1 - first, variance)
+        return 1 - above, 1 - below
+    scale = sqrt(variance)
+    if scale <= _SUMMED_SCALE:
+        ends = (_summed(first, scale),) * 2
+    else:
+        z = float(Fraction(2 * first - 1, 2)) / scale
+        middle = erfc(z / sqrt(2)) / 2
+        ends = middle * exp(-((z + _FAR) ** 2) / (24 * scale**2)), middle * exp(1 / (8 * scale**2))
+    least, most = ends
+    return (least * (1 - _OUTWARD) if least > _LEAST else 0.0), max(most * (1 + _OUTWARD), _LEAST)
+
+
+def _summed(first: int, scale: float) -> float:
+    width = ceil(_FAR * scale) + 3
+    terms = np.exp(-(((float(first) + np.arange(width)) / scale) ** 2) / 2)
+    return float(terms.sum()) / (2 * float(gaussian_weights(scale, width).sum()) - 1)

@@ -1,0 +1,59 @@
+"""Noise by name: an analyst may ask for a law, and pays what it loses, not what it is called.
+
+The textbook Gaussian, σ = D2·sqrt(2·ln(1.25/δ))/ε (Dwork and Roth 2014, Theorem A.1), is proved for
+ε < 1 and wrong above. It has more noise than it needs, so that its charge is less than its ε.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from math import log
+
+from dpsql.errors import Reason, Refused
+from dpsql.model import Mechanism, Noise
+
+LAPLACE, GAUSSIAN, TEXTBOOK = "laplace", "gaussian", "gaussian-textbook"
+LAWS_OF = {
+    "pure": (LAPLACE,),
+    "zcdp": (LAPLACE, GAUSSIAN),
+    "approximate": (LAPLACE, GAUSSIAN, TEXTBOOK),
+}
+"""The laws that each accountant can charge for as they are meant."""
+
+WRONG_ABOVE = "the textbook's σ is wrong from ε = 1 on"
+
+_LAWS = {
+    LAPLACE: Mechanism.DISCRETE_LAPLACE,
+    GAUSSIAN: Mechanism.DISCRETE_GAUSSIAN,
+    TEXTBOOK: Mechanism.DISCRETE_GAUSSIAN,
+}
+
+
+def preferred(noises: Sequence[Noise], name: str | None) -> list[Noise]:
+    """Noises of one loss, the better first, with those of the law of that name before the others.
+
+    Raises `Refused` where the law cannot be paid for.
+    """
+    if name is None:
+        return list(noises)
+    law = _LAWS[name]
+    if all(noise.mechanism is not law for noise in noises):
+        raise bad_mechanism("it needs a larger ε or a δ")
+    return sorted(noises, key=lambda noise: noise.mechanism is not law)
+
+
+def textbook_variance(distance_squared: int, epsilon: Fraction, delta: Fraction) -> Fraction:
+    """σ² = 2·ln(1.25/δ)·D2²/ε². Raises ValueError unless ε < 1.
+
+    >>> round(float(textbook_variance(1, Fraction(1, 2), Fraction(1, 10**6))))
+    112
+    """
+    if epsilon >= 1:
+        raise ValueError(WRONG_ABOVE)
+    return Fraction(2 * log(1.25 / delta)) * distance_squared / epsilon**2
+
+
+def bad_mechanism(why: str) -> Refused:
+    """The refusal of a mechanism asked for by name."""
+    return Refused(Reason.BAD_OPTION, option="mechanism", why=why)
