@@ -51,11 +51,13 @@ def _top(plan: BlockPlan, top: Top) -> str:
     (scored,) = plan.unreleased
     step = float(scored.lattice.step)
     which = "lowest" if top.lowest else "highest"
+    mechanism = "permute-and-flip" if top.flips else "exponential mechanism"
+    measured = ", and then measured" if plan.releases else ""
     return (
         f"{top.count} of {top.keys} public keys, chosen one after another by the {which} "
-        f"{_summed(scored)} ({_bounds(scored)}; exponential mechanism, ε = "
-        f"{float(top.epsilon):.3g} each); a key passed over exceeds the one chosen by at most "
-        f"{top.error * step:.4g} at 95 %; otherwise: every key with noise, by at most "
+        f"{_summed(scored)} ({_bounds(scored)}; {mechanism}, ε = "
+        f"{float(top.epsilon):.3g} each){measured}; a key passed over exceeds the one chosen by "
+        f"at most {top.error * step:.4g} at 95 %; otherwise: every key with noise, by at most "
         f"{plan.otherwise * step:.4g}"
     )
 

@@ -212,8 +212,9 @@ class BlockPlan:
     (`keys_alone`) perhaps `trials` on the first of the `unreleased` sums, which SQL computes and
     nobody sees. Neither shows a key of fewer than `floor` units, by the count that it looks at.
 
-    Of public keys only those may be shown that `top` chooses by an unreleased sum, each with its
-    place in that sum's lattice; `otherwise` is the error of releasing the sum with noise.
+    Of public keys only those may be shown that `top` chooses by an unreleased sum; the releases
+    are then of them alone. Where there are none, each key has its place in that sum's lattice.
+    `otherwise` is the error of ordering all keys by the sum with noise.
     """
 
     block: PrivateBlock
@@ -242,7 +243,7 @@ class BlockPlan:
     @property
     def lattices(self) -> tuple[Lattice, ...]:
         """Those of the released columns."""
-        places = () if self.top is None else self.unreleased
+        places = () if self.top is None or self.releases else self.unreleased
         sums = tuple(q.released for q in (*places, *(r.query for r in self.releases)))
         return (*sums, *(choice.query.grid.lattice for choice in self.choices))
 

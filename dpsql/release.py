@@ -29,7 +29,7 @@ def release(
     Public keys: one row per key of the domain, in its order, whether the data has it or not.
     Private keys: those whose noisy unit count reaches the threshold, or whose trial succeeds,
     ordered by key. Draws are made for every group of a column at once, those later dropped
-    included. The top keys come in the order of their choice, each with its place.
+    included. The top keys come in the order of their choice, each with its place or measurements.
     """
     if plan.top is not None:
         return _top(exact, plan, plan.top, sampler)
@@ -44,15 +44,24 @@ def release(
 
 def _top(exact: Exact, plan: BlockPlan, top: Top, sampler: Sampler) -> Noisy:
     assert plan.domain is not None
-    (part,) = exact.parts
-    found = dict(zip(exact.keys, part.tolist(), strict=True))
-    scores = [int(found.get(key, 0)) for key in plan.domain]
-    left, keys = top.best_first(scores), []
+    scores, *parts = [_over(plan.domain, exact, part) for part in exact.parts]
+    left, chosen = top.best_first(scores.tolist()), list[int]()
     for _ in range(min(top.count, len(left))):
-        place = sampler(top.law([scores[n] for n in left]), 1)[0]
-        keys.append(plan.domain[left.pop(int(place))])
-    places = range(1, len(keys) + 1)
-    return Noisy(tuple(keys), tuple((n,) for n in (places if top.lowest else reversed(places))))
+        place = sampler(top.law([int(scores[n]) for n in left]), 1)[0]
+        chosen.append(left.pop(int(place)))
+    keys = tuple(plan.domain[n] for n in chosen)
+    if not plan.releases:
+        places = range(1, len(keys) + 1)
+        return Noisy(keys, tuple((n,) for n in (places if top.lowest else reversed(places))))
+    measured = zip(parts, plan.releases, strict=True)
+    columns = [_noised(part[chosen], release_.noise, sampler) for part, release_ in measured]
+    return Noisy(keys, _rows(columns, len(keys)))
+
+
+def _over(domain: tuple[tuple[Value, ...], ...], exact: Exact, part: np.ndarray) -> np.ndarray:
+    """A part of every public key, zero where the data does not have it."""
+    found = dict(zip(exact.keys, part.tolist(), strict=True))
+    return np.array([int(found.get(key, 0)) for key in domain], dtype=object)
 
 
 def _public(

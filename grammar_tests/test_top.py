@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from itertools import permutations, product
-from math import exp, fsum, log
+from math import ceil, exp, fsum, log
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +16,16 @@ from dpsql import mechanisms
 from dpsql.entropy import Entropy
 from dpsql.mechanisms.laws import Softmax
 from dpsql.mechanisms.top import Top, error_of_noise, spread, top
-from dpsql.model import BoundedRangeEvent, Exact, Loss, Mechanism, Neighbours, Noise, Sensitivity
+from dpsql.model import (
+    ApproximateEvent,
+    BoundedRangeEvent,
+    Exact,
+    Loss,
+    Mechanism,
+    Neighbours,
+    Noise,
+    Sensitivity,
+)
 from dpsql.plan import BlockPlan
 from dpsql.proxy import Proxy
 from dpsql.release import release
@@ -37,18 +46,34 @@ HOURS = (
 
 
 def odds(chosen: Top, scores: Sequence[int], order: Sequence[int]) -> float:
-    """The probability of these places in this order, from the definition, in floats."""
+    """The probability of these places in this order, from the definitions, in floats."""
     sign, rate, left = -1 if chosen.lowest else 1, float(chosen.rate), [*range(len(scores))]
     result = 1.0
     for place in order:
-        weights = {n: exp(rate * sign * scores[n]) for n in left}
-        result *= weights[place] / fsum(weights.values())
+        best = max(sign * scores[n] for n in left)
+        weights = {n: exp(rate * (sign * scores[n] - best)) for n in left}
+        others = [weights[n] for n in left if n != place]
+        every = alone(others) if chosen.flips else 1 / fsum(weights.values())
+        result *= weights[place] * every
         left.remove(place)
     return result
 
 
-def choice(count: int, *, lowest: bool = False, rate: Fraction = Fraction(1, 3)) -> Top:
-    return Top(count, 4, lowest, rate, rate)
+def alone(others: Sequence[float]) -> float:
+    """The mean of 1 / (1 + how many of the others pass), each by a trial of its own."""
+    passing = [1.0]
+    for odd in others:
+        passing = [
+            (passing[n] * (1 - odd) if n < len(passing) else 0) + (passing[n - 1] * odd if n else 0)
+            for n in range(len(passing) + 1)
+        ]
+    return fsum(chance / (1 + n) for n, chance in enumerate(passing))
+
+
+def choice(
+    count: int, *, lowest: bool = False, rate: Fraction = Fraction(1, 3), flips: bool = False
+) -> Top:
+    return Top(count, 4, lowest, rate, rate, flips)
 
 
 def plan_of(sql: str, accountant: str = "zcdp", epsilon: Fraction = Fraction(1)) -> BlockPlan:
@@ -62,16 +87,18 @@ def plan_of(sql: str, accountant: str = "zcdp", epsilon: Fraction = Fraction(1))
 # --- the law -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("lowest", [False, True])
-@pytest.mark.parametrize("count", [1, 2])
+@pytest.mark.parametrize(
+    ("count", "lowest", "flips"),
+    [(1, True, False), (2, False, False), (1, False, True), (2, True, True)],
+)
 def test_the_order_of_the_chosen_has_the_odds_of_the_definition(
-    count: int, *, lowest: bool
+    count: int, *, lowest: bool, flips: bool
 ) -> None:
     scores = {"SE": 3, "NO": -2, "IT": 5}
     block = plan_of(TWO)
     assert block.domain is not None
     keys = [str(key) for (key,) in block.domain]
-    chosen = choice(count, lowest=lowest)
+    chosen = choice(count, lowest=lowest, flips=flips)
     exact = Exact([(key,) for key in scores], [np.array([*scores.values()], dtype=object)])
     seen = dict.fromkeys(permutations(range(3), count), 0)
     plan, draw = replace(block, top=chosen), pooled(real)
@@ -101,9 +128,14 @@ def test_the_noise_off_sampler_takes_the_best_and_then_the_first() -> None:
 # --- the proof -----------------------------------------------------------------------------------
 
 
-def log_ratios(sensitivity: Sensitivity, factor: int = 1) -> tuple[float, float]:
-    """The widest range of ln P/P' over keys, for every way a unit can move scores; and ε."""
-    chosen = top(1, 3, sensitivity, Fraction(1), lowest=False)
+def log_ratios(
+    sensitivity: Sensitivity, factor: int = 1, *, flips: bool = False
+) -> tuple[float, float]:
+    """The widest range of ln P/P' over keys, for every way a unit can move scores; and ε.
+
+    Of permute-and-flip the largest of them.
+    """
+    chosen = top(1, 3, sensitivity, Fraction(1), lowest=False, flips=flips)
     chosen = replace(chosen, rate=factor * chosen.rate)
     lower, upper = min(0, sensitivity.lower), max(0, sensitivity.upper)
     ends = (lower, 0, upper)
@@ -114,7 +146,8 @@ def log_ratios(sensitivity: Sensitivity, factor: int = 1) -> tuple[float, float]
     for move in ways:
         here, there = [5, 3, 4], [s + m for s, m in zip((5, 3, 4), move, strict=True)]
         ratios = [log(odds(chosen, here, [n]) / odds(chosen, there, [n])) for n in range(3)]
-        widest = max(widest, max(ratios) - min(ratios))
+        spans = map(abs, ratios) if flips else (max(ratios) - min(ratios),)
+        widest = max(widest, *spans)
     return widest, float(chosen.epsilon)
 
 
@@ -142,6 +175,25 @@ def test_one_unit_may_be_in_every_group() -> None:
 # --- the planner and the charge ------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("sensitivity", SENSITIVITIES)
+def test_a_flip_is_as_private_as_is_charged(sensitivity: Sensitivity) -> None:
+    """Also where a unit moves some scores up and others down: only differences count."""
+    widest, epsilon = log_ratios(sensitivity, flips=True)
+    assert widest <= epsilon * (1 + 1e-9)
+    assert log_ratios(sensitivity, factor=2, flips=True)[0] > epsilon
+
+
+@pytest.mark.parametrize("flips", [False, True])
+def test_a_choice_errs_by_no_more_than_is_said(*, flips: bool) -> None:
+    """However many keys are just so far behind the best, one of them is chosen once in twenty."""
+    for keys in (2, 3, 24, 500):
+        chosen = top(1, keys, Sensitivity(1, 0, 1), Fraction(1, 50), lowest=False, flips=flips)
+        behind = [0] + [-ceil(chosen.error)] * (keys - 1)
+        assert odds(chosen, behind, [0]) >= 0.95
+        closer = [0] + [-ceil(chosen.error / 2)] * (keys - 1)
+        assert odds(chosen, closer, [0]) < 0.95
+
+
 @pytest.mark.parametrize("accountant", ["zcdp", "pure", "approximate"])
 @pytest.mark.parametrize("count", [1, 3, 20])
 def test_the_way_with_the_smaller_error_is_taken(count: int, accountant: str) -> None:
@@ -153,7 +205,10 @@ def test_the_way_with_the_smaller_error_is_taken(count: int, accountant: str) ->
     else:
         assert block.releases == ()
         assert block.top.error < block.otherwise
-        assert block.top.event == BoundedRangeEvent(block.top.epsilon, count)
+        epsilon = block.top.epsilon
+        flipped = ApproximateEvent(epsilon, rounds=count)
+        ranged = BoundedRangeEvent(epsilon, count)
+        assert block.top.event == (ranged if accountant == "zcdp" else flipped)
 
 
 def test_both_ways_are_taken_somewhere() -> None:

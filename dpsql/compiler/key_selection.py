@@ -54,11 +54,11 @@ def selection_events(plan: BlockPlan) -> tuple[EventPart, ...]:
 def as_released(relation: Relation, blocks: tuple[BlockPlan, ...]) -> Relation:
     """A query over the columns that its blocks do release.
 
-    Keys shown by trial have no others; those chosen as the top have their place in its stead.
+    Keys shown by trial have no others; those chosen as the top and not measured have their place
+    in its stead.
     """
     if not isinstance(relation, Released):
         return map_inputs(relation, lambda source: as_released(source, blocks))
     block = blocks[relation.block]
     keys = len(block.block.keys)
-    parts = len(block.releases) + len(block.choices) + (block.top is not None)
-    return replace(relation, fields=relation.fields[: keys + parts])
+    return replace(relation, fields=relation.fields[: keys + len(block.lattices)])

@@ -1,33 +1,31 @@
-"""Recognises ORDER BY aggregate DESC LIMIT k where nothing but the keys is asked.
+"""Chooses the first keys of public groups instead of releasing every group, if that errs less.
 
-Then the keys may be chosen one after another instead of every group being released with noise:
-a unit in many groups sways a choice by one contribution, and a release by all of them. The way
-with the smaller error is taken (`dpsql.mechanisms.top`).
+The keys are chosen one after another: a unit in many groups sways a choice by one contribution, and
+a release by all of them. What is shown of the chosen groups is then measured, of them alone: of k
+groups a unit can change no more than k. Every share of the budget for the choice is tried, and the
+way is taken that makes the largest of these errors smallest, compared with the same error of a
+release of every group (`dpsql.mechanisms.top`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from fractions import Fraction
 
 from dpsql.accountants import Accountant, Allowance
-from dpsql.algebra import Limit, Project, Relation, Released, Sort
+from dpsql.algebra import Relation, Released
 from dpsql.compiler.key_selection import as_released
+from dpsql.compiler.top_shapes import AskedTop, asked_top
+from dpsql.mechanisms import standard_deviation
 from dpsql.mechanisms.top import error_of_noise, top
-from dpsql.plan import BlockPlan, Contribution
-from dpsql.tree import Cast, Expression, Ref, SortKey
-from dpsql.walk import composed, refs, relations
+from dpsql.plan import BlockPlan, Contribution, Release
+from dpsql.walk import relations
 
 NOT_NEEDED = "no limit is needed: a unit sways a choice by one group's contribution"
 
-
-@dataclass(frozen=True, slots=True)
-class _Asked:
-    """The `count` first keys of `block`, ordered by its only measurement."""
-
-    block: int
-    count: int
-    lowest: bool
+SHARES = tuple(Fraction(n, 16) for n in range(1, 16))
+"""What a choice may spend where the chosen groups are measured too."""
 
 
 def with_top(
@@ -41,7 +39,7 @@ def with_top(
     `queries` are the outer query and the stages, `paid` what the charges of each block may spend.
     With the blocks come the queries over the columns that they then release.
     """
-    asked = _asked(queries[0])
+    asked = asked_top(queries[0], [len(block.block.keys) for block in blocks])
     read = [r.block for query in queries for r in relations(query) if isinstance(r, Released)]
     if asked is not None and read.count(asked.block) == 1:
         chosen = _chosen(blocks[asked.block], asked, paid[asked.block], accountant)
@@ -50,24 +48,65 @@ def with_top(
 
 
 def _chosen(
-    block: BlockPlan, asked: _Asked, paid: Sequence[Allowance], accountant: Accountant
+    block: BlockPlan, asked: AskedTop, paid: Sequence[Allowance], accountant: Accountant
 ) -> BlockPlan:
-    if block.domain is None or len(block.releases) != 1 or block.choices:
+    if block.domain is None or block.choices or any(r.query.proposal for r in block.releases):
+        return block
+    if any(key[place] is None for key in block.domain for place in asked.filled):
         return block
     if not asked.count < len(block.domain):
         return block
-    (scored,), (allowance,) = block.releases, paid
-    keys = len(block.domain)
+    measured = asked.shown or len(block.releases) > 1
+    shares = SHARES if measured else (Fraction(1),)
+    ways = [
+        _way(block, asked, paid, share, accountant, measured=measured)
+        for share in shares
+        if _choosable(paid, share, asked.count, accountant)
+    ]
+    best = min(ways, key=lambda way: _worst(way, block), default=block)
+    return best if _worst(best, block) < 1 else block
+
+
+def _choosable(
+    paid: Sequence[Allowance], share: Fraction, rounds: int, accountant: Accountant
+) -> bool:
+    return min(_epsilons(paid, share, rounds, accountant)) > 0
+
+
+def _epsilons(
+    paid: Sequence[Allowance], share: Fraction, rounds: int, accountant: Accountant
+) -> tuple[Fraction, Fraction]:
+    """The ε of each round of the exponential mechanism, and of permute-and-flip."""
+    amount = share * sum((allowance.amount for allowance in paid), Fraction(0))
+    return accountant.choice(amount, rounds), accountant.step(amount / rounds)
+
+
+def _way(
+    block: BlockPlan,
+    asked: AskedTop,
+    paid: Sequence[Allowance],
+    share: Fraction,
+    accountant: Accountant,
+    *,
+    measured: bool,
+) -> BlockPlan:
+    """The block that spends a share of the budget on its choice and the rest on measurements."""
+    assert block.domain is not None
+    scored, keys = block.releases[asked.scored], len(block.domain)
+    ranged, stepped = _epsilons(paid, share, asked.count, accountant)
     unlimited = replace(scored.sensitivity, l0=keys)
-    epsilon = accountant.choice(allowance.amount, asked.count)
-    if not epsilon:
-        return block
-    found = top(asked.count, keys, unlimited, epsilon, lowest=asked.lowest)
-    if found.error >= error_of_noise(scored.noise, keys):
-        return block
+    found = min(
+        (
+            top(asked.count, keys, unlimited, epsilon, lowest=asked.lowest, flips=flips)
+            for epsilon, flips in ((ranged, False), (stepped, True))
+        ),
+        key=lambda way: way.error,
+    )
+    l0 = min(asked.count, keys if block.enforce_l0 else block.l0)
+    rest = [allowance.share(1 - share) for allowance in paid]
     return replace(
         block,
-        releases=(),
+        releases=tuple(_measured(block, rest, l0, accountant)) if measured else (),
         unreleased=(scored.query,),
         top=found,
         otherwise=error_of_noise(scored.noise, keys),
@@ -76,49 +115,24 @@ def _chosen(
     )
 
 
-def _asked(query: Relation) -> _Asked | None:
-    """What a query asks for, None where it is not the keys of its first groups alone."""
-    outputs: list[Expression] = [Ref(f.id, f.type) for f in query.fields]
-    while isinstance(query, Project):
-        shorter = _composed(outputs, query)
-        if shorter is None:
-            return None
-        outputs, query = shorter, query.input
-    if not (isinstance(query, Limit) and query.limit and not query.offset):
-        return None
-    limit, query = query.limit, query.input
-    if not isinstance(query, Sort):
-        return None
-    keys, query = query.keys, query.input
-    while isinstance(query, Project):
-        shorter = _composed([*outputs, *(k.expression for k in keys)], query)
-        if shorter is None:
-            return None
-        outputs, orders = shorter[: len(outputs)], shorter[len(outputs) :]
-        keys = tuple(replace(k, expression=e) for k, e in zip(keys, orders, strict=True))
-        query = query.input
-    return _by_measure(query, outputs, keys, limit) if isinstance(query, Released) else None
+def _measured(
+    block: BlockPlan, rest: Sequence[Allowance], l0: int, accountant: Accountant
+) -> Iterator[Release]:
+    """The measurements of the chosen groups; the runner-up is the noise of a release of all."""
+    left, allowance = iter(rest), rest[0]
+    for release in block.releases:
+        allowance = allowance if release.joint else next(left)
+        sensitivity = replace(release.sensitivity, l0=l0)
+        noise = accountant.noise(allowance.amount, allowance.noise_delta, sensitivity)
+        yield replace(release, sensitivity=sensitivity, noise=noise, runner_up=release.noise)
 
 
-def _composed(expressions: Sequence[Expression], project: Project) -> list[Expression] | None:
-    """The expressions over what the projection reads; None where they grow too large."""
-    known = {item.field.id: item.expression for item in project.items}
-    found = [composed(expression, known) for expression in expressions]
-    return [e for e in found if e is not None] if None not in found else None
-
-
-def _by_measure(
-    released: Released, outputs: list[Expression], order: tuple[SortKey, ...], limit: int
-) -> _Asked | None:
-    """Ordered by the last column, the measurement, and then by keys; keys are shown only."""
-    measured = released.fields[-1].id
-    first, *others = order
-    score = first.expression
-    while isinstance(score, Cast) and score.type.is_numeric:
-        score = score.arg
-    read = [*outputs, *(key.expression for key in others)]
-    if not (isinstance(score, Ref) and score.id == measured):
-        return None
-    if any(measured in refs(expression) for expression in read):
-        return None
-    return _Asked(released.block, limit, not first.descending)
+def _worst(way: BlockPlan, block: BlockPlan) -> float:
+    """The largest of the errors of a way, each over that of releasing every group of the block."""
+    if way.top is None:
+        return 1.0
+    measured = [
+        standard_deviation(one.noise) / standard_deviation(every.noise)
+        for one, every in zip(way.releases, block.releases, strict=False)
+    ]
+    return max([way.top.error / way.otherwise, *measured])

@@ -7,11 +7,11 @@ from typing import assert_never
 import numpy as np
 
 from dpsql.entropy import Entropy
-from dpsql.mechanisms.exponential import Candidates, exponential
+from dpsql.mechanisms.exponential import Candidates, exponential, permute_and_flip
 from dpsql.mechanisms.gaussian import discrete_gaussian
 from dpsql.mechanisms.integers import concatenated
 from dpsql.mechanisms.laplace import discrete_laplace
-from dpsql.mechanisms.laws import Law, Softmax, Uniform
+from dpsql.mechanisms.laws import Flips, Law, Softmax, Uniform
 from dpsql.model import Mechanism, Noise
 
 _BLOCK = 1 << 17
@@ -32,6 +32,8 @@ def sample(law: Law, count: int, entropy: Entropy) -> np.ndarray:
         return entropy.below(law.bound, count)
     if isinstance(law, Softmax):
         return exponential(Candidates.of(law.scores, count), law.rate, entropy)
+    if isinstance(law, Flips):
+        return permute_and_flip(Candidates.of(law.scores, count), law.rate, entropy)
     if law.scale <= 0:
         raise ValueError("a noise law needs a positive scale")
     starts = range(0, max(count, 1), _BLOCK)

@@ -122,9 +122,17 @@ def permute_and_flip(candidates: Candidates, rate: Fraction, entropy: Entropy) -
         passed = np.sort(_survivors(candidates.behind_at(places), rate, entropy))
         counts = np.bincount(passed // size, minlength=block.size)
         ends = np.cumsum(counts)
-        picks = np.array([entropy.below(int(count), 1)[0] for count in counts])
-        chosen[block] = passed.take(ends - counts + picks) % size
+        chosen[block] = passed.take(ends - counts + _uniform(counts, entropy)) % size
     return chosen
+
+
+def _uniform(bounds: np.ndarray, entropy: Entropy) -> np.ndarray:
+    """For every bound a uniform integer below it."""
+    drawn = np.zeros_like(bounds)
+    for bound in np.unique(bounds):
+        here = np.flatnonzero(bounds == bound)
+        drawn[here] = entropy.below(int(bound), here.size)
+    return drawn
 
 
 def best(candidates: Candidates) -> np.ndarray:

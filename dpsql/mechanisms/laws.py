@@ -27,5 +27,17 @@ class Softmax:
     rate: Fraction
 
 
-Law: TypeAlias = Noise | Uniform | Softmax
+@dataclass(frozen=True, slots=True)
+class Flips:
+    """The law of a place in a list of whole numbers by permute-and-flip, highest first.
+
+    A place passes with probability exp(-rate · (scores[0] - scores[n])); of those that pass each
+    is as likely.
+    """
+
+    scores: tuple[int, ...] = field(repr=False)
+    rate: Fraction
+
+
+Law: TypeAlias = Noise | Uniform | Softmax | Flips
 """What integers are drawn from."""

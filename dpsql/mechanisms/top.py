@@ -1,6 +1,7 @@
 """The highest keys of a public list, where nothing but which they are is asked.
 
-Each of k rounds is an exponential mechanism over the keys that are left, P(key) ∝ exp(r·score).
+Each of k rounds is an exponential mechanism over the keys that are left, P(key) ∝ exp(r·score), or
+permute-and-flip at that rate.
 One unit that comes or goes moves every score by its own clipped total, a number in
 [L, U] with L <= 0 <= U, and so the difference of any two scores by at most U - L, however many
 keys it touches. Then r·(U - L) bounds the range of the log-likelihood ratios over the keys:
@@ -10,6 +11,12 @@ keys it touches. Then r·(U - L) bounds the range of the log-likelihood ratios o
 whose second term is the same for all i. That is ε-bounded range with ε = r·(U - L), without the
 usual factor 2, because what moves all scores alike moves nothing (Durfee and Rogers 2019). A
 replaced unit moves a difference by at most 2·(U - L). The rounds compose adaptively.
+
+Permute-and-flip (McKenna and Sheldon 2020) is the place of the largest of scores with exponential
+noise of rate r (Ding et al. 2021), and what moves all scores alike moves nothing there either. So
+the scores may be taken to move by numbers in [0, U - L]: then a key's lead over all others shrinks
+by at most U - L, and by the noise's tail its probability by a factor of at most exp(r·(U - L)). It
+is ε-DP with the same ε, and at equal ε errs less; bounded range costs less under zCDP.
 """
 
 from __future__ import annotations
@@ -22,8 +29,15 @@ from statistics import NormalDist
 from typing import assert_never
 
 from dpsql.mechanisms.exponential import rate_down
-from dpsql.mechanisms.laws import Law, Softmax
-from dpsql.model import BoundedRangeEvent, Mechanism, Neighbours, Noise, Sensitivity
+from dpsql.mechanisms.laws import Flips, Law, Softmax
+from dpsql.model import (
+    ApproximateEvent,
+    BoundedRangeEvent,
+    Mechanism,
+    Neighbours,
+    Noise,
+    Sensitivity,
+)
 
 _DOUBT = 0.05
 """Errors are those that are exceeded in one answer of twenty."""
@@ -42,23 +56,29 @@ class Top:
     lowest: bool
     rate: Fraction
     epsilon: Fraction
+    flips: bool = False
 
     @property
-    def event(self) -> BoundedRangeEvent:
+    def event(self) -> BoundedRangeEvent | ApproximateEvent:
         """What the rounds cost."""
+        if self.flips:
+            return ApproximateEvent(self.epsilon, rounds=self.count)
         return BoundedRangeEvent(self.epsilon, self.count)
 
     @property
     def error(self) -> float:
         """By how much a key passed over may exceed the one chosen, at 95 %, in steps of scores.
 
-        By a union bound over the keys: one behind by t is e^(-r·t) times as likely as the best.
+        By a union bound over the keys: one behind by t is e^(-r·t) times as likely as the best. By
+        permute-and-flip it passes so rarely, and then the best has passed too: half of that.
         """
-        return log(self.keys / _DOUBT - 1) / float(self.rate)
+        odds = self.keys / (2 * _DOUBT) if self.flips else self.keys / _DOUBT - 1
+        return log(odds) / float(self.rate)
 
     def law(self, scores: Sequence[int]) -> Law:
         """What a round draws from: a place among these scores, the best of which comes first."""
-        return Softmax(tuple(-s for s in scores) if self.lowest else tuple(scores), self.rate)
+        falling = tuple(-s for s in scores) if self.lowest else tuple(scores)
+        return Flips(falling, self.rate) if self.flips else Softmax(falling, self.rate)
 
     def best_first(self, scores: Sequence[int]) -> list[int]:
         """The places of the scores from the best to the worst, equal ones in their order.
@@ -80,11 +100,19 @@ def spread(sensitivity: Sensitivity) -> int:
     return max(1, 2 * once if sensitivity.neighbours is Neighbours.REPLACE else once)
 
 
-def top(count: int, keys: int, sensitivity: Sensitivity, epsilon: Fraction, *, lowest: bool) -> Top:
-    """A choice of `count` keys of which each round has at most ε-bounded range."""
+def top(
+    count: int,
+    keys: int,
+    sensitivity: Sensitivity,
+    epsilon: Fraction,
+    *,
+    lowest: bool,
+    flips: bool = False,
+) -> Top:
+    """A choice of `count` keys, each round of at most ε-bounded range, or ε-DP if it flips."""
     distance = spread(sensitivity)
     rate = rate_down(epsilon, distance)
-    return Top(count, keys, lowest, rate, rate * distance)
+    return Top(count, keys, lowest, rate, rate * distance, flips)
 
 
 def error_of_noise(noise: Noise, keys: int) -> float:

@@ -42,8 +42,8 @@ SELECT country FROM customers GROUP BY country ORDER BY COUNT(*) DESC, country L
 -- case: the aggregate is shown too
 SELECT status, COUNT(*) AS n FROM orders GROUP BY status ORDER BY n DESC, status LIMIT 1;
 -- accept
--- keys: 3 public, l0 proved
--- release: rows l0=3 linf=10
+-- keys: highest 1 of 3 public
+-- release: rows l0=1 linf=10
 
 -- case: an average has two parts
 SELECT status FROM orders GROUP BY status ORDER BY AVG(amount) DESC, status LIMIT 1;
@@ -89,3 +89,27 @@ SELECT status FROM orders GROUP BY status ORDER BY SUM(note_length) DESC LIMIT 1
 -- case: one person is no group to choose
 SELECT customer_id FROM orders GROUP BY customer_id ORDER BY COUNT(*) DESC LIMIT 1;
 -- refuse: unit-key-exposed at 1:41
+
+-- case: the key of the largest aggregate
+SELECT ARG_MAX(h, n) AS h FROM (SELECT HOUR(placed_at) AS h, SUM(quantity) AS n FROM orders GROUP BY 1) AS t;
+-- accept
+-- keys: highest 1 of 24 public
+
+-- case: the key of the smallest, with its aggregate
+SELECT MIN_BY(h, n) AS h, MIN(n) AS n FROM (SELECT HOUR(placed_at) AS h, COUNT(*) AS n FROM orders GROUP BY 1) AS t;
+-- accept
+-- keys: lowest 1 of 24 public
+-- release: rows l0=1 linf=10
+
+-- case: the keys of both ends need all groups
+SELECT ARG_MAX(h, n) AS h, ARG_MIN(h, n) AS l FROM (SELECT HOUR(placed_at) AS h, SUM(quantity) AS n FROM orders GROUP BY 1) AS t;
+-- accept
+-- keys: 24 public, l0 enforced
+-- release: sum l0=3 linf=200
+
+-- case: two aggregates of the first group
+SELECT h, n, s FROM (SELECT HOUR(placed_at) AS h, COUNT(*) AS n, SUM(quantity) AS s FROM orders GROUP BY 1) AS t ORDER BY n DESC, h LIMIT 1;
+-- accept
+-- keys: highest 1 of 24 public
+-- release: rows l0=1 linf=10
+-- release: sum l0=1 linf=200

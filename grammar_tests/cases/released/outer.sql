@@ -42,8 +42,8 @@ SELECT status, COUNT(*) AS n FROM orders GROUP BY status ORDER BY status LIMIT (
 -- case: ORDER BY and LIMIT
 SELECT status, COUNT(*) AS n FROM orders GROUP BY status ORDER BY n DESC, status LIMIT 2;
 -- accept
--- keys: 3 public, l0 proved
--- release: rows l0=3 linf=10
+-- keys: highest 2 of 3 public
+-- release: rows l0=2 linf=10
 
 -- case: ORDER BY an aggregate that is not selected
 SELECT status FROM orders GROUP BY status ORDER BY SUM(amount) DESC, status;

@@ -47,8 +47,8 @@ SELECT COUNT(*) AS "rowcount" FROM (SELECT status, COUNT(*) AS n FROM orders GRO
 -- case: a wrapper that sorts and cuts
 SELECT "Status", "N" FROM (SELECT status AS "Status", COUNT(*) AS "N" FROM orders GROUP BY status) AS "virtual_table" ORDER BY "N" DESC, "Status" ASC LIMIT 2 OFFSET 0;
 -- accept
--- keys: 3 public, l0 proved
--- release: rows l0=3 linf=10
+-- keys: highest 2 of 3 public
+-- release: rows l0=2 linf=10
 
 -- case: a wrapper that groups again
 SELECT "Status" AS "Status", SUM("N") AS "SUM(N)" FROM (SELECT status AS "Status", vip, COUNT(*) AS "N" FROM orders JOIN customers USING (customer_id) GROUP BY 1, 2) AS virtual_table GROUP BY "Status";
