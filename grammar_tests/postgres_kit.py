@@ -31,16 +31,17 @@ MISSING = f"PostgreSQL 15 is not installed: there is no {BIN}/initdb"
 
 @dataclass(frozen=True, slots=True)
 class Postgres:
-    """A running server: the folder of its socket, and its superuser `dpsql`."""
+    """A running server: the folder of its socket, its port, and its superuser `dpsql`."""
 
     folder: str
+    port: int = PORT
 
     def conninfo(self, user: str = OWNER) -> str:
-        return f"host={self.folder} port={PORT} user={user} dbname={DATABASE}"
+        return f"host={self.folder} port={self.port} user={user} dbname={DATABASE}"
 
 
 @contextmanager
-def running(**settings: str) -> Iterator[Postgres]:
+def running(port: int = PORT, **settings: str) -> Iterator[Postgres]:
     """Start a server in a folder of its own, and stop it; skips the test where there is none."""
     if not (BIN / "initdb").exists():
         pytest.skip(MISSING)
@@ -51,25 +52,16 @@ def running(**settings: str) -> Iterator[Postgres]:
     initdb = "initdb -U dpsql -A trust -E UTF8 --locale=C --no-sync -D".split()
     try:
         _run([*as_user, BIN / initdb[0], *initdb[1:], data])
-        options = {**SERVER, "unix_socket_directories": str(folder), **settings}
+        options = {**SERVER, "port": str(port), **settings}
+        options["unix_socket_directories"] = str(folder)
         lines = [f"{name} = '{value}'\n" for name, value in options.items()]
         with (data / "postgresql.conf").open("a") as file:
             file.writelines(lines)
         _run([*as_user, BIN / "pg_ctl", "-D", data, "-w", "-l", folder / "log", "start"])
-        _run([*as_user, BIN / "createdb", "-h", folder, "-U", OWNER, DATABASE])
-        _run(
-            [
-                *as_user,
-                BIN / "dropdb",
-                "-h",
-                folder,
-                "-U",
-                OWNER,
-                "--maintenance-db=template1",
-                "postgres",
-            ]
-        )
-        yield Postgres(str(folder))
+        there: list[str | Path] = ["-h", folder, "-p", str(port), "-U", OWNER]
+        _run([*as_user, BIN / "createdb", *there, DATABASE])
+        _run([*as_user, BIN / "dropdb", *there, "--maintenance-db=template1", "postgres"])
+        yield Postgres(str(folder), port)
     finally:
         with suppress(subprocess.CalledProcessError):
             _run([*as_user, BIN / "pg_ctl", "-D", data, "-m", "immediate", "-w", "stop"])

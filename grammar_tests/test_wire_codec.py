@@ -98,6 +98,10 @@ def test_any_bytes_are_a_message_or_refused(kind: bytes, body: bytes) -> None:
             assert decode() is not None
 
 
+def test_blanks_around_members_of_an_array_are_not_theirs() -> None:
+    assert parameter(b'{ a b , "c ",\tNULL, "d" }', 1009, 0) == ["a b", "c ", None, "d"]
+
+
 @settings(max_examples=300, deadline=None)
 @given(oid=st.sampled_from(sorted(VALUES)), form=st.integers(0, 1), raw=st.binary(max_size=24))
 def test_any_bytes_are_a_value_or_refused(oid: int, form: int, raw: bytes) -> None:

@@ -34,6 +34,7 @@ from dpsql.interfaces.pgwire.oids import (
 
 _TRUE = frozenset("t true y yes on 1".split())
 _FALSE = frozenset("f false n no off 0".split())
+_BLANKS = " \t\n\r\v\f"
 _MOST_DIGITS = 400
 _WIDE = Context(prec=4 * _MOST_DIGITS)
 _NEGATIVE, _NAN = 0x4000, 0xC000
@@ -103,7 +104,7 @@ def _iso(text: str) -> str:
 
 
 def _array(text: str, element: int) -> list[Any]:
-    """{1,NULL,"a b"}: one dimension."""
+    """{1, NULL, "a b"}: one dimension; blanks around a member are not its own."""
     if not (text.startswith("{") and text.endswith("}")):
         raise ValueError
     if text == "{}":
@@ -117,10 +118,11 @@ def _array(text: str, element: int) -> list[Any]:
         elif c == '"':
             quoted, was_quoted = not quoted, True
         elif c == ",":
-            bare_null = not was_quoted and current.upper() == "NULL"
-            members.append(None if bare_null else _text(current, element))
+            member = current if was_quoted else current.rstrip(_BLANKS)
+            bare_null = not was_quoted and member.upper() == "NULL"
+            members.append(None if bare_null else _text(member, element))
             current, was_quoted = "", False
-        else:
+        elif c not in _BLANKS or (current and not was_quoted):
             current += c
     if quoted or escaped:
         raise ValueError

@@ -1,0 +1,80 @@
+"""Clients that are programs of their own visit dpsql and PostgreSQL 15, and are told the same.
+
+What a program leaves out is noise, and what a shadow of a catalogue lacks by design.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from grammar_tests.clients_kit import PROGRAMS, Servers, Told, servers, visit
+
+JAR = Path("/usr/share/java/postgresql.jar")
+NODE_PACKAGES = ("pg", "pg-cursor", "pg-copy-streams")
+
+
+@pytest.fixture(scope="module")
+def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
+    with servers(tmp_path_factory.mktemp("more")) as opened:
+        yield opened
+
+
+def told_alike(command: list[str], both: Servers) -> Told:
+    """What a program is told by dpsql, which is what PostgreSQL tells it."""
+    ours, theirs = visit(command, both.ours), visit(command, both.theirs)
+    assert list(ours) == list(theirs)
+    for did, told in ours.items():
+        assert told == theirs[did], did
+    return ours
+
+
+def test_pgjdbc(both: Servers) -> None:
+    if not JAR.exists() or shutil.which("javac") is None:
+        pytest.skip("pgjdbc needs Debian's libpostgresql-jdbc-java and a JDK")
+    # Short programs are not worth the second compiler of the virtual machine.
+    java = ["java", "-XX:TieredStopAtLevel=1", "-cp", str(JAR)]
+    told = told_alike([*java, str(PROGRAMS / "Pgjdbc.java")], both)
+    assert told["failure"][1:3] == ["42703", "25P02"]
+    assert told["cancel"] == told["timeout"] == "57014"
+    assert [row[4] for row in told["tables"][1:3]] == [
+        "public", "private: the unit is customers.customer_id",
+    ]  # fmt: skip
+    assert told["chunks of an aggregate"][1:] == told["binary: by segment"][1:]
+
+
+def test_node_postgres(both: Servers) -> None:
+    needed = "; ".join(f"require('{name}')" for name in NODE_PACKAGES)
+    node = shutil.which("node")
+    if node is None or subprocess.run([node, "-e", needed], capture_output=True).returncode:  # noqa: PLW1510, S603
+        pytest.skip(f"node needs {', '.join(NODE_PACKAGES)} in a folder that NODE_PATH names")
+    told = told_alike([node, str(PROGRAMS / "node_postgres.js")], both)
+    assert told["connection"] == [True, "15"]
+    assert told["cancel"] == told["timeout"] == "57014"
+    assert bytes.fromhex(told["copy WITH (FORMAT binary)"][0]).startswith(b"PGCOPY\n")
+
+
+def test_adbc(both: Servers) -> None:
+    if find_spec("adbc_driver_postgresql") is None:
+        pytest.skip("adbc-driver-postgresql is not installed")
+    told = told_alike(program("adbc"), both)
+    (catalogue,) = (found for found in told["objects"] if found["catalog_name"] == "dpsql")
+    tables = catalogue["catalog_db_schemas"][0]["db_schema_tables"]
+    assert {table["table_name"] for table in tables} >= {"customers", "orders"}
+    assert told["cancel"] == told["timeout"] == "57014"
+
+
+def program(name: str, *arguments: str) -> list[str]:
+    return [sys.executable, "-m", f"grammar_tests.clients.{name}", *arguments]
+
+
+def test_a_difference_would_be_seen(both: Servers) -> None:
+    told = "import json, os; print(json.dumps({'did': 'x', 'told': os.environ['PGPORT']}))"
+    with pytest.raises(AssertionError, match="x"):
+        told_alike([sys.executable, "-c", told], both)
