@@ -45,6 +45,7 @@ def _block(plan: BlockPlan) -> str:
             plan.domain,
             plan.queries,
             tuple(choice.query for choice in plan.choices),
+            tuple((tree.histogram, tree.ranks) for tree in plan.trees),
             plan.groups.value,
             plan.enforce_l0,
             plan.row_level,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import sqrt
 from typing import assert_never
 
-from dpsql.describe_choices import choice_line
+from dpsql.describe_choices import choice_line, tree_line
 from dpsql.explanation import BlockLines, LimitLine, ReleaseLine
 from dpsql.mechanisms import margin, standard_deviation
 from dpsql.mechanisms.threshold import Threshold
@@ -29,7 +29,7 @@ def describe(plan: BlockPlan, sql: BlockSql, policy: Policy) -> BlockLines:
         tuple(map(_release, plan.releases)),
         tuple(f"{f.table}: {f.kind.value} ({f.voucher.value})" for f in plan.block.facts),
         sql.sql,
-        tuple(map(choice_line, plan.choices)),
+        (*map(choice_line, plan.choices), *map(tree_line, plan.trees)),
     )
 
 

@@ -1,4 +1,4 @@
-"""describe_choices: what is chosen, among what and how surely, in words."""
+"""describe_choices: what is asked of histograms, among what and how surely, in words."""
 
 from __future__ import annotations
 
@@ -6,43 +6,67 @@ from typing import assert_never
 
 from dpsql.compiler.choices import rank_error
 from dpsql.explanation import ChoiceLine
-from dpsql.grids import Choice, ChoiceQuery
-from dpsql.mechanisms.scores import Most, Rank
+from dpsql.grids import Choice, Histogram, TreeRelease
+from dpsql.mechanisms import margin, standard_deviation
+from dpsql.mechanisms.scores import Aim, Most, Rank
 
 
 def choice_line(choice: Choice) -> ChoiceLine:
     """One choice as a line."""
-    query = choice.query
+    histogram = choice.query.histogram
+    rival = "" if choice.otherwise is None else f"a tree of counts, error {choice.otherwise:,.4g}"
     return ChoiceLine(
-        _chosen(choice),
-        _bounds(query),
-        query.grid.cells,
+        _asked(histogram, choice.aim),
+        _bounds(histogram),
+        histogram.grid.cells,
         choice.rounds,
-        query.rows,
+        histogram.rows,
         "permute-and-flip" if choice.flips else "exponential",
-        float(choice.epsilon),
+        f"ε = {float(choice.epsilon):,.4g}",
+        choice.expected,
         rank_error(choice),
+        rival,
     )
 
 
-def _chosen(choice: Choice) -> str:
-    kept = "" if choice.query.condition is None else " (filtered)"
-    match choice.aim:
+def tree_line(tree: TreeRelease) -> ChoiceLine:
+    """The quantiles read from one tree as a line."""
+    noise, shape, histogram = tree.noise, tree.shape, tree.histogram
+    asked = ", ".join(f"{float(rank.fraction):.6g}" for rank in tree.ranks)
+    kept = "" if histogram.condition is None else " (filtered)"
+    return ChoiceLine(
+        f"quantiles {asked}{kept}",
+        _bounds(histogram),
+        histogram.grid.cells,
+        tree.sensitivity.l0 // shape.levels,
+        histogram.rows,
+        f"tree of {shape.levels} levels by {shape.branching}, {noise.mechanism.value}",
+        f"{standard_deviation(noise):,.4g} a count",
+        tree.error,
+        tree.error * margin(noise) / standard_deviation(noise),
+        f"a choice for each, error {tree.otherwise:,.4g}",
+    )
+
+
+def _asked(histogram: Histogram, aim: Aim) -> str:
+    kept = "" if histogram.condition is None else " (filtered)"
+    match aim:
         case Most():
             return f"most frequent value{kept}"
-        case Rank() as aim if aim.is_extreme:
+        case Rank() if aim.is_extreme:
             name = "maximum" if aim.numerator else "minimum"
             units = "unit" if aim.rows == 1 else "units"
             return f"{name}{kept}, reached by {aim.rows} {units}"
-        case Rank(numerator=numerator, denominator=denominator):
-            return f"quantile {numerator / denominator:.6g}{kept}"
+        case Rank():
+            return f"quantile {float(aim.fraction):.6g}{kept}"
         case _:
-            assert_never(choice.aim)
+            assert_never(aim)
 
 
-def _bounds(query: ChoiceQuery) -> str:
-    grid = query.grid
+def _bounds(histogram: Histogram) -> str:
+    grid = histogram.grid
     ends = f"[{grid.value(grid.lower)}, {grid.value(grid.upper)}]"
     cells = "each value" if grid.width == 1 else f"{grid.cells} equal cells"
     listed = f"{grid.cells} listed values" if grid.values else f"{cells} in {ends}"
-    return f"{listed}; of each unit and group at most {query.rows} rows, {query.kept.value}"
+    kept = histogram.kept.value
+    return f"{listed}; of each unit and group at most {histogram.rows} rows, {kept}"

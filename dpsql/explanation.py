@@ -45,10 +45,11 @@ class ReleaseLine:
 
 @dataclass(frozen=True, slots=True)
 class ChoiceLine:
-    """One choice in each group: what is chosen among how many candidates, and how surely.
+    """What is asked of the rows in each cell of a histogram: among how many, and how surely.
 
-    `rows` is the most rows of one unit that count in a group, `epsilon` the ε of one group;
-    within `reach` rows of the best lies what is chosen, in 95 % of all cases and whatever the data.
+    `rows` is the most rows of one unit that count in a group. `expected` is the rank's standard
+    error in rows where these are many (None: unknown); within `reach` rows of the best it lies in
+    95 % of all cases, of a choice whatever the data. `otherwise` is the other way to ask the same.
     """
 
     output: str
@@ -57,8 +58,10 @@ class ChoiceLine:
     l0: int
     rows: int
     mechanism: str
-    epsilon: float
+    scale: str
+    expected: float | None
     reach: float
+    otherwise: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,9 @@ from enum import StrEnum
 from fractions import Fraction
 
 from dpsql.algebra import Field
-from dpsql.mechanisms.scores import Aim
+from dpsql.mechanisms.count_tree import Shape
+from dpsql.mechanisms.scores import Aim, Rank
+from dpsql.model import Noise, Sensitivity
 from dpsql.tree import Expression, Kind, SqlType, Value
 
 
@@ -88,8 +90,8 @@ class Grid:
 
 
 @dataclass(frozen=True, slots=True)
-class ChoiceQuery:
-    """What is chosen: the cell of `grid` that `aim` favours, by the rows of each cell.
+class Histogram:
+    """The rows in each cell of `grid`, by group.
 
     `condition` keeps rows (FILTER); NULL, NaN and what no cell holds are left out. A unit has at
     most `rows` rows in a group, those that `kept` says.
@@ -98,9 +100,16 @@ class ChoiceQuery:
     argument: Expression
     condition: Expression | None
     grid: Grid
-    aim: Aim
     rows: int
     kept: Kept
+
+
+@dataclass(frozen=True, slots=True)
+class ChoiceQuery:
+    """What is asked of a histogram: the cell that `aim` favours, by the rows of each cell."""
+
+    histogram: Histogram
+    aim: Aim
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +117,9 @@ class Choice:
     """One cell chosen in each group: `field` labels the integer that it stands for.
 
     P(cell) depends on exp(rate · score) (see `mechanisms.exponential`), with the scores of `aim`.
-    A unit sways at most `rounds` groups, each by `epsilon`.
+    A unit sways at most `rounds` groups, each by `epsilon`. `expected` is how many rows from the
+    rank asked for it is, in the root mean square where rows are many; `otherwise` the same of a
+    tree (None: it is no quantile).
     """
 
     field: Field
@@ -118,3 +129,25 @@ class Choice:
     rate: Fraction
     epsilon: Fraction
     rounds: int
+    expected: float | None = None
+    otherwise: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TreeRelease:
+    """Quantiles of one histogram, read from one release of the noisy counts of a tree's nodes.
+
+    `fields` label the integers that their cells stand for, in the order of `ranks`. What one unit
+    changes of all levels together is within `sensitivity`. `error` is how many rows from the ranks
+    asked for the cells are, in the root mean square where rows are many; `otherwise` that of a
+    choice for each.
+    """
+
+    fields: tuple[Field, ...]
+    histogram: Histogram
+    ranks: tuple[Rank, ...]
+    shape: Shape
+    sensitivity: Sensitivity
+    noise: Noise
+    error: float
+    otherwise: float

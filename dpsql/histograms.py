@@ -1,23 +1,29 @@
-"""Choices from exact histograms: the cells of each group, and the integer that each choice is."""
+"""Choices and quantiles from exact histograms: which cell of each group, and what it stands for."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from dpsql.entropy import Entropy
 from dpsql.grids import Choice
+from dpsql.mechanisms.count_tree import quantiles
 from dpsql.mechanisms.exponential import Candidates, exponential, permute_and_flip
-from dpsql.mechanisms.scores import candidates
-from dpsql.model import Exact
+from dpsql.mechanisms.scores import Counted, Rank, candidates
+from dpsql.model import Exact, Noise
 from dpsql.plan import BlockPlan
 
 Key: TypeAlias = tuple[Any, ...]
 Chooser: TypeAlias = Callable[[Choice, Candidates], np.ndarray]
 """Chooses a cell in every list: the plan's mechanism, or the best one in tests of the laws."""
+
+Noised: TypeAlias = Callable[[Noise, np.ndarray], np.ndarray]
+"""Adds noise of a law to integers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +49,7 @@ def chosen(choice: Choice, listed: Candidates, entropy: Entropy) -> np.ndarray:
 
 def separated(exact: Exact, plan: BlockPlan) -> tuple[Exact, Cells]:
     """The groups' sums, and the cells of their histograms."""
-    if not plan.choices:
+    if not plan.histograms:
         return exact, Cells([], np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))
     places = np.array([-1 if key[-1] is None else key[-1] for key in exact.keys], dtype=np.int64)
     groups, cells = np.flatnonzero(places < 0), np.flatnonzero(places >= 0)
@@ -52,30 +58,63 @@ def separated(exact: Exact, plan: BlockPlan) -> tuple[Exact, Cells]:
     return sums, Cells(keys, places[cells], exact.parts[-1][cells])
 
 
-def choose_all(
-    cells: Cells, keys: Sequence[Key], plan: BlockPlan, chooser: Chooser
+def chosen_columns(
+    cells: Cells, keys: Sequence[Key], plan: BlockPlan, chooser: Chooser | None, noised: Noised
 ) -> list[np.ndarray]:
-    """For each choice the integers that its cells stand for, a group of `keys` each.
+    """The integers that the chosen cells stand for, and those read from trees: one of each key.
 
-    Cells of groups that are not among them are left out.
+    Cells of groups that are not among the keys are left out. Quantiles of the same values are put
+    in order where choices made one by one have crossed: that is free, and never farther from the
+    quantiles in truth.
     """
+    if not keys:
+        return [np.zeros(0, dtype=object)] * plan.asked_of_histograms
+    counted = dict(zip(plan.histograms, _counted(cells, keys, plan), strict=True))
+    columns: list[np.ndarray] = []
+    for choice in plan.choices:
+        own = counted[choice.query.histogram]
+        assert chooser is not None
+        columns.append(chooser(choice, candidates(own, choice.aim)))
+    for tree in plan.trees:
+        noise = partial(noised, tree.noise)
+        columns += quantiles(tree.shape, counted[tree.histogram], tree.ranks, noise)
+    return _ordered(plan, columns)
+
+
+def _counted(cells: Cells, keys: Sequence[Key], plan: BlockPlan) -> Iterator[Counted]:
+    """The histograms of all keys, one after another."""
     places = {comparable(key): place for place, key in enumerate(keys)}
     groups = np.array([places.get(comparable(key), -1) for key in cells.keys], dtype=np.int64)
-    columns, first = [], 0
-    for choice in plan.choices:
-        grid = choice.query.grid
-        here = np.flatnonzero(
-            (groups >= 0) & (cells.cells >= first) & (cells.cells < first + grid.cells)
-        )
-        located = groups[here] * grid.cells + (cells.cells[here] - first)
+    first = 0
+    for histogram in plan.histograms:
+        size = histogram.grid.cells
+        own = (cells.cells >= first) & (cells.cells < first + size)
+        here = np.flatnonzero((groups >= 0) & own)
+        located = groups[here] * size + (cells.cells[here] - first)
         order = np.argsort(located)
-        listed = candidates(
-            len(keys), grid.cells, located[order], cells.counts[here][order], choice.aim
-        )
-        picked = chooser(choice, listed) if keys else np.zeros(0, dtype=np.int64)
-        columns.append(np.array([grid.point(int(cell)) for cell in picked], dtype=object))
-        first += grid.cells
-    return columns
+        yield Counted(len(keys), size, located[order], cells.counts[here][order])
+        first += size
+
+
+def _ordered(plan: BlockPlan, columns: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """The integers that cells stand for, those of quantiles of the same values in their order."""
+    asked = [(choice.query.histogram, choice.query.aim) for choice in plan.choices]
+    asked += [(tree.histogram, rank) for tree in plan.trees for rank in tree.ranks]
+    alike: dict[tuple[object, ...], list[tuple[Rank, int]]] = defaultdict(list)
+    for place, (histogram, aim) in enumerate(asked):
+        if isinstance(aim, Rank):
+            values = histogram.argument, histogram.condition, histogram.grid
+            alike[values].append((aim, place))
+    integers = [
+        np.array([histogram.grid.point(int(cell)) for cell in column], dtype=object)
+        for (histogram, _), column in zip(asked, columns, strict=True)
+    ]
+    for ranks in alike.values():
+        places = [place for _, place in sorted(ranks, key=lambda rank: rank[0].place)]
+        rising = np.sort(np.stack([integers[place] for place in places]), axis=0)
+        for place, column in zip(places, rising, strict=True):
+            integers[place] = column
+    return integers
 
 
 def comparable(key: Key) -> Key:

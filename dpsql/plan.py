@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from dpsql.algebra import Field, Item, Measure, Relation
-from dpsql.grids import WHOLE, Choice, Lattice
+from dpsql.grids import WHOLE, Choice, Histogram, Lattice, TreeRelease
 from dpsql.intervals import Facts
 from dpsql.mechanisms.stability import Stability
 from dpsql.mechanisms.threshold import Threshold
@@ -234,6 +234,7 @@ class BlockPlan:
     top: Top | None = None
     otherwise: float = 0.0
     choices: tuple[Choice, ...] = ()
+    trees: tuple[TreeRelease, ...] = ()
 
     @property
     def queries(self) -> tuple[PartQuery, ...]:
@@ -245,7 +246,20 @@ class BlockPlan:
         """Those of the released columns."""
         places = () if self.top is None or self.releases else self.unreleased
         sums = tuple(q.released for q in (*places, *(r.query for r in self.releases)))
-        return (*sums, *(choice.query.grid.lattice for choice in self.choices))
+        choices = (choice.query.histogram for choice in self.choices)
+        read = (tree.histogram for tree in self.trees for _ in tree.fields)
+        return (*sums, *(histogram.grid.lattice for histogram in (*choices, *read)))
+
+    @property
+    def histograms(self) -> tuple[Histogram, ...]:
+        """What SQL counts by cells, each once."""
+        choices = [choice.query.histogram for choice in self.choices]
+        return tuple(dict.fromkeys([*choices, *(tree.histogram for tree in self.trees)]))
+
+    @property
+    def asked_of_histograms(self) -> int:
+        """How many columns are chosen or read from trees."""
+        return len(self.choices) + sum(len(tree.ranks) for tree in self.trees)
 
     @property
     def l0(self) -> int:

@@ -340,7 +340,7 @@ class Proxy:
         public, scratch = partial(engine.rows, stop=stop), partial(engine.scratch, stop=stop)
         for block, sql in zip(plan.blocks, rewritten.blocks, strict=True):
             exact = Exact([], [])  # listed keys alone: the data has no say
-            if block.queries or block.choices:
+            if block.queries or block.histograms:
                 stages = [stage(plan, rewritten, n, result, public, scratch) for n in sql.stages]
                 key = int.from_bytes(os.urandom(8))
                 exact = engine.aggregate(sql.sql, len(sql.keys), sql.parts, key, stages, stop)

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from dpsql.grids import Lattice
-from dpsql.histograms import Chooser, choose_all, separated
+from dpsql.histograms import Chooser, chosen_columns, separated
 from dpsql.mechanisms.laws import Law
 from dpsql.mechanisms.stability import means, shown
 from dpsql.mechanisms.top import Top
@@ -35,8 +35,11 @@ def release(
         return _top(exact, plan, plan.top, sampler)
     sums, cells = separated(exact, plan)
     keys = sums.keys if plan.domain is None else plan.domain
-    choices = [] if chooser is None else choose_all(cells, keys, plan, chooser)
-    assert len(choices) == len(plan.choices)
+
+    def noised(noise: Noise, counts: np.ndarray) -> np.ndarray:
+        return _noised(counts.ravel(), noise, sampler).reshape(counts.shape)
+
+    choices = chosen_columns(cells, keys, plan, chooser, noised)
     if plan.domain is not None:
         return _public(sums, plan, plan.domain, sampler, choices)
     return _private(sums, plan, sampler, choices)

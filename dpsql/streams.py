@@ -68,7 +68,7 @@ def stream(prepared: Prepared) -> Stream:
             block.block.keys[0].expression.span,
             fix="Group by columns with declared values.",
         )
-    alone = [query.blocks for query in block.queries] == [0] and not block.choices
+    alone = [query.blocks for query in block.queries] == [0] and not block.histograms
     if not (alone and _is_plain(plan.outer, len(block.block.keys))):
         raise _refusal("watching anything but one COUNT or SUM", block.block.span, fix=_SHAPE)
     unsampled = replace(block, enforce_l0=False)

@@ -1,8 +1,9 @@
 """Case files: plain SQL with expectations as comments, read and refreshed.
 
 A block is `-- case: title`, its SQL, then expectations. `-- accept` and `-- refuse: reason at
-line:column` are written by hand; `-- keys:`, `-- release:`, `-- choice:` and `-- rewrite:` follow
-an accept. Positions count from the first line of the case's SQL. An unknown `-- word:` is an error.
+line:column` are written by hand; `-- keys:`, `-- release:`, `-- choice:`, `-- tree:` and
+`-- rewrite:` follow an accept. Positions count from the first line of the case's SQL. An unknown
+`-- word:` is an error.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from pathlib import Path
 CASES = Path(__file__).parent / "cases"
 WORD = re.compile(r"-- (?P<word>[a-z]+)(?P<colon>:)? ?(?P<rest>.*)")
 SETTINGS = ("accountant", "dialect", "xfail")
-PINNED = ("keys", "release", "choice")
+PINNED = ("keys", "release", "choice", "tree")
 HEADER = "-- catalog: "
 
 

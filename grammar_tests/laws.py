@@ -19,8 +19,9 @@ from dpsql.engines import ScratchTable
 from dpsql.engines.hardening import NO_STATISTICS
 from dpsql.engines.load import load
 from dpsql.finish import finish, stage
-from dpsql.grids import Choice
+from dpsql.grids import Choice, Histogram, TreeRelease
 from dpsql.histograms import separated
+from dpsql.mechanisms import scores
 from dpsql.mechanisms.exponential import Candidates, best
 from dpsql.mechanisms.laws import Law
 from dpsql.mechanisms.scores import candidates
@@ -183,11 +184,11 @@ def noiseless_blocks(prepared: Prepared, engine: PlainEngine) -> list[Noisy]:
 
 
 class Counted(dict[Any, tuple[int, ...]]):
-    """The integers of a block by key; `cells` are the histograms, by choice and key."""
+    """The integers of a block by key; `cells` are the histograms, each by key."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.cells: dict[tuple[int, Any], dict[int, int]] = {}
+        self.cells: dict[tuple[Histogram, Any], dict[int, int]] = {}
 
 
 def integers(
@@ -209,18 +210,18 @@ def integers(
                 counted[_told_apart(key)] = tuple(int(part[n]) for part in parts)
         for key, place, count in zip(cells.keys, cells.cells, cells.counts, strict=True):
             if allowed is None or key in allowed:
-                choice, cell = _of_choice(block, int(place))
-                counted.cells.setdefault((choice, _told_apart(key)), {})[cell] = int(count)
+                histogram, cell = _of_histogram(block, int(place))
+                counted.cells.setdefault((histogram, _told_apart(key)), {})[cell] = int(count)
         result.append(counted)
     return result
 
 
-def _of_choice(block: BlockPlan, place: int) -> tuple[int, int]:
-    """The choice whose histogram a place is in, and the cell there."""
-    for number, choice in enumerate(block.choices):
-        if place < choice.query.grid.cells:
-            return number, place
-        place -= choice.query.grid.cells
+def _of_histogram(block: BlockPlan, place: int) -> tuple[Histogram, int]:
+    """The histogram that a place is in, and the cell there."""
+    for histogram in block.histograms:
+        if place < histogram.grid.cells:
+            return histogram, place
+        place -= histogram.grid.cells
     raise AssertionError(place)
 
 
@@ -271,10 +272,14 @@ def violation(prepared: Prepared, here: Sequence[Counted], there: Sequence[Count
                 if moved > claims[charge[0]].linf:
                     return f"parts {charge} of group {key!r} moved by {moved} together"
         for number, choice in enumerate(block.choices):
-            swayed = sways(number, choice, ours, theirs)
+            swayed = sways(choice, ours, theirs)
             if any(sway > choice.rate**-1 * choice.epsilon for sway in swayed.values()):
                 return f"choice {number} was swayed by {max(swayed.values())}"
             changed.append(set(swayed))
+        for tree in block.trees:
+            l1, l2_squared = moved_nodes(tree, ours, theirs)
+            if l1 > tree.sensitivity.l1 or l2_squared > tree.sensitivity.l2_squared:
+                return f"a tree of counts moved by {l1} and {l2_squared}"
         most = max(map(len, changed), default=0)
         if most > block.l0:
             return f"{most} groups moved, {block.l0} claimed"
@@ -290,15 +295,29 @@ def promised(block: BlockPlan, place: int, *sides: tuple[int, ...]) -> bool:
     return max(side[made.stability.count] for side in sides) >= proposal.rows
 
 
-def sways(number: int, choice: Choice, here: Counted, there: Counted) -> dict[Any, int]:
+def moved_nodes(tree: TreeRelease, here: Counted, there: Counted) -> tuple[int, int]:
+    """How far the nodes of all levels and groups are apart: in L1, and in L2 squared."""
+    steps = []
+    for at in {at for at in here.cells | there.cells if at[0] == tree.histogram}:
+        ours, theirs = (side.cells.get(at, {}) for side in (here, there))
+        for level in range(tree.shape.levels):
+            nodes: dict[int, int] = {}
+            for cell in ours | theirs:
+                node = cell // tree.shape.branching**level
+                nodes[node] = nodes.get(node, 0) + ours.get(cell, 0) - theirs.get(cell, 0)
+            steps += list(nodes.values())
+    return sum(map(abs, steps)), sum(step**2 for step in steps)
+
+
+def sways(choice: Choice, here: Counted, there: Counted) -> dict[Any, int]:
     """By group whose histogram differs, the most by which two scores' difference does."""
-    found = {}
-    for key in {key for n, key in here.cells | there.cells if n == number}:
-        ours, theirs = (side.cells.get((number, key), {}) for side in (here, there))
+    found, histogram = {}, choice.query.histogram
+    for key in {key for other, key in here.cells | there.cells if other == histogram}:
+        ours, theirs = (side.cells.get((histogram, key), {}) for side in (here, there))
         if ours == theirs:
             continue
         cells = np.array(sorted({0, *ours, *theirs, *(c + 1 for c in {*ours, *theirs})}))
-        cells = cells[cells < choice.query.grid.cells]
+        cells = cells[cells < histogram.grid.cells]
         moved = _behind(choice, ours, cells) - _behind(choice, theirs, cells)
         found[key] = int(moved.max() - moved.min())
     return found
@@ -306,10 +325,10 @@ def sways(number: int, choice: Choice, here: Counted, there: Counted) -> dict[An
 
 def _behind(choice: Choice, counted: dict[int, int], cells: np.ndarray) -> np.ndarray:
     """The scores at these cells, below the best of all."""
-    size = choice.query.grid.cells
+    size = choice.query.histogram.grid.cells
     places = np.array(sorted(counted), dtype=np.int64)
     counts = np.array([counted[place] for place in sorted(counted)], dtype=np.int64)
-    return candidates(1, size, places, counts, choice.aim).behind_at(cells)
+    return candidates(scores.Counted(1, size, places, counts), choice.aim).behind_at(cells)
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from dpsql.errors import Reason, Refused
-from dpsql.grids import Choice
+from dpsql.grids import Choice, Histogram, TreeRelease
 from dpsql.mechanisms.scores import Most
 from dpsql.plan import BlockPlan, Release
 from dpsql.prepare import Prepared
@@ -45,7 +45,12 @@ def pinned(prepared: Prepared) -> tuple[str, ...]:
     return tuple(
         line
         for block in blocks
-        for line in (_keys(block), *map(_release, block.releases), *map(_choice, block.choices))
+        for line in (
+            _keys(block),
+            *map(_release, block.releases),
+            *map(_choice, block.choices),
+            *map(_tree, block.trees),
+        )
     )
 
 
@@ -75,8 +80,19 @@ def _release(release: Release) -> str:
 def _choice(choice: Choice) -> str:
     query, aim = choice.query, choice.query.aim
     what = "most" if isinstance(aim, Most) else f"{aim.numerator}/{aim.denominator}"
-    kept = query.kept.name.lower()
-    return f"choice: {what} of {query.grid.cells} l0={choice.rounds} rows={query.rows} {kept}"
+    rows = _rows(query.histogram)
+    return f"choice: {what} of {query.histogram.grid.cells} l0={choice.rounds} {rows}"
+
+
+def _tree(tree: TreeRelease) -> str:
+    ranks = " ".join(f"{rank.numerator}/{rank.denominator}" for rank in tree.ranks)
+    shape, cells = tree.shape, tree.histogram.grid.cells
+    l0, levels = tree.sensitivity.l0 // shape.levels, f"{shape.levels} levels by {shape.branching}"
+    return f"tree: {ranks} of {cells} l0={l0} {_rows(tree.histogram)}, {levels}"
+
+
+def _rows(histogram: Histogram) -> str:
+    return f"rows={histogram.rows} {histogram.kept.name.lower()}"
 
 
 def rewritten(prepared: Prepared) -> str:

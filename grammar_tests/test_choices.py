@@ -20,7 +20,7 @@ from dpsql.entropy import Entropy
 from dpsql.grids import Choice
 from dpsql.histograms import chosen
 from dpsql.mechanisms.exponential import Candidates
-from dpsql.mechanisms.scores import Aim, Most, Rank, candidates
+from dpsql.mechanisms.scores import Aim, Counted, Most, Rank, candidates
 from dpsql.model import ApproximateEvent, BoundedRangeEvent, Exact, Neighbours
 from dpsql.plan import BlockPlan
 from dpsql.prepare import Prepared
@@ -63,7 +63,7 @@ def test_scores_are_those_of_their_definition(aim: Aim) -> None:
     cells, counts = np.unique(
         [10 * n + r for n, rows in enumerate(ROWS) for r in rows], return_counts=True
     )
-    found = candidates(len(ROWS), 10, cells.astype(np.int64), counts, aim)
+    found = candidates(Counted(len(ROWS), 10, cells.astype(np.int64), counts), aim)
     for place, rows in enumerate(ROWS):
         wanted = np.array([score(rows, cell, aim) for cell in range(10)])
         assert (
@@ -146,7 +146,7 @@ def test_the_charge_fits_and_is_that_of_all_groups_of_a_unit(sql: str, accountan
     assert plan is not None
     ((made,), event) = plan.blocks[0].choices, plan.event.parts[0]
     assert made.rounds == plan.blocks[0].l0
-    assert made.epsilon == made.rate * made.query.rows * made.aim.spread
+    assert made.epsilon == made.rate * made.query.histogram.rows * made.aim.spread
     if accountant == "zcdp":
         assert event == BoundedRangeEvent(made.epsilon, made.rounds)
     else:
@@ -179,7 +179,7 @@ def replaced(sql: str, one: int, other: int, share: int = 1) -> bool:
         with without(engine.connection, world.deletions(unit)):
             sides += integers(prepared, engine)
     (choice,) = block.choices
-    moved = sways(0, choice, *sides).values()
+    moved = sways(choice, *sides).values()
     limit = choice.epsilon / choice.rate / share
     squares = sum(sway**2 for sway in moved)
     return sum(moved) <= limit * choice.rounds and squares <= limit**2 * choice.rounds

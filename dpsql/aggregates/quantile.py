@@ -16,7 +16,7 @@ from dpsql.aggregates.constant import one_value
 from dpsql.aggregates.grids import grid_of_candidates, grid_over, value_on
 from dpsql.aggregates.recipe import Asked, Recipe, no_distinct, rows_of_unit
 from dpsql.errors import Reason, Refused
-from dpsql.grids import ChoiceQuery, Grid, Kept
+from dpsql.grids import ChoiceQuery, Grid, Histogram, Kept
 from dpsql.mechanisms.scores import MOST_STEPS, Aim, Most, Rank
 from dpsql.tree import Expression, Literal, Ref
 
@@ -57,7 +57,8 @@ def _falls(asked: Asked) -> bool:
 def _of_rows(asked: Asked, grid: Grid, aim: Aim) -> Choices:
     kept = Kept.ALL if asked.rows_proved else Kept.HASHED
     rows = rows_of_unit(asked)
-    return (ChoiceQuery(asked.expression, asked.call.filter, grid, aim, rows, kept),)
+    histogram = Histogram(asked.expression, asked.call.filter, grid, rows, kept)
+    return (ChoiceQuery(histogram, aim),)
 
 
 def _extreme(asked: Asked, aim: Rank) -> Choices:
@@ -67,7 +68,8 @@ def _extreme(asked: Asked, aim: Rank) -> Choices:
         # One candidate would always be chosen, whether a row passes or not.
         name = asked.call.function
         raise Refused(Reason.UNSUPPORTED_AGGREGATE, asked.call.span, name=name)
-    return (ChoiceQuery(asked.expression, asked.call.filter, grid, aim, 1, kept),)
+    histogram = Histogram(asked.expression, asked.call.filter, grid, 1, kept)
+    return (ChoiceQuery(histogram, aim),)
 
 
 def _value(asked: Asked, parts: tuple[Ref, ...]) -> Expression:

@@ -6,7 +6,7 @@ release per query, in which equal measurements are made once and share the query
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TypeAlias
@@ -15,11 +15,13 @@ from dpsql import aggregates
 from dpsql.accountants import Accountant, Allowance
 from dpsql.aggregates.recipe import Asked, Recipe, part_type
 from dpsql.algebra import Field, Item, OneRow, Project, Relation, Released
-from dpsql.compiler.choices import choices, columns_of, event_of
+from dpsql.compiler.choices import Payer, columns_of, event_of
+from dpsql.compiler.contributions import Contributions, contributions_of
 from dpsql.compiler.disjoint import pooled
 from dpsql.compiler.joint import Family, Measurements, together
 from dpsql.compiler.key_selection import selection_events, with_keys_selected
 from dpsql.compiler.outputs import shown
+from dpsql.compiler.quantile_trees import Wanted, made_of, planned
 from dpsql.compiler.scopes import Identities
 from dpsql.compiler.splitting import ROWS, Part, better, split
 from dpsql.compiler.stable import events_of_tests, proposals, require_testable, tested
@@ -32,12 +34,10 @@ from dpsql.plan import (
     BlockPlan,
     Bounded,
     BoundedBlock,
-    Contribution,
     PartQuery,
     PrivateBlock,
     PrivatePlan,
     Release,
-    least,
 )
 from dpsql.tree import AggregateCall, Expression, Ref
 from dpsql.walk import map_children, map_inputs, refs, substitute
@@ -50,26 +50,23 @@ UNIT_COUNT = PartQuery(None, None, units=True)
 
 
 @dataclass(frozen=True, slots=True)
-class _Contributions:
-    groups: Contribution
-    rows_per_group: Contribution
-    rows: Contribution
-    row_level: bool
-    enforce: bool
-
-
-@dataclass(frozen=True, slots=True)
 class _Measured:
     """A block with its contribution limits, what is measured of it, and what is chosen."""
 
     bounded: BoundedBlock
-    contributions: _Contributions
+    contributions: Contributions
     made: Measurements
-    choices: Mapping[ChoiceQuery, Field]
+    wanted: Wanted
 
     @property
     def fields(self) -> tuple[Field, ...]:
-        return (*self.made.fields, *self.choices.values())
+        return (*self.made.fields, *self.wanted.fields)
+
+    @property
+    def l0(self) -> int:
+        """The most groups of one unit, which is limited by now."""
+        assert self.contributions.groups.value is not None
+        return self.contributions.groups.value
 
     @property
     def values(self) -> tuple[Expression, ...]:
@@ -101,6 +98,7 @@ def calibrate(
         require_testable(m.bounded, m.made.parts, accountant, neighbours)
     allowance, selection = _allowance(measured, accountant, epsilon, delta)
     measured = _best(measured, bounded.outer, accountant.order, identities)
+    measured = [_with_trees(m, allowance, accountant, neighbours) for m in measured]
     outer, *stages = (
         _with_values(relation, measured, identities)
         for relation in (bounded.outer, *bounded.stages)
@@ -133,7 +131,7 @@ def _allowance(
 def _measure(bounded: BoundedBlock, identities: Identities, wishes: Wishes) -> _Measured:
     """The measurements a block needs, each once, and how its measures follow from them."""
     block = bounded.block
-    contributions = _contributions(bounded)
+    contributions = contributions_of(bounded)
     parts: dict[PartQuery, Field] = {}
     typical: dict[PartQuery, float] = {}
     choices: dict[ChoiceQuery, Field] = {}
@@ -169,7 +167,7 @@ def _measure(bounded: BoundedBlock, identities: Identities, wishes: Wishes) -> _
         (False,) * len(parts),
         families,
     )
-    return _Measured(bounded, contributions, made, choices)
+    return _Measured(bounded, contributions, made, Wanted(choices))
 
 
 def _recipe(call: AggregateCall) -> Recipe:
@@ -183,7 +181,7 @@ def _asked(
     block: PrivateBlock,
     call: AggregateCall,
     arguments: tuple[Facts, ...],
-    contributions: _Contributions,
+    contributions: Contributions,
     wishes: Wishes,
 ) -> Asked:
     argument, rows = call.args[0], contributions.rows_per_group.value
@@ -213,47 +211,6 @@ def _over_keys(expression: Expression, keys: tuple[Item, ...]) -> Expression | N
     return written if keys and refs(written) <= fields else None
 
 
-def _contributions(bounded: BoundedBlock) -> _Contributions:
-    block = bounded.block
-    declared = block.declared
-    most = block.max_rows
-    rows = Contribution(most, "proved" if most is not None else "not proved, not needed")
-    row_level = most == 1
-    per_group = least(declared.rows_per_group, declared.rows_per_unit, most)
-    if most is not None and per_group == most:
-        rows_per_group = Contribution(per_group, "proved: no unit has more rows")
-    else:
-        rows_per_group = Contribution(per_group, "enforced by clipping each unit's total")
-    groups, enforce = _groups(bounded)
-    return _Contributions(groups, rows_per_group, rows, row_level, enforce)
-
-
-def _groups(bounded: BoundedBlock) -> tuple[Contribution, bool]:
-    """L0, and whether SQL must enforce it by sampling."""
-    block = bounded.block
-    if not block.keys:
-        return Contribution(1, "proved: the query has one group"), False
-    proofs = [
-        (bounded.key_combinations, "proved: the keys can take no more values for one unit"),
-        (block.max_rows, "proved: no unit has more rows"),
-    ]
-    known = [(value, how) for value, how in proofs if value is not None]
-    value, how = min(known, default=(None, ""))
-    limit = least(block.declared.groups_per_unit, block.declared.rows_per_unit)
-    if value is not None and (limit is None or value <= limit):
-        if value == 1 and bounded.key_combinations == 1:
-            how = "proved: the unit determines the keys"
-        return Contribution(value, how), False
-    if limit is None:
-        raise Refused(
-            Reason.UNBOUNDED_CONTRIBUTION,
-            block.keys[0].expression.span,
-            limit="max_groups_per_unit",
-            fix="Ask the data owner to declare max_groups_per_unit for this table.",
-        )
-    return Contribution(limit, "enforced: a random choice of each unit's groups"), True
-
-
 def _best(
     measured: list[_Measured], outer: Relation, order: int, identities: Identities
 ) -> list[_Measured]:
@@ -269,6 +226,13 @@ def _best(
         return measured
     one, other = (_charges(way, _with_values(outer, way, identities)) for way in (joined, measured))
     return joined if better(one, other, order) else measured
+
+
+def _with_trees(
+    measured: _Measured, allowance: Allowance, accountant: Accountant, neighbours: Neighbours
+) -> _Measured:
+    payer = Payer(accountant, neighbours, measured.l0)
+    return replace(measured, wanted=planned(measured.wanted, allowance, payer))
 
 
 def _pooled(measured: _Measured) -> _Measured:
@@ -304,7 +268,7 @@ def _paid(m: _Measured) -> Iterator[Part]:
             m.made.parts[charge[0]].reach,
             tuple(ROWS * m.made.typical[n] for n in charge),
         )
-    yield from (Part((field.id,), 1.0, (1.0,)) for field in m.choices.values())
+    yield from m.wanted.parts
 
 
 def _released(
@@ -315,9 +279,7 @@ def _released(
     selection_delta: Fraction,
     floor: int,
 ) -> BlockPlan:
-    contributions, lone = measured.contributions, measured.made.alone
-    l0 = contributions.groups.value
-    assert l0 is not None
+    contributions, lone, l0 = measured.contributions, measured.made.alone, measured.l0
 
     def release(place: int, allowance: Allowance) -> Release:
         part, field = measured.made.parts[place], measured.fields[place]
@@ -328,7 +290,8 @@ def _released(
 
     paid = zip(measured.made.charges, allowances, strict=False)
     releases = tuple(release(n, allowance) for charge, allowance in paid for n in charge)
-    rest = allowances[len(measured.made.charges) :]
+    payer = Payer(accountant, neighbours, l0)
+    chosen, trees = made_of(measured.wanted, allowances[len(measured.made.charges) :], payer)
     plan = BlockPlan(
         measured.bounded.block,
         measured.bounded.domain,
@@ -339,7 +302,8 @@ def _released(
         contributions.rows,
         contributions.row_level,
         contributions.enforce,
-        choices=choices(measured.choices, l0, rest, accountant, neighbours),
+        choices=chosen,
+        trees=trees,
     )
     if plan.domain is not None:
         return plan
@@ -352,6 +316,7 @@ def _released(
 def _events(block: BlockPlan) -> tuple[EventPart, ...]:
     losses = (
         *(NoiseEvent(r.noise, r.sensitivity) for r in block.releases if not r.joint),
+        *(NoiseEvent(tree.noise, tree.sensitivity) for tree in block.trees),
         *map(event_of, block.choices),
     )
     return (*losses, *events_of_tests(block.releases), *selection_events(block))

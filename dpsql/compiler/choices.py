@@ -8,11 +8,12 @@ doubles, which also covers 2·L0 groups swayed once, since 2·L0·ε² <= L0·(2
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
+from dataclasses import dataclass
 from fractions import Fraction
-from math import ceil, log
+from math import ceil, inf, log, sqrt
 
-from dpsql.accountants import Accountant, Allowance
+from dpsql.accountants import Accountant
 from dpsql.aggregates.recipe import part_type
 from dpsql.algebra import Field
 from dpsql.compiler.scopes import Identities
@@ -32,43 +33,51 @@ def columns_of(
     fields = []
     for query in queries:
         if query not in known:
-            known[query] = identities.field("choice", part_type(query.grid.lattice))
+            known[query] = identities.field("choice", part_type(query.histogram.grid.lattice))
         fields.append(known[query])
     return tuple(Ref(field.id, field.type) for field in fields)
 
 
-def choices(
-    queries: Mapping[ChoiceQuery, Field],
-    l0: int,
-    allowances: Iterable[Allowance],
-    accountant: Accountant,
-    neighbours: Neighbours,
-) -> tuple[Choice, ...]:
-    """Each choice, paid for by an allowance of its own."""
-    return tuple(
-        _choice(field, query, l0, allowance.amount, accountant, neighbours)
-        for (query, field), allowance in zip(queries.items(), allowances, strict=True)
-    )
+@dataclass(frozen=True, slots=True)
+class Payer:
+    """Who pays for a block, and what one unit's change means there: it is in `l0` groups."""
+
+    accountant: Accountant
+    neighbours: Neighbours
+    l0: int
 
 
-def _choice(
-    field: Field,
-    query: ChoiceQuery,
-    l0: int,
-    amount: Fraction,
-    accountant: Accountant,
-    neighbours: Neighbours,
-) -> Choice:
+def choice(field: Field, query: ChoiceQuery, amount: Fraction, payer: Payer) -> Choice:
     """The choice that spends at most `amount`, by the mechanism that may use the larger ε.
 
     At equal ε permute-and-flip is never worse (McKenna and Sheldon 2020), but composes by ε alone.
     """
-    ranged, stepped = accountant.choice(amount, l0), accountant.step(amount) / l0
-    twice = 2 if neighbours is Neighbours.REPLACE else 1
-    spread = twice * query.rows * query.aim.spread
-    rate = rate_down(max(ranged, stepped), spread)
+    ranged, stepped = _epsilons(amount, payer)
+    rate = rate_down(max(ranged, stepped), _spread(query, payer))
     aim = _within_reach(query, rate)
-    return Choice(field, query, aim, stepped >= ranged, rate, rate * spread, l0)
+    epsilon = rate * _spread(query, payer)
+    return Choice(field, query, aim, stepped >= ranged, rate, epsilon, payer.l0)
+
+
+def expected_error(query: ChoiceQuery, amount: Fraction, payer: Payer) -> float:
+    """The root mean square of how many rows from the rank asked for is what is chosen.
+
+    Where rows are many, the rank of the choice has Laplace's law: its candidates fall off by
+    exp(-rate·per_row) for every row between them and the rank asked for.
+    """
+    epsilon = float(max(_epsilons(amount, payer)))
+    return sqrt(2) * _spread(query, payer) / (epsilon * query.aim.per_row) if epsilon else inf
+
+
+def _epsilons(amount: Fraction, payer: Payer) -> tuple[Fraction, Fraction]:
+    """The ε of one group by the exponential mechanism, and by permute-and-flip."""
+    return payer.accountant.choice(amount, payer.l0), payer.accountant.step(amount) / payer.l0
+
+
+def _spread(query: ChoiceQuery, payer: Payer) -> int:
+    """The most by which one unit changes the difference of two scores in a group."""
+    twice = 2 if payer.neighbours is Neighbours.REPLACE else 1
+    return twice * query.histogram.rows * query.aim.spread
 
 
 def event_of(made: Choice) -> EventPart:
@@ -88,7 +97,7 @@ def rank_error(made: Choice) -> float:
 
 
 def _behind(query: ChoiceQuery, rate: Fraction) -> float:
-    return log(query.grid.cells / (1 - CONFIDENCE)) / float(rate)
+    return log(query.histogram.grid.cells / (1 - CONFIDENCE)) / float(rate)
 
 
 def _within_reach(query: ChoiceQuery, rate: Fraction) -> Aim:

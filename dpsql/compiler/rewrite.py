@@ -27,6 +27,7 @@ def rewrite(plan: PrivatePlan, identities: Identities) -> Rewritten:
                 for release in block.releases
             ),
             *(None for _ in block.choices),
+            *(None for tree in block.trees for _ in tree.fields),
         )
         for block in plan.blocks
     ]

@@ -15,7 +15,7 @@ from dpsql.dialects.duckdb_cells import cell, kept_cells, with_cells
 from dpsql.dialects.duckdb_literals import type_name
 from dpsql.dialects.duckdb_rows import as_integer, clipped_total, row_value
 from dpsql.dialects.duckdb_samples import block_values, inputs_of
-from dpsql.grids import ChoiceQuery
+from dpsql.grids import Histogram
 from dpsql.plan import BlockPlan, BlockSql, PartQuery
 from dpsql.tree import INTEGER, Call, Cast, Expression, Kind, SqlType
 from dpsql.walk import relations
@@ -24,7 +24,7 @@ from dpsql.walk import relations
 def block_sql(plan: BlockPlan) -> BlockSql:
     """The statement that returns a block's keys and exact integers, one row per group."""
     parts = relations(plan.block.rows)
-    more = 1 if plan.choices else 0
+    more = 1 if plan.histograms else 0
     return BlockSql(
         _Block(plan).sql(),
         (*(item.field.type for item in plan.block.keys), *[INTEGER] * more),
@@ -37,21 +37,21 @@ class _Block:
     def __init__(self, plan: BlockPlan) -> None:
         self.plan = plan
         self.parts = plan.queries
-        self.choices = [choice.query for choice in plan.choices]
+        self.histograms = plan.histograms
         self.keys = [f"k{n}" for n in range(len(plan.block.keys))]
         self.inputs: dict[Expression, str] = {}
-        asked: list[PartQuery | ChoiceQuery] = [*self.parts, *self.choices]
+        asked: list[PartQuery | Histogram] = [*self.parts, *self.histograms]
         for query in asked:
             for node in _read(query):
                 self.inputs.setdefault(node, f"x{len(self.inputs)}")
         self.sampled = [n for n, part in enumerate(self.parts) if part.blocks]
 
     def sql(self) -> str:
-        if not (self.keys or self.parts or self.choices):
+        if not (self.keys or self.parts or self.histograms):
             return "SELECT 1 AS one"  # one group, of which nothing is asked
         if self.plan.row_level:
             sums = [as_integer(part, self._sum(part)) for part in self.parts]
-            listed = [self._cells_of_rows(query) for query in self.choices]
+            listed = [self._cells_of_rows(query) for query in self.histograms]
             source = "rows"
             if self.sampled:
                 both = [self._grouped(sums, "rows"), *self._samples("rows")]
@@ -63,19 +63,19 @@ class _Block:
         if self.plan.enforce_l0:
             stages += self._sampled(source)
             source = "SELECT * FROM kept"
-        if self.sampled or self.choices or any(part.distinct for part in self.parts):
+        if self.sampled or self.histograms or any(part.distinct for part in self.parts):
             stages.append(f"bounded AS MATERIALIZED ({source})")
             counts, samples = self._distinct_counts(), self._samples(self._kept_rows())
             source = " UNION ALL ".join([self._without_values(), *counts, *samples])
         sums = [f"SUM(p{n})" for n in range(len(self.parts))]
-        listed = [self._cells_of_units(n) for n in range(len(self.choices))]
+        listed = [self._cells_of_units(n) for n in range(len(self.histograms))]
         return f"WITH {', '.join(stages)} {self._result(sums, f'({source})', listed)}"
 
     def _result(self, sums: list[str], source: str, listed: list[str]) -> str:
         """The sums of each group, and the cells of the histograms if there are any."""
         if not listed:
             return self._grouped(sums, source)
-        sizes = [query.grid.cells for query in self.choices]
+        sizes = [query.grid.cells for query in self.histograms]
         firsts = [sum(sizes[:n]) for n in range(len(sizes))]
         totals = self._grouped(sums, source) if sums or self.keys else None
         return with_cells(self.keys, len(sums), totals, list(zip(listed, firsts, strict=True)))
@@ -102,7 +102,7 @@ class _Block:
         """One row per unit and group with its unclipped totals."""
         names = ", ".join(["u", *self.keys])
         sums = [f"{self._unit_total(part)} AS s{n}" for n, part in enumerate(self.parts)]
-        lists = [f"{self._kept(query)} AS l{n}" for n, query in enumerate(self.choices)]
+        lists = [f"{self._kept(query)} AS l{n}" for n, query in enumerate(self.histograms)]
         return f"SELECT {', '.join([names, *sums, *lists])} FROM rows GROUP BY {names}"
 
     def _clipped(self) -> str:
@@ -114,7 +114,7 @@ class _Block:
         ]
         if self.plan.enforce_l0:
             names.append(f"{self._hash()} AS h")
-        lists = [f"l{n}" for n in range(len(self.choices))]
+        lists = [f"l{n}" for n in range(len(self.histograms))]
         return f"SELECT {', '.join(names + clips + lists) or '1 AS one'} FROM totals"
 
     def _unit_total(self, part: PartQuery) -> str:
@@ -179,7 +179,7 @@ class _Block:
             sums.append(f"SELECT {', '.join([*self.keys, *listed])} FROM ({values}){group}")
         return sums
 
-    def _cells_of_rows(self, query: ChoiceQuery) -> str:
+    def _cells_of_rows(self, query: Histogram) -> str:
         """The cell of every row."""
         where = "" if query.condition is None else f" WHERE {self.inputs[query.condition]}"
         place = cell(query, self.inputs[query.argument])
@@ -189,7 +189,7 @@ class _Block:
         """The cell of every row that a unit kept."""
         return f"SELECT {', '.join([*self.keys, f'unnest(l{number}) AS cell'])} FROM bounded"
 
-    def _kept(self, query: ChoiceQuery) -> str:
+    def _kept(self, query: Histogram) -> str:
         """The cells that a unit contributes to a group."""
         place = cell(query, self.inputs[query.argument])
         conditions = [f"{place} IS NOT NULL"]
@@ -234,7 +234,7 @@ class _Block:
         return f"SELECT {', '.join(listed)} FROM {source}{group}"
 
 
-def _read(part: PartQuery | ChoiceQuery) -> list[Expression]:
+def _read(part: PartQuery | Histogram) -> list[Expression]:
     """What a part reads of a row."""
     if isinstance(part, PartQuery) and part.blocks:
         return list(inputs_of(part))

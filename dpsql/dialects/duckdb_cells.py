@@ -7,12 +7,12 @@ from datetime import date
 
 from dpsql.dialects.duckdb_literals import constant
 from dpsql.dialects.duckdb_rows import clamped, row_integer
-from dpsql.grids import ChoiceQuery, Grid, Kept
+from dpsql.grids import Grid, Histogram, Kept
 from dpsql.plan import PartQuery
 from dpsql.tree import DATE, Kind, Literal
 
 
-def cell(query: ChoiceQuery, x: str) -> str:
+def cell(query: Histogram, x: str) -> str:
     """The cell that holds a value; NULL for NULL, NaN and what no cell holds."""
     grid = query.grid
     if grid.values:
@@ -22,7 +22,7 @@ def cell(query: ChoiceQuery, x: str) -> str:
     return place if grid.width == 1 else f"{place} // {grid.width}"
 
 
-def _integer(query: ChoiceQuery, x: str) -> str:
+def _integer(query: Histogram, x: str) -> str:
     """The value as an integer of the grid, clamped to its ends."""
     grid = query.grid
     match grid.kind.kind:
@@ -42,7 +42,7 @@ def _between(grid: Grid, x: str) -> str:
     return clamped(x, *ends)
 
 
-def kept_cells(query: ChoiceQuery, place: str, where: str, hashed: Callable[[str], str]) -> str:
+def kept_cells(query: Histogram, place: str, where: str, hashed: Callable[[str], str]) -> str:
     """The cells that a unit contributes to a group, as a list.
 
     The hash is of the cell: of rows in one cell any may be kept, and however many hashes are equal,

@@ -14,7 +14,7 @@ from dpsql.model import Column, Loss
 
 _HEADERS = ("output", "clipped to", "L0", "Linf", "step", "mechanism", "scale", "error", "± 95 %")
 
-_CHOICE_HEADERS = ("output", "candidates", "L0", "rows", "mechanism", "ε each", "95 %")
+_CHOICE_HEADERS = ("output", "cells", "L0", "rows", "mechanism", "scale", "error", "± 95 %")
 
 
 def plan_text(explanation: Explanation) -> str:
@@ -77,16 +77,16 @@ def _block(block: BlockLines) -> Iterator[str]:
         yield from grid([_HEADERS, *map(_release, block.releases)])
         yield from map(_remark, block.releases)
     if block.choices:
-        yield "Chosen in each group:"
+        yield "Chosen in each group, errors in rows:"
         yield from grid([_CHOICE_HEADERS, *map(_choice, block.choices)])
-        yield from (f"  {printable(c.output)}: {printable(c.bounds)}" for c in block.choices)
+        yield from map(_remark, block.choices)
     yield "Facts relied on:" if block.facts else "Facts relied on: none."
     yield from (f"  {printable(fact)}" for fact in block.facts)
     yield "SQL for the database:"
     yield from _sql(block.sql)
 
 
-def _remark(line: ReleaseLine) -> str:
+def _remark(line: ReleaseLine | ChoiceLine) -> str:
     otherwise = f"; otherwise {line.otherwise}" if line.otherwise else ""
     return f"  {printable(line.output)}: {printable(line.bounds)}{otherwise}"
 
@@ -118,8 +118,9 @@ def _choice(line: ChoiceLine) -> tuple[str, ...]:
         f"{line.l0:,}",
         f"{line.rows:,}",
         line.mechanism,
-        f"{line.epsilon:,.4g}",
-        f"± {line.reach:,.4g} rows",
+        line.scale,
+        "?" if line.expected is None else f"{line.expected:,.4g}",
+        f"{line.reach:,.4g}",
     )
 
 

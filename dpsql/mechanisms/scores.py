@@ -8,6 +8,7 @@ rather than to its middle, so that the quantile itself is best, however many row
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import TypeAlias, assert_never
 
 import numpy as np
@@ -54,6 +55,16 @@ class Rank:
         """How many rows from its end an extreme rank is, the outermost being 1."""
         return (abs(self.offset) + 1) // 2
 
+    @property
+    def fraction(self) -> Fraction:
+        """The fraction of the rows that is below it."""
+        return Fraction(self.numerator, self.denominator)
+
+    @property
+    def place(self) -> tuple[Fraction, int]:
+        """Where it is among ranks of the same rows, whatever their number."""
+        return self.fraction, self.offset
+
     def at(self, rows: int) -> Rank:
         """An extreme rank with denominator 2 so many rows from its end.
 
@@ -86,18 +97,59 @@ class Most:
 Aim: TypeAlias = Rank | Most
 
 
-def candidates(
-    lists: int, size: int, cells: np.ndarray, counts: np.ndarray, aim: Aim
-) -> Candidates:
-    """The cells of `lists` histograms as candidates: those without rows are in few runs.
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """Histograms of `size` cells, one for each of `lists`: refuses repr as `Exact` does.
 
-    `cells` are those with rows, counted through all histograms of `size` cells, rising strictly;
-    `counts` their rows.
-
-        >>> found = candidates(1, 10, np.array([2, 5]), np.array([3, 1]), Rank(1, 2))
-        >>> found.starts.tolist(), found.behind.tolist()
-        ([0, 2, 3, 5, 6], [4, 0, 2, 2, 4])
+    `places` are the cells with rows, counted through all histograms, rising; `counts` their rows.
     """
+
+    lists: int
+    size: int
+    places: np.ndarray
+    counts: np.ndarray
+
+    def __repr__(self) -> str:
+        return "Counted(<hidden>)"
+
+    def between(self, first: int, last: int) -> Counted:
+        """The histograms from `first` up to `last`, without it."""
+        begin, end = np.searchsorted(self.places, [first * self.size, last * self.size])
+        places = self.places[begin:end] - first * self.size
+        return Counted(last - first, self.size, places, self.counts[begin:end])
+
+    def nodes(self, width: int) -> Counted:
+        """The counts of nodes of so many cells, a place for each cell with rows."""
+        size = -(-self.size // width)
+        own, cell = np.divmod(self.places, self.size)
+        return Counted(self.lists, size, own * size + cell // width, self.counts)
+
+    def below(self, nodes: np.ndarray, width: int) -> Counted:
+        """The cells of these nodes of so many cells, rising; each becomes a histogram."""
+        size = -(-self.size // width)
+        own, cell = np.divmod(self.places, self.size)
+        node = own * size + cell // width
+        found = np.minimum(np.searchsorted(nodes, node), len(nodes) - 1)
+        inside = nodes[found] == node
+        places = (found * width + cell % width)[inside]
+        return Counted(len(nodes), width, places, self.counts[inside])
+
+    def table(self) -> np.ndarray:
+        """All counts, a histogram in each row, zeros included."""
+        wide = int(self.counts.sum()) >= 1 << 62
+        table = np.zeros(self.lists * self.size, dtype=object if wide else np.int64)
+        np.add.at(table, self.places, self.counts.astype(table.dtype))
+        return table.reshape(self.lists, self.size)
+
+
+def candidates(counted: Counted, aim: Aim) -> Candidates:
+    """The cells of histograms as candidates: those without rows are in few runs.
+
+    >>> found = candidates(Counted(1, 10, np.array([2, 5]), np.array([3, 1])), Rank(1, 2))
+    >>> found.starts.tolist(), found.behind.tolist()
+    ([0, 2, 3, 5, 6], [4, 0, 2, 2, 4])
+    """
+    lists, size, cells, counts = counted.lists, counted.size, counted.places, counted.counts
     borders = np.arange(lists + 1) * size
     if int(counts.sum()) * MOST_STEPS >= 1 << 62:
         counts = counts.astype(object)

@@ -5,7 +5,7 @@
 SELECT MEDIAN(quantity) FROM orders WHERE quantity <= 2;
 -- accept
 -- keys: 1 public, l0 proved
--- choice: 2/4 of 3 l0=1 rows=10 hashed
+-- tree: 2/4 of 3 l0=1 rows=10 hashed, 1 levels by 3
 
 -- case: median of one value of each unit
 SELECT MEDIAN(age) FROM customers;
@@ -91,7 +91,7 @@ SELECT MIN(DISTINCT quantity) AS least FROM orders;
 SELECT MEDIAN(quantity) FILTER (WHERE status <> 'open') AS middle FROM orders WHERE quantity < 2;
 -- accept
 -- keys: 1 public, l0 proved
--- choice: 2/4 of 2 l0=1 rows=10 hashed
+-- tree: 2/4 of 2 l0=1 rows=10 hashed, 1 levels by 2
 
 -- case: a filtered maximum of the key
 SELECT joined, MAX(joined) FILTER (WHERE vip) AS last FROM customers WHERE joined BETWEEN DATE '2020-04-01' AND DATE '2020-04-20' GROUP BY joined;
@@ -177,7 +177,7 @@ SELECT ARG_MAX(status, amount) FROM orders;
 SELECT APPROX_QUANTILE(quantity, 0.4) AS low FROM orders WHERE quantity < 2;
 -- accept
 -- keys: 1 public, l0 proved
--- choice: 4/10 of 2 l0=1 rows=10 hashed
+-- tree: 4/10 of 2 l0=1 rows=10 hashed, 1 levels by 2
 
 -- case: several quantiles in one list
 SELECT QUANTILE_DISC(quantity, [0.25, 0.75]) FROM orders;
@@ -190,3 +190,9 @@ SELECT segment, QUANTILE_DISC(age, 0.5) AS middle FROM customers WHERE age < 40 
 -- choice: 2/4 of 40 l0=1 rows=1 all
 -- keys: 1 public, l0 proved
 -- choice: 2/4 of 40 l0=1 rows=1 all
+
+-- case: deciles from a tree
+SELECT QUANTILE_DISC(age, 0.1) AS a, QUANTILE_DISC(age, 0.2) AS b, QUANTILE_DISC(age, 0.3) AS c, QUANTILE_DISC(age, 0.4) AS d, MEDIAN(age) AS e, QUANTILE_DISC(age, 0.6) AS f, QUANTILE_DISC(age, 0.7) AS g, QUANTILE_DISC(age, 0.8) AS h, QUANTILE_DISC(age, 0.9) AS i FROM customers;
+-- accept
+-- keys: 1 public, l0 proved
+-- tree: 2/20 2/10 6/20 4/10 2/4 6/10 14/20 8/10 18/20 of 121 l0=1 rows=1 all, 7 levels by 2

@@ -1,0 +1,140 @@
+"""Which quantiles of one histogram are read from a tree: those that separate choices rank worse.
+
+k choices share what the tree has alone. Both errors are compared as root mean squares over the
+quantiles asked for, in rows; where neighbouring rows have equal values, these err less in both ways
+alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from itertools import chain
+from math import sqrt
+
+from dpsql.accountants import Allowance
+from dpsql.algebra import Field
+from dpsql.compiler.choices import Payer, choice, expected_error
+from dpsql.compiler.splitting import Part
+from dpsql.grids import Choice, ChoiceQuery, Histogram, TreeRelease
+from dpsql.mechanisms import standard_deviation
+from dpsql.mechanisms.count_tree import Shape, best_shape
+from dpsql.mechanisms.scores import Rank
+from dpsql.model import Noise, Sensitivity
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a block asks of histograms, with its columns: a choice each, and trees of quantiles."""
+
+    single: Mapping[ChoiceQuery, Field]
+    trees: tuple[Mapping[ChoiceQuery, Field], ...] = ()
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        """The columns, those of trees last."""
+        return (*self.single.values(), *chain.from_iterable(t.values() for t in self.trees))
+
+    @property
+    def parts(self) -> list[Part]:
+        """What shares of the budget pay for: every choice and every tree."""
+        paid = [[field] for field in self.single.values()]
+        paid += [list(tree.values()) for tree in self.trees]
+        return [Part(tuple(f.id for f in fields), 1.0, (1.0,) * len(fields)) for fields in paid]
+
+
+def planned(wanted: Wanted, allowance: Allowance, payer: Payer) -> Wanted:
+    """The same columns, quantiles of one histogram from a tree where its error is the smaller."""
+    single, trees = dict(wanted.single), []
+    for histogram, queries in _families(wanted.single):
+        tree = _best(histogram, allowance, payer)
+        if tree.error < _error_of_choices(queries, allowance.amount, payer):
+            trees.append({query: single.pop(query) for query in queries})
+    return Wanted(single, tuple(trees))
+
+
+def made_of(
+    wanted: Wanted, allowances: Sequence[Allowance], payer: Payer
+) -> tuple[tuple[Choice, ...], tuple[TreeRelease, ...]]:
+    """Each choice and each tree, paid for by an allowance of its own."""
+    paid = dict(zip(wanted.single, allowances, strict=False))
+    rivals = {
+        query: _best(histogram, paid[query].share(Fraction(len(queries))), payer).error
+        for histogram, queries in _families(paid)
+        for query in queries
+    }
+
+    def made(query: ChoiceQuery, field: Field) -> Choice:
+        amount = paid[query].amount
+        chosen = choice(field, query, amount, payer)
+        if query not in rivals:
+            return chosen
+        expected = expected_error(query, amount, payer)
+        return replace(chosen, expected=expected, otherwise=rivals[query])
+
+    choices = tuple(made(query, field) for query, field in wanted.single.items())
+    rest = zip(wanted.trees, allowances[len(paid) :], strict=True)
+    return choices, tuple(_tree(members, allowance, payer) for members, allowance in rest)
+
+
+@dataclass(frozen=True, slots=True)
+class _Best:
+    """The tree of a histogram with the least error, in rows."""
+
+    shape: Shape
+    sensitivity: Sensitivity
+    noise: Noise
+
+    @property
+    def error(self) -> float:
+        return self.shape.deviation * standard_deviation(self.noise)
+
+
+def _best(histogram: Histogram, allowance: Allowance, payer: Payer) -> _Best:
+    """A row counts once on every level: a unit moves levels·L0 counts by its rows at most.
+
+    If its rows are in several nodes of a level, it moves these together no farther in L1 and L2.
+    """
+
+    def with_levels(levels: int) -> tuple[Sensitivity, Noise]:
+        sensitivity = Sensitivity(levels * payer.l0, 0, histogram.rows, payer.neighbours)
+        share = allowance.amount, allowance.noise_delta, sensitivity
+        return sensitivity, payer.accountant.noise(*share)
+
+    shape = best_shape(
+        histogram.grid.cells, lambda levels: standard_deviation(with_levels(levels)[1])
+    )
+    return _Best(shape, *with_levels(shape.levels))
+
+
+def _tree(members: Mapping[ChoiceQuery, Field], allowance: Allowance, payer: Payer) -> TreeRelease:
+    queries = list(members)
+    histogram = queries[0].histogram
+    best = _best(histogram, allowance, payer)
+    return TreeRelease(
+        tuple(members.values()),
+        histogram,
+        tuple(query.aim for query in queries if isinstance(query.aim, Rank)),
+        best.shape,
+        best.sensitivity,
+        best.noise,
+        best.error,
+        _error_of_choices(queries, allowance.amount, payer),
+    )
+
+
+def _error_of_choices(queries: Sequence[ChoiceQuery], amount: Fraction, payer: Payer) -> float:
+    """The root mean squared error in rows of choices that share the amount equally."""
+    share = amount / len(queries)
+    squares = sum(expected_error(query, share, payer) ** 2 for query in queries)
+    return sqrt(squares / len(queries))
+
+
+def _families(queries: Iterable[ChoiceQuery]) -> list[tuple[Histogram, list[ChoiceQuery]]]:
+    """The quantiles of each histogram; MIN and MAX are none, they read each unit's extreme."""
+    families: dict[Histogram, list[ChoiceQuery]] = {}
+    for query in queries:
+        if isinstance(query.aim, Rank) and not query.aim.is_extreme:
+            families.setdefault(query.histogram, []).append(query)
+    return list(families.items())

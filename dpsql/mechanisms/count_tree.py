@@ -1,0 +1,206 @@
+"""Quantiles of many groups from trees of noisy counts, all read from one release.
+
+A level of the tree cuts the cells of a histogram into nodes of equal width; a row counts in one
+node of each. Once the nodes have noise the rest is arithmetic on what is released: the counts are
+made consistent by weighted least squares up and down the tree (Hay, Rastogi, Miklau, Suciu 2010,
+Section 4), where no node is below zero on the way down. Then the rows up to a cell never fall from
+cell to cell, and quantiles read from them never cross.
+
+Nodes that no quantile looks at need no noise: the lower levels of a large tree are drawn below the
+nodes in which a quantile lies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from math import sqrt
+from typing import TypeAlias
+
+import numpy as np
+
+from dpsql.mechanisms.scores import MOST_STEPS, Counted, Rank
+
+Noised: TypeAlias = Callable[[np.ndarray], np.ndarray]
+"""Adds noise to an array of counts."""
+
+_READ_WHOLE = 1 << 12
+"""Most nodes of the level down to which a tree is drawn whole."""
+
+_HAIR = 1 / (2 * MOST_STEPS)
+
+_AT_ONCE = 1 << 20
+"""Nodes that are drawn together: about 50 MB of arrays."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """`levels` levels below the root, in which a node has `branching` nodes below it.
+
+    >>> Shape(4, 3).cells
+    64
+    """
+
+    branching: int
+    levels: int
+
+    @property
+    def cells(self) -> int:
+        return int(self.branching**self.levels)
+
+    @property
+    def whole(self) -> int:
+        """How many levels are drawn whole."""
+        widths = [self.branching**level for level in range(1, self.levels + 1)]
+        return max(1, len([width for width in widths if width <= _READ_WHOLE]))
+
+    @property
+    def deviation(self) -> float:
+        """The root mean squared error in rows of the rank of a cell, for noise of deviation 1.
+
+        The total of a node of height h has variance v(0) = 1, 1/v(h) = 1 + 1/(b·v(h-1)), from what
+        is below it. Given their sum, u of b such nodes vary by v·u·(1 - u/b): on the average over
+        the place u that the cell has among them, by v·(b - 1)/6 (a Brownian bridge between nodes).
+        Given the total, the levels' errors are independent.
+        """
+        branching, variance, total = self.branching, 1.0, 0.0
+        for _ in range(self.levels):
+            total += variance * (branching - 1) / 6
+            variance = branching * variance / (1 + branching * variance)
+        return sqrt(total)
+
+
+def best_shape(cells: int, deviation: Callable[[int], float]) -> Shape:
+    """The shape with the least error, where so many levels have noise of that deviation.
+
+    >>> best_shape(65536, lambda levels: levels**0.5).branching  # Gaussian
+    2
+    >>> best_shape(65536, lambda levels: float(levels)).branching  # Laplace
+    16
+    """
+    shapes = _shapes(cells)
+    return min(shapes, key=lambda shape: shape.deviation * deviation(shape.levels))
+
+
+def _shapes(cells: int) -> Iterable[Shape]:
+    """For every number of levels the least branching with room for the cells."""
+    for levels in range(1, max(1, (cells - 1).bit_length()) + 1):
+        branching = max(2, round(cells ** (1 / levels)))
+        yield Shape(branching + (branching**levels < cells), levels)
+
+
+def quantiles(
+    shape: Shape, counted: Counted, ranks: Sequence[Rank], noised: Noised
+) -> list[np.ndarray]:
+    """For every rank the cell of each histogram that holds the row of that rank.
+
+    >>> rows = Counted(1, 10, np.array([2, 5]), np.array([3, 2]))
+    >>> quantiles(Shape(2, 4), rows, [Rank(2, 4, -1), Rank(16, 20, -1)], lambda counts: counts)
+    [array([2]), array([5])]
+    """
+    step = max(1, _AT_ONCE // (2 * shape.branching**shape.whole))
+    parts = [
+        _read(shape, counted.between(first, min(first + step, counted.lists)), ranks, noised)
+        for first in range(0, counted.lists, step)
+    ]
+    return [np.concatenate([part[n] for part in parts]) for n in range(len(ranks))]
+
+
+def _read(
+    shape: Shape, counted: Counted, ranks: Sequence[Rank], noised: Noised
+) -> list[np.ndarray]:
+    left = shape.levels - shape.whole
+    width = shape.branching**left
+    rows = _estimates(shape.branching, shape.whole, counted.nodes(width), noised)
+    empty = rows.sum(axis=1) <= 0
+    rows[empty] = 1  # nothing is known: anywhere is as good
+    total = rows.sum(axis=1)
+    found = [_passed(rows, _target(rank, total)) for rank in ranks]
+    if not left:
+        return [cell for cell, _ in found]
+    own = np.arange(len(rows)) * rows.shape[1]
+    nodes = np.unique(np.concatenate([own + cell for cell, _ in found]))
+    inside = counted.below(nodes, width)
+    lower = _estimates(shape.branching, left, inside, noised, rows.ravel()[nodes])
+    cells = []
+    for node, beyond in found:
+        tree = np.searchsorted(nodes, own + node)
+        cells.append(node * width + _passed(lower[tree], beyond)[0])
+    return [np.minimum(cell, counted.size - 1) for cell in cells]
+
+
+def _target(rank: Rank, total: np.ndarray) -> np.ndarray:
+    """So many rows, a hair to the side of the rank: where the rows are whole, it tells them apart.
+
+    Half a row, as in the scores of choices, would let the quantiles of less than a row cross.
+    """
+    return np.asarray(float(rank.fraction) * total + np.sign(rank.offset) * _HAIR)
+
+
+def _passed(rows: np.ndarray, target: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The first cell of each list up to which there are the rows of the target.
+
+    With it comes how many of them are in the cell itself.
+    """
+    upto = rows.cumsum(axis=1)
+    cell = np.minimum((upto < target[:, None]).sum(axis=1), rows.shape[1] - 1)
+    lists = np.arange(len(rows))
+    return cell, target - (upto[lists, cell] - rows[lists, cell])
+
+
+def _estimates(
+    branching: int,
+    levels: int,
+    counted: Counted,
+    noised: Noised,
+    total: np.ndarray | None = None,
+) -> np.ndarray:
+    """Consistent rows of all nodes of the lowest level, none below zero: a list in each row.
+
+    Without a `total` of each list it is the one that fits best.
+    """
+    widths = [branching**level for level in range(levels)]
+    noisy = [noised(counted.nodes(width).table()).astype(float) for width in widths]
+    known = [(noisy[0], np.ones(noisy[0].shape[1]))]
+    for own in noisy[1:]:
+        below, variance = (_families(each, branching).sum(axis=-1) for each in known[-1])
+        # Own count of variance 1 and sum of what is below, each by the inverse of its variance.
+        fit = (own * variance + below) / (1 + variance)
+        known.append((fit, variance / (1 + variance)))
+    top = known[-1][0]
+    rows = (top.sum(axis=1) if total is None else total)[:, None]
+    branches = top.shape[1]
+    for fit, variance in reversed(known):
+        rows = _spread(np.maximum(rows, 0), fit, variance, branches)
+        branches = branching
+    return rows
+
+
+def _families(nodes: np.ndarray, branching: int) -> np.ndarray:
+    """The nodes below each node of the level above, zeros where there are none."""
+    *rest, count = nodes.shape
+    missing = -count % branching
+    filled = np.concatenate([nodes, np.zeros((*rest, missing))], axis=-1)
+    return filled.reshape(*rest, -1, branching)
+
+
+def _spread(
+    parents: np.ndarray, fit: np.ndarray, variance: np.ndarray, branching: int
+) -> np.ndarray:
+    """The nearest counts to those that fit, by their variance, none negative, with these sums.
+
+    They are max(0, fit - λ·variance), λ by family: of the families' k largest fit/variance, for the
+    largest k whose smallest stays above λ = (Σfit - sum)/Σvariance.
+    """
+    values, weights = _families(fit, branching), _families(variance, branching)
+    weights = np.broadcast_to(weights, values.shape)
+    ratio = np.where(weights > 0, values / np.where(weights > 0, weights, 1), -np.inf)
+    order = np.argsort(-ratio, axis=-1)
+    values, weights, ratio = (np.take_along_axis(a, order, -1) for a in (values, weights, ratio))
+    level = (values.cumsum(axis=-1) - parents[..., None]) / weights.cumsum(axis=-1)
+    last = np.maximum((ratio > level).sum(axis=-1) - 1, 0)[..., None]
+    level = np.take_along_axis(level, last, -1)
+    rows = np.maximum(values - level * weights, 0)
+    back = np.empty_like(rows)
+    np.put_along_axis(back, order, rows, -1)
+    return np.asarray(back.reshape(len(parents), -1)[:, : fit.shape[1]])
