@@ -183,6 +183,11 @@ class Proxy:
         """The latest entries of the ledger, newest first."""
         return self._ledger.history(analyst, limit)
 
+    def stamp(self) -> object:
+        """Equal while every remembered answer is. Never waits: None while others write."""
+        known = self._ledger.stamp(wait=False)
+        return known and (self._answers, known)
+
     def refresh(self) -> int:
         """Start a new data version: remembered answers and recorded facts no longer count."""
         version = self._ledger.refresh()

@@ -101,10 +101,11 @@ class Ledger(Protocol):
         the largest epsilon, then the newest.
         """
 
-    def stamp(self) -> object:
+    def stamp(self, *, wait: bool = True) -> object:
         """A value that is another one after anything was recorded or tampered with, by anybody.
 
         Cheap: nothing is verified. Equal stamps mean that what was recalled before still holds.
+        Without `wait` it is None while another thread is at work on the ledger.
         """
 
     def spent(self, budget: str) -> Loss:

@@ -151,11 +151,16 @@ class SqliteLedger:
                     return Remembered(str(row.query_id), most, decode_answer(payload))
         return None
 
-    def stamp(self) -> object:
+    def stamp(self, *, wait: bool = True) -> object:
         """Which file it is, when it changed, and how often; see `Ledger.stamp`."""
-        with store.failing_closed(self._path), _CALLS:
-            self._require_open()
-            return store.change_of(self._path), store.change_of(mark_path(self._path))
+        if not _CALLS.acquire(blocking=wait):
+            return None
+        try:
+            with store.failing_closed(self._path):
+                self._require_open()
+                return store.change_of(self._path), store.change_of(mark_path(self._path))
+        finally:
+            _CALLS.release()
 
     def spent(self, budget: str) -> Loss:
         """What a budget has spent so far."""

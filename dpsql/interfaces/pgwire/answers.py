@@ -16,6 +16,7 @@ from dpsql.interfaces.amounts import significant_places
 from dpsql.interfaces.asking import answered
 from dpsql.interfaces.pgwire import oids
 from dpsql.interfaces.pgwire.faults import fault_of
+from dpsql.interfaces.pgwire.portals import Result
 from dpsql.interfaces.pgwire.reports import REPORTS, report
 from dpsql.interfaces.pgwire.shapes import WireColumn, WireResult
 from dpsql.interfaces.receipts import cost_text
@@ -109,16 +110,17 @@ class Answers:
 
     def ask(
         self, piece: Piece, values: Sequence[Any], settings: Mapping[str, str], stop: Stop
-    ) -> tuple[WireResult, tuple[str, ...]]:
+    ) -> Result:
         """The answer with its notices. Raises `Fault`."""
         with placed(piece):
             return self._asked(piece, values, settings, stop)
 
     def _asked(
         self, piece: Piece, values: Sequence[Any], settings: Mapping[str, str], stop: Stop
-    ) -> tuple[WireResult, tuple[str, ...]]:
+    ) -> Result:
         if self.claims(piece):
-            return self.catalogue.ask(piece.text, tuple(values), self._reports(piece)), ()
+            found = self.catalogue.ask(piece.text, tuple(values), self._reports(piece))
+            return Result(found.columns, found.rows, "SELECT", counted=True)
         asked = numbered(piece)
         ordered = tuple(values[number - 1] for number in asked.numbers)
         epsilon = settings["dpsql.epsilon"]
@@ -126,10 +128,14 @@ class Answers:
             asked.text, self.analyst, DIALECT, ordered, Decimal(epsilon) if epsilon else None
         )
         answer = answered(self.proxy, request, stop)
-        columns = told_columns(answer.columns)
-        result = WireResult(columns, answer.rows, f"SELECT {len(answer.rows)}")
-        wanted = settings["dpsql.notices"] == "on"
-        return result, _notices(answer) if wanted else ()
+        return Result(
+            told_columns(answer.columns),
+            answer.rows,
+            "SELECT",
+            counted=True,
+            notices=_notices(answer) if settings["dpsql.notices"] == "on" else (),
+            remembered=answer.receipt is not None and answer.receipt.remembered,
+        )
 
     def _reports(self, piece: Piece) -> list[ScratchTable]:
         """What the analyst spent, as far as a statement names it."""

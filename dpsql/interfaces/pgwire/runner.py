@@ -129,7 +129,7 @@ class Runner:
                 return self._close(name)
             case Copy(query=query, options=options):
                 asked = self._ask(query, (), stop)
-                return Result(asked.columns, asked.rows, "COPY", True, asked.notices, options)
+                return replace(asked, tag="COPY", copy=options)
             case Prepare() | Execute() | Deallocate():
                 return self._prepared(command, stop)
             case Listen(tag=tag):
@@ -140,8 +140,7 @@ class Runner:
                 assert_never(command)
 
     def _ask(self, piece: Piece, values: Sequence[Any], stop: Stop) -> Result:
-        found, notices = self.answers.ask(piece, values, self.transaction.settings, stop)
-        return Result(found.columns, found.rows, "SELECT", counted=True, notices=notices)
+        return self.answers.ask(piece, values, self.transaction.settings, stop)
 
     # --- transactions and settings ---
 
@@ -276,7 +275,8 @@ class Runner:
         assert prepared.command is not None
         raw = [None if text is None else text.encode() for text in arguments]
         values = decoded(raw, prepared.parameters, ())
-        return fitted(self.run(prepared.command, values, stop), prepared.columns)
+        found = self.run(prepared.command, values, stop)
+        return replace(fitted(found, prepared.columns), remembered=False)
 
 
 def command_of(piece: Piece) -> Command:

@@ -267,8 +267,16 @@ class Server:
     async def _answered(
         self, stream: Stream, visit: _Visit, messages: list[frontend.Message]
     ) -> None:
-        """Answer in a thread, chunk after chunk, as fast as the client reads."""
+        """Answer what was answered before at once, anything else in a thread.
+
+        There chunk after chunk, as fast as the client reads.
+        """
         self._telemetry.count("batches")
+        repeated = visit.session.again(tuple(messages))
+        if repeated is not None:
+            await stream.send(repeated)
+            await asyncio.sleep(0)  # others have their turn, however much was sent ahead
+            return
         loop, answers = asyncio.get_running_loop(), visit.session.handle(messages)
         seconds, timer = visit.session.statement_seconds, None
         if seconds:

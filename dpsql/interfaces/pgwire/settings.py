@@ -223,6 +223,10 @@ class Settings(Mapping[str, str]):
         """The values, to come back to."""
         return dict(self._values), dict(self._local)
 
+    def key(self) -> object:
+        """A value that is the same while all values are."""
+        return tuple(self._values.items()), tuple(self._local.items())
+
     def restore(self, saved: tuple[dict[str, str], dict[str, str]]) -> None:
         """The values as they were saved."""
         self._values, self._local = dict(saved[0]), dict(saved[1])

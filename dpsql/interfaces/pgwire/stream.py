@@ -15,6 +15,8 @@ from dpsql.interfaces.pgwire.frontend import ProtocolError
 _HEAD = struct.Struct("!ci")
 WAITING_BYTES = 1 << 19
 """How much may wait for a slow client before the server waits for it."""
+READ_BYTES = 1 << 16
+"""How much is read at once, at most."""
 _SETTLE_SECONDS = 0.001
 
 
@@ -26,6 +28,8 @@ class Stream:
     ) -> None:
         self._reader, self._writer, self._patience = reader, writer, patience
         self.encrypted = False
+        self._ahead = b""
+        self._at = 0
         writer.transport.set_write_buffer_limits(high=WAITING_BYTES)
         found = writer.get_extra_info("socket")
         if found is not None and found.family in (socket.AF_INET, socket.AF_INET6):
@@ -33,17 +37,37 @@ class Stream:
 
     async def startup(self) -> frontend.Startup | frontend.Encrypt | frontend.Cancel:
         """The first message. Raises `ProtocolError`, or IncompleteReadError at the end."""
-        (length,) = struct.unpack("!i", await self._reader.readexactly(4))
+        (length,) = struct.unpack("!i", await self._taken(4))
         if not 8 <= length <= frontend.MAX_STARTUP_BYTES:  # noqa: PLR2004 - length and code
             raise ProtocolError("invalid length of startup packet")
-        return frontend.startup(await self._reader.readexactly(length - 4))
+        return frontend.startup(await self._taken(length - 4))
 
     async def message(self, most: int) -> tuple[frontend.Message, int]:
         """The next message of at most `most` bytes, and its size. Raises as `startup` does."""
-        kind, length = _HEAD.unpack(await self._reader.readexactly(_HEAD.size))
+        kind, length = _HEAD.unpack(await self._taken(_HEAD.size))
         if not 4 <= length <= most + 4:  # noqa: PLR2004 - the length counts itself
             raise ProtocolError("invalid message length")
-        return frontend.decode(kind, await self._reader.readexactly(length - 4)), length
+        return frontend.decode(kind, await self._taken(length - 4)), length
+
+    async def _taken(self, count: int) -> bytes:
+        """The next bytes: of what was read ahead, mostly, so that a batch costs one wait."""
+        end = self._at + count
+        if end > len(self._ahead):
+            await self._read(count)
+            end = count
+        found = self._ahead[self._at : end]
+        self._at = end
+        return found
+
+    async def _read(self, count: int) -> None:
+        parts = [self._ahead[self._at :]]
+        missing = count - len(parts[0])
+        while missing > 0:
+            parts.append(await self._reader.read(READ_BYTES))
+            missing -= len(parts[-1])
+            if not parts[-1]:
+                raise asyncio.IncompleteReadError(b"".join(parts), count)
+        self._ahead, self._at = b"".join(parts), 0
 
     async def encrypt(self, context: ssl.SSLContext) -> None:
         """Agree to TLS and go over to it.
@@ -51,6 +75,8 @@ class Stream:
         Bytes that came before the agreement were not encrypted and could be anybody's: they end
         the connection (CVE-2021-23214). Raises `ProtocolError`.
         """
+        if self._at < len(self._ahead):
+            raise ProtocolError("received unencrypted data after SSL request")
         self._writer.transport.pause_reading()  # type: ignore[attr-defined]
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._reader.read(1), _SETTLE_SECONDS)
@@ -63,6 +89,8 @@ class Stream:
         """Write, and wait while too much is on its way. Raises OSError where nobody reads."""
         if data:
             self._writer.write(data)
+            if self._writer.transport.get_write_buffer_size() <= WAITING_BYTES:
+                return
             async with asyncio.timeout(self._patience):
                 await self._writer.drain()
 

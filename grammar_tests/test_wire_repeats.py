@@ -1,0 +1,157 @@
+"""A batch asked again is answered with the same bytes, as long as nothing could have changed it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from threading import Event, Thread
+
+import pytest
+
+from dpsql.interfaces.pgwire.frontend import Bind, Describe, Execute, Message, Parse, Query, Sync
+from dpsql.ledgers import sqlite
+from dpsql.proxy import Proxy
+from grammar_tests.proxy_kit import request, shop
+from grammar_tests.session_kit import COUNT, COUNTRIES, Client, asked
+
+NAMED = (Bind("", "s", (), (), ()), Execute("", 0), Sync())
+OTHER = "SELECT COUNT(*) AS n FROM customers WHERE age > 40"
+
+
+@pytest.fixture(scope="module")
+def proxy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxy]:
+    with Proxy.open(str(shop(tmp_path_factory.mktemp("repeats") / "shop"))) as opened:
+        yield opened
+
+
+@pytest.fixture
+def client(proxy: Proxy) -> Client:
+    """A client whose question was paid for."""
+    proxy.ask(request(COUNT))
+    return Client(proxy)
+
+
+def answer(client: Client, *sent: Message) -> bytes:
+    """What is worked out in full."""
+    return b"".join(client.session.handle(sent))
+
+
+def again(client: Client, *sent: Message) -> bytes | None:
+    return client.session.again(sent)
+
+
+def test_what_was_paid_for_before_is_told_again(client: Client) -> None:
+    for sent in ((Query(COUNT),), asked(COUNT), (Query(f"COPY ({COUNT}) TO STDOUT"),)):
+        assert again(client, *sent) is None
+        told = answer(client, *sent)
+        assert told
+        assert again(client, *sent) == told == answer(client, *sent)
+
+
+def test_an_answer_that_was_just_charged_is_not(client: Client) -> None:
+    fresh = Query("SELECT COUNT(*) FROM customers WHERE age > 17")
+    answer(client, fresh)
+    assert again(client, fresh) is None
+    told = answer(client, fresh)
+    assert again(client, fresh) == told
+
+
+@pytest.mark.parametrize(
+    "sql", [COUNTRIES, "SELECT 1", "SHOW timezone", "SELECT x FROM customers", "BEGIN; COMMIT", "",
+            "SELECT relname FROM pg_class", f"{COUNT}; {COUNTRIES}", "SELECT * FROM dpsql_budget()",
+            f"EXPLAIN PRIVACY {COUNT}"]
+)  # fmt: skip
+def test_nothing_else_is(client: Client, sql: str) -> None:
+    for _ in range(3):
+        answer(client, Query(sql))
+    assert again(client, Query(sql)) is None
+
+
+def test_a_change_of_the_ledger_ends_it(client: Client, proxy: Proxy) -> None:
+    told = answer(client, Query(COUNT))
+    assert again(client, Query(COUNT)) == told
+    proxy.ask(request("SELECT COUNT(*) FROM customers WHERE age > 18"))
+    assert again(client, Query(COUNT)) is None
+    answer(client, Query(COUNT))
+    assert again(client, Query(COUNT)) == told
+    proxy.refresh()
+    assert again(client, Query(COUNT)) is None
+    # Without a look at the ledger the old answer would be told of the new data.
+    assert answer(client, Query(COUNT)) != told
+
+
+def test_settings_transactions_and_open_batches_end_it(client: Client) -> None:
+    told = answer(client, Query(COUNT))
+    for setting in ("dpsql.notices = on", "dpsql.epsilon = 0.01", "timezone = 'Asia/Tokyo'"):
+        answer(client, Query(f"SET {setting}"))
+        assert again(client, Query(COUNT)) is None
+        answer(client, Query("RESET ALL"))
+        assert again(client, Query(COUNT)) == told
+    answer(client, Query("BEGIN"))
+    assert again(client, Query(COUNT)) is None
+    answer(client, Query("ROLLBACK"))
+    answer(client, Parse("", "SELECT 1", ()))
+    assert again(client, Query(COUNT)) is None
+    answer(client, Sync())
+    assert again(client, Query(COUNT)) == told
+
+
+def test_another_statement_of_the_same_name_ends_it(client: Client) -> None:
+    answer(client, Parse("s", COUNT, ()), Sync())
+    told = answer(client, *NAMED)
+    assert again(client, *NAMED) == told
+    answer(client, Query("DEALLOCATE s"), Parse("s", OTHER, ()), Sync())
+    assert again(client, *NAMED) is None
+    assert answer(client, *NAMED) != told
+
+
+def test_a_statement_prepared_in_sql_is_looked_up_each_time(client: Client) -> None:
+    answer(client, Query(f"PREPARE p AS {COUNT}"))
+    for _ in range(3):
+        answer(client, Query("EXECUTE p"))
+    assert again(client, Query("EXECUTE p")) is None
+
+
+def test_parameters_and_formats_are_part_of_it(client: Client) -> None:
+    sql = "SELECT COUNT(*) FROM customers WHERE age > $1"
+    for value in (b"40", b"41"):
+        answer(client, *asked(sql, value))
+    told = answer(client, *asked(sql, b"40"))
+    assert again(client, *asked(sql, b"40")) == told
+    assert again(client, *asked(sql, b"41")) is None
+    assert again(client, Parse("", sql, ()), Bind("", "", (), (b"40",), (1,)), Execute("", 0),
+                 Sync()) is None  # fmt: skip
+
+
+def test_portals_that_stay_open_are_worked_out(client: Client) -> None:
+    for sent in (asked(COUNT, limit=1), asked(COUNT)[:-1]):
+        for _ in range(2):
+            answer(client, *sent)
+            answer(client, Sync())
+        assert again(client, *sent) is None
+
+
+def test_the_unnamed_statement_is_left_behind(client: Client) -> None:
+    answer(client, *asked(COUNT))
+    answer(client, Parse("", OTHER, ()), Sync())
+    assert again(client, *asked(COUNT)) is not None
+    assert again(client, Bind("", "", (), (), ()), Execute("", 0), Sync()) is None
+    client.send(Describe(False, ""), Sync())
+    assert client.of(b"T")[0].count(b"segment") == 1
+
+
+def test_it_never_waits_for_the_ledger(client: Client) -> None:
+    told = answer(client, Query(COUNT))
+    held, done = Event(), Event()
+
+    def work() -> None:
+        with sqlite._CALLS:
+            held.set()
+            done.wait(30)
+
+    thread = Thread(target=work)
+    thread.start()
+    assert held.wait(30)
+    assert again(client, Query(COUNT)) is None
+    done.set()
+    thread.join()
+    assert again(client, Query(COUNT)) == told
