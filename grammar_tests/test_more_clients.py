@@ -70,6 +70,28 @@ def test_adbc(both: Servers) -> None:
     assert told["cancel"] == told["timeout"] == "57014"
 
 
+def test_psqlodbc(both: Servers) -> None:
+    driver = next(Path("/usr/lib").glob("*/odbc/psqlodbcw.so"), None)
+    if driver is None or find_spec("pyodbc") is None:
+        pytest.skip("psqlODBC needs Debian's odbc-postgresql and pyodbc")
+    told = told_alike(program("psqlodbc", str(driver)), both)
+    names, (vector, _) = told["vectors"]
+    assert (names, vector) == (["indkey", "indclass"], "1")
+    assert told["spliced: of orders 0.25"] == told["prepared: of orders 0.25"]
+    assert told["cancel"] == told["timeout"] == "57014"
+
+
+def test_pgcli(both: Servers) -> None:
+    command = shutil.which("pgcli")
+    if command is None:
+        pytest.skip("pgcli is not installed")
+    own = Path(command).resolve().with_name("python")
+    told = told_alike([str(own), "-m", "grammar_tests.clients.pgcli_session"], both)
+    assert "'orders'" in "".join(told["tables"])
+    assert told["failure"] == ["answered", "42703", "25P02", "answered", "answered"]
+    assert told["cancel"] == "57014"
+
+
 def program(name: str, *arguments: str) -> list[str]:
     return [sys.executable, "-m", f"grammar_tests.clients.{name}", *arguments]
 

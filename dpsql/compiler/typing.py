@@ -8,6 +8,7 @@ from typing import assert_never
 
 from dpsql import aggregates, functions
 from dpsql.aggregates.sample import SAMPLE, check_sampled
+from dpsql.compiler.quoted import unquoted
 from dpsql.compiler.scopes import Scope
 from dpsql.errors import Reason, Refused
 from dpsql.tree import (
@@ -38,7 +39,7 @@ from dpsql.walk import walk
 
 COMPARING = frozenset("eq ne lt le gt ge in is_distinct is_not_distinct".split())
 COERCING = COMPARING | frozenset("coalesce nullif least greatest".split())
-"""Functions whose string literals take the type of a temporal argument, as in d >= '2025-01-01'."""
+"""Functions whose string literals take the type of their company, as in d >= '2025-01-01'."""
 
 
 def typed(expression: Expression, scope: Scope) -> Expression:
@@ -185,10 +186,17 @@ def _no_aggregate_inside(expression: Expression) -> None:
 def _coerced(args: tuple[Expression, ...]) -> tuple[Expression, ...]:
     kinds = [type_of(a) for a in args if type_of(a).is_temporal]
     if not kinds:
-        return args
+        return _unquoted(args)
     columns = [type_of(a) for a in args if type_of(a).is_temporal and not isinstance(a, Literal)]
     wanted = (columns or kinds)[0]
     return tuple(_temporal(arg, wanted) for arg in args)
+
+
+def _unquoted(args: tuple[Expression, ...]) -> tuple[Expression, ...]:
+    """String literals beside numbers as numbers, beside BOOLEANs as these."""
+    company = [type_of(a) for a in args if type_of(a) not in (VARCHAR, NULL)]
+    wanted = next((kind for kind in company if kind != INTEGER), INTEGER)
+    return tuple(unquoted(a, wanted) if company and isinstance(a, Literal) else a for a in args)
 
 
 def _in_one_zone(args: tuple[Expression, ...], function: str) -> tuple[Expression, ...]:

@@ -109,6 +109,32 @@ SELECT COUNT(*) FROM customers WHERE joined >= '2023-01-01';
 -- keys: 1 public, l0 proved
 -- release: rows l0=1 linf=1
 
+-- case: numbers and truths against text literals
+SELECT COUNT(*) FROM orders WHERE amount < '99.5' AND quantity IN ('1', ' 2 ') AND discount >= '1e-1' AND amount > '1e2';
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=10
+
+-- case: a bound narrows by a text literal
+SELECT SUM(quantity) AS total FROM orders WHERE quantity BETWEEN '2' AND '5';
+-- accept
+-- keys: 1 public, l0 proved
+-- release: sum l0=1 linf=50
+
+-- case: truths as text
+SELECT COUNT(*) FROM customers WHERE vip = 't';
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=1
+
+-- case: text that is no whole number beside one
+SELECT COUNT(*) FROM orders WHERE quantity < '9.5';
+-- refuse: type-mismatch at 1:35
+
+-- case: text that is no truth
+SELECT COUNT(*) FROM customers WHERE vip = '2';
+-- refuse: type-mismatch at 1:38
+
 -- case: timestamps against typed literals
 SELECT COUNT(*) FROM orders WHERE placed_at >= TIMESTAMP '2024-06-01 00:00:00' AND placed_at < '2024-07-01';
 -- accept
