@@ -96,7 +96,7 @@ _ARITHMETIC: dict[str, Callable[..., float]] = {
     "sqrt": lambda a: sqrt(a) if a >= 0 else nan,
     "ln": lambda a: log(a) if a > 0 else nan,
     "exp": lambda a: exp(a) if a < 700 else inf,  # noqa: PLR2004
-    "pow": lambda a, b: a**b if a > 0 else nan,
+    "pow": lambda a, b: a**b if a > 0 or a == 0 < b else nan,
 }
 
 

@@ -76,7 +76,8 @@ class Recipe:
 
     `typical` says what one row adds to each part in typical data, in units of its values (None:
     1 each). The budget is split by how the value depends on its parts there. `moments` says that
-    the parts are count, centred sum and perhaps sum of squares of one argument. `choices` lists
+    the parts are count, centred sum and perhaps sum of squares of one argument. `centred` gives the
+    count and the centred sum that would do in place of the one part, if they can. `choices` lists
     what is chosen, whose columns follow those of the parts; where it is given, it reads the ORDER
     BY of the call too.
     """
@@ -85,6 +86,7 @@ class Recipe:
     combine: Callable[[Asked, tuple[Ref, ...]], Expression]
     typical: Callable[[Asked], tuple[float, ...]] | None = None
     moments: bool = False
+    centred: Callable[[Asked], Parts] | None = None
     choices: Callable[[Asked], tuple[ChoiceQuery, ...]] | None = None
 
 

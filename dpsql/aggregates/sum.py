@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dpsql.aggregates.moments import centred_sum, count_of_rows
 from dpsql.aggregates.recipe import (
     Asked,
     Parts,
@@ -64,4 +65,11 @@ def _typical(asked: Asked) -> tuple[float, ...]:
     return (float((bounds.lower + bounds.upper) / 2 * bounds.lattice.step),)
 
 
-SUM = Recipe(_parts, _combine, _typical)
+def _centred(asked: Asked) -> Parts:
+    clipped = asked.call.clip is not None and asked.call.clip.per_group
+    if clipped or _unfolded(asked)[0] != asked.expression:
+        return ()
+    return (count_of_rows(asked), centred_sum(asked))
+
+
+SUM = Recipe(_parts, _combine, _typical, centred=_centred)

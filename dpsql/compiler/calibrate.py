@@ -15,6 +15,7 @@ from dpsql import aggregates
 from dpsql.accountants import Accountant, Allowance
 from dpsql.aggregates.recipe import Asked, Recipe, part_type
 from dpsql.algebra import Field, Item, OneRow, Project, Relation, Released
+from dpsql.compiler.centred import about_centres
 from dpsql.compiler.choices import Payer, columns_of, event_of
 from dpsql.compiler.contributions import Contributions, contributions_of
 from dpsql.compiler.disjoint import pooled
@@ -132,8 +133,7 @@ def _measure(bounded: BoundedBlock, identities: Identities, wishes: Wishes) -> _
     """The measurements a block needs, each once, and how its measures follow from them."""
     block = bounded.block
     contributions = contributions_of(bounded)
-    parts: dict[PartQuery, Field] = {}
-    typical: dict[PartQuery, float] = {}
+    parts, typical = dict[PartQuery, Field](), dict[PartQuery, float]()
     choices: dict[ChoiceQuery, Field] = {}
 
     def named(part: PartQuery, adds: float) -> Ref:
@@ -147,26 +147,24 @@ def _measure(bounded: BoundedBlock, identities: Identities, wishes: Wishes) -> _
     if bounded.domain is None:
         named(UNIT_COUNT, 1.0)
     values: list[Expression] = []
-    families: dict[int, Family] = {}
+    families, sums = dict[int, Family](), dict[int, tuple[PartQuery, Family]]()
     for measure, arguments in zip(block.measures, bounded.arguments, strict=True):
         recipe = _recipe(measure.call)
         asked = _asked(block, measure.call, arguments, contributions, wishes)
         needed = recipe.parts(asked)
         adds = recipe.typical(asked) if recipe.typical else (1.0,) * len(needed)
-        if recipe.moments and asked.rows_proved and not arguments[0].may_be_nan:
-            families[len(values)] = Family(*needed)
+        if asked.rows_proved and arguments and not arguments[0].may_be_nan:
+            if recipe.moments:
+                families[len(values)] = Family(*needed)
+            if recipe.centred and (centred := recipe.centred(asked)):
+                sums[len(values)] = needed[0], Family(*centred)
         columns = tuple(map(named, needed, adds))
         if recipe.choices is not None:
             columns += columns_of(recipe.choices(asked), choices, identities)
         values.append(recipe.combine(asked, columns))
-    made = Measurements(
-        tuple(parts),
-        tuple(parts.values()),
-        tuple(values),
-        tuple(typical.values()),
-        (False,) * len(parts),
-        families,
-    )
+    alone = (False,) * len(parts)
+    table = tuple(parts), tuple(parts.values()), tuple(values), tuple(typical.values())
+    made = Measurements(*table, alone, families, sums)
     return _Measured(bounded, contributions, made, Wanted(choices))
 
 
@@ -214,18 +212,35 @@ def _over_keys(expression: Expression, keys: tuple[Item, ...]) -> Expression | N
 def _best(
     measured: list[_Measured], outer: Relation, order: int, identities: Identities
 ) -> list[_Measured]:
-    """The same blocks, moments measured together where noise is Laplace's and the error smaller."""
-    joined = [
-        replace(m, made=together(m.made, identities))
-        if m.made.families and m.bounded.domain is not None
-        else m
-        for m in measured
-    ]
-    joined, measured = ([_pooled(m) for m in way] for way in (joined, measured))
-    if order == 1 or joined == measured:
-        return measured
-    one, other = (_charges(way, _with_values(outer, way, identities)) for way in (joined, measured))
-    return joined if better(one, other, order) else measured
+    """The same blocks, measured as the outputs err least: see `_ways`."""
+
+    def charged(way: list[_Measured]) -> tuple[list[Part], list[Expression]]:
+        return _charges(way, _with_values(outer, way, identities))
+
+    best, *others = _ways(measured, order, identities)
+    for way in others:
+        if better(charged(way), charged(best), order):
+            best = way
+    return best
+
+
+def _ways(
+    measured: list[_Measured], order: int, identities: Identities
+) -> Iterator[list[_Measured]]:
+    """As asked for, sums about their centres, and moments together where noise is Laplace's."""
+    centred = [replace(m, made=about_centres(m.made, identities)) for m in measured]
+    for way in [measured] if centred == measured else [measured, centred]:
+        yield [_pooled(m) for m in way]
+        if order == 1:
+            continue
+        joined = [
+            replace(m, made=together(m.made, identities))
+            if m.made.families and m.bounded.domain is not None
+            else m
+            for m in way
+        ]
+        if joined != way:
+            yield [_pooled(m) for m in joined]
 
 
 def _with_trees(

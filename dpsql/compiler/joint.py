@@ -13,8 +13,9 @@ could not keep several totals within one bound.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
+from math import sqrt
 
 from dpsql.aggregates.formulas import double, minus, over, plus, times
 from dpsql.aggregates.recipe import as_double, part_type
@@ -23,7 +24,7 @@ from dpsql.compiler.scopes import Identities
 from dpsql.compiler.typing import type_of
 from dpsql.grids import Lattice
 from dpsql.plan import PartQuery
-from dpsql.tree import BOOLEAN, DOUBLE, INTEGER, Call, Cast, Expression, Ref
+from dpsql.tree import BOOLEAN, DOUBLE, INTEGER, Call, Cast, Expression, Kind, Ref, SqlType
 from dpsql.walk import substitute
 
 UNIT = Lattice(2, 30)
@@ -52,6 +53,11 @@ class Family:
         return (self.centred.upper - self.centred.lower) * self.centred.lattice.step
 
     @property
+    def offset(self) -> float:
+        """What a row adds to the centred sum in typical data."""
+        return float(self.width) / sqrt(12)
+
+    @property
     def shift(self) -> Fraction:
         """From the lower bound to the centre of the sums."""
         return (self.centred.centre - self.centred.lower) * self.centred.lattice.step
@@ -62,7 +68,8 @@ class Measurements:
     """The parts of a block as columns, its measures over them, and which parts share a charge.
 
     `joint` says that the part before it pays for a part too; `families` gives the moments that a
-    measure is made of, by its place.
+    measure is made of, by its place; `sums` the plain sum that a measure is, and the moments that
+    it could be made of.
     """
 
     parts: tuple[PartQuery, ...]
@@ -71,6 +78,7 @@ class Measurements:
     typical: tuple[float, ...]
     joint: tuple[bool, ...]
     families: Mapping[int, Family]
+    sums: Mapping[int, tuple[PartQuery, Family]] = field(default_factory=dict)
 
     @property
     def charges(self) -> tuple[tuple[int, ...], ...]:
@@ -135,8 +143,20 @@ def _over_vectors(
         family = one_by_one.families.get(n)
         own = {} if family is None else formulas[family.count, family.centred]
         here = {columns[part].id: formula for part, formula in own.items() if part in columns}
-        values.append(substitute(value, {**anywhere, **here}))
+        vectors = substitute(value, {**anywhere, **here})
+        values.append(_fitted(vectors, type_of(value)) if here else vectors)
     return tuple(values)
+
+
+def _fitted(value: Expression, kind: SqlType) -> Expression:
+    """The value, computed in DOUBLE from vectors, in the type that its measure has."""
+    match kind.kind:
+        case Kind.INTEGER:
+            return whole(value)
+        case Kind.DECIMAL:
+            return Cast(value, kind)
+        case _:
+            return value
 
 
 def vector(family: Family) -> tuple[PartQuery, ...]:

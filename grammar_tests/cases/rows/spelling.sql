@@ -132,7 +132,7 @@ SELECT COUNT(*) AS n, SUM(amount) AS s FROM (SELECT DISTINCT ON (customer_id) cu
 -- accept
 -- keys: 1 public, l0 proved
 -- release: rows l0=1 linf=1
--- release: sum l0=1 linf=500
+-- release: sum l0=1 linf=250
 
 -- case: the first row of each group of units
 SELECT COUNT(*) FROM (SELECT DISTINCT ON (status) status, amount FROM orders ORDER BY status, placed_at) AS t;

@@ -1,0 +1,90 @@
+-- SUM beside the count of its rows: the sum is centred, where no unit has more rows than counted.
+-- catalog: shop
+
+-- case: whole numbers that may be missing
+SELECT SUM(age) AS s, COUNT(age) AS n FROM customers;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=1
+-- release: sum l0=1 linf=60
+
+-- case: a count of other rows does not help
+SELECT SUM(age) AS s, COUNT(*) AS n FROM customers;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: sum l0=1 linf=120
+-- release: rows l0=1 linf=1
+
+-- case: beside an average and a variance
+SELECT SUM(age) AS s, AVG(age) AS mean, VAR_POP(age) AS v FROM customers;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=1
+-- release: sum l0=1 linf=60
+-- release: sum l0=1 linf=1800
+
+-- case: decimals, divided as numbers
+SELECT SUM(CAST(age AS DECIMAL(10, 2)) / 4) AS s, AVG(CAST(age AS DECIMAL(10, 2)) / 4) AS mean
+FROM customers;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=1
+-- release: sum l0=1 linf=15
+
+-- case: numbers that may be NaN are counted differently
+SELECT SUM(income) AS s, COUNT(income) AS n FROM customers;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: sum l0=1 linf=200000
+-- release: rows l0=1 linf=1
+
+-- case: some rows of each group, one sum asked for twice
+SELECT segment, SUM(age) FILTER (WHERE vip) AS s, AVG(age) FILTER (WHERE vip) AS mean,
+       SUM(age) FILTER (WHERE vip) / 2 AS half
+FROM customers GROUP BY segment;
+-- accept
+-- keys: 2 public, l0 proved
+-- release: rows l0=1 linf=1
+-- release: sum l0=1 linf=60
+
+-- case: private keys are counted already
+SELECT city, SUM(age) AS s FROM customers WHERE age > 20 GROUP BY city;
+-- accept
+-- keys: private, l0 proved
+-- release: rows l0=1 linf=1
+-- release: sum l0=1 linf=50
+
+-- case: a bound of the analyst on what one unit adds stands
+SELECT WITH DIFFERENTIAL_PRIVACY SUM(age, contribution_bounds_per_group => (0, 50)) AS s,
+       COUNT(age) AS n
+FROM customers;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: sum l0=1 linf=50
+-- release: rows l0=1 linf=1
+
+-- case: a unit's rows are clipped in total
+SELECT SUM(quantity) AS s, COUNT(quantity) AS n FROM orders;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: sum l0=1 linf=200
+-- release: rows l0=1 linf=10
+
+-- case: bounds that are centred at zero
+SELECT SUM(age - 60) AS s, COUNT(age) AS n FROM customers;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: sum l0=1 linf=60
+-- release: rows l0=1 linf=1
+
+-- case: decimals
+SELECT SUM(CAST(age AS DECIMAL(10, 2))) AS s, AVG(CAST(age AS DECIMAL(10, 2))) AS mean
+FROM customers;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=1
+-- release: sum l0=1 linf=60
+
+-- case: a count does not bound a sum
+SELECT SUM(note_length) AS s, COUNT(note_length) AS n FROM orders;
+-- refuse: unbounded-input at 1:12
