@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from grammar_tests.fuzz_conditions import condition
 from grammar_tests.fuzz_dice import BYTES, Dice, filled
+from grammar_tests.fuzz_measures import ends, ranked, swayed
 from grammar_tests.fuzz_sources import Source, source
 from grammar_tests.fuzz_terms import Column, term
 
@@ -77,11 +78,16 @@ class Measured:
     solid: bool
 
 
+SHAPES = (
+    *("rows", "rows", "sum", "sum", "solid", "avg", "count", "if", "units", "distinct"),
+    "rank",
+)
+
+
 def _measure(dice: Dice, rows: Source, *, grouped: bool) -> Measured:
     """One aggregate, with FILTER now and then."""
     scope = rows.scope
-    shapes = ("rows", "rows", "sum", "sum", "solid", "avg", "count", "if", "units", "distinct")
-    shape = dice.pick(shapes)
+    shape = dice.pick(SHAPES)
     kept = ""
     if dice.chance(20):
         kept = f" FILTER (WHERE {condition(dice, scope, 2)})"
@@ -101,6 +107,8 @@ def _measure(dice: Dice, rows: Source, *, grouped: bool) -> Measured:
             # Of no row, or of NULLs alone, it is NULL in DuckDB.
             inner = term(dice, "bool", scope, 2)
             return Measured(f"COUNT_IF({inner}){kept}", "int", solid=False)
+        case "rank":
+            return Measured(f"{ranked(dice, scope)}{kept}", "int", solid=False)
         case "solid":
             whole = [c.text for c in scope if c.kind == "int" and c.bounded]
             inner = f"COALESCE({dice.pick(whole)}, 0)" if whole else "1"
@@ -283,5 +291,25 @@ def query(source: bytes) -> str:
     return result.written()
 
 
+def swayed_query(drawn: bytes) -> str:
+    """A query of aggregates that law 2 is about and law 1 is not."""
+    dice = Dice(drawn)
+    rows = source(dice)
+    keys = [_key(dice, rows.scope) for _ in range(dice.pick((0, 1, 1, 2)))]
+    first = _measure(dice, rows, grouped=bool(keys)).text
+    measures = [f"{first} AS m0", f"{swayed(dice, rows.scope)} AS m1"][: 1 + dice.pick((1, 1, 0))]
+    conditions = [*rows.conditions, *([condition(dice, rows.scope, 2)] * dice.chance(30))]
+    text = ", ".join([*(f"{key.text} AS k{n}" for n, key in enumerate(keys)), *measures])
+    text = f"SELECT {text} FROM {rows.text}"
+    if conditions:
+        text += f" WHERE {' AND '.join(conditions)}"
+    named = [Column(f"k{n}", key.kind) for n, key in enumerate(keys)]
+    text += _group_by(dice, keys) + ends(dice, named, ["m0"])
+    return f"WITH {', '.join(rows.ctes)} {text}" if rows.ctes else text
+
+
 QUERIES = BYTES.map(query)
 """Random queries."""
+
+SWAYED = BYTES.map(swayed_query)
+"""Random queries of choices, samples, tests and moments."""

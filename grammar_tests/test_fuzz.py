@@ -20,7 +20,7 @@ from dpsql.dialects.from_sqlglot_functions import SCALARS
 from dpsql.prepare import Prepared
 from grammar_tests import fuzz_world
 from grammar_tests.fuzz_checks import Damage, Verdict, agree, law_one, law_two, totality
-from grammar_tests.fuzz_queries import QUERIES
+from grammar_tests.fuzz_queries import QUERIES, SWAYED
 from grammar_tests.fuzz_terms import CALLED, FOREIGN
 
 V = TypeVar("V")
@@ -28,6 +28,8 @@ ENOUGH = 5_000
 """Accepted queries of law 1 per run."""
 SOME = 500
 """Queries of law 2 and of totality on adversarial data per run."""
+SWAYS = 100
+"""Queries of law 2 about what is chosen, sampled, tested or has several moments, per run."""
 FEW = 200
 """Queries within which a broken compiler is found."""
 
@@ -44,12 +46,18 @@ def examples(count: int, *, shrink: bool = True) -> settings:
     )
 
 
-def tally(count: int, check: Callable[[str, int], V], *, shrink: bool = True) -> Counter[V]:
+def tally(
+    count: int,
+    check: Callable[[str, int], V],
+    *,
+    shrink: bool = True,
+    queries: st.SearchStrategy[str] = QUERIES,
+) -> Counter[V]:
     """What a check says of this many random queries, each with the number of a random shop."""
     said: Counter[V] = Counter()
 
     @examples(count, shrink=shrink)
-    @given(QUERIES, st.integers(0, fuzz_world.SHOPS - 1))
+    @given(queries, st.integers(0, fuzz_world.SHOPS - 1))
     def holds(sql: str, number: int) -> None:
         said[check(sql, number)] += 1
 
@@ -132,6 +140,26 @@ def one_group(prepared: Prepared) -> Prepared:
 def test_a_wrong_claim_is_found() -> None:
     with pytest.raises(AssertionError, match="groups moved"):
         tally(FEW, lambda sql, _: law_two(sql, one_group), shrink=False)
+
+
+def test_a_unit_sways_choices_samples_and_moments_no_more_than_claimed() -> None:
+    said = tally(SWAYS, lambda sql, _: law_two(sql), queries=SWAYED)
+    assert said[True] >= 0.6 * SWAYS
+
+
+def half_a_range(prepared: Prepared) -> Prepared:
+    """Choices that claim half of what their rate makes of a unit's rows."""
+    assert prepared.plan is not None
+    blocks = tuple(
+        replace(block, choices=tuple(replace(c, epsilon=c.epsilon / 2) for c in block.choices))
+        for block in prepared.plan.blocks
+    )
+    return replace(prepared, plan=replace(prepared.plan, blocks=blocks))
+
+
+def test_a_wrong_range_is_found() -> None:
+    with pytest.raises(AssertionError, match="was swayed by"):
+        tally(FEW, lambda sql, _: law_two(sql, half_a_range), shrink=False, queries=SWAYED)
 
 
 # --- totality ---

@@ -46,6 +46,11 @@ class Payer:
     neighbours: Neighbours
     l0: int
 
+    @property
+    def rounds(self) -> int:
+        """In how many groups a unit sways a choice; none is for nothing, even of no group."""
+        return max(1, self.l0)
+
 
 def choice(field: Field, query: ChoiceQuery, amount: Fraction, payer: Payer) -> Choice:
     """The choice that spends at most `amount`, by the mechanism that may use the larger ε.
@@ -56,7 +61,7 @@ def choice(field: Field, query: ChoiceQuery, amount: Fraction, payer: Payer) -> 
     rate = rate_down(max(ranged, stepped), _spread(query, payer))
     aim = _within_reach(query, rate)
     epsilon = rate * _spread(query, payer)
-    return Choice(field, query, aim, stepped >= ranged, rate, epsilon, payer.l0)
+    return Choice(field, query, aim, stepped >= ranged, rate, epsilon, payer.rounds)
 
 
 def expected_error(query: ChoiceQuery, amount: Fraction, payer: Payer) -> float:
@@ -71,7 +76,8 @@ def expected_error(query: ChoiceQuery, amount: Fraction, payer: Payer) -> float:
 
 def _epsilons(amount: Fraction, payer: Payer) -> tuple[Fraction, Fraction]:
     """The ε of one group by the exponential mechanism, and by permute-and-flip."""
-    return payer.accountant.choice(amount, payer.l0), payer.accountant.step(amount) / payer.l0
+    rounds = payer.rounds
+    return payer.accountant.choice(amount, rounds), payer.accountant.step(amount) / rounds
 
 
 def _spread(query: ChoiceQuery, payer: Payer) -> int:

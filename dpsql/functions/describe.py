@@ -30,8 +30,13 @@ def literal_facts(literal: Literal) -> Facts:
 
 
 def facts_of_values(kind: SqlType, values: Iterable[Value]) -> Facts:
-    """What an expression with just these values is; NULL and NaN among them count apart."""
+    """What an expression with just these values is; NULL and NaN among them count apart.
+
+    Dates of years that Python does not have come as text: then nothing is known.
+    """
     listed = list(values)
+    if kind.is_temporal and any(isinstance(value, str) for value in listed):
+        return Facts(kind)
     domain = distinct(listed)
     nan = any(isinstance(v, float) and isnan(v) for v in listed)
     return Facts(kind, hull(domain), any(v is None for v in listed), domain, nan)
