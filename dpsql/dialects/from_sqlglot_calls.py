@@ -22,6 +22,7 @@ from dpsql.dialects.from_sqlglot_functions import (
     Row,
     refusal_of,
 )
+from dpsql.dialects.from_sqlglot_lists import as_text, each, elements, is_list
 from dpsql.dialects.from_sqlglot_nodes import Origin, name_of, spoken
 from dpsql.dialects.from_sqlglot_times import TIME_CALLS, part_of, standard_part
 from dpsql.dialects.from_sqlglot_tokens import DURATION, FUNCTION
@@ -47,12 +48,14 @@ APPROXIMATE = "approx_count_distinct"
 def anonymous(node: exp.Expression, origin: Origin, read: Read) -> Expression:
     """A call of a scalar function or an aggregate by name."""
     name, args = _name_and_arguments(node, origin)
+    if is_list(node):
+        raise origin.refusal(node, "a list here")
     if str(node.this).startswith(DURATION):
         raise origin.refusal(node, "INTERVAL, unless it is added to a date or time,")
     if name in TIME_CALLS:
         return TIME_CALLS[name](node, args, origin, read)
     if name in AGGREGATES or name in ("count_if", "countif"):
-        return _aggregate(node, origin, read)
+        return _aggregates(node, origin, read)
     values = tuple(read(arg, origin) for arg in args)
     call = Call(name, values, span=origin.span(node))
     if name in STATED and [type(value) for value in values] == [Name]:
@@ -122,8 +125,19 @@ def _check_count(row: Row, call: Call) -> None:
         raise Refused(Reason.TYPE_MISMATCH, call.span, function=call.function, types=types)
 
 
-def _aggregate(node: exp.Expression, origin: Origin, read: Read) -> AggregateCall:
+def _aggregates(node: exp.Expression, origin: Origin, read: Read) -> Expression:
+    """An aggregate, or a list of quantiles."""
     name, args = _name_and_arguments(node, origin)
+    listed = elements(name, args, origin)
+    if listed is None:
+        return _aggregate(name, args, node, origin, read)
+    values = [_aggregate(name, args, node, origin, read) for args in listed]
+    return as_text(values, origin, origin.span(node))
+
+
+def _aggregate(
+    name: str, args: list[exp.Expression], node: exp.Expression, origin: Origin, read: Read
+) -> AggregateCall:
     args, order_by = _ordered(args, origin, read)
     args, distinct = _distinct(args, origin)
     if name in ("count_if", "countif"):
@@ -168,12 +182,16 @@ def within_group(node: exp.Expression, origin: Origin, read: Read) -> Expression
     keys = sort_keys(order, origin, read)
     if row is None or len(keys) != 1:
         raise origin.refusal(node, f"{name.upper()} WITHIN GROUP")
-    values = (keys[0].expression, *(read(arg, origin) for arg in args))
-    if not row.takes(len(values)):
-        raise origin.refusal(node, f"{name.upper()} of {len(args)} arguments")
-    # The order says which end is low: it matters only where it is turned round.
-    order_by = keys if keys[0].descending else ()
-    return AggregateCall(row.function, values, span=origin.span(node), order_by=order_by)
+    listed, span = elements(name, args, origin), origin.span(node)
+    calls = []
+    for own in [args] if listed is None else listed:
+        values = (keys[0].expression, *(read(arg, origin) for arg in own))
+        if not row.takes(len(values)):
+            raise origin.refusal(node, f"{name.upper()} of {len(args)} arguments")
+        # The order says which end is low: it matters only where it is turned round.
+        order_by = keys if keys[0].descending else ()
+        calls.append(AggregateCall(row.function, values, span=span, order_by=order_by))
+    return calls[0] if listed is None else as_text(calls, origin, span)
 
 
 def _arguments(
@@ -206,13 +224,25 @@ def filtered(node: exp.Expression, origin: Origin, read: Read) -> Expression:
     """Reads aggregate FILTER (WHERE condition)."""
     this, where = origin.take(node, "this", "expression")
     call = read(this, origin)
-    if not isinstance(call, AggregateCall) or not isinstance(where, exp.Where):
+    if not _aggregated(this, origin) or not isinstance(where, exp.Where):
         raise origin.refusal(node, "FILTER on this function")
     (condition,) = origin.take(where, "this")
     predicate = read(condition, origin)
-    if call.filter is not None:
-        predicate = Call("and", (predicate, call.filter), span=predicate.span)
-    return replace(call, filter=predicate)
+
+    def kept(one: AggregateCall) -> AggregateCall:
+        if one.filter is None:
+            return replace(one, filter=predicate)
+        return replace(one, filter=Call("and", (predicate, one.filter), span=predicate.span))
+
+    return each(call, kept)
+
+
+def _aggregated(node: exp.Expression, origin: Origin) -> bool:
+    """Whether a call is of an aggregate, also of one that is read as a list of them."""
+    if not isinstance(node, exp.Anonymous):
+        return isinstance(node, exp.WithinGroup)
+    name, _ = _name_and_arguments(node, origin)
+    return name in AGGREGATES or name in ("count_if", "countif")
 
 
 def trim(node: exp.Expression, origin: Origin, read: Read) -> Expression:

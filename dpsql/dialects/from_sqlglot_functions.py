@@ -212,7 +212,7 @@ AGGREGATES = _rows(
     ("histogram", "histogram", 1, 1),
     ("quantile_cont", "quantile_cont", 2, 2),
     ("quantile quantile_disc", "quantile_disc", 2, 2),
-    ("approx_quantile", "quantile_disc", 2, 2),
+    ("approx_quantile approx_quantiles", "quantile_disc", 2, 2),
     ("stddev stddev_samp", "stddev", 1, 1),
     ("stddev_pop", "stddev_pop", 1, 1),
     ("variance var_samp", "variance", 1, 1),

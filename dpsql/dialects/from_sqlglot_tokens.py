@@ -19,6 +19,7 @@ from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import SqlglotError
 from sqlglot.parser import Parser
 
+from dpsql.dialects.from_sqlglot_brackets import as_calls, number_lists
 from dpsql.errors import Reason, Refused
 from dpsql.tree import Span
 
@@ -102,15 +103,16 @@ def tokenize(text: str, dialect: str) -> tuple[Token, ...]:
     if len(read) > MAX_TOKENS:
         raise Refused(Reason.TOO_LARGE, span_of(read[MAX_TOKENS]), what="tokens", limit=MAX_TOKENS)
     tokens = _with_fractions(read)
-    offset = 0
-    for token in tokens:
+    offset, lists = 0, number_lists(tokens)
+    for place, token in enumerate(tokens):
         _check_gap(text, offset, token.start)
-        _check_token(text, token)
+        if place not in lists:
+            _check_token(text, token)
         offset = token.end + 1
     _check_gap(text, offset, len(text))
     for left, right in pairwise(tokens):
         _check_neighbours(left, right)
-    return tokens
+    return as_calls(tokens, lists)
 
 
 def _with_fractions(tokens: Sequence[Token]) -> tuple[Token, ...]:

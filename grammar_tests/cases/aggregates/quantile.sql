@@ -180,8 +180,69 @@ SELECT APPROX_QUANTILE(quantity, 0.4) AS low FROM orders WHERE quantity < 2;
 -- tree: 4/10 of 2 l0=1 rows=10 hashed, 1 levels by 2
 
 -- case: several quantiles in one list
-SELECT QUANTILE_DISC(quantity, [0.25, 0.75]) FROM orders;
--- refuse: unsupported-syntax at 1:32
+SELECT CAST(QUANTILE_DISC(quantity, [0.25, 0.5, 0.75]) AS VARCHAR) AS q FROM orders;
+-- accept
+-- keys: 1 public, l0 proved
+-- tree: 2/8 2/4 6/8 of 21 l0=1 rows=10 hashed, 3 levels by 3
+
+-- case: a list of quantiles by group, filtered and falling
+SELECT status, CAST(PERCENTILE_DISC([0.1, 0.3, 0.6]) WITHIN GROUP (ORDER BY quantity DESC) FILTER (WHERE quantity > 1) AS VARCHAR) AS q FROM orders GROUP BY status;
+-- accept
+-- keys: 3 public, l0 proved
+-- tree: 18/20 14/20 4/10 of 21 l0=3 rows=10 hashed, 3 levels by 3
+
+-- case: a list of quantiles of dates
+SELECT CAST(QUANTILE_DISC(joined, [0.25, 0.75]) AS VARCHAR) AS q FROM customers;
+-- accept
+-- keys: 1 public, l0 proved
+-- choice: 2/8 of 2192 l0=1 rows=1 all
+-- choice: 6/8 of 2192 l0=1 rows=1 all
+
+-- case: a list as an array of Postgres
+SELECT PERCENTILE_CONT(ARRAY[0.25, 0.5]) WITHIN GROUP (ORDER BY age) AS q FROM customers;
+-- dialect: postgres
+-- accept
+-- keys: 1 public, l0 proved
+-- choice: 2/8 of 121 l0=1 rows=1 all
+-- choice: 2/4 of 121 l0=1 rows=1 all
+
+-- case: boundaries of parts with equally many rows
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 0.5) APPROX_QUANTILES(age, 10) AS q FROM customers;
+-- accept
+-- keys: 1 public, l0 proved
+-- choice: 0/2 of 121 l0=1 rows=1 least
+-- choice: 2/2 of 121 l0=1 rows=1 greatest
+-- tree: 2/20 2/10 6/20 4/10 2/4 6/10 14/20 8/10 18/20 of 121 l0=1 rows=1 all, 7 levels by 2
+
+-- case: a list of released values
+SELECT CAST(QUANTILE_DISC(n, [0.1, 0.5]) AS VARCHAR) AS q FROM (SELECT status, COUNT(*) AS n FROM orders GROUP BY status) AS t;
+-- accept
+-- keys: 3 public, l0 proved
+-- release: rows l0=3 linf=10
+
+-- case: no number of parts
+SELECT APPROX_QUANTILES(age, age) AS q FROM customers;
+-- refuse: unsupported-syntax at 1:30
+
+-- case: a list with a column in it
+SELECT QUANTILE_DISC(age, [0.1, age]) AS q FROM customers;
+-- refuse: unsupported-syntax at 1:27
+
+-- case: a list with a fraction beyond one
+SELECT QUANTILE_DISC(age, [0.1, 2]) AS q FROM customers;
+-- refuse: unsupported-syntax at 1:8
+
+-- case: a list of counts
+SELECT COUNT([1]) AS q FROM customers;
+-- refuse: unsupported-syntax at 1:14
+
+-- case: a list over a window
+SELECT QUANTILE_DISC(n, [0.1]) OVER () AS q FROM (SELECT status, COUNT(*) AS n FROM orders GROUP BY status) AS t;
+-- refuse: unsupported-syntax at 1:25
+
+-- case: an element of a list
+SELECT QUANTILE_DISC(age, [0.1])[1] AS q FROM customers;
+-- refuse: unsupported-syntax at 1:33
 
 -- case: a median by group and in all
 SELECT segment, QUANTILE_DISC(age, 0.5) AS middle FROM customers WHERE age < 40 GROUP BY ROLLUP (segment);

@@ -89,7 +89,7 @@ SELECT [COUNT(*)] FROM orders;
 
 -- case: a lambda
 SELECT list_transform([1], x -> x + 1);
--- refuse: unsupported-syntax at 1:23
+-- refuse: unsupported-syntax at 1:30
 
 -- case: less epsilon by option
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 0.5) COUNT(*) AS n FROM orders;
