@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from dpsql.dialects.commands import CopyFormat, CopyOptions
 from dpsql.interfaces.pgwire import backend, frontend, oids
 from dpsql.interfaces.pgwire.copying import copied
-from dpsql.interfaces.pgwire.encode import OutOfRange, cell_writer, encoder
+from dpsql.interfaces.pgwire.encode import OutOfRange, column_writer, encoder
 from dpsql.interfaces.pgwire.frontend import ProtocolError
 from dpsql.interfaces.pgwire.parameters import BadValue, parameter
 from dpsql.interfaces.pgwire.shapes import WireColumn
@@ -164,7 +164,7 @@ def test_the_header_of_binary_copy_comes_with_the_first_row() -> None:
 def test_server_messages_have_their_length() -> None:
     sent = [
         backend.row_description(COLUMNS, (0, 1)),
-        backend.data_rows([("x", None)], [cell_writer(oids.TEXT, 0)] * 2),
+        backend.data_rows([("x", None)], [column_writer(oids.TEXT, 0)] * 2),
         backend.parameter_description([20, 25]),
         backend.error({"S": "ERROR", "M": "no"}),
         backend.negotiate_version((3, 2), ["_pq_.x"]),

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 from dpsql.interfaces.pgwire.oids import size_of
@@ -23,7 +24,6 @@ EMPTY_QUERY = b"I\0\0\0\4"
 PORTAL_SUSPENDED = b"s\0\0\0\4"
 COPY_DONE = b"c\0\0\0\4"
 
-_NULL = b"\xff\xff\xff\xff"
 _ROW = struct.Struct("!cih")
 _ROW_HEAD = 6
 """Bytes of a row before its values, without the type byte."""
@@ -90,23 +90,19 @@ def parameter_description(types: Sequence[int]) -> bytes:
     return message(b"t", struct.pack(f"!H{len(types)}I", len(types), *types))
 
 
-def data_rows(rows: Sequence[Sequence[Any]], cells: Sequence[Callable[[Any], bytes]]) -> bytes:
-    """Rows of values, each column by the writer of its cells; None is NULL.
-
-    Column by column, because a loop over one writer is the fastest there is.
-    """
-    if not cells:
+def data_rows(
+    rows: Sequence[Sequence[Any]], writers: Sequence[Callable[[Sequence[Any]], list[bytes]]]
+) -> bytes:
+    """Rows of values, each column by the writer of its cells; None is NULL."""
+    width = len(writers)
+    if not width:
         return _ROW.pack(b"D", _ROW_HEAD, 0) * len(rows)
     columns = [
-        [_NULL if value is None else write(value) for value in column]
-        if None in column
-        else map(write, column)
-        for column, write in zip(zip(*rows, strict=True), cells, strict=True)
+        write(column) for column, write in zip(zip(*rows, strict=True), writers, strict=True)
     ]
-    parts: list[bytes] = []
-    for body in map(b"".join, zip(*columns, strict=True)):
-        parts += (_ROW.pack(b"D", len(body) + _ROW_HEAD, len(cells)), body)
-    return b"".join(parts)
+    bodies = list(map(b"".join, zip(*columns, strict=True)))
+    heads = [_ROW.pack(b"D", len(body) + _ROW_HEAD, width) for body in bodies]
+    return b"".join(chain.from_iterable(zip(heads, bodies, strict=True)))
 
 
 def command_complete(tag: str) -> bytes:

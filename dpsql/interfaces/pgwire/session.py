@@ -15,7 +15,7 @@ from dpsql.engines import Stop
 from dpsql.errors import DpsqlError
 from dpsql.interfaces.pgwire import backend, frontend
 from dpsql.interfaces.pgwire.copying import copied
-from dpsql.interfaces.pgwire.encode import OutOfRange, cell_writer
+from dpsql.interfaces.pgwire.encode import OutOfRange, column_writer
 from dpsql.interfaces.pgwire.faults import Fault, fault_of, internal
 from dpsql.interfaces.pgwire.portals import Columns, Portal, Result, Row
 from dpsql.interfaces.pgwire.repeats import Repeats, is_repeatable
@@ -272,10 +272,10 @@ class Session:
     def _rows(self, columns: Columns, forms: Sequence[int], rows: Sequence[Row]) -> Iterator[bytes]:
         """The rows, many to a chunk: each chunk costs a step through everything above."""
         zone = ZoneInfo(self._transaction.settings["timezone"])
-        cells = [cell_writer(c.oid, form, zone) for c, form in zip(columns, forms, strict=True)]
+        writers = [column_writer(c.oid, form, zone) for c, form in zip(columns, forms, strict=True)]
         for start in range(0, len(rows), CHUNK_ROWS):
             self._require_wanted()
-            yield backend.data_rows(rows[start : start + CHUNK_ROWS], cells)
+            yield backend.data_rows(rows[start : start + CHUNK_ROWS], writers)
 
     def _require_wanted(self) -> None:
         if self._stop.wanted:
