@@ -24,7 +24,7 @@ from threading import RLock
 from typing import Any, Self
 
 from dpsql import accountants
-from dpsql.engines.duckdb import DuckDBEngine
+from dpsql.engines import Engine
 from dpsql.errors import Reason, Refused
 from dpsql.ledgers import Charge, Ledger
 from dpsql.mechanisms.sparse_vector import Run, SparseVector, sparse_vector
@@ -82,7 +82,7 @@ class Desk:
     budget: Budget
     epsilon: Decimal
     ledger: Ledger
-    engine: DuckDBEngine
+    engine: Engine
     sampler: Sampler
     compiled: Callable[[Request], Prepared]
     guarded: Callable[[str, Callable[[], Any]], Any]

@@ -6,8 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from decimal import Decimal
 
-from dpsql.engines import EngineFailed, Interrupted, TimedOut
-from dpsql.engines.duckdb import DuckDBEngine
+from dpsql.engines import Engine, EngineFailed, Interrupted, TimedOut
 from dpsql.errors import Reason, Refused, Unreachable
 from dpsql.ledgers import Ledger
 from dpsql.model import Budget, Policy
@@ -16,7 +15,7 @@ from dpsql.policy.draft import Draft
 from dpsql.public import PublicTables
 
 
-def bound(draft: Draft, engine: DuckDBEngine, ledger: Ledger) -> Policy:
+def bound(draft: Draft, engine: Engine, ledger: Ledger) -> Policy:
     """The policy over the data as it now is, with the facts recorded for it."""
     schema = engine.schema()
     policy = bind(draft, schema, PublicTables(engine).values)

@@ -14,7 +14,7 @@ from typing import Self, TypeVar
 
 from dpsql import accountants, mechanisms, precision
 from dpsql.compiler.parse import parse
-from dpsql.engines import EngineFailed, Interrupted, Stop, TimedOut
+from dpsql.engines import Engine, EngineFailed, Interrupted, Stop, TimedOut
 from dpsql.engines.duckdb import DuckDBEngine
 from dpsql.entropy import Entropy
 from dpsql.errors import Failed, Reason, Refused
@@ -55,7 +55,7 @@ class Proxy:
     def __init__(
         self,
         policy: Policy,
-        engine: DuckDBEngine,
+        engine: Engine,
         ledger: Ledger,
         sampler: Sampler | None = None,
         rebind: Callable[[], Policy] | None = None,
@@ -81,7 +81,7 @@ class Proxy:
         return cls.over(draft, DuckDBEngine(draft.database, draft.limits))
 
     @classmethod
-    def over(cls, draft: Draft, engine: DuckDBEngine) -> Self:
+    def over(cls, draft: Draft, engine: Engine) -> Self:
         """`open` with the engine already started; closes it where it cannot be used."""
         try:
             ledger = SqliteLedger.open(draft.ledger)

@@ -50,7 +50,7 @@ def servers(folder: Path) -> Iterator[Servers]:
             engine.instead = SLOW if "events" in engine.calls[-1][1] else None
 
         engine.before = delay
-        kept, ours.proxy._engine = ours.proxy._engine, engine  # type: ignore[assignment]
+        kept, ours.proxy._engine = ours.proxy._engine, engine
         try:
             with _postgres(ours.proxy.policy) as (port, certificate):
                 yield Servers(

@@ -9,8 +9,7 @@ from pathlib import Path
 from threading import Event
 from typing import Any, TypeVar
 
-from dpsql.engines import ScratchTable, Stop
-from dpsql.engines.duckdb import DuckDBEngine
+from dpsql.engines import Engine, ScratchTable, Stop
 from dpsql.model import Answer, Exact, Request
 from dpsql.proxy import Proxy
 from grammar_tests import world
@@ -64,7 +63,7 @@ class WatchedEngine:
     `instead` runs in place of a private statement, in the same worker and under the same limits.
     """
 
-    def __init__(self, engine: DuckDBEngine) -> None:
+    def __init__(self, engine: Engine) -> None:
         self.engine = engine
         self.calls: list[tuple[str, str]] = []
         self.before: Callable[[], None] = lambda: None
@@ -119,7 +118,7 @@ def watched(path: Path, kind: type[P]) -> tuple[P, WatchedEngine]:
     """An open proxy whose engine is watched from now on."""
     proxy = kind.open(str(path))
     engine = WatchedEngine(proxy._engine)
-    proxy._engine = engine  # type: ignore[assignment]
+    proxy._engine = engine
     proxy._public._engine = engine
     return proxy, engine
 

@@ -355,7 +355,7 @@ def test_a_plan_older_than_a_refresh_is_compiled_anew(tmp_path: Path) -> None:
     joined = next(sql for sql in QUESTIONS if "JOIN" in sql)
     with Proxy.open(str(shop(tmp_path))) as proxy:
         engine = Midway(proxy._engine)
-        proxy._engine = engine  # type: ignore[assignment]
+        proxy._engine = engine
         proxy._public._engine = engine
         engine.midway = proxy.refresh
         proxy.explain(request(joined))

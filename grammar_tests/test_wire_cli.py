@@ -98,6 +98,7 @@ def test_a_taken_port_and_a_broken_certificate_are_told(tmp_path: Path) -> None:
         ('certificate = "a.pem"', "key"),
         ("port = 70000", "65535"),
         ("port = 0", "port"),
+        ("workers = 65", "64"),
         ("max_message_bytes = 10", "65536"),
         ("idle_seconds = 0", "idle_seconds"),
         ("ports = 1", "Did you mean port"),
@@ -116,8 +117,10 @@ def test_mistakes_in_the_table_are_told_with_their_line(
 
 
 def test_the_table_is_read(tmp_path: Path) -> None:
-    lines = 'port = 5500\nusers = "door/users"\nmax_connections = 7\nlogin_seconds = 2.5'
+    lines = "port = 5500\nmax_connections = 7\nlogin_seconds = 2.5\nworkers = 3\n"
+    lines += 'users = "door/users"'
     policy = shop(tmp_path / "shop", ("[ledger]", f"[server]\n{lines}\n\n[ledger]"))
     found = load(str(policy)).server
     assert (found.port, found.max_connections, found.login_seconds) == (5500, 7, 2.5)
+    assert found.workers == 3
     assert found.users == str(tmp_path / "shop" / "door/users")

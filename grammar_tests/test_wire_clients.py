@@ -192,7 +192,7 @@ def test_psycopg_pipelines_streams_and_cursors(served: Door) -> None:
 def test_psycopg_cancels(served: Door) -> None:
     engine = WatchedEngine(served.proxy._engine)
     engine.instead = SLOW
-    kept, served.proxy._engine = served.proxy._engine, engine  # type: ignore[assignment]
+    kept, served.proxy._engine = served.proxy._engine, engine
     try:
         with (
             psycopg.connect(**verified(served)) as client,

@@ -131,7 +131,7 @@ def test_gss_is_declined_and_bytes_before_tls_end_the_connection(served: Door) -
 def test_a_cancel_request_needs_the_key(served: Door) -> None:
     engine = WatchedEngine(served.proxy._engine)
     engine.instead = SLOW
-    kept, served.proxy._engine = served.proxy._engine, engine  # type: ignore[assignment]
+    kept, served.proxy._engine = served.proxy._engine, engine
     try:
         with psycopg.connect(**served.conninfo()) as client, ThreadPoolExecutor(1) as pool:
             number = client.pgconn.backend_pid
@@ -294,7 +294,7 @@ def test_a_broken_file_of_users_lets_nobody_in_and_says_nothing(tmp_path: Path) 
 def test_the_end_waits_for_what_runs_and_tells_the_idle(tmp_path: Path) -> None:
     with door(tmp_path) as served:
         engine = WatchedEngine(served.proxy._engine)
-        served.proxy._engine = engine  # type: ignore[assignment]
+        served.proxy._engine = engine
         engine.before = lambda: time.sleep(0.5)
         idle = psycopg.connect(**served.conninfo())
         busy = psycopg.connect(**served.conninfo())

@@ -82,6 +82,18 @@ class DuckDBEngine:
         identity = hashlib.sha256(repr(self._signature).encode()).hexdigest()
         return Schema(declared, identity)
 
+    @property
+    def accepted(self) -> Signature | None:
+        """What identifies the data that was opened or will be; None while any will do."""
+        return self._signature
+
+    def follow(self, accepted: Signature | None) -> None:
+        """Open no other data than this from now on."""
+        with self._lock:
+            if self._signature not in (None, accepted):
+                self._drop()
+            self._signature = accepted
+
     def aggregate(
         self,
         sql: str,

@@ -43,7 +43,8 @@ class DraftTable:
 class Server:
     """How `dpsql serve` listens, and what it bears from its clients.
 
-    `users` is the file of verifiers; `certificate` and `key` are PEM files.
+    `users` is the file of verifiers; `certificate` and `key` are PEM files. `workers` is how many
+    statements may run at once, each in a process of its own.
     """
 
     host: str = "127.0.0.1"
@@ -56,6 +57,7 @@ class Server:
     login_seconds: float = 15.0
     idle_seconds: float = 3600.0
     metrics_port: int | None = None
+    workers: int = 2
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,13 +8,14 @@ from dpsql.policy.draft import Server
 from dpsql.policy.reader import Reader
 
 _FILES = ("users", "certificate", "key")
-_COUNTS = ("port", "max_connections", "max_message_bytes", "metrics_port")
+_COUNTS = ("port", "max_connections", "max_message_bytes", "metrics_port", "workers")
 _SECONDS = ("login_seconds", "idle_seconds")
 _MOST = {
     "port": 65_535,
     "metrics_port": 65_535,
     "max_connections": 10_000,
     "max_message_bytes": 1 << 26,
+    "workers": 64,
 }
 LEAST_MESSAGE = 1 << 16
 """A message must have room for the longest query."""
@@ -41,6 +42,7 @@ def server(reader: Reader, folder: Path) -> Server:
         max_message_bytes=_message(reader) or default.max_message_bytes,
         metrics_port=_count(reader, "metrics_port"),
         login_seconds=_seconds(reader, "login_seconds", default.login_seconds),
+        workers=_count(reader, "workers") or default.workers,
         idle_seconds=_seconds(reader, "idle_seconds", default.idle_seconds),
     )
 

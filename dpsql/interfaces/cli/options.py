@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from decimal import Decimal, InvalidOperation
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -21,10 +22,11 @@ _EXPONENTS = range(-18, 7)
 def open_proxy(path: str) -> Proxy:
     """The real proxy; its engine starts while the compiler is imported."""
     from dpsql.engines.duckdb import DuckDBEngine  # noqa: PLC0415
+    from dpsql.engines.pool import EnginePool  # noqa: PLC0415
     from dpsql.policy.load import load  # noqa: PLC0415
 
     draft = load(path)
-    engine = DuckDBEngine(draft.database, draft.limits)
+    engine = EnginePool(partial(DuckDBEngine, draft.database, draft.limits), draft.server.workers)
     from dpsql.proxy import Proxy  # noqa: PLC0415
 
     return Proxy.over(draft, engine)

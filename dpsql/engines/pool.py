@@ -1,0 +1,116 @@
+"""A pool: several workers over the same data, so that one long statement holds up nobody else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from threading import Condition
+from typing import Any, Protocol
+
+from dpsql.engines import Engine, Interrupted, ScratchTable, Stop
+from dpsql.engines.process import SLICE_SECONDS
+from dpsql.model import Exact
+from dpsql.schema import Schema
+
+
+class Member(Engine, Protocol):
+    """An engine that can be held to the data that another one accepted."""
+
+    @property
+    def accepted(self) -> Any:
+        """What identifies the data that it opened or will open; None while any will do."""
+        ...
+
+    def follow(self, accepted: Any) -> None:
+        """Open no other data than this from now on."""
+        ...
+
+
+class EnginePool:
+    """At most `most` engines, started as they are needed, that take turns; an `Engine` itself.
+
+    A plan rests on facts about the data that the first engine accepted, so the others start after
+    it and open that data or fail. Each has the memory limit of one.
+    """
+
+    def __init__(self, make: Callable[[], Member], most: int) -> None:
+        self._make, self._most = make, most
+        self._first = make()
+        self._all = [self._first]
+        self._idle = [self._first]
+        self._changed = Condition()
+        self._closed = False
+
+    def schema(self) -> Schema:
+        """What the database declares, and the identity of its files: for all engines."""
+        with self._changed:
+            self._changed.wait_for(lambda: len(self._idle) == len(self._all))
+            found = self._first.schema()
+            for engine in self._all[1:]:
+                engine.follow(self._first.accepted)
+        return found
+
+    def aggregate(
+        self,
+        sql: str,
+        keys: int,
+        parts: int,
+        sampling_key: int,
+        tables: Sequence[ScratchTable] = (),
+        stop: Stop | None = None,
+    ) -> Exact:
+        """As `Engine.aggregate`, on whichever engine is free."""
+        with self._turn(stop) as engine:
+            return engine.aggregate(sql, keys, parts, sampling_key, tables, stop)
+
+    def rows(self, sql: str, stop: Stop | None = None) -> list[tuple[Any, ...]]:
+        """As `Engine.rows`, on whichever engine is free."""
+        with self._turn(stop) as engine:
+            return engine.rows(sql, stop)
+
+    def scratch(
+        self, sql: str, tables: Sequence[ScratchTable] = (), stop: Stop | None = None
+    ) -> list[tuple[Any, ...]]:
+        """As `Engine.scratch`, on whichever engine is free."""
+        with self._turn(stop) as engine:
+            return engine.scratch(sql, tables, stop)
+
+    def cancel(self) -> None:
+        """Stop all that is running; safe in threads and signal handlers."""
+        for engine in tuple(self._all):
+            engine.cancel()
+
+    def close(self) -> None:
+        """Stop all engines; later calls raise `EngineFailed`."""
+        with self._changed:
+            self._closed = True
+        for engine in self._all:
+            engine.close()
+
+    @contextmanager
+    def _turn(self, stop: Stop | None) -> Iterator[Member]:
+        engine = self._taken(stop)
+        try:
+            yield engine
+        finally:
+            with self._changed:
+                self._idle.append(engine)
+                self._changed.notify()
+
+    def _taken(self, stop: Stop | None) -> Member:
+        """A free engine, or a new one; raises `Interrupted` where the wait is ended by `stop`."""
+        with self._changed:
+            while not self._idle:
+                if (
+                    len(self._all) < self._most
+                    and not self._closed
+                    and self._first.accepted is not None
+                ):
+                    engine = self._make()
+                    engine.follow(self._first.accepted)
+                    self._all.append(engine)
+                    return engine
+                if stop is not None and stop.wanted:
+                    raise Interrupted
+                self._changed.wait(SLICE_SECONDS)
+            return self._idle.pop()

@@ -1,0 +1,208 @@
+"""Several workers: statements side by side, the same data for all, and every way to stop."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from threading import Barrier, Event
+from typing import Any
+
+import pytest
+
+from dpsql.engines import EngineFailed, Interrupted, ScratchTable, Stop
+from dpsql.engines.duckdb import DuckDBEngine
+from dpsql.engines.pool import EnginePool
+from dpsql.errors import Unreachable
+from dpsql.model import Database, Exact
+from dpsql.schema import Schema
+from grammar_tests.engine_kit import LONG, SMALL, folder
+
+__all__ = ["folder"]
+
+
+class Fake:
+    """An engine whose statements are barriers to wait at."""
+
+    def __init__(self) -> None:
+        self.accepted: Any = None
+        self.followed: list[object] = []
+        self.cancelled = self.closed = 0
+
+    def schema(self) -> Schema:
+        self.accepted = f"version {int(str(self.accepted or 'version 0')[8:]) + 1}"
+        return Schema((), str(self.accepted))
+
+    def follow(self, accepted: Any) -> None:
+        self.followed.append(accepted)
+        self.accepted = accepted
+
+    def rows(self, sql: Any, stop: Stop | None = None) -> list[tuple[Any, ...]]:
+        if self.closed:
+            raise EngineFailed
+        sql(stop)
+        return [(self,)]
+
+    def scratch(
+        self, sql: Any, tables: Sequence[ScratchTable] = (), stop: Stop | None = None
+    ) -> list[tuple[Any, ...]]:
+        return [(self, *tables), *self.rows(sql, stop)]
+
+    def aggregate(self, sql: Any, *_others: Any) -> Exact:
+        sql(None)
+        return Exact([], [])
+
+    def cancel(self) -> None:
+        self.cancelled += 1
+
+    def close(self) -> None:
+        self.closed += 1
+
+
+class Made(list[Fake]):
+    """Every engine that a pool has started."""
+
+    def __call__(self) -> Fake:
+        self.append(Fake())
+        return self[-1]
+
+
+@pytest.fixture
+def threads() -> Iterator[ThreadPoolExecutor]:
+    with ThreadPoolExecutor(4) as pool:
+        yield pool
+
+
+def nothing(_stop: Stop | None = None) -> None:
+    """A statement that takes no time."""
+
+
+def run(pool: EnginePool, statement: Any, stop: Stop | None = None) -> list[tuple[Any, ...]]:
+    return pool.rows(statement, stop)
+
+
+def pool_of(most: int) -> tuple[EnginePool, Made]:
+    made = Made()
+    pool = EnginePool(made, most)
+    pool.schema()
+    return pool, made
+
+
+def test_statements_run_side_by_side(threads: ThreadPoolExecutor) -> None:
+    pool, made = pool_of(3)
+    together = Barrier(3)
+    runs = [threads.submit(run, pool, lambda _stop: together.wait(30)) for _ in range(3)]
+    assert {done.result(60)[0][0] for done in runs} == set(made)
+    assert len(made) == 3
+
+
+def test_an_engine_is_started_when_it_is_needed_and_not_before() -> None:
+    pool, made = pool_of(3)
+    for _ in range(5):
+        assert run(pool, nothing)[0][0] is made[0]
+    anything: Any = nothing
+    table = ScratchTable("t", (), ())
+    assert pool.scratch(anything, [table])[0] == (made[0], table)
+    pool.aggregate(anything, 0, 0, 0)
+    assert len(made) == 1
+
+
+def test_who_waits_can_be_stopped_and_the_others_go_on(threads: ThreadPoolExecutor) -> None:
+    pool, _made = pool_of(1)
+    inside, leave, stop = Event(), Event(), Stop()
+
+    def slow(_stop: Stop | None) -> None:
+        inside.set()
+        assert leave.wait(30)
+
+    first = threads.submit(run, pool, slow)
+    assert inside.wait(30)
+    second = threads.submit(run, pool, nothing, stop)
+    stop.wanted = True
+    with pytest.raises(Interrupted):
+        second.result(30)
+    third = threads.submit(run, pool, nothing)
+    assert not first.done()
+    leave.set()
+    assert first.result(30) == third.result(30)
+
+
+def test_a_failure_gives_the_engine_back() -> None:
+    def fails(_stop: Stop | None) -> None:
+        raise EngineFailed
+
+    pool, made = pool_of(1)
+    with pytest.raises(EngineFailed):
+        run(pool, fails)
+    assert run(pool, nothing) == [(made[0],)]
+
+
+def test_all_have_the_data_that_the_first_accepted(threads: ThreadPoolExecutor) -> None:
+    pool, made = pool_of(2)
+    together = Barrier(2)
+    for done in [threads.submit(run, pool, lambda _stop: together.wait(30)) for _ in range(2)]:
+        done.result(30)
+    assert made[1].followed == ["version 1"]
+    assert pool.schema().identity == "version 2"
+    assert made[1].followed == ["version 1", "version 2"]
+
+
+def test_nothing_is_started_before_the_first_accepted_its_data() -> None:
+    made, stop = Made(), Stop()
+    pool = EnginePool(made, 2)
+
+    def second(_stop: Stop | None) -> None:
+        stop.wanted = True
+        with pytest.raises(Interrupted):
+            run(pool, nothing, stop)
+
+    run(pool, second)
+    assert len(made) == 1
+
+
+def test_cancel_and_close_reach_all(threads: ThreadPoolExecutor) -> None:
+    pool, made = pool_of(2)
+    together = Barrier(2)
+    for done in [threads.submit(run, pool, lambda _stop: together.wait(30)) for _ in range(2)]:
+        done.result(30)
+    pool.cancel()
+    pool.close()
+    assert [(engine.cancelled, engine.closed) for engine in made] == [(1, 1), (1, 1)]
+    with pytest.raises(EngineFailed):
+        run(pool, nothing)
+
+
+# --- the real engine ---
+
+
+def test_a_long_statement_holds_up_nobody(folder: Path, threads: ThreadPoolExecutor) -> None:
+    database = Database("duckdb", str(folder / "shop.duckdb"))
+    pool = EnginePool(lambda: DuckDBEngine(database, SMALL), 2)
+    pool.schema()
+    stop = Stop()
+    long = threads.submit(pool.rows, LONG, stop)
+    while pool._idle:
+        time.sleep(0.01)
+    assert pool.rows("SELECT count(*) FROM people") == [(10,)]
+    assert not long.done()
+    stop.wanted = True
+    with pytest.raises(Interrupted):
+        long.result(60)
+    assert pool.rows("SELECT 1") == [(1,)]
+    pool.close()
+
+
+def test_a_later_engine_refuses_data_that_changed(tmp_path: Path) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text("a\n1\n")
+    database = Database("duckdb", None, (("t", str(path)),))
+    pool = EnginePool(lambda: DuckDBEngine(database, SMALL), 2)
+    pool.schema()
+    with pool._turn(None):
+        path.write_text("a\n1\n2\n")
+        with pytest.raises(Unreachable, match="changed"):
+            pool.rows("SELECT sum(a) FROM t")
+    pool.schema()
+    assert pool.rows("SELECT sum(a) FROM t") == [(3,)]
+    pool.close()
