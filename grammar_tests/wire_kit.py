@@ -62,10 +62,17 @@ _USERS = {name: verifier_of(PASSWORD) for name in ("ana", "bob", "mallory")}
 @contextmanager
 def door(folder: Path, *changes: tuple[str, str], **limits: Any) -> Iterator[Door]:
     """A server over a shop in this folder, stopped at the end."""
+    with opened(folder, shop(folder / "shop", *changes), **limits) as found:
+        yield found
+
+
+@contextmanager
+def opened(folder: Path, policy: Path, **limits: Any) -> Iterator[Door]:
+    """A server over this policy, its certificate in this folder, stopped at the end."""
     certificate, key = tls.self_signed(folder, "127.0.0.1")
     lines: list[str] = []
     started, found = Event(), list[Door]()
-    with Proxy.open(str(shop(folder / "shop", *changes))) as proxy:
+    with Proxy.open(str(policy)) as proxy:
         server = Server(
             proxy,
             partial(Catalogue, proxy.policy),
