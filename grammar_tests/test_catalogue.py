@@ -200,6 +200,9 @@ def test_the_policys_types_are_those_that_answers_have() -> None:
 SCANS = {
     'SELECT "public"."customers"."city" AS "city" FROM "public"."customers" LIMIT 9': "raw-rows",
     'SELECT SUBSTRING("orders"."note", 1, 1234) AS "s" FROM "public"."orders" LIMIT 9': "raw-rows",
+    'SELECT "source"."s" AS "s" FROM (SELECT SUBSTRING("public"."orders"."note", 1, 1234) AS "s"'
+    ' FROM "public"."orders") AS "source" LIMIT 10000': "raw-rows",
+    'SELECT DISTINCT "customer_id" FROM "public"."customers" LIMIT 1000': "unit-key-exposed",
     "SELECT * FROM public.orders LIMIT 200": "raw-rows",
     "SELECT * FROM public.orders TABLESAMPLE SYSTEM (1)": "unsupported-syntax",
     "SELECT ctid, * FROM public.orders LIMIT 1": "unknown-column",
@@ -223,3 +226,21 @@ def test_scans_for_samples_are_refused_and_cost_nothing(
         assert told[0][0] == reason
         assert proxy.budgets() == before
         assert proxy.history() == ()
+
+
+FREE = {
+    'SELECT TRUE AS "_" FROM "public"."orders" WHERE 1 <> 1 LIMIT 0': 0,
+    'SELECT "public"."customers"."segment" AS "segment" FROM "public"."customers"'
+    ' GROUP BY "public"."customers"."segment" LIMIT 1000': 2,
+}
+"""How Metabase asks whether a table may be read, and for the values of a column."""
+
+
+@pytest.mark.parametrize(("sql", "rows_shown"), FREE.items())
+def test_probes_and_scans_for_listed_values_are_free(
+    tmp_path: Path, sql: str, rows_shown: int
+) -> None:
+    with Proxy.open(str(make_shop(tmp_path / "shop"))) as proxy:
+        before = proxy.budgets()
+        assert len(proxy.ask(Request(sql, "ana", "postgres")).rows) == rows_shown
+        assert proxy.budgets() == before

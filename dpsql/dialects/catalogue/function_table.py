@@ -29,6 +29,14 @@ from dpsql.dialects.catalogue.oids import (
 
 NAMES, TEXTS = ARRAYS[NAME], ARRAYS[TEXT]
 ANY, VOID = 0, 2278
+ENCODINGS = tuple(
+    """SQL_ASCII EUC_JP EUC_CN EUC_KR EUC_TW EUC_JIS_2004 UTF8 MULE_INTERNAL LATIN1 LATIN2 LATIN3
+    LATIN4 LATIN5 LATIN6 LATIN7 LATIN8 LATIN9 LATIN10 WIN1256 WIN1258 WIN866 WIN874 KOI8R WIN1251
+    WIN1252 ISO_8859_5 ISO_8859_6 ISO_8859_7 ISO_8859_8 WIN1250 WIN1253 WIN1254 WIN1255 WIN1257
+    KOI8U SJIS BIG5 GBK UHC GB18030 JOHAB SHIFT_JIS_2004""".split()
+)
+"""PostgreSQL's encodings; each one's number is its place."""
+
 _Add = Callable[[str, int | None, tuple[int, ...], str], None]
 
 
@@ -108,8 +116,16 @@ def _session(add: _Add) -> None:
     add("current_setting", TEXT, (TEXT,), "pg_setting({0})")
     add("current_setting", TEXT, (TEXT, BOOL), "pg_setting({0})")
     add("set_config", TEXT, (TEXT, TEXT, BOOL), "{1}")
-    add("pg_encoding_to_char", NAME, (INT4,), "CASE {0} WHEN 6 THEN 'UTF8' ELSE '' END")
-    add("pg_char_to_encoding", INT4, (NAME,), "CASE upper({0}) WHEN 'UTF8' THEN 6 ELSE -1 END")
+    names = "['" + "', '".join(ENCODINGS) + "']"
+    known = f"{{0}} BETWEEN 0 AND {len(ENCODINGS) - 1}"
+    add(
+        "pg_encoding_to_char",
+        NAME,
+        (INT4,),
+        f"CASE WHEN {known} THEN {names}[{{0}} + 1] ELSE '' END",
+    )
+    place = f"coalesce(list_position({names}, upper({{0}})), 0) - 1"
+    add("pg_char_to_encoding", INT4, (NAME,), f"CAST({place} AS INTEGER)")
     add("getdatabaseencoding pg_client_encoding", NAME, (), "'UTF8'")
     add("pg_backend_pid inet_server_port inet_client_port", INT4, (), "CAST(NULL AS INTEGER)")
     add("inet_server_addr inet_client_addr", TEXT, (), "CAST(NULL AS VARCHAR)")

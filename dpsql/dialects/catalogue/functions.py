@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from itertools import zip_longest
 
 from sqlglot import exp
 
@@ -10,7 +12,7 @@ from dpsql.dialects.catalogue import casts, oids
 from dpsql.dialects.catalogue.function_table import FUNCTIONS, Function
 from dpsql.dialects.catalogue.reading import called, function_name
 from dpsql.dialects.catalogue.scopes import Scope
-from dpsql.dialects.catalogue.terms import Term, refuse
+from dpsql.dialects.catalogue.terms import Term, refuse, unknown_literal
 from dpsql.errors import Reason, Refused
 
 Read = Callable[[exp.Expression, Scope], Term]
@@ -61,9 +63,12 @@ def call(node: exp.Expression, scope: Scope, read: Read) -> Term:
         raise Refused(Reason.UNKNOWN_FUNCTION, name=f"{schema}.{name}")
     if name in _AGGREGATES:
         return _aggregate(name, function, scope, read)
+    arguments = [read(a, scope) for a in function.expressions]
     if name in _SETS:
-        return _SETS[name](name, [read(a, scope) for a in function.expressions], scope)
-    return _plain(name, [read(a, scope) for a in function.expressions], scope)
+        return _SETS[name](name, arguments, scope)
+    if name == "format":
+        return _format(arguments, scope)
+    return _plain(name, arguments, scope)
 
 
 def _plain(name: str, arguments: list[Term], scope: Scope) -> Term:
@@ -91,6 +96,25 @@ def _applied(name: str, row: Function, arguments: list[Term], scope: Scope) -> T
     base = 0 if first is not None and first.zero else 1
     sql = row.sql.format(*(item.sql for item in given), base=base)
     return Term(sql, oid, name)
+
+
+def _format(arguments: list[Term], scope: Scope) -> Term:
+    """FORMAT of a constant with %s and %I, which are all that tools write."""
+    template = arguments[0].literal if arguments else None
+    if template is None:
+        refuse("format without a constant")
+    pieces = re.split("%([sI])", template)
+    if "%" in "".join(pieces[::2]) or len(pieces) // 2 != len(arguments) - 1:
+        refuse("this format")
+    values = [casts.cast(v, oids.TEXT, scope).sql for v in arguments[1:]]
+    told = [_FORMATS[kind].format(v) for kind, v in zip(pieces[1::2], values, strict=True)]
+    plain = [unknown_literal(text).sql for text in pieces[::2]]
+    parts = [part for pair in zip_longest(plain, told) for part in pair if part is not None]
+    return Term("(" + " || ".join(parts) + ")", oids.TEXT, "format")
+
+
+_FORMATS = {"s": "coalesce({}, '')", "I": "pg_quote_ident({})"}
+"""What FORMAT writes of a value: its text, or a name quoted where it must be."""
 
 
 def _aggregate(name: str, function: exp.Anonymous, scope: Scope, read: Read) -> Term:
@@ -203,7 +227,7 @@ _SETS: dict[str, Callable[[str, list[Term], Scope], Term]] = {
 
 def is_known(name: str) -> bool:
     """Whether a function may be asked, with some arguments."""
-    words = ("ALL", *_ANY_NUMBER)
+    words = ("ALL", "format", *_ANY_NUMBER)
     listed = any(name == function for function, _ in FUNCTIONS)
     return listed or name in words or name in _AGGREGATES or name in _SETS
 

@@ -66,7 +66,7 @@ def _tokens(text: str) -> list[Token]:
 
 
 def _renamed(tokens: Sequence[Token]) -> Iterator[Token]:
-    """The tokens with functions marked, and `oid[]` written as `_oid`."""
+    """The tokens with functions marked, `oid[]` written as `_oid`, and `AS select` as a name."""
     skip = 0
     for i, token in enumerate(tokens):
         if skip:
@@ -74,6 +74,8 @@ def _renamed(tokens: Sequence[Token]) -> Iterator[Token]:
         elif _is_array_type(tokens, i):
             yield _named(token, f"_{token.text.lower()}")
             skip = 2
+        elif _is_label(tokens, i):
+            yield _named(token, token.text.lower())
         elif _is_call(tokens, i):
             lower = token.token_type is not TokenType.IDENTIFIER
             yield _named(token, FUNCTION + (token.text.lower() if lower else token.text))
@@ -99,6 +101,12 @@ def _is_call(tokens: Sequence[Token], i: int) -> bool:
 
 
 _TYPE_BEFORE = (TokenType.ALIAS, TokenType.DCOLON)
+
+
+def _is_label(tokens: Sequence[Token], i: int) -> bool:
+    """Whether SELECT is a column's name here: no query begins right after AS."""
+    behind_as = i > 0 and tokens[i - 1].token_type is TokenType.ALIAS
+    return behind_as and tokens[i].token_type is TokenType.SELECT
 
 
 def _is_array_type(tokens: Sequence[Token], i: int) -> bool:

@@ -40,6 +40,10 @@ _MACROS = {
         f" WHEN o = {_VARCHAR} AND m >= 4 THEN 'character varying(' || (m - 4) || ')'"
         f" WHEN o = {_BPCHAR} AND m >= 4 THEN 'character(' || (m - 4) || ')'"
         f" WHEN o = {_BPCHAR} AND m < 0 THEN 'bpchar'"
+        " WHEN m >= 0 AND o IN (1083, 1114) THEN if(o = 1083, 'time(', 'timestamp(') || m"
+        " || ') without time zone'"
+        " WHEN m >= 0 AND o IN (1184, 1266) THEN if(o = 1266, 'time(', 'timestamp(') || m"
+        " || ') with time zone'"
         " WHEN o = 0 THEN '-' ELSE coalesce((SELECT min(m_.spelled) FROM cat.names AS m_"
         f" WHERE m_.kind = {_REGTYPE} AND m_.oid = o AND m_.shown), '???') END"
     ),
