@@ -6,21 +6,24 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
-from math import inf, isfinite, nan
+from math import ceil, hypot, inf, isfinite, nan, sqrt
 from statistics import fmean
 from typing import Any
 
 import duckdb
 import pytest
 
+from dpsql.aggregates.sample import blocks_at
 from dpsql.compiler.within import in_any_order
 from dpsql.dialects.duckdb import Printer
+from dpsql.mechanisms import standard_deviation
 from dpsql.model import Neighbours, Sensitivity
 from dpsql.prepare import Prepared
 from dpsql.tree import DOUBLE, AggregateCall, Ref
 from grammar_tests import world
 from grammar_tests.bound import over, shop
 from grammar_tests.laws import (
+    BUDGET,
     SAMPLING_KEY,
     PlainEngine,
     compiled,
@@ -36,6 +39,8 @@ WHOLE = {
     "AVG(quantity) / COUNT(*)": ("orders", 0, 20),
     "SUM(amount) / SUM(quantity)": ("orders", 0, 100),
     "MAD(duration)": ("events", 0, 3600),
+    "QUANTILE_CONT(age, 0.9) - QUANTILE_DISC(age, 0.1)": ("customers", 0, 120),
+    "PERCENTILE_CONT(0.2) WITHIN GROUP (ORDER BY duration DESC)": ("events", 0, 3600),
     "ENTROPY(device)": ("events", 0, 5),
     "CORR(age, income)": ("customers", -1, 1),
     "AVG(age) FILTER (WHERE vip)": ("customers", 0, 120),
@@ -77,15 +82,36 @@ def test_the_answer_is_the_average_over_blocks(blocks: int) -> None:
     assert ours == pytest.approx(by_blocks(engine, blocks, "status", 2, 9), abs=1e-6)
 
 
-def test_the_default_follows_from_epsilon_alone() -> None:
+@pytest.mark.parametrize("accountant", ["pure", "zcdp", "approximate"])
+def test_the_default_follows_from_the_noise_alone(accountant: str) -> None:
+    """A sum that one moves by one has this noise, the average of k blocks noise/k of the width."""
     policy, engine = shop()
-    sql = "SELECT SAMPLE_AGGREGATE(AVG(age), 0, 120) FROM customers"
-    found = []
+    sql = "SELECT SAMPLE_AGGREGATE(AVG(age), 0, {}) FROM customers"
+    budget = replace(BUDGET, accountant=accountant)
     for epsilon in (Fraction(1, 10), Fraction(1), Fraction(10)):
-        plan = compiled(sql, policy, engine, epsilon=epsilon).plan
-        assert plan is not None
-        found.append(plan.blocks[0].releases[0].query.blocks)
-    assert found == [400, 40, 20]
+        found = []
+        for width in (1, 120):
+            plan = compiled(sql.format(width), policy, engine, budget=budget, epsilon=epsilon).plan
+            assert plan is not None
+            (made,) = plan.blocks[0].releases
+            noise = standard_deviation(made.noise) / made.query.total_upper
+            assert made.query.blocks == max(10, ceil(sqrt(1000 * noise)))
+            found.append(made.query.blocks)
+        assert found[0] == found[1]
+
+
+def error_of_largest(blocks: float, noise: float, people: int = 1000) -> float:
+    """That of the largest of evenly spread people in [0, 1], on average over blocks."""
+    return hypot(noise / blocks, 1 / (people / blocks + 1))
+
+
+@pytest.mark.parametrize("epsilon", [0.05, 0.1, 1.0, 5.0])
+def test_the_default_is_near_the_best_of_all(epsilon: float) -> None:
+    noise = sqrt(2) / epsilon
+    best = min(error_of_largest(k, noise) for k in range(1, 1000))
+    assert error_of_largest(blocks_at(noise), noise) < 1.05 * best
+    # So many blocks that the noise is the same at every ε are too many at a small one, or too few.
+    assert (error_of_largest(40 / epsilon, noise) > 1.5 * best) is (epsilon != 1)
 
 
 # --- law 2 ---------------------------------------------------------------------------------------
@@ -151,7 +177,7 @@ def test_a_replaced_unit_moves_two_blocks() -> None:
     assert plan is not None
     (release,) = plan.blocks[0].releases
     width = release.query.upper - release.query.lower
-    assert release.sensitivity == Sensitivity(1, -width, width, Neighbours.REPLACE)
+    assert release.sensitivity == Sensitivity(1, -width, width, Neighbours.REPLACE, alone=True)
     assert release.sensitivity.l1 == 2 * width
     assert release.sensitivity.l2_squared == (2 * width) ** 2
 

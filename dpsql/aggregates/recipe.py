@@ -39,8 +39,9 @@ class Asked:
     that count in one group (None: no limit is known), `rows_proved` that no unit has more;
     `is_unit` that the argument is the unit key itself; `one_value` that the argument has one value
     in the rows of one unit and group. `of_keys` writes the argument over the columns of the group's
-    keys, None where it reads any other. `epsilon` is what the query may spend; `nonnegative` asks
-    for zero in place of impossible negative results.
+    keys, None where it reads any other. `noise` is the standard error of a sum that a person moves
+    by one, were it all that the query asks; `nonnegative` asks for zero in place of impossible
+    negative results.
     """
 
     call: AggregateCall
@@ -50,7 +51,7 @@ class Asked:
     rows_proved: bool = False
     one_value: bool = False
     of_keys: Expression | None = None
-    epsilon: Fraction = Fraction(1)
+    noise: float = 1.0
     nonnegative: bool = False
 
     @property

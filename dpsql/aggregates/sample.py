@@ -16,7 +16,7 @@ from __future__ import annotations
 from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
-from math import ceil
+from math import ceil, sqrt
 
 from dpsql.aggregates.formulas import clamped, double, over, plus
 from dpsql.aggregates.recipe import (
@@ -36,19 +36,25 @@ from dpsql.walk import children, map_children, walk
 
 SAMPLE = "sample_aggregate"
 
-_BLOCKS = 40
-"""The default is so many blocks per 1/ε: then noise is a few per cent of upper - lower."""
+_PEOPLE = 1000
+"""People of a group in typical data."""
 
-_FEWEST, _MOST = 20, 10_000
+_FEWEST, _MOST = 10, 10_000
 
 
-def blocks_at(epsilon: Fraction) -> int:
-    """The default number of blocks of a query that may spend ε: 40/ε, from 20 to 10,000.
+def blocks_at(noise: float) -> int:
+    """The default number of blocks, from 10 to 10,000, where a sum that one moves has this noise.
 
-    >>> blocks_at(Fraction(1)), blocks_at(Fraction(1, 10)), blocks_at(Fraction(10))
-    (40, 400, 20)
+    Of k blocks the noise of the average is noise/k of the width upper - lower. What a block of n/k
+    people says differs from what all n say by up to k/n of the width: that is how far within its
+    bounds the largest of so many evenly spread values is. Smoother aggregates differ less. Both
+    grow with the width, so bounds do not matter; (noise/k)² + (k/n)² is least at k = √(n·noise).
+
+    >>> blocks_at(0.14), blocks_at(1.41), blocks_at(14.1), blocks_at(float("inf"))
+    (12, 38, 119, 10000)
     """
-    return min(max(ceil(_BLOCKS / epsilon), _FEWEST), _MOST)
+    wanted = sqrt(_PEOPLE * min(noise, _MOST**2))
+    return min(max(ceil(wanted), _FEWEST), _MOST)
 
 
 def takes_samples(args: tuple[Expression, ...]) -> bool:
@@ -75,7 +81,7 @@ def _number(arg: Expression) -> Fraction | None:
 def _blocks(asked: Asked) -> int:
     written = asked.call.args[3:]
     if not written:
-        return blocks_at(asked.epsilon)
+        return blocks_at(asked.noise)
     assert isinstance(written[0], Literal)
     assert isinstance(written[0].value, int)
     return written[0].value

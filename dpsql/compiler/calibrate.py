@@ -23,6 +23,7 @@ from dpsql.compiler.joint import Family, Measurements, together
 from dpsql.compiler.key_selection import selection_events, with_keys_selected
 from dpsql.compiler.outputs import shown
 from dpsql.compiler.quantile_trees import Wanted, made_of, planned
+from dpsql.compiler.samples import noise_of_one
 from dpsql.compiler.scopes import Identities
 from dpsql.compiler.splitting import ROWS, Part, better, split
 from dpsql.compiler.stable import events_of_tests, proposals, require_testable, tested
@@ -43,8 +44,8 @@ from dpsql.plan import (
 from dpsql.tree import AggregateCall, Expression, Ref
 from dpsql.walk import map_children, map_inputs, refs, substitute
 
-Wishes: TypeAlias = tuple[Fraction, bool]
-"""What the query may spend, and whether counts below zero are shown as zero."""
+Wishes: TypeAlias = tuple[float, bool]
+"""The noise of a count by itself, and whether counts below zero are shown as zero."""
 
 UNIT_COUNT = PartQuery(None, None, units=True)
 """How many units have a key: what private keys are selected by (privacy.md, section 5.4)."""
@@ -93,7 +94,7 @@ def calibrate(
     Raises `Refused` where a contribution has no limit, an argument no bound, an aggregate no
     recipe, or private keys no δ to be selected with.
     """
-    wishes = epsilon, nonnegative
+    wishes = noise_of_one(accountant, neighbours, epsilon, delta), nonnegative
     measured = [_measure(block, identities, wishes) for block in bounded.blocks]
     for m in measured:
         require_testable(m.bounded, m.made.parts, accountant, neighbours)
@@ -192,7 +193,7 @@ def _asked(
         rows_proved=rows is not None and rows == block.max_rows,
         one_value=of_keys is not None or refs(argument) <= block.determined,
         of_keys=of_keys,
-        epsilon=wishes[0],
+        noise=wishes[0],
         nonnegative=wishes[1],
     )
 

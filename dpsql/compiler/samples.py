@@ -7,12 +7,32 @@ seen in an order that depends on other units' rows, and nothing computed of it m
 from __future__ import annotations
 
 from dataclasses import replace
+from fractions import Fraction
+from math import inf
 
+from dpsql.accountants import Accountant
 from dpsql.aggregates.sample import SAMPLE
 from dpsql.algebra import Measure
 from dpsql.compiler.within import in_any_order
+from dpsql.mechanisms import standard_deviation
+from dpsql.model import Neighbours, Sensitivity
 from dpsql.tree import AggregateCall, Expression
 from dpsql.walk import map_children
+
+_STEPS = 1 << 20
+"""So many steps of a lattice are one."""
+
+
+def noise_of_one(
+    accountant: Accountant, neighbours: Neighbours, epsilon: Fraction, delta: Fraction
+) -> float:
+    """The standard error of a sum that a person moves by one, if it is all that a query asks."""
+    allowance = accountant.allowance(epsilon, delta, selects_keys=False)
+    if not allowance.amount:
+        return inf
+    one = Sensitivity(1, -_STEPS, _STEPS, neighbours)
+    noise = accountant.noise(allowance.amount, allowance.noise_delta, one)
+    return standard_deviation(noise) / _STEPS
 
 
 def prepared(measure: Measure) -> Measure:

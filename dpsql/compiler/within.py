@@ -45,7 +45,8 @@ from dpsql.tree import (
 )
 from dpsql.walk import conjuncts, refs
 
-EXTREMES = frozenset("count min max median bool_and bool_or".split())
+QUANTILES = frozenset({"quantile_cont", "quantile_disc"})
+EXTREMES = QUANTILES | frozenset("count min max median bool_and bool_or".split())
 MOMENTS = frozenset(
     """stddev stddev_pop stddev_samp variance var_pop var_samp corr covar_pop covar_samp regr_slope
     regr_intercept regr_r2 regr_sxx regr_syy regr_sxy regr_avgx regr_avgy skewness kurtosis
@@ -148,6 +149,8 @@ def in_any_order(call: AggregateCall) -> AggregateCall:
 
     Raises `Refused` for an aggregate that is not known to be the same in every order.
     """
+    if call.function in QUANTILES and any(k.expression != call.args[0] for k in call.order_by):
+        raise _per_unit(f"{call.function.upper()} by another order", call.span)
     args = tuple(guarded(call.function, arg, call.span) for arg in call.args)
     picks = call.function not in MOMENTS | {"sum", "avg"}
     call = replace(call, args=tuple(map(zeroed, args)) if picks else args)

@@ -139,3 +139,16 @@ SELECT AVG(LEAST(GREATEST(s, -3), 3)) AS mean FROM (SELECT customer_id, SKEWNESS
 -- keys: 1 public, l0 proved
 -- release: rows l0=1 linf=1
 -- release: sum l0=1 linf=3
+
+-- case: a range of quantiles
+SELECT SAMPLE_AGGREGATE(QUANTILE_CONT(age, 0.75) - QUANTILE_CONT(age, 0.25), 0, 120, 20) AS range FROM customers;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: sum l0=1 linf=120
+
+-- case: quantiles within one person, then over people
+SELECT AVG(q) AS m FROM (SELECT customer_id, PERCENTILE_DISC(0.5) WITHIN GROUP (ORDER BY amount DESC) AS q FROM orders GROUP BY customer_id) AS t;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=1
+-- release: sum l0=1 linf=250

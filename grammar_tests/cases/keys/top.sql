@@ -113,3 +113,10 @@ SELECT h, n, s FROM (SELECT HOUR(placed_at) AS h, COUNT(*) AS n, SUM(quantity) A
 -- keys: highest 1 of 24 public
 -- release: rows l0=1 linf=10
 -- release: sum l0=1 linf=200
+
+-- case: quantiles of the first group need all groups
+SELECT HOUR(placed_at) AS h, COUNT(*) AS n, QUANTILE_DISC(quantity, 0.2) AS a, MEDIAN(quantity) AS b, QUANTILE_DISC(quantity, 0.8) AS c FROM orders GROUP BY 1 ORDER BY n DESC, h LIMIT 1;
+-- accept
+-- keys: 24 public, l0 enforced
+-- release: rows l0=3 linf=10
+-- tree: 2/10 2/4 8/10 of 21 l0=3 rows=10 hashed, 3 levels by 3
