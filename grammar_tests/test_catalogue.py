@@ -96,6 +96,13 @@ def test_vectors_are_vectors_and_count_from_zero(catalogue: Catalogue) -> None:
     assert answer.rows == [([1], [3124], 1, None)]
 
 
+def test_a_lone_values_keeps_its_order(catalogue: Catalogue) -> None:
+    listed = "(VALUES ('b', '25'::oid), ('a', '20'::oid), ('c', '16'::oid)) AS s(name, kind)"
+    told = rows(catalogue, f"SELECT name, format_type(kind, -1) FROM {listed}")
+    assert told == [("b", "text"), ("a", "bigint"), ("c", "boolean")]
+    assert rows(catalogue, f"SELECT max(name), pg_my_temp_schema() FROM {listed}") == [("c", 0)]
+
+
 def test_hidden_and_undeclared_columns_do_not_exist(catalogue: Catalogue) -> None:
     sql = "SELECT attname FROM pg_attribute WHERE attrelid = 'customers'::regclass AND attnum > 0"
     shown = {name for (name,) in rows(catalogue, sql)}

@@ -35,6 +35,29 @@ def told_alike(command: list[str], both: Servers) -> Told:
     return ours
 
 
+@pytest.mark.parametrize("driver", ["psycopg", "psycopg2", "asyncpg", "pg8000"])
+def test_drivers_of_python(both: Servers, driver: str) -> None:
+    told = told_alike(program("python_drivers", driver), both)
+    assert {"failure", "copy csv", "copy WITH (FORMAT csv, HEADER)"} & told.keys()
+    assert told["failure"][:2] == ["42703", "25P02"]
+    assert told.get("cancel", told.get("timeout")) in ("57014", "alive")
+
+
+@pytest.mark.parametrize("driver", ["psycopg", "pg8000"])
+def test_sqlalchemy_pandas_and_polars(both: Servers, driver: str) -> None:
+    told = told_alike(program("sqlalchemy_session", driver), both)
+    assert told["failure"] == ["ProgrammingError", [["code"], ["IT"], ["NO"], ["SE"]]]
+    assert told["pandas"]["values"] == {"segment": ["business", "consumer"]}
+
+
+def test_psql(both: Servers) -> None:
+    if shutil.which("psql") is None:
+        pytest.skip("psql is not installed")
+    told = told_alike(program("psql_session"), both)
+    assert told["cancel"] == ["", ["ERROR:  57014"]]
+    assert "ERROR:  25P02" in told["failure"][2]
+
+
 def test_pgjdbc(both: Servers) -> None:
     if not JAR.exists() or shutil.which("javac") is None:
         pytest.skip("pgjdbc needs Debian's libpostgresql-jdbc-java and a JDK")

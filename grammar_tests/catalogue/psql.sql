@@ -1567,3 +1567,13 @@ ORDER BY 1, 2, 3
 -- differs: a version names its build
 SELECT current_user, session_user, current_database(), current_schema(), version()
 ;
+
+-- ask
+SELECT name AS "Column", pg_catalog.format_type(tp, tpm) AS "Type"
+FROM (VALUES ('segment', '25'::pg_catalog.oid,-1),
+('n', '20'::pg_catalog.oid,-1)) s(name, tp, tpm)
+;
+
+-- ask
+SELECT count(*), max(name) FROM (VALUES ('a', 1), ('b', 2)) s(name, place)
+;

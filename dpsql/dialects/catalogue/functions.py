@@ -232,6 +232,11 @@ def is_known(name: str) -> bool:
     return listed or name in words or name in _AGGREGATES or name in _SETS
 
 
+def is_aggregate(name: str) -> bool:
+    """Whether a function makes one row of many."""
+    return name in _AGGREGATES
+
+
 def returns_rows(name: str) -> bool:
     """Whether a function may stand in a FROM."""
     return name in _SETS

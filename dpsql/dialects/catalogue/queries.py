@@ -8,10 +8,10 @@ from sqlglot import exp
 
 from dpsql.dialects.catalogue import casts, oids
 from dpsql.dialects.catalogue.expressions import expression
-from dpsql.dialects.catalogue.functions import direction, ordered
-from dpsql.dialects.catalogue.reading import spelled
+from dpsql.dialects.catalogue.functions import direction, is_aggregate, ordered
+from dpsql.dialects.catalogue.reading import function_name, spelled
 from dpsql.dialects.catalogue.scopes import Printed, Scope, column_of
-from dpsql.dialects.catalogue.sources import add_join, add_source
+from dpsql.dialects.catalogue.sources import PLACE, add_join, add_source
 from dpsql.dialects.catalogue.terms import Column, Term, refuse
 from dpsql.dialects.duckdb_literals import identifier
 from dpsql.errors import Reason, Refused
@@ -64,7 +64,7 @@ def _select(node: exp.Select, outer: Scope) -> Printed:
         f" WHERE {_condition(where.this, scope)}" if where else "",
         _group(node.args.get("group"), items, scope),
         f" HAVING {_condition(having.this, scope)}" if having else "",
-        _order(node.args.get("order"), items, scope),
+        _order(node.args.get("order"), items, scope) or _as_listed(node),
         _limit(node, scope),
     ]
     return Printed("".join(parts), tuple(column_of(item) for item in items))
@@ -193,6 +193,18 @@ def _order(node: exp.Order | None, items: Sequence[Term], scope: Scope) -> str:
         place = _output(key, [item.name for item in items])
         keys.append(ordered(key, scope, expression) if place is None else place)
     return f" ORDER BY {', '.join(keys)}"
+
+
+def _as_listed(node: exp.Select) -> str:
+    """The order of a lone VALUES, which PostgreSQL keeps: psql counts on it to describe."""
+    source = node.args.get("from_")
+    if source is None or not isinstance(source.this, exp.Values):
+        return ""
+    if any(node.args.get(k) for k in ("joins", "laterals", "group", "having", "distinct")):
+        return ""
+    if any(is_aggregate(function_name(call)) for call in node.find_all(exp.Anonymous)):
+        return ""
+    return f" ORDER BY {PLACE}"
 
 
 def _output(key: exp.Ordered, names: Sequence[str]) -> str | None:

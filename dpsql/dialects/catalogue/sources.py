@@ -15,6 +15,9 @@ from dpsql.dialects.catalogue.terms import Column, refuse
 from dpsql.dialects.duckdb_literals import identifier
 from dpsql.errors import Reason, Refused
 
+PLACE = "row_"
+"""The column of a row's place among VALUES."""
+
 _TABLE = frozenset({"this", "db", "catalog", "alias", "joins", "ordinality", "only"})
 _SIDES = {"": "", "LEFT": "LEFT ", "RIGHT": "RIGHT ", "FULL": "FULL "}
 
@@ -29,7 +32,7 @@ def add_source(node: exp.Expression, scope: Scope) -> str:
         case exp.Lateral():
             return _lateral(node, scope)
         case exp.Values():
-            return _derived(scope.reading.query(node, scope), node, scope)
+            return _derived(_numbered(scope.reading.query(node, scope)), node, scope)
         case exp.Unnest():
             refuse("this UNNEST")
     return refuse(type(node).__name__.upper())
@@ -150,6 +153,12 @@ def _lateral(node: exp.Lateral, scope: Scope) -> str:
     if node.args.get("ordinality"):
         table.set("ordinality", True)
     return _table(table, scope)
+
+
+def _numbered(printed: Printed) -> Printed:
+    """Rows with their places, in a column that no name of a client reaches."""
+    sql = f"SELECT *, row_number() OVER () AS {PLACE} FROM ({printed.sql})"
+    return Printed(sql, printed.columns)
 
 
 def _derived(printed: Printed, node: exp.Expression, scope: Scope) -> str:
