@@ -44,7 +44,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         policy = prepared(Path(name))
         inside = in_process(policy)
-        with serving(policy) as where:
+        with serving(policy) as (where, _process):
             ours = asyncio.run(measured(where, duration))
     theirs: dict[int | str, Any] = {}
     with postgres() as found:
@@ -87,13 +87,14 @@ def in_process(policy: str) -> float:
 
 
 @contextmanager
-def serving(policy: str) -> Iterator[Where]:
-    """`dpsql serve` on a free port."""
-    command = [sys.executable, "-m", "dpsql", "--policy", policy, "serve", "--port", "0"]
+def serving(policy: str, *options: str) -> Iterator[tuple[Where, int]]:
+    """`dpsql serve` on a free port, and the number of its process."""
+    command = [sys.executable, "-m", "dpsql", "--policy", policy, "serve", "--port", "0", *options]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as served:  # noqa: S603
         assert served.stderr is not None
         port = json.loads(served.stderr.readline())["port"]
-        yield {"host": "127.0.0.1", "port": port, "user": "ana", "password": PASSWORD, "ssl": False}
+        where = {"host": "127.0.0.1", "port": port, "user": "ana", "password": PASSWORD}
+        yield {**where, "ssl": False}, served.pid
         served.terminate()
         served.stderr.read()
 
