@@ -19,6 +19,7 @@ from typing import TypeAlias
 
 import numpy as np
 
+from dpsql.mechanisms.integers import distinct
 from dpsql.mechanisms.scores import MOST_STEPS, Counted, Rank
 
 Noised: TypeAlias = Callable[[np.ndarray], np.ndarray]
@@ -119,7 +120,7 @@ def _read(
     if not left:
         return [cell for cell, _ in found]
     own = np.arange(len(rows)) * rows.shape[1]
-    nodes = np.unique(np.concatenate([own + cell for cell, _ in found]))
+    nodes = distinct(np.concatenate([own + cell for cell, _ in found]))
     inside = counted.below(nodes, width)
     lower = _estimates(shape.branching, left, inside, noised, rows.ravel()[nodes])
     cells = []

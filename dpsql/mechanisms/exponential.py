@@ -19,12 +19,15 @@ from fractions import Fraction
 import numpy as np
 
 from dpsql.entropy import Entropy
-from dpsql.mechanisms.bernoulli import Decay, Factor
+from dpsql.mechanisms.decay_bounds import Bounds, is_below
+from dpsql.mechanisms.integers import distinct
 
 _BLOCK = 1 << 17
 """Candidates that are tried at a time: about 20 MB of arrays."""
 
-_FIRST_TRIES = 16
+_WORD, _REST = 62, 54
+"""Bits of a uniform number, and those behind the first eight."""
+
 _RATE_BITS = 24
 """Bits of a rate's numerator: with them, scores below 2**38 stay in 64-bit words."""
 
@@ -83,25 +86,22 @@ def rate_down(epsilon: Fraction, spread: int) -> Fraction:
 def exponential(candidates: Candidates, rate: Fraction, entropy: Entropy) -> np.ndarray:
     """For every list the place of its choice: P(i) ∝ exp(rate · score_i), exactly.
 
-    Candidates are tried in uniformly random order, with replacement, until one passes a trial of
-    exp(-rate · behind).
+    A candidate is proposed by an upper bound of exp(-rate · behind), and then tried by a uniform
+    number below that bound: a proposal fails about once in four million.
 
         >>> exponential(Candidates.of([0, 10**6]), Fraction(1), Entropy()).tolist()
         [1]
     """
-    size = candidates.size
+    bits = _WORD - (candidates.size - 1).bit_length()
+    bounds = Bounds.of(candidates.behind, rate, bits)
     chosen = np.zeros(candidates.lists, dtype=np.int64)
-    waiting, tries = np.arange(candidates.lists), _FIRST_TRIES
+    waiting = np.arange(candidates.lists)
     while waiting.size:
-        missed = []
-        for block in _blocks(waiting, tries):
-            drawn = entropy.below(size, block.size * tries)
-            behind = candidates.behind_at(np.repeat(block, tries) * size + drawn)
-            passed = np.sort(_survivors(behind, rate, entropy))
-            rows, first = np.unique(passed // tries, return_index=True)
-            chosen[block.take(rows)] = drawn.take(passed.take(first))
-            missed.append(np.delete(block, rows))
-        waiting, tries = np.concatenate(missed), min(4 * tries, _BLOCK)
+        run, within = _proposed(candidates, bounds.upper, waiting, entropy)
+        place, first = np.divmod(within, bounds.upper[run])
+        passed = _passing(candidates, rate, bounds, run, first, entropy)
+        chosen[waiting[passed]] = (candidates.starts[run] + place)[passed] % candidates.size
+        waiting = waiting[~passed]
     return chosen
 
 
@@ -110,26 +110,71 @@ def permute_and_flip(candidates: Candidates, rate: Fraction, entropy: Entropy) -
 
     Candidates are tried in a random order, without replacement, until one passes a trial of
     exp(-rate · behind). The trials are independent, so all are made at once and one of those that
-    passed is chosen uniformly; the best always passes.
+    passed is chosen uniformly; the best always passes. Most trials fail by the first eight bits.
 
         >>> permute_and_flip(Candidates.of([0, 10**6]), Fraction(1), Entropy()).tolist()
         [1]
     """
-    size = candidates.size
+    size, starts = candidates.size, candidates.starts
+    bounds = Bounds.of(candidates.behind, rate, _WORD)
+    highest = (bounds.upper - 1) >> _REST
     chosen = np.zeros(candidates.lists, dtype=np.int64)
     for block in _blocks(np.arange(candidates.lists), size):
-        places = np.arange(block[0] * size, (block[-1] + 1) * size)
-        passed = np.sort(_survivors(candidates.behind_at(places), rate, entropy))
+        first, last = block[0] * size, (block[-1] + 1) * size
+        runs = np.arange(*np.searchsorted(starts, [first, last]))
+        own = np.repeat(runs, np.diff(np.append(starts[runs], last)))
+        bits = entropy.below(1 << (_WORD - _REST), own.size)
+        left = np.flatnonzero(bits <= highest[own])
+        drawn = bits[left] << _REST | entropy.below(1 << _REST, left.size)
+        passed = left[_passing(candidates, rate, bounds, own[left], drawn, entropy)]
         counts = np.bincount(passed // size, minlength=block.size)
         ends = np.cumsum(counts)
         chosen[block] = passed.take(ends - counts + _uniform(counts, entropy)) % size
     return chosen
 
 
+def _proposed(
+    candidates: Candidates, upper: np.ndarray, lists: np.ndarray, entropy: Entropy
+) -> tuple[np.ndarray, np.ndarray]:
+    """A run of each of these lists, P(run) ∝ its candidates · upper, and a number below that.
+
+    The sums over all lists may pass 64 bits and wrap around; differences within a list do not.
+    """
+    total = candidates.lists * candidates.size
+    mass = (np.diff(np.append(candidates.starts, total)) * upper).astype(np.uint64)
+    before = np.append(np.uint64(0), np.cumsum(mass))
+    low = np.searchsorted(candidates.starts, lists * candidates.size)
+    ends = np.searchsorted(candidates.starts, (lists + 1) * candidates.size)
+    high, base = ends - 1, before[low]
+    drawn = _uniform((before[ends] - base).astype(np.int64), entropy)
+    target = drawn.astype(np.uint64)
+    while (low < high).any():
+        middle = (low + high) // 2
+        inside = before[middle + 1] - base > target
+        low, high = np.where(inside, low, middle + 1), np.where(inside, middle, high)
+    return low, drawn - (before[low] - base).astype(np.int64)
+
+
+def _passing(
+    candidates: Candidates,
+    rate: Fraction,
+    bounds: Bounds,
+    runs: np.ndarray,
+    first: np.ndarray,
+    entropy: Entropy,
+) -> np.ndarray:
+    """Which candidates of these runs pass, where a trial's uniform number begins with `first`."""
+    passed = first < bounds.lower[runs]
+    for place in np.flatnonzero(~passed & (first < bounds.upper[runs])):
+        exponent = rate * int(candidates.behind[runs[place]])
+        passed[place] = is_below(int(first[place]), bounds.bits, exponent, entropy)
+    return np.asarray(passed)
+
+
 def _uniform(bounds: np.ndarray, entropy: Entropy) -> np.ndarray:
     """For every bound a uniform integer below it."""
     drawn = np.zeros_like(bounds)
-    for bound in np.unique(bounds):
+    for bound in distinct(bounds):
         here = np.flatnonzero(bounds == bound)
         drawn[here] = entropy.below(int(bound), here.size)
     return drawn
@@ -150,19 +195,3 @@ def _blocks(lists: np.ndarray, each: int) -> Iterator[np.ndarray]:
     """The lists, as many at a time as are tried together at `each` candidates of a list."""
     step = max(1, _BLOCK // each)
     return (lists[start : start + step] for start in range(0, lists.size, step))
-
-
-def _survivors(behind: np.ndarray, rate: Fraction, entropy: Entropy) -> np.ndarray:
-    """The places that pass a trial of exp(-rate · behind), in any order.
-
-    The exponent is split into whole trials of exp(-1), no more than anyone can make, and one for
-    the rest.
-    """
-    most = int(behind.max(initial=0))
-    if most * rate.numerator >= 1 << 63 or rate.denominator >= 1 << 63:
-        behind = behind.astype(object)
-    exponents = behind * rate.numerator
-    whole = np.minimum(exponents // rate.denominator, _ENDLESS).astype(np.int64)
-    rest = Factor(exponents % rate.denominator, rate.denominator)
-    places = Decay(0, (rest,)).survivors(np.arange(behind.size), entropy)
-    return Decay().repeated(whole, places, entropy)

@@ -54,3 +54,13 @@ def concatenated(arrays: list[np.ndarray]) -> np.ndarray:
     if any(array.dtype == object for array in arrays):
         arrays = [array.astype(object) for array in arrays]
     return np.concatenate(arrays)
+
+
+def distinct(values: np.ndarray) -> np.ndarray:
+    """The different values, rising: by sorting, as hashes of regular values collide.
+
+    >>> distinct(np.array([3, 1, 3])).tolist()
+    [1, 3]
+    """
+    ordered = np.sort(values)
+    return ordered[np.append(True, ordered[1:] != ordered[:-1])] if ordered.size else ordered

@@ -14,6 +14,7 @@ from typing import TypeAlias, assert_never
 import numpy as np
 
 from dpsql.mechanisms.exponential import Candidates
+from dpsql.mechanisms.integers import distinct
 
 MOST_STEPS = 1 << 21
 """The largest denominator of a rank."""
@@ -153,7 +154,7 @@ def candidates(counted: Counted, aim: Aim) -> Candidates:
     borders = np.arange(lists + 1) * size
     if int(counts.sum()) * MOST_STEPS >= 1 << 62:
         counts = counts.astype(object)
-    starts = np.unique(np.concatenate([borders[:-1], cells, cells + 1]))
+    starts = distinct(np.concatenate([borders[:-1], cells, cells + 1]))
     starts = starts[starts < lists * size]
     before = np.concatenate([[0], np.cumsum(counts)])
     ends = before[np.searchsorted(cells, borders)]
