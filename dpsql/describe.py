@@ -26,7 +26,7 @@ def describe(plan: BlockPlan, sql: BlockSql, policy: Policy) -> BlockLines:
         f"{policy.unit.table}.{policy.unit.key} ({policy.unit.neighbours.value})",
         limits,
         _keys(plan),
-        tuple(map(_release, plan.releases)),
+        tuple(_release(r, _adjusted(n, plan)) for n, r in enumerate(plan.releases)),
         tuple(f"{f.table}: {f.kind.value} ({f.voucher.value})" for f in plan.block.facts),
         sql.sql,
         (*map(choice_line, plan.choices), *map(tree_line, plan.trees)),
@@ -80,14 +80,19 @@ def _shown(selection: Threshold | KeyTrials) -> str:
             assert_never(selection)
 
 
-def _release(release: Release) -> ReleaseLine:
+def _adjusted(place: int, plan: BlockPlan) -> str:
+    adjusted = any(place in agreement.places for agreement in plan.agreements)
+    return ", then adjusted to agree with the others of its rows" if adjusted else ""
+
+
+def _release(release: Release, adjusted: str) -> ReleaseLine:
     query, step = release.query, float(release.query.released.step)
     scale = float(release.noise.scale)
     if release.noise.mechanism is Mechanism.DISCRETE_GAUSSIAN:
         scale = sqrt(scale)
     return ReleaseLine(
         _measured(release),
-        _bounds(query) + (", paid for with the line above" if release.joint else ""),
+        _bounds(query) + (", paid for with the line above" if release.joint else "") + adjusted,
         query.total_lower * step,
         query.total_upper * step,
         release.sensitivity.l0,

@@ -1,10 +1,13 @@
-"""finish: Noisy → Answer. The outer query over released tables, and the error of every number."""
+"""finish: Noisy → Answer. Measurements of the same rows are made to agree; then the outer query
+over the released tables, and the error of every number.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from dpsql.agreement import agreed
 from dpsql.engines import ScratchTable
 from dpsql.mechanisms import margin, standard_deviation
 from dpsql.model import Answer, Column, Noise, Noisy, Receipt
@@ -80,10 +83,12 @@ def unnoised(rewritten: Rewritten, rows: Rows) -> Answer:
 
 def _natural(plan: PrivatePlan, block: int, noisy: Sequence[Noisy]) -> Rows:
     """Keys and noisy values of one block, in the units of their columns."""
-    lattices = plan.blocks[block].lattices
+    shown = plan.blocks[block]
+    deviations = [standard_deviation(release.noise) for release in shown.releases]
+    rows = agreed(noisy[block].parts, shown.agreements, deviations)
     return [
-        (*key, *(in_units(v, lattice) for v, lattice in zip(parts, lattices, strict=True)))
-        for key, parts in zip(noisy[block].keys, noisy[block].parts, strict=True)
+        (*key, *(in_units(v, lattice) for v, lattice in zip(parts, shown.lattices, strict=True)))
+        for key, parts in zip(noisy[block].keys, rows, strict=True)
     ]
 
 

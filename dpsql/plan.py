@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from fractions import Fraction
 
+from dpsql.agreement import Agreement
 from dpsql.algebra import Field, Item, Measure, Relation
 from dpsql.grids import WHOLE, Choice, Histogram, Lattice, TreeRelease
 from dpsql.intervals import Facts
@@ -109,13 +111,15 @@ class BoundedBlock:
 
     `arguments` describes each measure's arguments (none for COUNT(*)); `domain` lists the possible
     key tuples, or is None where they are private; `key_combinations` is how many combinations the
-    keys that the unit does not determine can take (None: unbounded).
+    keys that the unit does not determine can take (None: unbounded). `tested` describes what the
+    conditions of measures are, and what they compare with constants.
     """
 
     block: PrivateBlock
     arguments: tuple[tuple[Facts, ...], ...]
     domain: tuple[tuple[Value, ...], ...] | None
     key_combinations: int | None
+    tested: Mapping[Expression, Facts] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,6 +219,8 @@ class BlockPlan:
     Of public keys only those may be shown that `top` chooses by an unreleased sum; the releases
     are then of them alone. Where there are none, each key has its place in that sum's lattice.
     `otherwise` is the error of ordering all keys by the sum with noise.
+
+    What `agreements` say of the exact integers is made true of the noisy ones after the release.
     """
 
     block: PrivateBlock
@@ -235,6 +241,7 @@ class BlockPlan:
     otherwise: float = 0.0
     choices: tuple[Choice, ...] = ()
     trees: tuple[TreeRelease, ...] = ()
+    agreements: tuple[Agreement, ...] = ()
 
     @property
     def queries(self) -> tuple[PartQuery, ...]:

@@ -57,9 +57,9 @@ COVERED = {
 
 
 @cache
-def crowd() -> tuple[Policy, PlainEngine]:
+def crowd(*, constraints: bool = False) -> tuple[Policy, PlainEngine]:
     """The shop with six thousand customers, so that ratios are nearly linear in the noise."""
-    engine = PlainEngine(world.build(world.empty(), constraints=False))
+    engine = PlainEngine(world.build(world.empty(), constraints=constraints))
     engine.connection.execute(
         "INSERT INTO customers SELECT i, (['NO', 'SE', 'IT'])[1 + i % 3], CASE WHEN i % 4 = 0 THEN"
         " 'business' ELSE 'consumer' END, 'Oslo', (i % 90)::INTEGER, 20000.0 + i * 20, i % 5 = 0,"

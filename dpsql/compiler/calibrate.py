@@ -22,6 +22,7 @@ from dpsql.compiler.disjoint import pooled
 from dpsql.compiler.joint import Family, Measurements, together
 from dpsql.compiler.key_selection import selection_events, with_keys_selected
 from dpsql.compiler.outputs import shown
+from dpsql.compiler.partitions import Limits, divided
 from dpsql.compiler.quantile_trees import Wanted, made_of, planned
 from dpsql.compiler.samples import noise_of_one
 from dpsql.compiler.scopes import Identities
@@ -231,7 +232,7 @@ def _ways(
     """As asked for, sums about their centres, and moments together where noise is Laplace's."""
     centred = [replace(m, made=about_centres(m.made, identities)) for m in measured]
     for way in [measured] if centred == measured else [measured, centred]:
-        yield [_pooled(m) for m in way]
+        yield from _pooled(way, order, identities)
         if order == 1:
             continue
         joined = [
@@ -241,7 +242,7 @@ def _ways(
             for m in way
         ]
         if joined != way:
-            yield [_pooled(m) for m in joined]
+            yield from _pooled(joined, order, identities)
 
 
 def _with_trees(
@@ -251,11 +252,22 @@ def _with_trees(
     return replace(measured, wanted=planned(measured.wanted, allowance, payer))
 
 
-def _pooled(measured: _Measured) -> _Measured:
+def _pooled(way: list[_Measured], order: int, identities: Identities) -> Iterator[list[_Measured]]:
+    """Disjoint rows paid for once; where noise is Laplace's, wholes also as sums of their parts."""
+    made = [_divided(m, identities, wholes=True) for m in way]
+    yield made
+    if order > 1 and any(m.made.agreements for m in made):
+        yield [_divided(m, identities, wholes=False) for m in way]
+
+
+def _divided(measured: _Measured, identities: Identities, *, wholes: bool) -> _Measured:
     proved = measured.bounded.block.max_rows
     if proved is None or proved != measured.contributions.rows_per_group.value:
         return measured
-    return replace(measured, made=pooled(measured.made, proved))
+    threshold = int(measured.bounded.domain is None)
+    limits = Limits(proved, threshold, measured.bounded.tested)
+    made = divided(measured.made, limits, identities, wholes=wholes)
+    return replace(measured, made=pooled(made, proved))
 
 
 def _charges(measured: list[_Measured], outer: Relation) -> tuple[list[Part], list[Expression]]:
@@ -320,12 +332,12 @@ def _released(
         contributions.enforce,
         choices=chosen,
         trees=trees,
+        agreements=measured.made.agreed,
     )
     if plan.domain is not None:
         return plan
-    asked = frozenset().union(*map(refs, measured.values))
-    alone = not asked & {field.id for field in measured.fields}
-    plan = replace(plan, floor=floor, keys_alone=alone)
+    asked = frozenset[int]().union(*map(refs, measured.values))
+    plan = replace(plan, floor=floor, keys_alone=asked.isdisjoint(f.id for f in measured.fields))
     return with_keys_selected(plan, accountant, neighbours, allowances[0], selection_delta)
 
 

@@ -51,27 +51,32 @@ def pooled(made: Measurements, rows: int) -> Measurements:
 
 
 def _sides(part: PartQuery, rows: int) -> dict[Hashable, Value]:
-    """The measurement without each equality of its condition, and that equality's constant.
-
-    None where totals are clipped below what the rows allow: several clipped totals could add up to
-    more than the one clip.
-    """
-    row = max(abs(part.lower - part.centre), abs(part.upper - part.centre))
-    narrow = max(abs(part.total_lower), abs(part.total_upper)) < rows * row
-    if part.condition is None or part.units or part.distinct or part.proposal or narrow:
+    """The measurement without each equality of its condition, and that equality's constant."""
+    if part.condition is None or not divisible(part, rows):
         return {}
     conditions = conjuncts(part.condition)
     found: dict[Hashable, Value] = {}
     for equality in conditions:
-        compared = _compared(equality)
-        if compared is not None:
+        constant = compared(equality)
+        if constant is not None:
             others = frozenset(c for c in conditions if c != equality)
-            side = (replace(part, condition=None), others, compared[0])
-            found.setdefault(side, compared[1])
+            side = (replace(part, condition=None), others, constant[0])
+            found.setdefault(side, constant[1])
     return found
 
 
-def _compared(condition: Expression) -> tuple[Expression, Value] | None:
+def divisible(part: PartQuery, rows: int) -> bool:
+    """Whether measurements of disjoint rows like this one add up to that of all of them.
+
+    They do not where a unit's total is clipped below what its rows allow: several clipped totals
+    could add up to more than the one clip.
+    """
+    row = max(abs(part.lower - part.centre), abs(part.upper - part.centre))
+    narrow = max(abs(part.total_lower), abs(part.total_upper)) < rows * row
+    return not (part.units or part.distinct or part.blocks or part.proposal or narrow)
+
+
+def compared(condition: Expression) -> tuple[Expression, Value] | None:
     """An expression and the constant that it equals."""
     if not isinstance(condition, Call) or condition.function != "eq":
         return None

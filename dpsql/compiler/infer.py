@@ -12,9 +12,11 @@ from math import isnan, prod
 
 from dpsql.algebra import Relation
 from dpsql.compiler.columns import Columns, Evaluate, Origin, PublicData, Row
+from dpsql.compiler.typing import type_of
+from dpsql.intervals import Facts
 from dpsql.model import Policy
 from dpsql.plan import Bounded, BoundedBlock, PrivateBlock, Tracked
-from dpsql.tree import AggregateCall, Expression, Star, Value
+from dpsql.tree import AggregateCall, Call, Expression, Kind, Star, Value
 from dpsql.walk import refs, walk
 
 
@@ -50,7 +52,7 @@ class _Block:
         if self.block.groups is not None and self.block.keys:
             domain = self._listed(self.block.groups)
             combinations = 1 if all(determined) else None if domain is None else len(domain)
-            return BoundedBlock(self.block, arguments, domain, combinations)
+            return BoundedBlock(self.block, arguments, domain, combinations, self._tested())
         domains = [self.keys(key.expression) for key in self.block.keys]
         free = [domain for domain, fixed in zip(domains, determined, strict=True) if not fixed]
         domain = self._product(domains)
@@ -58,7 +60,14 @@ class _Block:
         # may hold what the policy does not list.
         combinations = prod(len(d) for d in free if d is not None)
         limited = domain is not None or not free
-        return BoundedBlock(self.block, arguments, domain, combinations if limited else None)
+        proved = combinations if limited else None
+        return BoundedBlock(self.block, arguments, domain, proved, self._tested())
+
+    def _tested(self) -> dict[Expression, Facts]:
+        calls = [node for measure in self.block.measures for node in walk(measure.call)]
+        conditions = [e for e in calls if _of_rows(e) and type_of(e).kind is Kind.BOOLEAN]
+        sides = [arg for e in conditions if isinstance(e, Call) for arg in e.args]
+        return {e: self.rows.facts(e) for e in (*conditions, *sides)}
 
     def _listed(self, groups: Relation) -> tuple[Row, ...] | None:
         """The keys of the public side of a LEFT JOIN; None where they are too many to list."""

@@ -19,6 +19,7 @@ from math import sqrt
 
 from dpsql.aggregates.formulas import double, minus, over, plus, times
 from dpsql.aggregates.recipe import as_double, part_type
+from dpsql.agreement import Agreement
 from dpsql.algebra import Field
 from dpsql.compiler.scopes import Identities
 from dpsql.compiler.typing import type_of
@@ -69,7 +70,7 @@ class Measurements:
 
     `joint` says that the part before it pays for a part too; `families` gives the moments that a
     measure is made of, by its place; `sums` the plain sum that a measure is, and the moments that
-    it could be made of.
+    it could be made of. The lists of an agreement add up to the same number each.
     """
 
     parts: tuple[PartQuery, ...]
@@ -79,6 +80,7 @@ class Measurements:
     joint: tuple[bool, ...]
     families: Mapping[int, Family]
     sums: Mapping[int, tuple[PartQuery, Family]] = field(default_factory=dict)
+    agreements: tuple[tuple[tuple[PartQuery, ...], ...], ...] = ()
 
     @property
     def charges(self) -> tuple[tuple[int, ...], ...]:
@@ -90,6 +92,15 @@ class Measurements:
     def alone(self, place: int) -> bool:
         """Whether a part shares its charge with no other."""
         return (place,) in self.charges
+
+    @property
+    def agreed(self) -> tuple[Agreement, ...]:
+        """The agreements by the places of the parts."""
+        place = {part: n for n, part in enumerate(self.parts)}
+        return tuple(
+            Agreement(tuple(tuple(place[part] for part in listed) for listed in agreement))
+            for agreement in self.agreements
+        )
 
 
 def together(one_by_one: Measurements, identities: Identities) -> Measurements:

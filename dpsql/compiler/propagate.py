@@ -8,11 +8,10 @@ by finite differences; exact for linear expressions). Bases travel upwards as hi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import assert_never
 
-from dpsql import functions
 from dpsql.algebra import (
     Aggregate,
     Field,
@@ -34,80 +33,32 @@ from dpsql.algebra import (
     Window,
     WindowItem,
 )
+from dpsql.compiler.deltas import formula
 from dpsql.compiler.outputs import EXACT
 from dpsql.compiler.scopes import Identities
-from dpsql.compiler.typing import type_of
+from dpsql.compiler.traced import NoiseOfBlock, Origin, Traced, of_totals
 from dpsql.tree import (
     DOUBLE,
     INTEGER,
     AggregateCall,
-    Call,
     Cast,
     Expression,
     Literal,
     Ref,
-    SqlType,
     WindowCall,
 )
-from dpsql.walk import children, composed, refs, substitute, walk
-
-Deviations = Sequence[tuple[float | None, ...]]
-"""The standard deviation of each part of each block, in units of its values (None: unknown)."""
-
-NAN = Literal(float("nan"), DOUBLE)
-
-
-@dataclass(frozen=True, slots=True)
-class _Traced:
-    """`meaning` writes noisy columns over bases; `deviation` is a base's error (None: unknown).
-
-    `origin` is the part that a base holds: two bases of one part have the same noise.
-    """
-
-    relation: Relation
-    meaning: Mapping[int, Expression] = field(default_factory=dict)
-    deviation: Mapping[int, Expression | None] = field(default_factory=dict)
-    origin: Mapping[int, tuple[int, int]] = field(default_factory=dict)
-
-    def over(self, relation: Relation) -> _Traced:
-        return replace(self, relation=relation)
-
-    def rewritten(self, expression: Expression) -> Expression | None:
-        """The expression over bases, or None where no noise reaches it."""
-        if not refs(expression) & self.meaning.keys():
-            return None
-        return substitute(expression, self.meaning)
-
-    def error(self, expression: Expression) -> Expression:
-        """The standard error of an expression over this relation's columns."""
-        over_bases = self.rewritten(expression)
-        if over_bases is None:
-            return EXACT
-        parts = [self.origin[n] for n in refs(over_bases) & self.origin.keys()]
-        return NAN if len(set(parts)) < len(parts) else _error(over_bases, self.deviation)
-
-    def unknown(self, column: Ref) -> bool:
-        """Whether a column is made of a released part of which no error is known: of a choice."""
-        over_bases = self.rewritten(column)
-        read = frozenset() if over_bases is None else refs(over_bases)
-        return any(self.deviation[number] is None for number in read & self.origin.keys())
-
-    def needed(self) -> frozenset[int]:
-        """Columns that meanings and deviations read."""
-        read = [*self.meaning.values(), *(d for d in self.deviation.values() if d is not None)]
-        return frozenset().union(*map(refs, read))
+from dpsql.walk import children, composed, refs
 
 
 def propagate(
-    outer: Relation, deviations: Deviations, identities: Identities
+    outer: Relation, noise: Sequence[NoiseOfBlock], identities: Identities
 ) -> tuple[Relation, tuple[Expression, ...], tuple[Expression, ...]]:
     """The outer query with its hidden columns, its outputs, and the error of each output.
 
-    `deviations` gives the standard deviation of each released part, in units of its values. An
-    error is NULL where the output is exact, or not a number and not chosen, and NaN where it is
-    unknown.
+    `noise` is that of each block. An error is NULL where the output is exact, or not a number and
+    not chosen, and NaN where it is unknown.
     """
-    traced = _Tracer(deviations, identities).trace(outer)
+    traced = _Tracer(noise, identities).trace(outer)
     outputs = tuple(Ref(f.id, f.type) for f in outer.fields)
     errors = tuple(
         traced.error(ref) if ref.type.is_numeric or traced.unknown(ref) else EXACT
@@ -118,13 +69,13 @@ def propagate(
 
 @dataclass(frozen=True, slots=True)
 class _Tracer:
-    deviations: Deviations
+    noise: Sequence[NoiseOfBlock]
     identities: Identities
 
-    def trace(self, relation: Relation) -> _Traced:
+    def trace(self, relation: Relation) -> Traced:
         match relation:
             case Scan() | OneRow() | Values():
-                return _Traced(relation)
+                return Traced(relation)
             case Staged():
                 raise AssertionError(relation)
             case Released():
@@ -136,7 +87,7 @@ class _Tracer:
                 return self._project(relation)
             case Join():
                 left, right = self.trace(relation.left), self.trace(relation.right)
-                return _Traced(
+                return Traced(
                     replace(relation, left=left.relation, right=right.relation),
                     {**left.meaning, **right.meaning},
                     {**left.deviation, **right.deviation},
@@ -154,20 +105,31 @@ class _Tracer:
             case _:
                 assert_never(relation)
 
-    def _released(self, relation: Released) -> _Traced:
-        deviations = self.deviations[relation.block]
+    def _released(self, relation: Released) -> Traced:
+        noise = self.noise[relation.block]
+        deviations = noise.deviations
+        of_kin = {place: kin for kin in noise.kin for place in kin}
         parts = relation.fields[len(relation.fields) - len(deviations) :]
-        return _Traced(
+        return Traced(
             relation,
             {f.id: Ref(f.id, f.type) for f in parts},
             {
                 f.id: None if d is None else Literal(d, DOUBLE)
                 for f, d in zip(parts, deviations, strict=True)
             },
-            {f.id: (relation.block, place) for place, f in enumerate(parts)},
+            {
+                f.id: Origin(
+                    relation.block,
+                    of_kin.get(place, frozenset({place})),
+                    parts[0].id,
+                    place,
+                    noise.correlation,
+                )
+                for place, f in enumerate(parts)
+            },
         )
 
-    def _project(self, relation: Project) -> _Traced:
+    def _project(self, relation: Project) -> Traced:
         source = self.trace(relation.input)
         meaning: dict[int, Expression] = {}
         deviation = dict(source.deviation)
@@ -178,7 +140,7 @@ class _Tracer:
             if over_bases is None:
                 deviation[item.field.id] = None
             meaning[item.field.id] = over_bases or Ref(item.field.id, item.field.type)
-        traced = _Traced(relation, meaning, deviation, source.origin)
+        traced = Traced(relation, meaning, deviation, source.origin)
         there = {item.field.id for item in relation.items}
         hidden = tuple(
             Item(f, Ref(f.id, f.type))
@@ -187,9 +149,10 @@ class _Tracer:
         )
         return traced.over(Project(source.relation, relation.items + hidden))
 
-    def _aggregate(self, relation: Aggregate) -> _Traced:
+    def _aggregate(self, relation: Aggregate) -> Traced:
         source = self.trace(relation.input)
         extra: list[Measure] = []
+        totals: list[tuple[Field, AggregateCall | WindowCall]] = []
         fields: dict[int, Field] = {}
         deviation: dict[int, Expression | None] = {}
         regrouped = False
@@ -212,12 +175,15 @@ class _Tracer:
             fields[measure.field.id] = measure.field
             error = None if regrouped else _argument_error(source, call)
             deviation[measure.field.id] = _of_many(call, error, named)
+            totals.append((measure.field, call))
         result = replace(relation, input=source.relation, measures=relation.measures + tuple(extra))
-        return _Traced(result, {n: Ref(n, f.type) for n, f in fields.items()}, deviation)
+        meaning = {n: Ref(n, f.type) for n, f in fields.items()}
+        return Traced(result, meaning, deviation, of_totals(source, totals))
 
-    def _window(self, relation: Window) -> _Traced:
+    def _window(self, relation: Window) -> Traced:
         source = self.trace(relation.input)
         extra: list[WindowItem] = []
+        totals: list[tuple[Field, AggregateCall | WindowCall]] = []
         meaning, deviation = dict(source.meaning), dict(source.deviation)
         for item in relation.items:
             call = item.call
@@ -235,16 +201,18 @@ class _Tracer:
             meaning[item.field.id] = Ref(item.field.id, item.field.type)
             error = _argument_error(source, call)
             deviation[item.field.id] = _of_many(call, error, named)
+            totals.append((item.field, call))
         result = Window(source.relation, relation.items + tuple(extra))
-        return _Traced(result, meaning, deviation, source.origin)
+        return Traced(result, meaning, deviation, {**source.origin, **of_totals(source, totals)})
 
-    def _union(self, relation: Union) -> _Traced:
+    def _union(self, relation: Union) -> Traced:
         left, right = self.trace(relation.left), self.trace(relation.right)
         sides = (left, right)
         old = (relation.left.fields, relation.right.fields)
         fields, items = list(relation.fields), [[_kept(f) for f in side] for side in old]
         meaning: dict[int, Expression] = {}
         deviation: dict[int, Expression | None] = {}
+        origin: dict[int, Origin] = {}
         for place, new in enumerate(relation.fields):
             refs_here = [Ref(side[place].id, side[place].type) for side in old]
             noisy = [s.rewritten(r) is not None for s, r in zip(sides, refs_here, strict=True)]
@@ -252,6 +220,10 @@ class _Tracer:
                 continue
             meaning[new.id] = Ref(new.id, new.type)
             deviation[new.id] = None
+            for side, ref in zip(sides, refs_here, strict=True):
+                found = side.total(ref, new.id)
+                if found is not None:
+                    origin[new.id] = found
             if relation.kind == "UNION" and relation.all:
                 error = self.identities.field("error", DOUBLE)
                 deviation[new.id] = Ref(error.id, DOUBLE)
@@ -263,10 +235,10 @@ class _Tracer:
             Project(side.relation, tuple(listed)) for side, listed in zip(sides, items, strict=True)
         ]
         result = replace(relation, left=projected[0], right=projected[1], fields=tuple(fields))
-        return _Traced(result, meaning, deviation)
+        return Traced(result, meaning, deviation, origin)
 
 
-def _is_noisy(source: _Traced, call: AggregateCall | WindowCall) -> bool:
+def _is_noisy(source: Traced, call: AggregateCall | WindowCall) -> bool:
     """Whether noise reaches the call's value: by an argument, a filter, an order or a partition.
 
     Noise changes no number of rows, so COUNT(x) of a noisy x alone is exact.
@@ -276,7 +248,7 @@ def _is_noisy(source: _Traced, call: AggregateCall | WindowCall) -> bool:
     return any(source.rewritten(e) is not None for e in children(call))
 
 
-def _argument_error(source: _Traced, call: AggregateCall | WindowCall) -> Expression | None:
+def _argument_error(source: Traced, call: AggregateCall | WindowCall) -> Expression | None:
     """The error of the first argument; None where noise also decides which rows count, or how."""
     others = children(call)[1:]
     if not call.args or call.distinct or any(source.rewritten(e) is not None for e in others):
@@ -296,10 +268,10 @@ def _of_many(
         return None
     match call.function:
         case "sum":
-            return _call("sqrt", named("sum", _call("mul", error, error)))
+            return formula("sqrt", named("sum", formula("mul", error, error)))
         case "avg":
-            spread = _call("sqrt", named("sum", _call("mul", error, error)))
-            return _call("div", spread, Cast(named("count", call.args[0]), DOUBLE))
+            spread = formula("sqrt", named("sum", formula("mul", error, error)))
+            return formula("div", spread, Cast(named("count", call.args[0]), DOUBLE))
         case "min" | "max" | "any_value":
             return named("max", error)
         case "lag" | "lead" | "first_value" | "last_value" | "nth_value":
@@ -308,61 +280,5 @@ def _of_many(
             return None
 
 
-def _error(expression: Expression, deviation: Mapping[int, Expression | None]) -> Expression:
-    """The root of the summed squared changes of `expression` over its bases."""
-    bases = sorted(refs(expression) & deviation.keys())
-    known = [(number, deviation[number]) for number in bases]
-    if any(error is None for _, error in known):
-        return NAN
-    if isinstance(expression, Ref):
-        return _numeric(known[0][1])
-    kinds = {node.id: node for node in _refs_of(expression)}
-    squares = []
-    for number, error in known:
-        base = Cast(kinds[number], DOUBLE)
-        moved = [
-            substitute(expression, {number: _call(sign, base, _numeric(error))})
-            for sign in ("add", "sub")
-        ]
-        if _kind(moved[0]) is None:
-            return NAN
-        change = _call("greatest", *(_distance(m, expression) for m in moved))
-        squares.append(_call("pow", change, Literal(2.0, DOUBLE)))
-    total = squares[0]
-    for square in squares[1:]:
-        total = _call("add", total, square)
-    return _call("coalesce", _call("sqrt", total), NAN)
-
-
-def _kind(expression: Expression) -> SqlType | None:
-    """The type of a scalar expression; None where a function takes no DOUBLE in a base's place."""
-    if not isinstance(expression, Call):
-        arg = expression.arg if isinstance(expression, Cast) else None
-        known = arg is None or _kind(arg) is not None
-        return type_of(expression) if known else None
-    kinds = tuple(kind for arg in expression.args if (kind := _kind(arg)) is not None)
-    function = functions.lookup(expression.function)
-    if function is None or len(kinds) < len(expression.args):
-        return None
-    return function.result_type(kinds)
-
-
-def _refs_of(expression: Expression) -> list[Ref]:
-    return [node for node in walk(expression) if isinstance(node, Ref)]
-
-
-def _distance(a: Expression, b: Expression) -> Expression:
-    return _call("abs", _call("sub", Cast(a, DOUBLE), Cast(b, DOUBLE)))
-
-
-def _numeric(error: Expression | None) -> Expression:
-    assert error is not None
-    return error
-
-
 def _kept(column: Field) -> Item:
     return Item(column, Ref(column.id, column.type))
-
-
-def _call(function: str, *args: Expression) -> Call:
-    return Call(function, args, DOUBLE)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import numpy as np
+
+from dpsql.agreement import covariance, kin
 from dpsql.algebra import OneRow, Relation, Released, Scan
 from dpsql.compiler.outputs import steady
 from dpsql.compiler.propagate import propagate
 from dpsql.compiler.scopes import Identities
+from dpsql.compiler.traced import NoiseOfBlock
 from dpsql.dialects.duckdb import Printer, Text, statement
 from dpsql.dialects.duckdb_block import block_sql
 from dpsql.mechanisms import standard_deviation
-from dpsql.plan import PrivatePlan, ReleasedTable, Rewritten, StageSql
+from dpsql.plan import BlockPlan, PrivatePlan, ReleasedTable, Rewritten, StageSql
 from dpsql.tree import Ref
 from dpsql.walk import relations
 
@@ -20,18 +24,8 @@ def rewrite(plan: PrivatePlan, identities: Identities) -> Rewritten:
     Released tables are `release_0`, ...; whatever the outer query reads of public tables is first
     read exactly by statements of its own, as `public_0`, ....
     """
-    deviations = [
-        (
-            *(
-                standard_deviation(release.noise) * float(release.query.released.step)
-                for release in block.releases
-            ),
-            *(None for _ in block.choices),
-            *(None for tree in block.trees for _ in tree.fields),
-        )
-        for block in plan.blocks
-    ]
-    outer, outputs, errors = propagate(plan.outer, deviations, identities)
+    noise = [_noise(block) for block in plan.blocks]
+    outer, outputs, errors = propagate(plan.outer, noise, identities)
     tables = _Tables()
     sql = Printer(tables.source).select(outer, outputs + errors)
     shown = Printer(_Tables().source).select(plan.outer, outputs)
@@ -43,6 +37,19 @@ def rewrite(plan: PrivatePlan, identities: Identities) -> Rewritten:
         plan.outer.fields,
         tuple(map(_stage, plan.stages)),
         steady(outer, errors),
+    )
+
+
+def _noise(block: BlockPlan) -> NoiseOfBlock:
+    """The noise of a released table after its measurements are made to agree."""
+    steps = np.array([float(release.query.released.step) for release in block.releases])
+    deviations = [standard_deviation(release.noise) for release in block.releases]
+    after = covariance(block.agreements, deviations)
+    sizes = np.sqrt(np.diag(after))
+    return NoiseOfBlock(
+        (*(sizes * steps).tolist(), *(None for _ in range(block.asked_of_histograms))),
+        after / np.outer(sizes, sizes),
+        kin(block.agreements),
     )
 
 

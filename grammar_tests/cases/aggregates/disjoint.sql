@@ -38,6 +38,9 @@ SELECT COUNT(*) FILTER (WHERE income = 1) AS a, COUNT(*) FILTER (WHERE income = 
 -- release: rows l0=1 linf=1
 -- release: rows l0=1 linf=1
 -- release: rows l0=1 linf=1
+-- release: rows l0=1 linf=1
+-- release: rows l0=1 linf=1
+-- release: rows l0=1 linf=1
 
 -- case: averages of disjoint rows
 SELECT AVG(age) FILTER (WHERE segment = 'consumer') AS a, AVG(age) FILTER (WHERE segment = 'business') AS b FROM customers;

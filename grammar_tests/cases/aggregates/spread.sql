@@ -121,11 +121,11 @@ SELECT AVG(age) AS a, AVG(income) AS b, AVG(customer_id % 7) AS c, COUNT(*) AS n
 -- accountant: pure
 -- accept
 -- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=1
+-- release: rows l0=1 linf=1
+-- release: sum l0=1 linf=60
 -- release: sum l0=1 linf=100000
--- release: sum l0=1 linf=120
--- release: sum l0=1 linf=120
--- release: sum l0=1 linf=14
--- release: sum l0=1 linf=14
+-- release: sum l0=1 linf=7
 
 -- case: where rows are clipped moments stay apart
 SELECT AVG(quantity) AS a, VAR_POP(quantity) AS v FROM orders;

@@ -7,6 +7,8 @@ SELECT BOOL_OR(age > 30) AS o, BOOL_AND(age > 10) AS a FROM customers;
 -- keys: 1 public, l0 proved
 -- release: rows l0=1 linf=1
 -- release: rows l0=1 linf=1
+-- release: rows l0=1 linf=1
+-- release: rows l0=1 linf=1
 
 -- case: per key
 SELECT country, BOOL_OR(income > 90000) AS rich FROM customers GROUP BY 1;
@@ -31,6 +33,7 @@ SELECT EVERY(age IS NOT NULL) AS e FROM customers;
 SELECT country, COUNT(*) AS n FROM customers GROUP BY 1 HAVING BOOL_OR(age > 3);
 -- accept
 -- keys: 3 public, l0 proved
+-- release: rows l0=1 linf=1
 -- release: rows l0=1 linf=1
 -- release: rows l0=1 linf=1
 

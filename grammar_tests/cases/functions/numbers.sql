@@ -80,6 +80,8 @@ SELECT COUNT(*) FILTER (WHERE ISNAN(income) OR ISINF(income)) AS odd, COUNT(*) F
 -- keys: 1 public, l0 proved
 -- release: rows l0=1 linf=1
 -- release: rows l0=1 linf=1
+-- release: rows l0=1 linf=1
+-- release: rows l0=1 linf=1
 
 -- case: divisors
 SELECT COUNT(*) FROM orders WHERE GCD(quantity, 6) > 1 AND LCM(quantity, 2) < 10;

@@ -284,6 +284,7 @@ SELECT * FROM (SELECT segment, COUNT(*) AS n FROM customers GROUP BY segment) AS
 -- keys: 2 public, l0 proved
 -- release: rows l0=1 linf=1
 -- release: rows l0=1 linf=1
+-- release: rows l0=1 linf=1
 -- release: sum l0=1 linf=60
 
 -- case: an order by constants

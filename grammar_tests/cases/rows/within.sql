@@ -52,6 +52,7 @@ SELECT AVG(d), AVG(n) FROM (SELECT customer_id, AVG(discount) AS d, COUNT(discou
 -- accept
 -- keys: 1 public, l0 proved
 -- release: rows l0=1 linf=1
+-- release: rows l0=1 linf=1
 -- release: sum l0=1 linf=0.5000000019
 -- release: rows l0=1 linf=1
 -- release: sum l0=1 linf=25
@@ -111,11 +112,13 @@ SELECT COUNT(*), COUNT(*) FILTER (WHERE later > 0) FROM (SELECT customer_id, COU
 -- keys: 1 public, l0 proved
 -- release: rows l0=1 linf=1
 -- release: rows l0=1 linf=1
+-- release: rows l0=1 linf=1
 
 -- case: a funnel
 SELECT COUNT(*) FILTER (WHERE opened), COUNT(*) FILTER (WHERE opened AND paid) FROM (SELECT customer_id, bool_or(status = 'open') AS opened, bool_or(status = 'paid') AS paid FROM orders GROUP BY customer_id) t;
 -- accept
 -- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=1
 -- release: rows l0=1 linf=1
 -- release: rows l0=1 linf=1
 

@@ -1,0 +1,129 @@
+"""Measurements of the same rows made to agree by weighted least squares, at no cost in privacy.
+
+Where several lists of measurements each add up to the same unknown number, the noisy y should keep
+C·y = 0, with a row of C for what two lists differ by. With V the variances of the independent
+noise, the nearest vector in the norm of V⁻¹ that keeps it is
+
+    y' = y - V·Cᵀ·(C·V·Cᵀ)⁻¹·C·y,    of covariance    V' = V - V·Cᵀ·(C·V·Cᵀ)⁻¹·C·V,
+
+the best linear unbiased estimate (Gauss and Markov): no variance grows. Both follow from the
+pseudoinverse of C·√V. Corrections are whole lattice steps, so that sums agree to the last digit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+Row = tuple[int | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Agreement:
+    """Lists of measurements by place, each of which adds up to the same number.
+
+    A place is in one list only. A list of one may be in a list of an agreement before this one.
+    """
+
+    lists: tuple[tuple[int, ...], ...]
+
+    @property
+    def places(self) -> tuple[int, ...]:
+        return tuple(place for listed in self.lists for place in listed)
+
+
+def kin(agreements: Sequence[Agreement]) -> list[frozenset[int]]:
+    """The places whose errors depend on one another, those of agreements with common places."""
+    found: list[frozenset[int]] = []
+    for agreement in agreements:
+        own = frozenset(agreement.places)
+        apart = [group for group in found if not group & own]
+        found = [*apart, own.union(*(group for group in found if group & own))]
+    return found
+
+
+def covariance(agreements: Sequence[Agreement], deviations: Sequence[float]) -> np.ndarray:
+    """The covariance of all measurements after they are made to agree.
+
+    `deviations` are those of their independent noise.
+
+    >>> whole_and_halves = Agreement(((0,), (1, 2)))
+    >>> covariance([whole_and_halves], [1.0, 1.0, 1.0]).diagonal().round(3).tolist()
+    [0.667, 0.667, 0.667]
+    """
+    scale, weighed = np.asarray(deviations, dtype=float), _weighed(agreements, deviations)
+    kept = np.eye(len(scale)) - np.linalg.pinv(weighed) @ weighed
+    result: np.ndarray = scale[:, None] * kept * scale
+    return result
+
+
+def agreed(
+    rows: Sequence[Row], agreements: Sequence[Agreement], deviations: Sequence[float]
+) -> list[Row]:
+    """The same rows with measurements that agree, each a whole number as before.
+
+    >>> agreed([(9, 2, 4)], [Agreement(((0,), (1, 2)))], [1.0, 1.0, 1.0])
+    [(8, 3, 5)]
+    """
+    places = sorted({place for agreement in agreements for place in agreement.places})
+    if not rows or not places:
+        return list(rows)
+    values = np.array([[row[place] for place in places] for row in rows], dtype=object)
+    position = {place: n for n, place in enumerate(places)}
+    local = [Agreement(tuple(tuple(position[p] for p in w) for w in a.lists)) for a in agreements]
+    corrected = _corrected(values, local, [deviations[place] for place in places])
+    return [
+        tuple(
+            int(new[position[place]]) if place in position else old for place, old in enumerate(row)
+        )
+        for row, new in zip(rows, corrected, strict=True)
+    ]
+
+
+def _corrected(
+    values: np.ndarray, agreements: Sequence[Agreement], deviations: Sequence[float]
+) -> np.ndarray:
+    """Columns of integers, one per measurement, moved to where they agree."""
+    residuals = (values @ _constraints(agreements, len(deviations)).T.astype(int)).astype(float)
+    back = np.linalg.pinv(_weighed(agreements, deviations)).T * np.asarray(deviations)
+    steps = -residuals @ back
+    result = values.copy()
+    settled: set[int] = set()
+    for agreement in agreements:
+        first = agreement.lists[0]
+        if not settled.issuperset(first):
+            result[:, first] += _whole(steps[:, first])
+        total = result[:, first].sum(axis=1)
+        for listed in agreement.lists[1:]:
+            moves = _whole(steps[:, listed])
+            rest = total - (values[:, listed] + moves).sum(axis=1)
+            result[:, listed] = values[:, listed] + moves
+            result[:, listed[-1]] += rest
+        settled.update(agreement.places)
+    return result
+
+
+def _whole(steps: np.ndarray) -> np.ndarray:
+    """Whole numbers whose partial sums are nearest to those of the steps."""
+    sums = np.rint(np.cumsum(steps, axis=1))
+    moves: np.ndarray = np.diff(sums, axis=1, prepend=0.0)
+    return np.array([[int(move) for move in row] for row in moves], dtype=object)
+
+
+def _weighed(agreements: Sequence[Agreement], deviations: Sequence[float]) -> np.ndarray:
+    weighed: np.ndarray = _constraints(agreements, len(deviations)) * np.asarray(deviations)
+    return weighed
+
+
+def _constraints(agreements: Sequence[Agreement], count: int) -> np.ndarray:
+    """C: what every other list of an agreement exceeds its first by."""
+    rows = []
+    for agreement in agreements:
+        first, *others = agreement.lists
+        for other in others:
+            row = np.zeros(count)
+            row[list(other)], row[list(first)] = 1.0, -1.0
+            rows.append(row)
+    return np.array(rows).reshape(len(rows), count)

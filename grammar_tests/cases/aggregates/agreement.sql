@@ -1,0 +1,95 @@
+-- Counts and sums of the same rows by conditions add up to their whole, also the rows of no condition.
+-- catalog: shop
+
+-- case: a whole and a part
+SELECT COUNT(*) AS n, COUNT(*) FILTER (WHERE vip) AS v, 100.0 * COUNT(*) FILTER (WHERE vip) / COUNT(*) AS share FROM customers;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=1
+-- release: rows l0=1 linf=1
+-- release: rows l0=1 linf=1
+
+-- case: a whole and all its parts by group
+SELECT country, SUM(income) AS s, SUM(income) FILTER (WHERE segment = 'consumer') AS c, SUM(income) FILTER (WHERE segment = 'business') AS b FROM customers GROUP BY country;
+-- accept
+-- keys: 3 public, l0 proved
+-- release: sum l0=1 linf=200000
+-- release: sum l0=1 linf=200000
+-- release: sum l0=1 linf=200000
+
+-- case: thresholds are disjoint rows
+SELECT COUNT(*) FILTER (WHERE age <= 20) AS a, COUNT(*) FILTER (WHERE age < 40) AS b, COUNT(*) FILTER (WHERE 40 >= age) AS c, COUNT(*) FILTER (WHERE age > 60) AS d, COUNT(*) FILTER (WHERE age >= 80) AS e FROM customers;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=1
+-- release: rows l0=1 linf=1
+-- release: rows l0=1 linf=1
+-- release: rows l0=1 linf=1
+-- release: rows l0=1 linf=1
+-- release: rows l0=1 linf=1
+-- release: rows l0=1 linf=1
+
+-- case: thresholds of dates are divisions each
+SELECT COUNT(*) FILTER (WHERE joined < DATE '2022-01-01') AS a, COUNT(*) FILTER (WHERE joined < DATE '2023-01-01') AS b FROM customers;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=1
+-- release: rows l0=1 linf=1
+-- release: rows l0=1 linf=1
+-- release: rows l0=1 linf=1
+
+-- case: a part that is divided again
+SELECT COUNT(*) AS n, COUNT(*) FILTER (WHERE vip) AS v, COUNT(*) FILTER (WHERE vip AND age < 30) AS young, COUNT(*) FILTER (WHERE age < 50 AND vip) AS old FROM customers;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=1
+-- release: rows l0=1 linf=1
+-- release: rows l0=1 linf=1
+-- release: rows l0=1 linf=1
+-- release: rows l0=1 linf=1
+-- release: rows l0=1 linf=1
+
+-- case: where noise is Laplace's a whole may be the sum of its parts
+SELECT COUNT(*) AS n, COUNT(*) FILTER (WHERE vip) AS v FROM customers;
+-- accountant: pure
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=1
+-- release: rows l0=1 linf=1
+
+-- case: counts of private keys
+SELECT city, COUNT(*) AS n, COUNT(*) FILTER (WHERE vip) AS v, COUNT(*) FILTER (WHERE NOT vip) AS w, COUNT(*) FILTER (WHERE age < 50) AS young FROM customers GROUP BY city;
+-- accept
+-- keys: private, l0 proved
+-- release: rows l0=1 linf=1
+-- release: rows l0=1 linf=1
+-- release: rows l0=1 linf=1
+-- release: rows l0=1 linf=1
+-- release: rows l0=1 linf=1
+
+-- case: totals of what agrees
+SELECT SUM(n) AS n, SUM(v) AS v, SUM(n) - SUM(v) AS w FROM (SELECT country, COUNT(*) AS n, COUNT(*) FILTER (WHERE vip) AS v FROM customers GROUP BY country) AS t;
+-- accept
+-- keys: 3 public, l0 proved
+-- release: rows l0=1 linf=1
+-- release: rows l0=1 linf=1
+-- release: rows l0=1 linf=1
+
+-- case: windows over what agrees
+SELECT country, COUNT(*) FILTER (WHERE vip) AS v, SUM(COUNT(*)) OVER (ORDER BY country) - SUM(COUNT(*) FILTER (WHERE vip)) OVER (ORDER BY country) AS w FROM customers GROUP BY country;
+-- accept
+-- keys: 3 public, l0 proved
+-- release: rows l0=1 linf=1
+-- release: rows l0=1 linf=1
+-- release: rows l0=1 linf=1
+
+-- case: one of several rows of a person is clipped, and nothing is adjusted
+SELECT COUNT(*) AS n, COUNT(*) FILTER (WHERE status = 'paid') AS p FROM orders;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=10
+-- release: rows l0=1 linf=10
+
+-- case: a part without bounds is refused
+SELECT SUM(note_length) AS s, SUM(note_length) FILTER (WHERE status = 'paid') AS p FROM orders;
+-- refuse: unbounded-input at 1:12
