@@ -43,9 +43,8 @@ def test_drivers_of_python(both: Servers, driver: str) -> None:
     assert told.get("cancel", told.get("timeout")) in ("57014", "alive")
 
 
-@pytest.mark.parametrize("driver", ["psycopg", "pg8000"])
-def test_sqlalchemy_pandas_and_polars(both: Servers, driver: str) -> None:
-    told = told_alike(program("sqlalchemy_session", driver), both)
+def test_sqlalchemy_pandas_and_polars(both: Servers) -> None:
+    told = told_alike(program("sqlalchemy_session"), both)
     assert told["failure"] == ["ProgrammingError", [["code"], ["IT"], ["NO"], ["SE"]]]
     assert told["pandas"]["values"] == {"segment": ["business", "consumer"]}
 
@@ -56,6 +55,8 @@ def test_psql(both: Servers) -> None:
     told = told_alike(program("psql_session"), both)
     assert told["cancel"] == ["", ["ERROR:  57014"]]
     assert "ERROR:  25P02" in told["failure"][2]
+    assert told["errors"] == [0, "Did not find any relations.\n"]
+    assert "bounds 0.00 to 500.00" in told["\\d+ orders"]
 
 
 def test_pgjdbc(both: Servers) -> None:

@@ -1,4 +1,4 @@
-"""What psql's users type, each command in a psql of its own."""
+"""What psql's users type: commands that look around, and scripts of a psql of their own."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import Any
 from grammar_tests.clients.asked import CODES, CONSTANTS, SLOW, tell, until_done
 
 COMMANDS = (
-    "\\conninfo", "\\l", "\\dt", "\\dn", "\\du", "\\dv", "\\dp orders", "\\dT",
-    "\\df abs", "\\d customers", "\\d+ orders", "\\d items", "\\d orders_pkey", "\\dd", "\\det",
-    "\\x \\\\ SELECT code FROM countries ORDER BY code", "\\encoding",
+    "\\l", "\\dt", "\\dn", "\\du", "\\dv", "\\dp orders", "\\dT", "\\df abs", "\\d customers",
+    "\\d+ orders", "\\d items", "\\d orders_pkey", "\\dd", "\\det", "\\encoding",
+    "\\x \\\\ SELECT code FROM countries ORDER BY code;",
 )  # fmt: skip
 SCRIPTS = {
     "constants": CONSTANTS,
@@ -26,8 +26,6 @@ SCRIPTS = {
     "kept going": f"\\set ON_ERROR_ROLLBACK on\nBEGIN;\nSELECT 1 FROM nowhere;\n{CODES};\nCOMMIT;",
     "timeout": f"SET statement_timeout = '300ms';\n{SLOW};",
 }
-SILENT = ("\\conninfo", "\\d orders_pkey")
-"""Commands whose words differ by the server: only whether they succeed is told."""
 
 
 def psql(*arguments: str, script: str = "") -> Any:
@@ -52,10 +50,12 @@ def cancelled() -> list[Any]:
 
 
 def main() -> None:
-    for command in COMMANDS:
-        done = psql("-c", command) if "\\\\" not in command else psql(script=command)
-        told = [] if command in SILENT else [done.stdout, done.stderr]
-        tell(command, [done.returncode, *told])
+    marked = "\n".join(f"\\echo %%\n{command}" for command in COMMANDS)
+    done = psql(script=marked)
+    parts = done.stdout.split("%%\n")[1:]
+    tell("errors", [done.returncode, done.stderr])
+    for command, told in zip(COMMANDS, parts, strict=True):
+        tell(command, told)
     for name, script in SCRIPTS.items():
         done = psql("-q", script=script)
         tell(name, [done.returncode, done.stdout, done.stderr])

@@ -1,10 +1,8 @@
-"""What users of SQLAlchemy over the wire do, and of pandas and polars; the argument is a driver."""
+"""What users of SQLAlchemy over the wire do, and of pandas and polars."""
 
 from __future__ import annotations
 
 import os
-import ssl
-import sys
 from decimal import Decimal
 from typing import Any
 
@@ -15,19 +13,16 @@ import sqlalchemy as sa
 from grammar_tests.clients.asked import CODES, CONSTANTS, NOISY, quiet, tell
 
 
-def engine(driver: str) -> sa.Engine:
+def engine() -> sa.Engine:
     where = sa.URL.create(
-        f"postgresql+{driver}",
+        "postgresql+psycopg",
         os.environ["PGUSER"],
         os.environ["PGPASSWORD"],
         os.environ["PGHOST"],
         int(os.environ["PGPORT"]),
         os.environ["PGDATABASE"],
     )
-    given: dict[str, Any] = {}
-    if driver == "pg8000":
-        given["ssl_context"] = ssl.create_default_context(cafile=os.environ["PGSSLROOTCERT"])
-    return sa.create_engine(where, connect_args=given)
+    return sa.create_engine(where)
 
 
 def inspected(made: sa.Engine) -> None:
@@ -103,7 +98,7 @@ def described(frame: pd.DataFrame) -> dict[str, Any]:
 
 
 def main() -> None:
-    made = engine(sys.argv[1])
+    made = engine()
     inspected(made)
     asked(made)
     made.dispose()
