@@ -18,11 +18,12 @@ from hypothesis import strategies as st
 from dpsql.dialects.commands import CopyFormat, CopyOptions
 from dpsql.interfaces.pgwire import backend, frontend, oids
 from dpsql.interfaces.pgwire.copying import copied
-from dpsql.interfaces.pgwire.encode import OutOfRange, column_writer, encoder
+from dpsql.interfaces.pgwire.encode import OutOfRange, encoder
 from dpsql.interfaces.pgwire.frontend import ProtocolError
 from dpsql.interfaces.pgwire.parameters import BadValue, parameter
+from dpsql.interfaces.pgwire.rows import data_rows
 from dpsql.interfaces.pgwire.shapes import WireColumn
-from grammar_tests.wire_kit import messages
+from grammar_tests.wire_kit import messages, packet
 
 TEXT = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=20)
 MOMENTS = st.datetimes(datetime(1, 1, 3), datetime(9999, 12, 29))
@@ -164,7 +165,7 @@ def test_the_header_of_binary_copy_comes_with_the_first_row() -> None:
 def test_server_messages_have_their_length() -> None:
     sent = [
         backend.row_description(COLUMNS, (0, 1)),
-        backend.data_rows([("x", None)], [column_writer(oids.TEXT, 0)] * 2),
+        data_rows([("x", None)], [(oids.TEXT, 0)] * 2, UTC),
         backend.parameter_description([20, 25]),
         backend.error({"S": "ERROR", "M": "no"}),
         backend.negotiate_version((3, 2), ["_pq_.x"]),
@@ -181,3 +182,37 @@ def test_server_messages_have_their_length() -> None:
         b"K",
     ]
     assert messages(sent[1]) == [(b"D", b"\0\2\0\0\0\1x\xff\xff\xff\xff")]
+
+
+def plain_rows(rows: list[tuple[Any, ...]], formats: list[tuple[int, int]]) -> bytes:
+    """Rows put together value by value, as the protocol says it."""
+    found = b""
+    for row in rows:
+        body = struct.pack("!h", len(row))
+        for value, (oid, form) in zip(row, formats, strict=True):
+            raw = b"" if value is None else encoder(oid, form)(value)
+            body += struct.pack("!i", -1 if value is None else len(raw)) + raw
+        found += packet(b"D", body)
+    return found
+
+
+CELLS = (oids.INT8, oids.INT4, oids.FLOAT8, oids.TEXT, oids.NUMERIC, oids.BOOL)
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.data())
+def test_rows_are_written_at_once_as_they_are_one_by_one(data: st.DataObject) -> None:
+    formats = data.draw(st.lists(st.tuples(st.sampled_from(CELLS), st.sampled_from((0, 1)))))
+    cells = [st.none() | VALUES[oid] if data.draw(st.booleans()) else VALUES[oid]
+             for oid, _ in formats]  # fmt: skip
+    rows = data.draw(st.lists(st.tuples(*cells), max_size=5))
+    assert data_rows(rows, formats, UTC) == plain_rows(rows, formats)
+
+
+def test_what_does_not_fit_and_odd_text_are_told_at_once_too() -> None:
+    for value in (2**63, -(2**63) - 1):
+        for form in (0, 1):
+            with pytest.raises(OutOfRange):
+                data_rows([(1,), (value,)], [(oids.INT8, form)], UTC)
+    lone = "a\ud800"
+    assert data_rows([(lone,)], [(oids.TEXT, 0)], UTC).endswith(b"\0\0\0\2a?")

@@ -9,9 +9,7 @@ b'C\x00\x00\x00\rSELECT 1\x00'
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Mapping, Sequence
-from itertools import chain
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 from dpsql.interfaces.pgwire.oids import size_of
 from dpsql.interfaces.pgwire.shapes import WireColumn
@@ -23,10 +21,6 @@ NO_DATA = b"n\0\0\0\4"
 EMPTY_QUERY = b"I\0\0\0\4"
 PORTAL_SUSPENDED = b"s\0\0\0\4"
 COPY_DONE = b"c\0\0\0\4"
-
-_ROW = struct.Struct("!cih")
-_ROW_HEAD = 6
-"""Bytes of a row before its values, without the type byte."""
 
 
 def message(kind: bytes, body: bytes) -> bytes:
@@ -88,21 +82,6 @@ def row_description(columns: Sequence[WireColumn], formats: Sequence[int]) -> by
 def parameter_description(types: Sequence[int]) -> bytes:
     """The types of a statement's parameters."""
     return message(b"t", struct.pack(f"!H{len(types)}I", len(types), *types))
-
-
-def data_rows(
-    rows: Sequence[Sequence[Any]], writers: Sequence[Callable[[Sequence[Any]], list[bytes]]]
-) -> bytes:
-    """Rows of values, each column by the writer of its cells; None is NULL."""
-    width = len(writers)
-    if not width:
-        return _ROW.pack(b"D", _ROW_HEAD, 0) * len(rows)
-    columns = [
-        write(column) for column, write in zip(zip(*rows, strict=True), writers, strict=True)
-    ]
-    bodies = list(map(b"".join, zip(*columns, strict=True)))
-    heads = [_ROW.pack(b"D", len(body) + _ROW_HEAD, width) for body in bodies]
-    return b"".join(chain.from_iterable(zip(heads, bodies, strict=True)))
 
 
 def command_complete(tag: str) -> bytes:

@@ -22,10 +22,7 @@ from dpsql.interfaces.pgwire.oids import (
     ELEMENTS,
     FLOAT4,
     FLOAT8,
-    INT2,
     INT2VECTOR,
-    INT4,
-    INT8,
     INTEGERS,
     NUMERIC,
     OIDVECTOR,
@@ -39,9 +36,6 @@ from dpsql.interfaces.pgwire.oids import (
 )
 
 Encoder = Callable[[Any], bytes]
-ColumnWriter = Callable[[Sequence[Any]], list[bytes]]
-NULL_CELL = b"\xff\xff\xff\xff"
-_LENGTH = struct.Struct("!i").pack
 TEXT_FORMAT, BINARY_FORMAT = 0, 1
 EPOCH = datetime(2000, 1, 1)  # noqa: DTZ001 - TIMESTAMP has no zone
 """PostgreSQL counts days and microseconds from here."""
@@ -64,56 +58,17 @@ def encoder(oid: int, form: int, zone: tzinfo = UTC) -> Encoder:
             return partial(_array_binary, ELEMENTS[oid], element, int(oid not in _VECTORS))
         return partial(_vector_text if oid in _VECTORS else _array_text, element)
     if form == BINARY_FORMAT:
-        return _BINARY.get(oid, _text)
+        return _BINARY.get(oid, as_text)
     if oid == TIMESTAMPTZ_OID:
         return partial(_moment_text, zone)
-    return _TEXT.get(oid, _text)
-
-
-def column_writer(oid: int, form: int, zone: tzinfo = UTC) -> ColumnWriter:
-    r"""How a column's values are written behind their lengths, as the cells of rows.
-
-    A loop for each column, because calls for each value cost more than writing it.
-
-    >>> column_writer(BOOL, 0)([True, None])
-    [b'\x00\x00\x00\x01t', b'\xff\xff\xff\xff']
-    """
-    if form == BINARY_FORMAT and oid in _FIXED:
-        return partial(_fixed_cells, *_FIXED[oid])
-    write = encoder(oid, form, zone)
-    return _text_cells if write is _text else partial(_cells, write)
-
-
-def _cells(write: Encoder, values: Sequence[Any]) -> list[bytes]:
-    written = [None if value is None else write(value) for value in values]
-    return [NULL_CELL if w is None else _LENGTH(len(w)) + w for w in written]
-
-
-def _text_cells(values: Sequence[Any]) -> list[bytes]:
-    written = [None if v is None else str(v).encode("utf-8", "replace") for v in values]
-    return [NULL_CELL if w is None else _LENGTH(len(w)) + w for w in written]
-
-
-def _fixed_cells(
-    size: int, pack: Callable[[int, Any], bytes], values: Sequence[Any]
-) -> list[bytes]:
-    try:
-        return [NULL_CELL if value is None else pack(size, value) for value in values]
-    except struct.error:
-        raise OutOfRange from None
-
-
-_FIXED = {
-    oid: (struct.calcsize(letter), struct.Struct(f"!i{letter}").pack)
-    for oid, letter in ((INT2, "h"), (INT4, "i"), (INT8, "q"), (FLOAT8, "d"))
-}
-"""Binary types of one size: that size, and how it and a value are written."""
+    return _TEXT.get(oid, as_text)
 
 
 # --- text ---
 
 
-def _text(value: Any) -> bytes:
+def as_text(value: Any) -> bytes:
+    """What has no rule of its own: the text of the value."""
     return str(value).encode("utf-8", "replace")
 
 
@@ -233,7 +188,7 @@ def _integer_binary(oid: int) -> Encoder:
 
 
 def _reg_binary(value: Any) -> bytes:
-    return int(value).to_bytes(4, "big") if isinstance(value, int) else _text(value)
+    return int(value).to_bytes(4, "big") if isinstance(value, int) else as_text(value)
 
 
 def _bool_binary(value: bool) -> bytes:  # noqa: FBT001

@@ -15,10 +15,11 @@ from dpsql.engines import Stop
 from dpsql.errors import DpsqlError
 from dpsql.interfaces.pgwire import backend, frontend
 from dpsql.interfaces.pgwire.copying import copied
-from dpsql.interfaces.pgwire.encode import OutOfRange, column_writer
+from dpsql.interfaces.pgwire.encode import OutOfRange
 from dpsql.interfaces.pgwire.faults import Fault, fault_of, internal
 from dpsql.interfaces.pgwire.portals import Columns, Portal, Result, Row
 from dpsql.interfaces.pgwire.repeats import Repeats, is_repeatable
+from dpsql.interfaces.pgwire.rows import data_rows
 from dpsql.interfaces.pgwire.runner import Runner, command_of, decoded, fitted, spread
 from dpsql.interfaces.pgwire.settings import milliseconds
 from dpsql.interfaces.pgwire.transactions import IDLE
@@ -272,10 +273,10 @@ class Session:
     def _rows(self, columns: Columns, forms: Sequence[int], rows: Sequence[Row]) -> Iterator[bytes]:
         """The rows, many to a chunk: each chunk costs a step through everything above."""
         zone = ZoneInfo(self._transaction.settings["timezone"])
-        writers = [column_writer(c.oid, form, zone) for c, form in zip(columns, forms, strict=True)]
+        formats = [(c.oid, form) for c, form in zip(columns, forms, strict=True)]
         for start in range(0, len(rows), CHUNK_ROWS):
             self._require_wanted()
-            yield backend.data_rows(rows[start : start + CHUNK_ROWS], writers)
+            yield data_rows(rows[start : start + CHUNK_ROWS], formats, zone)
 
     def _require_wanted(self) -> None:
         if self._stop.wanted:
