@@ -44,9 +44,9 @@ def test_rows_of_many_measures_are_in_hundredths_of_their_ranges() -> None:
     assert scales_of(grouped, 1, 100) == (None, 1.0)
 
 
-def test_the_questions_are_those_of_the_acceptance() -> None:
+def test_the_questions_are_those_of_the_acceptance_and_nine_deciles() -> None:
     counts = {question.name: len(question.measures) for question in QUESTIONS}
-    assert sorted(counts.values()) == [1, 1, 1, 1, 1, 1, 2, 8, 100]
+    assert sorted(counts.values()) == [1, 1, 1, 1, 1, 1, 2, 8, 9, 100]
     assert len(set(QUESTIONS[-1].measures)) == 100
 
 

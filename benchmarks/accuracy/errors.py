@@ -85,5 +85,6 @@ def _range(measure: Measure, count: float) -> float:
         "sum": count * (high - low),
         "mean": high - low,
         "median": high - low,
+        "quantile": high - low,
         "variance": (high - low) ** 2 / 4,
     }[measure.kind]

@@ -23,15 +23,21 @@ Where = tuple[str, str, str | int]
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """An aggregate (count, sum, mean, variance, median) of a column of the rows that pass."""
+    """An aggregate (count, sum, mean, variance, median) of a column of the rows that pass.
+
+    Of kind quantile it is that at the fraction `at`.
+    """
 
     kind: str
     column: str = ""
     where: Where | None = None
+    at: float = 0.5
 
     @property
     def sql(self) -> str:
         """The aggregate in DuckDB's words, without its condition."""
+        if self.kind == "quantile":
+            return f"QUANTILE_DISC({self.column}, {self.at})"
         names = {"mean": "AVG", "variance": "VAR_POP", "median": "MEDIAN", "sum": "SUM"}
         return f"{names[self.kind]}({self.column})" if self.column else "COUNT(*)"
 
@@ -84,12 +90,15 @@ EIGHT = (
     Measure("mean", "education_num"),
 )
 
+DECILES = tuple(Measure("quantile", "age", at=n / 10) for n in range(1, 10))
+
 QUESTIONS = (
     Question(("COUNT(*) WHERE age >= 40",), (Measure("count", "", ("age", ">=", 40)),)),
     Question(("SUM(age)",), (Measure("sum", "age"),)),
     Question(("AVG(age)",), (Measure("mean", "age"),)),
     Question(("VAR_POP(age)",), (Measure("variance", "age"),)),
     Question(("MEDIAN(age)",), (Measure("median", "age"),)),
+    Question(("nine deciles of age, % of range",), DECILES),
     Question(
         ("16 private keys: COUNT(*)", "the same query: AVG(age)"),
         (Measure("count"), Measure("mean", "age")),

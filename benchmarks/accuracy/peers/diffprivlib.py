@@ -54,6 +54,8 @@ def _number(measure: Measure, rows: Any, epsilon: float) -> float:
     if measure.kind == "count":
         return float(tools.count_nonzero(rows, epsilon=epsilon))
     low, high = BOUNDS[measure.column]
+    if measure.kind == "quantile":
+        return float(tools.quantile(rows, measure.at, epsilon=epsilon, bounds=(low, high)))
     number = float(TOOLS[measure.kind](rows, epsilon=epsilon, bounds=(low, high)))
     return min(max(number, low), high) if measure.kind == "mean" else number
 

@@ -25,8 +25,10 @@ def ways(question: Question, table: Table) -> Iterable[Way]:
         yield Way("discrete Laplace over listed keys", _listed(question, table))
     elif question.keys:
         yield Way("Laplace threshold, then sums of the keys shown", _thresholded(table))
-    elif question.measures[0].kind == "median":
-        yield Way("noisy max over the integers", _median(question.measures[0], table))
+    elif question.measures[0].kind in {"median", "quantile"}:
+        shares = len(question.measures)
+        draws = [_quantile(measure, table, shares) for measure in question.measures]
+        yield Way("noisy max over the integers", lambda: {"": [draw() for draw in draws]})
     else:
         noises: dict[str, Noise] = {"Laplace": _laplace, "Gaussian (zCDP)": _gaussian}
         if len(question.measures) == 1:
@@ -129,9 +131,9 @@ def _numeric(whole: bool) -> tuple[Any, Any]:  # noqa: FBT001
     return atoms, dp.absolute_distance(T=kind)
 
 
-def _median(measure: Measure, table: Table) -> Callable[[], Any]:
+def _quantile(measure: Measure, table: Table, shares: int) -> Draw:
     low, high = BOUNDS[measure.column]
-    scores = INTEGERS >> dp.t.then_quantile_score_candidates(list(range(low, high + 1)), 0.5)
+    scores = INTEGERS >> dp.t.then_quantile_score_candidates(list(range(low, high + 1)), measure.at)
     values = [int(value) for value in table.values(measure)]
     exact = scores(values)
     noisy = dp.binary_search_chain(
@@ -139,9 +141,9 @@ def _median(measure: Measure, table: Table) -> Callable[[], Any]:
             scores.output_domain, scores.output_metric, dp.max_divergence(), scale, negate=True
         ),
         scores.map(1),
-        EPSILON,
+        EPSILON / shares,
     )
-    return lambda: {"": [float(low + noisy(exact))]}
+    return lambda: float(low + noisy(exact))
 
 
 def _listed(question: Question, table: Table) -> Callable[[], Any]:

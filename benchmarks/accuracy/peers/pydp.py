@@ -9,7 +9,7 @@ import numpy as np
 from pydp.algorithms import laplacian
 from pydp.algorithms.partition_selection import create_partition_strategy
 
-from benchmarks.accuracy.peers.common import Table, Way, domain, main
+from benchmarks.accuracy.peers.common import CannotExpressError, Table, Way, domain, main
 from benchmarks.accuracy.questions import BOUNDS, DELTA, EPSILON, Measure, Question
 
 ALGORITHMS = {
@@ -23,6 +23,8 @@ SELECTIONS = ("truncated_geometric", "laplace")
 
 def ways(question: Question, table: Table) -> Iterable[Way]:
     """Laplace noise; private keys by either strategy of partition selection."""
+    if any(measure.kind == "quantile" for measure in question.measures):
+        raise CannotExpressError("its Percentile gives 0 of 0, ..., 99, whatever the fraction")
     if question.keys and not question.public:
         for strategy in SELECTIONS:
             yield Way(f"Laplace, {strategy} keys", _selected(question, table, strategy))

@@ -23,8 +23,8 @@ Release = Callable[[], dict[str, list[float | None]]]
 
 def ways(question: Question, table: Table) -> Iterable[Way]:
     """Its own choice of mechanisms."""
-    if any(measure.kind == "median" for measure in question.measures):
-        raise CannotExpressError("has no MEDIAN")
+    if any(measure.kind in {"median", "quantile"} for measure in question.measures):
+        raise CannotExpressError("has no quantiles")
     yield Way("its own choice of mechanisms", _released(question, table))
 
 
