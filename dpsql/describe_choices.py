@@ -8,7 +8,7 @@ from dpsql.compiler.choices import rank_error
 from dpsql.explanation import ChoiceLine
 from dpsql.grids import Choice, Histogram, TreeRelease
 from dpsql.mechanisms import margin, standard_deviation
-from dpsql.mechanisms.scores import Aim, Most, Rank
+from dpsql.mechanisms.scores import Aim, Most, Peak, Rank
 
 
 def choice_line(choice: Choice) -> ChoiceLine:
@@ -53,6 +53,10 @@ def _asked(histogram: Histogram, aim: Aim) -> str:
     match aim:
         case Most():
             return f"most frequent value{kept}"
+        case Peak(options=options, lowest=lowest, rows=rows):
+            units = "unit" if rows == 1 else "units"
+            end = "lowest" if lowest else "highest"
+            return f"which of {options} values {rows} {units} reach the {end} level with{kept}"
         case Rank() if aim.is_extreme:
             name = "maximum" if aim.numerator else "minimum"
             units = "unit" if aim.rows == 1 else "units"

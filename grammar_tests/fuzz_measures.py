@@ -23,6 +23,7 @@ CHOSEN = (
     *("MEDIAN({bounded})", "MIN({bounded})", "MAX({amount})", "MODE({listed})", "MIN({dated})"),
     *("QUANTILE_DISC({bounded}, 0.3)", "QUANTILE_CONT({amount}, 0.9)", "MODE({bounded})"),
     *("APPROX_QUANTILE({bounded}, 0.25)", "MAX({dated})", "MEDIAN({dated})", "MAX({listed})"),
+    *("ARG_MAX({listed}, {whole})", "ARG_MIN({listed}, {whole})"),
     "PERCENTILE_DISC(0.75) WITHIN GROUP (ORDER BY {bounded} DESC)",
     "PERCENTILE_CONT(0.1) WITHIN GROUP (ORDER BY {bounded})",
 )
@@ -44,6 +45,8 @@ def swayed(dice: Dice, scope: Sequence[Column]) -> str:
         match word:
             case "bounded":
                 return _column(dice, [c for c in scope if c.bounded], "1")
+            case "whole":
+                return _column(dice, [c for c in scope if c.bounded and c.kind == "int"], "1")
             case "listed":
                 kinds = ("text", "bool")
                 return _column(dice, [c for c in scope if c.kind in kinds], "TRUE")

@@ -318,6 +318,8 @@ def sways(choice: Choice, here: Counted, there: Counted) -> dict[Any, int]:
             continue
         cells = np.array(sorted({0, *ours, *theirs, *(c + 1 for c in {*ours, *theirs})}))
         cells = cells[cells < histogram.grid.cells]
+        if isinstance(choice.aim, scores.Peak):  # what is chosen is an option, not a cell
+            cells = np.arange(choice.aim.options)
         moved = _behind(choice, ours, cells) - _behind(choice, theirs, cells)
         found[key] = int(moved.max() - moved.min())
     return found

@@ -20,7 +20,7 @@ from dpsql.entropy import Entropy
 from dpsql.grids import Choice
 from dpsql.histograms import chosen
 from dpsql.mechanisms.exponential import Candidates
-from dpsql.mechanisms.scores import Aim, Counted, Most, Rank, candidates
+from dpsql.mechanisms.scores import Counted, Most, Rank, candidates
 from dpsql.model import ApproximateEvent, BoundedRangeEvent, Exact, Neighbours
 from dpsql.plan import BlockPlan
 from dpsql.prepare import Prepared
@@ -45,7 +45,7 @@ Damage: TypeAlias = Callable[[str], str]
 # --- scores --------------------------------------------------------------------------------------
 
 
-def score(rows: list[int], cell: int, aim: Aim) -> int:
+def score(rows: list[int], cell: int, aim: Rank | Most) -> int:
     """A score by its definition, counting rows one by one."""
     below, upto = (sum(r < c for r in rows) for c in (cell, cell + 1))
     if isinstance(aim, Most):
@@ -55,11 +55,11 @@ def score(rows: list[int], cell: int, aim: Aim) -> int:
 
 
 ROWS = [[2, 2, 2, 7], [], [0, 9, 9], [5]]
-AIMS = [Most(), Rank(2, 4, -1), Rank(6, 8, 1), Rank(0, 2, 3), Rank(2, 2, -1)]
+AIMS: list[Rank | Most] = [Most(), Rank(2, 4, -1), Rank(6, 8, 1), Rank(0, 2, 3), Rank(2, 2, -1)]
 
 
 @pytest.mark.parametrize("aim", AIMS, ids=str)
-def test_scores_are_those_of_their_definition(aim: Aim) -> None:
+def test_scores_are_those_of_their_definition(aim: Rank | Most) -> None:
     cells, counts = np.unique(
         [10 * n + r for n, rows in enumerate(ROWS) for r in rows], return_counts=True
     )
@@ -72,7 +72,9 @@ def test_scores_are_those_of_their_definition(aim: Aim) -> None:
 
 
 @pytest.mark.parametrize("aim", AIMS, ids=str)
-def test_one_row_changes_the_difference_of_two_scores_by_the_spread_and_no_more(aim: Aim) -> None:
+def test_one_row_changes_the_difference_of_two_scores_by_the_spread_and_no_more(
+    aim: Rank | Most,
+) -> None:
     most = 0
     for rows in ([], [4], [1, 3, 3, 6, 8], [5] * 9, list(range(10)) * 2):
         before = np.array([score(rows, cell, aim) for cell in range(10)])

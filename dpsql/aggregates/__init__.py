@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from dpsql.aggregates.arg_max import ARG_MAX, ARG_MIN
 from dpsql.aggregates.average import AVERAGE
 from dpsql.aggregates.constant import CONSTANT
 from dpsql.aggregates.count import COUNT
@@ -111,7 +112,8 @@ _ROWS: dict[str, _Row] = {
     "mode": _Row(same, MODE, ordered=True),
     **dict.fromkeys(("first", "last"), _Row(same, ordered=True)),
     "any_value": _Row(same, CONSTANT, ordered=True),
-    **dict.fromkeys(("arg_max", "arg_min"), _Row(same, ordered=True)),
+    "arg_max": _Row(same, ARG_MAX, ordered=True),
+    "arg_min": _Row(same, ARG_MIN, ordered=True),
     "stddev": _Row(double, STDDEV_SAMP),
     "stddev_pop": _Row(double, STDDEV_POP),
     "variance": _Row(double, VAR_SAMP),

@@ -9,7 +9,7 @@ doubles, which also covers 2·L0 groups swayed once, since 2·L0·ε² <= L0·(2
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import ceil, inf, log, sqrt
 
@@ -19,7 +19,7 @@ from dpsql.algebra import Field
 from dpsql.compiler.scopes import Identities
 from dpsql.grids import Choice, ChoiceQuery
 from dpsql.mechanisms.exponential import rate_down
-from dpsql.mechanisms.scores import Aim, Most, Rank
+from dpsql.mechanisms.scores import Aim, Most, Peak, Rank
 from dpsql.model import ApproximateEvent, BoundedRangeEvent, EventPart, Neighbours
 from dpsql.tree import Ref
 
@@ -103,7 +103,9 @@ def rank_error(made: Choice) -> float:
 
 
 def _behind(query: ChoiceQuery, rate: Fraction) -> float:
-    return log(query.histogram.grid.cells / (1 - CONFIDENCE)) / float(rate)
+    aim = query.aim
+    candidates = aim.options if isinstance(aim, Peak) else query.histogram.grid.cells
+    return log(candidates / (1 - CONFIDENCE)) / float(rate)
 
 
 def _within_reach(query: ChoiceQuery, rate: Fraction) -> Aim:
@@ -112,5 +114,7 @@ def _within_reach(query: ChoiceQuery, rate: Fraction) -> Aim:
         case Rank() as aim if aim.is_extreme:
             rows = max(1, ceil(_behind(query, rate) / aim.per_row))
             return aim.at(rows)
+        case Peak() as aim:
+            return replace(aim, rows=max(1, ceil(_behind(query, rate))))
         case Rank() | Most():
             return query.aim

@@ -15,6 +15,7 @@ import numpy as np
 
 from dpsql.mechanisms.exponential import Candidates
 from dpsql.mechanisms.integers import distinct
+from dpsql.mechanisms.peaks import distances
 
 MOST_STEPS = 1 << 21
 """The largest denominator of a rank."""
@@ -95,7 +96,29 @@ class Most:
         return 1
 
 
-Aim: TypeAlias = Rank | Most
+@dataclass(frozen=True, slots=True)
+class Peak:
+    """The option that `rows` rows reach the highest level of, or the lowest (`mechanisms.peaks`).
+
+    A cell is an option at a level: their number is level · `options` + option.
+    """
+
+    options: int
+    lowest: bool
+    rows: int = 1
+
+    @property
+    def spread(self) -> int:
+        """The most by which one row changes the difference of two options' scores."""
+        return 2
+
+    @property
+    def per_row(self) -> int:
+        """What one row fewer costs."""
+        return 1
+
+
+Aim: TypeAlias = Rank | Most | Peak
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +173,8 @@ def candidates(counted: Counted, aim: Aim) -> Candidates:
     >>> found.starts.tolist(), found.behind.tolist()
     ([0, 2, 3, 5, 6], [4, 0, 2, 2, 4])
     """
+    if isinstance(aim, Peak):
+        return _options(counted, aim)
     lists, size, cells, counts = counted.lists, counted.size, counted.places, counted.counts
     borders = np.arange(lists + 1) * size
     if int(counts.sum()) * MOST_STEPS >= 1 << 62:
@@ -166,7 +191,22 @@ def candidates(counted: Counted, aim: Aim) -> Candidates:
     return Candidates(lists, size, starts, best[own] - scores)
 
 
-def _scores(below: np.ndarray, upto: np.ndarray, rows: np.ndarray, aim: Aim) -> np.ndarray:
+def _options(counted: Counted, aim: Peak) -> Candidates:
+    """The options of every histogram as candidates, those with rows or none."""
+    behind = []
+    for number in range(counted.lists):
+        own = counted.between(number, number + 1)
+        level, option = np.divmod(own.places, aim.options)
+        levels, column = np.unique(level, return_inverse=True)
+        table = np.zeros((aim.options, max(1, len(levels))), dtype=np.int64)
+        table[option, column] = own.counts
+        found = distances(table[:, ::-1] if aim.lowest else table, aim.rows)
+        behind.append(found - found.min())
+    places = np.arange(counted.lists * aim.options)
+    return Candidates(counted.lists, aim.options, places, np.concatenate(behind))
+
+
+def _scores(below: np.ndarray, upto: np.ndarray, rows: np.ndarray, aim: Rank | Most) -> np.ndarray:
     """The scores of cells, from the rows below them, in or below them, and in all cells."""
     match aim:
         case Most():
