@@ -155,10 +155,11 @@ def _measure(bounded: BoundedBlock, identities: Identities, wishes: Wishes) -> _
         asked = _asked(block, measure.call, arguments, contributions, wishes)
         needed = recipe.parts(asked)
         adds = recipe.typical(asked) if recipe.typical else (1.0,) * len(needed)
-        if asked.rows_proved and arguments and not arguments[0].may_be_nan:
+        if asked.rows_proved and arguments:
+            nan = arguments[0].may_be_nan
             if recipe.moments:
-                families[len(values)] = Family(*needed)
-            if recipe.centred and (centred := recipe.centred(asked)):
+                families[len(values)] = Family(*needed, nan=nan)
+            if not nan and recipe.centred and (centred := recipe.centred(asked)):
                 sums[len(values)] = needed[0], Family(*centred)
         columns = tuple(map(named, needed, adds))
         if recipe.choices is not None:

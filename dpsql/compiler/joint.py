@@ -37,11 +37,24 @@ SLACK = 3
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """The moments of one argument that a query asks for: count, centred sum, perhaps squares."""
+    """The moments of one argument that a query asks for: count, centred sum, perhaps squares.
+
+    Rows of NaN, if there may be any (`nan`), count as the centre: so they do in the centred sum.
+    """
 
     count: PartQuery
     centred: PartQuery
     squares: PartQuery | None = None
+    nan: bool = field(default=False, kw_only=True)
+
+    @property
+    def argument(self) -> Expression:
+        """What is summed, never NaN."""
+        x, centre = self.centred.argument, self.centred.centre * self.centred.lattice.step
+        assert x is not None
+        if not self.nan:
+            return x
+        return Call("case", (Call("isnan", (x,), BOOLEAN), double(float(centre)), x), DOUBLE)
 
     @property
     def members(self) -> tuple[PartQuery, ...]:
@@ -134,7 +147,7 @@ def _merged(families: Mapping[int, Family]) -> dict[tuple[PartQuery, PartQuery],
     for family in families.values():
         key = (family.count, family.centred)
         squares = merged.get(key, family).squares or family.squares
-        merged[key] = Family(*key, squares)
+        merged[key] = Family(*key, squares, nan=family.nan)
     return merged
 
 
@@ -181,13 +194,13 @@ def vector(family: Family) -> tuple[PartQuery, ...]:
 def _ends(family: Family) -> tuple[PartQuery, ...]:
     """Σ(U - x) and Σ(x - L), exact in the lattice of x."""
     x = family.centred
-    assert x.argument is not None
+    argument = family.argument
     # A row of a DOUBLE at the middle of two lattice points is rounded up on both sides.
     most = family.count.total_upper * (x.upper - x.lower + (x.lattice.base == 2))  # noqa: PLR2004
-    turned = Call("neg", (x.argument,), type_of(x.argument))
+    turned = Call("neg", (argument,), type_of(argument))
     return (
         _part(x, turned, (-x.upper, -x.lower), -x.upper, most),
-        _part(x, x.argument, (x.lower, x.upper), x.lower, most),
+        _part(x, argument, (x.lower, x.upper), x.lower, most),
     )
 
 
@@ -200,9 +213,8 @@ def _part(
 def _squares(family: Family) -> tuple[PartQuery, ...]:
     """Σ(1 - t)², Σ2t(1 - t) and Σt²."""
     x = family.centred
-    assert x.argument is not None
     lower, width = float(x.lower * x.lattice.step), float(family.width)
-    place = over(minus(as_double(x.argument), double(lower)), double(width))
+    place = over(minus(as_double(family.argument), double(lower)), double(width))
     below, above = (
         Call(name, (place, double(end)), BOOLEAN) for name, end in (("lt", 0.0), ("gt", 1.0))
     )
