@@ -183,9 +183,9 @@ class Proxy:
         """The latest entries of the ledger, newest first."""
         return self._ledger.history(analyst, limit)
 
-    def stamp(self) -> object:
-        """Equal while every remembered answer is. Never waits: None while others write."""
-        known = self._ledger.stamp(wait=False)
+    def stamp(self, seconds: float) -> object:
+        """Equal while every remembered answer is; None where others write for longer than this."""
+        known = self._ledger.stamp(seconds)
         return known and (self._answers, known)
 
     def refresh(self) -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
+from threading import TIMEOUT_MAX
 from typing import Protocol
 
 from dpsql.model import Event, Fact, Loss, Noisy
@@ -101,11 +102,11 @@ class Ledger(Protocol):
         the largest epsilon, then the newest.
         """
 
-    def stamp(self, *, wait: bool = True) -> object:
+    def stamp(self, seconds: float = TIMEOUT_MAX) -> object:
         """A value that is another one after anything was recorded or tampered with, by anybody.
 
         Cheap: nothing is verified. Equal stamps mean that what was recalled before still holds.
-        Without `wait` it is None while another thread is at work on the ledger.
+        None if another thread is at work on the ledger for longer than `seconds`.
         """
 
     def spent(self, budget: str) -> Loss:

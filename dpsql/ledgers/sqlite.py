@@ -151,9 +151,9 @@ class SqliteLedger:
                     return Remembered(str(row.query_id), most, decode_answer(payload))
         return None
 
-    def stamp(self, *, wait: bool = True) -> object:
+    def stamp(self, seconds: float = threading.TIMEOUT_MAX) -> object:
         """Which file it is, when it changed, and how often; see `Ledger.stamp`."""
-        if not _CALLS.acquire(blocking=wait):
+        if not _CALLS.acquire(timeout=seconds):
             return None
         try:
             with store.failing_closed(self._path):

@@ -2,7 +2,7 @@
 
 That is sound for the reason in `dpsql.kept`: a remembered answer is good as it is while the stamp
 of the ledger is the same. The bytes depend on nothing else but the settings and the prepared
-statements of the session, which are compared. Nothing is worked out, so nothing is waited for.
+statements of the session, which are compared. Nothing is worked out.
 """
 
 from __future__ import annotations

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Iterator, Sequence
+from threading import TIMEOUT_MAX
 from typing import assert_never
 from zoneinfo import ZoneInfo
 
@@ -27,6 +28,12 @@ from dpsql.interfaces.pgwire.transactions import IDLE
 CHUNK_BYTES = 1 << 17
 """How much is gathered before it is handed on."""
 CHUNK_ROWS = 1024
+MOMENT = 0.005
+"""Seconds for which the event loop waits for a look at the ledger, which takes far less.
+
+If it did not wait at all, each batch that meets another's look would be worked out in a thread,
+whose own look the next ones would meet: one slow batch would make all of them slow.
+"""
 
 Told = Callable[[str, str], None]
 """Told of every error: its SQLSTATE, and the kind of an internal fault."""
@@ -57,7 +64,7 @@ class Session:
         self._stop.wanted = True
 
     def again(self, messages: tuple[frontend.Message, ...]) -> bytes | None:
-        """The answer to a batch that was asked and paid for before; never waits for anything.
+        """The answer to a batch that was asked and paid for before; waits `MOMENT` at most.
 
         None: `handle` has to work it out. Between two batches any thread may call it.
         """
@@ -65,21 +72,21 @@ class Session:
             return None
         runner, key = self._runner, self._transaction.settings.key()
         found = self._repeats.get(messages, key, runner.statements)
-        if found is None or found.stamp != self._stamp():
+        if found is None or found.stamp != self._stamp(MOMENT):
             return None
         if found.left is not None:
             runner.statements[""] = found.left
         return found.data
 
-    def _stamp(self) -> object:
+    def _stamp(self, seconds: float) -> object:
         try:
-            return self._runner.answers.proxy.stamp()
+            return self._runner.answers.proxy.stamp(seconds)
         except DpsqlError:
             return None
 
     def handle(self, messages: Sequence[frontend.Message]) -> Iterator[bytes]:
         """The answers to some messages, in chunks."""
-        stamp = self._stamp() if is_repeatable(messages) else None
+        stamp = self._stamp(TIMEOUT_MAX) if is_repeatable(messages) else None
         self._resting, self._remembered = False, None
         gathered: list[bytes] = []
         size = chunks = 0
