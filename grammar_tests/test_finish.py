@@ -124,8 +124,8 @@ FORMULAS = {
 ROUNDS = 2_000
 
 
-def held(formula: str, accountant: str, epsilon: str, factor: float = 1.0) -> float:
-    """The share of many releases, computed at once as rows, whose interval holds the truth."""
+def many(formula: str, accountant: str, epsilon: str) -> tuple[float, Answer]:
+    """The truth, and many releases computed at once as rows."""
     policy, engine = crowd()
     delta = Decimal(0) if accountant == "pure" else BUDGET.query_delta
     budget = replace(BUDGET, accountant=accountant, query_delta=delta)
@@ -140,6 +140,12 @@ def held(formula: str, accountant: str, epsilon: str, factor: float = 1.0) -> fl
     noisy = release(Exact(list(many.domain or ()), parts), many, SAMPLER)
     rows = Noisy(((),) * ROUNDS, noisy.parts)
     answer = finish(prepared.plan, prepared.rewritten, [rows], engine.rows, engine.scratch, RECEIPT)
+    return true, answer
+
+
+def held(formula: str, accountant: str, epsilon: str, factor: float = 1.0) -> float:
+    """The share of many releases whose interval holds the truth."""
+    true, answer = many(formula, accountant, epsilon)
     inside = [
         value is not None and margin is not None and bool(abs(value - true) <= factor * margin)
         for (value,), (margin,) in zip(answer.rows, answer.margins, strict=True)

@@ -1,6 +1,8 @@
-"""AVG: centre + noisy centred sum / max(1, noisy count), clamped to the bounds.
+"""AVG: centre + noisy centred sum / noisy count, within the bounds.
 
-The count is the one that COUNT(x) asks for, so that a query that wants both pays for it once.
+Where the count says little, the mean is drawn towards the middle of its bounds: see
+`dpsql.compiler.small_groups`. The count is the one that COUNT(x) asks for, so that a query that
+wants both pays for it once.
 """
 
 from __future__ import annotations
@@ -8,7 +10,7 @@ from __future__ import annotations
 from dpsql.aggregates.formulas import at_least_one, clamped, double, over, plus
 from dpsql.aggregates.moments import Range, centred_sum, count_of_rows, range_of
 from dpsql.aggregates.recipe import Asked, Parts, Recipe, as_double, no_distinct
-from dpsql.tree import Expression, Ref
+from dpsql.tree import DOUBLE, Call, Expression, Ref
 
 
 def _parts(asked: Asked) -> Parts:
@@ -18,11 +20,14 @@ def _parts(asked: Asked) -> Parts:
 
 def _combine(asked: Asked, parts: tuple[Ref, ...]) -> Expression:
     count, centred = parts
-    return mean(range_of(asked), count, centred)
+    bounds = range_of(asked)
+    ends = (double(float(end - bounds.centre)) for end in (bounds.lower, bounds.upper))
+    offset = Call("mean_offset", (as_double(centred), count, *ends), DOUBLE)
+    return plus(double(float(bounds.centre)), offset)
 
 
 def mean(bounds: Range, count: Expression, centred: Expression) -> Expression:
-    """The mean that a noisy count and a noisy centred sum say."""
+    """The ratio that a noisy count and a noisy centred sum say, clamped to the bounds."""
     offset = over(as_double(centred), at_least_one(count))
     value = plus(double(float(bounds.centre)), offset)
     return clamped(value, float(bounds.lower), float(bounds.upper))

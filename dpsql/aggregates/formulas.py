@@ -81,6 +81,12 @@ def _computed(name: str, values: Sequence[float]) -> float:
         return nan
 
 
+def _mean_offset(s: float, n: float, lower: float, upper: float, k: float = 0.0) -> float:
+    """See `dpsql.compiler.small_groups`."""
+    rows = max(1.0, n)
+    return min(max(s * rows / (rows * rows + k), lower), upper)
+
+
 _ARITHMETIC: dict[str, Callable[..., float]] = {
     "add": lambda a, b: a + b,
     "sub": lambda a, b: a - b,
@@ -95,6 +101,7 @@ _ARITHMETIC: dict[str, Callable[..., float]] = {
     "round": lambda a, *_digits: a,
     "sqrt": lambda a: sqrt(a) if a >= 0 else nan,
     "ln": lambda a: log(a) if a > 0 else nan,
+    "mean_offset": _mean_offset,
     "exp": lambda a: exp(a) if a < 700 else inf,  # noqa: PLR2004
     "pow": lambda a, b: a**b if a > 0 or a == 0 < b else nan,
 }

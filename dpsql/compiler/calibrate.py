@@ -277,8 +277,8 @@ def _charges(measured: list[_Measured], outer: Relation) -> tuple[list[Part], li
     measures = [value for m in measured for value in m.values]
     outputs = shown(outer, [m.fields for m in measured], measures)
     # Private keys are chosen by a count that is worth as much as any other output; so is a test.
-    outputs += [Ref(f.id, f.type) for m in measured for f in _deciding(m)]
-    return parts, outputs
+    deciding = [Ref(f.id, f.type) for m in measured for f in _deciding(m)]
+    return parts, outputs + [count for count in deciding if count not in outputs]
 
 
 def _deciding(measured: _Measured) -> list[Field]:

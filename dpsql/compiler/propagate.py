@@ -36,6 +36,7 @@ from dpsql.algebra import (
 from dpsql.compiler.deltas import formula
 from dpsql.compiler.outputs import EXACT
 from dpsql.compiler.scopes import Identities
+from dpsql.compiler.small_groups import as_ratio
 from dpsql.compiler.traced import NoiseOfBlock, Origin, Traced, of_totals
 from dpsql.tree import (
     DOUBLE,
@@ -136,7 +137,7 @@ class _Tracer:
         for item in relation.items:
             if not refs(item.expression) & source.meaning.keys():
                 continue
-            over_bases = composed(item.expression, source.meaning)
+            over_bases = composed(as_ratio(item.expression), source.meaning)
             if over_bases is None:
                 deviation[item.field.id] = None
             meaning[item.field.id] = over_bases or Ref(item.field.id, item.field.type)

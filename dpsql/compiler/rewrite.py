@@ -9,6 +9,7 @@ from dpsql.algebra import OneRow, Relation, Released, Scan
 from dpsql.compiler.outputs import steady
 from dpsql.compiler.propagate import propagate
 from dpsql.compiler.scopes import Identities
+from dpsql.compiler.small_groups import with_noise_known, written_out
 from dpsql.compiler.traced import NoiseOfBlock
 from dpsql.dialects.duckdb import Printer, Text, statement
 from dpsql.dialects.duckdb_block import block_sql
@@ -25,17 +26,19 @@ def rewrite(plan: PrivatePlan, identities: Identities) -> Rewritten:
     read exactly by statements of its own, as `public_0`, ....
     """
     noise = [_noise(block) for block in plan.blocks]
-    outer, outputs, errors = propagate(plan.outer, noise, identities)
+    deviations = [block.deviations for block in noise]
+    known = with_noise_known(plan.outer, deviations)
+    outer, outputs, errors = propagate(known, noise, identities)
     tables = _Tables()
-    sql = Printer(tables.source).select(outer, outputs + errors)
-    shown = Printer(_Tables().source).select(plan.outer, outputs)
+    sql = Printer(tables.source).select(written_out(outer), outputs + errors)
+    shown = Printer(_Tables().source).select(written_out(known), outputs)
     return Rewritten(
         tuple(map(block_sql, plan.blocks)),
         tuple(tables.listed),
         sql,
         shown,
         plan.outer.fields,
-        tuple(map(_stage, plan.stages)),
+        tuple(_stage(written_out(with_noise_known(stage, deviations))) for stage in plan.stages),
         steady(outer, errors),
     )
 

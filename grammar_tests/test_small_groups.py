@@ -1,0 +1,49 @@
+"""Means of small groups: less error than the clamped ratio, and intervals that still cover."""
+
+from __future__ import annotations
+
+from math import sqrt
+
+import pytest
+
+from dpsql.compiler import propagate, small_groups
+from grammar_tests.test_finish import held, many
+
+KEPT = "FILTER (WHERE customer_id < {})"
+"""Customer n is n years old, so that such means lie at the end of what is possible."""
+
+
+def error(formula: str, epsilon: str) -> float:
+    """The root mean squared error of 2,000 releases."""
+    true, answer = many(formula, "zcdp", epsilon)
+    return sqrt(sum((value - true) ** 2 for (value,) in answer.rows) / len(answer.rows))
+
+
+@pytest.mark.parametrize("rows", [3, 20, 60])
+def test_small_groups_err_less_than_the_clamped_ratio(rows: int) -> None:
+    """REGR_AVGX of a column by itself is the ratio of the same two measurements."""
+    kept = KEPT.format(rows)
+    ratio = error(f"REGR_AVGX(age, age) {kept}", "0.1")
+    assert error(f"AVG(age) {kept}", "0.1") < 0.9 * ratio
+
+
+def test_means_of_many_rows_are_ratios() -> None:
+    ratio = error("REGR_AVGX(age, age)", "1")
+    assert error("AVG(age)", "1") == pytest.approx(ratio, rel=0.15)
+    true, answer = many("AVG(age)", "zcdp", "1")
+    assert sum(value for (value,) in answer.rows) / len(answer.rows) == pytest.approx(
+        true, abs=0.02
+    )
+
+
+@pytest.mark.parametrize("rows", [1, 3, 10, 40, 200])
+@pytest.mark.parametrize("accountant", ["zcdp", "pure"])
+def test_intervals_of_small_groups_cover(rows: int, accountant: str) -> None:
+    assert held(f"AVG(age) {KEPT.format(rows)}", accountant, "0.2") >= 0.93
+
+
+def test_the_error_of_the_estimate_itself_would_not_cover(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is drawn to the middle moves less than it is wrong."""
+
+    monkeypatch.setattr(propagate, "as_ratio", small_groups._estimate)
+    assert held(f"AVG(age) {KEPT.format(10)}", "zcdp", "0.2") < 0.8
