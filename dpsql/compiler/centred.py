@@ -34,7 +34,7 @@ def about_centres(made: Measurements, identities: Identities) -> Measurements:
     formulas: dict[int, Expression] = {}
     families = dict(made.families)
     for place, (plain, family) in made.sums.items():
-        if family.centred.centre == 0 or family.count not in table:
+        if family.centred.centre == 0 or family.count not in table or plain == family.count:
             continue
         families[place] = family
         if plain in table:

@@ -127,3 +127,9 @@ SELECT SUM(amount * amount * amount) AS s FROM orders;
 -- accept
 -- keys: 1 public, l0 proved
 -- release: sum l0=1 linf=1250000000
+
+-- case: a sum of ones where a person has one row
+SELECT SUM(1) AS n FROM customers;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=1
