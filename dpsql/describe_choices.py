@@ -8,7 +8,7 @@ from dpsql.compiler.choices import rank_error
 from dpsql.explanation import ChoiceLine
 from dpsql.grids import Choice, Histogram, TreeRelease
 from dpsql.mechanisms import margin, standard_deviation
-from dpsql.mechanisms.scores import Aim, Most, Peak, Rank
+from dpsql.mechanisms.scores import Aim, Most, Peak, Rank, Reached
 
 
 def choice_line(choice: Choice) -> ChoiceLine:
@@ -21,7 +21,7 @@ def choice_line(choice: Choice) -> ChoiceLine:
         histogram.grid.cells,
         choice.rounds,
         histogram.rows,
-        "permute-and-flip" if choice.flips else "exponential",
+        _mechanism(choice),
         f"ε = {float(choice.epsilon):,.4g}",
         choice.expected,
         rank_error(choice),
@@ -61,10 +61,19 @@ def _asked(histogram: Histogram, aim: Aim) -> str:
             name = "maximum" if aim.numerator else "minimum"
             units = "unit" if aim.rows == 1 else "units"
             return f"{name}{kept}, reached by {aim.rows} {units}"
+        case Reached(highest=highest, rows=rows):
+            name = "maximum" if highest else "minimum"
+            return f"{name}{kept}, reached by {rows} noisy units"
         case Rank():
             return f"quantile {float(aim.fraction):.6g}{kept}"
         case _:
             assert_never(aim)
+
+
+def _mechanism(choice: Choice) -> str:
+    if choice.scan is not None:
+        return "sparse vector"
+    return "permute-and-flip" if choice.flips else "exponential"
 
 
 def _bounds(histogram: Histogram) -> str:

@@ -11,6 +11,7 @@ from fractions import Fraction
 from dpsql.algebra import Field
 from dpsql.mechanisms.count_tree import Shape
 from dpsql.mechanisms.scores import Aim, Rank
+from dpsql.mechanisms.sparse_vector import SparseVector
 from dpsql.model import Noise, Sensitivity
 from dpsql.tree import Expression, Kind, SqlType, Value
 
@@ -116,7 +117,8 @@ class ChoiceQuery:
 class Choice:
     """One cell chosen in each group: `field` labels the integer that it stands for.
 
-    P(cell) depends on exp(rate · score) (see `mechanisms.exponential`), with the scores of `aim`.
+    P(cell) depends on exp(rate · score) (see `mechanisms.exponential`), with the scores of `aim`;
+    with a `scan` it is sparse vector's.
     A unit sways at most `rounds` groups, each by `epsilon`. `expected` is how many rows from the
     rank asked for it is, in the root mean square where rows are many; `otherwise` the same of a
     tree (None: it is no quantile).
@@ -129,6 +131,7 @@ class Choice:
     rate: Fraction
     epsilon: Fraction
     rounds: int
+    scan: SparseVector | None = None
     expected: float | None = None
     otherwise: float | None = None
 

@@ -14,7 +14,8 @@ from dpsql.entropy import Entropy
 from dpsql.grids import Choice
 from dpsql.mechanisms.count_tree import quantiles
 from dpsql.mechanisms.exponential import Candidates, exponential, permute_and_flip
-from dpsql.mechanisms.scores import Counted, Rank, candidates
+from dpsql.mechanisms.scan import first_reached
+from dpsql.mechanisms.scores import Counted, Rank, Reached, candidates
 from dpsql.model import Exact, Noise
 from dpsql.plan import BlockPlan
 
@@ -43,6 +44,9 @@ class Cells:
 
 def chosen(choice: Choice, listed: Candidates, entropy: Entropy) -> np.ndarray:
     """The cell that the plan's mechanism chooses in every list."""
+    if choice.scan is not None:
+        assert isinstance(choice.aim, Reached)
+        return first_reached(listed, choice.aim, choice.scan, entropy)
     choose = permute_and_flip if choice.flips else exponential
     return choose(listed, choice.rate, entropy)
 

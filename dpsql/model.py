@@ -12,6 +12,7 @@ from enum import StrEnum
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
+from dpsql.methods import BoundsMethod
 from dpsql.tree import SqlType, Value
 from dpsql.wishes import Precision
 
@@ -58,7 +59,7 @@ class ColumnPolicy:
     values: tuple[Value, ...] | None = None
     nullable: bool = False
     hidden: bool = False
-    private_bounds: bool = False
+    private_bounds: BoundsMethod | None = None
 
 
 class FactKind(StrEnum):

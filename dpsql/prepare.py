@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from dpsql import accountants
-from dpsql.accountants.preference import bad_mechanism
+from dpsql.accountants.preference import SPARSE_VECTOR, bad_mechanism
+from dpsql.aggregates.recipe import Wishes
 from dpsql.canonical import question
 from dpsql.compiler.calibrate import calibrate
 from dpsql.compiler.columns import Evaluate, PublicData
@@ -62,19 +63,18 @@ def prepare(
         return has_domain(block, policy, public, evaluate)
 
     floor = _floor(statement, policy)
-    named = statement.mechanism
-    accountant = accountants.preferring(budget.accountant, named, epsilon)
+    named, scans = statement.mechanism, statement.mechanism == SPARSE_VECTOR
+    accountant = accountants.preferring(budget.accountant, None if scans else named, epsilon)
     tracked = track(resolved, policy, public.frequency, listed, identities)
     if not tracked.blocks:
         _selects_keys(statement, ())
         return Prepared(columns, None, rewrite_public(tracked.outer), "", stated)
     bounded = infer(tracked, policy, public, evaluate)
     payer = accountant, policy.unit.neighbours
-    spends = epsilon, Fraction(budget.query_delta)
-    lifts = statement.nonnegative
-    plan = calibrate(bounded, *payer, *spends, identities, floor, nonnegative=lifts)
+    wishes = Wishes(epsilon, floor, statement.nonnegative, scans)
+    plan = calibrate(bounded, *payer, wishes, Fraction(budget.query_delta), identities)
     _selects_keys(statement, plan.blocks)
-    _adds_noise(statement, plan.blocks)
+    _heeds_mechanism(statement, plan.blocks)
     context = (budget.accountant, str(budget.query_delta), *([named] if named else []))
     asked = question(plan, *context)
     return Prepared(columns, plan, rewrite(plan, identities), asked, stated)
@@ -96,7 +96,10 @@ def _selects_keys(statement: Statement, blocks: tuple[BlockPlan, ...]) -> None:
         raise Refused(Reason.BAD_OPTION, option=_MIN_UNITS, why="the query has no private keys")
 
 
-def _adds_noise(statement: Statement, blocks: tuple[BlockPlan, ...]) -> None:
-    """Refuse a law of noise by name where nothing is measured with noise."""
-    if statement.mechanism is not None and not any(block.releases for block in blocks):
+def _heeds_mechanism(statement: Statement, blocks: tuple[BlockPlan, ...]) -> None:
+    """Refuse a mechanism by name that has nothing to do."""
+    if statement.mechanism == SPARSE_VECTOR:
+        if not any(choice.scan for block in blocks for choice in block.choices):
+            raise bad_mechanism("there is no MIN or MAX to find")
+    elif statement.mechanism is not None and not any(block.releases for block in blocks):
         raise bad_mechanism("nothing here is measured with noise")

@@ -1,10 +1,11 @@
-"""Private bounds: a column without declared bounds gets them from a private histogram of its size.
+"""Private bounds: a column without declared bounds gets them from a private look at its size.
 
 Where a question is refused for want of the bounds of columns that the policy marks
-`private_bounds`, it becomes two private questions. The first counts the rows of such a column in
-public bins of log2 |x| (privacy.md, section 5.6), with a fifth of what the question may spend; the
-second is the question itself, under the policy in which what the first released is the column's
-declared bounds, with the rest.
+`private_bounds`, it becomes two private questions. The first looks at such a column in public bins
+of log2 |x| (privacy.md, section 5.6), with a fifth of what the question may spend: it counts their
+units, or asks for the extreme bins by exponential mechanism or by sparse vector. The second is the
+question itself, under the policy in which what the first released is the column's declared bounds,
+with the rest.
 
 Why this is private: the first question is an ordinary private question over public keys. The second
 is an ordinary private question too, whichever bounds it is asked with: bounds are clipped to, not
@@ -25,9 +26,12 @@ from math import ceil, log2
 from typing import Any
 
 from dpsql.accountants import Accountant
+from dpsql.accountants.preference import SPARSE_VECTOR
 from dpsql.errors import Reason, Refused
 from dpsql.mechanisms.tails import reach
+from dpsql.methods import BoundsMethod
 from dpsql.model import Budget, ColumnPolicy, Loss, Noise, Policy
+from dpsql.plan import BlockPlan
 from dpsql.policy.values import of_type
 from dpsql.questions import FoundBounds
 from dpsql.tree import Kind, SqlType
@@ -79,8 +83,26 @@ def with_bounds(policy: Policy, found: Found) -> Policy:
 
 
 def question(policy: Policy, bounds: FoundBounds) -> str:
-    """The SQL that counts, by public bins of a column's size, its units, or its rows where no
-    column of the table is the unit's key; in DuckDB's spelling.
+    """The SQL of the first step, in DuckDB's spelling.
+
+    The histogram counts units by bin, or rows where no column of the table is the unit's key. The
+    other methods ask for the lowest and the highest bin; of each unit its own extremes count.
+    """
+    match _method(policy, bounds):
+        case BoundsMethod.LOG_HISTOGRAM:
+            who, counted = _counted(policy, bounds)
+            sized = _sized(policy, bounds, who)
+            return f"SELECT size, COUNT({counted}) AS n FROM ({sized}) AS sized GROUP BY size"
+        case BoundsMethod.QUANTILE:
+            how = ""
+        case BoundsMethod.SPARSE_VECTOR:
+            how = f"WITH DIFFERENTIAL_PRIVACY OPTIONS(mechanism = '{SPARSE_VECTOR}') "
+    sized = _sized(policy, bounds, "")
+    return f"SELECT {how}MIN(size) AS lowest, MAX(size) AS highest FROM ({sized}) AS sized"
+
+
+def _sized(policy: Policy, bounds: FoundBounds, who: str) -> str:
+    """The SQL of a column's rows by bin, with what it says `who` they are of.
 
     Bin 0 has |x| up to the least size; bin k, or -k for negative numbers, those up to 2^k times it.
     NULL, NaN and what is beyond the largest size are in no bin.
@@ -91,10 +113,9 @@ def question(policy: Policy, bounds: FoundBounds) -> str:
     cases = [f"WHEN {x} < -{edges[k]!r} THEN -{k + 1}" for k in reversed(range(len(edges) - 1))]
     cases += [f"WHEN {x} <= {edge!r} THEN {k}" for k, edge in enumerate(edges[:-1])]
     words = f"CASE {' '.join(cases)} ELSE {len(edges) - 1} END"
-    who, counted = _counted(policy, bounds)
     return (
-        f"SELECT size, COUNT({counted}) AS n FROM (SELECT {who}{words} AS size FROM {table} "
-        f"WHERE {x} >= -{edges[-1]!r} AND {x} <= {edges[-1]!r}) AS sized GROUP BY size"
+        f"SELECT {who}{words} AS size FROM {table} "
+        f"WHERE {x} >= -{edges[-1]!r} AND {x} <= {edges[-1]!r}"
     )
 
 
@@ -115,6 +136,22 @@ def _counted(policy: Policy, bounds: FoundBounds) -> tuple[str, str]:
 
 
 def found(
+    policy: Policy, bounds: FoundBounds, rows: Iterable[Sequence[Any]], paid: BlockPlan
+) -> FoundBounds:
+    """The bounds that the answer to `question` says, whose block was `paid` for; 0 among them.
+
+    [-1, 1] if there is nothing but zeros.
+    """
+    match _method(policy, bounds):
+        case BoundsMethod.LOG_HISTOGRAM:
+            return found_by_counts(policy, bounds, rows, paid.releases[-1].noise)
+        case BoundsMethod.QUANTILE | BoundsMethod.SPARSE_VECTOR:
+            ((lowest, highest),) = rows
+            # Where no bin has people enough, each end is found at the other: neither says anything.
+            return _outermost(policy, bounds, [min(int(lowest), 0), max(int(highest), 0)])
+
+
+def found_by_counts(
     policy: Policy, bounds: FoundBounds, rows: Iterable[Sequence[Any]], noise: Noise
 ) -> FoundBounds:
     """The bounds that released counts by size say, 0 among them; [-1, 1] where they say nothing.
@@ -126,7 +163,13 @@ def found(
     column = _column(policy, bounds)
     least, most = _least(column.type), _most(column.type)
     full = _bar(noise, 2 * (most - least))
-    sizes = [int(size) for size, count in rows if count >= full]
+    return _outermost(policy, bounds, [int(size) for size, count in rows if count >= full])
+
+
+def _outermost(policy: Policy, bounds: FoundBounds, sizes: list[int]) -> FoundBounds:
+    """The bounds of bins of these sizes; [-1, 1] where there are none but zero."""
+    column = _column(policy, bounds)
+    least = _least(column.type)
     if not any(sizes):
         return _between(bounds.table, column, 0, 0)
     lower, upper = min(sizes), max(sizes)
@@ -232,6 +275,12 @@ def _value(end: Fraction, kind: SqlType) -> Any:
             return of_type(Decimal(f"{int(end * 10**kind.scale)}E-{kind.scale}"), kind)
         case _:
             return float(end)
+
+
+def _method(policy: Policy, bounds: FoundBounds) -> BoundsMethod:
+    method = _column(policy, bounds).private_bounds
+    assert method is not None
+    return method
 
 
 def _column(policy: Policy, bounds: FoundBounds) -> ColumnPolicy:

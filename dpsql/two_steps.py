@@ -151,8 +151,7 @@ class TwoSteps:
             assert answer.receipt is not None
             paid = self.prepared(search, answer.receipt.epsilon).plan
             assert paid is not None
-            noise = paid.blocks[0].releases[-1].noise
-            bounds.append(found(self.policy, widest, answer.rows, noise))
+            bounds.append(found(self.policy, widest, answer.rows, paid.blocks[0]))
         return tuple(bounds)
 
     def _explained(self, asked: Asked) -> Explanation:

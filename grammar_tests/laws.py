@@ -27,7 +27,7 @@ from dpsql.histograms import separated
 from dpsql.mechanisms import scores
 from dpsql.mechanisms.exponential import Candidates, best
 from dpsql.mechanisms.laws import Law
-from dpsql.mechanisms.scores import candidates
+from dpsql.mechanisms.scores import Reached, candidates
 from dpsql.model import (
     Budget,
     Exact,
@@ -111,7 +111,14 @@ def no_noise(_law: Law, count: int) -> np.ndarray:
 
 
 def the_best(_choice: Choice, listed: Candidates) -> np.ndarray:
-    """The chooser of law 1: the first of the best."""
+    """The chooser of law 1: the first of the best, or the outermost cell that a row reaches."""
+    if isinstance(_choice.aim, Reached):
+        counts = listed.best.repeat(listed.size) - listed.behind_at(
+            np.arange(listed.lists * listed.size)
+        )
+        reached = counts.reshape(listed.lists, listed.size) >= 1
+        ends = listed.size - 1 - reached[:, ::-1].argmax(1), reached.argmax(1)
+        return np.asarray(ends[not _choice.aim.highest])
     return best(listed)
 
 

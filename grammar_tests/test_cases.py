@@ -11,7 +11,7 @@ import pytest
 
 from dpsql.errors import Reason, Refused
 from dpsql.grids import Choice, Histogram, TreeRelease
-from dpsql.mechanisms.scores import Most, Peak, Rank
+from dpsql.mechanisms.scores import Most, Peak, Rank, Reached
 from dpsql.plan import BlockPlan, Release
 from dpsql.prepare import Prepared
 from dpsql.tree import Span
@@ -79,11 +79,15 @@ def _release(release: Release) -> str:
 
 def _choice(choice: Choice) -> str:
     query, aim = choice.query, choice.query.aim
-    what = "most" if isinstance(aim, Most) else ""
-    if isinstance(aim, Peak):
-        what = f"peak of {aim.options}"
-    if isinstance(aim, Rank):
-        what = f"{aim.numerator}/{aim.denominator}"
+    match aim:
+        case Most():
+            what = "most"
+        case Peak():
+            what = f"peak of {aim.options}"
+        case Reached():
+            what = f"{'highest' if aim.highest else 'lowest'} reached"
+        case Rank():
+            what = f"{aim.numerator}/{aim.denominator}"
     rows = _rows(query.histogram)
     return f"choice: {what} of {query.histogram.grid.cells} l0={choice.rounds} {rows}"
 

@@ -20,7 +20,7 @@ from dpsql.entropy import Entropy
 from dpsql.grids import Choice
 from dpsql.histograms import chosen
 from dpsql.mechanisms.exponential import Candidates
-from dpsql.mechanisms.scores import Counted, Most, Rank, candidates
+from dpsql.mechanisms.scores import Counted, Most, Rank, Reached, candidates
 from dpsql.model import ApproximateEvent, BoundedRangeEvent, Exact, Neighbours
 from dpsql.plan import BlockPlan
 from dpsql.prepare import Prepared
@@ -45,21 +45,31 @@ Damage: TypeAlias = Callable[[str], str]
 # --- scores --------------------------------------------------------------------------------------
 
 
-def score(rows: list[int], cell: int, aim: Rank | Most) -> int:
+def score(rows: list[int], cell: int, aim: Rank | Most | Reached) -> int:
     """A score by its definition, counting rows one by one."""
     below, upto = (sum(r < c for r in rows) for c in (cell, cell + 1))
     if isinstance(aim, Most):
         return upto - below
+    if isinstance(aim, Reached):
+        return len(rows) - below if aim.highest else upto
     target = aim.numerator * len(rows) + aim.offset
     return -max(0, aim.denominator * below - target, target - aim.denominator * upto)
 
 
 ROWS = [[2, 2, 2, 7], [], [0, 9, 9], [5]]
-AIMS: list[Rank | Most] = [Most(), Rank(2, 4, -1), Rank(6, 8, 1), Rank(0, 2, 3), Rank(2, 2, -1)]
+AIMS: list[Rank | Most | Reached] = [
+    Most(),
+    Reached(highest=True),
+    Reached(highest=False),
+    Rank(2, 4, -1),
+    Rank(6, 8, 1),
+    Rank(0, 2, 3),
+    Rank(2, 2, -1),
+]
 
 
 @pytest.mark.parametrize("aim", AIMS, ids=str)
-def test_scores_are_those_of_their_definition(aim: Rank | Most) -> None:
+def test_scores_are_those_of_their_definition(aim: Rank | Most | Reached) -> None:
     cells, counts = np.unique(
         [10 * n + r for n, rows in enumerate(ROWS) for r in rows], return_counts=True
     )

@@ -88,7 +88,7 @@ def test_a_run_weighs_as_much_as_its_candidates(choose: Choose) -> None:
     scores = [[2, 6, 6, 6, 0], [1, 1, 3, 3, 3]]
     runs, behind = [0, 1, 4, 5, 7], [4, 0, 6, 2, 0]
     starts = np.concatenate([np.array(runs) + 10 * n for n in range(DRAWS // 2)])
-    candidates = Candidates(DRAWS, 5, starts, np.array(behind * (DRAWS // 2)))
+    candidates = Candidates(DRAWS, 5, starts, np.array(behind * (DRAWS // 2)), np.zeros(DRAWS))
     rate = Fraction(1, 3)
     chosen = choose(candidates, rate, ENTROPY)
     for place, listed in enumerate(scores):
@@ -100,7 +100,9 @@ def test_a_run_weighs_as_much_as_its_candidates(choose: Choose) -> None:
 def test_a_needle_among_many_candidates_is_found(choose: Choose) -> None:
     size, lists = 1 << 16, 20
     starts = np.arange(lists)[:, None] * size + np.array([0, 40_000, 40_001])
-    candidates = Candidates(lists, size, starts.ravel(), np.array([10**9, 0, 10**9] * lists))
+    candidates = Candidates(
+        lists, size, starts.ravel(), np.array([10**9, 0, 10**9] * lists), np.zeros(lists)
+    )
     assert choose(candidates, Fraction(1), ENTROPY).tolist() == [40_000] * lists
 
 

@@ -10,7 +10,7 @@ import pytest
 ROOT = Path(__file__).parent.parent
 SOURCES = sorted((ROOT / "dpsql").rglob("*.py"))
 LAYERS = (
-    "tree errors intervals schema algebra wishes model walk explanation agreement".split(),
+    "tree errors intervals schema algebra wishes methods model walk explanation agreement".split(),
     "grids plan aggregates functions mechanisms accountants dialects entropy".split(),
     "compiler engines ledgers release histograms policy canonical".split(),
     """kept stated public prepare describe describe_choices finish signature opening streams

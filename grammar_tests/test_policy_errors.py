@@ -52,6 +52,7 @@ MISTAKES = [
     ('neighbours = "add_remove"', 'neighbours = "near"', 'neighbours = "near"', "replace"),
     ("age = { bounds = [0, 120]", "age = { bounds = [120, 0]", "age = { bounds = [120", "Swap"),
     ("device = {}", "device = { private_bounds = 3 }", "device = { private", "true or false"),
+    ("device = {}", 'device = { private_bounds = "guess" }', "device = { private", "log_histogram, quantile, sparse_vector"),
     ("age = { bounds = [0, 120]", "age = { private_bounds = true, bounds = [0, 120]", "age = { private", "Keep one"),
     ("age = { bounds = [0, 120]", "age = { bounds = [0]", "age = { bounds = [0]", "two"),
     ("age = { bounds = [0, 120]", "age = { bounds = [0, nan]", "age = { bounds = [0, nan", "finite"),

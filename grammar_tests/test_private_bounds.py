@@ -14,9 +14,10 @@ import pytest
 from dpsql import accountants
 from dpsql.errors import Reason, Refused
 from dpsql.interfaces.plans import plan_text
+from dpsql.methods import BoundsMethod
 from dpsql.model import Answer, Mechanism, Noise, Policy
 from dpsql.prepare import Prepared
-from dpsql.private_bounds import Found, found, question, shares, wanting, with_bounds
+from dpsql.private_bounds import Found, found_by_counts, question, shares, wanting, with_bounds
 from dpsql.proxy import Proxy
 from dpsql.questions import FoundBounds
 from grammar_tests import proxy_kit, world
@@ -177,13 +178,15 @@ def test_shares_are_within_one_question(kind: str, columns: int) -> None:
 # --- which bounds are found ----------------------------------------------------------------------
 
 
-def searching(policy: Policy, *names: str) -> Policy:
+def searching(
+    policy: Policy, *names: str, method: BoundsMethod = BoundsMethod.LOG_HISTOGRAM
+) -> Policy:
     """The policy in which these columns have no bounds but those that are found."""
     tables = tuple(
         replace(
             table,
             columns=tuple(
-                replace(c, bounds=None, private_bounds=True) if c.name in names else c
+                replace(c, bounds=None, private_bounds=method) if c.name in names else c
                 for c in table.columns
             ),
         )
@@ -244,7 +247,7 @@ def test_bounds_are_the_outermost_full_bins(counts: dict[int, int], lower: int, 
     policy, engine = over(crowd(), constraints=True)
     policy = searching(policy, "income")
     widest = widest_of(policy, engine, TOTAL)
-    chosen = found(policy, widest, counts.items(), NOISE)
+    chosen = found_by_counts(policy, widest, counts.items(), NOISE)
     assert (chosen.lower, chosen.upper) == (Fraction(lower), Fraction(upper))
 
 
@@ -256,8 +259,8 @@ def test_the_bar_is_the_formula_of_the_histogram() -> None:
     b = 10.0
     bar = -b * math.log(2 * (1 - 0.95 ** (1 / 120)))
     noise = Noise(Mechanism.DISCRETE_LAPLACE, Fraction(10))
-    assert found(policy, widest, [(40, math.ceil(bar) + 1)], noise).upper == 2**20
-    assert found(policy, widest, [(40, math.floor(bar) - 1)], noise).upper == 1
+    assert found_by_counts(policy, widest, [(40, math.ceil(bar) + 1)], noise).upper == 2**20
+    assert found_by_counts(policy, widest, [(40, math.floor(bar) - 1)], noise).upper == 1
 
 
 def sizes(policy: Policy, engine: PlainEngine, bounds: FoundBounds) -> dict[int, int]:

@@ -12,9 +12,10 @@ import pytest
 
 from dpsql import accountants
 from dpsql.mechanisms.laws import Law
+from dpsql.methods import BoundsMethod
 from dpsql.model import Exact, Mechanism, Noise, Policy
 from dpsql.prepare import Prepared
-from dpsql.private_bounds import found, question, shares, with_bounds
+from dpsql.private_bounds import found_by_counts, question, shares, with_bounds
 from dpsql.questions import FoundBounds
 from dpsql.release import Sampler, release
 from dpsql.tree import Value
@@ -28,15 +29,20 @@ from grammar_tests.test_private_bounds import TOTAL, searching, widest_of
 class Pair:
     """Both steps over two neighbours: 34 customers near the bar, and unit 7 alone far above."""
 
-    def __init__(self, accountant: str) -> None:
+    def __init__(
+        self,
+        accountant: str,
+        method: BoundsMethod = BoundsMethod.LOG_HISTOGRAM,
+        units: int = 35,
+    ) -> None:
         rows = [
             (n, *world.customer(n)[1:5], 1e6 if n == 7 else 900.0, *world.customer(n)[6:])
-            for n in range(1, 36)
+            for n in range(1, units + 1)
         ]
         tables = {**world.empty(), "customers": rows}
         policy, _ = over(tables, constraints=True)
         self.engine = PlainEngine(world.build(tables, constraints=False))
-        self.policy = searching(policy, "income")
+        self.policy = searching(policy, "income", method=method)
         delta = Decimal(0) if accountant == "pure" else DELTA
         self.budget = replace(BUDGET, accountant=accountant, query_delta=delta)
         self.delta = float(delta)
@@ -89,13 +95,17 @@ class Pair:
 
     def _found(self, keys: list[Value], counts: np.ndarray, noise: Noise) -> FoundBounds:
         rows = list(zip(keys, counts.tolist(), strict=True))
-        return found(self.policy, self.widest, rows, noise)
+        return found_by_counts(self.policy, self.widest, rows, noise)
 
-    def _second_loss(self, bounds: FoundBounds, side: int, draw: Sampler) -> float:
+    def step(self, bounds: FoundBounds) -> tuple[Prepared, Exact, Exact]:
+        """The second step with these bounds, and its exact integers on both sides."""
         if bounds not in self.second:
             prepared = self._compiled(TOTAL, with_bounds(self.policy, (bounds,)), self.large)
             self.second[bounds] = (prepared, *self._exact(prepared))
-        prepared, *exact = self.second[bounds]
+        return self.second[bounds]
+
+    def _second_loss(self, bounds: FoundBounds, side: int, draw: Sampler) -> float:
+        prepared, *exact = self.step(bounds)
         assert prepared.plan is not None
         (plan,) = prepared.plan.blocks
         (noisy,) = release(exact[side], plan, draw).parts

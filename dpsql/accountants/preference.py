@@ -21,6 +21,9 @@ LAWS_OF = {
 }
 """The laws that each accountant can charge for as they are meant."""
 
+SPARSE_VECTOR = "sparse-vector"
+"""No law of noise, but a way to choose extremes, under every accountant."""
+
 WRONG_ABOVE = "the textbook's σ is wrong from ε = 1 on"
 
 _LAWS = {

@@ -6,6 +6,7 @@ dates of no more values are their own cells; other cells stand for their middle.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import date, datetime, timedelta
 from fractions import Fraction
 
@@ -106,6 +107,11 @@ def _measured(grid: Grid, place: Ref) -> Expression:
 
 def _grid(kind: SqlType, lattice: Lattice, lower: int, upper: int) -> Grid:
     return Grid(kind, lattice, lower, upper, -(-(upper - lower + 1) // CELLS))
+
+
+def coarser(grid: Grid, cells: int) -> Grid:
+    """The same grid in at most so many cells."""
+    return replace(grid, width=max(grid.width, -(-(grid.upper - grid.lower + 1) // cells)))
 
 
 def _since_1970(end: Bound) -> int:

@@ -13,14 +13,16 @@ from fractions import Fraction
 from typing import TypeAlias
 
 from dpsql.aggregates.constant import one_value
-from dpsql.aggregates.grids import grid_of_candidates, grid_over, value_on
+from dpsql.aggregates.grids import coarser, grid_of_candidates, grid_over, value_on
 from dpsql.aggregates.recipe import Asked, Recipe, no_distinct, rows_of_unit
 from dpsql.errors import Reason, Refused
 from dpsql.grids import ChoiceQuery, Grid, Histogram, Kept
-from dpsql.mechanisms.scores import MOST_STEPS, Aim, Most, Rank
+from dpsql.mechanisms.scores import MOST_STEPS, Aim, Most, Rank, Reached
 from dpsql.tree import Expression, Literal, Ref
 
 HALF = Fraction(1, 2)
+SCANNED = 1 << 12
+"""Most cells of a scan: each of them is a draw, in every group."""
 LOWEST, HIGHEST = Rank(0, 2, 1), Rank(2, 2, -1)
 
 
@@ -68,8 +70,10 @@ def _extreme(asked: Asked, aim: Rank) -> Choices:
         # One candidate would always be chosen, whether a row passes or not.
         name = asked.call.function
         raise Refused(Reason.UNSUPPORTED_AGGREGATE, asked.call.span, name=name)
+    by: Aim = Reached(aim == HIGHEST) if asked.wishes.scans else aim
+    grid = coarser(grid, SCANNED) if asked.wishes.scans else grid
     histogram = Histogram(asked.expression, asked.call.filter, grid, 1, kept)
-    return (ChoiceQuery(histogram, aim),)
+    return (ChoiceQuery(histogram, by),)
 
 
 def _value(asked: Asked, parts: tuple[Ref, ...]) -> Expression:

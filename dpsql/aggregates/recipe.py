@@ -32,6 +32,23 @@ MAX_STEPS = 2**62
 
 
 @dataclass(frozen=True, slots=True)
+class Wishes:
+    """What is asked of a whole query: what it may spend, and how its results are to be.
+
+    `floor` is the fewest units of a private key that is shown, by a noisy count or by trial;
+    `nonnegative` asks for zero in place of counts, and of sums of what is never negative, that
+    noise took below it; `scans` for MIN and MAX by sparse vector. `noise` is the standard error of
+    a sum that a person moves by one, were it all that the query asks.
+    """
+
+    epsilon: Fraction
+    floor: int = 1
+    nonnegative: bool = False
+    scans: bool = False
+    noise: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
 class Asked:
     """One aggregate call of a private block.
 
@@ -39,9 +56,7 @@ class Asked:
     that count in one group (None: no limit is known), `rows_proved` that no unit has more;
     `is_unit` that the argument is the unit key itself; `one_value` that the argument has one value
     in the rows of one unit and group. `of_keys` writes the argument over the columns of the group's
-    keys, None where it reads any other. `noise` is the standard error of a sum that a person moves
-    by one, were it all that the query asks; `nonnegative` asks for zero in place of impossible
-    negative results.
+    keys, None where it reads any other. `wishes` are those of the whole query.
     """
 
     call: AggregateCall
@@ -51,8 +66,7 @@ class Asked:
     rows_proved: bool = False
     one_value: bool = False
     of_keys: Expression | None = None
-    noise: float = 1.0
-    nonnegative: bool = False
+    wishes: Wishes = Wishes(Fraction(1))
 
     @property
     def argument(self) -> Facts | None:
@@ -207,7 +221,7 @@ def no_distinct(asked: Asked) -> None:
 
 def not_below_zero(asked: Asked, value: Expression, part: PartQuery) -> Expression:
     """The value, zero instead of a negative number where that is asked for and is impossible."""
-    if not asked.nonnegative or part.total_lower < 0:
+    if not asked.wishes.nonnegative or part.total_lower < 0:
         return value
     kind = asked.call.type
     return Call("greatest", (value, Cast(Literal(0, INTEGER), kind)), kind)

@@ -81,7 +81,7 @@ def _number(arg: Expression) -> Fraction | None:
 def _blocks(asked: Asked) -> int:
     written = asked.call.args[3:]
     if not written:
-        return blocks_at(asked.noise)
+        return blocks_at(asked.wishes.noise)
     assert isinstance(written[0], Literal)
     assert isinstance(written[0].value, int)
     return written[0].value

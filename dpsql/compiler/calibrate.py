@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import TypeAlias
 
 from dpsql import aggregates
 from dpsql.accountants import Accountant, Allowance
-from dpsql.aggregates.recipe import Asked, Recipe, part_type
+from dpsql.aggregates.recipe import Asked, Recipe, Wishes, part_type
 from dpsql.algebra import Field, Item, OneRow, Project, Relation, Released
 from dpsql.compiler.centred import about_centres
 from dpsql.compiler.choices import Payer, columns_of, event_of
@@ -44,9 +43,6 @@ from dpsql.plan import (
 )
 from dpsql.tree import AggregateCall, Expression, Ref
 from dpsql.walk import map_children, map_inputs, refs, substitute
-
-Wishes: TypeAlias = tuple[float, bool]
-"""The noise of a count by itself, and whether counts below zero are shown as zero."""
 
 UNIT_COUNT = PartQuery(None, None, units=True)
 """How many units have a key: what private keys are selected by (privacy.md, section 5.4)."""
@@ -80,26 +76,21 @@ def calibrate(
     bounded: Bounded,
     accountant: Accountant,
     neighbours: Neighbours,
-    epsilon: Fraction,
+    wishes: Wishes,
     delta: Fraction,
     identities: Identities,
-    floor: int = 1,
-    *,
-    nonnegative: bool = False,
 ) -> PrivatePlan:
-    """The plan of a query that may spend `epsilon`, with δ up to `delta` for private keys.
+    """The plan of a query that may spend its epsilon, with δ up to `delta` for private keys.
 
-    A private key is shown only if it has `floor` units, by a noisy count or by trial. With
-    `nonnegative` counts, and sums of what is never negative, are shown as zero where noise took
-    them below it.
     Raises `Refused` where a contribution has no limit, an argument no bound, an aggregate no
     recipe, or private keys no δ to be selected with.
     """
-    wishes = noise_of_one(accountant, neighbours, epsilon, delta), nonnegative
+    noise = noise_of_one(accountant, neighbours, wishes.epsilon, delta)
+    wishes = replace(wishes, noise=noise)
     measured = [_measure(block, identities, wishes) for block in bounded.blocks]
     for m in measured:
         require_testable(m.bounded, m.made.parts, accountant, neighbours)
-    allowance, selection = _allowance(measured, accountant, epsilon, delta)
+    allowance, selection = _allowance(measured, accountant, wishes.epsilon, delta)
     measured = _best(measured, bounded.outer, accountant.order, identities)
     measured = [_with_trees(m, allowance, accountant, neighbours) for m in measured]
     outer, *stages = (
@@ -109,12 +100,12 @@ def calibrate(
     shares = iter(split(*_charges(measured, outer), accountant.order))
     paid = [[allowance.share(next(shares)) for _ in _paid(m)] for m in measured]
     blocks = tuple(
-        _released(m, accountant, neighbours, each, selection, floor)
+        _released(m, accountant, neighbours, each, selection, wishes.floor)
         for m, each in zip(measured, paid, strict=True)
     )
     blocks, (outer, *stages) = with_top(blocks, (outer, *stages), paid, accountant)
     event = Event(tuple(part for block in blocks for part in _events(block)))
-    return PrivatePlan(blocks, tuple(stages), outer, event, accountant.loss(event), epsilon)
+    return PrivatePlan(blocks, tuple(stages), outer, event, accountant.loss(event), wishes.epsilon)
 
 
 def _allowance(
@@ -195,8 +186,7 @@ def _asked(
         rows_proved=rows is not None and rows == block.max_rows,
         one_value=of_keys is not None or refs(argument) <= block.determined,
         of_keys=of_keys,
-        noise=wishes[0],
-        nonnegative=wishes[1],
+        wishes=wishes,
     )
 
 

@@ -19,7 +19,8 @@ from dpsql.algebra import Field
 from dpsql.compiler.scopes import Identities
 from dpsql.grids import Choice, ChoiceQuery
 from dpsql.mechanisms.exponential import rate_down
-from dpsql.mechanisms.scores import Aim, Most, Peak, Rank
+from dpsql.mechanisms.scan import least_rows, scanning
+from dpsql.mechanisms.scores import Aim, Most, Peak, Rank, Reached
 from dpsql.model import ApproximateEvent, BoundedRangeEvent, EventPart, Neighbours
 from dpsql.tree import Ref
 
@@ -57,6 +58,8 @@ def choice(field: Field, query: ChoiceQuery, amount: Fraction, payer: Payer) -> 
 
     At equal ε permute-and-flip is never worse (McKenna and Sheldon 2020), but composes by ε alone.
     """
+    if isinstance(query.aim, Reached):
+        return _scan(field, query, query.aim, amount, payer)
     ranged, stepped = _epsilons(amount, payer)
     rate = rate_down(max(ranged, stepped), _spread(query, payer))
     aim = _within_reach(query, rate)
@@ -86,8 +89,19 @@ def _spread(query: ChoiceQuery, payer: Payer) -> int:
     return twice * query.histogram.rows * query.aim.spread
 
 
+def _scan(field: Field, query: ChoiceQuery, aim: Reached, amount: Fraction, payer: Payer) -> Choice:
+    """Sparse vector, an ε-DP step in each group: see `mechanisms.scan`."""
+    rounds = payer.rounds * (2 if payer.neighbours is Neighbours.REPLACE else 1)
+    epsilon = payer.accountant.step(amount / rounds)
+    law = scanning(epsilon)
+    aim = replace(aim, rows=least_rows(law, query.histogram.grid.cells))
+    return Choice(field, query, aim, False, epsilon, epsilon, rounds, scan=law)
+
+
 def event_of(made: Choice) -> EventPart:
     """The loss of a choice in all groups."""
+    if made.scan is not None:
+        return ApproximateEvent(made.epsilon, rounds=made.rounds)
     if made.flips:
         return ApproximateEvent(made.epsilon * made.rounds)
     return BoundedRangeEvent(made.epsilon, made.rounds)
@@ -97,8 +111,11 @@ def rank_error(made: Choice) -> float:
     """How many rows from the rank asked for the choice is at most, in 95 % of all cases.
 
     A candidate is x or more behind the best with probability at most cells·exp(-rate·x) (McSherry
-    and Talwar 2007, Theorem 6), whatever the data.
+    and Talwar 2007, Theorem 6), whatever the data. A scan passes over a cell that twice
+    as many rows reach as it looks for, or takes one that none reach, no more often.
     """
+    if isinstance(made.aim, Reached):
+        return float(made.aim.rows)
     return _behind(made.query, made.rate) / made.aim.per_row
 
 
@@ -116,5 +133,5 @@ def _within_reach(query: ChoiceQuery, rate: Fraction) -> Aim:
             return aim.at(rows)
         case Peak() as aim:
             return replace(aim, rows=max(1, ceil(_behind(query, rate))))
-        case Rank() | Most():
+        case Rank() | Most() | Reached():
             return query.aim

@@ -40,13 +40,15 @@ class Candidates:
 
     Neighbours with equal scores are one run: run j begins with candidate `starts[j]`, counted
     through all lists, and its scores are `behind[j]` >= 0 below the best of its list, in which some
-    run has zero. `starts` rises strictly and holds the first candidate of every list.
+    run has zero. `starts` rises strictly and holds the first candidate of every list. `best` are
+    the best scores themselves, which only `mechanisms.scan` reads.
     """
 
     lists: int
     size: int
     starts: np.ndarray
     behind: np.ndarray
+    best: np.ndarray
 
     @classmethod
     def of(cls, scores: Sequence[int], lists: int = 1) -> Candidates:
@@ -60,7 +62,7 @@ class Candidates:
         behind = np.array(
             [best - score for score in scores] * lists, dtype=object if wide else np.int64
         )
-        return cls(lists, len(scores), np.arange(behind.size), behind)
+        return cls(lists, len(scores), np.arange(behind.size), behind, np.array([best] * lists))
 
     def behind_at(self, places: np.ndarray) -> np.ndarray:
         """How far the candidates at these places, counted through all lists, are behind."""

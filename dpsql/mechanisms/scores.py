@@ -97,6 +97,29 @@ class Most:
 
 
 @dataclass(frozen=True, slots=True)
+class Reached:
+    """The outermost cell that `rows` rows reach: those in it or beyond, towards the outer end.
+
+    A cell's score is how many reach it. Rows that come or go move all scores one way, each row
+    some of them by 1. Sparse vector asks one cell after another, from the outer end on, which is
+    the first that is reached: see `mechanisms.scan`.
+    """
+
+    highest: bool
+    rows: int = 1
+
+    @property
+    def spread(self) -> int:
+        """The most by which one row changes the difference of two cells' scores."""
+        return 1
+
+    @property
+    def per_row(self) -> int:
+        """What one row fewer costs."""
+        return 1
+
+
+@dataclass(frozen=True, slots=True)
 class Peak:
     """The option that `rows` rows reach the highest level of, or the lowest (`mechanisms.peaks`).
 
@@ -118,7 +141,7 @@ class Peak:
         return 1
 
 
-Aim: TypeAlias = Rank | Most | Peak
+Aim: TypeAlias = Rank | Most | Peak | Reached
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +211,7 @@ def candidates(counted: Counted, aim: Aim) -> Candidates:
     upto = before[np.searchsorted(cells, starts, side="right")] - ends[own]
     scores = _scores(below, upto, ends[own + 1] - ends[own], aim)
     best = np.maximum.reduceat(scores, np.searchsorted(starts, borders[:-1]))
-    return Candidates(lists, size, starts, best[own] - scores)
+    return Candidates(lists, size, starts, best[own] - scores, best)
 
 
 def _options(counted: Counted, aim: Peak) -> Candidates:
@@ -203,14 +226,20 @@ def _options(counted: Counted, aim: Peak) -> Candidates:
         found = distances(table[:, ::-1] if aim.lowest else table, aim.rows)
         behind.append(found - found.min())
     places = np.arange(counted.lists * aim.options)
-    return Candidates(counted.lists, aim.options, places, np.concatenate(behind))
+    return Candidates(
+        counted.lists, aim.options, places, np.concatenate(behind), np.zeros(counted.lists)
+    )
 
 
-def _scores(below: np.ndarray, upto: np.ndarray, rows: np.ndarray, aim: Rank | Most) -> np.ndarray:
+def _scores(
+    below: np.ndarray, upto: np.ndarray, rows: np.ndarray, aim: Rank | Most | Reached
+) -> np.ndarray:
     """The scores of cells, from the rows below them, in or below them, and in all cells."""
     match aim:
         case Most():
             return np.asarray(upto - below)
+        case Reached(highest=highest):
+            return np.asarray(rows - below if highest else upto)
         case Rank(numerator=numerator, denominator=denominator, offset=offset):
             target = numerator * rows + offset
             beyond = np.maximum(denominator * below - target, target - denominator * upto)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from dpsql.methods import BoundsMethod
 from dpsql.model import Budget, Database, Limits, Link, PrivacyUnit
 from dpsql.policy.lines import Lines
 from dpsql.tree import Value
@@ -21,7 +22,7 @@ class DraftColumn:
     values_from: tuple[str, str] | None
     nullable: bool
     hidden: bool
-    private_bounds: bool = False
+    private_bounds: BoundsMethod | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from dpsql.errors import PolicyError
+from dpsql.methods import BoundsMethod
 from dpsql.model import Budget, Database, Limits, Link, Neighbours, PrivacyUnit
 from dpsql.policy.draft import Draft, DraftColumn, DraftTable
 from dpsql.policy.lines import Lines
@@ -191,9 +192,12 @@ def _column(reader: Reader, name: str) -> DraftColumn:
     )
 
 
-def _private_bounds(reader: Reader) -> bool:
-    """Whether queries may find this column's bounds: an alternative to declaring them."""
-    found = reader.flag("private_bounds")
+def _private_bounds(reader: Reader) -> BoundsMethod | None:
+    """How queries may find this column's bounds, if they may: an alternative to declaring them."""
+    if not isinstance(reader.values.get("private_bounds", False), str):
+        found = BoundsMethod.LOG_HISTOGRAM if reader.flag("private_bounds") else None
+    else:
+        found = BoundsMethod(reader.choice("private_bounds", tuple(BoundsMethod)))
     if found and ("bounds" in reader.values or "values" in reader.values):
         why = "The column has bounds or values, and private_bounds beside them."
         reader.fail("private_bounds", why, "Keep one.")

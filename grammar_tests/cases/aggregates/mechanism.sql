@@ -27,3 +27,14 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(mechanism = 'gaussian') COUNT(*) AS n F
 -- case: no text
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(mechanism = laplace) COUNT(*) AS n FROM orders;
 -- refuse: bad-option at 1:54
+
+-- case: extremes by sparse vector
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(mechanism = 'sparse-vector') status, MIN(quantity) AS least, MAX(quantity) AS most FROM orders GROUP BY 1;
+-- accept
+-- keys: 3 public, l0 proved
+-- choice: lowest reached of 21 l0=3 rows=1 least
+-- choice: highest reached of 21 l0=3 rows=1 greatest
+
+-- case: sparse vector without an extreme
+SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(mechanism = 'sparse-vector') MEDIAN(quantity) AS m FROM orders;
+-- refuse: bad-option at 1:1
