@@ -2,8 +2,9 @@
 
 To first order an output moves by g·(noise of a part), g its derivative by that part. The variance
 of the noise is D²/share^n times a constant: n = 1 where amounts are ρ and n = 2 where they are ε.
-Each output's variance is divided by the best one it could have with the whole budget to itself, so
-that outputs in different units count alike. The shares that minimise the sum of these ratios are
+Each output's variance is divided by the one it has where all parts have equal shares, so that
+outputs in different units count alike, and on the average none is worse off than there. The shares
+that minimise the sum of these ratios are
 Σ c/share^n → min, Σ share = 1: share ∝ c^(1/(n+1)), with c the summed (g·D)² of a part.
 """
 
@@ -50,7 +51,7 @@ def split(parts: Sequence[Part], outputs: Sequence[Expression], order: int) -> l
     if not parts:
         return []
     moves = [_moves(parts, output) for output in outputs]
-    costs = _costs(moves, [_alone(move, order) for move in moves])
+    costs = _costs(moves, list(map(_equally, moves)))
     roots = [cost ** (1 / (order + 1)) for cost in costs or [1.0] * len(parts)]
     grains = [max(1, round(_GRAIN * root / sum(roots))) for root in roots]
     return [Fraction(grain, sum(grains)) for grain in grains]
@@ -63,8 +64,8 @@ def better(
 ) -> bool:
     """Whether the first way to measure the same outputs has the smaller summed variance ratios."""
     moves = [[_moves(parts, output) for output in outputs] for parts, outputs in (one, other)]
-    alone = [_alone(move, order) for move in moves[1]]
-    first, second = (_least(_costs(move, alone), order) for move in moves)
+    equal = list(map(_equally, moves[1]))
+    first, second = (_least(_costs(move, equal), order) for move in moves)
     return first < second
 
 
@@ -73,15 +74,15 @@ def _least(costs: Sequence[float], order: int) -> float:
     return float(sum(cost ** (1 / (order + 1)) for cost in costs) ** (order + 1))
 
 
-def _alone(moves: Sequence[float], order: int) -> float:
-    """An output's variance if the whole budget were spent on it."""
-    return _least([move**2 for move in moves], order)
+def _equally(moves: Sequence[float]) -> float:
+    """An output's variance if all parts had equal shares, but for a factor common to outputs."""
+    return sum(move**2 for move in moves)
 
 
-def _costs(moves: Sequence[Sequence[float]], alone: Sequence[float]) -> list[float]:
-    """The c of each part: the summed (g·D)², each output's over its own best variance."""
-    known = [(move, best) for move, best in zip(moves, alone, strict=True) if best]
-    squares = [[m**2 / best for m in move] for move, best in known]
+def _costs(moves: Sequence[Sequence[float]], equal: Sequence[float]) -> list[float]:
+    """The c of each part: the summed (g·D)², each output's over its variance at equal shares."""
+    known = [(move, base) for move, base in zip(moves, equal, strict=True) if base]
+    squares = [[m**2 / base for m in move] for move, base in known]
     return [sum(column) for column in zip(*squares, strict=True)]
 
 
