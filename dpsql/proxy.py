@@ -225,7 +225,7 @@ class Proxy:
         wanted = wished(request.precision, statement.max_error, statement.confidence)
         if wanted is None:
             return asked
-        if request.epsilon is not None or statement.epsilon is not None:
+        if statement.divided or not (request.epsilon is statement.epsilon is None):
             raise Refused(Reason.BAD_OPTION, option="max_error", why="epsilon is asked for too")
         if wanted.relative:
             self._prepared(asked, precision.first(budget))  # refused before anything is paid

@@ -165,7 +165,10 @@ class Clip:
 
 @dataclass(frozen=True, slots=True)
 class AggregateCall:
-    """An aggregate by its registry name; `args` is `(Star(),)` for COUNT(*)."""
+    """An aggregate by its registry name; `args` is `(Star(),)` for COUNT(*).
+
+    `clip` and `epsilon` (what it may spend of that of the query) are its named arguments.
+    """
 
     function: str
     args: tuple[Expression, ...]
@@ -175,6 +178,7 @@ class AggregateCall:
     span: Span = field(default=NOWHERE, compare=False)
     order_by: tuple[SortKey, ...] = ()
     clip: Clip | None = None
+    epsilon: Decimal | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -375,7 +379,8 @@ class Statement:
     """A parsed request; `epsilon`, `min_units` (the fewest units of a private key that is shown),
 
     `max_error` ("5%" is relative), `confidence`, `nonnegative` (counts) and `mechanism` (a name)
-    are what OPTIONS asked for, `explain` is EXPLAIN PRIVACY.
+    are what OPTIONS asked for, `explain` is EXPLAIN PRIVACY; `divided` says that an aggregate
+    names its own epsilon.
     """
 
     query: Query
@@ -386,3 +391,4 @@ class Statement:
     confidence: Decimal | None = None
     nonnegative: bool = False
     mechanism: str | None = None
+    divided: bool = False

@@ -143,3 +143,10 @@ def test_wishes_without_sense_are_refused(proxy: Proxy, option: str, why: str) -
         proxy.ask(proxy_kit.request(text))
     assert caught.value.reason is Reason.BAD_OPTION
     assert why in str(caught.value.facts["why"])
+
+
+def test_an_accuracy_finds_the_epsilon_of_all_aggregates(proxy: Proxy) -> None:
+    text = "SELECT WITH DIFFERENTIAL_PRIVACY COUNT(*, epsilon => 0.1) AS n FROM customers"
+    with proxy, pytest.raises(Refused) as caught:
+        proxy.ask(within(text, "50"))
+    assert caught.value.facts["why"] == "epsilon is asked for too"

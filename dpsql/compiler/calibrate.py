@@ -16,6 +16,7 @@ from dpsql.aggregates.recipe import Asked, Recipe, Wishes, part_type
 from dpsql.algebra import Field, Item, OneRow, Project, Relation, Released
 from dpsql.compiler.centred import about_centres
 from dpsql.compiler.choices import Payer, columns_of, event_of
+from dpsql.compiler.claims import Claim, with_claims
 from dpsql.compiler.contributions import Contributions, contributions_of
 from dpsql.compiler.disjoint import pooled
 from dpsql.compiler.joint import Family, Measurements, together
@@ -97,13 +98,16 @@ def calibrate(
         _with_values(relation, measured, identities)
         for relation in (bounded.outer, *bounded.stages)
     )
-    shares = iter(split(*_charges(measured, outer), accountant.order))
+    parts, outputs = _charges(measured, outer)
+    claims = list(_claims(measured, accountant, allowance, delta))
+    shares = iter(with_claims(split(parts, outputs, accountant.order), parts, claims))
     paid = [[allowance.share(next(shares)) for _ in _paid(m)] for m in measured]
     blocks = tuple(
         _released(m, accountant, neighbours, each, selection, wishes.floor)
         for m, each in zip(measured, paid, strict=True)
     )
-    blocks, (outer, *stages) = with_top(blocks, (outer, *stages), paid, accountant)
+    if not claims:
+        blocks, (outer, *stages) = with_top(blocks, (outer, *stages), paid, accountant)
     event = Event(tuple(part for block in blocks for part in _events(block)))
     return PrivatePlan(blocks, tuple(stages), outer, event, accountant.loss(event), wishes.epsilon)
 
@@ -269,6 +273,19 @@ def _charges(measured: list[_Measured], outer: Relation) -> tuple[list[Part], li
     # Private keys are chosen by a count that is worth as much as any other output; so is a test.
     deciding = [Ref(f.id, f.type) for m in measured for f in _deciding(m)]
     return parts, outputs + [count for count in deciding if count not in outputs]
+
+
+def _claims(
+    measured: list[_Measured], accountant: Accountant, allowance: Allowance, delta: Fraction
+) -> Iterator[Claim]:
+    """What single aggregates may spend by their own epsilon, as parts of the allowance."""
+    selects = bool(allowance.selection_delta)
+    for m in measured:
+        for measure, value in zip(m.bounded.block.measures, m.values, strict=True):
+            call = measure.call
+            if call.epsilon is not None:
+                own = accountant.allowance(Fraction(call.epsilon), delta, selects_keys=selects)
+                yield Claim(refs(value), own.amount / allowance.amount, call.span)
 
 
 def _deciding(measured: _Measured) -> list[Field]:

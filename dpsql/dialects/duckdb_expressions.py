@@ -18,6 +18,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from typing import assert_never
 
 from dpsql import functions
@@ -136,8 +137,8 @@ class _Printer:
                 return self._call(e)
             case Cast():
                 return self._cast(e)
-            case AggregateCall(clip=Clip()):
-                construct = "contribution bounds where nothing is released"
+            case AggregateCall(clip=Clip()) | AggregateCall(epsilon=Decimal()):
+                construct = "a named argument where nothing is released"
                 raise Refused(Reason.UNSUPPORTED_SYNTAX, e.span, construct=construct)
             case AggregateCall():
                 return Text(self._aggregate(e), e.type)

@@ -47,11 +47,11 @@ def statement(text: str, dialect: str, parameters: tuple[Value, ...]) -> Stateme
     root = _parsed(tokens, request.text, dialect)
     check_depth(root)
     origin = Origin(
-        dialect, parameters, spans_of(root, tokens), _strings(tokens), query, request.clips
+        dialect, parameters, spans_of(root, tokens), _strings(tokens), query, request.named
     )
     result = query(root, origin)
     check_nothing_dropped(root, tokens)
-    if left := request.clips.keys() - origin.clipped:
+    if left := request.named.keys() - origin.heard:
         raise Refused(Reason.UNSUPPORTED_SYNTAX, Span(min(left), min(left) + 1), construct="=>")
     return Statement(
         result,
@@ -62,6 +62,7 @@ def statement(text: str, dialect: str, parameters: tuple[Value, ...]) -> Stateme
         request.confidence,
         request.nonnegative,
         request.mechanism,
+        any(named.epsilon is not None for named in request.named.values()),
     )
 
 

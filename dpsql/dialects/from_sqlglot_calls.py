@@ -23,6 +23,7 @@ from dpsql.dialects.from_sqlglot_functions import (
     refusal_of,
 )
 from dpsql.dialects.from_sqlglot_lists import as_text, each, elements, is_list
+from dpsql.dialects.from_sqlglot_named import Named
 from dpsql.dialects.from_sqlglot_nodes import Origin, name_of, spoken
 from dpsql.dialects.from_sqlglot_times import TIME_CALLS, part_of, standard_part
 from dpsql.dialects.from_sqlglot_tokens import DURATION, FUNCTION
@@ -150,9 +151,17 @@ def _aggregate(
     # The exact number of distinct values is an approximate one as well.
     distinct = distinct or name == APPROXIMATE
     span = origin.span(node)
-    clip = origin.clips.get(span.start)
-    origin.clipped.add(span.start)
-    return AggregateCall(row.function, values, distinct, span=span, order_by=order_by, clip=clip)
+    named = origin.named.get(span.start, Named())
+    origin.heard.add(span.start)
+    return AggregateCall(
+        row.function,
+        values,
+        distinct,
+        span=span,
+        order_by=order_by,
+        clip=named.clip,
+        epsilon=named.epsilon,
+    )
 
 
 def _ordered(
@@ -287,8 +296,8 @@ def _window_call(node: exp.Anonymous, origin: Origin, read: Read, *, ignores: bo
     row = WINDOWS.get(name, AGGREGATES.get(name))
     if row is None:
         raise Refused(refusal_of(name), origin.span(node), name=name)
-    if origin.span(node).start in origin.clips:
-        raise origin.refusal(node, "contribution bounds with OVER")
+    if origin.span(node).start in origin.named:
+        raise origin.refusal(node, "a named argument with OVER")
     args, distinct = _distinct(args, origin)
     if args:
         args = [*args]

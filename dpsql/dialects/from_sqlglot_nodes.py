@@ -9,9 +9,10 @@ from typing import Any
 
 from sqlglot import exp
 
+from dpsql.dialects.from_sqlglot_named import Named
 from dpsql.dialects.from_sqlglot_tokens import FUNCTION, PLACEHOLDER
 from dpsql.errors import Reason, Refused
-from dpsql.tree import NOWHERE, Clip, Query, Span, Value
+from dpsql.tree import NOWHERE, Query, Span, Value
 
 _ARGUMENTS = {
     "all": "GROUP BY ALL",
@@ -33,8 +34,8 @@ class Origin:
     """Where a tree comes from: dialect, bound parameters, and the span of every node by id.
 
     `strings` are the offsets of the string literals, which sqlglot also accepts as names;
-    `read_query` reads the queries inside of expressions; `clips` are what named arguments of
-    aggregates say, by the offset of the aggregate's name; `clipped` are those that were read.
+    `read_query` reads the queries inside of expressions; `named` are the named arguments of
+    aggregates, by the offset of the aggregate's name; `heard` are those that were read.
     """
 
     dialect: str
@@ -42,8 +43,8 @@ class Origin:
     spans: Mapping[int, Span]
     strings: frozenset[int]
     read_query: Callable[[exp.Expression, Origin], Query]
-    clips: Mapping[int, Clip]
-    clipped: set[int] = field(default_factory=set)
+    named: Mapping[int, Named]
+    heard: set[int] = field(default_factory=set)
 
     def span(self, node: exp.Expression) -> Span:
         """The characters the node was written with, or those of what it is part of."""

@@ -13,13 +13,12 @@ from typing import Any
 
 from sqlglot import Token, TokenType
 
-from dpsql.dialects.from_sqlglot_clips import without_clips
+from dpsql.dialects.from_sqlglot_named import NUMBER, Named, positive, without_named
 from dpsql.dialects.from_sqlglot_tokens import is_word, skip_gap, span_of, tokenize
 from dpsql.errors import Reason, Refused
-from dpsql.tree import Clip, Span
+from dpsql.tree import Span
 
 _FIRST_WORD = re.compile(r"[^\W\d]\w*|.|\Z", re.DOTALL)
-_EPSILON = re.compile(r"(?:\d{1,18}(?:\.\d{0,18})?|\.\d{1,18})(?:[eE][+-]?\d{1,2})?\Z")
 
 _UNITS = re.compile(r"\d{1,9}\Z")
 
@@ -45,7 +44,7 @@ class Request:
     confidence: Decimal | None = None
     nonnegative: bool = False
     mechanism: str | None = None
-    clips: Mapping[int, Clip] = field(default_factory=dict)
+    named: Mapping[int, Named] = field(default_factory=dict)
 
 
 def read_request(text: str, dialect: str) -> Request:
@@ -57,7 +56,7 @@ def read_request(text: str, dialect: str) -> Request:
     tokens = tuple(t for t in tokens if t.token_type is not TokenType.SEMICOLON)
     before = tokens
     tokens, options = _without_options(tokens)
-    tokens, clips = without_clips(tokens, allowed=tokens != before)
+    tokens, named = without_named(tokens, allowed=tokens != before)
     return Request(
         rest,
         tokens,
@@ -68,7 +67,7 @@ def read_request(text: str, dialect: str) -> Request:
         options.get("confidence"),
         options.get("nonnegative", False),
         options.get("mechanism"),
-        clips,
+        named,
     )
 
 
@@ -176,17 +175,6 @@ def _options(tokens: Sequence[Token], i: int) -> tuple[int, dict[str, Any]]:
         i += 1
 
 
-def _positive(token: Token, option: str) -> Decimal:
-    """The positive number that the token is, exact."""
-    written = token.text if token.token_type is TokenType.NUMBER else ""
-    value = Decimal(written) if _EPSILON.match(written) else Decimal(0)
-    if value <= 0:
-        raise Refused(
-            Reason.BAD_OPTION, span_of(token), option=option, why="it is not a positive number"
-        )
-    return value
-
-
 def _units(token: Token) -> int:
     """The whole number, from 1 on, that the token is."""
     written = token.text if token.token_type is TokenType.NUMBER else ""
@@ -208,7 +196,7 @@ def _max_error(token: Token) -> str:
         number = written[:-1]
     else:
         number = written if token.token_type is TokenType.NUMBER else ""
-    if not _EPSILON.match(number) or Decimal(number) <= 0:
+    if not NUMBER.match(number) or Decimal(number) <= 0:
         why = "it is neither a positive number nor a text like '5%'"
         raise Refused(Reason.BAD_OPTION, span_of(token), option="max_error", why=why)
     return written
@@ -231,9 +219,9 @@ def _text(token: Token) -> str:
 _READERS: dict[str, Callable[[Token], Decimal | int | str]] = {
     "nonnegative": _truth,
     "mechanism": _text,
-    "epsilon": lambda token: _positive(token, "epsilon"),
+    "epsilon": lambda token: positive(token, "epsilon"),
     "max_error": _max_error,
-    "confidence": lambda token: _positive(token, "confidence"),
+    "confidence": lambda token: positive(token, "confidence"),
     "min_privacy_units_per_group": _units,
 }
 

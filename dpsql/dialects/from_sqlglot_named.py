@@ -1,4 +1,4 @@
-"""GoogleSQL's named arguments of aggregates: contribution_bounds_per_row and _per_group.
+"""GoogleSQL's named arguments of aggregates: contribution_bounds_per_row, _per_group, epsilon.
 
 They are read from the tokens and taken out, since no engine's grammar has them; a call finds its
 own by the place of its name.
@@ -6,7 +6,9 @@ own by the place of its name.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from decimal import Decimal, InvalidOperation
 
 from sqlglot import Token, TokenType
@@ -16,40 +18,65 @@ from dpsql.errors import Reason, Refused
 from dpsql.tree import Clip
 
 _KINDS = {"contribution_bounds_per_row": False, "contribution_bounds_per_group": True}
+NUMBER = re.compile(r"(?:\d{1,18}(?:\.\d{0,18})?|\.\d{1,18})(?:[eE][+-]?\d{1,2})?\Z")
 _PER_GROUP = frozenset({"sum", "count"})
 _PER_ROW = frozenset("sum avg mean stddev stddev_pop stddev_samp variance var_pop var_samp".split())
 
 
-def without_clips(
+@dataclass(frozen=True, slots=True)
+class Named:
+    """The named arguments of one aggregate."""
+
+    clip: Clip | None = None
+    epsilon: Decimal | None = None
+
+
+def without_named(
     tokens: Sequence[Token], *, allowed: bool
-) -> tuple[tuple[Token, ...], dict[int, Clip]]:
-    """The tokens without `, name => (low, high)`, and each clip by the offset of its function.
+) -> tuple[tuple[Token, ...], dict[int, Named]]:
+    """The tokens without `, name => …`, and what they say by the offset of the function.
 
     Raises `Refused` for any other `=>`, and for all where they are not `allowed`.
     """
     kept = list(tokens)
-    clips: dict[int, Clip] = {}
+    named: dict[int, Named] = {}
     while (arrow := _arrow(kept)) is not None:
         name = kept[arrow - 1]
-        per_group = _KINDS.get(name.text.lower()) if arrow else None
-        if not allowed or per_group is None or kept[arrow - 2].token_type is not TokenType.COMMA:
+        known = arrow > 1 and name.text.lower() in {*_KINDS, "epsilon"}
+        if not allowed or not known or kept[arrow - 2].token_type is not TokenType.COMMA:
             raise Refused(Reason.UNSUPPORTED_SYNTAX, span_of(kept[arrow]), construct="=>")
         function = _function(kept, arrow - 2)
-        if function.text.lower() not in (_PER_GROUP if per_group else _PER_ROW):
-            raise Refused(
-                Reason.BAD_OPTION,
-                span_of(name),
-                option=name.text,
-                why=f"{function.text.upper()} does not take it",
-            )
-        if function.start in clips:
-            raise Refused(
-                Reason.BAD_OPTION, span_of(name), option=name.text, why="it is given twice"
-            )
-        stop, low, high = _bounds(kept, arrow + 1, name)
-        clips[function.start] = Clip(low, high, per_group)
+        before = named.get(function.start, Named())
+        stop, named[function.start] = _with(before, kept, arrow + 1, name, function)
         del kept[arrow - 2 : stop]
-    return tuple(kept), clips
+    return tuple(kept), named
+
+
+def _with(
+    before: Named, tokens: Sequence[Token], n: int, name: Token, function: Token
+) -> tuple[int, Named]:
+    """What is named, with the argument whose value begins at token `n`, and where that ends."""
+    per_group = _KINDS.get(name.text.lower())
+    if (before.epsilon if per_group is None else before.clip) is not None:
+        raise _bad(name, "it is given twice")
+    if per_group is None:
+        n, token = _one(tokens, n, TokenType.NUMBER, name, "it is not a positive number")
+        return n, replace(before, epsilon=positive(token, name.text))
+    if function.text.lower() not in (_PER_GROUP if per_group else _PER_ROW):
+        raise _bad(name, f"{function.text.upper()} does not take it")
+    n, low, high = _bounds(tokens, n, name)
+    return n, replace(before, clip=Clip(low, high, per_group))
+
+
+def positive(token: Token, option: str) -> Decimal:
+    """The positive number that the token is, exact."""
+    written = token.text if token.token_type is TokenType.NUMBER else ""
+    value = Decimal(written) if NUMBER.match(written) else Decimal(0)
+    if value <= 0:
+        raise Refused(
+            Reason.BAD_OPTION, span_of(token), option=option, why="it is not a positive number"
+        )
+    return value
 
 
 def _arrow(tokens: Sequence[Token]) -> int | None:
@@ -90,9 +117,15 @@ def _number(tokens: Sequence[Token], n: int, name: Token) -> tuple[int, Decimal]
     return n, -value if negative else value
 
 
-def _one(tokens: Sequence[Token], n: int, kind: TokenType, name: Token) -> tuple[int, Token]:
+def _one(
+    tokens: Sequence[Token],
+    n: int,
+    kind: TokenType,
+    name: Token,
+    why: str = "its bounds are not two numbers in parentheses",
+) -> tuple[int, Token]:
     if n >= len(tokens) or tokens[n].token_type is not kind:
-        raise _bad(name, "its bounds are not two numbers in parentheses")
+        raise _bad(name, why)
     return n + 1, tokens[n]
 
 

@@ -1,0 +1,76 @@
+-- GoogleSQL's epsilon of one aggregate: what it may spend of that of the query.
+-- catalog: shop
+
+-- case: an aggregate has its own epsilon, and the other one the rest
+SELECT WITH DIFFERENTIAL_PRIVACY COUNT(*, epsilon => 0.25) AS n, SUM(income) AS s FROM customers;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=1
+-- release: sum l0=1 linf=200000
+
+-- case: aggregates that measure something together pool what they may spend
+SELECT WITH DIFFERENTIAL_PRIVACY COUNT(income, epsilon => 0.25) AS n, AVG(income, epsilon => 0.5) AS a, SUM(age) AS s FROM customers;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=1
+-- release: sum l0=1 linf=100000
+-- release: sum l0=1 linf=120
+
+-- case: what nothing wants is not spent
+SELECT WITH DIFFERENTIAL_PRIVACY COUNT(*, epsilon => 0.25) AS n FROM customers;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=1
+
+-- case: beside contribution bounds
+SELECT WITH DIFFERENTIAL_PRIVACY SUM(amount, contribution_bounds_per_group => (0, 100), epsilon => 0.25) AS s, COUNT(*) AS n FROM orders;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: sum l0=1 linf=100
+-- release: rows l0=1 linf=10
+
+-- case: the count that shows private keys has the rest
+SELECT WITH DIFFERENTIAL_PRIVACY city, SUM(income, epsilon => 0.25) AS s FROM customers GROUP BY city;
+-- accept
+-- keys: private, l0 proved
+-- release: rows l0=1 linf=1
+-- release: sum l0=1 linf=200000
+
+-- case: a quantile has its own epsilon
+SELECT WITH DIFFERENTIAL_PRIVACY MEDIAN(income, epsilon => 0.25) AS m, COUNT(*) AS n FROM customers;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=1
+-- choice: 2/4 of 65531 l0=1 rows=1 all
+
+-- case: more than the query's is refused
+SELECT WITH DIFFERENTIAL_PRIVACY COUNT(*, epsilon => 1.25) AS n FROM customers;
+-- refuse: bad-option at 1:34
+
+-- case: nothing left for the others is refused
+SELECT WITH DIFFERENTIAL_PRIVACY COUNT(*, epsilon => 1) AS n, SUM(income) AS s FROM customers;
+-- refuse: bad-option at 1:34
+
+-- case: an epsilon of a released aggregate is refused
+SELECT WITH DIFFERENTIAL_PRIVACY SUM(n, epsilon => 0.1) AS s FROM (SELECT COUNT(*) AS n FROM customers GROUP BY segment) AS t;
+-- refuse: unsupported-syntax at 1:34
+
+-- case: an epsilon of an aggregate within one person is refused
+SELECT WITH DIFFERENTIAL_PRIVACY AVG(n) AS a FROM (SELECT customer_id, SUM(amount, epsilon => 0.1) AS n FROM orders GROUP BY customer_id) AS t;
+-- refuse: unsupported-syntax at 1:72
+
+-- case: an epsilon that is given twice is refused
+SELECT WITH DIFFERENTIAL_PRIVACY COUNT(*, epsilon => 0.1, epsilon => 0.1) AS n FROM customers;
+-- refuse: bad-option at 1:59
+
+-- case: an epsilon that is no positive number is refused
+SELECT WITH DIFFERENTIAL_PRIVACY COUNT(*, epsilon => -0.1) AS n FROM customers;
+-- refuse: bad-option at 1:43
+
+-- case: an epsilon outside of WITH DIFFERENTIAL_PRIVACY is refused
+SELECT COUNT(*, epsilon => 0.1) AS n FROM customers;
+-- refuse: unsupported-syntax at 1:25
+
+-- case: an epsilon of what costs nothing is refused
+SELECT WITH DIFFERENTIAL_PRIVACY segment, MAX(segment, epsilon => 0.1) AS n FROM customers GROUP BY segment;
+-- refuse: bad-option at 1:43
