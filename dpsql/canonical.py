@@ -2,7 +2,8 @@
 
 Column ids are renumbered by where the rows come from, labels and places are left out, the
 arguments of commutative operators are sorted, and comparisons are turned one way. The noise is left
-out, because a question answered with less noise answers the same question.
+out, because a question answered with less noise answers the same question; how the budget is split
+is not, because the errors of an answer follow from it.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ MIRRORED = {"gt": "lt", "ge": "le"}
 
 def question(plan: PrivatePlan, *context: str) -> str:
     """sha256 (hex) of what is asked of the private data, in this context."""
-    parts = [*context, *map(_block, plan.blocks), *map(_stage, plan.stages)]
+    parts = [*context, str(plan.shares), *map(_block, plan.blocks), *map(_stage, plan.stages)]
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
 

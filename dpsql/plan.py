@@ -277,7 +277,10 @@ class BlockPlan:
 
 @dataclass(frozen=True, slots=True)
 class PrivatePlan:
-    """The whole query: its blocks, the queries over their noisy tables, and its price."""
+    """The whole query: its blocks, the queries over their noisy tables, and its price.
+
+    `shares` are the parts of its budget that pay for the measurements and choices of the blocks.
+    """
 
     blocks: tuple[BlockPlan, ...]
     stages: tuple[Relation, ...]
@@ -285,6 +288,7 @@ class PrivatePlan:
     event: Event
     loss: Loss
     epsilon: Fraction
+    shares: tuple[Fraction, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -302,12 +302,14 @@ class Proxy:
         )
         if known is None:
             return None
+        paid = self._prepared(asked, known.epsilon)
+        if paid.question != prepared.question:  # at that epsilon it would be asked otherwise
+            return None
         receipt = self._receipt(asked, known.query_id, known.epsilon, Loss(0), remembered=True)
         before = None if kept is None else kept.answer.receipt
         if kept is not None and before is not None and before.query_id == known.query_id:
             answer = replace(kept.answer, receipt=receipt)
         else:
-            paid = self._prepared(asked, known.epsilon)
             answer = self._finished(paid, known.answer, receipt, asked.stop)
         answers.put(key, Finished(stamp, answer))
         return answer
@@ -385,15 +387,5 @@ class Proxy:
     def _receipt(
         self, asked: Asked, query_id: str, epsilon: Decimal, charged: Loss, *, remembered: bool
     ) -> Receipt:
-        accountant = accountants.get(asked.budget.accountant)
-        return Receipt(
-            query_id,
-            asked.request.analyst,
-            asked.budget.name,
-            accountant.name,
-            epsilon,
-            charged,
-            self._ledger.spent(asked.budget.name),
-            accountant.limit(asked.budget),
-            remembered,
-        )
+        spent = self._ledger.spent(asked.budget.name)
+        return asked.receipt(query_id, epsilon, charged, spent, remembered=remembered)

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 
+from dpsql import accountants
 from dpsql.engines import Stop
 from dpsql.explanation import Explanation
-from dpsql.model import Answer, Budget, Column, Request
+from dpsql.model import Answer, Budget, Column, Loss, Receipt, Request
 from dpsql.tree import VARCHAR, Statement
 from dpsql.wishes import Precision
 
@@ -38,6 +39,15 @@ class Asked:
     stop: Stop
     wanted: Precision | None = None
     bounds: tuple[FoundBounds, ...] = ()
+
+    def receipt(
+        self, query_id: str, epsilon: Decimal, charged: Loss, spent: Loss, *, remembered: bool
+    ) -> Receipt:
+        """What is told with the answer of a query that now cost `charged`."""
+        accountant = accountants.get(self.budget.accountant)
+        payer = self.request.analyst, self.budget.name, accountant.name
+        limit = accountant.limit(self.budget)
+        return Receipt(query_id, *payer, epsilon, charged, spent, limit, remembered)
 
 
 def explained(explanation: Explanation) -> Answer:

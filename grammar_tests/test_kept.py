@@ -87,3 +87,27 @@ def test_what_one_analyst_paid_for_is_not_told_to_another(tmp_path: Path) -> Non
         theirs = proxy.ask(request(BY_COUNTRY, None, "bob"))
         assert theirs.receipt is not None
         assert not theirs.receipt.remembered
+
+
+def test_errors_are_those_of_the_noise_that_was_drawn(tmp_path: Path) -> None:
+    """The same two sums, whose budget another query splits otherwise: another question."""
+    both = "SELECT AVG(income) AS a, COUNT(income) AS n FROM customers"
+    whole, part = f"{both} WHERE age > 20", "SELECT AVG(income) AS a FROM customers WHERE age > 20"
+    with Proxy.open(str(shop(tmp_path))) as proxy:
+        proxy.ask(request(whole))
+        alone = proxy.ask(request(part))
+        assert alone.receipt is not None
+        assert not alone.receipt.remembered
+        assert alone.receipt.charged.amount > 0
+
+
+def test_another_spelling_with_the_same_split_is_the_same_question(tmp_path: Path) -> None:
+    with Proxy.open(str(shop(tmp_path))) as proxy:
+        first = proxy.ask(request("SELECT AVG(income) AS a FROM customers WHERE age > 20"))
+        again = proxy.ask(
+            request("SELECT round(AVG(income), 1) AS m FROM customers WHERE 20 < age")
+        )
+        assert again.receipt is not None
+        assert again.receipt.remembered
+        assert again.rows[0][0] == round(first.rows[0][0], 1)
+        assert again.margins[0][0] == pytest.approx(first.margins[0][0], rel=0.1)

@@ -100,16 +100,18 @@ def calibrate(
     )
     parts, outputs = _charges(measured, outer)
     claims = list(_claims(measured, accountant, allowance, delta))
-    shares = iter(with_claims(split(parts, outputs, accountant.order), parts, claims))
-    paid = [[allowance.share(next(shares)) for _ in _paid(m)] for m in measured]
+    shares = with_claims(split(parts, outputs, accountant.order), parts, claims)
+    each = iter(shares)
+    paid = [[allowance.share(next(each)) for _ in _paid(m)] for m in measured]
     blocks = tuple(
-        _released(m, accountant, neighbours, each, selection, wishes.floor)
-        for m, each in zip(measured, paid, strict=True)
+        _released(m, accountant, neighbours, own, selection, wishes.floor)
+        for m, own in zip(measured, paid, strict=True)
     )
     if not claims:
         blocks, (outer, *stages) = with_top(blocks, (outer, *stages), paid, accountant)
     event = Event(tuple(part for block in blocks for part in _events(block)))
-    return PrivatePlan(blocks, tuple(stages), outer, event, accountant.loss(event), wishes.epsilon)
+    price = event, accountant.loss(event), wishes.epsilon
+    return PrivatePlan(blocks, tuple(stages), outer, *price, tuple(shares))
 
 
 def _allowance(
