@@ -297,7 +297,9 @@ def claimed(
     judged = (
         Sensitivity(block.l0, q.total_lower, q.total_upper, neighbours) for q in block.unreleased
     )
-    return (*judged, *(release.sensitivity for release in block.releases))
+    # What is measured after a choice is so of few groups; here it is summed of all of them.
+    released = (release.sensitivity for release in block.releases)
+    return (*judged, *(s if block.top is None else replace(s, l0=block.l0) for s in released))
 
 
 def violation(prepared: Prepared, here: Sequence[Counted], there: Sequence[Counted]) -> str | None:

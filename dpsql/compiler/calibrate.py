@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from dpsql import aggregates
 from dpsql.accountants import Accountant, Allowance
-from dpsql.aggregates.recipe import Asked, Recipe, Wishes, part_type
+from dpsql.aggregates.recipe import Wishes, part_type
 from dpsql.algebra import Field, Item, OneRow, Project, Relation, Released
+from dpsql.compiler.asking import asked_of, recipe_of
 from dpsql.compiler.centred import about_centres
 from dpsql.compiler.choices import Payer, columns_of, event_of
 from dpsql.compiler.claims import Claim, with_claims
@@ -21,7 +21,7 @@ from dpsql.compiler.contributions import Contributions, contributions_of
 from dpsql.compiler.disjoint import pooled
 from dpsql.compiler.joint import Family, Measurements, together
 from dpsql.compiler.key_selection import selection_events, with_keys_selected
-from dpsql.compiler.outputs import shown
+from dpsql.compiler.outputs import NOTHING_APART, Apart, apart, shown
 from dpsql.compiler.partitions import Limits, divided
 from dpsql.compiler.quantile_trees import Wanted, made_of, planned
 from dpsql.compiler.samples import noise_of_one
@@ -31,19 +31,17 @@ from dpsql.compiler.stable import events_of_tests, proposals, require_testable, 
 from dpsql.compiler.top import with_top
 from dpsql.errors import Reason, Refused
 from dpsql.grids import ChoiceQuery
-from dpsql.intervals import Facts
 from dpsql.model import Event, EventPart, Neighbours, NoiseEvent, Sensitivity
 from dpsql.plan import (
     BlockPlan,
     Bounded,
     BoundedBlock,
     PartQuery,
-    PrivateBlock,
     PrivatePlan,
     Release,
 )
-from dpsql.tree import AggregateCall, Expression, Ref
-from dpsql.walk import map_children, map_inputs, refs, substitute
+from dpsql.tree import Expression, Ref
+from dpsql.walk import map_inputs, refs, substitute
 
 UNIT_COUNT = PartQuery(None, None, units=True)
 """How many units have a key: what private keys are selected by (privacy.md, section 5.4)."""
@@ -51,12 +49,16 @@ UNIT_COUNT = PartQuery(None, None, units=True)
 
 @dataclass(frozen=True, slots=True)
 class _Measured:
-    """A block with its contribution limits, what is measured of it, and what is chosen."""
+    """A block with its contribution limits, what is measured of it, and what is chosen.
+
+    `apart` are outputs of its own that the budget is split for, whatever way it is measured.
+    """
 
     bounded: BoundedBlock
     contributions: Contributions
     made: Measurements
     wanted: Wanted
+    apart: Apart = NOTHING_APART
 
     @property
     def fields(self) -> tuple[Field, ...]:
@@ -92,6 +94,7 @@ def calibrate(
     for m in measured:
         require_testable(m.bounded, m.made.parts, accountant, neighbours)
     allowance, selection = _allowance(measured, accountant, wishes.epsilon, delta)
+    measured = _apart(measured, _with_values(bounded.outer, measured, identities))
     measured = _best(measured, bounded.outer, accountant.order, identities)
     measured = [_with_trees(m, allowance, accountant, neighbours) for m in measured]
     outer, *stages = (
@@ -148,8 +151,8 @@ def _measure(bounded: BoundedBlock, identities: Identities, wishes: Wishes) -> _
     values: list[Expression] = []
     families, sums = dict[int, Family](), dict[int, tuple[PartQuery, Family]]()
     for measure, arguments in zip(block.measures, bounded.arguments, strict=True):
-        recipe = _recipe(measure.call)
-        asked = _asked(block, measure.call, arguments, contributions, wishes)
+        recipe = recipe_of(measure.call)
+        asked = asked_of(block, measure.call, arguments, contributions, wishes)
         needed = recipe.parts(asked)
         adds = recipe.typical(asked) if recipe.typical else (1.0,) * len(needed)
         if asked.rows_proved and arguments:
@@ -166,46 +169,6 @@ def _measure(bounded: BoundedBlock, identities: Identities, wishes: Wishes) -> _
     table = tuple(parts), tuple(parts.values()), tuple(values), tuple(typical.values())
     made = Measurements(*table, alone, families, sums)
     return _Measured(bounded, contributions, made, Wanted(choices))
-
-
-def _recipe(call: AggregateCall) -> Recipe:
-    recipe = aggregates.recipe(call.function)
-    if recipe is None or (call.order_by and recipe.choices is None):
-        raise Refused(Reason.UNSUPPORTED_AGGREGATE, call.span, name=call.function)
-    return recipe
-
-
-def _asked(
-    block: PrivateBlock,
-    call: AggregateCall,
-    arguments: tuple[Facts, ...],
-    contributions: Contributions,
-    wishes: Wishes,
-) -> Asked:
-    argument, rows = call.args[0], contributions.rows_per_group.value
-    of_keys = _over_keys(argument, block.keys)
-    return Asked(
-        call,
-        arguments,
-        rows,
-        is_unit=isinstance(argument, Ref) and argument.id in block.unit_ids,
-        rows_proved=rows is not None and rows == block.max_rows,
-        one_value=of_keys is not None or refs(argument) <= block.determined,
-        of_keys=of_keys,
-        wishes=wishes,
-    )
-
-
-def _over_keys(expression: Expression, keys: tuple[Item, ...]) -> Expression | None:
-    """The expression over the columns of the keys, None where it reads anything else."""
-    known = {key.expression: Ref(key.field.id, key.field.type) for key in keys}
-
-    def over(node: Expression) -> Expression:
-        return known.get(node) or map_children(node, over)
-
-    written = over(expression)
-    fields = {key.field.id for key in keys}
-    return written if keys and refs(written) <= fields else None
 
 
 def _best(
@@ -270,11 +233,14 @@ def _divided(measured: _Measured, identities: Identities, *, wholes: bool) -> _M
 def _charges(measured: list[_Measured], outer: Relation) -> tuple[list[Part], list[Expression]]:
     """What shares of the budget pay for, in the order of blocks, and the outputs they serve."""
     parts = [part for m in measured for part in _paid(m)]
-    measures = [value for m in measured for value in m.values]
-    outputs = shown(outer, [m.fields for m in measured], measures)
-    # Private keys are chosen by a count that is worth as much as any other output; so is a test.
-    deciding = [Ref(f.id, f.type) for m in measured for f in _deciding(m)]
-    return parts, outputs + [count for count in deciding if count not in outputs]
+    outputs = shown(outer, [m.fields for m in measured])
+    return parts, outputs + [output for m in measured for output in m.apart.of(m.values)]
+
+
+def _apart(measured: list[_Measured], outer: Relation) -> list[_Measured]:
+    """The blocks with what counts as an output of its own: see `Apart`."""
+    outputs = shown(outer, [m.fields for m in measured])
+    return [replace(m, apart=apart(outputs, m.values, _deciding(m))) for m in measured]
 
 
 def _claims(
@@ -291,7 +257,7 @@ def _claims(
 
 
 def _deciding(measured: _Measured) -> list[Field]:
-    """The counts that are looked at and not shown."""
+    """The counts that are looked at: private keys are chosen by one, and so are tests."""
     tests = {proposal.test for proposal in proposals(measured.made.parts)}
     made = zip(measured.made.parts, measured.made.fields, strict=True)
     keys = measured.fields[:1] if measured.bounded.domain is None else ()

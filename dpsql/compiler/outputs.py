@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from math import isclose, nan
 
 from dpsql.aggregates.formulas import evaluate
@@ -14,14 +15,38 @@ EXACT = Literal(None, DOUBLE)
 """The error of what no noise reaches."""
 
 
-def shown(
-    outer: Relation, parts: Sequence[Sequence[Field]], measures: Sequence[Expression]
-) -> list[Expression]:
-    """The output columns that noise reaches, over the columns `parts` of each block.
+@dataclass(frozen=True, slots=True)
+class Apart:
+    """Outputs of a block beside the columns of its query.
 
-    A measure that no such formula reads whole (it orders, filters or is aggregated again) counts
-    as an output of its own.
+    The measures at `places`, which no column reads whole (they order, filter or are aggregated
+    again), and counts that decide something: they are worth as much as any other output.
     """
+
+    places: tuple[int, ...] = ()
+    deciding: tuple[Ref, ...] = ()
+
+    def of(self, measures: Sequence[Expression]) -> list[Expression]:
+        """The outputs, where the measures are these."""
+        return [*(measures[place] for place in self.places), *self.deciding]
+
+
+NOTHING_APART = Apart()
+
+
+def apart(
+    outputs: Sequence[Expression], measures: Sequence[Expression], deciding: Sequence[Field]
+) -> Apart:
+    """What counts as an output of its own beside these `outputs`: no output is counted twice."""
+    read = frozenset[int]().union(*map(refs, outputs))
+    unread = [n for n, measure in enumerate(measures) if not refs(measure) <= read]
+    there = [*outputs, *(measures[n] for n in unread)]
+    counts = [Ref(field.id, field.type) for field in deciding]
+    return Apart(tuple(unread), tuple(count for count in counts if count not in there))
+
+
+def shown(outer: Relation, parts: Sequence[Sequence[Field]]) -> list[Expression]:
+    """The output columns that noise reaches, over the columns `parts` of each block."""
     meaning = by_row(outer)
     columns = _columns(outer, parts)
     outputs = [
@@ -30,9 +55,7 @@ def shown(
         if f.id in meaning and f.type.is_numeric
     ]
     noisy = {field.id for block in parts for field in block}
-    outputs = [output for output in outputs if refs(output) & noisy]
-    read = frozenset[int]().union(*map(refs, outputs))
-    return outputs + [measure for measure in measures if not refs(measure) <= read]
+    return [output for output in outputs if refs(output) & noisy]
 
 
 def by_row(relation: Relation) -> Mapping[int, Expression]:

@@ -1,0 +1,55 @@
+"""What the recipe of an aggregate is asked."""
+
+from __future__ import annotations
+
+from dpsql import aggregates
+from dpsql.aggregates.recipe import Asked, Recipe, Wishes
+from dpsql.algebra import Item
+from dpsql.compiler.contributions import Contributions
+from dpsql.errors import Reason, Refused
+from dpsql.intervals import Facts
+from dpsql.plan import PrivateBlock
+from dpsql.tree import AggregateCall, Expression, Ref
+from dpsql.walk import map_children, refs
+
+
+def recipe_of(call: AggregateCall) -> Recipe:
+    """How an aggregate of private rows is answered. Raises `Refused` where there is no way."""
+    recipe = aggregates.recipe(call.function)
+    if recipe is None or (call.order_by and recipe.choices is None):
+        raise Refused(Reason.UNSUPPORTED_AGGREGATE, call.span, name=call.function)
+    return recipe
+
+
+def asked_of(
+    block: PrivateBlock,
+    call: AggregateCall,
+    arguments: tuple[Facts, ...],
+    contributions: Contributions,
+    wishes: Wishes,
+) -> Asked:
+    """What a recipe is asked: the call, and what is known of its arguments in this block."""
+    argument, rows = call.args[0], contributions.rows_per_group.value
+    of_keys = _over_keys(argument, block.keys)
+    return Asked(
+        call,
+        arguments,
+        rows,
+        is_unit=isinstance(argument, Ref) and argument.id in block.unit_ids,
+        rows_proved=rows is not None and rows == block.max_rows,
+        one_value=of_keys is not None or refs(argument) <= block.determined,
+        of_keys=of_keys,
+        wishes=wishes,
+    )
+
+
+def _over_keys(expression: Expression, keys: tuple[Item, ...]) -> Expression | None:
+    """The expression over the columns of the keys, None where it reads anything else."""
+    known = {key.expression: Ref(key.field.id, key.field.type) for key in keys}
+
+    def over(node: Expression) -> Expression:
+        return known.get(node) or map_children(node, over)
+
+    written = over(expression)
+    fields = {key.field.id for key in keys}
+    return written if keys and refs(written) <= fields else None
