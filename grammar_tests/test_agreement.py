@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -150,3 +151,16 @@ def test_answers_agree_to_the_last_row() -> None:
     assert [len(listed) for listed in block.agreements[0].lists] == [1, 2, 2]
     assert all(n == v + w == c + b for n, v, w, c, b in answer.rows)
     assert len({n for n, *_ in answer.rows}) > 10
+
+
+@pytest.mark.parametrize("nonnegative", ["true", "false"])
+def test_counts_by_rising_thresholds_rise_where_none_is_negative(nonnegative: str) -> None:
+    """Of ages up to 90 none is beyond: there the counts stay, or fall if that may be."""
+    ages = (60, 95, 100, 105)
+    shown = ", ".join(f"COUNT(*) FILTER (WHERE age < {age}) AS n{age}" for age in ages)
+    options = f"OPTIONS(nonnegative = {nonnegative})"
+    sql = f"SELECT WITH DIFFERENTIAL_PRIVACY {options} {shown} FROM customers"
+    _, _, answer = answered(sql, "zcdp")
+    rising = [all(a <= b for a, b in pairwise(row)) for row in answer.rows]
+    assert all(rising) == (nonnegative == "true")
+    assert len(set(answer.rows)) > 10

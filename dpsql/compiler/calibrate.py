@@ -58,6 +58,7 @@ class _Measured:
     contributions: Contributions
     made: Measurements
     wanted: Wanted
+    nonnegative: bool
     apart: Apart = NOTHING_APART
 
     @property
@@ -168,7 +169,7 @@ def _measure(bounded: BoundedBlock, identities: Identities, wishes: Wishes) -> _
     alone = (False,) * len(parts)
     table = tuple(parts), tuple(parts.values()), tuple(values), tuple(typical.values())
     made = Measurements(*table, alone, families, sums)
-    return _Measured(bounded, contributions, made, Wanted(choices))
+    return _Measured(bounded, contributions, made, Wanted(choices), wishes.nonnegative)
 
 
 def _best(
@@ -225,7 +226,7 @@ def _divided(measured: _Measured, identities: Identities, *, wholes: bool) -> _M
     if proved is None or proved != measured.contributions.rows_per_group.value:
         return measured
     threshold = int(measured.bounded.domain is None)
-    limits = Limits(proved, threshold, measured.bounded.tested)
+    limits = Limits(proved, threshold, measured.bounded.tested, measured.nonnegative)
     made = divided(measured.made, limits, identities, wholes=wholes)
     return replace(measured, made=pooled(made, proved))
 

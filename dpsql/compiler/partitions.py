@@ -33,7 +33,7 @@ from dpsql.compiler.scopes import Identities
 from dpsql.compiler.typing import type_of
 from dpsql.intervals import Facts
 from dpsql.plan import PartQuery
-from dpsql.tree import BOOLEAN, Call, Expression, Kind, Literal, Ref
+from dpsql.tree import BOOLEAN, INTEGER, Call, Cast, Expression, Kind, Literal, Ref
 from dpsql.walk import both, conjuncts, substitute
 
 _NUMBERS = frozenset({Kind.INTEGER, Kind.DECIMAL, Kind.DOUBLE})
@@ -65,12 +65,14 @@ class _Test:
 class Limits:
     """No unit has more than `rows` rows in a group; the `first` measurements are left alone.
 
-    `known` describes conditions, and what they compare with constants.
+    `known` describes conditions, and what they compare with constants. `nonnegative` asks for sums
+    of parts none of which is below zero where it cannot be: then counts by rising thresholds rise.
     """
 
     rows: int
     first: int
     known: Mapping[Expression, Facts]
+    nonnegative: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +119,7 @@ def divided(
         divisions += new
         if closed and len(lists) > 1:
             agreements.append(tuple(lists))
-    return _measured(made, divisions, tuple(agreements), identities)
+    return _measured(made, divisions, tuple(agreements), identities, limits)
 
 
 def _as_whole(part: PartQuery) -> _Whole:
@@ -228,6 +230,7 @@ def _measured(
     divisions: Sequence[_Division],
     agreements: tuple[tuple[tuple[PartQuery, ...], ...], ...],
     identities: Identities,
+    limits: Limits,
 ) -> Measurements:
     """The measurements with each division in the place of its first member."""
     fields = dict(zip(made.parts, made.fields, strict=True))
@@ -242,7 +245,7 @@ def _measured(
             fields.setdefault(part, identities.field("part", part_type(part.lattice)))
             typical.setdefault(part, typical[division.members[0]])
     instead = {
-        fields[whole].id: _sum([fields[part] for part in parts])
+        fields[whole].id: _sum([_term(part, fields[part], limits) for part in parts])
         for division in divisions
         for whole, parts in division.sums.items()
     }
@@ -258,8 +261,15 @@ def _measured(
     )
 
 
-def _sum(fields: Sequence[Field]) -> Expression:
-    total: Expression = Ref(fields[0].id, fields[0].type)
-    for field in fields[1:]:
-        total = Call("add", (total, Ref(field.id, field.type)), field.type)
+def _term(part: PartQuery, field: Field, limits: Limits) -> Ref | Call:
+    term = Ref(field.id, field.type)
+    if not limits.nonnegative or part.total_lower < 0:
+        return term
+    return Call("greatest", (term, Cast(Literal(0, INTEGER), field.type)), field.type)
+
+
+def _sum(terms: Sequence[Ref | Call]) -> Expression:
+    total = terms[0]
+    for term in terms[1:]:
+        total = Call("add", (total, term), term.type)
     return total

@@ -88,6 +88,7 @@ FROM customers;
 -- case: a count does not bound a sum
 SELECT SUM(note_length) AS s, COUNT(note_length) AS n FROM orders;
 -- refuse: unbounded-input at 1:12
+
 -- case: a sum and a count beside another count that nothing shows
 SELECT r.m0, r.m1 AS a0 FROM (SELECT SUM(COALESCE(t0.age, 0)) AS m0, COUNT(*) FILTER (WHERE t0.country IS NOT NULL) AS m1, COUNT(*) AS m2 FROM customers t0) AS r;
 -- accept
