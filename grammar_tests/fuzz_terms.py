@@ -163,11 +163,16 @@ def _calls(name: str) -> Iterator[tuple[str, str]]:
                 fitting = fitting[:1]
             for args in fitting:
                 listed = ", ".join(text for text, _ in args)
+                if name in OF_BITS:
+                    listed = listed.replace("{int}", "ABS({int})")
                 yield KINDS[result.kind], f"{name.upper()}({listed})"
 
 
 ROUND = ("round", "dec", "int")
 """Equal in value, not as text: ROUND(1.25, 1) is 1.30 here, and 1.3 in DuckDB."""
+
+OF_BITS = frozenset({"bin", "hex", "to_binary", "to_hex"})
+"""A number below zero has 64 bits here, and as many as its type has in DuckDB."""
 
 FOREIGN = frozenset("btrim iif nullifzero nvl octet_length width_bucket zeroifnull".split())
 """Names that DuckDB does not know: of those law 1 would say nothing."""
