@@ -26,7 +26,7 @@ from dpsql.engines.encode import encoded, is_moment, with_moments
 from dpsql.engines.files import CannotOpen, Signature, Sources
 from dpsql.engines.hardening import bound_process, one_select, private, scratch
 
-CHUNK_ROWS = 1 << 16
+CHUNK_ROWS = 1 << 13
 ID_BYTES = 8
 """A call's number on the control pipe: interrupt this call if it is still running."""
 
