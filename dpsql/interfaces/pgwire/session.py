@@ -27,7 +27,7 @@ from dpsql.interfaces.pgwire.transactions import IDLE
 
 CHUNK_BYTES = 1 << 17
 """How much is gathered before it is handed on."""
-CHUNK_ROWS = 1024
+CHUNK_ROWS = 4096
 MOMENT = 0.005
 """Seconds for which the event loop waits for a look at the ledger, which takes far less.
 
