@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from decimal import Decimal
+
 from dpsql import accountants
 from dpsql.describe import describe
 from dpsql.explanation import Explanation
@@ -10,14 +13,19 @@ from dpsql.ledgers import Ledger
 from dpsql.model import Loss, Policy
 from dpsql.prepare import Prepared
 from dpsql.questions import Asked
+from dpsql.recalling import recalled
 
 
-def explanation(asked: Asked, prepared: Prepared, policy: Policy, ledger: Ledger) -> Explanation:
+def explanation(
+    asked: Asked,
+    policy: Policy,
+    ledger: Ledger,
+    prepared_at: Callable[[Asked, Decimal], Prepared],
+) -> Explanation:
     """What asking this would do and cost now: nothing, where the ledger remembers its answer."""
+    prepared = prepared_at(asked, asked.epsilon)
     plan, rewritten = prepared.plan, prepared.rewritten
-    known = plan is not None and ledger.recall(
-        asked.request.analyst, prepared.question, policy.version, asked.epsilon
-    )
+    known = plan and recalled(ledger, asked, prepared, policy.version, prepared_at)
     charge = Loss(0) if plan is None or known else plan.loss
     accountant = accountants.get(asked.budget.accountant)
     blocks = () if plan is None else plan.blocks

@@ -33,6 +33,7 @@ from dpsql.prepare import Prepared, prepare
 from dpsql.private_bounds import with_bounds
 from dpsql.public import PublicTables
 from dpsql.questions import Asked, explained
+from dpsql.recalling import recalled
 from dpsql.release import Sampler, release
 from dpsql.signature import Signature, signature
 from dpsql.stated import filled
@@ -297,14 +298,10 @@ class Proxy:
         kept, stamp = answers.get(key), self._ledger.stamp()
         if kept is not None and kept.stamp == stamp:
             return kept.answer
-        known = self._ledger.recall(
-            asked.request.analyst, prepared.question, version, asked.epsilon
-        )
-        if known is None:
+        found = recalled(self._ledger, asked, prepared, version, self._prepared)
+        if found is None:
             return None
-        paid = self._prepared(asked, known.epsilon)
-        if paid.question != prepared.question:  # at that epsilon it would be asked otherwise
-            return None
+        known, paid = found
         receipt = self._receipt(asked, known.query_id, known.epsilon, Loss(0), remembered=True)
         before = None if kept is None else kept.answer.receipt
         if kept is not None and before is not None and before.query_id == known.query_id:

@@ -155,8 +155,7 @@ class TwoSteps:
         return tuple(bounds)
 
     def _explained(self, asked: Asked) -> Explanation:
-        prepared = self.prepared(asked, asked.epsilon)
-        return explanation(asked, prepared, self.policy, self.ledger)
+        return explanation(asked, self.policy, self.ledger, self.prepared)
 
 
 def _events(*steps: Explanation) -> Event:

@@ -14,7 +14,7 @@ LAYERS = (
     "grids plan aggregates functions mechanisms accountants dialects entropy".split(),
     "compiler engines ledgers release histograms policy canonical".split(),
     """kept stated public prepare describe describe_choices finish signature opening streams
-    monitor tuning precision questions private_bounds two_steps explaining""".split(),
+    monitor tuning precision questions private_bounds two_steps explaining recalling""".split(),
     "proxy owner".split(),
     "interfaces".split(),
 )
