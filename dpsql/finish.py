@@ -9,13 +9,10 @@ from typing import Any
 
 from dpsql.agreement import agreed
 from dpsql.engines import ScratchTable
-from dpsql.mechanisms import margin, standard_deviation
-from dpsql.model import Answer, Column, Noise, Noisy, Receipt
+from dpsql.mechanisms import standard_deviation, widest
+from dpsql.model import Answer, Column, Noisy, Receipt
 from dpsql.plan import PrivatePlan, ReleasedTable, Rewritten
 from dpsql.release import in_units
-
-_COARSE, _BENT = 2, 1e-3
-"""Noise of so few lattice steps, and how much a formula may bend over one of them."""
 
 Rows = list[tuple[Any, ...]]
 
@@ -100,11 +97,4 @@ def expected_margins(plan: PrivatePlan | None, rewritten: Rewritten) -> tuple[fl
 
 def margin_factor(plan: PrivatePlan, confidence: float = 0.95) -> float:
     """Half-width at a confidence over standard error: the largest among the measurements."""
-    factors = [_factor(r.noise, confidence) for b in plan.blocks for r in b.releases]
-    return max(factors, default=0.0)
-
-
-def _factor(noise: Noise, confidence: float) -> float:
-    """Of coarse noise a little more: its whole numbers must stay inside through a bent formula."""
-    deviation = standard_deviation(noise)
-    return margin(noise, confidence) / deviation * (1 + _BENT * (deviation < _COARSE))
+    return widest((release.noise for b in plan.blocks for release in b.releases), confidence)

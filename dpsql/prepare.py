@@ -20,7 +20,6 @@ from dpsql.compiler.track import track
 from dpsql.errors import Reason, Refused
 from dpsql.model import Budget, Column, Policy
 from dpsql.plan import BlockPlan, PrivateBlock, PrivatePlan, Rewritten
-from dpsql.stated import Stated, lifted, require_numbers
 from dpsql.tree import Statement
 
 _MIN_UNITS = "min_privacy_units_per_group"
@@ -30,15 +29,13 @@ _MIN_UNITS = "min_privacy_units_per_group"
 class Prepared:
     """A query ready to run: `plan` is None where it reads public tables alone.
 
-    `question` identifies what is asked of private data, whatever the epsilon; `stated` are the
-    columns that the answer's errors fill.
+    `question` identifies what is asked of private data, whatever the epsilon.
     """
 
     columns: tuple[Column, ...]
     plan: PrivatePlan | None
     rewritten: Rewritten
     question: str
-    stated: tuple[Stated, ...] = ()
 
 
 def prepare(
@@ -54,10 +51,8 @@ def prepare(
     Raises `Refused` with a reason and a place. Depends on text, policy and public tables only.
     """
     identities = Identities()
-    statement, stated = lifted(statement)
     resolved = without_rows(resolve(statement, policy, identities))
     columns = tuple(Column(f.name, f.type) for f in resolved.relation.fields)
-    require_numbers(stated, columns)
 
     def listed(block: PrivateBlock) -> bool:
         return has_domain(block, policy, public, evaluate)
@@ -68,7 +63,7 @@ def prepare(
     tracked = track(resolved, policy, public.frequency, listed, identities)
     if not tracked.blocks:
         _selects_keys(statement, ())
-        return Prepared(columns, None, rewrite_public(tracked.outer), "", stated)
+        return Prepared(columns, None, rewrite_public(tracked.outer, identities), "")
     bounded = infer(tracked, policy, public, evaluate)
     payer = accountant, policy.unit.neighbours
     wishes = Wishes(epsilon, floor, statement.nonnegative, scans)
@@ -77,7 +72,7 @@ def prepare(
     _heeds_mechanism(statement, plan.blocks)
     context = (budget.accountant, str(budget.query_delta), *([named] if named else []))
     asked = question(plan, *context)
-    return Prepared(columns, plan, rewrite(plan, identities), asked, stated)
+    return Prepared(columns, plan, rewrite(plan, identities), asked)
 
 
 def _floor(statement: Statement, policy: Policy) -> int:

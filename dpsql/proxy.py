@@ -36,7 +36,6 @@ from dpsql.questions import Asked, explained
 from dpsql.recalling import recalled
 from dpsql.release import Sampler, release
 from dpsql.signature import Signature, signature
-from dpsql.stated import filled
 from dpsql.tree import Span, SqlType, Statement
 from dpsql.two_steps import TwoSteps
 from dpsql.wishes import wished
@@ -289,7 +288,7 @@ class Proxy:
         query_id = secrets.token_hex(8)
         sql = prepared.rewritten.outer_sql
         rows = self._guarded(query_id, lambda: self._engine.rows(sql, stop), charged=False)
-        return filled(unnoised(prepared.rewritten, rows), prepared.stated)
+        return unnoised(prepared.rewritten, rows)
 
     def _remembered(self, asked: Asked, prepared: Prepared) -> Answer | None:
         """The answer that was paid for before, if the ledger still stands by it."""
@@ -356,7 +355,7 @@ class Proxy:
     ) -> Answer:
         plan = prepared.plan
         assert plan is not None
-        answer = self._guarded(
+        return self._guarded(
             receipt.query_id,
             lambda: finish(
                 plan,
@@ -367,7 +366,6 @@ class Proxy:
                 receipt,
             ),
         )
-        return filled(answer, prepared.stated)
 
     @staticmethod
     def _guarded(query_id: str, step: Callable[[], T], *, charged: bool = True) -> T:

@@ -21,7 +21,6 @@ from dpsql.compiler.typing import COERCING, type_of
 from dpsql.dialects.words import words
 from dpsql.errors import Refused
 from dpsql.model import Column, Policy
-from dpsql.stated import lifted
 from dpsql.tree import (
     INTEGER,
     VARCHAR,
@@ -76,7 +75,7 @@ def signature(
     while True:
         values = tuple(left[0] for left in guesses)
         try:
-            resolved = resolve(lifted(parse(text, dialect, values))[0], policy, Identities())
+            resolved = resolve(parse(text, dialect, values), policy, Identities())
         except Refused as refused:
             if not _guess_again(guesses, places, refused.span):
                 raise

@@ -141,7 +141,7 @@ class Call:
 
 
 STATED = frozenset({"dp_stddev", "dp_interval_low", "dp_interval_high"})
-"""Calls that state the error of another item of their SELECT list; see `dpsql.stated`."""
+"""Calls that state the error of a number; see `dpsql.compiler.stated_errors`."""
 
 
 @dataclass(frozen=True, slots=True)

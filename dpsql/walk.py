@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from typing import assert_never
+from typing import assert_never, cast
 
 from dpsql.algebra import (
     Aggregate,
     Filter,
+    Item,
     Join,
     Limit,
     Match,
@@ -184,6 +185,41 @@ def expressions(relation: Relation) -> tuple[Expression, ...]:
             return tuple(key.expression for key in order)
         case _:
             assert_never(relation)
+
+
+def map_expressions(relation: Relation, change: Callable[[Expression], Expression]) -> Relation:
+    """The same relation with `change` applied to each of its `expressions`."""
+    match relation:
+        case Scan() | OneRow() | Values() | Released() | Staged() | Union() | Limit():
+            return relation
+        case Filter(predicate=predicate):
+            return replace(relation, predicate=change(predicate))
+        case Project(items=items):
+            return replace(relation, items=_map_items(items, change))
+        case Join(condition=condition):
+            return replace(relation, condition=None if condition is None else change(condition))
+        case Match(condition=condition, member=member):
+            return replace(
+                relation,
+                condition=None if condition is None else change(condition),
+                member=None if member is None else (change(member[0]), change(member[1])),
+            )
+        case Aggregate(keys=keys, measures=measures):
+            called = tuple(replace(m, call=cast("AggregateCall", change(m.call))) for m in measures)
+            return replace(relation, keys=_map_items(keys, change), measures=called)
+        case Window(items=windows):
+            added = tuple(replace(w, call=cast("WindowCall", change(w.call))) for w in windows)
+            return replace(relation, items=added)
+        case Sort(keys=order):
+            return replace(relation, keys=_map_keys(order, change))
+        case _:
+            assert_never(relation)
+
+
+def _map_items(
+    items: tuple[Item, ...], change: Callable[[Expression], Expression]
+) -> tuple[Item, ...]:
+    return tuple(replace(item, expression=change(item.expression)) for item in items)
 
 
 def inputs(relation: Relation) -> tuple[Relation, ...]:

@@ -13,7 +13,7 @@ LAYERS = (
     "tree errors intervals schema algebra wishes methods model walk explanation agreement".split(),
     "grids plan aggregates functions mechanisms accountants dialects entropy".split(),
     "compiler engines ledgers release histograms policy canonical".split(),
-    """kept stated public prepare describe describe_choices finish signature opening streams
+    """kept public prepare describe describe_choices finish signature opening streams
     monitor tuning precision questions private_bounds two_steps explaining recalling""".split(),
     "proxy owner".split(),
     "interfaces".split(),

@@ -1,16 +1,15 @@
-"""DP_STDDEV and DP_INTERVAL_LOW/HIGH: the answer's own errors as columns of the answer."""
+"""DP_STDDEV and DP_INTERVAL_LOW/HIGH: errors of released numbers, as numbers of the query."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from dpsql.errors import Reason, Refused
-from dpsql.model import Answer, Column
 from dpsql.proxy import Proxy
-from dpsql.stated import Stated, filled
-from dpsql.tree import INTEGER, NOWHERE, Name
+from grammar_tests.laws import no_noise
 from grammar_tests.proxy_kit import request, shop
 
 SQL = (
@@ -65,18 +64,78 @@ def test_errors_beside_a_star_find_their_column(proxy: Proxy, items: str, n: int
         assert row[low] == row[n] - margins[n]
 
 
-def test_unknown_errors_are_null() -> None:
-    columns = (Column("n", INTEGER), Column("e", INTEGER))
-    nan = float("nan")
-    answer = Answer(
-        columns, ((1, None), (None, None)), ((nan, None), (2.0, None)), ((nan, None),) * 2
-    )
-    for function in ("dp_stddev", "dp_interval_low", "dp_interval_high"):
-        stated = Stated(function, 1, Name("n"), NOWHERE)
-        assert filled(answer, [stated]).rows == (
-            (1, None),
-            (None, None),
+COUNTS = "(SELECT segment, COUNT(*) AS n FROM customers GROUP BY segment) AS t"
+TOTALS = "(SELECT customer_id, SUM(amount) AS total FROM orders GROUP BY customer_id) AS t"
+PUBLIC = "(SELECT code, DP_STDDEV(1) AS e FROM countries) AS t"
+ITSELF = "SELECT segment, COUNT(*) AS n, DP_STDDEV(n) AS e FROM customers GROUP BY segment"
+
+
+def test_errors_are_computed_with(proxy: Proxy) -> None:
+    answer = proxy.ask(
+        request(
+            "SELECT segment, COUNT(*) AS n, DP_STDDEV(n) / n, n + 2 * DP_STDDEV(n), "
+            "CASE WHEN DP_STDDEV(n) > 1e9 THEN NULL ELSE n END, "
+            "DP_STDDEV(COUNT(*)), DP_STDDEV(n / 2) FROM customers GROUP BY segment"
         )
+    )
+    for row, errors in zip(answer.rows, answer.errors, strict=True):
+        _, n, share, high, shown, e, half = row
+        assert (error := errors[1])
+        assert e == error
+        assert (share, high) == (pytest.approx(error / n), pytest.approx(n + 2 * error))
+        assert shown == n
+        assert half == pytest.approx(error / 2)
+        assert errors[3] == pytest.approx(error)
+        assert errors[5:] == (None, None)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        f"SELECT segment, n, DP_STDDEV(n) AS e FROM {COUNTS}",
+        f"SELECT *, DP_STDDEV(n) AS e FROM {COUNTS}",
+        f"SELECT * FROM ({ITSELF}) AS virtual_table LIMIT 1000",
+        f"SELECT segment, SUM(n) AS n, MAX(e) AS e FROM ({ITSELF}) AS t GROUP BY 1 ORDER BY e DESC",
+        f'SELECT "source".* FROM ({ITSELF}) AS "source" WHERE "source"."e" > 0',
+        f"WITH t AS ({ITSELF}) SELECT * FROM t",
+        f"WITH t AS ({ITSELF}), u AS (SELECT * FROM t) SELECT segment, n, e FROM u ORDER BY e, n",
+        f"SELECT segment, n, DP_STDDEV(n) AS e FROM {COUNTS} WHERE DP_STDDEV(n) > 0",
+        f"SELECT segment, n, AVG(DP_STDDEV(n)) OVER (PARTITION BY segment) AS e FROM {COUNTS}",
+        f"SELECT segment, n, MAX(DP_STDDEV(n)) AS e FROM {COUNTS} GROUP BY segment, n",
+        f"{ITSELF} HAVING DP_STDDEV(COUNT(*)) > 0 ORDER BY DP_STDDEV(n), n",
+        f"{ITSELF} UNION ALL SELECT 'none', 0, DP_STDDEV(0) WHERE FALSE",
+    ],
+)
+def test_wherever_they_stand_they_are_the_same(proxy: Proxy, sql: str) -> None:
+    plain = proxy.ask(request("SELECT segment, COUNT(*) AS n FROM customers GROUP BY 1"))
+    answer = proxy.ask(request(sql))
+    assert answer.receipt is not None
+    assert answer.receipt.remembered
+    there = zip(plain.rows, plain.errors, strict=True)
+    assert set(answer.rows) == {(*row, errors[1]) for row, errors in there}
+
+
+def test_a_condition_on_an_error_keeps_what_it_says(proxy: Proxy) -> None:
+    kept = f"SELECT COUNT(*) AS rows FROM {COUNTS} WHERE DP_STDDEV(n) < 0"
+    assert proxy.ask(request(kept)).rows == ((0,),)
+
+
+def test_what_is_compared_with_an_error_is_released_first(tmp_path: Path) -> None:
+    noise = "(SELECT DP_STDDEV(n) FROM (SELECT COUNT(*) AS n FROM customers) AS t)"
+    with Proxy.open(str(shop(tmp_path / "shop"))) as proxy:
+        proxy._sampler = no_noise
+        asked = f"SELECT COUNT(*) AS n, {noise} AS e FROM customers WHERE age > {noise} * {{}}"
+        for factor in (0, 1, 10):
+            ((n, e),) = proxy.ask(request(asked.format(factor))).rows
+            same = f"SELECT COUNT(*) AS n FROM customers WHERE age > {e * factor}"
+            assert proxy.ask(request(same)).rows == ((n,),)
+
+
+def test_an_error_that_some_rows_do_not_have(proxy: Proxy) -> None:
+    both = "SELECT COUNT(*) AS n FROM customers UNION ALL SELECT NULL UNION ALL SELECT 7"
+    rows = proxy.ask(request(f"SELECT n, DP_STDDEV(n), DP_INTERVAL_LOW(n) FROM ({both}) AS t")).rows
+    assert rows[1:] == ((None, None, None), (7, 0.0, 7.0))
+    assert rows[0][1] > 0
 
 
 @pytest.mark.parametrize(
@@ -86,32 +145,27 @@ def test_unknown_errors_are_null() -> None:
         ("SELECT COUNT(*) AS n, 1 AS n, DP_STDDEV(n) FROM customers", Reason.AMBIGUOUS_COLUMN),
         ("SELECT segment, DP_STDDEV(segment), COUNT(*) FROM customers GROUP BY 1",
          Reason.TYPE_MISMATCH),
-        ("SELECT COUNT(*) AS n, DP_STDDEV(n) + 1 FROM customers", Reason.UNSUPPORTED_SYNTAX),
-        ("SELECT COUNT(*) AS n, DP_STDDEV(COUNT(*)) FROM customers", Reason.UNKNOWN_FUNCTION),
-        ("SELECT COUNT(*) AS n, DP_STDDEV(n) AS e FROM customers ORDER BY e",
-         Reason.UNSUPPORTED_SYNTAX),
-        ("SELECT COUNT(*) AS n, DP_STDDEV(n) AS e FROM customers ORDER BY 2",
-         Reason.UNSUPPORTED_SYNTAX),
-        ("SELECT COUNT(*) AS n, DP_STDDEV(n) AS e, e + 1 FROM customers",
-         Reason.UNSUPPORTED_SYNTAX),
         ("SELECT *, DP_STDDEV(code) FROM countries", Reason.TYPE_MISMATCH),
         ("SELECT *, DP_STDDEV(nothing) FROM countries", Reason.UNKNOWN_COLUMN),
-        ("SELECT *, DP_STDDEV(n), t.* FROM (SELECT COUNT(*) AS n FROM customers) AS t",
-         Reason.UNSUPPORTED_SYNTAX),
-        ("SELECT *, DP_STDDEV(n) FROM (SELECT COUNT(*) AS n FROM customers) AS t ORDER BY 2",
-         Reason.UNSUPPORTED_SYNTAX),
-        ("SELECT DP_STDDEV(n), * FROM (SELECT COUNT(*) AS n FROM customers) AS t ORDER BY 1",
-         Reason.UNSUPPORTED_SYNTAX),
-        ("SELECT DP_STDDEV(n) AS n, * FROM (SELECT COUNT(*) AS n FROM customers) AS t",
-         Reason.AMBIGUOUS_COLUMN),
-        ("SELECT * FROM (SELECT COUNT(*) AS n, DP_STDDEV(n) AS e FROM customers) AS t",
-         Reason.UNSUPPORTED_SYNTAX),
-        ("SELECT COUNT(*) AS n FROM customers HAVING DP_STDDEV(n) > 1",
-         Reason.UNSUPPORTED_SYNTAX),
+        ("SELECT COUNT(*) AS n, DP_STDDEV(n, n) FROM customers", Reason.TYPE_MISMATCH),
         ("SELECT name AS n, DP_STDDEV(n) FROM customers", Reason.HIDDEN_COLUMN),
+        ("SELECT age, DP_STDDEV(age) FROM customers", Reason.RAW_ROWS),
+        ("SELECT COUNT(*) AS n, DP_STDDEV(n) AS e, DP_STDDEV(e) FROM customers",
+         Reason.UNSUPPORTED_SYNTAX),
+        ("SELECT DP_STDDEV(b) AS a, DP_STDDEV(a) AS b FROM customers", Reason.UNSUPPORTED_SYNTAX),
+        ("SELECT MEDIAN(age) AS m, DP_STDDEV(m) FROM customers", Reason.UNSUPPORTED_SYNTAX),
+        ("SELECT SUM(DP_STDDEV(age)) FROM customers", Reason.UNSUPPORTED_SYNTAX),
+        ("SELECT COUNT(*) FROM customers WHERE DP_STDDEV(age) < 1", Reason.UNSUPPORTED_SYNTAX),
+        ("SELECT COUNT(*) AS n FROM customers WHERE DP_STDDEV(n) < 1",
+         Reason.UNKNOWN_COLUMN),
+        (f"SELECT AVG(DP_STDDEV(total)) FROM {TOTALS}", Reason.UNSUPPORTED_SYNTAX),
+        (f"SELECT COUNT(*) FROM customers JOIN {PUBLIC} ON country = code",
+         Reason.UNSUPPORTED_SYNTAX),
+        (f"SELECT t.n FROM {COUNTS} JOIN countries AS c ON DP_STDDEV(t.n) > 1",
+         Reason.UNSUPPORTED_SYNTAX),
     ],
 )  # fmt: skip
-def test_anywhere_else_they_are_refused(proxy: Proxy, sql: str, reason: Reason) -> None:
+def test_where_there_is_no_error_they_are_refused(proxy: Proxy, sql: str, reason: Reason) -> None:
     with pytest.raises(Refused) as caught:
         proxy.ask(request(sql))
     assert caught.value.reason is reason

@@ -56,6 +56,8 @@ def clamped(value: Expression, lower: float, upper: float) -> Expression:
 def evaluate(formula: Expression, columns: Mapping[int, float]) -> float | None:
     """The formula's value where columns have these values; None if it says more than arithmetic.
 
+    CASE WHEN x IS NULL is its ELSE: the columns have values.
+
     >>> evaluate(plus(Ref(1, DOUBLE), double(2)), {1: 3.0})
     5.0
     """
@@ -66,6 +68,8 @@ def evaluate(formula: Expression, columns: Mapping[int, float]) -> float | None:
             return evaluate(arg, columns)
         case Literal(value=bool() | int() | float() as value):
             return float(value)
+        case Call(function="case", args=(Call(function="is_null"), _, otherwise)):
+            return evaluate(otherwise, columns)
         case Call(function=name, args=args) if name in _ARITHMETIC:
             values = [evaluate(arg, columns) for arg in args]
             known = [value for value in values if value is not None]

@@ -6,8 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from dpsql.compiler.scopes import Scope
+from dpsql.compiler.stated_names import Outputs
 from dpsql.errors import Reason, Refused
 from dpsql.tree import (
+    STATED,
     AggregateCall,
     Call,
     Expression,
@@ -29,7 +31,10 @@ MAX_NODES = 20_000
 
 @dataclass(frozen=True, slots=True)
 class Aliases:
-    """What the aliases of a SELECT list stand for; a column of FROM with the name goes first."""
+    """What the aliases of a SELECT list stand for; a column of FROM with the name goes first.
+
+    What DP_STDDEV and its kin name is left as it is: see `dpsql.compiler.stated_names`.
+    """
 
     scope: Scope
     meaning: Mapping[str, Expression]
@@ -48,6 +53,8 @@ class Aliases:
             if expression.table is not None or self.scope.has(expression):
                 return expression
             return self.meaning.get(expression.name.lower(), expression)
+        if isinstance(expression, Call) and expression.function in STATED:
+            return expression
         return map_children(expression, self._replaced)
 
     def with_alias(self, item: SelectItem) -> Aliases:
@@ -76,20 +83,22 @@ def spelled_out(select: Select, scope: Scope) -> tuple[Select, tuple[SelectItem,
     `Refused` for names in EXCLUDE, REPLACE and RENAME that the star does not have.
     """
     items, aliases = _expanded(select.items, scope)
+    outputs = Outputs(items, aliases.unfolded)
+    items = outputs.named()
     labels = {item.alias.lower() for item in items if item.alias is not None}
 
     def outside(expression: Expression) -> Expression:
         named = isinstance(expression, Name) and expression.table is None
         if named and getattr(expression, "name", "").lower() in labels:
             return expression
-        return aliases.unfolded(expression)
+        return outputs.meant(aliases.unfolded(expression))
 
     def optional(condition: Expression | None) -> Expression | None:
-        return None if condition is None else aliases.unfolded(condition)
+        return None if condition is None else outputs.meant(aliases.unfolded(condition))
 
     written = replace(
         select,
-        where=optional(select.where),
+        where=None if select.where is None else aliases.unfolded(select.where),
         group_by=_group_by(select.group_by, items),
         having=optional(select.having),
         qualify=optional(select.qualify),

@@ -10,12 +10,13 @@ from dpsql.canonical import Writer
 from dpsql.compiler.padding import is_strict
 from dpsql.compiler.samples import prepared
 from dpsql.compiler.scopes import Identities
+from dpsql.compiler.stated_errors import require_none
 from dpsql.compiler.units import Padding, Private, attach_unit
 from dpsql.errors import Reason, Refused
 from dpsql.model import Policy
 from dpsql.plan import PrivateBlock
 from dpsql.tree import AggregateCall, Ref
-from dpsql.walk import refs, substitute
+from dpsql.walk import refs, relations, substitute
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +76,8 @@ class Blocks:
             _check_padding(relation, source.padding)
         policy = self.policy
         rows = attach_unit(source, policy, self.identities)
+        for part in (relation, *relations(rows.relation)):
+            require_none(part, "below the aggregation, where nothing is noisy yet")
         unit_ids = frozenset(a.id for a in rows.anchors if a.table == policy.unit.table)
         limits = replace(
             rows.declared,

@@ -8,8 +8,9 @@ from math import isclose, nan
 
 from dpsql.aggregates.formulas import evaluate
 from dpsql.algebra import Field, Filter, Join, Limit, Project, Relation, Released, Sort
+from dpsql.compiler.stated_names import is_stated
 from dpsql.tree import DOUBLE, Expression, Literal, Ref
-from dpsql.walk import composed, refs, relations, substitute
+from dpsql.walk import composed, map_children, refs, relations, substitute
 
 EXACT = Literal(None, DOUBLE)
 """The error of what no noise reaches."""
@@ -50,12 +51,19 @@ def shown(outer: Relation, parts: Sequence[Sequence[Field]]) -> list[Expression]
     meaning = by_row(outer)
     columns = _columns(outer, parts)
     outputs = [
-        substitute(meaning[f.id], columns)
+        _without_errors(substitute(meaning[f.id], columns))
         for f in outer.fields
         if f.id in meaning and f.type.is_numeric
     ]
     noisy = {field.id for block in parts for field in block}
     return [output for output in outputs if refs(output) & noisy]
+
+
+def _without_errors(expression: Expression) -> Expression:
+    """The expression with a number in place of each error that it states: errors have none."""
+    if is_stated(expression):
+        return Literal(1.0, DOUBLE)
+    return map_children(expression, _without_errors)
 
 
 def by_row(relation: Relation) -> Mapping[int, Expression]:

@@ -37,6 +37,7 @@ from dpsql.compiler.deltas import formula
 from dpsql.compiler.outputs import EXACT
 from dpsql.compiler.scopes import Identities
 from dpsql.compiler.small_groups import as_ratio
+from dpsql.compiler.stated_errors import OneInput, Stating, require_none
 from dpsql.compiler.traced import NoiseOfBlock, Origin, Traced, of_totals
 from dpsql.tree import (
     DOUBLE,
@@ -48,18 +49,19 @@ from dpsql.tree import (
     Ref,
     WindowCall,
 )
-from dpsql.walk import children, composed, refs
+from dpsql.walk import children, composed, map_inputs, refs
 
 
 def propagate(
-    outer: Relation, noise: Sequence[NoiseOfBlock], identities: Identities
+    outer: Relation, noise: Sequence[NoiseOfBlock], identities: Identities, factor: float = 0.0
 ) -> tuple[Relation, tuple[Expression, ...], tuple[Expression, ...]]:
     """The outer query with its hidden columns, its outputs, and the error of each output.
 
-    `noise` is that of each block. An error is NULL where the output is exact, or not a number and
-    not chosen, and NaN where it is unknown.
+    `noise` is that of each block, `factor` half an interval over an error. An error is NULL where
+    the output is exact, or not a number and not chosen, and NaN where it is unknown. The errors
+    that the query states are columns then.
     """
-    traced = _Tracer(noise, identities).trace(outer)
+    traced = _Tracer(noise, identities, Stating(identities, factor)).trace(outer)
     outputs = tuple(Ref(f.id, f.type) for f in outer.fields)
     errors = tuple(
         traced.error(ref) if ref.type.is_numeric or traced.unknown(ref) else EXACT
@@ -72,6 +74,7 @@ def propagate(
 class _Tracer:
     noise: Sequence[NoiseOfBlock]
     identities: Identities
+    stating: Stating
 
     def trace(self, relation: Relation) -> Traced:
         match relation:
@@ -82,11 +85,12 @@ class _Tracer:
             case Released():
                 return self._released(relation)
             case Filter() | Sort() | Limit():
-                source = self.trace(relation.input)
-                return source.over(replace(relation, input=source.relation))
+                plain, source = self._read(relation)
+                return source.over(map_inputs(plain, lambda _input: source.relation))
             case Project():
                 return self._project(relation)
             case Join():
+                require_none(relation, "in ON")
                 left, right = self.trace(relation.left), self.trace(relation.right)
                 return Traced(
                     replace(relation, left=left.relation, right=right.relation),
@@ -95,6 +99,7 @@ class _Tracer:
                     {**left.origin, **right.origin},
                 )
             case Match():
+                require_none(relation, "in a condition on a subquery")
                 source, other = self.trace(relation.input), self.trace(relation.other)
                 return source.over(replace(relation, input=source.relation, other=other.relation))
             case Aggregate():
@@ -105,6 +110,10 @@ class _Tracer:
                 return self._union(relation)
             case _:
                 assert_never(relation)
+
+    def _read(self, relation: OneInput) -> tuple[OneInput, Traced]:
+        """The relation, and its input with the errors that it states."""
+        return self.stating.over(relation, self.trace(relation.input))
 
     def _released(self, relation: Released) -> Traced:
         noise = self.noise[relation.block]
@@ -131,7 +140,7 @@ class _Tracer:
         )
 
     def _project(self, relation: Project) -> Traced:
-        source = self.trace(relation.input)
+        relation, source = self._read(relation)
         meaning: dict[int, Expression] = {}
         deviation = dict(source.deviation)
         for item in relation.items:
@@ -151,7 +160,7 @@ class _Tracer:
         return traced.over(Project(source.relation, relation.items + hidden))
 
     def _aggregate(self, relation: Aggregate) -> Traced:
-        source = self.trace(relation.input)
+        relation, source = self._read(relation)
         extra: list[Measure] = []
         totals: list[tuple[Field, AggregateCall | WindowCall]] = []
         fields: dict[int, Field] = {}
@@ -182,7 +191,7 @@ class _Tracer:
         return Traced(result, meaning, deviation, of_totals(source, totals))
 
     def _window(self, relation: Window) -> Traced:
-        source = self.trace(relation.input)
+        relation, source = self._read(relation)
         extra: list[WindowItem] = []
         totals: list[tuple[Field, AggregateCall | WindowCall]] = []
         meaning, deviation = dict(source.meaning), dict(source.deviation)

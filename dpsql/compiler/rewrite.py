@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TypeAlias
+
 import numpy as np
 
 from dpsql.agreement import covariance, kin
@@ -10,13 +13,16 @@ from dpsql.compiler.outputs import steady
 from dpsql.compiler.propagate import propagate
 from dpsql.compiler.scopes import Identities
 from dpsql.compiler.small_groups import with_noise_known, written_out
+from dpsql.compiler.stated_errors import states
 from dpsql.compiler.traced import NoiseOfBlock
 from dpsql.dialects.duckdb import Printer, Text, statement
 from dpsql.dialects.duckdb_block import block_sql
-from dpsql.mechanisms import standard_deviation
+from dpsql.mechanisms import standard_deviation, widest
 from dpsql.plan import BlockPlan, PrivatePlan, ReleasedTable, Rewritten, StageSql
-from dpsql.tree import Ref
+from dpsql.tree import Expression, Ref
 from dpsql.walk import relations
+
+_Traced: TypeAlias = tuple[Relation, tuple[Expression, ...], tuple[Expression, ...]]
 
 
 def rewrite(plan: PrivatePlan, identities: Identities) -> Rewritten:
@@ -28,17 +34,23 @@ def rewrite(plan: PrivatePlan, identities: Identities) -> Rewritten:
     noise = [_noise(block) for block in plan.blocks]
     deviations = [block.deviations for block in noise]
     known = with_noise_known(plan.outer, deviations)
-    outer, outputs, errors = propagate(known, noise, identities)
+    factor = widest(release.noise for block in plan.blocks for release in block.releases)
+
+    def traced(relation: Relation) -> _Traced:
+        return propagate(relation, noise, identities, factor)
+
+    outer, outputs, errors = traced(known)
     tables = _Tables()
     sql = Printer(tables.source).select(written_out(outer), outputs + errors)
-    shown = Printer(_Tables().source).select(written_out(known), outputs)
+    plain = outer if states(known) else known
+    shown = Printer(_Tables().source).select(written_out(plain), outputs)
     return Rewritten(
         tuple(map(block_sql, plan.blocks)),
         tuple(tables.listed),
         sql,
         shown,
         plan.outer.fields,
-        tuple(_stage(written_out(with_noise_known(stage, deviations))) for stage in plan.stages),
+        tuple(_stage(traced, with_noise_known(stage, deviations)) for stage in plan.stages),
         steady(outer, errors),
     )
 
@@ -56,19 +68,20 @@ def _noise(block: BlockPlan) -> NoiseOfBlock:
     )
 
 
-def _stage(relation: Relation) -> StageSql:
+def _stage(traced: Callable[[Relation], _Traced], relation: Relation) -> StageSql:
     """A released result as a table for later blocks; its columns are named by position."""
     tables = _Tables()
     outputs = tuple(Ref(f.id, f.type) for f in relation.fields)
-    sql = Printer(tables.source).select(relation, outputs)
+    rows = traced(relation)[0] if states(relation) else relation
+    sql = Printer(tables.source).select(written_out(rows), outputs)
     columns = tuple((f"c{n}", f.type) for n, f in enumerate(relation.fields))
     return StageSql(columns, tuple(tables.listed), sql)
 
 
-def rewrite_public(relation: Relation) -> Rewritten:
+def rewrite_public(relation: Relation, identities: Identities) -> Rewritten:
     """A query over public tables alone: one statement, exact."""
-    outputs = tuple(Ref(f.id, f.type) for f in relation.fields)
-    sql = statement(relation, outputs)
+    rows, outputs, _errors = propagate(relation, (), identities)
+    sql = statement(rows, outputs)
     return Rewritten((), (), sql, sql, relation.fields)
 
 

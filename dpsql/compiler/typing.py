@@ -14,6 +14,7 @@ from dpsql.errors import Reason, Refused
 from dpsql.tree import (
     BOOLEAN,
     DATE,
+    DOUBLE,
     INTEGER,
     NULL,
     STATED,
@@ -87,11 +88,10 @@ def predicate(expression: Expression, scope: Scope) -> Expression:
 
 def typed_call(call: Call) -> Call:
     """A call over typed arguments with its own type, or a refusal that points at it."""
+    if call.function in STATED:
+        return _stated(call)
     call = _with_days(_with_typed_nulls(call))
     function = functions.lookup(call.function)
-    if call.function in STATED:
-        construct = f"{call.function.upper()} but alone in the outermost SELECT list"
-        raise Refused(Reason.UNSUPPORTED_SYNTAX, call.span, construct=construct)
     if function is None:
         raise Refused(Reason.UNKNOWN_FUNCTION, call.span, name=call.function)
     args = _coerced(call.args) if call.function in COERCING else call.args
@@ -103,6 +103,14 @@ def typed_call(call: Call) -> Call:
     if not function.accepts(args):
         raise Refused(Reason.UNSUPPORTED_FUNCTION, call.span, name=call.function)
     return replace(call, args=args, type=result)
+
+
+def _stated(call: Call) -> Call:
+    """The error of a number; nothing else has one."""
+    kind = type_of(call.args[0])
+    if not kind.is_numeric:
+        raise _mismatch(call.function, (kind,), call)
+    return replace(call, type=DOUBLE)
 
 
 def _cast(cast: Cast) -> Expression:

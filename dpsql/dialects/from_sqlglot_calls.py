@@ -37,7 +37,6 @@ from dpsql.tree import (
     Cast,
     Expression,
     Literal,
-    Name,
     SortKey,
     Star,
     WindowCall,
@@ -59,7 +58,8 @@ def anonymous(node: exp.Expression, origin: Origin, read: Read) -> Expression:
         return _aggregates(node, origin, read)
     values = tuple(read(arg, origin) for arg in args)
     call = Call(name, values, span=origin.span(node))
-    if name in STATED and [type(value) for value in values] == [Name]:
+    if name in STATED:
+        _check_count(Row(name, 1, 1), call)
         return call
     if name == "concat" and values:
         return replace(call, args=tuple(_or_empty(value) for value in values))

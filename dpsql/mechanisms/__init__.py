@@ -1,6 +1,6 @@
 """Integer noise: exact samplers, their error, and threshold selection."""
 
 from dpsql.mechanisms.draw import sample
-from dpsql.mechanisms.error import margin, standard_deviation
+from dpsql.mechanisms.error import margin, standard_deviation, widest
 
-__all__ = ["margin", "sample", "standard_deviation"]
+__all__ = ["margin", "sample", "standard_deviation", "widest"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from math import exp, expm1, sqrt
 from typing import assert_never
 
@@ -12,6 +13,9 @@ from dpsql.model import Mechanism, Noise
 
 _SMOOTH = 8
 """From this σ on, the discrete Gaussian's deviation is σ to the last bit of a float."""
+
+_COARSE, _BENT = 2, 1e-3
+"""Noise of so few lattice steps, and how much a formula may bend over one of them."""
 
 
 def standard_deviation(noise: Noise) -> float:
@@ -39,6 +43,21 @@ def margin(noise: Noise, confidence: float = 0.95) -> float:
     20.0
     """
     return float(reach(noise, (1 - confidence) / 2) - 1)
+
+
+def widest(noises: Iterable[Noise], confidence: float = 0.95) -> float:
+    """Half-width at a confidence over standard error: the largest among these; 0 of none.
+
+    >>> widest([])
+    0.0
+    """
+    return max((_factor(noise, confidence) for noise in noises), default=0.0)
+
+
+def _factor(noise: Noise, confidence: float) -> float:
+    """Of coarse noise a little more: its whole numbers must stay inside through a bent formula."""
+    deviation = standard_deviation(noise)
+    return margin(noise, confidence) / deviation * (1 + _BENT * (deviation < _COARSE))
 
 
 def _gaussian_deviation(scale: float) -> float:
