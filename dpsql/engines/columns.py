@@ -11,8 +11,8 @@ import numpy as np
 
 from dpsql.model import Exact
 
-Chunk = Sequence[np.ndarray | None]
-"""Encoded columns of some rows (see `encode`); None for a text column without a value."""
+Chunk = Sequence[Any]
+"""Encoded columns of some rows (see `encode`): arrays, or tuples; None for one without a value."""
 
 
 class _Beyond:
@@ -42,6 +42,14 @@ def exact(chunks: Sequence[tuple[int, Chunk]], decoders: Sequence[str], parts: i
     return Exact(keys, [_joined(pieces) for pieces in columns])
 
 
+def rows(chunks: Sequence[tuple[int, Chunk]], decoders: Sequence[str]) -> list[tuple[Any, ...]]:
+    """Decoded rows of chunks, each with its number of rows; none of their values is `_Beyond`."""
+    found: list[tuple[Any, ...]] = []
+    for count, chunk in chunks:
+        found += zip(*_decoded(count, chunk, decoders), strict=True)
+    return found
+
+
 def moment(microseconds: int | None) -> datetime | None:
     """A TIMESTAMPTZ in UTC; the nearest one that Python can hold.
 
@@ -60,15 +68,23 @@ def _rows(
     """Key tuples, and the positions that were kept if any was left out."""
     if not decoders:
         return [()] * count, None
-    decoded = [
-        [None] * count if column is None else _DECODE[name](column.tolist())
-        for name, column in zip(decoders, chunk, strict=False)
-    ]
+    decoded = _decoded(count, chunk, decoders)
     rows = list(zip(*decoded, strict=True))
     if not any(value is _BEYOND for column in decoded for value in column):
         return rows, None
     kept = [n for n, row in enumerate(rows) if not any(v is _BEYOND for v in row)]
     return [rows[n] for n in kept], np.array(kept, dtype=np.intp)
+
+
+def _decoded(count: int, chunk: Chunk, decoders: Sequence[str]) -> list[list[Any]]:
+    return [
+        [None] * count if column is None else _DECODE[name](_listed(column))
+        for name, column in zip(decoders, chunk, strict=False)
+    ]
+
+
+def _listed(column: np.ndarray | tuple[Any, ...]) -> list[Any]:
+    return column.tolist() if isinstance(column, np.ndarray) else list(column)
 
 
 def _date(days: int) -> date | _Beyond:
@@ -98,6 +114,7 @@ _DECODE: dict[str, Callable[[list[Any]], list[Any]]] = {
     "date": _each(_date),
     "timestamp": _each(_timestamp),
     "timestamptz": _each(_timestamptz),
+    "moment": _each(moment),
 }
 
 

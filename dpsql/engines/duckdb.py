@@ -16,7 +16,8 @@ from typing import Any, Self, TypeAlias
 
 from dpsql.engines import EngineFailed, Interrupted, ScratchTable, Stop, TimedOut
 from dpsql.engines.catalogue import tables as catalogue
-from dpsql.engines.columns import exact, moment
+from dpsql.engines.columns import exact
+from dpsql.engines.columns import rows as decoded_rows
 from dpsql.engines.files import WHY, CannotOpen, Signature, Sources
 from dpsql.engines.load import load
 from dpsql.engines.process import SLICE_SECONDS, Tick, WorkerProcess
@@ -115,13 +116,16 @@ class DuckDBEngine:
 
     def rows(self, sql: str, stop: Stop | None = None) -> list[Row]:
         """Rows of a SELECT on the owner's data: public tables, or the owner's own check."""
-        return _plain(self._ask("rows", sql, stop=stop))
+        decoders, *chunks = self._ask("rows", sql, stop=stop)
+        return decoded_rows(chunks, decoders)
 
     def scratch(
         self, sql: str, tables: Sequence[ScratchTable] = (), stop: Stop | None = None
     ) -> list[Row]:
         """Rows of a SELECT over these tables alone, which last for this call."""
-        return _plain(self._ask("scratch", sql, [load(table) for table in tables], stop=stop))
+        loads = [load(table) for table in tables]
+        decoders, *chunks = self._ask("scratch", sql, loads, stop=stop)
+        return decoded_rows(chunks, decoders)
 
     def cancel(self) -> None:
         """Stop the running call, if there is one; safe in threads and signal handlers."""
@@ -260,18 +264,6 @@ def _reply(worker: WorkerProcess, tick: Tick) -> _Reply:
             return kind, content, chunks
         chunks.append(content)
     return "gone", None, []
-
-
-def _plain(chunks: list[Any]) -> list[Row]:
-    """Rows of all chunks, with the moments at the positions that the first one names."""
-    moments, *rest = chunks
-    rows = [row for chunk in rest for row in chunk]
-    if not moments:
-        return rows
-    return [
-        tuple(moment(value) if n in moments else value for n, value in enumerate(row))
-        for row in rows
-    ]
 
 
 _ENGINES: weakref.WeakSet[DuckDBEngine] = weakref.WeakSet()

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from datetime import date
+from typing import Any
 
 INFINITE = -(2**63) + 1
 """Microseconds that stand for an infinite timestamp: beyond what DuckDB's finite ones reach."""
 
+_EPOCH, _DAY = date(1970, 1, 1), 86_400 * 10**6
 _NARROW = "TINYINT SMALLINT INTEGER BIGINT UTINYINT USMALLINT UINTEGER".split()
 _WIDE = "UBIGINT HUGEINT UHUGEINT".split()
 _MOMENT = f"CASE WHEN isinf({{0}}) THEN {INFINITE} ELSE epoch_us({{0}}) END"
@@ -30,6 +33,11 @@ _KEYS: dict[str, tuple[str, str]] = {
     "TIMESTAMP WITH TIME ZONE": ("timestamptz", _MOMENT),
 }
 """DuckDB type → the name of the decoder, and the SQL that encodes column {0}."""
+
+_DAYS = (date.min - _EPOCH).days, (date.max - _EPOCH).days
+_MOMENTS = _DAYS[0] * _DAY, (_DAYS[1] + 1) * _DAY - 1
+_PYTHON = {"date": _DAYS, "timestamp": _MOMENTS, "timestamptz": _MOMENTS}
+"""The days, or microseconds, since 1970 of years 1 to 9999."""
 
 
 def encoded(sql: str, types: Sequence[object], keys: int) -> tuple[str, list[str]]:
@@ -63,6 +71,19 @@ def with_moments(sql: str, types: Sequence[object]) -> str:
     """
     listed = [f"epoch_us(c{n})" if is_moment(kind) else f"c{n}" for n, kind in enumerate(types)]
     return f"SELECT {_named(listed, 'e')} FROM ({sql}\n) AS t({_names(types)})"
+
+
+def is_encodable(kind: object) -> bool:
+    """Whether every value of a type in years 1 to 9999 can be encoded."""
+    return base_type(kind) in _KEYS
+
+
+def is_beyond(decoder: str, column: Any) -> bool:
+    """Whether a NumPy column of dates or times reaches out of what Python can hold."""
+    if decoder not in _PYTHON:
+        return False
+    least, most = _PYTHON[decoder]
+    return bool(((column < least) | (column > most)).any())
 
 
 def is_moment(kind: object) -> bool:

@@ -15,6 +15,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from threading import Event, Lock, Thread
 from typing import Any, BinaryIO
@@ -22,7 +23,7 @@ from typing import Any, BinaryIO
 import _duckdb as duckdb
 
 from dpsql.engines import frames
-from dpsql.engines.encode import encoded, is_moment, with_moments
+from dpsql.engines.encode import encoded, is_beyond, is_encodable, is_moment, with_moments
 from dpsql.engines.files import CannotOpen, Signature, Sources
 from dpsql.engines.hardening import bound_process, one_select, private, scratch
 
@@ -68,6 +69,7 @@ class _Worker:
         self._private: Any = None
         self._scratch: Any = None
         self._prepared = Event()
+        self._has_numpy = False
         self._lock = Lock()
         self._call: int | None = None
         self._cursor: Any = None
@@ -93,6 +95,7 @@ class _Worker:
         finally:
             self._prepared.set()
         import_module("numpy")
+        self._has_numpy = True
 
     def answer(
         self, call: int, operation: str, arguments: tuple[Any, ...]
@@ -103,7 +106,8 @@ class _Worker:
             with self._lock:
                 self._call, self._cursor = call, instance.cursor()
             try:
-                for chunk in _OPERATIONS[operation](self._cursor, *arguments):
+                operations = _OPERATIONS if self._has_numpy else _EARLY
+                for chunk in operations[operation](self._cursor, *arguments):
                     yield "chunk", chunk
             finally:
                 with self._lock:
@@ -142,24 +146,33 @@ class _Worker:
             raise CannotOpen("changed")
 
 
-def _rows(cursor: Any, sql: str) -> Iterator[list[tuple[Any, ...]]]:
-    """Rows in chunks; each TIMESTAMPTZ as microseconds, at the positions in the first chunk."""
+def _rows(cursor: Any, sql: str, *, by_columns: bool = True) -> Iterator[Any]:
+    """The decoders, then chunks of encoded columns with their number of rows.
+
+    NumPy's columns cost less than rows by far, but hold only some types and moments.
+    """
     one_select(cursor, sql)
-    types = [column[1] for column in cursor.execute(sql).description]
-    moments = [n for n, kind in enumerate(types) if is_moment(kind)]
-    if moments:
-        cursor.execute(with_moments(sql, types))
-    yield moments  # type: ignore[misc]
+    probe = cursor.execute(f"SELECT * FROM ({sql}\n) LIMIT 0")
+    types = [column[1] for column in probe.description]
+    if by_columns and all(map(is_encodable, types)):
+        statement, decoders = encoded(sql, types, len(types))
+        columns = list(cursor.execute(statement).fetchnumpy().values())
+        if not any(map(is_beyond, decoders, columns)):
+            yield decoders
+            yield from _pieces(columns)
+            return
+    cursor.execute(with_moments(sql, types))
+    yield ["moment" if is_moment(kind) else "plain" for kind in types]
     while rows := cursor.fetchmany(CHUNK_ROWS):
-        yield rows
+        yield len(rows), list(zip(*rows, strict=True))
 
 
 def _scratch(
-    cursor: Any, sql: str, loads: list[tuple[str, list[str]]]
-) -> Iterator[list[tuple[Any, ...]]]:
+    cursor: Any, sql: str, loads: list[tuple[str, list[str]]], *, by_columns: bool = True
+) -> Iterator[Any]:
     for statement, columns in loads:
         cursor.execute(statement, columns)
-    yield from _rows(cursor, sql)
+    yield from _rows(cursor, sql, by_columns=by_columns)
 
 
 def _aggregate(
@@ -180,7 +193,10 @@ def _aggregate(
         raise ValueError
     statement, decoders = encoded(sql, types, keys)
     yield decoders
-    columns = list(cursor.execute(statement, given or None).fetchnumpy().values())
+    yield from _pieces(list(cursor.execute(statement, given or None).fetchnumpy().values()))
+
+
+def _pieces(columns: list[Any]) -> Iterator[Any]:
     for start in range(0, len(columns[0]), CHUNK_ROWS):
         pieces = [column[start : start + CHUNK_ROWS] for column in columns]
         yield len(pieces[0]), [_without_nulls(piece) for piece in pieces]
@@ -196,3 +212,9 @@ _OPERATIONS: dict[str, Callable[..., Iterator[Any]]] = {
     "scratch": _scratch,
     "aggregate": _aggregate,
 }
+_EARLY: dict[str, Callable[..., Iterator[Any]]] = {
+    **_OPERATIONS,
+    "rows": partial(_rows, by_columns=False),
+    "scratch": partial(_scratch, by_columns=False),
+}
+"""The same before NumPy is loaded: the first answers do not wait for it."""
