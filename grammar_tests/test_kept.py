@@ -10,6 +10,7 @@ from dpsql.errors import LedgerError
 from dpsql.kept import Kept
 from dpsql.ledgers.sqlite import SqliteLedger
 from dpsql.proxy import Proxy
+from grammar_tests import world
 from grammar_tests.ledger_kit import ask, raw
 from grammar_tests.proxy_kit import BY_COUNTRY, request, shop, watched
 
@@ -99,6 +100,28 @@ def test_errors_are_those_of_the_noise_that_was_drawn(tmp_path: Path) -> None:
         assert alone.receipt is not None
         assert not alone.receipt.remembered
         assert alone.receipt.charged.amount > 0
+
+
+def test_keys_shown_by_trial_are_not_keys_with_their_counts(tmp_path: Path) -> None:
+    """Both look at the same count of units: one shows nothing of it, the other releases it."""
+    keys = "SELECT device FROM events GROUP BY device"
+    counts = "SELECT device, COUNT(DISTINCT customer_id) AS n FROM events GROUP BY device"
+    other = 'accountant = "zcdp"', 'accountant = "approximate"'
+    with Proxy.open(str(shop(tmp_path, other, tables=many_units()))) as proxy:
+        for asked in (keys, counts):
+            answer = proxy.ask(request(asked, "5"))
+            assert answer.receipt is not None
+            assert not answer.receipt.remembered
+            assert len(answer.rows) == 1
+
+
+def many_units() -> world.Tables:
+    """So many units with the same device that its key is certainly shown."""
+    units = range(1, 401)
+    customers = [world.customer(n) for n in units]
+    return {
+        **world.empty(), "customers": customers, "events": [(n, n, "phone", 1) for n in units],
+    }  # fmt: skip
 
 
 def test_another_spelling_with_the_same_split_is_the_same_question(tmp_path: Path) -> None:

@@ -31,6 +31,11 @@ def double(types: Types) -> SqlType | None:
     return DOUBLE if types and all(t.is_numeric or t.kind is Kind.NULL for t in types) else None
 
 
+def pairs(types: Types) -> SqlType | None:
+    """The number of pairs of numbers."""
+    return None if double(types) is None else INTEGER
+
+
 def same(types: Types) -> SqlType | None:
     """The type of the first argument."""
     return types[0] if types else None

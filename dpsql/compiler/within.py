@@ -29,6 +29,7 @@ from dpsql.tree import (
     DOUBLE,
     INTEGER,
     NULL,
+    TIMESTAMP,
     VARCHAR,
     AggregateCall,
     Call,
@@ -46,6 +47,9 @@ from dpsql.tree import (
 from dpsql.walk import conjuncts, refs
 
 QUANTILES = frozenset({"quantile_cont", "quantile_disc"})
+BETWEEN_DAYS = frozenset({"quantile_cont", "median"})
+"""Aggregates of dates that are times: DuckDB fails on a day that has none."""
+
 EXTREMES = QUANTILES | frozenset("count min max median bool_and bool_or".split())
 MOMENTS = frozenset(
     """stddev stddev_pop stddev_samp variance var_pop var_samp corr covar_pop covar_samp regr_slope
@@ -175,12 +179,14 @@ def zeroed(expression: Expression) -> Expression:
 
 
 def guarded(function: str, arg: Expression, span: Span) -> Expression:
-    """An argument whose aggregate over any rows of one unit cannot overflow; NULL beyond."""
+    """An argument whose aggregate over any rows of one unit cannot fail; NULL beyond."""
     if isinstance(arg, Star):
         return arg
     match type_of(arg).kind:
         case _ if function == "mad":
             return Cast(arg, DOUBLE, safe=True)
+        case Kind.DATE if function in BETWEEN_DAYS:
+            return Cast(arg, TIMESTAMP, safe=True)
         case Kind.INTEGER if function in ("sum", "avg"):
             return Cast(arg, INTEGER, safe=True)
         case Kind.DECIMAL if function in ("sum", "avg") and type_of(arg).precision > SAFE_DIGITS:
