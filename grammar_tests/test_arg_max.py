@@ -6,11 +6,27 @@ from dataclasses import replace
 from itertools import product
 from random import Random
 
+import duckdb
 import numpy as np
 import pytest
 
+from dpsql.aggregates.grids import place_on
+from dpsql.dialects.duckdb import Printer
+from dpsql.dialects.duckdb_literals import type_name
+from dpsql.grids import WHOLE, Grid, Lattice
 from dpsql.mechanisms.peaks import distances
 from dpsql.mechanisms.scores import Counted, Peak, candidates
+from dpsql.tree import (
+    DATE,
+    DOUBLE,
+    INTEGER,
+    TIMESTAMP,
+    Cast,
+    Expression,
+    Ref,
+    SqlType,
+    decimal,
+)
 from grammar_tests.bound import shop
 from grammar_tests.laws import BUDGET, compiled
 from grammar_tests.test_choices import refuted, replaced
@@ -117,3 +133,54 @@ def test_the_claim_stands(sql: str, accountant: str) -> None:
 @pytest.mark.parametrize("accountant", ["pure", "zcdp"])
 def test_too_steep_a_choice_is_refuted(accountant: str) -> None:
     assert refuted(COUNTRY, accountant, faster=4)
+
+
+# --- levels of y ---------------------------------------------------------------------------------
+
+DAYS = [f"DATE '{day}'" for day in ("-infinity", "0145-03-15", "2020-01-01", "2020-01-02")]
+TIMES = [
+    f"TIMESTAMP '{time}'"
+    for time in ("-infinity", "2019-12-31 23:59:59.999999", "2020-01-01 00:00:00.000001")
+]
+LEVELS = [
+    (Grid(DOUBLE, Lattice(2, 29), -(2**29), 2**29), ["'-inf'", "-1e-9", "1e-8", "0.5", "'inf'"]),
+    (
+        Grid(decimal(38, 2), Lattice(10, 2), -200, 10**17),
+        ["-9e30", "-1.99", "0.01", "0.02", "9e30"],
+    ),
+    (Grid(DATE, WHOLE, -(7 * 10**5 + 5000), 10**5), DAYS),
+    (Grid(TIMESTAMP, WHOLE, 0, 10**16), TIMES),
+    (Grid(INTEGER, WHOLE, -5, 5), ["-9223372036854775808", "-4", "0", "9223372036854775807"]),
+]
+
+
+def levels(expression: Expression, kind: SqlType, values: list[str]) -> list[int | None]:
+    """What an expression of column 1 is, in DuckDB, for each of these values."""
+    sql = Printer(lambda _relation: None).text(expression, {1: "x"})
+    rows = ", ".join(f"({n}, CAST({value} AS {type_name(kind)}))" for n, value in enumerate(values))
+    asked = f"SELECT {sql} FROM (VALUES {rows}) AS t(n, x) ORDER BY n"
+    return [place for (place,) in duckdb.connect().execute(asked).fetchall()]
+
+
+@pytest.mark.parametrize(("grid", "rising"), LEVELS, ids=lambda v: getattr(v, "kind", ""))
+def test_levels_rise_with_the_values_and_stay_within_the_grid(
+    grid: Grid, rising: list[str]
+) -> None:
+    x = Ref(1, grid.kind)
+    *found, nothing = levels(place_on(grid, x), grid.kind, [*rising, "NULL"])
+    places = [place for place in found if place is not None]
+    assert nothing is None
+    assert len(places) == len(rising)
+    assert places == sorted(set(places))
+    assert (places[0] - grid.lower, places[-1] <= grid.upper) == (0, True)
+
+
+def test_not_a_number_has_no_level() -> None:
+    grid, _ = LEVELS[0]
+    assert levels(place_on(grid, Ref(1, DOUBLE)), DOUBLE, ["'nan'", "0.5"]) == [None, 2**28]
+
+
+def test_levels_of_rounded_numbers_would_be_seen() -> None:
+    grid, rising = LEVELS[1]
+    rounded = levels(Cast(Ref(1, grid.kind), INTEGER), grid.kind, rising[1:-1])
+    assert len(set(rounded)) < len(rounded)

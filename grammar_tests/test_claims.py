@@ -54,6 +54,12 @@ def test_aggregates_that_measure_the_same_pool_what_they_may_spend() -> None:
     assert errors(planned(both, "zcdp"))[0] < errors(planned(count, "zcdp"))[0]
 
 
+@pytest.mark.parametrize("listed", ["0.5", "[0.2, 0.5, 0.9]"])
+def test_a_list_of_quantiles_spends_once_what_it_may(listed: str) -> None:
+    quantiles = f"QUANTILE_DISC(age, {listed}, epsilon => 0.25) AS q"
+    assert spent(planned(quantiles)) == pytest.approx(0.25, abs=1e-6)
+
+
 @pytest.mark.parametrize("first", ["0.001", "0.3", "0.999999"])
 @pytest.mark.parametrize("accountant", ["pure", "zcdp", "approximate"])
 def test_a_query_never_costs_more_than_its_epsilon(first: str, accountant: str) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from dpsql.aggregates.arg_max import ARG_MAX, ARG_MIN
+from dpsql.aggregates.arg_max import ARG_MAX, ARG_MAX_NULL, ARG_MIN, ARG_MIN_NULL
 from dpsql.aggregates.average import AVERAGE
 from dpsql.aggregates.constant import CONSTANT
 from dpsql.aggregates.count import COUNT
@@ -115,6 +115,8 @@ _ROWS: dict[str, _Row] = {
     "any_value": _Row(same, CONSTANT, ordered=True),
     "arg_max": _Row(same, ARG_MAX, ordered=True),
     "arg_min": _Row(same, ARG_MIN, ordered=True),
+    "arg_max_null": _Row(same, ARG_MAX_NULL, ordered=True),
+    "arg_min_null": _Row(same, ARG_MIN_NULL, ordered=True),
     "stddev": _Row(double, STDDEV_SAMP),
     "stddev_pop": _Row(double, STDDEV_POP),
     "variance": _Row(double, VAR_SAMP),

@@ -9,12 +9,20 @@ from __future__ import annotations
 
 from dpsql.aggregates.formulas import at_least_one, clamped, double, over, plus
 from dpsql.aggregates.moments import Range, centred_sum, count_of_rows, range_of
-from dpsql.aggregates.recipe import Asked, Parts, Recipe, as_double, no_distinct
+from dpsql.aggregates.recipe import (
+    Asked,
+    Parts,
+    Recipe,
+    as_double,
+    no_bounds_of_totals,
+    no_distinct,
+)
 from dpsql.tree import DOUBLE, Call, Expression, Ref
 
 
 def _parts(asked: Asked) -> Parts:
     no_distinct(asked)
+    no_bounds_of_totals(asked)
     return (count_of_rows(asked), centred_sum(asked))
 
 

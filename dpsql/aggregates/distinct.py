@@ -5,12 +5,13 @@ most k (privacy.md, section 3). The smallest known k is used:
 
 * 1 where the unit's key or the group's keys leave one value,
 * the most rows of one unit that count in one group,
-* the number of values that x can take, if those outside of the list are not counted.
+* the number of values that x can take, if those outside of the list are not counted,
+* what the analyst's own bounds say.
 """
 
 from __future__ import annotations
 
-from dpsql.aggregates.recipe import Asked, conjunction, counted, rows_of_unit
+from dpsql.aggregates.recipe import Asked, conjunction, count_clip, counted
 from dpsql.plan import PartQuery
 from dpsql.tree import BOOLEAN, Call, Expression, Literal
 
@@ -24,11 +25,13 @@ def distinct_values(asked: Asked) -> PartQuery:
     if listed is not None and (asked.rows is None or len(listed) < asked.rows):
         inside = Call("in", (asked.expression, *listed), BOOLEAN)
         return _part(asked, conjunction(condition, inside), len(listed), chosen=True)
-    return _part(asked, condition, rows_of_unit(asked), chosen=not asked.rows_proved)
+    return _part(asked, condition, count_clip(asked), chosen=not asked.rows_proved)
 
 
 def _part(asked: Asked, condition: Expression | None, most: int, *, chosen: bool) -> PartQuery:
-    return PartQuery(asked.expression, condition, total_upper=most, distinct=True, chosen=chosen)
+    fewer = most if asked.call.clip is None else min(most, count_clip(asked))
+    chosen = chosen or asked.call.clip is not None
+    return PartQuery(asked.expression, condition, total_upper=fewer, distinct=True, chosen=chosen)
 
 
 def _listed(asked: Asked) -> tuple[Literal, ...] | None:

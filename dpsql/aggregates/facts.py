@@ -14,8 +14,8 @@ from dpsql.intervals import EVERYTHING, Facts, Interval, lattice
 from dpsql.tree import SqlType
 
 VALUES = frozenset(
-    """min max any_value first last mode quantile_disc arg_max arg_min lag lead first_value
-    last_value nth_value""".split()
+    """min max any_value first last mode quantile_disc arg_max arg_min arg_max_null arg_min_null
+    lag lead first_value last_value nth_value""".split()
 )
 """Functions whose result is one of the values of their first argument."""
 

@@ -10,12 +10,15 @@ from dataclasses import replace
 from datetime import date, datetime, timedelta
 from fractions import Fraction
 
-from dpsql.aggregates.recipe import Asked, row_bounds
+from dpsql.aggregates.formulas import double, plus, times
+from dpsql.aggregates.recipe import Asked, no_bounds, row_bounds
 from dpsql.errors import Reason, Refused
 from dpsql.grids import WHOLE, Grid, Lattice
 from dpsql.intervals import Bound, distinct
 from dpsql.tree import (
+    BOOLEAN,
     DATE,
+    DOUBLE,
     INTEGER,
     NOWHERE,
     VARCHAR,
@@ -26,6 +29,7 @@ from dpsql.tree import (
     Literal,
     Ref,
     SqlType,
+    decimal,
 )
 
 CELLS = 1 << 16
@@ -33,23 +37,24 @@ CELLS = 1 << 16
 
 EXACT = frozenset({Kind.INTEGER, Kind.DECIMAL, Kind.DATE})
 MICROSECOND = timedelta(microseconds=1)
+EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001  ends are in UTC
 
 
-def grid_over(asked: Asked) -> Grid:
-    """The grid over the bounds of the argument, or a refusal where it has none.
+def grid_over(asked: Asked, place: int = 0) -> Grid:
+    """The grid over the bounds of an argument, or a refusal where it has none.
 
     Of a type that has no bounds the listed values are the grid, in order.
     """
-    facts = asked.argument
-    assert facts is not None
+    facts = asked.arguments[place]
     if facts.type.is_numeric:
-        bounds = row_bounds(asked)
+        bounds = row_bounds(asked, place)
         return _grid(facts.type, bounds.lattice, bounds.lower, bounds.upper)
+    no_bounds(asked)
     if not facts.type.is_temporal:
         return grid_of_values(asked)
     lo, hi = facts.interval.lo, facts.interval.hi
     if lo is None or hi is None:
-        span = asked.expression.span
+        span = asked.call.args[place].span
         raise Refused(Reason.UNBOUNDED_INPUT, asked.call.span if span == NOWHERE else span)
     return _grid(facts.type, WHOLE, _since_1970(lo), _since_1970(hi))
 
@@ -86,10 +91,43 @@ def value_on(grid: Grid, place: Ref, wanted: SqlType) -> Expression:
     return value if grid.kind == wanted else Cast(value, wanted)
 
 
+def place_on(grid: Grid, value: Expression) -> Expression:
+    """The integer of a grid without listed values that a value is, clamped to the grid's ends.
+
+    It never falls where the value rises. NULL and NaN have none: of them it is NULL.
+    """
+    low, high = (Literal(grid.value(end), grid.kind) for end in (grid.lower, grid.upper))
+    cases: list[Expression] = []
+    if grid.kind == DOUBLE:
+        cases += [Call("isnan", (value,), BOOLEAN), Literal(None, DOUBLE)]
+    cases += [Call("lt", (value, low), BOOLEAN), low, Call("gt", (value, high), BOOLEAN), high]
+    return _steps(grid, Call("case", (*cases, value), grid.kind))
+
+
+def _steps(grid: Grid, inside: Expression) -> Expression:
+    """So many steps of the grid's lattice is a value within its ends."""
+    kind = grid.kind
+    match kind.kind:
+        case Kind.DATE:
+            start = Literal(EPOCH.date(), DATE)
+            return Call("date_diff", (Literal("day", VARCHAR), start, inside), INTEGER)
+        case Kind.TIMESTAMP | Kind.TIMESTAMPTZ:
+            return Call("epoch_us", (inside,), INTEGER)
+        case Kind.DECIMAL:
+            widest = decimal(38, kind.scale)
+            digits = Literal(10**kind.scale, INTEGER)
+            return Cast(Call("mul", (Cast(inside, widest), digits), widest), INTEGER)
+        case Kind.DOUBLE:
+            scaled = times(inside, double(2.0**grid.lattice.digits))
+            return Cast(Call("floor", (plus(scaled, double(0.5)),), DOUBLE), INTEGER)
+        case _:
+            return inside
+
+
 def _listed(grid: Grid, place: Ref) -> Expression:
     branches: list[Expression] = []
     for number, value in enumerate(grid.values[:-1]):
-        is_it = Call("eq", (place, Literal(number, INTEGER)), SqlType(Kind.BOOLEAN))
+        is_it = Call("eq", (place, Literal(number, INTEGER)), BOOLEAN)
         branches += [is_it, Literal(value, grid.kind)]
     return Call("case", (*branches, Literal(grid.values[-1], grid.kind)), grid.kind)
 
@@ -118,8 +156,8 @@ def _since_1970(end: Bound) -> int:
     """Days of a date, microseconds of a time."""
     match end:
         case datetime():
-            return (end - datetime(1970, 1, 1)) // MICROSECOND  # noqa: DTZ001  ends are in UTC
+            return (end - EPOCH) // MICROSECOND
         case date():
-            return (end - date(1970, 1, 1)).days
+            return (end - EPOCH.date()).days
         case Fraction():
             raise AssertionError(end)

@@ -83,11 +83,14 @@ def _value(asked: Asked, parts: tuple[Ref, ...]) -> Expression:
 def _end(aim: Rank) -> Recipe:
     """MIN or MAX: the one value if there is one, else an extreme quantile."""
 
+    def known(asked: Asked) -> Expression | None:
+        return one_value(asked) if asked.call.clip is None else None
+
     def choices(asked: Asked) -> Choices:
-        return () if one_value(asked) is not None else _extreme(asked, aim)
+        return () if known(asked) is not None else _extreme(asked, aim)
 
     def value(asked: Asked, parts: tuple[Ref, ...]) -> Expression:
-        return one_value(asked) or _value(asked, parts)
+        return known(asked) or _value(asked, parts)
 
     return Recipe(_no_parts, value, choices=choices)
 

@@ -166,6 +166,18 @@ def total_clip(asked: Asked, bounds: RowBounds) -> tuple[int, int]:
     return low, high
 
 
+def no_bounds_of_totals(asked: Asked) -> None:
+    """Refuse bounds of what a unit adds to a group where they say nothing of its several rows."""
+    if asked.call.clip is not None and asked.call.clip.per_group and not asked.one_row:
+        raise _no_clip(asked, "a unit can have several rows here: ask for bounds per row")
+
+
+def no_bounds(asked: Asked) -> None:
+    """Refuse contribution bounds of what is no number."""
+    if asked.call.clip is not None:
+        raise _no_clip(asked, "they are for numbers")
+
+
 COUNTED = RowBounds(Lattice(10, 0), 1, 1)
 """A row that counts 1."""
 
@@ -174,8 +186,8 @@ def count_clip(asked: Asked) -> int:
     """The most that a unit's number of rows counts in one group."""
     if asked.call.clip is None:
         return rows_of_unit(asked)
-    if asked.call.clip.lower != 0 or asked.call.distinct:
-        raise _no_clip(asked, "a number of rows counts from 0, and of rows that are not DISTINCT")
+    if asked.call.clip.lower != 0:
+        raise _no_clip(asked, "a number of rows counts from 0")
     return max(1, total_clip(asked, COUNTED)[1])
 
 

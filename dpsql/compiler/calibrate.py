@@ -40,7 +40,7 @@ from dpsql.plan import (
     PrivatePlan,
     Release,
 )
-from dpsql.tree import Expression, Ref
+from dpsql.tree import Expression, Ref, Span
 from dpsql.walk import map_inputs, refs, substitute
 
 UNIT_COUNT = PartQuery(None, None, units=True)
@@ -103,7 +103,7 @@ def calibrate(
         for relation in (bounded.outer, *bounded.stages)
     )
     parts, outputs = _charges(measured, outer)
-    claims = list(_claims(measured, accountant, allowance, delta))
+    claims = _claims(measured, accountant, allowance, delta)
     shares = with_claims(split(parts, outputs, accountant.order), parts, claims)
     each = iter(shares)
     paid = [[allowance.share(next(each)) for _ in _paid(m)] for m in measured]
@@ -246,15 +246,21 @@ def _apart(measured: list[_Measured], outer: Relation) -> list[_Measured]:
 
 def _claims(
     measured: list[_Measured], accountant: Accountant, allowance: Allowance, delta: Fraction
-) -> Iterator[Claim]:
-    """What single aggregates may spend by their own epsilon, as parts of the allowance."""
+) -> list[Claim]:
+    """What single aggregates may spend by their own epsilon, as parts of the allowance.
+
+    What is written once may stand for several: the elements of a list, groupings of ROLLUP.
+    """
     selects = bool(allowance.selection_delta)
+    columns, shares = dict[Span, frozenset[int]](), dict[Span, Fraction]()
     for m in measured:
         for measure, value in zip(m.bounded.block.measures, m.values, strict=True):
             call = measure.call
             if call.epsilon is not None:
                 own = accountant.allowance(Fraction(call.epsilon), delta, selects_keys=selects)
-                yield Claim(refs(value), own.amount / allowance.amount, call.span)
+                columns[call.span] = columns.get(call.span, frozenset()) | refs(value)
+                shares[call.span] = own.amount / allowance.amount
+    return [Claim(columns[span], share, span) for span, share in shares.items()]
 
 
 def _deciding(measured: _Measured) -> list[Field]:

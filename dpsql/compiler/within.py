@@ -60,7 +60,8 @@ ORDER_FREE = EXTREMES | MOMENTS | {"sum", "avg", "regr_count"}
 """Aggregates that are the same in every order of their rows, up to the rounding of DOUBLE."""
 
 BY_ORDER = frozenset(
-    "mode any_value first last string_agg list arg_max arg_min mad entropy".split()
+    """mode any_value first last string_agg list arg_max arg_min arg_max_null arg_min_null mad
+    entropy""".split()
 )
 """Aggregates that are the same in every order once their arguments are sorted."""
 

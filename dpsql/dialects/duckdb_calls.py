@@ -217,9 +217,10 @@ AGGREGATES = {
     **{
         name: name
         for name in """count sum avg min max median bool_and bool_or any_value first last arg_max
-        arg_min mode quantile_cont quantile_disc string_agg list histogram corr covar_pop covar_samp
-        regr_avgx regr_avgy regr_count regr_intercept regr_r2 regr_slope regr_sxx regr_sxy
-        regr_syy grouping skewness kurtosis kurtosis_pop mad entropy""".split()
+        arg_min arg_max_null arg_min_null mode quantile_cont quantile_disc string_agg list
+        histogram corr covar_pop covar_samp regr_avgx regr_avgy regr_count regr_intercept
+        regr_r2 regr_slope regr_sxx regr_sxy regr_syy grouping skewness kurtosis kurtosis_pop
+        mad entropy""".split()
     },
     "stddev": "stddev_samp",
     "stddev_samp": "stddev_samp",

@@ -43,6 +43,10 @@ from dpsql.tree import (
 )
 
 APPROXIMATE = "approx_count_distinct"
+_COUNT_IF = frozenset({"count_if", "countif"})
+_GEOMETRIC = frozenset({"geomean", "geometric_mean"})
+_WRITTEN_OUT = _COUNT_IF | _GEOMETRIC
+"""Aggregates that are read as others."""
 
 
 def anonymous(node: exp.Expression, origin: Origin, read: Read) -> Expression:
@@ -54,7 +58,7 @@ def anonymous(node: exp.Expression, origin: Origin, read: Read) -> Expression:
         raise origin.refusal(node, "INTERVAL, unless it is added to a date or time,")
     if name in TIME_CALLS:
         return TIME_CALLS[name](node, args, origin, read)
-    if name in AGGREGATES or name in ("count_if", "countif"):
+    if name in AGGREGATES or name in _WRITTEN_OUT:
         return _aggregates(node, origin, read)
     values = tuple(read(arg, origin) for arg in args)
     call = Call(name, values, span=origin.span(node))
@@ -127,8 +131,12 @@ def _check_count(row: Row, call: Call) -> None:
 
 
 def _aggregates(node: exp.Expression, origin: Origin, read: Read) -> Expression:
-    """An aggregate, or a list of quantiles."""
+    """An aggregate, or what is made of aggregates: a list of quantiles, a geometric mean."""
     name, args = _name_and_arguments(node, origin)
+    if name in _GEOMETRIC:
+        mean = _aggregate("avg", args, node, origin, read)
+        logs = tuple(Call("ln", (x,), span=x.span) for x in mean.args)
+        return Call("exp", (replace(mean, args=logs),), span=mean.span)
     listed = elements(name, args, origin)
     if listed is None:
         return _aggregate(name, args, node, origin, read)
@@ -141,7 +149,7 @@ def _aggregate(
 ) -> AggregateCall:
     args, order_by = _ordered(args, origin, read)
     args, distinct = _distinct(args, origin)
-    if name in ("count_if", "countif"):
+    if name in _COUNT_IF:
         return _count_if(node, args, origin, read, distinct=distinct or bool(order_by))
     row = AGGREGATES[name]
     values = tuple(read(arg, origin) for arg in args) if distinct else ()
@@ -151,17 +159,15 @@ def _aggregate(
     # The exact number of distinct values is an approximate one as well.
     distinct = distinct or name == APPROXIMATE
     span = origin.span(node)
-    named = origin.named.get(span.start, Named())
-    origin.heard.add(span.start)
-    return AggregateCall(
-        row.function,
-        values,
-        distinct,
-        span=span,
-        order_by=order_by,
-        clip=named.clip,
-        epsilon=named.epsilon,
-    )
+    call = AggregateCall(row.function, values, distinct, span=span, order_by=order_by)
+    return _with_named(call, origin)
+
+
+def _with_named(call: AggregateCall, origin: Origin) -> AggregateCall:
+    """The call with its named arguments."""
+    named = origin.named.get(call.span.start, Named())
+    origin.heard.add(call.span.start)
+    return replace(call, clip=named.clip, epsilon=named.epsilon)
 
 
 def _ordered(
@@ -199,14 +205,17 @@ def within_group(node: exp.Expression, origin: Origin, read: Read) -> Expression
             raise origin.refusal(node, f"{name.upper()} of {len(args)} arguments")
         # The order says which end is low: it matters only where it is turned round.
         order_by = keys if keys[0].descending else ()
-        calls.append(AggregateCall(row.function, values, span=span, order_by=order_by))
+        call = AggregateCall(row.function, values, span=span, order_by=order_by)
+        calls.append(_with_named(call, origin))
     return calls[0] if listed is None else as_text(calls, origin, span)
 
 
 def _arguments(
     name: str, args: list[exp.Expression], origin: Origin, read: Read
 ) -> tuple[Expression, ...]:
-    """The arguments; `*` only as the one argument of COUNT."""
+    """The arguments; `*` only as the one argument of COUNT, which may leave it out in DuckDB."""
+    if name == "count" and not args and origin.dialect == "duckdb":
+        return (Star(None),)
     if name == "count" and len(args) == 1 and isinstance(args[0], exp.Star):
         origin.take(args[0])
         return (Star(None, origin.span(args[0])),)
@@ -226,7 +235,8 @@ def _count_if(
         raise origin.refusal(node, "this COUNT_IF")
     span = origin.span(node)
     condition = read(args[0], origin)
-    return AggregateCall("count", (Star(None, span),), filter=condition, span=span)
+    call = AggregateCall("count", (Star(None, span),), filter=condition, span=span)
+    return _with_named(call, origin)
 
 
 def filtered(node: exp.Expression, origin: Origin, read: Read) -> Expression:
@@ -251,7 +261,7 @@ def _aggregated(node: exp.Expression, origin: Origin) -> bool:
     if not isinstance(node, exp.Anonymous):
         return isinstance(node, exp.WithinGroup)
     name, _ = _name_and_arguments(node, origin)
-    return name in AGGREGATES or name in ("count_if", "countif")
+    return name in AGGREGATES or name in _WRITTEN_OUT
 
 
 def trim(node: exp.Expression, origin: Origin, read: Read) -> Expression:

@@ -19,8 +19,12 @@ from dpsql.tree import Clip
 
 _KINDS = {"contribution_bounds_per_row": False, "contribution_bounds_per_group": True}
 NUMBER = re.compile(r"(?:\d{1,18}(?:\.\d{0,18})?|\.\d{1,18})(?:[eE][+-]?\d{1,2})?\Z")
-_PER_GROUP = frozenset({"sum", "count"})
-_PER_ROW = frozenset("sum avg mean stddev stddev_pop stddev_samp variance var_pop var_samp".split())
+_PER_GROUP = frozenset("sum count count_if countif avg mean favg".split())
+_PER_ROW = frozenset(
+    """sum avg mean favg stddev stddev_pop stddev_samp variance var_pop var_samp min max median
+    quantile quantile_cont quantile_disc percentile_cont percentile_disc approx_quantile
+    approx_quantiles""".split()
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,6 +29,43 @@ SELECT COUNT(*) AS n, MIN_BY(segment, age) AS s FROM customers;
 
 -- case: by a number that is not whole
 SELECT ARG_MAX(country, income) AS c FROM customers;
+-- accept
+-- keys: 1 public, l0 proved
+-- choice: peak of 3 of 65535 l0=1 rows=1 greatest
+
+-- case: by a decimal, of several rows of a person
+SELECT ARG_MIN(status, amount) AS s FROM orders;
+-- accept
+-- keys: 1 public, l0 proved
+-- choice: peak of 3 of 50001 l0=1 rows=1 least
+
+-- case: by a date
+SELECT segment, MAX_BY(country, joined) AS c FROM customers GROUP BY segment;
+-- accept
+-- keys: 2 public, l0 proved
+-- choice: peak of 3 of 6576 l0=1 rows=1 greatest
+
+-- case: by a time
+SELECT ARG_MAX(status, placed_at) AS s, ARGMIN(quantity, placed_at) AS q FROM orders;
+-- accept
+-- keys: 1 public, l0 proved
+-- choice: peak of 3 of 65535 l0=1 rows=1 greatest
+-- choice: peak of 21 of 65520 l0=1 rows=1 least
+
+-- case: NULL is a value where it is asked for
+SELECT ARG_MAX_NULL(age, joined) AS a, ARG_MAX(age, joined) AS b, ARG_MIN_NULL(segment, joined) AS c FROM customers;
+-- accept
+-- keys: 1 public, l0 proved
+-- choice: peak of 122 of 53558 l0=1 rows=1 greatest
+-- choice: peak of 121 of 53119 l0=1 rows=1 greatest
+-- choice: peak of 2 of 4384 l0=1 rows=1 least
+
+-- case: by a text
+SELECT ARG_MAX(status, note) AS s FROM orders;
+-- refuse: unsupported-aggregate at 1:8
+
+-- case: NULL among values that nobody lists
+SELECT ARG_MAX_NULL(note, quantity) AS s FROM orders;
 -- refuse: unsupported-aggregate at 1:8
 
 -- case: by what has no bounds

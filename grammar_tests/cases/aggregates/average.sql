@@ -43,6 +43,28 @@ SELECT AVG(amount * (1 - COALESCE(discount, 0))) AS net FROM orders;
 -- release: rows l0=1 linf=10
 -- release: sum l0=1 linf=2500
 
+-- case: geometric mean
+SELECT GEOMEAN(amount + 1) AS g, GEOMETRIC_MEAN(quantity + 1) AS h, FAVG(discount) AS f FROM orders;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=10
+-- release: sum l0=1 linf=31.08303055
+-- release: sum l0=1 linf=15.22261221
+-- release: rows l0=1 linf=10
+-- release: sum l0=1 linf=5
+
+-- case: geometric mean of the rows that a filter keeps
+SELECT GEOMEAN(quantity + 1) FILTER (WHERE status = 'paid') AS h FROM orders;
+-- dialect: postgres
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=10
+-- release: sum l0=1 linf=15.22261221
+
+-- case: geometric mean of what may be zero
+SELECT GEOMEAN(amount) AS g FROM orders;
+-- refuse: unbounded-input at 1:16
+
 -- case: average with a filter
 SELECT AVG(amount) FILTER (WHERE status = 'paid') AS mean FROM orders;
 -- accept

@@ -39,6 +39,39 @@ SELECT WITH DIFFERENTIAL_PRIVACY SUM(amount - 100, contribution_bounds_per_group
 -- keys: 1 public, l0 proved
 -- release: sum l0=1 linf=50.5
 
+-- case: an average of single rows
+SELECT WITH DIFFERENTIAL_PRIVACY AVG(age, contribution_bounds_per_group => (0, 60)) AS a FROM customers;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=1
+-- release: sum l0=1 linf=30
+
+-- case: rows where a condition holds
+SELECT WITH DIFFERENTIAL_PRIVACY COUNTIF(quantity > 1, contribution_bounds_per_group => (0, 4)) AS n FROM orders;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=4
+
+-- case: fewer distinct values of each unit
+SELECT WITH DIFFERENTIAL_PRIVACY COUNT(DISTINCT quantity, contribution_bounds_per_group => (0, 2)) AS q, COUNT(DISTINCT status, contribution_bounds_per_group => (0, 5)) AS s FROM orders;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: distinct l0=1 linf=2
+-- release: distinct l0=1 linf=3
+
+-- case: distinct values whose only limit is the analyst's
+SELECT WITH DIFFERENTIAL_PRIVACY COUNT(DISTINCT day, contribution_bounds_per_group => (0, 3)) AS d FROM logins;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: distinct l0=1 linf=3
+
+-- case: quantiles and ends of clipped rows
+SELECT WITH DIFFERENTIAL_PRIVACY PERCENTILE_CONT(quantity, 0.5, contribution_bounds_per_row => (2, 8)) AS m, MAX(quantity, contribution_bounds_per_row => (2, 8)) AS h FROM orders;
+-- accept
+-- keys: 1 public, l0 proved
+-- choice: 2/4 of 7 l0=1 rows=10 hashed
+-- choice: 2/2 of 7 l0=1 rows=1 greatest
+
 -- case: with a filter
 SELECT WITH DIFFERENTIAL_PRIVACY status, SUM(amount, contribution_bounds_per_group => (0, 100)) FILTER (WHERE quantity > 1) AS s FROM orders GROUP BY 1;
 -- accept
@@ -61,8 +94,16 @@ SELECT WITH DIFFERENTIAL_PRIVACY SUM(amount, contribution_bounds => (0, 1000)) A
 -- refuse: unsupported-syntax at 1:66
 
 -- case: not of this function
+SELECT WITH DIFFERENTIAL_PRIVACY CORR(amount, quantity, contribution_bounds_per_row => (0, 1000)) AS s FROM orders;
+-- refuse: bad-option at 1:57
+
+-- case: an average of a unit's several rows has bounds per row only
 SELECT WITH DIFFERENTIAL_PRIVACY AVG(amount, contribution_bounds_per_group => (0, 1000)) AS s FROM orders;
--- refuse: bad-option at 1:46
+-- refuse: bad-option at 1:34
+
+-- case: a date has bounds, but no numbers
+SELECT WITH DIFFERENTIAL_PRIVACY MAX(placed_at, contribution_bounds_per_row => (0, 1000)) AS s FROM orders;
+-- refuse: bad-option at 1:34
 
 -- case: twice
 SELECT WITH DIFFERENTIAL_PRIVACY SUM(amount, contribution_bounds_per_row => (0, 1), contribution_bounds_per_group => (0, 1000)) AS s FROM orders;

@@ -37,6 +37,18 @@ SELECT COUNT(1) AS n FROM orders;
 -- keys: 1 public, l0 proved
 -- release: rows l0=1 linf=10
 
+-- case: count of nothing is COUNT(*)
+SELECT COUNT() AS n, COUNT() FILTER (WHERE quantity > 1) AS m FROM orders;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=10
+-- release: rows l0=1 linf=10
+
+-- case: count of nothing is DuckDB's alone
+SELECT COUNT() AS n FROM orders;
+-- dialect: postgres
+-- refuse: unsupported-syntax at 1:8
+
 -- case: count of units
 SELECT COUNT(DISTINCT customer_id) AS buyers FROM orders;
 -- accept

@@ -74,3 +74,24 @@ SELECT COUNT(*, epsilon => 0.1) AS n FROM customers;
 -- case: an epsilon of what costs nothing is refused
 SELECT WITH DIFFERENTIAL_PRIVACY segment, MAX(segment, epsilon => 0.1) AS n FROM customers GROUP BY segment;
 -- refuse: bad-option at 1:43
+
+-- case: counts by a condition have an epsilon and bounds too
+SELECT WITH DIFFERENTIAL_PRIVACY COUNT_IF(vip, epsilon => 0.25) AS v, SUM(age) AS s FROM customers;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=1
+-- release: sum l0=1 linf=120
+
+-- case: what is written once spends once, however many elements and groupings it has
+SELECT WITH DIFFERENTIAL_PRIVACY segment, PERCENTILE_DISC([0.25, 0.75], epsilon => 0.5) WITHIN GROUP (ORDER BY age) AS q FROM customers GROUP BY ROLLUP (segment);
+-- accept
+-- keys: 2 public, l0 proved
+-- choice: 2/8 of 121 l0=1 rows=1 all
+-- choice: 6/8 of 121 l0=1 rows=1 all
+-- keys: 1 public, l0 proved
+-- choice: 2/8 of 121 l0=1 rows=1 all
+-- choice: 6/8 of 121 l0=1 rows=1 all
+
+-- case: a list of quantiles that would spend more is refused
+SELECT WITH DIFFERENTIAL_PRIVACY PERCENTILE_DISC([0.25, 0.75], epsilon => 1.5) WITHIN GROUP (ORDER BY age) AS q FROM customers;
+-- refuse: bad-option at 1:34

@@ -170,7 +170,7 @@ SELECT MEDIAN(day) FROM logins;
 -- refuse: unbounded-contribution at 1:8
 
 -- case: the row of the largest value is somebody's
-SELECT ARG_MAX(status, amount) FROM orders;
+SELECT ARG_MAX(note, amount) FROM orders;
 -- refuse: unsupported-aggregate at 1:8
 
 -- case: an approximate quantile

@@ -29,6 +29,14 @@ SELECT EVERY(age IS NOT NULL) AS e FROM customers;
 -- keys: 1 public, l0 proved
 -- release: rows l0=1 linf=1
 
+-- case: as GoogleSQL spells it
+SELECT LOGICAL_AND(vip) AS every_one, LOGICAL_OR(vip) AS any_one FROM customers WHERE customer_id IS NOT NULL;
+-- dialect: postgres
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=1
+-- release: rows l0=1 linf=1
+
 -- case: in HAVING
 SELECT country, COUNT(*) AS n FROM customers GROUP BY 1 HAVING BOOL_OR(age > 3);
 -- accept

@@ -92,7 +92,7 @@ SELECT ARG_MAX(n, status) AS a, MIN_BY(status, status) AS b, MAX_BY(n, LENGTH(st
 -- release: rows l0=3 linf=10
 
 -- case: the largest of private rows
-SELECT ARG_MAX(status, amount) FROM orders;
+SELECT ARG_MAX(status, note) FROM orders;
 -- refuse: unsupported-aggregate at 1:8
 
 -- case: the largest by nothing
@@ -190,5 +190,5 @@ SELECT SUM(quantity ORDER BY colour) FROM orders;
 -- refuse: unknown-column at 1:30
 
 -- case: an aggregate without a rule
-SELECT GEOMEAN(n) FROM (SELECT status, COUNT(*) AS n FROM orders GROUP BY status) AS t;
+SELECT PRODUCT(n) FROM (SELECT status, COUNT(*) AS n FROM orders GROUP BY status) AS t;
 -- refuse: unsupported-aggregate at 1:8
