@@ -117,10 +117,15 @@ class Measurements:
 
 
 def together(one_by_one: Measurements, identities: Identities) -> Measurements:
-    """The same measures with every family of moments measured by one vector."""
+    """The same measures with every family of moments measured by one vector.
+
+    A measurement that a vector has too is read from there: SUM(x) of x from 0 on is Σ(x - L).
+    """
     families = _merged(one_by_one.families)
     gone = {part for family in families.values() for part in family.members}
     table = dict(zip(one_by_one.parts, one_by_one.typical, strict=True))
+    known = dict(zip(one_by_one.parts, one_by_one.fields, strict=True))
+    gone |= {part for family in families.values() for part in vector(family)}
     kept = [n for n, part in enumerate(one_by_one.parts) if part not in gone]
     parts = [one_by_one.parts[n] for n in kept]
     fields = [one_by_one.fields[n] for n in kept]
@@ -129,7 +134,9 @@ def together(one_by_one: Measurements, identities: Identities) -> Measurements:
     formulas: dict[tuple[PartQuery, PartQuery], dict[PartQuery, Expression]] = {}
     for key, family in families.items():
         new = vector(family)
-        columns = tuple(identities.field("part", part_type(part.lattice)) for part in new)
+        columns = tuple(
+            known.get(part) or identities.field("part", part_type(part.lattice)) for part in new
+        )
         formulas[key] = moments(family, tuple(Ref(f.id, f.type) for f in columns))
         parts += new
         fields += columns

@@ -23,6 +23,14 @@ SELECT SUM(age) AS s, AVG(age) AS mean, VAR_POP(age) AS v FROM customers;
 -- release: sum l0=1 linf=60
 -- release: sum l0=1 linf=1800
 
+-- case: a sum from 0 on is part of the vector of its average
+SELECT SUM(age) AS s, AVG(age) AS mean FROM customers;
+-- accountant: pure
+-- accept
+-- keys: 1 public, l0 proved
+-- release: sum l0=1 linf=120
+-- release: sum l0=1 linf=120
+
 -- case: decimals, divided as numbers
 SELECT SUM(CAST(age AS DECIMAL(10, 2)) / 4) AS s, AVG(CAST(age AS DECIMAL(10, 2)) / 4) AS mean
 FROM customers;
