@@ -12,7 +12,7 @@ pseudoinverse of C·√V. Corrections are whole lattice steps, so that sums agre
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -32,6 +32,10 @@ class Agreement:
     @property
     def places(self) -> tuple[int, ...]:
         return tuple(place for listed in self.lists for place in listed)
+
+    def renumbered(self, new: Mapping[int, int]) -> Agreement:
+        """The same agreement where each place has another number."""
+        return Agreement(tuple(tuple(new[place] for place in listed) for listed in self.lists))
 
 
 def kin(agreements: Sequence[Agreement]) -> list[frozenset[int]]:
@@ -72,7 +76,7 @@ def agreed(
         return list(rows)
     values = np.array([[row[place] for place in places] for row in rows], dtype=object)
     position = {place: n for n, place in enumerate(places)}
-    local = [Agreement(tuple(tuple(position[p] for p in w) for w in a.lists)) for a in agreements]
+    local = [agreement.renumbered(position) for agreement in agreements]
     corrected = _corrected(values, local, [deviations[place] for place in places])
     return [
         tuple(
@@ -86,9 +90,8 @@ def _corrected(
     values: np.ndarray, agreements: Sequence[Agreement], deviations: Sequence[float]
 ) -> np.ndarray:
     """Columns of integers, one per measurement, moved to where they agree."""
-    residuals = (values @ _constraints(agreements, len(deviations)).T.astype(int)).astype(float)
-    back = np.linalg.pinv(_weighed(agreements, deviations)).T * np.asarray(deviations)
-    steps = -residuals @ back
+    residuals = (values @ constraints(agreements, len(deviations)).T.astype(int)).astype(float)
+    steps = residuals @ corrections(agreements, deviations).T
     result = values.copy()
     settled: set[int] = set()
     for agreement in agreements:
@@ -105,6 +108,18 @@ def _corrected(
     return result
 
 
+def corrections(agreements: Sequence[Agreement], deviations: Sequence[float]) -> np.ndarray:
+    """How far each measurement moves for what two lists differ by: a row of each measurement.
+
+    >>> whole_and_halves = Agreement(((0,), (1, 2)))
+    >>> corrections([whole_and_halves], [1.0, 1.0, 1.0]).round(3).tolist()
+    [[0.333], [-0.333], [-0.333]]
+    """
+    inverse = np.linalg.pinv(_weighed(agreements, deviations))
+    result: np.ndarray = -np.asarray(deviations)[:, None] * inverse
+    return result
+
+
 def _whole(steps: np.ndarray) -> np.ndarray:
     """Whole numbers whose partial sums are nearest to those of the steps."""
     sums = np.rint(np.cumsum(steps, axis=1))
@@ -113,11 +128,11 @@ def _whole(steps: np.ndarray) -> np.ndarray:
 
 
 def _weighed(agreements: Sequence[Agreement], deviations: Sequence[float]) -> np.ndarray:
-    weighed: np.ndarray = _constraints(agreements, len(deviations)) * np.asarray(deviations)
+    weighed: np.ndarray = constraints(agreements, len(deviations)) * np.asarray(deviations)
     return weighed
 
 
-def _constraints(agreements: Sequence[Agreement], count: int) -> np.ndarray:
+def constraints(agreements: Sequence[Agreement], count: int) -> np.ndarray:
     """C: what every other list of an agreement exceeds its first by."""
     rows = []
     for agreement in agreements:

@@ -26,6 +26,7 @@ MIRRORED = {"gt": "lt", "ge": "le"}
 def question(plan: PrivatePlan, *context: str) -> str:
     """sha256 (hex) of what is asked of the private data, in this context."""
     parts = [*context, str(plan.shares), *map(_block, plan.blocks), *map(_stage, plan.stages)]
+    parts += [str([(t.block, t.quantities) for t in levels.tables]) for levels in plan.levels]
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
 

@@ -7,6 +7,7 @@ from decimal import Decimal
 
 from dpsql import accountants
 from dpsql.describe import describe
+from dpsql.describe_levels import notes
 from dpsql.explanation import Explanation
 from dpsql.finish import expected_margins
 from dpsql.ledgers import Ledger
@@ -24,10 +25,8 @@ def explanation(
 ) -> Explanation:
     """What asking this would do and cost now: nothing, where the ledger remembers its answer."""
     prepared = prepared_at(asked, asked.epsilon)
-    known = prepared.plan and recalled(ledger, asked, prepared, policy.version, prepared_at)
-    if known and known[1].question != prepared.question:
-        prepared = known[1]
     plan, rewritten = prepared.plan, prepared.rewritten
+    known = plan and recalled(ledger, asked, prepared, policy.version, prepared_at)
     charge = Loss(0) if plan is None or known else plan.loss
     accountant = accountants.get(asked.budget.accountant)
     blocks = () if plan is None else plan.blocks
@@ -49,4 +48,5 @@ def explanation(
         tuple(stage.sql for stage in rewritten.stages),
         expected_margins(plan, rewritten),
         None if plan is None else plan.event,
+        () if plan is None else tuple(notes(plan)),
     )

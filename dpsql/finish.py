@@ -7,12 +7,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from dpsql.agreement import agreed
 from dpsql.engines import ScratchTable
-from dpsql.mechanisms import standard_deviation, widest
+from dpsql.mechanisms import widest
 from dpsql.model import Answer, Column, Noisy, Receipt
 from dpsql.plan import PrivatePlan, ReleasedTable, Rewritten
 from dpsql.release import in_units
+from dpsql.settled import each_settled, settled
 
 Rows = list[tuple[Any, ...]]
 
@@ -29,7 +29,8 @@ def finish(
 
     `public` reads public tables exactly; `scratch` runs the outer query over the given tables.
     """
-    rows = scratch(rewritten.outer_sql, _tables(plan, rewritten.tables, noisy, public))
+    tables = _tables(plan, rewritten.tables, settled(plan, noisy), public)
+    rows = scratch(rewritten.outer_sql, tables)
     width = len(rewritten.output)
     factor = margin_factor(plan)
     values = tuple(row[:width] for row in rows)
@@ -49,7 +50,7 @@ def stage(
 ) -> ScratchTable:
     """The rows of a stage, from the blocks before it, as a table for the blocks behind it."""
     sql = rewritten.stages[number]
-    rows = scratch(sql.sql, _tables(plan, sql.tables, noisy, public))
+    rows = scratch(sql.sql, _tables(plan, sql.tables, each_settled(plan, noisy), public))
     return ScratchTable(f"stage_{number}", sql.columns, rows)
 
 
@@ -80,12 +81,10 @@ def unnoised(rewritten: Rewritten, rows: Rows) -> Answer:
 
 def _natural(plan: PrivatePlan, block: int, noisy: Sequence[Noisy]) -> Rows:
     """Keys and noisy values of one block, in the units of their columns."""
-    shown = plan.blocks[block]
-    deviations = [standard_deviation(release.noise) for release in shown.releases]
-    rows = agreed(noisy[block].parts, shown.agreements, deviations)
+    lattices = plan.blocks[block].lattices
     return [
-        (*key, *(in_units(v, lattice) for v, lattice in zip(parts, shown.lattices, strict=True)))
-        for key, parts in zip(noisy[block].keys, rows, strict=True)
+        (*key, *(in_units(v, lattice) for v, lattice in zip(parts, lattices, strict=True)))
+        for key, parts in zip(noisy[block].keys, noisy[block].parts, strict=True)
     ]
 
 

@@ -8,6 +8,7 @@ from fractions import Fraction
 
 from dpsql.agreement import Agreement
 from dpsql.algebra import Field, Item, Measure, Relation
+from dpsql.effects import Levels
 from dpsql.grids import WHOLE, Choice, Histogram, Lattice, TreeRelease
 from dpsql.intervals import Facts
 from dpsql.mechanisms.stability import Stability
@@ -280,6 +281,7 @@ class PrivatePlan:
     """The whole query: its blocks, the queries over their noisy tables, and its price.
 
     `shares` are the parts of its budget that pay for the measurements and choices of the blocks.
+    Tables of `levels` have totals in common, which are made equal after the release.
     """
 
     blocks: tuple[BlockPlan, ...]
@@ -289,6 +291,7 @@ class PrivatePlan:
     loss: Loss
     epsilon: Fraction
     shares: tuple[Fraction, ...]
+    levels: tuple[Levels, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

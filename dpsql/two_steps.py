@@ -82,7 +82,7 @@ class TwoSteps:
         if None not in plan.known:
             bounds = self._found(plan, [a for a in plan.known if a is not None])
             one = self._explained(replace(plan.last, bounds=bounds))
-            return replace(one, epsilon=asked.epsilon, notes=tuple(map(notice, bounds)))
+            return replace(one, epsilon=asked.epsilon, notes=(*one.notes, *map(notice, bounds)))
         last = self._explained(plan.last)
         parts = [
             self._explained(search)
@@ -98,6 +98,7 @@ class TwoSteps:
             event=_events(*parts, last),
             expected=tuple(None if e is None else nan for e in last.expected),
             notes=(
+                *last.notes,
                 f"The bounds of {names} come from data: {SHARE} of the charge finds them first.",
                 "Until they are found, the last release is shown with the widest.",
             ),

@@ -10,11 +10,13 @@ import pytest
 ROOT = Path(__file__).parent.parent
 SOURCES = sorted((ROOT / "dpsql").rglob("*.py"))
 LAYERS = (
-    "tree errors intervals schema algebra wishes methods model walk explanation agreement".split(),
+    """tree errors intervals schema algebra wishes methods model walk explanation agreement
+    effects""".split(),
     "grids plan aggregates functions mechanisms accountants dialects entropy".split(),
     "compiler engines ledgers release histograms policy canonical".split(),
-    """kept public prepare describe describe_choices finish signature opening streams
-    monitor tuning precision questions private_bounds two_steps explaining recalling""".split(),
+    """kept public prepare describe describe_choices describe_levels settled finish signature
+    opening streams monitor tuning precision questions private_bounds two_steps explaining
+    recalling""".split(),
     "proxy owner".split(),
     "interfaces".split(),
 )

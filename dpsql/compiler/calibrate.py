@@ -21,6 +21,7 @@ from dpsql.compiler.contributions import Contributions, contributions_of
 from dpsql.compiler.disjoint import pooled
 from dpsql.compiler.joint import Family, Measurements, together
 from dpsql.compiler.key_selection import selection_events, with_keys_selected
+from dpsql.compiler.levels import levels_of
 from dpsql.compiler.outputs import NOTHING_APART, Apart, apart, shown
 from dpsql.compiler.partitions import Limits, divided
 from dpsql.compiler.quantile_trees import Wanted, made_of, planned
@@ -89,7 +90,8 @@ def calibrate(
     Raises `Refused` where a contribution has no limit, an argument no bound, an aggregate no
     recipe, or private keys no δ to be selected with.
     """
-    wishes = replace(wishes, noise=noise_of_one(accountant, neighbours, wishes.epsilon, delta))
+    noise = noise_of_one(accountant, neighbours, wishes.epsilon, delta)
+    wishes = replace(wishes, noise=noise)
     measured = [_measure(block, identities, wishes) for block in bounded.blocks]
     for m in measured:
         require_testable(m.bounded, m.made.parts, accountant, neighbours)
@@ -107,14 +109,14 @@ def calibrate(
     each = iter(shares)
     paid = [[allowance.share(next(each)) for _ in _paid(m)] for m in measured]
     blocks = tuple(
-        _released(m, accountant, neighbours, own, selection, wishes)
+        _released(m, accountant, neighbours, own, selection, wishes.floor)
         for m, own in zip(measured, paid, strict=True)
     )
-    if not (claims or wishes.whole):
+    if not claims:
         blocks, (outer, *stages) = with_top(blocks, (outer, *stages), paid, accountant)
     event = Event(tuple(part for block in blocks for part in _events(block)))
-    price = event, accountant.loss(event), wishes.epsilon
-    return PrivatePlan(blocks, tuple(stages), outer, *price, tuple(shares))
+    price = event, accountant.loss(event), wishes.epsilon, tuple(shares)
+    return PrivatePlan(blocks, tuple(stages), outer, *price, levels_of(blocks, stages))
 
 
 def _allowance(
@@ -287,7 +289,7 @@ def _released(
     neighbours: Neighbours,
     allowances: list[Allowance],
     selection_delta: Fraction,
-    wishes: Wishes,
+    floor: int,
 ) -> BlockPlan:
     contributions, lone, l0 = measured.contributions, measured.made.alone, measured.l0
 
@@ -318,14 +320,9 @@ def _released(
     )
     if plan.domain is not None:
         return plan
-    alone = not wishes.whole and _asks_keys_alone(measured)
-    plan = replace(plan, floor=wishes.floor, keys_alone=alone)
-    return with_keys_selected(plan, accountant, neighbours, allowances[0], selection_delta)
-
-
-def _asks_keys_alone(measured: _Measured) -> bool:
     asked = frozenset[int]().union(*map(refs, measured.values))
-    return asked.isdisjoint(f.id for f in measured.fields)
+    plan = replace(plan, floor=floor, keys_alone=asked.isdisjoint(f.id for f in measured.fields))
+    return with_keys_selected(plan, accountant, neighbours, allowances[0], selection_delta)
 
 
 def _events(block: BlockPlan) -> tuple[EventPart, ...]:

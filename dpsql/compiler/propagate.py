@@ -8,7 +8,7 @@ by finite differences; exact for linear expressions). Bases travel upwards as hi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import assert_never
 
@@ -37,7 +37,7 @@ from dpsql.compiler.deltas import formula
 from dpsql.compiler.outputs import EXACT
 from dpsql.compiler.scopes import Identities
 from dpsql.compiler.small_groups import as_ratio
-from dpsql.compiler.stated_errors import OneInput, Stating, require_none
+from dpsql.compiler.stated_errors import OneInput, Stating, require_none, states
 from dpsql.compiler.traced import NoiseOfBlock, Origin, Traced, of_totals
 from dpsql.tree import (
     DOUBLE,
@@ -61,7 +61,8 @@ def propagate(
     the output is exact, or not a number and not chosen, and NaN where it is unknown. The errors
     that the query states are columns then.
     """
-    traced = _Tracer(noise, identities, Stating(identities, factor)).trace(outer)
+    shown = frozenset() if states(outer) else frozenset(_of_unions(outer))
+    traced = _Tracer(noise, identities, Stating(identities, factor), shown).trace(outer)
     outputs = tuple(Ref(f.id, f.type) for f in outer.fields)
     errors = tuple(
         traced.error(ref) if ref.type.is_numeric or traced.unknown(ref) else EXACT
@@ -72,9 +73,12 @@ def propagate(
 
 @dataclass(frozen=True, slots=True)
 class _Tracer:
+    """`shown` are columns of unions that the query shows as they are."""
+
     noise: Sequence[NoiseOfBlock]
     identities: Identities
     stating: Stating
+    shown: frozenset[int]
 
     def trace(self, relation: Relation) -> Traced:
         match relation:
@@ -97,6 +101,8 @@ class _Tracer:
                     {**left.meaning, **right.meaning},
                     {**left.deviation, **right.deviation},
                     {**left.origin, **right.origin},
+                    {**left.alone, **right.alone},
+                    {**left.cells, **right.cells},
                 )
             case Match():
                 require_none(relation, "in a condition on a subquery")
@@ -120,6 +126,7 @@ class _Tracer:
         deviations = noise.deviations
         of_kin = {place: kin for kin in noise.kin for place in kin}
         parts = relation.fields[len(relation.fields) - len(deviations) :]
+        cells = {} if noise.settled is None else noise.settled.cells(parts)
         return Traced(
             relation,
             {f.id: Ref(f.id, f.type) for f in parts},
@@ -137,6 +144,8 @@ class _Tracer:
                 )
                 for place, f in enumerate(parts)
             },
+            {n: Literal(cell.deviation, DOUBLE) for n, cell in cells.items()},
+            cells,
         )
 
     def _project(self, relation: Project) -> Traced:
@@ -150,7 +159,8 @@ class _Tracer:
             if over_bases is None:
                 deviation[item.field.id] = None
             meaning[item.field.id] = over_bases or Ref(item.field.id, item.field.type)
-        traced = Traced(relation, meaning, deviation, source.origin)
+        known = source.origin, source.alone, source.cells
+        traced = Traced(relation, meaning, deviation, *known)
         there = {item.field.id for item in relation.items}
         hidden = tuple(
             Item(f, Ref(f.id, f.type))
@@ -213,7 +223,8 @@ class _Tracer:
             deviation[item.field.id] = _of_many(call, error, named)
             totals.append((item.field, call))
         result = Window(source.relation, relation.items + tuple(extra))
-        return Traced(result, meaning, deviation, {**source.origin, **of_totals(source, totals)})
+        origin = {**source.origin, **of_totals(source, totals)}
+        return Traced(result, meaning, deviation, origin, source.alone, source.cells)
 
     def _union(self, relation: Union) -> Traced:
         left, right = self.trace(relation.left), self.trace(relation.right)
@@ -223,6 +234,15 @@ class _Tracer:
         meaning: dict[int, Expression] = {}
         deviation: dict[int, Expression | None] = {}
         origin: dict[int, Origin] = {}
+        alone: dict[int, Expression] = {}
+
+        def added(errors: Sequence[Expression]) -> Expression:
+            """A column of the union that has these errors of its sides."""
+            fields.append(self.identities.field("error", DOUBLE))
+            for listed, error in zip(items, errors, strict=True):
+                listed.append(Item(self.identities.field("error", DOUBLE), error))
+            return Ref(fields[-1].id, DOUBLE)
+
         for place, new in enumerate(relation.fields):
             refs_here = [Ref(side[place].id, side[place].type) for side in old]
             noisy = [s.rewritten(r) is not None for s, r in zip(sides, refs_here, strict=True)]
@@ -235,17 +255,31 @@ class _Tracer:
                 if found is not None:
                     origin[new.id] = found
             if relation.kind == "UNION" and relation.all:
-                error = self.identities.field("error", DOUBLE)
-                deviation[new.id] = Ref(error.id, DOUBLE)
-                fields.append(error)
-                for listed, side, ref in zip(items, sides, refs_here, strict=True):
-                    hidden = self.identities.field("error", DOUBLE)
-                    listed.append(Item(hidden, side.error(ref)))
+                here = list(zip(sides, refs_here, strict=True))
+                deviation[new.id] = error = added([side.error(ref) for side, ref in here])
+                if any(side.alone for side in sides) and new.id not in self.shown:
+                    alone[new.id] = error
+                    deviation[new.id] = added([side.error_in_total(ref) for side, ref in here])
         projected = [
             Project(side.relation, tuple(listed)) for side, listed in zip(sides, items, strict=True)
         ]
         result = replace(relation, left=projected[0], right=projected[1], fields=tuple(fields))
-        return Traced(result, meaning, deviation, origin)
+        return Traced(result, meaning, deviation, origin, alone)
+
+
+def _of_unions(relation: Relation) -> Iterator[int]:
+    """The columns of unions of which nothing is computed."""
+    match relation:
+        case Filter() | Sort() | Limit():
+            yield from _of_unions(relation.input)
+        case Project() if all(isinstance(i.expression, Ref) for i in relation.items):
+            yield from _of_unions(relation.input)
+        case Union():
+            yield from (f.id for f in relation.fields)
+            yield from _of_unions(relation.left)
+            yield from _of_unions(relation.right)
+        case _:
+            return
 
 
 def _is_noisy(source: Traced, call: AggregateCall | WindowCall) -> bool:
@@ -265,7 +299,7 @@ def _argument_error(source: Traced, call: AggregateCall | WindowCall) -> Express
         return None
     defaults = call.args[2:]
     skips = isinstance(call, WindowCall) and call.ignore_nulls
-    return None if defaults or skips else source.error(call.args[0])
+    return None if defaults or skips else source.error_in_total(call.args[0])
 
 
 def _of_many(

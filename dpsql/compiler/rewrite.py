@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TypeAlias
 
 import numpy as np
@@ -14,9 +15,10 @@ from dpsql.compiler.propagate import propagate
 from dpsql.compiler.scopes import Identities
 from dpsql.compiler.small_groups import with_noise_known, written_out
 from dpsql.compiler.stated_errors import states
-from dpsql.compiler.traced import NoiseOfBlock
+from dpsql.compiler.traced import NoiseOfBlock, Settled
 from dpsql.dialects.duckdb import Printer, Text, statement
 from dpsql.dialects.duckdb_block import block_sql
+from dpsql.effects import Spread
 from dpsql.mechanisms import standard_deviation, widest
 from dpsql.plan import BlockPlan, PrivatePlan, ReleasedTable, Rewritten, StageSql
 from dpsql.tree import Expression, Ref
@@ -31,7 +33,7 @@ def rewrite(plan: PrivatePlan, identities: Identities) -> Rewritten:
     Released tables are `release_0`, ...; whatever the outer query reads of public tables is first
     read exactly by statements of its own, as `public_0`, ....
     """
-    noise = [_noise(block) for block in plan.blocks]
+    noise = _noises(plan)
     deviations = [block.deviations for block in noise]
     known = with_noise_known(plan.outer, deviations)
     factor = widest(release.noise for block in plan.blocks for release in block.releases)
@@ -53,6 +55,18 @@ def rewrite(plan: PrivatePlan, identities: Identities) -> Rewritten:
         tuple(_stage(traced, with_noise_known(stage, deviations)) for stage in plan.stages),
         steady(outer, errors),
     )
+
+
+def _noises(plan: PrivatePlan) -> list[NoiseOfBlock]:
+    """The noise of each released table, and of what several of them agree on."""
+    noises = [_noise(block) for block in plan.blocks]
+    for levels in plan.levels:
+        spread = Spread.of(levels)
+        for n, table in enumerate(levels.tables):
+            releases = plan.blocks[table.block].releases
+            steps = tuple(float(release.query.released.step) for release in releases)
+            noises[table.block] = replace(noises[table.block], settled=Settled(spread, n, steps))
+    return noises
 
 
 def _noise(block: BlockPlan) -> NoiseOfBlock:

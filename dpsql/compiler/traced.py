@@ -5,14 +5,61 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import sqrt
 
 import numpy as np
 
 from dpsql.algebra import Field, Relation
 from dpsql.compiler.deltas import NAN, Joint, error_of
 from dpsql.compiler.outputs import EXACT
+from dpsql.effects import Reading, Spread
 from dpsql.tree import DOUBLE, AggregateCall, Expression, Ref, WindowCall
 from dpsql.walk import refs, substitute
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Settled:
+    """The noise of table number `table` after several tables are made to agree.
+
+    `steps` are those of its places, in units of their values.
+    """
+
+    spread: Spread
+    table: int
+    steps: tuple[float, ...]
+
+    def cells(self, columns: Sequence[Field]) -> dict[int, Cell]:
+        """The measurements that take part, by the columns in which they are read."""
+        quantities = self.spread.levels.tables[self.table].quantities
+        return {
+            columns[place].id: Cell(self.spread, (self.table, place), step, columns[0].id)
+            for place, step in enumerate(self.steps)
+            if quantities[place] is not None
+        }
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Cell:
+    """A measurement that tables agree on, in a cell as it is read at one place of the query."""
+
+    spread: Spread
+    reading: Reading
+    step: float
+    read: int
+
+    @property
+    def deviation(self) -> float:
+        return sqrt(self.spread.between(self.reading, self.reading)) * self.step
+
+    def correlation(self, other: Cell) -> float | None:
+        """That of the errors of two; None where it depends on which cells meet."""
+        if self.spread is not other.spread:
+            return 0.0
+        tables = [self.spread.levels.tables[cell.reading[0]] for cell in (self, other)]
+        if self.read != other.read and set(tables[0].axes) & set(tables[1].axes):
+            return None
+        between = self.spread.between(self.reading, other.reading) * self.step * other.step
+        return between / (self.deviation * other.deviation)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -21,11 +68,13 @@ class NoiseOfBlock:
 
     `deviations` has one of each part (None: unknown); `correlation` is that of the first of them,
     as far as it goes. The errors of parts depend on one another where they are in one of `kin`.
+    All that is before several tables are made to agree, which is `settled`.
     """
 
     deviations: tuple[float | None, ...]
     correlation: np.ndarray
     kin: Sequence[frozenset[int]] = ()
+    settled: Settled | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -50,12 +99,18 @@ class Traced:
 
     Errors of bases depend on one another where their origins are kin; how, is known only of parts
     that are read at the same place.
+
+    Tables that are made to agree have no larger errors than before in anything, and in totals none
+    that are known: there the errors are those from before, as if cells were independent. But
+    `alone` has the errors of single bases, and `cells` what is known of several.
     """
 
     relation: Relation
     meaning: Mapping[int, Expression] = field(default_factory=dict)
     deviation: Mapping[int, Expression | None] = field(default_factory=dict)
     origin: Mapping[int, Origin] = field(default_factory=dict)
+    alone: Mapping[int, Expression] = field(default_factory=dict)
+    cells: Mapping[int, Cell] = field(default_factory=dict)
 
     def over(self, relation: Relation) -> Traced:
         return replace(self, relation=relation)
@@ -68,6 +123,20 @@ class Traced:
 
     def error(self, expression: Expression) -> Expression:
         """The standard error of an expression over this relation's columns."""
+        over_bases = self.rewritten(expression)
+        if over_bases is None:
+            return EXACT
+        bases = sorted(refs(over_bases) & self.deviation.keys())
+        if len(bases) == 1 and bases[0] in self.alone:
+            return error_of(over_bases, self.alone)
+        cells = [self.cells[base] for base in bases if base in self.cells]
+        among = np.array([[a.correlation(b) for a in cells] for b in cells], dtype=float)
+        if not cells or len(cells) < len(bases) or np.isnan(among).any():
+            return self.error_in_total(expression)
+        return error_of(over_bases, self.alone, [Joint(tuple(bases), among)])
+
+    def error_in_total(self, expression: Expression) -> Expression:
+        """The same where it is added up with others: no less, and independent of theirs."""
         over_bases = self.rewritten(expression)
         if over_bases is None:
             return EXACT
@@ -110,6 +179,7 @@ class Traced:
     def needed(self) -> frozenset[int]:
         """Columns that meanings and deviations read."""
         read = [*self.meaning.values(), *(d for d in self.deviation.values() if d is not None)]
+        read += self.alone.values()
         return frozenset().union(*map(refs, read))
 
 

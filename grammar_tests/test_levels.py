@@ -1,0 +1,181 @@
+"""Totals that equal their parts across groupings: which do, and the errors that follow."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from decimal import Decimal
+from fractions import Fraction
+from functools import cache
+
+import numpy as np
+import pytest
+
+from dpsql.aggregates.formulas import evaluate
+from dpsql.algebra import Released
+from dpsql.compiler.outputs import by_row
+from dpsql.finish import finish
+from dpsql.mechanisms import standard_deviation
+from dpsql.model import Mechanism, Noisy
+from dpsql.plan import PrivatePlan
+from dpsql.settled import settled
+from dpsql.walk import relations
+from grammar_tests.bound import shop
+from grammar_tests.laws import BUDGET, compiled, noiseless_blocks
+from grammar_tests.test_finish import RECEIPT, crowd
+
+ROUNDS = 400
+
+AGREE = {
+    "a union of levels": (
+        "SELECT segment, COUNT(*) AS n FROM customers GROUP BY segment"
+        " UNION ALL SELECT 'all', COUNT(*) FROM customers"
+    ),
+    "groupings without the finest": (
+        "SELECT segment, vip, COUNT(*) AS n FROM customers"
+        " GROUP BY GROUPING SETS ((segment), (vip), ())"
+    ),
+    "means by ROLLUP": (
+        "SELECT segment, vip, AVG(age) FROM customers GROUP BY ROLLUP (segment, vip)"
+    ),
+    "a total beside groups": (
+        "SELECT segment, COUNT(*) AS n, (SELECT COUNT(*) FROM customers) AS t"
+        " FROM customers GROUP BY segment"
+    ),
+    "rows of a CTE at two levels": (
+        "WITH c AS (SELECT * FROM customers WHERE age > 30 AND vip)"
+        " SELECT segment, COUNT(*) AS n FROM c GROUP BY 1 UNION ALL SELECT 'all', COUNT(*) FROM c"
+    ),
+    "conditions in another order": (
+        "SELECT segment, SUM(age) AS n FROM customers WHERE vip AND age > 30 GROUP BY 1"
+        " UNION ALL SELECT 'all', SUM(age) FROM customers WHERE age > 30 AND vip"
+    ),
+}
+APART = {
+    "other rows": (
+        "SELECT segment, COUNT(*) AS n FROM customers WHERE vip GROUP BY segment"
+        " UNION ALL SELECT 'all', COUNT(*) FROM customers"
+    ),
+    "other measurements": (
+        "SELECT segment, SUM(age) AS n FROM customers GROUP BY segment"
+        " UNION ALL SELECT 'all', SUM(income) FROM customers"
+    ),
+    "private keys": "SELECT city, COUNT(*) AS n FROM customers GROUP BY ROLLUP (city)",
+    "clipped rows": (
+        "SELECT status, COUNT(*) AS n FROM orders GROUP BY status"
+        " UNION ALL SELECT 'paid', COUNT(*) FROM orders"
+    ),
+    "one grouping": "SELECT segment, COUNT(*) AS n FROM customers GROUP BY segment",
+    "a total that rows are compared with": (
+        "SELECT segment, COUNT(*) AS n, (SELECT SUM(age) FROM customers) AS s FROM customers"
+        " WHERE age > (SELECT SUM(age) / 1000 FROM customers) GROUP BY segment"
+    ),
+}
+
+
+@pytest.mark.parametrize("what", AGREE)
+def test_tables_of_the_same_rows_agree(what: str) -> None:
+    prepared = compiled(AGREE[what], *shop())
+    assert prepared.plan is not None
+    (levels,) = prepared.plan.levels
+    assert len(levels.tables) == len(prepared.plan.blocks) > 1
+
+
+@pytest.mark.parametrize("what", APART)
+def test_tables_without_a_common_total_are_left_alone(what: str) -> None:
+    prepared = compiled(APART[what], *shop())
+    assert prepared.plan is not None
+    assert prepared.plan.levels == ()
+
+
+SHOWN = {
+    "a cell": "a.n",
+    "a total": "t.n",
+    "a cell of another grouping": "b.n",
+    "a share": "1e2 * a.n / t.n",
+    "the rest": "t.n - a.n",
+    "cells of two groupings": "a.n + b.n",
+    "a sum": "a.s",
+    "a mean": "a.s / a.n",
+    "a difference of means": "a.s / a.n - t.s / t.n",
+}
+SQL = (
+    "WITH c AS (SELECT * FROM customers WHERE age > 30),"
+    " a AS (SELECT segment, COUNT(*) AS n, SUM(age) AS s FROM c GROUP BY 1),"
+    " b AS (SELECT vip, COUNT(*) AS n FROM c GROUP BY 1),"
+    " t AS (SELECT COUNT(*) AS n, SUM(age) AS s FROM c)"
+    f" SELECT {', '.join(SHOWN.values())} FROM a, b, t WHERE segment = 'consumer' AND vip"
+)
+CELLS = {0: ("consumer",), 1: (True,), 2: ()}
+"""The row that the query shows, as cells of its blocks."""
+
+
+def noised(exact: Sequence[Noisy], plan: PrivatePlan, dice: np.random.Generator) -> list[Noisy]:
+    """Noise of the right deviations, the same in every run."""
+    found = []
+    for block, table in zip(plan.blocks, exact, strict=True):
+        shape = len(table.keys), len(block.releases)
+        deviations = [standard_deviation(release.noise) for release in block.releases]
+        if block.releases[0].noise.mechanism is Mechanism.DISCRETE_LAPLACE:
+            noise = dice.laplace(0, 2**-0.5, shape) * deviations
+        else:
+            noise = dice.normal(0, 1, shape) * deviations
+        moved = np.array(table.parts) + np.rint(noise).astype(int)
+        found.append(Noisy(table.keys, tuple(map(tuple, moved.tolist()))))
+    return found
+
+
+def outputs(plan: PrivatePlan, noisy: Sequence[Noisy]) -> list[float]:
+    """The outputs in the row that is shown, computed from these tables without an engine."""
+    values = {}
+    for relation in relations(plan.outer):
+        if isinstance(relation, Released):
+            block, table = plan.blocks[relation.block], noisy[relation.block]
+            row = table.parts[table.keys.index(CELLS[relation.block])]
+            columns = relation.fields[len(CELLS[relation.block]) :]
+            for field, value, release in zip(columns, row, block.releases, strict=True):
+                values[field.id] = float((value or 0) * release.query.released.step)
+    meaning = by_row(plan.outer)
+    return [evaluate(meaning[field.id], values) or 0.0 for field in plan.outer.fields]
+
+
+@cache
+def covered(accountant: str) -> tuple[dict[str, float], dict[str, float]]:
+    """The share of rounds in which the interval of each output holds the truth.
+
+    Then the same where the tables are not made to agree.
+    """
+    policy, engine = crowd(constraints=True)
+    delta = Decimal(0) if accountant == "pure" else BUDGET.query_delta
+    budget = replace(BUDGET, accountant=accountant, query_delta=delta)
+    prepared = compiled(SQL, policy, engine, budget=budget, epsilon=Fraction(1, 4))
+    plan, exact = prepared.plan, noiseless_blocks(prepared, engine)
+    assert plan is not None
+    true, generator = np.array(outputs(plan, exact)), np.random.default_rng(7)
+    first = noised(exact, plan, generator)
+    answer = finish(plan, prepared.rewritten, first, engine.rows, engine.scratch, RECEIPT)
+    shown = [float(value) for value in answer.rows[0]]  # counts perhaps rounded
+    assert shown == pytest.approx(outputs(plan, settled(plan, first)), abs=0.5)
+    margins = np.array(answer.margins[0], dtype=float)
+    inside = np.zeros((2, len(true)))
+    for _ in range(ROUNDS):
+        noisy = noised(exact, plan, generator)
+        for n, tables in enumerate((settled(plan, noisy), noisy)):
+            inside[n] += np.abs(outputs(plan, tables) - true) <= margins
+    with_, without = (dict(zip(SHOWN, row / ROUNDS, strict=True)) for row in inside)
+    return with_, without
+
+
+@pytest.mark.parametrize("accountant", ["zcdp", "pure"])
+def test_intervals_cover(accountant: str) -> None:
+    """Of Laplace's noise more than 95 %: what is an average of several has shorter tails."""
+    found, _ = covered(accountant)
+    most = 0.97 if accountant == "zcdp" else 0.99
+    assert all(0.92 <= share <= 0.985 for share in found.values()), found
+    assert 0.93 <= sum(found.values()) / len(found) <= most
+
+
+def test_errors_are_those_of_what_agrees() -> None:
+    _, apart = covered("zcdp")
+    assert apart["a cell"] < 0.91
+    assert apart["a total"] < 0.91
