@@ -7,6 +7,7 @@ from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,12 +17,15 @@ from dpsql.algebra import Released
 from dpsql.compiler.outputs import by_row
 from dpsql.finish import finish
 from dpsql.mechanisms import standard_deviation
-from dpsql.model import Mechanism, Noisy
+from dpsql.model import Loss, Mechanism, Noisy
 from dpsql.plan import PrivatePlan
+from dpsql.proxy import Proxy
 from dpsql.settled import settled
 from dpsql.walk import relations
 from grammar_tests.bound import shop
 from grammar_tests.laws import BUDGET, compiled, noiseless_blocks
+from grammar_tests.proxy_kit import request
+from grammar_tests.proxy_kit import shop as make_shop
 from grammar_tests.test_finish import RECEIPT, crowd
 
 ROUNDS = 400
@@ -179,3 +183,32 @@ def test_errors_are_those_of_what_agrees() -> None:
     _, apart = covered("zcdp")
     assert apart["a cell"] < 0.91
     assert apart["a total"] < 0.91
+
+
+UNION = AGREE["a union of levels"]
+
+
+def test_a_remembered_answer_agrees_as_it_was_told(tmp_path: Path) -> None:
+    path = make_shop(tmp_path)
+    with Proxy.open(str(path)) as proxy:
+        told = proxy.ask(request(UNION))
+        *parts, (_, total) = [(row[0], row[1]) for row in told.rows]
+        assert sum(n for _, n in parts) == total
+    with Proxy.open(str(path)) as proxy:
+        again = proxy.ask(request(UNION))
+        assert (again.rows, again.errors) == (told.rows, told.errors)
+        assert again.receipt is not None
+        assert again.receipt.charged == Loss(0)
+        one = proxy.ask(request("SELECT 'all', COUNT(*) FROM customers"))  # a question of its own
+        assert one.receipt is not None
+        assert one.receipt.charged.amount > 0
+
+
+def test_explain_says_what_agrees_and_what_cannot(tmp_path: Path) -> None:
+    with Proxy.open(str(make_shop(tmp_path))) as proxy:
+        (note,) = proxy.explain(request(UNION)).notes
+        assert note.startswith("release_0, release_1 measure the same rows")
+        (note,) = proxy.explain(request(APART["private keys"])).notes
+        assert note.startswith("release_0 shows private keys")
+        assert proxy.explain(request(APART["one grouping"])).notes == ()
+        assert proxy.explain(request(APART["other rows"])).notes == ()

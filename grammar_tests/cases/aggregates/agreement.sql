@@ -90,6 +90,47 @@ SELECT COUNT(*) AS n, COUNT(*) FILTER (WHERE status = 'paid') AS p FROM orders;
 -- release: rows l0=1 linf=10
 -- release: rows l0=1 linf=10
 
+-- case: levels of a union
+SELECT country, COUNT(*) AS n FROM customers GROUP BY country UNION ALL SELECT 'all', COUNT(*) FROM customers;
+-- accept
+-- keys: 3 public, l0 proved
+-- release: rows l0=1 linf=1
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=1
+
+-- case: groupings without their finest, with conditions of their own
+SELECT country, segment, COUNT(*) AS n, COUNT(*) FILTER (WHERE vip) AS v, AVG(age) AS mean FROM customers GROUP BY GROUPING SETS ((country), (segment), ());
+-- accept
+-- keys: 3 public, l0 proved
+-- release: rows l0=1 linf=1
+-- release: rows l0=1 linf=1
+-- release: rows l0=1 linf=1
+-- release: rows l0=1 linf=1
+-- release: rows l0=1 linf=1
+-- release: sum l0=1 linf=60
+-- keys: 2 public, l0 proved
+-- release: rows l0=1 linf=1
+-- release: rows l0=1 linf=1
+-- release: rows l0=1 linf=1
+-- release: rows l0=1 linf=1
+-- release: rows l0=1 linf=1
+-- release: sum l0=1 linf=60
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=1
+-- release: rows l0=1 linf=1
+-- release: rows l0=1 linf=1
+-- release: rows l0=1 linf=1
+-- release: rows l0=1 linf=1
+-- release: sum l0=1 linf=60
+
+-- case: a share of a total that is asked for beside it
+SELECT segment, SUM(age) AS s, 100.0 * SUM(age) / (SELECT SUM(age) FROM customers) AS share FROM customers GROUP BY segment;
+-- accept
+-- keys: 2 public, l0 proved
+-- release: sum l0=1 linf=120
+-- keys: 1 public, l0 proved
+-- release: sum l0=1 linf=120
+
 -- case: a part without bounds is refused
 SELECT SUM(note_length) AS s, SUM(note_length) FILTER (WHERE status = 'paid') AS p FROM orders;
 -- refuse: unbounded-input at 1:12
