@@ -9,12 +9,15 @@ such count. What is chosen carries lists of cells, and their histogram follows t
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from dpsql.algebra import Staged
 from dpsql.dialects.duckdb import Printer
 from dpsql.dialects.duckdb_cells import cell, kept_cells, with_cells
 from dpsql.dialects.duckdb_literals import type_name
-from dpsql.dialects.duckdb_rows import as_integer, clipped_total, row_value
+from dpsql.dialects.duckdb_rows import as_integer, clipped_total, row_value, unit_value
 from dpsql.dialects.duckdb_samples import block_values, inputs_of
+from dpsql.dialects.duckdb_units import known, looked_up
 from dpsql.grids import Histogram
 from dpsql.plan import BlockPlan, BlockSql, PartQuery
 from dpsql.tree import INTEGER, Call, Cast, Expression, Kind, SqlType
@@ -45,6 +48,10 @@ class _Block:
             for node in _read(query):
                 self.inputs.setdefault(node, f"x{len(self.inputs)}")
         self.sampled = [n for n, part in enumerate(self.parts) if part.blocks]
+        late = not (plan.row_level or self.sampled)
+        self.rows, self.lookup = (
+            looked_up(plan.block, self.inputs) if late else (plan.block.rows, None)
+        )
 
     def sql(self) -> str:
         if not (self.keys or self.parts or self.histograms):
@@ -84,7 +91,7 @@ class _Block:
         """unit, keys and the inputs of the measurements, one row per private row."""
         block = self.plan.block
         printer = Printer(lambda _relation: None)
-        source, where, columns = printer.source(block.rows)
+        source, where, columns = printer.source(self.rows)
         whose = self.sampled or not self.plan.row_level
         items = [f"{columns[block.unit.id]} AS u"] if whose else []
         items += [
@@ -115,13 +122,18 @@ class _Block:
         if self.plan.enforce_l0:
             names.append(f"{self._hash()} AS h")
         lists = [f"l{n}" for n in range(len(self.histograms))]
-        return f"SELECT {', '.join(names + clips + lists) or '1 AS one'} FROM totals"
+        listed = ", ".join(names + clips + lists) or "1 AS one"
+        return f"SELECT {listed} FROM totals{self._known()}"
+
+    def _known(self) -> str:
+        """Keeps the totals of the units that exist, where their rows were not looked up."""
+        return "" if self.lookup is None else f" SEMI JOIN {known(self.lookup, 'totals.u')}"
 
     def _unit_total(self, part: PartQuery) -> str:
         if part.distinct:
             return self._values(part)
         if not part.units:
-            return self._sum(part)
+            return self._sum(part, unit_value)
         if part.condition is None:
             return "1"
         return f"CASE WHEN COUNT(*){self._filter(part)} > 0 THEN 1 ELSE 0 END"
@@ -198,7 +210,7 @@ class _Block:
         where = f" FILTER (WHERE {' AND '.join(conditions)})"
         return kept_cells(query, place, where, self._hash)
 
-    def _sum(self, part: PartQuery) -> str:
+    def _sum(self, part: PartQuery, of_row: Callable[[PartQuery, str], str] = row_value) -> str:
         """A part over whole groups of rows, or over those of one unit."""
         if part.blocks:
             return "SUM(0)"
@@ -206,7 +218,7 @@ class _Block:
             return f"COUNT(*){self._filter(part)}"
         if part.distinct:
             return f"COUNT(DISTINCT {self.inputs[part.argument]}){self._filter(part)}"
-        value = row_value(part, self.inputs[part.argument])
+        value = of_row(part, self.inputs[part.argument])
         return f"SUM({value}){self._filter(part)}"
 
     def _filter(self, part: PartQuery) -> str:

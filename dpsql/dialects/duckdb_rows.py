@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from dpsql.plan import PartQuery
 
 BIGINT_LIMIT = 2**62
-MOST_DIGITS = 38
-"""Digits of DuckDB's widest DECIMAL."""
+INTEGER_LIMIT = 2**31
+MOST_DIGITS, NARROW_DIGITS = 38, 18
+"""Digits of DuckDB's widest DECIMAL, and of the widest that has 64 bits."""
 
 
 def row_value(part: PartQuery, x: str) -> str:
@@ -28,26 +27,46 @@ def row_value(part: PartQuery, x: str) -> str:
     return f"{value} - ({part.centre})" if part.centre else value
 
 
-def clipped_total(part: PartQuery, total: str) -> str:
-    """A unit's total in a group, clipped and then an integer."""
-    lower, upper = part.total_lower, part.total_upper
-    integer = _integer(lower, upper)
+def unit_value(part: PartQuery, x: str) -> str:
+    """One row for the total of its unit: in 32 bits where its bounds allow, else as `row_value`.
+
+    DuckDB adds INTEGERs in 64 bits and what is wider in 128, at several times the cost. A unit with
+    2^32 rows in a group would overflow; its total is clipped all the same.
+    """
+    if not _is_narrow(part):
+        return row_value(part, x)
     if not _is_decimal(part):
-        return f"({clamped(total, str(lower), str(upper))})::{integer}"
-    clipped = f"({clamped(total, _decimal(lower, part), _decimal(upper, part))})"
-    scale, digits = part.lattice.digits, _digits(part, lower, upper)
-    if digits + scale > MOST_DIGITS:
-        return f"{as_integer(part, clipped)}::{integer}"
-    # With 38 digits on the left the product has 38 too: with fewer it can overflow.
-    return f"({clipped}::DECIMAL({MOST_DIGITS}, {scale}) * {10**scale})::{integer}"
+        return f"({row_value(part, x)})::INTEGER"
+    scale, digits = part.lattice.digits, _digits(part, part.lower, part.upper)
+    value = clamped(x, _decimal(part.lower, part), _decimal(part.upper, part))
+    steps = f"'{10**scale}'::DECIMAL({scale + 1}, 0)"
+    integer = f"(({value})::DECIMAL({digits}, {scale}) * {steps})::INTEGER"
+    return f"{integer} - ({part.centre})" if part.centre else integer
+
+
+def clipped_total(part: PartQuery, total: str) -> str:
+    """A unit's total in a group, the sum of its `unit_value`, clipped and then an integer."""
+    lower, upper = part.total_lower, part.total_upper
+    if _is_decimal(part) and not _is_narrow(part):
+        return _decimal_integer(part, total, lower, upper)
+    return f"({clamped(total, str(lower), str(upper))})::{_integer(lower, upper)}"
 
 
 def row_integer(part: PartQuery, x: str) -> str:
     """One row as an integer, clamped; NULL and NaN are NULL."""
     if not _is_decimal(part):
         return row_value(part, x)
-    bounds = replace(part, total_lower=part.lower, total_upper=part.upper)
-    return clipped_total(bounds, x)
+    return _decimal_integer(part, x, part.lower, part.upper)
+
+
+def _decimal_integer(part: PartQuery, x: str, lower: int, upper: int) -> str:
+    """A DECIMAL, clamped, as its digits without the point."""
+    clipped = f"({clamped(x, _decimal(lower, part), _decimal(upper, part))})"
+    scale, integer = part.lattice.digits, _integer(lower, upper)
+    if _digits(part, lower, upper) + scale > MOST_DIGITS:
+        return f"{as_integer(part, clipped)}::{integer}"
+    # With 38 digits on the left the product has 38 too: with fewer it can overflow.
+    return f"({clipped}::DECIMAL({MOST_DIGITS}, {scale}) * {10**scale})::{integer}"
 
 
 def as_integer(part: PartQuery, total: str) -> str:
@@ -59,6 +78,17 @@ def as_integer(part: PartQuery, total: str) -> str:
 
 def _is_decimal(part: PartQuery) -> bool:
     return part.argument is not None and part.lattice.base == 10 and part.lattice.digits > 0  # noqa: PLR2004
+
+
+def _is_narrow(part: PartQuery) -> bool:
+    """Whether the policy's bounds keep a row, centred or not, within 32 bits.
+
+    A DECIMAL times its scale must stay within 18 digits, which DuckDB multiplies in 64 bits.
+    """
+    bounds = (part.lower, part.upper, part.lower - part.centre, part.upper - part.centre)
+    scale = part.lattice.digits if _is_decimal(part) else 0
+    digits = _digits(part, part.lower, part.upper) + scale + 1 if scale else 0
+    return max(map(abs, bounds)) < INTEGER_LIMIT and digits <= NARROW_DIGITS
 
 
 def _decimal(value: int, part: PartQuery) -> str:
