@@ -25,8 +25,10 @@ def explanation(
 ) -> Explanation:
     """What asking this would do and cost now: nothing, where the ledger remembers its answer."""
     prepared = prepared_at(asked, asked.epsilon)
+    known = prepared.plan and recalled(ledger, asked, prepared, policy.version, prepared_at)
+    if known and known[1].question != prepared.question:
+        prepared = known[1]
     plan, rewritten = prepared.plan, prepared.rewritten
-    known = plan and recalled(ledger, asked, prepared, policy.version, prepared_at)
     charge = Loss(0) if plan is None or known else plan.loss
     accountant = accountants.get(asked.budget.accountant)
     blocks = () if plan is None else plan.blocks

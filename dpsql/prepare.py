@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from dpsql import accountants
@@ -29,13 +29,25 @@ _MIN_UNITS = "min_privacy_units_per_group"
 class Prepared:
     """A query ready to run: `plan` is None where it reads public tables alone.
 
-    `question` identifies what is asked of private data, whatever the epsilon.
+    `question` identifies what is asked of private data, whatever the epsilon. `whole` is the same
+    query over noise on every group, where it would rather choose groups: that may have been paid.
     """
 
     columns: tuple[Column, ...]
     plan: PrivatePlan | None
     rewritten: Rewritten
     question: str
+    whole: Prepared | None = None
+
+    @property
+    def blocks(self) -> tuple[BlockPlan, ...]:
+        """What is measured of private data."""
+        return () if self.plan is None else self.plan.blocks
+
+    @property
+    def ways(self) -> tuple[Prepared, ...]:
+        """The plans that answer the query, the one that is paid for first."""
+        return (self,) if self.whole is None else (self, self.whole)
 
 
 def prepare(
@@ -57,7 +69,6 @@ def prepare(
     def listed(block: PrivateBlock) -> bool:
         return has_domain(block, policy, public, evaluate)
 
-    floor = _floor(statement, policy)
     named, scans = statement.mechanism, statement.mechanism == SPARSE_VECTOR
     accountant = accountants.preferring(budget.accountant, None if scans else named, epsilon)
     tracked = track(resolved, policy, public.frequency, listed, identities)
@@ -66,13 +77,19 @@ def prepare(
         return Prepared(columns, None, rewrite_public(tracked.outer, identities), "")
     bounded = infer(tracked, policy, public, evaluate)
     payer = accountant, policy.unit.neighbours
-    wishes = Wishes(epsilon, floor, statement.nonnegative, scans)
-    plan = calibrate(bounded, *payer, wishes, Fraction(budget.query_delta), identities)
-    _selects_keys(statement, plan.blocks)
-    _heeds_mechanism(statement, plan.blocks)
+    wishes = Wishes(epsilon, _floor(statement, policy), statement.nonnegative, scans)
     context = (budget.accountant, str(budget.query_delta), *([named] if named else []))
-    asked = question(plan, *context)
-    return Prepared(columns, plan, rewrite(plan, identities), asked)
+
+    def planned(wishes: Wishes) -> Prepared:
+        plan = calibrate(bounded, *payer, wishes, Fraction(budget.query_delta), identities)
+        return Prepared(columns, plan, rewrite(plan, identities), question(plan, *context))
+
+    found = planned(wishes)
+    _selects_keys(statement, found.blocks)
+    _heeds_mechanism(statement, found.blocks)
+    if any(block.top or block.trials for block in found.blocks):
+        return replace(found, whole=planned(replace(wishes, whole=True)))
+    return found
 
 
 def _floor(statement: Statement, policy: Policy) -> int:

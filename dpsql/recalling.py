@@ -19,10 +19,13 @@ def recalled(
 ) -> tuple[Remembered, Prepared] | None:
     """The noisy answer of the same question, and the question as it is asked at that epsilon.
 
-    None where there is none, or where a query of that epsilon would have asked otherwise.
+    A question that would choose groups is answered from noise on every group too. None where there
+    is no answer, or where a query of that epsilon would have asked otherwise.
     """
-    known = ledger.recall(asked.request.analyst, prepared.question, version, asked.epsilon)
-    if known is None:
-        return None
-    paid = prepared_at(asked, known.epsilon)
-    return (known, paid) if paid.question == prepared.question else None
+    for way in prepared.ways:
+        known = ledger.recall(asked.request.analyst, way.question, version, asked.epsilon)
+        if known is not None:
+            for paid in prepared_at(asked, known.epsilon).ways:
+                if paid.question == way.question:
+                    return known, paid
+    return None

@@ -1,8 +1,14 @@
-"""Options of the suite, and the catalogs every case is compiled over."""
+"""Options of the suite, and a proxy over the shop that the tests of a module share."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
+
+from dpsql.proxy import Proxy
+from grammar_tests.proxy_kit import shop
+from grammar_tests.session_kit import Client
 
 collect_ignore = [
     "sqlalchemy_suite",  # with a pytest plugin of its own: test_sqlalchemy_suite.py
@@ -14,3 +20,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--update", action="store_true", help="refresh the pinned sections of the case files"
     )
+
+
+@pytest.fixture(scope="module")
+def proxy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxy]:
+    """The proxy of a shop."""
+    with Proxy.open(str(shop(tmp_path_factory.mktemp("proxy") / "shop"))) as opened:
+        yield opened
+
+
+@pytest.fixture
+def client(proxy: Proxy) -> Client:
+    """A session of the wire over it."""
+    return Client(proxy)

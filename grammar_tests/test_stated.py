@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,12 +15,6 @@ SQL = (
     "SELECT segment, COUNT(*) AS n, DP_STDDEV(n) AS e, DP_INTERVAL_LOW(n) AS low, "
     "dp_interval_high(n) FROM customers GROUP BY segment ORDER BY n DESC"
 )
-
-
-@pytest.fixture(scope="module")
-def proxy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxy]:
-    with Proxy.open(str(shop(tmp_path_factory.mktemp("stated") / "shop"))) as opened:
-        yield opened
 
 
 def test_errors_are_stated_beside_their_numbers(proxy: Proxy) -> None:

@@ -249,6 +249,32 @@ def test_explain_names_the_choice_and_the_runner_up(tmp_path: Path) -> None:
     assert len(set(rows)) == 3
 
 
+def test_noise_on_every_group_that_was_paid_for_is_used(tmp_path: Path) -> None:
+    every = "SELECT HOUR(placed_at) AS h, COUNT(DISTINCT customer_id) AS n FROM orders GROUP BY 1"
+    with Proxy.open(str(shop_on_disk(tmp_path / "shop"))) as proxy:
+        counts = proxy.ask(request(every)).rows
+        paid = proxy.budgets()
+        best = proxy.ask(request(HOURS.format(3)))
+        plan = proxy.explain(request(HOURS.format(1)))
+        assert proxy.budgets() == paid
+    assert best.receipt is not None
+    assert best.receipt.remembered
+    chosen = {h for (h,) in best.rows}
+    assert min(n for h, n in counts if h in chosen) >= max(n for h, n in counts if h not in chosen)
+    assert plan.remembered
+    assert "chosen" not in plan.blocks[0].keys
+
+
+def test_counts_that_were_paid_for_show_their_keys(tmp_path: Path) -> None:
+    every = "SELECT city, COUNT(*) AS n FROM customers GROUP BY city"
+    with Proxy.open(str(shop_on_disk(tmp_path / "shop"))) as proxy:
+        counts = proxy.ask(request(every)).rows
+        keys = proxy.ask(request("SELECT city FROM customers GROUP BY city"))
+    assert keys.receipt is not None
+    assert keys.receipt.remembered
+    assert [city for city, _ in counts] == [city for (city,) in keys.rows]
+
+
 # --- two neighbours, many releases ---------------------------------------------------------------
 
 

@@ -27,7 +27,6 @@ from dpsql.interfaces.pgwire.frontend import (
 )
 from dpsql.proxy import Proxy
 from grammar_tests.postgres_kit import PORT, running
-from grammar_tests.proxy_kit import shop
 from grammar_tests.session_kit import Client
 from grammar_tests.wire_kit import fields, messages, packet, startup_packet
 
@@ -119,6 +118,18 @@ SCENES: dict[str, tuple[Sequence[Message], ...]] = {
         (Query("ROLLBACK TO SAVEPOINT a; COMMIT AND CHAIN; ROLLBACK"),),
     ),
     "warnings": ((Query("COMMIT"),), (Query("BEGIN; BEGIN; END"),)),
+    "isolation": (
+        (Query("SHOW transaction_isolation; SHOW default_transaction_isolation"),),
+        (Query("BEGIN ISOLATION LEVEL SERIALIZABLE, READ ONLY NOT DEFERRABLE"),),
+        (Query("SHOW transaction_isolation; SHOW transaction_read_only; COMMIT"),),
+        (Query("BEGIN; SET TRANSACTION ISOLATION LEVEL REPEATABLE READ"),),
+        (Query("SHOW TRANSACTION ISOLATION LEVEL; ROLLBACK; SHOW transaction_isolation"),),
+        (Query("SET TRANSACTION READ ONLY"),), (Query("BEGIN ISOLATION LEVEL chaos"),),
+        (Query("SET SESSION CHARACTERISTICS AS TRANSACTION ISOLATION LEVEL SERIALIZABLE"),),
+        (Query("SHOW transaction_isolation; SHOW default_transaction_isolation"),),
+        (Query("BEGIN READ"),), (Query("BEGIN ISOLATION LEVEL READ"),), (Query("RESET ALL"),),
+        (Query("SHOW transaction_isolation"),),
+    ),
     "cursors": cursor(
         "FETCH 2 FROM c", "FETCH c", "FETCH c", "FETCH PRIOR FROM c", "FETCH BACKWARD ALL FROM c",
         "FETCH FORWARD ALL FROM c", "FETCH ABSOLUTE -2 FROM c", "FETCH RELATIVE 1 FROM c",
@@ -224,13 +235,13 @@ def _seen(kind: bytes, body: bytes) -> Any:
 _ALIKE = {oids.INT2: oids.INT8, oids.INT4: oids.INT8, oids.VARCHAR_OID: oids.TEXT}
 
 
-def columns(body: bytes) -> list[tuple[str, int, int]]:
+def columns(body: bytes) -> list[tuple[str, int, int, int]]:
     (count,) = struct.unpack_from("!H", body)
     at, found = 2, []
     for _ in range(count):
         end = body.index(b"\0", at)
-        _, _, oid, _, _, form = struct.unpack_from("!IHIhih", body, end + 1)
-        found.append((body[at:end].decode(), _ALIKE.get(oid, oid), form))
+        _, _, oid, _, typmod, form = struct.unpack_from("!IHIhih", body, end + 1)
+        found.append((body[at:end].decode(), _ALIKE.get(oid, oid), typmod, form))
         at = end + 19
     return found
 
@@ -271,12 +282,6 @@ def real() -> Iterator[Callable[[], Real]]:
         yield lambda: Real(server.folder)
 
 
-@pytest.fixture(scope="module")
-def proxy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxy]:
-    with Proxy.open(str(shop(tmp_path_factory.mktemp("oracle") / "shop"))) as opened:
-        yield opened
-
-
 @pytest.mark.parametrize("scene", SCENES)
 def test_a_scene_goes_as_with_postgres(real: Callable[[], Real], proxy: Proxy, scene: str) -> None:
     ours, theirs = Client(proxy), real()
@@ -292,6 +297,7 @@ def test_a_difference_would_be_seen(real: Callable[[], Real], proxy: Proxy) -> N
         ("SELECT 1", "SELECT 2"),
         ("SELECT 1 AS a", "SELECT 1 AS b"),
         ("SELECT 1", "SELECT CAST(1 AS NUMERIC)"),
+        ("SELECT CAST(1 AS NUMERIC(9, 2))", "SELECT CAST(1.00 AS NUMERIC)"),
         ("SELECT x FROM countries", "SELECT 1 FROM nowhere"),
         ("BEGIN", "START TRANSACTION"),
     ):

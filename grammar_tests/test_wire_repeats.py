@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from threading import Event, Thread
 
 import pytest
@@ -10,17 +9,11 @@ import pytest
 from dpsql.interfaces.pgwire.frontend import Bind, Describe, Execute, Message, Parse, Query, Sync
 from dpsql.ledgers import sqlite
 from dpsql.proxy import Proxy
-from grammar_tests.proxy_kit import request, shop
+from grammar_tests.proxy_kit import request
 from grammar_tests.session_kit import COUNT, COUNTRIES, Client, asked
 
 NAMED = (Bind("", "s", (), (), ()), Execute("", 0), Sync())
 OTHER = "SELECT COUNT(*) AS n FROM customers WHERE age > 40"
-
-
-@pytest.fixture(scope="module")
-def proxy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxy]:
-    with Proxy.open(str(shop(tmp_path_factory.mktemp("repeats") / "shop"))) as opened:
-        yield opened
 
 
 @pytest.fixture

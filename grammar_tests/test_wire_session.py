@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -23,18 +22,6 @@ from dpsql.interfaces.pgwire.frontend import (
 from dpsql.proxy import Proxy
 from grammar_tests.proxy_kit import shop
 from grammar_tests.session_kit import COUNT, COUNTRIES, Client, asked
-
-
-@pytest.fixture(scope="module")
-def proxy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxy]:
-    with Proxy.open(str(shop(tmp_path_factory.mktemp("session") / "shop"))) as opened:
-        yield opened
-
-
-@pytest.fixture
-def client(proxy: Proxy) -> Client:
-    return Client(proxy)
-
 
 # --- simple queries ---
 

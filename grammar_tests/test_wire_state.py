@@ -3,28 +3,13 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
-
-import pytest
 
 from dpsql.proxy import Proxy
 from grammar_tests.proxy_kit import shop
 from grammar_tests.session_kit import COUNT, COUNTRIES, Client, asked
 from grammar_tests.wire_kit import fields
-
-
-@pytest.fixture(scope="module")
-def proxy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxy]:
-    with Proxy.open(str(shop(tmp_path_factory.mktemp("session") / "shop"))) as opened:
-        yield opened
-
-
-@pytest.fixture
-def client(proxy: Proxy) -> Client:
-    return Client(proxy)
-
 
 # --- transactions ---
 

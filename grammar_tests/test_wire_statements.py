@@ -38,6 +38,9 @@ from dpsql.dialects.words import numbered, pieces
 from dpsql.errors import Reason, Refused
 from dpsql.tree import Span
 
+SERIALIZABLE = "transaction_isolation", "serializable"
+READ_ONLY = "transaction_read_only", "on"
+
 
 def read(text: str) -> Command:
     (piece,) = pieces(text)
@@ -48,8 +51,9 @@ def read(text: str) -> Command:
     ("text", "found"),
     [
         ("begin", Begin("BEGIN")),
-        ("BEGIN ISOLATION LEVEL SERIALIZABLE, READ ONLY", Begin("BEGIN")),
-        ("START TRANSACTION READ ONLY", Begin("START TRANSACTION")),
+        ("BEGIN ISOLATION LEVEL SERIALIZABLE, READ ONLY",
+         Begin("BEGIN", (SERIALIZABLE, READ_ONLY))),
+        ("START TRANSACTION READ ONLY", Begin("START TRANSACTION", (READ_ONLY,))),
         ("COMMIT WORK", Finish(commit=True, chain=False)),
         ("END", Finish(commit=True, chain=False)),
         ("ROLLBACK AND CHAIN", Finish(commit=False, chain=True)),
@@ -57,7 +61,11 @@ def read(text: str) -> Command:
         ("SAVEPOINT a", Savepoint("a")),
         ('RELEASE SAVEPOINT "A"', ReleaseSavepoint("A", rollback=False)),
         ("ROLLBACK TO a", ReleaseSavepoint("a", rollback=True)),
-        ("SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY", SetTransaction()),
+        ("SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY",
+         SetTransaction((READ_ONLY,), session=True)),
+        ("SET TRANSACTION READ WRITE NOT DEFERRABLE",
+         SetTransaction((("transaction_read_only", "off"), ("transaction_deferrable", "off")),
+                        session=False)),
         ("SET extra_float_digits = 3", SetValue("extra_float_digits", "3", local=False)),
         ("SET LOCAL statement_timeout TO '5s'", SetValue("statement_timeout", "5s", local=True)),
         ('SET search_path TO a, "B"', SetValue("search_path", "a, B", local=False)),

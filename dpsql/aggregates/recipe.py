@@ -37,14 +37,16 @@ class Wishes:
 
     `floor` is the fewest units of a private key that is shown, by a noisy count or by trial;
     `nonnegative` asks for zero in place of counts, and of sums of what is never negative, that
-    noise took below it; `scans` for MIN and MAX by sparse vector. `noise` is the standard error of
-    a sum that a person moves by one, were it all that the query asks.
+    noise took below it; `scans` for MIN and MAX by sparse vector; `whole` for noise on every group,
+    also where choosing the first ones, or trials of keys alone, would err less. `noise` is the
+    standard error of a sum that a person moves by one, were it all that the query asks.
     """
 
     epsilon: Fraction
     floor: int = 1
     nonnegative: bool = False
     scans: bool = False
+    whole: bool = False
     noise: float = 1.0
 
 

@@ -90,8 +90,7 @@ def calibrate(
     Raises `Refused` where a contribution has no limit, an argument no bound, an aggregate no
     recipe, or private keys no δ to be selected with.
     """
-    noise = noise_of_one(accountant, neighbours, wishes.epsilon, delta)
-    wishes = replace(wishes, noise=noise)
+    wishes = replace(wishes, noise=noise_of_one(accountant, neighbours, wishes.epsilon, delta))
     measured = [_measure(block, identities, wishes) for block in bounded.blocks]
     for m in measured:
         require_testable(m.bounded, m.made.parts, accountant, neighbours)
@@ -109,10 +108,10 @@ def calibrate(
     each = iter(shares)
     paid = [[allowance.share(next(each)) for _ in _paid(m)] for m in measured]
     blocks = tuple(
-        _released(m, accountant, neighbours, own, selection, wishes.floor)
+        _released(m, accountant, neighbours, own, selection, wishes)
         for m, own in zip(measured, paid, strict=True)
     )
-    if not claims:
+    if not (claims or wishes.whole):
         blocks, (outer, *stages) = with_top(blocks, (outer, *stages), paid, accountant)
     event = Event(tuple(part for block in blocks for part in _events(block)))
     price = event, accountant.loss(event), wishes.epsilon, tuple(shares)
@@ -289,7 +288,7 @@ def _released(
     neighbours: Neighbours,
     allowances: list[Allowance],
     selection_delta: Fraction,
-    floor: int,
+    wishes: Wishes,
 ) -> BlockPlan:
     contributions, lone, l0 = measured.contributions, measured.made.alone, measured.l0
 
@@ -320,9 +319,14 @@ def _released(
     )
     if plan.domain is not None:
         return plan
-    asked = frozenset[int]().union(*map(refs, measured.values))
-    plan = replace(plan, floor=floor, keys_alone=asked.isdisjoint(f.id for f in measured.fields))
+    alone = not wishes.whole and _asks_keys_alone(measured)
+    plan = replace(plan, floor=wishes.floor, keys_alone=alone)
     return with_keys_selected(plan, accountant, neighbours, allowances[0], selection_delta)
+
+
+def _asks_keys_alone(measured: _Measured) -> bool:
+    asked = frozenset[int]().union(*map(refs, measured.values))
+    return asked.isdisjoint(f.id for f in measured.fields)
 
 
 def _events(block: BlockPlan) -> tuple[EventPart, ...]:

@@ -8,6 +8,9 @@ from typing import TypeAlias
 
 from dpsql.dialects.words import Piece
 
+Modes: TypeAlias = tuple[tuple[str, str], ...]
+"""What a transaction shall be, as names and values of settings."""
+
 
 @dataclass(frozen=True, slots=True)
 class Ask:
@@ -18,9 +21,10 @@ class Ask:
 
 @dataclass(frozen=True, slots=True)
 class Begin:
-    """BEGIN or START TRANSACTION; `tag` is what is answered."""
+    """BEGIN or START TRANSACTION; `tag` is what is answered, `modes` are settings for it."""
 
     tag: str
+    modes: Modes = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +52,10 @@ class ReleaseSavepoint:
 
 @dataclass(frozen=True, slots=True)
 class SetTransaction:
-    """SET TRANSACTION or SET SESSION CHARACTERISTICS: a reader's wishes, all of which hold."""
+    """SET TRANSACTION, or with `session` SET SESSION CHARACTERISTICS AS TRANSACTION."""
+
+    modes: Modes
+    session: bool
 
 
 @dataclass(frozen=True, slots=True)

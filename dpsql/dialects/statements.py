@@ -18,6 +18,7 @@ from dpsql.dialects.commands import (
     Fetch,
     Finish,
     Listen,
+    Modes,
     Prepare,
     ReleaseSavepoint,
     Reset,
@@ -32,10 +33,13 @@ from dpsql.dialects.reader import WordReader
 from dpsql.dialects.words import Piece, WordKind
 
 _UNLOCK_ALL = ("select", "pg_advisory_unlock_all", "(", ")")
-_MODES = frozenset(
-    "isolation level serializable repeatable read committed uncommitted only write not "
-    "deferrable ,".split()
+_LEVELS = (
+    ("SERIALIZABLE",),
+    ("REPEATABLE", "READ"),
+    ("READ", "COMMITTED"),
+    ("READ", "UNCOMMITTED"),
 )
+_NO_MODE = "there is no such transaction mode"
 
 
 def command(piece: Piece) -> Command:
@@ -65,22 +69,35 @@ def _ending(reader: WordReader, found: Command) -> Command:
 
 def _begin(reader: WordReader) -> Command:
     _ = reader.take("TRANSACTION") or reader.take("WORK")
-    _modes(reader)
-    return Begin("BEGIN")
+    return Begin("BEGIN", _modes(reader))
 
 
 def _start(reader: WordReader) -> Command:
     reader.expect("TRANSACTION")
-    _modes(reader)
-    return Begin("START TRANSACTION")
+    return Begin("START TRANSACTION", _modes(reader))
 
 
-def _modes(reader: WordReader) -> None:
-    """Wishes about isolation and writing: one snapshot of read-only data meets them all."""
+def _modes(reader: WordReader) -> Modes:
+    """Wishes about isolation and writing, as settings."""
+    found: list[tuple[str, str]] = []
     while reader.next is not None:
-        if reader.next.value not in _MODES:
-            reader.fail("there is no such transaction mode")
-        reader.word(WordKind.NAME, WordKind.SIGN)
+        if found:
+            reader.take(",")
+        if reader.take("ISOLATION", "LEVEL"):
+            found.append(("transaction_isolation", _level(reader)))
+        elif (access := reader.take_any("READ")) is not None:
+            access = reader.take_any("ONLY", "WRITE") or reader.fail(_NO_MODE)
+            found.append(("transaction_read_only", "on" if access == "ONLY" else "off"))
+        else:
+            off = reader.take("NOT")
+            reader.expect("DEFERRABLE")
+            found.append(("transaction_deferrable", "off" if off else "on"))
+    return tuple(found)
+
+
+def _level(reader: WordReader) -> str:
+    level = next((level for level in _LEVELS if reader.take(*level)), None)
+    return " ".join(level or reader.fail(_NO_MODE)).lower()
 
 
 def _commit(reader: WordReader) -> Command:
@@ -115,9 +132,10 @@ def _release(reader: WordReader) -> Command:
 
 
 def _set(reader: WordReader) -> Command:
-    if reader.take("TRANSACTION") or reader.take("SESSION", "CHARACTERISTICS", "AS", "TRANSACTION"):
-        _modes(reader)
-        return SetTransaction()
+    if reader.take("TRANSACTION"):
+        return SetTransaction(_modes(reader), session=False)
+    if reader.take("SESSION", "CHARACTERISTICS", "AS", "TRANSACTION"):
+        return SetTransaction(_modes(reader), session=True)
     local = reader.take_any("SESSION", "LOCAL") == "LOCAL"
     if reader.take("TIME", "ZONE"):
         return _ending(reader, SetValue("timezone", _value(reader), local))

@@ -135,6 +135,21 @@ def oid_of(kind: SqlType) -> int:
             assert_never(kind.kind)
 
 
+_HEADER = 4
+"""PostgreSQL adds the size of a value's header to the modifiers of numeric."""
+
+
+def typmod_of(kind: SqlType) -> int:
+    """The modifier of a column's type: precision and scale of a decimal, else -1.
+
+    >>> typmod_of(decimal(10, 2))
+    655366
+    """
+    if kind.kind is not Kind.DECIMAL:
+        return -1
+    return (kind.precision << 16 | kind.scale) + _HEADER
+
+
 _KINDS = {
     BOOL: BOOLEAN,
     INT2: INTEGER,

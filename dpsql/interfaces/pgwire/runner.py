@@ -20,6 +20,7 @@ from dpsql.dialects.commands import (
     Fetch,
     Finish,
     Listen,
+    Modes,
     Prepare,
     ReleaseSavepoint,
     Reset,
@@ -147,8 +148,11 @@ class Runner:
     def _transact(self, command: Begin | Finish | Savepoint | ReleaseSavepoint) -> Result:
         transaction = self.transaction
         match command:
-            case Begin(tag=tag):
-                return _warned(tag, transaction.begin())
+            case Begin(tag=tag, modes=modes):
+                warning = transaction.begin()
+                for name, value in modes:
+                    transaction.settings.set(name, value, local=True)
+                return _warned(tag, warning)
             case Finish(commit=commit, chain=chain):
                 if chain and transaction.status == IDLE:
                     raise Fault("25P01", "AND CHAIN can only be used in transaction blocks")
@@ -167,8 +171,8 @@ class Runner:
         settings = self.transaction.settings
         try:
             match command:
-                case SetTransaction():
-                    return Result(None, (), "SET")
+                case SetTransaction(modes=modes, session=session):
+                    return self._set_transaction(modes, session=session)
                 case SetValue(name=name, value=value, local=local):
                     if local and self.transaction.status == IDLE:
                         warning = "25P01", "SET LOCAL can only be used in transaction blocks"
@@ -187,6 +191,15 @@ class Runner:
                     return self._discard(what)
         except BadSetting as bad:
             raise Fault(bad.sqlstate, str(bad)) from None
+
+    def _set_transaction(self, modes: Modes, *, session: bool) -> Result:
+        if not session and self.transaction.status == IDLE:
+            warning = "25P01", "SET TRANSACTION can only be used in transaction blocks"
+            return _warned("SET", warning)
+        for name, value in modes:
+            default = f"default_{name}" if session else name
+            self.transaction.settings.set(default, value, local=not session)
+        return Result(None, (), "SET")
 
     def _discard(self, what: Discarded) -> Result:
         if what is Discarded.ALL:

@@ -129,7 +129,8 @@ _ALL = (
     Setting("client_encoding", "UTF8", _encoding, told=True),
     Setting("client_min_messages", "notice", _one_of("notice", "warning", "error", "log", "debug")),
     Setting("DateStyle", "ISO, MDY", _date_style, told=True),
-    Setting("default_transaction_isolation", "repeatable read", _one_of(*_LEVELS)),
+    Setting("default_transaction_deferrable", "off", _truth),
+    Setting("default_transaction_isolation", "read committed", _one_of(*_LEVELS)),
     Setting("default_transaction_read_only", "on", _truth, told=True),
     Setting("dpsql.epsilon", "", _epsilon),
     Setting("dpsql.notices", "off", _truth),
@@ -155,7 +156,8 @@ _ALL = (
     Setting("statement_timeout", "0", _duration),
     Setting("synchronous_commit", "on", _any),
     Setting("TimeZone", "UTC", _zone, told=True),
-    Setting("transaction_isolation", "repeatable read", _one_of(*_LEVELS)),
+    Setting("transaction_deferrable", "off", _truth),
+    Setting("transaction_isolation", "read committed", _one_of(*_LEVELS)),
     Setting("transaction_read_only", "on", _truth),
 )
 _BY_NAME = {setting.name.lower(): setting for setting in _ALL}
@@ -177,7 +179,8 @@ class Settings(Mapping[str, str]):
         for values in (self._local, self._values):
             if name in values:
                 return values[name]
-        return self._defaults[name]
+        default = f"default_{name}"
+        return self[default] if default in self._defaults else self._defaults[name]
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._defaults)

@@ -35,8 +35,6 @@ _TYPES = {
     Kind.TIMESTAMPTZ: PgType(1184, "timestamp with time zone", 8, True, "d", "p"),
     Kind.NULL: TEXT,
 }
-_HEADER = 4
-"""PostgreSQL adds the size of a value's header to the modifiers of numeric."""
 
 
 def pg_type(sql_type: SqlType) -> PgType:
@@ -46,17 +44,6 @@ def pg_type(sql_type: SqlType) -> PgType:
     'date'
     """
     return _TYPES[sql_type.kind]
-
-
-def typmod(sql_type: SqlType) -> int:
-    """The modifier of a type: precision and scale of a decimal, else -1.
-
-    >>> typmod(SqlType(Kind.DECIMAL, 10, 2))
-    655366
-    """
-    if sql_type.kind is not Kind.DECIMAL:
-        return -1
-    return (sql_type.precision << 16 | sql_type.scale) + _HEADER
 
 
 def spelling(sql_type: SqlType) -> str:

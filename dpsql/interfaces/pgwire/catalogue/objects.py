@@ -12,9 +12,10 @@ from functools import cache
 from typing import Any
 
 from dpsql.interfaces.comments import column_comment, table_comment
-from dpsql.interfaces.pgwire.catalogue.kinds import PgType, pg_type, typmod
+from dpsql.interfaces.pgwire.catalogue.kinds import PgType, pg_type
 from dpsql.interfaces.pgwire.catalogue.naming import constraint_name, quote
 from dpsql.interfaces.pgwire.catalogue.recorded import rows
+from dpsql.interfaces.pgwire.oids import typmod_of
 from dpsql.model import ColumnPolicy, Policy, TablePolicy
 
 OWNER, OWNER_OID, DATABASE = "dpsql", 10, "dpsql"
@@ -141,7 +142,7 @@ def _table(policy: Policy, table: TablePolicy, made: Objects) -> Shown:
     for number, column in enumerate(columns, 1):
         kind = pg_type(column.type)
         not_null = column.name.lower() in keys
-        _attribute(made, oid, column.name, number, kind, typmod(column.type), not_null=not_null)
+        _attribute(made, oid, column.name, number, kind, typmod_of(column.type), not_null=not_null)
         _comment(made, oid, number, column_comment(policy, table, column))
     _comment(made, oid, 0, table_comment(policy, table))
     for number, (name, (type_oid, length, align)) in enumerate(_SYSTEM_COLUMNS.items(), -6):
@@ -238,7 +239,7 @@ def _key(shown: Shown, made: Objects) -> None:
     _class(made, index, name, "i", reltype=0, relnatts=len(numbers), relhasindex=False,
            relhastriggers=False)  # fmt: skip
     for number, (column, kind) in enumerate(zip(columns, kinds, strict=True), 1):
-        _attribute(made, index, column.name, number, kind, typmod(column.type), not_null=False)
+        _attribute(made, index, column.name, number, kind, typmod_of(column.type), not_null=False)
     made.add(
         "pg_index",
         **dict.fromkeys("indisunique indisprimary indimmediate".split(), True),
