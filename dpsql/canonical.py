@@ -48,7 +48,7 @@ def _block(plan: BlockPlan) -> str:
             plan.unreleased,
             tuple(release.query for release in plan.releases),
             tuple(choice.query for choice in plan.choices),
-            tuple((tree.histogram, tree.ranks) for tree in plan.trees),
+            tuple((tree.histogram, tree.ranks, len(tree.halves)) for tree in plan.trees),
             plan.groups.value,
             plan.enforce_l0,
             plan.row_level,

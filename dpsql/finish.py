@@ -96,4 +96,4 @@ def expected_margins(plan: PrivatePlan | None, rewritten: Rewritten) -> tuple[fl
 
 def margin_factor(plan: PrivatePlan, confidence: float = 0.95) -> float:
     """Half-width at a confidence over standard error: the largest among the measurements."""
-    return widest((release.noise for b in plan.blocks for release in b.releases), confidence)
+    return widest((noise for block in plan.blocks for noise in block.noises), confidence)

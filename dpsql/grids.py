@@ -69,6 +69,11 @@ class Grid:
         """The integer that a cell stands for."""
         return min(self.lower + cell * self.width + (self.width - 1) // 2, self.upper)
 
+    def ends(self, cell: int) -> tuple[int, int]:
+        """The lowest and the highest integer of a cell."""
+        first = self.lower + cell * self.width
+        return first, min(first + self.width - 1, self.upper)
+
     def value(self, place: int) -> Value:
         """The value that an integer stands for.
 
@@ -140,7 +145,8 @@ class Choice:
 class TreeRelease:
     """Quantiles of one histogram, read from one release of the noisy counts of a tree's nodes.
 
-    `fields` label the integers that their cells stand for, in the order of `ranks`. What one unit
+    `fields` label the integers that their cells stand for, in the order of `ranks`; of numbers
+    `halves` label half the width of the interval about each that holds the quantile. What one unit
     changes of all levels together is within `sensitivity`. `error` is how many rows from the ranks
     asked for the cells are, in the root mean square where rows are many; `otherwise` that of a
     choice for each.
@@ -154,3 +160,4 @@ class TreeRelease:
     noise: Noise
     error: float
     otherwise: float
+    halves: tuple[Field, ...] = ()

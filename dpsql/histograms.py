@@ -11,8 +11,9 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from dpsql.entropy import Entropy
-from dpsql.grids import Choice
-from dpsql.mechanisms.count_tree import quantiles
+from dpsql.grids import Choice, Grid, TreeRelease
+from dpsql.mechanisms import margin
+from dpsql.mechanisms.count_tree import Found, quantiles
 from dpsql.mechanisms.exponential import Candidates, exponential, permute_and_flip
 from dpsql.mechanisms.scan import first_reached
 from dpsql.mechanisms.scores import Counted, Rank, Reached, candidates
@@ -79,10 +80,28 @@ def chosen_columns(
         own = counted[choice.query.histogram]
         assert chooser is not None
         columns.append(chooser(choice, candidates(own, choice.aim)))
+    read: list[tuple[TreeRelease, Found]] = []
     for tree in plan.trees:
-        noise = partial(noised, tree.noise)
-        columns += quantiles(tree.shape, counted[tree.histogram], tree.ranks, noise)
-    return _ordered(plan, columns)
+        asked = tree.shape, counted[tree.histogram], tree.ranks, partial(noised, tree.noise)
+        read += [(tree, found) for found in quantiles(*asked, margin(tree.noise))]
+    integers = _ordered(plan, [*columns, *(found.cell for _, found in read)])
+    points = integers[len(columns) :]
+    return integers + [
+        _half(tree.histogram.grid, point, found)
+        for (tree, found), point in zip(read, points, strict=True)
+        if tree.halves
+    ]
+
+
+def _half(grid: Grid, points: np.ndarray, found: Found) -> np.ndarray:
+    """Half the interval about each integer that holds whatever its quantile may be in truth.
+
+    A row of a DOUBLE is rounded to the lattice: it may be half a step beyond its cell.
+    """
+    rounded = int(grid.lattice.base == 2)  # noqa: PLR2004
+    ends = zip(points.tolist(), found.low.tolist(), found.high.tolist(), strict=True)
+    halves = (max(x - grid.ends(low)[0], grid.ends(high)[1] - x) for x, low, high in ends)
+    return np.array([half + rounded for half in halves], dtype=object)
 
 
 def _counted(cells: Cells, keys: Sequence[Key], plan: BlockPlan) -> Iterator[Counted]:

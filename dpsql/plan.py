@@ -255,7 +255,8 @@ class BlockPlan:
         places = () if self.top is None or self.releases else self.unreleased
         sums = tuple(q.released for q in (*places, *(r.query for r in self.releases)))
         choices = (choice.query.histogram for choice in self.choices)
-        read = (tree.histogram for tree in self.trees for _ in tree.fields)
+        read = [tree.histogram for tree in self.trees for _ in tree.fields]
+        read += [tree.histogram for tree in self.trees for _ in tree.halves]
         return (*sums, *(histogram.grid.lattice for histogram in (*choices, *read)))
 
     @property
@@ -267,7 +268,25 @@ class BlockPlan:
     @property
     def asked_of_histograms(self) -> int:
         """How many columns are chosen or read from trees."""
-        return len(self.choices) + sum(len(tree.ranks) for tree in self.trees)
+        read = sum(len(tree.fields) + len(tree.halves) for tree in self.trees)
+        return len(self.choices) + read
+
+    @property
+    def halves(self) -> dict[int, int]:
+        """The places of quantiles whose error is known, and those of half their intervals."""
+        first = len(self.releases) + len(self.choices)
+        behind = first + sum(len(tree.fields) for tree in self.trees)
+        known = (
+            first + sum(len(before.fields) for before in self.trees[:n]) + place
+            for n, tree in enumerate(self.trees)
+            for place, _ in enumerate(tree.halves)
+        )
+        return {place: behind + n for n, place in enumerate(known)}
+
+    @property
+    def noises(self) -> tuple[Noise, ...]:
+        """The noise of all that is measured."""
+        return (*(release.noise for release in self.releases), *(t.noise for t in self.trees))
 
     @property
     def l0(self) -> int:

@@ -86,7 +86,7 @@ def test_without_noise_every_quantile_is_that_of_the_rows(
     found = quantiles(shape, counted(lists, 70), [lower(f) for f in NINE], exactly)
     for fraction, cells in zip(NINE, found, strict=True):
         wanted = [sorted(rows)[ceil(fraction * len(rows)) - 1] for rows in lists]
-        assert cells.tolist() == wanted
+        assert cells.cell.tolist() == wanted
 
 
 @pytest.mark.parametrize("shape", [Shape(2, 16), Shape(16, 4)])
@@ -95,15 +95,14 @@ def test_the_lower_levels_of_a_large_tree_are_read_below_the_upper_ones(shape: S
     assert shape.whole < shape.levels
     found = quantiles(shape, counted(rows, 65_536), [lower(f) for f in NINE], exactly)
     wanted = [[sorted(r)[ceil(f * len(r)) - 1] for r in rows] for f in NINE]
-    assert [cells.tolist() for cells in found] == wanted
+    assert [cells.cell.tolist() for cells in found] == wanted
 
 
 def test_quantiles_never_cross_and_stay_in_the_grid_whatever_the_noise() -> None:
     lists = [[3, 50], [], [69] * 5, list(range(70))] * 50
     for shape in (Shape(2, 7), Shape(5, 3)):
-        found = np.stack(
-            quantiles(shape, counted(lists, 70), [lower(f) for f in NINE], normal(5.0))
-        )
+        read = quantiles(shape, counted(lists, 70), [lower(f) for f in NINE], normal(5.0))
+        found = np.stack([cells.cell for cells in read])
         assert (np.diff(found, axis=0) >= 0).all()
         assert found.min() >= 0
         assert found.max() <= 69
@@ -116,7 +115,7 @@ def rank_error(shape: Shape, deviation: float) -> float:
     rows = Counted(lists, shape.cells, places, np.full(places.size, each))
     found = quantiles(shape, rows, [lower(f) for f in NINE], normal(deviation))
     wanted = [float(f) * shape.cells for f in NINE]
-    off = [(cells + 0.5 - at) * each for cells, at in zip(found, wanted, strict=True)]
+    off = [(cells.cell + 0.5 - at) * each for cells, at in zip(found, wanted, strict=True)]
     return sqrt(np.mean(np.square(off)))
 
 

@@ -97,7 +97,7 @@ def calibrate(
     allowance, selection = _allowance(measured, accountant, wishes.epsilon, delta)
     measured = _apart(measured, _with_values(bounded.outer, measured, identities))
     measured = _best(measured, bounded.outer, accountant.order, identities)
-    measured = [_with_trees(m, allowance, accountant, neighbours) for m in measured]
+    measured = [_with_trees(m, allowance, accountant, neighbours, identities) for m in measured]
     outer, *stages = (
         _with_values(relation, measured, identities)
         for relation in (bounded.outer, *bounded.stages)
@@ -207,10 +207,14 @@ def _ways(
 
 
 def _with_trees(
-    measured: _Measured, allowance: Allowance, accountant: Accountant, neighbours: Neighbours
+    measured: _Measured,
+    allowance: Allowance,
+    accountant: Accountant,
+    neighbours: Neighbours,
+    identities: Identities,
 ) -> _Measured:
     payer = Payer(accountant, neighbours, measured.l0)
-    return replace(measured, wanted=planned(measured.wanted, allowance, payer))
+    return replace(measured, wanted=planned(measured.wanted, allowance, payer, identities))
 
 
 def _pooled(way: list[_Measured], order: int, identities: Identities) -> Iterator[list[_Measured]]:

@@ -33,7 +33,7 @@ from dpsql.algebra import (
     Window,
     WindowItem,
 )
-from dpsql.compiler.deltas import formula
+from dpsql.compiler.deltas import NAN, formula
 from dpsql.compiler.outputs import EXACT
 from dpsql.compiler.scopes import Identities
 from dpsql.compiler.small_groups import as_ratio
@@ -64,11 +64,17 @@ def propagate(
     shown = frozenset() if states(outer) else frozenset(_of_unions(outer))
     traced = _Tracer(noise, identities, Stating(identities, factor), shown).trace(outer)
     outputs = tuple(Ref(f.id, f.type) for f in outer.fields)
-    errors = tuple(
-        traced.error(ref) if ref.type.is_numeric or traced.unknown(ref) else EXACT
-        for ref in outputs
-    )
-    return traced.relation, outputs, errors
+    return traced.relation, outputs, tuple(_error(traced, ref) for ref in outputs)
+
+
+def _error(traced: Traced, output: Ref) -> Expression:
+    if output.type.is_numeric:
+        return traced.error(output)
+    return NAN if traced.unknown(output) else EXACT
+
+
+_A_HAIR_LESS = 1 - 1e-9
+"""An interval ends at a value: rounding must not leave it outside."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,27 +129,23 @@ class _Tracer:
 
     def _released(self, relation: Released) -> Traced:
         noise = self.noise[relation.block]
-        deviations = noise.deviations
-        of_kin = {place: kin for kin in noise.kin for place in kin}
-        parts = relation.fields[len(relation.fields) - len(deviations) :]
+        parts = relation.fields[len(relation.fields) - len(noise.deviations) :]
         cells = {} if noise.settled is None else noise.settled.cells(parts)
+        shown = {n: f for n, f in enumerate(parts) if n not in noise.halves.values()}
+
+        def error(place: int) -> Expression | None:
+            if place in noise.halves:
+                half = parts[noise.halves[place]]
+                factor = Literal(self.stating.factor * _A_HAIR_LESS, DOUBLE)
+                return formula("div", Cast(Ref(half.id, half.type), DOUBLE), factor)
+            known = noise.deviations[place]
+            return None if known is None else Literal(known, DOUBLE)
+
         return Traced(
             relation,
-            {f.id: Ref(f.id, f.type) for f in parts},
-            {
-                f.id: None if d is None else Literal(d, DOUBLE)
-                for f, d in zip(parts, deviations, strict=True)
-            },
-            {
-                f.id: Origin(
-                    relation.block,
-                    of_kin.get(place, frozenset({place})),
-                    parts[0].id,
-                    place,
-                    noise.correlation,
-                )
-                for place, f in enumerate(parts)
-            },
+            {f.id: Ref(f.id, f.type) for f in shown.values()},
+            {f.id: error(n) for n, f in shown.items()},
+            {f.id: noise.origin(n, relation.block, parts[0].id) for n, f in shown.items()},
             {n: Literal(cell.deviation, DOUBLE) for n, cell in cells.items()},
             cells,
         )

@@ -16,6 +16,7 @@ from math import sqrt
 from dpsql.accountants import Allowance
 from dpsql.algebra import Field
 from dpsql.compiler.choices import Payer, choice, expected_error
+from dpsql.compiler.scopes import Identities
 from dpsql.compiler.splitting import Part
 from dpsql.grids import Choice, ChoiceQuery, Histogram, TreeRelease
 from dpsql.mechanisms import standard_deviation
@@ -26,15 +27,20 @@ from dpsql.model import Noise, Sensitivity
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What a block asks of histograms, with its columns: a choice each, and trees of quantiles."""
+    """What a block asks of histograms, with its columns: a choice each, and trees of quantiles.
+
+    Each tree has a list of `halves`, columns for half the intervals of its quantiles, or none.
+    """
 
     single: Mapping[ChoiceQuery, Field]
     trees: tuple[Mapping[ChoiceQuery, Field], ...] = ()
+    halves: tuple[tuple[Field, ...], ...] = ()
 
     @property
     def fields(self) -> tuple[Field, ...]:
-        """The columns, those of trees last."""
-        return (*self.single.values(), *chain.from_iterable(t.values() for t in self.trees))
+        """The columns, those of trees behind the others, and half their intervals last."""
+        read = chain.from_iterable(t.values() for t in self.trees)
+        return (*self.single.values(), *read, *chain.from_iterable(self.halves))
 
     @property
     def parts(self) -> list[Part]:
@@ -44,14 +50,23 @@ class Wanted:
         return [Part(tuple(f.id for f in fields), 1.0, (1.0,) * len(fields)) for fields in paid]
 
 
-def planned(wanted: Wanted, allowance: Allowance, payer: Payer) -> Wanted:
+def planned(wanted: Wanted, allowance: Allowance, payer: Payer, identities: Identities) -> Wanted:
     """The same columns, quantiles of one histogram from a tree where its error is the smaller."""
     single, trees = dict(wanted.single), []
     for histogram, queries in _families(wanted.single):
         tree = _best(histogram, allowance, payer)
         if tree.error < _error_of_choices(queries, allowance.amount, payer):
             trees.append({query: single.pop(query) for query in queries})
-    return Wanted(single, tuple(trees))
+    return Wanted(single, tuple(trees), tuple(_halves(tree, identities) for tree in trees))
+
+
+def _halves(tree: Mapping[ChoiceQuery, Field], identities: Identities) -> tuple[Field, ...]:
+    """A column for half the interval of each quantile, where these are numbers."""
+    return tuple(
+        identities.field("half", field.type)
+        for query, field in tree.items()
+        if query.histogram.grid.kind.is_numeric
+    )
 
 
 def made_of(
@@ -74,8 +89,11 @@ def made_of(
         return replace(chosen, expected=expected, otherwise=rivals[query])
 
     choices = tuple(made(query, field) for query, field in wanted.single.items())
-    rest = zip(wanted.trees, allowances[len(paid) :], strict=True)
-    return choices, tuple(_tree(members, allowance, payer) for members, allowance in rest)
+    rest = zip(wanted.trees, wanted.halves, allowances[len(paid) :], strict=True)
+    return choices, tuple(
+        replace(_tree(members, allowance, payer), halves=halves)
+        for members, halves, allowance in rest
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,7 +36,7 @@ def rewrite(plan: PrivatePlan, identities: Identities) -> Rewritten:
     noise = _noises(plan)
     deviations = [block.deviations for block in noise]
     known = with_noise_known(plan.outer, deviations)
-    factor = widest(release.noise for block in plan.blocks for release in block.releases)
+    factor = widest(noise for block in plan.blocks for noise in block.noises)
 
     def traced(relation: Relation) -> _Traced:
         return propagate(relation, noise, identities, factor)
@@ -79,6 +79,7 @@ def _noise(block: BlockPlan) -> NoiseOfBlock:
         (*(sizes * steps).tolist(), *(None for _ in range(block.asked_of_histograms))),
         after / np.outer(sizes, sizes),
         kin(block.agreements),
+        halves=block.halves,
     )
 
 

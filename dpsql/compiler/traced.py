@@ -68,6 +68,7 @@ class NoiseOfBlock:
 
     `deviations` has one of each part (None: unknown); `correlation` is that of the first of them,
     as far as it goes. The errors of parts depend on one another where they are in one of `kin`.
+    `halves` says which part is half the interval of a quantile; those depend on one another too.
     All that is before several tables are made to agree, which is `settled`.
     """
 
@@ -75,6 +76,16 @@ class NoiseOfBlock:
     correlation: np.ndarray
     kin: Sequence[frozenset[int]] = ()
     settled: Settled | None = None
+    halves: Mapping[int, int] = field(default_factory=dict)
+
+    def origin(self, place: int, block: int, read: int) -> Origin:
+        """Where a part of the table comes from; quantiles of trees count as read from one tree."""
+        chosen = place >= len(self.correlation)
+        if place in self.halves:
+            kin = frozenset(self.halves)
+            return Origin(block, kin, read, None, self.correlation, chosen=chosen)
+        kin = next((kin for kin in self.kin if place in kin), frozenset({place}))
+        return Origin(block, kin, read, place, self.correlation, chosen=chosen)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -82,7 +93,8 @@ class Origin:
     """The part that a base holds, or is the total of, as it is read at one place of the query.
 
     `kin` are all parts whose errors depend on its own; a `place` of None is a formula over them.
-    The total of a window is taken to be independent of what is in its own row: it is of many rows.
+    What is `chosen`, or read from a tree, can be other than a number. The total of a window is
+    taken to be independent of what is in its own row: it is of many rows.
     """
 
     block: int
@@ -91,6 +103,7 @@ class Origin:
     place: int | None
     correlation: np.ndarray
     windowed: bool = False
+    chosen: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,10 +184,10 @@ class Traced:
         return replace(first, read=read, place=first.place if isinstance(over_bases, Ref) else None)
 
     def unknown(self, column: Ref) -> bool:
-        """Whether a column is made of a released part of which no error is known: of a choice."""
+        """Whether a column is made of what is chosen: if it is no number, its error is unknown."""
         over_bases = self.rewritten(column)
         read = frozenset() if over_bases is None else refs(over_bases)
-        return any(self.deviation[number] is None for number in read & self.origin.keys())
+        return any(self.origin[number].chosen for number in read & self.origin.keys())
 
     def needed(self) -> frozenset[int]:
         """Columns that meanings and deviations read."""

@@ -21,6 +21,7 @@ import numpy as np
 
 from dpsql.mechanisms.integers import distinct
 from dpsql.mechanisms.scores import MOST_STEPS, Counted, Rank
+from dpsql.mechanisms.tree_ranks import between, ends_of_cells
 
 Noised: TypeAlias = Callable[[np.ndarray], np.ndarray]
 """Adds noise to an array of counts."""
@@ -90,44 +91,96 @@ def _shapes(cells: int) -> Iterable[Shape]:
         yield Shape(branching + (branching**levels < cells), levels)
 
 
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A quantile of each list: its cell, and the first and the last that it may be in truth."""
+
+    cell: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+
+
 def quantiles(
-    shape: Shape, counted: Counted, ranks: Sequence[Rank], noised: Noised
-) -> list[np.ndarray]:
+    shape: Shape, counted: Counted, ranks: Sequence[Rank], noised: Noised, margin: float = 0.0
+) -> list[Found]:
     """For every rank the cell of each histogram that holds the row of that rank.
 
+    The cells that it may be in follow from the `margin` of the noise of a count.
+
     >>> rows = Counted(1, 10, np.array([2, 5]), np.array([3, 2]))
-    >>> quantiles(Shape(2, 4), rows, [Rank(2, 4, -1), Rank(16, 20, -1)], lambda counts: counts)
+    >>> ranks = [Rank(2, 4, -1), Rank(16, 20, -1)]
+    >>> [found.cell for found in quantiles(Shape(2, 4), rows, ranks, lambda counts: counts)]
     [array([2]), array([5])]
     """
     step = max(1, _AT_ONCE // (2 * shape.branching**shape.whole))
     parts = [
-        _read(shape, counted.between(first, min(first + step, counted.lists)), ranks, noised)
-        for first in range(0, counted.lists, step)
+        _read(shape, counted.between(n, min(n + step, counted.lists)), ranks, noised, margin)
+        for n in range(0, counted.lists, step)
     ]
-    return [np.concatenate([part[n] for part in parts]) for n in range(len(ranks))]
+    return [_joined([part[n] for part in parts]) for n in range(len(ranks))]
+
+
+def _joined(parts: Sequence[Found]) -> Found:
+    ends = zip(*((part.cell, part.low, part.high) for part in parts), strict=True)
+    return Found(*map(np.concatenate, ends))
 
 
 def _read(
-    shape: Shape, counted: Counted, ranks: Sequence[Rank], noised: Noised
-) -> list[np.ndarray]:
-    left = shape.levels - shape.whole
-    width = shape.branching**left
-    rows = _estimates(shape.branching, shape.whole, counted.nodes(width), noised)
+    shape: Shape, counted: Counted, ranks: Sequence[Rank], noised: Noised, margin: float
+) -> list[Found]:
+    branching, left = shape.branching, shape.levels - shape.whole
+    width = branching**left
+    rows = _estimates(branching, shape.whole, counted.nodes(width), noised)
     empty = rows.sum(axis=1) <= 0
     rows[empty] = 1  # nothing is known: anywhere is as good
     total = rows.sum(axis=1)
-    found = [_passed(rows, _target(rank, total)) for rank in ranks]
-    if not left:
-        return [cell for cell, _ in found]
+    off = ends_of_cells(rows.shape[1], branching, shape.whole)
+    found = []
+    for rank in ranks:
+        target = _target(rank, total)
+        node, beyond = _passed(rows, target)
+        near = margin * off.of_share(float(rank.fraction))
+        low, high = between(rows, target, near, node)
+        found.append((Found(node, low, high), beyond))
+    if left:
+        found = _below(shape, counted, ranks, rows, found, noised, margin)
+    return [_clamped(each, empty, counted.size - 1) for each, _ in found]
+
+
+def _clamped(found: Found, empty: np.ndarray, last: int) -> Found:
+    """No farther than the last cell; of lists of which nothing is known, all cells."""
+    cell, low, high = (np.minimum(cells, last) for cells in (found.cell, found.low, found.high))
+    return Found(cell, np.where(empty, 0, low), np.where(empty, last, high))
+
+
+def _below(
+    shape: Shape,
+    counted: Counted,
+    ranks: Sequence[Rank],
+    rows: np.ndarray,
+    found: Sequence[tuple[Found, np.ndarray]],
+    noised: Noised,
+    margin: float,
+) -> list[tuple[Found, np.ndarray]]:
+    """The same quantiles in cells: those of the lower levels, of the nodes that hold quantiles."""
+    branching, left = shape.branching, shape.levels - shape.whole
+    width = branching**left
     own = np.arange(len(rows)) * rows.shape[1]
-    nodes = distinct(np.concatenate([own + cell for cell, _ in found]))
+    nodes = distinct(np.concatenate([own + each.cell for each, _ in found]))
     inside = counted.below(nodes, width)
-    lower = _estimates(shape.branching, left, inside, noised, rows.ravel()[nodes])
+    lower = _estimates(branching, left, inside, noised, rows.ravel()[nodes])
+    off = ends_of_cells(width, branching, left)
     cells = []
-    for node, beyond in found:
-        tree = np.searchsorted(nodes, own + node)
-        cells.append(node * width + _passed(lower[tree], beyond)[0])
-    return [np.minimum(cell, counted.size - 1) for cell in cells]
+    for rank, (each, beyond) in zip(ranks, found, strict=True):
+        node = each.cell
+        tree = lower[np.searchsorted(nodes, own + node)]
+        cell, rest = _passed(tree, beyond)
+        near = off.within(node[:, None], branching, shape.whole).of_share(float(rank.fraction))
+        low, high = between(tree, beyond, margin * near, cell)
+        low = np.where(each.low == node, node * width + low, each.low * width)
+        high = np.where(each.high == node, node * width + high, (each.high + 1) * width - 1)
+        cells.append((Found(node * width + cell, low, high), rest))
+    return cells
 
 
 def _target(rank: Rank, total: np.ndarray) -> np.ndarray:
