@@ -34,12 +34,13 @@ class Stream:
 
     @property
     def distance(self) -> int:
-        """The most lattice steps by which one unit moves one query: its clip is no wider.
+        """The most lattice steps by which one unit moves one query.
 
-        A unit's total may come, go, or turn into another's, and the clip holds zero.
+        A unit's total may come, go, or turn into another's: all are in the clip, or zero, which an
+        analyst's own bounds need not hold.
         """
         query = self.release.query
-        return max(1, query.total_upper - query.total_lower)
+        return max(1, max(0, query.total_upper) - min(0, query.total_lower))
 
     @property
     def one_way(self) -> bool:

@@ -23,11 +23,24 @@ def counts(*conditions: str, table: str = "customers") -> str:
     return f"SELECT {', '.join(listed)} FROM {table}"
 
 
+def sums(low: int, high: int) -> str:
+    """Sums of disjoint rows of at most two of each unit, whose totals are clipped."""
+    bounds = f"contribution_bounds_per_group => ({low}, {high})"
+    listed = (
+        f"SUM(quantity, {bounds}) FILTER (WHERE status = '{status}') AS {status}"
+        for status in ("open", "paid")
+    )
+    numbered = "SELECT *, ROW_NUMBER() OVER (PARTITION BY customer_id ORDER BY order_id) AS r"
+    asked = f"SELECT WITH DIFFERENTIAL_PRIVACY {', '.join(listed)}"
+    return f"{asked} FROM ({numbered} FROM orders) AS o WHERE r <= 2"
+
+
 def test_disjoint_rows_are_paid_for_once() -> None:
     assert sizes(counts("segment = 'consumer'", "segment = 'business'")) == [2]
     assert sizes(counts("age = 1", "2 = age", "age = 3 AND age = 3")) == [3]
     assert sizes(counts("age = 1 AND city = 'a'", "city = 'a' AND age = 2")) == [2]
     assert sizes("SELECT HISTOGRAM(segment) AS h FROM customers") == [2]
+    assert sizes(sums(0, 40)) == [2]
 
 
 @pytest.mark.parametrize(
@@ -43,6 +56,8 @@ def test_disjoint_rows_are_paid_for_once() -> None:
         counts("status = 'paid'", "status = 'open'", table="orders").replace(
             "COUNT(*)", "COUNT(DISTINCT customer_id)"
         ),
+        sums(0, 39),
+        sums(30, 40),  # each of two rows counts 30, where both together count 40 at most
     ],
 )
 def test_others_are_not(sql: str) -> None:

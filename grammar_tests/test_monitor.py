@@ -243,7 +243,14 @@ def values(sql: str, engine: PlainEngine, found: Stream) -> dict[Any, int]:
 
 
 BY_HOUR = "SELECT HOUR(placed_at) AS h, COUNT(*) FROM orders GROUP BY 1"
-STREAMS = (COUNT, BY_SEGMENT, PEOPLE, SUM, SIGNED, BY_HOUR, "SELECT COUNT(note) FROM orders")
+RAISED = SUM.replace("SELECT", "SELECT WITH DIFFERENTIAL_PRIVACY").replace(
+    ")", ", contribution_bounds_per_group => (150, 151))"
+)
+"""Bounds without zero: a unit that comes adds more than they are apart."""
+STREAMS = (
+    *(COUNT, BY_SEGMENT, PEOPLE, SUM, SIGNED, RAISED, BY_HOUR),
+    "SELECT COUNT(note) FROM orders",
+)
 
 
 @pytest.mark.parametrize("sql", STREAMS)

@@ -68,12 +68,13 @@ def _sides(part: PartQuery, rows: int) -> dict[Hashable, Value]:
 def divisible(part: PartQuery, rows: int) -> bool:
     """Whether measurements of disjoint rows like this one add up to that of all of them.
 
-    They do not where a unit's total is clipped below what its rows allow: several clipped totals
-    could add up to more than the one clip.
+    They do not where a unit's total is clipped below what its rows allow, or away from zero, as an
+    analyst's own bounds may: several clipped totals could add up to more than the one clip.
     """
     row = max(abs(part.lower - part.centre), abs(part.upper - part.centre))
     narrow = max(abs(part.total_lower), abs(part.total_upper)) < rows * row
-    return not (part.units or part.distinct or part.blocks or part.proposal or narrow)
+    raised = not part.total_lower <= 0 <= part.total_upper
+    return not (part.units or part.distinct or part.blocks or part.proposal or narrow or raised)
 
 
 def compared(condition: Expression) -> tuple[Expression, Value] | None:

@@ -144,3 +144,14 @@ SELECT WITH DIFFERENTIAL_PRIVACY COUNT(*, contribution_bounds_per_group => (1, 3
 -- case: of a sample that is filtered
 SELECT WITH DIFFERENTIAL_PRIVACY SAMPLE_AGGREGATE(SUM(amount, contribution_bounds_per_row => (0, 1)), 0, 5) FILTER (WHERE quantity > 1) AS s FROM orders;
 -- refuse: unsupported-syntax at 1:51
+
+-- case: bounds without zero are raised to, by any row: disjoint rows are not paid for together
+SELECT WITH DIFFERENTIAL_PRIVACY
+  SUM(quantity, contribution_bounds_per_group => (30, 40)) FILTER (WHERE quantity = 0) AS none,
+  SUM(quantity, contribution_bounds_per_group => (30, 40)) FILTER (WHERE quantity = 20) AS twenty
+FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY customer_id ORDER BY amount) AS r FROM orders) AS o
+WHERE r <= 2;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: sum l0=1 linf=40
+-- release: sum l0=1 linf=40
