@@ -33,7 +33,7 @@ key = "person_id"
 person_id = {{}}
 age = {{ bounds = [0, 125] }}
 hours_per_week = {{ bounds = [0, 100] }}
-capital_gain = {{ bounds = [0, 1048576] }}
+capital_gain = {{ {capital_gain} }}
 sex = {{ values = ["Female", "Male"] }}
 education = {{ values = [{education}] }}
 marital_status = {{ values = [{marital_status}] }}
@@ -41,6 +41,8 @@ marital_status = {{ values = [{marital_status}] }}
 [ledger]
 path = "people.ledger"
 """
+
+DECLARED = "bounds = [0, 1048576]"
 
 BUDGET = """
 [budgets.{accountant}]
@@ -109,9 +111,16 @@ class Demonstration:
     output: str
 
     @contextmanager
-    def analyst(self, accountant: str) -> Iterator[dpsql.Connection]:
-        """A connection that pays from the budget of this accountant."""
-        with dpsql.connect(self.policy, analyst=accountant) as connection:
+    def analyst(self, accountant: str, finding: str = "") -> Iterator[dpsql.Connection]:
+        """A connection that pays from the budget of this accountant.
+
+        With the name of a method the bounds of capital gains are found by it, not declared.
+        """
+        policy = Path(self.policy)
+        if finding:
+            policy = policy.with_name(f"{finding}.toml")
+            policy.write_text(written(f'private_bounds = "{finding}"'), encoding="utf-8")
+        with dpsql.connect(str(policy), analyst=accountant) as connection:
             yield connection
 
     def truth(self, sql: str) -> list[tuple[Any, ...]]:
@@ -142,7 +151,7 @@ def demonstration(name: str, size: tuple[float, float] = (7, 4)) -> Iterator[tup
         database = str(Path(folder) / "people.duckdb")
         _load(database, given.parquet)
         policy = Path(folder) / "dpsql.toml"
-        policy.write_text(_policy(), encoding="utf-8")
+        policy.write_text(written(DECLARED), encoding="utf-8")
         shown = Demonstration(str(policy), database, not given.no_plot, given.output)
         if not shown.plot:
             yield shown, None
@@ -171,7 +180,8 @@ def _drawn(shares: dict[str, int]) -> str:
     return f"CASE {' '.join(branches)} END"
 
 
-def _policy() -> str:
+def written(capital_gain: str) -> str:
+    """The policy in which this is declared of capital gains."""
     budgets = [
         BUDGET.format(accountant=name, delta=delta, query_delta=query_delta)
         for name, delta, query_delta in (
@@ -181,6 +191,7 @@ def _policy() -> str:
         )
     ]
     return POLICY.format(
+        capital_gain=capital_gain,
         education=", ".join(f'"{value}"' for value in EDUCATION),
         marital_status=", ".join(f'"{value}"' for value in MARITAL_STATUS),
         budgets="".join(budgets),
