@@ -26,6 +26,7 @@ from dpsql.interfaces.pgwire.frontend import (
     Sync,
 )
 from dpsql.proxy import Proxy
+from grammar_tests import world
 from grammar_tests.postgres_kit import PORT, running
 from grammar_tests.session_kit import Client
 from grammar_tests.wire_kit import fields, messages, packet, startup_packet
@@ -41,6 +42,11 @@ CONSTANTS = (
     "CAST('é' AS TEXT) AS t, TRUE AS b, DATE '1999-12-31' AS d, "
     "TIMESTAMP '2024-02-29 12:30:00.25' AS s, TIMESTAMPTZ '2024-07-01 12:30:00+00' AS z, "
     "CAST(NULL AS BIGINT) AS nothing"
+)
+NAMELESS = (
+    "1, 'a', 1 + 1, TRUE, DATE '2020-01-01', CAST('1' AS BIGINT), CASE WHEN TRUE THEN 1 END, "
+    "COALESCE(1, 2), NOT TRUE, CAST(code AS TEXT), -1, code IS NULL, code IN ('IT'), "
+    "code, NULLIF(1, 2), LENGTH(code), CAST(1 + 1 AS BIGINT), CAST(LENGTH(code) AS BIGINT)"
 )
 
 
@@ -107,6 +113,8 @@ SCENES: dict[str, tuple[Sequence[Message], ...]] = {
         (Query("SET timezone = 'Mars/Base'"),),
         (Query("SELECT 1 FROM nowhere"),),
         (Query("SELEC 1"),),
+        (Query("SELECT $1"),),
+        (Query("COPY nowhere TO STDOUT"),),
     ),
     "failed transaction": (
         (Query("BEGIN"),), (Query("SELECT x FROM countries"),), (Query("SELECT 1"),),
@@ -157,6 +165,8 @@ SCENES: dict[str, tuple[Sequence[Message], ...]] = {
             "WITH (DELIMITER '|', NULL 'nil', HEADER)", "WITH (FORMAT csv, NULL 'tab')",
         )
     ),
+    "names": (bound(f"SELECT {NAMELESS} FROM countries ORDER BY code LIMIT 1"),),
+    "copy of a table": ((Query("COPY public.countries TO STDOUT (FORMAT csv)"),),),
     "copy of nothing": (
         (Query("COPY (SELECT code FROM countries WHERE code = '') TO STDOUT BINARY"),),
         (Query("COPY (SELECT code FROM countries WHERE code = '') TO STDOUT CSV HEADER"),),
@@ -276,9 +286,9 @@ class Real:
 def real() -> Iterator[Callable[[], Real]]:
     with running() as server:
         with psycopg.connect(server.conninfo(), autocommit=True) as owner:
-            owner.execute("CREATE TABLE countries (code TEXT PRIMARY KEY, name TEXT)")
-            for code in ("IT", "NO", "SE"):
-                owner.execute("INSERT INTO countries VALUES (%s, '')", [code])
+            owner.execute("CREATE TABLE countries (code TEXT PRIMARY KEY, region TEXT)")
+            for row in world.PUBLIC["countries"]:
+                owner.execute("INSERT INTO countries VALUES (%s, %s)", row)
         yield lambda: Real(server.folder)
 
 

@@ -172,7 +172,11 @@ class Grouping:
             if not 1 <= position <= len(self._items):
                 raise Refused(Reason.UNKNOWN_COLUMN, expression.span, column=f"number {position}")
             return self._items[position - 1].expression
-        if isinstance(expression, Name) and not self._scope.has(expression):
+        if (
+            isinstance(expression, Name)
+            and expression.table is None
+            and not self._scope.has(expression)
+        ):
             for item in self._items:
                 if item.alias and item.alias.lower() == expression.name.lower():
                     return item.expression

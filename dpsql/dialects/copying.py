@@ -7,10 +7,11 @@ from typing import Any
 
 from dpsql.dialects.commands import Copy, CopyFormat, CopyOptions
 from dpsql.dialects.reader import WordReader
-from dpsql.dialects.words import WordKind
+from dpsql.dialects.words import Piece, WordKind, pieces
 from dpsql.errors import Reason, Refused
 from dpsql.tree import Span
 
+_ALL = "SELECT * FROM "
 _TRUTH = {"true": True, "on": True, "1": True, "false": False, "off": False, "0": False}
 _CHARACTERS = ("delimiter", "null", "quote", "escape")
 _OPTIONS = (*_CHARACTERS, "format", "header", "force_quote", "encoding")
@@ -18,14 +19,7 @@ _OPTIONS = (*_CHARACTERS, "format", "header", "force_quote", "encoding")
 
 def copy(reader: WordReader) -> Copy:
     """The words behind COPY. Raises `Refused`."""
-    if reader.next is not None and reader.next.text != "(":
-        raise Refused(
-            Reason.UNSUPPORTED_SYNTAX,
-            reader.next.span,
-            construct="COPY of a table",
-            fix="Write COPY (SELECT …) TO STDOUT",
-        )
-    query = reader.parenthesised()
+    query = _of_table(reader) or reader.parenthesised()
     start = reader.next.span if reader.next else Span(0, 0)
     if reader.take("FROM") or not reader.take("TO", "STDOUT"):
         raise Refused(Reason.UNSUPPORTED_SYNTAX, start, construct="COPY other than TO STDOUT")
@@ -33,6 +27,15 @@ def copy(reader: WordReader) -> Copy:
     given = _listed(reader) if reader.take("(") else _old(reader)
     reader.end()
     return Copy(query, _settled(given, start))
+
+
+def _of_table(reader: WordReader) -> Piece | None:
+    """The query for all of a table, at the table's place; None where a query is given."""
+    if reader.next is None or reader.next.text == "(":
+        return None
+    table = reader.relation()
+    (query,) = pieces(_ALL + table.text)
+    return replace(query, offset=table.offset - len(_ALL))
 
 
 def _listed(reader: WordReader) -> dict[str, Any]:

@@ -55,7 +55,7 @@ def anonymous(node: exp.Expression, origin: Origin, read: Read) -> Expression:
     if is_list(node):
         raise origin.refusal(node, "a list here")
     if str(node.this).startswith(DURATION):
-        raise origin.refusal(node, "INTERVAL, unless it is added to a date or time,")
+        raise origin.refusal(node, "INTERVAL, unless it is added to a date or time")
     if name in TIME_CALLS:
         return TIME_CALLS[name](node, args, origin, read)
     if name in AGGREGATES or name in _WRITTEN_OUT:
@@ -96,7 +96,7 @@ def _with_part(call: Call, origin: Origin, node: exp.Expression) -> Call:
     if call.function == "extract":
         return part_of(name, values[0], call.span)
     if call.function == "date_trunc" and name in _LONG and origin.dialect == "postgres":
-        raise origin.refusal(node, f"DATE_TRUNC to a {name}, which engines count differently,")
+        raise origin.refusal(node, f"DATE_TRUNC to a {name}, which engines count differently")
     return replace(call, args=(Literal(name, VARCHAR, part.span), *values))
 
 

@@ -13,6 +13,7 @@ from dpsql.dialects.from_sqlglot_sources import alias_of, source
 from dpsql.dialects.from_sqlglot_stars import star_of
 from dpsql.dialects.from_sqlglot_windows import definitions, sort_keys, with_windows
 from dpsql.dialects.parameters import bound
+from dpsql.dialects.postgres_labels import unaliased
 from dpsql.errors import Reason, Refused
 from dpsql.tree import (
     CommonTable,
@@ -103,7 +104,10 @@ def _item(node: exp.Expression, origin: Origin) -> SelectItem:
         this, alias = origin.take(node, "this", "alias")
         return SelectItem(expression(this, origin), name_of(alias, origin))
     star = star_of(node, origin, expression)
-    return SelectItem(expression(node, origin) if star is None else star)
+    if star is not None:
+        return SelectItem(star)
+    written = expression(node, origin)
+    return SelectItem(written, unaliased(written) if origin.dialect == "postgres" else None)
 
 
 def _clause(node: exp.Expression | None, origin: Origin) -> Expression | None:

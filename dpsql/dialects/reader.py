@@ -60,6 +60,15 @@ class WordReader:
             parts.append(self.name())
         return ".".join(parts)
 
+    def relation(self) -> Piece:
+        """`dotted` as a statement of its own. Raises `Refused`."""
+        start = self._at
+        self.dotted()
+        stop, self._at = self._at, start
+        found = self._slice(stop)
+        self._at = stop
+        return found
+
     def whole(self) -> int | None:
         """A whole number, maybe signed; None if none comes next."""
         before = self._at

@@ -15,7 +15,7 @@ from dpsql.errors import DpsqlError
 from dpsql.interfaces.amounts import significant_places
 from dpsql.interfaces.asking import answered
 from dpsql.interfaces.pgwire import oids
-from dpsql.interfaces.pgwire.faults import fault_of
+from dpsql.interfaces.pgwire.faults import Fault, fault_of
 from dpsql.interfaces.pgwire.portals import Result
 from dpsql.interfaces.pgwire.reports import REPORTS, report
 from dpsql.interfaces.pgwire.shapes import WireColumn, WireResult
@@ -118,10 +118,11 @@ class Answers:
     def _asked(
         self, piece: Piece, values: Sequence[Any], settings: Mapping[str, str], stop: Stop
     ) -> Result:
+        asked = numbered(piece)
+        _require_given(asked, len(values), piece.offset)
         if self.claims(piece):
             found = self.catalogue.ask(piece.text, tuple(values), self._reports(piece))
             return Result(found.columns, found.rows, "SELECT", counted=True)
-        asked = numbered(piece)
         ordered = tuple(values[number - 1] for number in asked.numbers)
         epsilon = settings["dpsql.epsilon"]
         request = Request(
@@ -141,6 +142,14 @@ class Answers:
         """What the analyst spent, as far as a statement names it."""
         named = {word.value for word in piece.words} & REPORTS.keys()
         return [report(self.proxy, self.analyst, function) for function in sorted(named)]
+
+
+def _require_given(asked: Numbered, count: int, offset: int) -> None:
+    """Every `$n` has a value. Raises `Fault`."""
+    for number, place in zip(asked.numbers, asked.places, strict=True):
+        if not 1 <= number <= count:
+            missing = f"there is no parameter ${number}"
+            raise Fault("42P02", missing, position=offset + place.start + 1)
 
 
 @contextmanager

@@ -52,7 +52,7 @@ def fault_of(error: DpsqlError, text: str = "", offset: int = 0) -> Fault:
     message = describe(error, text)
     position = None
     if isinstance(error, Refused) and error.span != NOWHERE:
-        position = offset + error.span.start + 1
+        position = max(1, offset + error.span.start + 1)
     return Fault(message.sqlstate, message.headline, message.why, message.fix, position)
 
 

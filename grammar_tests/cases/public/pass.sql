@@ -41,6 +41,10 @@ SELECT a.code, b.region FROM countries a LEFT JOIN countries b ON a.code = b.cod
 SELECT * FROM secrets;
 -- refuse: unknown-table at 1:15
 
+-- case: an unknown table before the name of an output
+SELECT segment FROM customers AS c GROUP BY d.segment;
+-- refuse: unknown-table at 1:45
+
 -- case: a catalogue table of the engine
 SELECT * FROM duckdb_tables;
 -- refuse: unknown-table at 1:15
