@@ -115,11 +115,15 @@ def _after_comment(text: str, start: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """One statement of a text: its own text, its words placed in it, and where it begins."""
+    """One statement of a text: its own text, its words placed in it, and where it begins.
+
+    `remark` is the comment before it.
+    """
 
     text: str
     words: tuple[Word, ...]
     offset: int
+    remark: str = ""
 
 
 def pieces(text: str) -> tuple[Piece, ...]:
@@ -130,21 +134,22 @@ def pieces(text: str) -> tuple[Piece, ...]:
     """
     found: list[Piece] = []
     run: list[Word] = []
+    since = 0
     for word in words(text):
         if word.text == ";":
-            found += _piece(text, run)
-            run = []
+            found += _piece(text, run, since)
+            run, since = [], word.stop
         else:
             run.append(word)
-    return (*found, *_piece(text, run))
+    return (*found, *_piece(text, run, since))
 
 
-def _piece(text: str, run: list[Word]) -> list[Piece]:
+def _piece(text: str, run: list[Word], since: int) -> list[Piece]:
     if not run:
         return []
     start, stop = run[0].start, run[-1].stop
     placed = tuple(Word(word.kind, word.text, word.start - start) for word in run)
-    return [Piece(text[start:stop], placed, start)]
+    return [Piece(text[start:stop], placed, start, text[since:start].strip())]
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,15 +18,17 @@ from dpsql.interfaces.pgwire import oids
 from dpsql.interfaces.pgwire.faults import Fault, fault_of
 from dpsql.interfaces.pgwire.portals import Result
 from dpsql.interfaces.pgwire.reports import REPORTS, report
+from dpsql.interfaces.pgwire.scans import is_scan, refusal
 from dpsql.interfaces.pgwire.shapes import WireColumn, WireResult
 from dpsql.interfaces.receipts import cost_text
-from dpsql.model import Answer, Column, Request
+from dpsql.model import Answer, Column, Loss, Request
 from dpsql.tree import SqlType
 
 if TYPE_CHECKING:
     from dpsql.proxy import Proxy
 
 DIALECT = "postgres"
+FREE = Loss(0)
 REMEMBERED_TEXTS = 512
 """Texts of which a session remembers whether the catalogue answers them."""
 
@@ -128,6 +130,8 @@ class Answers:
         request = Request(
             asked.text, self.analyst, DIALECT, ordered, Decimal(epsilon) if epsilon else None
         )
+        if is_scan(piece) and self.proxy.explain(request).charge > FREE:
+            raise refusal()
         answer = answered(self.proxy, request, stop)
         return Result(
             told_columns(answer.columns),
@@ -176,7 +180,9 @@ def _settled(given: Sequence[int], asked: Numbered, kinds: Sequence[SqlType]) ->
 
 
 def _notices(answer: Answer) -> tuple[str, ...]:
-    """What the answer cost, and the error of every column that has one."""
+    """What the answer cost, and the error of every column that has one; a plan says it itself."""
+    if answer.explanation is not None:
+        return ()
     errors = []
     for n, column in enumerate(answer.columns):
         margins = [row[n] for row in answer.margins]
