@@ -1,12 +1,14 @@
-"""Options of the suite, and a proxy over the shop that the tests of a module share."""
+"""Options of the suite, what makes every run the same, and a proxy that a module's tests share."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from dpsql.proxy import Proxy
+from grammar_tests.draws import STREAM
 from grammar_tests.proxy_kit import shop
 from grammar_tests.session_kit import Client
 
@@ -15,11 +17,24 @@ collect_ignore = [
     "clients",  # programs that test_more_clients.py runs
 ]
 
+settings.register_profile(
+    "the same in every run",
+    derandomize=True,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],  # a loaded machine is no finding
+)
+settings.load_profile("the same in every run")
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--update", action="store_true", help="refresh the pinned sections of the case files"
     )
+
+
+@pytest.fixture(autouse=True)
+def _same_draws(request: pytest.FixtureRequest) -> None:
+    STREAM.restart(request.node.nodeid)
 
 
 @pytest.fixture(scope="module")

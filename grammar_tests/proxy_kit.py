@@ -5,13 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from decimal import Decimal
+from itertools import count
 from pathlib import Path
 from threading import Event
 from typing import Any, TypeVar
 
+import numpy as np
+
 from dpsql.engines import Engine, ScratchTable, Stop
 from dpsql.model import Answer, Exact, Request
 from dpsql.proxy import Proxy
+from dpsql.release import Sampler
 from grammar_tests import world
 from grammar_tests.bound import CATALOGS
 
@@ -50,6 +54,12 @@ def shop(
             connection.execute(statement)
     connection.close()
     return policy(folder, *changes)
+
+
+def never_twice() -> Sampler:
+    """Noise that is another number at every draw, so that no two answers are the same."""
+    numbers = count()
+    return lambda _law, draws: np.array([next(numbers) for _ in range(draws)])
 
 
 def request(sql: str, epsilon: str | None = None, analyst: str = "ana", *values: Any) -> Request:

@@ -20,13 +20,13 @@ import numpy as np
 import pytest
 
 from dpsql import mechanisms
-from dpsql.entropy import Entropy
 from dpsql.mechanisms.laws import Law
 from dpsql.model import Exact, Mechanism, Noise
 from dpsql.plan import BlockPlan, BlockSql
 from dpsql.release import Sampler, release
 from grammar_tests import clopper_pearson, world
 from grammar_tests.bound import over
+from grammar_tests.draws import ENTROPY
 from grammar_tests.laws import BUDGET, SAMPLING_KEY, PlainEngine, compiled, without_unit
 
 RELEASES = 20_000
@@ -106,7 +106,7 @@ def pooled(sampler: Sampler) -> Sampler:
 
 
 def real(noise: Law, count: int) -> np.ndarray:
-    return mechanisms.sample(noise, count, Entropy())
+    return mechanisms.sample(noise, count, ENTROPY)
 
 
 # --- the audit -----------------------------------------------------------------------------------

@@ -10,7 +10,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dpsql.entropy import Entropy
 from dpsql.grids import Choice
 from dpsql.histograms import chosen
 from dpsql.mechanisms.exponential import Candidates
@@ -25,6 +24,7 @@ from dpsql.questions import FoundBounds
 from dpsql.release import release
 from grammar_tests import proxy_kit, test_scan, world
 from grammar_tests.bound import over
+from grammar_tests.draws import ENTROPY
 from grammar_tests.laws import (
     PlainEngine,
     compiled,
@@ -160,7 +160,7 @@ class Extremes(Pair):
             ours, theirs = (law_of(lists[place], choice) for lists in self.listed)
             listed = self.listed[side][place]
             scores = (listed.best[0] - listed.behind_at(np.arange(listed.size))).tolist()
-            picked = chosen(choice, Candidates.of(scores, RELEASES), Entropy())
+            picked = chosen(choice, Candidates.of(scores, RELEASES), ENTROPY)
             total += (np.log(ours) - np.log(theirs))[picked]
             ends.append(picked)
         pairs, each = np.unique(np.array(ends), axis=1, return_inverse=True)

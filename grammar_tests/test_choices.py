@@ -16,7 +16,6 @@ import numpy as np
 import pytest
 
 from dpsql import accountants
-from dpsql.entropy import Entropy
 from dpsql.grids import Choice
 from dpsql.histograms import chosen
 from dpsql.mechanisms.exponential import Candidates
@@ -27,6 +26,7 @@ from dpsql.prepare import Prepared
 from dpsql.release import release
 from grammar_tests import test_audit, world
 from grammar_tests.bound import over, shop
+from grammar_tests.draws import ENTROPY
 from grammar_tests.laws import BUDGET, PlainEngine, compiled, integers, no_noise, sways, violation
 from grammar_tests.laws import without_unit as without
 
@@ -240,7 +240,7 @@ def losses(listed: Candidates, choice: Choice, ratios: dict[int, np.ndarray]) ->
     for place, ratio in ratios.items():
         cells = np.arange(listed.size)
         scores = -listed.behind_at(cells + listed.size * place)
-        total += ratio[chosen(choice, Candidates.of(scores.tolist(), RELEASES), Entropy())]
+        total += ratio[chosen(choice, Candidates.of(scores.tolist(), RELEASES), ENTROPY)]
     return total
 
 

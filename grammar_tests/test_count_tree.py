@@ -14,7 +14,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpsql import accountants, mechanisms
-from dpsql.entropy import Entropy
 from dpsql.grids import TreeRelease
 from dpsql.histograms import separated
 from dpsql.mechanisms.count_tree import Shape, best_shape, quantiles
@@ -25,6 +24,7 @@ from dpsql.prepare import Prepared
 from dpsql.release import release
 from grammar_tests import test_audit, world
 from grammar_tests.bound import over, shop
+from grammar_tests.draws import ENTROPY
 from grammar_tests.laws import (
     BUDGET,
     PlainEngine,
@@ -69,7 +69,7 @@ def exactly(counts: np.ndarray) -> np.ndarray:
 def normal(deviation: float) -> Callable[[np.ndarray], np.ndarray]:
     law = Noise(Mechanism.DISCRETE_GAUSSIAN, Fraction(deviation) ** 2)
     return lambda counts: (
-        counts + mechanisms.sample(law, counts.size, Entropy()).reshape(counts.shape)
+        counts + mechanisms.sample(law, counts.size, ENTROPY).reshape(counts.shape)
     )
 
 
@@ -264,7 +264,7 @@ def losses(tree: TreeRelease, noise: Noise, ours: Counted, theirs: Counted) -> n
     def noised(counts: np.ndarray) -> np.ndarray:
         a, b = next(levels)
         assert (counts == a).all()
-        noisy = counts + mechanisms.sample(noise, counts.size, Entropy()).reshape(counts.shape)
+        noisy = counts + mechanisms.sample(noise, counts.size, ENTROPY).reshape(counts.shape)
         far, near, scale = np.abs(noisy - b), np.abs(noisy - a), float(noise.scale)
         if noise.mechanism is Mechanism.DISCRETE_GAUSSIAN:
             far, near, scale = far**2, near**2, 2 * scale

@@ -10,13 +10,12 @@ from statistics import NormalDist
 import numpy as np
 import pytest
 
-from dpsql.entropy import Entropy
 from dpsql.mechanisms import decay_bounds, exponential
 from dpsql.mechanisms.decay_bounds import Bounds, is_below
 from dpsql.mechanisms.exponential import Candidates
+from grammar_tests.draws import ENTROPY
 from grammar_tests.test_exponential import REJECTED, exponential_law, misfit
 
-ENTROPY = Entropy()
 RATES = [
     Fraction(1, 3),
     Fraction(1),

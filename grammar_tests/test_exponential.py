@@ -20,10 +20,10 @@ from dpsql.mechanisms.exponential import (
     permute_and_flip,
     rate_down,
 )
+from grammar_tests.draws import ENTROPY
 from grammar_tests.test_mechanisms import chi_square_z
 
 REJECTED = NormalDist().inv_cdf(1 - 1e-6)
-ENTROPY = Entropy()
 DRAWS = 100_000
 Scores: TypeAlias = Sequence[int]
 Choose: TypeAlias = Callable[[Candidates, Fraction, Entropy], np.ndarray]

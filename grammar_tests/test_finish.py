@@ -13,7 +13,6 @@ import pytest
 
 from dpsql import mechanisms
 from dpsql.engines.catalogue import tables as declared
-from dpsql.entropy import Entropy
 from dpsql.finish import finish
 from dpsql.model import Answer, Exact, Loss, Noisy, Policy, Receipt
 from dpsql.policy.bind import bind
@@ -24,11 +23,12 @@ from dpsql.release import release
 from dpsql.schema import Schema
 from grammar_tests import world
 from grammar_tests.bound import CATALOGS
+from grammar_tests.draws import ENTROPY
 from grammar_tests.laws import BUDGET, PlainEngine, compiled, noiseless
 
 RECEIPT = Receipt("", "", "", "", Decimal(1), Loss(0), Loss(0), Loss(0))
 RELEASES = 400
-SAMPLER = partial(mechanisms.sample, entropy=Entropy())
+SAMPLER = partial(mechanisms.sample, entropy=ENTROPY)
 
 COVERED = {
     "a count": "SELECT COUNT(*) AS n FROM customers",
@@ -75,7 +75,7 @@ def answers(prepared: Prepared, engine: PlainEngine, count: int) -> list[Answer]
     plan, rewritten = prepared.plan, prepared.rewritten
     assert plan is not None
     exact = [engine.aggregate(sql.sql, len(sql.keys), sql.parts, 1) for sql in rewritten.blocks]
-    sampler = partial(mechanisms.sample, entropy=Entropy())
+    sampler = partial(mechanisms.sample, entropy=ENTROPY)
     return [
         finish(
             plan,

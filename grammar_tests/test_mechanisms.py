@@ -22,12 +22,12 @@ from dpsql.entropy import Entropy
 from dpsql.mechanisms import margin, sample, standard_deviation
 from dpsql.mechanisms.threshold import Threshold, threshold
 from dpsql.model import Mechanism, Neighbours, Noise
+from grammar_tests.draws import ENTROPY
 
 LAPLACE, GAUSSIAN = Mechanism.DISCRETE_LAPLACE, Mechanism.DISCRETE_GAUSSIAN
 DRAWS = 10**6
 REJECTED = NormalDist().inv_cdf(1 - 1e-6)
 WIDE = 1 << 70
-ENTROPY = Entropy()
 
 
 def weight(noise: Noise, x: int) -> float:

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from dpsql import accountants
-from dpsql.entropy import Entropy
 from dpsql.errors import Reason, Refused
 from dpsql.grids import Choice
 from dpsql.mechanisms.exponential import Candidates
@@ -21,6 +20,7 @@ from dpsql.model import ApproximateEvent, Neighbours, Noise
 from dpsql.prepare import Prepared
 from grammar_tests import test_audit, world
 from grammar_tests.bound import over, shop
+from grammar_tests.draws import ENTROPY
 from grammar_tests.laws import (
     BUDGET,
     PlainEngine,
@@ -61,7 +61,7 @@ def law(counts: list[int], rows: int, made: SparseVector) -> np.ndarray:
 def fits(aim: Reached, made: SparseVector, claimed: np.ndarray) -> bool:
     counts = [0, 0, 2, 7, 7, 30, 31]
     listed = Candidates.of(counts if not aim.highest else counts[::-1], DRAWS)
-    chosen = first_reached(listed, aim, made, Entropy())
+    chosen = first_reached(listed, aim, made, ENTROPY)
     chosen = len(counts) - 1 - chosen if aim.highest else chosen
     observed = np.bincount(chosen, minlength=len(counts))
     return chi_square_z(observed, DRAWS * claimed) < REJECTED
@@ -172,7 +172,7 @@ def losses(sides: list[list[int]], made: SparseVector, rows: int, side: int) -> 
     """ln(likelihood here / likelihood there) of 20,000 scans of one side."""
     ours, theirs = (law(counts, rows, made) for counts in sides)
     listed = Candidates.of(sides[side], test_audit.RELEASES)
-    picked = first_reached(listed, Reached(highest=False, rows=rows), made, Entropy())
+    picked = first_reached(listed, Reached(highest=False, rows=rows), made, ENTROPY)
     return np.asarray((np.log(ours) - np.log(theirs))[picked])
 
 

@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 
 from dpsql import mechanisms
-from dpsql.entropy import Entropy
 from dpsql.mechanisms.laws import Softmax
 from dpsql.mechanisms.top import Top, error_of_noise, spread, top
 from dpsql.model import (
@@ -30,6 +29,7 @@ from dpsql.plan import BlockPlan
 from dpsql.proxy import Proxy
 from dpsql.release import release
 from grammar_tests.bound import shop
+from grammar_tests.draws import ENTROPY
 from grammar_tests.laws import BUDGET, compiled
 from grammar_tests.proxy_kit import request
 from grammar_tests.proxy_kit import shop as shop_on_disk
@@ -115,7 +115,7 @@ def test_the_order_of_the_chosen_has_the_odds_of_the_definition(
 
 def test_wide_scores_are_drawn_exactly() -> None:
     law = Softmax((2**70 + 1, 2**70, -(2**70)), Fraction(1, 2))
-    drawn = mechanisms.sample(law, 4_000, Entropy())
+    drawn = mechanisms.sample(law, 4_000, ENTROPY)
     assert abs(float(np.mean(drawn == 0)) - 1 / (1 + exp(-0.5))) < 0.05
     assert not np.any(drawn == 2)
 
@@ -235,7 +235,7 @@ def test_errors_of_noise_are_those_of_its_law() -> None:
         Noise(Mechanism.DISCRETE_LAPLACE, Fraction(50)),
         Noise(Mechanism.DISCRETE_GAUSSIAN, Fraction(2500)),
     ):
-        a, b = (mechanisms.sample(noise, 40_000, Entropy()) for _ in range(2))
+        a, b = (mechanisms.sample(noise, 40_000, ENTROPY) for _ in range(2))
         share = float(np.mean(a - b > error_of_noise(noise, 2)))
         assert 0.02 < share < 0.03
 

@@ -258,7 +258,8 @@ def test_asyncpg(served: Door) -> None:
         assert [row["segment"] for row in rows] == ["business", "consumer"]
         assert rows == await client.fetch(SQL.format("$1"), 30)
         day = datetime(2024, 2, 1)
-        assert await client.fetchval("SELECT COUNT(*) FROM orders WHERE placed_at > $1", day)
+        counted = await client.fetchval("SELECT COUNT(*) FROM orders WHERE placed_at > $1", day)
+        assert isinstance(counted, int)
         async with client.transaction():
             cursor = await client.cursor("SELECT code FROM countries ORDER BY 1")
             assert [r["code"] for r in await cursor.fetch(2)] == ["IT", "NO"]

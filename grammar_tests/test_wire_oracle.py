@@ -261,7 +261,7 @@ class Real:
 
     def __init__(self, folder: str) -> None:
         self._socket = socket.socket(socket.AF_UNIX)
-        self._socket.settimeout(10)
+        self._socket.settimeout(60)
         self._socket.connect(f"{folder}/.s.PGSQL.{PORT}")
         self._socket.sendall(startup_packet((3, 0), user="dpsql", database="dpsql"))
         self._read()

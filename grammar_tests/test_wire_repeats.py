@@ -9,11 +9,16 @@ import pytest
 from dpsql.interfaces.pgwire.frontend import Bind, Describe, Execute, Message, Parse, Query, Sync
 from dpsql.ledgers import sqlite
 from dpsql.proxy import Proxy
-from grammar_tests.proxy_kit import request
+from grammar_tests.proxy_kit import never_twice, request
 from grammar_tests.session_kit import COUNT, COUNTRIES, Client, asked
 
 NAMED = (Bind("", "s", (), (), ()), Execute("", 0), Sync())
 OTHER = "SELECT COUNT(*) AS n FROM customers WHERE age > 40"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _no_noise_twice(proxy: Proxy) -> None:
+    proxy._sampler = never_twice()
 
 
 @pytest.fixture

@@ -49,7 +49,7 @@ class Door:
 
     def raw(self) -> socket.socket:
         """A socket that said nothing yet."""
-        return socket.create_connection(("127.0.0.1", self.port), 10)
+        return socket.create_connection(("127.0.0.1", self.port), 60)
 
 
 def users() -> Mapping[str, Verifier]:
@@ -98,7 +98,7 @@ def opened(folder: Path, policy: Path, **limits: Any) -> Iterator[Door]:
         try:
             yield found[0]
         finally:
-            asyncio.run_coroutine_threadsafe(server.stop(1), found[0].loop).result(30)
+            asyncio.run_coroutine_threadsafe(server.stop(1), found[0].loop).result(60)
             found[0].loop.call_soon_threadsafe(ended.set)
             thread.join(30)
 

@@ -1,0 +1,37 @@
+"""Random bits of the statistical tests: each test has its own, the same in every run.
+
+A test that rejects one right sampler in a million would fail for somebody some day. With fixed bits
+it fails for everybody or nobody, whatever ran before it and in whichever process.
+"""
+
+from __future__ import annotations
+
+from hashlib import shake_128
+
+from dpsql.entropy import Entropy
+
+
+class Stream:
+    """Bytes that follow from a name: SHAKE-128 of the name and the number of the call.
+
+    >>> one, other = Stream("a"), Stream("b")
+    >>> first = one(4)
+    >>> first == one(4), first == other(4), first == Stream("a")(4)
+    (False, False, True)
+    """
+
+    def __init__(self, name: str) -> None:
+        self.restart(name)
+
+    def restart(self, name: str) -> None:
+        self._name, self._calls = name, 0
+
+    def __call__(self, count: int) -> bytes:
+        self._calls += 1
+        return shake_128(f"{self._calls} {self._name}".encode()).digest(count)
+
+
+STREAM = Stream("")
+"""Restarted with the name of every test, by conftest."""
+
+ENTROPY = Entropy(STREAM)
