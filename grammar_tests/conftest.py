@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator
 
 import pytest
@@ -30,6 +31,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--update", action="store_true", help="refresh the pinned sections of the case files"
     )
+
+
+def pytest_collection_finish() -> None:
+    """Thousands of collected tests are not looked through at every garbage collection."""
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)

@@ -27,6 +27,8 @@ from grammar_tests.draws import ENTROPY
 LAPLACE, GAUSSIAN = Mechanism.DISCRETE_LAPLACE, Mechanism.DISCRETE_GAUSSIAN
 DRAWS = 10**6
 REJECTED = NormalDist().inv_cdf(1 - 1e-6)
+REJECTED_FRESH = NormalDist().inv_cdf(1 - 1e-12)
+"""For what another library draws, which is not the same in every run."""
 WIDE = 1 << 70
 
 
@@ -218,9 +220,9 @@ def two_sample_z(ours: np.ndarray, theirs: np.ndarray) -> float:
 def test_draws_agree_with_opendp(mechanism: Mechanism) -> None:
     noise = Noise(mechanism, Fraction(9))
     theirs = opendp_draws(noise, 50_000)
-    assert two_sample_z(sample(noise, 50_000, ENTROPY), theirs) < REJECTED
+    assert two_sample_z(sample(noise, 50_000, ENTROPY), theirs) < REJECTED_FRESH
     off = Noise(mechanism, Fraction(11))
-    assert two_sample_z(sample(off, 50_000, ENTROPY), theirs) > REJECTED
+    assert two_sample_z(sample(off, 50_000, ENTROPY), theirs) > REJECTED_FRESH
 
 
 def test_a_scale_must_be_positive() -> None:
