@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import base64
 import hmac
+import ssl
 import struct
 from functools import cache
 from hashlib import pbkdf2_hmac, sha256
 
 from grammar_tests.wire_kit import packet, startup_packet
 
+TLS_REQUEST = struct.pack("!ii", 8, 80877103)
 _BARE = "n=,r=nonce"
 Both = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
@@ -48,9 +50,21 @@ async def heard(reader: asyncio.StreamReader, kind: bytes) -> bytes:
             return body
 
 
-async def logged_in(port: int, user: str, password: str) -> Both:
-    """A connection that may ask."""
+async def opened(port: int, trusting: ssl.SSLContext | None = None) -> Both:
+    """A connection that said nothing yet, over TLS where a context is given."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    if trusting is not None:
+        writer.write(TLS_REQUEST)
+        assert await reader.readexactly(1) == b"S"
+        await writer.start_tls(trusting)
+    return reader, writer
+
+
+async def logged_in(
+    port: int, user: str, password: str, trusting: ssl.SSLContext | None = None
+) -> Both:
+    """A connection that may ask."""
+    reader, writer = await opened(port, trusting)
     writer.write(startup_packet((3, 0), user=user))
     await heard(reader, b"R")
     writer.write(first_response())

@@ -1,6 +1,6 @@
 """Ten thousand connections come and go, most of them badly: nothing stays, others are unharmed.
 
-Without TLS, whose handshakes would take minutes; `python -m benchmarks.cycles` has them.
+One in twenty speaks TLS, whose handshakes take time: `python -m benchmarks.cycles` has them all.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ import asyncio
 import gc
 import json
 import resource
+import ssl
 import struct
 import time
 from collections.abc import Iterator
@@ -18,7 +19,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from grammar_tests.scram_kit import first_response, heard, logged_in
+from grammar_tests.scram_kit import TLS_REQUEST, first_response, heard, logged_in
 from grammar_tests.wire_kit import PASSWORD, Door, door, packet, startup_packet
 
 CYCLES = 10_000
@@ -33,9 +34,9 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Door]:
 
 
 async def vanishing(port: int, number: int) -> None:
-    """A client that goes away at one of six places, some without a goodbye."""
+    """A client that goes away at one of seven places, some without a goodbye."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    match number % 6:
+    match number % 7:
         case 0:
             writer.write(_STARTUP[:7])
         case 1:
@@ -51,32 +52,41 @@ async def vanishing(port: int, number: int) -> None:
         case 4:
             writer.write(b"GET / HTTP/1.1\r\n\r\n")
             await reader.read()
+        case 5:
+            writer.write(TLS_REQUEST)
+            await reader.readexactly(1)
+            writer.write(b"\x16\x03\x01\x02\x00\x01")
         case _:
             pass
     writer.transport.abort() if number % 4 else writer.close()
 
 
-async def asking(port: int, number: int) -> None:
+async def asking(port: int, number: int, trusting: ssl.SSLContext) -> None:
     """A client that logs in, asks now and then, and leaves with or without a goodbye."""
-    reader, writer = await logged_in(port, "ana", PASSWORD)
+    reader, writer = await logged_in(port, "ana", PASSWORD, None if number % 20 else trusting)
     if number % 50 == 0:
         writer.write(packet(b"Q", b"SELECT 1\0"))
         await heard(reader, b"Z")
     if number % 2:
         writer.write(packet(b"X", b""))
     writer.close()
+    if not number % 20:
+        await writer.wait_closed()
 
 
-async def cycled(port: int, numbers: Iterator[int]) -> None:
+async def cycled(port: int, numbers: Iterator[int], trusting: ssl.SSLContext) -> None:
     for number in numbers:
         with suppress(OSError, EOFError):
-            await (vanishing(port, number) if number % 5 else asking(port, number))
+            await (vanishing(port, number) if number % 5 else asking(port, number, trusting))
 
 
 def cycles(served: Door, count: int) -> None:
     async def all_of_them() -> None:
-        numbers = iter(range(count))
-        await asyncio.gather(*(cycled(served.port, numbers) for _ in range(AT_ONCE)))
+        numbers, trusting = iter(range(count)), ssl.create_default_context()
+        trusting.load_verify_locations(served.certificate)
+        trusting.check_hostname = False
+        each = (cycled(served.port, numbers, trusting) for _ in range(AT_ONCE))
+        await asyncio.gather(*each)
 
     others = len(served.server._tasks)
     asyncio.run(all_of_them())
@@ -104,9 +114,11 @@ def test_ten_thousand_connections_leave_nothing(served: Door) -> None:
         assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss < 1.25 * most
         assert other.execute("SELECT 1").fetchone() == (1,)
         assert len(served.server._visits) == 1
-    logins = sum(json.loads(line)["event"] == "login" for line in served.lines)
-    assert logins >= CYCLES // 5
-    assert not any(json.loads(line)["event"] == "failed" for line in served.lines)
+    told = [json.loads(line) for line in served.lines]
+    logins = [event["tls"] for event in told if event["event"] == "login"]
+    assert len(logins) >= CYCLES // 5
+    assert sum(logins) >= CYCLES // 20
+    assert not any(event["event"] == "failed" for event in told)
 
 
 def test_a_server_that_keeps_sessions_would_be_seen(

@@ -232,7 +232,8 @@ class Server:
     async def _visited(self, stream: Stream, visit: _Visit) -> None:
         """Answer messages until the client leaves."""
         self._telemetry.open_connections += 1
-        self._telemetry.event("login", connection=visit.number, analyst=visit.analyst)
+        who, tls = visit.analyst, stream.encrypted
+        self._telemetry.event("login", connection=visit.number, analyst=who, tls=tls)
         try:
             while messages := await self._batch(stream):
                 visit.busy = True
