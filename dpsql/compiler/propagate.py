@@ -147,7 +147,7 @@ class _Tracer:
             {f.id: error(n) for n, f in shown.items()},
             {f.id: noise.origin(n, relation.block, parts[0].id) for n, f in shown.items()},
             {n: Literal(cell.deviation, DOUBLE) for n, cell in cells.items()},
-            cells,
+            {**dict.fromkeys(f.id for f in shown.values()), **cells},
         )
 
     def _project(self, relation: Project) -> Traced:

@@ -115,7 +115,8 @@ class Traced:
 
     Tables that are made to agree have no larger errors than before in anything, and in totals none
     that are known: there the errors are those from before, as if cells were independent. But
-    `alone` has the errors of single bases, and `cells` what is known of several.
+    `alone` has the errors of single bases, and `cells` what is known of several: of the released
+    measurements, None where they have nothing to do with it.
     """
 
     relation: Relation
@@ -123,7 +124,7 @@ class Traced:
     deviation: Mapping[int, Expression | None] = field(default_factory=dict)
     origin: Mapping[int, Origin] = field(default_factory=dict)
     alone: Mapping[int, Expression] = field(default_factory=dict)
-    cells: Mapping[int, Cell] = field(default_factory=dict)
+    cells: Mapping[int, Cell | None] = field(default_factory=dict)
 
     def over(self, relation: Relation) -> Traced:
         return replace(self, relation=relation)
@@ -142,30 +143,38 @@ class Traced:
         bases = sorted(refs(over_bases) & self.deviation.keys())
         if len(bases) == 1 and bases[0] in self.alone:
             return error_of(over_bases, self.alone)
-        cells = [self.cells[base] for base in bases if base in self.cells]
-        among = np.array([[a.correlation(b) for a in cells] for b in cells], dtype=float)
-        if not cells or len(cells) < len(bases) or np.isnan(among).any():
+        cells = {base: cell for base in bases if (cell := self.cells.get(base)) is not None}
+        others = self._joint([base for base in bases if base not in cells])
+        listed = list(cells.values())
+        among = np.array([[a.correlation(b) for a in listed] for b in listed], dtype=float)
+        computed = not self.cells.keys() >= set(bases)
+        if not cells or others is None or computed or np.isnan(among).any():
             return self.error_in_total(expression)
-        return error_of(over_bases, self.alone, [Joint(tuple(bases), among)])
+        known = {**self.deviation, **self.alone}
+        return error_of(over_bases, known, [Joint(tuple(cells), among), *others])
 
     def error_in_total(self, expression: Expression) -> Expression:
         """The same where it is added up with others: no less, and independent of theirs."""
         over_bases = self.rewritten(expression)
         if over_bases is None:
             return EXACT
-        joint = []
-        for bases in self._kin(over_bases):
-            origins = [self.origin[base] for base in bases]
-            places = [origin.place for origin in origins if origin.place is not None]
-            if len(set(places)) < len(bases) or len({origin.read for origin in origins}) > 1:
-                return NAN
-            joint.append(Joint(tuple(bases), origins[0].correlation[np.ix_(places, places)]))
-        return error_of(over_bases, self.deviation, joint)
+        joint = self._joint(sorted(refs(over_bases)))
+        return NAN if joint is None else error_of(over_bases, self.deviation, joint)
 
-    def _kin(self, over_bases: Expression) -> list[list[int]]:
-        """The bases that an expression reads of which errors depend on one another."""
+    def _joint(self, bases: Sequence[int]) -> list[Joint] | None:
+        """The bases of which errors depend on one another; None where it is not known how."""
+        joint = []
+        for related in self._kin(bases):
+            origins = [self.origin[base] for base in related]
+            places = [origin.place for origin in origins if origin.place is not None]
+            if len(set(places)) < len(related) or len({origin.read for origin in origins}) > 1:
+                return None
+            joint.append(Joint(tuple(related), origins[0].correlation[np.ix_(places, places)]))
+        return joint
+
+    def _kin(self, bases: Sequence[int]) -> list[list[int]]:
         groups = defaultdict[Hashable, list[int]](list)
-        for base in sorted(refs(over_bases) & self.origin.keys()):
+        for base in (base for base in bases if base in self.origin):
             origin = self.origin[base]
             groups[origin.block, origin.kin, origin.windowed].append(base)
         return [bases for bases in groups.values() if len(bases) > 1]
