@@ -19,6 +19,8 @@ from dpsql.tree import Clip
 
 _KINDS = {"contribution_bounds_per_row": False, "contribution_bounds_per_group": True}
 NUMBER = re.compile(r"(?:\d{1,18}(?:\.\d{0,18})?|\.\d{1,18})(?:[eE][+-]?\d{1,2})?\Z")
+_FARTHEST = 400
+"""Powers of ten beyond every DOUBLE: an exact number of so many digits takes time."""
 _PER_GROUP = frozenset("sum count count_if countif avg mean favg".split())
 _PER_ROW = frozenset(
     """sum avg mean favg stddev stddev_pop stddev_samp variance var_pop var_samp min max median
@@ -118,6 +120,8 @@ def _number(tokens: Sequence[Token], n: int, name: Token) -> tuple[int, Decimal]
         value = Decimal(token.text)
     except InvalidOperation:
         raise _bad(name, "its bounds are not two numbers") from None
+    if abs(value.adjusted()) > _FARTHEST:
+        raise _bad(name, "its bounds are beyond DOUBLE")
     return n, -value if negative else value
 
 

@@ -55,6 +55,9 @@ _SET = (
 )
 """Arguments of exp.Select and exp.SetOperation; `from` and `with` became `from_` and `with_`."""
 
+_MOST_ROWS = 2**63
+"""Engines count rows in 64 bits, and fail beyond: after the charge."""
+
 
 def query(node: exp.Expression, origin: Origin) -> Query:
     """The query that `node` says; raises `Refused` for what the tree cannot say."""
@@ -139,9 +142,11 @@ def _count(node: exp.Expression | None, origin: Origin) -> int | None:
     count = _constant(value, origin)
     if isinstance(count, Literal) and count.value is None:
         return None
-    if isinstance(count, Literal) and type(count.value) is int and count.value >= 0:
-        return count.value
-    raise origin.refusal(node, "LIMIT or OFFSET by an expression")
+    if not (isinstance(count, Literal) and type(count.value) is int and count.value >= 0):
+        raise origin.refusal(node, "LIMIT or OFFSET by an expression")
+    if count.value >= _MOST_ROWS:
+        raise origin.refusal(node, "LIMIT or OFFSET of so many rows")
+    return count.value
 
 
 def _constant(node: exp.Expression, origin: Origin) -> Expression | None:

@@ -155,3 +155,7 @@ WHERE r <= 2;
 -- keys: 1 public, l0 proved
 -- release: sum l0=1 linf=40
 -- release: sum l0=1 linf=40
+
+-- case: bounds of millions of digits
+SELECT WITH DIFFERENTIAL_PRIVACY SUM(quantity, contribution_bounds_per_row => (1e-99999999, 1)) AS s FROM orders;
+-- refuse: bad-option at 1:48

@@ -298,3 +298,13 @@ SELECT 'b' AS x, NULL AS q, COUNT(*) AS n FROM orders ORDER BY ALL;
 -- accept
 -- keys: 1 public, l0 proved
 -- release: rows l0=1 linf=10
+
+-- case: more rows than an engine can count
+SELECT status, COUNT(*) AS n FROM orders GROUP BY status LIMIT 9223372036854775808;
+-- refuse: unsupported-syntax at 1:64
+
+-- case: as many rows as it can
+SELECT status, COUNT(*) AS n FROM orders GROUP BY status LIMIT 9223372036854775807 OFFSET 9223372036854775807;
+-- accept
+-- keys: 3 public, l0 proved
+-- release: rows l0=3 linf=10
