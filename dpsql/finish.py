@@ -14,7 +14,7 @@ from dpsql.plan import PrivatePlan, ReleasedTable, Rewritten
 from dpsql.release import in_units
 from dpsql.settled import each_settled, settled
 
-Rows = list[tuple[Any, ...]]
+Rows = Sequence[tuple[Any, ...]]
 
 
 def finish(
@@ -72,11 +72,11 @@ def _tables(
     ]
 
 
-def unnoised(rewritten: Rewritten, rows: Rows) -> Answer:
+def unnoised(rewritten: Rewritten, rows: Sequence[tuple[Any, ...]]) -> Answer:
     """The answer of a query over public tables alone."""
     columns = tuple(Column(f.name, f.type) for f in rewritten.output)
     nothing: tuple[tuple[None, ...], ...] = ((None,) * len(columns),) * len(rows)
-    return Answer(columns, tuple(rows), nothing, nothing)
+    return Answer(columns, rows, nothing, nothing)
 
 
 def _natural(plan: PrivatePlan, block: int, noisy: Sequence[Noisy]) -> Rows:

@@ -370,7 +370,7 @@ class Answer:
     """
 
     columns: tuple[Column, ...]
-    rows: tuple[tuple[Any, ...], ...]
+    rows: Sequence[tuple[Any, ...]]
     errors: tuple[tuple[float | None, ...], ...]
     margins: tuple[tuple[float | None, ...], ...]
     receipt: Receipt | None = None

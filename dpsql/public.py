@@ -18,7 +18,7 @@ Row = tuple[Value, ...]
 
 
 class _Engine(Protocol):
-    def rows(self, sql: str) -> list[tuple[Any, ...]]: ...
+    def rows(self, sql: str) -> Sequence[tuple[Any, ...]]: ...
 
     def scratch(self, sql: str, tables: Sequence[ScratchTable] = ()) -> list[tuple[Any, ...]]: ...
 
@@ -62,7 +62,7 @@ class PublicTables:
         """The different rows of these expressions over a public relation, at most `limit`."""
         rows = statement(relation, outputs)
         sql = f"SELECT DISTINCT * FROM ({rows}) ORDER BY ALL LIMIT {limit}"
-        return self._engine.rows(sql)
+        return list(self._engine.rows(sql))
 
     def evaluate(
         self, outputs: tuple[Expression, ...], fields: tuple[Field, ...], rows: Sequence[Row]

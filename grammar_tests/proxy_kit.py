@@ -80,7 +80,7 @@ class WatchedEngine:
         self.instead: str | None = None
         self.running = Event()
 
-    def rows(self, sql: str, stop: Stop | None = None) -> list[tuple[Any, ...]]:
+    def rows(self, sql: str, stop: Stop | None = None) -> Sequence[tuple[Any, ...]]:
         self.calls.append(("rows", sql))
         return self.engine.rows(sql, stop)
 

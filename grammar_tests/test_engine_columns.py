@@ -28,7 +28,7 @@ def read(sql: str, *, by_columns: bool) -> tuple[list[str], list[tuple[Any, ...]
     with scratch("200MB") as instance:
         decoders, *chunks = _rows(instance, sql, by_columns=by_columns)
         assert all(count <= CHUNK_ROWS for count, _ in chunks)
-        return decoders, rows(chunks, decoders)
+        return decoders, list(rows(chunks, decoders))
 
 
 def same(one: Any, other: Any) -> bool:

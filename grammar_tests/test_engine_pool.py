@@ -78,7 +78,7 @@ def nothing(_stop: Stop | None = None) -> None:
     """A statement that takes no time."""
 
 
-def run(pool: EnginePool, statement: Any, stop: Stop | None = None) -> list[tuple[Any, ...]]:
+def run(pool: EnginePool, statement: Any, stop: Stop | None = None) -> Sequence[tuple[Any, ...]]:
     return pool.rows(statement, stop)
 
 

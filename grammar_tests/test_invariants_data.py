@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
@@ -343,7 +343,7 @@ class Midway(WatchedEngine):
 
     midway: Callable[[], object] | None = None
 
-    def rows(self, sql: str, stop: Stop | None = None) -> list[tuple[Any, ...]]:
+    def rows(self, sql: str, stop: Stop | None = None) -> Sequence[tuple[Any, ...]]:
         found = super().rows(sql, stop)
         if self.midway is not None:
             midway, self.midway = self.midway, None

@@ -81,7 +81,7 @@ def releases(question: Question, data: Path, count: int) -> list[Release]:
             for _ in range(count):
                 proxy._ledger.refresh()  # noqa: SLF001  a new answer, with the recorded facts kept
                 rows = proxy.ask(Request(sql_of(question), "ana")).rows
-                answers.append(_by_key(question, rows))
+                answers.append(_by_key(question, tuple(rows)))
             return answers
 
 

@@ -72,7 +72,7 @@ class Engine(Protocol):
         """Exact integers per group: `keys` key columns, then `parts` integer columns."""
         ...
 
-    def rows(self, sql: str, stop: Stop | None = None) -> list[tuple[Any, ...]]:
+    def rows(self, sql: str, stop: Stop | None = None) -> Sequence[tuple[Any, ...]]:
         """Rows of a query over public tables, or of the owner's own check."""
         ...
 

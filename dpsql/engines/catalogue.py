@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from dpsql.engines.encode import base_type
@@ -23,7 +23,7 @@ from dpsql.tree import (
 )
 
 Rows = list[tuple[Any, ...]]
-Ask = Callable[[str], Rows]
+Ask = Callable[[str], Sequence[tuple[Any, ...]]]
 
 _HERE = "database_name = current_database() AND schema_name = 'main'"
 _COLUMNS = (
@@ -84,7 +84,7 @@ def sql_type(type_name: str) -> SqlType | None:
     return None if type_name.endswith("]") else _TYPES.get(base_type(type_name))
 
 
-def _collated(sources: Rows) -> set[str]:
+def _collated(sources: Sequence[tuple[Any, ...]]) -> set[str]:
     """Tables whose texts may compare equal though they differ.
 
     The catalogue does not say which column has a collation, or what a view inherits. A group of

@@ -10,6 +10,7 @@ from typing import Any, Final
 import numpy as np
 
 from dpsql.model import Exact
+from dpsql.table import Table, Values
 
 Chunk = Sequence[Any]
 """Encoded columns of some rows (see `encode`): arrays, or tuples; None for one without a value."""
@@ -42,12 +43,28 @@ def exact(chunks: Sequence[tuple[int, Chunk]], decoders: Sequence[str], parts: i
     return Exact(keys, [_joined(pieces) for pieces in columns])
 
 
-def rows(chunks: Sequence[tuple[int, Chunk]], decoders: Sequence[str]) -> list[tuple[Any, ...]]:
-    """Decoded rows of chunks, each with its number of rows; none of their values is `_Beyond`."""
-    found: list[tuple[Any, ...]] = []
-    for count, chunk in chunks:
-        found += zip(*_decoded(count, chunk, decoders), strict=True)
+def rows(chunks: Sequence[tuple[int, Chunk]], decoders: Sequence[str]) -> Table:
+    """The rows of chunks, each with its number of rows; none of their values is `_Beyond`."""
+    columns = [
+        _column(name, [(count, chunk[place]) for count, chunk in chunks])
+        for place, name in enumerate(decoders)
+    ]
+    return Table(sum(count for count, _chunk in chunks), columns)
+
+
+def _column(decoder: str, pieces: Sequence[tuple[int, Any]]) -> Values:
+    """One column: an array as it came if it is of numbers without NULL."""
+    arrays = [piece for _count, piece in pieces if _is_plain(piece)]
+    if decoder == "plain" and pieces and len(arrays) == len(pieces):
+        return np.concatenate(arrays)
+    found: list[Any] = []
+    for count, piece in pieces:
+        found += [None] * count if piece is None else _DECODE[decoder](_listed(piece))
     return found
+
+
+def _is_plain(piece: Any) -> bool:
+    return isinstance(piece, np.ndarray) and not np.ma.isMA(piece) and piece.dtype.kind in "ifb"
 
 
 def moment(microseconds: int | None) -> datetime | None:

@@ -24,6 +24,7 @@ from dpsql.engines.process import SLICE_SECONDS, Tick, WorkerProcess
 from dpsql.errors import Unreachable
 from dpsql.model import Database, Exact, Limits
 from dpsql.schema import Schema
+from dpsql.table import Table
 
 Row: TypeAlias = tuple[Any, ...]
 _Reply: TypeAlias = tuple[str, Any, list[Any]]
@@ -114,7 +115,7 @@ class DuckDBEngine:
         decoders, *chunks = self._ask("aggregate", sql, keys, parts, sampling_key, loads, stop=stop)
         return exact(chunks, decoders, parts)
 
-    def rows(self, sql: str, stop: Stop | None = None) -> list[Row]:
+    def rows(self, sql: str, stop: Stop | None = None) -> Table:
         """Rows of a SELECT on the owner's data: public tables, or the owner's own check."""
         decoders, *chunks = self._ask("rows", sql, stop=stop)
         return decoded_rows(chunks, decoders)
@@ -125,7 +126,7 @@ class DuckDBEngine:
         """Rows of a SELECT over these tables alone, which last for this call."""
         loads = [load(table) for table in tables]
         decoders, *chunks = self._ask("scratch", sql, loads, stop=stop)
-        return decoded_rows(chunks, decoders)
+        return list(decoded_rows(chunks, decoders))
 
     def cancel(self) -> None:
         """Stop the running call, if there is one; safe in threads and signal handlers."""

@@ -63,7 +63,7 @@ class EnginePool:
         with self._turn(stop) as engine:
             return engine.aggregate(sql, keys, parts, sampling_key, tables, stop)
 
-    def rows(self, sql: str, stop: Stop | None = None) -> list[tuple[Any, ...]]:
+    def rows(self, sql: str, stop: Stop | None = None) -> Sequence[tuple[Any, ...]]:
         """As `Engine.rows`, on whichever engine is free."""
         with self._turn(stop) as engine:
             return engine.rows(sql, stop)

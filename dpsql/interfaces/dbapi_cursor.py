@@ -41,7 +41,7 @@ class _Results:
 
     @cached_property
     def rows(self) -> tuple[Row, ...]:
-        return _joined([answer.rows for answer in self.answers])
+        return _joined([tuple(answer.rows) for answer in self.answers])
 
     @cached_property
     def errors(self) -> Deviations:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +11,7 @@ from dpsql.model import ColumnPolicy, Fact, FactKind, Policy, TablePolicy, Vouch
 from dpsql.policy.lines import Lines
 from dpsql.tree import Kind, Literal, Value
 
-Rows = Callable[[str], list[tuple[Any, ...]]]
+Rows = Callable[[str], Sequence[tuple[Any, ...]]]
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,7 +42,7 @@ EPOCH = datetime(2000, 1, 1)  # noqa: DTZ001 - TIMESTAMP has no zone
 
 _VECTORS = (INT2VECTOR, OIDVECTOR)
 _BASE, _BASE_DIGITS = 10_000, 4
-_PLAIN_FROM, _PLAIN_TO = 1e-4, 1e15
+PLAIN_FROM, PLAIN_TO = 1e-4, 1e15
 """Between these PostgreSQL writes no exponent."""
 
 
@@ -72,14 +72,14 @@ def as_text(value: Any) -> bytes:
     return str(value).encode("utf-8", "replace")
 
 
-def _range_of(oid: int) -> tuple[int, int]:
+def range_of(oid: int) -> tuple[int, int]:
     """The least value of a whole number's type, and the first that is too large."""
     bits = 8 * INTEGERS[oid]
     return (0, 1 << bits) if oid in UNSIGNED else (-1 << bits - 1, 1 << bits - 1)
 
 
 def _integer_text(oid: int) -> Encoder:
-    least, end = _range_of(oid)
+    least, end = range_of(oid)
 
     def write(value: int) -> bytes:
         if not least <= value < end:
@@ -107,7 +107,7 @@ def float_text(value: float) -> bytes:
     >>> float_text(100000.0), float_text(1e15), float_text(0.00001), float_text(float("inf"))
     (b'100000', b'1e+15', b'1e-05', b'Infinity')
     """
-    if _PLAIN_FROM <= abs(value) < _PLAIN_TO:
+    if PLAIN_FROM <= abs(value) < PLAIN_TO:
         return repr(value).removesuffix(".0").encode()
     if isnan(value):
         return b"NaN"
@@ -177,7 +177,7 @@ def _member_text(element: Encoder, value: Any) -> bytes:
 
 
 def _integer_binary(oid: int) -> Encoder:
-    (least, end), width, signed = _range_of(oid), INTEGERS[oid], oid not in UNSIGNED
+    (least, end), width, signed = range_of(oid), INTEGERS[oid], oid not in UNSIGNED
 
     def write(value: int) -> bytes:
         if not least <= value < end:

@@ -15,21 +15,19 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from dpsql.interfaces.pgwire.encode import BINARY_FORMAT, Encoder, OutOfRange, as_text, encoder
+from dpsql.interfaces.pgwire.cells import cells
+from dpsql.interfaces.pgwire.encode import BINARY_FORMAT, OutOfRange
 from dpsql.interfaces.pgwire.oids import FLOAT8, INT2, INT4, INT8
+from dpsql.table import Table, Values, listed
 
 Layout: TypeAlias = list[tuple[str, str]]
 _HEAD: Layout = [("kind", "S1"), ("size", ">i4"), ("columns", ">i2")]
 _SIZE_AND_COUNT = 6
 """Bytes of a row that its size counts, before the first cell."""
 
-_FIXED: dict[int, tuple[type, str]] = {
-    INT2: (int, ">i2"),
-    INT4: (int, ">i4"),
-    INT8: (int, ">i8"),
-    FLOAT8: (float, ">f8"),
-}
-"""The Python type and the binary layout of types of one size."""
+_FIXED = {INT2: ("i", ">i2"), INT4: ("i", ">i4"), INT8: ("i", ">i8"), FLOAT8: ("f", ">f8")}
+"""NumPy's kind and the binary layout of types of one size."""
+_PYTHON = {"i": int, "f": float}
 
 
 def data_rows(
@@ -44,37 +42,52 @@ def data_rows(
     groups, pieces = [_Group(_HEAD)], list[list[bytes]]()
     total = np.full(len(rows), _SIZE_AND_COUNT, dtype=np.int64)
     for column, (oid, form) in zip(_columns(rows, len(formats)), formats, strict=True):
-        python, layout = _FIXED.get(oid, (object, ""))
-        if form == BINARY_FORMAT and set(map(type, column)) == {python}:
-            groups[-1].add(column, layout)
+        fixed = _fixed(column, oid) if form == BINARY_FORMAT else None
+        if fixed is not None:
+            groups[-1].add(fixed)
             continue
-        cells = _cells(column, encoder(oid, form, zone))
-        sizes = np.fromiter(map(len, cells), dtype=np.int64, count=len(cells))
+        values = listed(column)
+        written = cells(values, oid, form, zone)
+        sizes = np.fromiter(map(len, written), dtype=np.int64, count=len(written))
         total += sizes
-        if None in column:
-            sizes[[value is None for value in column]] = -1
+        if None in values:
+            sizes[[value is None for value in values]] = -1
         groups[-1].add_sizes(sizes)
-        pieces.append(cells)
+        pieces.append(written)
         groups.append(_Group([]))
     total += sum(group.width for group in groups) - np.dtype(_HEAD).itemsize
     groups[0].columns[:0] = [b"D", total, len(formats)]
-    return _interleaved([group.written(len(rows)) for group in groups], pieces)
+    return _interleaved(len(rows), [group.written(len(rows)) for group in groups], pieces)
 
 
-def _columns(rows: Sequence[Sequence[Any]], count: int) -> Iterator[list[Any]]:
+def _columns(rows: Sequence[Sequence[Any]], count: int) -> Iterator[Values]:
     """The columns of rows, one at a time."""
+    if isinstance(rows, Table):
+        yield from rows.columns
+        return
     for place in range(count):
         yield list(map(itemgetter(place), rows))
 
 
-def _cells(column: Sequence[Any], write: Encoder) -> list[bytes]:
-    """The values of a column, nothing for NULL."""
-    if write is as_text and set(map(type, column)) == {str}:
+def _fixed(column: Values, oid: int) -> np.ndarray | None:
+    """A column of a type of one size, ready to be sent; None if it has NULL or other values.
+
+    Raises `OutOfRange`.
+    """
+    kind, layout = _FIXED.get(oid, ("", ""))
+    if not isinstance(column, np.ndarray):
+        if set(map(type, column)) != {_PYTHON.get(kind)}:
+            return None
         try:
-            return list(map(str.encode, column))
-        except UnicodeEncodeError:
-            pass
-    return [b"" if value is None else write(value) for value in column]
+            return np.array(column, dtype=layout)
+        except OverflowError:
+            raise OutOfRange from None
+    if column.dtype.kind != kind:
+        return None
+    sent = column.astype(layout)
+    if kind == "i" and (sent != column).any():
+        raise OutOfRange
+    return sent
 
 
 class _Group:
@@ -88,14 +101,10 @@ class _Group:
         """Bytes of a record."""
         return np.dtype(self._layout).itemsize if self._layout else 0
 
-    def add(self, column: Sequence[Any], layout: str) -> None:
-        """A column behind its size. Raises `OutOfRange`."""
-        try:
-            values = np.array(column, dtype=layout)
-        except OverflowError:
-            raise OutOfRange from None
+    def add(self, values: np.ndarray) -> None:
+        """A column behind its size."""
         self.add_sizes(values.itemsize)
-        self._layout.append((f"f{len(self._layout)}", layout))
+        self._layout.append((f"f{len(self._layout)}", values.dtype.str))
         self.columns.append(values)
 
     def add_sizes(self, sizes: Any) -> None:
@@ -110,13 +119,14 @@ class _Group:
         records = np.empty(count, dtype=self._layout)
         for (name, _layout), column in zip(self._layout, self.columns, strict=True):
             records[name] = column
-        data, width = records.tobytes(), self.width
-        return [data[at : at + width] for at in range(0, len(data), width)]
+        whole: list[bytes] = records.view(f"V{self.width}").tolist()
+        return whole
 
 
-def _interleaved(groups: list[list[bytes] | None], pieces: list[list[bytes]]) -> bytes:
+def _interleaved(count: int, groups: list[list[bytes] | None], pieces: list[list[bytes]]) -> bytes:
     """The rows: a group, a cell, a group, a cell, …, a group."""
-    listed: list[list[bytes]] = []
-    for group, cells in zip(groups, [*pieces, None], strict=True):
-        listed += [part for part in (group, cells) if part is not None]
-    return b"".join(map(b"".join, zip(*listed, strict=True)))
+    parts = [part for pair in zip(groups, [*pieces, None], strict=True) for part in pair if part]
+    found = [b""] * (count * len(parts))
+    for place, part in enumerate(parts):
+        found[place :: len(parts)] = part
+    return b"".join(found)

@@ -1,0 +1,53 @@
+"""Rows held as columns: what crosses from the engine to a client with as few objects as can be."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, TypeAlias, overload
+
+import numpy as np
+
+Row: TypeAlias = tuple[Any, ...]
+Values: TypeAlias = np.ndarray | list[Any]
+"""A column: an array of int64, double or boolean without NULL, or a list of Python values."""
+
+
+class Table(Sequence[Row]):
+    """So many rows of these columns; a row is made when it is read, and a slice is a table.
+
+    >>> table = Table(2, [np.array([1, 2]), ["a", None]])
+    >>> table[1], table[:1] == [(1, "a")]
+    ((2, None), True)
+    """
+
+    __slots__ = ("_count", "columns")
+    __hash__ = None  # type: ignore[assignment]
+
+    def __init__(self, count: int, columns: Sequence[Values]) -> None:
+        self._count, self.columns = count, tuple(columns)
+
+    def __len__(self) -> int:
+        return self._count
+
+    @overload
+    def __getitem__(self, at: int) -> Row: ...
+
+    @overload
+    def __getitem__(self, at: slice) -> Table: ...
+
+    def __getitem__(self, at: int | slice) -> Row | Table:
+        if isinstance(at, slice):
+            count = len(range(*at.indices(self._count)))
+            return Table(count, [column[at] for column in self.columns])
+        return tuple(listed(column[at : at + 1 or None])[0] for column in self.columns)
+
+    def __iter__(self) -> Iterator[Row]:
+        return zip(*map(listed, self.columns), strict=True)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and list(self) == list(other)
+
+
+def listed(column: Values) -> list[Any]:
+    """The values of a column as Python has them."""
+    return column.tolist() if isinstance(column, np.ndarray) else column
