@@ -131,7 +131,7 @@ def _answered_at_last(engine: DuckDBEngine) -> list[Any]:
     """What comes of a question within a limit that a loaded machine may miss."""
     for _ in range(100):
         with suppress(TimedOut):
-            return engine.rows("SELECT 1")
+            return list(engine.rows("SELECT 1"))
     pytest.fail("nothing is answered any more")
 
 
@@ -197,14 +197,14 @@ def test_two_engines_and_many_threads(engine: DuckDBEngine, folder: Path) -> Non
 
         def work(n: int) -> None:
             chosen = (engine, second)[n % 2]
-            results.append(chosen.rows(f"SELECT {n}, count(*) FROM people"))
+            results.extend(chosen.rows(f"SELECT {n}, count(*) FROM people"))
 
         threads = [threading.Thread(target=work, args=(n,)) for n in range(16)]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
-    assert sorted(results) == [[(n, 10)] for n in range(16)]
+    assert sorted(results) == [(n, 10) for n in range(16)]
 
 
 def test_a_forked_child_starts_its_own_worker(engine: DuckDBEngine) -> None:
