@@ -34,8 +34,10 @@ def tree_line(tree: TreeRelease) -> ChoiceLine:
     noise, shape, histogram = tree.noise, tree.shape, tree.histogram
     asked = ", ".join(f"{float(rank.fraction):.6g}" for rank in tree.ranks)
     kept = "" if histogram.condition is None else " (filtered)"
+    ends = any(rank.is_extreme for rank in tree.ranks)
+    reached = f", ends reached by {tree.reserve} rows" if ends else ""
     return ChoiceLine(
-        f"quantiles {asked}{kept}",
+        f"quantiles {asked}{kept}{reached}",
         _bounds(histogram),
         histogram.grid.cells,
         tree.sensitivity.l0 // shape.levels,

@@ -149,7 +149,7 @@ class TreeRelease:
     `halves` label half the width of the interval about each that holds the quantile. What one unit
     changes of all levels together is within `sensitivity`. `error` is how many rows from the ranks
     asked for the cells are, in the root mean square where rows are many; `otherwise` that of a
-    choice for each.
+    choice for each. Extreme ranks are the last, and read `reserve` rows from their ends.
     """
 
     fields: tuple[Field, ...]
@@ -161,3 +161,9 @@ class TreeRelease:
     error: float
     otherwise: float
     halves: tuple[Field, ...] = ()
+    reserve: int = 1
+
+    @property
+    def read(self) -> tuple[Rank, ...]:
+        """The ranks as they are read."""
+        return tuple(r.at(self.reserve) if r.is_extreme else r for r in self.ranks)

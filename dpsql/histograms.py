@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from dpsql.entropy import Entropy
-from dpsql.grids import Choice, Grid, TreeRelease
+from dpsql.grids import Choice, Grid
 from dpsql.mechanisms import margin
 from dpsql.mechanisms.count_tree import Found, quantiles
 from dpsql.mechanisms.exponential import Candidates, exponential, permute_and_flip
@@ -80,17 +80,22 @@ def chosen_columns(
         own = counted[choice.query.histogram]
         assert chooser is not None
         columns.append(chooser(choice, candidates(own, choice.aim)))
-    read: list[tuple[TreeRelease, Found]] = []
+    read: list[Found] = []
     for tree in plan.trees:
-        asked = tree.shape, counted[tree.histogram], tree.ranks, partial(noised, tree.noise)
-        read += [(tree, found) for found in quantiles(*asked, margin(tree.noise))]
-    integers = _ordered(plan, [*columns, *(found.cell for _, found in read)])
-    points = integers[len(columns) :]
-    return integers + [
-        _half(tree.histogram.grid, point, found)
-        for (tree, found), point in zip(read, points, strict=True)
-        if tree.halves
-    ]
+        asked = tree.shape, counted[tree.histogram], tree.read, partial(noised, tree.noise)
+        read += quantiles(*asked, margin(tree.noise))
+    integers = _ordered(plan, [*columns, *(found.cell for found in read)])
+    return integers + list(_halves(plan, read, integers[len(columns) :]))
+
+
+def _halves(
+    plan: BlockPlan, read: Sequence[Found], points: Sequence[np.ndarray]
+) -> Iterator[np.ndarray]:
+    """Half the intervals about the points that are read from trees, where they are known."""
+    for tree in plan.trees:
+        for point, found, _ in zip(points, read, tree.halves, strict=False):
+            yield _half(tree.histogram.grid, point, found)
+        read, points = read[len(tree.ranks) :], points[len(tree.ranks) :]
 
 
 def _half(grid: Grid, points: np.ndarray, found: Found) -> np.ndarray:

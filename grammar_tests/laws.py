@@ -180,7 +180,8 @@ def _transparent(block: BlockPlan, exact: Exact) -> BlockPlan:
         replace(r, stability=r.stability and replace(r.stability, least=-1)) for r in block.releases
     )
     choices = (replace(c, aim=c.query.aim) for c in block.choices)
-    block = replace(block, releases=tuple(untested), choices=tuple(choices))
+    trees = (replace(tree, reserve=1) for tree in block.trees)
+    block = replace(block, releases=tuple(untested), choices=tuple(choices), trees=tuple(trees))
     if block.threshold is not None:
         return replace(block, threshold=replace(block.threshold, value=1))
     if not block.block.keys or block.block.groups is not None or block.trials is not None:

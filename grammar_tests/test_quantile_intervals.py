@@ -12,9 +12,10 @@ import pytest
 from dpsql import accountants
 from dpsql.finish import margin_factor
 from dpsql.mechanisms import count_tree
-from dpsql.mechanisms.count_tree import Found, Shape, quantiles
+from dpsql.mechanisms.count_tree import Found, Shape, quantiles, reserve
 from dpsql.mechanisms.scores import Counted, Rank
 from dpsql.mechanisms.tree_ranks import ends_of_cells
+from dpsql.plan import BlockPlan
 from dpsql.prepare import Prepared
 from grammar_tests.bound import shop
 from grammar_tests.laws import compiled, noiseless
@@ -117,6 +118,51 @@ def test_of_nothing_all_is_possible() -> None:
     assert (found.low.tolist(), found.high.tolist()) == ([0], [CELLS - 1])
 
 
+# --- ends ----------------------------------------------------------------------------------------
+
+
+def passed(shape: Shape, rows: int) -> float:
+    """How often the reading of either end is beyond all rows, which are in the middle."""
+    inside = np.unique(ROWS["few"], return_counts=True)
+    places = (CELLS * np.arange(RELEASES)[:, None] + inside[0]).ravel()
+    many = Counted(RELEASES, CELLS, places, np.tile(20 * inside[1], RELEASES))
+    asked = [Rank(0, 2, 1).at(rows), Rank(2, 2, -1).at(rows)]
+    low, high = quantiles(shape, many, asked, seeded(DEVIATION))
+    beyond = [low.cell < ROWS["few"].min(), high.cell > ROWS["few"].max()]
+    return float(max(np.mean(beyond, axis=1)))
+
+
+@pytest.mark.parametrize("shape", [Shape(2, 7), Shape(5, 3)])
+def test_noise_seldom_passes_for_an_end(shape: Shape) -> None:
+    assert passed(shape, reserve(shape, 1.96 * DEVIATION)) < 0.06
+    assert passed(shape, 1) > 0.5
+
+
+def block(select: str) -> BlockPlan:
+    policy, engine = shop()
+    plan = compiled(select, policy, engine).plan
+    assert plan is not None
+    return plan.blocks[0]
+
+
+def test_ends_are_read_from_the_tree_of_the_quantiles() -> None:
+    """They cost nothing more, and are closer to the ends than choices that share the budget."""
+    alone = block(f"SELECT {listed('age')} FROM customers")
+    with_ends = block(f"SELECT {listed('age')}, MIN(age), MAX(age) FROM customers")
+    assert not with_ends.choices
+    (tree,) = with_ends.trees
+    assert tree.noise == alone.trees[0].noise
+    assert [rank.is_extreme for rank in tree.read] == [*[False] * 9, True, True]
+    assert all(rank.rows == tree.reserve > 1 for rank in tree.read[-2:])
+    chosen = block("SELECT MEDIAN(age), MIN(age), MAX(age) FROM customers").choices
+    assert all(c.aim.rows > tree.reserve for c in chosen[1:] if isinstance(c.aim, Rank))
+
+
+def test_ends_of_many_rows_each_are_chosen_by_people() -> None:
+    made = block(f"SELECT {listed('quantity')}, MAX(quantity) FROM orders")
+    assert len(made.trees) == len(made.choices) == 1
+
+
 # --- in an answer --------------------------------------------------------------------------------
 
 
@@ -150,6 +196,7 @@ def test_an_answer_has_the_half_width_as_its_margin() -> None:
         "QUANTILE_DISC(age, 0.9) - QUANTILE_DISC(age, 0.1)",
         "QUANTILE_DISC(age, [0.1, 0.9])",
         "MODE(age)",
+        "MAX(age)",
     ],
 )
 def test_an_error_that_is_not_known_is_not_told(last: str) -> None:
@@ -168,8 +215,8 @@ def test_half_of_every_interval_is_a_column_of_its_own() -> None:
     policy, engine = shop()
     plan = compiled(f"SELECT {listed('age')} FROM customers", policy, engine)
     assert plan.plan is not None
-    (block,) = plan.plan.blocks
-    assert len(block.halves) == len(block.trees[0].ranks) == 9
-    assert block.asked_of_histograms == len(block.lattices) == 18
+    (made,) = plan.plan.blocks
+    assert len(made.halves) == len(made.trees[0].ranks) == 9
+    assert made.asked_of_histograms == len(made.lattices) == 18
     assert accountants.get("zcdp").loss(plan.plan.event) == plan.plan.loss
     assert all(e is not None and isnan(e) for e in plan.rewritten.expected)

@@ -1,6 +1,7 @@
 """Which quantiles of one histogram are read from a tree: those that separate choices rank worse.
 
-k choices share what the tree has alone. Both errors are compared as root mean squares over the
+k choices share what the tree has alone; MIN, MAX and other ends of the same values are read from it
+too, where that is closer. Both errors are compared as root mean squares over the
 quantiles asked for, in rows; where neighbouring rows have equal values, these err less in both ways
 alike.
 """
@@ -19,8 +20,8 @@ from dpsql.compiler.choices import Payer, choice, expected_error
 from dpsql.compiler.scopes import Identities
 from dpsql.compiler.splitting import Part
 from dpsql.grids import Choice, ChoiceQuery, Histogram, TreeRelease
-from dpsql.mechanisms import standard_deviation
-from dpsql.mechanisms.count_tree import Shape, best_shape
+from dpsql.mechanisms import margin, standard_deviation
+from dpsql.mechanisms.count_tree import Shape, best_shape, reserve
 from dpsql.mechanisms.scores import Rank
 from dpsql.model import Noise, Sensitivity
 
@@ -56,8 +57,35 @@ def planned(wanted: Wanted, allowance: Allowance, payer: Payer, identities: Iden
     for histogram, queries in _families(wanted.single):
         tree = _best(histogram, allowance, payer)
         if tree.error < _error_of_choices(queries, allowance.amount, payer):
-            trees.append({query: single.pop(query) for query in queries})
+            ends = _ends(histogram, single)
+            closer = _reached_sooner(ends, tree, allowance, payer)
+            members = [*queries, *ends] if closer else queries
+            trees.append({query: single.pop(query) for query in members})
     return Wanted(single, tuple(trees), tuple(_halves(tree, identities) for tree in trees))
+
+
+def _ends(histogram: Histogram, single: Mapping[ChoiceQuery, Field]) -> Mapping[ChoiceQuery, Field]:
+    """The ends of the same values."""
+    values = histogram.argument, histogram.condition, histogram.grid
+    return {
+        query: field
+        for query, field in single.items()
+        if _is_end(query)
+        and (query.histogram.argument, query.histogram.condition, query.histogram.grid) == values
+    }
+
+
+def _reached_sooner(
+    ends: Mapping[ChoiceQuery, Field], tree: _Best, allowance: Allowance, payer: Payer
+) -> bool:
+    """Whether a tree of the whole allowance reads ends closer to them than choices beside it would.
+
+    A tree reads rows and a choice people, who may have several rows: that favours the choice.
+    """
+    amount = allowance.amount / (1 + len(ends))
+    chosen = (choice(field, query, amount, payer).aim for query, field in ends.items())
+    nearest = min((aim.rows for aim in chosen if isinstance(aim, Rank)), default=0)
+    return reserve(tree.shape, margin(tree.noise)) <= nearest
 
 
 def _halves(tree: Mapping[ChoiceQuery, Field], identities: Identities) -> tuple[Field, ...]:
@@ -65,7 +93,7 @@ def _halves(tree: Mapping[ChoiceQuery, Field], identities: Identities) -> tuple[
     return tuple(
         identities.field("half", field.type)
         for query, field in tree.items()
-        if query.histogram.grid.kind.is_numeric
+        if query.histogram.grid.kind.is_numeric and not _is_end(query)
     )
 
 
@@ -139,20 +167,25 @@ def _tree(members: Mapping[ChoiceQuery, Field], allowance: Allowance, payer: Pay
         best.noise,
         best.error,
         _error_of_choices(queries, allowance.amount, payer),
+        reserve=reserve(best.shape, margin(best.noise)),
     )
+
+
+def _is_end(query: ChoiceQuery) -> bool:
+    return isinstance(query.aim, Rank) and query.aim.is_extreme
 
 
 def _error_of_choices(queries: Sequence[ChoiceQuery], amount: Fraction, payer: Payer) -> float:
     """The root mean squared error in rows of choices that share the amount equally."""
     share = amount / len(queries)
-    squares = sum(expected_error(query, share, payer) ** 2 for query in queries)
-    return sqrt(squares / len(queries))
+    errors = [expected_error(query, share, payer) for query in queries if not _is_end(query)]
+    return sqrt(sum(error**2 for error in errors) / len(errors))
 
 
 def _families(queries: Iterable[ChoiceQuery]) -> list[tuple[Histogram, list[ChoiceQuery]]]:
     """The quantiles of each histogram; MIN and MAX are none, they read each unit's extreme."""
     families: dict[Histogram, list[ChoiceQuery]] = {}
     for query in queries:
-        if isinstance(query.aim, Rank) and not query.aim.is_extreme:
+        if isinstance(query.aim, Rank) and not _is_end(query):
             families.setdefault(query.histogram, []).append(query)
     return list(families.items())

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from math import sqrt
+from math import ceil, sqrt
 from typing import TypeAlias
 
 import numpy as np
@@ -105,7 +105,8 @@ def quantiles(
 ) -> list[Found]:
     """For every rank the cell of each histogram that holds the row of that rank.
 
-    The cells that it may be in follow from the `margin` of the noise of a count.
+    An extreme rank is so many rows from its end as it says, or half of all rows if these are fewer.
+    The cells that a quantile may be in follow from the `margin` of the noise of a count.
 
     >>> rows = Counted(1, 10, np.array([2, 5]), np.array([3, 2]))
     >>> ranks = [Rank(2, 4, -1), Rank(16, 20, -1)]
@@ -188,7 +189,22 @@ def _target(rank: Rank, total: np.ndarray) -> np.ndarray:
 
     Half a row, as in the scores of choices, would let the quantiles of less than a row cross.
     """
+    if rank.is_extreme:
+        inside = np.minimum(rank.rows - _HAIR, total / 2)
+        return np.asarray(total - inside if rank.numerator else inside)
     return np.asarray(float(rank.fraction) * total + np.sign(rank.offset) * _HAIR)
+
+
+def reserve(shape: Shape, margin: float) -> int:
+    """How many rows from the end an extreme rank must be, so that noise does not pass for them.
+
+    `margin` is that of the noise of a count: no end of a cell errs by more.
+
+    >>> reserve(Shape(2, 7), 20.0)
+    22
+    """
+    off = ends_of_cells(shape.branching**shape.whole, shape.branching, shape.whole)
+    return max(1, ceil(margin * float(np.sqrt(off.variance.max()))))
 
 
 def _passed(rows: np.ndarray, target: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -210,9 +210,7 @@ SELECT PERCENTILE_CONT(ARRAY[0.25, 0.5]) WITHIN GROUP (ORDER BY age) AS q FROM c
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 0.5) APPROX_QUANTILES(age, 10) AS q FROM customers;
 -- accept
 -- keys: 1 public, l0 proved
--- choice: 0/2 of 121 l0=1 rows=1 least
--- choice: 2/2 of 121 l0=1 rows=1 greatest
--- tree: 2/20 2/10 6/20 4/10 2/4 6/10 14/20 8/10 18/20 of 121 l0=1 rows=1 all, 7 levels by 2
+-- tree: 2/20 2/10 6/20 4/10 2/4 6/10 14/20 8/10 18/20 0/2 2/2 of 121 l0=1 rows=1 all, 7 levels by 2
 
 -- case: a list of released values
 SELECT CAST(QUANTILE_DISC(n, [0.1, 0.5]) AS VARCHAR) AS q FROM (SELECT status, COUNT(*) AS n FROM orders GROUP BY status) AS t;
