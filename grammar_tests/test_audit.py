@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
+from functools import cache
 from math import exp, inf, isclose, nan, sqrt
 from typing import Any
 
@@ -21,7 +22,7 @@ import pytest
 
 from dpsql import mechanisms
 from dpsql.mechanisms.laws import Law
-from dpsql.model import Exact, Mechanism, Noise
+from dpsql.model import Exact, Mechanism, Noise, Policy
 from dpsql.plan import BlockPlan, BlockSql
 from dpsql.release import Sampler, release
 from grammar_tests import clopper_pearson, world
@@ -29,7 +30,7 @@ from grammar_tests.bound import over
 from grammar_tests.draws import ENTROPY
 from grammar_tests.laws import BUDGET, SAMPLING_KEY, PlainEngine, compiled, without_unit
 
-RELEASES = 20_000
+RELEASES, BATCH = 20_000, 1_000
 ALPHA = 0.001
 EPSILON = Fraction(1)
 DELTA = Decimal("0.01")
@@ -69,12 +70,17 @@ def lonely() -> world.Tables:
     return tables
 
 
+@cache
+def shop_of_the_lonely() -> tuple[Policy, PlainEngine]:
+    policy, _ = over(lonely(), constraints=True)
+    return policy, PlainEngine(world.build(lonely(), constraints=False))
+
+
 def neighbours(
     sql: str, accountant: str, damage: Callable[[str], str] = lambda sql: sql
 ) -> Neighbours:
     """The block of a query over a shop with and without unit 7; `damage` changes its SQL."""
-    policy, _ = over(lonely(), constraints=True)
-    engine = PlainEngine(world.build(lonely(), constraints=False))
+    policy, engine = shop_of_the_lonely()
     delta = Decimal(0) if accountant == "pure" else DELTA
     budget = replace(BUDGET, accountant=accountant, query_delta=delta)
     prepared = compiled(sql, policy, engine, budget=budget, epsilon=EPSILON)
@@ -117,17 +123,24 @@ def losses(
 ) -> np.ndarray:
     """ln(likelihood here / likelihood there) of each of many releases of one database."""
     noises = [r.noise for r in plan.releases]
-    draw = pooled(sampler)
-    result = np.empty(RELEASES)
-    for n in range(RELEASES):
-        noisy = release(exact, plan, draw)
-        result[n] = sum(
-            _loss(noise, x, a, b)
-            for key, parts in zip(noisy.keys, noisy.parts, strict=True)
-            if key in by_key
-            for noise, x, a, b in zip(noises, parts, *by_key[key], strict=True)
-        )
+    copies, many = copied(exact, plan)
+    result = np.zeros(RELEASES)
+    for start in range(0, RELEASES, BATCH):
+        noisy = release(copies, many, sampler)
+        for (n, *key), parts in zip(noisy.keys, noisy.parts, strict=True):
+            if pair := by_key.get(tuple(key)):
+                result[start + n] += sum(
+                    _loss(noise, x, a, b)
+                    for noise, x, a, b in zip(noises, parts, *pair, strict=True)
+                )
     return result
+
+
+def copied(exact: Exact, plan: BlockPlan) -> tuple[Exact, BlockPlan]:
+    """A batch of independent releases as one: every key so often, each time with a number."""
+    numbered = [(n, *key) for n in range(BATCH) for key in exact.keys]
+    domain = plan.domain and tuple((n, *key) for n in range(BATCH) for key in plan.domain)
+    return Exact(numbered, [np.tile(p, BATCH) for p in exact.parts]), replace(plan, domain=domain)
 
 
 def _loss(noise: Noise, x: int | None, a: int, b: int) -> float:

@@ -7,6 +7,7 @@ from decimal import Decimal, localcontext
 from fractions import Fraction
 from itertools import pairwise
 from math import exp, floor, inf, log
+from typing import Any
 
 import numpy as np
 import pytest
@@ -21,11 +22,12 @@ from dpsql.release import release
 from grammar_tests.bound import shop
 from grammar_tests.laws import BUDGET, compiled
 from grammar_tests.test_audit import (
+    BATCH,
     RELEASES,
     any_groups,
+    copied,
     excess,
     neighbours,
-    pooled,
     real,
 )
 from grammar_tests.test_audit import Neighbours as Audited
@@ -213,7 +215,7 @@ DISTINCT_KEYS = "SELECT DISTINCT device FROM events"
 
 def losses(case: Audited, *, here: bool) -> np.ndarray:
     """ln(likelihood here / likelihood there) of each of many sets of keys."""
-    trials, draw = case.plan.trials, pooled(real)
+    trials = case.plan.trials
     assert trials is not None
     chances = law(trials, 100)
     sides = [dict(zip(e.keys, map(int, e.parts[0]), strict=True)) for e in (case.here, case.there)]
@@ -226,9 +228,14 @@ def losses(case: Audited, *, here: bool) -> np.ndarray:
     outcomes = [(key, _loss(p, q), _loss(1 - p, 1 - q)) for key, (p, q) in pairs.items()]
     exact = case.here if here else case.there
     result = np.empty(RELEASES)
-    for n in range(RELEASES):
-        shown = set(release(exact, case.plan, draw).keys)
-        result[n] = sum(seen if key in shown else hidden for key, seen, hidden in outcomes)
+    copies, many = copied(exact, case.plan)
+    for start in range(0, RELEASES, BATCH):
+        shown = [set[Any]() for _ in range(BATCH)]
+        for n, *key in release(copies, many, real).keys:
+            shown[n].add(tuple(key))
+        result[start : start + BATCH] = [
+            sum(seen if key in keys else hidden for key, seen, hidden in outcomes) for keys in shown
+        ]
     return result
 
 
