@@ -136,11 +136,11 @@ def losses(
     return result
 
 
-def copied(exact: Exact, plan: BlockPlan) -> tuple[Exact, BlockPlan]:
-    """A batch of independent releases as one: every key so often, each time with a number."""
-    numbered = [(n, *key) for n in range(BATCH) for key in exact.keys]
-    domain = plan.domain and tuple((n, *key) for n in range(BATCH) for key in plan.domain)
-    return Exact(numbered, [np.tile(p, BATCH) for p in exact.parts]), replace(plan, domain=domain)
+def copied(exact: Exact, plan: BlockPlan, count: int = BATCH) -> tuple[Exact, BlockPlan]:
+    """Independent releases as one: every key so often, each time with a number."""
+    numbered = [(n, *key) for n in range(count) for key in exact.keys]
+    domain = plan.domain and tuple((n, *key) for n in range(count) for key in plan.domain)
+    return Exact(numbered, [np.tile(p, count) for p in exact.parts]), replace(plan, domain=domain)
 
 
 def _loss(noise: Noise, x: int | None, a: int, b: int) -> float:

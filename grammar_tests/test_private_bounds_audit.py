@@ -22,7 +22,7 @@ from dpsql.tree import Value
 from grammar_tests import world
 from grammar_tests.bound import over
 from grammar_tests.laws import BUDGET, SAMPLING_KEY, PlainEngine, compiled, without_unit
-from grammar_tests.test_audit import DELTA, EPSILON, RELEASES, excess, pooled, real
+from grammar_tests.test_audit import DELTA, EPSILON, RELEASES, copied, excess, real
 from grammar_tests.test_private_bounds import TOTAL, searching, widest_of
 
 
@@ -78,16 +78,16 @@ class Pair:
         fixed = [self._found(keys, c, silent) for c in counts]
         shown = 0 if exact_bounds else RELEASES
         noisy = counts[side] + sampler(noise, shown * len(keys)).reshape(shown, len(keys))
-        draw, result = pooled(sampler), np.empty(RELEASES)
+        if exact_bounds:
+            told = 0.0 if fixed[0] == fixed[1] else math.inf * (1 - 2 * side)
+            return told + self._second_losses(fixed[side], side, RELEASES, sampler)
         (moved,) = np.flatnonzero(counts[0] != counts[1])
+        result = likelier(noise, noisy[:, moved], counts[0][moved], counts[1][moved])
+        chosen: dict[FoundBounds, list[int]] = {}
         for n in range(RELEASES):
-            if exact_bounds:
-                bounds, loss = fixed[side], math.inf * (1 - 2 * side)
-                loss = 0.0 if fixed[0] == fixed[1] else loss
-            else:
-                bounds = self._found(keys, noisy[n], noise)
-                loss = likelier(noise, noisy[n][moved], counts[0][moved], counts[1][moved])
-            result[n] = loss + self._second_loss(bounds, side, draw)
+            chosen.setdefault(self._found(keys, noisy[n], noise), []).append(n)
+        for bounds, places in chosen.items():
+            result[places] += self._second_losses(bounds, side, len(places), sampler)
         return result
 
     def _bins(self, exact: Exact) -> dict[Value, int]:
@@ -104,22 +104,24 @@ class Pair:
             self.second[bounds] = (prepared, *self._exact(prepared))
         return self.second[bounds]
 
-    def _second_loss(self, bounds: FoundBounds, side: int, draw: Sampler) -> float:
+    def _second_losses(
+        self, bounds: FoundBounds, side: int, count: int, sampler: Sampler
+    ) -> np.ndarray:
         prepared, *exact = self.step(bounds)
         assert prepared.plan is not None
         (plan,) = prepared.plan.blocks
-        (noisy,) = release(exact[side], plan, draw).parts
+        noisy = release(*copied(exact[side], plan, count), sampler).parts
         (one,), (ours,), (theirs,) = plan.releases, exact[0].parts, exact[1].parts
-        (total,) = noisy
-        assert total is not None
-        return likelier(one.noise, total, int(ours[0]), int(theirs[0]))
+        totals = np.array(noisy, dtype=np.int64)[:, 0]
+        return likelier(one.noise, totals, int(ours[0]), int(theirs[0]))
 
 
-def likelier(noise: Noise, x: int, a: int, b: int) -> float:
+def likelier(noise: Noise, x: np.ndarray, a: int, b: int) -> np.ndarray:
     """ln P(x | exact is a) - ln P(x | exact is b)."""
     if noise.mechanism is Mechanism.DISCRETE_LAPLACE:
-        return (abs(x - b) - abs(x - a)) / float(noise.scale)
-    return ((x - b) ** 2 - (x - a) ** 2) / float(2 * noise.scale)
+        return np.asarray((abs(x - b) - abs(x - a)) / float(noise.scale))
+    x = x.astype(float)
+    return np.asarray(((x - b) ** 2 - (x - a) ** 2) / float(2 * noise.scale))
 
 
 def half_noise(noise: Law, count: int) -> np.ndarray:
