@@ -150,8 +150,10 @@ class Traced:
         computed = not self.cells.keys() >= set(bases)
         if not cells or others is None or computed or np.isnan(among).any():
             return self.error_in_total(expression)
+        tied = np.flatnonzero((among != 0).sum(axis=1) > 1)
+        together = Joint(tuple(np.array(list(cells))[tied].tolist()), among[np.ix_(tied, tied)])
         known = {**self.deviation, **self.alone}
-        return error_of(over_bases, known, [Joint(tuple(cells), among), *others])
+        return error_of(over_bases, known, [*others, *([together] if together.bases else [])])
 
     def error_in_total(self, expression: Expression) -> Expression:
         """The same where it is added up with others: no less, and independent of theirs."""
