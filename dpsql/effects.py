@@ -65,10 +65,6 @@ class Levels:
     def cells(self, axes: Axes) -> int:
         return prod(self.sizes[axis] for axis in axes)
 
-    def table(self, block: int) -> int | None:
-        """The place of a block's table, if it has one."""
-        return next((n for n, table in enumerate(self.tables) if table.block == block), None)
-
 
 @dataclass(frozen=True, slots=True)
 class Effect:
