@@ -264,7 +264,7 @@ class Proxy:
         return found
 
     def _prepared(self, asked: Asked, epsilon: Decimal) -> Prepared:
-        key = (text_key(asked.request), asked.budget.name, epsilon, asked.bounds)
+        key = (text_key(asked.request), asked.budget, epsilon, asked.bounds)
         with self._lock:
             policy, plans = self.policy, self._plans
         found = plans.get(key)

@@ -91,6 +91,22 @@ def test_answers_and_bounds_are_remembered(tmp_path: Path) -> None:
         assert charged(bob) == charged(first)
 
 
+def test_a_plan_of_its_text_asked_alone_is_not_the_plan_of_the_search(tmp_path: Path) -> None:
+    """Alone it may spend a δ that the search leaves to the second step."""
+    changes = (
+        ('accountant = "zcdp"', 'accountant = "approximate"'),
+        ("max_groups_per_unit = 3", "max_groups_per_unit = 40"),
+    )
+    amounts = proxy_kit.request("SELECT SUM(amount) AS s FROM orders", "1")
+    with opened(tmp_path, *changes) as proxy:
+        (budget,) = proxy.policy.budgets
+        small, _ = shares(accountants.get(budget.accountant), budget, Decimal(1), 1)
+        widest = FoundBounds("orders", "amount", Fraction(-1), Fraction(1))
+        alone = proxy_kit.request(question(proxy.policy, widest), str(small))
+        assert proxy.explain(alone).charge.delta > 0
+        assert proxy.explain(amounts).charge.delta == 0
+
+
 def test_explain_says_that_bounds_come_from_data_and_runs_nothing(tmp_path: Path) -> None:
     proxy, engine = proxy_kit.watched(proxy_kit.shop(tmp_path, INCOME, tables=crowd()), Proxy)
     with proxy:
