@@ -107,13 +107,23 @@ class Tracked:
 
 
 @dataclass(frozen=True, slots=True)
+class Within:
+    """Place `key` of a block's keys is always a value in column `column` of stage `stage`."""
+
+    key: int
+    stage: int
+    column: int
+
+
+@dataclass(frozen=True, slots=True)
 class BoundedBlock:
     """A block with what is known of its expressions.
 
     `arguments` describes each measure's arguments (none for COUNT(*)); `domain` lists the possible
     key tuples, or is None where they are private; `key_combinations` is how many combinations the
     keys that the unit does not determine can take (None: unbounded). `tested` describes what the
-    conditions of measures are, and what they compare with constants.
+    conditions of measures are, and what they compare with constants. Keys that are not `within`
+    what was released before have no rows.
     """
 
     block: PrivateBlock
@@ -121,6 +131,7 @@ class BoundedBlock:
     domain: tuple[tuple[Value, ...], ...] | None
     key_combinations: int | None
     tested: Mapping[Expression, Facts] = field(default_factory=dict)
+    within: tuple[Within, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,6 +232,8 @@ class BlockPlan:
     are then of them alone. Where there are none, each key has its place in that sum's lattice.
     `otherwise` is the error of ordering all keys by the sum with noise.
 
+    Public keys that are not `within` what was released before are not answered: they have no rows.
+
     What `agreements` say of the exact integers is made true of the noisy ones after the release.
     """
 
@@ -243,6 +256,7 @@ class BlockPlan:
     choices: tuple[Choice, ...] = ()
     trees: tuple[TreeRelease, ...] = ()
     agreements: tuple[Agreement, ...] = ()
+    within: tuple[Within, ...] = ()
 
     @property
     def queries(self) -> tuple[PartQuery, ...]:

@@ -34,7 +34,7 @@ from dpsql.private_bounds import with_bounds
 from dpsql.public import PublicTables
 from dpsql.questions import Asked, explained
 from dpsql.recalling import recalled
-from dpsql.release import Sampler, release
+from dpsql.release import Sampler, narrowed, release
 from dpsql.signature import Signature, signature
 from dpsql.tree import Span, SqlType, Statement
 from dpsql.two_steps import TwoSteps
@@ -342,12 +342,13 @@ class Proxy:
         engine, result = self._engine, list[Noisy]()
         public, scratch = partial(engine.rows, stop=stop), partial(engine.scratch, stop=stop)
         for block, sql in zip(plan.blocks, rewritten.blocks, strict=True):
-            exact = Exact([], [])  # listed keys alone: the data has no say
+            exact, there = Exact([], []), block  # listed keys alone: the data has no say
             if block.queries or block.histograms:
                 stages = [stage(plan, rewritten, n, result, public, scratch) for n in sql.stages]
                 key = int.from_bytes(os.urandom(8))
                 exact = engine.aggregate(sql.sql, len(sql.keys), sql.parts, key, stages, stop)
-            result.append(release(exact, block, self._sampler, self._chooser))
+                there = narrowed(block, dict(zip(sql.stages, stages, strict=True)))
+            result.append(release(exact, there, self._sampler, self._chooser))
         return tuple(result)
 
     def _finished(

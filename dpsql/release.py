@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any, TypeAlias
 
 import numpy as np
 
+from dpsql.engines import ScratchTable
 from dpsql.grids import Lattice
 from dpsql.histograms import Chooser, chosen_columns, separated
 from dpsql.mechanisms.laws import Law
@@ -43,6 +45,18 @@ def release(
     if plan.domain is not None:
         return _public(sums, plan, plan.domain, sampler, choices)
     return _private(sums, plan, sampler, choices)
+
+
+def narrowed(plan: BlockPlan, stages: Mapping[int, ScratchTable]) -> BlockPlan:
+    """The block without the public keys that rows released before rule out: no row has them.
+
+    `stages` are those that the block reads.
+    """
+    domain = plan.domain or ()
+    for place in plan.within:
+        there = {row[place.column] for row in stages[place.stage].rows} - {None}
+        domain = tuple(key for key in domain if key[place.key] in there)
+    return replace(plan, domain=domain) if plan.within else plan
 
 
 def _top(exact: Exact, plan: BlockPlan, top: Top, sampler: Sampler) -> Noisy:

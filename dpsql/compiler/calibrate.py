@@ -305,8 +305,8 @@ def _released(
 
     paid = zip(measured.made.charges, allowances, strict=False)
     releases = tuple(release(n, allowance) for charge, allowance in paid for n in charge)
-    payer = Payer(accountant, neighbours, l0)
-    chosen, trees = made_of(measured.wanted, allowances[len(measured.made.charges) :], payer)
+    rest, payer = allowances[len(measured.made.charges) :], Payer(accountant, neighbours, l0)
+    chosen, trees = made_of(measured.wanted, rest, payer)
     plan = BlockPlan(
         measured.bounded.block,
         measured.bounded.domain,
@@ -320,17 +320,17 @@ def _released(
         choices=chosen,
         trees=trees,
         agreements=measured.made.agreed,
+        within=measured.bounded.within,
     )
     if plan.domain is not None:
         return plan
-    alone = not wishes.whole and _asks_keys_alone(measured)
-    plan = replace(plan, floor=wishes.floor, keys_alone=alone)
+    plan = replace(plan, floor=wishes.floor, keys_alone=_keys_alone(measured, wishes))
     return with_keys_selected(plan, accountant, neighbours, allowances[0], selection_delta)
 
 
-def _asks_keys_alone(measured: _Measured) -> bool:
+def _keys_alone(measured: _Measured, wishes: Wishes) -> bool:
     asked = frozenset[int]().union(*map(refs, measured.values))
-    return asked.isdisjoint(f.id for f in measured.fields)
+    return not wishes.whole and asked.isdisjoint(f.id for f in measured.fields)
 
 
 def _events(block: BlockPlan) -> tuple[EventPart, ...]:

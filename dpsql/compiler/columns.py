@@ -191,6 +191,21 @@ class Columns:
         assert column is not None
         return functions.declared_facts(column, self.origin.limit)
 
+    def equal(self, number: int) -> frozenset[int]:
+        """The columns of which it is known that in every row they hold the same as this one."""
+        found, pending = set[int](), [number]
+        while pending:
+            if (known := pending.pop()) in found:
+                continue
+            found.add(known)
+            match self.defined.get(known):
+                case _Computed(expression=Ref(id=below), padded=False):
+                    pending.append(below)
+            always = (held.predicate for held in self.predicates if held.of is None)
+            others = (equated(predicate, known) for predicate in always)
+            pending += [other for other in others if other is not None]
+        return frozenset(found)
+
     def image(self, expression: Expression) -> Facts | None:
         """Exact image of an expression whose columns all have finite domains."""
         numbers = sorted(refs(expression))

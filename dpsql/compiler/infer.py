@@ -7,17 +7,21 @@ clips and key lists enforce what is inferred, so a wrong declaration costs accur
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import product
 from math import isnan, prod
 
-from dpsql.algebra import Relation
+from dpsql.algebra import Relation, Staged
 from dpsql.compiler.columns import Columns, Evaluate, Origin, PublicData, Row
 from dpsql.compiler.typing import type_of
 from dpsql.intervals import Facts
 from dpsql.model import Policy
-from dpsql.plan import Bounded, BoundedBlock, PrivateBlock, Tracked
-from dpsql.tree import AggregateCall, Call, Expression, Kind, Star, Value
-from dpsql.walk import refs, walk
+from dpsql.plan import Bounded, BoundedBlock, PrivateBlock, Tracked, Within
+from dpsql.tree import AggregateCall, Call, Expression, Kind, Ref, Star, Value
+from dpsql.walk import refs, relations, walk
+
+_PLAIN = frozenset({Kind.BOOLEAN, Kind.INTEGER, Kind.VARCHAR, Kind.DATE})
+"""Types whose values are equal in Python where they are in the engine."""
 
 
 def infer(tracked: Tracked, policy: Policy, public: PublicData, evaluate: Evaluate) -> Bounded:
@@ -61,7 +65,19 @@ class _Block:
         combinations = prod(len(d) for d in free if d is not None)
         limited = domain is not None or not free
         proved = combinations if limited else None
-        return BoundedBlock(self.block, arguments, domain, proved, self._tested())
+        within = () if domain is None else tuple(self._within())
+        return BoundedBlock(self.block, arguments, domain, proved, self._tested(), within)
+
+    def _within(self) -> Iterator[Within]:
+        """The keys that are equal to a column of a stage in every row."""
+        staged = [r for r in relations(self.block.rows) if isinstance(r, Staged)]
+        columns = [(r.stage, n, f) for r in staged for n, f in enumerate(r.fields)]
+        for place, key in enumerate(self.block.keys):
+            if isinstance(key.expression, Ref) and key.expression.type.kind in _PLAIN:
+                equal = self.rows.equal(key.expression.id)
+                for stage, n, column in columns:
+                    if column.id in equal and column.type == key.expression.type:
+                        yield Within(place, stage, n)
 
     def _tested(self) -> dict[Expression, Facts]:
         calls = [node for measure in self.block.measures for node in walk(measure.call)]
