@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import struct
 from pathlib import Path
 
 import pytest
 
 from dpsql.errors import Reason, Refused
+from dpsql.interfaces.pgwire.frontend import Bind, Describe, Execute, Parse, Sync
+from dpsql.interfaces.pgwire.oids import FLOAT8
 from dpsql.proxy import Proxy
 from grammar_tests.laws import no_noise
 from grammar_tests.proxy_kit import request, shop
+from grammar_tests.session_kit import Client
 
 SQL = (
     "SELECT segment, COUNT(*) AS n, DP_STDDEV(n) AS e, DP_INTERVAL_LOW(n) AS low, "
@@ -129,6 +133,18 @@ def test_an_error_that_some_rows_do_not_have(proxy: Proxy) -> None:
     rows = proxy.ask(request(f"SELECT n, DP_STDDEV(n), DP_INTERVAL_LOW(n) FROM ({both}) AS t")).rows
     assert rows[1:] == ((None, None, None), (7, 0.0, 7.0))
     assert rows[0][1] > 0
+
+
+def test_over_the_wire_their_types_are_told_before(client: Client) -> None:
+    sql = f"SELECT segment, n + $1 * DP_STDDEV(n) AS high FROM {COUNTS} WHERE DP_STDDEV(n) < n"
+    kinds = client.send(
+        Parse("", sql, ()), Describe(False, ""), Bind("", "", (), (b"2",), ()), Execute("", 0),
+        Sync(),
+    )  # fmt: skip
+    assert kinds.startswith("1tT2")
+    (told,) = client.of(b"T")
+    assert struct.pack("!I", FLOAT8) in told
+    assert all(float(high or "nan") > 0 for _, high in client.rows)
 
 
 @pytest.mark.parametrize(
