@@ -65,8 +65,10 @@ def _top(plan: BlockPlan, top: Top) -> str:
 def _shown(selection: Threshold | KeyTrials) -> str:
     match selection:
         case Threshold():
+            columns = selection.counted.columns
+            summed = f", the sum of its first {columns} measurements," if columns > 1 else ""
             return (
-                f"a key is shown if its noisy unit count reaches {selection.value} "
+                f"a key is shown if its noisy unit count{summed} reaches {selection.units:.6g} "
                 f"(δ = {float(selection.delta):.3g})"
             )
         case KeyTrials():

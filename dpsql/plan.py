@@ -224,7 +224,7 @@ class BlockPlan:
     `l0` is the most groups per unit; `enforce_l0` says that SQL must sample them; `row_level`
     that every unit has at most one row, so that nothing is aggregated per unit.
 
-    Private keys have a `threshold` on the first release, or where nobody asks for a number
+    Private keys have a `threshold` on the first releases, or where nobody asks for a number
     (`keys_alone`) perhaps `trials` on the first of the `unreleased` sums, which SQL computes and
     nobody sees. Neither shows a key of fewer than `floor` units, by the count that it looks at.
 

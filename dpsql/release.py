@@ -111,7 +111,7 @@ def _private(exact: Exact, plan: BlockPlan, sampler: Sampler, choices: list[np.n
         kept = np.flatnonzero(plan.trials.kept(counts, sampler(plan.trials.draw, len(counts))))
     else:
         assert plan.threshold is not None
-        kept = np.flatnonzero(columns[0] >= plan.threshold.value)
+        kept = plan.threshold.kept(columns)
     order = sorted(kept.tolist(), key=lambda n: tuple(map(_sortable, exact.keys[n])))
     keys = tuple(exact.keys[n] for n in order)
     return Noisy(keys, _rows([column[order] for column in columns + choices], len(order)))

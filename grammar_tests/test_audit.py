@@ -44,6 +44,7 @@ MEANS = "SELECT segment, AVG(age) FROM customers GROUP BY segment"
 PUBLIC_KEYS = "SELECT HOUR(placed_at) AS h, COUNT(DISTINCT customer_id) FROM orders GROUP BY 1"
 PRIVATE_KEY = "SELECT city, COUNT(*) FROM customers GROUP BY city"
 PRIVATE_KEYS = "SELECT device, COUNT(*) FROM events GROUP BY device"
+MOMENTS_BY_KEY = "SELECT city, COUNT(*), AVG(age) FROM customers GROUP BY city"
 Part = tuple[int, ...]
 
 
@@ -202,6 +203,7 @@ HONEST = (
         for kind in ("pure", "zcdp")
     ),
     *((sql, kind) for sql in (PRIVATE_KEY, PRIVATE_KEYS) for kind in ("approximate", "zcdp")),
+    (MOMENTS_BY_KEY, "approximate"),
 )
 
 

@@ -59,7 +59,9 @@ def _keys(block: BlockPlan) -> str:
     if block.domain is None:
         alone = "" if block.trials is None else ", by trials"
         least = "" if block.floor == 1 else f", of {block.floor} units"
-        return f"keys: private{alone}{least}, l0 {how}"
+        columns = 1 if block.threshold is None else block.threshold.counted.columns
+        sums = "" if columns == 1 else f", by {columns} sums"
+        return f"keys: private{alone}{sums}{least}, l0 {how}"
     if block.top is not None:
         which = "lowest" if block.top.lowest else "highest"
         return f"keys: {which} {block.top.count} of {len(block.domain)} public"

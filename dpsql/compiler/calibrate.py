@@ -6,30 +6,28 @@ release per query, in which equal measurements are made once and share the query
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 
 from dpsql.accountants import Accountant, Allowance
 from dpsql.aggregates.recipe import Wishes, part_type
-from dpsql.algebra import Field, Item, OneRow, Project, Relation, Released
+from dpsql.algebra import Field, Relation
 from dpsql.compiler.asking import asked_of, recipe_of
-from dpsql.compiler.centred import about_centres
 from dpsql.compiler.choices import Payer, columns_of, event_of
 from dpsql.compiler.claims import Claim, with_claims
-from dpsql.compiler.contributions import Contributions, contributions_of
-from dpsql.compiler.disjoint import pooled
-from dpsql.compiler.joint import Family, Measurements, together
+from dpsql.compiler.contributions import contributions_of
+from dpsql.compiler.families import Family
+from dpsql.compiler.joint import Measurements
 from dpsql.compiler.key_selection import selection_events, with_keys_selected
 from dpsql.compiler.levels import levels_of
-from dpsql.compiler.outputs import NOTHING_APART, Apart, apart, shown
-from dpsql.compiler.partitions import Limits, divided
+from dpsql.compiler.outputs import apart, shown
 from dpsql.compiler.quantile_trees import Wanted, made_of, planned
 from dpsql.compiler.samples import noise_of_one
 from dpsql.compiler.scopes import Identities
-from dpsql.compiler.splitting import ROWS, Part, better, split
+from dpsql.compiler.splitting import split
 from dpsql.compiler.stable import events_of_tests, proposals, require_testable, tested
 from dpsql.compiler.top import with_top
+from dpsql.compiler.ways import Measured, charges, least_error, paid_for, with_values
 from dpsql.errors import Reason, Refused
 from dpsql.grids import ChoiceQuery
 from dpsql.model import Event, EventPart, Neighbours, NoiseEvent, Sensitivity
@@ -42,39 +40,10 @@ from dpsql.plan import (
     Release,
 )
 from dpsql.tree import Expression, Ref, Span
-from dpsql.walk import map_inputs, refs, substitute
+from dpsql.walk import refs
 
 UNIT_COUNT = PartQuery(None, None, units=True)
 """How many units have a key: what private keys are selected by (privacy.md, section 5.4)."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Measured:
-    """A block with its contribution limits, what is measured of it, and what is chosen.
-
-    `apart` are outputs of its own that the budget is split for, whatever way it is measured.
-    """
-
-    bounded: BoundedBlock
-    contributions: Contributions
-    made: Measurements
-    wanted: Wanted
-    nonnegative: bool
-    apart: Apart = NOTHING_APART
-
-    @property
-    def fields(self) -> tuple[Field, ...]:
-        return (*self.made.fields, *self.wanted.fields)
-
-    @property
-    def l0(self) -> int:
-        """The most groups of one unit, which is limited by now."""
-        assert self.contributions.groups.value is not None
-        return self.contributions.groups.value
-
-    @property
-    def values(self) -> tuple[Expression, ...]:
-        return self.made.values
 
 
 def calibrate(
@@ -95,18 +64,17 @@ def calibrate(
     for m in measured:
         require_testable(m.bounded, m.made.parts, accountant, neighbours)
     allowance, selection = _allowance(measured, accountant, wishes.epsilon, delta)
-    measured = _apart(measured, _with_values(bounded.outer, measured, identities))
-    measured = _best(measured, bounded.outer, accountant.order, identities)
     measured = [_with_trees(m, allowance, accountant, neighbours, identities) for m in measured]
+    measured = _apart(measured, with_values(bounded.outer, measured, identities))
+    measured = least_error(measured, bounded.outer, accountant, allowance, identities)
     outer, *stages = (
-        _with_values(relation, measured, identities)
-        for relation in (bounded.outer, *bounded.stages)
+        with_values(relation, measured, identities) for relation in (bounded.outer, *bounded.stages)
     )
-    parts, outputs = _charges(measured, outer)
+    parts, outputs = charges(measured, outer)
     claims = _claims(measured, accountant, allowance, delta)
     shares = with_claims(split(parts, outputs, accountant.order), parts, claims)
     each = iter(shares)
-    paid = [[allowance.share(next(each)) for _ in _paid(m)] for m in measured]
+    paid = [[allowance.share(next(each)) for _ in paid_for(m)] for m in measured]
     blocks = tuple(
         _released(m, accountant, neighbours, own, selection, wishes)
         for m, own in zip(measured, paid, strict=True)
@@ -119,7 +87,7 @@ def calibrate(
 
 
 def _allowance(
-    measured: list[_Measured], accountant: Accountant, epsilon: Fraction, delta: Fraction
+    measured: list[Measured], accountant: Accountant, epsilon: Fraction, delta: Fraction
 ) -> tuple[Allowance, Fraction]:
     """What the query may spend, and the δ of each of its steps that need one."""
     private = [m for m in measured if m.bounded.domain is None]
@@ -132,7 +100,7 @@ def _allowance(
     return allowance, allowance.selection_delta / max(1, steps)
 
 
-def _measure(bounded: BoundedBlock, identities: Identities, wishes: Wishes) -> _Measured:
+def _measure(bounded: BoundedBlock, identities: Identities, wishes: Wishes) -> Measured:
     """The measurements a block needs, each once, and how its measures follow from them."""
     block = bounded.block
     contributions = contributions_of(bounded)
@@ -169,87 +137,28 @@ def _measure(bounded: BoundedBlock, identities: Identities, wishes: Wishes) -> _
     alone = (False,) * len(parts)
     table = tuple(parts), tuple(parts.values()), tuple(values), tuple(typical.values())
     made = Measurements(*table, alone, families, sums)
-    return _Measured(bounded, contributions, made, Wanted(choices), wishes.nonnegative)
-
-
-def _best(
-    measured: list[_Measured], outer: Relation, order: int, identities: Identities
-) -> list[_Measured]:
-    """The same blocks, measured as the outputs err least: see `_ways`."""
-
-    def charged(way: list[_Measured]) -> tuple[list[Part], list[Expression]]:
-        return _charges(way, _with_values(outer, way, identities))
-
-    best, *others = _ways(measured, order, identities)
-    for way in others:
-        if better(charged(way), charged(best), order):
-            best = way
-    return best
-
-
-def _ways(
-    measured: list[_Measured], order: int, identities: Identities
-) -> Iterator[list[_Measured]]:
-    """As asked for, sums about their centres, and moments together where noise is Laplace's."""
-    centred = [replace(m, made=about_centres(m.made, identities)) for m in measured]
-    for way in [measured] if centred == measured else [measured, centred]:
-        yield from _pooled(way, order, identities)
-        if order == 1:
-            continue
-        joined = [
-            replace(m, made=together(m.made, identities))
-            if m.made.families and m.bounded.domain is not None
-            else m
-            for m in way
-        ]
-        if joined != way:
-            yield from _pooled(joined, order, identities)
+    return Measured(bounded, contributions, made, Wanted(choices), wishes.nonnegative)
 
 
 def _with_trees(
-    measured: _Measured,
+    measured: Measured,
     allowance: Allowance,
     accountant: Accountant,
     neighbours: Neighbours,
     identities: Identities,
-) -> _Measured:
+) -> Measured:
     payer = Payer(accountant, neighbours, measured.l0)
     return replace(measured, wanted=planned(measured.wanted, allowance, payer, identities))
 
 
-def _pooled(way: list[_Measured], order: int, identities: Identities) -> Iterator[list[_Measured]]:
-    """Disjoint rows paid for once; where noise is Laplace's, wholes also as sums of their parts."""
-    made = [_divided(m, identities, wholes=True) for m in way]
-    yield made
-    if order > 1 and any(m.made.agreements for m in made):
-        yield [_divided(m, identities, wholes=False) for m in way]
-
-
-def _divided(measured: _Measured, identities: Identities, *, wholes: bool) -> _Measured:
-    proved = measured.bounded.block.max_rows
-    if proved is None or proved != measured.contributions.rows_per_group.value:
-        return measured
-    threshold = int(measured.bounded.domain is None)
-    limits = Limits(proved, threshold, measured.bounded.tested, measured.nonnegative)
-    made = divided(measured.made, limits, identities, wholes=wholes)
-    return replace(measured, made=pooled(made, proved))
-
-
-def _charges(measured: list[_Measured], outer: Relation) -> tuple[list[Part], list[Expression]]:
-    """What shares of the budget pay for, in the order of blocks, and the outputs they serve."""
-    parts = [part for m in measured for part in _paid(m)]
-    outputs = shown(outer, [m.fields for m in measured])
-    return parts, outputs + [output for m in measured for output in m.apart.of(m.values)]
-
-
-def _apart(measured: list[_Measured], outer: Relation) -> list[_Measured]:
+def _apart(measured: list[Measured], outer: Relation) -> list[Measured]:
     """The blocks with what counts as an output of its own: see `Apart`."""
     outputs = shown(outer, [m.fields for m in measured])
     return [replace(m, apart=apart(outputs, m.values, _deciding(m))) for m in measured]
 
 
 def _claims(
-    measured: list[_Measured], accountant: Accountant, allowance: Allowance, delta: Fraction
+    measured: list[Measured], accountant: Accountant, allowance: Allowance, delta: Fraction
 ) -> list[Claim]:
     """What single aggregates may spend by their own epsilon, as parts of the allowance.
 
@@ -267,7 +176,7 @@ def _claims(
     return [Claim(columns[span], share, span) for span, share in shares.items()]
 
 
-def _deciding(measured: _Measured) -> list[Field]:
+def _deciding(measured: Measured) -> list[Field]:
     """The counts that are looked at: private keys are chosen by one, and so are tests."""
     tests = {proposal.test for proposal in proposals(measured.made.parts)}
     made = zip(measured.made.parts, measured.made.fields, strict=True)
@@ -275,19 +184,8 @@ def _deciding(measured: _Measured) -> list[Field]:
     return [*keys, *(field for part, field in made if part in tests)]
 
 
-def _paid(m: _Measured) -> Iterator[Part]:
-    """What shares of the budget pay for in one block: its measurements, then its choices."""
-    for charge in m.made.charges:
-        yield Part(
-            tuple(m.fields[n].id for n in charge),
-            m.made.parts[charge[0]].reach,
-            tuple(ROWS * m.made.typical[n] for n in charge),
-        )
-    yield from m.wanted.parts
-
-
 def _released(
-    measured: _Measured,
+    measured: Measured,
     accountant: Accountant,
     neighbours: Neighbours,
     allowances: list[Allowance],
@@ -324,13 +222,9 @@ def _released(
     )
     if plan.domain is not None:
         return plan
-    plan = replace(plan, floor=wishes.floor, keys_alone=_keys_alone(measured, wishes))
-    return with_keys_selected(plan, accountant, neighbours, allowances[0], selection_delta)
-
-
-def _keys_alone(measured: _Measured, wishes: Wishes) -> bool:
-    asked = frozenset[int]().union(*map(refs, measured.values))
-    return not wishes.whole and asked.isdisjoint(f.id for f in measured.fields)
+    alone, counted = not wishes.whole and measured.keys_alone, measured.made.counted
+    plan = replace(plan, floor=wishes.floor, keys_alone=alone)
+    return with_keys_selected(plan, payer, allowances[0], selection_delta, counted, measured.rival)
 
 
 def _events(block: BlockPlan) -> tuple[EventPart, ...]:
@@ -340,31 +234,3 @@ def _events(block: BlockPlan) -> tuple[EventPart, ...]:
         *map(event_of, block.choices),
     )
     return (*losses, *events_of_tests(block.releases), *selection_events(block))
-
-
-def _with_values(outer: Relation, measured: list[_Measured], identities: Identities) -> Relation:
-    """A query with each released table followed by the measures computed from it.
-
-    A table that is read twice has columns of its own each time.
-    """
-
-    def expand(relation: Relation) -> Relation:
-        if not isinstance(relation, Released):
-            return map_inputs(relation, expand)
-        block = measured[relation.block]
-        keys = relation.fields[: len(block.bounded.block.keys)]
-        measures = relation.fields[len(keys) :]
-        parts = tuple(identities.field(f.name, f.type) for f in block.fields)
-        known = (*(key.field for key in block.bounded.block.keys), *block.fields)
-        here = zip(known, keys + parts, strict=True)
-        read = {old.id: Ref(new.id, new.type) for old, new in here}
-        items = [Item(f, Ref(f.id, f.type)) for f in keys]
-        items += [
-            Item(f, substitute(block.values[place], read))
-            for f, place in zip(measures, relation.measures, strict=True)
-        ]
-        # One group of which nothing is measured is one row without columns.
-        there = replace(relation, fields=keys + parts) if keys + parts else OneRow()
-        return Project(there, tuple(items))
-
-    return expand(outer)

@@ -19,7 +19,8 @@ from dataclasses import replace
 from dpsql.aggregates.formulas import double, plus, times
 from dpsql.aggregates.recipe import as_double, part_type
 from dpsql.algebra import Field
-from dpsql.compiler.joint import Family, Measurements
+from dpsql.compiler.families import Family
+from dpsql.compiler.joint import Measurements
 from dpsql.compiler.scopes import Identities
 from dpsql.tree import DOUBLE, INTEGER, Call, Cast, Expression, Kind, Literal, Ref
 from dpsql.walk import substitute

@@ -6,41 +6,69 @@ at least every other time: see `dpsql.mechanisms.threshold` and `.truncated_geom
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from dpsql.accountants import Accountant, Allowance
+from dpsql.accountants import Allowance
 from dpsql.algebra import Relation, Released
-from dpsql.mechanisms.threshold import threshold
+from dpsql.compiler.choices import Payer
+from dpsql.mechanisms.threshold import ALONE, Counted, Threshold, threshold
 from dpsql.mechanisms.truncated_geometric import key_trials, keys_of_unit
-from dpsql.model import EventPart, Neighbours, SelectionEvent
+from dpsql.model import EventPart, Noise, SelectionEvent, Sensitivity
 from dpsql.plan import BlockPlan
 from dpsql.walk import map_inputs
 
 
+@dataclass(frozen=True, slots=True)
+class Rival:
+    """Another way to count the units of a block, and what it would have to spend."""
+
+    counted: Counted
+    allowance: Allowance
+
+
 def with_keys_selected(
     plan: BlockPlan,
-    accountant: Accountant,
-    neighbours: Neighbours,
+    payer: Payer,
     allowance: Allowance,
     delta: Fraction,
+    counted: Counted = ALONE,
+    rival: Rival | None = None,
 ) -> BlockPlan:
-    """The block with a threshold on the first of its measurements, the noisy count of units.
+    """The block with a threshold on the first of its measurements, which are `counted` as units.
 
     Where that count is all that is measured and `keys_alone` says that nobody asks for it, trials
     spend its `allowance` in its place, if they show more.
     """
-    counted = plan.releases[0]
-    chosen = threshold(counted.noise, plan.l0, delta, neighbours, plan.floor)
+    first, *others = plan.releases[: counted.columns]
+    assert all(r.noise == first.noise and r.query.total_upper == counted.most for r in others)
+    chosen = _threshold(plan, payer, first.noise, delta, counted)
     noisy = replace(plan, threshold=chosen)
+    if rival is not None and rival.counted != counted:
+        noise = _noise_of(rival, payer)
+        return replace(noisy, runner_up=_threshold(plan, payer, noise, delta, rival.counted))
     if not plan.keys_alone:
         return noisy
-    keys = keys_of_unit(plan.l0, neighbours)
-    epsilon = accountant.step(allowance.amount / keys)
-    trials = key_trials(epsilon, delta + allowance.noise_delta, plan.l0, neighbours, plan.floor)
+    keys = keys_of_unit(plan.l0, payer.neighbours)
+    epsilon = payer.accountant.step(allowance.amount / keys)
+    spent = delta + allowance.noise_delta
+    trials = key_trials(epsilon, spent, plan.l0, payer.neighbours, plan.floor)
     if trials is None or trials.even >= chosen.value:
         return replace(noisy, runner_up=trials)
-    return replace(plan, releases=(), unreleased=(counted.query,), trials=trials, runner_up=chosen)
+    return replace(plan, releases=(), unreleased=(first.query,), trials=trials, runner_up=chosen)
+
+
+def _threshold(
+    plan: BlockPlan, payer: Payer, noise: Noise, delta: Fraction, counted: Counted
+) -> Threshold:
+    return threshold(noise, plan.l0, delta, payer.neighbours, plan.floor, counted)
+
+
+def _noise_of(rival: Rival, payer: Payer) -> Noise:
+    alone = rival.counted == ALONE
+    sensitivity = Sensitivity(payer.l0, 0, rival.counted.most, payer.neighbours, alone)
+    share = rival.allowance
+    return payer.accountant.noise(share.amount, share.noise_delta, sensitivity)
 
 
 def selection_events(plan: BlockPlan) -> tuple[EventPart, ...]:

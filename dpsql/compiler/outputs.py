@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import isclose, nan
 
 from dpsql.aggregates.formulas import evaluate
@@ -25,11 +25,15 @@ class Apart:
     """
 
     places: tuple[int, ...] = ()
-    deciding: tuple[Ref, ...] = ()
+    deciding: tuple[Expression, ...] = ()
 
     def of(self, measures: Sequence[Expression]) -> list[Expression]:
         """The outputs, where the measures are these."""
         return [*(measures[place] for place in self.places), *self.deciding]
+
+    def counted_by(self, formulas: Mapping[int, Expression]) -> Apart:
+        """The same outputs, where columns that decide are measured as these formulas."""
+        return replace(self, deciding=tuple(substitute(d, formulas) for d in self.deciding))
 
 
 NOTHING_APART = Apart()

@@ -28,6 +28,7 @@ from typing import Any
 from dpsql.aggregates.recipe import part_type
 from dpsql.algebra import Field
 from dpsql.compiler.disjoint import compared, divisible
+from dpsql.compiler.families import untrue
 from dpsql.compiler.joint import Measurements
 from dpsql.compiler.scopes import Identities
 from dpsql.compiler.typing import type_of
@@ -212,17 +213,12 @@ def _division(family: Sequence[_Test], *, rest: bool) -> _Division:
         parts.append(replace(query, condition=cut) if smaller else test.part)
     sums = {test.part: tuple(parts[: n + 1]) for n, test in enumerate(family) if n and test.nested}
     if rest:
-        parts.append(replace(query, condition=both((*others, *map(_untrue, tests)))))
+        parts.append(replace(query, condition=both((*others, *map(untrue, tests)))))
     return _Division(tuple(parts), sums, tuple(test.part for test in family))
 
 
 def _denied(condition: Expression) -> Expression:
     return Call("not", (condition,), BOOLEAN)
-
-
-def _untrue(condition: Expression) -> Expression:
-    """False or NULL."""
-    return _denied(Call("coalesce", (condition, Literal(False, BOOLEAN)), BOOLEAN))
 
 
 def _measured(

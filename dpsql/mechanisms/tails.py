@@ -10,7 +10,7 @@ import numpy as np
 
 from dpsql.model import Mechanism, Noise
 
-_OUTWARD = 1 + 2.0**-30
+OUTWARD = 1 + 2.0**-30
 """More than the float error of any expression below; always applied to the safe side."""
 
 _SUMMED_SCALE = 1024
@@ -46,7 +46,7 @@ def gaussian_weights(scale: float, stop: int) -> np.ndarray:
 def _laplace_reach(scale: float, probability: float) -> int:
     """P(Z >= t) = exp(-t/b) / (1 + exp(-1/b)) for t >= 1: privacy.md, section 5.4."""
     exponent = -log(probability) - log1p(exp(-1 / scale))
-    return max(1, ceil(scale * exponent * _OUTWARD))
+    return max(1, ceil(scale * exponent * OUTWARD))
 
 
 def _gaussian_reach(scale: float, probability: float) -> int:
@@ -57,10 +57,10 @@ def _gaussian_reach(scale: float, probability: float) -> int:
     """
     if scale > _SUMMED_SCALE:
         z = max(1.0, -NormalDist().inv_cdf(probability))
-        return ceil(scale * z * _OUTWARD + 0.5)
+        return ceil(scale * z * OUTWARD + 0.5)
     # The terms beyond `stop` add less than 2**-30 of the probability.
     stop = ceil(scale * sqrt(2 * (log(1 / probability) + 40))) + 3
     weights = gaussian_weights(scale, stop)
     tails = np.cumsum(weights[::-1])[::-1]
-    too_likely = tails * (_OUTWARD / (2 * tails[0] - 1)) > probability / _OUTWARD
+    too_likely = tails * (OUTWARD / (2 * tails[0] - 1)) > probability / OUTWARD
     return max(1, int(np.count_nonzero(too_likely)))

@@ -1,27 +1,77 @@
-"""Private keys: a key is published if the noisy count of its units reaches a threshold."""
+"""Private keys: a key is published if the noisy count of its units reaches a threshold.
+
+The count may be the sum of several measurements of one group, each with its own draw of one noise,
+as of the moments that are measured together (`dpsql.compiler.key_vectors`). Measuring is one step
+and looking at the sum costs no more of it: where others have the key too, both neighbours show
+noisy measurements. A key that one unit alone has is not there without it, and with it is shown only
+if the sum of the draws reaches T less what that unit adds to the sum: with probability at most δ1
+each. So the k keys of a unit are independent (0, δ1) steps beside the noise, (0, δ) together.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from math import expm1, log1p
 
-from dpsql.mechanisms.tails import reach
+import numpy as np
+
+from dpsql.mechanisms.sums import reach_of_sum
 from dpsql.mechanisms.truncated_geometric import keys_of_unit
 from dpsql.model import Neighbours, Noise
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """How the units of a group are counted: by the sum of its first `columns` measurements.
+
+    A unit counts `unit` steps of their lattice; by rounding it may add up to `most`.
+    """
+
+    columns: int = 1
+    unit: int = 1
+    most: int = 1
+
+
+ALONE = Counted()
+"""By a measurement of its own."""
 
 
 @dataclass(frozen=True, slots=True)
 class Threshold:
     """Mechanism, threshold and charge of δ in one: made by `threshold` only.
 
-    A key is kept if its exact count of units plus a draw of `noise` is at least `value`; with
-    probability at least 1 - `delta` no key is kept that one unit alone has brought.
+    A key is kept if its exact count of units, each measurement plus a draw of `noise`, is at least
+    `value` lattice steps; with probability at least 1 - `delta` no key is kept that one unit alone
+    has brought.
     """
 
     value: int
     noise: Noise
     delta: Fraction
+    counted: Counted = ALONE
+
+    @property
+    def units(self) -> float:
+        """How many units the noisy count has to reach."""
+        return self.value / self.counted.unit
+
+    def kept(self, columns: Sequence[np.ndarray]) -> np.ndarray:
+        """The places of the groups that are shown, given the noisy measurements.
+
+        >>> from dpsql.model import Mechanism
+        >>> steps = [np.array([60, 10]), np.array([70, 20])]
+        >>> noise = Noise(Mechanism.DISCRETE_LAPLACE, Fraction(1))
+        >>> Threshold(100, noise, Fraction(1, 100), Counted(columns=2)).kept(steps)
+        array([0])
+        """
+        first, *others = columns[: self.counted.columns]
+        total = first
+        for column in others:
+            total = total.astype(object) + column  # which 64 bits might not hold
+        places: np.ndarray = np.flatnonzero(total >= self.value)
+        return places
 
 
 def threshold(
@@ -30,12 +80,15 @@ def threshold(
     delta: Fraction,
     neighbours: Neighbours = Neighbours.ADD_REMOVE,
     floor: int = 1,
+    counted: Counted = ALONE,
 ) -> Threshold:
-    """The least threshold for counts of units (Linf = 1) in which a unit has at most l0 keys.
+    """The least threshold for counts of units in which a unit has at most l0 keys.
 
-    T = 1 + the least t with P(Z >= t) <= δ1 = 1 - (1-δ)^(1/k), k = l0 keys of one unit, or 2·l0
-    under REPLACE, where two units' keys come and go (privacy.md, sections 5.4 and 6). It is
-    never below `floor`. Raises ValueError unless 0 < δ < 1 and l0 >= 1.
+    T = what a unit adds at most, one step if it is counted alone, + the least t with
+    P(Z1 + ... + Zc >= t) <= δ1 = 1 - (1-δ)^(1/k), c the measurements that are summed and k the
+    keys of one unit: l0, or 2·l0 under REPLACE, where two units' keys come and go (privacy.md,
+    sections 5.4 and 6). It is never below `floor` units. Raises ValueError unless 0 < δ < 1 and
+    l0 >= 1.
 
         >>> from dpsql.model import Mechanism
         >>> unit = Noise(Mechanism.DISCRETE_LAPLACE, Fraction(1))
@@ -46,4 +99,5 @@ def threshold(
         raise ValueError("a threshold needs 0 < δ < 1 and at least one key per unit")
     keys = keys_of_unit(l0, neighbours)
     one_key = -expm1(log1p(-float(delta)) / keys)
-    return Threshold(max(floor, 1 + reach(noise, one_key)), noise, delta)
+    lone = counted.most + reach_of_sum(noise, counted.columns, one_key)
+    return Threshold(max(floor * counted.unit, lone), noise, delta, counted)
