@@ -194,7 +194,8 @@ def count_clip(asked: Asked) -> int:
 
 
 def _no_clip(asked: Asked, why: str) -> Refused:
-    return Refused(Reason.BAD_OPTION, asked.call.span, option="contribution bounds", why=why)
+    option, fix = "contribution bounds", "Bounds are (low, high), within the declared ones."
+    return Refused(Reason.BAD_OPTION, asked.call.span, option=option, why=why, fix=fix)
 
 
 def clip_between(asked: Asked, kind: SqlType, lo: Fraction, hi: Fraction) -> RowBounds:

@@ -79,4 +79,5 @@ def _scaled(
 
 
 def _bad(claim: Claim, why: str) -> Refused:
-    return Refused(Reason.BAD_OPTION, claim.span, option="epsilon", why=why)
+    fix = "Those of aggregates add up to at most the query's; what names none needs a rest."
+    return Refused(Reason.BAD_OPTION, claim.span, option="epsilon", why=why, fix=fix)

@@ -29,6 +29,12 @@ _PER_ROW = frozenset(
 )
 
 
+_FIX = (
+    "SUM and COUNT take contribution_bounds_per_group => (low, high), SUM, AVG, variances and"
+    " quantiles contribution_bounds_per_row => (low, high), all aggregates epsilon => number."
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Named:
     """The named arguments of one aggregate."""
@@ -138,4 +144,4 @@ def _one(
 
 
 def _bad(name: Token, why: str) -> Refused:
-    return Refused(Reason.BAD_OPTION, span_of(name), option=name.text, why=why)
+    return Refused(Reason.BAD_OPTION, span_of(name), option=name.text, why=why, fix=_FIX)
