@@ -222,9 +222,14 @@ def _released(
     )
     if plan.domain is not None:
         return plan
-    alone, counted = not wishes.whole and measured.keys_alone, measured.made.counted
-    plan = replace(plan, floor=wishes.floor, keys_alone=alone)
-    return with_keys_selected(plan, payer, allowances[0], selection_delta, counted, measured.rival)
+    counted, rival, plan = measured.made.counted, measured.rival, _private(plan, measured, wishes)
+    return with_keys_selected(plan, payer, allowances[0], selection_delta, counted, rival)
+
+
+def _private(plan: BlockPlan, measured: Measured, wishes: Wishes) -> BlockPlan:
+    """The block of private keys, none of fewer units than are wished for."""
+    alone = not wishes.whole and measured.keys_alone
+    return replace(plan, floor=wishes.floor, keys_alone=alone)
 
 
 def _events(block: BlockPlan) -> tuple[EventPart, ...]:
