@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
 
 from dpsql import accountants
 from dpsql.accountants.preference import SPARSE_VECTOR, bad_mechanism
@@ -17,6 +18,7 @@ from dpsql.compiler.resolve import resolve
 from dpsql.compiler.rewrite import rewrite, rewrite_public
 from dpsql.compiler.scopes import Identities
 from dpsql.compiler.track import track
+from dpsql.compiler.uniqueness import keys_of
 from dpsql.errors import Reason, Refused
 from dpsql.model import Budget, Column, Policy
 from dpsql.plan import BlockPlan, PrivateBlock, PrivatePlan, Rewritten
@@ -82,7 +84,7 @@ def prepare(
 
     def planned(wishes: Wishes) -> Prepared:
         plan = calibrate(bounded, *payer, wishes, Fraction(budget.query_delta), identities)
-        return Prepared(columns, plan, rewrite(plan, identities), question(plan, *context))
+        return Prepared(columns, plan, _written(plan, policy, identities), question(plan, *context))
 
     found = planned(wishes)
     _selects_keys(statement, found.blocks)
@@ -90,6 +92,11 @@ def prepare(
     if any(block.top or block.trials for block in found.blocks):
         return replace(found, whole=planned(replace(wishes, whole=True)))
     return found
+
+
+def _written(plan: PrivatePlan, policy: Policy, identities: Identities) -> Rewritten:
+    keys = partial(keys_of, policy=policy, block_keys=lambda b: len(plan.blocks[b].block.keys))
+    return rewrite(plan, keys, identities)
 
 
 def _floor(statement: Statement, policy: Policy) -> int:

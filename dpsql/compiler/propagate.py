@@ -31,38 +31,36 @@ from dpsql.algebra import (
     Union,
     Values,
     Window,
-    WindowItem,
 )
 from dpsql.compiler.deltas import NAN, formula
+from dpsql.compiler.joined_totals import joined
+from dpsql.compiler.many import argument_error, error_of_many, is_noisy
 from dpsql.compiler.outputs import EXACT
 from dpsql.compiler.scopes import Identities
 from dpsql.compiler.small_groups import as_ratio
 from dpsql.compiler.stated_errors import OneInput, Stating, require_none, states
-from dpsql.compiler.traced import NoiseOfBlock, Origin, Traced, of_totals
-from dpsql.tree import (
-    DOUBLE,
-    INTEGER,
-    AggregateCall,
-    Cast,
-    Expression,
-    Literal,
-    Ref,
-    WindowCall,
-)
-from dpsql.walk import children, composed, map_inputs, refs
+from dpsql.compiler.traced import NoiseOfBlock, Origin, Traced, is_linear, kin_of, of_totals
+from dpsql.compiler.uniqueness import Keys, equal_columns, key_within
+from dpsql.compiler.windows import trace_windows
+from dpsql.tree import DOUBLE, INTEGER, AggregateCall, Cast, Expression, Literal, Ref
+from dpsql.walk import composed, map_inputs, refs
 
 
 def propagate(
-    outer: Relation, noise: Sequence[NoiseOfBlock], identities: Identities, factor: float = 0.0
+    outer: Relation,
+    noise: Sequence[NoiseOfBlock],
+    keys: Callable[[Relation], Keys],
+    identities: Identities,
+    factor: float = 0.0,
 ) -> tuple[Relation, tuple[Expression, ...], tuple[Expression, ...]]:
     """The outer query with its hidden columns, its outputs, and the error of each output.
 
-    `noise` is that of each block, `factor` half an interval over an error. An error is NULL where
-    the output is exact, or not a number and not chosen, and NaN where it is unknown. The errors
-    that the query states are columns then.
+    `noise` is that of each block, `keys` knows the keys of relations, `factor` is half an interval
+    over an error. An error is NULL where the output is exact, or not a number and not chosen, and
+    NaN where it is unknown. The errors that the query states are columns then.
     """
     shown = frozenset() if states(outer) else frozenset(_of_unions(outer))
-    traced = _Tracer(noise, identities, Stating(identities, factor), shown).trace(outer)
+    traced = _Tracer(noise, keys, identities, Stating(identities, factor), shown).trace(outer)
     outputs = tuple(Ref(f.id, f.type) for f in outer.fields)
     return traced.relation, outputs, tuple(_error(traced, ref) for ref in outputs)
 
@@ -82,6 +80,7 @@ class _Tracer:
     """`shown` are columns of unions that the query shows as they are."""
 
     noise: Sequence[NoiseOfBlock]
+    keys: Callable[[Relation], Keys]
     identities: Identities
     stating: Stating
     shown: frozenset[int]
@@ -96,20 +95,12 @@ class _Tracer:
                 return self._released(relation)
             case Filter() | Sort() | Limit():
                 plain, source = self._read(relation)
-                return source.over(map_inputs(plain, lambda _input: source.relation))
+                traced = source.over(map_inputs(plain, lambda _input: source.relation))
+                return replace(traced, whole=isinstance(relation, Sort) and source.whole)
             case Project():
                 return self._project(relation)
             case Join():
-                require_none(relation, "in ON")
-                left, right = self.trace(relation.left), self.trace(relation.right)
-                return Traced(
-                    replace(relation, left=left.relation, right=right.relation),
-                    {**left.meaning, **right.meaning},
-                    {**left.deviation, **right.deviation},
-                    {**left.origin, **right.origin},
-                    {**left.alone, **right.alone},
-                    {**left.cells, **right.cells},
-                )
+                return self._join(relation)
             case Match():
                 require_none(relation, "in a condition on a subquery")
                 source, other = self.trace(relation.input), self.trace(relation.other)
@@ -117,7 +108,8 @@ class _Tracer:
             case Aggregate():
                 return self._aggregate(relation)
             case Window():
-                return self._window(relation)
+                window, source = self._read(relation)
+                return trace_windows(source, window, self.identities)
             case Union():
                 return self._union(relation)
             case _:
@@ -148,6 +140,8 @@ class _Tracer:
             {f.id: noise.origin(n, relation.block, parts[0].id) for n, f in shown.items()},
             {n: Literal(cell.deviation, DOUBLE) for n, cell in cells.items()},
             {**dict.fromkeys(f.id for f in shown.values()), **cells},
+            (relation.block, parts[0].id) if parts else None,
+            whole=True,
         )
 
     def _project(self, relation: Project) -> Traced:
@@ -161,8 +155,7 @@ class _Tracer:
             if over_bases is None:
                 deviation[item.field.id] = None
             meaning[item.field.id] = over_bases or Ref(item.field.id, item.field.type)
-        known = source.origin, source.alone, source.cells
-        traced = Traced(relation, meaning, deviation, *known)
+        traced = replace(source, meaning=meaning, deviation=deviation)
         there = {item.field.id for item in relation.items}
         hidden = tuple(
             Item(f, Ref(f.id, f.type))
@@ -171,10 +164,22 @@ class _Tracer:
         )
         return traced.over(Project(source.relation, relation.items + hidden))
 
+    def _join(self, relation: Join) -> Traced:
+        """Both sides; the rows of one are repeated unless they meet at most one of the other."""
+        require_none(relation, "in ON")
+        left, right = self.trace(relation.left), self.trace(relation.right)
+        equal = equal_columns(relation.condition, {f.id for f in relation.left.fields})
+        common = kin_of(left.origin.values()) & kin_of(right.origin.values())
+        if common or key_within(self.keys(relation.right), frozenset(equal.values())) is None:
+            left = left.repeated()
+        if common or key_within(self.keys(relation.left), frozenset(equal)) is None:
+            right = right.repeated()
+        return joined(left, right, relation, self.identities)
+
     def _aggregate(self, relation: Aggregate) -> Traced:
         relation, source = self._read(relation)
         extra: list[Measure] = []
-        totals: list[tuple[Field, AggregateCall | WindowCall]] = []
+        totals: list[tuple[Field, AggregateCall]] = []
         fields: dict[int, Field] = {}
         deviation: dict[int, Expression | None] = {}
         regrouped = False
@@ -192,41 +197,20 @@ class _Tracer:
                 extra.append(Measure(hidden, new))
                 return Ref(hidden.id, kind)
 
-            if not (regrouped or _is_noisy(source, call)):
+            if not (regrouped or is_noisy(source, call)):
                 continue
             fields[measure.field.id] = measure.field
-            error = None if regrouped else _argument_error(source, call)
-            deviation[measure.field.id] = _of_many(call, error, named)
+            error = None if regrouped else argument_error(source, call)
+            deviation[measure.field.id] = error_of_many(source, call, error, named)
             totals.append((measure.field, call))
         result = replace(relation, input=source.relation, measures=relation.measures + tuple(extra))
         meaning = {n: Ref(n, f.type) for n, f in fields.items()}
-        return Traced(result, meaning, deviation, of_totals(source, totals))
-
-    def _window(self, relation: Window) -> Traced:
-        relation, source = self._read(relation)
-        extra: list[WindowItem] = []
-        totals: list[tuple[Field, AggregateCall | WindowCall]] = []
-        meaning, deviation = dict(source.meaning), dict(source.deviation)
-        for item in relation.items:
-            call = item.call
-
-            def named(function: str, arg: Expression, call: WindowCall = call) -> Expression:
-                kind = INTEGER if function == "count" else DOUBLE
-                hidden = self.identities.field("error", kind)
-                args = (arg, *call.args[1:]) if function == call.function else (arg,)
-                new = replace(call, function=function, args=args, type=kind)
-                extra.append(WindowItem(hidden, new))
-                return Ref(hidden.id, kind)
-
-            if not _is_noisy(source, call):
-                continue
-            meaning[item.field.id] = Ref(item.field.id, item.field.type)
-            error = _argument_error(source, call)
-            deviation[item.field.id] = _of_many(call, error, named)
-            totals.append((item.field, call))
-        result = Window(source.relation, relation.items + tuple(extra))
-        origin = {**source.origin, **of_totals(source, totals)}
-        return Traced(result, meaning, deviation, origin, source.alone, source.cells)
+        origin = of_totals(source, totals)
+        for column, call in totals:
+            if not relation.keys and call.function == "sum" and is_linear(call):
+                addend = source.addend(call.args[0])
+                origin[column.id] = replace(origin[column.id], addend=addend)
+        return Traced(result, meaning, deviation, origin)
 
     def _union(self, relation: Union) -> Traced:
         left, right = self.trace(relation.left), self.trace(relation.right)
@@ -237,6 +221,7 @@ class _Tracer:
         deviation: dict[int, Expression | None] = {}
         origin: dict[int, Origin] = {}
         alone: dict[int, Expression] = {}
+        common = kin_of(left.origin.values()) & kin_of(right.origin.values())
 
         def added(errors: Sequence[Expression]) -> Expression:
             """A column of the union that has these errors of its sides."""
@@ -252,10 +237,9 @@ class _Tracer:
                 continue
             meaning[new.id] = Ref(new.id, new.type)
             deviation[new.id] = None
-            for side, ref in zip(sides, refs_here, strict=True):
-                found = side.total(ref, new.id)
-                if found is not None:
-                    origin[new.id] = found
+            read = [s.origin[n] for s, r in zip(sides, refs_here, strict=True) for n in s.bases(r)]
+            many = bool(common) or any(one.many for one in read)
+            origin[new.id] = Origin(kin_of(read), relation.fields[0].id, many=many)
             if relation.kind == "UNION" and relation.all:
                 here = list(zip(sides, refs_here, strict=True))
                 deviation[new.id] = error = added([side.error(ref) for side, ref in here])
@@ -282,48 +266,6 @@ def _of_unions(relation: Relation) -> Iterator[int]:
             yield from _of_unions(relation.right)
         case _:
             return
-
-
-def _is_noisy(source: Traced, call: AggregateCall | WindowCall) -> bool:
-    """Whether noise reaches the call's value: by an argument, a filter, an order or a partition.
-
-    Noise changes no number of rows, so COUNT(x) of a noisy x alone is exact.
-    """
-    if call.function == "count" and not call.distinct:
-        return any(source.rewritten(e) is not None for e in children(call)[1:])
-    return any(source.rewritten(e) is not None for e in children(call))
-
-
-def _argument_error(source: Traced, call: AggregateCall | WindowCall) -> Expression | None:
-    """The error of the first argument; None where noise also decides which rows count, or how."""
-    others = children(call)[1:]
-    if not call.args or call.distinct or any(source.rewritten(e) is not None for e in others):
-        return None
-    defaults = call.args[2:]
-    skips = isinstance(call, WindowCall) and call.ignore_nulls
-    return None if defaults or skips else source.error_in_total(call.args[0])
-
-
-def _of_many(
-    call: AggregateCall | WindowCall,
-    error: Expression | None,
-    named: Callable[[str, Expression], Expression],
-) -> Expression | None:
-    """The error of an aggregate of values with independent errors; None where it has no rule."""
-    if error is None:
-        return None
-    match call.function:
-        case "sum":
-            return formula("sqrt", named("sum", formula("mul", error, error)))
-        case "avg":
-            spread = formula("sqrt", named("sum", formula("mul", error, error)))
-            return formula("div", spread, Cast(named("count", call.args[0]), DOUBLE))
-        case "min" | "max" | "any_value":
-            return named("max", error)
-        case "lag" | "lead" | "first_value" | "last_value" | "nth_value":
-            return named(call.function, error)
-        case _:
-            return None
 
 
 def _kept(column: Field) -> Item:

@@ -16,6 +16,7 @@ from dpsql.compiler.scopes import Identities
 from dpsql.compiler.small_groups import with_noise_known, written_out
 from dpsql.compiler.stated_errors import states
 from dpsql.compiler.traced import NoiseOfBlock, Settled
+from dpsql.compiler.uniqueness import Keys
 from dpsql.dialects.duckdb import Printer, Text, statement
 from dpsql.dialects.duckdb_block import block_sql
 from dpsql.effects import Spread
@@ -27,11 +28,13 @@ from dpsql.walk import relations
 _Traced: TypeAlias = tuple[Relation, tuple[Expression, ...], tuple[Expression, ...]]
 
 
-def rewrite(plan: PrivatePlan, identities: Identities) -> Rewritten:
+def rewrite(
+    plan: PrivatePlan, keys: Callable[[Relation], Keys], identities: Identities
+) -> Rewritten:
     """The statements of a private query, printed from our own tree.
 
     Released tables are `release_0`, ...; whatever the outer query reads of public tables is first
-    read exactly by statements of its own, as `public_0`, ....
+    read exactly by statements of its own, as `public_0`, .... `keys` knows the keys of relations.
     """
     noise = _noises(plan)
     deviations = [block.deviations for block in noise]
@@ -39,7 +42,7 @@ def rewrite(plan: PrivatePlan, identities: Identities) -> Rewritten:
     factor = widest(noise for block in plan.blocks for noise in block.noises)
 
     def traced(relation: Relation) -> _Traced:
-        return propagate(relation, noise, identities, factor)
+        return propagate(relation, noise, keys, identities, factor)
 
     outer, outputs, errors = traced(known)
     tables = _Tables()
@@ -95,7 +98,7 @@ def _stage(traced: Callable[[Relation], _Traced], relation: Relation) -> StageSq
 
 def rewrite_public(relation: Relation, identities: Identities) -> Rewritten:
     """A query over public tables alone: one statement, exact."""
-    rows, outputs, _errors = propagate(relation, (), identities)
+    rows, outputs, _errors = propagate(relation, (), lambda _: (), identities)
     sql = statement(rows, outputs)
     return Rewritten((), (), sql, sql, relation.fields)
 

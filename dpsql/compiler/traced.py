@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import sqrt
 
 import numpy as np
 
 from dpsql.algebra import Field, Relation
-from dpsql.compiler.deltas import NAN, Joint, error_of
+from dpsql.compiler.deltas import Joint, error_of
 from dpsql.compiler.outputs import EXACT
 from dpsql.effects import Reading, Spread
 from dpsql.tree import DOUBLE, AggregateCall, Expression, Ref, WindowCall
@@ -82,36 +81,57 @@ class NoiseOfBlock:
         """Where a part of the table comes from; quantiles of trees count as read from one tree."""
         chosen = place >= len(self.correlation)
         if place in self.halves:
-            kin = frozenset(self.halves)
-            return Origin(block, kin, read, None, self.correlation, chosen=chosen)
-        kin = next((kin for kin in self.kin if place in kin), frozenset({place}))
-        return Origin(block, kin, read, place, self.correlation, chosen=chosen)
+            kin = frozenset((block, other) for other in self.halves)
+            return Origin(kin, read, chosen=chosen)
+        group = next((kin for kin in self.kin if place in kin), (place,))
+        kin = frozenset((block, other) for other in group)
+        return Origin(kin, read, place, self.correlation, chosen=chosen)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Addend:
+    """What every row of a released table adds to a total of all of them.
+
+    `expression` is over bases, of which `places` says what parts they are.
+    """
+
+    block: int
+    expression: Expression
+    places: Mapping[int, int]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Origin:
-    """The part that a base holds, or is the total of, as it is read at one place of the query.
+    """Where the error of a base comes from.
 
-    `kin` are all parts whose errors depend on its own; a `place` of None is a formula over them.
-    What is `chosen`, or read from a tree, can be other than a number. The total of a window is
-    taken to be independent of what is in its own row: it is of many rows.
+    `kin` are the (block, part) pairs whose noise it may depend on; other noise is independent of
+    it. Bases with the same `read` are of the same rows: if each is of one part, its `place` in
+    the block, their correlation is that of the parts. It is independent of the bases whose `read`
+    is in `apart`. `many` says that its values in different rows may depend on one another. What is
+    `chosen`, or read from a tree, can be other than a number.
     """
 
-    block: int
-    kin: frozenset[int]
+    kin: frozenset[tuple[int, int]]
     read: int
-    place: int | None
-    correlation: np.ndarray
-    windowed: bool = False
+    place: int | None = None
+    correlation: np.ndarray | None = None
+    apart: frozenset[int] = frozenset()
+    many: bool = False
     chosen: bool = False
+    addend: Addend | None = None
+
+    def is_apart(self, other: Origin) -> bool:
+        """Whether the two errors are known to be independent."""
+        return (
+            self.kin.isdisjoint(other.kin) or other.read in self.apart or self.read in other.apart
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class Traced:
     """`meaning` writes noisy columns over bases; `deviation` is a base's error (None: unknown).
 
-    Errors of bases depend on one another where their origins are kin; how, is known only of parts
-    that are read at the same place.
+    Each row has one of the released table `table`, (block, read); `whole`: has each of them once.
 
     Tables that are made to agree have no larger errors than before in anything, and in totals none
     that are known: there the errors are those from before, as if cells were independent. But
@@ -125,15 +145,26 @@ class Traced:
     origin: Mapping[int, Origin] = field(default_factory=dict)
     alone: Mapping[int, Expression] = field(default_factory=dict)
     cells: Mapping[int, Cell | None] = field(default_factory=dict)
+    table: tuple[int, int] | None = None
+    whole: bool = False
 
     def over(self, relation: Relation) -> Traced:
         return replace(self, relation=relation)
+
+    def repeated(self) -> Traced:
+        """The same where a row may be read many times."""
+        return replace(self, origin={n: replace(o, many=True) for n, o in self.origin.items()})
 
     def rewritten(self, expression: Expression) -> Expression | None:
         """The expression over bases, or None where no noise reaches it."""
         if not refs(expression) & self.meaning.keys():
             return None
         return substitute(expression, self.meaning)
+
+    def bases(self, expression: Expression) -> list[int]:
+        """The bases that an expression over this relation's columns reads."""
+        over_bases = self.rewritten(expression)
+        return [] if over_bases is None else sorted(refs(over_bases) & self.origin.keys())
 
     def error(self, expression: Expression) -> Expression:
         """The standard error of an expression over this relation's columns."""
@@ -144,12 +175,12 @@ class Traced:
         if len(bases) == 1 and bases[0] in self.alone:
             return error_of(over_bases, self.alone)
         cells = {base: cell for base in bases if (cell := self.cells.get(base)) is not None}
-        others = self._joint([base for base in bases if base not in cells])
+        others = self._together([base for base in bases if base not in cells])
         listed = list(cells.values())
         among = np.array([[a.correlation(b) for a in listed] for b in listed], dtype=float)
         computed = not self.cells.keys() >= set(bases)
-        if not cells or others is None or computed or np.isnan(among).any():
-            return self.error_in_total(expression)
+        if not cells or computed or np.isnan(among).any():
+            return self.error_over(over_bases)
         tied = np.flatnonzero((among != 0).sum(axis=1) > 1)
         together = Joint(tuple(np.array(list(cells))[tied].tolist()), among[np.ix_(tied, tied)])
         known = {**self.deviation, **self.alone}
@@ -158,47 +189,59 @@ class Traced:
     def error_in_total(self, expression: Expression) -> Expression:
         """The same where it is added up with others: no less, and independent of theirs."""
         over_bases = self.rewritten(expression)
-        if over_bases is None:
-            return EXACT
-        joint = self._joint(sorted(refs(over_bases)))
-        return NAN if joint is None else error_of(over_bases, self.deviation, joint)
+        return EXACT if over_bases is None else self.error_over(over_bases)
 
-    def _joint(self, bases: Sequence[int]) -> list[Joint] | None:
-        """The bases of which errors depend on one another; None where it is not known how."""
-        joint = []
-        for related in self._kin(bases):
-            origins = [self.origin[base] for base in related]
-            places = [origin.place for origin in origins if origin.place is not None]
-            if len(set(places)) < len(related) or len({origin.read for origin in origins}) > 1:
-                return None
-            joint.append(Joint(tuple(related), origins[0].correlation[np.ix_(places, places)]))
-        return joint
+    def error_over(self, over_bases: Expression) -> Expression:
+        """The standard error of an expression over bases, as if no tables were made to agree.
 
-    def _kin(self, bases: Sequence[int]) -> list[list[int]]:
-        groups = defaultdict[Hashable, list[int]](list)
+        Where it is not known how errors depend on one another, it is the most that it may be.
+        """
+        together = self._together(sorted(refs(over_bases)))
+        return error_of(over_bases, self.deviation, together)
+
+    def _together(self, bases: Sequence[int]) -> list[Joint]:
+        """The bases in groups of which each is independent of the others."""
+        groups: list[list[int]] = []
         for base in (base for base in bases if base in self.origin):
-            origin = self.origin[base]
-            groups[origin.block, origin.kin, origin.windowed].append(base)
-        return [bases for bases in groups.values() if len(bases) > 1]
+            own = self.origin[base]
+            apart = [g for g in groups if all(own.is_apart(self.origin[other]) for other in g)]
+            joined = [other for group in groups if group not in apart for other in group]
+            groups = [*apart, [*joined, base]]
+        return [self._joint(group) for group in groups if len(group) > 1]
+
+    def _joint(self, bases: Sequence[int]) -> Joint:
+        origins = [self.origin[base] for base in bases]
+        places = [origin.place for origin in origins if origin.place is not None]
+        correlation = origins[0].correlation
+        alike = len(places) == len(bases) and len({origin.read for origin in origins}) == 1
+        if correlation is None or not alike:
+            return Joint(tuple(bases))
+        return Joint(tuple(bases), correlation[np.ix_(places, places)])
 
     def total(self, expression: Expression, read: int) -> Origin | None:
-        """What a total of such values is of: of a part, or of a formula over parts that have kin.
-
-        Totals that are `read` at the same place are correlated as their parts are.
-        """
-        over_bases = self.rewritten(expression)
-        bases = frozenset() if over_bases is None else refs(over_bases) & self.origin.keys()
-        origins = [self.origin[base] for base in sorted(bases)]
-        first = next((origin for origin in origins if len(origin.kin) > 1), None)
-        if first is None:
+        """The origin of a total of such values, of the rows `read`; None where they are exact."""
+        origins = [self.origin[base] for base in self.bases(expression)]
+        if not origins:
             return None
-        return replace(first, read=read, place=first.place if isinstance(over_bases, Ref) else None)
+        many = any(origin.many for origin in origins)
+        chosen = any(origin.chosen for origin in origins)
+        alone = isinstance(self.rewritten(expression), Ref) and not many and not chosen
+        place, correlation = origins[0].place if alone else None, origins[0].correlation
+        return Origin(kin_of(origins), read, place, correlation, many=many, chosen=chosen)
+
+    def addend(self, expression: Expression) -> Addend | None:
+        """What each row adds to the sum of an expression over all rows of a released table."""
+        over_bases = self.rewritten(expression)
+        if over_bases is None or self.table is None or not self.whole:
+            return None
+        block, read = self.table
+        parts = {n: o.place for n, o in self.origin.items() if o.read == read}
+        places = {n: p for n in refs(over_bases) if (p := parts.get(n)) is not None}
+        return Addend(block, over_bases, places) if places.keys() == refs(over_bases) else None
 
     def unknown(self, column: Ref) -> bool:
         """Whether a column is made of what is chosen: if it is no number, its error is unknown."""
-        over_bases = self.rewritten(column)
-        read = frozenset() if over_bases is None else refs(over_bases)
-        return any(self.origin[number].chosen for number in read & self.origin.keys())
+        return any(self.origin[base].chosen for base in self.bases(column))
 
     def needed(self) -> frozenset[int]:
         """Columns that meanings and deviations read."""
@@ -207,18 +250,27 @@ class Traced:
         return frozenset().union(*map(refs, read))
 
 
-def of_totals(
-    source: Traced, totals: Sequence[tuple[Field, AggregateCall | WindowCall]]
-) -> dict[int, Origin]:
+def kin_of(origins: Iterable[Origin]) -> frozenset[tuple[int, int]]:
+    """What any of them may depend on."""
+    return frozenset[tuple[int, int]]().union(*(origin.kin for origin in origins))
+
+
+def of_totals(source: Traced, totals: Sequence[tuple[Field, AggregateCall]]) -> dict[int, Origin]:
     """The origins of aggregates; those over the same rows are as if read at the same place."""
-    reads: dict[AggregateCall | WindowCall, int] = {}
+    reads: dict[AggregateCall, int] = {}
     origin = {}
     for column, call in totals:
-        linear = call.function in ("sum", "avg") and call.filter is None
+        linear = is_linear(call)
         rows = replace(call, function="", args=(), type=DOUBLE)
         read = reads.setdefault(rows, column.id) if linear else column.id
-        found = source.total(call.args[0], read) if call.args else None
+        found = None
+        for argument in call.args[:1]:
+            found = source.total(argument, read)
         if found is not None:
-            place, windowed = found.place if linear else None, isinstance(call, WindowCall)
-            origin[column.id] = replace(found, place=place, windowed=windowed)
+            origin[column.id] = found if linear else replace(found, place=None)
     return origin
+
+
+def is_linear(call: AggregateCall | WindowCall) -> bool:
+    """Whether the value is a sum over all rows, up to a factor."""
+    return call.function in ("sum", "avg") and call.filter is None and not call.distinct
