@@ -31,7 +31,7 @@ from dpsql.aggregates.moments import (
 )
 from dpsql.aggregates.recipe import Asked, Parts, Recipe, as_double, no_distinct
 from dpsql.plan import PartQuery
-from dpsql.tree import Expression, Ref
+from dpsql.tree import BOOLEAN, DOUBLE, Call, Expression, Literal, Ref
 
 _SUMS: dict[str, Callable[[Asked], PartQuery]] = {
     "n": count_of_rows,
@@ -76,7 +76,7 @@ class _Moments:
 
     def correlation(self) -> Expression:
         spread = root(times(self.variance("y"), self.variance("x")))
-        return clamped(over(self.covariance(), or_null(spread)), -1.0, 1.0)
+        return _clamped_or_null(over(self.covariance(), or_null(spread)), -1.0, 1.0)
 
     def slope(self) -> Expression:
         return over(self.covariance(), or_null(self.variance("x")))
@@ -85,7 +85,13 @@ class _Moments:
         return minus(self.mean("y"), times(self.slope(), self.mean("x")))
 
     def correlation_squared(self) -> Expression:
-        return times(self.correlation(), self.correlation())
+        correlation = self.correlation()
+        return _clamped_or_null(times(correlation, correlation), 0.0, 1.0)
+
+
+def _clamped_or_null(value: Expression, lower: float, upper: float) -> Expression:
+    absent = Call("is_null", (value,), BOOLEAN)
+    return Call("case", (absent, Literal(None, DOUBLE), clamped(value, lower, upper)), DOUBLE)
 
 
 def _of(names: str, formula: Callable[[_Moments], Expression]) -> Recipe:

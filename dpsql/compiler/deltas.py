@@ -11,15 +11,24 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial, reduce
+from statistics import NormalDist
 
 import numpy as np
 
 from dpsql import functions
 from dpsql.compiler.typing import type_of
-from dpsql.tree import DOUBLE, Call, Cast, Expression, Literal, Ref, SqlType
+from dpsql.tree import BOOLEAN, DOUBLE, Call, Cast, Expression, Literal, Ref, SqlType
 from dpsql.walk import refs, substitute, walk
 
 NAN = Literal(float("nan"), DOUBLE)
+
+_ZERO = Literal(0.0, DOUBLE)
+
+_HALF = NormalDist().inv_cdf(0.975)
+"""Half a 95 % interval, in standard errors."""
+
+_FAR = 1.9
+"""Steps of almost half a 95 % interval."""
 
 _NOTHING = 1e-12
 """Eigenvalues of correlations below it are zero: sums that agree have no error of their own."""
@@ -43,27 +52,107 @@ def error_of(
         return NAN
     if isinstance(expression, Ref):
         return known[bases[0]]
+    match expression:
+        case Call("case", (Call("is_null"), Literal(None), otherwise)):
+            return error_of(otherwise, deviation, joint)
+        case Call("sqrt", (inner,)):
+            return _of_root(inner, error_of(inner, deviation, joint))
+    inner, most = _unclamped(expression)
     squares = []
     for moves in _moves(known, joint):
-        changes = [_change(expression, steps) for steps in moves]
+        changes = [_change(inner, steps) for steps in moves]
         if None in changes:
             return NAN
         change = reduce(partial(formula, "add"), (c for c in changes if c is not None))
         squares.append(formula("pow", change, Literal(2.0, DOUBLE)))
-    total = reduce(partial(formula, "add"), squares)
-    return formula("coalesce", formula("sqrt", total), NAN)
+    total = formula("sqrt", reduce(partial(formula, "add"), squares))
+    found = formula("coalesce", total, NAN)
+    return found if most is None else formula("least", found, most)
+
+
+def _of_root(square: Expression, error: Expression) -> Expression:
+    """The error of a square root: of the ends of the square's 95 % interval."""
+    half = formula("mul", error, Literal(_HALF, DOUBLE))
+    ends = (formula("add", square, half), formula("greatest", formula("sub", square, half), _ZERO))
+    root = formula("sqrt", square)
+    widest = formula("greatest", *(_distance(formula("sqrt", end), root) for end in ends))
+    return formula("div", widest, Literal(_HALF, DOUBLE))
+
+
+def _unclamped(expression: Expression) -> tuple[Expression, Expression | None]:
+    """What is clamped to constants, and the error of whose interval holds all between them.
+
+    A value that is clamped is no further from the truth than it was, but moves less.
+    """
+    match expression:
+        case Call("least", (Call("greatest", (inner, Literal(float(low)))), Literal(float(high)))):
+            return inner, Literal((high - low) / _HALF, DOUBLE)
+        case Call("mul", (factor, other)):
+            inner, most = _unclamped(factor)
+            if most is not None:
+                most = formula("mul", most, formula("abs", other))
+                return formula("mul", inner, other), most
+    return expression, None
 
 
 def _change(expression: Expression, steps: Mapping[int, Expression]) -> Expression | None:
-    """The larger change when bases move by these steps, there or back; None where none is known."""
-    kinds = {node.id: node for node in walk(expression) if isinstance(node, Ref)}
-    moved = [
-        substitute(expression, {n: formula(sign, Cast(kinds[n], DOUBLE), steps[n]) for n in steps})
-        for sign in ("add", "sub")
-    ]
-    if _kind(moved[0]) is None:
+    """The largest change when bases move by these steps, there or back; None where none is known.
+
+    They move by one step and by almost two, for half that change: an interval reaches that far. It
+    is not a number where the expression is then not defined, or a divisor has changed its sign.
+    """
+    near = _moved(expression, steps, 1.0)
+    if _kind(near) is None:
         return None
-    return formula("greatest", *(_distance(m, expression) for m in moved))
+    if _is_linear(expression):
+        return _distance(near, expression)
+    changes = []
+    for factor in (1.0, -1.0, _FAR, -_FAR):
+        distance = _distance(_moved(expression, steps, factor), expression)
+        change = formula("div", distance, Literal(abs(factor), DOUBLE))
+        for divisor in _divisors(expression, steps):
+            crossed = Call(
+                "le", (formula("mul", divisor, _moved(divisor, steps, factor)), _ZERO), BOOLEAN
+            )
+            change = Call("case", (crossed, NAN, change), DOUBLE)
+        changes.append(formula("coalesce", change, NAN))
+    return formula("greatest", *changes)
+
+
+def _moved(expression: Expression, steps: Mapping[int, Expression], factor: float) -> Expression:
+    """The expression when bases move by so many of these steps."""
+    kinds = {node.id: node for node in walk(expression) if isinstance(node, Ref)}
+    moves = {n: formula("mul", step, Literal(factor, DOUBLE)) for n, step in steps.items()}
+    return substitute(
+        expression,
+        {n: formula("add", Cast(kinds[n], DOUBLE), moves[n]) for n in steps if n in kinds},
+    )
+
+
+def _is_linear(expression: Expression) -> bool:
+    """Whether equal steps change the expression equally."""
+    match expression:
+        case Ref() | Literal():
+            return True
+        case Cast(arg=arg):
+            return _is_linear(arg)
+        case Call("add" | "sub", args):
+            return all(map(_is_linear, args))
+        case Call("mul", (a, b)):
+            return (isinstance(a, Literal) and _is_linear(b)) or (
+                _is_linear(a) and isinstance(b, Literal)
+            )
+        case Call("div", (a, Literal())):
+            return _is_linear(a)
+        case _:
+            return False
+
+
+def _divisors(expression: Expression, steps: Mapping[int, Expression]) -> list[Expression]:
+    """The divisors that move with the bases."""
+    calls = (node for node in walk(expression) if isinstance(node, Call))
+    divisors = (call.args[1] for call in calls if call.function == "div")
+    return [divisor for divisor in dict.fromkeys(divisors) if refs(divisor) & steps.keys()]
 
 
 def _moves(
