@@ -15,6 +15,7 @@ from typing import Any, Generic, TypeVar
 
 from dpsql.errors import Reason, Refused
 from dpsql.model import Answer, Request
+from dpsql.today import today
 
 T = TypeVar("T")
 MOST_CELLS = 1_000_000
@@ -66,7 +67,9 @@ def answers_of(cells: int = MOST_CELLS) -> Kept[Finished]:
 
 
 def text_key(request: Request) -> tuple[Any, ...]:
-    """What a statement is parsed from; equal parameters of different types are different.
+    """What a statement is parsed from, the date included, which CURRENT_DATE is read as.
+
+    Equal parameters of different types are different.
 
     Raises `Refused` for parameters that cannot be values.
     """
@@ -75,4 +78,4 @@ def text_key(request: Request) -> tuple[Any, ...]:
     except TypeError:
         raise Refused(Reason.BAD_PARAMETER, why="one of them is not a value") from None
     types = tuple(type(value) for value in request.parameters)
-    return request.sql, request.dialect, request.parameters, types, request.nonnegative
+    return request.sql, request.dialect, request.parameters, types, request.nonnegative, today()

@@ -36,6 +36,7 @@ from dpsql.questions import Asked, explained
 from dpsql.recalling import recalled
 from dpsql.release import Sampler, narrowed, release
 from dpsql.signature import Signature, signature
+from dpsql.today import today
 from dpsql.tree import Span, SqlType, Statement
 from dpsql.two_steps import TwoSteps
 from dpsql.wishes import wished
@@ -186,7 +187,7 @@ class Proxy:
     def stamp(self, seconds: float) -> object:
         """Equal while every remembered answer is; None where others write for longer than this."""
         known = self._ledger.stamp(seconds)
-        return known and (self._answers, known)
+        return known and (self._answers, today(), known)
 
     def refresh(self) -> int:
         """Start a new data version: remembered answers and recorded facts no longer count."""

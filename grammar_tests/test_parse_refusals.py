@@ -80,7 +80,7 @@ PLACES = {
         "SELECT ‹\"query\"('SELECT 1')›",
         "SELECT ‹date(a)› FROM t",
     ],
-    Reason.UNSUPPORTED_FUNCTION: ["SELECT ‹random()›", "SELECT ‹current_date›"],
+    Reason.UNSUPPORTED_FUNCTION: ["SELECT ‹random()›", "SELECT ‹current_time›"],
     Reason.UNSUPPORTED_AGGREGATE: [
         "SELECT ‹xmlagg(a)› FROM t",
         "SELECT ‹bit_and(a)› FROM t",

@@ -17,6 +17,7 @@ from dpsql.dialects.from_sqlglot_functions import (
     OTHERWISE_IN_POSTGRES,
     PART_FUNCTIONS,
     SCALARS,
+    TODAY,
     WINDOWS,
     WITHIN_GROUP,
     Row,
@@ -29,7 +30,9 @@ from dpsql.dialects.from_sqlglot_times import TIME_CALLS, part_of, standard_part
 from dpsql.dialects.from_sqlglot_tokens import DURATION, FUNCTION
 from dpsql.dialects.from_sqlglot_windows import Read, sort_keys, window_of
 from dpsql.errors import Reason, Refused
+from dpsql.today import today
 from dpsql.tree import (
+    DATE,
     STATED,
     VARCHAR,
     AggregateCall,
@@ -72,6 +75,8 @@ def anonymous(node: exp.Expression, origin: Origin, read: Read) -> Expression:
         return part_of(PART_FUNCTIONS[name], values[0], call.span)
     if name in WINDOWS:
         raise origin.refusal(node, f"{name.upper()} without OVER")
+    if name in TODAY and not values:
+        return Literal(today(), DATE, call.span)
     if name in CONSTANTS and not values:
         return replace(CONSTANTS[name], span=call.span)
     if name not in SCALARS:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from sqlglot import exp
 
 from dpsql.dialects.from_sqlglot_calls import anonymous, filtered, trim, window, within_group
-from dpsql.dialects.from_sqlglot_functions import refusal_of
+from dpsql.dialects.from_sqlglot_functions import TODAY, refusal_of
 from dpsql.dialects.from_sqlglot_intervals import duration_of, later, opposite
 from dpsql.dialects.from_sqlglot_literals import (
     cast_type,
@@ -21,8 +21,10 @@ from dpsql.dialects.from_sqlglot_tokens import FUNCTION
 from dpsql.dialects.from_sqlglot_zones import at_time_zone
 from dpsql.dialects.parameters import bound
 from dpsql.errors import Reason, Refused
+from dpsql.today import today
 from dpsql.tree import (
     BOOLEAN,
+    DATE,
     INTEGER,
     NULL,
     VARCHAR,
@@ -288,6 +290,8 @@ def _column(node: exp.Expression, origin: Origin) -> Expression:
         )
     if isinstance(this, exp.Identifier) and not this.quoted and this.name.startswith(FUNCTION):
         name = this.name.removeprefix(FUNCTION).lower()
+        if name in TODAY:
+            return Literal(today(), DATE, origin.span(node))
         raise Refused(refusal_of(name), origin.span(node), name=name)
     qualifier = None if table is None else name_of(table, origin)
     if isinstance(this, exp.Star):

@@ -275,12 +275,15 @@ _OTHER_AGGREGATES = frozenset(
     sumkahan xmlagg""".split()
 )
 
+TODAY = frozenset({"current_date", "today"})
+"""Read as the constant that they are for a day."""
+
 _IMPURE = frozenset(
-    """age clock_timestamp current_catalog current_database current_date current_localtime
+    """age clock_timestamp current_catalog current_database current_localtime
     current_localtimestamp current_query current_schema current_schemas current_setting
     current_time current_timestamp current_user currval gen_random_uuid get_current_time
     get_current_timestamp getdate getenv getvariable localtime localtimestamp nextval now
-    pg_sleep random session_user setseed sleep_ms statement_timestamp today
+    pg_sleep random session_user setseed sleep_ms statement_timestamp
     transaction_timestamp txid_current user uuid uuidv4 uuidv7 version""".split()
 )
 
