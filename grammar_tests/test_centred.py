@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from dpsql.compiler import calibrate
+from dpsql.compiler import ways
 from dpsql.compiler.joint import Measurements
 from dpsql.compiler.scopes import Identities
 from dpsql.model import Budget
@@ -35,7 +35,7 @@ def test_a_sum_and_a_count_are_both_better(
 ) -> None:
     sql = f"SELECT SUM({value}) AS s, COUNT({value}) AS n FROM customers"
     now = errors(sql, budget)
-    monkeypatch.setattr(calibrate, "about_centres", as_asked)
+    monkeypatch.setattr(ways, "about_centres", as_asked)
     before = errors(sql, budget)
     assert all(a <= 1.01 * b for a, b in zip(now, before, strict=True)), (now, before)
     assert min(a / b for a, b in zip(now, before, strict=True)) < 0.9

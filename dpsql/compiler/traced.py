@@ -9,7 +9,7 @@ from math import sqrt
 import numpy as np
 
 from dpsql.algebra import Field, Relation
-from dpsql.compiler.deltas import Joint, error_of
+from dpsql.compiler.deltas import NAN, Joint, error_of
 from dpsql.compiler.outputs import EXACT
 from dpsql.effects import Reading, Spread
 from dpsql.tree import DOUBLE, AggregateCall, Expression, Ref, WindowCall
@@ -194,9 +194,12 @@ class Traced:
     def error_over(self, over_bases: Expression) -> Expression:
         """The standard error of an expression over bases, as if no tables were made to agree.
 
-        Where it is not known how errors depend on one another, it is the most that it may be.
+        Where it is not known how errors depend on one another, it is the most that it may be; of
+        what is read from one tree, it is not known.
         """
         together = self._together(sorted(refs(over_bases)))
+        if any(self.origin[base].chosen for joint in together for base in joint.bases):
+            return NAN
         return error_of(over_bases, self.deviation, together)
 
     def _together(self, bases: Sequence[int]) -> list[Joint]:

@@ -167,7 +167,7 @@ def placed(piece: Piece) -> Iterator[None]:
 
 def told_columns(columns: Sequence[Column]) -> tuple[WireColumn, ...]:
     """Columns of ours as the wire tells them."""
-    return tuple(WireColumn(c.name, oids.oid_of(c.type), oids.typmod_of(c.type)) for c in columns)
+    return tuple(WireColumn(c.name, oids.oid_of(c.type)) for c in columns)
 
 
 def _settled(given: Sequence[int], asked: Numbered, kinds: Sequence[SqlType]) -> tuple[int, ...]:
