@@ -96,10 +96,10 @@ def _unclamped(expression: Expression) -> tuple[Expression, Expression | None]:
 
 
 def _change(expression: Expression, steps: Mapping[int, Expression]) -> Expression | None:
-    """The largest change when bases move by these steps, there or back; None where none is known.
+    """The change of a step, the larger one there or back; None where none is known.
 
-    They move by one step and by almost two, for half that change: an interval reaches that far. It
-    is not a number where the expression is then not defined, or a divisor has changed its sign.
+    Bases move by almost two steps, for half the change: an interval reaches that far. It is not a
+    number where the expression is then not defined, or a divisor has changed its sign.
     """
     near = _moved(expression, steps, 1.0)
     if _kind(near) is None:
@@ -107,16 +107,13 @@ def _change(expression: Expression, steps: Mapping[int, Expression]) -> Expressi
     if _is_linear(expression):
         return _distance(near, expression)
     changes = []
-    for factor in (1.0, -1.0, _FAR, -_FAR):
-        distance = _distance(_moved(expression, steps, factor), expression)
-        change = formula("div", distance, Literal(abs(factor), DOUBLE))
+    for factor in (_FAR, -_FAR):
+        change = _distance(_moved(expression, steps, factor), expression)
         for divisor in _divisors(expression, steps):
-            crossed = Call(
-                "le", (formula("mul", divisor, _moved(divisor, steps, factor)), _ZERO), BOOLEAN
-            )
-            change = Call("case", (crossed, NAN, change), DOUBLE)
+            moved = formula("mul", divisor, _moved(divisor, steps, factor))
+            change = Call("case", (Call("le", (moved, _ZERO), BOOLEAN), NAN, change), DOUBLE)
         changes.append(formula("coalesce", change, NAN))
-    return formula("greatest", *changes)
+    return formula("div", formula("greatest", *changes), Literal(_FAR, DOUBLE))
 
 
 def _moved(expression: Expression, steps: Mapping[int, Expression], factor: float) -> Expression:
@@ -149,10 +146,22 @@ def _is_linear(expression: Expression) -> bool:
 
 
 def _divisors(expression: Expression, steps: Mapping[int, Expression]) -> list[Expression]:
-    """The divisors that move with the bases."""
+    """The divisors that move with the bases and may change their sign."""
     calls = (node for node in walk(expression) if isinstance(node, Call))
-    divisors = (call.args[1] for call in calls if call.function == "div")
-    return [divisor for divisor in dict.fromkeys(divisors) if refs(divisor) & steps.keys()]
+    divisors = dict.fromkeys(call.args[1] for call in calls if call.function == "div")
+    return [d for d in divisors if refs(d) & steps.keys() and not _never_negative(d)]
+
+
+def _never_negative(divisor: Expression) -> bool:
+    match divisor:
+        case Call("sqrt" | "abs"):
+            return True
+        case Call("nullif", (inner, _)) | Call("least", (inner, Literal(float()))):
+            return _never_negative(inner)
+        case Call("greatest", args):
+            return any(isinstance(arg, Literal) and arg.value in (0.0, 1.0) for arg in args)
+        case _:
+            return False
 
 
 def _moves(
