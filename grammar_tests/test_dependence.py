@@ -95,6 +95,22 @@ def test_the_interval_of_a_share_covers() -> None:
     assert 0.88 <= coverage(SHARE) <= 0.995
 
 
+def test_a_row_is_taken_out_of_a_total_once() -> None:
+    """The row of another read may be the one that was taken out, or another one."""
+    rest = "SELECT a.segment, a.n, t FROM a CROSS JOIN (SELECT SUM(n) AS t FROM a) AS total"
+    beside = f"SELECT s.t - s.n - a.n FROM a JOIN ({rest}) AS s ON TRUE"
+    found = errors(f"WITH a AS ({COUNTS}) {beside}")
+    assert all(error is not None and error >= sqrt(2) - 1e-9 for error in found)
+
+
+@pytest.mark.parametrize("value", ["5", "n + 1", "m + n", "SQRT(n)"])
+def test_what_only_a_condition_reads_has_no_share(value: str) -> None:
+    sql = f"SELECT CASE WHEN n * m IS NULL THEN NULL ELSE {value} END FROM ({COUNTS}) AS t"
+    assert errors(sql) == pytest.approx(
+        errors(f"SELECT {value} + 0 * m FROM ({COUNTS}) AS t"), abs=1e-3
+    )
+
+
 def test_what_is_wrongly_taken_to_be_independent_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Origin, "is_apart", lambda *_: True)
     for sql in (

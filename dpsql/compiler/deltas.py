@@ -53,10 +53,13 @@ def error_of(
     if isinstance(expression, Ref):
         return known[bases[0]]
     match expression:
-        case Call("case", (Call("is_null"), Literal(None), otherwise)):
+        case Call("case", (Call("is_null"), Literal(None), otherwise)) if refs(otherwise) == refs(
+            expression
+        ):
             return error_of(otherwise, deviation, joint)
         case Call("sqrt", (inner,)):
-            return _of_root(inner, error_of(inner, deviation, joint))
+            error = error_of(inner, deviation, joint)
+            return NAN if error is NAN else _of_root(inner, error)
     inner, most = _unclamped(expression)
     squares = []
     for moves in _moves(known, joint):

@@ -59,7 +59,7 @@ def _split(traced: Traced, base: int, own: Expression, identities: Identities) -
     value = formula("sub", Cast(Ref(base, types[base]), DOUBLE), or_zero(own))
     square = formula("mul", error, error)
     whole = {base: formula("add", or_zero(own), Ref(rest.id, DOUBLE))}
-    origin = traced.origin[base]
+    origin = replace(traced.origin[base], read=rest.id, many=True, addend=None)
     apart = frozenset({traced.table[1]})
     return replace(
         traced,
@@ -69,5 +69,5 @@ def _split(traced: Traced, base: int, own: Expression, identities: Identities) -
             **traced.deviation,
             rest.id: remaining(formula("mul", total, total), square),
         },
-        origin={**traced.origin, rest.id: replace(origin, read=rest.id, apart=apart, many=True)},
+        origin={**traced.origin, rest.id: replace(origin, apart=apart)},
     )
