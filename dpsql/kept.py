@@ -15,7 +15,6 @@ from typing import Any, Generic, TypeVar
 
 from dpsql.errors import Reason, Refused
 from dpsql.model import Answer, Request
-from dpsql.today import today
 
 T = TypeVar("T")
 MOST_CELLS = 1_000_000
@@ -78,4 +77,5 @@ def text_key(request: Request) -> tuple[Any, ...]:
     except TypeError:
         raise Refused(Reason.BAD_PARAMETER, why="one of them is not a value") from None
     types = tuple(type(value) for value in request.parameters)
-    return request.sql, request.dialect, request.parameters, types, request.nonnegative, today()
+    spelling = request.sql, request.dialect, request.parameters, types
+    return *spelling, request.nonnegative, request.day

@@ -7,12 +7,14 @@ Lattice integers are plain `int`; amounts of privacy are integers in ledger unit
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from datetime import date
 from decimal import Decimal
 from enum import StrEnum
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 from dpsql.methods import BoundsMethod
+from dpsql.today import today
 from dpsql.tree import SqlType, Value
 from dpsql.wishes import Precision
 
@@ -380,7 +382,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What an interface asks: text, who asks, in which spelling, and for how much or how well."""
+    """What an interface asks: text, who asks, spelling, for how much or how well, and when."""
 
     sql: str
     analyst: str
@@ -389,3 +391,4 @@ class Request:
     epsilon: Decimal | None = None
     precision: Precision | None = None
     nonnegative: bool = False
+    day: date = field(default_factory=today)

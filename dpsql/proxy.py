@@ -259,7 +259,7 @@ class Proxy:
         key = text_key(request)
         found = self._statements.get(key)
         if found is None:
-            found = parse(request.sql, request.dialect, request.parameters)
+            found = parse(request.sql, request.dialect, request.parameters, request.day)
             found = replace(found, nonnegative=found.nonnegative or request.nonnegative)
             self._statements.put(key, found)
         return found

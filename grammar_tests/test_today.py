@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import date, timedelta
 from pathlib import Path
 
 import pytest
 
-from dpsql import kept, proxy
+from dpsql import proxy
 from dpsql.compiler.parse import parse
-from dpsql.dialects import from_sqlglot_calls, from_sqlglot_expressions
 from dpsql.proxy import Proxy
 from dpsql.today import today
 from grammar_tests import proxy_kit
 
 JOINED = "SELECT COUNT(*) AS n FROM customers WHERE joined < {}"
-
-
-def it_is(day: date, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (kept, proxy, from_sqlglot_calls, from_sqlglot_expressions):
-        monkeypatch.setattr(module, "today", lambda: day)
 
 
 @pytest.mark.parametrize("dialect", ["duckdb", "postgres"])
@@ -32,18 +27,27 @@ def test_it_is_read_as_the_date(spelling: str, dialect: str) -> None:
     assert repr(meant.query).count(repr(today())) == 1
 
 
-def test_it_is_another_question_the_next_day(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_question_keeps_the_day_on_which_it_was_asked(tmp_path: Path) -> None:
+    """However late it is read, compiled or answered: nothing of one day is kept for the next."""
     monday = date(2024, 1, 1)
     asked = proxy_kit.request(JOINED.format("CURRENT_DATE - 7"))
     with Proxy.open(str(proxy_kit.shop(tmp_path))) as shop:
-        charges, stamps = [], []
+        charges = []
         for day in (monday, monday, monday + timedelta(days=1)):
-            it_is(day, monkeypatch)
-            receipt = shop.ask(asked).receipt
+            receipt = shop.ask(replace(asked, day=day)).receipt
             assert receipt is not None
             charges.append(receipt.charged.amount > 0)
-            stamps.append(shop.stamp(1.0))
     assert charges == [True, False, True]
-    assert stamps[1] != stamps[2]
+    parsed = repr(parse(JOINED.format("CURRENT_DATE"), day=monday))
+    assert repr(monday) in parsed
+    assert repr(today()) not in parsed
+
+
+def test_batches_are_not_repeated_the_next_day(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Proxy.open(str(proxy_kit.shop(tmp_path))) as shop:
+        before = shop.stamp(1.0)
+        assert shop.stamp(1.0) == before
+        monkeypatch.setattr(proxy, "today", lambda: date(2024, 1, 1))
+        assert shop.stamp(1.0) != before

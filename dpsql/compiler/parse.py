@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import date
+
 from dpsql.dialects import from_sqlglot
 from dpsql.dialects.from_sqlglot_request import divided
 from dpsql.errors import Reason, Refused
+from dpsql.today import today
 from dpsql.tree import Span, Statement, Value
 
 MAX_BYTES = 64 * 1024
@@ -13,8 +16,15 @@ MAX_BYTES = 64 * 1024
 DIALECTS = frozenset({"duckdb", "postgres"})
 
 
-def parse(text: str, dialect: str = "duckdb", parameters: tuple[Value, ...] = ()) -> Statement:
+def parse(
+    text: str,
+    dialect: str = "duckdb",
+    parameters: tuple[Value, ...] = (),
+    day: date | None = None,
+) -> Statement:
     """The one SELECT in `text`, spelled in `dialect`, with `parameters` bound to its `?` in order.
+
+    CURRENT_DATE is `day`, today unless given.
 
     Raises `Refused`, and nothing else, for any text: with the place of what is wrong or of what
     the tree cannot say. Raises ValueError for a dialect that does not exist.
@@ -27,7 +37,7 @@ def parse(text: str, dialect: str = "duckdb", parameters: tuple[Value, ...] = ()
         raise ValueError(msg)
     _check_characters(text)
     try:
-        return from_sqlglot.statement(text, dialect, parameters)
+        return from_sqlglot.statement(text, dialect, parameters, day or today())
     except RecursionError:
         raise Refused(Reason.TOO_LARGE, what="nesting levels") from None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from datetime import date
 
 from sqlglot import Token, TokenType, exp
 from sqlglot.dialects.dialect import Dialect
@@ -28,8 +29,8 @@ from dpsql.tree import NOWHERE, Span, Statement, Value
 logging.getLogger("sqlglot").disabled = True
 
 
-def statement(text: str, dialect: str, parameters: tuple[Value, ...]) -> Statement:
-    """The one query in `text`, with `parameters` in the places of its `?`.
+def statement(text: str, dialect: str, parameters: tuple[Value, ...], day: date) -> Statement:
+    """The one query in `text`, with `parameters` in the places of its `?`, as asked on `day`.
 
     Raises `Refused` with the place of whatever our tree cannot say.
     """
@@ -47,7 +48,7 @@ def statement(text: str, dialect: str, parameters: tuple[Value, ...]) -> Stateme
     root = _parsed(tokens, request.text, dialect)
     check_depth(root)
     origin = Origin(
-        dialect, parameters, spans_of(root, tokens), _strings(tokens), query, request.named
+        dialect, parameters, day, spans_of(root, tokens), _strings(tokens), query, request.named
     )
     result = query(root, origin)
     check_nothing_dropped(root, tokens)

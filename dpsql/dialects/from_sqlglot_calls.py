@@ -30,7 +30,6 @@ from dpsql.dialects.from_sqlglot_times import TIME_CALLS, part_of, standard_part
 from dpsql.dialects.from_sqlglot_tokens import DURATION, FUNCTION
 from dpsql.dialects.from_sqlglot_windows import Read, sort_keys, window_of
 from dpsql.errors import Reason, Refused
-from dpsql.today import today
 from dpsql.tree import (
     DATE,
     STATED,
@@ -76,7 +75,7 @@ def anonymous(node: exp.Expression, origin: Origin, read: Read) -> Expression:
     if name in WINDOWS:
         raise origin.refusal(node, f"{name.upper()} without OVER")
     if name in TODAY and not values:
-        return Literal(today(), DATE, call.span)
+        return Literal(origin.day, DATE, call.span)
     if name in CONSTANTS and not values:
         return replace(CONSTANTS[name], span=call.span)
     if name not in SCALARS:

@@ -21,7 +21,6 @@ from dpsql.dialects.from_sqlglot_tokens import FUNCTION
 from dpsql.dialects.from_sqlglot_zones import at_time_zone
 from dpsql.dialects.parameters import bound
 from dpsql.errors import Reason, Refused
-from dpsql.today import today
 from dpsql.tree import (
     BOOLEAN,
     DATE,
@@ -291,7 +290,7 @@ def _column(node: exp.Expression, origin: Origin) -> Expression:
     if isinstance(this, exp.Identifier) and not this.quoted and this.name.startswith(FUNCTION):
         name = this.name.removeprefix(FUNCTION).lower()
         if name in TODAY:
-            return Literal(today(), DATE, origin.span(node))
+            return Literal(origin.day, DATE, origin.span(node))
         raise Refused(refusal_of(name), origin.span(node), name=name)
     qualifier = None if table is None else name_of(table, origin)
     if isinstance(this, exp.Star):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from datetime import date
 from typing import Any
 
 from sqlglot import exp
@@ -31,7 +32,7 @@ _ARGUMENTS = {
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a tree comes from: dialect, bound parameters, and the span of every node by id.
+    """Where a tree comes from: dialect, parameters, the day, and the span of every node by id.
 
     `strings` are the offsets of the string literals, which sqlglot also accepts as names;
     `read_query` reads the queries inside of expressions; `named` are the named arguments of
@@ -40,6 +41,7 @@ class Origin:
 
     dialect: str
     parameters: tuple[Value, ...]
+    day: date
     spans: Mapping[int, Span]
     strings: frozenset[int]
     read_query: Callable[[exp.Expression, Origin], Query]
