@@ -129,7 +129,8 @@ def _listed(grid: Grid, place: Ref) -> Expression:
     for number, value in enumerate(grid.values[:-1]):
         is_it = Call("eq", (place, Literal(number, INTEGER)), BOOLEAN)
         branches += [is_it, Literal(value, grid.kind)]
-    return Call("case", (*branches, Literal(grid.values[-1], grid.kind)), grid.kind)
+    last = Literal(grid.values[-1], grid.kind)
+    return Call("case", (*branches, last), grid.kind) if branches else last
 
 
 def _measured(grid: Grid, place: Ref) -> Expression:

@@ -83,16 +83,18 @@ def _value(asked: Asked, parts: tuple[Ref, ...]) -> Expression:
 def _end(aim: Rank) -> Recipe:
     """MIN or MAX: the one value if there is one, else an extreme quantile."""
 
-    def known(asked: Asked) -> Expression | None:
-        return one_value(asked) if asked.call.clip is None else None
-
     def choices(asked: Asked) -> Choices:
-        return () if known(asked) is not None else _extreme(asked, aim)
+        return () if _known(asked) is not None else _extreme(asked, aim)
 
     def value(asked: Asked, parts: tuple[Ref, ...]) -> Expression:
-        return known(asked) or _value(asked, parts)
+        return _known(asked) or _value(asked, parts)
 
     return Recipe(_no_parts, value, choices=choices)
+
+
+def _known(asked: Asked) -> Expression | None:
+    """The one value that all rows have: nothing is measured. None where there may be more."""
+    return one_value(asked) if asked.call.clip is None else None
 
 
 def _mode(asked: Asked) -> Choices:
@@ -100,11 +102,13 @@ def _mode(asked: Asked) -> Choices:
     no_distinct(asked)
     if asked.call.order_by:
         raise Refused(Reason.UNSUPPORTED_AGGREGATE, asked.call.span, name="mode by an order")
+    if _known(asked) is not None:
+        return ()
     return _of_rows(asked, grid_of_candidates(asked), Most())
 
 
 def _mode_value(asked: Asked, parts: tuple[Ref, ...]) -> Expression:
-    return value_on(grid_of_candidates(asked), parts[0], asked.call.type)
+    return _known(asked) or value_on(grid_of_candidates(asked), parts[0], asked.call.type)
 
 
 def _fraction(asked: Asked) -> Fraction:

@@ -55,6 +55,7 @@ from dpsql.tree import (
     Star,
     WindowCall,
 )
+from dpsql.walk import refs
 
 __all__ = ["expression", "identifier", "sort_key", "type_name"]
 
@@ -173,7 +174,9 @@ class _Printer:
         return Text(sql, cast.type, wide=cast.type == INTEGER)
 
     def _aggregate(self, call: AggregateCall) -> str:
-        keys = ", ".join(self._key(key) for key in call.order_by)
+        # Constants are the same in any order. DuckDB takes MODE's for the fraction of a percentile.
+        ordered = any(refs(arg) for arg in call.args if not isinstance(arg, Star))
+        keys = ", ".join(self._key(key) for key in call.order_by) if ordered else ""
         order = f" ORDER BY {keys}" if keys else ""
         return self._guarded(call, aggregate_name(call), order, "")
 

@@ -59,3 +59,26 @@ SELECT MODE() WITHIN GROUP (ORDER BY quantity DESC) FROM orders;
 -- case: mode of distinct values
 SELECT MODE(DISTINCT quantity) FROM orders;
 -- refuse: unsupported-aggregate at 1:8
+
+-- case: the one value that all rows have is not measured
+SELECT MODE(segment) AS usual FROM customers WHERE segment = 'consumer';
+-- accept
+-- keys: 1 public, l0 proved
+
+-- case: one candidate that rows may miss is chosen, as one of many would be
+SELECT MODE(segment) FILTER (WHERE age > 30) AS usual FROM customers WHERE segment = 'consumer';
+-- accept
+-- keys: 1 public, l0 proved
+-- choice: most of 1 l0=1 rows=1 all
+
+-- case: the mode of a constant within a unit, in any order of its rows
+SELECT SUM(m) AS s FROM (SELECT customer_id, MODE(COALESCE(10, 5)) AS m FROM orders GROUP BY customer_id) AS t;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: sum l0=1 linf=10
+
+-- case: the mode of a constant by an order of its own
+SELECT SUM(m) AS s FROM (SELECT customer_id, MODE(0.5 ORDER BY quantity DESC) AS m FROM orders GROUP BY customer_id) AS t;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: sum l0=1 linf=0.5
