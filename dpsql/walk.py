@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from itertools import chain, islice
 from typing import assert_never, cast
 
 from dpsql.algebra import (
@@ -132,8 +133,11 @@ def substitute(expression: Expression, values: Mapping[int, Expression]) -> Expr
 
 def composed(expression: Expression, values: Mapping[int, Expression]) -> Expression | None:
     """`substitute`, or None beyond `MOST_NODES`: each nested query could double a formula."""
-    sizes = {n: sum(1 for _ in walk(value)) for n, value in values.items()}
-    size = sum(sizes.get(n.id, 1) if isinstance(n, Ref) else 1 for n in walk(expression))
+    parts = (
+        walk(values[node.id]) if isinstance(node, Ref) and node.id in values else (node,)
+        for node in walk(expression)
+    )
+    size = sum(1 for _ in islice(chain.from_iterable(parts), MOST_NODES + 1))
     return substitute(expression, values) if size <= MOST_NODES else None
 
 

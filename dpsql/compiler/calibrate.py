@@ -192,17 +192,17 @@ def _released(
     selection_delta: Fraction,
     wishes: Wishes,
 ) -> BlockPlan:
-    contributions, lone, l0 = measured.contributions, measured.made.alone, measured.l0
+    contributions, l0 = measured.contributions, measured.l0
 
-    def release(place: int, allowance: Allowance) -> Release:
+    def release(place: int, size: int, allowance: Allowance) -> Release:
         part, field = measured.made.parts[place], measured.fields[place]
-        sensitivity = Sensitivity(l0, part.total_lower, part.total_upper, neighbours, lone(place))
+        sensitivity = Sensitivity(l0, part.total_lower, part.total_upper, neighbours, size == 1)
         share = allowance.amount, allowance.noise_delta, sensitivity
         noise, other = accountant.noise(*share), accountant.runner_up(*share)
         return Release(field, part, sensitivity, noise, measured.made.joint[place], other)
 
     paid = zip(measured.made.charges, allowances, strict=False)
-    releases = tuple(release(n, allowance) for charge, allowance in paid for n in charge)
+    releases = tuple(release(n, len(group), allowance) for group, allowance in paid for n in group)
     rest, payer = allowances[len(measured.made.charges) :], Payer(accountant, neighbours, l0)
     chosen, trees = made_of(measured.wanted, rest, payer)
     plan = BlockPlan(

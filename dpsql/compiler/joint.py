@@ -47,10 +47,6 @@ class Measurements:
         ends = [*starts[1:], len(self.joint)]
         return tuple(tuple(range(a, b)) for a, b in zip(starts, ends, strict=False))
 
-    def alone(self, place: int) -> bool:
-        """Whether a part shares its charge with no other."""
-        return (place,) in self.charges
-
     @property
     def agreed(self) -> tuple[Agreement, ...]:
         """The agreements by the places of the parts."""

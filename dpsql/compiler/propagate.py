@@ -156,12 +156,8 @@ class _Tracer:
                 deviation[item.field.id] = None
             meaning[item.field.id] = over_bases or Ref(item.field.id, item.field.type)
         traced = replace(source, meaning=meaning, deviation=deviation)
-        there = {item.field.id for item in relation.items}
-        hidden = tuple(
-            Item(f, Ref(f.id, f.type))
-            for f in source.relation.fields
-            if f.id in traced.needed() - there
-        )
+        missing = traced.needed() - {item.field.id for item in relation.items}
+        hidden = tuple(_kept(f) for f in source.relation.fields if f.id in missing)
         return traced.over(Project(source.relation, relation.items + hidden))
 
     def _join(self, relation: Join) -> Traced:

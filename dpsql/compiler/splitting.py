@@ -10,6 +10,7 @@ that minimise the sum of these ratios are
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -50,9 +51,9 @@ def split(parts: Sequence[Part], outputs: Sequence[Expression], order: int) -> l
     """
     if not parts:
         return []
-    moves = [_moves(parts, output) for output in outputs]
-    costs = _costs(moves, list(map(_equally, moves)))
-    roots = [cost ** (1 / (order + 1)) for cost in costs or [1.0] * len(parts)]
+    moves = _Reader(parts).moves(outputs)
+    costs = _costs(len(parts), moves, list(map(_equally, moves)))
+    roots = [cost ** (1 / (order + 1)) for cost in (costs if any(costs) else [1.0] * len(parts))]
     grains = [max(1, round(_GRAIN * root / sum(roots))) for root in roots]
     return [Fraction(grain, sum(grains)) for grain in grains]
 
@@ -63,9 +64,12 @@ def better(
     order: int,
 ) -> bool:
     """Whether the first way to measure the same outputs has the smaller summed variance ratios."""
-    moves = [[_moves(parts, output) for output in outputs] for parts, outputs in (one, other)]
+    moves = [_Reader(parts).moves(outputs) for parts, outputs in (one, other)]
     equal = list(map(_equally, moves[1]))
-    first, second = (_least(_costs(move, equal), order) for move in moves)
+    sizes = [len(parts) for parts, _ in (one, other)]
+    first, second = (
+        _least(_costs(n, move, equal), order) for n, move in zip(sizes, moves, strict=True)
+    )
     return first < second
 
 
@@ -74,42 +78,57 @@ def _least(costs: Sequence[float], order: int) -> float:
     return float(sum(cost ** (1 / (order + 1)) for cost in costs) ** (order + 1))
 
 
-def _equally(moves: Sequence[float]) -> float:
+def _equally(moves: Mapping[int, float]) -> float:
     """An output's variance if all parts had equal shares, but for a factor common to outputs."""
-    return sum(move**2 for move in moves)
+    return sum(move**2 for move in moves.values())
 
 
-def _costs(moves: Sequence[Sequence[float]], equal: Sequence[float]) -> list[float]:
+def _costs(parts: int, moves: Sequence[Mapping[int, float]], equal: Sequence[float]) -> list[float]:
     """The c of each part: the summed (g·D)², each output's over its variance at equal shares."""
-    known = [(move, base) for move, base in zip(moves, equal, strict=True) if base]
-    squares = [[m**2 / base for m in move] for move, base in known]
-    return [sum(column) for column in zip(*squares, strict=True)]
+    costs = [0.0] * parts
+    for move, base in zip(moves, equal, strict=True):
+        for part, distance in move.items() if base else ():
+            costs[part] += distance**2 / base
+    return costs
 
 
-def _moves(parts: Sequence[Part], output: Expression) -> list[float]:
-    """How far the output moves when one unit moves each part: |g|·D, over its columns in L2.
+class _Reader:
+    """How far outputs move when one unit moves each part that they read."""
 
-    No part that it reads counts less than a quarter of the one that counts most: data need not be
-    typical. Where the formula says more than arithmetic, its parts count alike.
-    """
-    read = refs(output)
-    typical = {n: v for p in parts for n, v in zip(p.columns, p.typical, strict=True)}
-    moves = [
-        hypot(*(_slope(n, part.reach, output, typical) for n in part.columns if n in read))
-        * part.reach
-        for part in parts
-    ]
-    reads = [not read.isdisjoint(part.columns) for part in parts]
-    if not (all(isfinite(move) for move in moves) and any(moves)):
-        return [float(reading) for reading in reads]
-    least = max(moves) * _LEAST
-    return [max(move, least) if used else 0.0 for move, used in zip(moves, reads, strict=True)]
+    def __init__(self, parts: Sequence[Part]) -> None:
+        self._parts = parts
+        self._typical = {n: v for p in parts for n, v in zip(p.columns, p.typical, strict=True)}
+        self._part = {n: place for place, p in enumerate(parts) for n in p.columns}
+
+    def moves(self, outputs: Sequence[Expression]) -> list[dict[int, float]]:
+        return [self._moves(output) for output in outputs]
+
+    def _moves(self, output: Expression) -> dict[int, float]:
+        """|g|·D of each part that the output reads, over its columns in L2.
+
+        No part that it reads counts less than a quarter of the one that counts most: data need not
+        be typical. Where the formula says more than arithmetic, its parts count alike.
+        """
+        read = refs(output) & self._typical.keys()
+        places = sorted({self._part[n] for n in read})
+        found = {}
+        for place in places:
+            part = self._parts[place]
+            slopes = (
+                _slope(n, part.reach, output, self._typical) for n in part.columns if n in read
+            )
+            found[place] = hypot(*slopes) * part.reach
+        if not (all(map(isfinite, found.values())) and any(found.values())):
+            return dict.fromkeys(places, 1.0)
+        least = max(found.values()) * _LEAST
+        return {place: max(move, least) for place, move in found.items()}
 
 
-def _slope(column: int, reach: float, output: Expression, typical: Mapping[int, float]) -> float:
+def _slope(column: int, reach: float, output: Expression, typical: dict[int, float]) -> float:
     step = max(reach, abs(typical[column])) * _STEP
     ends = [
-        evaluate(output, {**typical, column: typical[column] + sign * step}) for sign in (1, -1)
+        evaluate(output, ChainMap({column: typical[column] + sign * step}, typical))
+        for sign in (1, -1)
     ]
     above, below = (nan if end is None else end for end in ends)
     return (above - below) / (2 * step) if step else 0.0
