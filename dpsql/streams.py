@@ -7,6 +7,7 @@ how far one unit moves one query: how many groups a unit has does not count, so 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import assert_never
 
 from dpsql.algebra import Project, Relation, Released
 from dpsql.dialects.duckdb_block import block_sql
@@ -36,11 +37,18 @@ class Stream:
     def distance(self) -> int:
         """The most lattice steps by which one unit moves one query.
 
-        A unit's total may come, go, or turn into another's: all are in the clip, or zero, which an
-        analyst's own bounds need not hold.
+        A unit's total that comes or goes moves it by itself, whichever way, so that the farther end
+        of the clip bounds it. One that turns into another's may go from end to end. Both may be
+        zero, which an analyst's own bounds need not hold.
         """
-        query = self.release.query
-        return max(1, max(0, query.total_upper) - min(0, query.total_lower))
+        clip = self.release.sensitivity
+        match clip.neighbours:
+            case Neighbours.ADD_REMOVE:
+                return max(1, clip.linf)
+            case Neighbours.REPLACE:
+                return max(1, max(0, clip.upper) - min(0, clip.lower))
+            case _:
+                assert_never(clip.neighbours)
 
     @property
     def one_way(self) -> bool:

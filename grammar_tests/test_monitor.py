@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from threading import Thread
@@ -12,7 +13,7 @@ import pytest
 
 from dpsql.errors import Failed, Reason, Refused
 from dpsql.ledgers.sqlite import SqliteLedger
-from dpsql.model import Request
+from dpsql.model import Neighbours, Request
 from dpsql.monitor import Watch
 from dpsql.proxy import Proxy
 from dpsql.streams import Stream, stream
@@ -269,6 +270,26 @@ def test_one_unit_moves_a_query_by_its_distance_at_most(sql: str, tables: world.
     assert max(map(abs, moves)) <= found.distance
     assert not found.one_way or min(moves) >= 0
     assert found.one_way == (sql != SIGNED)
+
+
+@pytest.mark.parametrize("neighbours", Neighbours)
+@pytest.mark.parametrize("clip", [(-3, 5), (-5, 3), (0, 4), (-4, 0), (2, 3), (-3, -2), (0, 0)])
+def test_the_distance_is_the_farthest_move_of_a_clipped_total(
+    clip: tuple[int, int], neighbours: Neighbours
+) -> None:
+    policy, engine = over(world.empty(), constraints=True)
+    found = stream(compiled(SIGNED, policy, engine))
+    lower, upper = clip
+    query = replace(found.release.query, total_lower=lower, total_upper=upper)
+    sensitivity = replace(
+        found.release.sensitivity, lower=lower, upper=upper, neighbours=neighbours
+    )
+    found = replace(found, release=replace(found.release, query=query, sensitivity=sensitivity))
+    totals = {0, *range(lower, upper + 1)}
+    replaced = neighbours is Neighbours.REPLACE
+    others = totals if replaced else {0}
+    assert found.distance == max(1, *(abs(a - b) for a in totals for b in others))
+    assert found.one_way == (not replaced and min(totals) >= 0)
 
 
 def test_a_smaller_distance_would_be_wrong() -> None:
