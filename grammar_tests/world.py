@@ -157,6 +157,23 @@ def flood() -> Tables:
     return tables
 
 
+def rivals() -> Tables:
+    """Two units beyond every limit, in different groups and at opposite ends of the same ones."""
+    tables = well_behaved()
+    for unit, hours, word in ((7, (0, 3, 6), "device"), (8, (12, 13, 14), "gadget")):
+        for n in range(60):
+            high = (n % 3 == 0) == (unit == 7)
+            number, placed = 1000 * unit + n, datetime(2024, unit, 1 + n % 28, hours[n % 3])
+            amount, quantity = Decimal("99999999.99") * (1 if high else -1), (2**31 - 1) * high
+            rows = (amount, quantity, inf if high else -inf, placed, STATUSES[n % 3], f"{word} {n}")
+            tables["orders"].append((number, unit, *rows, n))
+            price = Decimal("999999.99") * (1 if high else -1)
+            tables["items"].append((number, number, n % 3 + 1, price, quantity))
+            tables["events"].append((number, unit, f"{word} {n}", 2**62 * high))
+            tables["logins"].append((number, unit, date(2024, unit, 1) + timedelta(days=n)))
+    return tables
+
+
 def _status(n: int) -> str:
     """Now a status that the policy lists, now one that it does not."""
     return STATUSES[n % 3] if n % 2 else f"status {n}"

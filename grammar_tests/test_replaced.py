@@ -1,0 +1,233 @@
+"""Law 2 under REPLACE: what one unit's data becoming another's changes, for all that is released.
+
+Sums, choices, flips, scans, trees, tops, thresholds and trials are compared exactly with what their
+charge stands for. The twin is the same query as it is planned for units that come and go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from fractions import Fraction
+from math import expm1, isqrt, log1p, sqrt
+from statistics import NormalDist
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dpsql.grids import Choice
+from dpsql.mechanisms.scores import Counted as Histograms
+from dpsql.mechanisms.scores import Reached, candidates
+from dpsql.mechanisms.sums import laplace_tail
+from dpsql.mechanisms.threshold import Threshold
+from dpsql.model import Mechanism, Neighbours, Noise
+from dpsql.plan import BlockPlan
+from dpsql.prepare import Prepared
+from grammar_tests import world
+from grammar_tests.bound import over
+from grammar_tests.laws import (
+    BUDGET,
+    Counted,
+    PlainEngine,
+    charges,
+    claimed,
+    compiled,
+    integers,
+    moved_nodes,
+    noiseless_blocks,
+    promised,
+    sways,
+    without_unit,
+)
+from grammar_tests.test_laws import ACCEPTED, private
+
+Broken = tuple[str, str]
+"""What kind of release broke its claim, and how."""
+
+
+def broken(
+    plan: Prepared, neighbours: Neighbours, here: Sequence[Counted], there: Sequence[Counted]
+) -> Iterator[Broken]:
+    """How two databases in which one unit's data differ break the claims of a plan."""
+    assert plan.plan is not None
+    for block, ours, theirs in zip(plan.plan.blocks, here, there, strict=True):
+        yield from _sums(block, neighbours, ours, theirs)
+        yield from _top(block, ours, theirs)
+        for choice in block.choices:
+            yield from _choice(choice, ours, theirs)
+        for tree in block.trees:
+            l1, l2_squared = moved_nodes(tree, ours, theirs)
+            if l1 > tree.sensitivity.l1 or l2_squared > tree.sensitivity.l2_squared:
+                yield "tree", f"moved by {l1} and {l2_squared}"
+        yield from _keys(block, ours, theirs)
+
+
+def _sums(
+    block: BlockPlan, neighbours: Neighbours, ours: Counted, theirs: Counted
+) -> Iterator[Broken]:
+    """L1 and squared L2 of each charge, over all of its measurements and groups."""
+    claims, zero = claimed(block, neighbours), (0,) * len(block.queries)
+    for charge in charges(block):
+        steps = [
+            ours.get(key, zero)[n] - theirs.get(key, zero)[n]
+            for key in ours | theirs
+            for n in charge
+            if n < len(block.unreleased)
+            or promised(block, n, ours.get(key, zero), theirs.get(key, zero))
+        ]
+        claim, l1 = claims[charge[0]], sum(map(abs, steps))
+        l2_squared = sum(step * step for step in steps)
+        if l1 > claim.l1 or l2_squared > claim.l2_squared:
+            kind = "vector" if len(charge) > 1 else "sum"
+            yield kind, f"{charge} moved by {l1} and {isqrt(l2_squared)}²"
+
+
+def _top(block: BlockPlan, ours: Counted, theirs: Counted) -> Iterator[Broken]:
+    """The most by which the difference of two scores moves, and the epsilon that it costs."""
+    if block.top is None or block.domain is None:
+        return
+    nothing = (0,) * len(block.queries)
+    steps = [ours.get(key, nothing)[0] - theirs.get(key, nothing)[0] for key in block.domain]
+    if block.top.rate * (max(steps) - min(steps)) > block.top.epsilon:
+        yield "top", f"differences moved by {max(steps) - min(steps)}"
+
+
+def _choice(choice: Choice, ours: Counted, theirs: Counted) -> Iterator[Broken]:
+    """Each group that is swayed costs; a scan may be swayed one way, by one row."""
+    if choice.scan is not None:
+        steps = [step for step in _reached(choice, ours, theirs) if step.any()]
+        if len(steps) > choice.rounds:
+            yield "scan", f"{len(steps)} groups swayed, {choice.rounds} paid for"
+        if any(step.max() > 1 or step.min() < -1 or np.ptp(step) > 1 for step in steps):
+            yield "scan", "a group swayed by more than one row one way"
+        return
+    costs = [choice.rate * sway for sway in sways(choice, ours, theirs).values()]
+    squares = sum((cost**2 for cost in costs), Fraction(0))
+    total, epsilon = sum(costs, Fraction(0)), choice.epsilon
+    if total > choice.rounds * epsilon or squares > choice.rounds * epsilon**2:
+        yield "flip" if choice.flips else "choice", f"swayed by {costs}"
+
+
+def _reached(choice: Choice, ours: Counted, theirs: Counted) -> Iterator[np.ndarray]:
+    """By group, how many rows more reach each cell here than there."""
+    assert isinstance(choice.aim, Reached)
+    histogram = choice.query.histogram
+    cells = np.arange(histogram.grid.cells)
+    for at in {at for at in ours.cells | theirs.cells if at[0] == histogram}:
+        sides = []
+        for side in (ours, theirs):
+            counted = sorted(side.cells.get(at, {}).items())
+            places, counts = (np.array([c[n] for c in counted], dtype=np.int64) for n in (0, 1))
+            found = candidates(Histograms(1, len(cells), places, counts), choice.aim)
+            sides.append(found.best[0] - found.behind_at(cells))
+        yield sides[0] - sides[1]
+
+
+def _keys(block: BlockPlan, ours: Counted, theirs: Counted) -> Iterator[Broken]:
+    """Lone keys are shown with probability delta at most; counts that trials see move by one."""
+    if block.trials is not None:
+        steps = [ours.get(k, (0,))[0] - theirs.get(k, (0,))[0] for k in ours | theirs]
+        moved = sum(map(bool, steps))
+        if moved > block.trials.keys or any(abs(step) > 1 for step in steps):
+            yield "trials", f"{moved} counts moved, {block.trials.keys} paid for"
+    if block.threshold is not None:
+        lone = [side[key] for side in (ours, theirs) for key in side if key in _lone(ours, theirs)]
+        columns = block.threshold.counted.columns
+        misses = [log1p(-_chance(block.threshold, sum(parts[:columns]))) for parts in lone]
+        shown = -expm1(sum(misses))
+        if shown > float(block.threshold.delta) * (1 + 1e-6):
+            yield "threshold", f"{len(lone)} lone keys are shown with probability {shown}"
+
+
+def _lone(ours: Counted, theirs: Counted) -> set[Any]:
+    return {*ours} ^ {*theirs}
+
+
+def _chance(threshold: Threshold, count: int) -> float:
+    """That a key of this exact count of units, in steps, is shown."""
+    reach, noise = threshold.value - count, threshold.noise
+    draws = threshold.counted.columns
+    if noise.mechanism is Mechanism.DISCRETE_LAPLACE:
+        return laplace_tail(float(noise.scale), draws, reach)
+    if draws > 1:
+        return 1 - NormalDist().cdf((reach - 0.5) / sqrt(draws * noise.scale))
+    return _gaussian_tail(noise, reach)
+
+
+def _gaussian_tail(noise: Noise, reach: int) -> float:
+    x = np.arange(-60 * (isqrt(int(noise.scale)) + 1), 60 * (isqrt(int(noise.scale)) + 1) + 1)
+    weights = np.exp(-(x.astype(float) ** 2) / (2 * float(noise.scale)))
+    return float(weights[x >= reach].sum() / weights.sum())
+
+
+# --- every kind of release, as it is planned for replaced units, and its twin --------------------
+
+SPARSE = "WITH DIFFERENTIAL_PRIVACY OPTIONS(mechanism = 'sparse-vector')"
+NINE = ", ".join(f"QUANTILE_DISC(quantity, {n / 10})" for n in range(1, 10))
+TOTALS = "SELECT SUM(quantity) AS x FROM orders GROUP BY customer_id"
+STATUSES = "SELECT status AS s FROM orders GROUP BY s"
+KINDS = {
+    "sum": ("SELECT status, SUM(quantity - 10) AS n FROM orders GROUP BY status", "zcdp"),
+    "vector": (f"SELECT AVG(x) AS a FROM ({TOTALS}) AS t", "pure"),
+    "choice": ("SELECT HOUR(placed_at) AS h, MODE(status) AS m FROM orders GROUP BY 1", "zcdp"),
+    "flip": ("SELECT MODE(country) AS m FROM customers", "pure"),
+    "scan": (
+        f"SELECT {SPARSE} HOUR(placed_at) AS h, MAX(quantity) AS m FROM orders GROUP BY 1",
+        "zcdp",
+    ),
+    "tree": (f"SELECT HOUR(placed_at) AS h, {NINE} FROM orders GROUP BY 1", "zcdp"),
+    "top": (f"{STATUSES} ORDER BY SUM(quantity - 10) DESC, s LIMIT 1", "zcdp"),
+    "threshold": ("SELECT device, COUNT(*) AS n FROM events GROUP BY device", "zcdp"),
+    "trials": ("SELECT DISTINCT device FROM events", "approximate"),
+}
+UNITS = (1, 7, 8)
+
+
+def found(sql: str, accountant: str, neighbours: Neighbours) -> set[str]:
+    """The kinds of release whose claims break where one rival's data become another's."""
+    policy, _ = over(world.rivals(), constraints=False, neighbours=neighbours)
+    engine = PlainEngine(world.build(world.rivals(), constraints=False))
+    plan = compiled(sql, policy, engine, budget=replace(BUDGET, accountant=accountant))
+    sides = []
+    for unit in UNITS:
+        with without_unit(engine.connection, world.deletions(unit)):
+            sides.append(integers(plan, engine))
+    pairs = ((here, there) for n, here in enumerate(sides) for there in sides[n + 1 :])
+    return {kind for pair in pairs for kind, _ in broken(plan, neighbours, *pair)}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_keeps_its_claim_for_replaced_units_and_not_for_added_ones(kind: str) -> None:
+    sql, accountant = KINDS[kind]
+    assert found(sql, accountant, Neighbours.REPLACE) == set()
+    assert kind in found(sql, accountant, Neighbours.ADD_REMOVE)
+
+
+# --- every case ----------------------------------------------------------------------------------
+
+TURNS = {"rivals": (world.rivals, UNITS, 1), "adversarial": (world.adversarial, (1, 2), 6)}
+"""Data, whose data become whose, and on how many cases each of which one is compared."""
+
+
+@pytest.mark.parametrize("name", TURNS)
+def test_a_replaced_unit_moves_no_more_than_claimed(name: str) -> None:
+    """Remove one unit here, another there; the two databases are neighbours."""
+    made, units, turns = TURNS[name]
+    policy, _ = over(made(), constraints=False, neighbours=Neighbours.REPLACE)
+    engine = PlainEngine(world.build(made(), constraints=False))
+    plans = [(case.id, plan) for case, plan in private(policy, engine, ACCEPTED[::turns])]
+    staged = [noiseless_blocks(plan, engine) if plan.rewritten.stages else [] for _, plan in plans]
+    sides = []
+    for unit in units:
+        with without_unit(engine.connection, world.deletions(unit)):
+            sides.append(
+                [
+                    integers(plan, engine, released)
+                    for (_, plan), released in zip(plans, staged, strict=True)
+                ]
+            )
+    for n, one in enumerate(sides):
+        for other in sides[n + 1 :]:
+            for (case, plan), here, there in zip(plans, one, other, strict=True):
+                assert list(broken(plan, Neighbours.REPLACE, here, there)) == [], case
