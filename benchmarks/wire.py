@@ -25,7 +25,7 @@ import asyncpg
 import duckdb
 
 from benchmarks.common import table
-from dpsql.interfaces.pgwire.users import verifier_of, write_user
+from dpsql.interfaces.pgwire.users import User, verifier_of, write_users
 from dpsql.model import Request
 from dpsql.policy import demo
 from dpsql.proxy import Proxy
@@ -71,7 +71,7 @@ def prepared(folder: Path) -> str:
         )
     with policy.open("a", encoding="utf-8") as file:
         file.write('\n[tables.numbers]\naccess = "public"\n')
-    write_user(str(folder / "dpsql.users"), "ana", verifier_of(PASSWORD))
+    write_users(str(folder / "dpsql.users"), {"ana": User(verifier_of(PASSWORD))})
     return str(policy)
 
 

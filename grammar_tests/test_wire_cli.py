@@ -14,6 +14,7 @@ import psycopg
 import pytest
 
 from dpsql.errors import PolicyError
+from dpsql.interfaces.pgwire.users import read_users
 from dpsql.policy.load import load
 from grammar_tests.proxy_kit import shop
 
@@ -73,6 +74,32 @@ def test_only_analysts_of_the_policy_get_a_password(tmp_path: Path) -> None:
     assert not (tmp_path / "shop" / "dpsql.users").exists()
 
 
+def test_users_are_listed_disabled_and_removed(tmp_path: Path) -> None:
+    server = '[server]\ncertificate = "c.pem"\nkey = "k.pem"\nclient_ca = "ca.pem"\n\n[ledger]'
+    policy = shop(tmp_path / "shop", ("[ledger]", server))
+    assert dpsql(policy, "user", "add", "ana", text=f"{SECRET}\n").returncode == 0
+    assert dpsql(policy, "user", "add", "bob", "--certificate").returncode == 0
+    assert dpsql(policy, "user", "disable", "ana").returncode == 0
+    lines = dpsql(policy, "user", "list").stdout.splitlines()
+    assert [line.split() for line in lines if line.strip().startswith(("ana", "bob"))] == [
+        ["ana", "password", "disabled"],
+        ["bob", "certificate", "may", "log", "in"],
+    ]
+    assert dpsql(policy, "user", "enable", "ana").returncode == 0
+    assert dpsql(policy, "user", "remove", "bob").returncode == 0
+    unknown = dpsql(policy, "user", "remove", "bob")
+    assert unknown.returncode == 1
+    assert "bob" in unknown.stderr
+    assert set(read_users(str(tmp_path / "shop" / "dpsql.users"))) == {"ana"}
+
+
+def test_certificates_need_somebody_who_signs_them(tmp_path: Path) -> None:
+    policy = shop(tmp_path / "shop")
+    refused = dpsql(policy, "user", "add", "ana", "--certificate")
+    assert refused.returncode == 2
+    assert "client_ca" in refused.stderr
+
+
 def test_other_hosts_are_not_served_in_the_clear(tmp_path: Path) -> None:
     refused = dpsql(shop(tmp_path / "shop"), "serve", "--host", "0.0.0.0", "--port", "0")  # noqa: S104
     assert refused.returncode == 5
@@ -96,6 +123,7 @@ def test_a_taken_port_and_a_broken_certificate_are_told(tmp_path: Path) -> None:
     ("lines", "said"),
     [
         ('certificate = "a.pem"', "key"),
+        ('client_ca = "a.pem"', "TLS"),
         ("port = 70000", "65535"),
         ("port = 0", "port"),
         ("workers = 65", "64"),

@@ -13,7 +13,15 @@ from dpsql.interfaces.pgwire import users
 from dpsql.interfaces.pgwire.entrance import Authentication
 from dpsql.interfaces.pgwire.faults import Fault
 from dpsql.interfaces.pgwire.login import Login, LoginFailed
-from dpsql.interfaces.pgwire.users import Verifier, nobody, read_users, verifier_of, write_user
+from dpsql.interfaces.pgwire.users import (
+    ByCertificate,
+    User,
+    Verifier,
+    nobody,
+    read_users,
+    verifier_of,
+    write_users,
+)
 
 # RFC 7677, section 3: user "user", password "pencil".
 SALT = base64.b64decode("W22ZaJ0SNY7soEsUEjb6gQ==")
@@ -121,17 +129,24 @@ def test_who_does_not_exist_fails_like_a_wrong_password() -> None:
 def test_verifiers_are_kept_and_passwords_are_not(tmp_path: Path) -> None:
     path = str(tmp_path / "dpsql.users")
     assert read_users(path) == {}
-    write_user(path, "ana lyst", verifier_of("pässword"))
-    write_user(path, "bob", verifier_of("secret"))
-    write_user(path, "bob", verifier_of("secret"))
+    written = {
+        "ana lyst": User(verifier_of("pässword")),
+        "bob": User(verifier_of("secret"), disabled=True),
+        "eve": User(ByCertificate()),
+    }
+    write_users(path, written)
     text = Path(path).read_text(encoding="utf-8")
     assert Path(path).stat().st_mode & 0o077 == 0
     assert not any(word in text for word in ("pässword", "secret"))
-    found = read_users(path)
-    assert found.keys() == {"ana lyst", "bob"}
-    assert found["bob"] == verifier_of("secret", found["bob"].salt)
-    assert found["bob"] != verifier_of("secret")
-    assert "hidden" in repr(found["bob"])
+    assert read_users(path) == written
+    assert "hidden" in repr(written["bob"])
+
+
+@pytest.mark.parametrize("line", ["certificates ana", "disabled:disabled:certificate ana", "x ana"])
+def test_a_broken_line_is_no_user(tmp_path: Path, line: str) -> None:
+    (tmp_path / "dpsql.users").write_text(f"{line}\n")
+    with pytest.raises(ValueError, match=r"."):
+        read_users(str(tmp_path / "dpsql.users"))
 
 
 @pytest.mark.parametrize("password", ["", "a\nb", "a\0b"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -17,7 +17,7 @@ from dpsql.interfaces.pgwire import tls
 from dpsql.interfaces.pgwire.catalogue import Catalogue
 from dpsql.interfaces.pgwire.server import Server
 from dpsql.interfaces.pgwire.telemetry import Telemetry
-from dpsql.interfaces.pgwire.users import Verifier, verifier_of
+from dpsql.interfaces.pgwire.users import User, Users, verifier_of
 from dpsql.policy.draft import Server as Limits
 from dpsql.proxy import Proxy
 from grammar_tests.proxy_kit import shop
@@ -52,11 +52,11 @@ class Door:
         return socket.create_connection(("127.0.0.1", self.port), 60)
 
 
-def users() -> Mapping[str, Verifier]:
+def users() -> Users:
     return _USERS
 
 
-_USERS = {name: verifier_of(PASSWORD) for name in ("ana", "bob", "mallory")}
+_USERS = {name: User(verifier_of(PASSWORD)) for name in ("ana", "bob", "mallory")}
 
 
 @contextmanager
@@ -67,7 +67,9 @@ def door(folder: Path, *changes: tuple[str, str], **limits: Any) -> Iterator[Doo
 
 
 @contextmanager
-def opened(folder: Path, policy: Path, **limits: Any) -> Iterator[Door]:
+def opened(
+    folder: Path, policy: Path, users: Callable[[], Users] = users, **limits: Any
+) -> Iterator[Door]:
     """A server over this policy, its certificate in this folder, stopped at the end."""
     certificate, key = tls.self_signed(folder, "127.0.0.1")
     lines: list[str] = []
@@ -79,7 +81,7 @@ def opened(folder: Path, policy: Path, **limits: Any) -> Iterator[Door]:
             users,
             replace(Limits(port=0), **limits),
             Telemetry(lines.append),
-            context=tls.context(certificate, key),
+            context=tls.context(certificate, key, limits.get("client_ca")),
             binding=tls.binding(certificate),
         )
 

@@ -44,7 +44,8 @@ class DraftTable:
 class Server:
     """How `dpsql serve` listens, and what it bears from its clients.
 
-    `users` is the file of verifiers; `certificate` and `key` are PEM files. `workers` is how many
+    `users` is the file of those who may log in; `certificate` and `key` are PEM files, and
+    `client_ca` one of authorities whose client certificates are believed. `workers` is how many
     statements may run at once, each in a process of its own.
     """
 
@@ -53,6 +54,7 @@ class Server:
     users: str = "dpsql.users"
     certificate: str | None = None
     key: str | None = None
+    client_ca: str | None = None
     max_connections: int = 100
     max_message_bytes: int = 1 << 20
     login_seconds: float = 15.0

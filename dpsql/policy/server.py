@@ -7,7 +7,7 @@ from pathlib import Path
 from dpsql.policy.draft import Server
 from dpsql.policy.reader import Reader
 
-_FILES = ("users", "certificate", "key")
+_FILES = ("users", "certificate", "key", "client_ca")
 _COUNTS = ("port", "max_connections", "max_message_bytes", "metrics_port", "workers")
 _SECONDS = ("login_seconds", "idle_seconds")
 _MOST = {
@@ -27,6 +27,9 @@ def server(reader: Reader, folder: Path) -> Server:
     default = Server()
     if ("certificate" in reader.values) != ("key" in reader.values):
         reader.fail(None, "A certificate needs its key.", "Give both certificate and key.")
+    if "client_ca" in reader.values and "certificate" not in reader.values:
+        why = "Clients show certificates over TLS only."
+        reader.fail("client_ca", why, "Give certificate and key, too.")
     paths = {
         name: str(folder / reader.text(name, getattr(default, name)))
         for name in _FILES
@@ -37,6 +40,7 @@ def server(reader: Reader, folder: Path) -> Server:
         users=paths["users"],
         certificate=paths.get("certificate"),
         key=paths.get("key"),
+        client_ca=paths.get("client_ca"),
         port=_count(reader, "port") or default.port,
         max_connections=_count(reader, "max_connections") or default.max_connections,
         max_message_bytes=_message(reader) or default.max_message_bytes,

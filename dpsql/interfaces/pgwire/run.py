@@ -35,7 +35,7 @@ def serve(
             certificate, key = tls.self_signed(Path(folder), limits.host)
         else:
             certificate, key = limits.certificate or "", limits.key or ""
-        context = tls.context(certificate, key) if certificate else None
+        context = tls.context(certificate, key, limits.client_ca) if certificate else None
         if context is None and not _is_local(limits.host):
             raise Unreachable(
                 f"{limits.host} is not this machine alone: passwords and answers would travel in "

@@ -30,7 +30,7 @@ from dpsql.interfaces.pgwire.settings import Settings
 from dpsql.interfaces.pgwire.stream import Stream
 from dpsql.interfaces.pgwire.telemetry import Telemetry
 from dpsql.interfaces.pgwire.transactions import Transaction
-from dpsql.interfaces.pgwire.users import Verifier
+from dpsql.interfaces.pgwire.users import ByCertificate, Users, Verifier
 from dpsql.policy.draft import Server as Limits
 
 if TYPE_CHECKING:
@@ -43,6 +43,8 @@ MAX_BATCH = 1000
 STRANGERS = 2
 """How many sockets there may be for each connection that is let in."""
 GRACE_SECONDS = 10.0
+USERS_SECONDS = 1.0
+"""How soon a user who may no longer log in is put out."""
 
 MakeCatalogue = Callable[[str, Mapping[str, str]], Catalogue]
 """The catalogue of an analyst whose settings are these."""
@@ -63,7 +65,8 @@ class _Visit:
 class Server:
     """Serves one proxy to many clients, until it is stopped.
 
-    `users` gives the verifiers anew for each login. With `context` clients may speak TLS, and bind
+    `users` gives those who may log in, anew for each login and every `USERS_SECONDS`: who is no
+    longer among them is put out. With `context` clients may speak TLS, and bind
     their login to it by `binding`, the certificate's hash; with `only_encrypted` they must.
     """
 
@@ -71,7 +74,7 @@ class Server:
         self,
         proxy: Proxy,
         catalogue: MakeCatalogue,
-        users: Callable[[], Mapping[str, Verifier]],
+        users: Callable[[], Users],
         limits: Limits,
         telemetry: Telemetry,
         *,
@@ -94,11 +97,13 @@ class Server:
         self._server = await asyncio.start_server(
             self._connected, self._limits.host, self._limits.port, backlog=1024
         )
+        self._keeper = asyncio.create_task(self._keep_out())
         return self._server
 
     async def stop(self, grace: float = GRACE_SECONDS) -> None:
         """Take no one in, let running statements end within `grace` seconds, then cancel them."""
         self._stopping = True
+        self._keeper.cancel()
         self._server.close()
         for visit in self._visits.values():
             if not visit.busy:
@@ -148,8 +153,9 @@ class Server:
             await stream.refuse(fatal("57P05", "terminating connection due to idle time-out"))
         except (OSError, EOFError):
             self._telemetry.count("broken_connections")
-        except asyncio.CancelledError:
-            await stream.refuse(fatal("57P01", "terminating connection: the server is stopping"))
+        except asyncio.CancelledError as ended:
+            why = ended.args[0] if ended.args else "the server is stopping"
+            await stream.refuse(fatal("57P01", f"terminating connection: {why}"))
         except Exception as error:  # noqa: BLE001 - its text may hold anything
             self._telemetry.event("failed", sqlstate="XX000", kind=type(error).__name__)
             await stream.refuse(fatal("XX000", "the server failed"))
@@ -192,17 +198,39 @@ class Server:
             visit.session.cancel()
 
     async def _logged_in(self, stream: Stream, wanted: Guest) -> None:
-        users = await asyncio.to_thread(self._users)
-        allowed = self._proxy.policy.budget_of(wanted.user) is not None
+        credential = self._credential(await asyncio.to_thread(self._users), wanted.user)
+        if isinstance(credential, ByCertificate):
+            if stream.common_name == wanted.user:
+                await stream.send(backend.authentication(0))
+                return
+            credential = None  # fails as a wrong password does: who exists is not to be told
         binding = self._binding if stream.encrypted else None
-        verifier = users.get(wanted.user) if allowed else None
-        authentication = Authentication.of(wanted.user, verifier, binding)
+        authentication = Authentication.of(wanted.user, credential, binding)
         await stream.send(authentication.offer)
         for step in (authentication.first, authentication.final):
             message, _ = await stream.message(MAX_LOGIN_BYTES)
             if not isinstance(message, frontend.Response):
                 raise ProtocolError("expected SASL response")
             await stream.send(step(message.body))
+
+    def _credential(self, users: Users, name: str) -> Verifier | ByCertificate | None:
+        """How a user may log in now; None: not at all."""
+        user = users.get(name)
+        allowed = self._proxy.policy.budget_of(name) is not None
+        return user.credential if user is not None and allowed and not user.disabled else None
+
+    async def _keep_out(self) -> None:
+        """End the visits of users who may no longer log in, as long as the server runs."""
+        while True:
+            await asyncio.sleep(USERS_SECONDS)
+            try:
+                users = await asyncio.to_thread(self._users)
+            except (OSError, ValueError) as error:
+                self._telemetry.event("users_unreadable", kind=type(error).__name__)
+                continue
+            for visit in self._visits.values():
+                if self._credential(users, visit.analyst) is None:
+                    visit.task.cancel("the user may no longer log in")
 
     async def _welcomed(self, stream: Stream, wanted: Guest, task: asyncio.Task[None]) -> _Visit:
         settings = first_settings(wanted)

@@ -11,6 +11,7 @@ import struct
 from dpsql.interfaces.pgwire import backend, frontend
 from dpsql.interfaces.pgwire.faults import Fault
 from dpsql.interfaces.pgwire.frontend import ProtocolError
+from dpsql.interfaces.pgwire.tls import common_name
 
 _HEAD = struct.Struct("!ci")
 WAITING_BYTES = 1 << 19
@@ -21,13 +22,14 @@ _SETTLE_SECONDS = 0.001
 
 
 class Stream:
-    """One client's socket."""
+    """One client's socket; `common_name` is that of the certificate the client has shown."""
 
     def __init__(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, patience: float
     ) -> None:
         self._reader, self._writer, self._patience = reader, writer, patience
         self.encrypted = False
+        self.common_name: str | None = None
         self._ahead = b""
         self._at = 0
         writer.transport.set_write_buffer_limits(high=WAITING_BYTES)
@@ -84,6 +86,7 @@ class Stream:
         self._writer.write(b"S")
         await self._writer.start_tls(context)
         self.encrypted = True
+        self.common_name = common_name(self._writer.get_extra_info("peercert"))
 
     async def send(self, data: bytes) -> None:
         """Write, and wait while too much is on its way. Raises OSError where nobody reads."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ssl
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
 from pathlib import Path
@@ -13,8 +14,11 @@ from dpsql.errors import MissingExtra, Unreachable
 _DAYS = 30
 
 
-def context(certificate: str, key: str) -> ssl.SSLContext:
-    """A server's context of TLS 1.2 or newer. Raises `Unreachable`."""
+def context(certificate: str, key: str, client_ca: str | None = None) -> ssl.SSLContext:
+    """A server's context of TLS 1.2 or newer. Raises `Unreachable`.
+
+    Clients may show a certificate that an authority of the file `client_ca` has signed.
+    """
     made = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     made.minimum_version = ssl.TLSVersion.TLSv1_2
     made.set_alpn_protocols(["postgresql"])
@@ -22,7 +26,24 @@ def context(certificate: str, key: str) -> ssl.SSLContext:
         made.load_cert_chain(certificate, key)
     except (OSError, ssl.SSLError):
         raise Unreachable("The certificate or its key cannot be read. Check the policy.") from None
+    if client_ca is not None:
+        try:
+            made.load_verify_locations(client_ca)
+        except (OSError, ssl.SSLError):
+            raise Unreachable("[server] client_ca cannot be read. Check the policy.") from None
+        made.verify_mode = ssl.CERT_OPTIONAL
     return made
+
+
+def common_name(certificate: Mapping[str, Any] | None) -> str | None:
+    """Whose certificate a client has shown, as `ssl` gives it; None where that is not one name.
+
+    >>> common_name({"subject": ((("organizationName", "A bank"),), (("commonName", "ana"),))})
+    'ana'
+    """
+    pairs = [pair for part in (certificate or {}).get("subject", ()) for pair in part]
+    names = [value for name, value in pairs if name == "commonName"]
+    return names[0] if len(names) == 1 else None
 
 
 def binding(certificate: str) -> bytes | None:

@@ -1,6 +1,8 @@
-"""Who may log in: a file of SCRAM-SHA-256 verifiers, one a line, from which no password follows.
+"""Who may log in, and how: a file of one user a line, from which no password follows.
 
-A line is a verifier as PostgreSQL stores it, a space, and the analyst's name. RFC 5802 and 7677.
+A line is a credential, a space, and the analyst's name. A credential is a SCRAM-SHA-256 verifier as
+PostgreSQL stores it (RFC 5802 and 7677), or `certificate` for who logs in with a client certificate
+of that common name. `disabled:` before it keeps a user out.
 """
 
 from __future__ import annotations
@@ -12,13 +14,16 @@ import secrets
 import stringprep
 import tempfile
 import unicodedata
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from hashlib import pbkdf2_hmac, sha256
 from pathlib import Path
+from typing import TypeAlias
 
 MECHANISM = "SCRAM-SHA-256"
+_BY_CERTIFICATE, _DISABLED = "certificate", "disabled:"
 ITERATIONS = 10_000
 SALT_BYTES = 16
 
@@ -38,6 +43,28 @@ class Verifier:
 
     def __repr__(self) -> str:
         return "Verifier(<hidden>)"
+
+
+@dataclass(frozen=True, slots=True)
+class ByCertificate:
+    """Logs in with a client certificate, and with no password."""
+
+    def __str__(self) -> str:
+        return _BY_CERTIFICATE
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    """How somebody logs in; not at all while `disabled`."""
+
+    credential: Verifier | ByCertificate
+    disabled: bool = False
+
+    def __str__(self) -> str:
+        return f"{_DISABLED if self.disabled else ''}{self.credential}"
+
+
+Users: TypeAlias = Mapping[str, User]
 
 
 def verifier_of(password: str, salt: bytes | None = None) -> Verifier:
@@ -95,24 +122,30 @@ def parsed(text: str) -> Verifier:
     return Verifier(_bytes(salt), int(iterations), _bytes(stored_key), _bytes(server_key))
 
 
-def read_users(path: str) -> dict[str, Verifier]:
-    """The verifiers by name; none if there is no file. Raises ValueError for a broken line."""
+def _user(text: str) -> User:
+    """A user as written. Raises ValueError."""
+    written = text.removeprefix(_DISABLED)
+    credential = ByCertificate() if written == _BY_CERTIFICATE else parsed(written)
+    return User(credential, disabled=written != text)
+
+
+def read_users(path: str) -> dict[str, User]:
+    """The users by name; none if there is no file. Raises ValueError for a broken line."""
     try:
         lines = Path(path).read_text(encoding="utf-8").splitlines()
     except FileNotFoundError:
         return {}
     found = {}
     for line in lines:
-        verifier, _, name = line.partition(" ")
+        written, _, name = line.partition(" ")
         if line.strip():
-            found[name] = parsed(verifier)
+            found[name] = _user(written)
     return found
 
 
-def write_user(path: str, name: str, verifier: Verifier) -> None:
-    """Add or replace one user; the file appears whole, and only its owner can read it."""
-    users = {**read_users(path), name: verifier}
-    text = "".join(f"{kept} {user}\n" for user, kept in sorted(users.items()))
+def write_users(path: str, users: Users) -> None:
+    """Replace all users; the file appears whole, and only its owner can read it."""
+    text = "".join(f"{user} {name}\n" for name, user in sorted(users.items()))
     descriptor, unfinished = tempfile.mkstemp(dir=Path(path).parent, prefix=".users-")
     try:
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:
