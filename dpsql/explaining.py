@@ -11,7 +11,7 @@ from dpsql.describe_levels import notes
 from dpsql.explanation import Explanation
 from dpsql.finish import expected_margins
 from dpsql.ledgers import Ledger
-from dpsql.model import Loss, Policy
+from dpsql.model import Budget, Loss, Policy
 from dpsql.prepare import Prepared
 from dpsql.questions import Asked
 from dpsql.recalling import recalled
@@ -32,6 +32,9 @@ def explanation(
     charge = Loss(0) if plan is None or known else plan.loss
     accountant = accountants.get(asked.budget.accountant)
     blocks = () if plan is None else plan.blocks
+    about = [] if plan is None else [*notes(plan)]
+    if accountants.is_least(charge, asked.budget):
+        about.append(_least(asked.budget))
     return Explanation(
         prepared.columns,
         tuple(
@@ -50,5 +53,10 @@ def explanation(
         tuple(stage.sql for stage in rewritten.stages),
         expected_margins(plan, rewritten),
         None if plan is None else plan.event,
-        () if plan is None else tuple(notes(plan)),
+        tuple(about),
     )
+
+
+def _least(budget: Budget) -> str:
+    same = f"{accountants.cheapest_epsilon(budget):f}"
+    return f"This is the least that a question is charged; ε = {same} costs no more and errs less."

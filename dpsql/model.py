@@ -14,6 +14,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 from dpsql.methods import BoundsMethod
+from dpsql.resources import Database, Limits
 from dpsql.today import today
 from dpsql.tree import SqlType, Value
 from dpsql.wishes import Precision
@@ -113,7 +114,10 @@ class TablePolicy:
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """A pot of privacy shared by the analysts who name it. Amounts are exact decimals."""
+    """A pot of privacy shared by the analysts who name it. Amounts are exact decimals.
+
+    `min_query_charge` is in the accountant's unit (ρ or ε); None is its default.
+    """
 
     name: str
     epsilon: Decimal
@@ -122,25 +126,7 @@ class Budget:
     query_epsilon: Decimal = Decimal("0.1")
     max_query_epsilon: Decimal = Decimal(1)
     query_delta: Decimal = Decimal("1e-9")
-
-
-@dataclass(frozen=True, slots=True)
-class Database:
-    """Where the data is: a DuckDB file, or files by table name (Parquet or CSV, globs allowed)."""
-
-    engine: str
-    path: str | None = None
-    files: tuple[tuple[str, str], ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """Bounds on what one query may cost the machine, and on the groups that it may show."""
-
-    max_public_groups: int = 10_000
-    statement_seconds: float = 300.0
-    memory: str = "4GB"
-    min_units_per_group: int = 1
+    min_query_charge: Decimal | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +145,7 @@ class Policy:
     budgets: tuple[Budget, ...]
     analysts: tuple[tuple[str, str], ...]
     ledger: str
-    limits: Limits = Limits()
+    limits: Limits = field(default_factory=Limits)
     facts: frozenset[Fact] = frozenset()
 
     def table(self, name: str) -> TablePolicy | None:
@@ -349,7 +335,10 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """What one answer cost. `charged` is zero for a remembered or a public answer."""
+    """What one answer cost. `charged` is zero for a remembered or a public answer.
+
+    `least` says that it is the least that any question is charged.
+    """
 
     query_id: str
     analyst: str
@@ -360,6 +349,7 @@ class Receipt:
     spent: Loss
     limit: Loss
     remembered: bool = False
+    least: bool = False
 
 
 @dataclass(frozen=True, slots=True)

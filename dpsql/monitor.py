@@ -95,7 +95,8 @@ class Desk:
         """Debits the whole monitor; on return that survives any crash."""
         accountant, query_id = accountants.get(self.budget.accountant), secrets.token_hex(8)
         event = Event((law.event,))
-        loss, limit = accountant.loss(event), accountant.limit(self.budget)
+        loss = accountants.price(accountant.loss(event), self.budget)
+        limit = accountant.limit(self.budget)
         spent = self.ledger.charge(
             Charge(
                 query_id=query_id,
@@ -123,7 +124,8 @@ class Desk:
         accountant = accountants.get(self.budget.accountant)
         limit = accountant.limit(self.budget)
         names = query_id, wish.analyst, self.budget.name, accountant.name
-        return Receipt(*names, epsilon, charged, spent, limit, remembered=charged == Loss(0))
+        least = accountants.is_least(charged, self.budget)
+        return Receipt(*names, epsilon, charged, spent, limit, charged == Loss(0), least)
 
 
 class Monitor:
@@ -243,7 +245,8 @@ def priced(desk: Desk, wish: Watch, requests: Sequence[Request]) -> Price:
     streams, law, question = _compiled(desk, wish, requests)
     known = desk.ledger.recall(wish.analyst, question, desk.policy.version, desk.epsilon)
     accountant = accountants.get(desk.budget.accountant)
-    charge = Loss(0) if known else accountant.loss(Event((law.event,)))
+    full = accountants.price(accountant.loss(Event((law.event,))), desk.budget)
+    charge = Loss(0) if known else full
     state = desk.ledger.spent(desk.budget.name), accountant.limit(desk.budget)
     price = desk.epsilon, desk.budget, charge
     return Price(wish, tuple(streams), law, *price, *state, known is not None)

@@ -313,6 +313,7 @@ class BlockPlan:
 class PrivatePlan:
     """The whole query: its blocks, the queries over their noisy tables, and its price.
 
+    `loss` is what is charged for the event: no less than the least that any question is charged.
     `shares` are the parts of its budget that pay for the measurements and choices of the blocks.
     Tables of `levels` have totals in common, which are made equal after the release.
     """

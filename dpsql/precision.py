@@ -12,6 +12,7 @@ from collections.abc import Callable
 from decimal import ROUND_DOWN, ROUND_UP, Context, Decimal
 from math import inf, isnan
 
+from dpsql import accountants
 from dpsql.errors import Reason, Refused
 from dpsql.finish import margin_factor
 from dpsql.model import Answer, Budget
@@ -31,6 +32,8 @@ def epsilon_for(
 ) -> Decimal:
     """The smallest epsilon, to three digits, whose plan promises an absolute error.
 
+    No smaller than what the least charge buys: the rest is more precise than asked, for nothing.
+
     Raises `Refused` where the error depends on data, or with the price where the policy does not
     allow it.
     """
@@ -40,7 +43,8 @@ def epsilon_for(
 
     limit = budget.max_query_epsilon
     if fits(limit):
-        return _smallest(fits, min(_LEAST, limit), limit)
+        least = max(_LEAST, accountants.cheapest_epsilon(budget))
+        return _smallest(fits, min(least, limit), limit)
     if not fits(_MOST):
         raise Refused(Reason.BAD_OPTION, option="max_error", why="no epsilon is large enough")
     price = _smallest(fits, limit, _MOST)
@@ -72,7 +76,8 @@ def promised(prepared: Prepared, confidence: Decimal) -> float:
 
 def first(budget: Budget) -> Decimal:
     """The epsilon with which a relative error is first looked for."""
-    return _rounded(budget.query_epsilon / FIRST_SHARE, ROUND_UP)
+    share = _rounded(budget.query_epsilon / FIRST_SHARE, ROUND_UP)
+    return max(share, accountants.cheapest_epsilon(budget))
 
 
 def relatively(

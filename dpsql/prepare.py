@@ -84,6 +84,7 @@ def prepare(
 
     def planned(wishes: Wishes) -> Prepared:
         plan = calibrate(bounded, *payer, wishes, Fraction(budget.query_delta), identities)
+        plan = replace(plan, loss=accountants.price(plan.loss, budget))
         return Prepared(columns, plan, _written(plan, policy, identities), question(plan, *context))
 
     found = planned(wishes)

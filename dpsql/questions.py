@@ -47,7 +47,8 @@ class Asked:
         accountant = accountants.get(self.budget.accountant)
         payer = self.request.analyst, self.budget.name, accountant.name
         limit = accountant.limit(self.budget)
-        return Receipt(query_id, *payer, epsilon, charged, spent, limit, remembered)
+        least = accountants.is_least(charged, self.budget)
+        return Receipt(query_id, *payer, epsilon, charged, spent, limit, remembered, least)
 
 
 def explained(explanation: Explanation) -> Answer:

@@ -173,6 +173,7 @@ def _together(asked: Asked, fresh: list[Answer], last: Answer, bounds: Found) ->
         epsilon=asked.epsilon,
         charged=charged,
         remembered=receipt.remembered and not fresh,
+        least=receipt.least and not fresh,
     )
     notices = (*last.notices, *map(notice, bounds))
     return replace(last, receipt=receipt, notices=notices)

@@ -19,7 +19,7 @@ from dpsql.engines.duckdb import DuckDBEngine
 from dpsql.engines.files import CannotOpen, Sources
 from dpsql.engines.hardening import private
 from dpsql.errors import Unreachable
-from dpsql.model import Database, Limits
+from dpsql.resources import Database, Limits
 from dpsql.schema import ForeignKey
 from dpsql.tree import (
     INTEGER,

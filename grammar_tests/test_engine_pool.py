@@ -15,7 +15,8 @@ from dpsql.engines import EngineFailed, Interrupted, ScratchTable, Stop
 from dpsql.engines.duckdb import DuckDBEngine
 from dpsql.engines.pool import EnginePool
 from dpsql.errors import Unreachable
-from dpsql.model import Database, Exact
+from dpsql.model import Exact
+from dpsql.resources import Database
 from dpsql.schema import Schema
 from grammar_tests.engine_kit import LONG, SMALL, folder
 

@@ -21,10 +21,11 @@ from dpsql.finish import finish
 from dpsql.mechanisms.sums import laplace_tail, reach_of_sum
 from dpsql.mechanisms.tails import reach
 from dpsql.mechanisms.threshold import Counted, threshold
-from dpsql.model import Exact, Limits, Mechanism, Neighbours, Noise, Policy
+from dpsql.model import Exact, Mechanism, Neighbours, Noise, Policy
 from dpsql.plan import BlockPlan
 from dpsql.prepare import Prepared
 from dpsql.release import Sampler, release
+from dpsql.resources import Limits
 from grammar_tests import world
 from grammar_tests.bound import over, shop
 from grammar_tests.laws import BUDGET, SAMPLING_KEY, PlainEngine, compiled, no_noise

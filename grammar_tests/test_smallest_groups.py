@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from dpsql.errors import Reason, Refused
-from dpsql.model import Limits, Policy
+from dpsql.model import Policy
 from dpsql.plan import BlockPlan
 from dpsql.proxy import Proxy
+from dpsql.resources import Limits
 from grammar_tests.bound import shop
 from grammar_tests.laws import BUDGET, PlainEngine, compiled
 from grammar_tests.proxy_kit import request

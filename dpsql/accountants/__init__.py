@@ -1,15 +1,27 @@
 """Accountants: events to losses, and the filters that stop a budget."""
 
 from dataclasses import replace
+from decimal import ROUND_DOWN, Context, Decimal
 from fractions import Fraction
+from math import ceil, floor
 
 from dpsql.accountants.approximate import Approximate
 from dpsql.accountants.base import Accountant, Allowance
 from dpsql.accountants.preference import LAWS_OF, TEXTBOOK, WRONG_ABOVE, bad_mechanism
 from dpsql.accountants.pure import Pure
 from dpsql.accountants.zcdp import Zcdp
+from dpsql.model import NANO, Budget, Loss
 
-__all__ = ["ACCOUNTANTS", "Accountant", "Allowance", "get", "preferring"]
+__all__ = [
+    "ACCOUNTANTS",
+    "Accountant",
+    "Allowance",
+    "cheapest_epsilon",
+    "get",
+    "least_charge",
+    "preferring",
+    "price",
+]
 
 ACCOUNTANTS: tuple[Accountant, ...] = (Zcdp(), Pure(), Approximate())
 
@@ -44,3 +56,53 @@ def preferring(name: str, mechanism: str | None, epsilon: Fraction) -> Accountan
     if isinstance(accountant, Zcdp | Approximate):
         return replace(accountant, mechanism=mechanism)
     return accountant
+
+
+def least_charge(budget: Budget) -> Loss:
+    """The least that a question is charged, so that none is nearly free.
+
+    Unless the owner says how much, it is a tenth of what the default question is charged.
+
+    >>> least_charge(Budget("b", Decimal(1), Decimal(0), "pure"))
+    Loss(amount=10000000, delta=0)
+    """
+    if budget.min_query_charge is not None:
+        return Loss(ceil(budget.min_query_charge * NANO))
+    return Loss(floor(_default_charge(budget) * NANO / 10))
+
+
+def price(loss: Loss, budget: Budget) -> Loss:
+    """What a question that loses this much is charged; one that measures nothing costs nothing.
+
+    >>> price(Loss(1), Budget("b", Decimal(1), Decimal(0), "pure"))
+    Loss(amount=10000000, delta=0)
+    """
+    if loss == Loss(0):
+        return loss
+    return replace(loss, amount=max(loss.amount, least_charge(budget).amount))
+
+
+def cheapest_epsilon(budget: Budget) -> Decimal:
+    """The epsilon, rounded down, that the least charge buys: to ask for less saves nothing.
+
+    >>> cheapest_epsilon(Budget("b", Decimal(1), Decimal("1e-6")))
+    Decimal('0.0305')
+    """
+    accountant, delta = get(budget.accountant), Fraction(budget.query_delta)
+    epsilon = Decimal(accountant.epsilon(least_charge(budget), delta))
+    return min(Context(prec=3, rounding=ROUND_DOWN).plus(epsilon), budget.max_query_epsilon)
+
+
+def is_least(charged: Loss, budget: Budget) -> bool:
+    """Whether a question was charged the least, and not for what it lost."""
+    return charged.amount > 0 and charged.amount == least_charge(budget).amount
+
+
+def is_affordable(budget: Budget) -> bool:
+    """Whether the default question is charged no less than the least."""
+    return least_charge(budget).amount <= _default_charge(budget) * NANO
+
+
+def _default_charge(budget: Budget) -> Fraction:
+    epsilon, delta = Fraction(budget.query_epsilon), Fraction(budget.query_delta)
+    return get(budget.accountant).allowance(epsilon, delta, selects_keys=False).amount

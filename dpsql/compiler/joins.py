@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import chain
 
 from dpsql.algebra import Filter, Item, Join, Match, Project, Relation, Scan
+from dpsql.compiler.amplification import Growth, require_small
 from dpsql.compiler.uniqueness import Keys, equal_columns, key_within
 from dpsql.compiler.units import Anchor, Padding, Private, distance
 from dpsql.errors import Reason, Refused
@@ -44,6 +45,7 @@ def join_units(join: Join, left: Private, right: Private, policy: Policy) -> Pri
         pending=left.pending if outer else met - resolved,
         determined=left.determined if outer else left.determined | right.determined,
         facts=left.facts | right.facts,
+        growth=left.growth.joined(right.growth, linked.equal),
     )
     return _limited(joined, left, right, linked, outer=outer)
 
@@ -92,9 +94,23 @@ def match_units(match: Match, left: Private, right: Private, policy: Policy) -> 
     # A row that is only looked at lends nobody its unit: it must have no other than the one met.
     if linked is None or not any(_decides(b, right, policy) for _, b in linked.pairs):
         raise _unequal(match.span, left, right)
+    work = left.growth.joined(right.growth, linked.equal)
+    rows = product(left.max_rows, right.max_rows)
+    require_small(work, rows, policy.limits.max_fanout, match.span)
     there = Match(left.relation, right.relation, condition, match.mark, None, match.span)
     relation = there if match.member is None else _null_where_absent(there, match.member[0])
     return replace(left, relation=relation, facts=left.facts | right.facts)
+
+
+def compared_columns(match: Match) -> tuple[Ref, ...] | None:
+    """The columns of the other side that rows are looked up by; None: any row will do."""
+    if match.condition is None:
+        return None
+    here = {f.id for f in match.input.fields}
+    found = set(equal_columns(match.condition, here).values())
+    if match.member is not None and isinstance(match.member[1], Ref):
+        found.add(match.member[1].id)
+    return tuple(Ref(f.id, f.type) for f in match.other.fields if f.id in found)
 
 
 def _null_where_absent(match: Match, value: Expression) -> Relation:
@@ -214,6 +230,7 @@ def multiplied(private: Private, most: int) -> Private:
         declared=private.declared.times(DeclaredLimits(most, most, most)),
         unique={},
         ranks=frozenset(),
+        growth=private.growth.times(Growth(most)),
     )
 
 

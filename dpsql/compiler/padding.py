@@ -49,7 +49,7 @@ def projected(source: Private, items: tuple[Item, ...]) -> Private:
     anchors = set(source.anchors)
     determined = set(source.determined)
     unique = dict(source.unique)
-    ranks = set(source.ranks)
+    ranks, keys = set(source.ranks), set(source.growth.keys)
     for item in items:
         if refs(item.expression) <= source.determined:
             determined.add(item.field.id)
@@ -60,6 +60,8 @@ def projected(source: Private, items: tuple[Item, ...]) -> Private:
                 unique[item.field.id] = source.unique[old]
             if old in source.ranks:
                 ranks.add(item.field.id)
+            if old in source.growth.keys:
+                keys.add(item.field.id)
     carried = {a.id for a in source.anchors} - {item.field.id for item in items}
     hidden = tuple(Item(f, Ref(f.id, f.type)) for f in source.relation.fields if f.id in carried)
     return replace(
@@ -69,6 +71,7 @@ def projected(source: Private, items: tuple[Item, ...]) -> Private:
         determined=frozenset(determined),
         unique=unique,
         ranks=frozenset(ranks),
+        growth=replace(source.growth, keys=frozenset(keys)),
         padding=None if source.padding is None else _projected_padding(source.padding, items),
     )
 

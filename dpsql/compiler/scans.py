@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from dpsql.algebra import Field, Scan
+from dpsql.compiler.amplification import Growth
 from dpsql.compiler.scopes import Identities
 from dpsql.compiler.units import Anchor, Private
 from dpsql.model import Fact, FactKind, Policy, TablePolicy
@@ -46,6 +47,7 @@ def private_scan(scan: Scan, table: TablePolicy, policy: Policy, identities: Ide
         unique,
         _declared(table, policy),
         frozenset(facts),
+        growth=Growth(keys=frozenset() if own is None else frozenset({own.id})),
     )
 
 

@@ -29,8 +29,10 @@ from dpsql.algebra import (
     Values,
     Window,
 )
+from dpsql.compiler.amplification import Growth, require_small
 from dpsql.compiler.blocks import Blocks
 from dpsql.compiler.joins import (
+    compared_columns,
     join_public,
     join_units,
     match_units,
@@ -41,7 +43,7 @@ from dpsql.compiler.padding import filtered, projected, still_padded
 from dpsql.compiler.scans import private_scan
 from dpsql.compiler.scopes import Identities
 from dpsql.compiler.sets import from_finest, one_by_one, sums_up
-from dpsql.compiler.uniqueness import keys_of
+from dpsql.compiler.uniqueness import key_within, keys_of
 from dpsql.compiler.units import Private
 from dpsql.compiler.within import (
     aggregate_within,
@@ -170,16 +172,22 @@ class _Tracker:
                 joined = join_units(join, left, right, self.policy)
             else:
                 joined = self._join_public(join, left, right, private_left=True)
-            return replace(joined, padding=padding)
+            return self._small(replace(joined, padding=padding), join.span)
         assert isinstance(right, Private)
         assert isinstance(left, _Open)
         if join.kind is not JoinKind.LEFT:
-            return self._join_public(join, _bare(right), left, private_left=False)
+            joined = self._join_public(join, _bare(right), left, private_left=False)
+            return self._small(joined, join.span)
         if _is_released(left.relation):
             raise _no_rule("a LEFT JOIN from released results to private rows", join.span)
         inner = replace(join, kind=JoinKind.INNER)
         joined = self._join_public(inner, _bare(right), left, private_left=False)
-        return padded(joined, left.relation, right)
+        return padded(self._small(joined, join.span), left.relation, right)
+
+    def _small(self, joined: Private, span: Span) -> Private:
+        """Raises `Refused` where joins make too many rows of one person's."""
+        require_small(joined.growth, joined.max_rows, self.policy.limits.max_fanout, span)
+        return joined
 
     def _join_public(
         self, join: Join, private: Private, public: _Open, *, private_left: bool
@@ -219,8 +227,19 @@ class _Tracker:
         if isinstance(source, _Open):
             return _Open(replace(relation, input=source.relation, other=other.relation))
         there = self._staged(other.relation)
+        if not isinstance(there, Staged):
+            self._require_few_comparisons(relation, source, there)
         source = _bare(source)
         return replace(source, relation=replace(relation, input=source.relation, other=there))
+
+    def _require_few_comparisons(self, match: Match, source: Private, other: Relation) -> None:
+        """Raises `Refused` where a private row is compared with too many public ones."""
+        columns = compared_columns(match)
+        keys = keys_of(other, self.policy, self.blocks.keys)
+        if columns is None or key_within(keys, frozenset(c.id for c in columns)) is not None:
+            return
+        growth = source.growth.times(Growth(self.frequency(other, columns)))
+        require_small(growth, None, self.policy.limits.max_fanout, match.span)
 
     def _limited(self, relation: Limit) -> Refused:
         source = relation.input

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from dpsql.algebra import Aggregate, Field, Filter, Item, Join, Relation, Scan
+from dpsql.compiler.amplification import UNJOINED, Growth
 from dpsql.compiler.scopes import Identities
 from dpsql.model import Fact, FactKind, Policy, TablePolicy
 from dpsql.plan import DeclaredLimits
@@ -46,7 +47,7 @@ class Private:
     `max_rows` is the proved most rows of one unit; `determined` the columns the unit determines;
     `unique` the columns whose values are all different, with the facts that say so; `declared` the
     owner's limits. `ranks` are row numbers within one unit; `padding` speaks of public rows that
-    the plain query would show without a private one.
+    the plain query would show without a private one. `growth` is what joins made of its rows.
     """
 
     relation: Relation
@@ -59,6 +60,7 @@ class Private:
     facts: frozenset[Fact]
     ranks: frozenset[int] = frozenset()
     padding: Padding | None = None
+    growth: Growth = UNJOINED
 
     def unit(self, policy: Policy) -> Ref:
         """The column that holds the unit key; the smallest id, so that plans are canonical."""

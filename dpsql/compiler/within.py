@@ -18,6 +18,7 @@ from dpsql.algebra import (
     Window,
     WindowItem,
 )
+from dpsql.compiler.amplification import UNJOINED, Growth
 from dpsql.compiler.scopes import Identities
 from dpsql.compiler.typing import type_of
 from dpsql.compiler.units import Anchor, Private, attach_unit
@@ -107,6 +108,7 @@ def aggregate_within(
         ),
         unique={},
         ranks=frozenset(),
+        growth=UNJOINED.beside(rows.growth),
     )
     fixed = rows.determined | {a.id for a in rows.anchors if a.table == policy.unit.table}
     determined = frozenset(i.field.id for i in keys if refs(i.expression) <= fixed)
@@ -133,6 +135,7 @@ def _one_row(grouped: Private, unit: int, *, alone: bool) -> Private:
         max_rows=1,
         determined=frozenset(f.id for f in grouped.relation.fields),
         unique={unit: frozenset()} if alone else {},
+        growth=Growth(keys=frozenset({unit}) if alone else frozenset()),
         declared=DeclaredLimits(1, 1, 1, grouped.declared.public_groups),
     )
 
@@ -357,6 +360,7 @@ def union_within(
         {},
         sides[0].declared.plus(sides[1].declared),
         sides[0].facts | sides[1].facts,
+        growth=UNJOINED.beside(sides[0].growth).beside(sides[1].growth),
     )
 
 

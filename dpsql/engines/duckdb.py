@@ -22,7 +22,8 @@ from dpsql.engines.files import WHY, CannotOpen, Signature, Sources
 from dpsql.engines.load import load
 from dpsql.engines.process import SLICE_SECONDS, Tick, WorkerProcess
 from dpsql.errors import Unreachable
-from dpsql.model import Database, Exact, Limits
+from dpsql.model import Exact
+from dpsql.resources import Database, Limits
 from dpsql.schema import Schema
 from dpsql.table import Table
 

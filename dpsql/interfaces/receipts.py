@@ -27,5 +27,6 @@ def cost_text(receipt: Receipt | None) -> str:
         first = "cost: nothing, no private row was read"
     else:
         charged = loss_text(receipt.charged, receipt.accountant)
-        first = f"cost: ε = {epsilon} ({charged}), query {receipt.query_id}"
+        least = ", the least that a question is charged" if receipt.least else ""
+        first = f"cost: ε = {epsilon} ({charged}{least}), query {receipt.query_id}"
     return f"{first}; {budget}"

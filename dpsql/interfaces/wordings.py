@@ -57,12 +57,18 @@ WORDINGS: dict[Reason, Wording] = {
         "The text could not be read as one SELECT statement.",
         "Check the spelling here, and that --dialect fits the text.",
     ),
-    Reason.TOO_LARGE: _input(
+    Reason.TOO_LARGE: Wording(
+        ExitCode.BAD_INPUT,
         "54001",
         ("The query has too many {what}.", "The query is too large."),
-        "Size and depth of a query are limited, so that compiling it cannot exhaust the proxy.",
-        "At most {limit} are allowed: split the query.",
-        "Split the query, or write it more flatly.",
+        (
+            "{why}",
+            "Size and depth of a query are limited, so that compiling it cannot exhaust the proxy.",
+        ),
+        (
+            "At most {limit} are allowed: split the query.",
+            "Split the query, or write it more flatly.",
+        ),
     ),
     Reason.UNKNOWN_TABLE: _input(
         "42P01",

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from dpsql.methods import BoundsMethod
-from dpsql.model import Budget, Database, Limits, Link, PrivacyUnit
+from dpsql.model import Budget, Link, PrivacyUnit
 from dpsql.policy.lines import Lines
+from dpsql.resources import Database, Limits
 from dpsql.tree import Value
 
 

@@ -8,14 +8,16 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+from dpsql.accountants import is_affordable
 from dpsql.errors import PolicyError
 from dpsql.methods import BoundsMethod
-from dpsql.model import Budget, Database, Limits, Link, Neighbours, PrivacyUnit
+from dpsql.model import Budget, Link, Neighbours, PrivacyUnit
 from dpsql.policy.draft import Draft, DraftColumn, DraftTable
 from dpsql.policy.lines import Lines
 from dpsql.policy.links import check_links
 from dpsql.policy.reader import UNDECIDED, Reader
 from dpsql.policy.server import server
+from dpsql.resources import Database, Limits
 
 ACCOUNTANTS = ("zcdp", "pure", "approximate")
 LEAST_EPSILON, MOST_EPSILON = Decimal("1e-9"), Decimal("1e6")
@@ -241,7 +243,13 @@ def _values(reader: Reader) -> tuple[Any, ...] | None:
 
 def _budget(reader: Reader, name: str) -> Budget:
     reader.only(
-        "epsilon", "delta", "accountant", "query_epsilon", "max_query_epsilon", "query_delta"
+        "epsilon",
+        "delta",
+        "accountant",
+        "query_epsilon",
+        "max_query_epsilon",
+        "query_delta",
+        "min_query_charge",
     )
     budget = Budget(
         name,
@@ -251,6 +259,7 @@ def _budget(reader: Reader, name: str) -> Budget:
         reader.amount("query_epsilon", "0.1"),
         reader.amount("max_query_epsilon", "1"),
         reader.amount("query_delta", "1e-9"),
+        reader.amount("min_query_charge") if "min_query_charge" in reader.values else None,
     )
     for key in ("epsilon", "query_epsilon", "max_query_epsilon"):
         if getattr(budget, key) <= 0:
@@ -277,6 +286,15 @@ def _consistent(reader: Reader, budget: Budget) -> None:
         reader.fail(
             "delta", "The zcdp accountant needs delta and query_delta.", "Write delta = 1e-6."
         )
+    _affordable(reader, budget)
+
+
+def _affordable(reader: Reader, budget: Budget) -> None:
+    key, fix = "min_query_charge", "Lower it, or leave it out: then it is a tenth of that."
+    if budget.min_query_charge is not None and budget.min_query_charge < 0:
+        reader.fail(key, f"{key} is below zero.", fix)
+    if budget.min_query_charge is not None and not is_affordable(budget):
+        reader.fail(key, f"{key} is more than a question of query_epsilon is charged.", fix)
 
 
 def _analysts(reader: Reader, budgets: tuple[Budget, ...]) -> tuple[tuple[str, str], ...]:
@@ -298,7 +316,9 @@ def _ledger(reader: Reader, folder: Path) -> str:
 
 
 def _limits(reader: Reader) -> Limits:
-    reader.only("max_public_groups", "statement_seconds", "memory", "min_units_per_group")
+    reader.only(
+        "max_public_groups", "statement_seconds", "memory", "min_units_per_group", "max_fanout"
+    )
     seconds = reader.amount("statement_seconds", "300")
     memory = reader.text("memory", "4GB")
     if not 0 < seconds <= MOST_SECONDS:
@@ -311,4 +331,5 @@ def _limits(reader: Reader) -> Limits:
         reader.fail("memory", f"{memory!r} is no amount of memory.", 'Write memory = "4GB".')
     groups = reader.count("max_public_groups") or Limits().max_public_groups
     floor = reader.count("min_units_per_group") or Limits().min_units_per_group
-    return Limits(groups, float(seconds), memory, floor)
+    fanout = reader.count("max_fanout") or Limits().max_fanout
+    return Limits(groups, float(seconds), memory, floor, fanout)

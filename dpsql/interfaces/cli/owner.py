@@ -95,8 +95,8 @@ def refresh(settings: Settings, policy: str | None, analyst: str | None) -> None
 def init(database: str, target: str) -> None:
     """Draft a policy from DATABASE's schema, never from its data; you fill in each DECIDE."""
     from dpsql.engines.duckdb import DuckDBEngine  # noqa: PLC0415
-    from dpsql.model import Database, Limits  # noqa: PLC0415
     from dpsql.policy.init import draft  # noqa: PLC0415
+    from dpsql.resources import Database, Limits  # noqa: PLC0415
 
     if target != "-" and Path(target).exists():
         raise click.UsageError(f"{target} exists; name another file with -o.")

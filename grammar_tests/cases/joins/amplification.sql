@@ -1,0 +1,72 @@
+-- Joins that make very many rows of one person's: refused, for time would tell what they hold.
+-- catalog: shop
+
+-- case: few copies of a public table
+SELECT COUNT(*) FROM customers, countries c0, countries c1, countries c2 WHERE age >= 64 AND c0.region <> 'z';
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=27
+
+-- case: so many that one row becomes twenty thousand
+SELECT COUNT(*) FROM customers, countries c0, countries c1, countries c2, countries c3, countries c4, countries c5, countries c6, countries c7, countries c8 WHERE age >= 64 AND c0.region <> 'z';
+-- refuse: query-too-large at 1:145
+
+-- case: on keys there is one copy of each row
+SELECT COUNT(*) FROM customers c JOIN countries c0 ON c.country = c0.code JOIN countries c1 ON c.country = c1.code JOIN countries c2 ON c.country = c2.code JOIN countries c3 ON c.country = c3.code JOIN countries c4 ON c.country = c4.code JOIN countries c5 ON c.country = c5.code JOIN countries c6 ON c.country = c6.code JOIN countries c7 ON c.country = c7.code JOIN countries c8 ON c.country = c8.code;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=1
+
+-- case: a series in front of a private row
+SELECT COUNT(*) FROM customers, generate_series(1, 200) AS s(n), generate_series(1, 200) AS r(n) WHERE age >= 64;
+-- refuse: query-too-large at 1:66
+
+-- case: two multiplications of a person's rows
+SELECT COUNT(*) FROM events a JOIN events b ON a.customer_id = b.customer_id JOIN events c ON a.customer_id = c.customer_id;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=125
+
+-- case: a third
+SELECT COUNT(*) FROM events a JOIN events b ON a.customer_id = b.customer_id JOIN events c ON a.customer_id = c.customer_id JOIN events d ON a.customer_id = d.customer_id;
+-- refuse: query-too-large at 1:130
+
+-- case: a third, hidden in a subquery
+SELECT COUNT(*) FROM (SELECT a.customer_id FROM events a JOIN events b ON a.customer_id = b.customer_id) t JOIN (SELECT a.customer_id FROM events a JOIN events b ON a.customer_id = b.customer_id) u ON t.customer_id = u.customer_id;
+-- refuse: query-too-large at 1:121
+
+-- case: along declared links nothing multiplies
+SELECT COUNT(*) FROM items i JOIN orders o ON i.order_id = o.order_id JOIN customers c ON o.customer_id = c.customer_id JOIN customers d ON d.customer_id = c.customer_id JOIN orders p ON p.order_id = i.order_id JOIN customers e ON e.customer_id = o.customer_id;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=20
+
+-- case: of one row per person nothing multiplies
+SELECT COUNT(*) FROM customers a JOIN customers b ON a.customer_id = b.customer_id JOIN customers c ON a.customer_id = c.customer_id JOIN customers d ON a.customer_id = d.customer_id;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=1
+
+-- case: rows of a person that are proved few
+WITH few AS (SELECT customer_id FROM (SELECT customer_id, ROW_NUMBER() OVER (PARTITION BY customer_id ORDER BY event_id) AS rn FROM events) AS t WHERE rn <= 3) SELECT COUNT(*) FROM few a JOIN few b ON a.customer_id = b.customer_id JOIN few c ON a.customer_id = c.customer_id JOIN few d ON a.customer_id = d.customer_id;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=81
+
+-- case: a multiplication leaves less for public tables
+SELECT COUNT(*) FROM events a JOIN events b ON a.customer_id = b.customer_id JOIN events c ON a.customer_id = c.customer_id, generate_series(1, 200) AS s(n);
+-- refuse: query-too-large at 1:126
+
+-- case: a private row that is compared with many public ones
+SELECT COUNT(*) FROM customers c WHERE EXISTS (SELECT 1 FROM generate_series(1, 200) AS s(n), generate_series(1, 200) AS r(n) WHERE s.n < c.age);
+-- refuse: query-too-large at 1:55
+
+-- case: one that is looked up among them
+SELECT COUNT(*) FROM customers c WHERE EXISTS (SELECT 1 FROM generate_series(1, 200) AS s(n), generate_series(1, 200) AS r(n) WHERE s.n = c.age AND r.n < c.age);
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=1
+
+-- case: rows of a person that are compared with each other
+SELECT COUNT(*) FROM events a WHERE EXISTS (SELECT 1 FROM events b JOIN events c ON b.customer_id = c.customer_id JOIN events d ON b.customer_id = d.customer_id WHERE b.customer_id = a.customer_id AND b.duration + d.duration < a.duration);
+-- refuse: query-too-large at 1:52
