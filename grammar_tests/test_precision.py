@@ -18,11 +18,12 @@ from grammar_tests import proxy_kit
 COUNT = "SELECT COUNT(*) AS n FROM customers"
 BY_COUNTRY = "SELECT country, COUNT(*) AS n, SUM(age) AS s FROM customers GROUP BY country"
 MEAN = "SELECT AVG(age) AS a FROM customers"
+ANY_PRICE = ("query_delta = 1e-6", "query_delta = 1e-6\nmin_query_charge = 0")
 
 
 @pytest.fixture
 def proxy(tmp_path: Path) -> Proxy:
-    return Proxy.open(str(proxy_kit.shop(tmp_path)))
+    return Proxy.open(str(proxy_kit.shop(tmp_path, ANY_PRICE)))
 
 
 def within(sql: str, error: str, confidence: str = "0.95") -> Request:
@@ -74,7 +75,7 @@ def test_more_confidence_costs_more(proxy: Proxy) -> None:
 
 def test_options_say_it_in_sql(tmp_path: Path) -> None:
     text = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(max_error = 40{}) COUNT(*) AS n FROM customers"
-    with with_noise_300(proxy_kit.shop(tmp_path)) as proxy:
+    with with_noise_300(proxy_kit.shop(tmp_path, ANY_PRICE)) as proxy:
         price = proxy.explain(within(COUNT, "40")).epsilon
         assert proxy.explain(proxy_kit.request(text.format(""))).epsilon == price
         surer = proxy.explain(proxy_kit.request(text.format(", confidence = 0.999"))).epsilon
@@ -108,7 +109,7 @@ def test_an_error_that_data_decide_is_refused_before_they_are_read(proxy: Proxy)
 
 def test_a_relative_error_is_found_step_by_step_and_kept(tmp_path: Path) -> None:
     """Values that are known after the first step: the price of the second follows from them."""
-    with with_noise_300(proxy_kit.shop(tmp_path)) as proxy:
+    with with_noise_300(proxy_kit.shop(tmp_path, ANY_PRICE)) as proxy:
         answer = proxy.ask(within(COUNT, "12%"))
         assert margins_within(answer, 0.12)
         first = proxy.history(limit=10)[-1]
