@@ -21,7 +21,7 @@ from dpsql.compiler.track import track
 from dpsql.compiler.uniqueness import keys_of
 from dpsql.errors import Reason, Refused
 from dpsql.model import Budget, Column, Policy
-from dpsql.plan import BlockPlan, PrivateBlock, PrivatePlan, Rewritten
+from dpsql.plan import BlockPlan, PrivatePlan, Rewritten
 from dpsql.tree import Statement
 
 _MIN_UNITS = "min_privacy_units_per_group"
@@ -67,10 +67,7 @@ def prepare(
     identities = Identities()
     resolved = without_rows(resolve(statement, policy, identities))
     columns = tuple(Column(f.name, f.type) for f in resolved.relation.fields)
-
-    def listed(block: PrivateBlock) -> bool:
-        return has_domain(block, policy, public, evaluate)
-
+    listed = partial(has_domain, policy=policy, public=public, evaluate=evaluate)
     named, scans = statement.mechanism, statement.mechanism == SPARSE_VECTOR
     accountant = accountants.preferring(budget.accountant, None if scans else named, epsilon)
     tracked = track(resolved, policy, public.frequency, listed, identities)
@@ -84,8 +81,9 @@ def prepare(
 
     def planned(wishes: Wishes) -> Prepared:
         plan = calibrate(bounded, *payer, wishes, Fraction(budget.query_delta), identities)
-        plan = replace(plan, loss=accountants.price(plan.loss, budget))
-        return Prepared(columns, plan, _written(plan, policy, identities), question(plan, *context))
+        sql = _written(plan, policy, identities)
+        priced = replace(plan, loss=accountants.price(plan.loss, budget))
+        return Prepared(columns, priced, sql, question(plan, *context))
 
     found = planned(wishes)
     _selects_keys(statement, found.blocks)
