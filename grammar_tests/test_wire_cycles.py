@@ -29,7 +29,9 @@ _STARTUP = startup_packet((3, 0), user="ana")
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Door]:
-    with door(tmp_path_factory.mktemp("cycles"), max_connections=100) as opened:
+    with door(
+        tmp_path_factory.mktemp("cycles"), max_connections=100, max_connections_per_analyst=100
+    ) as opened:
         yield opened
 
 

@@ -21,11 +21,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dpsql.interfaces.pgwire.admission import FAILURE_SECONDS, FAILURES
 from dpsql.interfaces.pgwire.entrance import guest
 from dpsql.interfaces.pgwire.frontend import Startup
 from dpsql.interfaces.pgwire.telemetry import Telemetry, serve_metrics
 from grammar_tests.proxy_kit import SLOW, WatchedEngine
-from grammar_tests.wire_kit import Door, door, fields, messages, packet, startup_packet
+from grammar_tests.wire_kit import PASSWORD, Door, door, fields, messages, packet, startup_packet
 
 SSL_REQUEST = struct.pack("!ii", 8, 80877103)
 GSS_REQUEST = struct.pack("!ii", 8, 80877104)
@@ -33,7 +34,9 @@ GSS_REQUEST = struct.pack("!ii", 8, 80877104)
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Door]:
-    with door(tmp_path_factory.mktemp("server"), max_connections=300) as opened:
+    with door(
+        tmp_path_factory.mktemp("server"), max_connections=300, max_connections_per_analyst=300
+    ) as opened:
         yield opened
 
 
@@ -232,18 +235,42 @@ def test_many_connections_at_once_and_many_in_turn(served: Door) -> None:
 
 
 def test_more_connections_than_allowed_are_told_so(tmp_path: Path) -> None:
-    with door(tmp_path, max_connections=2) as served:
+    with door(tmp_path, max_connections=3, max_connections_per_analyst=2) as served:
         kept = [psycopg.connect(**served.conninfo()) for _ in range(2)]
-        with pytest.raises(psycopg.OperationalError, match="too many clients"):
+        with pytest.raises(psycopg.OperationalError, match='too many connections for role "ana"'):
             psycopg.connect(**served.conninfo())
-        strangers = [served.raw() for _ in range(2)]
-        with served.raw() as late:
-            assert heard(late) == b""
-        for stranger in strangers:
-            stranger.close()
+        kept.append(psycopg.connect(**served.conninfo(user="bob")))
+        with pytest.raises(psycopg.OperationalError, match="too many clients"):
+            psycopg.connect(**served.conninfo(user="bob"))
         for client in kept:
             assert client.execute("SELECT 1").fetchone() == (1,)
             client.close()
+
+
+def test_silent_strangers_make_room(tmp_path: Path) -> None:
+    """Anybody may fill the places before the login; who logs in gets through all the same."""
+    with door(tmp_path, max_connections=3) as served:
+        silent = [served.raw() for _ in range(3)]
+        until(lambda: len(served.server._tasks) == 3)
+        with psycopg.connect(**served.conninfo()) as client:
+            assert client.execute("SELECT 1").fetchone() == (1,)
+        assert b"wait for their login" in heard(silent[0])
+        for stranger in silent:
+            stranger.close()
+
+
+def test_logins_that_fail_again_and_again_have_to_wait(tmp_path: Path) -> None:
+    with door(tmp_path) as served:
+        for _ in range(FAILURES):
+            with pytest.raises(psycopg.OperationalError, match="password authentication"):
+                psycopg.connect(**served.conninfo(password=PASSWORD[1:], sslmode="disable"))
+        with pytest.raises(psycopg.OperationalError, match="logins have failed"):
+            psycopg.connect(**served.conninfo(sslmode="disable"))
+        with psycopg.connect(**served.conninfo(user="bob", sslmode="disable")) as client:
+            assert client.execute("SELECT 1").fetchone() == (1,)
+        later = time.monotonic() + FAILURE_SECONDS
+        served.server._failures.clock = lambda: later
+        assert alive(served)
 
 
 def test_slow_logins_end(tmp_path: Path) -> None:

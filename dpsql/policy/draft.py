@@ -57,6 +57,7 @@ class Server:
     key: str | None = None
     client_ca: str | None = None
     max_connections: int = 100
+    max_connections_per_analyst: int | None = None
     max_message_bytes: int = 1 << 20
     login_seconds: float = 15.0
     idle_seconds: float = 3600.0

@@ -8,12 +8,20 @@ from dpsql.policy.draft import Server
 from dpsql.policy.reader import Reader
 
 _FILES = ("users", "certificate", "key", "client_ca")
-_COUNTS = ("port", "max_connections", "max_message_bytes", "metrics_port", "workers")
+_COUNTS = (
+    "port",
+    "max_connections",
+    "max_connections_per_analyst",
+    "max_message_bytes",
+    "metrics_port",
+    "workers",
+)
 _SECONDS = ("login_seconds", "idle_seconds")
 _MOST = {
     "port": 65_535,
     "metrics_port": 65_535,
     "max_connections": 10_000,
+    "max_connections_per_analyst": 10_000,
     "max_message_bytes": 1 << 26,
     "workers": 64,
 }
@@ -43,6 +51,7 @@ def server(reader: Reader, folder: Path) -> Server:
         client_ca=paths.get("client_ca"),
         port=_count(reader, "port") or default.port,
         max_connections=_count(reader, "max_connections") or default.max_connections,
+        max_connections_per_analyst=_count(reader, "max_connections_per_analyst"),
         max_message_bytes=_message(reader) or default.max_message_bytes,
         metrics_port=_count(reader, "metrics_port"),
         login_seconds=_seconds(reader, "login_seconds", default.login_seconds),

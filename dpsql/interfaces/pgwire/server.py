@@ -10,9 +10,11 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from itertools import count
+from time import monotonic
 from typing import TYPE_CHECKING
 
 from dpsql.interfaces.pgwire import backend, frontend
+from dpsql.interfaces.pgwire.admission import Failures, Strangers, share
 from dpsql.interfaces.pgwire.answers import Answers, Catalogue
 from dpsql.interfaces.pgwire.entrance import (
     Authentication,
@@ -40,8 +42,6 @@ MAX_LOGIN_BYTES = 1 << 14
 MAX_THREADS = 64
 MAX_BATCH = 1000
 """Most messages that wait for their Sync."""
-STRANGERS = 2
-"""How many sockets there may be for each connection that is let in."""
 GRACE_SECONDS = 10.0
 USERS_SECONDS = 1.0
 """How soon a user who may no longer log in is put out."""
@@ -89,6 +89,7 @@ class Server:
         self._numbers = count(1)
         self._visits: dict[int, _Visit] = {}
         self._tasks: set[asyncio.Task[None]] = set()
+        self._strangers, self._failures = Strangers(limits.max_connections), Failures(monotonic)
         self._stopping = False
         self._pool = ThreadPoolExecutor(min(MAX_THREADS, limits.max_connections), "dpsql-wire")
 
@@ -130,10 +131,15 @@ class Server:
         task.add_done_callback(self._tasks.discard)
         self._telemetry.count("connections")
         stream = Stream(reader, writer, self._limits.idle_seconds)
+        crowded_out = self._strangers.came(task, stream.address)
+        if crowded_out is not None:
+            self._strangers.gone(crowded_out)
+            self._telemetry.count("crowded_out")
+            crowded_out.cancel("too many connections wait for their login")
         try:
-            if len(self._tasks) <= STRANGERS * self._limits.max_connections:
-                await self._served(stream, task)
+            await self._served(stream, task)
         finally:
+            self._strangers.gone(task)
             await stream.close()
 
     async def _served(self, stream: Stream, task: asyncio.Task[None]) -> None:
@@ -174,9 +180,17 @@ class Server:
             require_database(wanted)
             if self._stopping:
                 raise fatal("57P03", "the server is stopping")
-            if len(self._visits) >= self._limits.max_connections:
-                raise fatal("53300", "sorry, too many clients already")
+            self._require_room(wanted.user)
+            self._strangers.gone(task)
             return await self._welcomed(stream, wanted, task)
+
+    def _require_room(self, analyst: str) -> None:
+        """Refuse more connections than there may be, in all or of one analyst. Raises `Fault`."""
+        if len(self._visits) >= self._limits.max_connections:
+            raise fatal("53300", "sorry, too many clients already")
+        most = share(self._limits, len(self._proxy.policy.analysts))
+        if sum(visit.analyst == analyst for visit in self._visits.values()) >= most:
+            raise fatal("53300", f'too many connections for role "{analyst}"')
 
     async def _first(self, stream: Stream) -> frontend.Startup | None:
         while True:
@@ -204,14 +218,20 @@ class Server:
                 await stream.send(backend.authentication(0))
                 return
             credential = None  # fails as a wrong password does: who exists is not to be told
+        if not self._failures.may_try(stream.address, wanted.user):
+            raise fatal("28000", "too many logins have failed; wait a minute")
         binding = self._binding if stream.encrypted else None
         authentication = Authentication.of(wanted.user, credential, binding)
-        await stream.send(authentication.offer)
-        for step in (authentication.first, authentication.final):
-            message, _ = await stream.message(MAX_LOGIN_BYTES)
-            if not isinstance(message, frontend.Response):
-                raise ProtocolError("expected SASL response")
-            await stream.send(step(message.body))
+        try:
+            await stream.send(authentication.offer)
+            for step in (authentication.first, authentication.final):
+                message, _ = await stream.message(MAX_LOGIN_BYTES)
+                if not isinstance(message, frontend.Response):
+                    raise ProtocolError("expected SASL response")
+                await stream.send(step(message.body))
+        except Fault:
+            self._failures.failed(stream.address, wanted.user)
+            raise
 
     def _credential(self, users: Users, name: str) -> Verifier | ByCertificate | None:
         """How a user may log in now; None: not at all."""

@@ -22,7 +22,10 @@ _SETTLE_SECONDS = 0.001
 
 
 class Stream:
-    """One client's socket; `common_name` is that of the certificate the client has shown."""
+    """One client's socket.
+
+    `address` is where it comes from, `common_name` that of the certificate the client has shown.
+    """
 
     def __init__(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, patience: float
@@ -30,6 +33,7 @@ class Stream:
         self._reader, self._writer, self._patience = reader, writer, patience
         self.encrypted = False
         self.common_name: str | None = None
+        self.address = str((writer.get_extra_info("peername") or ("",))[0])
         self._ahead = b""
         self._at = 0
         writer.transport.set_write_buffer_limits(high=WAITING_BYTES)

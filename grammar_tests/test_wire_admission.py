@@ -1,0 +1,92 @@
+"""Whom the server lets in: rooms for strangers, failed logins, shares; with a clock of our own."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+
+from dpsql.interfaces.pgwire.admission import (
+    FAILURE_SECONDS,
+    FAILURES,
+    FAILURES_OF_ADDRESS,
+    Failures,
+    Strangers,
+    share,
+)
+from dpsql.policy.draft import Server
+
+
+@dataclass
+class Clock:
+    now: float = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def tasks() -> Iterator[list[asyncio.Task[None]]]:
+    async def nothing() -> None:
+        return
+
+    loop = asyncio.new_event_loop()
+    made = [loop.create_task(nothing()) for _ in range(10)]
+    yield made
+    loop.run_until_complete(asyncio.gather(*made))
+    loop.close()
+
+
+def test_the_address_with_the_most_makes_room(tasks: list[asyncio.Task[None]]) -> None:
+    strangers = Strangers(3)
+    assert strangers.came(tasks[0], "10.0.0.1") is None
+    assert strangers.came(tasks[1], "10.0.0.2") is None
+    assert strangers.came(tasks[2], "10.0.0.2") is None
+    assert strangers.came(tasks[3], "10.0.0.3") is tasks[1]
+    strangers.gone(tasks[1])
+    assert strangers.came(tasks[4], "10.0.0.3") is tasks[3]
+
+
+def test_a_network_counts_as_one_address(tasks: list[asyncio.Task[None]]) -> None:
+    strangers = Strangers(2)
+    strangers.came(tasks[0], "10.0.0.1")
+    strangers.came(tasks[1], "2001:db8:1:2::1")
+    assert strangers.came(tasks[2], "2001:db8:1:2:ffff::2") is tasks[1]
+
+
+def test_failures_are_counted_by_user_and_address_and_forgotten() -> None:
+    clock = Clock()
+    failures = Failures(clock)
+    for _ in range(FAILURES):
+        assert failures.may_try("10.0.0.1", "ana")
+        failures.failed("10.0.0.1", "ana")
+    assert not failures.may_try("10.0.0.1", "ana")
+    assert failures.may_try("10.0.0.1", "bob")
+    assert failures.may_try("10.0.0.2", "ana")
+    clock.now = FAILURE_SECONDS
+    assert failures.may_try("10.0.0.1", "ana")
+    assert not failures._times.get(("10.0.0.1", "ana"))
+
+
+def test_many_users_from_one_address_are_guesses_too() -> None:
+    failures = Failures(Clock())
+    for n in range(FAILURES_OF_ADDRESS):
+        failures.failed("10.0.0.1", f"user {n}")
+    assert not failures.may_try("10.0.0.1", "ana")
+    assert failures.may_try("10.0.0.2", "ana")
+
+
+def test_failures_take_no_more_memory_than_they_may(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dpsql.interfaces.pgwire.admission._MOST_REMEMBERED", 10)
+    failures = Failures(Clock())
+    for n in range(100):
+        failures.failed(f"10.0.0.{n}", "ana")
+    assert len(failures._times) == 10
+
+
+@pytest.mark.parametrize(("analysts", "most"), [(0, 101), (1, 101), (2, 51), (4, 26), (50, 26)])
+def test_an_analyst_has_a_share_of_the_connections(analysts: int, most: int) -> None:
+    assert share(Server(max_connections=101), analysts) == most
+    assert share(Server(max_connections=101, max_connections_per_analyst=7), analysts) == 7
