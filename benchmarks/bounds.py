@@ -23,6 +23,7 @@ import duckdb
 from benchmarks.common import table
 from dpsql.methods import BoundsMethod
 from dpsql.model import Request
+from dpsql.notices import BoundsFound
 from dpsql.proxy import Proxy
 
 EPSILONS = (Decimal("0.1"), Decimal(1))
@@ -119,8 +120,9 @@ def opened(
             proxy.refresh()  # nothing is remembered, bounds neither
             sql = f"SELECT SUM({column}) AS s FROM people"
             answer = proxy.ask(Request(sql, "ana", epsilon=epsilon))
-            (notice,) = answer.notices or (f"[{FIXED[0]}, {FIXED[1]}]",)
-            return float(answer.rows[0][0]), notice[notice.index("[") : notice.index("]") + 1]
+            found = [n for n in answer.notices if isinstance(n, BoundsFound)]
+            lower, upper = (found[0].lower, found[0].upper) if found else FIXED
+            return float(answer.rows[0][0]), f"[{lower:.10g}, {upper:.10g}]"
 
         yield ask
 

@@ -54,6 +54,7 @@ def explanation(
         expected_margins(plan, rewritten),
         None if plan is None else plan.event,
         tuple(about),
+        prepared.notices,
     )
 
 

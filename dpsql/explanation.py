@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from dpsql.model import Column, Event, Loss
+from dpsql.notices import Notice
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +90,7 @@ class Explanation:
     released tables `release_0`, `release_1`, ... and so do `stages`, the queries whose results
     later releases read as `stage_0`, `stage_1`, ... `expected` is the half-width at 95 % of each
     column: None if exact, NaN if it depends on what is released. `event` is what accountants
-    interpret; `notes` are sentences about the whole.
+    interpret; `notes` are sentences about the whole, `notices` what is told with every answer.
     """
 
     columns: tuple[Column, ...]
@@ -107,3 +108,4 @@ class Explanation:
     expected: tuple[float | None, ...] = ()
     event: Event | None = None
     notes: tuple[str, ...] = ()
+    notices: tuple[Notice, ...] = ()

@@ -10,6 +10,7 @@ from typing import Any
 from dpsql.engines import ScratchTable
 from dpsql.mechanisms import widest
 from dpsql.model import Answer, Column, Noisy, Receipt
+from dpsql.notices import Empty, Hidden, Notice
 from dpsql.plan import PrivatePlan, ReleasedTable, Rewritten
 from dpsql.release import in_units
 from dpsql.settled import each_settled, settled
@@ -24,10 +25,12 @@ def finish(
     public: Callable[[str], Rows],
     scratch: Callable[[str, Sequence[ScratchTable]], Rows],
     receipt: Receipt,
+    notices: tuple[Notice, ...] = (),
 ) -> Answer:
     """Run the outer query where nothing private is, and split off the error columns.
 
     `public` reads public tables exactly; `scratch` runs the outer query over the given tables.
+    `notices` are those of the plan.
     """
     tables = _tables(plan, rewritten.tables, settled(plan, noisy), public)
     rows = scratch(rewritten.outer_sql, tables)
@@ -37,7 +40,14 @@ def finish(
     errors = tuple(row[width:] for row in rows)
     margins = tuple(tuple(None if e is None else e * factor for e in row) for row in errors)
     columns = tuple(Column(f.name, f.type) for f in rewritten.output)
-    return Answer(columns, values, errors, margins, receipt)
+    told = notices if values else (*notices, _empty(notices))
+    return Answer(columns, values, errors, margins, receipt, told)
+
+
+def _empty(notices: tuple[Notice, ...]) -> Empty:
+    """Why there are no rows: of several tables of private keys the least threshold is told."""
+    hidden = [notice for notice in notices if isinstance(notice, Hidden)]
+    return Empty(min(hidden, key=lambda notice: notice.least, default=None))
 
 
 def stage(

@@ -14,6 +14,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 from dpsql.methods import BoundsMethod
+from dpsql.notices import Notice
 from dpsql.resources import Database, Limits
 from dpsql.today import today
 from dpsql.tree import SqlType, Value
@@ -54,7 +55,10 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class ColumnPolicy:
-    """What the owner declares of a column; `values` excludes NULL, `nullable` adds it."""
+    """What the owner declares of a column; `values` excludes NULL, `nullable` adds it.
+
+    `enforced` says that the engine's constraints keep its bounds or values; no proof needs it.
+    """
 
     name: str
     type: SqlType
@@ -63,6 +67,7 @@ class ColumnPolicy:
     nullable: bool = False
     hidden: bool = False
     private_bounds: BoundsMethod | None = None
+    enforced: bool = field(default=False, repr=False)
 
 
 class FactKind(StrEnum):
@@ -366,7 +371,7 @@ class Answer:
     errors: tuple[tuple[float | None, ...], ...]
     margins: tuple[tuple[float | None, ...], ...]
     receipt: Receipt | None = None
-    notices: tuple[str, ...] = ()
+    notices: tuple[Notice, ...] = ()
     explanation: object | None = None
 
 

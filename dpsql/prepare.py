@@ -14,6 +14,7 @@ from dpsql.compiler.calibrate import calibrate
 from dpsql.compiler.columns import Evaluate, PublicData
 from dpsql.compiler.emptiness import without_rows
 from dpsql.compiler.infer import has_domain, infer
+from dpsql.compiler.notices import notices
 from dpsql.compiler.resolve import resolve
 from dpsql.compiler.rewrite import rewrite, rewrite_public
 from dpsql.compiler.scopes import Identities
@@ -21,6 +22,7 @@ from dpsql.compiler.track import track
 from dpsql.compiler.uniqueness import keys_of
 from dpsql.errors import Reason, Refused
 from dpsql.model import Budget, Column, Policy
+from dpsql.notices import Notice
 from dpsql.plan import BlockPlan, PrivatePlan, Rewritten
 from dpsql.tree import Statement
 
@@ -33,12 +35,14 @@ class Prepared:
 
     `question` identifies what is asked of private data, whatever the epsilon. `whole` is the same
     query over noise on every group, where it would rather choose groups: that may have been paid.
+    `notices` are what is told with the answer.
     """
 
     columns: tuple[Column, ...]
     plan: PrivatePlan | None
     rewritten: Rewritten
     question: str
+    notices: tuple[Notice, ...] = ()
     whole: Prepared | None = None
 
     @property
@@ -83,7 +87,8 @@ def prepare(
         plan = calibrate(bounded, *payer, wishes, Fraction(budget.query_delta), identities)
         sql = _written(plan, policy, identities)
         priced = replace(plan, loss=accountants.price(plan.loss, budget))
-        return Prepared(columns, priced, sql, question(plan, *context))
+        told = notices(bounded, plan, policy, public, evaluate, wishes)
+        return Prepared(columns, priced, sql, question(plan, *context), told)
 
     found = planned(wishes)
     _selects_keys(statement, found.blocks)

@@ -31,6 +31,7 @@ from dpsql.errors import Reason, Refused
 from dpsql.mechanisms.tails import reach
 from dpsql.methods import BoundsMethod
 from dpsql.model import Budget, ColumnPolicy, Loss, Noise, Policy
+from dpsql.notices import BoundsFound
 from dpsql.plan import BlockPlan
 from dpsql.policy.values import of_type
 from dpsql.questions import FoundBounds
@@ -225,10 +226,9 @@ def payable(budget: Budget, accountant: Accountant, spent: Loss, needed: Loss) -
         )
 
 
-def notice(bounds: FoundBounds) -> str:
+def notice(bounds: FoundBounds) -> BoundsFound:
     """What an answer says of the bounds that it was computed with."""
-    ends = f"[{float(bounds.lower):.10g}, {float(bounds.upper):.10g}]"
-    return f"The bounds {ends} of {bounds.table}.{bounds.column} were found privately."
+    return BoundsFound(bounds.table, bounds.column, float(bounds.lower), float(bounds.upper))
 
 
 def _largest(most: Decimal, fits: Callable[[Decimal], bool]) -> Decimal:

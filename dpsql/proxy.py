@@ -366,6 +366,7 @@ class Proxy:
                 partial(self._engine.rows, stop=stop),
                 partial(self._engine.scratch, stop=stop),
                 receipt,
+                prepared.notices,
             ),
         )
 

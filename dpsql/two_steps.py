@@ -82,7 +82,8 @@ class TwoSteps:
         if None not in plan.known:
             bounds = self._found(plan, [a for a in plan.known if a is not None])
             one = self._explained(replace(plan.last, bounds=bounds))
-            return replace(one, epsilon=asked.epsilon, notes=(*one.notes, *map(notice, bounds)))
+            notices = (*one.notices, *map(notice, bounds))
+            return replace(one, epsilon=asked.epsilon, notices=notices)
         last = self._explained(plan.last)
         parts = [
             self._explained(search)

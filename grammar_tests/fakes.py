@@ -14,8 +14,10 @@ from dpsql.engines import Stop
 from dpsql.errors import DpsqlError, Reason, Refused
 from dpsql.explanation import BlockLines, Explanation, LimitLine, ReleaseLine
 from dpsql.model import Answer, Budget, Column, Loss, Receipt, Request
+from dpsql.notices import BoundsFound
 from dpsql.tree import BOOLEAN, DATE, DOUBLE, INTEGER, VARCHAR, decimal
 
+NOTICE = "The bounds [0, 512] of orders.amount were found privately."
 LIMIT = Loss(185_071_234, 10**12)
 CHARGE = Loss(500_000, 10**9)
 
@@ -37,7 +39,7 @@ ANSWER = Answer(
     ((None, 20.4, 102.1, 0.01, None, nan), (None, 20.4, 102.1, nan, None, nan)),
     ((None, 40.0, 200.1, 0.0196, None, nan), (None, 40.0, 200.1, nan, None, nan)),
     RECEIPT,
-    ("a notice",),
+    (BoundsFound("orders", "amount", 0.0, 512.0),),
 )
 
 EXPLANATION = Explanation(

@@ -12,6 +12,7 @@ import pytest
 
 from dpsql.grids import Choice
 from dpsql.histograms import chosen
+from dpsql.interfaces.sentences import sentence
 from dpsql.mechanisms.exponential import Candidates
 from dpsql.mechanisms.scores import Reached
 from dpsql.methods import BoundsMethod
@@ -64,7 +65,7 @@ def test_both_steps_cost_what_was_promised_and_say_what_was_found(
         assert charged(answer) == promised.charge.amount
         # Without noise the greatest income is found; the quantile stays some people below it.
         upper = 131072 if method is BoundsMethod.QUANTILE else 262144
-        assert f"The bounds [0, {upper}] of customers.income" in answer.notices[0]
+        assert f"The bounds [0, {upper}] of customers.income" in sentence(answer.notices[-1], ())
         assert charged(proxy.ask(request)) == 0
         search = proxy.history(limit=2)[1]
         assert search.loss.amount == pytest.approx(charged(answer) / 5, rel=0.01)

@@ -35,7 +35,7 @@ from dpsql.interfaces.cli.terminal import Progress, interruptible
 from dpsql.interfaces.tables import markdown, table
 from dpsql.model import Answer
 from dpsql.tree import Span
-from grammar_tests.fakes import ANSWER, FakeProxy
+from grammar_tests.fakes import ANSWER, NOTICE, FakeProxy
 
 
 def run(*args: str, proxy: FakeProxy | None = None, **options: Any) -> Result:
@@ -52,7 +52,7 @@ def test_results_on_stdout_and_everything_else_on_stderr() -> None:
     assert result.exit_code == 0
     assert result.stdout == table(ANSWER).text
     assert result.stderr == (
-        "notice: a notice\ncost: ε = 0.1 (ρ = 0.0005, δ = 1e-9), query 6f3a; "
+        f"notice: {NOTICE}\ncost: ε = 0.1 (ρ = 0.0005, δ = 1e-9), query 6f3a; "
         "budget default: 0.27 % spent\n"
     )
 

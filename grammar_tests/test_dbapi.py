@@ -27,7 +27,7 @@ from dpsql.interfaces.dbapi import Connection, connect
 from dpsql.interfaces.dbapi_errors import raised_from
 from dpsql.interfaces.wordings import WORDINGS, ExitCode
 from dpsql.tree import Span
-from grammar_tests.fakes import ANSWER, EXPLANATION, FakeProxy
+from grammar_tests.fakes import ANSWER, EXPLANATION, NOTICE, FakeProxy
 
 
 def connected(proxy: FakeProxy | None = None, **options: Any) -> Connection:
@@ -152,7 +152,7 @@ def test_errors_margins_receipt_and_notices() -> None:
     cursor.execute("x")
     assert cursor.receipt is ANSWER.receipt
     assert (cursor.errors, cursor.margins) == (ANSWER.errors, ANSWER.margins)
-    assert cursor.notices == ("a notice",)
+    assert cursor.notices == (NOTICE,)
 
 
 def test_optional_extensions() -> None:
@@ -161,7 +161,7 @@ def test_optional_extensions() -> None:
     assert (cursor.connection, cursor.rownumber, cursor.lastrowid) == (connection, None, None)
     assert cursor.messages == []
     cursor.execute("x")
-    assert [(kind, str(value)) for kind, value in cursor.messages] == [(dbapi.Warning, "a notice")]
+    assert [(kind, str(value)) for kind, value in cursor.messages] == [(dbapi.Warning, NOTICE)]
     assert (cursor.rownumber, cursor.fetchone(), cursor.rownumber) == (0, ANSWER.rows[0], 1)
 
 

@@ -122,7 +122,7 @@ def test_types_are_told_before_the_values_and_obeyed(client: Client) -> None:
     (columns,) = client.of(b"T")
     assert [columns[n : n + 2] for n in (2, 22)] == [b"n\0", b"a\0"]
     bind = Bind("", "s", (0, 1), (b"consumer", struct.pack("!q", 30)), (1,))
-    assert client.send(bind, Describe(True, ""), Execute("", 0), Sync()) == "2TDCZ"
+    assert client.send(bind, Describe(True, ""), Execute("", 0), Sync()) == "2TDNCZ"
     (body,) = client.of(b"D")
     assert struct.unpack_from("!hi", body) == (2, 8)
 

@@ -15,8 +15,8 @@ COLUMNS = {
     "countries": "code VARCHAR {key}, region VARCHAR",
     "products": "product_id INTEGER {key}, category VARCHAR, list_price DECIMAL(8, 2)",
     "customers": (
-        "customer_id INTEGER {key}, country VARCHAR, segment VARCHAR, city VARCHAR, age INTEGER,"
-        " income DOUBLE, vip BOOLEAN, joined DATE, name VARCHAR, secret VARCHAR"
+        "customer_id INTEGER {key}, country VARCHAR, segment VARCHAR {segment}, city VARCHAR,"
+        " age INTEGER, income DOUBLE, vip BOOLEAN, joined DATE, name VARCHAR, secret VARCHAR"
     ),
     "orders": (
         "order_id INTEGER {key}, customer_id INTEGER {link_customers}, amount DECIMAL(10, 2),"
@@ -37,6 +37,7 @@ CONSTRAINTS = {
     "key": "PRIMARY KEY",
     "link_customers": "NOT NULL REFERENCES customers (customer_id)",
     "link_orders": "NOT NULL REFERENCES orders (order_id)",
+    "segment": "CHECK (segment IN ('consumer', 'business'))",
 }
 UNITS = 12
 CITIES = ("Oslo", "Bergen", "Tromsø", "Oslo")
@@ -171,6 +172,24 @@ def rivals() -> Tables:
             tables["items"].append((number, number, n % 3 + 1, price, quantity))
             tables["events"].append((number, unit, f"{word} {n}", 2**62 * high))
             tables["logins"].append((number, unit, date(2024, unit, 1) + timedelta(days=n)))
+    return tables
+
+
+def exceeding() -> Tables:
+    """Keys, links and checks are kept, and everything else is beyond what the policy declares."""
+    tables = well_behaved()
+    for n in range(45):
+        tables["orders"].append(
+            (2000 + n, 7, Decimal(90 * n - 900), 7 * n - 70, n / 4 - 3,
+             datetime(2022 + n % 6, 1 + n % 12, 1 + n % 28, n % 24), _status(n), f"{n}", n)
+        )  # fmt: skip
+        tables["items"].append((3000 + n, 2000 + n, n % 3 + 1, Decimal(9 * n - 60), n - 7))
+        tables["events"].append((4000 + n, 7, f"device {n}", 200 * n - 900))
+    tables["customers"] += [
+        (101, "XX", "consumer", "Bodø", 150, -5.5, True, date(2019, 5, 1), "odd", None),
+        (102, "YY", "business", "Oslo", -30, 3e6, False, date(2031, 5, 1), "odd", None),
+    ]
+    tables["logins"] += [(8000 + n, 7, date(2023, 11, 2) + timedelta(9 * n)) for n in range(60)]
     return tables
 
 

@@ -13,7 +13,10 @@ from dpsql.explanation import Explanation
 from dpsql.interfaces import frames
 from dpsql.interfaces.asking import answered
 from dpsql.interfaces.dbapi_errors import InterfaceError, Warning, raised_from  # noqa: A004
+from dpsql.interfaces.doors import DATABASE_API
+from dpsql.interfaces.sentences import sentences
 from dpsql.model import Answer, Column, Receipt
+from dpsql.notices import marked
 from dpsql.tree import DOUBLE, Kind, Value
 
 if TYPE_CHECKING:
@@ -61,7 +64,8 @@ class Cursor:
 
     After `execute`: `receipt` says what it cost (None: public tables only), `errors` and
     `margins` hold the standard error and the half-width at 95 % of every number, in the shape of
-    the rows (None: exact, NaN: noisy and unknown), `notices` the notices.
+    the rows (None: exact, NaN: noisy and unknown), `notices` in words what was cut or is hidden,
+    `marked` the places of the columns that these speak of.
     """
 
     lastrowid = None
@@ -137,7 +141,14 @@ class Cursor:
     @property
     def notices(self) -> tuple[str, ...]:
         answers = self._results.answers if self._results else ()
-        return tuple(notice for answer in answers for notice in answer.notices)
+        found = (sentences(a.notices, a.columns, DATABASE_API) for a in answers)
+        return tuple(dict.fromkeys(chain.from_iterable(found)))
+
+    @property
+    def marked(self) -> frozenset[int]:
+        """The places of the columns that a notice speaks of."""
+        answers = self._results.answers if self._results else ()
+        return frozenset().union(*(marked(answer.notices) for answer in answers))
 
     @property
     def messages(self) -> list[tuple[type[Warning], Warning]]:

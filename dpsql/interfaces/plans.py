@@ -9,6 +9,7 @@ from textwrap import indent
 from dpsql.explanation import BlockLines, ChoiceLine, Explanation, LimitLine, ReleaseLine
 from dpsql.interfaces.amounts import loss_text, plain, share_text
 from dpsql.interfaces.messages import printable
+from dpsql.interfaces.sentences import sentences
 from dpsql.interfaces.tables import grid
 from dpsql.model import Column, Loss
 
@@ -52,6 +53,10 @@ def _charge(explanation: Explanation) -> Iterator[str]:
     who = explanation.budget, explanation.analyst, accountant
     yield from budget_lines(*who, explanation.charge, explanation.spent, explanation.limit)
     yield from map(printable, explanation.notes)
+    if explanation.notices:
+        yield "Told with the answer:"
+        told = sentences(explanation.notices, explanation.columns)
+        yield from (f"  {text}" for text in told)
 
 
 def budget_lines(

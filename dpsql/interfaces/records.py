@@ -3,6 +3,7 @@
 Every numeric column `n` is followed by `n_margin`, the half-width of its 95 % interval: absent
 (null, empty) where the value is exact, NaN where it is noisy and its error unknown. The columns
 depend on the query's text only. Decimals and large integers keep every digit; dates are ISO 8601.
+In JSON every column of which something is told is followed by `n_notice`, in words.
 """
 
 from __future__ import annotations
@@ -19,10 +20,13 @@ from typing import Any
 from dpsql.errors import MissingExtra
 from dpsql.interfaces.amounts import exact_text
 from dpsql.interfaces.frames import arrow_type, unique
+from dpsql.interfaces.sentences import sentence
 from dpsql.model import Answer
+from dpsql.notices import places
 from dpsql.tree import DOUBLE, SqlType
 
 _MARGIN = "_margin"
+_NOTICE = "_notice"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,9 +69,24 @@ def json_array(answer: Answer) -> str:
 def _json_objects(answer: Answer) -> Iterator[str]:
     columns = record_columns(answer)
     labels = [json.dumps(column.name) for column in columns]
+    behind = _json_notices(answer, columns)
     for record in _records(answer, columns):
-        pairs = zip(labels, record, strict=True)
-        yield "{" + ", ".join(f"{label}: {json_scalar(value)}" for label, value in pairs) + "}"
+        pairs = zip(labels, record, behind, strict=True)
+        texts = (f"{label}: {json_scalar(value)}{told}" for label, value, told in pairs)
+        yield "{" + ", ".join(texts) + "}"
+
+
+def _json_notices(answer: Answer, columns: tuple[RecordColumn, ...]) -> list[str]:
+    """What stands behind each machine column: the notices about an answer's column, behind it."""
+    taken, behind = {column.name for column in columns}, [""] * len(columns)
+    for place, _ in enumerate(answer.columns):
+        about = [n for n in answer.notices if place in places(n)]
+        if about:
+            own = [n for n, column in enumerate(columns) if column.source == place]
+            name = unique(f"{columns[own[0]].name}{_NOTICE}", taken)
+            text = "; ".join(sentence(notice, answer.columns) for notice in about)
+            behind[own[-1]] = f", {json.dumps(name)}: {json.dumps(text, ensure_ascii=False)}"
+    return behind
 
 
 def json_scalar(value: Any) -> str:

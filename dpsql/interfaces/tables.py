@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from textwrap import wrap
 
 from dpsql.interfaces.amounts import number_text
 from dpsql.interfaces.messages import printable, width
+from dpsql.interfaces.sentences import footnotes
 from dpsql.model import Answer
+from dpsql.notices import marked
 from dpsql.tree import Kind, SqlType
 
 _GAP = "  "
 _NARROWEST = 8
+_MARK = "*"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +42,8 @@ class Table:
 def table(answer: Answer, terminal_width: int | None = None) -> Table:
     """An answer as an aligned table of at most `terminal_width` cells (None: any width).
 
-    Text columns are shortened first, then the last columns are left out; a notice says so.
+    Text columns are shortened first, then the last columns are left out; a notice says so. Columns
+    that a notice of the answer is about are marked, and the notice stands below.
     """
     columns = _columns(answer)
     fitted, notices = (columns, ()) if terminal_width is None else _fit(columns, terminal_width)
@@ -50,6 +55,8 @@ def table(answer: Answer, terminal_width: int | None = None) -> Table:
         lines.append(_GAP.join(cells))
     if not answer.rows:
         lines.append("(no rows)")
+    for footnote in footnotes(answer):
+        lines += _wrapped(f"{_MARK} {footnote}", terminal_width)
     return Table("".join(f"{line.rstrip()}\n" for line in lines), notices)
 
 
@@ -61,7 +68,9 @@ def markdown(answer: Answer) -> str:
         ["---:" if c.numeric else "---" for c in columns],
     ]
     lines += [[_escape(c.cells[i].strip()) for c in columns] for i in range(len(answer.rows))]
-    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+    shown = "".join(f"| {' | '.join(line)} |\n" for line in lines)
+    below = "".join(f"\n{_escape(f'{_MARK} {text}')}\n" for text in footnotes(answer))
+    return shown + below
 
 
 def grid(rows: Sequence[Sequence[str]]) -> Iterator[str]:
@@ -77,9 +86,10 @@ def grid(rows: Sequence[Sequence[str]]) -> Iterator[str]:
 
 
 def _columns(answer: Answer) -> tuple[Cells, ...]:
+    places = marked(answer.notices)
     return tuple(
         _column(
-            column.name,
+            f"{column.name} {_MARK}" if i in places else column.name,
             column.type,
             tuple(
                 number_text(row[i], margins[i], _scale(column.type))
@@ -131,6 +141,13 @@ def _fit(columns: tuple[Cells, ...], room: int) -> tuple[tuple[Cells, ...], tupl
         left_out = ", ".join(column.header for column in columns[kept:])
         notices.append(f"Columns left out to fit the terminal: {left_out}; --format csv shows all.")
     return fitted, tuple(notices)
+
+
+def _wrapped(text: str, room: int | None) -> list[str]:
+    """A sentence in lines of at most so many cells."""
+    if room is None:
+        return [text]
+    return wrap(text, max(room, _NARROWEST), subsequent_indent=_GAP)
 
 
 def _total(widths: list[int]) -> int:

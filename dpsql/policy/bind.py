@@ -6,10 +6,12 @@ import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import fields
 from difflib import get_close_matches
+from fractions import Fraction
 from typing import Any, NoReturn
 
 from dpsql.errors import PolicyError
 from dpsql.model import ColumnPolicy, Fact, FactKind, Link, Policy, TablePolicy, Voucher
+from dpsql.policy.checks import Check, checks
 from dpsql.policy.draft import Draft, DraftColumn, DraftTable
 from dpsql.policy.values import of_type
 from dpsql.schema import Schema, SchemaColumn, SchemaTable
@@ -159,6 +161,7 @@ class _Binder:
             column.nullable,
             column.hidden,
             column.private_bounds,
+            _enforced(column, found, known, bounds, values),
         )
 
     def _values(
@@ -253,6 +256,29 @@ class _Binder:
     def _fail(self, table: DraftTable, place: tuple[str, ...], message: str, fix: str) -> NoReturn:
         line = self.draft.lines.of(("tables", table.name, *place))
         raise PolicyError(self.draft.path, line, message, fix)
+
+
+def _enforced(
+    column: DraftColumn,
+    found: SchemaColumn,
+    known: SchemaTable,
+    bounds: tuple[Any, Any] | None,
+    values: tuple[Value, ...] | None,
+) -> bool:
+    """Whether a CHECK, an ENUM or a foreign key keeps every value within what is declared."""
+    check = checks(known).get(found.name.lower(), Check())
+    if bounds is not None:
+        ends = None if check.bounds is None else tuple(map(Fraction, check.bounds))
+        return ends is not None and bounds[0] <= ends[0] and ends[1] <= bounds[1]
+    if column.values_from is not None:
+        source = column.values_from[0].lower(), [column.values_from[1].lower()]
+        return any(
+            [name.lower() for name in key.columns] == [found.name.lower()]
+            and (key.table.lower(), [name.lower() for name in key.referenced]) == source
+            for key in known.foreign_keys
+        )
+    enforced = found.enum_values or check.values
+    return bool(enforced) and values is not None and set(enforced) <= set(values)
 
 
 def _shown(value: Any) -> str:

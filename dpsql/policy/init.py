@@ -6,23 +6,10 @@ import json
 import re
 from collections.abc import Iterator
 
+from dpsql.policy.checks import Check, checks
 from dpsql.policy.reader import UNDECIDED
 from dpsql.schema import Schema, SchemaColumn, SchemaTable
-from dpsql.tree import Kind
 
-NUMBER = r"\(*\s*(?:CAST\()?'?(?P<{0}>-?\d+(?:\.\d+)?)'?(?:\s+AS [A-Z0-9(), ]+\))?\s*\)*"
-BETWEEN = re.compile(
-    r"\(*\"?(?P<column>\w+)\"?\s+BETWEEN\s+" + NUMBER.format("lo") + r"\s+AND\s+"
-    + NUMBER.format("hi") + r"\)*", re.IGNORECASE
-)  # fmt: skip
-RANGE = re.compile(
-    r"\(*\"?(?P<column>\w+)\"?\s*>=\s*" + NUMBER.format("lo") + r"\s+AND\s+\(*\"?(?P=column)\"?"
-    r"\s*<=\s*" + NUMBER.format("hi") + r"\)*", re.IGNORECASE
-)  # fmt: skip
-MEMBERS = re.compile(
-    r"\(*\"?(?P<column>\w+)\"?\s+IN\s+\((?P<values>'(?:[^']|'')*'(?:,\s*'(?:[^']|'')*')*)\)\)*",
-    re.IGNORECASE,
-)
 BARE = re.compile(r"[A-Za-z0-9_-]+")
 
 
@@ -94,12 +81,13 @@ def _table(table: SchemaTable) -> Iterator[str]:
     yield f"[tables.{_key(table.name)}.columns]"
     yield "# Remove columns nobody should use. bounds let a column be summed, values let it be a"
     yield "# key without a threshold; both are public knowledge, never looked up in the data."
-    checks = dict(_checks(table))
+    known = checks(table)
     for column in table.columns:
         if column.type is None:
             yield f"# {_comment(column.name)}: {_comment(column.type_name)} is not supported"
         else:
-            yield _column(column, checks.get(column.name.lower(), []))
+            check = known.get(column.name.lower())
+            yield _column(column, [] if check is None else _declared(check))
 
 
 def _column(column: SchemaColumn, declared: list[str]) -> str:
@@ -112,21 +100,11 @@ def _column(column: SchemaColumn, declared: list[str]) -> str:
     return f"{_key(column.name)} = {inner}  # {_comment(column.type_name)}"
 
 
-def _checks(table: SchemaTable) -> Iterator[tuple[str, list[str]]]:
-    """What CHECK constraints say of a column, where they are fully understood."""
-    types = {c.name.lower(): c.type for c in table.columns if c.type is not None}
-    for check in table.checks:
-        text = check.removeprefix("CHECK").strip()
-        found = BETWEEN.fullmatch(text) or RANGE.fullmatch(text)
-        if found is not None and (kind := types.get(found["column"].lower())) is not None:
-            if kind.kind in (Kind.INTEGER, Kind.DECIMAL, Kind.DOUBLE):
-                yield found["column"].lower(), [f"bounds = [{found['lo']}, {found['hi']}]"]
-            continue
-        found = MEMBERS.fullmatch(text)
-        if found is not None and found["column"].lower() in types:
-            members = re.findall(r"'((?:[^']|'')*)'", found["values"])
-            listed = json.dumps([m.replace("''", "'") for m in members], ensure_ascii=False)
-            yield found["column"].lower(), [f"values = {listed}"]
+def _declared(check: Check) -> list[str]:
+    """A CHECK constraint as the policy declares it."""
+    if check.bounds is not None:
+        return [f"bounds = [{', '.join(check.bounds)}]"]
+    return [f"values = {json.dumps(list(check.values), ensure_ascii=False)}"]
 
 
 def _text(value: str) -> str:

@@ -18,8 +18,10 @@ from dpsql.interfaces.asking import answered
 from dpsql.interfaces.cli.options import Command, Settings, common, exact_epsilon
 from dpsql.interfaces.cli.output import output
 from dpsql.interfaces.cli.terminal import Progress, interruptible, note, show_error
+from dpsql.interfaces.doors import COMMAND_LINE
 from dpsql.interfaces.plans import plan_text
 from dpsql.interfaces.receipts import cost_text
+from dpsql.interfaces.sentences import footnotes, remarks
 from dpsql.interfaces.tables import markdown, table
 from dpsql.model import Answer, Request
 from dpsql.wishes import Precision, wished
@@ -108,10 +110,12 @@ def query(
         if style == "table":
             drawn = table(answer, None if target else _terminal_width())
             write(drawn.text)
-            notices = (*answer.notices, *drawn.notices)
+            notices = (*remarks(answer, COMMAND_LINE), *drawn.notices)
         else:
             write(_FORMATS[style](answer))
-            notices = answer.notices
+            notices = remarks(answer, COMMAND_LINE)
+            if style != "markdown":
+                notices = (*footnotes(answer), *notices)
     for notice in notices:
         note(f"notice: {notice}")
     note(cost_text(answer.receipt))

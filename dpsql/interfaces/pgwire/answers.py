@@ -14,6 +14,7 @@ from dpsql.engines import ScratchTable, Stop
 from dpsql.errors import DpsqlError
 from dpsql.interfaces.amounts import significant_places
 from dpsql.interfaces.asking import answered
+from dpsql.interfaces.doors import WIRE
 from dpsql.interfaces.pgwire import oids
 from dpsql.interfaces.pgwire.faults import Fault, fault_of
 from dpsql.interfaces.pgwire.portals import Result
@@ -21,6 +22,7 @@ from dpsql.interfaces.pgwire.reports import REPORTS, report
 from dpsql.interfaces.pgwire.scans import is_scan, refusal
 from dpsql.interfaces.pgwire.shapes import WireColumn, WireResult
 from dpsql.interfaces.receipts import cost_text
+from dpsql.interfaces.sentences import sentences
 from dpsql.model import Answer, Column, Loss, Request
 from dpsql.tree import SqlType
 
@@ -29,6 +31,8 @@ if TYPE_CHECKING:
 
 DIALECT = "postgres"
 FREE = Loss(0)
+_SILENT = frozenset({"warning", "error"})
+"""Values of client_min_messages that keep notices away."""
 REMEMBERED_TEXTS = 512
 """Texts of which a session remembers whether the catalogue answers them."""
 
@@ -138,7 +142,7 @@ class Answers:
             answer.rows,
             "SELECT",
             counted=True,
-            notices=_notices(answer) if settings["dpsql.notices"] == "on" else (),
+            notices=_notices(answer, settings),
             remembered=answer.receipt is not None and answer.receipt.remembered,
         )
 
@@ -179,10 +183,19 @@ def _settled(given: Sequence[int], asked: Numbered, kinds: Sequence[SqlType]) ->
     return tuple(kind or oids.TEXT for kind in types)
 
 
-def _notices(answer: Answer) -> tuple[str, ...]:
-    """What the answer cost, and the error of every column that has one; a plan says it itself."""
-    if answer.explanation is not None:
+def _notices(answer: Answer, settings: Mapping[str, str]) -> tuple[str, ...]:
+    """What the answer's own notices say; and if that is wanted what it cost, and its errors.
+
+    A plan says it all itself.
+    """
+    if answer.explanation is not None or settings["client_min_messages"] in _SILENT:
         return ()
+    told = sentences(answer.notices, answer.columns, WIRE)
+    return (*_price(answer), *told) if settings["dpsql.notices"] == "on" else told
+
+
+def _price(answer: Answer) -> tuple[str, ...]:
+    """What the answer cost, and the error of every column that has one."""
     errors = []
     for n, column in enumerate(answer.columns):
         margins = [row[n] for row in answer.margins]
@@ -193,4 +206,4 @@ def _notices(answer: Answer) -> tuple[str, ...]:
             most = max(known)
             places = significant_places(most) if most > 0 else 0
             errors.append(f"{column.name}: ± {most:,.{places}f} at 95 %")
-    return (cost_text(answer.receipt), *errors, *answer.notices)
+    return (cost_text(answer.receipt), *errors)

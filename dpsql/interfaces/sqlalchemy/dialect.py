@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from decimal import Decimal
+from logging import getLogger
 from types import ModuleType
 from typing import Any
 
@@ -22,6 +23,7 @@ from dpsql.interfaces.sqlalchemy.proxies import SharedProxies
 from dpsql.interfaces.sqlalchemy.reflection import Reflection
 from dpsql.model import Receipt
 
+LOG = getLogger("dpsql")
 _OPTIONS = frozenset({"analyst", "epsilon"})
 _LEVELS: tuple[IsolationLevel, ...] = (
     "SERIALIZABLE",
@@ -67,11 +69,15 @@ class Context(DefaultExecutionContext):
     receipt: Receipt | None = None
     errors: tuple[tuple[float | None, ...], ...] = ()
     margins: tuple[tuple[float | None, ...], ...] = ()
+    notices: tuple[str, ...] = ()
 
     def post_exec(self) -> None:
-        """Keep what the cursor forgets when it is closed."""
+        """Keep what the cursor forgets when it is closed; log its notices, as drivers do."""
         cursor: Any = self.cursor
         self.receipt, self.errors, self.margins = cursor.receipt, cursor.errors, cursor.margins
+        self.notices = cursor.notices
+        for notice in self.notices:
+            LOG.info(notice)
 
 
 class DpsqlDialect(Reflection):

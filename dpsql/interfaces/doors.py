@@ -1,0 +1,31 @@
+"""doors: how each interface is spoken to, so that no hint names what its door does not have."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Door:
+    """`epsilon` asks for another ε, `confirm` for an answer that cannot be of use, `dialect` for
+    another spelling of SQL; each completes "ask with …", and is empty where there is no such way.
+    """
+
+    epsilon: str
+    confirm: str
+    dialect: str = ""
+
+    @property
+    def words(self) -> dict[str, str]:
+        """The words by the names that texts call them, those that the door has."""
+        named = {
+            "by_epsilon": self.epsilon,
+            "by_confirm": self.confirm,
+            "by_dialect": self.dialect,
+        }
+        return {name: text for name, text in named.items() if text}
+
+
+COMMAND_LINE = Door("--epsilon", "--yes", "--dialect")
+DATABASE_API = Door("connect(…, epsilon=…)", "connect(…, confirm=True)", "connect(…, dialect=…)")
+WIRE = Door("SET dpsql.epsilon", "SET dpsql.confirm = on")

@@ -1,0 +1,149 @@
+"""The words for every notice: one sentence each, in the names of the policy and the result."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import assert_never
+
+from dpsql.interfaces.amounts import exact_text
+from dpsql.interfaces.doors import Door
+from dpsql.interfaces.messages import printable
+from dpsql.model import Answer, Column
+from dpsql.notices import (
+    BoundsFound,
+    Clipped,
+    Drowned,
+    Empty,
+    Ends,
+    FewValues,
+    Hidden,
+    Listed,
+    NeverShown,
+    Notice,
+    Sampled,
+    places,
+)
+from dpsql.tree import Value
+
+
+def sentences(
+    notices: Sequence[Notice], columns: Sequence[Column], door: Door | None = None
+) -> tuple[str, ...]:
+    """Every notice about a result of these columns, as it is told at a door."""
+    return tuple(sentence(notice, columns, door) for notice in notices)
+
+
+def footnotes(answer: Answer) -> tuple[str, ...]:
+    """The notices about columns, which are marked where the answer is shown."""
+    return sentences([n for n in answer.notices if places(n)], answer.columns)
+
+
+def remarks(answer: Answer, door: Door) -> tuple[str, ...]:
+    """The notices about no column."""
+    return sentences([n for n in answer.notices if not places(n)], answer.columns, door)
+
+
+def sentence(notice: Notice, columns: Sequence[Column], door: Door | None = None) -> str:
+    """One notice; what names a way to ask for more names the door's own.
+
+    >>> from dpsql.tree import INTEGER
+    >>> total = (Column("total", INTEGER),)
+    >>> print(sentence(Clipped((0,), "customers", True, 20, ((0, 500),), (0, 10000)), total))
+    customers add at most 10,000 each to total per group: 20 rows each, clipped to 0 … 500
+    >>> print(sentence(Hidden((), "households", 164), ()))
+    groups of fewer than about 164 households are not shown
+    """
+    return printable(_said(notice, _names(notice, columns), door))
+
+
+def _said(notice: Notice, names: str, door: Door | None) -> str:
+    match notice:
+        case Clipped():
+            return _clipped(notice, names)
+        case FewValues(units=units, grouped=grouped, values=values):
+            different = f"{values:,} different values each{_per(grouped)}"
+            return f"{units} count with at most {different} in {names}"
+        case Sampled(units=units, groups=groups):
+            return f"{units} count in at most {groups:,} groups each, chosen at random, in {names}"
+        case Listed(name=None, values=values):
+            return f"values other than the {values:,} declared do not count in {names}"
+        case Listed(name=name, values=values):
+            return f"rows with another {name} than the {values:,} declared are left out"
+        case Hidden():
+            return _hidden(notice)
+        case Empty():
+            return _empty(notice, door)
+        case Drowned(units=units, most=most, noise=noise):
+            return (
+                f"this cannot be useful: at most {most:,} of {units} can be counted, and the "
+                f"noise hides {noise:,.3g} or more; ask about more of them, or with {_larger(door)}"
+            )
+        case NeverShown(units=units, most=most, least=least):
+            return (
+                f"this cannot be useful: a group is shown from about {least:,} of {units} on, and "
+                f"at most {most:,} can be in one; ask about more of them, or with {_larger(door)}"
+            )
+        case BoundsFound(table=table, column=column, lower=lower, upper=upper):
+            ends = f"[{lower:.10g}, {upper:.10g}]"
+            return f"The bounds {ends} of {table}.{column} were found privately."
+        case _:
+            assert_never(notice)
+
+
+def _clipped(notice: Clipped, names: str) -> str:
+    ends = " and ".join(map(_ends, notice.values))
+    per, rows = _per(notice.grouped), notice.rows
+    if rows is None:
+        return f"values in {names} are clipped to {ends}"
+    if notice.total is None:
+        cut = f", values clipped to {ends}" if ends else ""
+        return f"{notice.units} count with at most {_rows(rows)} each{per} in {names}{cut}"
+    lower, upper = notice.total
+    adds = f"at most {_value(upper)}" if lower == 0 else f"{_value(lower)} to {_value(upper)}"
+    cut = f", clipped to {ends}" if ends else ""
+    return f"{notice.units} add {adds} each to {names}{per}: {_rows(rows)} each{cut}"
+
+
+def _hidden(notice: Hidden) -> str:
+    return f"groups of fewer than about {notice.least:,} {notice.units} are not shown"
+
+
+def _empty(notice: Empty, door: Door | None) -> str:
+    if notice.hidden is None:
+        return "no rows: nothing that was released fulfils the conditions on it"
+    return f"no rows: {_hidden(notice.hidden)}; {_larger(door)} or coarser groups show more"
+
+
+def _larger(door: Door | None) -> str:
+    return "a larger ε" if door is None else f"a larger ε ({door.epsilon})"
+
+
+def _per(grouped: bool) -> str:  # noqa: FBT001
+    return " per group" if grouped else ""
+
+
+def _rows(rows: int) -> str:
+    return f"{rows:,} row" if rows == 1 else f"{rows:,} rows"
+
+
+def _names(notice: Notice, columns: Sequence[Column]) -> str:
+    names = [columns[place].name for place in places(notice)]
+    return ", ".join(names) or "what this is computed from"
+
+
+def _ends(ends: Ends) -> str:
+    return " … ".join(map(_value, ends))
+
+
+def _value(value: Value) -> str:
+    """A public value: numbers with separators, dates and times as they are written."""
+    match value:
+        case bool() | str() | None | datetime():
+            return exact_text(value)
+        case int():
+            return f"{value:,}"
+        case float():
+            return f"{value:,.10g}"
+        case _:
+            return exact_text(value)

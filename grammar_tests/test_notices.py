@@ -1,0 +1,291 @@
+"""What is told beside numbers: every limit that SQL enforces, nothing that holds by proof."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from dpsql.engines.catalogue import tables as declared
+from dpsql.interfaces import records
+from dpsql.interfaces.doors import COMMAND_LINE, DATABASE_API, WIRE
+from dpsql.interfaces.messages import width
+from dpsql.interfaces.plans import plan_text
+from dpsql.interfaces.sentences import sentence, sentences
+from dpsql.interfaces.tables import markdown, table
+from dpsql.model import Answer, Column
+from dpsql.notices import (
+    BoundsFound,
+    Clipped,
+    Drowned,
+    Empty,
+    FewValues,
+    Hidden,
+    Listed,
+    NeverShown,
+    Notice,
+    Sampled,
+)
+from dpsql.plan import BlockPlan
+from dpsql.policy.bind import bind
+from dpsql.policy.load import load
+from dpsql.prepare import Prepared
+from dpsql.proxy import Proxy
+from dpsql.public import PublicTables
+from dpsql.schema import Schema
+from dpsql.tree import INTEGER
+from grammar_tests import casefile, proxy_kit, world
+from grammar_tests.bound import CATALOGS, shop
+from grammar_tests.laws import PlainEngine, compiled
+from grammar_tests.test_laws import over_the_shop
+
+
+def told(sql: str) -> tuple[str, ...]:
+    prepared = compiled(sql, *shop())
+    return sentences(prepared.notices, prepared.columns)
+
+
+# --- what is told of a plan ---
+
+TOLD = [
+    ("SELECT COUNT(*) AS n FROM customers", ()),
+    ("SELECT COUNT(*) AS n FROM orders", ("customers count with at most 10 rows each in n",)),
+    (
+        "SELECT SUM(amount) AS total, COUNT(*) AS n, AVG(amount) AS mean FROM orders",
+        (
+            "customers add at most 5,000 each to total: 10 rows each, clipped to 0 … 500",
+            "customers count with at most 10 rows each in n",
+            "customers count with at most 10 rows each in mean, values clipped to 0 … 500",
+        ),
+    ),
+    ("SELECT SUM(age) AS s FROM customers", ("values in s are clipped to 0 … 120",)),
+    ("SELECT SUM(LEAST(GREATEST(age, 18), 65)) AS s FROM customers", ()),
+    ("SELECT SUM(age) AS s FROM customers WHERE age BETWEEN 18 AND 65", ()),
+    ("SELECT SUM(CASE WHEN vip THEN 1 ELSE 0 END) AS s FROM customers", ()),
+    (
+        "SELECT SUM(amount - 100) AS s FROM orders",
+        ("customers add -1,000 to 4,000 each to s: 10 rows each, clipped to -100 … 400",),
+    ),
+    ("SELECT COUNT(DISTINCT customer_id) AS n FROM orders", ()),
+    ("SELECT vip, COUNT(*) AS n FROM customers GROUP BY vip", ()),
+    (
+        "SELECT country AS c, COUNT(*) AS n FROM customers GROUP BY country",
+        ("rows with another c than the 3 declared are left out",),
+    ),
+    ("SELECT segment, COUNT(*) AS n FROM customers GROUP BY segment", ()),
+    (
+        "SELECT device, COUNT(*) AS n FROM events GROUP BY device",
+        (
+            "customers count with at most 5 rows each per group in n",
+            "customers count in at most 2 groups each, chosen at random, in n",
+            "groups of fewer than about 49 customers are not shown",
+        ),
+    ),
+    (
+        "SELECT COUNT(DISTINCT note) AS n FROM orders",
+        ("customers count with at most 10 different values each in n",),
+    ),
+    (
+        "SELECT COUNT(DISTINCT status) AS n FROM orders",
+        ("values other than the 3 declared do not count in n",),
+    ),
+    (
+        "SELECT MEDIAN(placed_at) AS m FROM orders",
+        (
+            (
+                "customers count with at most 10 rows each in m, values clipped to "
+                "2024-01-01 00:00:00 … 2025-12-31 23:59:59"
+            ),
+        ),
+    ),
+    (
+        "SELECT SUM(n) / 2 AS half FROM (SELECT status, COUNT(*) AS n FROM orders GROUP BY 1) AS t",
+        (
+            "customers count with at most 10 rows each per group in half",
+            "rows with another status than the 3 declared are left out",
+        ),
+    ),
+    (
+        "SELECT COUNT(*) AS n FROM customers WHERE age > (SELECT AVG(age) FROM customers)",
+        ("values in what this is computed from are clipped to 0 … 120",),
+    ),
+    (
+        "SELECT AVG(t) AS m FROM (SELECT customer_id, SUM(amount) AS t FROM orders GROUP BY 1)",
+        ("values in m are clipped to 0 … 25,000",),
+    ),
+    ("SELECT COUNT(*) FROM countries", ()),
+]
+
+
+@pytest.mark.parametrize(("sql", "expected"), TOLD, ids=[sql for sql, _ in TOLD])
+def test_what_is_cut_is_told_and_what_is_proved_is_not(sql: str, expected: tuple[str, ...]) -> None:
+    assert told(sql) == expected
+
+
+def kinds(prepared: Prepared) -> set[type[Notice]]:
+    return {type(notice) for notice in prepared.notices}
+
+
+def owed(block: BlockPlan) -> set[type[Notice]]:
+    """What a block by itself shows that it enforces, whatever is proved of values."""
+    found: set[type[Notice]] = set()
+    if block.enforce_l0:
+        found.add(Sampled)
+    if block.domain is None and block.block.keys:
+        found.add(Hidden)
+    sums = [r.query for r in block.releases if not (r.query.units or r.query.blocks)]
+    limit = block.rows_per_group.how.startswith("enforced")
+    if limit and any(not q.distinct for q in sums) and not block.keys_alone:
+        found.add(Clipped)
+    return found
+
+
+@pytest.mark.parametrize(
+    "case", [c for c in casefile.all_cases() if c.accepted][::6], ids=lambda c: c.id
+)
+def test_every_case_tells_what_its_plan_enforces(case: casefile.Case) -> None:
+    prepared = over_the_shop(case)
+    for block in prepared.blocks:
+        assert owed(block) <= kinds(prepared)
+    for text in sentences(prepared.notices, prepared.columns, WIRE):
+        assert "  " not in text
+        assert not text.endswith(" ")
+
+
+def test_what_the_engine_enforces_is_not_told() -> None:
+    """CHECK constraints, an ENUM and a foreign key keep values where the policy says they are."""
+    tables = world.build(world.well_behaved(), constraints=True)
+    policy = load(str(CATALOGS / "shop.toml"))
+    engine = PlainEngine(tables)
+    schema = Schema(declared(engine.rows), "here")
+    found = {t.name: t for t in schema.tables}
+    checked = replace(
+        found["customers"], checks=(*found["customers"].checks, "CHECK((age BETWEEN 1 AND 110))")
+    )
+    listed = replace(found["orders"], checks=("CHECK((status IN ('open', 'lost')))",))
+    wide = replace(found["items"], checks=("CHECK((price BETWEEN 0 AND 101))",))
+    others = tuple(t for t in schema.tables if t.name not in ("customers", "orders", "items"))
+    tighter = Schema((checked, listed, wide, *others), "here")
+    bound = bind(policy, tighter, PublicTables(engine).values)
+    enforced = {f"{t.name}.{c.name}" for t in bound.tables for c in t.columns if c.enforced}
+    assert enforced == {"customers.age", "customers.segment"}
+    assert compiled("SELECT SUM(age) FROM customers", bound, engine).notices == ()
+    assert bound.version == bind(policy, schema, PublicTables(engine).values).version
+
+
+# --- answers ---
+
+
+def test_remembered_answers_tell_it_again_and_empty_ones_say_why(tmp_path: Path) -> None:
+    sql = "SELECT city, COUNT(*) AS n FROM customers GROUP BY city"
+    with Proxy.open(str(proxy_kit.shop(tmp_path))) as proxy:
+        first, again = (proxy.ask(proxy_kit.request(sql)) for _ in range(2))
+        assert again.receipt is not None
+        assert again.receipt.remembered
+        assert [type(n) for n in first.notices] == [Hidden, Empty]
+        assert first.notices == again.notices
+        assert proxy.explain(proxy_kit.request(sql)).notices == first.notices[:1]
+        none = proxy.ask(
+            proxy_kit.request(
+                "SELECT * FROM (SELECT COUNT(*) AS n FROM customers) AS t WHERE n < -1000"
+            )
+        )
+        assert none.notices == (Empty(None),)
+        public = proxy.ask(proxy_kit.request("SELECT * FROM countries WHERE code = 'XX'"))
+        assert public.notices == ()
+
+
+def test_a_plan_tells_what_its_answer_will(tmp_path: Path) -> None:
+    with Proxy.open(str(proxy_kit.shop(tmp_path))) as proxy:
+        plan = plan_text(proxy.explain(proxy_kit.request("SELECT COUNT(*) AS n FROM orders")))
+    assert "Told with the answer:\n  customers count with at most 10 rows each in n\n" in plan
+
+
+# --- answers that cannot be of use ---
+
+
+def test_what_cannot_be_of_use_is_known_before() -> None:
+    one = "SELECT COUNT(*) AS n FROM orders WHERE customer_id = 7"
+    assert compiled(one, *shop()).notices[1:] == (Drowned("customers", 1, 8.9),)
+    few = "SELECT city, COUNT(*) AS n FROM customers WHERE customer_id IN (1, 2, 3) GROUP BY city"
+    (hidden, never) = compiled(few, *shop()).notices
+    assert isinstance(hidden, Hidden)
+    assert never == NeverShown("customers", 3, hidden.least)
+    row = "SELECT SUM(amount) AS s FROM orders WHERE order_id = 7"
+    assert isinstance(compiled(row, *shop()).notices[-1], Drowned)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT COUNT(*) AS n FROM orders WHERE customer_id > 7",
+        "SELECT COUNT(*) AS n FROM orders WHERE customer_id = 7 OR amount > 5",
+        "SELECT COUNT(*) AS n FROM customers WHERE customer_id BETWEEN 1 AND 5000",
+        "SELECT COUNT(*), (SELECT COUNT(*) FROM customers WHERE customer_id = 7) FROM customers",
+    ],
+)
+def test_what_may_be_of_use_is_not_called_useless(sql: str) -> None:
+    assert not {Drowned, NeverShown} & kinds(compiled(sql, *shop()))
+
+
+# --- at every door ---
+
+ANSWER = Answer(
+    (Column("n", INTEGER), Column("total", INTEGER)),
+    ((5, 10), (6, 12)),
+    ((1.0, 2.0),) * 2,
+    ((2.0, 4.0),) * 2,
+    notices=(
+        Clipped((1,), "customers", True, 10, ((0, 500),), (0, 5000)),
+        BoundsFound("t", "x", 0.0, 8.0),
+    ),
+)
+TEXT = "customers add at most 5,000 each to total per group: 10 rows each, clipped to 0 … 500"
+
+
+def test_tables_mark_the_columns_and_tell_below() -> None:
+    assert table(ANSWER).text == (
+        f"      n   total *\n───────  ────────\n5 ± 2.0  10 ± 4.0\n6 ± 2.0  12 ± 4.0\n* {TEXT}\n"
+    )
+    narrow = table(ANSWER, 40).text
+    assert max(map(width, narrow.splitlines())) <= 40
+    assert TEXT in " ".join(line.strip() for line in narrow.splitlines())
+    assert markdown(ANSWER).splitlines()[-1] == f"\\* {TEXT}"
+
+
+def test_json_has_a_field_and_csv_is_untouched() -> None:
+    rows = json.loads(records.json_array(ANSWER))
+    assert list(rows[0]) == ["n", "n_margin", "total", "total_margin", "total_notice"]
+    assert [row["total_notice"] for row in rows] == [TEXT, TEXT]
+    assert records.csv(ANSWER) == records.csv(replace(ANSWER, notices=()))
+    clash = replace(ANSWER, columns=(Column("total_notice", INTEGER), Column("total", INTEGER)))
+    assert "total_notice_2" in json.loads(records.json_array(clash))[0]
+
+
+NOTICES: tuple[Notice, ...] = (
+    *ANSWER.notices,
+    FewValues((0,), "customers", False, 3),
+    Sampled((0, 1), "customers", 5),
+    Listed((0,), "status", 3),
+    Listed((1,), None, 3),
+    Hidden((0,), "customers", 164),
+    Empty(None),
+    Empty(Hidden((0,), "customers", 164)),
+    Drowned("customers", 1, 9.0),
+    NeverShown("customers", 1, 164),
+)
+
+
+@pytest.mark.parametrize("notice", NOTICES, ids=lambda n: type(n).__name__)
+def test_no_sentence_names_what_its_door_has_not(notice: Notice) -> None:
+    for door in (COMMAND_LINE, DATABASE_API, WIRE):
+        text = sentence(notice, ANSWER.columns, door)
+        assert ("--" in text) <= (door is COMMAND_LINE)
+        assert ("SET " in text) <= (door is WIRE)
+
+
+def test_a_name_cannot_drive_a_terminal() -> None:
+    answer = replace(ANSWER, columns=(Column("n\x1b[2J", INTEGER),) * 2)
+    assert "\x1b" not in table(answer).text + records.json_array(answer)
