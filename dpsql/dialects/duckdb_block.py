@@ -1,10 +1,12 @@
 """The one statement of a private block on DuckDB: clip, bound contributions, sum integers.
 
 Shape (privacy.md, section 3): `rows` (each with its unit), `totals` (one row per unit and group),
-`hashed`, `cut` and `kept` (clipped totals of at most L0 groups per unit) and the exact sums. Stages
-that a proof makes superfluous are not printed. COUNT(DISTINCT x) is no sum of units' totals: a unit
-and group carries the list of its values, and `bounded` is read once for the sums and once for each
-such count. What is chosen carries lists of cells, and their histogram follows the sums.
+`clipped`, `many`, `cut` and `kept` (clipped totals of at most L0 groups per unit) and the exact
+sums. Stages that a proof makes superfluous are not printed. COUNT(DISTINCT x) is no sum of units'
+totals: a unit and group carries the list of its values, and `bounded` is read once for the sums and
+once for each such count. What is chosen carries lists of cells, and their histogram follows the
+sums. Work and memory follow the rows that there are, never a limit: what is within its limit is
+neither hashed nor ranked.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ from collections.abc import Callable
 
 from dpsql.algebra import Staged
 from dpsql.dialects.duckdb import Printer
-from dpsql.dialects.duckdb_cells import cell, kept_cells, with_cells
+from dpsql.dialects.duckdb_cells import cell, cells_of_rows, fewest, kept_cells, with_cells
 from dpsql.dialects.duckdb_literals import type_name
 from dpsql.dialects.duckdb_rows import as_integer, clipped_total, row_value, unit_value
 from dpsql.dialects.duckdb_samples import block_values, inputs_of
@@ -109,19 +111,21 @@ class _Block:
         """One row per unit and group with its unclipped totals."""
         names = ", ".join(["u", *self.keys])
         sums = [f"{self._unit_total(part)} AS s{n}" for n, part in enumerate(self.parts)]
-        lists = [f"{self._kept(query)} AS l{n}" for n, query in enumerate(self.histograms)]
+        lists = [f"{self._listed_cells(query)} AS l{n}" for n, query in enumerate(self.histograms)]
         return f"SELECT {', '.join([names, *sums, *lists])} FROM rows GROUP BY {names}"
 
     def _clipped(self) -> str:
         """One row per unit and group with its clipped integers."""
         names = [*(["u"] if self.plan.enforce_l0 else []), *self.keys]
         clips = [
-            f"{f's{n}' if part.distinct else clipped_total(part, f's{n}')} AS p{n}"
+            f"{self._values_of(part, f's{n}') if part.distinct else clipped_total(part, f's{n}')}"
+            f" AS p{n}"
             for n, part in enumerate(self.parts)
         ]
-        if self.plan.enforce_l0:
-            names.append(f"{self._hash()} AS h")
-        lists = [f"l{n}" for n in range(len(self.histograms))]
+        lists = [
+            f"{kept_cells(query, f'l{n}', self._hash)} AS l{n}"
+            for n, query in enumerate(self.histograms)
+        ]
         listed = ", ".join(names + clips + lists) or "1 AS one"
         return f"SELECT {listed} FROM totals{self._known()}"
 
@@ -139,17 +143,25 @@ class _Block:
         return f"CASE WHEN COUNT(*){self._filter(part)} > 0 THEN 1 ELSE 0 END"
 
     def _values(self, part: PartQuery) -> str:
-        """The values that a unit may add to a group, as a list: those with the lowest keyed hash.
-
-        However many hashes are equal, `arg_min` returns no more values than it is asked for.
-        """
+        """The values of a unit in a group as a list; where one may be added, that of least hash."""
         assert part.argument is not None
         x = self.inputs[part.argument]
+        if part.chosen and part.total_upper == 1:
+            return f"[arg_min({x}, {self._hash(x)}){self._filter(part)}]"
         if not part.chosen:
             return f"list({x}){self._filter(part)}"
-        if part.total_upper == 1:
-            return f"[arg_min({x}, {self._hash(x)}){self._filter(part)}]"
-        return f"arg_min(DISTINCT {x}, {self._hash(x)}, {part.total_upper}){self._filter(part)}"
+        # A NULL that the policy does not declare must not take the place of a value.
+        conditions = [
+            f"{x} IS NOT NULL",
+            *([self.inputs[part.condition]] if part.condition else []),
+        ]
+        return f"list(DISTINCT {x}) FILTER (WHERE {' AND '.join(conditions)})"
+
+    def _values_of(self, part: PartQuery, values: str) -> str:
+        """Those of its values that a unit may add to a group."""
+        if not part.chosen or part.total_upper == 1:
+            return values
+        return fewest(values, part.total_upper, self._hash)
 
     def _hash(self, *columns: str) -> str:
         """The keyed hash that units, keys and these columns are chosen by."""
@@ -201,14 +213,13 @@ class _Block:
         """The cell of every row that a unit kept."""
         return f"SELECT {', '.join([*self.keys, f'unnest(l{number}) AS cell'])} FROM bounded"
 
-    def _kept(self, query: Histogram) -> str:
-        """The cells that a unit contributes to a group."""
+    def _listed_cells(self, query: Histogram) -> str:
+        """The cells of a unit's rows in a group."""
         place = cell(query, self.inputs[query.argument])
         conditions = [f"{place} IS NOT NULL"]
         if query.condition is not None:
             conditions.append(self.inputs[query.condition])
-        where = f" FILTER (WHERE {' AND '.join(conditions)})"
-        return kept_cells(query, place, where, self._hash)
+        return cells_of_rows(query, place, f" FILTER (WHERE {' AND '.join(conditions)})")
 
     def _sum(self, part: PartQuery, of_row: Callable[[PartQuery, str], str] = row_value) -> str:
         """A part over whole groups of rows, or over those of one unit."""
@@ -227,18 +238,20 @@ class _Block:
     def _sampled(self, source: str) -> list[str]:
         """Units with more than L0 groups keep those whose keyed hash is below their L0+1st.
 
-        Strictly below: however many hashes are equal, no more than L0 groups are kept.
+        Strictly below: however many hashes are equal, no more than L0 groups are kept. Which they
+        are depends on the rows of the unit and the key alone.
         """
         l0 = self.plan.l0
-        cut = (
-            f"SELECT u, list_last(MIN(h, {l0 + 1})) AS m FROM hashed GROUP BY u"
-            f" HAVING COUNT(*) > {l0}"
-        )
+        many = f"SELECT u FROM clipped GROUP BY u HAVING COUNT(*) > {l0}"
+        hashes = f"SELECT u, {self._hash()} AS h FROM clipped SEMI JOIN many USING (u)"
+        place = "ROW_NUMBER() OVER (PARTITION BY u ORDER BY h)"
+        cut = f"SELECT u, h AS m FROM ({hashes}) QUALIFY {place} = {l0 + 1}"
         kept = (
-            "SELECT hashed.* FROM hashed LEFT JOIN cut ON hashed.u = cut.u"
-            " WHERE cut.m IS NULL OR hashed.h < cut.m"
+            "SELECT clipped.* FROM clipped LEFT JOIN cut USING (u)"
+            f" WHERE cut.m IS NULL OR {self._hash()} < cut.m"
         )
-        return [f"hashed AS MATERIALIZED ({source})", f"cut AS ({cut})", f"kept AS ({kept})"]
+        named = {"clipped AS MATERIALIZED": source, "many AS": many, "cut AS": cut, "kept AS": kept}
+        return [f"{name} ({sql})" for name, sql in named.items()]
 
     def _grouped(self, sums: list[str], source: str) -> str:
         listed = [*self.keys, *(f"COALESCE({s}::HUGEINT, 0) AS p{n}" for n, s in enumerate(sums))]

@@ -42,21 +42,33 @@ def _between(grid: Grid, x: str) -> str:
     return clamped(x, *ends)
 
 
-def kept_cells(query: Histogram, place: str, where: str, hashed: Callable[[str], str]) -> str:
-    """The cells that a unit contributes to a group, as a list.
-
-    The hash is of the cell: of rows in one cell any may be kept, and however many hashes are equal,
-    `arg_min` returns no more than it is asked for.
-    """
+def cells_of_rows(query: Histogram, place: str, where: str) -> str:
+    """The cells of a unit's rows in a group, as a list; of an extreme only that."""
     match query.kept:
-        case Kept.ALL:
+        case Kept.ALL | Kept.HASHED:
             return f"list({place}){where}"
-        case Kept.HASHED:
-            return f"arg_min({place}, {hashed(place)}, {query.rows}){where}"
         case Kept.LEAST:
             return f"[MIN({place}){where}]"
         case Kept.GREATEST:
             return f"[MAX({place}){where}]"
+
+
+def kept_cells(query: Histogram, listed: str, hashed: Callable[[str], str]) -> str:
+    """Those of its cells that a unit contributes to a group.
+
+    The hash is of the cell: of rows in one cell any may be kept.
+    """
+    return fewest(listed, query.rows, hashed) if query.kept is Kept.HASHED else listed
+
+
+def fewest(listed: str, most: int, hashed: Callable[[str], str]) -> str:
+    """A list no longer than `most`: of a longer one what has the lowest keyed hashes.
+
+    However many hashes are equal, no more is kept; of these the lowest values are.
+    """
+    pairs = f"list_transform({listed}, lambda x: {{'h': {hashed('x')}, 'x': x}})"
+    first = f"list_transform(list_sort({pairs})[1:{most}], lambda pair: pair.x)"
+    return f"CASE WHEN len({listed}) > {most} THEN {first} ELSE {listed} END"
 
 
 def with_cells(keys: list[str], parts: int, sums: str | None, cells: list[tuple[str, int]]) -> str:

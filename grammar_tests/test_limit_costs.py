@@ -1,0 +1,129 @@
+"""Work and memory follow the rows that there are, not the limits: see `dialects.duckdb_block`."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from dpsql.engines.catalogue import tables as declared
+from dpsql.model import Policy
+from dpsql.policy.bind import bind
+from dpsql.policy.load import load
+from dpsql.public import PublicTables
+from dpsql.schema import Schema
+from grammar_tests import world
+from grammar_tests.bound import over
+from grammar_tests.laws import (
+    PlainEngine,
+    compiled,
+    exact_blocks,
+    integers,
+    violation,
+    without_unit,
+)
+
+UNITS = 200_000
+MEMORY = "300MB"
+LIMITS = (1000, 10**6, 10**9)
+POLICY = """
+[database]
+engine = "duckdb"
+path = "unused.duckdb"
+
+[privacy_unit]
+table = "people"
+key = "person"
+
+[tables.people]
+access = "private"
+key = "person"
+[tables.people.columns]
+person = {{}}
+
+[tables.visits]
+access = "private"
+link = {{ column = "person", references = "people.person" }}
+max_rows_per_unit = {limit}
+max_groups_per_unit = {limit}
+max_rows_per_group = {limit}
+[tables.visits.columns]
+person = {{}}
+place = {{}}
+page = {{}}
+device = {{ values = [0, 1, 2] }}
+seconds = {{ bounds = [0, 100], nullable = false }}
+
+[budgets.default]
+epsilon = 1000.0
+delta = 1e-3
+query_delta = 1e-6
+
+[analysts.ana]
+budget = "default"
+
+[ledger]
+path = "unused.ledger"
+"""
+ASKED = {
+    "groups": "SELECT place, COUNT(*) AS n, SUM(seconds) AS s FROM visits GROUP BY place",
+    "distinct values": "SELECT COUNT(DISTINCT page) AS n FROM visits",
+    "distinct values of groups": "SELECT place, COUNT(DISTINCT page) FROM visits GROUP BY 1",
+    "cells": "SELECT MEDIAN(seconds) AS m, MODE(device) AS d, MAX(seconds) AS e,"
+    " ARG_MAX(device, seconds) AS f, HISTOGRAM(device) AS h FROM visits",
+    "samples of groups": "SELECT place, SAMPLE_AGGREGATE(AVG(seconds), 0, 100) FROM visits"
+    " GROUP BY place",
+}
+
+
+@cache
+def database() -> duckdb.DuckDBPyConnection:
+    """Three visits of everybody, and one person with ten thousand."""
+    connection = duckdb.connect(config={"memory_limit": MEMORY, "threads": 2})
+    connection.execute("SET temp_directory = ''")
+    connection.execute(
+        f"CREATE TABLE people AS SELECT r::INTEGER AS person FROM range({UNITS}) t(r)"
+    )
+    rows = f"SELECT r % {UNITS} AS person, r FROM range({3 * UNITS}) t(r)"
+    rows += " UNION ALL SELECT 7, hash(r) % 1000000 FROM range(10000) t(r)"
+    connection.execute(
+        "CREATE TABLE visits AS SELECT person::INTEGER AS person, (r % 500)::INTEGER AS place,"
+        " (r % 777)::INTEGER AS page, (r % 3)::INTEGER AS device, (r % 101)::INTEGER AS seconds"
+        f" FROM ({rows})"
+    )
+    return connection
+
+
+def policy(limit: int, folder: Path, engine: PlainEngine) -> Policy:
+    path = folder / "dpsql.toml"
+    path.write_text(POLICY.format(limit=limit), encoding="utf-8")
+    return bind(load(str(path)), Schema(declared(engine.rows), "here"), PublicTables(engine).values)
+
+
+@pytest.mark.parametrize("limit", LIMITS)
+@pytest.mark.parametrize("asked", ASKED)
+def test_a_limit_costs_nothing_beyond_the_rows(asked: str, limit: int, tmp_path: Path) -> None:
+    engine = PlainEngine(database())
+    plan = compiled(ASKED[asked], policy(limit, tmp_path, engine), engine)
+    assert len(list(exact_blocks(plan, engine))) == 1
+
+
+def test_where_all_hashes_are_equal_no_more_is_kept() -> None:
+    policy, _ = over(world.flood(), constraints=False)
+    engine = PlainEngine(world.build(world.flood(), constraints=False))
+    sql = (
+        "SELECT device, COUNT(*), COUNT(DISTINCT duration), MAX(duration) FROM events GROUP BY 1"
+    )
+    plan = compiled(sql, policy, engine)
+    (block,) = plan.rewritten.blocks
+    equal = re.sub(r"hash\(\$sampling_key[^)]*\)", "$sampling_key::UBIGINT", block.sql)
+    same = replace(plan, rewritten=replace(plan.rewritten, blocks=(replace(block, sql=equal),)))
+    assert equal != block.sql
+    here = integers(same, engine)
+    for unit in (2, 7):
+        with without_unit(engine.connection, world.deletions(unit)):
+            assert violation(same, here, integers(same, engine)) is None
