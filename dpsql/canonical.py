@@ -14,13 +14,14 @@ from enum import Enum
 from typing import Any
 
 from dpsql.algebra import Field, Relation, Scan
+from dpsql.comparisons import MIRRORED
 from dpsql.plan import BlockPlan, PrivatePlan
 from dpsql.tree import Call, Ref, Span
 from dpsql.walk import inputs
 
 COMMUTATIVE = frozenset({"and", "or", "eq", "ne", "add", "mul", "is_distinct", "is_not_distinct"})
 
-MIRRORED = {"gt": "lt", "ge": "le"}
+TURNED = frozenset({"gt", "ge"})
 
 
 def question(plan: PrivatePlan, *context: str) -> str:
@@ -84,7 +85,7 @@ class Writer:
                 return f"Scan({value.table};{columns})"
             case Call(function=name, args=args):
                 written = [self.write(arg) for arg in args]
-                if name in MIRRORED:
+                if name in TURNED:
                     name, written = MIRRORED[name], written[::-1]
                 return f"{name}({','.join(sorted(written) if name in COMMUTATIVE else written)})"
             case Enum():

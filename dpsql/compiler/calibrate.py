@@ -12,6 +12,7 @@ from fractions import Fraction
 from dpsql.accountants import Accountant, Allowance
 from dpsql.aggregates.recipe import Wishes, part_type
 from dpsql.algebra import Field, Relation
+from dpsql.canonical import Writer
 from dpsql.compiler.asking import asked_of, recipe_of
 from dpsql.compiler.choices import Payer, columns_of, event_of
 from dpsql.compiler.claims import Claim, with_claims
@@ -106,6 +107,7 @@ def _measure(bounded: BoundedBlock, identities: Identities, wishes: Wishes) -> M
     contributions = contributions_of(bounded)
     parts, typical = dict[PartQuery, Field](), dict[PartQuery, float]()
     choices: dict[ChoiceQuery, Field] = {}
+    alike = _Alike(block.rows)
 
     def named(part: PartQuery, adds: float) -> Ref:
         if contributions.row_level:
@@ -122,14 +124,14 @@ def _measure(bounded: BoundedBlock, identities: Identities, wishes: Wishes) -> M
     for measure, arguments in zip(block.measures, bounded.arguments, strict=True):
         recipe = recipe_of(measure.call)
         asked = asked_of(block, measure.call, arguments, contributions, wishes)
-        needed = recipe.parts(asked)
+        needed = tuple(map(alike.first, recipe.parts(asked)))
         adds = recipe.typical(asked) if recipe.typical else (1.0,) * len(needed)
         if asked.rows_proved and arguments:
             nan = arguments[0].may_be_nan
             if recipe.moments:
                 families[len(values)] = Family(*needed, nan=nan)
             if not nan and recipe.centred and (centred := recipe.centred(asked)):
-                sums[len(values)] = needed[0], Family(*centred)
+                sums[len(values)] = needed[0], Family(*map(alike.first, centred))
         columns = tuple(map(named, needed, adds))
         if recipe.choices is not None:
             columns += columns_of(recipe.choices(asked), choices, identities)
@@ -138,6 +140,18 @@ def _measure(bounded: BoundedBlock, identities: Identities, wishes: Wishes) -> M
     table = tuple(parts), tuple(parts.values()), tuple(values), tuple(typical.values())
     made = Measurements(*table, alone, families, sums)
     return Measured(bounded, contributions, made, Wanted(choices), wishes.nonnegative)
+
+
+class _Alike:
+    """Measurements by what they measure: `1 <= x` and `x >= 1` are written in one way."""
+
+    def __init__(self, rows: Relation) -> None:
+        self._writer, self._known = Writer(), dict[str, PartQuery]()
+        self._writer.number(rows)
+
+    def first(self, part: PartQuery) -> PartQuery:
+        """The first measurement of the same: none is made twice, and none has two names."""
+        return self._known.setdefault(self._writer.write(part), part)
 
 
 def _with_trees(

@@ -11,10 +11,11 @@ from collections import defaultdict
 from collections.abc import Hashable
 from dataclasses import replace
 
+from dpsql.comparisons import against_constant
 from dpsql.compiler.joint import Measurements
 from dpsql.compiler.typing import type_of
 from dpsql.plan import PartQuery
-from dpsql.tree import Call, Expression, Kind, Literal, Value
+from dpsql.tree import Expression, Kind, Value
 from dpsql.walk import conjuncts
 
 _EXACT = frozenset({Kind.INTEGER, Kind.VARCHAR, Kind.BOOLEAN, Kind.DATE})
@@ -79,10 +80,8 @@ def divisible(part: PartQuery, rows: int) -> bool:
 
 def compared(condition: Expression) -> tuple[Expression, Value] | None:
     """An expression and the constant that it equals."""
-    if not isinstance(condition, Call) or condition.function != "eq":
-        return None
-    for side, constant in (condition.args, condition.args[::-1]):
-        if isinstance(constant, Literal) and constant.type.kind in _EXACT:
-            alike = type_of(side).kind is constant.type.kind
-            return (side, constant.value) if alike else None
-    return None
+    match against_constant(condition):
+        case ("eq", side, constant) if type_of(side).kind is constant.type.kind:
+            return (side, constant.value) if constant.type.kind in _EXACT else None
+        case _:
+            return None

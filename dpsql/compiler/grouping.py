@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dpsql.algebra import Aggregate, Field, Filter, Item, Measure, Relation, Window, WindowItem
+from dpsql.comparisons import against_constant
 from dpsql.compiler.nested import Nested, is_grouped
 from dpsql.compiler.scopes import Identities
 from dpsql.compiler.subqueries import Lookup
@@ -11,7 +12,6 @@ from dpsql.errors import Reason, Refused
 from dpsql.tree import (
     INTEGER,
     AggregateCall,
-    Call,
     Expression,
     Kind,
     Literal,
@@ -202,14 +202,15 @@ class Grouping:
 
 
 def _holds_of_every_group(condition: Expression) -> bool:
-    """COUNT(*) > 0, COUNT(1) > 0 or COUNT(*) >= 1: a group has a row, or it would not be there."""
-    if not (isinstance(condition, Call) and condition.function in ("gt", "ge")):
+    """COUNT(*) > 0, 0 < COUNT(1) or COUNT(*) >= 1: a group has a row, or it would not be there."""
+    compared = against_constant(condition)
+    if compared is None or compared[0] not in ("gt", "ge"):
         return False
-    count, limit = condition.args
+    comparison, count, limit = compared
     if not isinstance(count, AggregateCall) or count.function != "count":
         return False
     argument = count.args[0]
     constant = isinstance(argument, Literal) and argument.value is not None
     every = constant or isinstance(argument, Star)
-    least = Literal(0 if condition.function == "gt" else 1, INTEGER)
+    least = Literal(0 if comparison == "gt" else 1, INTEGER)
     return every and count.filter is None and not count.distinct and limit == least

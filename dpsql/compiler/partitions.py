@@ -27,6 +27,7 @@ from typing import Any
 
 from dpsql.aggregates.recipe import part_type
 from dpsql.algebra import Field
+from dpsql.comparisons import against_constant
 from dpsql.compiler.disjoint import compared, divisible
 from dpsql.compiler.families import untrue
 from dpsql.compiler.joint import Measurements
@@ -38,7 +39,6 @@ from dpsql.tree import BOOLEAN, INTEGER, Call, Cast, Expression, Kind, Literal, 
 from dpsql.walk import both, conjuncts, substitute
 
 _NUMBERS = frozenset({Kind.INTEGER, Kind.DECIMAL, Kind.DOUBLE})
-_TURNED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
 _MOST = 32
 """Conditions of one division: what each excludes of the others grows as their square."""
 
@@ -150,11 +150,10 @@ def _test(part: PartQuery, condition: Expression) -> _Test:
     equal = compared(condition)
     if equal is not None:
         return _Test(part, condition, ("eq", equal[0]), equal[1])
-    match condition:
-        case Call("lt" | "le" | "gt" | "ge" as sign, (side, Literal() as limit)):
+    match against_constant(condition):
+        case ("lt" | "le" | "gt" | "ge" as sign, side, limit):
             return _threshold(part, condition, sign, side, limit)
-        case Call("lt" | "le" | "gt" | "ge" as sign, (Literal() as limit, side)):
-            return _threshold(part, condition, _TURNED[sign], side, limit)
+    match condition:
         case Call("not", (denied,)):
             return _Test(part, condition, ("is", denied), False)
         case _:

@@ -18,6 +18,7 @@ from dpsql.algebra import (
     Window,
     WindowItem,
 )
+from dpsql.comparisons import against_constant
 from dpsql.compiler.amplification import UNJOINED, Growth
 from dpsql.compiler.scopes import Identities
 from dpsql.compiler.typing import type_of
@@ -304,25 +305,12 @@ def cut_by_rank(source: Private, predicate: Expression) -> Private:
 
 
 def _rank_limit(predicate: Expression, ranks: frozenset[int]) -> int | None:
-    if not (isinstance(predicate, Call) and len(predicate.args) == 2):  # noqa: PLR2004
-        return None
-    left, right = predicate.args
-    mirrored = {"ge": "le", "gt": "lt"}.get(predicate.function, predicate.function)
-    if isinstance(left, Literal):
-        left, right = right, left
-    else:
-        mirrored = predicate.function
-    if not (isinstance(left, Ref) and left.id in ranks and isinstance(right, Literal)):
-        return None
-    if type(right.value) is not int or right.value < 1:
-        return None
-    match mirrored:
-        case "eq":
-            return 1
-        case "le":
-            return right.value
-        case "lt":
-            return max(1, right.value - 1)
+    """The most rows of a unit for which a condition on a row number is true; None: no limit."""
+    match against_constant(predicate):
+        case ("eq" | "le" | "lt" as name, Ref(id=rank), Literal(value=int() as most)):
+            if rank not in ranks or isinstance(most, bool) or most < 1:
+                return None
+            return {"eq": 1, "le": most, "lt": max(1, most - 1)}[name]
         case _:
             return None
 

@@ -8,11 +8,10 @@ from datetime import date, datetime, timedelta
 from fractions import Fraction
 from functools import reduce
 
+from dpsql.comparisons import MIRRORED, against_constant
 from dpsql.functions.row import Domain
 from dpsql.intervals import Bound, Facts, Interval, bound_of, distinct
 from dpsql.tree import Call, Expression, Kind, Literal, Ref, SqlType, Value
-
-MIRRORED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le", "eq": "eq"}
 
 
 def narrow(facts: Facts, predicate: Expression) -> Facts:
@@ -40,7 +39,7 @@ def narrow(facts: Facts, predicate: Expression) -> Facts:
             return replace(facts, nullable=False)
         case "in" if isinstance(args[0], Ref):
             return _among(facts, args[1:])
-        case "lt" | "le" | "gt" | "ge" | "eq" | "ne":
+        case name if name in MIRRORED:
             return _compared(facts, predicate)
         case _:
             return facts
@@ -95,16 +94,14 @@ def _among(facts: Facts, options: Iterable[Expression]) -> Facts:
 
 
 def _compared(facts: Facts, predicate: Call) -> Facts:
-    left, right = predicate.args
-    function = predicate.function
-    if isinstance(left, Literal) and function in MIRRORED:
-        left, right, function = right, left, MIRRORED[function]
-    if not (isinstance(left, Ref) and isinstance(right, Literal)) or right.value is None:
+    found = against_constant(predicate)
+    if found is None or not isinstance(found[1], Ref) or found[2].value is None:
         return facts
+    function, _, constant = found
     if function == "eq":
-        return _equal(facts, right)
+        return _equal(facts, constant)
     facts = replace(facts, nullable=False)
-    bound = _bound(right, facts.type)
+    bound = _bound(constant, facts.type)
     if bound is None or function == "ne":
         return facts
     return _within(facts, _half_line(function, bound, facts.type))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dpsql.comparisons import TRUE_IF
 from dpsql.functions.row import (
     TEXT,
     TRUTH,
@@ -15,16 +16,6 @@ from dpsql.functions.row import (
 from dpsql.functions.types import as_type, common_type, converted
 from dpsql.intervals import Bound, Facts, Interval
 from dpsql.tree import BOOLEAN, Expression, Literal, SqlType
-
-TRUE_IF = {
-    "lt": (True, False, False),
-    "le": (True, True, False),
-    "eq": (False, True, False),
-    "ne": (True, False, True),
-    "ge": (False, True, True),
-    "gt": (False, False, True),
-}
-"""Whether each comparison holds where the left side is less, equal and greater."""
 
 
 def _comparison_type(types: Types) -> SqlType | None:

@@ -134,3 +134,12 @@ SELECT segment, SUM(age) AS s, 100.0 * SUM(age) / (SELECT SUM(age) FROM customer
 -- case: a part without bounds is refused
 SELECT SUM(note_length) AS s, SUM(note_length) FILTER (WHERE status = 'paid') AS p FROM orders;
 -- refuse: unbounded-input at 1:12
+
+-- case: one condition written in two ways is one measurement
+SELECT COUNT(*) FILTER (WHERE age <> 40) AS a, COUNT(*) FILTER (WHERE 40 <> age) AS b, COUNT(*) FILTER (WHERE 20 <> age) AS c FROM customers;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=1
+-- release: rows l0=1 linf=1
+-- release: rows l0=1 linf=1
+-- release: rows l0=1 linf=1

@@ -123,3 +123,16 @@ SELECT COUNT(*) FROM (SELECT ROW_NUMBER() OVER w AS n, COUNT(*) OVER w AS m FROM
 -- accept
 -- keys: 1 public, l0 proved
 -- release: rows l0=1 linf=10
+
+-- case: a constant before the number of a row limits it from above
+SELECT COUNT(*) FROM (SELECT ROW_NUMBER() OVER (PARTITION BY customer_id ORDER BY order_id) AS n FROM orders) t WHERE 2 >= n AND 4 > n;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=2
+
+-- case: a constant before the number of a row limits it from below, and so nobody's rows
+SELECT COUNT(*) AS n, SUM(amount) AS s FROM (SELECT customer_id, amount, ROW_NUMBER() OVER (PARTITION BY customer_id ORDER BY order_id) AS rn FROM orders) t WHERE 1 <= rn AND customer_id = 165;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=10
+-- release: sum l0=1 linf=5000

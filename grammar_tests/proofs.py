@@ -1,0 +1,322 @@
+"""What the compiler says is proved, counted on the engine's data.
+
+It is listened to while it compiles: the rows, keys, row numbers and columns that each private
+relation claims of a unit, the keys and frequencies of public relations, the groups of blocks.
+`disproved` counts every claim; one that a count contradicts was a wrong proof, whatever noise would
+have hidden of it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import lru_cache
+from itertools import count
+from typing import Any
+from unittest.mock import patch
+
+from dpsql.algebra import Aggregate, Filter, Join, Relation, Window
+from dpsql.compiler.calibrate import calibrate
+from dpsql.compiler.contributions import contributions_of
+from dpsql.compiler.infer import infer
+from dpsql.compiler.joins import join_public
+from dpsql.compiler.parse import parse
+from dpsql.compiler.scopes import Identities
+from dpsql.compiler.track import _Tracker
+from dpsql.compiler.uniqueness import Key, Keys
+from dpsql.compiler.units import Anchor, Private, attach_unit
+from dpsql.compiler.within import BY_ORDER, BY_POSITION
+from dpsql.dialects.duckdb import statement
+from dpsql.dialects.duckdb_literals import identifier
+from dpsql.errors import Refused
+from dpsql.model import Policy
+from dpsql.plan import Bounded, BoundedBlock, PrivatePlan
+from dpsql.prepare import Prepared, prepare
+from dpsql.public import PublicTables
+from dpsql.tree import AggregateCall, Expression, Ref, Star, Statement, WindowCall
+from dpsql.walk import relations
+from grammar_tests.laws import BUDGET, PlainEngine, exact_blocks
+
+BEYOND = 15_000
+"""Where the ids of columns begin that only the count needs."""
+
+COLUMN = re.compile(r"\b([ct])(\d+)\b")
+"""Names of columns and tables in what we print: equal claims differ in their numbers alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Frequency:
+    """That at most `most` rows of a public relation agree on these columns."""
+
+    relation: Relation
+    columns: tuple[Ref, ...]
+    most: int
+
+
+@dataclass(slots=True)
+class Claims:
+    """What the compiler has claimed of the rows of one statement."""
+
+    privates: list[Private] = field(default_factory=list)
+    keys: list[tuple[Relation, Key]] = field(default_factory=list)
+    frequencies: list[Frequency] = field(default_factory=list)
+    blocks: list[BoundedBlock] = field(default_factory=list)
+    prepared: Prepared | None = None
+
+
+@contextmanager
+def recorded() -> Iterator[Claims]:
+    """The claims of what is compiled meanwhile."""
+    claims = Claims()
+    tracked = _Tracker.track
+
+    def tracking(tracker: Any, relation: Relation) -> Any:
+        found = tracked(tracker, relation)
+        if isinstance(found, Private):
+            claims.privates.append(found)
+        return found
+
+    def joining(
+        join: Join,
+        private: Private,
+        public: Relation,
+        keys: Keys,
+        frequency: Callable[[tuple[Ref, ...]], int],
+    ) -> Private:
+        def measured(columns: tuple[Ref, ...]) -> int:
+            claims.frequencies.append(Frequency(public, columns, frequency(columns)))
+            return claims.frequencies[-1].most
+
+        claims.keys += [(public, key) for key in keys]
+        return join_public(join, private, public, keys, measured)
+
+    def inferring(*arguments: Any) -> Bounded:
+        bounded = infer(*arguments)
+        claims.blocks += bounded.blocks
+        return bounded
+
+    with (
+        patch.object(_Tracker, "track", tracking),
+        patch("dpsql.compiler.track.join_public", joining),
+        patch("dpsql.prepare.infer", inferring),
+    ):
+        yield claims
+
+
+class _EnoughError(Exception):
+    """Everything that can be counted has been claimed."""
+
+
+def claims_of(sql: str, policy: Policy, engine: PlainEngine, dialect: str = "duckdb") -> Claims:
+    """The claims about a query; its calibration is left out where nothing runs before the count."""
+
+    def enough(bounded: Bounded, *rest: Any) -> PrivatePlan:
+        if not bounded.stages:
+            raise _EnoughError
+        return calibrate(bounded, *rest)
+
+    public = PublicTables(engine)
+    asked = _parsed(sql, dialect), policy, BUDGET, Fraction(1), public, public.evaluate
+    with (
+        recorded() as claims,
+        patch("dpsql.prepare.calibrate", enough),
+        suppress(_EnoughError),
+    ):
+        claims.prepared = prepare(*asked)
+    return claims
+
+
+@lru_cache(2000)
+def _parsed(sql: str, dialect: str) -> Statement:
+    return parse(sql, dialect)
+
+
+class _Beyond(Identities):
+    """Ids that no statement has."""
+
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        self._next = count(BEYOND)
+
+
+class Counting:
+    """Counts claims on one database, equal ones once; `counted` says how many of each sort."""
+
+    def __init__(self, policy: Policy, engine: PlainEngine) -> None:
+        self.policy, self.engine = policy, engine
+        self.counted: Counter[str] = Counter()
+        self._known: dict[str, bool] = {}
+
+    def disproved(self, claims: Claims) -> list[str]:
+        """What the data contradicts, in words."""
+        found: list[str] = []
+        if claims.prepared is not None and claims.prepared.plan is not None:
+            list(exact_blocks(claims.prepared, self.engine))  # its stages are there now
+        for private in claims.privates:
+            if not isinstance(private.relation, Filter):  # which takes rows away
+                found += self._unique(private)
+            found += self._of_units(attach_unit(private, self.policy, _Beyond()))
+        for relation, key in claims.keys:
+            listed = _refs(relation, key.columns)
+            found += self._at_most("key", relation, listed, 1, nulls=False)
+        for each in claims.frequencies:
+            found += self._at_most("frequency", each.relation, each.columns, each.most)
+        for bounded in claims.blocks:
+            found += self._of_groups(bounded)
+            for relation in relations(bounded.block.rows):
+                found += self._settled(relation)
+        return found
+
+    # --- rows ---
+
+    def _unique(self, rows: Private) -> Iterator[str]:
+        for column in _refs(rows.relation, rows.unique):
+            yield from self._at_most("unique", rows.relation, (column,), 1, nulls=False)
+
+    def _of_units(self, rows: Private) -> Iterator[str]:
+        """Rows per unit, numbers of rows, columns that the unit determines, and whose rows."""
+        unit = rows.unit(self.policy)
+        if rows.max_rows is not None:
+            yield from self._at_most("rows", rows.relation, (unit,), rows.max_rows)
+        for rank in _refs(rows.relation, rows.ranks):
+            yield from self._at_most("rank", rows.relation, (unit, rank), 1)
+        if columns := _refs(rows.relation, rows.determined):
+            sql = self._listed(rows.relation, (unit, *columns), "DISTINCT *")
+            yield from self._none("determined", f"FROM ({sql}) GROUP BY c0 HAVING COUNT(*) > 1")
+        if not isinstance(rows.relation, Filter):
+            for anchor in sorted(rows.anchors, key=lambda a: a.id):
+                yield from self._whose(rows, anchor, unit)
+
+    def _whose(self, rows: Private, anchor: Anchor, unit: Ref) -> Iterator[str]:
+        """The rows of a unit are those that the declared links connect to it."""
+        columns = _refs(rows.relation, {anchor.id})
+        if columns:
+            sql = self._listed(rows.relation, (unit, *columns), "DISTINCT c0, c1")
+            owners = f"SELECT 1 FROM ({self.owners(anchor.table)}) AS o WHERE o.k = c1"
+            right = f"EXISTS ({owners} AND o.u = c0)"
+            yield from self._none("whose", f"FROM ({sql}) WHERE c0 IS NULL OR NOT {right}")
+
+    def owners(self, name: str) -> str:
+        """SELECT of the keys of a private table's rows and whose they are, by its links alone."""
+        table = self.policy.table(name)
+        assert table is not None
+        key = identifier(table.key[0])
+        if name == self.policy.unit.table:
+            return f"SELECT {key} AS k, {key} AS u FROM {identifier(name)}"
+        assert table.link is not None
+        above = self.owners(table.link.table)
+        here = f"SELECT t.{key} AS k, o.u FROM {identifier(name)} AS t"
+        return f"{here} JOIN ({above}) AS o ON o.k = t.{identifier(table.link.column)}"
+
+    # --- groups and orders ---
+
+    def _of_groups(self, bounded: BoundedBlock) -> Iterator[str]:
+        """The groups of one unit that are not left out, where SQL does not enforce them."""
+        block = bounded.block
+        try:
+            contributions = contributions_of(bounded)
+        except Refused:
+            return
+        if contributions.enforce or not block.keys:
+            return
+        self.counted["groups"] += 1
+        keys = tuple(key.expression for key in block.keys)
+        sql = self._listed(block.rows, (block.unit, *keys), "DISTINCT *")
+        known = None if bounded.domain is None else set(bounded.domain)
+        touched = Counter(
+            unit for unit, *key in self.engine.rows(sql) if known is None or tuple(key) in known
+        )
+        most = max(touched.values(), default=0)
+        claimed = contributions.groups.value
+        if claimed is not None and most > claimed:
+            yield f"groups: a unit has {most}, {claimed} are claimed"
+
+    def _settled(self, relation: Relation) -> Iterator[str]:
+        """That rows which an order does not tell apart are the same in all that is read of them."""
+        match relation:
+            case Window(input=source, items=items):
+                calls = [item.call for item in items if _by_position(item.call)]
+                read = _refs(source, {f.id for f in source.fields})
+                for call in calls:
+                    yield from self._ties(source, call.partition_by, call, read)
+            case Aggregate(input=source, keys=keys, measures=measures):
+                groups = tuple(key.expression for key in keys)
+                for measure in measures:
+                    if measure.call.function in BY_ORDER:
+                        yield from self._ties(source, groups, measure.call, measure.call.args)
+
+    def _ties(
+        self,
+        source: Relation,
+        groups: tuple[Expression, ...],
+        call: WindowCall | AggregateCall,
+        read: Iterable[Expression],
+    ) -> Iterator[str]:
+        order = tuple(key.expression for key in call.order_by)
+        if isinstance(call, AggregateCall) and call.filter is not None:
+            groups = (*groups, call.filter)
+        outputs = (*groups, *order, *(e for e in read if not isinstance(e, Star)))
+        told_apart = len(groups) + len(order)
+        sql = self._listed(source, outputs, "DISTINCT *")
+        places = ", ".join(f"c{n}" for n in range(told_apart)) or "()"
+        yield from self._none("order", f"FROM ({sql}) GROUP BY {places} HAVING COUNT(*) > 1")
+
+    # --- counts ---
+
+    def _at_most(
+        self,
+        sort: str,
+        relation: Relation,
+        columns: tuple[Ref, ...],
+        most: int,
+        *,
+        nulls: bool = True,
+    ) -> Iterator[str]:
+        """That at most so many rows agree on these columns; NULLs agree only if `nulls` says so."""
+        sql = self._listed(relation, columns, "*")
+        names = [f"c{n}" for n in range(len(columns))]
+        where = "" if nulls else f" WHERE {' AND '.join(f'{n} IS NOT NULL' for n in names)}"
+        if not names:
+            yield from self._none(sort, f"FROM ({sql}) HAVING COUNT(*) > {most}")
+            return
+        group = f"GROUP BY {', '.join(names)} HAVING COUNT(*) > {most}"
+        yield from self._none(sort, f"FROM ({sql}){where} {group}")
+
+    @staticmethod
+    def _listed(relation: Relation, outputs: tuple[Expression, ...], what: str) -> str:
+        return f"SELECT {what} FROM ({statement(relation, outputs)})"
+
+    def _none(self, sort: str, rows: str) -> Iterator[str]:
+        """That these rows, written from FROM on, do not exist."""
+        text = _alike(f"SELECT 1 {rows} LIMIT 1")
+        if "stage_" in text or text not in self._known:
+            self.counted[sort] += 1
+            self._known[text] = bool(self.engine.rows(text))
+        if self._known[text]:
+            yield f"{sort}: {text}"
+
+
+def _alike(sql: str) -> str:
+    """The text with its columns and tables numbered as they come."""
+    numbers: dict[str, str] = {}
+
+    def number(found: re.Match[str]) -> str:
+        return numbers.setdefault(found[0], f"{found[1]}{len(numbers)}")
+
+    return COLUMN.sub(number, sql)
+
+
+def _by_position(call: WindowCall) -> bool:
+    by_rows = call.frame is not None and call.frame.unit == "ROWS"
+    return call.function in BY_POSITION or by_rows
+
+
+def _refs(relation: Relation, ids: Iterable[int]) -> tuple[Ref, ...]:
+    """Those of these columns that the relation has."""
+    wanted = set(ids)
+    return tuple(Ref(f.id, f.type) for f in relation.fields if f.id in wanted)
