@@ -8,8 +8,17 @@ from itertools import chain
 
 from dpsql.algebra import Filter, Item, Join, Match, Project, Relation, Scan
 from dpsql.compiler.amplification import Growth, require_small
+from dpsql.compiler.scopes import Identities
 from dpsql.compiler.uniqueness import Keys, equal_columns, key_within
-from dpsql.compiler.units import Anchor, Padding, Private, distance
+from dpsql.compiler.units import (
+    Anchor,
+    Padding,
+    Pending,
+    Private,
+    distance,
+    only_of_one_unit,
+    settled,
+)
 from dpsql.errors import Reason, Refused
 from dpsql.model import FactKind, Policy
 from dpsql.plan import DeclaredLimits, product, total
@@ -25,7 +34,9 @@ class _Linked:
     pairs: tuple[tuple[Anchor, Anchor], ...]
 
 
-def join_units(join: Join, left: Private, right: Private, policy: Policy) -> Private:
+def join_units(
+    join: Join, left: Private, right: Private, policy: Policy, identities: Identities
+) -> Private:
     """private-private, INNER or LEFT: only if the condition implies equal units."""
     linked = _linked(join.condition, left, right, policy)
     if linked is not None and join.kind is JoinKind.LEFT:
@@ -35,7 +46,9 @@ def join_units(join: Join, left: Private, right: Private, policy: Policy) -> Pri
             linked = None
     if linked is None:
         raise _unequal(join.span, left, right)
+    left, right = _without_shared_keys(linked, left, right, policy, identities)
     outer = join.kind is JoinKind.LEFT
+    right = _somebodys(linked, right, policy, identities) if outer else right
     met = left.pending | right.pending
     resolved = _resolved(linked, left, right)
     joined = replace(
@@ -84,7 +97,9 @@ def _limited(
     )
 
 
-def match_units(match: Match, left: Private, right: Private, policy: Policy) -> Private:
+def match_units(
+    match: Match, left: Private, right: Private, policy: Policy, identities: Identities
+) -> Private:
     """EXISTS and IN over private rows: only those of the same unit may decide."""
     condition = match.condition
     if match.member is not None:
@@ -97,6 +112,8 @@ def match_units(match: Match, left: Private, right: Private, policy: Policy) -> 
     work = left.growth.joined(right.growth, linked.equal)
     rows = product(left.max_rows, right.max_rows)
     require_small(work, rows, policy.limits.max_fanout, match.span)
+    left, right = _without_shared_keys(linked, left, right, policy, identities)
+    right = _somebodys(linked, right, policy, identities)
     there = Match(left.relation, right.relation, condition, match.mark, None, match.span)
     relation = there if match.member is None else _null_where_absent(there, match.member[0])
     return replace(left, relation=relation, facts=left.facts | right.facts)
@@ -168,8 +185,8 @@ def _linked(
     equal = equal_columns(condition, {f.id for f in left.relation.fields})
     pairs = tuple(
         (a, b)
-        for a in sorted(left.anchors, key=lambda a: a.id)
-        for b in sorted(right.anchors, key=lambda b: b.id)
+        for a in sorted(left.anchors)
+        for b in sorted(right.anchors)
         if a.table == b.table and equal.get(a.id) == b.id
         if _same_unit(a.table, left, right, policy)
     )
@@ -180,12 +197,46 @@ def _same_unit(table: str, left: Private, right: Private, policy: Policy) -> boo
     """Whether two rows that belong to the same row of `table` belong to the same unit.
 
     They do if the key is unique. If it may not be, they still do when one side has no other path
-    to its unit than through this key: its rows then take the unit of the row they meet.
+    to its unit than through this key: its rows are somebody's only where the key is of one unit.
     """
-    if table == policy.unit.table or policy.fact(FactKind.UNIQUE_KEY, table) is not None:
+    if _identifies(table, policy):
         return True
     here = distance(table, policy)
     return any(_nearest(side, policy) >= here for side in (left, right))
+
+
+def _identifies(table: str, policy: Policy) -> bool:
+    """Whether rows with one key of this table are rows of one unit, whatever the data."""
+    return table == policy.unit.table or policy.fact(FactKind.UNIQUE_KEY, table) is not None
+
+
+def _without_shared_keys(
+    linked: _Linked, left: Private, right: Private, policy: Policy, identities: Identities
+) -> tuple[Private, Private]:
+    """Two sides that meet by a key which several units may share, without the rows under such keys.
+
+    Those of the side that has no other path to its unit are nobody's (see `attach_unit`). Where
+    neither has one, they are dropped when the unit is attached.
+    """
+    if any(_identifies(a.table, policy) for a, _ in linked.pairs):
+        return left, right
+    a, b = linked.pairs[0]
+    below = [_nearest(side, policy) >= distance(a.table, policy) for side in (left, right)]
+    if all(below):
+        return left, right
+    if below[0]:
+        return only_of_one_unit(left, a, policy, identities), right
+    return left, only_of_one_unit(right, b, policy, identities)
+
+
+def _somebodys(linked: _Linked, right: Private, policy: Policy, identities: Identities) -> Private:
+    """Rows that are only looked at, without those that broken links leave to nobody.
+
+    What the condition equates with a link of the left is settled there, or has been.
+    """
+    met = {(b.root, b.table) for _, b in linked.pairs}
+    rest = frozenset(p for p in right.pending if (p.root, p.table) not in met)
+    return settled(right, rest, policy, identities)
 
 
 def _to_parent(join: Join, linked: _Linked, right: Private, policy: Policy) -> bool:
@@ -205,9 +256,7 @@ def _to_parent(join: Join, linked: _Linked, right: Private, policy: Policy) -> b
 
 def _decides(anchor: Anchor, right: Private, policy: Policy) -> bool:
     """Whether a row on the right has no other unit than that of the row it matches."""
-    if anchor.table == policy.unit.table:
-        return True
-    if policy.fact(FactKind.UNIQUE_KEY, anchor.table) is not None:
+    if _identifies(anchor.table, policy):
         return True
     return _nearest(right, policy) >= distance(anchor.table, policy)
 
@@ -216,10 +265,18 @@ def _nearest(side: Private, policy: Policy) -> int:
     return min(distance(a.table, policy) for a in side.anchors)
 
 
-def _resolved(linked: _Linked, left: Private, right: Private) -> frozenset[int]:
+def _resolved(linked: _Linked, left: Private, right: Private) -> frozenset[Pending]:
     """The links shown to lead to a row, because an inner join has found it."""
-    here = {a.root for a, b in linked.pairs if b.root not in right.pending}
-    return frozenset(here | {b.root for a, b in linked.pairs if a.root not in left.pending})
+
+    def open_at(anchor: Anchor, side: Private) -> set[Pending]:
+        return {p for p in side.pending if (p.root, p.table) == (anchor.root, anchor.table)}
+
+    found: set[Pending] = set()
+    for a, b in linked.pairs:
+        here, there = open_at(a, left), open_at(b, right)
+        found |= here if not there else set()
+        found |= there if not here else set()
+    return frozenset(found)
 
 
 def multiplied(private: Private, most: int) -> Private:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from dpsql.algebra import Field, Scan
 from dpsql.compiler.amplification import Growth
 from dpsql.compiler.scopes import Identities
-from dpsql.compiler.units import Anchor, Private
+from dpsql.compiler.units import Anchor, Pending, Private, leads
 from dpsql.model import Fact, FactKind, Policy, TablePolicy
 from dpsql.plan import DeclaredLimits
 
@@ -16,7 +16,7 @@ def private_scan(scan: Scan, table: TablePolicy, policy: Policy, identities: Ide
     """A private table's rows, with the columns that lead to their unit."""
     scan, by_name = _with_hidden_links(scan, table, identities)
     anchors, facts = set(), set()
-    pending: frozenset[int] = frozenset()
+    pending: frozenset[Pending] = frozenset()
     unique: dict[int, frozenset[Fact]] = {}
     own = by_name[table.key[0].lower()] if len(table.key) == 1 else None
     fact = policy.fact(FactKind.UNIQUE_KEY, table.name)
@@ -25,9 +25,9 @@ def private_scan(scan: Scan, table: TablePolicy, policy: Policy, identities: Ide
         if fact is not None:
             unique = {own.id: frozenset({fact})}
     if table.link is not None:
-        link = by_name[table.link.column.lower()]
-        anchors.add(Anchor(link.id, table.link.table, link.id))
-        pending = frozenset({link.id})
+        found = dict(leads(by_name[table.link.column.lower()].id, table, policy))
+        anchors |= found.keys()
+        pending = frozenset(found.values())
     is_unit = table.name == policy.unit.table
     rows = policy.fact(FactKind.MAX_ROWS, table.name)
     max_rows = None

@@ -169,7 +169,7 @@ class _Tracker:
             padding = still_padded(join, left.padding, right.relation)
             left = left if padding else _bare(left)
             if isinstance(right, Private):
-                joined = join_units(join, left, right, self.policy)
+                joined = join_units(join, left, right, self.policy, self.identities)
             else:
                 joined = self._join_public(join, left, right, private_left=True)
             return self._small(replace(joined, padding=padding), join.span)
@@ -217,7 +217,8 @@ class _Tracker:
     def _match(self, relation: Match) -> _Open | Private:
         source, other = self.track(relation.input), self.track(relation.other)
         if isinstance(source, Private) and isinstance(other, Private):
-            return match_units(relation, _bare(source), _bare(other), self.policy)
+            sides = _bare(source), _bare(other)
+            return match_units(relation, *sides, self.policy, self.identities)
         if isinstance(other, Private):
             raise _no_rule(
                 "a condition on whether private rows exist",

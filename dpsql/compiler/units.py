@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from dpsql.algebra import Aggregate, Field, Filter, Item, Join, Relation, Scan
+from dpsql.algebra import Aggregate, Field, Filter, Item, Join, Measure, Relation, Scan
 from dpsql.compiler.amplification import UNJOINED, Growth
 from dpsql.compiler.scopes import Identities
 from dpsql.model import Fact, FactKind, Policy, TablePolicy
 from dpsql.plan import DeclaredLimits
-from dpsql.tree import BOOLEAN, Call, JoinKind, Ref
+from dpsql.tree import BOOLEAN, AggregateCall, Call, JoinKind, Ref
 from dpsql.walk import relations
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, order=True)
 class Anchor:
     """Column `id` holds the key of the row of `table` that this row belongs to.
 
@@ -24,6 +24,15 @@ class Anchor:
     id: int
     table: str
     root: int
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Pending:
+    """The link of table `source` in column `root`, not yet shown to lead to a row of `table`."""
+
+    root: int
+    table: str
+    source: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +52,7 @@ class Padding:
 class Private:
     """A private relation (privacy.md, section 2).
 
-    `anchors` identify its unit; `pending` are the roots of links not yet shown to lead to a row;
+    `anchors` identify its unit; `pending` are the links not yet shown to lead to a row;
     `max_rows` is the proved most rows of one unit; `determined` the columns the unit determines;
     `unique` the columns whose values are all different, with the facts that say so; `declared` the
     owner's limits. `ranks` are row numbers within one unit; `padding` speaks of public rows that
@@ -52,7 +61,7 @@ class Private:
 
     relation: Relation
     anchors: frozenset[Anchor]
-    pending: frozenset[int]
+    pending: frozenset[Pending]
     max_rows: int | None
     determined: frozenset[int]
     unique: Mapping[int, frozenset[Fact]]
@@ -69,55 +78,161 @@ class Private:
         return Ref(number, kind)
 
 
+def leads(column: int, table: TablePolicy, policy: Policy) -> Iterator[tuple[Anchor, Pending]]:
+    """What the link of `table` in this column leads to, and where that has yet to be shown.
+
+    Where the key of a table is also its link, the value goes on to the table behind it.
+    """
+    while table.link is not None:
+        target = policy.table(table.link.table)
+        assert target is not None
+        yield Anchor(column, target.name, column), Pending(column, target.name, table.name)
+        if target.link is None or not _same(target.key, target.link.column):
+            return
+        table = target
+
+
+def _same(key: tuple[str, ...], column: str) -> bool:
+    return tuple(name.lower() for name in key) == (column.lower(),)
+
+
 def attach_unit(rows: Private, policy: Policy, identities: Identities) -> Private:
     """The same rows, each with its unit key, which is never NULL and belongs to a unit.
 
     Joins along the declared path from the anchor nearest to the unit table, and drops rows whose
-    links are broken unless a fact vouches that none is.
+    links are broken unless a fact vouches that none is. A row under a key that several units share
+    belongs to nobody and is dropped, unless a fact vouches that keys are unique.
+
+    Whose a row is follows from the rows that its links reach, and from nothing else. A unit's data
+    is every row from which a path of links reaches it; let D' be D without that of unit A.
+    (1) From a row of D' no path of D reaches A: the row would be gone. So each row on its paths is
+    in D' too, its paths are the same in D and D', and so is whose it is. (2) A row of D that is not
+    in D' reaches A, so in D it is A's or, if it reaches others too, nobody's. Hence every unit but
+    A has the same rows in D and D': the rows under a key of A and B go with A, and were nobody's.
     """
     while not any(a.table == policy.unit.table for a in rows.anchors):
         rows = _hop(rows, policy, identities)
-    for anchor in sorted(rows.anchors, key=lambda a: a.id):
-        if anchor.root in rows.pending:
-            rows = _settle(rows, anchor, policy, identities)
-    return _never_null(rows, policy)
+    return _never_null(settled(rows, rows.pending, policy, identities), policy)
+
+
+def settled(
+    rows: Private, links: frozenset[Pending], policy: Policy, identities: Identities
+) -> Private:
+    """The rows for which these links lead to a row, each of which has an anchor."""
+    found = {
+        (min(a for a in rows.anchors if (a.root, a.table) == (link.root, link.table)), link)
+        for link in links
+    }
+    for anchor, link in sorted(found):
+        rows = _settle(rows, link, anchor, policy, identities)
+    return rows
 
 
 def _hop(rows: Private, policy: Policy, identities: Identities) -> Private:
     """One join towards the unit: from the anchor's table to the table that it links to."""
-    anchor = min(rows.anchors, key=lambda a: (distance(a.table, policy), a.id))
+    anchor = min(rows.anchors, key=lambda a: (distance(a.table, policy), a))
     table = policy.table(anchor.table)
     assert table is not None
     assert table.link is not None
-    key = _column(table, table.key[0], identities)
-    link = _column(table, table.link.column, identities)
-    parent: Relation = Scan(table.name, (key.field, link.field))
     unique = policy.fact(FactKind.UNIQUE_KEY, table.name)
     if unique is None:
-        keys = tuple(Item(identities.field(c.field.name, c.field.type), c.ref) for c in (key, link))
-        parent = Aggregate(parent, keys, ())
-        key, link = (_Column(item.field) for item in keys)
-    relation = _inner(rows, anchor, key.ref, parent)
+        return _past_shared_keys(rows, anchor, policy, identities)
+    key = _column(table, table.key[0], identities)
+    link = _column(table, table.link.column, identities)
+    found = dict(leads(link.field.id, table, policy))
     return replace(
         rows,
-        relation=relation,
-        anchors=rows.anchors | {Anchor(link.field.id, table.link.table, link.field.id)},
-        pending=(rows.pending - {anchor.root}) | {link.field.id},
-        max_rows=rows.max_rows if unique else None,
-        unique=rows.unique if unique else {},
-        ranks=rows.ranks if unique else frozenset(),
-        facts=rows.facts | ({unique} if unique else set()),
+        relation=_inner(rows, anchor, key.ref, Scan(table.name, (key.field, link.field))),
+        anchors=rows.anchors | found.keys(),
+        pending=_without(rows.pending, anchor) | set(found.values()),
+        facts=rows.facts | {unique},
     )
 
 
-def _settle(rows: Private, anchor: Anchor, policy: Policy, identities: Identities) -> Private:
+def _past_shared_keys(
+    rows: Private, anchor: Anchor, policy: Policy, identities: Identities
+) -> Private:
+    """The rows with the one unit of their key in the anchor's table, all the way."""
+    owners = _owners(anchor.table, policy, identities)
+    unit = Anchor(owners.first.id, policy.unit.table, owners.first.id)
+    link = Pending(unit.root, unit.table, owners.last_table)
+    return replace(
+        _of_one_unit(rows, anchor, owners),
+        anchors=rows.anchors | {unit},
+        pending=_without(rows.pending, anchor) | {link},
+    )
+
+
+def _without(pending: frozenset[Pending], anchor: Anchor) -> frozenset[Pending]:
+    """The links but that which the anchor follows: it has led to a row."""
+    return frozenset(p for p in pending if (p.root, p.table) != (anchor.root, anchor.table))
+
+
+@dataclass(frozen=True, slots=True)
+class _Owners:
+    """The first and last unit that the rows of each key of a table reach, NULL if none.
+
+    `last_table` is the one whose links name the units.
+    """
+
+    relation: Relation
+    key: Ref
+    first: Ref
+    last: Ref
+    last_table: str
+    facts: frozenset[Fact]
+
+
+def _owners(name: str, policy: Policy, identities: Identities) -> _Owners:
+    """The units behind the keys of a table, whose rows may share a key."""
+    table = policy.table(name)
+    assert table is not None
+    assert table.link is not None
+    link = _column(table, table.link.column, identities)
+    key = link if _same(table.key, link.field.name) else _column(table, table.key[0], identities)
+    relation: Relation = Scan(table.name, tuple(dict.fromkeys((key.field, link.field))))
+    found = _Owners(relation, key.ref, link.ref, link.ref, table.name, frozenset())
+    if table.link.table != policy.unit.table:
+        above = _owners(table.link.table, policy, identities)
+        on = Call("eq", (link.ref, above.key), BOOLEAN)
+        joined = Join(relation, above.relation, JoinKind.INNER, on)
+        found = replace(above, relation=joined, key=key.ref)
+    unique = policy.fact(FactKind.UNIQUE_KEY, table.name)
+    if unique is not None:
+        return replace(found, facts=found.facts | {unique})
+    item = Item(identities.field(key.field.name, key.field.type), key.ref)
+    ends = tuple(
+        Measure(identities.field("unit", end.type), AggregateCall(function, (end,), type=end.type))
+        for function, end in (("min", found.first), ("max", found.last))
+    )
+    first, last = (Ref(measure.field.id, measure.field.type) for measure in ends)
+    grouped = Aggregate(found.relation, (item,), ends)
+    key_of_group = Ref(item.field.id, item.field.type)
+    return replace(found, relation=grouped, key=key_of_group, first=first, last=last)
+
+
+def only_of_one_unit(
+    rows: Private, anchor: Anchor, policy: Policy, identities: Identities
+) -> Private:
+    """The rows whose key in the anchor's table is not shared by several units."""
+    return _of_one_unit(rows, anchor, _owners(anchor.table, policy, identities))
+
+
+def _of_one_unit(rows: Private, anchor: Anchor, owners: _Owners) -> Private:
+    alone = Filter(owners.relation, Call("eq", (owners.first, owners.last), BOOLEAN))
+    relation = _inner(rows, anchor, owners.key, alone)
+    return replace(rows, relation=relation, facts=rows.facts | owners.facts)
+
+
+def _settle(
+    rows: Private, link: Pending, anchor: Anchor, policy: Policy, identities: Identities
+) -> Private:
     """Drop rows whose link leads nowhere, unless a fact vouches that every link resolves."""
-    done = replace(rows, pending=rows.pending - {anchor.root})
-    owner = _owner(rows.relation, anchor.root)
-    resolves = policy.fact(FactKind.LINK_RESOLVES, owner) if owner else None
+    done = replace(rows, pending=rows.pending - {link})
+    resolves = policy.fact(FactKind.LINK_RESOLVES, link.source)
     if resolves is not None:
         return replace(done, facts=rows.facts | {resolves})
-    table = policy.table(anchor.table)
+    table = policy.table(link.table)
     assert table is not None
     key = _column(table, table.key[0], identities)
     parent: Relation = Scan(table.name, (key.field,))
@@ -133,7 +248,7 @@ def _settle(rows: Private, anchor: Anchor, policy: Policy, identities: Identitie
 def _never_null(rows: Private, policy: Policy) -> Private:
     """Rows without a unit belong to nobody; an inner join on the key has dropped them already."""
     unit = rows.unit(policy)
-    root = next(a.root for a in rows.anchors if a.id == unit.id)
+    root = next(a.root for a in rows.anchors if (a.id, a.table) == (unit.id, policy.unit.table))
     owner = _owner(rows.relation, root)
     fact = policy.fact(FactKind.NOT_NULL_LINK, owner) if owner else None
     if fact is not None:

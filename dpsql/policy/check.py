@@ -47,6 +47,7 @@ def check(policy: Policy, lines: Lines, rows: Rows) -> tuple[tuple[Finding, ...]
     for table in policy.tables:
         checker = _Table(policy, table, lines, rows)
         findings += checker.values()
+        findings += checker.shared()
         for kind, found in checker.structure():
             if found is None:
                 facts.add(Fact(kind, table.name, Voucher.CHECK))
@@ -87,6 +88,20 @@ class _Table:
             if self.table.max_rows_per_unit is not None:
                 result.append((FactKind.MAX_ROWS, self._row_limit(self.table.max_rows_per_unit)))
         return result
+
+    def shared(self) -> list[Finding]:
+        """Rows under a key that rows of several units have: they belong to nobody."""
+        link = self.table.link
+        if link is None or link.table == self.policy.unit.table:
+            return []
+        count = self._count(
+            f"SELECT COUNT(*) FROM {self.name} AS a JOIN ({units_of_keys(link.table, self.policy)})"
+            f" AS b ON a.{identifier(link.column)} = b.k WHERE b.lo <> b.hi"
+        )
+        what = f"{count} rows are below a key that several units share: they enter no answer."
+        fix = "Make the keys above them unique, or accept that."
+        found = self._if(count, link.column, ("link",), what, fix)
+        return [] if found is None else [found]
 
     def _unique(self) -> Finding | None:
         names = ", ".join(map(identifier, self.table.key))
@@ -172,6 +187,20 @@ class _Table:
 
     def _line(self, place: tuple[str, ...]) -> int:
         return self.lines.of(("tables", self.table.name, *place))
+
+
+def units_of_keys(name: str, policy: Policy) -> str:
+    """SELECT of each key `k` of a table with the first and last unit that its rows lead to."""
+    table = policy.table(name)
+    assert table is not None
+    assert table.link is not None
+    key, link = identifier(table.key[0]), identifier(table.link.column)
+    source, ends = f"{identifier(table.name)} AS t", (f"t.{link}", f"t.{link}")
+    if table.link.table != policy.unit.table:
+        source += f" JOIN ({units_of_keys(table.link.table, policy)}) AS u ON t.{link} = u.k"
+        ends = "u.lo", "u.hi"
+    lo, hi = ends
+    return f"SELECT t.{key} AS k, MIN({lo}) AS lo, MAX({hi}) AS hi FROM {source} GROUP BY t.{key}"
 
 
 def _questions(column: ColumnPolicy) -> list[_Question]:

@@ -1,0 +1,149 @@
+"""Whose a row is: shared keys, keys that are links, and broken links, against brute force."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from dpsql.errors import Refused
+from dpsql.policy.check import check
+from dpsql.policy.lines import Lines
+from grammar_tests.laws import (
+    PlainEngine,
+    compiled,
+    integers,
+    noiseless,
+    noiseless_blocks,
+    same_rows,
+    violation,
+)
+from grammar_tests.link_worlds import UNITS, LinkedTable, LinkedWorld, chain, questions
+
+CHAINS = 12
+SEEDS = ("0", "1", "2")
+
+
+@cache
+def without(world_number: int, unit: int) -> PlainEngine:
+    return chain(world_number).without(unit).engine()
+
+
+@pytest.mark.parametrize("number", range(CHAINS))
+def test_a_unit_has_the_rows_that_are_its_own_and_moves_no_other(
+    number: int, tmp_path: Path
+) -> None:
+    """Answers are those over the rows of one unit each; without a unit only its own are gone."""
+    world = chain(number)
+    engine, owned = world.engine(), world.owned().engine()
+    policy = world.policy(tmp_path, recorded=number % 4 == 3)
+    answered = 0
+    for sql in questions(world):
+        try:
+            plan = compiled(sql, policy, engine)
+        except Refused:
+            continue
+        answered += 1
+        assert same_rows(*noiseless(plan, engine), owned.rows(sql)), sql
+        here, released = integers(plan, engine), noiseless_blocks(plan, engine)
+        for unit in UNITS:
+            there = integers(plan, without(number, unit), released)
+            assert violation(plan, here, there) is None, (sql, unit)
+    assert answered >= 10 * len(world.tables[1:])
+
+
+@pytest.mark.parametrize("number", range(6 * CHAINS))
+def test_removing_a_unit_leaves_all_others_their_rows(number: int) -> None:
+    """The proof of `attach_unit`, on data: whose a row is follows from what its links reach."""
+    world = chain(number)
+    for unit in UNITS:
+        rest = world.without(unit)
+        for table in world.tables:
+            before = [(r, o) for r in world.rows[table.name] if (o := world.owners(table, r))]
+            after = [(r, o) for r in rest.rows[table.name] if (o := rest.owners(table, r))]
+            assert after == [(row, whose) for row, whose in before if unit not in whose]
+
+
+def test_a_table_is_joined_to_the_unit_through_a_key_that_is_a_link(tmp_path: Path) -> None:
+    """`people JOIN notes` where notes name a profile, and a profile is named as its person is."""
+    tables = (
+        LinkedTable("people", "pid", ()),
+        LinkedTable("a", "a_id", (("a_id", "people"),)),
+        LinkedTable("b", "b_id", (("b_up", "a"),)),
+    )
+    value = {"v": 1, "g": "a"}
+    people = tuple({"pid": n, **value} for n in (1, 2, 3))
+    profiles = tuple({"a_id": n, **value} for n in (1, 2, 2, 4, None))
+    # Of the last four: a person without a profile, a profile of nobody, nothing, and nobody.
+    notes = ({"b_id": n, "b_up": up, **value} for n, up in enumerate((1, 2, 2, 3, 4, 5, None)))
+    world = LinkedWorld(tables, {"people": people, "a": profiles, "b": tuple(notes)})
+    for sql in (
+        "SELECT COUNT(*) FROM people p JOIN b ON p.pid = b.b_up",
+        "SELECT COUNT(*) FROM people p, b WHERE b.b_up = p.pid AND p.v = 1",
+        "SELECT COUNT(*) FROM people p WHERE EXISTS (SELECT 1 FROM b WHERE p.pid = b.b_up)",
+        "SELECT COUNT(*) FROM b",
+    ):
+        engine, owned = world.engine(), world.owned().engine()
+        plan = compiled(sql, world.policy(tmp_path, recorded=False), engine)
+        assert same_rows(*noiseless(plan, engine), owned.rows(sql))
+        assert engine.rows(sql) != owned.rows(sql)
+
+
+@pytest.mark.parametrize("number", range(CHAINS))
+def test_check_counts_the_rows_under_shared_keys(number: int, tmp_path: Path) -> None:
+    world = chain(number)
+    policy = world.policy(tmp_path, recorded=False)
+    findings, _ = check(policy, Lines(""), world.engine().rows)
+    told = {f.table: f.rows for f in findings if "several units share" in f.message}
+    shared = {
+        table.name: sum(len(world.reached(table, row)) > 1 for row in world.rows[table.name])
+        for table in world.tables
+    }
+    assert told == {name: count for name, count in shared.items() if count}
+
+
+WRITTEN = """
+import sys
+from pathlib import Path
+from dpsql.errors import Refused
+from grammar_tests.laws import compiled, noiseless
+from grammar_tests.link_worlds import chain, questions
+
+for number in map(int, sys.argv[2:]):
+    world = chain(number)
+    engine, policy = world.engine(), world.policy(Path(sys.argv[1]), recorded=False)
+    for sql in list(questions(world))[::2]:
+        try:
+            plan = compiled(sql, policy, engine)
+        except Refused as refusal:
+            print(sql, refusal)
+        else:
+            print(sql, plan.question, plan.rewritten, noiseless(plan, engine))
+"""
+"""Everything that is sent and answered, for some worlds."""
+
+
+def test_the_same_plan_and_answer_under_every_hash_seed(tmp_path: Path) -> None:
+    numbers = [n for n in range(3 * CHAINS) if _has_key_that_is_a_link(chain(n))][:4]
+    running = []
+    for seed in SEEDS:
+        (folder := tmp_path / seed).mkdir()
+        command = [sys.executable, "-c", WRITTEN, str(folder), *map(str, numbers)]
+        environment = {**os.environ, "PYTHONHASHSEED": seed}
+        running.append(
+            subprocess.Popen(  # noqa: S603
+                command, env=environment, stdout=subprocess.PIPE, text=True
+            )
+        )
+    told = {process.communicate()[0] for process in running}
+    assert [process.returncode for process in running] == [0] * len(SEEDS)
+    assert len(told) == 1
+    assert "SELECT" in told.pop()
+
+
+def _has_key_that_is_a_link(world: LinkedWorld) -> bool:
+    return any(table.key == column for table in world.tables for column, _ in table.links)
