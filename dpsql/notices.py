@@ -102,6 +102,13 @@ class NeverShown:
 
 
 @dataclass(frozen=True, slots=True)
+class CountedKeys:
+    """The groups of these private keys are counted as they are shown: not all there are."""
+
+    keys: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class BoundsFound:
     """The bounds of a column, which declares none, were found by a private question."""
 
@@ -114,7 +121,7 @@ class BoundsFound:
 Cut: TypeAlias = Clipped | FewValues | Sampled | Listed | Hidden
 """What is about columns: SQL leaves something out of them."""
 
-Notice: TypeAlias = Cut | Empty | Drowned | NeverShown | BoundsFound
+Notice: TypeAlias = Cut | Empty | Drowned | NeverShown | CountedKeys | BoundsFound
 
 
 def marked(notices: tuple[Notice, ...]) -> frozenset[int]:
@@ -129,7 +136,7 @@ def marked(notices: tuple[Notice, ...]) -> frozenset[int]:
 def places(notice: Notice) -> tuple[int, ...]:
     """The columns of one notice."""
     match notice:
-        case Empty() | Drowned() | NeverShown() | BoundsFound():
+        case Empty() | Drowned() | NeverShown() | CountedKeys() | BoundsFound():
             return ()
         case _:
             return notice.columns

@@ -25,6 +25,7 @@ def joined(left: Traced, right: Traced, relation: Join, identities: Identities) 
         {**left.alone, **right.alone},
         {**left.cells, **right.cells},
         left.table,
+        certain=left.certain | right.certain,
     )
     for base, origin in right.origin.items():
         own = None if origin.addend is None else _own(left, origin.addend)

@@ -11,19 +11,21 @@ from dpsql.walk import children
 
 
 def is_noisy(source: Traced, call: AggregateCall | WindowCall) -> bool:
-    """Whether noise reaches the call's value: by an argument, a filter, an order or a partition.
+    """Whether noise reaches the call's value: by its rows, arguments, filter, order or partition.
 
-    Noise changes no number of rows, so COUNT(x) of a noisy x alone is exact.
+    COUNT(x) of a noisy x alone is exact where noise makes no x NULL.
     """
-    if call.function == "count" and not call.distinct:
-        return any(source.rewritten(e) is not None for e in children(call)[1:])
-    return any(source.rewritten(e) is not None for e in children(call))
+    if source.selected:
+        return True
+    if call.function == "count" and not call.distinct and all(map(source.is_certain, call.args)):
+        return source.is_noisy(*children(call)[len(call.args) :])
+    return source.is_noisy(*children(call))
 
 
 def argument_error(source: Traced, call: AggregateCall | WindowCall) -> Expression | None:
     """The error of the first argument; None where noise also decides which rows count, or how."""
     others = children(call)[1:]
-    if not call.args or call.distinct or any(source.rewritten(e) is not None for e in others):
+    if not call.args or call.distinct or source.selected or source.is_noisy(*others):
         return None
     defaults = call.args[2:]
     skips = isinstance(call, WindowCall) and call.ignore_nulls

@@ -17,6 +17,7 @@ from dpsql.algebra import Aggregate, Project, Relation, Released, Union, Window
 from dpsql.compiler.asking import asked_of, recipe_of
 from dpsql.compiler.columns import Columns, Evaluate, Origin, PublicData
 from dpsql.compiler.contributions import contributions_of
+from dpsql.compiler.counted_keys import counted_keys
 from dpsql.compiler.useless import least_shown, useless
 from dpsql.grids import ChoiceQuery, Kept
 from dpsql.intervals import Bound, Interval
@@ -46,7 +47,8 @@ def notices(
             alone = replace(notice, columns=())
             found[alone] = tuple(sorted({*found.get(alone, ()), *notice.columns}))
     told = [replace(notice, columns=columns) for notice, columns in found.items()]
-    return (*told, *useless(plan, Origin(policy, public, evaluate, limit), policy))
+    drowned = useless(plan, Origin(policy, public, evaluate, limit), policy)
+    return (*told, *counted_keys(plan), *drowned)
 
 
 # --- what is proved ---

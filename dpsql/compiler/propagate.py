@@ -8,7 +8,7 @@ by finite differences; exact for linear expressions). Bases travel upwards as hi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import assert_never
 
@@ -42,7 +42,16 @@ from dpsql.compiler.stated_errors import OneInput, Stating, require_none, states
 from dpsql.compiler.traced import NoiseOfBlock, Origin, Traced, is_linear, kin_of, of_totals
 from dpsql.compiler.uniqueness import Keys, equal_columns, key_within
 from dpsql.compiler.windows import trace_windows
-from dpsql.tree import DOUBLE, INTEGER, AggregateCall, Cast, Expression, Literal, Ref
+from dpsql.tree import (
+    DOUBLE,
+    INTEGER,
+    AggregateCall,
+    Cast,
+    Expression,
+    JoinKind,
+    Literal,
+    Ref,
+)
 from dpsql.walk import composed, map_inputs, refs
 
 
@@ -96,15 +105,13 @@ class _Tracer:
             case Filter() | Sort() | Limit():
                 plain, source = self._read(relation)
                 traced = source.over(map_inputs(plain, lambda _input: source.relation))
-                return replace(traced, whole=isinstance(relation, Sort) and source.whole)
+                return _chosen(traced, relation)
             case Project():
                 return self._project(relation)
             case Join():
                 return self._join(relation)
             case Match():
-                require_none(relation, "in a condition on a subquery")
-                source, other = self.trace(relation.input), self.trace(relation.other)
-                return source.over(replace(relation, input=source.relation, other=other.relation))
+                return self._match(relation)
             case Aggregate():
                 return self._aggregate(relation)
             case Window():
@@ -142,6 +149,10 @@ class _Tracer:
             {**dict.fromkeys(f.id for f in shown.values()), **cells},
             (relation.block, parts[0].id) if parts else None,
             whole=True,
+            selected=noise.selected,
+            certain=frozenset(
+                f.id for n, f in shown.items() if error(n) is not None and n not in noise.withheld
+            ),
         )
 
     def _project(self, relation: Project) -> Traced:
@@ -166,11 +177,41 @@ class _Tracer:
         left, right = self.trace(relation.left), self.trace(relation.right)
         equal = equal_columns(relation.condition, {f.id for f in relation.left.fields})
         common = kin_of(left.origin.values()) & kin_of(right.origin.values())
-        if common or key_within(self.keys(relation.right), frozenset(equal.values())) is None:
-            left = left.repeated()
-        if common or key_within(self.keys(relation.left), frozenset(equal)) is None:
-            right = right.repeated()
-        return joined(left, right, relation, self.identities)
+        alone = key_within(self.keys(relation.right), frozenset(equal.values())) is not None
+        own = key_within(self.keys(relation.left), frozenset(equal)) is not None
+        noisy = any(side.is_noisy(relation.condition) for side in (left, right))
+        first, second = left.selected or noisy, right.selected or noisy
+        match relation.kind:
+            case JoinKind.LEFT:
+                selected = left.selected or (second and not alone)
+            case JoinKind.RIGHT:
+                selected = right.selected or (first and not own)
+            case JoinKind.INNER | JoinKind.CROSS | JoinKind.FULL:
+                selected = first or second
+            case _:
+                assert_never(relation.kind)
+        if second and relation.kind in (JoinKind.LEFT, JoinKind.FULL):
+            right = right.perhaps()
+        if first and relation.kind in (JoinKind.RIGHT, JoinKind.FULL):
+            left = left.perhaps()
+        left = left if alone and not common else left.repeated()
+        right = right if own and not common else right.repeated()
+        return replace(joined(left, right, relation, self.identities), selected=selected)
+
+    def _match(self, relation: Match) -> Traced:
+        """The rows; where noise decides what matches, their mark is noisy."""
+        require_none(relation, "in a condition on a subquery")
+        source, other = self.trace(relation.input), self.trace(relation.other)
+        traced = source.over(replace(relation, input=source.relation, other=other.relation))
+        read = (relation.condition, *(relation.member or ()))
+        if not (other.selected or source.is_noisy(*read) or other.is_noisy(*read)):
+            return traced
+        mark = {relation.mark.id: Ref(relation.mark.id, relation.mark.type)}
+        return replace(
+            traced,
+            meaning={**traced.meaning, **mark},
+            deviation={**traced.deviation, **dict.fromkeys(mark)},
+        )
 
     def _aggregate(self, relation: Aggregate) -> Traced:
         relation, source = self._read(relation)
@@ -202,11 +243,11 @@ class _Tracer:
         result = replace(relation, input=source.relation, measures=relation.measures + tuple(extra))
         meaning = {n: Ref(n, f.type) for n, f in fields.items()}
         origin = of_totals(source, totals)
-        for column, call in totals:
-            if not relation.keys and call.function == "sum" and is_linear(call):
-                addend = source.addend(call.args[0])
-                origin[column.id] = replace(origin[column.id], addend=addend)
-        return Traced(result, meaning, deviation, origin)
+        if not relation.keys:
+            origin = _with_addends(source, totals, origin)
+        selected = bool(relation.keys) and (regrouped or source.selected)
+        certain = _certain_totals(source, totals) if relation.keys else frozenset[int]()
+        return Traced(result, meaning, deviation, origin, selected=selected, certain=certain)
 
     def _union(self, relation: Union) -> Traced:
         left, right = self.trace(relation.left), self.trace(relation.right)
@@ -246,7 +287,8 @@ class _Tracer:
             Project(side.relation, tuple(listed)) for side, listed in zip(sides, items, strict=True)
         ]
         result = replace(relation, left=projected[0], right=projected[1], fields=tuple(fields))
-        return Traced(result, meaning, deviation, origin, alone)
+        selected = _of_sides(relation, sides)
+        return Traced(result, meaning, deviation, origin, alone, selected=selected)
 
 
 def _of_unions(relation: Relation) -> Iterator[int]:
@@ -264,5 +306,51 @@ def _of_unions(relation: Relation) -> Iterator[int]:
             return
 
 
+def _of_sides(relation: Union, sides: Sequence[Traced]) -> bool:
+    """Whether noise decides which rows a union has: by those of a side, or as it compares them."""
+    listed = zip(sides, (relation.left.fields, relation.right.fields), strict=True)
+    noisy = any(side.is_noisy(*map(_ref, fields)) for side, fields in listed)
+    compared = noisy and not (relation.kind == "UNION" and relation.all)
+    return compared or any(side.selected for side in sides)
+
+
+def _with_addends(
+    source: Traced, totals: Sequence[tuple[Field, AggregateCall]], origin: Mapping[int, Origin]
+) -> dict[int, Origin]:
+    """The origins of totals of all rows; those of sums know what each row adds."""
+    known = dict(origin)
+    for column, call in totals:
+        if column.id in known and call.function == "sum" and is_linear(call):
+            known[column.id] = replace(known[column.id], addend=source.addend(call.args[0]))
+    return known
+
+
+def _certain_totals(
+    source: Traced, totals: Sequence[tuple[Field, AggregateCall]]
+) -> frozenset[int]:
+    """The totals of the rows of a group that noise makes no NULL of."""
+    linear = ((column.id, call.args) for column, call in totals if is_linear(call))
+    return frozenset(n for n, args in linear if all(map(source.is_certain, args)))
+
+
+def _chosen(traced: Traced, relation: Filter | Sort | Limit) -> Traced:
+    """The rows that are left, in their order: noise may decide which and how."""
+    match relation:
+        case Filter():
+            selected = traced.selected or traced.is_noisy(relation.predicate)
+            return replace(traced, whole=False, selected=selected)
+        case Sort():
+            noisy = traced.selected or traced.is_noisy(*(key.expression for key in relation.keys))
+            return replace(traced, shuffled=noisy)
+        case Limit():
+            return replace(traced, whole=False, selected=traced.selected or traced.shuffled)
+        case _:
+            assert_never(relation)
+
+
 def _kept(column: Field) -> Item:
-    return Item(column, Ref(column.id, column.type))
+    return Item(column, _ref(column))
+
+
+def _ref(column: Field) -> Ref:
+    return Ref(column.id, column.type)

@@ -83,6 +83,8 @@ def _noise(block: BlockPlan) -> NoiseOfBlock:
         after / np.outer(sizes, sizes),
         kin(block.agreements),
         halves=block.halves,
+        selected=block.domain is None or block.top is not None or bool(block.within),
+        withheld=frozenset(n for n, r in enumerate(block.releases) if r.stability is not None),
     )
 
 

@@ -12,7 +12,7 @@ from dpsql.algebra import Field, Relation
 from dpsql.compiler.deltas import NAN, Joint, error_of
 from dpsql.compiler.outputs import EXACT
 from dpsql.effects import Reading, Spread
-from dpsql.tree import DOUBLE, AggregateCall, Expression, Ref, WindowCall
+from dpsql.tree import DOUBLE, AggregateCall, Call, Cast, Expression, Ref, WindowCall
 from dpsql.walk import refs, substitute
 
 
@@ -68,7 +68,8 @@ class NoiseOfBlock:
     `deviations` has one of each part (None: unknown); `correlation` is that of the first of them,
     as far as it goes. The errors of parts depend on one another where they are in one of `kin`.
     `halves` says which part is half the interval of a quantile; those depend on one another too.
-    All that is before several tables are made to agree, which is `settled`.
+    All that is before several tables are made to agree, which is `settled`. `selected` says that
+    noise decides which groups there are; parts at `withheld` places are NULL where it says so.
     """
 
     deviations: tuple[float | None, ...]
@@ -76,6 +77,8 @@ class NoiseOfBlock:
     kin: Sequence[frozenset[int]] = ()
     settled: Settled | None = None
     halves: Mapping[int, int] = field(default_factory=dict)
+    selected: bool = False
+    withheld: frozenset[int] = frozenset()
 
     def origin(self, place: int, block: int, read: int) -> Origin:
         """Where a part of the table comes from; quantiles of trees count as read from one tree."""
@@ -137,6 +140,10 @@ class Traced:
     that are known: there the errors are those from before, as if cells were independent. But
     `alone` has the errors of single bases, and `cells` what is known of several: of the released
     measurements, None where they have nothing to do with it.
+
+    Noise decides which rows there are if they are `selected`, and their order if `shuffled`: how
+    many there are, and what is made of several, is then not known. Noise does not decide whether
+    the bases that are `certain` are NULL.
     """
 
     relation: Relation
@@ -147,6 +154,9 @@ class Traced:
     cells: Mapping[int, Cell | None] = field(default_factory=dict)
     table: tuple[int, int] | None = None
     whole: bool = False
+    selected: bool = False
+    shuffled: bool = False
+    certain: frozenset[int] = frozenset()
 
     def over(self, relation: Relation) -> Traced:
         return replace(self, relation=relation)
@@ -160,6 +170,22 @@ class Traced:
         if not refs(expression) & self.meaning.keys():
             return None
         return substitute(expression, self.meaning)
+
+    def is_noisy(self, *expressions: Expression | None) -> bool:
+        """Whether noise reaches any of these."""
+        return any(e is not None and self.rewritten(e) is not None for e in expressions)
+
+    def is_certain(self, expression: Expression) -> bool:
+        """Whether noise is known not to decide if an expression is NULL."""
+        return not self.is_noisy(expression) or (
+            _is_certain(self.rewritten(expression) or expression, self.certain, self.deviation)
+        )
+
+    def perhaps(self) -> Traced:
+        """The same where noise decides whether there is a row, or NULL in all of its columns."""
+        new = {f.id: Ref(f.id, f.type) for f in self.relation.fields if f.id not in self.meaning}
+        meaning, deviation = {**self.meaning, **new}, {**self.deviation, **dict.fromkeys(new)}
+        return replace(self, meaning=meaning, deviation=deviation, certain=frozenset())
 
     def bases(self, expression: Expression) -> list[int]:
         """The bases that an expression over this relation's columns reads."""
@@ -251,6 +277,24 @@ class Traced:
         read = [*self.meaning.values(), *(d for d in self.deviation.values() if d is not None)]
         read += self.alone.values()
         return frozenset().union(*map(refs, read))
+
+
+_KEEP_NULL = frozenset({"add", "sub", "mul", "neg", "abs", "greatest", "least", "case", "coalesce"})
+"""Functions whose value is NULL or not by that of their arguments, or by which of them is NULL."""
+
+
+def _is_certain(
+    expression: Expression, certain: frozenset[int], noisy: Mapping[int, object]
+) -> bool:
+    match expression:
+        case Ref(id=base) if base in noisy:
+            return base in certain
+        case Cast(arg=arg, safe=False):
+            return _is_certain(arg, certain, noisy)
+        case Call(function, args) if function in _KEEP_NULL:
+            return all(_is_certain(arg, certain, noisy) for arg in args)
+        case _:
+            return refs(expression).isdisjoint(noisy)
 
 
 def kin_of(origins: Iterable[Origin]) -> frozenset[tuple[int, int]]:

@@ -13,6 +13,7 @@ from dpsql.model import Answer, Column
 from dpsql.notices import (
     BoundsFound,
     Clipped,
+    CountedKeys,
     Drowned,
     Empty,
     Ends,
@@ -84,6 +85,10 @@ def _said(notice: Notice, names: str, door: Door | None) -> str:
                 f"this cannot be useful: a group is shown from about {least:,} of {units} on, and "
                 f"at most {most:,} can be in one; ask about more of them, or with {_larger(door)}"
             )
+        case CountedKeys(keys=keys):
+            listed = ", ".join(keys)
+            other = f"; COUNT(DISTINCT {listed}) tells, with a known error" * (len(keys) == 1)
+            return f"how many {listed} are shown is not how many there are{other}"
         case BoundsFound(table=table, column=column, lower=lower, upper=upper):
             ends = f"[{lower:.10g}, {upper:.10g}]"
             return f"The bounds {ends} of {table}.{column} were found privately."
