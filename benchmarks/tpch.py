@@ -58,10 +58,11 @@ class Once(DuckDBEngine):
         sampling_key: int,
         tables: Sequence[ScratchTable] = (),
         stop: Stop | None = None,
+        data: str | None = None,
     ) -> Exact:
         stages, exact = self._known.get(sql, (None, None))
         if exact is None or stages != tables:
-            exact = super().aggregate(sql, keys, parts, sampling_key, tables, stop)
+            exact = super().aggregate(sql, keys, parts, sampling_key, tables, stop, data)
             self._known[sql] = tables, exact
         return exact
 

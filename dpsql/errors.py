@@ -75,7 +75,10 @@ class PolicyError(DpsqlError):
 
 
 class Failed(DpsqlError):
-    """Ours or the engine's fault: says only which query failed, how, and whether it was charged."""
+    """Ours or the engine's fault: says only which query failed, how, and whether it was charged.
+
+    `detail` is for the owner's eyes: it may hold a path.
+    """
 
     def __init__(
         self,
@@ -84,9 +87,10 @@ class Failed(DpsqlError):
         cancelled: bool = False,
         timed_out: bool = False,
         charged: bool = True,
+        detail: str = "",
     ) -> None:
         self.query_id, self.cancelled, self.timed_out = query_id, cancelled, timed_out
-        self.charged = charged
+        self.charged, self.detail = charged, detail
         what = "was cancelled" if cancelled else "timed out" if timed_out else "failed"
         then = "its charge stays" if charged else "nothing was charged"
         super().__init__(f"Query {query_id} {what}; {then}.")
@@ -94,6 +98,20 @@ class Failed(DpsqlError):
 
 class Unreachable(DpsqlError):
     """The database cannot be opened; carries the owner's own path and no engine text."""
+
+
+class DataChanged(Unreachable):
+    """The data is not that which a plan is about; nothing was charged.
+
+    The words are always the same. `detail` is for the owner's eyes: it may hold a path.
+    """
+
+    def __init__(self, detail: str = "") -> None:
+        self.detail = detail
+        super().__init__(
+            "The data has changed since it was opened. Nothing was charged."
+            " Its owner must refresh it, or open the policy again."
+        )
 
 
 class LedgerError(DpsqlError):

@@ -139,7 +139,7 @@ class Policy:
     """Everything the owner decides, bound to the database's schema: every column has its type.
 
     `version` is a hash of the decisions (not of layout or comments); `facts` are those vouched
-    for at the present data version. Paths are absolute.
+    for of the data that has the identity `data` (None: of any). Paths are absolute.
     """
 
     path: str
@@ -152,6 +152,7 @@ class Policy:
     ledger: str
     limits: Limits = field(default_factory=Limits)
     facts: frozenset[Fact] = frozenset()
+    data: str | None = None
 
     def table(self, name: str) -> TablePolicy | None:
         """The table called `name`, ignoring case."""

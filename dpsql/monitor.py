@@ -15,13 +15,13 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from hashlib import sha256
 from threading import RLock
-from typing import Any, Self
+from typing import Self
 
 from dpsql import accountants
 from dpsql.engines import Engine
@@ -31,6 +31,7 @@ from dpsql.mechanisms.sparse_vector import Run, SparseVector, sparse_vector
 from dpsql.model import Budget, Event, Exact, Loss, Neighbours, Noisy, Policy, Receipt, Request
 from dpsql.prepare import Prepared
 from dpsql.release import Sampler
+from dpsql.running import guarded
 from dpsql.streams import Stream, stream
 from dpsql.tree import Value
 
@@ -85,15 +86,22 @@ class Desk:
     engine: Engine
     sampler: Sampler
     compiled: Callable[[Request], Prepared]
-    guarded: Callable[[str, Callable[[], Any]], Any]
+    ready: Callable[[str, str | None], None]
 
     def stream(self, request: Request) -> Stream:
         """The queries of a statement. Raises `Refused`."""
         return stream(self.compiled(request))
 
-    def charge(self, wish: Watch, law: SparseVector, question: str) -> Receipt:
-        """Debits the whole monitor; on return that survives any crash."""
+    def charge(
+        self, wish: Watch, law: SparseVector, question: str, data: Collection[str | None]
+    ) -> Receipt:
+        """Debits the whole monitor; on return that survives any crash.
+
+        Not where `data`, which its statements are about, is no longer there.
+        """
         accountant, query_id = accountants.get(self.budget.accountant), secrets.token_hex(8)
+        for identity in data:
+            self.ready(query_id, identity)
         event = Event((law.event,))
         loss = accountants.price(accountant.loss(event), self.budget)
         limit = accountant.limit(self.budget)
@@ -134,12 +142,19 @@ class Monitor:
     `close` records in the ledger what was answered, under the query that paid for it.
     """
 
-    def __init__(self, desk: Desk, wish: Watch, law: SparseVector, question: str) -> None:
+    def __init__(
+        self,
+        desk: Desk,
+        wish: Watch,
+        law: SparseVector,
+        question: str,
+        data: Collection[str | None],
+    ) -> None:
         self._desk, self._wish, self._law = desk, wish, law
         self._lock = RLock()
         self._known: dict[tuple[str, int], tuple[Verdict, Noisy]] = {}
         self._closed = False
-        self.receipt = desk.charge(wish, law, question)
+        self.receipt = desk.charge(wish, law, question, data)
         self._run = Run(law, desk.sampler)
 
     @property
@@ -190,11 +205,10 @@ class Monitor:
     def _exact(self, asked: Stream) -> Exact:
         sql, key = asked.sql, int.from_bytes(os.urandom(8))
         engine = self._desk.engine
-        exact: Exact = self._desk.guarded(
+        return guarded(
             self.receipt.query_id,
-            lambda: engine.aggregate(sql.sql, len(sql.keys), sql.parts, key),
+            lambda: engine.aggregate(sql.sql, len(sql.keys), sql.parts, key, data=asked.data),
         )
-        return exact
 
     def _compared(self, asked: Stream, exact: Exact) -> tuple[Verdict, Noisy]:
         """One comparison per key of the domain, whether the data has it or not."""
@@ -255,7 +269,8 @@ def priced(desk: Desk, wish: Watch, requests: Sequence[Request]) -> Price:
 def monitored(desk: Desk, wish: Watch) -> Monitor:
     """A monitor for questions to come. Raises `Refused` before anything is charged."""
     one_way = desk.policy.unit.neighbours is Neighbours.ADD_REMOVE and not wish.both_ways
-    return Monitor(desk, wish, _law(desk, wish, one_way=one_way), secrets.token_hex(32))
+    law = _law(desk, wish, one_way=one_way)
+    return Monitor(desk, wish, law, secrets.token_hex(32), (desk.policy.data,))
 
 
 def watched(desk: Desk, wish: Watch, requests: Sequence[Request]) -> Watched:
@@ -267,7 +282,8 @@ def watched(desk: Desk, wish: Watch, requests: Sequence[Request]) -> Watched:
     streams, law, question = _compiled(desk, wish, requests)
     known = desk.ledger.recall(wish.analyst, question, desk.policy.version, desk.epsilon)
     if known is None:
-        return _asked(Monitor(desk, wish, law, question), streams)
+        data = {asked.data for asked in streams}
+        return _asked(Monitor(desk, wish, law, question, data), streams)
     distinct = dict.fromkeys(asked.question for asked in streams)
     answers = dict(zip(distinct, known.answer, strict=False))
     verdicts = tuple(_told(asked, answers.get(asked.question)) for asked in streams)

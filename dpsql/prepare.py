@@ -36,6 +36,7 @@ class Prepared:
     `question` identifies what is asked of private data, whatever the epsilon. `whole` is the same
     query over noise on every group, where it would rather choose groups: that may have been paid.
     `notices` are what is told with the answer.
+    `data` identifies the data that the plan's proofs are about (None: any).
     """
 
     columns: tuple[Column, ...]
@@ -44,6 +45,7 @@ class Prepared:
     question: str
     notices: tuple[Notice, ...] = ()
     whole: Prepared | None = None
+    data: str | None = None
 
     @property
     def blocks(self) -> tuple[BlockPlan, ...]:
@@ -88,7 +90,7 @@ def prepare(
         sql = _written(plan, policy, identities)
         priced = replace(plan, loss=accountants.price(plan.loss, budget))
         told = notices(bounded, plan, policy, public, evaluate, wishes)
-        return Prepared(columns, priced, sql, question(plan, *context), told)
+        return Prepared(columns, priced, sql, question(plan, *context), told, data=policy.data)
 
     found = planned(wishes)
     _selects_keys(statement, found.blocks)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -10,21 +9,21 @@ from decimal import Decimal
 from fractions import Fraction
 from functools import partial
 from threading import Lock
-from typing import Self, TypeVar
+from typing import Self
 
 from dpsql import accountants, mechanisms, precision
 from dpsql.compiler.parse import parse
-from dpsql.engines import Engine, EngineFailed, Interrupted, Stop, TimedOut
+from dpsql.engines import Engine, Stop
 from dpsql.engines.duckdb import DuckDBEngine
 from dpsql.entropy import Entropy
 from dpsql.errors import Failed, Reason, Refused
 from dpsql.explanation import Explanation
-from dpsql.finish import finish, stage, unnoised
+from dpsql.finish import finish, unnoised
 from dpsql.histograms import chosen
 from dpsql.kept import Finished, Kept, answers_of, text_key
 from dpsql.ledgers import Charge, Entry, Ledger
 from dpsql.ledgers.sqlite import SqliteLedger
-from dpsql.model import Answer, Budget, Exact, Loss, Noisy, Policy, Receipt, Request
+from dpsql.model import Answer, Budget, Loss, Noisy, Policy, Receipt, Request
 from dpsql.monitor import Desk, Monitor, Price, Watch, Watched, monitored, priced, watched
 from dpsql.opening import bound, payer, reached
 from dpsql.policy.draft import Draft
@@ -34,14 +33,14 @@ from dpsql.private_bounds import with_bounds
 from dpsql.public import PublicTables
 from dpsql.questions import Asked, explained
 from dpsql.recalling import recalled
-from dpsql.release import Sampler, narrowed, release
+from dpsql.release import Sampler
+from dpsql.running import guarded, released
 from dpsql.signature import Signature, signature
 from dpsql.today import today
 from dpsql.tree import Span, SqlType, Statement
 from dpsql.two_steps import TwoSteps
 from dpsql.wishes import wished
 
-T = TypeVar("T")
 REMEMBERED_PLANS = 512
 """Compiled queries kept by text, parameters, budget and epsilon."""
 
@@ -244,7 +243,7 @@ class Proxy:
             self._engine,
             self._sampler,
             self._compiled,
-            self._guarded,
+            self._ready,
         )
 
     def _compiled(self, request: Request) -> Prepared:
@@ -316,8 +315,7 @@ class Proxy:
         plan = prepared.plan
         assert plan is not None
         query_id = secrets.token_hex(8)
-        if asked.stop.wanted:
-            raise Failed(query_id, cancelled=True, charged=False)
+        self._ready(query_id, prepared.data, asked.stop)
         self._ledger.charge(
             Charge(
                 query_id=query_id,
@@ -337,20 +335,19 @@ class Proxy:
         receipt = self._receipt(asked, query_id, asked.epsilon, plan.loss, remembered=False)
         return self._finished(prepared, noisy, receipt, asked.stop)
 
+    def _ready(self, query_id: str, data: str | None, stop: Stop | None = None) -> None:
+        """Return where a charge would not be for nothing, as far as anybody can know it.
+
+        Raises `DataChanged`, or `Failed` without a charge.
+        """
+        self._guarded(query_id, lambda: self._engine.ready(data, stop), charged=False)
+        if stop is not None and stop.wanted:
+            raise Failed(query_id, cancelled=True, charged=False)
+
     def _released(self, prepared: Prepared, stop: Stop) -> tuple[Noisy, ...]:
-        plan, rewritten = prepared.plan, prepared.rewritten
-        assert plan is not None
-        engine, result = self._engine, list[Noisy]()
-        public, scratch = partial(engine.rows, stop=stop), partial(engine.scratch, stop=stop)
-        for block, sql in zip(plan.blocks, rewritten.blocks, strict=True):
-            exact, there = Exact([], []), block  # listed keys alone: the data has no say
-            if block.queries or block.histograms:
-                stages = [stage(plan, rewritten, n, result, public, scratch) for n in sql.stages]
-                key = int.from_bytes(os.urandom(8))
-                exact = engine.aggregate(sql.sql, len(sql.keys), sql.parts, key, stages, stop)
-                there = narrowed(block, dict(zip(sql.stages, stages, strict=True)))
-            result.append(release(exact, there, self._sampler, self._chooser))
-        return tuple(result)
+        return released(prepared, self._engine, self._sampler, self._chooser, stop)
+
+    _guarded = staticmethod(guarded)
 
     def _finished(
         self, prepared: Prepared, noisy: Sequence[Noisy], receipt: Receipt, stop: Stop
@@ -368,19 +365,8 @@ class Proxy:
                 receipt,
                 prepared.notices,
             ),
+            charged=not receipt.remembered,
         )
-
-    @staticmethod
-    def _guarded(query_id: str, step: Callable[[], T], *, charged: bool = True) -> T:
-        """Run a step of the engine; its failures say which query failed, and nothing else."""
-        try:
-            return step()
-        except Interrupted:
-            raise Failed(query_id, cancelled=True, charged=charged) from None
-        except TimedOut:
-            raise Failed(query_id, timed_out=True, charged=charged) from None
-        except EngineFailed:
-            raise Failed(query_id, charged=charged) from None
 
     def _receipt(
         self, asked: Asked, query_id: str, epsilon: Decimal, charged: Loss, *, remembered: bool

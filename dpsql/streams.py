@@ -24,7 +24,7 @@ _SHAPE = "Ask SELECT keys, one COUNT or SUM, FROM … GROUP BY keys, without mor
 class Stream:
     """The queries of one statement, one per key of `domain`; `keys` are the names of its columns.
 
-    `sql` measures them all. `question` identifies what is asked.
+    `sql` measures them all. `question` identifies what is asked, `data` of which data (None: any).
     """
 
     keys: tuple[str, ...]
@@ -32,6 +32,7 @@ class Stream:
     release: Release
     sql: BlockSql
     question: str
+    data: str | None = None
 
     @property
     def distance(self) -> int:
@@ -87,6 +88,7 @@ def stream(prepared: Prepared) -> Stream:
         block.releases[0],
         block_sql(unsampled),
         prepared.question,
+        prepared.data,
     )
 
 

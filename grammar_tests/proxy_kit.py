@@ -90,6 +90,10 @@ class WatchedEngine:
         self.calls.append(("scratch", sql))
         return self.engine.scratch(sql, tables, stop)
 
+    def ready(self, data: str | None, stop: Stop | None = None) -> None:
+        self.calls.append(("ready", ""))
+        self.engine.ready(data, stop)
+
     def aggregate(
         self,
         sql: str,
@@ -98,13 +102,14 @@ class WatchedEngine:
         sampling_key: int,
         tables: Sequence[ScratchTable] = (),
         stop: Stop | None = None,
+        data: str | None = None,
     ) -> Exact:
         self.calls.append(("aggregate", sql))
         self.before()
         self.running.set()
         if self.instead is not None:
             return self.engine.aggregate(self.instead, 0, 1, sampling_key, stop=stop)
-        return self.engine.aggregate(sql, keys, parts, sampling_key, tables, stop)
+        return self.engine.aggregate(sql, keys, parts, sampling_key, tables, stop, data)
 
     def schema(self) -> Any:
         return self.engine.schema()

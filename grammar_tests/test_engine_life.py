@@ -143,11 +143,21 @@ def test_a_killed_worker_is_a_failure_and_the_next_call_works(engine: DuckDBEngi
         engine.rows(LONG)
     assert caught.value.__context__ is None
     assert engine.rows("SELECT 1") == [(1,)]
-    os.kill(_pid(engine), signal.SIGKILL)
-    time.sleep(0.1)
-    with pytest.raises(EngineFailed):
-        engine.rows("SELECT 1")
+
+
+@pytest.mark.parametrize("asks", [False, True])
+def test_a_worker_that_died_while_idle_is_started_again(
+    engine: DuckDBEngine, *, asks: bool
+) -> None:
+    data = engine.schema().identity
+    victim = _pid(engine)
+    os.kill(victim, signal.SIGKILL)
+    assert engine._worker is not None
+    engine._worker._process.wait(60)
+    if asks:
+        engine.ready(data)
     assert engine.rows("SELECT 1") == [(1,)]
+    assert _pid(engine) != victim
 
 
 def test_a_worker_dies_with_its_parent(folder: Path) -> None:

@@ -50,6 +50,11 @@ class Fake:
     ) -> list[tuple[Any, ...]]:
         return [(self, *tables), *self.rows(sql, stop)]
 
+    def ready(self, data: str | None, stop: Stop | None = None) -> None:
+        if self.closed or data != self.accepted:
+            raise EngineFailed
+        self.rows(lambda _stop: None, stop)
+
     def aggregate(self, sql: Any, *_others: Any) -> Exact:
         sql(None)
         return Exact([], [])

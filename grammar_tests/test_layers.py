@@ -15,7 +15,7 @@ LAYERS = (
     "grids plan aggregates functions mechanisms accountants dialects entropy".split(),
     "compiler engines ledgers release histograms policy canonical".split(),
     """kept public prepare describe describe_choices describe_levels settled finish signature
-    opening streams monitor tuning precision questions private_bounds two_steps explaining
+    running opening streams monitor tuning precision questions private_bounds two_steps explaining
     recalling""".split(),
     "proxy owner".split(),
     "interfaces".split(),

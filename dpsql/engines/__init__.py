@@ -53,11 +53,19 @@ class Engine(Protocol):
 
     Every method but `cancel` and `close` raises `EngineFailed`, `Interrupted`, `TimedOut`, or
     `errors.Unreachable` where the owner's database cannot be opened. A call whose `stop` is wanted
-    ends with `Interrupted`, other calls go on.
+    ends with `Interrupted`, other calls go on. A call that names its `data`, by the identity that
+    `schema` gave, raises `errors.DataChanged` where the data is or becomes another.
     """
 
     def schema(self) -> Schema:
         """What the database declares, and the identity of its files."""
+        ...
+
+    def ready(self, data: str | None, stop: Stop | None = None) -> None:
+        """Return where a statement over this data could run now; no row is read.
+
+        What was stopped is started again.
+        """
         ...
 
     def aggregate(
@@ -68,6 +76,7 @@ class Engine(Protocol):
         sampling_key: int,
         tables: Sequence[ScratchTable] = (),
         stop: Stop | None = None,
+        data: str | None = None,
     ) -> Exact:
         """Exact integers per group: `keys` key columns, then `parts` integer columns."""
         ...

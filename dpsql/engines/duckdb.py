@@ -8,6 +8,7 @@ import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import count
 from pathlib import Path
 from threading import Lock
@@ -21,7 +22,7 @@ from dpsql.engines.columns import rows as decoded_rows
 from dpsql.engines.files import WHY, CannotOpen, Signature, Sources
 from dpsql.engines.load import load
 from dpsql.engines.process import SLICE_SECONDS, Tick, WorkerProcess
-from dpsql.errors import Unreachable
+from dpsql.errors import DataChanged, Unreachable
 from dpsql.model import Exact
 from dpsql.resources import Database, Limits
 from dpsql.schema import Schema
@@ -54,7 +55,7 @@ class DuckDBEngine:
 
     Starting it does not wait: errors come with the first call. Threads take turns; a forked child
     starts a worker of its own. The data must stay as it was at the first call, since the facts a
-    plan relies on are about that data: otherwise calls raise `Unreachable` until `schema` is
+    plan relies on are about that data: otherwise calls raise `DataChanged` until `schema` is
     asked again.
     """
 
@@ -82,8 +83,7 @@ class DuckDBEngine:
                 self._signature = None
                 self._drop()
         declared = catalogue(self.rows)
-        identity = hashlib.sha256(repr(self._signature).encode()).hexdigest()
-        return Schema(declared, identity)
+        return Schema(declared, _identity(self._signature))
 
     @property
     def accepted(self) -> Signature | None:
@@ -97,6 +97,13 @@ class DuckDBEngine:
                 self._drop()
             self._signature = accepted
 
+    def ready(self, data: str | None, stop: Stop | None = None) -> None:
+        """Return where the files are still this data and a worker has them open.
+
+        A worker that ended is started again. Raises the errors of every call.
+        """
+        self._ask(None, stop=stop, data=data)
+
     def aggregate(
         self,
         sql: str,
@@ -105,6 +112,7 @@ class DuckDBEngine:
         sampling_key: int,
         tables: Sequence[ScratchTable] = (),
         stop: Stop | None = None,
+        data: str | None = None,
     ) -> Exact:
         """Run a SELECT of `keys` key columns and then `parts` integer columns, in one snapshot.
 
@@ -113,7 +121,8 @@ class DuckDBEngine:
         left out. Raises the errors of every call.
         """
         loads = [load(table) for table in tables]
-        decoders, *chunks = self._ask("aggregate", sql, keys, parts, sampling_key, loads, stop=stop)
+        asked = sql, keys, parts, sampling_key, loads
+        decoders, *chunks = self._ask("aggregate", *asked, stop=stop, data=data)
         return exact(chunks, decoders, parts)
 
     def rows(self, sql: str, stop: Stop | None = None) -> Table:
@@ -149,8 +158,14 @@ class DuckDBEngine:
 
     # --- one call ---
 
-    def _ask(self, operation: str, *arguments: Any, stop: Stop | None = None) -> list[Any]:
-        """The chunks of an operation's reply.
+    def _ask(
+        self,
+        operation: str | None,
+        *arguments: Any,
+        stop: Stop | None = None,
+        data: str | None = None,
+    ) -> list[Any]:
+        """The chunks of an operation's reply; None asks for nothing of an opened worker.
 
         Raises `Interrupted`, `TimedOut`, `EngineFailed`, `Unreachable`: outside of every handler,
         so that no other exception hangs on them.
@@ -161,16 +176,18 @@ class DuckDBEngine:
             self._call = call
             outcome = "gone"
             try:
-                outcome, why, chunks = self._exchange(call, operation, arguments)
+                outcome, why, chunks = self._exchange(call, operation, arguments, data)
             finally:
                 self._call = None
                 # A half-read reply is useless, and so is a worker that could not open.
-                if outcome not in ("done", "failed"):
+                if outcome not in ("done", "failed", "changed"):
                     self._drop()
         if stop.wanted:
             raise Interrupted
         if call.timed_out:
             raise TimedOut
+        if "changed" in (outcome, why):
+            raise DataChanged(f"{self._sources.spelled()} {WHY['changed']}.")
         if outcome == "unreachable":
             raise Unreachable(f"{self._sources.spelled()} {WHY[why]}.")
         if outcome != "done":
@@ -189,11 +206,15 @@ class DuckDBEngine:
         finally:
             lock.release()
 
-    def _exchange(self, call: _Call, operation: str, arguments: tuple[Any, ...]) -> _Reply:
+    def _exchange(
+        self, call: _Call, operation: str | None, arguments: tuple[Any, ...], data: str | None
+    ) -> _Reply:
         """Send a request to a worker that has opened the data, and collect the reply."""
         if self._closed:
             return "failed", None, []
-        worker = self._worker or self._start()
+        if operation is None and self._signature not in (None, self._present()):
+            return "changed", None, []
+        worker = self._living()
 
         def tick() -> None:
             _stop_if_due(call, worker)
@@ -202,6 +223,10 @@ class DuckDBEngine:
             opened = self._open(worker, tick)
             if opened[0] != "done":
                 return opened
+        if data not in (None, _identity(self._signature)):
+            return "changed", None, []
+        if operation is None:
+            return "done", None, []
         call.deadline = monotonic() + self._limits.statement_seconds
         if not worker.send((call.number, operation, arguments), tick):
             return "gone", None, []
@@ -218,6 +243,12 @@ class DuckDBEngine:
         return reply
 
     # --- the worker ---
+
+    def _living(self) -> WorkerProcess:
+        """The worker; a new one where it ended while nobody asked anything of it."""
+        if self._worker is not None and not self._worker.is_alive:
+            self._drop()
+        return self._worker or self._start()
 
     def _start(self) -> WorkerProcess:
         worker = WorkerProcess(self._sources, self._limits.memory)
@@ -243,6 +274,12 @@ class DuckDBEngine:
             return self._sources.signature()
         except CannotOpen:
             return None
+
+
+@lru_cache(maxsize=8)
+def _identity(signature: Signature | None) -> str:
+    """A data version as the rest of the house knows it."""
+    return hashlib.sha256(repr(signature).encode()).hexdigest()
 
 
 def _stop_if_due(call: _Call, worker: WorkerProcess) -> None:

@@ -50,6 +50,11 @@ class EnginePool:
                 engine.follow(self._first.accepted)
         return found
 
+    def ready(self, data: str | None, stop: Stop | None = None) -> None:
+        """As `Engine.ready`, of the engine that is the next to run a statement."""
+        with self._turn(stop) as engine:
+            engine.ready(data, stop)
+
     def aggregate(
         self,
         sql: str,
@@ -58,10 +63,11 @@ class EnginePool:
         sampling_key: int,
         tables: Sequence[ScratchTable] = (),
         stop: Stop | None = None,
+        data: str | None = None,
     ) -> Exact:
         """As `Engine.aggregate`, on whichever engine is free."""
         with self._turn(stop) as engine:
-            return engine.aggregate(sql, keys, parts, sampling_key, tables, stop)
+            return engine.aggregate(sql, keys, parts, sampling_key, tables, stop, data)
 
     def rows(self, sql: str, stop: Stop | None = None) -> Sequence[tuple[Any, ...]]:
         """As `Engine.rows`, on whichever engine is free."""

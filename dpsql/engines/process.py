@@ -60,6 +60,11 @@ class WorkerProcess:
         os.set_blocking(self._to, False)
         os.set_blocking(self._from, False)
 
+    @property
+    def is_alive(self) -> bool:
+        """Whether the process has not ended."""
+        return self._process.poll() is None
+
     def send(self, message: Any, tick: Tick) -> bool:
         """Send one message; False if the process is gone."""
         data = memoryview(frames.encode(message))

@@ -41,6 +41,7 @@ def bind(draft: Draft, schema: Schema, values_of: ValuesOf) -> Policy:
         draft.ledger,
         draft.limits,
         facts,
+        schema.identity,
     )
 
 

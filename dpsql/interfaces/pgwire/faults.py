@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dpsql.errors import DpsqlError, Failed, Refused
+from dpsql.errors import DataChanged, DpsqlError, Failed, Refused, Unreachable
 from dpsql.interfaces.messages import describe
 from dpsql.tree import NOWHERE
 
 
 @dataclass(eq=False)
 class Fault(Exception):
-    """An error told to a client; `position` counts characters of the whole text from 1."""
+    """An error told to a client; `position` counts characters of the whole text from 1.
+
+    `log` is for the owner alone.
+    """
 
     sqlstate: str
     message: str
@@ -19,6 +22,7 @@ class Fault(Exception):
     hint: str = ""
     position: int | None = None
     severity: str = "ERROR"
+    log: str = ""
 
     def __str__(self) -> str:
         return self.message
@@ -41,14 +45,19 @@ class Fault(Exception):
 def fault_of(error: DpsqlError, text: str = "", offset: int = 0) -> Fault:
     """The fault that tells `error` about a statement that begins at `offset` of the message.
 
-    A failure of ours says its query id and nothing else.
+    A failure of ours says its query id and nothing else. What is wrong with the owner's files,
+    and where they are, is for the owner's log.
 
     >>> from dpsql.errors import Reason
     >>> fault_of(Refused(Reason.RAW_ROWS)).sqlstate
     '42501'
     """
     if isinstance(error, Failed) and not (error.cancelled or error.timed_out):
-        return Fault("XX000", str(error))
+        return Fault("XX000", str(error), log=error.detail)
+    if isinstance(error, DataChanged):
+        return Fault("55000", str(error), log=error.detail)
+    if isinstance(error, Unreachable):
+        return Fault("58030", "The database cannot be used now. Ask its owner.", log=str(error))
     message = describe(error, text)
     position = None
     if isinstance(error, Refused) and error.span != NOWHERE:

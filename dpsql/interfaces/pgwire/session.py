@@ -166,7 +166,7 @@ class Session:
     def _failed(self, fault: Fault, *, skip: bool = False) -> Iterator[bytes]:
         if self._late and fault.sqlstate == "57014":
             fault.message = fault.message.replace("was cancelled", "timed out")
-        self._told(fault.sqlstate, "")
+        self._told(fault.sqlstate, fault.log)
         self._transaction.broke()
         self._remembered = False
         self._skipping = skip

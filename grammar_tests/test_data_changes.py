@@ -1,0 +1,250 @@
+"""A plan is about one state of the data: over any other it is refused before its charge."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from decimal import Decimal
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import psycopg
+import pytest
+
+from dpsql.engines import Stop
+from dpsql.errors import DataChanged, Failed
+from dpsql.ledgers import Charge
+from dpsql.monitor import Watch
+from dpsql.owner import check_policy
+from dpsql.prepare import Prepared
+from dpsql.proxy import Proxy
+from dpsql.questions import Asked
+from grammar_tests import world
+from grammar_tests.ledger_kit import contents
+from grammar_tests.proxy_kit import BY_COUNTRY, WatchedEngine, request, shop
+from grammar_tests.test_layers import SOURCES, imports
+from grammar_tests.wire_kit import opened
+
+COUNT = "SELECT COUNT(*) AS n FROM customers"
+MORE = 200
+ROOT = Path(__file__).parent.parent
+
+
+def silent(_law: object, draws: int) -> np.ndarray:
+    return np.zeros(draws, dtype=np.int64)
+
+
+def flooded() -> world.Tables:
+    """The shop, in which one customer has hundreds of rows."""
+    tables = world.well_behaved()
+    return tables | {"customers": tables["customers"] + [tables["customers"][0]] * MORE}
+
+
+def replaced(folder: Path, tables: world.Tables) -> None:
+    """Another database file in place of the one that was opened."""
+    new = folder / "new.duckdb"
+    world.build(tables, str(new), constraints=False).close()
+    new.replace(folder / "shop.duckdb")
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """A shop without constraints, whose facts its owner has recorded."""
+    found = shop(tmp_path, constraints=False)
+    check_policy(str(found), record=True)
+    return found
+
+
+@contextmanager
+def silently(path: Path) -> Iterator[Proxy]:
+    """The proxy without noise."""
+    with Proxy.open(str(path)) as proxy:
+        proxy._sampler = silent
+        yield proxy
+
+
+def compiled(proxy: Proxy, sql: str) -> tuple[Asked, Prepared]:
+    asked = proxy._asked(request(sql), Stop())
+    return asked, proxy._prepared(asked, asked.epsilon)
+
+
+def ledger_of(path: Path) -> dict[str, bytes]:
+    return contents(path.parent / "shop.ledger")
+
+
+# --- before the charge ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("change", [replaced, lambda folder, _: (folder / "shop.duckdb").unlink()])
+def test_changed_data_is_refused_free_of_charge_and_in_constant_words(
+    path: Path, change: Callable[[Path, world.Tables], None]
+) -> None:
+    with silently(path) as proxy:
+        proxy.ask(request(COUNT))
+        before = ledger_of(path)
+        change(path.parent, flooded())
+        for sql in (BY_COUNTRY, "SELECT COUNT(*) FROM orders"):
+            with pytest.raises(DataChanged) as caught:
+                proxy.ask(request(sql))
+            assert str(path.parent) not in str(caught.value)
+            assert str(path.parent) in caught.value.detail
+        assert ledger_of(path) == before
+
+
+def test_after_a_refresh_the_new_data_is_answered(path: Path) -> None:
+    with silently(path) as proxy:
+        replaced(path.parent, world.empty())
+        with pytest.raises(DataChanged):
+            proxy.ask(request(BY_COUNTRY))
+        proxy.refresh()
+        assert {n for _country, n in proxy.ask(request(BY_COUNTRY)).rows} == {0}
+
+
+def test_a_plan_whose_facts_lapsed_before_it_runs_is_refused(path: Path) -> None:
+    with silently(path) as proxy:
+        asked, prepared = compiled(proxy, COUNT)
+        replaced(path.parent, flooded())
+        proxy.refresh()
+        before = ledger_of(path)
+        with pytest.raises(DataChanged):
+            proxy._charged_answer(asked, prepared)
+        assert ledger_of(path) == before
+
+
+def test_without_its_data_the_plan_would_claim_one_of_hundreds(path: Path) -> None:
+    """The wrong twin: the same plan, over whatever data there is."""
+    with silently(path) as proxy:
+        asked, prepared = compiled(proxy, COUNT)
+        assert prepared.plan is not None
+        assert prepared.plan.blocks[0].releases[0].sensitivity.linf == Fraction(1)
+        replaced(path.parent, flooded())
+        proxy.refresh()
+        answer = proxy._charged_answer(asked, replace(prepared, data=None))
+        assert answer.rows == ((len(world.well_behaved()["customers"]) + MORE,),)
+
+
+def test_the_snapshot_that_a_query_reads_is_compared_again(path: Path) -> None:
+    with silently(path) as proxy:
+        engine = WatchedEngine(proxy._engine)
+        proxy._engine = engine
+
+        def refreshed() -> None:
+            replaced(path.parent, flooded())
+            proxy.refresh()
+
+        engine.before = refreshed
+        with pytest.raises(Failed, match="charge stays") as caught:
+            proxy.ask(request(COUNT))
+        assert str(path.parent) not in str(caught.value)
+        assert str(path.parent) in caught.value.detail
+        assert [entry.loss for entry in proxy.history()] == [proxy.explain(request(COUNT)).charge]
+
+
+@pytest.mark.parametrize("watches", ["watch", "watch_all"])
+def test_a_monitor_is_not_charged_over_other_data(path: Path, watches: str) -> None:
+    with silently(path) as proxy:
+        wish = Watch("ana", Decimal(5), 1)
+        before = ledger_of(path)
+
+        def ask() -> object:
+            return (
+                proxy.watch(wish) if watches == "watch" else proxy.watch_all(wish, [request(COUNT)])
+            )
+
+        compiled(proxy, COUNT)
+        replaced(path.parent, flooded())
+        with pytest.raises(DataChanged):
+            ask()
+        assert ledger_of(path) == before
+
+
+def test_a_stream_compiled_before_a_refresh_is_refused_by_its_monitor(path: Path) -> None:
+    with silently(path) as proxy, proxy.watch(Watch("ana", Decimal(5), 1)) as monitor:
+        stream = proxy._desk(Watch("ana", Decimal(5), 1)).stream(request(COUNT))
+        replaced(path.parent, flooded())
+        proxy.refresh()
+        with pytest.raises(Failed):
+            monitor.verdict(stream)
+        assert monitor.left == 1
+        assert monitor.ask(COUNT).above
+
+
+# --- the order of events -------------------------------------------------------------------------
+
+
+def test_the_data_and_the_worker_are_checked_then_charged_then_read(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with silently(path) as proxy:
+        engine = WatchedEngine(proxy._engine)
+        proxy._engine = proxy._public._engine = engine
+        charge = proxy._ledger.charge
+
+        def charged(wanted: Charge) -> Any:
+            engine.calls.append(("charge", ""))
+            return charge(wanted)
+
+        monkeypatch.setattr(proxy._ledger, "charge", charged)
+        proxy.ask(request(BY_COUNTRY))
+        events = [kind for kind, _sql in engine.calls]
+        assert [e for e in events if e in ("ready", "charge", "aggregate")] == [
+            "ready",
+            "charge",
+            "aggregate",
+        ]
+
+
+def test_a_worker_that_died_while_idle_costs_nothing(path: Path) -> None:
+    with silently(path) as proxy:
+        proxy.ask(request(COUNT))
+        worker: Any = proxy._engine._worker  # type: ignore[attr-defined]
+        os.kill(worker._process.pid, signal.SIGKILL)
+        worker._process.wait(60)
+        proxy.ask(request(BY_COUNTRY))
+        assert len(proxy.history()) == 2
+
+
+def test_an_engine_that_cannot_run_is_not_charged_for(path: Path) -> None:
+    with silently(path) as proxy:
+        _asked, prepared = compiled(proxy, COUNT)
+        before = ledger_of(path)
+        proxy._engine.close()
+        with pytest.raises(Failed, match="nothing was charged"):
+            proxy._charged_answer(_asked, prepared)
+        assert ledger_of(path) == before
+
+
+# --- who records facts, and who is told what -----------------------------------------------------
+
+
+def test_facts_are_recorded_by_the_owners_command_alone() -> None:
+    users = {str(p.relative_to(ROOT)) for p in SOURCES if ".record_facts(" in p.read_text("utf-8")}
+    assert users == {"dpsql/owner.py"}
+    tellers = {str(p.relative_to(ROOT)) for p in SOURCES if "dpsql.owner" in imports(p)}
+    assert tellers == {"dpsql/interfaces/cli/owner.py"}
+
+
+def test_over_the_wire_words_are_constant_and_the_owners_log_has_the_path(tmp_path: Path) -> None:
+    path = shop(tmp_path / "shop", constraints=False)
+    with opened(tmp_path, path) as door, psycopg.connect(**door.conninfo()) as client:
+        client.autocommit = True
+        client.execute(COUNT)
+        before = ledger_of(path)
+        replaced(path.parent, flooded())
+        told = set()
+        for sql in (BY_COUNTRY, "SELECT COUNT(*) FROM orders"):
+            with pytest.raises(psycopg.Error) as caught:
+                client.execute(sql)
+            told.add(str(caught.value))
+            assert caught.value.sqlstate == "55000"
+        assert len(told) == 1
+        assert str(tmp_path) not in told.pop()
+        assert ledger_of(path) == before
+    logged = [json.loads(line) for line in door.lines]
+    assert any(str(tmp_path) in str(line.get("kind")) for line in logged)
