@@ -27,7 +27,7 @@ from dpsql.model import NANO, Event, Mechanism, Neighbours, Noise, NoiseEvent, S
 from dpsql.proxy import Proxy
 from grammar_tests import proxy_kit, test_audit
 from grammar_tests.bound import shop
-from grammar_tests.laws import BUDGET, compiled
+from grammar_tests.laws import BUDGET, charges, compiled
 
 MILLIONTH = Fraction(1, 10**6)
 COUNT = "COUNT(*) AS n FROM customers"
@@ -119,6 +119,32 @@ def test_what_is_not_proved_is_charged_through_zcdp(wrong: Sensitivity) -> None:
     assert epsilon_at(wrong, noise, Fraction(7)) == 7
     known = gaussian(wrong.l2_squared, Fraction(1, 2), MILLIONTH)
     assert calibrated(wrong, Fraction(1), known) == known
+
+
+SHARED = {
+    "rows of one segment each": (
+        "COUNT(*) FILTER (WHERE segment = 'consumer'), COUNT(*) FILTER (WHERE segment = 'business')"
+    ),
+    "a count and a sum": "COUNT(*), SUM(age)",
+    "rows below rising limits": (
+        "COUNT(*) FILTER (WHERE age < 20), COUNT(*) FILTER (WHERE age < 60), SUM(income)"
+    ),
+    "moments": "AVG(income), VAR_POP(age)",
+}
+
+
+@pytest.mark.parametrize("what", SHARED)
+@pytest.mark.parametrize("law", ["gaussian", "laplace"])
+def test_only_what_is_paid_for_by_itself_is_said_to_be_alone(what: str, law: str) -> None:
+    sql = f"SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(mechanism = '{law}') {SHARED[what]}"
+    plan = compiled(
+        f"{sql} FROM customers", *shop(), budget=replace(BUDGET, accountant="approximate")
+    ).plan
+    assert plan is not None
+    (block,) = plan.blocks
+    for charge in charges(block):
+        alone = {block.releases[n].sensitivity.alone for n in charge}
+        assert alone == {len(charge) == 1}
 
 
 # --- calibration ---------------------------------------------------------------------------------

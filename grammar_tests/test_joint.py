@@ -9,7 +9,14 @@ import pytest
 
 from grammar_tests import world
 from grammar_tests.bound import over
-from grammar_tests.laws import BUDGET, compiled, integers, violation
+from grammar_tests.laws import (
+    BUDGET,
+    PlainEngine,
+    compiled,
+    integers,
+    violation,
+    without_unit,
+)
 
 VALUES = ("'nan'", "'inf'", "'-inf'", "0.1", "77777.777", "1e300", "-1e-300")
 
@@ -37,3 +44,33 @@ def test_one_row_moves_a_vector_by_one_row(asked: str) -> None:
         halves = tuple(2 * b - a for a, b in zip(here[()], there[()], strict=True))
         there[()] = halves
         assert violation(prepared, [here], [there]) is not None
+
+
+RANKED = (
+    "SELECT {} FROM (SELECT COALESCE(discount, 0.0) AS x, ROW_NUMBER() OVER ("
+    "PARTITION BY customer_id ORDER BY order_id) AS rn FROM orders) AS t WHERE rn <= {}"
+)
+
+
+@pytest.mark.parametrize("accountant", ["pure", "approximate"])
+@pytest.mark.parametrize("asked", ["AVG(x)", "VAR_POP(x)"])
+def test_several_rows_of_a_unit_move_a_vector_by_as_many_rows(asked: str, accountant: str) -> None:
+    """A unit with rows at both ends: clipped to one row's, its sums would move by two at once."""
+    policy, _ = over(world.rivals(), constraints=True)
+    engine = PlainEngine(world.build(world.rivals(), constraints=False))
+    budget = replace(BUDGET, accountant=accountant)
+    claims, moves = {}, {}
+    for rows in (1, 4):
+        prepared = compiled(RANKED.format(asked, rows), policy, engine, budget=budget)
+        assert prepared.plan is not None
+        releases = prepared.plan.blocks[0].releases
+        assert [release.joint for release in releases] == [False, *[True] * (len(releases) - 1)]
+        assert not any(release.sensitivity.alone for release in releases)
+        claims[rows] = releases[0].sensitivity.linf
+        (here,) = integers(prepared, engine)
+        with without_unit(engine.connection, world.deletions(7)):
+            (there,) = integers(prepared, engine)
+        assert violation(prepared, [here], [there]) is None
+        moves[rows] = sum(abs(a - b) for a, b in zip(here[()], there[()], strict=True))
+    assert claims[4] == 4 * claims[1]
+    assert 0.99 * claims[4] <= moves[4] <= claims[4]

@@ -115,9 +115,7 @@ def test_a_limit_costs_nothing_beyond_the_rows(asked: str, limit: int, tmp_path:
 def test_where_all_hashes_are_equal_no_more_is_kept() -> None:
     policy, _ = over(world.flood(), constraints=False)
     engine = PlainEngine(world.build(world.flood(), constraints=False))
-    sql = (
-        "SELECT device, COUNT(*), COUNT(DISTINCT duration), MAX(duration) FROM events GROUP BY 1"
-    )
+    sql = "SELECT device, COUNT(*), COUNT(DISTINCT duration), MAX(duration) FROM events GROUP BY 1"
     plan = compiled(sql, policy, engine)
     (block,) = plan.rewritten.blocks
     equal = re.sub(r"hash\(\$sampling_key[^)]*\)", "$sampling_key::UBIGINT", block.sql)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from itertools import product
 from math import expm1, isqrt, log1p, sqrt
 from statistics import NormalDist
 from typing import Any
@@ -21,7 +22,7 @@ from dpsql.mechanisms.scores import Counted as Histograms
 from dpsql.mechanisms.scores import Reached, candidates
 from dpsql.mechanisms.sums import laplace_tail
 from dpsql.mechanisms.threshold import Threshold
-from dpsql.model import Mechanism, Neighbours, Noise
+from dpsql.model import Mechanism, Neighbours, Noise, Sensitivity
 from dpsql.plan import BlockPlan
 from dpsql.prepare import Prepared
 from grammar_tests import world
@@ -231,3 +232,22 @@ def test_a_replaced_unit_moves_no_more_than_claimed(name: str) -> None:
         for other in sides[n + 1 :]:
             for (case, plan), here, there in zip(plans, one, other, strict=True):
                 assert list(broken(plan, Neighbours.REPLACE, here, there)) == [], case
+
+
+# --- the distances that a sensitivity claims -----------------------------------------------------
+
+
+@pytest.mark.parametrize("l0", [1, 2])
+@pytest.mark.parametrize("clip", [(0, 5), (-5, 0), (-3, 4), (-4, 3), (2, 3), (-1, 6), (0, 0)])
+@pytest.mark.parametrize("neighbours", Neighbours)
+def test_a_sensitivity_is_the_largest_distance_of_neighbours(
+    neighbours: Neighbours, clip: tuple[int, int], l0: int
+) -> None:
+    """By all units in up to `l0` of enough groups, with totals of 0 or at an end of the clip."""
+    ends = {0, *clip}
+    units = [u for u in product(ends, repeat=2 * l0) if sum(map(bool, u)) <= l0]
+    others = units if neighbours is Neighbours.REPLACE else [(0,) * (2 * l0)]
+    steps = [[a - b for a, b in zip(*pair, strict=True)] for pair in product(units, others)]
+    claim = Sensitivity(l0, *clip, neighbours)
+    assert claim.l1 == max(sum(map(abs, step)) for step in steps)
+    assert claim.l2_squared == max(sum(x * x for x in step) for step in steps)

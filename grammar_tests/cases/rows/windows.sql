@@ -136,3 +136,33 @@ SELECT COUNT(*) AS n, SUM(amount) AS s FROM (SELECT customer_id, amount, ROW_NUM
 -- keys: 1 public, l0 proved
 -- release: rows l0=1 linf=10
 -- release: sum l0=1 linf=5000
+
+-- case: moments of a few rows of each unit, under the pure accountant
+SELECT status, AVG(discount) AS a, VAR_POP(quantity) AS v FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY customer_id ORDER BY order_id) AS n FROM orders) t WHERE n <= 3 GROUP BY status;
+-- accountant: pure
+-- accept
+-- keys: 3 public, l0 proved
+-- release: rows l0=3 linf=3
+-- release: rows l0=3 linf=3
+-- release: sum l0=3 linf=1.5
+-- release: sum l0=3 linf=30
+-- release: sum l0=3 linf=150
+
+-- case: moments of a few rows of each unit, under the approximate accountant
+SELECT AVG(discount) AS a, SUM(amount) AS s, COUNT(*) AS c FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY customer_id ORDER BY order_id) AS n FROM orders) t WHERE n < 5;
+-- accountant: approximate
+-- accept
+-- keys: 1 public, l0 proved
+-- release: sum l0=1 linf=4.000000004
+-- release: sum l0=1 linf=4.000000004
+-- release: sum l0=1 linf=2000
+-- release: sum l0=1 linf=2000
+
+-- case: a few rows of each unit by private keys, under the approximate accountant
+SELECT device, AVG(duration) AS a FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY customer_id ORDER BY event_id) AS n FROM events) t WHERE n <= 2 GROUP BY device;
+-- accountant: approximate
+-- accept
+-- keys: private, l0 proved
+-- release: units l0=2 linf=1
+-- release: rows l0=2 linf=2
+-- release: sum l0=2 linf=3600

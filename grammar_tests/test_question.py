@@ -1,0 +1,129 @@
+"""What makes two questions the same: nothing that changes what is released may be left out.
+
+An answer is remembered by its question alone (and analyst, policy, data): of two plans with one
+question the second would get the first one's noisy numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import fields, replace
+from decimal import Decimal
+from itertools import combinations
+from typing import Any
+
+import pytest
+
+from dpsql.canonical import question
+from dpsql.plan import BlockPlan, PartQuery, Proposal
+from dpsql.tree import BOOLEAN, INTEGER, Literal
+from grammar_tests.bound import shop
+from grammar_tests.laws import BUDGET, compiled
+
+PRIVATE = "SELECT WITH DIFFERENTIAL_PRIVACY"
+ROWS = f"{PRIVATE} SUM(amount, contribution_bounds_per_row => ({{}})) AS s FROM orders"
+TOTALS = f"{PRIVATE} SUM(amount, contribution_bounds_per_group => ({{}})) AS s FROM orders"
+FLOOR = f"{PRIVATE} OPTIONS(min_privacy_units_per_group = {{}}) city, COUNT(*) FROM customers"
+QUANTILES = ", ".join(f"QUANTILE_DISC(age, {{}}{n})" for n in range(1, 10))
+FIRST = "SELECT status FROM orders GROUP BY status ORDER BY SUM(amount) {}, status LIMIT {}"
+DIFFERENT = {
+    "clips of rows": [ROWS.format(ends) for ends in ("0, 100", "0, 99", "1, 100")],
+    "clips of totals": [TOTALS.format(ends) for ends in ("0, 100", "0, 99", "1, 100")],
+    "floors": [FLOOR.format(n) + " GROUP BY 1" for n in (5, 6)],
+    "ranks": [f"SELECT {QUANTILES.replace('{}', d)} FROM customers" for d in ("0.", "0.0")],
+    "one rank": [f"SELECT QUANTILE_DISC(age, {q}) FROM customers" for q in (0.25, 0.5)],
+    "choices": [f"SELECT {f}(age) FROM customers" for f in ("MIN", "MAX", "MODE", "MEDIAN")],
+    "the first": [FIRST.format(*wish) for wish in (("", 1), ("DESC", 1), ("DESC", 2))],
+    "conditions": [f"SELECT COUNT(*) FROM customers WHERE age {c}" for c in ("> 3", ">= 3", "> 4")],
+    "filters": [f"SELECT SUM(age) FILTER (WHERE age > {n}) FROM customers" for n in (3, 4)],
+    "arguments": [f"SELECT SUM({x}) FROM orders" for x in ("quantity", "quantity + 1", "amount")],
+    "keys": [f"SELECT {k}, COUNT(*) FROM customers GROUP BY 1" for k in ("city", "segment", "vip")],
+    "domains": [
+        f"SELECT segment, COUNT(*) FROM customers{kept} GROUP BY 1"
+        for kept in ("", " WHERE segment = 'consumer'")
+    ],
+    "units": ["SELECT COUNT(*) FROM orders", "SELECT COUNT(DISTINCT customer_id) FROM orders"],
+    "shares": [
+        f"{PRIVATE} OPTIONS(epsilon = 1) COUNT(*, epsilon => {e}), AVG(age) FROM customers"
+        for e in ("0.1", "0.2")
+    ],
+    "stages": [
+        f"SELECT COUNT(*) FROM customers WHERE age > (SELECT {x}(age) FROM customers)"
+        for x in ("AVG", "MEDIAN")
+    ],
+}
+
+
+def asked(sql: str, accountant: str = "zcdp") -> str:
+    return compiled(sql, *shop(), budget=replace(BUDGET, accountant=accountant)).question
+
+
+@pytest.mark.parametrize("kind", DIFFERENT)
+def test_different_questions_are_told_apart(kind: str) -> None:
+    found = [asked(sql) for sql in DIFFERENT[kind]]
+    assert all(one != other for one, other in combinations(found, 2))
+
+
+def test_accountants_and_the_delta_of_queries_are_part_of_a_question() -> None:
+    sql = "SELECT AVG(age) FROM customers"
+    found = {asked(sql, accountant) for accountant in ("zcdp", "pure", "approximate")}
+    other = replace(BUDGET, query_delta=Decimal("1e-7"))
+    found.add(compiled(sql, *shop(), budget=other).question)
+    assert len(found) == 4
+
+
+# --- every field of what is measured -------------------------------------------------------------
+
+EXAMPLES: dict[str, Any] = {
+    "argument": Literal(1, INTEGER),
+    "condition": Literal(True, BOOLEAN),
+    "proposal": Proposal(7),
+}
+MEASURED = {
+    "sums": "SELECT SUM(amount) FROM orders",
+    "private keys": "SELECT device, COUNT(*) FROM events GROUP BY device",
+    "the first keys": FIRST.format("DESC", 1),
+}
+
+
+def changed(value: Any, name: str) -> Any:
+    """Another value of a field."""
+    match value:
+        case bool():
+            return not value
+        case int():
+            return value + 1
+        case _ if name == "lattice":
+            return replace(value, digits=value.digits + 1)
+        case _:
+            return EXAMPLES[name] if value is None or value != EXAMPLES[name] else None
+
+
+def twins(block: BlockPlan) -> Iterator[tuple[str, BlockPlan]]:
+    """The block with one field of one measurement changed."""
+    for one in fields(PartQuery):
+        for n, release in enumerate(block.releases):
+            query = replace(
+                release.query, **{one.name: changed(getattr(release.query, one.name), one.name)}
+            )
+            other = replace(release, query=query)
+            releases = (*block.releases[:n], other, *block.releases[n + 1 :])
+            yield one.name, replace(block, releases=releases)
+        for query in block.unreleased:
+            other_query = replace(query, **{one.name: changed(getattr(query, one.name), one.name)})
+            yield one.name, replace(block, unreleased=(other_query,))
+    assert block.groups.value is not None
+    yield "l0", replace(block, groups=replace(block.groups, value=block.groups.value + 1))
+    yield "enforced", replace(block, enforce_l0=not block.enforce_l0)
+    yield "row level", replace(block, row_level=not block.row_level)
+    yield "floor", replace(block, floor=block.floor + 1)
+    yield "domain", replace(block, domain=(("somewhere",),))
+
+
+@pytest.mark.parametrize("what", MEASURED)
+def test_every_field_of_a_measurement_is_part_of_its_question(what: str) -> None:
+    plan = compiled(MEASURED[what], *shop()).plan
+    assert plan is not None
+    (block,) = plan.blocks
+    for name, twin in twins(block):
+        assert question(replace(plan, blocks=(twin,))) != question(plan), name
