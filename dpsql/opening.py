@@ -13,6 +13,7 @@ from dpsql.model import Budget, Policy
 from dpsql.policy.bind import bind, vouched_for
 from dpsql.policy.draft import Draft
 from dpsql.public import PublicTables
+from dpsql.wishes import sensible
 
 
 def bound(draft: Draft, engine: Engine, ledger: Ledger) -> Policy:
@@ -43,7 +44,7 @@ def payer(policy: Policy, analyst: str, *wishes: Decimal | None) -> tuple[Budget
         raise Refused(Reason.BAD_OPTION, option="analyst", value=analyst)
     wanted = [wish for wish in wishes if wish is not None]
     for wish in wanted:
-        if not (wish.is_finite() and wish > 0):
+        if not sensible(wish):
             raise Refused(Reason.BAD_OPTION, option="epsilon", value=wish)
     epsilon = min(wanted, default=budget.query_epsilon)
     if epsilon > budget.max_query_epsilon:

@@ -7,6 +7,23 @@ from decimal import Decimal, InvalidOperation
 
 from dpsql.errors import Reason, Refused
 
+EPSILONS = range(-18, 7)
+"""Powers of ten of the epsilons that anybody means."""
+_ERRORS = range(-30, 31)
+_MOST_DIGITS = 100
+
+
+def sensible(number: Decimal, magnitudes: range = EPSILONS) -> bool:
+    """Whether a number is positive and of a size that is meant: exact arithmetic takes for ever
+    with others.
+
+    >>> [sensible(Decimal(text)) for text in ("0.1", "0", "sNaN", "Infinity", "1e-99999999")]
+    [True, False, False, False, False]
+    """
+    if not (number.is_finite() and number > 0 and number.adjusted() in magnitudes):
+        return False
+    return len(number.as_tuple().digits) <= _MOST_DIGITS
+
 
 @dataclass(frozen=True, slots=True)
 class Precision:
@@ -33,7 +50,8 @@ def wished(
     if error is not None:
         wanted = parsed(error)
     if wanted is not None:
-        wanted = replace(wanted, confidence=confidence or wanted.confidence)
+        if confidence is not None:
+            wanted = replace(wanted, confidence=confidence)
         _check(wanted)
     return wanted
 
@@ -48,14 +66,16 @@ def parsed(text: str) -> Precision:
         number = Decimal(text.removesuffix("%"))
     except InvalidOperation:
         number = Decimal("NaN")
-    relative = text.endswith("%")
-    return Precision(number / 100 if relative else number, relative)
+    if text.endswith("%") and sensible(number, _ERRORS):
+        return Precision(number / 100, relative=True)
+    return Precision(number, relative=text.endswith("%"))
 
 
 def _check(wanted: Precision) -> None:
-    if not (wanted.error.is_finite() and wanted.error > 0):
+    if not sensible(wanted.error, _ERRORS):
         raise Refused(Reason.BAD_OPTION, option="max_error", why="it is not a positive number")
-    if not Decimal("0.5") <= wanted.confidence <= Decimal("0.9999"):
+    sure = wanted.confidence
+    if not (sure.is_finite() and Decimal("0.5") <= sure <= Decimal("0.9999")):
         raise Refused(
             Reason.BAD_OPTION, option="confidence", why="it is not between 0.5 and 0.9999"
         )

@@ -8,8 +8,11 @@ line:column` are written by hand; `-- keys:`, `-- release:`, `-- choice:`, `-- t
 
 from __future__ import annotations
 
+import os
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from fcntl import LOCK_EX, flock
 from pathlib import Path
 
 CASES = Path(__file__).parent / "cases"
@@ -124,8 +127,12 @@ def _line(path: Path, number: int, line: str, block: _Block) -> None:
 def write(path: Path, cases: tuple[Case, ...]) -> None:
     """The file with these cases, its header as it was."""
     head, _ = _blocks(path)
-    text = "\n".join(head).rstrip() + "\n"
-    path.write_text(text + "".join(map(_text, cases)), encoding="utf-8")
+    path.write_text(text(head, cases), encoding="utf-8")
+
+
+def text(head: Sequence[str], cases: tuple[Case, ...]) -> str:
+    """A file with this header and these cases."""
+    return "\n".join(head).rstrip() + "\n" + "".join(map(_text, cases))
 
 
 def _text(case: Case) -> str:
@@ -146,6 +153,24 @@ def refreshed(case: Case, verdict: str, pinned: tuple[str, ...], rewrite: str) -
         return case
     kept = None if case.rewrite is None else rewrite
     return replace(case, verdict=verdict, pinned=pinned, rewrite=kept)
+
+
+def refresh(case: Case, verdict: str, pinned: tuple[str, ...], rewrite: str) -> Case:
+    """Writes the case as it turned out into its file, nothing else of which changes; returns it.
+
+    Processes that refresh cases of one file take turns.
+    """
+    now = refreshed(case, verdict, pinned, rewrite)
+    folder = os.open(case.file.parent, os.O_RDONLY)
+    try:
+        flock(folder, LOCK_EX)
+        there = read(case.file)
+        new = tuple(now if other.title == case.title else other for other in there)
+        if new != there:
+            write(case.file, new)
+    finally:
+        os.close(folder)
+    return now
 
 
 def all_cases() -> tuple[Case, ...]:

@@ -128,10 +128,11 @@ def _measure(bounded: BoundedBlock, identities: Identities, wishes: Wishes) -> M
         adds = recipe.typical(asked) if recipe.typical else (1.0,) * len(needed)
         if asked.rows_proved and arguments:
             nan = arguments[0].may_be_nan
-            if recipe.moments:
-                families[len(values)] = Family(*needed, nan=nan)
-            if not nan and recipe.centred and (centred := recipe.centred(asked)):
-                sums[len(values)] = needed[0], Family(*map(alike.first, centred))
+            if recipe.moments and (family := Family(*needed, nan=nan)).width:
+                families[len(values)] = family
+            centred = None if nan or recipe.centred is None else recipe.centred(asked)
+            if centred and (family := Family(*map(alike.first, centred))).width:
+                sums[len(values)] = needed[0], family
         columns = tuple(map(named, needed, adds))
         if recipe.choices is not None:
             columns += columns_of(recipe.choices(asked), choices, identities)

@@ -41,6 +41,7 @@ SLACK = 3
 class Family:
     """The moments of one argument that a query asks for: count, centred sum, perhaps squares.
 
+    The argument has more than one value (`width` > 0): of a constant there is nothing but a count.
     Rows of NaN, if there may be any (`nan`), count as the centre: so they do in the centred sum.
     """
 

@@ -40,7 +40,7 @@ def _vectors(made: Measurements) -> list[Vector]:
     """What may be measured together: moments, and sums with the number of their rows."""
     plain = {family.key: part for part, family in made.sums.values()}
     families = merged([*made.families.values(), *(family for _, family in made.sums.values())])
-    return [Vector(f, plain.get(f.key)) for f in families if f.row]
+    return [Vector(f, plain.get(f.key)) for f in families]
 
 
 def number_of_units(made: Measurements) -> Expression:

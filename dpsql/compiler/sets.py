@@ -106,7 +106,8 @@ def _item(field: Field, value: Expression, identities: Identities) -> Item:
 
 
 def _null(field: Field) -> Expression:
-    return Cast(Literal(None, NULL), field.type)
+    null = Literal(None, NULL)
+    return null if field.type == NULL else Cast(null, field.type)
 
 
 def _fresh(field: Field, identities: Identities) -> Field:

@@ -55,7 +55,7 @@ from dpsql.compiler.within import (
 from dpsql.errors import Reason, Refused
 from dpsql.model import Policy
 from dpsql.plan import PrivateBlock, Tracked
-from dpsql.tree import JoinKind, Ref, Span
+from dpsql.tree import NOWHERE, JoinKind, Ref, Span
 from dpsql.walk import relations
 
 Frequency: TypeAlias = Callable[[Relation, tuple[Ref, ...]], int]
@@ -89,7 +89,7 @@ def track(
     tracker = _Tracker(policy, frequency, has_domain, identities, blocks, [], outermost)
     standing = tracker.track(resolved.relation)
     if isinstance(standing, Private):
-        raise _raw_rows(resolved.relation, policy)
+        raise _raw_rows(resolved.relation, standing, policy)
     return Tracked(standing.relation, tuple(tracker.blocks.listed), tuple(tracker.stages))
 
 
@@ -136,7 +136,7 @@ class _Tracker:
             case Limit():
                 source = self.track(relation.input)
                 if isinstance(source, Private):
-                    raise self._limited(relation)
+                    raise self._limited(relation, source)
                 return _Open(replace(relation, input=source.relation))
             case Union():
                 return self._union(relation)
@@ -242,12 +242,12 @@ class _Tracker:
         growth = source.growth.times(Growth(self.frequency(other, columns)))
         require_small(growth, None, self.policy.limits.max_fanout, match.span)
 
-    def _limited(self, relation: Limit) -> Refused:
+    def _limited(self, relation: Limit, rows: Private) -> Refused:
         source = relation.input
         while isinstance(source, Sort | Project | Filter):
             source = source.input
         if relation is self.outermost or isinstance(source, Aggregate):
-            return _raw_rows(source, self.policy)
+            return _raw_rows(source, rows, self.policy)
         return _no_rule("LIMIT or OFFSET over private rows", relation.span)
 
     def _union(self, relation: Union) -> _Open | Private:
@@ -306,12 +306,16 @@ def _outermost_limit(relation: Relation) -> Limit | None:
     return relation if isinstance(relation, Limit) else None
 
 
-def _raw_rows(relation: Relation, policy: Policy) -> Refused:
-    """Rows of one person each: at the key that makes them so, or where they come from."""
-    aggregate = next((r for r in relations(relation) if isinstance(r, Aggregate)), None)
-    scans = [r for r in relations(relation) if isinstance(r, Scan)]
+def _raw_rows(asked: Relation, rows: Private, policy: Policy) -> Refused:
+    """Rows of one person each: at the key that makes them so, or where they come from.
+
+    What is fetched beside them has no place in the text.
+    """
+    within = (r for r in relations(rows.relation) if isinstance(r, Aggregate) and r.span != NOWHERE)
+    aggregate = next(within, None)
     if aggregate is None:
-        return Refused(Reason.RAW_ROWS, scans[0].span)
+        scans = (r for r in relations(asked) if isinstance(r, Scan))
+        return Refused(Reason.RAW_ROWS, next(scans).span)
     keys = {
         name.lower()
         for table in policy.tables

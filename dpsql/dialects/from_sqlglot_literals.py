@@ -27,7 +27,7 @@ from dpsql.tree import (
     decimal,
 )
 
-_DOUBLE = re.compile(r"(?:\d+\.?\d*|\.\d+)[eE][+-]?\d+\Z")
+_DOUBLE = re.compile(r"(?:\d+(?:\.\d*)?|\.\d+)[eE][+-]?\d+\Z")
 _DECIMAL = re.compile(r"(\d*)(?:\.(\d*))?\Z")
 
 _TYPES = {

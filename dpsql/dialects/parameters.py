@@ -27,6 +27,9 @@ from dpsql.tree import (
 MAX_DIGITS = 38
 """Digits of the widest INTEGER and DECIMAL."""
 
+MAX_BYTES = 64 * 1024
+"""Longest string, in UTF-8: a text that says it itself could not be longer."""
+
 
 def bound(value: object, span: Span) -> Literal:
     """The literal of a parameter; times with a zone become UTC. Raises `Refused` for others.
@@ -77,7 +80,7 @@ def _type_of(value: Value, given: object, span: Span) -> SqlType:
             return DOUBLE
         case Decimal() if value.is_finite():
             return _decimal_type(value, span)
-        case str() if "\0" not in value and not _has_surrogates(value):
+        case str() if "\0" not in value and _fits(value, span):
             return VARCHAR
         case datetime():
             return TIMESTAMP if value.tzinfo is None else TIMESTAMPTZ
@@ -98,5 +101,12 @@ def _decimal_type(value: Decimal, span: Span) -> SqlType:
     return decimal(precision, scale)
 
 
-def _has_surrogates(value: str) -> bool:
-    return any("\ud800" <= character <= "\udfff" for character in value)
+def _fits(value: str, span: Span) -> bool:
+    """Whether a string is Unicode text. Raises `Refused` for one that is too long."""
+    try:
+        size = len(value.encode()) if len(value) <= MAX_BYTES else len(value)
+    except UnicodeEncodeError:
+        return False
+    if size > MAX_BYTES:
+        raise Refused(Reason.TOO_LARGE, span, what="bytes", limit=MAX_BYTES)
+    return True

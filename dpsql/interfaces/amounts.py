@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from datetime import datetime
-from decimal import ROUND_HALF_EVEN, Context, Decimal
+from decimal import MAX_EMAX, MIN_EMIN, ROUND_HALF_EVEN, Context, Decimal
 from math import floor, isfinite, isnan, log10
 from typing import Any
 
 from dpsql.model import Loss
 
-_WIDE = Context(prec=80, rounding=ROUND_HALF_EVEN)
+_WIDE = Context(prec=80, rounding=ROUND_HALF_EVEN, Emin=MIN_EMIN, Emax=MAX_EMAX)
 _SENTENCE = Context(prec=3)
 _PER_CENT = Context(prec=2)
 # Numbers from 1e-5 up to 1e15 are easier to read without an exponent.
@@ -22,6 +22,8 @@ def plain(amount: Decimal) -> str:
     >>> plain(Decimal("0.100")), plain(Decimal("0.000000001")), plain(Decimal("1E+1"))
     ('0.1', '1e-9', '10')
     """
+    if not amount.is_finite():
+        return str(amount)
     if amount == 0:
         return "0"
     amount = amount.normalize(_WIDE)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from decimal import Decimal
+from os import PathLike
 from typing import TYPE_CHECKING, ClassVar, Self
 
 from dpsql.engines import Stop
@@ -111,6 +112,8 @@ def open_proxy(policy: str) -> Proxy:
     """The proxy behind a policy; raises as `connect` does."""
     from dpsql.proxy import Proxy  # noqa: PLC0415 - `import dpsql` is light
 
+    if not isinstance(policy, str | PathLike):
+        raise InterfaceError("A policy is the path of a file.")
     try:
         return Proxy.open(policy)
     except DpsqlError as error:
@@ -126,13 +129,22 @@ def connection_to(
 ) -> Connection:
     """A connection through an open proxy; `release` is called once, when it ends or fails."""
     try:
-        return Connection(proxy, proxy.analyst(analyst), dialect, _exact(epsilon), release)
+        exact = _exact(epsilon)
+        return Connection(proxy, proxy.analyst(analyst), _spelling(dialect), exact, release)
     except DpsqlError as error:
         release()
         raise raised_from(error) from None
     except BaseException:
         release()
         raise
+
+
+def _spelling(dialect: str) -> str:
+    from dpsql.compiler.parse import DIALECTS  # noqa: PLC0415 - `import dpsql` is light
+
+    if not isinstance(dialect, str) or dialect not in DIALECTS:
+        raise InterfaceError(f"The dialects are {' and '.join(sorted(DIALECTS))}.")
+    return dialect
 
 
 def _exact(epsilon: Decimal | str | None) -> Decimal | None:
@@ -264,7 +276,11 @@ class Connection:
         return self._proxy
 
     def request(self, sql: str, parameters: Parameters) -> Request:
-        """The request of a statement; raises ProgrammingError unless parameters are a sequence."""
+        """The request of a statement; raises ProgrammingError unless it is a string and its
+        parameters are a sequence.
+        """
+        if not isinstance(sql, str):
+            raise ProgrammingError("A statement is a string.")
         if isinstance(parameters, str | bytes) or not isinstance(parameters, Sequence):
             raise ProgrammingError("Parameters are a list or a tuple.", sqlstate="07001")
         return Request(sql, self.analyst, self.dialect, tuple(parameters), self.epsilon)

@@ -12,7 +12,7 @@ from dpsql.errors import DpsqlError
 from dpsql.explanation import Explanation
 from dpsql.interfaces import frames
 from dpsql.interfaces.asking import answered
-from dpsql.interfaces.dbapi_errors import InterfaceError, Warning, raised_from  # noqa: A004
+from dpsql.interfaces.dbapi_errors import InterfaceError, ProgrammingError, Warning, raised_from  # noqa: A004
 from dpsql.interfaces.doors import DATABASE_API
 from dpsql.interfaces.sentences import sentences
 from dpsql.model import Answer, Column, Receipt
@@ -99,6 +99,8 @@ class Cursor:
 
     def _run(self, sql: str, seq_of_parameters: Iterable[Parameters]) -> Self:
         proxy, stop = self._proxy(), Stop()
+        if not isinstance(seq_of_parameters, Iterable):
+            raise ProgrammingError("Many parameters are a sequence of lists or tuples.")
         self._keep(())
         self._stop = stop
         requests = (self.connection.request(sql, one) for one in seq_of_parameters)

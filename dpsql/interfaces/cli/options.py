@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from dpsql.wishes import sensible
+
 if TYPE_CHECKING:
     from dpsql.proxy import Proxy
 
 Command = TypeVar("Command", bound=Callable[..., Any])
-
-# Beyond these exponents nothing is meant seriously, and exact arithmetic would take for ever.
-_EXPONENTS = range(-18, 7)
 
 
 def open_proxy(path: str) -> Proxy:
@@ -64,6 +63,6 @@ def exact_epsilon(
         epsilon = Decimal(text)
     except InvalidOperation:
         raise click.BadParameter("give a decimal number such as 0.1") from None
-    if not epsilon.is_finite() or epsilon <= 0 or epsilon.adjusted() not in _EXPONENTS:
+    if not sensible(epsilon):
         raise click.BadParameter("give a positive number such as 0.1")
     return epsilon

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from zoneinfo import ZoneInfo
 
+from dpsql.wishes import sensible
+
 VERSION = "15.0"
 """The PostgreSQL whose catalogue and behaviour are shown."""
 
@@ -92,10 +94,7 @@ def _epsilon(value: str) -> str:
         epsilon = Decimal(value) if value else Decimal(1)
     except InvalidOperation:
         return _fail()
-    most_digits = 18
-    if not epsilon.is_finite() or epsilon <= 0 or abs(epsilon.adjusted()) > most_digits:
-        return _fail()
-    return value
+    return value if sensible(epsilon) else _fail()
 
 
 def _zone(value: str) -> str:

@@ -107,3 +107,12 @@ SELECT city, AVG(income) AS mean FROM customers GROUP BY city;
 SELECT city, AVG(note_length) AS mean FROM orders o JOIN customers c ON o.customer_id = c.customer_id GROUP BY city;
 -- accountant: approximate
 -- refuse: unbounded-input at 1:18
+
+-- case: moments of one value are measured one by one
+SELECT STDDEV(age) AS s, AVG(age) AS mean FROM customers WHERE age = 30;
+-- accountant: pure
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=1
+-- release: sum l0=1 linf=0
+-- release: sum l0=1 linf=0

@@ -157,3 +157,11 @@ SELECT country, age, COUNT(*) FROM customers GROUP BY ROLLUP (country);
 -- case: too many levels
 SELECT COUNT(*) FROM orders GROUP BY CUBE (status, quantity, amount, discount, note, note_length, placed_at);
 -- refuse: query-too-large at 1:44
+
+-- case: a total of NULL beside a count of values
+SELECT COUNT(DISTINCT customer_id) AS n FROM orders GROUP BY ROLLUP (NULL);
+-- accept
+-- keys: 1 public, l0 proved
+-- release: units l0=1 linf=1
+-- keys: 1 public, l0 proved
+-- release: units l0=1 linf=1

@@ -52,3 +52,7 @@ SELECT COUNT(secret) FROM customers;
 -- case: a table that the policy does not name
 SELECT COUNT(*) FROM audit;
 -- refuse: unknown-table at 1:22
+
+-- case: rows beside a released maximum are rows
+SELECT status FROM orders WHERE amount = (SELECT MAX(amount) FROM orders);
+-- refuse: raw-rows at 1:20
