@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from dpsql.engines import Engine, ScratchTable, Stop
+from dpsql.engines import Engine, Load, ScratchTable, Stop
 from dpsql.model import Answer, Exact, Request
 from dpsql.proxy import Proxy
 from dpsql.release import Sampler
@@ -85,7 +85,7 @@ class WatchedEngine:
         return self.engine.rows(sql, stop)
 
     def scratch(
-        self, sql: str, tables: Sequence[ScratchTable] = (), stop: Stop | None = None
+        self, sql: str, tables: Sequence[Load] = (), stop: Stop | None = None
     ) -> list[tuple[Any, ...]]:
         self.calls.append(("scratch", sql))
         return self.engine.scratch(sql, tables, stop)

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import re
+import resource
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Timer
 from typing import Any
 
 import psycopg
 import pytest
 
-from dpsql.errors import Reason, Refused
+import dpsql
+from dpsql.engines import Stop
+from dpsql.errors import Failed, Reason, Refused
 from dpsql.interfaces.messages import describe
 from dpsql.interfaces.pgwire import oids
 from dpsql.interfaces.pgwire.catalogue import Catalogue
 from dpsql.interfaces.pgwire.catalogue.kinds import pg_type
 from dpsql.model import Request
 from dpsql.proxy import Proxy
+from dpsql.resources import Limits
 from dpsql.tree import BOOLEAN, DATE, DOUBLE, INTEGER, TIMESTAMP, TIMESTAMPTZ, VARCHAR, decimal
 from grammar_tests import postgres_kit
 from grammar_tests.bound import shop
@@ -188,6 +194,60 @@ def test_all_else_is_refused(catalogue: Catalogue, sql: str, reason: Reason) -> 
     with pytest.raises(Refused) as told:
         catalogue.ask(sql, ())
     assert told.value.reason is reason
+
+
+FOREVER = (
+    "SELECT count(*) FROM pg_attribute a, pg_attribute b, pg_attribute c, pg_attribute d"
+    " WHERE a.attname || b.attname = c.attname || d.attname"
+)
+
+
+def doubled(times: int) -> str:
+    """A question whose one text doubles again and again."""
+    steps = "".join(f", t{n} AS (SELECT concat(s, s) AS s FROM t{n - 1})" for n in range(1, times))
+    return f"WITH t0 AS (SELECT 'text' AS s){steps} SELECT length(s) FROM t{times - 1}, pg_class"
+
+
+def test_a_question_burdens_no_memory_but_its_own(catalogue: Catalogue) -> None:
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    nested = "relname::text"
+    for _ in range(12):
+        nested = f"replace({nested}, 'a', '{'a' * 60}')"
+    assert rows(catalogue, f"SELECT max(length({nested})) FROM pg_class") == [(8192,)]
+    for sql in (doubled(40), "SELECT a.attname FROM pg_attribute a, pg_attribute b"):
+        with pytest.raises(Refused):
+            catalogue.ask(sql, ())
+    assert rows(catalogue, "SELECT current_user") == [("ana",)]
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100 * 1024  # kB
+
+
+def test_a_question_can_be_stopped(catalogue: Catalogue) -> None:
+    stop = Stop()
+    timer = Timer(0.2, lambda: setattr(stop, "wanted", True))
+    timer.start()
+    with pytest.raises(Failed, match="cancelled; nothing was charged"):
+        catalogue.ask(FOREVER, (), (), stop)
+    timer.join()
+    assert rows(catalogue, "SELECT current_user") == [("ana",)]
+
+
+def test_a_question_has_its_time(catalogue: Catalogue, monkeypatch: pytest.MonkeyPatch) -> None:
+    for member in catalogue._engine._all:  # type: ignore[attr-defined]
+        monkeypatch.setattr(member, "_limits", Limits(statement_seconds=1))
+    with pytest.raises(Refused) as told:
+        catalogue.ask(FOREVER, ())
+    assert told.value.reason is Reason.TOO_LARGE
+
+
+def test_the_servers_process_runs_no_sql() -> None:
+    """DuckDB is spoken to by what runs in a worker, and imported nowhere else."""
+    root = Path(dpsql.__file__).parent
+    users = {
+        str(path.relative_to(root))
+        for path in root.rglob("*.py")
+        if re.search(r"^\s*(import|from) _?duckdb\b", path.read_text("utf-8"), re.MULTILINE)
+    }
+    assert users == {"engines/hardening.py", "engines/worker.py", "policy/demo.py"}
 
 
 def test_parameters_have_the_types_that_their_places_want(catalogue: Catalogue) -> None:

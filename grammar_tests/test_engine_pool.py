@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from dpsql.engines import EngineFailed, Interrupted, ScratchTable, Stop
+from dpsql.engines import EngineFailed, Interrupted, Load, ScratchTable, Stop
 from dpsql.engines.duckdb import DuckDBEngine
 from dpsql.engines.pool import EnginePool
 from dpsql.errors import Unreachable
@@ -46,7 +46,7 @@ class Fake:
         return [(self,)]
 
     def scratch(
-        self, sql: Any, tables: Sequence[ScratchTable] = (), stop: Stop | None = None
+        self, sql: Any, tables: Sequence[Load] = (), stop: Stop | None = None
     ) -> list[tuple[Any, ...]]:
         return [(self, *tables), *self.rows(sql, stop)]
 

@@ -6,10 +6,10 @@ An engine's failure carries no text and no value: what went wrong inside may quo
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from dpsql.model import Exact
     from dpsql.schema import Schema
@@ -46,6 +46,18 @@ class ScratchTable:
     name: str
     columns: tuple[tuple[str, SqlType], ...]
     rows: Sequence[tuple[Value, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """A variable for one scratch statement, which reads it by `getvariable`: a text, or texts."""
+
+    name: str
+    value: str | Mapping[str, str]
+
+
+Load: TypeAlias = ScratchTable | Variable
+"""What a scratch statement may read."""
 
 
 class Engine(Protocol):
@@ -86,9 +98,9 @@ class Engine(Protocol):
         ...
 
     def scratch(
-        self, sql: str, tables: Sequence[ScratchTable] = (), stop: Stop | None = None
+        self, sql: str, tables: Sequence[Load] = (), stop: Stop | None = None
     ) -> list[tuple[Any, ...]]:
-        """Rows of a query over the given tables alone; nothing of it survives."""
+        """Rows of a query over what is given alone; nothing of it survives."""
         ...
 
     def cancel(self) -> None:

@@ -15,12 +15,12 @@ from threading import Lock
 from time import monotonic
 from typing import Any, Self, TypeAlias
 
-from dpsql.engines import EngineFailed, Interrupted, ScratchTable, Stop, TimedOut
+from dpsql.engines import EngineFailed, Interrupted, Load, ScratchTable, Stop, TimedOut
 from dpsql.engines.catalogue import tables as catalogue
 from dpsql.engines.columns import exact
 from dpsql.engines.columns import rows as decoded_rows
 from dpsql.engines.files import WHY, CannotOpen, Signature, Sources
-from dpsql.engines.load import load
+from dpsql.engines.load import load, loaded
 from dpsql.engines.process import SLICE_SECONDS, Tick, WorkerProcess
 from dpsql.errors import DataChanged, Unreachable
 from dpsql.model import Exact
@@ -56,13 +56,16 @@ class DuckDBEngine:
     Starting it does not wait: errors come with the first call. Threads take turns; a forked child
     starts a worker of its own. The data must stay as it was at the first call, since the facts a
     plan relies on are about that data: otherwise calls raise `DataChanged` until `schema` is
-    asked again.
+    asked again. `script` are statements with their parameters, of ours, that fill the scratch
+    instance when a worker starts.
     """
 
-    def __init__(self, database: Database, limits: Limits) -> None:
+    def __init__(
+        self, database: Database, limits: Limits, script: Sequence[tuple[str, list[Any]]] = ()
+    ) -> None:
         path = None if database.path is None else str(Path(database.path).absolute())
         files = tuple((table, str(Path(file).absolute())) for table, file in database.files)
-        self._sources, self._limits = Sources(path, files), limits
+        self._sources, self._limits, self._script = Sources(path, files), limits, script
         self._signature: Signature | None = None
         self._numbers = count()
         self._closed = False
@@ -130,11 +133,9 @@ class DuckDBEngine:
         decoders, *chunks = self._ask("rows", sql, stop=stop)
         return decoded_rows(chunks, decoders)
 
-    def scratch(
-        self, sql: str, tables: Sequence[ScratchTable] = (), stop: Stop | None = None
-    ) -> list[Row]:
+    def scratch(self, sql: str, tables: Sequence[Load] = (), stop: Stop | None = None) -> list[Row]:
         """Rows of a SELECT over these tables alone, which last for this call."""
-        loads = [load(table) for table in tables]
+        loads = [loaded(table) for table in tables]
         decoders, *chunks = self._ask("scratch", sql, loads, stop=stop)
         return list(decoded_rows(chunks, decoders))
 
@@ -220,7 +221,7 @@ class DuckDBEngine:
             _stop_if_due(call, worker)
 
         if not self._opened:
-            opened = self._open(worker, tick)
+            opened = self._open(call, worker, tick)
             if opened[0] != "done":
                 return opened
         if data not in (None, _identity(self._signature)):
@@ -232,7 +233,7 @@ class DuckDBEngine:
             return "gone", None, []
         return _reply(worker, tick)
 
-    def _open(self, worker: WorkerProcess, tick: Tick) -> _Reply:
+    def _open(self, call: _Call, worker: WorkerProcess, tick: Tick) -> _Reply:
         """Wait until the worker has opened the data; it must be the data of the first call."""
         reply = outcome, _why, chunks = _reply(worker, tick)
         if outcome != "done":
@@ -240,7 +241,10 @@ class DuckDBEngine:
         if self._signature not in (None, chunks[0]):
             return "unreachable", "changed", []
         self._signature, self._opened = chunks[0], True
-        return reply
+        if not self._script:
+            return reply
+        sent = worker.send((call.number, "script", (list(self._script),)), tick)
+        return _reply(worker, tick) if sent else ("gone", None, [])
 
     # --- the worker ---
 

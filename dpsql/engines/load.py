@@ -13,10 +13,29 @@ from decimal import Decimal
 from typing import Any
 
 from dpsql.dialects.duckdb_literals import identifier, type_name
-from dpsql.engines import ScratchTable
+from dpsql.engines import Load, ScratchTable, Variable
 from dpsql.tree import Kind, SqlType
 
 _INT64 = 2**63
+
+
+def loaded(given: Load) -> tuple[str, list[Any]]:
+    """The statement that makes a table or a variable, and its parameters."""
+    if isinstance(given, ScratchTable):
+        return load(given)
+    return variable(given)
+
+
+def variable(given: Variable) -> tuple[str, list[Any]]:
+    """The statement that sets a variable, and its parameters.
+
+    >>> variable(Variable("analyst", "ana"))
+    ('SET VARIABLE "analyst" = $1', ['ana'])
+    """
+    if isinstance(given.value, str):
+        return f"SET VARIABLE {identifier(given.name)} = $1", [given.value]
+    pairs = [list(given.value), list(given.value.values())]
+    return f"SET VARIABLE {identifier(given.name)} = map($1, $2)", pairs
 
 
 def load(table: ScratchTable) -> tuple[str, list[str]]:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from threading import Condition
 from typing import Any, Protocol
 
-from dpsql.engines import Engine, Interrupted, ScratchTable, Stop
+from dpsql.engines import Engine, Interrupted, Load, ScratchTable, Stop
 from dpsql.engines.process import SLICE_SECONDS
 from dpsql.model import Exact
 from dpsql.schema import Schema
@@ -75,7 +75,7 @@ class EnginePool:
             return engine.rows(sql, stop)
 
     def scratch(
-        self, sql: str, tables: Sequence[ScratchTable] = (), stop: Stop | None = None
+        self, sql: str, tables: Sequence[Load] = (), stop: Stop | None = None
     ) -> list[tuple[Any, ...]]:
         """As `Engine.scratch`, on whichever engine is free."""
         with self._turn(stop) as engine:

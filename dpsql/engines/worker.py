@@ -134,7 +134,7 @@ class _Worker:
         os._exit(0)
 
     def _instance(self, operation: str) -> Any:
-        if operation != "scratch":
+        if operation not in ("scratch", "script"):
             self._check_unchanged()
             return self._private
         self._prepared.wait()
@@ -175,6 +175,12 @@ def _scratch(
     yield from _rows(cursor, sql, by_columns=by_columns)
 
 
+def _script(cursor: Any, statements: list[tuple[str, list[Any]]]) -> Iterator[Any]:
+    for statement, parameters in statements:
+        cursor.execute(statement, parameters or None)
+    yield from ()
+
+
 def _aggregate(
     cursor: Any,
     sql: str,
@@ -210,6 +216,7 @@ def _without_nulls(column: Any) -> Any:
 _OPERATIONS: dict[str, Callable[..., Iterator[Any]]] = {
     "rows": _rows,
     "scratch": _scratch,
+    "script": _script,
     "aggregate": _aggregate,
 }
 _EARLY: dict[str, Callable[..., Iterator[Any]]] = {

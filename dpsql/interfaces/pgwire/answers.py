@@ -50,7 +50,7 @@ class Catalogue(Protocol):
         """The types of its parameters."""
 
     def ask(
-        self, sql: str, parameters: tuple[Any, ...], tables: Sequence[ScratchTable]
+        self, sql: str, parameters: tuple[Any, ...], tables: Sequence[ScratchTable], stop: Stop
     ) -> WireResult:
         """Its answer, from the catalogue and `tables`."""
 
@@ -127,8 +127,9 @@ class Answers:
         asked = numbered(piece)
         _require_given(asked, len(values), piece.offset)
         if self.claims(piece):
-            found = self.catalogue.ask(piece.text, tuple(values), self._reports(piece))
-            return Result(found.columns, found.rows, "SELECT", counted=True)
+            reports = self._reports(piece)
+            found = self.catalogue.ask(piece.text, tuple(values), reports, stop)
+            return Result(found.columns, found.rows, "SELECT", counted=True, repeatable=not reports)
         ordered = tuple(values[number - 1] for number in asked.numbers)
         epsilon = settings["dpsql.epsilon"]
         request = Request(
@@ -143,13 +144,23 @@ class Answers:
             "SELECT",
             counted=True,
             notices=_notices(answer, settings),
-            remembered=answer.receipt is not None and answer.receipt.remembered,
+            repeatable=_repeatable(answer),
         )
 
     def _reports(self, piece: Piece) -> list[ScratchTable]:
         """What the analyst spent, as far as a statement names it."""
         named = {word.value for word in piece.words} & REPORTS.keys()
         return [report(self.proxy, self.analyst, function) for function in sorted(named)]
+
+
+def _repeatable(answer: Answer) -> bool:
+    """Whether the same question has the same answer until the data, the ledger or the day change.
+
+    That is so of what was paid for before, and of public rows.
+    """
+    if answer.receipt is None:
+        return answer.explanation is None
+    return answer.receipt.remembered
 
 
 def _require_given(asked: Numbered, count: int, offset: int) -> None:

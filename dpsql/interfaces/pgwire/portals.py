@@ -21,7 +21,8 @@ class Result:
     """What a statement returned: rows if it has columns, and the tag; COPY has its options.
 
     `counted` says that the tag ends with the number of rows told; `form` is 1 for the rows of a
-    binary cursor; `remembered` says that it was paid for before.
+    binary cursor; `repeatable` says that it stays the same until the data, the ledger or the day
+    change.
     """
 
     columns: Columns | None
@@ -32,7 +33,7 @@ class Result:
     copy: CopyOptions | None = None
     form: int = 0
     warning: Warned = None
-    remembered: bool = False
+    repeatable: bool = False
 
 
 @dataclass(frozen=True, slots=True)

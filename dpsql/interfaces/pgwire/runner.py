@@ -289,7 +289,7 @@ class Runner:
         raw = [None if text is None else text.encode() for text in arguments]
         values = decoded(raw, prepared.parameters, ())
         found = self.run(prepared.command, values, stop)
-        return replace(fitted(found, prepared.columns), remembered=False)
+        return replace(fitted(found, prepared.columns), repeatable=False)
 
 
 def command_of(piece: Piece) -> Command:

@@ -51,7 +51,7 @@ class Session:
         self._late = False
         self._repeats = Repeats()
         self._resting = False
-        self._remembered: bool | None = None
+        self._repeatable: bool | None = None
 
     @property
     def statement_seconds(self) -> float:
@@ -87,7 +87,7 @@ class Session:
     def handle(self, messages: Sequence[frontend.Message]) -> Iterator[bytes]:
         """The answers to some messages, in chunks."""
         stamp = self._stamp(TIMEOUT_MAX) if is_repeatable(messages) else None
-        self._resting, self._remembered = False, None
+        self._resting, self._repeatable = False, None
         gathered: list[bytes] = []
         size = chunks = 0
         for message in messages:
@@ -103,8 +103,8 @@ class Session:
         yield data
 
     def _keep(self, messages: tuple[frontend.Message, ...], stamp: object, data: bytes) -> None:
-        """Keep the answer to a batch if all of it was paid for before."""
-        if self._remembered and self._resting and self._transaction.status == IDLE:
+        """Keep the answer to a batch if all of it stays as it is."""
+        if self._repeatable and self._resting and self._transaction.status == IDLE:
             key, statements = self._transaction.settings.key(), self._runner.statements
             self._repeats.put(messages, key, statements, stamp, data)
 
@@ -168,7 +168,7 @@ class Session:
             fault.message = fault.message.replace("was cancelled", "timed out")
         self._told(fault.sqlstate, fault.log)
         self._transaction.broke()
-        self._remembered = False
+        self._repeatable = False
         self._skipping = skip
         yield backend.error(fault.fields)
 
@@ -291,7 +291,7 @@ class Session:
 
     def _completed(self, result: Result, count: int) -> Iterator[bytes]:
         """COPY's rows if it is one, notices, and the tag."""
-        self._remembered = result.remembered and self._remembered is not False
+        self._repeatable = result.repeatable and self._repeatable is not False
         if result.copy is not None and result.columns is not None:
             zone = ZoneInfo(self._transaction.settings["timezone"])
             yield backend.copy_out(len(result.columns), int(result.copy.format.value == "binary"))

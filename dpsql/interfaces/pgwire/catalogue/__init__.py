@@ -1,35 +1,46 @@
 """The catalogue behind the Postgres door: pg_catalog and information_schema from the policy alone.
 
 Its questions are free and touch no data: a shadow database holds PostgreSQL 15's own rows and those
-that the policy's tables would have, and answers what `dpsql.dialects.catalogue` prints anew.
+that the policy's tables would have, and answers what `dpsql.dialects.catalogue` prints anew. It
+runs in processes with limits of their own, so that no question burdens the server's.
 """
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Mapping, Sequence
-from functools import cache, lru_cache
-from threading import Lock, Timer
+from functools import cache, lru_cache, partial
 from typing import Any
-
-import _duckdb as duckdb
 
 from dpsql.dialects.catalogue import oids
 from dpsql.dialects.catalogue.terms import Column
 from dpsql.dialects.catalogue.translate import Translation, concerns, translate
-from dpsql.engines import ScratchTable
-from dpsql.engines.columns import moment
-from dpsql.engines.encode import is_moment, with_moments
-from dpsql.engines.load import load
-from dpsql.errors import Reason, Refused
+from dpsql.engines import (
+    Engine,
+    EngineFailed,
+    Interrupted,
+    Load,
+    ScratchTable,
+    Stop,
+    TimedOut,
+    Variable,
+)
+from dpsql.engines.duckdb import DuckDBEngine
+from dpsql.engines.pool import EnginePool
+from dpsql.errors import Failed, Reason, Refused
 from dpsql.interfaces.pgwire.catalogue.names import ShadowNames
 from dpsql.interfaces.pgwire.catalogue.objects import DATABASE, objects
 from dpsql.interfaces.pgwire.catalogue.recorded import rows
-from dpsql.interfaces.pgwire.catalogue.shadow import build
+from dpsql.interfaces.pgwire.catalogue.shadow import script
 from dpsql.interfaces.pgwire.shapes import WireColumn, WireResult
 from dpsql.model import Policy
+from dpsql.resources import Database, Limits
 
-SECONDS = 30.0
-"""The longest that one question may take."""
+LIMITS = Limits(statement_seconds=10, memory="512MB")
+"""What one question may take: many times what any tool's question does."""
+
+MAX_ROWS = 50_000
+WORKERS = 2
 
 SERVER_VERSION = "15.0"
 
@@ -41,7 +52,7 @@ class Catalogue:
     """
 
     def __init__(self, policy: Policy, analyst: str, settings: Mapping[str, str]) -> None:
-        self._shadow, self._names = _shadow(policy)
+        self._engine, self._names = _shadow(policy)
         self._analyst, self._settings = analyst, settings
 
     def claims(self, sql: str) -> bool:
@@ -57,11 +68,18 @@ class Catalogue:
         return self._translated(sql, None, parameters).parameters
 
     def ask(
-        self, sql: str, parameters: tuple[Any, ...], tables: Sequence[ScratchTable] = ()
+        self,
+        sql: str,
+        parameters: tuple[Any, ...],
+        tables: Sequence[ScratchTable] = (),
+        stop: Stop | None = None,
     ) -> WireResult:
-        """Answer one question, which may read `tables`; nothing is charged. Raises `Refused`."""
+        """Answer one question, which may read `tables`; nothing is charged.
+
+        Raises `Refused`, or `Failed` where `stop` is wanted meanwhile.
+        """
         found = self._translated(sql, parameters, len(parameters))
-        answer = self._shadow.rows(found.sql, self._analyst, self._session(), tables)
+        answer = self._rows(found.sql, tables, stop)
         named = [
             (i, oids.ELEMENTS.get(c.oid, c.oid))
             for i, c in enumerate(found.columns)
@@ -73,6 +91,27 @@ class Catalogue:
 
     def _translated(self, sql: str, values: tuple[Any, ...] | None, parameters: int) -> Translation:
         return translate(sql, self._names, values, parameters)
+
+    def _rows(
+        self, sql: str, tables: Sequence[ScratchTable], stop: Stop | None
+    ) -> list[tuple[Any, ...]]:
+        given: list[Load] = [Variable("analyst", self._analyst)]
+        given += [Variable("settings", self._session()), *tables]
+        try:
+            found = self._engine.scratch(f"FROM ({sql}\n) LIMIT {MAX_ROWS + 1}", given, stop)
+            if len(found) <= MAX_ROWS:
+                return found
+            error: Exception = Refused(Reason.TOO_LARGE)
+        except Interrupted:
+            error = Failed(secrets.token_hex(8), cancelled=True, charged=False)
+        except TimedOut:
+            error = Refused(Reason.TOO_LARGE)
+        except EngineFailed:
+            # A shape of query that DuckDB cannot run: its text would mean nothing to the client.
+            error = Refused(
+                Reason.UNSUPPORTED_SYNTAX, construct="this question about the catalogue"
+            )
+        raise error
 
     def _session(self) -> dict[str, str]:
         version = self._settings.get("server_version", SERVER_VERSION)
@@ -97,51 +136,6 @@ def _wire(column: Column) -> WireColumn:
     return WireColumn(column.name, column.oid, column.typmod)
 
 
-class _Shadow:
-    """A shadow shared by the sessions of one policy: each question has a connection of its own."""
-
-    def __init__(self, connection: Any) -> None:
-        self._connection, self._lock = connection, Lock()
-
-    def rows(
-        self,
-        sql: str,
-        analyst: str,
-        settings: dict[str, str],
-        tables: Sequence[ScratchTable],
-    ) -> list[tuple[Any, ...]]:
-        with self._lock:
-            cursor = self._connection.cursor()
-        timer = Timer(SECONDS, cursor.interrupt)
-        timer.start()
-        try:
-            cursor.execute("SET VARIABLE analyst = $1", [analyst])
-            cursor.execute(
-                "SET VARIABLE settings = map($1, $2)", [list(settings), list(settings.values())]
-            )
-            for table in tables:
-                cursor.execute(*load(table))
-            return _fetched(cursor, sql)
-        except duckdb.InterruptException:
-            raise Refused(Reason.TOO_LARGE) from None
-        except duckdb.Error:
-            # A shape of query that DuckDB cannot run: its text would mean nothing to the client.
-            raise Refused(
-                Reason.UNSUPPORTED_SYNTAX, construct="this question about the catalogue"
-            ) from None
-        finally:
-            timer.cancel()
-            cursor.close()
-
-
-def _fetched(cursor: Any, sql: str) -> list[tuple[Any, ...]]:
-    """The rows, with the moments among them read without pytz."""
-    types = [column[1] for column in cursor.execute(sql).description]
-    moments = {n for n, kind in enumerate(types) if is_moment(kind)}
-    rows = cursor.execute(with_moments(sql, types)).fetchall() if moments else cursor.fetchall()
-    return [tuple(moment(v) if n in moments else v for n, v in enumerate(row)) for row in rows]
-
-
 @cache
 def _defaults() -> dict[str, str]:
     """PostgreSQL's settings by name in lower case, where the session says nothing else."""
@@ -151,10 +145,13 @@ def _defaults() -> dict[str, str]:
 
 
 @lru_cache(maxsize=8)
-def _shadow(policy: Policy) -> tuple[_Shadow, ShadowNames]:
+def _shadow(policy: Policy) -> tuple[Engine, ShadowNames]:
+    """The engine that all sessions of a policy ask, and the names of its tables."""
     made = objects(policy)
     names = ShadowNames(made)
-    return _Shadow(build({**made, "names": names.rows()})), names
+    statements = tuple(script({**made, "names": names.rows()}))
+    make = partial(DuckDBEngine, Database("duckdb", None), LIMITS, statements)
+    return EnginePool(make, WORKERS), names
 
 
 __all__ = ["DATABASE", "Catalogue"]

@@ -1,22 +1,25 @@
-"""The shadow: an in-memory, locked DuckDB with PostgreSQL 15's catalogue and no data behind it."""
+"""The shadow: an in-memory, locked DuckDB with PostgreSQL 15's catalogue and no data behind it.
+
+It lives in processes of its own, which can be killed.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, TypeAlias
 
 from dpsql.dialects.catalogue import oids
 from dpsql.dialects.catalogue.terms import Column
 from dpsql.engines.files import name as identifier
 from dpsql.engines.files import text as literal
-from dpsql.engines.hardening import scratch
 from dpsql.interfaces.pgwire.catalogue import recorded
 from dpsql.interfaces.pgwire.catalogue.macros import MACROS
 from dpsql.interfaces.pgwire.catalogue.naming import keywords
 from dpsql.interfaces.pgwire.catalogue.objects import Row
 from dpsql.interfaces.pgwire.catalogue.views import VIEWS
 
-MEMORY = "512MB"
-"""What the answer to one question may take: many times what any tool's question does."""
+Statement: TypeAlias = tuple[str, list[Any]]
+"""SQL and its parameters."""
 
 SHADOWS = {"pg_catalog": "cat", "information_schema": "info"}
 """What the shadow calls PostgreSQL's schemas: DuckDB has schemas of these names itself."""
@@ -32,32 +35,28 @@ EXTRA: dict[str, tuple[Column, ...]] = {
 """Tables of the shadow's own, filled as the others are."""
 
 
-def build(rows: dict[str, list[Row]]) -> Any:
-    """A shadow with PostgreSQL's own rows and these, by relation; nothing can be attached to it."""
-    connection = scratch(MEMORY)
+def script(rows: dict[str, list[Row]]) -> Iterator[Statement]:
+    """What makes a shadow with PostgreSQL's own rows and these, by relation."""
     for schema in SHADOWS.values():
-        connection.execute(f"CREATE SCHEMA {schema}")
+        yield f"CREATE SCHEMA {schema}", []
     for (schema, relation), columns in recorded.relations().items():
         if (schema, relation) not in VIEWS:
-            _create(connection, SHADOWS[schema], relation, columns)
-            _fill(connection, SHADOWS[schema], relation, columns, rows.get(relation, []))
+            yield _create(SHADOWS[schema], relation, columns)
+            yield from _fill(SHADOWS[schema], relation, columns, rows.get(relation, []))
     for relation, columns in EXTRA.items():
-        _create(connection, "cat", relation, columns)
-        _fill(connection, "cat", relation, columns, rows.get(relation, []))
+        yield _create("cat", relation, columns)
+        yield from _fill("cat", relation, columns, rows.get(relation, []))
     words = ", ".join(literal(word) for word in sorted(keywords()))
-    for macro in MACROS:
-        connection.execute(macro.replace("KEYWORDS", words))
-    for (schema, relation), sql in VIEWS.items():
-        _view(connection, schema, relation, sql)
-    return connection
+    yield from ((macro.replace("KEYWORDS", words), []) for macro in MACROS)
+    yield from (_view(schema, relation, sql) for (schema, relation), sql in VIEWS.items())
 
 
-def _create(connection: Any, schema: str, relation: str, columns: tuple[Column, ...]) -> None:
+def _create(schema: str, relation: str, columns: tuple[Column, ...]) -> Statement:
     listed = ", ".join(f"{identifier(c.name)} {oids.shadow_type(c.oid)}" for c in columns)
-    connection.execute(f"CREATE TABLE {schema}.{identifier(relation)} ({listed})")
+    return f"CREATE TABLE {schema}.{identifier(relation)} ({listed})", []
 
 
-def _view(connection: Any, schema: str, relation: str, sql: str) -> None:
+def _view(schema: str, relation: str, sql: str) -> Statement:
     """A view whose columns have the recorded names and types, in their order."""
     columns = recorded.relations()[schema, relation]
     listed = ", ".join(
@@ -65,24 +64,21 @@ def _view(connection: Any, schema: str, relation: str, sql: str) -> None:
         for c in columns
     )
     target = f"{SHADOWS[schema]}.{identifier(relation)}"
-    connection.execute(f"CREATE VIEW {target} AS SELECT {listed} FROM ({sql})")
+    return f"CREATE VIEW {target} AS SELECT {listed} FROM ({sql})", []
 
 
 def _fill(
-    connection: Any, schema: str, relation: str, columns: tuple[Column, ...], rows: list[Row]
-) -> None:
+    schema: str, relation: str, columns: tuple[Column, ...], rows: list[Row]
+) -> Iterator[Statement]:
     """Insert PostgreSQL's own rows and these, both as COPY writes them."""
     lines = ["\t".join(_field(row.get(c.name)) for c in columns) for row in rows]
     text = recorded.body(relation) + "".join(f"{line}\n" for line in lines)
     if not text:
         return
     fields = ", ".join(_read(c.oid, f"nullif(f[{i}], '{_NULL}')") for i, c in enumerate(columns, 1))
-    connection.execute(
-        f"INSERT INTO {schema}.{identifier(relation)} SELECT {fields} FROM"
-        " (SELECT string_split(line, chr(9)) AS f FROM"
-        " (SELECT unnest(string_split($1, chr(10))) AS line) WHERE line <> '')",
-        [text],
-    )
+    lines_of = "SELECT unnest(string_split($1, chr(10))) AS line"
+    source = f"SELECT string_split(line, chr(9)) AS f FROM ({lines_of}) WHERE line <> ''"
+    yield f"INSERT INTO {schema}.{identifier(relation)} SELECT {fields} FROM ({source})", [text]
 
 
 def _field(value: Any) -> str:
