@@ -126,7 +126,7 @@ class Bench:
         return self._ask(sql)
 
     def _ask(self, sql: str) -> Answer:
-        self._proxy._ledger.refresh()  # noqa: SLF001  a new answer, with the recorded facts kept
+        self._proxy.ledger.refresh()
         return self._proxy.ask(Request(sql, "ana"))
 
     def _noise_off(self, sql: str) -> Answer:

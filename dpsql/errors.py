@@ -47,6 +47,9 @@ class Reason(StrEnum):
     BUDGET_EXHAUSTED = "budget-exhausted"
     ALARMS_USED = "alarms-used"
 
+    # The owner has to act: exit code 4.
+    ANALYST_STOPPED = "analyst-stopped"
+
 
 class DpsqlError(Exception):
     """Root of everything dpsql raises on purpose."""

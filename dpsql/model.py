@@ -99,7 +99,8 @@ class Fact:
 class TablePolicy:
     """A table: public, or private with its link towards the unit and its contribution limits.
 
-    `key` is the table's own key ( () if none is declared). Limits of None are undeclared.
+    `key` is the table's own key ( () if none is declared). Limits of None are undeclared, and so is
+    `expected_rows`, about how many rows there are: nothing but time is predicted from it.
     """
 
     name: str
@@ -111,6 +112,7 @@ class TablePolicy:
     max_groups_per_unit: int | None = None
     max_rows_per_group: int | None = None
     max_public_groups: int | None = None
+    expected_rows: int | None = None
 
     def column(self, name: str) -> ColumnPolicy | None:
         """The column called `name`, ignoring case."""

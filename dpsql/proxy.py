@@ -13,7 +13,7 @@ from typing import Self
 
 from dpsql import accountants, mechanisms, precision
 from dpsql.compiler.parse import parse
-from dpsql.engines import Engine, Stop
+from dpsql.engines import Engine, Stop, admitted, alone
 from dpsql.engines.duckdb import DuckDBEngine
 from dpsql.entropy import Entropy
 from dpsql.errors import Failed, Reason, Refused
@@ -40,6 +40,7 @@ from dpsql.today import today
 from dpsql.tree import Span, SqlType, Statement
 from dpsql.two_steps import TwoSteps
 from dpsql.wishes import wished
+from dpsql.workload import operations
 
 REMEMBERED_PLANS = 512
 """Compiled queries kept by text, parameters, budget and epsilon."""
@@ -60,7 +61,7 @@ class Proxy:
         sampler: Sampler | None = None,
         rebind: Callable[[], Policy] | None = None,
     ) -> None:
-        self.policy, self._engine, self._ledger = policy, engine, ledger
+        self.policy, self._engine, self.ledger = policy, engine, ledger
         self._sampler = sampler or partial(mechanisms.sample, entropy=Entropy())
         self._chooser = partial(chosen, entropy=Entropy())
         self._public = PublicTables(engine)
@@ -130,7 +131,7 @@ class Proxy:
     def _steps(self) -> TwoSteps:
         return TwoSteps(
             self.policy,
-            self._ledger,
+            self.ledger,
             self._parsed,
             self._prepared,
             self._remembered,
@@ -175,22 +176,22 @@ class Proxy:
     def budgets(self) -> tuple[tuple[Budget, Loss, Loss], ...]:
         """Each budget with what it has spent and its limit."""
         return tuple(
-            (b, self._ledger.spent(b.name), accountants.get(b.accountant).limit(b))
+            (b, self.ledger.spent(b.name), accountants.get(b.accountant).limit(b))
             for b in self.policy.budgets
         )
 
     def history(self, analyst: str | None = None, limit: int = 20) -> tuple[Entry, ...]:
         """The latest entries of the ledger, newest first."""
-        return self._ledger.history(analyst, limit)
+        return self.ledger.history(analyst, limit)
 
     def stamp(self, seconds: float) -> object:
         """Equal while every remembered answer is; None where others write for longer than this."""
-        known = self._ledger.stamp(seconds)
+        known = self.ledger.stamp(seconds)
         return known and (self._answers, today(), known)
 
     def refresh(self) -> int:
         """Start a new data version: remembered answers and recorded facts no longer count."""
-        version = self._ledger.refresh()
+        version = self.ledger.refresh()
         with self._lock:
             self.policy = self._rebind()
             self._public.forget()
@@ -208,7 +209,7 @@ class Proxy:
     def close(self) -> None:
         """Stop the engine and close the ledger."""
         self._engine.close()
-        self._ledger.close()
+        self.ledger.close()
 
     def __enter__(self) -> Self:
         return self
@@ -239,7 +240,7 @@ class Proxy:
             self.policy,
             budget,
             epsilon,
-            self._ledger,
+            self.ledger,
             self._engine,
             self._sampler,
             self._compiled,
@@ -294,10 +295,10 @@ class Proxy:
         """The answer that was paid for before, if the ledger still stands by it."""
         answers, version = self._answers, self.policy.version
         key = (text_key(asked.request), asked.request.analyst, asked.epsilon, prepared.question)
-        kept, stamp = answers.get(key), self._ledger.stamp()
+        kept, stamp = answers.get(key), self.ledger.stamp()
         if kept is not None and kept.stamp == stamp:
             return kept.answer
-        found = recalled(self._ledger, asked, prepared, version, self._prepared)
+        found = recalled(self.ledger, asked, prepared, version, self._prepared)
         if found is None:
             return None
         known, paid = found
@@ -315,8 +316,18 @@ class Proxy:
         plan = prepared.plan
         assert plan is not None
         query_id = secrets.token_hex(8)
+        with admitted(asked.stop):
+            self._charge(asked, prepared, query_id)
+            noisy = self._guarded(query_id, lambda: self._released(query_id, prepared, asked.stop))
+        self.ledger.remember(query_id, noisy)
+        receipt = self._receipt(asked, query_id, asked.epsilon, plan.loss, remembered=False)
+        return self._finished(prepared, noisy, receipt, asked.stop)
+
+    def _charge(self, asked: Asked, prepared: Prepared, query_id: str) -> None:
+        plan = prepared.plan
+        assert plan is not None
         self._ready(query_id, prepared.data, asked.stop)
-        self._ledger.charge(
+        self.ledger.charge(
             Charge(
                 query_id=query_id,
                 analyst=asked.request.analyst,
@@ -330,10 +341,6 @@ class Proxy:
                 policy_version=self.policy.version,
             )
         )
-        noisy = self._guarded(query_id, lambda: self._released(prepared, asked.stop))
-        self._ledger.remember(query_id, noisy)
-        receipt = self._receipt(asked, query_id, asked.epsilon, plan.loss, remembered=False)
-        return self._finished(prepared, noisy, receipt, asked.stop)
 
     def _ready(self, query_id: str, data: str | None, stop: Stop | None = None) -> None:
         """Return where a charge would not be for nothing, as far as anybody can know it.
@@ -344,8 +351,10 @@ class Proxy:
         if stop is not None and stop.wanted:
             raise Failed(query_id, cancelled=True, charged=False)
 
-    def _released(self, prepared: Prepared, stop: Stop) -> tuple[Noisy, ...]:
-        return released(prepared, self._engine, self._sampler, self._chooser, stop)
+    def _released(self, query_id: str, prepared: Prepared, stop: Stop) -> tuple[Noisy, ...]:
+        size = partial(operations, prepared, self.policy, self._public.size)
+        with alone(self._engine, stop, query_id, size) as engine:
+            return released(prepared, engine, self._sampler, self._chooser, stop)
 
     _guarded = staticmethod(guarded)
 
@@ -371,5 +380,5 @@ class Proxy:
     def _receipt(
         self, asked: Asked, query_id: str, epsilon: Decimal, charged: Loss, *, remembered: bool
     ) -> Receipt:
-        spent = self._ledger.spent(asked.budget.name)
+        spent = self.ledger.spent(asked.budget.name)
         return asked.receipt(query_id, epsilon, charged, spent, remembered=remembered)

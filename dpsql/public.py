@@ -29,10 +29,11 @@ class PublicTables:
     def __init__(self, engine: _Engine) -> None:
         self._engine = engine
         self._facts: dict[tuple[str, str, int], Facts] = {}
+        self._sizes: dict[str, int] = {}
 
     def forget(self) -> None:
         """Measure anew from here on; what is being measured now is not remembered."""
-        self._facts = {}
+        self._facts, self._sizes = {}, {}
 
     def values(self, table: str, column: str) -> list[Any]:
         """The distinct non-NULL values of a public column, in order."""
@@ -44,6 +45,13 @@ class PublicTables:
         if key not in known:
             known[key] = self._measured(table, column, kind, limit)
         return known[key]
+
+    def size(self, table: str) -> int:
+        """How many rows a public table has."""
+        known = self._sizes
+        if table not in known:
+            known[table] = self._engine.rows(f"SELECT COUNT(*) FROM {identifier(table)}")[0][0]
+        return known[table]
 
     def frequency(self, relation: Relation, columns: tuple[Ref, ...]) -> int:
         """Most rows of a public relation that agree on these columns; all rows if there are none.

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from decimal import Decimal
 from itertools import count
 from pathlib import Path
@@ -113,6 +114,10 @@ class WatchedEngine:
 
     def schema(self) -> Any:
         return self.engine.schema()
+
+    @contextmanager
+    def taken(self, _stop: Stop | None = None) -> Iterator[WatchedEngine]:
+        yield self
 
     def cancel(self) -> None:
         self.engine.cancel()

@@ -187,6 +187,7 @@ def test_every_reason_a_text_can_have_has_a_case() -> None:
         Reason.EPSILON_TOO_LARGE,  # test_invariants
         Reason.UNDECIDED_POLICY,  # test_policy
         Reason.ALARMS_USED,  # test_monitor
+        Reason.ANALYST_STOPPED,  # test_pacing
     }
     seen = {case.verdict.split()[1] for case in ALL if not case.accepted}
     assert {reason.value for reason in Reason} - seen == {reason.value for reason in elsewhere}

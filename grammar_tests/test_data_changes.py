@@ -184,13 +184,13 @@ def test_the_data_and_the_worker_are_checked_then_charged_then_read(
     with silently(path) as proxy:
         engine = WatchedEngine(proxy._engine)
         proxy._engine = proxy._public._engine = engine
-        charge = proxy._ledger.charge
+        charge = proxy.ledger.charge
 
         def charged(wanted: Charge) -> Any:
             engine.calls.append(("charge", ""))
             return charge(wanted)
 
-        monkeypatch.setattr(proxy._ledger, "charge", charged)
+        monkeypatch.setattr(proxy.ledger, "charge", charged)
         proxy.ask(request(BY_COUNTRY))
         events = [kind for kind, _sql in engine.calls]
         assert [e for e in events if e in ("ready", "charge", "aggregate")] == [

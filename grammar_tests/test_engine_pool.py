@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from threading import Barrier, Event
 from typing import Any
@@ -54,6 +55,10 @@ class Fake:
         if self.closed or data != self.accepted:
             raise EngineFailed
         self.rows(lambda _stop: None, stop)
+
+    @contextmanager
+    def taken(self, stop: Stop | None = None) -> Iterator[Fake]:  # noqa: ARG002
+        yield self
 
     def aggregate(self, sql: Any, *_others: Any) -> Exact:
         sql(None)
@@ -205,7 +210,7 @@ def test_a_later_engine_refuses_data_that_changed(tmp_path: Path) -> None:
     database = Database("duckdb", None, (("t", str(path)),))
     pool = EnginePool(lambda: DuckDBEngine(database, SMALL), 2)
     pool.schema()
-    with pool._turn(None):
+    with pool.taken():
         path.write_text("a\n1\n2\n")
         with pytest.raises(Unreachable, match="changed"):
             pool.rows("SELECT sum(a) FROM t")

@@ -80,14 +80,14 @@ def spent(path: Path) -> Any:
 
 class ChargesAfterRunning(Proxy):
     def _charged_answer(self, asked: Asked, prepared: Prepared) -> Answer:
-        self._released(prepared, asked.stop)
+        self._released("", prepared, asked.stop)
         return super()._charged_answer(asked, prepared)
 
 
 class RefundsOnFailure(Proxy):
     def _charged_answer(self, asked: Asked, prepared: Prepared) -> Answer:
-        assert isinstance(self._ledger, SqliteLedger)
-        path = Path(self._ledger._path)
+        assert isinstance(self.ledger, SqliteLedger)
+        path = Path(self.ledger._path)
         before = contents(path)
         try:
             return super()._charged_answer(asked, prepared)
@@ -113,7 +113,7 @@ class ChargesRefusals(Proxy):
         try:
             return super()._asked(request, stop)
         except Refused:
-            self._ledger.refresh()
+            self.ledger.refresh()
             raise
 
 

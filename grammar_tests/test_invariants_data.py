@@ -289,8 +289,8 @@ def asked_at_once(path: Path, threads: int, *, careless: bool = False) -> tuple[
     answered: list[int] = []
     with Proxy.open(str(path)) as proxy:
         if careless:
-            assert isinstance(proxy._ledger, SqliteLedger)
-            proxy._ledger = Careless(proxy._ledger, Barrier(threads))
+            assert isinstance(proxy.ledger, SqliteLedger)
+            proxy.ledger = Careless(proxy.ledger, Barrier(threads))
         workers = [Thread(target=_ask, args=(proxy, n, answered.append)) for n in range(threads)]
         for worker in workers:
             worker.start()

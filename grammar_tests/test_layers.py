@@ -16,7 +16,7 @@ LAYERS = (
     "compiler engines ledgers release histograms policy canonical".split(),
     """kept public prepare describe describe_choices describe_levels settled finish signature
     running opening streams monitor tuning precision questions private_bounds two_steps explaining
-    recalling""".split(),
+    recalling workload""".split(),
     "proxy owner".split(),
     "interfaces".split(),
 )

@@ -15,6 +15,7 @@ from typing import Any
 
 from dpsql.interfaces.pgwire import tls
 from dpsql.interfaces.pgwire.catalogue import Catalogue
+from dpsql.interfaces.pgwire.pacing import Pacer
 from dpsql.interfaces.pgwire.server import Server
 from dpsql.interfaces.pgwire.telemetry import Telemetry
 from dpsql.interfaces.pgwire.users import User, Users, verifier_of
@@ -68,9 +69,17 @@ def door(folder: Path, *changes: tuple[str, str], **limits: Any) -> Iterator[Doo
 
 @contextmanager
 def opened(
-    folder: Path, policy: Path, users: Callable[[], Users] = users, **limits: Any
+    folder: Path,
+    policy: Path,
+    users: Callable[[], Users] = users,
+    *,
+    paced: bool = False,
+    **limits: Any,
 ) -> Iterator[Door]:
-    """A server over this policy, its certificate in this folder, stopped at the end."""
+    """A server over this policy, its certificate in this folder, stopped at the end.
+
+    Unless it is `paced`, its answers wait for nothing and are never late.
+    """
     certificate, key = tls.self_signed(folder, "127.0.0.1")
     lines: list[str] = []
     started, found = Event(), list[Door]()
@@ -84,6 +93,8 @@ def opened(
             context=tls.context(certificate, key, limits.get("client_ca")),
             binding=tls.binding(certificate),
         )
+        if not paced:
+            server._pacer = unpaced(proxy)
 
         async def run() -> None:
             listening = await server.start()
@@ -103,6 +114,11 @@ def opened(
             asyncio.run_coroutine_threadsafe(server.stop(1), found[0].loop).result(60)
             found[0].loop.call_soon_threadsafe(ended.set)
             thread.join(30)
+
+
+def unpaced(proxy: Proxy) -> Pacer:
+    """A grid without time."""
+    return Pacer(proxy.ledger, 0, 1, lambda **_facts: None, lambda: 0.0, lambda _seconds: True)
 
 
 # --- bytes by hand ---

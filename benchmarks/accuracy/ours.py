@@ -79,7 +79,7 @@ def releases(question: Question, data: Path, count: int) -> list[Release]:
         with Proxy.open(policy) as proxy:
             answers = []
             for _ in range(count):
-                proxy._ledger.refresh()  # noqa: SLF001  a new answer, with the recorded facts kept
+                proxy.ledger.refresh()
                 rows = proxy.ask(Request(sql_of(question), "ana")).rows
                 answers.append(_by_key(question, tuple(rows)))
             return answers

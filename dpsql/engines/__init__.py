@@ -5,11 +5,12 @@ An engine's failure carries no text and no value: what went wrong inside may quo
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from dpsql.model import Exact
     from dpsql.schema import Schema
@@ -28,15 +29,31 @@ class TimedOut(Exception):
     """The statement ran longer than `limits.statement_seconds`."""
 
 
+class Pace(Protocol):
+    """When an analyst sees that a question over private rows has ended."""
+
+    def admitted(self, stop: Stop) -> AbstractContextManager[None]:
+        """Around a question that is to be charged; raises `Refused` where nothing new may be."""
+
+    def held(self, query_id: str, size: float | None) -> AbstractContextManager[None]:
+        """Around what it does with private rows: ends, also by an error, when that may be seen.
+
+        `size` is what it is expected to take; see `dpsql.workload`.
+        """
+
+
 @dataclass(slots=True, eq=False)
 class Stop:
     """The wish to stop one question: `wanted` is set by any thread or signal handler, once.
+
+    A question with a `pace` ends when that says so.
 
     >>> stop = Stop()
     >>> stop.wanted = True
     """
 
     wanted: bool = False
+    pace: Pace | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +120,10 @@ class Engine(Protocol):
         """Rows of a query over what is given alone; nothing of it survives."""
         ...
 
+    def taken(self, stop: Stop | None = None) -> AbstractContextManager[Engine]:
+        """One engine for several calls of this thread, kept from all others until the end."""
+        ...
+
     def cancel(self) -> None:
         """Stop the running statement, if there is one; safe in a signal handler."""
         ...
@@ -110,3 +131,29 @@ class Engine(Protocol):
     def close(self) -> None:
         """Stop the engine."""
         ...
+
+
+def admitted(stop: Stop) -> AbstractContextManager[None]:
+    """Around a question that is to be charged: its pace may refuse it, if it has one."""
+    return nullcontext() if stop.pace is None else stop.pace.admitted(stop)
+
+
+@contextmanager
+def alone(
+    engine: Engine, stop: Stop, query_id: str, size: Callable[[], float | None]
+) -> Iterator[Engine]:
+    """One engine for all that a question does with private rows, kept until its end may be seen.
+
+    If it were free before, somebody who waits for it would see how long that took.
+    """
+    if stop.pace is None:
+        with engine.taken(stop) as taken:
+            yield taken
+        return
+    expected = size()  # may ask an engine, of which there may be one only
+    with engine.taken(stop) as taken:
+        taken.scratch("SELECT 1", (), stop)  # starts a worker where there is none: nobody's fault
+        with stop.pace.held(query_id, expected):
+            yield taken
+    if stop.wanted:  # as if it had not ended: whether it had must not be seen
+        raise Interrupted

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import count
 from pathlib import Path
-from threading import Lock
+from threading import RLock
 from time import monotonic
 from typing import Any, Self, TypeAlias
 
@@ -69,7 +69,7 @@ class DuckDBEngine:
         self._signature: Signature | None = None
         self._numbers = count()
         self._closed = False
-        self._lock = Lock()
+        self._lock = RLock()
         self._call: _Call | None = None
         self._worker: WorkerProcess | None = None
         self._opened = False
@@ -138,6 +138,12 @@ class DuckDBEngine:
         loads = [loaded(table) for table in tables]
         decoders, *chunks = self._ask("scratch", sql, loads, stop=stop)
         return list(decoded_rows(chunks, decoders))
+
+    @contextmanager
+    def taken(self, stop: Stop | None = None) -> Iterator[Self]:
+        """The engine itself, for several calls of this thread."""
+        with self._turn(stop or Stop()):
+            yield self
 
     def cancel(self) -> None:
         """Stop the running call, if there is one; safe in threads and signal handlers."""
@@ -270,7 +276,7 @@ class DuckDBEngine:
         if self._worker is not None:
             self._finalizer.detach()
             self._worker.disown()
-        self._lock = Lock()
+        self._lock = RLock()
         self._call, self._worker, self._opened = None, None, False
 
     def _present(self) -> Signature | None:

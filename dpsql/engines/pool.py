@@ -52,7 +52,7 @@ class EnginePool:
 
     def ready(self, data: str | None, stop: Stop | None = None) -> None:
         """As `Engine.ready`, of the engine that is the next to run a statement."""
-        with self._turn(stop) as engine:
+        with self.taken(stop) as engine:
             engine.ready(data, stop)
 
     def aggregate(
@@ -66,19 +66,19 @@ class EnginePool:
         data: str | None = None,
     ) -> Exact:
         """As `Engine.aggregate`, on whichever engine is free."""
-        with self._turn(stop) as engine:
+        with self.taken(stop) as engine:
             return engine.aggregate(sql, keys, parts, sampling_key, tables, stop, data)
 
     def rows(self, sql: str, stop: Stop | None = None) -> Sequence[tuple[Any, ...]]:
         """As `Engine.rows`, on whichever engine is free."""
-        with self._turn(stop) as engine:
+        with self.taken(stop) as engine:
             return engine.rows(sql, stop)
 
     def scratch(
         self, sql: str, tables: Sequence[Load] = (), stop: Stop | None = None
     ) -> list[tuple[Any, ...]]:
         """As `Engine.scratch`, on whichever engine is free."""
-        with self._turn(stop) as engine:
+        with self.taken(stop) as engine:
             return engine.scratch(sql, tables, stop)
 
     def cancel(self) -> None:
@@ -94,7 +94,8 @@ class EnginePool:
             engine.close()
 
     @contextmanager
-    def _turn(self, stop: Stop | None) -> Iterator[Member]:
+    def taken(self, stop: Stop | None = None) -> Iterator[Member]:
+        """Whichever engine is free, for several calls."""
         engine = self._taken(stop)
         try:
             yield engine

@@ -263,4 +263,14 @@ WORDINGS: dict[Reason, Wording] = {
         ("What was paid when it was opened pays for so many alarms and no more.",),
         ("Open another monitor, which is charged anew; questions asked before stay free.",),
     ),
+    Reason.ANALYST_STOPPED: Wording(
+        ExitCode.BUDGET,
+        "53400",
+        ("{analyst} may ask nothing new for now.", "Nothing new may be asked for now."),
+        (
+            "{late} answers came later than predicted, and how late they came may tell something.",
+            "Too many answers came later than predicted, which may tell something.",
+        ),
+        ("Ask the owner; what was asked before stays free.",),
+    ),
 }

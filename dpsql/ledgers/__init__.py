@@ -133,6 +133,15 @@ class Ledger(Protocol):
         None if that was for another data version or for files with another identity.
         """
 
+    def record_late(self, analyst: str, query_id: str) -> None:
+        """Record durably that the answer of a query came later than predicted."""
+
+    def late(self, analyst: str) -> int:
+        """How many of this analyst's answers came late since the owner last acted."""
+
+    def resume(self, analyst: str) -> None:
+        """The owner's act: the late answers of this analyst no longer count."""
+
     def verify(self) -> None:
         """Check every entry and every answer ever recorded; raises `LedgerError` on any doubt."""
 

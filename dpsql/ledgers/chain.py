@@ -25,6 +25,8 @@ class Kind(StrEnum):
     REFRESH = "refresh"
     FACTS = "facts"  # detail: facts and the identity of the files
     ACCEPTED = "accepted"  # detail: the file's identity
+    LATE = "late"  # of an analyst; detail: the query id
+    RESUMED = "resumed"  # of an analyst, whose late answers no longer count
 
 
 class Row(NamedTuple):
@@ -69,6 +71,7 @@ class State:
     files: str = ""
     facts: frozenset[Fact] = frozenset()
     pots: dict[str, Pot] = field(default_factory=dict)
+    late: dict[str, int] = field(default_factory=dict)
 
     def spent(self, budget: str) -> Loss:
         """What a budget has spent: zero if it was never charged."""
@@ -124,6 +127,7 @@ class _Fold:
             (budget, pot.accountant): (pot.spent.amount, pot.spent.delta)
             for budget, pot in state.pots.items()
         }
+        self._late = dict(state.late)
 
     def add(self, row: Row) -> None:
         """Take in one checked row; raises ValueError, TypeError or KeyError if it is none."""
@@ -132,6 +136,10 @@ class _Fold:
                 self._debit(row)
             case Kind.ANSWER | Kind.ACCEPTED:
                 pass
+            case Kind.LATE:
+                self._late[str(row.analyst)] = self._late.get(str(row.analyst), 0) + 1
+            case Kind.RESUMED:
+                self._late.pop(str(row.analyst), None)
             case Kind.OPENED:
                 self._ledger = str(row.detail)
             case Kind.REFRESH:
@@ -160,4 +168,5 @@ class _Fold:
         }
         if len(pots) != len(self._totals):
             raise BrokenChain(sequence)
-        return State(sequence, last, self._ledger, self._version, self._files, self._facts, pots)
+        known = self._ledger, self._version, self._files, self._facts
+        return State(sequence, last, *known, pots, self._late)

@@ -132,7 +132,22 @@ class SqliteLedger:
         with self._writing() as book:
             book.append(Kind.FACTS, detail=encode_facts(facts, identity))
 
+    def record_late(self, analyst: str, query_id: str) -> None:
+        """Record a late answer; see `Ledger.record_late`."""
+        with self._writing() as book:
+            book.append(Kind.LATE, analyst=analyst, detail=query_id)
+
+    def resume(self, analyst: str) -> None:
+        """Forget an analyst's late answers; see `Ledger.resume`."""
+        with self._writing() as book:
+            book.append(Kind.RESUMED, analyst=analyst)
+
     # --- reading ---
+
+    def late(self, analyst: str) -> int:
+        """How many answers came late; see `Ledger.late`."""
+        with self._reading() as book:
+            return book.state.late.get(analyst, 0)
 
     def recall(
         self, analyst: str, question: str, policy_version: str, epsilon: Decimal
@@ -199,9 +214,13 @@ class SqliteLedger:
         """Write the schema and the first entry into an empty file, and the first mark."""
         with _CALLS, store.connection(self._path, self._patience) as opened:
             with store.transaction(opened, self._patience, write=False) as schema:
-                empty = not schema
+                empty, earlier = not schema, sorted(schema) == sorted(store.EARLIER_SCHEMA)
             if empty:
                 self._write_schema(opened)
+            if earlier:
+                with store.transaction(opened, self._patience, write=True) as schema:
+                    if sorted(schema) == sorted(store.EARLIER_SCHEMA):
+                        store.upgrade(opened)
             with self._verified(opened, write=False) as book:
                 self._state = book.state
                 unmarked = read_mark(self._path) is None

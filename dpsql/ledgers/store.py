@@ -31,7 +31,8 @@ SCHEMA = (
     """CREATE TABLE entries (
   sequence INTEGER PRIMARY KEY CHECK (sequence >= 0),
   kind TEXT NOT NULL
-    CHECK (kind IN ('opened', 'charge', 'answer', 'refresh', 'facts', 'accepted')),
+    CHECK (kind IN (
+      'opened', 'charge', 'answer', 'refresh', 'facts', 'accepted', 'late', 'resumed')),
   time INTEGER NOT NULL,
   data_version INTEGER NOT NULL CHECK (data_version >= 1),
   query_id TEXT,
@@ -77,6 +78,12 @@ BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END""",
 WHEN EXISTS (SELECT 1 FROM answers WHERE query_id = NEW.query_id)
 BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END""",
 )
+
+_KINDS = """CHECK (kind IN (
+      'opened', 'charge', 'answer', 'refresh', 'facts', 'accepted', 'late', 'resumed'))"""
+_EARLIER = "CHECK (kind IN ('opened', 'charge', 'answer', 'refresh', 'facts', 'accepted'))"
+EARLIER_SCHEMA = (SCHEMA[0].replace(_KINDS, _EARLIER), *SCHEMA[1:])
+"""What a ledger looked like that knew of no late answers."""
 
 _PRAGMAS = (
     "PRAGMA journal_mode = TRUNCATE",
@@ -218,6 +225,18 @@ def transaction(
             patience.retry(lambda: opened.execute("COMMIT"))
     finally:
         opened.rollback()
+
+
+def upgrade(opened: sqlite3.Connection) -> None:
+    """Let a ledger of the earlier schema record late answers; no row changes.
+
+    The way that SQLite's manual gives for other CHECKs (lang_altertable.html, section 7).
+    """
+    (version,) = opened.execute("PRAGMA schema_version").fetchone()
+    opened.execute("PRAGMA writable_schema = ON")
+    opened.execute("UPDATE sqlite_master SET sql = ? WHERE name = 'entries'", (SCHEMA[0],))
+    opened.execute(f"PRAGMA schema_version = {version + 1}")
+    opened.execute("PRAGMA writable_schema = OFF")
 
 
 # --- rows ------------------------------------------------------------------------------------

@@ -63,6 +63,7 @@ neighbours = "add_remove"
 
 [tables.customers]
 access = "private"
+expected_rows = 2000
 key = "customer_id"
 [tables.customers.columns]
 customer_id = {}
@@ -74,6 +75,7 @@ city = {}
 
 [tables.orders]
 access = "private"
+expected_rows = 20000
 key = "order_id"
 link = { column = "customer_id", references = "customers.customer_id" }
 max_groups_per_unit = 5
@@ -87,6 +89,7 @@ placed_at = { bounds = [2024-01-01T00:00:00, 2025-12-31T23:59:59] }
 
 [tables.events]
 access = "private"
+expected_rows = 50000
 key = "event_id"
 link = { column = "customer_id", references = "customers.customer_id" }
 max_groups_per_unit = 6

@@ -39,6 +39,7 @@ class DraftTable:
     max_rows_per_group: int | None
     max_public_groups: int | None
     columns: tuple[DraftColumn, ...]
+    expected_rows: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +48,8 @@ class Server:
 
     `users` is the file of those who may log in; `certificate` and `key` are PEM files, and
     `client_ca` one of authorities whose client certificates are believed. `workers` is how many
-    statements may run at once, each in a process of its own.
+    statements may run at once, each in a process of its own. Where nobody says how large the tables
+    are, answers appear after `answer_seconds`; so many as `max_late` later ones stop an analyst.
     """
 
     host: str = "127.0.0.1"
@@ -63,6 +65,8 @@ class Server:
     idle_seconds: float = 3600.0
     metrics_port: int | None = None
     workers: int = 2
+    answer_seconds: float = 6.4
+    max_late: int = 20
 
 
 @dataclass(frozen=True, slots=True)

@@ -78,6 +78,8 @@ def _table(table: SchemaTable) -> Iterator[str]:
         yield "# The most that one unit may count for; more is clipped, less costs less noise."
         yield f'max_groups_per_unit = "{UNDECIDED}"'
         yield f'max_rows_per_group = "{UNDECIDED}"'
+    yield "# About how many rows there are, as anybody may know: when dpsql serve answers."
+    yield f'expected_rows = "{UNDECIDED}"'
     yield f"[tables.{_key(table.name)}.columns]"
     yield "# Remove columns nobody should use. bounds let a column be summed, values let it be a"
     yield "# key without a threshold; both are public knowledge, never looked up in the data."

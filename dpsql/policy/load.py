@@ -133,7 +133,7 @@ def _unit(reader: Reader) -> PrivacyUnit:
 
 
 def _table(reader: Reader, name: str) -> DraftTable:
-    reader.only("access", "key", "link", "columns", *LIMITS)
+    reader.only("access", "key", "link", "columns", "expected_rows", *LIMITS)
     private = reader.choice("access", ("private", "public")) == "private"
     columns = tuple(_column(r, column) for column, r in reader.table("columns").tables())
     if private and not columns:
@@ -146,9 +146,9 @@ def _table(reader: Reader, name: str) -> DraftTable:
     for key in LIMITS:
         if not private and key in reader.values:
             reader.fail(key, f"{name} is public and needs no {key}.", "Remove it.")
-    return DraftTable(
-        name, private, _key(reader), _link(reader), per_unit, groups, per_group, public, columns
-    )
+    limits = per_unit, groups, per_group, public
+    rows = reader.count("expected_rows")
+    return DraftTable(name, private, _key(reader), _link(reader), *limits, columns, rows)
 
 
 def _key(reader: Reader) -> tuple[str, ...]:

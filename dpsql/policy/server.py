@@ -15,8 +15,9 @@ _COUNTS = (
     "max_message_bytes",
     "metrics_port",
     "workers",
+    "max_late",
 )
-_SECONDS = ("login_seconds", "idle_seconds")
+_SECONDS = ("login_seconds", "idle_seconds", "answer_seconds")
 _MOST = {
     "port": 65_535,
     "metrics_port": 65_535,
@@ -24,6 +25,7 @@ _MOST = {
     "max_connections_per_analyst": 10_000,
     "max_message_bytes": 1 << 26,
     "workers": 64,
+    "max_late": 1_000_000,
 }
 LEAST_MESSAGE = 1 << 16
 """A message must have room for the longest query."""
@@ -57,6 +59,8 @@ def server(reader: Reader, folder: Path) -> Server:
         login_seconds=_seconds(reader, "login_seconds", default.login_seconds),
         workers=_count(reader, "workers") or default.workers,
         idle_seconds=_seconds(reader, "idle_seconds", default.idle_seconds),
+        answer_seconds=_seconds(reader, "answer_seconds", default.answer_seconds),
+        max_late=_count(reader, "max_late") or default.max_late,
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -100,6 +101,24 @@ def enable(settings: Settings, policy: str | None, analyst: str | None, name: st
     """Let NAME, who was disabled, log in again."""
     _switch(_draft(settings, policy, analyst), name, disabled=False)
     note(f"{printable(name)} can log in.")
+
+
+@user.command()
+@common
+@click.argument("name")
+@click.pass_obj
+def resume(settings: Settings, policy: str | None, analyst: str | None, name: str) -> None:
+    """Let analyst NAME ask anew, whose answers came late too often."""
+    draft = _draft(settings, policy, analyst)
+    known = tuple(known for known, _ in draft.analysts)
+    if name not in known:
+        raise Refused(Reason.BAD_OPTION, option="analyst", value=name, known=known)
+    from dpsql.ledgers.sqlite import SqliteLedger  # noqa: PLC0415
+
+    with closing(SqliteLedger.open(draft.ledger)) as ledger:
+        late = ledger.late(name)
+        ledger.resume(name)
+    note(f"{printable(name)} may ask anew; {late} late answers no longer count.")
 
 
 def _draft(settings: Settings, policy: str | None, analyst: str | None) -> Draft:

@@ -26,6 +26,7 @@ from dpsql.interfaces.pgwire.entrance import (
 )
 from dpsql.interfaces.pgwire.faults import Fault
 from dpsql.interfaces.pgwire.frontend import ProtocolError
+from dpsql.interfaces.pgwire.pacing import Pacer
 from dpsql.interfaces.pgwire.runner import Runner
 from dpsql.interfaces.pgwire.session import CHUNK_BYTES, Session
 from dpsql.interfaces.pgwire.settings import Settings
@@ -90,6 +91,9 @@ class Server:
         self._visits: dict[int, _Visit] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._strangers, self._failures = Strangers(limits.max_connections), Failures(monotonic)
+        self._pacer = Pacer(
+            proxy.ledger, limits.answer_seconds, limits.max_late, partial(telemetry.event, "ran")
+        )
         self._stopping = False
         self._pool = ThreadPoolExecutor(min(MAX_THREADS, limits.max_connections), "dpsql-wire")
 
@@ -114,6 +118,7 @@ class Server:
             task.cancel()
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=grace)
+        self._pacer.close()
         for visit in self._visits.values():
             visit.session.cancel()
         for task in self._tasks:
@@ -275,7 +280,7 @@ class Server:
 
         make = partial(self._catalogue, analyst, settings)
         answers = Answers(self._proxy, make, analyst)
-        return Session(Runner(answers, Transaction(settings)), told)
+        return Session(Runner(answers, Transaction(settings)), told, self._pacer.of(analyst))
 
     async def _visited(self, stream: Stream, visit: _Visit) -> None:
         """Answer messages until the client leaves."""

@@ -12,7 +12,7 @@ from typing import assert_never
 from zoneinfo import ZoneInfo
 
 from dpsql.dialects.words import pieces
-from dpsql.engines import Stop
+from dpsql.engines import Pace, Stop
 from dpsql.errors import DpsqlError
 from dpsql.interfaces.pgwire import backend, frontend
 from dpsql.interfaces.pgwire.copying import copied
@@ -42,8 +42,8 @@ Told = Callable[[str, str], None]
 class Session:
     """What one connection has prepared, opened and set, and its answers to each message."""
 
-    def __init__(self, runner: Runner, told: Told) -> None:
-        self._runner, self._told = runner, told
+    def __init__(self, runner: Runner, told: Told, pace: Pace | None = None) -> None:
+        self._runner, self._told, self._pace = runner, told, pace
         self._transaction = runner.transaction
         self._known = self._transaction.settings.told()
         self._skipping = False
@@ -173,7 +173,7 @@ class Session:
         yield backend.error(fault.fields)
 
     def _begin_statement(self) -> Stop:
-        self._stop, self._late = Stop(), False
+        self._stop, self._late = Stop(pace=self._pace), False
         return self._stop
 
     # --- simple queries ---
