@@ -7,8 +7,9 @@ everything is public.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import TypeAlias, assert_never
 
 from dpsql.algebra import (
@@ -31,6 +32,7 @@ from dpsql.algebra import (
 )
 from dpsql.compiler.amplification import Growth, require_small
 from dpsql.compiler.blocks import Blocks
+from dpsql.compiler.join_order import INNER, MOST_SIDES, Side, connected, connects, cost, sides_of
 from dpsql.compiler.joins import (
     compared_columns,
     join_public,
@@ -69,6 +71,9 @@ class _Open:
     relation: Relation
 
 
+_Sides: TypeAlias = Mapping[Relation, "_Open | Private"]
+
+
 def track(
     resolved: Resolved,
     policy: Policy,
@@ -86,6 +91,8 @@ def track(
     """
     outermost = _outermost_limit(resolved.relation)
     blocks = Blocks(policy, identities)
+    # One order of joins after another may ask the same.
+    frequency = cache(frequency)
     tracker = _Tracker(policy, frequency, has_domain, identities, blocks, [], outermost)
     standing = tracker.track(resolved.relation)
     if isinstance(standing, Private):
@@ -159,7 +166,51 @@ class _Tracker:
     def _join(self, join: Join) -> _Open | Private:
         if join.kind is JoinKind.RIGHT:
             join = replace(join, left=join.right, right=join.left, kind=JoinKind.LEFT)
-        left, right = self.track(join.left), self.track(join.right)
+        if join.kind in INNER:
+            return self._inner(join)
+        return self._joined(join, self.track(join.left), self.track(join.right))
+
+    def _inner(self, join: Join) -> _Open | Private:
+        """Inner joins of one FROM, in the order that proves the least of one unit's rows."""
+        tracked = {side: self.track(side) for side in sides_of(join)}
+        private = any(isinstance(side, Private) for side in tracked.values())
+        if not (private and 2 < len(tracked) <= MOST_SIDES):  # noqa: PLR2004
+            return self._folded(join, tracked)
+        sides = [self._side(relation, side) for relation, side in tracked.items()]
+        other = connected(join, sides)
+        found = self._cost(other, tracked)
+        # A product of public tables in the text is not even measured where there is a better order.
+        if found is not None and connects(other) and not connects(join):
+            return self._folded(other, tracked)
+        written = self._cost(join, tracked)
+        better = found is not None and (written is None or found < written)
+        return self._folded(other if better else join, tracked)
+
+    def _side(self, relation: Relation, side: _Open | Private) -> Side:
+        if isinstance(side, Private):
+            return Side(relation, anchors=side.anchors)
+        return Side(relation, keys_of(side.relation, self.policy, self.blocks.keys))
+
+    def _cost(self, join: Join, tracked: _Sides) -> tuple[float, ...] | None:
+        """What the joins cost in this order; None where it is refused."""
+        stages = len(self.stages)
+        try:
+            joined = self._folded(join, tracked)
+        except Refused:
+            return None
+        finally:
+            del self.stages[stages:]
+        assert isinstance(joined, Private)
+        return cost(joined)
+
+    def _folded(self, relation: Relation, tracked: _Sides) -> _Open | Private:
+        """Inner joins of sides that are tracked."""
+        if not (isinstance(relation, Join) and relation.kind in INNER):
+            return tracked[relation]
+        left, right = (self._folded(side, tracked) for side in (relation.left, relation.right))
+        return self._joined(relation, left, right)
+
+    def _joined(self, join: Join, left: _Open | Private, right: _Open | Private) -> _Open | Private:
         if isinstance(left, _Open) and isinstance(right, _Open):
             return _Open(replace(join, left=left.relation, right=right.relation))
         if join.kind is JoinKind.FULL:
