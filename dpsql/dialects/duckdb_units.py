@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from dpsql.algebra import Filter, Join, Relation
+from dpsql.algebra import Aggregate, Filter, Join, Relation, Scan
 from dpsql.dialects.duckdb import Printer
 from dpsql.dialects.duckdb_expressions import expression
+from dpsql.model import FactKind
 from dpsql.plan import PrivateBlock
 from dpsql.tree import Call, Expression, JoinKind, Ref
 from dpsql.walk import refs
@@ -16,7 +17,8 @@ def looked_up(block: PrivateBlock, inputs: Iterable[Expression]) -> tuple[Relati
     """The rows of a block, and the join on its unit that may wait for their totals if there is one.
 
     Such a join only drops rows, those of units that have none on its right, and all rows of a unit
-    alike: nothing else reads its column. `inputs` are what is read of a row besides the keys.
+    alike: no unit is twice on its right, and nothing else reads its column. `inputs` are what is
+    read of a row besides the keys.
     """
     rows = block.rows
     join = rows.input if isinstance(rows, Filter) else rows
@@ -30,10 +32,22 @@ def looked_up(block: PrivateBlock, inputs: Iterable[Expression]) -> tuple[Relati
             unit == block.unit.id
             and [field.id for field in right.fields] == [key]
             and not any(key in refs(node) for node in read)
+            and _has_each_once(right, block)
         ):
             kept = Filter(join.left, rows.predicate) if isinstance(rows, Filter) else join.left
             return kept, join
     return rows, None
+
+
+def _has_each_once(side: Relation, block: PrivateBlock) -> bool:
+    """Whether the one column of a relation is a key: by its form, or as a fact says of its table."""
+    match side:
+        case Aggregate(keys=keys, sets=()):
+            return len(keys) == 1
+        case Scan(table=table):
+            return any(f.kind is FactKind.UNIQUE_KEY and f.table == table for f in block.facts)
+        case _:
+            return False
 
 
 def known(join: Join, unit: str) -> str:

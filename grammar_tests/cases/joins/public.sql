@@ -66,3 +66,15 @@ SELECT COUNT(*) FROM orders o JOIN (SELECT status, COUNT(*) AS n FROM orders GRO
 -- case: a full join with a public table
 SELECT COUNT(*) FROM customers c FULL JOIN countries k ON c.country = k.code;
 -- refuse: unsupported-private-operator at 1:44
+
+-- case: a list that has a unit twice counts its rows twice
+SELECT COUNT(*) FROM orders o JOIN (VALUES (3), (3), (6)) AS listed(c) ON o.customer_id = listed.c;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=20
+
+-- case: a public column that has a unit twice
+SELECT status, COUNT(*) FROM orders o JOIN (SELECT product_id FROM products UNION ALL SELECT product_id FROM products) AS p ON o.customer_id = p.product_id GROUP BY status;
+-- accept
+-- keys: 3 public, l0 proved
+-- release: rows l0=3 linf=20
