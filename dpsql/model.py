@@ -74,6 +74,7 @@ class FactKind(StrEnum):
     """Facts about data on which a proof may lean (privacy.md, section 3)."""
 
     UNIQUE_KEY = "unique key"
+    NOT_NULL_KEY = "key is never null"
     NOT_NULL_LINK = "link is never null"
     LINK_RESOLVES = "link always resolves"
     MAX_ROWS = "rows per unit"

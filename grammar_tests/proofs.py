@@ -19,7 +19,7 @@ from itertools import count
 from typing import Any
 from unittest.mock import patch
 
-from dpsql.algebra import Aggregate, Filter, Join, Relation, Window
+from dpsql.algebra import Aggregate, Filter, Join, Relation, Scan, Window
 from dpsql.compiler.calibrate import calibrate
 from dpsql.compiler.contributions import contributions_of
 from dpsql.compiler.infer import infer
@@ -28,7 +28,7 @@ from dpsql.compiler.parse import parse
 from dpsql.compiler.scopes import Identities
 from dpsql.compiler.track import _Tracker
 from dpsql.compiler.uniqueness import Key, Keys
-from dpsql.compiler.units import Anchor, Private, attach_unit
+from dpsql.compiler.units import Private, attach_unit
 from dpsql.compiler.within import BY_ORDER, BY_POSITION
 from dpsql.dialects.duckdb import statement
 from dpsql.dialects.duckdb_literals import identifier
@@ -149,6 +149,7 @@ class Counting:
 
     def __init__(self, policy: Policy, engine: PlainEngine) -> None:
         self.policy, self.engine = policy, engine
+        engine.connection.execute("SET threads = 1")  # small queries start faster
         self.counted: Counter[str] = Counter()
         self._known: dict[str, bool] = {}
 
@@ -158,9 +159,11 @@ class Counting:
         if claims.prepared is not None and claims.prepared.plan is not None:
             list(exact_blocks(claims.prepared, self.engine))  # its stages are there now
         for private in claims.privates:
+            attached = attach_unit(private, self.policy, _Beyond())
+            found += self._of_units(attached)
             if not isinstance(private.relation, Filter):  # which takes rows away
                 found += self._unique(private)
-            found += self._of_units(attach_unit(private, self.policy, _Beyond()))
+                found += self._whose(attached)
         for relation, key in claims.keys:
             listed = _refs(relation, key.columns)
             found += self._at_most("key", relation, listed, 1, nulls=False)
@@ -188,18 +191,22 @@ class Counting:
         if columns := _refs(rows.relation, rows.determined):
             sql = self._listed(rows.relation, (unit, *columns), "DISTINCT *")
             yield from self._none("determined", f"FROM ({sql}) GROUP BY c0 HAVING COUNT(*) > 1")
-        if not isinstance(rows.relation, Filter):
-            for anchor in sorted(rows.anchors, key=lambda a: a.id):
-                yield from self._whose(rows, anchor, unit)
 
-    def _whose(self, rows: Private, anchor: Anchor, unit: Ref) -> Iterator[str]:
-        """The rows of a unit are those that the declared links connect to it."""
-        columns = _refs(rows.relation, {anchor.id})
-        if columns:
+    def _whose(self, rows: Private) -> Iterator[str]:
+        """The rows of a unit are those that the declared links connect to it, and to no other."""
+        unit = rows.unit(self.policy)
+        for anchor in sorted(rows.anchors):
+            columns = _refs(rows.relation, {anchor.id})
+            if not columns:
+                continue
             sql = self._listed(rows.relation, (unit, *columns), "DISTINCT c0, c1")
-            owners = f"SELECT 1 FROM ({self.owners(anchor.table)}) AS o WHERE o.k = c1"
-            right = f"EXISTS ({owners} AND o.u = c0)"
-            yield from self._none("whose", f"FROM ({sql}) WHERE c0 IS NULL OR NOT {right}")
+            own = _of_scan(rows.relation, anchor.root) == anchor.table
+            same = "IS NOT DISTINCT FROM" if own else "="
+            owners = f"FROM ({self.owners(anchor.table)}) AS o WHERE o.k {same} c1 AND o.u"
+            wrong = f"c0 IS NULL OR NOT EXISTS (SELECT 1 {owners} = c0)"
+            if not own:  # several rows may have one key, but what is below it has one unit
+                wrong += f" OR EXISTS (SELECT 1 {owners} <> c0)"
+            yield from self._none("whose", f"FROM ({sql}) WHERE {wrong}")
 
     def owners(self, name: str) -> str:
         """SELECT of the keys of a private table's rows and whose they are, by its links alone."""
@@ -293,12 +300,19 @@ class Counting:
 
     def _none(self, sort: str, rows: str) -> Iterator[str]:
         """That these rows, written from FROM on, do not exist."""
-        text = _alike(f"SELECT 1 {rows} LIMIT 1")
-        if "stage_" in text or text not in self._known:
+        text, staged = f"SELECT 1 {rows} LIMIT 1", "stage_" in rows
+        text = text if staged else _alike(text)
+        if staged or text not in self._known:
             self.counted[sort] += 1
             self._known[text] = bool(self.engine.rows(text))
         if self._known[text]:
             yield f"{sort}: {text}"
+
+
+def _of_scan(relation: Relation, root: int) -> str | None:
+    """The table whose scan gave a column its identity."""
+    scans = (part for part in relations(relation) if isinstance(part, Scan))
+    return next((s.table for s in scans if any(f.id == root for f in s.fields)), None)
 
 
 def _alike(sql: str) -> str:

@@ -67,8 +67,8 @@ def _limited(
     joined: Private, left: Private, right: Private, linked: _Linked, *, outer: bool
 ) -> Private:
     """How many rows a unit has after the join, and which columns are still keys."""
-    in_right = [f for b, f in right.unique.items() if b in linked.equal.values()]
-    in_left = [f for a, f in left.unique.items() if a in linked.equal]
+    in_right = [u.facts for b, u in right.unique.items() if b in linked.equal.values()]
+    in_left = [u.facts for a, u in left.unique.items() if a in linked.equal]
     if in_right:
         return replace(joined, facts=joined.facts | min(in_right, key=len))
     if in_left and not outer:

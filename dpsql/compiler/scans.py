@@ -7,8 +7,8 @@ from dataclasses import replace
 from dpsql.algebra import Field, Scan
 from dpsql.compiler.amplification import Growth
 from dpsql.compiler.scopes import Identities
-from dpsql.compiler.units import Anchor, Pending, Private, leads
-from dpsql.model import Fact, FactKind, Policy, TablePolicy
+from dpsql.compiler.units import Anchor, Pending, Private, Unique, leads
+from dpsql.model import FactKind, Policy, TablePolicy
 from dpsql.plan import DeclaredLimits
 
 
@@ -17,13 +17,15 @@ def private_scan(scan: Scan, table: TablePolicy, policy: Policy, identities: Ide
     scan, by_name = _with_hidden_links(scan, table, identities)
     anchors, facts = set(), set()
     pending: frozenset[Pending] = frozenset()
-    unique: dict[int, frozenset[Fact]] = {}
+    unique: dict[int, Unique] = {}
     own = by_name[table.key[0].lower()] if len(table.key) == 1 else None
     fact = policy.fact(FactKind.UNIQUE_KEY, table.name)
     if own is not None:
         anchors.add(Anchor(own.id, table.name, own.id))
         if fact is not None:
-            unique = {own.id: frozenset({fact})}
+            whole = policy.fact(FactKind.NOT_NULL_KEY, table.name)
+            settling = None if whole is None else frozenset({fact, whole})
+            unique = {own.id: Unique(frozenset({fact}), settling)}
     if table.link is not None:
         found = dict(leads(by_name[table.link.column.lower()].id, table, policy))
         anchors |= found.keys()

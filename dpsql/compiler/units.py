@@ -49,14 +49,26 @@ class Padding:
 
 
 @dataclass(frozen=True, slots=True)
+class Unique:
+    """That the values of a column are all different, NULLs apart, as `facts` say.
+
+    `settling` are the facts which say that it tells any two rows apart, because it is never NULL
+    either; None where it may be.
+    """
+
+    facts: frozenset[Fact] = frozenset()
+    settling: frozenset[Fact] | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Private:
     """A private relation (privacy.md, section 2).
 
     `anchors` identify its unit; `pending` are the links not yet shown to lead to a row;
     `max_rows` is the proved most rows of one unit; `determined` the columns the unit determines;
-    `unique` the columns whose values are all different, with the facts that say so; `declared` the
-    owner's limits. `ranks` are row numbers within one unit; `padding` speaks of public rows that
-    the plain query would show without a private one. `growth` is what joins made of its rows.
+    `unique` the columns whose values are all different; `declared` the owner's limits. `ranks` are
+    row numbers within one unit; `padding` speaks of public rows that the plain query would show
+    without a private one; `growth` of what joins made of its rows.
     """
 
     relation: Relation
@@ -64,7 +76,7 @@ class Private:
     pending: frozenset[Pending]
     max_rows: int | None
     determined: frozenset[int]
-    unique: Mapping[int, frozenset[Fact]]
+    unique: Mapping[int, Unique]
     declared: DeclaredLimits
     facts: frozenset[Fact]
     ranks: frozenset[int] = frozenset()

@@ -22,7 +22,7 @@ from dpsql.comparisons import against_constant
 from dpsql.compiler.amplification import UNJOINED, Growth
 from dpsql.compiler.scopes import Identities
 from dpsql.compiler.typing import type_of
-from dpsql.compiler.units import Anchor, Private, attach_unit
+from dpsql.compiler.units import Anchor, Private, Unique, attach_unit
 from dpsql.errors import Reason, Refused
 from dpsql.model import Policy
 from dpsql.plan import DeclaredLimits, least, total
@@ -135,7 +135,7 @@ def _one_row(grouped: Private, unit: int, *, alone: bool) -> Private:
         grouped,
         max_rows=1,
         determined=frozenset(f.id for f in grouped.relation.fields),
-        unique={unit: frozenset()} if alone else {},
+        unique={unit: Unique(settling=frozenset())} if alone else {},
         growth=Growth(keys=frozenset({unit}) if alone else frozenset()),
         declared=DeclaredLimits(1, 1, 1, grouped.declared.public_groups),
     )
@@ -229,8 +229,9 @@ def window_within(
         and all(refs(key) <= fixed for key in item.call.partition_by)
     }
     result = Window(rows.relation, items, _rows_of_unit(rows))
-    # Ties are broken by a unique column: whoever vouches for it is named.
-    facts = rows.facts | frozenset().union(*rows.unique.values())
+    # Ties are broken by a column that tells rows apart: whoever vouches for it is named.
+    vouching = (u.settling for u in rows.unique.values() if u.settling is not None)
+    facts = rows.facts | frozenset().union(*vouching)
     return replace(rows, relation=result, ranks=rows.ranks | frozenset(ranks), facts=facts)
 
 
@@ -248,7 +249,8 @@ def _settled(call: WindowCall, rows: Private) -> WindowCall:
         return call
     if call.function in BY_POSITION or by_rows:
         written = {key.expression for key in call.order_by}
-        single = [n for n in sorted(rows.unique) if n in {f.id for f in rows.relation.fields}]
+        here = {f.id for f in rows.relation.fields}
+        single = [n for n, u in sorted(rows.unique.items()) if n in here and u.settling is not None]
         rest = [f for f in rows.relation.fields if not single or f.id == single[0]]
         ties = tuple(
             _tie(f) for f in rest if Ref(f.id, f.type) not in written or f.type.kind is Kind.DOUBLE

@@ -40,7 +40,7 @@ def looked_up(block: PrivateBlock, inputs: Iterable[Expression]) -> tuple[Relati
 
 
 def _has_each_once(side: Relation, block: PrivateBlock) -> bool:
-    """Whether the one column of a relation is a key: by its form, or as a fact says of its table."""
+    """Whether the one column of a relation is a key: by its form, or by a fact of its table."""
     match side:
         case Aggregate(keys=keys, sets=()):
             return len(keys) == 1

@@ -99,6 +99,9 @@ class _Binder:
         keys = [{name.lower() for name in key} for key in known.unique_keys]
         if table.key and {name.lower() for name in table.key} in keys:
             found.append(FactKind.UNIQUE_KEY)
+            present = {c.name.lower() for c in known.columns if c.not_null}
+            if {name.lower() for name in table.key} <= present:
+                found.append(FactKind.NOT_NULL_KEY)
         carrier = table.link.column if table.link else (table.key[0] if table.key else "")
         if any(c.not_null and c.name.lower() == carrier.lower() for c in known.columns):
             found.append(FactKind.NOT_NULL_LINK)

@@ -80,7 +80,10 @@ class _Table:
         """Key, link and row limit: each a fact, or the finding that says why it is none."""
         result = []
         if self.table.key:
-            result.append((FactKind.UNIQUE_KEY, self._unique()))
+            unique = self._unique()
+            result.append((FactKind.UNIQUE_KEY, unique))
+            if unique is None:
+                result.append((FactKind.NOT_NULL_KEY, None))
         if self.table.private:
             result.append((FactKind.NOT_NULL_LINK, self._never_null()))
         if self.table.link is not None:

@@ -1,0 +1,176 @@
+"""What the compiler takes to be proved, counted over all cases and over odd links and keys.
+
+The wrong twins are proofs that were once wrong: each is made again, and has to be found.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from pathlib import Path
+from unittest.mock import patch
+
+import duckdb
+import pytest
+
+from dpsql.compiler import units
+from dpsql.engines.catalogue import tables as declared
+from dpsql.errors import Refused
+from dpsql.model import Fact, FactKind, Policy, Voucher
+from dpsql.policy.bind import bind
+from dpsql.policy.load import load
+from dpsql.public import PublicTables
+from dpsql.schema import Schema
+from grammar_tests import casefile, world
+from grammar_tests.bound import over, shop
+from grammar_tests.laws import PlainEngine, compiled, integers
+from grammar_tests.link_worlds import LinkedTable, LinkedWorld, chain, questions
+from grammar_tests.proofs import Claims, Counting, claims_of
+
+ACCEPTED = tuple(case for case in casefile.all_cases() if case.accepted)
+SORTS = frozenset({"rows", "rank", "determined", "unique", "whose", "groups", "order", "key"})
+"""What is claimed again and again; of a frequency there are a few claims."""
+
+
+def claimed(policy: Policy, engine: PlainEngine) -> Iterable[tuple[str, Claims]]:
+    """The claims of all cases; without constraints a few proofs, and so cases, fail."""
+    for case in ACCEPTED:
+        try:
+            found = claims_of(case.sql, policy, engine, case.setting("dialect", "duckdb"))
+        except Refused:
+            assert not policy.facts, case.id
+            continue
+        yield case.id, found
+
+
+def wrong(counting: Counting, claims: Iterable[tuple[str, Claims]]) -> list[str]:
+    return [f"{name}: {why}" for name, each in claims for why in counting.disproved(each)]
+
+
+@pytest.mark.parametrize(("made", "constraints"), [(world.flood, True), (world.adversarial, False)])
+def test_the_proofs_of_all_cases_hold(made: Callable[[], world.Tables], constraints: bool) -> None:  # noqa: FBT001
+    """On the rows of the catalogue and more: where constraints vouch for facts, and where none do."""
+    policy, engine = over(made(), constraints=constraints)
+    counting = Counting(policy, engine)
+    assert wrong(counting, claimed(policy, engine)) == []
+    assert counting.counted.keys() >= SORTS
+
+
+@pytest.mark.parametrize("number", range(8))
+def test_proofs_hold_over_odd_links(number: int, tmp_path: Path) -> None:
+    """Keys that several units share, keys that are links, links that lead nowhere."""
+    assert not wrong_over(chain(number), tmp_path)
+
+
+def wrong_over(odd: LinkedWorld, folder: Path) -> Counter[str]:
+    """The sorts of claims that are wrong."""
+    policy, engine = odd.policy(folder, recorded=False), odd.engine()
+    counting, found = Counting(policy, engine), Counter[str]()
+    for sql in questions(odd):
+        try:
+            claims = claims_of(sql, policy, engine)
+        except Refused:
+            continue
+        found.update(why.split(":")[0] for why in counting.disproved(claims))
+    return found
+
+
+# --- a key that may be NULL ---
+
+
+def cards(folder: Path, key: str) -> tuple[Policy, PlainEngine, PlainEngine]:
+    """Cards with a key that may be missing, twice in a different order of their rows."""
+    file = folder / "dpsql.toml"
+    tables = LinkedTable("people", "pid", ()), LinkedTable("a", "a_id", (("a_up", "people"),))
+    file.write_text(LinkedWorld(tables, {}).toml(None))
+    rows = [f"({'NULL' if n < 8 and key == 'UNIQUE' else n}, 1, {n}, 'a')" for n in range(10)]
+    engines = []
+    for listed in (rows, rows[::-1]):
+        connection = duckdb.connect()
+        connection.execute("CREATE TABLE people (pid INTEGER PRIMARY KEY, v INTEGER, g VARCHAR)")
+        connection.execute(
+            f"CREATE TABLE a (a_id INTEGER {key}, a_up INTEGER, v INTEGER, g VARCHAR)"
+        )
+        connection.execute("INSERT INTO people VALUES (1, 0, 'a')")
+        connection.execute(f"INSERT INTO a VALUES {', '.join(listed)}")
+        engines.append(PlainEngine(connection))
+    schema = Schema(declared(engines[0].rows), "here")
+    policy = bind(load(str(file)), schema, PublicTables(engines[0]).values)
+    return policy, engines[0], engines[1]
+
+
+NUMBERED = "SELECT v, g, {} OVER (PARTITION BY a_up ORDER BY g) AS n FROM a"
+ROWS = "COUNT(*) OVER (PARTITION BY a_up ORDER BY g ROWS 1 PRECEDING)"
+TIED = (
+    f"SELECT SUM(v) FROM ({NUMBERED.format('ROW_NUMBER()')}) AS t WHERE n = 1",
+    f"SELECT SUM(v) FROM ({NUMBERED.format('NTILE(3)')}) AS t WHERE n = 2",
+    f"SELECT SUM(n) FROM ({NUMBERED.format('FIRST_VALUE(v)')}) AS t",
+    f"SELECT SUM(n * v) FROM ({NUMBERED.format('LAG(v)')}) AS t",
+    "SELECT SUM(v) FROM (SELECT DISTINCT ON (a_up) a_up, v FROM a ORDER BY a_up, g) AS t",
+    f"SELECT SUM(n * v) FROM (SELECT v, {ROWS} AS n FROM a) AS t",
+    "SELECT SUM(v) FROM (SELECT a_up, FIRST(v ORDER BY g) AS v FROM a GROUP BY a_up) AS t",
+    "SELECT SUM(v) FROM (SELECT a_up, ARG_MIN(v, g) AS v FROM a GROUP BY a_up) AS t",
+    f"SELECT SUM(t.v) FROM ({NUMBERED.format('ROW_NUMBER()')}) AS t WHERE 2 >= n",
+)
+"""Questions about rows that are tied but for their key."""
+
+
+@pytest.mark.parametrize("key", ["UNIQUE", "PRIMARY KEY"])
+@pytest.mark.parametrize("sql", TIED)
+def test_ties_do_not_fall_as_the_engine_meets_rows(sql: str, key: str, tmp_path: Path) -> None:
+    policy, *engines = cards(tmp_path, key)
+    claims = claims_of(sql, policy, engines[0])
+    assert [Counting(policy, engine).disproved(claims) for engine in engines] == [[], []]
+    plan = compiled(sql, policy, engines[0])
+    assert integers(plan, engines[0]) == integers(plan, engines[1])
+
+
+@pytest.mark.parametrize(("key", "never_null"), [("UNIQUE", False), ("PRIMARY KEY", True)])
+def test_who_vouches_that_a_key_is_never_null(key: str, never_null: bool, tmp_path: Path) -> None:  # noqa: FBT001
+    policy, *_ = cards(tmp_path, key)
+    assert policy.fact(FactKind.UNIQUE_KEY, "a")
+    assert bool(policy.fact(FactKind.NOT_NULL_KEY, "a")) is never_null
+
+
+# --- wrong twins ---
+
+
+def test_a_nullable_key_that_settles_an_order_is_found(tmp_path: Path) -> None:
+    policy, *engines = cards(tmp_path, "UNIQUE")
+    wrongly = Fact(FactKind.NOT_NULL_KEY, "a", Voucher.CONSTRAINT)
+    policy = replace(policy, facts=policy.facts | {wrongly})
+    counting = Counting(policy, engines[0])
+    found = [counting.disproved(claims_of(sql, policy, engines[0])) for sql in TIED]
+    assert sum(map(bool, found)) >= 5
+    plans = [compiled(sql, policy, engines[0]) for sql in TIED]
+    assert any(integers(p, engines[0]) != integers(p, engines[1]) for p in plans)
+
+
+def test_a_frequency_of_another_run_is_found() -> None:
+    policy, engine = shop()
+    listed = "(SELECT category AS k FROM products) AS p"
+    sql = f"SELECT COUNT(*) FROM customers c JOIN {listed} ON c.city = p.k"
+    assert Counting(policy, engine).disproved(claims_of(sql, policy, engine)) == []
+    with patch.object(PublicTables, "frequency", lambda *_: 1):
+        claims = claims_of(sql, policy, engine)
+    assert any("frequency" in why for why in Counting(policy, engine).disproved(claims))
+
+
+def test_rows_of_nobody_are_found(tmp_path: Path) -> None:
+    """A link that is taken to lead to a unit, as one that is a key too once was."""
+    tables = LinkedTable("people", "pid", ()), LinkedTable("a", "a_id", (("a_id", "people"),))
+    value = {"v": 1, "g": "a"}
+    rows = {
+        "people": tuple({"pid": n, **value} for n in (1, 2)),
+        "a": tuple({"a_id": n, **value} for n in (1, 2, 9)),
+    }
+    odd = LinkedWorld(tables, rows)
+    assert not wrong_over(odd, tmp_path)
+    with patch.object(units, "settled", lambda rows, *_: rows):
+        assert wrong_over(odd, tmp_path)["whose"]
+
+
+def test_a_key_of_several_units_that_lends_one_is_found(tmp_path: Path) -> None:
+    with patch.object(units, "Filter", lambda relation, _predicate: relation):
+        assert any(wrong_over(chain(n), tmp_path)["whose"] for n in range(8))
