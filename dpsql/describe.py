@@ -8,6 +8,7 @@ from typing import assert_never
 from dpsql.describe_choices import choice_line, tree_line
 from dpsql.explanation import BlockLines, LimitLine, ReleaseLine
 from dpsql.mechanisms import margin, standard_deviation
+from dpsql.mechanisms.shown_counts import widening
 from dpsql.mechanisms.threshold import Threshold
 from dpsql.mechanisms.top import Top
 from dpsql.mechanisms.truncated_geometric import KeyTrials
@@ -69,7 +70,7 @@ def _shown(selection: Threshold | KeyTrials) -> str:
             summed = f", the sum of its first {columns} measurements," if columns > 1 else ""
             return (
                 f"a key is shown if its noisy unit count{summed} reaches {selection.units:.6g} "
-                f"(δ = {float(selection.delta):.3g})"
+                f"(δ = {float(selection.delta):.3g}){_near(selection)}"
             )
         case KeyTrials():
             delta = selection.delta * selection.keys
@@ -80,6 +81,17 @@ def _shown(selection: Threshold | KeyTrials) -> str:
             )
         case _:
             assert_never(selection)
+
+
+def _near(threshold: Threshold) -> str:
+    """What a count says that is shown because it is large."""
+    wider = widening(threshold)
+    if wider is None:
+        return ""
+    return (
+        f"; a count below about {wider.until / threshold.counted.unit:.4g} may be that of a much "
+        "smaller group, which noise has lifted: its margin reaches as far"
+    )
 
 
 def _adjusted(place: int, plan: BlockPlan) -> str:

@@ -30,6 +30,9 @@ _HALF = NormalDist().inv_cdf(0.975)
 _FAR = 1.9
 """Steps of almost half a 95 % interval."""
 
+_LOST = 4.0
+"""A count or a sum that is no more than so many of its errors may be of nothing but noise."""
+
 _NOTHING = 1e-12
 """Eigenvalues of correlations below it are zero: sums that agree have no error of their own."""
 
@@ -102,7 +105,9 @@ def _change(expression: Expression, steps: Mapping[int, Expression]) -> Expressi
     """The change of a step, the larger one there or back; None where none is known.
 
     Bases move by almost two steps, for half the change: an interval reaches that far. It is not a
-    number where the expression is then not defined, or a divisor has changed its sign.
+    number where the expression is then not defined, or a divisor has changed its sign; nor where a
+    divisor that noise is added to is lost in it: the values of few rows that noise has lifted that
+    far are all others than the truth.
     """
     near = _moved(expression, steps, 1.0)
     if _kind(near) is None:
@@ -113,7 +118,8 @@ def _change(expression: Expression, steps: Mapping[int, Expression]) -> Expressi
     for factor in (_FAR, -_FAR):
         change = _distance(_moved(expression, steps, factor), expression)
         for divisor in _divisors(expression, steps):
-            moved = formula("mul", divisor, _moved(divisor, steps, factor))
+            reach = _LOST / _FAR if _is_linear(divisor) else 1.0
+            moved = formula("mul", divisor, _moved(divisor, steps, factor * reach))
             change = Call("case", (Call("le", (moved, _ZERO), BOOLEAN), NAN, change), DOUBLE)
         changes.append(formula("coalesce", change, NAN))
     return formula("div", formula("greatest", *changes), Literal(_FAR, DOUBLE))

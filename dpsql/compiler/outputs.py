@@ -98,14 +98,17 @@ def _columns(outer: Relation, parts: Sequence[Sequence[Field]]) -> dict[int, Exp
     return found
 
 
-def steady(relation: Relation, errors: Sequence[Expression]) -> tuple[float | None, ...]:
+def steady(
+    relation: Relation, errors: Sequence[Expression], far: float = 0.0
+) -> tuple[float | None, ...]:
     """The error of each output before any data is seen: None if exact, NaN if data decide it.
 
-    An error over released values is a number of the plan if it is the same for different values.
+    An error over released values is a number of the plan if it is the same for different values,
+    all of which are `far` from the thresholds of private keys.
     """
     meaning = by_row(relation)
     columns = {f.id for r in relations(relation) if isinstance(r, Released) for f in r.fields}
-    points = [{n: 1000.0 * (1 + k * (n % 7 + 1)) for n in columns} for k in (0, 1)]
+    points = [{n: max(1000.0, far) * (1 + k * (n % 7 + 1)) for n in columns} for k in (0, 1)]
 
     def known(error: Expression) -> float | None:
         if error == EXACT:

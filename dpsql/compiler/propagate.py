@@ -39,7 +39,15 @@ from dpsql.compiler.outputs import EXACT
 from dpsql.compiler.scopes import Identities
 from dpsql.compiler.small_groups import as_ratio
 from dpsql.compiler.stated_errors import OneInput, Stating, require_none, states
-from dpsql.compiler.traced import NoiseOfBlock, Origin, Traced, is_linear, kin_of, of_totals
+from dpsql.compiler.traced import (
+    Near,
+    NoiseOfBlock,
+    Origin,
+    Traced,
+    is_linear,
+    kin_of,
+    of_totals,
+)
 from dpsql.compiler.uniqueness import Keys, equal_columns, key_within
 from dpsql.compiler.windows import trace_windows
 from dpsql.tree import (
@@ -131,6 +139,7 @@ class _Tracer:
         parts = relation.fields[len(relation.fields) - len(noise.deviations) :]
         cells = {} if noise.settled is None else noise.settled.cells(parts)
         shown = {n: f for n, f in enumerate(parts) if n not in noise.halves.values()}
+        rows, wider = self._with_factor(relation, parts, noise.near)
 
         def error(place: int) -> Expression | None:
             if place in noise.halves:
@@ -138,10 +147,13 @@ class _Tracer:
                 factor = Literal(self.stating.factor * _A_HAIR_LESS, DOUBLE)
                 return formula("div", Cast(Ref(half.id, half.type), DOUBLE), factor)
             known = noise.deviations[place]
-            return None if known is None else Literal(known, DOUBLE)
+            if known is None:
+                return None
+            steady = Literal(known, DOUBLE)
+            return formula("mul", wider[place], steady) if place < len(wider) else steady
 
         return Traced(
-            relation,
+            rows,
             {f.id: Ref(f.id, f.type) for f in shown.values()},
             {f.id: error(n) for n, f in shown.items()},
             {f.id: noise.origin(n, relation.block, parts[0].id) for n, f in shown.items()},
@@ -154,6 +166,17 @@ class _Tracer:
                 f.id for n, f in shown.items() if error(n) is not None and n not in noise.withheld
             ),
         )
+
+    def _with_factor(
+        self, relation: Released, parts: Sequence[Field], near: Near | None
+    ) -> tuple[Relation, list[Expression]]:
+        """The rows with a column by which errors grow towards a threshold, for its parts each."""
+        if near is None or not parts:
+            return relation, []
+        factor = self.identities.field("error", DOUBLE)
+        value = near.factor([_ref(f) for f in parts[: near.columns]])
+        rows = Project(relation, (*map(_kept, relation.fields), Item(factor, value)))
+        return rows, [_ref(factor)] * near.columns
 
     def _project(self, relation: Project) -> Traced:
         relation, source = self._read(relation)

@@ -15,12 +15,13 @@ from dpsql.compiler.propagate import propagate
 from dpsql.compiler.scopes import Identities
 from dpsql.compiler.small_groups import with_noise_known, written_out
 from dpsql.compiler.stated_errors import states
-from dpsql.compiler.traced import NoiseOfBlock, Settled
+from dpsql.compiler.traced import Near, NoiseOfBlock, Settled
 from dpsql.compiler.uniqueness import Keys
 from dpsql.dialects.duckdb import Printer, Text, statement
 from dpsql.dialects.duckdb_block import block_sql
 from dpsql.effects import Spread
 from dpsql.mechanisms import standard_deviation, widest
+from dpsql.mechanisms.shown_counts import widening
 from dpsql.plan import BlockPlan, PrivatePlan, ReleasedTable, Rewritten, StageSql
 from dpsql.tree import Expression, Ref
 from dpsql.walk import relations
@@ -56,8 +57,13 @@ def rewrite(
         shown,
         plan.outer.fields,
         tuple(_stage(traced, with_noise_known(stage, deviations)) for stage in plan.stages),
-        steady(outer, errors),
+        steady(outer, errors, max(map(_far, noise), default=0.0)),
     )
+
+
+def _far(noise: NoiseOfBlock) -> float:
+    """A value that is far from the threshold."""
+    return 0.0 if noise.near is None else 10 * noise.near.widening.until * noise.near.step
 
 
 def _noises(plan: PrivatePlan) -> list[NoiseOfBlock]:
@@ -85,7 +91,17 @@ def _noise(block: BlockPlan) -> NoiseOfBlock:
         halves=block.halves,
         selected=block.domain is None or block.top is not None or bool(block.within),
         withheld=frozenset(n for n, r in enumerate(block.releases) if r.stability is not None),
+        near=_near(block),
     )
+
+
+def _near(block: BlockPlan) -> Near | None:
+    """What its threshold does to the errors of a block's counts."""
+    wider = None if block.threshold is None else widening(block.threshold)
+    if wider is None or block.threshold is None:
+        return None
+    step = float(block.releases[0].query.released.step)
+    return Near(wider, block.threshold.counted.columns, step)
 
 
 def _stage(traced: Callable[[Relation], _Traced], relation: Relation) -> StageSql:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial, reduce
 from math import sqrt
 
 import numpy as np
 
 from dpsql.algebra import Field, Relation
-from dpsql.compiler.deltas import NAN, Joint, error_of
+from dpsql.compiler.deltas import NAN, Joint, error_of, formula
 from dpsql.compiler.outputs import EXACT
 from dpsql.effects import Reading, Spread
-from dpsql.tree import DOUBLE, AggregateCall, Call, Cast, Expression, Ref, WindowCall
+from dpsql.mechanisms.shown_counts import Widening
+from dpsql.tree import DOUBLE, AggregateCall, Call, Cast, Expression, Literal, Ref, WindowCall
 from dpsql.walk import refs, substitute
 
 
@@ -62,6 +64,29 @@ class Cell:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Near:
+    """A threshold on the sum of the first `columns` parts, each in steps of `step`."""
+
+    widening: Widening
+    columns: int
+    step: float
+
+    def factor(self, parts: Sequence[Expression]) -> Expression:
+        """By how much margins grow, over the first parts."""
+        doubles: list[Expression] = [Cast(part, DOUBLE) for part in parts]
+        total = reduce(partial(formula, "add"), doubles)
+        steps = formula("div", total, Literal(self.step, DOUBLE))
+        lines = (
+            formula("add", Literal(a, DOUBLE), formula("mul", Literal(b, DOUBLE), steps))
+            for a, b in self.widening.lines
+        )
+        one, unit = Literal(1.0, DOUBLE), Literal(float(self.widening.unit), DOUBLE)
+        margin = Literal(float(self.widening.margin), DOUBLE)
+        all_of_it = formula("div", formula("sub", steps, unit), margin)
+        return formula("greatest", one, formula("least", formula("greatest", *lines), all_of_it))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class NoiseOfBlock:
     """The noise of a released table, in units of its values.
 
@@ -70,6 +95,7 @@ class NoiseOfBlock:
     `halves` says which part is half the interval of a quantile; those depend on one another too.
     All that is before several tables are made to agree, which is `settled`. `selected` says that
     noise decides which groups there are; parts at `withheld` places are NULL where it says so.
+    The errors of the first parts grow towards a threshold as `near` says.
     """
 
     deviations: tuple[float | None, ...]
@@ -79,6 +105,7 @@ class NoiseOfBlock:
     halves: Mapping[int, int] = field(default_factory=dict)
     selected: bool = False
     withheld: frozenset[int] = frozenset()
+    near: Near | None = None
 
     def origin(self, place: int, block: int, read: int) -> Origin:
         """Where a part of the table comes from; quantiles of trees count as read from one tree."""

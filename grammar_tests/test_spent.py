@@ -1,0 +1,130 @@
+"""What a query is charged is what all that it releases costs: nothing is left out, nothing unused.
+
+The events are put together again from the plan, and their loss is what the query may spend.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from fractions import Fraction
+
+import pytest
+
+from dpsql import accountants
+from dpsql.errors import Refused
+from dpsql.model import (
+    ATTO,
+    NANO,
+    ApproximateEvent,
+    BoundedRangeEvent,
+    EventPart,
+    NoiseEvent,
+    SelectionEvent,
+)
+from dpsql.plan import BlockPlan, PrivatePlan
+from grammar_tests.bound import shop
+from grammar_tests.laws import BUDGET, charges, compiled
+
+PRIVATE = "SELECT city, COUNT(*) AS n FROM customers GROUP BY city"
+RANKED = (
+    "SELECT amount, ROW_NUMBER() OVER (PARTITION BY customer_id ORDER BY order_id) AS r FROM orders"
+)
+NINE = ", ".join(f"QUANTILE_DISC(age, {n / 10})" for n in range(1, 10))
+ASKED = {
+    "one count": "SELECT COUNT(*) FROM customers",
+    "several sums": "SELECT SUM(age), SUM(income), COUNT(*), SUM(vip::INTEGER) FROM customers",
+    "moments": "SELECT AVG(income), VAR_POP(age), CORR(age, income) FROM customers",
+    "moments of several rows": f"SELECT AVG(amount) FROM ({RANKED}) AS t WHERE r <= 3",
+    "disjoint rows": (
+        "SELECT COUNT(*) FILTER (WHERE segment = 'consumer'), SUM(age),"
+        " COUNT(*) FILTER (WHERE segment = 'business') FROM customers"
+    ),
+    "private keys": PRIVATE,
+    "private keys and sums": "SELECT city, SUM(age), AVG(income) FROM customers GROUP BY city",
+    "two blocks of private keys": (
+        f"SELECT * FROM ({PRIVATE}) UNION ALL {PRIVATE} HAVING AVG(age) > 3"
+    ),
+    "private keys beside public ones": (
+        f"SELECT n FROM ({PRIVATE}) AS t UNION ALL SELECT COUNT(*) FROM orders GROUP BY status"
+    ),
+    "keys alone": "SELECT DISTINCT device FROM events",
+    "quantiles": f"SELECT {NINE} FROM customers",
+    "choices": ("SELECT status, MODE(quantity), MEDIAN(quantity), COUNT(*) FROM orders GROUP BY 1"),
+    "the first keys": (
+        "SELECT HOUR(placed_at) AS h FROM orders GROUP BY h ORDER BY COUNT(*) DESC, h LIMIT 2"
+    ),
+    "the first keys, measured": (
+        "SELECT HOUR(placed_at) AS h, COUNT(*) AS n FROM orders"
+        " GROUP BY h ORDER BY n DESC, h LIMIT 1"
+    ),
+    "means that are tested": "SELECT segment, PTR_MEAN(income, 3) FROM customers GROUP BY segment",
+    "extremes by sparse vector": (
+        "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(mechanism = 'sparse-vector')"
+        " status, MIN(quantity), MAX(quantity) FROM orders GROUP BY 1"
+    ),
+    "a stage": "SELECT COUNT(*) FROM customers WHERE age > (SELECT AVG(age) FROM customers)",
+}
+
+
+NEED_DELTA = {what for what, sql in ASKED.items() if "city" in sql or "PTR" in sql} | {"keys alone"}
+
+
+def losses(block: BlockPlan) -> Iterator[EventPart]:
+    """What a block costs, written down once more."""
+    before = len(block.unreleased)
+    for charge in charges(block):
+        if charge[0] >= before:
+            made = block.releases[charge[0] - before]
+            yield NoiseEvent(made.noise, made.sensitivity)
+    for tree in block.trees:
+        yield NoiseEvent(tree.noise, tree.sensitivity)
+    for choice in block.choices:
+        rounds = choice.rounds
+        if choice.scan is not None:
+            yield ApproximateEvent(choice.epsilon, rounds=rounds)
+        elif choice.flips:
+            yield ApproximateEvent(choice.epsilon * rounds)
+        else:
+            yield BoundedRangeEvent(choice.epsilon, rounds)
+    for made in block.releases:
+        if made.stability is not None:
+            yield SelectionEvent(made.stability.delta)
+    if block.top is not None:
+        kind = ApproximateEvent if block.top.flips else BoundedRangeEvent
+        yield kind(block.top.epsilon, rounds=block.top.count)
+    if block.trials is not None:
+        yield ApproximateEvent(block.trials.epsilon, block.trials.delta, block.trials.keys)
+    elif block.threshold is not None:
+        yield SelectionEvent(block.threshold.delta)
+
+
+def plan_of(what: str, accountant: str) -> PrivatePlan:
+    plan = compiled(ASKED[what], *shop(), budget=replace(BUDGET, accountant=accountant)).plan
+    assert plan is not None
+    return plan
+
+
+@pytest.mark.parametrize("accountant", ["zcdp", "pure", "approximate"])
+@pytest.mark.parametrize("what", ASKED)
+def test_a_query_spends_what_it_may_on_all_that_it_releases(what: str, accountant: str) -> None:
+    law = accountants.get(accountant)
+    if what in NEED_DELTA and not law.supports_selection:
+        with pytest.raises(Refused):
+            plan_of(what, accountant)
+        return
+    plan = plan_of(what, accountant)
+    again = [part for block in plan.blocks for part in losses(block)]
+    assert sorted(map(repr, plan.event.parts)) == sorted(map(repr, again))
+    assert law.loss(plan.event) == plan.loss
+    steps = sum(
+        (block.domain is None) + sum(r.stability is not None for r in block.releases)
+        for block in plan.blocks
+    )
+    delta = Fraction(BUDGET.query_delta)
+    may = law.allowance(plan.epsilon, delta, selects_keys=steps > 0)
+    amount = Fraction(plan.loss.amount, NANO)
+    assert may.amount * 97 / 100 <= amount <= may.amount
+    spent = Fraction(plan.loss.delta, ATTO)
+    assert spent <= delta
+    assert spent >= may.selection_delta * 97 / 100
