@@ -42,6 +42,7 @@ class Reason(StrEnum):
     UNIT_KEY_EXPOSED = "unit-key-exposed"
     PRIVATE_KEYS_NEED_DELTA = "private-keys-need-delta"
     EPSILON_TOO_LARGE = "epsilon-too-large"
+    NOT_USEFUL = "not-useful"
 
     # The budget cannot pay: exit code 4.
     BUDGET_EXHAUSTED = "budget-exhausted"

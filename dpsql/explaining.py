@@ -6,6 +6,7 @@ from collections.abc import Callable
 from decimal import Decimal
 
 from dpsql import accountants
+from dpsql.accountants.remaining import rest
 from dpsql.describe import describe
 from dpsql.describe_levels import notes
 from dpsql.explanation import Explanation
@@ -32,22 +33,20 @@ def explanation(
     charge = Loss(0) if plan is None or known else plan.loss
     accountant = accountants.get(asked.budget.accountant)
     blocks = () if plan is None else plan.blocks
+    spent = ledger.spent(asked.budget.name)
     about = [] if plan is None else [*notes(plan)]
     if accountants.is_least(charge, asked.budget):
         about.append(_least(asked.budget))
     return Explanation(
         prepared.columns,
-        tuple(
-            describe(block, sql, policy)
-            for block, sql in zip(blocks, rewritten.blocks, strict=True)
-        ),
+        tuple(describe(*both, policy) for both in zip(blocks, rewritten.blocks, strict=True)),
         rewritten.shown_sql,
         asked.request.analyst,
         asked.budget.name,
         accountant.name,
         asked.epsilon,
         charge,
-        ledger.spent(asked.budget.name),
+        spent,
         accountant.limit(asked.budget),
         bool(known),
         tuple(stage.sql for stage in rewritten.stages),
@@ -55,6 +54,7 @@ def explanation(
         None if plan is None else plan.event,
         tuple(about),
         prepared.notices,
+        rest(asked.budget, spent, charge),
     )
 
 

@@ -82,6 +82,18 @@ class BlockLines:
 
 
 @dataclass(frozen=True, slots=True)
+class Rest:
+    """What a charge leaves of its budget: so many `questions` of the default ε, of `question`.
+
+    `fits` is the largest ε of a question that could be paid for instead (None: none can).
+    """
+
+    question: Decimal
+    questions: int
+    fits: Decimal | None
+
+
+@dataclass(frozen=True, slots=True)
 class Explanation:
     """The whole plan of one query. `blocks` is empty for a query over public tables alone.
 
@@ -90,7 +102,8 @@ class Explanation:
     released tables `release_0`, `release_1`, ... and so do `stages`, the queries whose results
     later releases read as `stage_0`, `stage_1`, ... `expected` is the half-width at 95 % of each
     column: None if exact, NaN if it depends on what is released. `event` is what accountants
-    interpret; `notes` are sentences about the whole, `notices` what is told with every answer.
+    interpret; `notes` are sentences about the whole, `notices` what is told with every answer;
+    `rest` is what would be left.
     """
 
     columns: tuple[Column, ...]
@@ -109,3 +122,4 @@ class Explanation:
     event: Event | None = None
     notes: tuple[str, ...] = ()
     notices: tuple[Notice, ...] = ()
+    rest: Rest | None = None

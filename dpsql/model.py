@@ -124,7 +124,8 @@ class TablePolicy:
 class Budget:
     """A pot of privacy shared by the analysts who name it. Amounts are exact decimals.
 
-    `min_query_charge` is in the accountant's unit (ρ or ε); None is its default.
+    `min_query_charge` is in the accountant's unit (ρ or ε); None is its default. What cannot be
+    of use has to be confirmed above an ε of `confirm_above` (None: never).
     """
 
     name: str
@@ -135,6 +136,7 @@ class Budget:
     max_query_epsilon: Decimal = Decimal(1)
     query_delta: Decimal = Decimal("1e-9")
     min_query_charge: Decimal | None = None
+    confirm_above: Decimal | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -346,7 +348,8 @@ class Column:
 class Receipt:
     """What one answer cost. `charged` is zero for a remembered or a public answer.
 
-    `least` says that it is the least that any question is charged.
+    `least` says that it is the least that any question is charged. Of the default question, of
+    `question`, so many as `left` can still be paid for (None: not known).
     """
 
     query_id: str
@@ -359,6 +362,8 @@ class Receipt:
     limit: Loss
     remembered: bool = False
     least: bool = False
+    question: Decimal | None = None
+    left: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -381,7 +386,10 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What an interface asks: text, who asks, spelling, for how much or how well, and when."""
+    """What an interface asks: text, who asks, spelling, for how much or how well, and when.
+
+    `confirmed` says that it is asked even if the answer cannot be of use.
+    """
 
     sql: str
     analyst: str
@@ -391,3 +399,4 @@ class Request:
     precision: Precision | None = None
     nonnegative: bool = False
     day: date = field(default_factory=today)
+    confirmed: bool = False

@@ -24,8 +24,10 @@ from threading import RLock
 from typing import Self
 
 from dpsql import accountants
+from dpsql.accountants.remaining import in_epsilon, questions, rest
 from dpsql.engines import Engine
 from dpsql.errors import Reason, Refused
+from dpsql.explanation import Rest
 from dpsql.ledgers import Charge, Ledger
 from dpsql.mechanisms.sparse_vector import Run, SparseVector, sparse_vector
 from dpsql.model import Budget, Event, Exact, Loss, Neighbours, Noisy, Policy, Receipt, Request
@@ -105,20 +107,23 @@ class Desk:
         event = Event((law.event,))
         loss = accountants.price(accountant.loss(event), self.budget)
         limit = accountant.limit(self.budget)
-        spent = self.ledger.charge(
-            Charge(
-                query_id=query_id,
-                analyst=wish.analyst,
-                budget=self.budget.name,
-                accountant=accountant.name,
-                epsilon=self.epsilon,
-                event=event,
-                loss=loss,
-                limit=limit,
-                question=question,
-                policy_version=self.policy.version,
-            )
+        charge = Charge(
+            query_id=query_id,
+            analyst=wish.analyst,
+            budget=self.budget.name,
+            accountant=accountant.name,
+            epsilon=self.epsilon,
+            event=event,
+            loss=loss,
+            limit=limit,
+            question=question,
+            policy_version=self.policy.version,
         )
+        try:
+            spent = self.ledger.charge(charge)
+        except Refused as refused:
+            spent_before = self.ledger.spent(charge.budget)
+            raise in_epsilon(refused, self.budget, self.epsilon, spent_before) from None
         return self._receipt(wish, query_id, self.epsilon, loss, spent.after)
 
     def recalled(self, wish: Watch, query_id: str, epsilon: Decimal) -> Receipt:
@@ -133,7 +138,8 @@ class Desk:
         limit = accountant.limit(self.budget)
         names = query_id, wish.analyst, self.budget.name, accountant.name
         least = accountants.is_least(charged, self.budget)
-        return Receipt(*names, epsilon, charged, spent, limit, charged == Loss(0), least)
+        rest = self.budget.query_epsilon, questions(self.budget, spent)
+        return Receipt(*names, epsilon, charged, spent, limit, charged == Loss(0), least, *rest)
 
 
 class Monitor:
@@ -252,6 +258,7 @@ class Price:
     spent: Loss
     limit: Loss
     remembered: bool
+    rest: Rest
 
 
 def priced(desk: Desk, wish: Watch, requests: Sequence[Request]) -> Price:
@@ -263,7 +270,8 @@ def priced(desk: Desk, wish: Watch, requests: Sequence[Request]) -> Price:
     charge = Loss(0) if known else full
     state = desk.ledger.spent(desk.budget.name), accountant.limit(desk.budget)
     price = desk.epsilon, desk.budget, charge
-    return Price(wish, tuple(streams), law, *price, *state, known is not None)
+    left = rest(desk.budget, state[0], charge)
+    return Price(wish, tuple(streams), law, *price, *state, known is not None, left)
 
 
 def monitored(desk: Desk, wish: Watch) -> Monitor:

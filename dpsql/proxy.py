@@ -316,6 +316,7 @@ class Proxy:
         plan = prepared.plan
         assert plan is not None
         query_id = secrets.token_hex(8)
+        asked.require_useful(prepared.notices, plan.loss)
         with admitted(asked.stop):
             self._charge(asked, prepared, query_id)
             noisy = self._guarded(query_id, lambda: self._released(query_id, prepared, asked.stop))
@@ -327,20 +328,22 @@ class Proxy:
         plan = prepared.plan
         assert plan is not None
         self._ready(query_id, prepared.data, asked.stop)
-        self.ledger.charge(
-            Charge(
-                query_id=query_id,
-                analyst=asked.request.analyst,
-                budget=asked.budget.name,
-                accountant=asked.budget.accountant,
-                epsilon=asked.epsilon,
-                event=plan.event,
-                loss=plan.loss,
-                limit=accountants.get(asked.budget.accountant).limit(asked.budget),
-                question=prepared.question,
-                policy_version=self.policy.version,
-            )
+        charge = Charge(
+            query_id=query_id,
+            analyst=asked.request.analyst,
+            budget=asked.budget.name,
+            accountant=asked.budget.accountant,
+            epsilon=asked.epsilon,
+            event=plan.event,
+            loss=plan.loss,
+            limit=accountants.get(asked.budget.accountant).limit(asked.budget),
+            question=prepared.question,
+            policy_version=self.policy.version,
         )
+        try:
+            self.ledger.charge(charge)
+        except Refused as refused:
+            raise asked.in_epsilon(refused, self.ledger.spent(charge.budget)) from None
 
     def _ready(self, query_id: str, data: str | None, stop: Stop | None = None) -> None:
         """Return where a charge would not be for nothing, as far as anybody can know it.

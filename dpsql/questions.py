@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from decimal import Decimal
 from fractions import Fraction
 
 from dpsql import accountants
+from dpsql.accountants.remaining import in_epsilon, questions
 from dpsql.engines import Stop
+from dpsql.errors import Reason, Refused
 from dpsql.explanation import Explanation
 from dpsql.model import Answer, Budget, Column, Loss, Receipt, Request
+from dpsql.notices import Notice, useless
 from dpsql.tree import VARCHAR, Statement
 from dpsql.wishes import Precision
 
@@ -48,7 +51,21 @@ class Asked:
         payer = self.request.analyst, self.budget.name, accountant.name
         limit = accountant.limit(self.budget)
         least = accountants.is_least(charged, self.budget)
-        return Receipt(query_id, *payer, epsilon, charged, spent, limit, remembered, least)
+        rest = self.budget.query_epsilon, questions(self.budget, spent)
+        return Receipt(query_id, *payer, epsilon, charged, spent, limit, remembered, least, *rest)
+
+    def in_epsilon(self, refused: Refused, spent: Loss) -> Refused:
+        """What the ledger refuses to charge, told in ε."""
+        return in_epsilon(refused, self.budget, self.epsilon, spent)
+
+    def require_useful(self, notices: tuple[Notice, ...], needed: Loss) -> None:
+        """Refuse what cannot be of use, where the policy wants it confirmed and nobody has."""
+        why, limit = useless(notices), self.budget.confirm_above
+        if why is None or limit is None or self.epsilon <= limit or self.request.confirmed:
+            return
+        facts = {field.name: getattr(why, field.name) for field in fields(why)}
+        paid = {"epsilon": self.epsilon, "needed": needed, "accountant": self.budget.accountant}
+        raise Refused(Reason.NOT_USEFUL, **(facts | paid))
 
 
 def explained(explanation: Explanation) -> Answer:

@@ -15,6 +15,7 @@ from math import nan
 from operator import add
 
 from dpsql import accountants
+from dpsql.accountants.remaining import rest
 from dpsql.errors import Reason, Refused
 from dpsql.explaining import explanation
 from dpsql.explanation import Explanation
@@ -40,8 +41,11 @@ _ANY = Decimal("1e-9")
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """The first steps, one per column, what is remembered of them, and the second at its widest."""
+    """What is asked: the first steps, one per column, what is remembered of them, and the second
+    at its widest.
+    """
 
+    asked: Asked
     widest: Found
     searches: tuple[Asked, ...]
     known: tuple[Answer | None, ...]
@@ -91,10 +95,12 @@ class TwoSteps:
             if known is None
         ]
         names = ", ".join(f"{b.table}.{b.column}" for b in plan.widest)
+        charge = reduce(add, (part.charge for part in parts), last.charge)
         return replace(
             last,
             blocks=tuple(block for part in (*parts, last) for block in part.blocks),
-            charge=reduce(add, (part.charge for part in parts), last.charge),
+            charge=charge,
+            rest=rest(asked.budget, last.spent, charge),
             epsilon=asked.epsilon,
             event=_events(*parts, last),
             expected=tuple(None if e is None else nan for e in last.expected),
@@ -115,7 +121,8 @@ class TwoSteps:
         known = tuple(
             self.remembered(replace(s, epsilon=_ANY), self.prepared(s, s.epsilon)) for s in searches
         )
-        return _Plan(widest, searches, known, replace(asked, epsilon=large, bounds=widest))
+        last = replace(asked, epsilon=large, bounds=widest)
+        return _Plan(asked, widest, searches, known, last)
 
     def _compiles(self, asked: Asked, bounds: Found) -> bool:
         try:
@@ -140,7 +147,11 @@ class TwoSteps:
         budget = plan.last.budget
         needed = reduce(add, losses, self._loss(plan.last))
         spent = self.ledger.spent(budget.name)
-        payable(budget, accountants.get(budget.accountant), spent, needed)
+        plan.last.require_useful(self.prepared(plan.last, plan.last.epsilon).notices, needed)
+        try:
+            payable(budget, accountants.get(budget.accountant), spent, needed)
+        except Refused as refused:
+            raise plan.asked.in_epsilon(refused, spent) from None
 
     def _loss(self, asked: Asked) -> Loss:
         plan = self.prepared(asked, asked.epsilon).plan

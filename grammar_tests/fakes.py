@@ -88,6 +88,7 @@ class FakeProxy:
     """Answers every request with `answer`, or raises `error`; records what happened."""
 
     answer: Answer = ANSWER
+    explanation: Explanation = EXPLANATION
     error: DpsqlError | None = None
     during: Callable[[], None] = lambda: None
     requests: list[Request] = field(default_factory=list)
@@ -107,7 +108,7 @@ class FakeProxy:
         self.requests.append(request)
         if self.error is not None:
             raise self.error
-        return EXPLANATION
+        return self.explanation
 
     def analyst(self, name: str | None) -> str:
         if name not in (None, "ana", "bob"):

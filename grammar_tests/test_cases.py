@@ -185,6 +185,7 @@ def test_every_reason_a_text_can_have_has_a_case() -> None:
     elsewhere = {
         Reason.BUDGET_EXHAUSTED,  # test_ledgers, test_invariants
         Reason.EPSILON_TOO_LARGE,  # test_invariants
+        Reason.NOT_USEFUL,  # test_remaining
         Reason.UNDECIDED_POLICY,  # test_policy
         Reason.ALARMS_USED,  # test_monitor
         Reason.ANALYST_STOPPED,  # test_pacing

@@ -350,7 +350,17 @@ def test_the_plan_is_complete() -> None:
 
 def test_budget_and_history() -> None:
     text = run("budget", "--history", "5").stdout
-    assert "default  zcdp        ρ = 0.0005, δ = 1e-9" in text
+    line = next(line for line in text.splitlines() if line.startswith("  default"))
+    assert re.split(" {2,}", line.strip()) == [
+        "default",
+        "3",
+        "0.27 %",
+        "989 at ε = 0.1",
+        "ε = 1",
+        "zcdp",
+        "ρ = 0.0005, δ = 1e-9",
+        "ρ = 0.185, δ = 1e-6",
+    ]
     assert text.count("6f3a   2025-01-02 03:04:05  ana") == 2
     assert "6f3a" not in run("budget").stdout
 

@@ -118,7 +118,7 @@ def test_exit_codes(shop: Path) -> None:
         if done.returncode:
             break
     assert done.returncode == 4
-    assert re.search("It needs ρ = .*; left is ρ = ", done.stderr.decode())
+    assert re.search("It needs ε = 0.2 .*% is left .*(fits|no question)", done.stderr.decode())
     (shop / "shop.duckdb").unlink()
     run(shop, "query", BY_SEGMENT, code=5)
     run(shop, "query", BY_SEGMENT, "--policy", "missing.toml", code=1)

@@ -161,9 +161,12 @@ def test_epsilon_is_set_for_the_session(tmp_path: Path) -> None:
         client.query("SELECT round(remaining / total) FROM dpsql_budget()")
         assert client.rows == [("1",)]
         client.query("SELECT * FROM dpsql_budget()")
-        ((budget, accountant, spent, total, remaining, _, _),) = client.rows
+        ((budget, accountant, spent, total, remaining, _, _, *in_epsilon),) = client.rows
         assert (budget, accountant) == ("default", "zcdp")
         assert Decimal(spent or 0) + Decimal(remaining or 0) == Decimal(total or 0)
+        limit, used, questions, each, largest = (Decimal(text or 0) for text in in_epsilon)
+        assert [limit, each, largest] == [1000, 1, 10]
+        assert 0 < used < 1 < questions
         client.query("SELECT colour FROM dpsql_budget()")
         assert client.error["C"] == "42703"
 

@@ -95,17 +95,19 @@ def connect(
     epsilon: Decimal | str | None = None,
     *,
     proxy: Proxy | None = None,
+    confirm: bool = False,
 ) -> Connection:
     """A connection as `analyst` (default: the policy's only one) to the data behind `policy`.
 
     `epsilon` is what each statement asks for (default: the policy's). An open `proxy` may be
-    shared by many connections; then it is the caller who closes it. Raises InterfaceError for a
-    wrong policy, OperationalError where the database or ledger cannot be used.
+    shared by many connections; then it is the caller who closes it. `confirm` says that answers
+    which cannot be of use are wanted too, where the policy has `confirm_above`. Raises
+    InterfaceError for a wrong policy, OperationalError where the database or ledger cannot be used.
     """
     if proxy is not None:
-        return connection_to(proxy, analyst, dialect, epsilon, lambda: None)
+        return connection_to(proxy, analyst, dialect, epsilon, lambda: None, confirm=confirm)
     opened = open_proxy(policy)
-    return connection_to(opened, analyst, dialect, epsilon, opened.close)
+    return connection_to(opened, analyst, dialect, epsilon, opened.close, confirm=confirm)
 
 
 def open_proxy(policy: str) -> Proxy:
@@ -126,11 +128,13 @@ def connection_to(
     dialect: str,
     epsilon: Decimal | str | None,
     release: Callable[[], None],
+    *,
+    confirm: bool = False,
 ) -> Connection:
     """A connection through an open proxy; `release` is called once, when it ends or fails."""
     try:
-        exact = _exact(epsilon)
-        return Connection(proxy, proxy.analyst(analyst), _spelling(dialect), exact, release)
+        who, exact = proxy.analyst(analyst), _exact(epsilon)
+        return Connection(proxy, who, _spelling(dialect), exact, release, confirm=confirm)
     except DpsqlError as error:
         release()
         raise raised_from(error) from None
@@ -190,8 +194,11 @@ class Connection:
         dialect: str,
         epsilon: Decimal | None,
         release: Callable[[], None],
+        *,
+        confirm: bool = False,
     ) -> None:
         self.analyst, self.dialect, self.epsilon = analyst, dialect, epsilon
+        self.confirm = confirm
         self.isolation_level = "SERIALIZABLE"
         self._proxy: Proxy | None = proxy
         self._release = release
@@ -283,4 +290,5 @@ class Connection:
             raise ProgrammingError("A statement is a string.")
         if isinstance(parameters, str | bytes) or not isinstance(parameters, Sequence):
             raise ProgrammingError("Parameters are a list or a tuple.", sqlstate="07001")
-        return Request(sql, self.analyst, self.dialect, tuple(parameters), self.epsilon)
+        asked = sql, self.analyst, self.dialect, tuple(parameters), self.epsilon
+        return Request(*asked, confirmed=self.confirm)

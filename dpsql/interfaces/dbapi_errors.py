@@ -12,6 +12,7 @@ from dpsql.errors import (
     Refused,
     Unreachable,
 )
+from dpsql.interfaces.doors import DATABASE_API
 from dpsql.interfaces.messages import describe
 from dpsql.interfaces.wordings import WORDINGS, ExitCode
 
@@ -75,7 +76,7 @@ def raised_from(error: DpsqlError, sql: str = "") -> Error:
     >>> raised_from(Refused(Reason.RAW_ROWS)).sqlstate
     '42501'
     """
-    message = describe(error, sql)
+    message = describe(error, sql, DATABASE_API)
     reason = error.reason if isinstance(error, Refused) else None
     return _kind(error)(str(message), sqlstate=message.sqlstate, reason=reason)
 

@@ -7,25 +7,29 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Door:
-    """`epsilon` asks for another ε, `confirm` for an answer that cannot be of use, `dialect` for
-    another spelling of SQL; each completes "ask with …", and is empty where there is no such way.
+    """`epsilon` asks for the ε that takes the place of {}, `confirm` for an answer that cannot be
+    of use, `dialect` for another spelling of SQL (empty: there is no such way).
     """
 
     epsilon: str
     confirm: str
     dialect: str = ""
 
-    @property
-    def words(self) -> dict[str, str]:
-        """The words by the names that texts call them, those that the door has."""
+    def words(self, fits: str = "") -> dict[str, str]:
+        """The ways by the names that texts call them, those that the door has.
+
+        >>> WIRE.words("0.2")["by_fitting"]
+        'SET dpsql.epsilon = 0.2'
+        """
         named = {
-            "by_epsilon": self.epsilon,
+            "by_epsilon": self.epsilon.format("…"),
+            "by_fitting": self.epsilon.format(fits) if fits else "",
             "by_confirm": self.confirm,
             "by_dialect": self.dialect,
         }
         return {name: text for name, text in named.items() if text}
 
 
-COMMAND_LINE = Door("--epsilon", "--yes", "--dialect")
-DATABASE_API = Door("connect(…, epsilon=…)", "connect(…, confirm=True)", "connect(…, dialect=…)")
-WIRE = Door("SET dpsql.epsilon", "SET dpsql.confirm = on")
+COMMAND_LINE = Door("--epsilon {}", "--yes", "--dialect")
+DATABASE_API = Door("connect(…, epsilon='{}')", "connect(…, confirm=True)", "connect(…, dialect=…)")
+WIRE = Door("SET dpsql.epsilon = {}", "SET dpsql.confirm = on")

@@ -19,7 +19,8 @@ from dpsql.errors import (
     Refused,
     Unreachable,
 )
-from dpsql.interfaces.amounts import loss_text, plain
+from dpsql.interfaces.amounts import loss_text, plain, share_text
+from dpsql.interfaces.doors import Door
 from dpsql.interfaces.wordings import WORDINGS, Alternatives, ExitCode
 from dpsql.model import Loss
 from dpsql.tree import NOWHERE, Span
@@ -57,8 +58,10 @@ class Message:
         return "\n".join(lines)
 
 
-def describe(error: DpsqlError, sql: str = "") -> Message:
+def describe(error: DpsqlError, sql: str = "", door: Door | None = None) -> Message:
     """Tells an error about the text `sql`; never raises, and adds nothing the error does not say.
+
+    What would work is told in the words of the `door`, if it is known.
 
     >>> from dpsql.errors import Reason
     >>> print(describe(Refused(Reason.UNKNOWN_COLUMN, Span(7, 10), column="agee"), "SELECT agee"))
@@ -70,7 +73,7 @@ def describe(error: DpsqlError, sql: str = "") -> Message:
     """
     match error:
         case Refused():
-            return _refusal(error, sql)
+            return _refusal(error, sql, door)
         case PolicyError():
             where = error.path if error.line is None else f"{error.path}:{error.line}"
             headline = printable(f"{where}: {error.message}")
@@ -87,10 +90,11 @@ def describe(error: DpsqlError, sql: str = "") -> Message:
             return _plain_error("error", error, ExitCode.UNREACHABLE, "XX000")
 
 
-def _refusal(error: Refused, sql: str) -> Message:
+def _refusal(error: Refused, sql: str, door: Door | None) -> Message:
     wording = WORDINGS[error.reason]
     told = {name: _fact(value, error.facts) for name, value in error.facts.items()}
-    facts = {name: text for name, text in told.items() if text}
+    facts = {name: text for name, text in told.items() if text} | _share(error.facts)
+    facts |= {} if door is None else door.words(facts.get("fits", ""))
     fix = facts.get("fix") or _say(wording.fix, facts)
     line, column, excerpt = place(sql, error.span)
     return Message(
@@ -104,6 +108,16 @@ def _refusal(error: Refused, sql: str) -> Message:
         column,
         excerpt,
     )
+
+
+def _share(facts: dict[str, object]) -> dict[str, str]:
+    """What part of its budget is left, where both are known."""
+    match facts:
+        case {"left": Loss() as left, "limit": Loss() as limit}:
+            spent = Loss(limit.amount - left.amount, limit.delta - left.delta)
+            return {"share": f"{100 - Decimal(share_text(spent, limit).removesuffix(' %')):f} %"}
+        case _:
+            return {}
 
 
 def _failure(error: Failed) -> Message:

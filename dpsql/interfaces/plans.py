@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from math import isnan
 from textwrap import indent
 
-from dpsql.explanation import BlockLines, ChoiceLine, Explanation, LimitLine, ReleaseLine
+from dpsql.explanation import BlockLines, ChoiceLine, Explanation, LimitLine, ReleaseLine, Rest
 from dpsql.interfaces.amounts import loss_text, plain, share_text
 from dpsql.interfaces.messages import printable
+from dpsql.interfaces.receipts import questions_text
 from dpsql.interfaces.sentences import sentences
 from dpsql.interfaces.tables import grid
 from dpsql.model import Column, Loss
@@ -51,7 +52,8 @@ def _charge(explanation: Explanation) -> Iterator[str]:
         charge = loss_text(explanation.charge, accountant)
         yield f"Charge: ε = {plain(explanation.epsilon)} as one query, {charge} ({accountant})."
     who = explanation.budget, explanation.analyst, accountant
-    yield from budget_lines(*who, explanation.charge, explanation.spent, explanation.limit)
+    state = explanation.charge, explanation.spent, explanation.limit
+    yield from budget_lines(*who, *state, explanation.rest)
     yield from map(printable, explanation.notes)
     if explanation.notices:
         yield "Told with the answer:"
@@ -60,9 +62,17 @@ def _charge(explanation: Explanation) -> Iterator[str]:
 
 
 def budget_lines(
-    budget: str, analyst: str, accountant: str, charge: Loss, spent: Loss, limit: Loss
+    budget: str,
+    analyst: str,
+    accountant: str,
+    charge: Loss,
+    spent: Loss,
+    limit: Loss,
+    rest: Rest | None,
 ) -> Iterator[str]:
-    """What is spent of a budget, before and after a charge that is not yet made."""
+    """What is spent of a budget, before and after a charge that is not yet made, and what it
+    leaves.
+    """
     after = spent + charge
     yield (
         f"Budget {printable(budget)} of {printable(analyst)}: "
@@ -70,7 +80,11 @@ def budget_lines(
         f"({share_text(spent, limit)}); after this query {share_text(after, limit)}."
     )
     if not after.fits(limit):
-        yield "The budget cannot pay for this query: asking would be refused."
+        instead = "" if rest is None or rest.fits is None else f"; ε = {plain(rest.fits)} fits"
+        yield f"The budget cannot pay for this query: asking would be refused{instead}."
+    elif rest is not None:
+        verb = "remains" if rest.questions == 1 else "remain"
+        yield f"After it {questions_text(rest.questions, rest.question)} {verb}."
 
 
 def _block(block: BlockLines) -> Iterator[str]:

@@ -2,8 +2,19 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+
 from dpsql.interfaces.amounts import loss_text, plain, share_text
 from dpsql.model import Loss, Receipt
+
+
+def questions_text(count: int, epsilon: Decimal) -> str:
+    """So many questions of the default ε.
+
+    >>> print(questions_text(1, Decimal("0.30")), "·", questions_text(1160, Decimal("0.3")))
+    1 question at ε = 0.3 · 1,160 questions at ε = 0.3
+    """
+    return f"{count:,} question{'' if count == 1 else 's'} at ε = {plain(epsilon)}"
 
 
 def cost_text(receipt: Receipt | None) -> str:
@@ -20,6 +31,8 @@ def cost_text(receipt: Receipt | None) -> str:
     if receipt is None:
         return "cost: nothing, public tables only"
     budget = f"budget {receipt.budget}: {share_text(receipt.spent, receipt.limit)} spent"
+    if receipt.question is not None and receipt.left is not None:
+        budget += f", {questions_text(receipt.left, receipt.question)} left"
     epsilon = plain(receipt.epsilon)
     if receipt.remembered:
         first = f"cost: nothing, remembered answer of query {receipt.query_id} at ε = {epsilon}"

@@ -121,7 +121,7 @@ def _empty(notice: Empty, door: Door | None) -> str:
 
 
 def _larger(door: Door | None) -> str:
-    return "a larger ε" if door is None else f"a larger ε ({door.epsilon})"
+    return "a larger ε" if door is None else f"a larger ε ({door.words()['by_epsilon']})"
 
 
 def _per(grouped: bool) -> str:  # noqa: FBT001

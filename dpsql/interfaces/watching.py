@@ -33,7 +33,7 @@ def _lines(price: Price) -> Iterator[str]:
         charge = loss_text(price.charge, accountant)
         yield f"Charge: ε = {plain(price.epsilon)} however many are below, {charge} ({accountant})."
     names = price.budget.name, price.wish.analyst, accountant
-    yield from budget_lines(*names, price.charge, price.spent, price.limit)
+    yield from budget_lines(*names, price.charge, price.spent, price.limit, price.rest)
     yield "The threshold's noise is drawn once, a query's each time; both are within ± at 95 %:"
     heads = ("statement", "queries", "one unit moves", "threshold ±", "query ±")
     rows = [_row(n, stream, price) for n, stream in enumerate(price.streams, 1)]

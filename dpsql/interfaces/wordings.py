@@ -50,12 +50,15 @@ _SAYS_WHAT = (
     "See the policy for what exists.",
 )
 
+_NEEDS = "It needs ε = {epsilon} ({needed}), and {share} is left ({left} of {limit})"
+
 WORDINGS: dict[Reason, Wording] = {
     Reason.SYNTAX: _input(
         "42601",
         ("Syntax error: {why}.", "Syntax error."),
         "The text could not be read as one SELECT statement.",
-        "Check the spelling here, and that --dialect fits the text.",
+        "Check the spelling here, and that {by_dialect} fits the text.",
+        "Check the spelling here.",
     ),
     Reason.TOO_LARGE: Wording(
         ExitCode.BAD_INPUT,
@@ -245,16 +248,37 @@ WORDINGS: dict[Reason, Wording] = {
         "Ask for at most {limit}.",
         "Ask for less.",
     ),
+    Reason.NOT_USEFUL: Wording(
+        ExitCode.BUDGET,
+        "53400",
+        (
+            "This cannot be useful: the noise hides {noise} of {units}, and at most {most} count.",
+            "This cannot be useful: groups have at most {most} of {units} and need about {least}.",
+            "This cannot be useful.",
+        ),
+        ("It would cost ε = {epsilon} ({needed}) all the same.", "It would be charged as any."),
+        (
+            "Ask about more of them, or for a larger ε ({by_epsilon}); or insist: {by_confirm}.",
+            "Ask about more of them, or for a larger ε.",
+        ),
+    ),
     Reason.BUDGET_EXHAUSTED: Wording(
         ExitCode.BUDGET,
         "53400",
         ("Budget {budget} cannot pay for this query.", "The budget cannot pay for this query."),
         (
+            f"{_NEEDS}: a question of ε = {{fits}} fits.",
+            f"{_NEEDS}: {{nothing}} fits.",
             "It needs {needed}; left is {left} of {limit}.",
             "It needs {needed}; left is {left}.",
             "What was spent is never refunded.",
         ),
-        ("Ask for less with --epsilon, repeat an earlier question (free), or ask the owner.",),
+        (
+            "Ask with {by_fitting}, repeat an earlier question (free), or ask the owner.",
+            "Repeat an earlier question (free), or ask the owner: {nothing} can be paid for.",
+            "Ask for less with {by_epsilon}, repeat an earlier question (free), or ask the owner.",
+            "Ask for less, repeat an earlier question (free), or ask the owner.",
+        ),
     ),
     Reason.ALARMS_USED: Wording(
         ExitCode.BUDGET,

@@ -250,6 +250,7 @@ def _budget(reader: Reader, name: str) -> Budget:
         "max_query_epsilon",
         "query_delta",
         "min_query_charge",
+        "confirm_above",
     )
     budget = Budget(
         name,
@@ -260,6 +261,7 @@ def _budget(reader: Reader, name: str) -> Budget:
         reader.amount("max_query_epsilon", "1"),
         reader.amount("query_delta", "1e-9"),
         reader.amount("min_query_charge") if "min_query_charge" in reader.values else None,
+        reader.amount("confirm_above") if "confirm_above" in reader.values else None,
     )
     for key in ("epsilon", "query_epsilon", "max_query_epsilon"):
         if getattr(budget, key) <= 0:
@@ -272,6 +274,7 @@ def _budget(reader: Reader, name: str) -> Budget:
         if 0 < getattr(budget, key) < LEAST_DELTA:
             reader.fail(key, f"{key} is below what the ledger counts.", f"Write {key} = 1e-6.")
     _consistent(reader, budget)
+    _confirmed(reader, budget)
     return budget
 
 
@@ -287,6 +290,11 @@ def _consistent(reader: Reader, budget: Budget) -> None:
             "delta", "The zcdp accountant needs delta and query_delta.", "Write delta = 1e-6."
         )
     _affordable(reader, budget)
+
+
+def _confirmed(reader: Reader, budget: Budget) -> None:
+    if budget.confirm_above is not None and budget.confirm_above < 0:
+        reader.fail("confirm_above", "confirm_above is below zero.", "Write confirm_above = 0.0.")
 
 
 def _affordable(reader: Reader, budget: Budget) -> None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import shutil
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,16 +16,18 @@ import click
 from dpsql.errors import DpsqlError, Failed, Reason, Refused
 from dpsql.explanation import Explanation
 from dpsql.interfaces import records
+from dpsql.interfaces.amounts import loss_text, plain
 from dpsql.interfaces.asking import answered
 from dpsql.interfaces.cli.options import Command, Settings, common, exact_epsilon
 from dpsql.interfaces.cli.output import output
-from dpsql.interfaces.cli.terminal import Progress, interruptible, note, show_error
+from dpsql.interfaces.cli.terminal import Progress, can_answer, interruptible, note, show_error
 from dpsql.interfaces.doors import COMMAND_LINE
 from dpsql.interfaces.plans import plan_text
 from dpsql.interfaces.receipts import cost_text
-from dpsql.interfaces.sentences import footnotes, remarks
+from dpsql.interfaces.sentences import footnotes, remarks, sentence
 from dpsql.interfaces.tables import markdown, table
-from dpsql.model import Answer, Request
+from dpsql.model import Answer, Loss, Request
+from dpsql.notices import useless
 from dpsql.wishes import Precision, wished
 
 if TYPE_CHECKING:
@@ -37,7 +41,8 @@ _FORMATS: dict[str, Callable[[Answer], str | bytes]] = {
     "parquet": records.parquet,
 }
 
-Call = Callable[["Proxy", Request], Any]
+Call = Callable[["Proxy", Request], Callable[[], Any]]
+"""What is asked before anything runs, and then runs until it is cancelled."""
 
 
 def _question(command: Command) -> Command:
@@ -90,9 +95,17 @@ def _question(command: Command) -> Command:
 )
 @click.option("-o", "--output", "target", metavar="FILE", help="Write the result here, atomically.")
 @click.option("--explain", "only_explain", is_flag=True, help="Show the plan and the price; free.")
+@click.option("--yes", is_flag=True, help="Ask even what cannot be of use, without asking back.")
 @click.pass_obj
 def query(
-    settings: Settings, /, *, style: str, target: str | None, only_explain: bool, **asked: Any
+    settings: Settings,
+    /,
+    *,
+    style: str,
+    target: str | None,
+    only_explain: bool,
+    yes: bool,
+    **asked: Any,
 ) -> None:
     """Answer one SELECT: rows to stdout, its cost to stderr."""
     if style == "parquet":
@@ -103,7 +116,7 @@ def query(
         _explain(settings, target, **asked)
         return
     with output(target) as write:
-        answer = _ask(settings, **asked)
+        answer = _ask(settings, yes=yes, **asked)
         if isinstance(answer.explanation, Explanation) and style == "table":
             write(plan_text(answer.explanation))
             return
@@ -131,19 +144,34 @@ def explain(settings: Settings, /, **asked: Any) -> None:
 
 def _explain(settings: Settings, target: str | None, **asked: Any) -> None:
     with output(target) as write:
-        plan, _ = _with_proxy(settings, lambda proxy, request: proxy.explain(request), **asked)
+        plan, _ = _with_proxy(
+            settings, lambda proxy, request: partial(proxy.explain, request), **asked
+        )
         write(plan_text(plan))
 
 
-def _ask(settings: Settings, **asked: Any) -> Answer:
+def _ask(settings: Settings, *, yes: bool, **asked: Any) -> Answer:
     """The answer; if Ctrl-C came too late for the statement, its charge is still reported."""
     answer: Answer
-    answer, cancelled = _with_proxy(settings, answered, **asked)
+    answer, cancelled = _with_proxy(settings, partial(_confirmed, yes=yes), **asked)
     if cancelled:
         if answer.receipt is None:
             raise click.Abort
         raise Failed(answer.receipt.query_id, cancelled=True)
     return answer
+
+
+def _confirmed(proxy: Proxy, request: Request, *, yes: bool) -> Callable[[], Answer]:
+    """How to ask, asked back where it would be charged for what cannot be of use."""
+    if not yes and can_answer():
+        plan = proxy.explain(request)
+        why = useless(plan.notices)
+        if why is not None and plan.charge != Loss(0):
+            note(sentence(why, plan.columns, COMMAND_LINE))
+            price = f"ε = {plain(plan.epsilon)} ({loss_text(plan.charge, plan.accountant)})"
+            click.confirm(f"It costs {price} all the same. Ask?", abort=True, err=True)
+            yes = True
+    return partial(answered, proxy, replace(request, confirmed=yes))
 
 
 def _with_proxy(
@@ -165,7 +193,7 @@ def _with_proxy(
         with settings.open(settings.policy) as proxy:
             who = proxy.analyst(settings.analyst)
             request = Request(text, who, dialect, (), *_price(**price), nonnegative)
-            return interruptible(lambda: call(proxy, request), proxy.cancel, Progress())
+            return interruptible(call(proxy, request), proxy.cancel, Progress())
     except DpsqlError as error:
         raise click.exceptions.Exit(show_error(error, text)) from None
 

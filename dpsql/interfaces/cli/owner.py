@@ -18,9 +18,9 @@ from dpsql.interfaces.messages import printable
 from dpsql.interfaces.receipts import cost_text
 from dpsql.interfaces.tables import grid, table
 from dpsql.interfaces.wordings import ExitCode
-from dpsql.model import Request
+from dpsql.model import Budget, Loss, Request
 
-_BUDGET_HEADERS = ("budget", "accountant", "spent", "limit", "used")
+_BUDGET_HEADERS = ("budget", "ε", "used", "questions left", "fits", "accountant", "spent", "limit")
 _HISTORY_HEADERS = ("query", "time (UTC)", "analyst", "budget", "epsilon", "charge")
 
 
@@ -42,22 +42,30 @@ def budget(
     if accept_ledger:
         _accept(settings.policy)
     with settings.open(settings.policy) as proxy:
-        rows = [
-            (
-                printable(pot.name),
-                pot.accountant,
-                loss_text(spent, pot.accountant),
-                loss_text(limit, pot.accountant),
-                share_text(spent, limit),
-            )
-            for pot, spent, limit in proxy.budgets()
-        ]
+        rows = [_pot(*pot) for pot in proxy.budgets()]
         lines = list(grid([_BUDGET_HEADERS, *rows]))
         if history is not None:
             accountants = {pot.name: pot.accountant for pot, _, _ in proxy.budgets()}
             entries = [_entry(e, accountants) for e in proxy.history(settings.analyst, history)]
             lines += ["", *grid([_HISTORY_HEADERS, *entries])]
     click.echo("\n".join(lines))
+
+
+def _pot(pot: Budget, spent: Loss, limit: Loss) -> tuple[str, ...]:
+    """One budget: first in ε, per cent and questions, then as the accountant counts."""
+    from dpsql.accountants.remaining import fitting, questions  # noqa: PLC0415
+
+    fits = fitting(pot, spent)
+    return (
+        printable(pot.name),
+        plain(pot.epsilon),
+        share_text(spent, limit),
+        f"{questions(pot, spent):,} at ε = {plain(pot.query_epsilon)}",
+        "nothing" if fits is None else f"ε = {plain(fits)}",
+        pot.accountant,
+        loss_text(spent, pot.accountant),
+        loss_text(limit, pot.accountant),
+    )
 
 
 def _entry(entry: Any, accountants: dict[str, str]) -> tuple[str, ...]:

@@ -14,6 +14,7 @@ from typing import TypeVar
 import click
 
 from dpsql.errors import DpsqlError
+from dpsql.interfaces.doors import COMMAND_LINE
 from dpsql.interfaces.messages import describe
 from dpsql.interfaces.wordings import ExitCode
 
@@ -45,6 +46,11 @@ def encodable(text: str, encoding: str | None) -> str:
     return text
 
 
+def can_answer() -> bool:
+    """Whether somebody is there to be asked back."""
+    return sys.stdin.isatty() and sys.stderr.isatty()
+
+
 def note(text: str) -> None:
     """A line for people, on stderr."""
     click.echo(encodable(text, sys.stderr.encoding), err=True)
@@ -52,7 +58,7 @@ def note(text: str) -> None:
 
 def show_error(error: DpsqlError, sql: str = "") -> ExitCode:
     """Tells an error on stderr; returns its exit code."""
-    message = describe(error, sql)
+    message = describe(error, sql, COMMAND_LINE)
     code, rest = message.code, str(message)[len(message.code) :]
     for label in ("why:", "fix:"):
         rest = rest.replace(f"\n{label}", f"\n{click.style(label, bold=True)}")

@@ -133,7 +133,12 @@ class Answers:
         ordered = tuple(values[number - 1] for number in asked.numbers)
         epsilon = settings["dpsql.epsilon"]
         request = Request(
-            asked.text, self.analyst, DIALECT, ordered, Decimal(epsilon) if epsilon else None
+            asked.text,
+            self.analyst,
+            DIALECT,
+            ordered,
+            Decimal(epsilon) if epsilon else None,
+            confirmed=settings["dpsql.confirm"] == "on",
         )
         if is_scan(piece) and self.proxy.explain(request).charge > FREE:
             raise refusal()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dpsql.errors import DataChanged, DpsqlError, Failed, Refused, Unreachable
+from dpsql.interfaces.doors import WIRE
 from dpsql.interfaces.messages import describe
 from dpsql.tree import NOWHERE
 
@@ -58,7 +59,7 @@ def fault_of(error: DpsqlError, text: str = "", offset: int = 0) -> Fault:
         return Fault("55000", str(error), log=error.detail)
     if isinstance(error, Unreachable):
         return Fault("58030", "The database cannot be used now. Ask its owner.", log=str(error))
-    message = describe(error, text)
+    message = describe(error, text, WIRE)
     position = None
     if isinstance(error, Refused) and error.span != NOWHERE:
         position = max(1, offset + error.span.start + 1)

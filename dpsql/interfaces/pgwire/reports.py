@@ -5,7 +5,9 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
+from dpsql.accountants.remaining import fitting, questions
 from dpsql.engines import ScratchTable
+from dpsql.interfaces.amounts import share_text
 from dpsql.model import Loss
 from dpsql.tree import BOOLEAN, TIMESTAMPTZ, VARCHAR, Kind, SqlType, decimal
 
@@ -18,11 +20,12 @@ LATEST = 1000
 DIGITS = 38
 _AMOUNT = decimal(DIGITS, 0)
 _AMOUNTS = ("spent", "total", "remaining", "delta_spent", "delta_total")
+_IN_EPSILON = ("epsilon", "per_cent_spent", "questions_left", "question_epsilon", "largest_epsilon")
 REPORTS: dict[str, tuple[tuple[str, SqlType], ...]] = {
     "dpsql_budget": (
         ("budget", VARCHAR),
         ("accountant", VARCHAR),
-        *((name, _AMOUNT) for name in _AMOUNTS),
+        *((name, _AMOUNT) for name in (*_AMOUNTS, *_IN_EPSILON)),
     ),
     "dpsql_history": (
         ("query_id", VARCHAR),
@@ -68,6 +71,11 @@ def _budget(proxy: Proxy, analyst: str) -> list[_Row]:
             _amount(limit) - _amount(spent),
             _delta(spent),
             _delta(limit),
+            budget.epsilon,
+            Decimal(share_text(spent, limit).removesuffix(" %")),
+            Decimal(questions(budget, spent)),
+            budget.query_epsilon,
+            fitting(budget, spent) or Decimal(0),
         )
         for budget, spent, limit in found
     ]

@@ -131,6 +131,7 @@ _ALL = (
     Setting("default_transaction_deferrable", "off", _truth),
     Setting("default_transaction_isolation", "read committed", _one_of(*_LEVELS)),
     Setting("default_transaction_read_only", "on", _truth, told=True),
+    Setting("dpsql.confirm", "off", _truth),
     Setting("dpsql.epsilon", "", _epsilon),
     Setting("dpsql.notices", "off", _truth),
     Setting("extra_float_digits", "1", _integer),

@@ -24,7 +24,7 @@ from dpsql.interfaces.sqlalchemy.reflection import Reflection
 from dpsql.model import Receipt
 
 LOG = getLogger("dpsql")
-_OPTIONS = frozenset({"analyst", "epsilon"})
+_OPTIONS = frozenset({"analyst", "epsilon", "confirm"})
 _LEVELS: tuple[IsolationLevel, ...] = (
     "SERIALIZABLE",
     "REPEATABLE READ",
@@ -116,12 +116,14 @@ class DpsqlDialect(Reflection):
     # --- connections ---
 
     def create_connect_args(self, url: URL) -> ConnectArgsType:
-        """`dpsql:///POLICY?analyst=NAME&epsilon=NUMBER`, both options optional."""
+        """`dpsql:///POLICY?analyst=NAME&epsilon=NUMBER&confirm=true`, all options optional."""
         unknown = sorted(url.query.keys() - _OPTIONS)
         if unknown or url.host or url.username or url.password or url.port:
             message = "a dpsql URL is dpsql:///POLICY?analyst=NAME&epsilon=NUMBER"
             raise ArgumentError(message + (f", without {', '.join(unknown)}" if unknown else ""))
-        options = {name: str(value) for name, value in url.query.items()}
+        options: dict[str, Any] = {name: str(value) for name, value in url.query.items()}
+        if "confirm" in options:
+            options["confirm"] = options["confirm"].lower() in ("true", "on", "1", "yes")
         return (url.database or "dpsql.toml",), options
 
     def connect(self, *cargs: Any, **cparams: Any) -> Any:

@@ -29,6 +29,8 @@ class SharedProxies:
         policy: str,
         analyst: str | None = None,
         epsilon: Decimal | str | None = None,
+        *,
+        confirm: bool = False,
     ) -> Connection:
         """A connection in Postgres' spelling; raises as `dpsql.connect` does."""
         with self._lock:
@@ -36,7 +38,8 @@ class SharedProxies:
             self._open[policy] = shared
             shared.users += 1
         release = partial(self._left, policy)
-        return connection_to(shared.proxy, analyst, "postgres", epsilon, release)
+        asked = shared.proxy, analyst, "postgres", epsilon, release
+        return connection_to(*asked, confirm=confirm)
 
     def _left(self, policy: str) -> None:
         """A connection has ended; with the last one goes the proxy."""

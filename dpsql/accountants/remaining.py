@@ -1,0 +1,68 @@
+"""What is left of a budget, in the words of those who ask: how many questions, and how large."""
+
+from __future__ import annotations
+
+from decimal import ROUND_UP, Context, Decimal
+from fractions import Fraction
+from functools import lru_cache
+from math import ceil
+
+from dpsql.accountants import get, price
+from dpsql.errors import Refused
+from dpsql.explanation import Rest
+from dpsql.model import NANO, Budget, Loss
+
+_TWO = Context(prec=2, rounding=ROUND_UP)
+
+
+def questions(budget: Budget, spent: Loss) -> int:
+    """How many default questions can still be paid for when so much of a budget is spent.
+
+    >>> pot = Budget("b", Decimal(1), Decimal(0), "pure", query_epsilon=Decimal("0.3"))
+    >>> questions(pot, Loss(150_000_000))
+    2
+    """
+    return _left(budget, spent) // max(1, _price(budget, budget.query_epsilon))
+
+
+def fitting(budget: Budget, spent: Loss) -> Decimal | None:
+    """The largest ε, to two digits, of a question that the rest can pay for, if there is one.
+
+    >>> pot = Budget("b", Decimal(1), Decimal(0), "pure", query_epsilon=Decimal("0.3"))
+    >>> fitting(pot, Loss(150_000_000)), fitting(pot, Loss(999_000_000))
+    (Decimal('0.85'), None)
+    """
+    left, most = _left(budget, spent), budget.max_query_epsilon
+    if left < _price(budget, Decimal("1e-9")):
+        return None
+    if _price(budget, most) <= left:
+        return most
+    delta = Fraction(budget.query_delta)
+    epsilon = _TWO.plus(Decimal(get(budget.accountant).epsilon(Loss(left), delta)))
+    while epsilon > most or _price(budget, epsilon) > left:  # both roundings are up
+        epsilon = _TWO.subtract(epsilon, Decimal(1).scaleb(epsilon.adjusted() - 1))
+    return epsilon
+
+
+def rest(budget: Budget, spent: Loss, charge: Loss) -> Rest:
+    """What a charge would leave, and what could be asked instead."""
+    return Rest(budget.query_epsilon, questions(budget, spent + charge), fitting(budget, spent))
+
+
+def in_epsilon(refused: Refused, budget: Budget, epsilon: Decimal, spent: Loss) -> Refused:
+    """What a ledger refuses, with what it means in ε: what was asked for, and what would fit."""
+    fits = fitting(budget, spent)
+    instead = {"nothing": "no question"} if fits is None else {"fits": fits}
+    return Refused(refused.reason, refused.span, **refused.facts, **instead, epsilon=epsilon)
+
+
+def _left(budget: Budget, spent: Loss) -> int:
+    return max(0, get(budget.accountant).limit(budget).amount - spent.amount)
+
+
+@lru_cache(maxsize=512)
+def _price(budget: Budget, epsilon: Decimal) -> int:
+    """The most that one question of this ε is charged, in ledger units."""
+    delta = Fraction(budget.query_delta)
+    allowance = get(budget.accountant).allowance(Fraction(epsilon), delta, selects_keys=False)
+    return price(Loss(max(1, ceil(allowance.amount * NANO))), budget).amount
