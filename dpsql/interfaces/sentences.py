@@ -63,10 +63,11 @@ def _said(notice: Notice, names: str, door: Door | None) -> str:
         case Clipped():
             return _clipped(notice, names)
         case FewValues(units=units, grouped=grouped, values=values):
-            different = f"{values:,} different values each{_per(grouped)}"
+            different = f"{_some(values, 'different value')} each{_per(grouped)}"
             return f"{units} count with at most {different} in {names}"
         case Sampled(units=units, groups=groups):
-            return f"{units} count in at most {groups:,} groups each, chosen at random, in {names}"
+            most = _some(groups, "group")
+            return f"{units} count in at most {most} each, chosen at random, in {names}"
         case Listed(name=None, values=values):
             return f"values other than the {values:,} declared do not count in {names}"
         case Listed(name=name, values=values):
@@ -103,11 +104,11 @@ def _clipped(notice: Clipped, names: str) -> str:
         return f"values in {names} are clipped to {ends}"
     if notice.total is None:
         cut = f", values clipped to {ends}" if ends else ""
-        return f"{notice.units} count with at most {_rows(rows)} each{per} in {names}{cut}"
+        return f"{notice.units} count with at most {_some(rows, 'row')} each{per} in {names}{cut}"
     lower, upper = notice.total
     adds = f"at most {_value(upper)}" if lower == 0 else f"{_value(lower)} to {_value(upper)}"
     cut = f", clipped to {ends}" if ends else ""
-    return f"{notice.units} add {adds} each to {names}{per}: {_rows(rows)} each{cut}"
+    return f"{notice.units} add {adds} each to {names}{per}: {_some(rows, 'row')} each{cut}"
 
 
 def _hidden(notice: Hidden) -> str:
@@ -128,8 +129,8 @@ def _per(grouped: bool) -> str:  # noqa: FBT001
     return " per group" if grouped else ""
 
 
-def _rows(rows: int) -> str:
-    return f"{rows:,} row" if rows == 1 else f"{rows:,} rows"
+def _some(count: int, thing: str) -> str:
+    return f"{count:,} {thing}" if count == 1 else f"{count:,} {thing}s"
 
 
 def _names(notice: Notice, columns: Sequence[Column]) -> str:

@@ -45,7 +45,7 @@ def found(people: Demonstration, method: str) -> float:
     """The bound that a method finds with a fifth of the price of the sum."""
     with people.analyst("pure", finding=method) as connection:
         cursor = connection.cursor().execute(at("1.0", SUM.format(gain="capital_gain")))
-        ends = re.search(r"\[(.+), (.+)\]", cursor.notices[0])
+        ends = re.search(r"\[(.+), (.+)\]", cursor.notices[-1])
         assert ends is not None
         bound = float(ends.group(2))
         total, margin = cursor.fetchall()[0][0], cursor.margins[0][0]
