@@ -124,8 +124,8 @@ class TablePolicy:
 class Budget:
     """A pot of privacy shared by the analysts who name it. Amounts are exact decimals.
 
-    `min_query_charge` is in the accountant's unit (ρ or ε); None is its default. What cannot be
-    of use has to be confirmed above an ε of `confirm_above` (None: never).
+    `min_query_charge` is in the accountant's unit (ρ or ε; None: its default). What cannot be of
+    use has to be confirmed above an ε of `confirm_above`.
     """
 
     name: str
@@ -346,10 +346,8 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """What one answer cost. `charged` is zero for a remembered or a public answer.
-
-    `least` says that it is the least that any question is charged. Of the default question, of
-    `question`, so many as `left` can still be paid for (None: not known).
+    """What one answer cost. `charged` is zero for a remembered or a public answer; `least` says
+    that it is the least that is charged; `left` questions of ε `question` can still be paid for.
     """
 
     query_id: str
@@ -386,9 +384,8 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What an interface asks: text, who asks, spelling, for how much or how well, and when.
-
-    `confirmed` says that it is asked even if the answer cannot be of use.
+    """What an interface asks: text, who asks, spelling, for how much or how well, when, and
+    whether it is `confirmed` that even what cannot be of use is wanted.
     """
 
     sql: str

@@ -50,7 +50,7 @@ def wrong(counting: Counting, claims: Iterable[tuple[str, Claims]]) -> list[str]
 
 @pytest.mark.parametrize(("made", "constraints"), [(world.flood, True), (world.adversarial, False)])
 def test_the_proofs_of_all_cases_hold(made: Callable[[], world.Tables], constraints: bool) -> None:  # noqa: FBT001
-    """On the rows of the catalogue and more: where constraints vouch for facts, and where none do."""
+    """On the rows of the catalogue and more: where constraints vouch for facts, and where none."""
     policy, engine = over(made(), constraints=constraints)
     counting = Counting(policy, engine)
     assert wrong(counting, claimed(policy, engine)) == []
