@@ -118,6 +118,10 @@ class DataChanged(Unreachable):
         )
 
 
+class WrongVersion(DpsqlError):
+    """The engine or the parser that is installed is not one that dpsql is tested with."""
+
+
 class LedgerError(DpsqlError):
     """The ledger cannot be trusted or used: edited, rolled back, cloned, locked or unwritable."""
 

@@ -39,6 +39,7 @@ from dpsql.signature import Signature, signature
 from dpsql.today import today
 from dpsql.tree import Span, SqlType, Statement
 from dpsql.two_steps import TwoSteps
+from dpsql.versions import require_tested
 from dpsql.wishes import wished
 from dpsql.workload import operations
 
@@ -76,7 +77,7 @@ class Proxy:
     def open(cls, path: str = "dpsql.toml") -> Self:
         """Load and bind the policy, start the engine, open the ledger.
 
-        Raises `PolicyError`, `Unreachable` or `LedgerError`.
+        Raises `PolicyError`, `Unreachable`, `WrongVersion` or `LedgerError`.
         """
         draft = load(path)
         return cls.over(draft, DuckDBEngine(draft.database, draft.limits))
@@ -85,6 +86,7 @@ class Proxy:
     def over(cls, draft: Draft, engine: Engine) -> Self:
         """`open` with the engine already started; closes it where it cannot be used."""
         try:
+            require_tested()
             ledger = SqliteLedger.open(draft.ledger)
             rebind = partial(bound, draft, engine, ledger)
             return cls(reached(rebind), engine, ledger, rebind=partial(reached, rebind))

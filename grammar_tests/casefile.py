@@ -17,14 +17,15 @@ from pathlib import Path
 
 CASES = Path(__file__).parent / "cases"
 WORD = re.compile(r"-- (?P<word>[a-z]+)(?P<colon>:)? ?(?P<rest>.*)")
-SETTINGS = ("accountant", "dialect", "xfail")
+SETTINGS = ("accountant", "dialect", "duckdb", "xfail")
 PINNED = ("keys", "release", "choice", "tree")
 HEADER = "-- catalog: "
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One case; `settings` are accountant, dialect and xfail, `pinned` the lines that --update
+    """One case; `settings` are accountant, dialect, duckdb (the major version from which
+    it is so) and xfail, `pinned` the lines that --update
     refreshes, `rewrite` the pinned SQL, if the case pins it.
     """
 

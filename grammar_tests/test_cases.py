@@ -7,6 +7,7 @@ from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 
+import duckdb
 import pytest
 
 from dpsql.errors import Reason, Refused
@@ -112,6 +113,8 @@ def rewritten(prepared: Prepared) -> str:
 @pytest.mark.parametrize("case", ALL, ids=lambda case: case.id)
 def test_case(case: Case, request: pytest.FixtureRequest) -> None:
     """With --update what turned out is written, but never another verdict: that still fails."""
+    if int(duckdb.__version__.split(".")[0]) < int(case.setting("duckdb", "1")):
+        pytest.skip("an older DuckDB raises, and what raises is NULL")
     holds(case, update=request.config.getoption("--update"))
 
 

@@ -11,6 +11,7 @@ from dpsql.errors import (
     Reason,
     Refused,
     Unreachable,
+    WrongVersion,
 )
 from dpsql.interfaces.doors import DATABASE_API
 from dpsql.interfaces.messages import describe
@@ -87,7 +88,7 @@ def _kind(error: DpsqlError) -> type[Error]:
             return _BY_EXIT_CODE[WORDINGS[error.reason].exit_code]
         case PolicyError():
             return InterfaceError
-        case Failed() | Unreachable() | LedgerError():
+        case Failed() | Unreachable() | LedgerError() | WrongVersion():
             return OperationalError
         case MissingExtra():
             return NotSupportedError

@@ -18,6 +18,7 @@ from dpsql.errors import (
     PolicyError,
     Refused,
     Unreachable,
+    WrongVersion,
 )
 from dpsql.interfaces.amounts import loss_text, plain, share_text
 from dpsql.interfaces.doors import Door
@@ -84,6 +85,8 @@ def describe(error: DpsqlError, sql: str = "", door: Door | None = None) -> Mess
             return _plain_error("unreachable", error, ExitCode.UNREACHABLE, "08001")
         case LedgerError():
             return _plain_error("ledger", error, ExitCode.UNREACHABLE, "58030")
+        case WrongVersion():
+            return _plain_error("wrong-version", error, ExitCode.UNREACHABLE, "0A000")
         case MissingExtra():
             return _plain_error("missing-extra", error, ExitCode.USAGE, "0A000")
         case _:
