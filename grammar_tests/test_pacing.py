@@ -82,7 +82,7 @@ class Paced:
         def write(**facts: Any) -> None:
             self.log.append(facts)
 
-        return Pacer(self.book, 6.4, self.most, write, self.time.clock, self.time.wait)
+        return Pacer(self.book, 6.4, self.most, 300, write, self.time.clock, self.time.wait)
 
     def after(
         self, seconds: float, error: Exception | None = None, size: float | None = 0
@@ -116,6 +116,7 @@ def test_where_nobody_says_how_large_tables_are_answers_appear_at_answer_seconds
     paced = Paced()
     assert paced.after(0.01, size=None) == 6.4
     assert paced.after(1.0, size=1e7) == 1.6
+    assert paced.after(1.0, size=1e30) == 409.6  # it would be stopped after 300 seconds
     assert not paced.book.counts
 
 
@@ -356,7 +357,7 @@ def test_over_the_wire_the_owner_stops_and_resumes_and_sees_exact_times(tmp_path
             return paced.time.now
 
         write = partial(opened.server._telemetry.event, "ran")
-        opened.server._pacer = Pacer(paced.book, 0.1, 1, write, slow, paced.time.wait)
+        opened.server._pacer = Pacer(paced.book, 0.1, 1, 300, write, slow, paced.time.wait)
         with psycopg.connect(**opened.conninfo(), autocommit=True) as client:
             assert client.execute(COUNT).fetchone()
             assert client.execute(COUNT).fetchone()  # remembered

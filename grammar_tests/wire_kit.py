@@ -118,7 +118,7 @@ def opened(
 
 def unpaced(proxy: Proxy) -> Pacer:
     """A grid without time."""
-    return Pacer(proxy.ledger, 0, 1, lambda **_facts: None, lambda: 0.0, lambda _seconds: True)
+    return Pacer(proxy.ledger, 0, 1, 1, lambda **_facts: None, lambda: 0.0, lambda _seconds: True)
 
 
 # --- bytes by hand ---

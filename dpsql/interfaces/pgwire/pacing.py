@@ -38,14 +38,16 @@ def step(seconds: float) -> float:
     return FIRST_STEP * FACTOR**number
 
 
-def predicted(size: float | None, otherwise: float) -> float:
+def predicted(size: float | None, otherwise: float, most: float) -> float:
     """The step of a question of this size (see `dpsql.workload`); if nobody says, of `otherwise`.
 
-    >>> predicted(1e6, 6.4), predicted(1e7, 6.4), predicted(None, 6.4)
-    (0.1, 1.6, 6.4)
+    After `most` seconds it is stopped anyway.
+
+    >>> [predicted(size, 6.4, 300) for size in (1e6, 1e7, 1e20, None)]
+    [0.1, 1.6, 409.6, 6.4]
     """
     seconds = otherwise if size is None else OVERHEAD_SECONDS + size / OPERATIONS_PER_SECOND
-    return step(seconds)
+    return step(min(seconds, most))
 
 
 class LateAnswers(Protocol):
@@ -70,6 +72,7 @@ class Pacer:
     book: LateAnswers
     answer_seconds: float
     max_late: int
+    statement_seconds: float
     write: Write
     clock: Callable[[], float] = time.monotonic
     wait: Callable[[float], object] | None = None
@@ -118,7 +121,9 @@ class AnalystPace:
 
         Who cancels sees the end at a step too, or it would tell whether there was one already.
         """
-        began, due = self.pacer.clock(), predicted(size, self.pacer.answer_seconds)
+        pacer = self.pacer
+        began = pacer.clock()
+        due = predicted(size, pacer.answer_seconds, pacer.statement_seconds)
         failed, faultless = True, False
         try:
             yield

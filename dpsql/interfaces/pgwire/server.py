@@ -92,7 +92,11 @@ class Server:
         self._tasks: set[asyncio.Task[None]] = set()
         self._strangers, self._failures = Strangers(limits.max_connections), Failures(monotonic)
         self._pacer = Pacer(
-            proxy.ledger, limits.answer_seconds, limits.max_late, partial(telemetry.event, "ran")
+            proxy.ledger,
+            limits.answer_seconds,
+            limits.max_late,
+            proxy.policy.limits.statement_seconds,
+            partial(telemetry.event, "ran"),
         )
         self._stopping = False
         self._pool = ThreadPoolExecutor(min(MAX_THREADS, limits.max_connections), "dpsql-wire")
