@@ -6,8 +6,9 @@ cannot move a bound from one value to another: a fact belongs to a field id.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from dpsql.tree import (
     NOWHERE,
@@ -78,10 +79,25 @@ class Released:
 
 @dataclass(frozen=True, slots=True)
 class Staged:
-    """The rows of stage `stage`: a result released before the private rows that it is joined to."""
+    """The rows of stage `stage`, evaluated before the private rows that they are joined to.
+
+    A result that was released; or a public query, its `source`: what is known of that is true of
+    the rows, which another evaluation might not have.
+    """
 
     stage: int
     fields: tuple[Field, ...]
+    source: Relation | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluated:
+    """The rows of a public query as it was evaluated once: `digest` says which rows these are."""
+
+    digest: str
+    fields: tuple[Field, ...]
+    rows: Sequence[tuple[Any, ...]] = field(repr=False, compare=False)
+    sql: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,8 +248,8 @@ class Limit:
 
 
 Relation: TypeAlias = (
-    "Scan | OneRow | Values | Released | Staged | Filter | Project | Join | Match | Aggregate"
-    " | Window | Union | Sort | Limit"
+    "Scan | OneRow | Values | Released | Staged | Evaluated | Filter | Project | Join | Match"
+    " | Aggregate | Window | Union | Sort | Limit"
 )
 
 

@@ -13,7 +13,7 @@ from dataclasses import fields, is_dataclass
 from enum import Enum
 from typing import Any
 
-from dpsql.algebra import Field, Relation, Scan
+from dpsql.algebra import Evaluated, Field, Relation, Scan, Staged
 from dpsql.comparisons import MIRRORED
 from dpsql.plan import BlockPlan, PrivatePlan
 from dpsql.tree import Call, Ref, Span
@@ -83,6 +83,10 @@ class Writer:
             case Scan():
                 columns = ",".join(f"{f.name}={self.write(f)}" for f in value.fields)
                 return f"Scan({value.table};{columns})"
+            case Staged(stage=stage, fields=columns):
+                return f"Staged({self.write(stage)},{self.write(columns)})"
+            case Evaluated(digest=digest):
+                return f"Evaluated({digest})"
             case Call(function=name, args=args):
                 written = [self.write(arg) for arg in args]
                 if name in TURNED:

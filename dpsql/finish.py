@@ -60,8 +60,17 @@ def stage(
 ) -> ScratchTable:
     """The rows of a stage, from the blocks before it, as a table for the blocks behind it."""
     sql = rewritten.stages[number]
+    if sql.rows is not None:
+        return evaluated(rewritten, number)
     rows = scratch(sql.sql, _tables(plan, sql.tables, each_settled(plan, noisy), public))
     return ScratchTable(f"stage_{number}", sql.columns, rows)
+
+
+def evaluated(rewritten: Rewritten, number: int) -> ScratchTable:
+    """A stage that was evaluated when the query was compiled."""
+    sql = rewritten.stages[number]
+    assert sql.rows is not None
+    return ScratchTable(f"stage_{number}", sql.columns, sql.rows)
 
 
 def _tables(

@@ -101,7 +101,8 @@ class TablePolicy:
     """A table: public, or private with its link towards the unit and its contribution limits.
 
     `key` is the table's own key ( () if none is declared). Limits of None are undeclared, and so is
-    `expected_rows`, about how many rows there are: nothing but time is predicted from it.
+    `expected_rows`, about how many rows there are: nothing but time is predicted from it. A `view`
+    is evaluated whenever it is read.
     """
 
     name: str
@@ -114,6 +115,7 @@ class TablePolicy:
     max_rows_per_group: int | None = None
     max_public_groups: int | None = None
     expected_rows: int | None = None
+    view: bool = False
 
     def column(self, name: str) -> ColumnPolicy | None:
         """The column called `name`, ignoring case."""

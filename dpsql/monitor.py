@@ -213,7 +213,9 @@ class Monitor:
         engine = self._desk.engine
         return guarded(
             self.receipt.query_id,
-            lambda: engine.aggregate(sql.sql, len(sql.keys), sql.parts, key, data=asked.data),
+            lambda: engine.aggregate(
+                sql.sql, len(sql.keys), sql.parts, key, asked.tables, data=asked.data
+            ),
         )
 
     def _compared(self, asked: Stream, exact: Exact) -> tuple[Verdict, Noisy]:

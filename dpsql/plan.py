@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 
@@ -354,11 +354,15 @@ class ReleasedTable:
 
 @dataclass(frozen=True, slots=True)
 class StageSql:
-    """A released result that private rows are joined to: `sql` over `tables`, on scratch."""
+    """What private rows are joined to: a released result, `sql` over `tables`, on scratch.
+
+    With `rows` it is a public query, which was evaluated already.
+    """
 
     columns: tuple[tuple[str, SqlType], ...]
     tables: tuple[ReleasedTable, ...]
     sql: str
+    rows: Sequence[tuple[Value, ...]] | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

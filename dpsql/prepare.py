@@ -53,6 +53,11 @@ class Prepared:
         return () if self.plan is None else self.plan.blocks
 
     @property
+    def cells(self) -> int:
+        """How many values it holds of public subqueries that were evaluated once."""
+        return sum(len(s.rows) * len(s.columns) for s in self.rewritten.stages if s.rows)
+
+    @property
     def ways(self) -> tuple[Prepared, ...]:
         """The plans that answer the query, the one that is paid for first."""
         return (self,) if self.whole is None else (self, self.whole)
@@ -76,7 +81,7 @@ def prepare(
     listed = partial(has_domain, policy=policy, public=public, evaluate=evaluate)
     named, scans = statement.mechanism, statement.mechanism == SPARSE_VECTOR
     accountant = accountants.preferring(budget.accountant, None if scans else named, epsilon)
-    tracked = track(resolved, policy, public.frequency, listed, identities)
+    tracked = track(resolved, policy, public, listed, identities)
     if not tracked.blocks:
         _selects_keys(statement, ())
         return Prepared(columns, None, rewrite_public(tracked.outer, identities), "")

@@ -45,6 +45,12 @@ from dpsql.workload import operations
 
 REMEMBERED_PLANS = 512
 """Compiled queries kept by text, parameters, budget and epsilon."""
+CELLS_OF_A_PLAN = 10_000
+
+
+def _plans() -> Kept[Prepared]:
+    """Plans that were compiled; those with many rows of public subqueries leave room for fewer."""
+    return Kept(REMEMBERED_PLANS, lambda plan: 1 + plan.cells // CELLS_OF_A_PLAN)
 
 
 class Proxy:
@@ -67,7 +73,7 @@ class Proxy:
         self._chooser = partial(chosen, entropy=Entropy())
         self._public = PublicTables(engine)
         self._statements: Kept[Statement] = Kept(REMEMBERED_PLANS, lambda _: 1)
-        self._plans: Kept[Prepared] = Kept(REMEMBERED_PLANS, lambda _: 1)
+        self._plans = _plans()
         self._answers = answers_of()
         self._lock = Lock()
         self._rebind = rebind or (lambda: policy)
@@ -198,7 +204,7 @@ class Proxy:
             self.policy = self._rebind()
             self._public.forget()
             # New ones: what is being compiled or finished ends up in the old.
-            self._plans = Kept(REMEMBERED_PLANS, lambda _: 1)
+            self._plans = _plans()
             self._answers = answers_of()
         return version
 

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from hashlib import sha256
 from typing import Any, Protocol
 
-from dpsql.algebra import Field, Relation
+from dpsql.algebra import Evaluated, Field, Relation
+from dpsql.canonical import Writer
 from dpsql.dialects.duckdb import statement
 from dpsql.dialects.duckdb_expressions import expression
 from dpsql.dialects.duckdb_literals import identifier
 from dpsql.engines import ScratchTable
+from dpsql.errors import Reason, Refused
 from dpsql.functions import facts_of_values
 from dpsql.intervals import Facts, hull
+from dpsql.kept import Kept
 from dpsql.tree import INTEGER, Expression, Ref, SqlType, Value
 
 Row = tuple[Value, ...]
@@ -23,6 +28,25 @@ class _Engine(Protocol):
     def scratch(self, sql: str, tables: Sequence[ScratchTable] = ()) -> list[tuple[Any, ...]]: ...
 
 
+TABLE = "evaluated"
+MOST_CELLS = 1_000_000
+"""Values of one public relation that is evaluated once and loaded for each query."""
+
+MOST_KEPT = 4 * MOST_CELLS
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """Rows that were evaluated once, and what identifies them."""
+
+    digest: str
+    rows: Sequence[tuple[Any, ...]]
+
+
+def _kept() -> Kept[_Rows]:
+    return Kept(MOST_KEPT, lambda known: 1 + sum(map(len, known.rows[:1])) * len(known.rows))
+
+
 class PublicTables:
     """What may be measured: public tables are public entirely. Measures once, then remembers."""
 
@@ -30,10 +54,11 @@ class PublicTables:
         self._engine = engine
         self._facts: dict[tuple[str, str, int], Facts] = {}
         self._sizes: dict[str, int] = {}
+        self._evaluated: Kept[_Rows] = _kept()
 
     def forget(self) -> None:
         """Measure anew from here on; what is being measured now is not remembered."""
-        self._facts, self._sizes = {}, {}
+        self._facts, self._sizes, self._evaluated = {}, {}, _kept()
 
     def values(self, table: str, column: str) -> list[Any]:
         """The distinct non-NULL values of a public column, in order."""
@@ -58,11 +83,36 @@ class PublicTables:
 
         A row that meets none does not multiply, so the answer is at least one.
         """
-        listed = ", ".join(f"c{n}" for n in range(len(columns)))
-        group = f" GROUP BY {listed}" if columns else ""
-        rows = statement(relation, columns)
-        sql = f"SELECT MAX(n) FROM (SELECT COUNT(*) AS n FROM ({rows}){group})"
-        return max(1, self._engine.rows(sql)[0][0] or 0)
+        if isinstance(relation, Evaluated):
+            places = {f.id: f"c{n}" for n, f in enumerate(relation.fields)}
+            sql = _most(TABLE, [places[column.id] for column in columns])
+            fields = ((f"c{n}", f.type) for n, f in enumerate(relation.fields))
+            found = self._engine.scratch(sql, [ScratchTable(TABLE, tuple(fields), relation.rows)])
+        else:
+            rows = statement(relation, columns)
+            sql = _most(f"({rows})", [f"c{n}" for n in range(len(columns))])
+            found = list(self._engine.rows(sql))
+        return max(1, found[0][0] or 0)
+
+    def once(self, relation: Relation) -> Evaluated:
+        """The rows of a public relation, as it was evaluated once for this data.
+
+        Raises `Refused` where they are very many.
+        """
+        writer = Writer()
+        writer.number(relation)
+        kept, key = self._evaluated, writer.write(relation)
+        sql = statement(relation, tuple(Ref(f.id, f.type) for f in relation.fields))
+        known = kept.get(key)
+        if known is None:
+            most = MOST_CELLS // max(1, len(relation.fields))
+            rows = self._engine.rows(f"SELECT * FROM ({sql}) LIMIT {most + 1}")
+            if len(rows) > most:
+                what = "rows in a public subquery or view that private rows are joined to"
+                raise Refused(Reason.TOO_LARGE, what=what, limit=most)
+            known = _Rows(_digest(relation, rows), rows)
+            kept.put(key, known)
+        return Evaluated(known.digest, relation.fields, known.rows, sql)
 
     def distinct(
         self, relation: Relation, outputs: tuple[Expression, ...], limit: int
@@ -102,3 +152,15 @@ class PublicTables:
         name = identifier(column)
         sql = f"SELECT DISTINCT {name} FROM {identifier(table)} WHERE {name} IS NOT NULL"
         return [row[0] for row in self._engine.rows(f"{sql} ORDER BY 1{limit}")]
+
+
+def _most(source: str, columns: Sequence[str]) -> str:
+    """The SQL of how many rows agree on these columns at most."""
+    group = f" GROUP BY {', '.join(columns)}" if columns else ""
+    return f"SELECT MAX(n) FROM (SELECT COUNT(*) AS n FROM {source}{group})"
+
+
+def _digest(relation: Relation, rows: Sequence[tuple[Any, ...]]) -> str:
+    """sha256 (hex) of rows in any order, and of the types of their columns."""
+    types = ",".join(str(field.type) for field in relation.fields)
+    return sha256("\n".join([types, *sorted(map(repr, rows))]).encode()).hexdigest()

@@ -29,7 +29,10 @@ class ForeignKey:
 
 @dataclass(frozen=True, slots=True)
 class SchemaTable:
-    """A table as declared in the database: constraints only, nothing measured."""
+    """A table as declared in the database: constraints only, nothing measured.
+
+    A `view` is the database's own, evaluated whenever it is read.
+    """
 
     name: str
     columns: tuple[SchemaColumn, ...]
@@ -37,6 +40,7 @@ class SchemaTable:
     primary_key: tuple[str, ...] = ()
     foreign_keys: tuple[ForeignKey, ...] = ()
     checks: tuple[str, ...] = ()
+    view: bool = False
 
 
 @dataclass(frozen=True, slots=True)

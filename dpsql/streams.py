@@ -9,9 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import assert_never
 
-from dpsql.algebra import Project, Relation, Released
+from dpsql.algebra import Evaluated, Project, Relation, Released
 from dpsql.dialects.duckdb_block import block_sql
+from dpsql.engines import ScratchTable
 from dpsql.errors import Reason, Refused
+from dpsql.finish import evaluated
 from dpsql.model import Neighbours
 from dpsql.plan import BlockSql, Release
 from dpsql.prepare import Prepared
@@ -25,6 +27,7 @@ class Stream:
     """The queries of one statement, one per key of `domain`; `keys` are the names of its columns.
 
     `sql` measures them all. `question` identifies what is asked, `data` of which data (None: any).
+    The SQL reads `tables`, which were evaluated before.
     """
 
     keys: tuple[str, ...]
@@ -33,6 +36,7 @@ class Stream:
     sql: BlockSql
     question: str
     data: str | None = None
+    tables: tuple[ScratchTable, ...] = ()
 
     @property
     def distance(self) -> int:
@@ -69,7 +73,7 @@ def stream(prepared: Prepared) -> Stream:
         raise _refusal(
             "watching public tables", fix="Ask it as a query: public tables cost nothing."
         )
-    if len(plan.blocks) != 1 or plan.stages:
+    if len(plan.blocks) != 1 or any(not isinstance(s, Evaluated) for s in plan.stages):
         raise _refusal("watching a query in several steps")
     (block,) = plan.blocks
     if block.domain is None:
@@ -81,14 +85,15 @@ def stream(prepared: Prepared) -> Stream:
     alone = [query.blocks for query in block.queries] == [0] and not block.histograms
     if not (alone and _is_plain(plan.outer, len(block.block.keys))):
         raise _refusal("watching anything but one COUNT or SUM", block.block.span, fix=_SHAPE)
-    unsampled = replace(block, enforce_l0=False)
+    measured = block_sql(replace(block, enforce_l0=False))
     return Stream(
         tuple(key.field.name for key in block.block.keys),
         block.domain,
         block.releases[0],
-        block_sql(unsampled),
+        measured,
         prepared.question,
         prepared.data,
+        tuple(evaluated(prepared.rewritten, number) for number in measured.stages),
     )
 
 

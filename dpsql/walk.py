@@ -14,6 +14,7 @@ from typing import assert_never, cast
 
 from dpsql.algebra import (
     Aggregate,
+    Evaluated,
     Filter,
     Item,
     Join,
@@ -171,7 +172,7 @@ def both(predicates: tuple[Expression, ...]) -> Expression | None:
 def expressions(relation: Relation) -> tuple[Expression, ...]:
     """The expressions that a relation itself holds, those of its inputs left out."""
     match relation:
-        case Scan() | OneRow() | Values() | Released() | Staged() | Union() | Limit():
+        case Scan() | OneRow() | Values() | Released() | Staged() | Evaluated() | Union() | Limit():
             return ()
         case Filter(predicate=predicate):
             return (predicate,)
@@ -194,7 +195,7 @@ def expressions(relation: Relation) -> tuple[Expression, ...]:
 def map_expressions(relation: Relation, change: Callable[[Expression], Expression]) -> Relation:
     """The same relation with `change` applied to each of its `expressions`."""
     match relation:
-        case Scan() | OneRow() | Values() | Released() | Staged() | Union() | Limit():
+        case Scan() | OneRow() | Values() | Released() | Staged() | Evaluated() | Union() | Limit():
             return relation
         case Filter(predicate=predicate):
             return replace(relation, predicate=change(predicate))
@@ -229,8 +230,10 @@ def _map_items(
 def inputs(relation: Relation) -> tuple[Relation, ...]:
     """The direct inputs of a relation."""
     match relation:
-        case Scan() | OneRow() | Values() | Released() | Staged():
+        case Scan() | OneRow() | Values() | Released() | Evaluated():
             return ()
+        case Staged(source=source):
+            return () if source is None else (source,)
         case Filter() | Project() | Aggregate() | Window() | Sort() | Limit():
             return (relation.input,)
         case Match():
@@ -242,9 +245,9 @@ def inputs(relation: Relation) -> tuple[Relation, ...]:
 
 
 def map_inputs(relation: Relation, change: Callable[[Relation], Relation]) -> Relation:
-    """The same relation with `change` applied to each direct input."""
+    """The same relation with `change` applied to each direct input; a stage's are past change."""
     match relation:
-        case Scan() | OneRow() | Values() | Released() | Staged():
+        case Scan() | OneRow() | Values() | Released() | Staged() | Evaluated():
             return relation
         case Filter() | Project() | Aggregate() | Window() | Sort() | Limit():
             return replace(relation, input=change(relation.input))

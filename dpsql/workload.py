@@ -12,6 +12,7 @@ from typing import assert_never
 
 from dpsql.algebra import (
     Aggregate,
+    Evaluated,
     Filter,
     Join,
     Limit,
@@ -64,8 +65,10 @@ class _Sizes:
                 return self.of_table(relation.table)
             case OneRow():
                 return 1
-            case Values():
+            case Values() | Evaluated():
                 return len(relation.rows)
+            case Staged(source=source) if source is not None:
+                return self.of(source)
             case Released() | Staged():
                 return self.policy.limits.max_public_groups
             case Join():

@@ -16,6 +16,7 @@ from dpsql import functions
 from dpsql.aggregates.facts import facts_of_rows
 from dpsql.algebra import (
     Aggregate,
+    Evaluated,
     Field,
     Item,
     Join,
@@ -60,7 +61,10 @@ class PublicData(Protocol):
         """Range, nullability and, up to `limit` values, the domain of a public column."""
 
     def frequency(self, relation: Relation, columns: tuple[Ref, ...]) -> int:
-        """Most rows of a public relation that agree on these columns."""
+        """Most rows of a public relation, or of its evaluation, that agree on these columns."""
+
+    def once(self, relation: Relation) -> Evaluated:
+        """The rows of a public relation as it was evaluated once for this data."""
 
     def distinct(
         self, relation: Relation, outputs: tuple[Expression, ...], limit: int
@@ -297,7 +301,7 @@ def _definitions(rows: Relation) -> Iterable[tuple[int, _Source]]:
         match relation:
             case Scan() | Values():
                 yield from ((f.id, _Stored(relation, f)) for f in relation.fields)
-            case Staged():
+            case Staged(source=None):
                 yield from ((f.id, _Unknown(f.type)) for f in relation.fields)
             case Match():
                 yield relation.mark.id, _Unknown(relation.mark.type)

@@ -14,6 +14,7 @@ from typing import assert_never
 
 from dpsql.algebra import (
     Aggregate,
+    Evaluated,
     Field,
     Filter,
     Item,
@@ -106,7 +107,7 @@ class _Tracer:
         match relation:
             case Scan() | OneRow() | Values():
                 return Traced(relation)
-            case Staged():
+            case Staged() | Evaluated():
                 raise AssertionError(relation)
             case Released():
                 return self._released(relation)

@@ -9,7 +9,7 @@ from typing import TypeAlias
 import numpy as np
 
 from dpsql.agreement import covariance, kin
-from dpsql.algebra import OneRow, Relation, Released, Scan
+from dpsql.algebra import Evaluated, OneRow, Relation, Released, Scan
 from dpsql.compiler.outputs import steady
 from dpsql.compiler.propagate import propagate
 from dpsql.compiler.scopes import Identities
@@ -105,12 +105,14 @@ def _near(block: BlockPlan) -> Near | None:
 
 
 def _stage(traced: Callable[[Relation], _Traced], relation: Relation) -> StageSql:
-    """A released result as a table for later blocks; its columns are named by position."""
+    """What later blocks read as a table; its columns are named by position."""
+    columns = tuple((f"c{n}", f.type) for n, f in enumerate(relation.fields))
+    if isinstance(relation, Evaluated):
+        return StageSql(columns, (), relation.sql, relation.rows)
     tables = _Tables()
     outputs = tuple(Ref(f.id, f.type) for f in relation.fields)
     rows = traced(relation)[0] if states(relation) else relation
     sql = Printer(tables.source).select(written_out(rows), outputs)
-    columns = tuple((f"c{n}", f.type) for n, f in enumerate(relation.fields))
     return StageSql(columns, tuple(tables.listed), sql)
 
 

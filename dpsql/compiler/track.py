@@ -14,6 +14,7 @@ from typing import TypeAlias, assert_never
 
 from dpsql.algebra import (
     Aggregate,
+    Evaluated,
     Filter,
     Join,
     Limit,
@@ -32,6 +33,7 @@ from dpsql.algebra import (
 )
 from dpsql.compiler.amplification import Growth, require_small
 from dpsql.compiler.blocks import Blocks
+from dpsql.compiler.columns import PublicData
 from dpsql.compiler.join_order import INNER, MOST_SIDES, Side, connected, connects, cost, sides_of
 from dpsql.compiler.joins import (
     compared_columns,
@@ -42,6 +44,7 @@ from dpsql.compiler.joins import (
     with_join_conditions,
 )
 from dpsql.compiler.padding import filtered, projected, still_padded
+from dpsql.compiler.repeatable import is_repeatable
 from dpsql.compiler.scans import private_scan
 from dpsql.compiler.scopes import Identities
 from dpsql.compiler.sets import from_finest, one_by_one, sums_up
@@ -77,13 +80,13 @@ _Sides: TypeAlias = Mapping[Relation, "_Open | Private"]
 def track(
     resolved: Resolved,
     policy: Policy,
-    frequency: Frequency,
+    public: PublicData,
     has_domain: HasDomain,
     identities: Identities,
 ) -> Tracked:
     """The query split into private blocks and an outer query over what they release.
 
-    `frequency` measures how often one value of these columns occurs in a public relation;
+    `public` measures public relations, and evaluates once what would not be the same again;
     `has_domain` says whether the keys of a block are public.
 
     Raises `Refused` where an operator has no stability rule, where a join does not imply equal
@@ -92,8 +95,8 @@ def track(
     outermost = _outermost_limit(resolved.relation)
     blocks = Blocks(policy, identities)
     # One order of joins after another may ask the same.
-    frequency = cache(frequency)
-    tracker = _Tracker(policy, frequency, has_domain, identities, blocks, [], outermost)
+    measures = cache(public.frequency), public.once
+    tracker = _Tracker(policy, *measures, has_domain, identities, blocks, [], outermost)
     standing = tracker.track(resolved.relation)
     if isinstance(standing, Private):
         raise _raw_rows(resolved.relation, standing, policy)
@@ -104,6 +107,7 @@ def track(
 class _Tracker:
     policy: Policy
     frequency: Frequency
+    once: Callable[[Relation], Evaluated]
     has_domain: HasDomain
     identities: Identities
     blocks: Blocks
@@ -112,7 +116,7 @@ class _Tracker:
 
     def track(self, relation: Relation) -> _Open | Private:
         match relation:
-            case OneRow() | Values() | Released() | Staged():
+            case OneRow() | Values() | Released() | Staged() | Evaluated():
                 return _Open(relation)
             case Scan():
                 return self._scan(relation)
@@ -243,27 +247,44 @@ class _Tracker:
     def _join_public(
         self, join: Join, private: Private, public: _Open, *, private_left: bool
     ) -> Private:
-        keys = keys_of(public.relation, self.policy, self.blocks.keys)
         there = self._staged(public.relation)
+        measured = public.relation if _is_released(public.relation) else there
+        keys = keys_of(measured, self.policy, self.blocks.keys)
         left, right = (private.relation, there) if private_left else (there, private.relation)
 
         def frequency(columns: tuple[Ref, ...]) -> int:
-            if isinstance(there, Staged):
+            if isinstance(there, Staged) and there.source is None:
                 raise _no_rule(
                     "a join of private rows with several rows of a released result",
                     join.span,
                     "Join on all of its group keys.",
                 )
-            return self.frequency(there, columns)
+            return self._frequency(there, columns)
 
         return join_public(replace(join, left=left, right=right), private, there, keys, frequency)
 
     def _staged(self, relation: Relation) -> Relation:
-        """What private rows may be joined to: public tables, or a result released before."""
-        if not _is_released(relation):
+        """What private rows may be joined to: public tables, and what was evaluated before."""
+        if _is_released(relation):
+            self.stages.append(relation)
+            return Staged(len(self.stages) - 1, relation.fields)
+        if is_repeatable(relation, self.policy):
             return relation
-        self.stages.append(relation)
-        return Staged(len(self.stages) - 1, relation.fields)
+        evaluated = self.once(relation)
+        digests = [s.digest if isinstance(s, Evaluated) else None for s in self.stages]
+        if evaluated.digest not in digests:
+            self.stages.append(evaluated)
+            digests.append(evaluated.digest)
+        return Staged(digests.index(evaluated.digest), relation.fields, relation)
+
+    def _frequency(self, there: Relation, columns: tuple[Ref, ...]) -> int:
+        """How often a value of these columns occurs: of a stage, in those very rows."""
+        if not isinstance(there, Staged):
+            return self.frequency(there, columns)
+        places = {f.id: n for n, f in enumerate(there.fields)}
+        evaluated = self.stages[there.stage]
+        same = tuple(evaluated.fields[places[column.id]] for column in columns)
+        return self.frequency(evaluated, tuple(Ref(f.id, f.type) for f in same))
 
     def _match(self, relation: Match) -> _Open | Private:
         source, other = self.track(relation.input), self.track(relation.other)
@@ -279,7 +300,7 @@ class _Tracker:
         if isinstance(source, _Open):
             return _Open(replace(relation, input=source.relation, other=other.relation))
         there = self._staged(other.relation)
-        if not isinstance(there, Staged):
+        if not isinstance(there, Staged) or there.source is not None:
             self._require_few_comparisons(relation, source, there)
         source = _bare(source)
         return replace(source, relation=replace(relation, input=source.relation, other=there))
@@ -290,7 +311,7 @@ class _Tracker:
         keys = keys_of(other, self.policy, self.blocks.keys)
         if columns is None or key_within(keys, frozenset(c.id for c in columns)) is not None:
             return
-        growth = source.growth.times(Growth(self.frequency(other, columns)))
+        growth = source.growth.times(Growth(self._frequency(other, columns)))
         require_small(growth, None, self.policy.limits.max_fanout, match.span)
 
     def _limited(self, relation: Limit, rows: Private) -> Refused:

@@ -19,6 +19,7 @@ from dpsql.algebra import (
     Released,
     Scan,
     Sort,
+    Staged,
     Values,
     Window,
 )
@@ -56,6 +57,8 @@ def keys_of(relation: Relation, policy: Policy, block_keys: Callable[[int], int]
             case Released():
                 count = block_keys(relation.block)
                 return (Key(frozenset(f.id for f in relation.fields[:count])),)
+            case Staged(source=source) if source is not None:
+                return _evaluated(keys(source), policy)
             case Aggregate(sets=()):
                 return (Key(frozenset(item.field.id for item in relation.keys)),)
             case Project():
@@ -99,6 +102,16 @@ def equal_columns(condition: Expression | None, here: set[int]) -> dict[int, int
 def _alike(a: SqlType, b: SqlType) -> bool:
     """Whether a value of one type equals at most one value of the other."""
     return a.kind is b.kind or any({a.kind, b.kind} <= kinds for kinds in EXACT)
+
+
+def _evaluated(keys: Keys, policy: Policy) -> Keys:
+    """The keys of every evaluation: a fact about a view was checked of one of them."""
+
+    def is_view(name: str) -> bool:
+        table = policy.table(name)
+        return table is not None and table.view
+
+    return tuple(key for key in keys if not any(is_view(fact.table) for fact in key.facts))
 
 
 def _declared(scan: Scan, policy: Policy) -> Keys:

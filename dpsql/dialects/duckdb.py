@@ -11,6 +11,7 @@ from typing import assert_never
 
 from dpsql.algebra import (
     Aggregate,
+    Evaluated,
     Field,
     Filter,
     Join,
@@ -96,7 +97,7 @@ class Printer:
                 return _Select(f"{identifier(relation.table)} AS {alias}", columns)
             case Values():
                 return self._values(relation)
-            case Released():
+            case Released() | Evaluated():
                 raise AssertionError(relation)
             case Filter():
                 built = self._build(relation.input)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from dpsql.engines.encode import base_type
@@ -57,7 +58,8 @@ _TYPES = {
 
 def tables(ask: Ask) -> tuple[SchemaTable, ...]:
     """All tables and views of schema main, in the order of their creation."""
-    collated = _collated(ask(_SOURCES))
+    sources = ask(_SOURCES)
+    collated, views = _collated(sources), {name for name, _sql, view in sources if view}
     columns: dict[str, list[SchemaColumn]] = defaultdict(list)
     for table, column, type_name, not_null in ask(_COLUMNS):
         kind = sql_type(type_name)
@@ -68,7 +70,8 @@ def tables(ask: Ask) -> tuple[SchemaTable, ...]:
     constraints: dict[str, Rows] = defaultdict(list)
     for table, *rest in ask(_CONSTRAINTS):
         constraints[table].append(tuple(rest))
-    return tuple(_table(name, tuple(columns[name]), constraints[name]) for name in columns)
+    found = (_table(name, tuple(columns[name]), constraints[name]) for name in columns)
+    return tuple(replace(table, view=table.name in views) for table in found)
 
 
 def sql_type(type_name: str) -> SqlType | None:

@@ -7,7 +7,7 @@ import os
 import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import count
 from pathlib import Path
@@ -86,6 +86,8 @@ class DuckDBEngine:
                 self._signature = None
                 self._drop()
         declared = catalogue(self.rows)
+        if self._sources.path is None:  # the views over the owner's files are ours
+            declared = tuple(replace(table, view=False) for table in declared)
         return Schema(declared, _identity(self._signature))
 
     @property

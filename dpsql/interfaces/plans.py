@@ -26,7 +26,7 @@ def plan_text(explanation: Explanation) -> str:
         lines += ["", f"Release {number}: one privacy unit is {printable(block.unit)}"]
         lines += [f"  {line}" for line in _block(block)]
     for number, sql in enumerate(explanation.stages):
-        lines += ["", f"Stage {number}, over what was released before:", *_sql(sql)]
+        lines += ["", f"Stage {number}, evaluated before what is joined to it:", *_sql(sql)]
     title = "Outer query, over what was released:" if explanation.blocks else "Query, exact:"
     lines += ["", title, *_sql(explanation.outer_sql)]
     expected = explanation.expected or (None,) * len(explanation.columns)

@@ -51,7 +51,7 @@ def _version(draft: Draft, tables: tuple[TablePolicy, ...]) -> str:
     parts = [repr(draft.unit), f"{limits.max_public_groups} {limits.min_units_per_group}"]
     for table in sorted(tables, key=lambda t: t.name):
         named = {f.name: getattr(table, f.name) for f in fields(table)}
-        del named["expected_rows"]
+        del named["expected_rows"], named["view"]
         named["columns"] = sorted(table.columns, key=lambda c: c.name)
         parts.append(repr(named))
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
@@ -90,6 +90,7 @@ class _Binder:
             table.max_rows_per_group,
             table.max_public_groups,
             table.expected_rows,
+            known.view,
         )
 
     def facts(self, table: DraftTable) -> list[Fact]:
