@@ -100,9 +100,8 @@ class Fact:
 class TablePolicy:
     """A table: public, or private with its link towards the unit and its contribution limits.
 
-    `key` is the table's own key ( () if none is declared). Limits of None are undeclared, and so is
-    `expected_rows`, about how many rows there are: nothing but time is predicted from it. A `view`
-    is evaluated whenever it is read.
+    `key` is () and limits are None where none are declared. From `expected_rows`, about how many
+    there are, nothing but time is predicted. A `view` is evaluated whenever it is read.
     """
 
     name: str
