@@ -43,7 +43,7 @@ ASKED = {
     "private keys": PRIVATE,
     "private keys and sums": "SELECT city, SUM(age), AVG(income) FROM customers GROUP BY city",
     "two blocks of private keys": (
-        f"SELECT * FROM ({PRIVATE}) UNION ALL {PRIVATE} HAVING AVG(age) > 3"
+        f"{PRIVATE} UNION ALL SELECT device, COUNT(*) FROM events GROUP BY device"
     ),
     "private keys beside public ones": (
         f"SELECT n FROM ({PRIVATE}) AS t UNION ALL SELECT COUNT(*) FROM orders GROUP BY status"
@@ -126,5 +126,4 @@ def test_a_query_spends_what_it_may_on_all_that_it_releases(what: str, accountan
     amount = Fraction(plan.loss.amount, NANO)
     assert may.amount * 97 / 100 <= amount <= may.amount
     spent = Fraction(plan.loss.delta, ATTO)
-    assert spent <= delta
-    assert spent >= may.selection_delta * 97 / 100
+    assert may.selection_delta * 97 / 100 <= spent <= may.selection_delta + may.noise_delta

@@ -159,3 +159,9 @@ WHERE r <= 2;
 -- case: bounds of millions of digits
 SELECT WITH DIFFERENTIAL_PRIVACY SUM(quantity, contribution_bounds_per_row => (1e-99999999, 1)) AS s FROM orders;
 -- refuse: bad-option at 1:48
+
+-- case: bounds wider than what a unit's rows allow are narrowed to that
+SELECT WITH DIFFERENTIAL_PRIVACY SUM(amount, contribution_bounds_per_group => (-20000, 20000)) AS s FROM orders;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: sum l0=1 linf=5000

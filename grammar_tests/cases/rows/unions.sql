@@ -56,3 +56,9 @@ SELECT COUNT(*) FROM (SELECT customer_id FROM customers EXCEPT ALL SELECT custom
 -- case: private rows and public ones
 SELECT COUNT(*) FROM (SELECT country FROM customers UNION ALL SELECT code FROM countries) t;
 -- refuse: unsupported-private-operator at 1:30
+
+-- case: what is proved of both sides adds up
+SELECT COUNT(*) FROM (SELECT vip FROM customers UNION ALL SELECT vip FROM customers WHERE age > 40) t WHERE vip;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=2
