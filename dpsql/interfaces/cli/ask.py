@@ -157,7 +157,8 @@ def _ask(settings: Settings, *, yes: bool, **asked: Any) -> Answer:
     if cancelled:
         if answer.receipt is None:
             raise click.Abort
-        raise Failed(answer.receipt.query_id, cancelled=True)
+        free = answer.receipt.remembered
+        raise Failed(answer.receipt.query_id, cancelled=True, charged=not free)
     return answer
 
 

@@ -59,6 +59,8 @@ def fault_of(error: DpsqlError, text: str = "", offset: int = 0) -> Fault:
         return Fault("55000", str(error), log=error.detail)
     if isinstance(error, Unreachable):
         return Fault("58030", "The database cannot be used now. Ask its owner.", log=str(error))
+    if not isinstance(error, Refused | Failed):
+        return Fault("58030", "The server cannot answer now. Ask its owner.", log=str(error))
     message = describe(error, text, WIRE)
     position = None
     if isinstance(error, Refused) and error.span != NOWHERE:

@@ -22,7 +22,7 @@ class Result:
 
     `counted` says that the tag ends with the number of rows told; `form` is 1 for the rows of a
     binary cursor; `repeatable` says that it stays the same until the data, the ledger or the day
-    change.
+    change; `charged` that it was paid for now.
     """
 
     columns: Columns | None
@@ -34,6 +34,7 @@ class Result:
     form: int = 0
     warning: Warned = None
     repeatable: bool = False
+    charged: bool = False
 
 
 @dataclass(frozen=True, slots=True)

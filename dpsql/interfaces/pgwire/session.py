@@ -189,7 +189,7 @@ class Session:
             if result.columns is not None and result.copy is None:
                 forms = (result.form,) * len(result.columns)
                 yield backend.row_description(result.columns, forms)
-                yield from self._rows(result.columns, forms, result.rows)
+                yield from self._rows(result, result.columns, forms, result.rows)
             yield from self._completed(result, len(result.rows))
 
     # --- extended queries ---
@@ -269,7 +269,7 @@ class Session:
             return
         rows, more = portal.forward(message.limit)
         forms = spread(portal.formats, len(result.columns))
-        yield from self._rows(result.columns, forms, rows)
+        yield from self._rows(result, result.columns, forms, rows)
         if more:
             yield backend.PORTAL_SUSPENDED
         else:
@@ -277,17 +277,20 @@ class Session:
 
     # --- rows ---
 
-    def _rows(self, columns: Columns, forms: Sequence[int], rows: Sequence[Row]) -> Iterator[bytes]:
+    def _rows(
+        self, result: Result, columns: Columns, forms: Sequence[int], rows: Sequence[Row]
+    ) -> Iterator[bytes]:
         """The rows, many to a chunk: each chunk costs a step through everything above."""
         zone = ZoneInfo(self._transaction.settings["timezone"])
         formats = [(c.oid, form) for c, form in zip(columns, forms, strict=True)]
         for start in range(0, len(rows), CHUNK_ROWS):
-            self._require_wanted()
+            self._require_wanted(result)
             yield data_rows(rows[start : start + CHUNK_ROWS], formats, zone)
 
-    def _require_wanted(self) -> None:
+    def _require_wanted(self, result: Result) -> None:
         if self._stop.wanted:
-            raise Fault("57014", "The statement was cancelled; its charge stays.")
+            then = "its charge stays" if result.charged else "nothing was charged"
+            raise Fault("57014", f"The statement was cancelled; {then}.")
 
     def _completed(self, result: Result, count: int) -> Iterator[bytes]:
         """COPY's rows if it is one, notices, and the tag."""
@@ -296,7 +299,7 @@ class Session:
             zone = ZoneInfo(self._transaction.settings["timezone"])
             yield backend.copy_out(len(result.columns), int(result.copy.format.value == "binary"))
             for data in copied(result.columns, result.rows, result.copy, zone):
-                self._require_wanted()
+                self._require_wanted(result)
                 yield backend.copy_data(data)
             yield backend.COPY_DONE
         if result.warning is not None:
