@@ -20,7 +20,7 @@ def bound(draft: Draft, engine: Engine, ledger: Ledger) -> Policy:
     """The policy over the data as it now is, with the facts recorded for it."""
     schema = engine.schema()
     policy = bind(draft, schema, PublicTables(engine).values)
-    return replace(policy, facts=policy.facts | ledger.facts(vouched_for(policy, schema)))
+    return replace(policy, facts=policy.facts | ledger.facts(vouched_for(policy)))
 
 
 def reached(rebind: Callable[[], Policy]) -> Policy:

@@ -10,8 +10,10 @@ from dpsql.policy.load import load
 from dpsql.public import PublicTables
 
 
-def check_policy(path: str, *, record: bool = False) -> tuple[Finding, ...]:
+def check_policy(path: str, *, record: bool = False, refresh: bool = False) -> tuple[Finding, ...]:
     """Findings of the policy against its database; `record` keeps the facts that hold.
+
+    With `refresh` a new data version starts just before that.
 
     Recorded facts count for proofs until the database files change or a new data version starts.
     Raises `PolicyError`, `Unreachable` or `LedgerError`.
@@ -24,7 +26,9 @@ def check_policy(path: str, *, record: bool = False) -> tuple[Finding, ...]:
     if record:
         ledger = SqliteLedger.open(draft.ledger)
         try:
-            ledger.record_facts(facts, vouched_for(policy, schema))
+            if refresh:
+                ledger.refresh()
+            ledger.record_facts(facts, vouched_for(policy))
         finally:
             ledger.close()
     return findings

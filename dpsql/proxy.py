@@ -26,6 +26,7 @@ from dpsql.ledgers.sqlite import SqliteLedger
 from dpsql.model import Answer, Budget, Loss, Noisy, Policy, Receipt, Request
 from dpsql.monitor import Desk, Monitor, Price, Watch, Watched, monitored, priced, watched
 from dpsql.opening import bound, payer, reached
+from dpsql.policy.bind import vouched_for
 from dpsql.policy.draft import Draft
 from dpsql.policy.load import load
 from dpsql.prepare import Prepared, prepare
@@ -77,6 +78,7 @@ class Proxy:
         self._answers = answers_of()
         self._lock = Lock()
         self._rebind = rebind or (lambda: policy)
+        self.accepted = self.recorded()
         self._stops: set[Stop] = set()
 
     @classmethod
@@ -197,11 +199,21 @@ class Proxy:
         known = self.ledger.stamp(seconds)
         return known and (self._answers, today(), known)
 
+    @property
+    def facts_lapsed(self) -> bool:
+        """Whether facts were recorded before, and none counts for the data as it now is."""
+        return self.ledger.facts_lapsed(vouched_for(self.policy))
+
+    def recorded(self) -> object:
+        """The data version and its facts: no longer as `accepted` once anybody changes them."""
+        return self.ledger.data_version(), self.ledger.facts(vouched_for(self.policy))
+
     def refresh(self) -> int:
         """Start a new data version: remembered answers and recorded facts no longer count."""
         version = self.ledger.refresh()
         with self._lock:
             self.policy = self._rebind()
+            self.accepted = self.recorded()
             self._public.forget()
             # New ones: what is being compiled or finished ends up in the old.
             self._plans = _plans()

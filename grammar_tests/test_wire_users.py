@@ -134,7 +134,7 @@ def asked_on(client: psycopg.Connection[Any]) -> None:
 def test_who_is_taken_off_the_list_is_put_out(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(server, "USERS_SECONDS", 0.01)
+    monkeypatch.setattr(server, "WATCH_SECONDS", 0.01)
     place.users["ana"] = place.users["bob"] = User(verifier_of(PASSWORD))
     with (
         connect(place, password=PASSWORD) as kept,

@@ -16,6 +16,7 @@ from typing import Any
 from dpsql.interfaces.pgwire import tls
 from dpsql.interfaces.pgwire.catalogue import Catalogue
 from dpsql.interfaces.pgwire.pacing import Pacer
+from dpsql.interfaces.pgwire.present import Present
 from dpsql.interfaces.pgwire.server import Server
 from dpsql.interfaces.pgwire.telemetry import Telemetry
 from dpsql.interfaces.pgwire.users import User, Users, verifier_of
@@ -83,16 +84,16 @@ def opened(
     certificate, key = tls.self_signed(folder, "127.0.0.1")
     lines: list[str] = []
     started, found = Event(), list[Door]()
-    with Proxy.open(str(policy)) as proxy:
-        server = Server(
-            proxy,
-            partial(Catalogue, proxy.policy),
-            users,
-            replace(Limits(port=0), **limits),
-            Telemetry(lines.append),
-            context=tls.context(certificate, key, limits.get("client_ca")),
-            binding=tls.binding(certificate),
-        )
+    context = tls.context(certificate, key, limits.get("client_ca"))
+
+    def present() -> Present:
+        proxy = Proxy.open(str(policy))
+        catalogue, given = partial(Catalogue, proxy.policy), replace(Limits(port=0), **limits)
+        return Present(proxy, catalogue, users, given, context, tls.binding(certificate))
+
+    first = present()
+    with first.proxy as proxy:
+        server = Server(first, Telemetry(lines.append), present)
         if not paced:
             server._pacer = unpaced(proxy)
 

@@ -70,7 +70,12 @@ def _stamp(path: str) -> tuple[str, int, int, int, int]:
         about = os.stat(path)  # noqa: PTH116
     except OSError:
         raise CannotOpen("missing") from None
-    return path, about.st_dev, about.st_ino, about.st_size, about.st_mtime_ns
+    return path, *stamp(about)
+
+
+def stamp(about: os.stat_result) -> tuple[int, int, int, int]:
+    """Device, inode, size and mtime_ns of a file: another one after any change."""
+    return about.st_dev, about.st_ino, about.st_size, about.st_mtime_ns
 
 
 def reader(paths: list[str]) -> str:

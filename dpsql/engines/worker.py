@@ -24,7 +24,7 @@ import _duckdb as duckdb
 
 from dpsql.engines import frames
 from dpsql.engines.encode import encoded, is_beyond, is_encodable, is_moment, with_moments
-from dpsql.engines.files import CannotOpen, Signature, Sources
+from dpsql.engines.files import CannotOpen, Signature, Sources, stamp
 from dpsql.engines.hardening import bound_process, one_select, private, scratch
 
 CHUNK_ROWS = 1 << 13
@@ -66,6 +66,7 @@ class _Worker:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._signature: Signature = ()
+        self._file: int | None = None
         self._private: Any = None
         self._scratch: Any = None
         self._prepared = Event()
@@ -80,6 +81,9 @@ class _Worker:
         try:
             self._signature = settings.sources.signature()
             self._private = private(settings.sources, settings.memory)
+            if settings.sources.path is not None:
+                # Never closed: that would release the lock that DuckDB has on it.
+                self._file = os.open(settings.sources.path, os.O_RDONLY)
             bound_process(self._private)
             self._check_unchanged()
         except CannotOpen as error:
@@ -114,8 +118,7 @@ class _Worker:
                     self._call = None
                 # With the cursor go its temporary tables.
                 self._cursor.close()
-            if instance is self._private:
-                self._check_unchanged()
+            self._check_same(operation)
             outcome: tuple[str, Any] = "done", None
         except CannotOpen as error:
             outcome = "unreachable", error.why
@@ -135,10 +138,21 @@ class _Worker:
 
     def _instance(self, operation: str) -> Any:
         if operation not in ("scratch", "script"):
-            self._check_unchanged()
+            self._check_same(operation)
             return self._private
         self._prepared.wait()
         return self._scratch
+
+    def _check_same(self, operation: str) -> None:
+        """What was charged is answered from the file that was opened, even if another replaced it.
+
+        Files that DuckDB opens anew for each statement must not have changed.
+        """
+        if operation == "aggregate" and self._file is not None:
+            if stamp(os.fstat(self._file)) not in [found[1:] for found in self._signature]:
+                raise CannotOpen("changed")
+        elif operation not in ("scratch", "script"):
+            self._check_unchanged()
 
     def _check_unchanged(self) -> None:
         """The facts that vouch for a plan are about the files as they were."""

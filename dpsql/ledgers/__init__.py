@@ -142,6 +142,9 @@ class Ledger(Protocol):
     def resume(self, analyst: str) -> None:
         """The owner's act: the late answers of this analyst no longer count."""
 
+    def facts_lapsed(self, identity: str) -> bool:
+        """Whether facts were recorded once, and none of them counts for this data any more."""
+
     def verify(self) -> None:
         """Check every entry and every answer ever recorded; raises `LedgerError` on any doubt."""
 

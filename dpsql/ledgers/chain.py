@@ -62,7 +62,10 @@ class Pot:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What the entries up to `sequence` say; `hash` is the last one's."""
+    """What the entries up to `sequence` say; `hash` is the last one's.
+
+    `recorded` says that facts were ever recorded, `facts` those of the present data version.
+    """
 
     sequence: int = -1
     hash: bytes = bytes(32)
@@ -70,6 +73,7 @@ class State:
     data_version: int = 1
     files: str = ""
     facts: frozenset[Fact] = frozenset()
+    recorded: bool = False
     pots: dict[str, Pot] = field(default_factory=dict)
     late: dict[str, int] = field(default_factory=dict)
 
@@ -122,7 +126,7 @@ class _Fold:
 
     def __init__(self, state: State) -> None:
         self._ledger, self._version = state.ledger, state.data_version
-        self._files, self._facts = state.files, state.facts
+        self._files, self._facts, self._recorded = state.files, state.facts, state.recorded
         self._totals = {
             (budget, pot.accountant): (pot.spent.amount, pot.spent.delta)
             for budget, pot in state.pots.items()
@@ -146,6 +150,7 @@ class _Fold:
                 self._version, self._files, self._facts = self._version + 1, "", frozenset()
             case Kind.FACTS:
                 self._files, self._facts = decode_facts(str(row.detail))
+                self._recorded = self._recorded or bool(self._facts)
             case _:
                 raise ValueError("an entry of no known kind")
         if row.data_version != self._version:
@@ -168,5 +173,5 @@ class _Fold:
         }
         if len(pots) != len(self._totals):
             raise BrokenChain(sequence)
-        known = self._ledger, self._version, self._files, self._facts
+        known = self._ledger, self._version, self._files, self._facts, self._recorded
         return State(sequence, last, *known, pots, self._late)

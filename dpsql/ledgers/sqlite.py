@@ -200,6 +200,11 @@ class SqliteLedger:
         with self._reading() as book:
             return book.state.facts if book.state.files == identity else frozenset()
 
+    def facts_lapsed(self, identity: str) -> bool:
+        """Whether no recorded fact counts any more; see `Ledger.facts_lapsed`."""
+        with self._reading() as book:
+            return book.state.recorded and not (book.state.facts and book.state.files == identity)
+
     def verify(self) -> None:
         """Check every entry, every answer and the mark."""
         with self._reading() as book:

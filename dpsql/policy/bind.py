@@ -57,9 +57,9 @@ def _version(draft: Draft, tables: tuple[TablePolicy, ...]) -> str:
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
 
-def vouched_for(policy: Policy, schema: Schema) -> str:
+def vouched_for(policy: Policy) -> str:
     """What recorded facts are true of: these files, checked under these very decisions."""
-    return f"{schema.identity} {policy.version}"
+    return f"{policy.data} {policy.version}"
 
 
 class _Binder:

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import click
 
 from dpsql.interfaces.cli.options import Settings, common
 from dpsql.interfaces.cli.terminal import note
+
+if TYPE_CHECKING:
+    from dpsql.policy.draft import Server
+    from dpsql.proxy import Proxy
 
 
 @click.command()
@@ -32,7 +37,10 @@ def serve(
     from dpsql.policy.load import load  # noqa: PLC0415
 
     settings = settings.with_options(policy, analyst)
-    limits = load(settings.policy).server
-    limits = replace(limits, host=host or limits.host, port=limits.port if port is None else port)
-    with settings.open(settings.policy) as proxy:
-        run(proxy, limits, note, self_signed=self_signed)
+
+    def make() -> tuple[Proxy, Server]:
+        limits = load(settings.policy).server
+        where = host or limits.host, limits.port if port is None else port
+        return settings.open(settings.policy), replace(limits, host=where[0], port=where[1])
+
+    run(make, note, self_signed=self_signed)

@@ -67,8 +67,12 @@ class Answers:
     """The proxy and the catalogue as one analyst sees them."""
 
     def __init__(self, proxy: Proxy, catalogue: Callable[[], Catalogue], analyst: str) -> None:
-        self.proxy, self.analyst = proxy, analyst
-        self._make_catalogue = catalogue
+        self.analyst = analyst
+        self.take_up(proxy, catalogue)
+
+    def take_up(self, proxy: Proxy, catalogue: Callable[[], Catalogue]) -> None:
+        """Ask these from now on."""
+        self.proxy, self._make_catalogue = proxy, catalogue
         self._catalogue: Catalogue | None = None
         self._claimed: dict[str, bool] = {}
 

@@ -84,6 +84,10 @@ class Pacer:
         """How the questions of one analyst are paced."""
         return AnalystPace(self, analyst)
 
+    def follow(self, book: LateAnswers, answer_seconds: float, max_late: int) -> None:
+        """Pace by these from now on; what runs still counts as asked."""
+        self.book, self.answer_seconds, self.max_late = book, answer_seconds, max_late
+
     def close(self) -> None:
         """Nobody waits for a step any more: the server stops, and answers nothing."""
         self.closing.set()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import ssl
 from collections.abc import Callable
 from functools import partial
 from ipaddress import ip_address
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING
 from dpsql.errors import Unreachable
 from dpsql.interfaces.pgwire import tls
 from dpsql.interfaces.pgwire.catalogue import Catalogue
+from dpsql.interfaces.pgwire.present import Present
 from dpsql.interfaces.pgwire.server import Server
 from dpsql.interfaces.pgwire.telemetry import Telemetry, serve_metrics
 from dpsql.interfaces.pgwire.users import read_users
@@ -23,44 +25,69 @@ if TYPE_CHECKING:
     from dpsql.proxy import Proxy
 
 
-def serve(
-    proxy: Proxy, limits: Limits, write: Callable[[str], object], *, self_signed: bool
-) -> None:
-    """Serve until SIGINT or SIGTERM; `write` takes the log's lines.
+Make = Callable[[], tuple["Proxy", Limits]]
+"""Opens the policy as it now is, and says how it is served."""
 
-    Other hosts are served with TLS only. Raises `Unreachable` and `MissingExtra`.
+
+def serve(make: Make, write: Callable[[str], object], *, self_signed: bool) -> None:
+    """Serve until SIGINT or SIGTERM, and take up all that changed at SIGHUP.
+
+    `write` takes the log's lines. Other hosts are served with TLS only. Raises the errors of
+    `make`, `Unreachable` and `MissingExtra`.
     """
     with TemporaryDirectory(prefix="dpsql-") as folder:
-        if self_signed:
-            certificate, key = tls.self_signed(Path(folder), limits.host)
-        else:
-            certificate, key = limits.certificate or "", limits.key or ""
-        context = tls.context(certificate, key, limits.client_ca) if certificate else None
-        if context is None and not _is_local(limits.host):
-            raise Unreachable(
-                f"{limits.host} is not this machine alone: passwords and answers would travel in "
-                "the clear. Give [server] certificate and key, or --self-signed for trying out."
-            )
         telemetry = Telemetry(write)
+        present = _present(make, Path(folder), self_signed=self_signed)
         server = Server(
-            proxy,
-            partial(Catalogue, proxy.policy),
-            partial(read_users, limits.users),
-            limits,
+            present,
             telemetry,
-            context=context,
-            binding=tls.binding(certificate) if certificate else None,
-            only_encrypted=not _is_local(limits.host),
+            partial(_present, make, Path(folder), self_signed=self_signed),
+            only_encrypted=not _is_local(present.limits.host),
         )
-        asyncio.run(_until_stopped(server, limits, telemetry, encrypted=context is not None))
+        asyncio.run(_until_stopped(server, present, telemetry))
 
 
-async def _until_stopped(
-    server: Server, limits: Limits, telemetry: Telemetry, *, encrypted: bool
-) -> None:
-    stopped = asyncio.Event()
+def _present(make: Make, folder: Path, *, self_signed: bool) -> Present:
+    """What is served from now on."""
+    proxy, limits = make()
+    try:
+        context, binding = _encryption(limits, folder, self_signed=self_signed)
+    except BaseException:
+        proxy.close()
+        raise
+    catalogue, users = partial(Catalogue, proxy.policy), partial(read_users, limits.users)
+    return Present(proxy, catalogue, users, limits, context, binding)
+
+
+def _encryption(
+    limits: Limits, folder: Path, *, self_signed: bool
+) -> tuple[ssl.SSLContext | None, bytes | None]:
+    """How TLS is spoken, if it is, and what logins are bound to."""
+    certificate, key = limits.certificate, limits.key
+    if self_signed:
+        certificate, key = tls.self_signed(folder, limits.host)
+    if certificate is not None and key is not None:
+        return tls.context(certificate, key, limits.client_ca), tls.binding(certificate)
+    if not _is_local(limits.host):
+        raise Unreachable(
+            f"{limits.host} is not this machine alone: passwords and answers would travel in "
+            "the clear. Give [server] certificate and key, or --self-signed for trying out."
+        )
+    return None, None
+
+
+async def _until_stopped(server: Server, present: Present, telemetry: Telemetry) -> None:
+    stopped, limits = asyncio.Event(), present.limits
+    reloading = set[asyncio.Task[None]]()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stopped.set)
+
+    def reload() -> None:
+        task = asyncio.create_task(server.renew())
+        reloading.add(task)
+        task.add_done_callback(reloading.discard)
+
+    asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, reload)
     try:
         listening = await server.start()
         metrics = None
@@ -71,7 +98,7 @@ async def _until_stopped(
             f"{limits.host}:{limits.port} cannot be listened on. Is another server running there?"
         ) from None
     port = listening.sockets[0].getsockname()[1]
-    telemetry.event("listening", host=limits.host, port=port, tls=encrypted)
+    telemetry.event("listening", host=limits.host, port=port, tls=present.context is not None)
     await stopped.wait()
     telemetry.event("stopping")
     if metrics is not None:

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import hmac
-import ssl
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from itertools import count
 from time import monotonic
-from typing import TYPE_CHECKING
 
+from dpsql.errors import DpsqlError
 from dpsql.interfaces.pgwire import backend, frontend
 from dpsql.interfaces.pgwire.admission import Failures, Strangers, share
-from dpsql.interfaces.pgwire.answers import Answers, Catalogue
+from dpsql.interfaces.pgwire.answers import Answers
 from dpsql.interfaces.pgwire.entrance import (
     Authentication,
     Guest,
@@ -27,28 +26,23 @@ from dpsql.interfaces.pgwire.entrance import (
 from dpsql.interfaces.pgwire.faults import Fault
 from dpsql.interfaces.pgwire.frontend import ProtocolError
 from dpsql.interfaces.pgwire.pacing import Pacer
+from dpsql.interfaces.pgwire.present import Present
 from dpsql.interfaces.pgwire.runner import Runner
 from dpsql.interfaces.pgwire.session import CHUNK_BYTES, Session
 from dpsql.interfaces.pgwire.settings import Settings
 from dpsql.interfaces.pgwire.stream import Stream
 from dpsql.interfaces.pgwire.telemetry import Telemetry
 from dpsql.interfaces.pgwire.transactions import Transaction
-from dpsql.interfaces.pgwire.users import ByCertificate, Users, Verifier
+from dpsql.interfaces.pgwire.users import ByCertificate
 from dpsql.policy.draft import Server as Limits
-
-if TYPE_CHECKING:
-    from dpsql.proxy import Proxy
 
 MAX_LOGIN_BYTES = 1 << 14
 MAX_THREADS = 64
 MAX_BATCH = 1000
 """Most messages that wait for their Sync."""
 GRACE_SECONDS = 10.0
-USERS_SECONDS = 1.0
-"""How soon a user who may no longer log in is put out."""
-
-MakeCatalogue = Callable[[str, Mapping[str, str]], Catalogue]
-"""The catalogue of an analyst whose settings are these."""
+WATCH_SECONDS = 1.0
+"""How soon the server heeds what the owner has changed."""
 
 
 @dataclass(slots=True, eq=False)
@@ -59,6 +53,8 @@ class _Visit:
     analyst: str
     secret: bytes
     session: Session
+    settings: Settings
+    present: Present
     task: asyncio.Task[None]
     busy: bool = False
 
@@ -66,36 +62,32 @@ class _Visit:
 class Server:
     """Serves one proxy to many clients, until it is stopped.
 
-    `users` gives those who may log in, anew for each login and every `USERS_SECONDS`: who is no
-    longer among them is put out. With `context` clients may speak TLS, and bind
-    their login to it by `binding`, the certificate's hash; with `only_encrypted` they must.
+    Every `WATCH_SECONDS` it looks who may no longer log in, and puts them out, and whether there
+    is another data version, and takes up what `renewed` then gives. With `only_encrypted` clients
+    must speak TLS.
     """
 
     def __init__(
         self,
-        proxy: Proxy,
-        catalogue: MakeCatalogue,
-        users: Callable[[], Users],
-        limits: Limits,
+        present: Present,
         telemetry: Telemetry,
+        renewed: Callable[[], Present] | None = None,
         *,
-        context: ssl.SSLContext | None = None,
-        binding: bytes | None = None,
         only_encrypted: bool = False,
     ) -> None:
-        self._proxy, self._catalogue, self._users = proxy, catalogue, users
-        self._limits, self._telemetry = limits, telemetry
-        self._context, self._binding = context, binding
+        self._present, self._telemetry, self._renewed = present, telemetry, renewed
         self._only_encrypted = only_encrypted
+        self._renewing, self._seen = asyncio.Lock(), present.proxy.accepted
+        limits = present.limits
         self._numbers = count(1)
         self._visits: dict[int, _Visit] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._strangers, self._failures = Strangers(limits.max_connections), Failures(monotonic)
         self._pacer = Pacer(
-            proxy.ledger,
+            present.proxy.ledger,
             limits.answer_seconds,
             limits.max_late,
-            proxy.policy.limits.statement_seconds,
+            present.proxy.policy.limits.statement_seconds,
             partial(telemetry.event, "ran"),
         )
         self._stopping = False
@@ -106,8 +98,42 @@ class Server:
         self._server = await asyncio.start_server(
             self._connected, self._limits.host, self._limits.port, backlog=1024
         )
-        self._keeper = asyncio.create_task(self._keep_out())
+        self._keeper = asyncio.create_task(self._watched())
         return self._server
+
+    @property
+    def _limits(self) -> Limits:
+        return self._present.limits
+
+    async def renew(self) -> None:
+        """Take up data, policy, users and certificate as they now are, in one step.
+
+        What runs ends as it began; whoever is connected stays. What cannot be taken up changes
+        nothing, and is told in the log.
+        """
+        if self._renewed is None:
+            return
+        async with self._renewing:
+            try:
+                new = await asyncio.to_thread(self._renewed)
+            except DpsqlError as error:
+                self._telemetry.event("reload_failed", why=str(error))
+                return
+            old, self._present, self._seen = self._present, new, new.proxy.accepted
+            self._pacer.follow(new.proxy.ledger, new.limits.answer_seconds, new.limits.max_late)
+            self._telemetry.event("reloaded")
+            if new.proxy.facts_lapsed:
+                self._telemetry.event(
+                    "facts_lapsed",
+                    fix="Plans and prices do without recorded facts until: dpsql check --record",
+                )
+            old.ended = True
+            await self._closed(old)
+
+    async def _closed(self, present: Present) -> None:
+        """Close what nothing needs any more."""
+        if present.over:
+            await asyncio.to_thread(present.proxy.close)
 
     async def stop(self, grace: float = GRACE_SECONDS) -> None:
         """Take no one in, let running statements end within `grace` seconds, then cancel them."""
@@ -130,6 +156,8 @@ class Server:
         if self._tasks:
             await asyncio.wait(self._tasks)
         self._pool.shutdown(wait=False, cancel_futures=True)
+        self._present.ended = True
+        await self._closed(self._present)
 
     # --- one connection ---
 
@@ -197,7 +225,7 @@ class Server:
         """Refuse more connections than there may be, in all or of one analyst. Raises `Fault`."""
         if len(self._visits) >= self._limits.max_connections:
             raise fatal("53300", "sorry, too many clients already")
-        most = share(self._limits, len(self._proxy.policy.analysts))
+        most = share(self._limits, len(self._present.proxy.policy.analysts))
         if sum(visit.analyst == analyst for visit in self._visits.values()) >= most:
             raise fatal("53300", f'too many connections for role "{analyst}"')
 
@@ -209,8 +237,8 @@ class Server:
                 case frontend.Cancel() as cancel:
                     self._cancel(cancel)
                     return None
-                case frontend.Encrypt(gss=False) if self._context and not stream.encrypted:
-                    await stream.encrypt(self._context)
+                case frontend.Encrypt(gss=False) if self._present.context and not stream.encrypted:
+                    await stream.encrypt(self._present.context, self._present.binding)
                 case frontend.Encrypt():
                     await stream.send(b"N")
 
@@ -221,7 +249,8 @@ class Server:
             visit.session.cancel()
 
     async def _logged_in(self, stream: Stream, wanted: Guest) -> None:
-        credential = self._credential(await asyncio.to_thread(self._users), wanted.user)
+        users = await asyncio.to_thread(self._present.users)
+        credential = self._present.credential(users, wanted.user)
         if isinstance(credential, ByCertificate):
             if stream.common_name == wanted.user:
                 await stream.send(backend.authentication(0))
@@ -229,8 +258,7 @@ class Server:
             credential = None  # fails as a wrong password does: who exists is not to be told
         if not self._failures.may_try(stream.address, wanted.user):
             raise fatal("28000", "too many logins have failed; wait a minute")
-        binding = self._binding if stream.encrypted else None
-        authentication = Authentication.of(wanted.user, credential, binding)
+        authentication = Authentication.of(wanted.user, credential, stream.binding)
         try:
             await stream.send(authentication.offer)
             for step in (authentication.first, authentication.final):
@@ -242,30 +270,32 @@ class Server:
             self._failures.failed(stream.address, wanted.user)
             raise
 
-    def _credential(self, users: Users, name: str) -> Verifier | ByCertificate | None:
-        """How a user may log in now; None: not at all."""
-        user = users.get(name)
-        allowed = self._proxy.policy.budget_of(name) is not None
-        return user.credential if user is not None and allowed and not user.disabled else None
-
-    async def _keep_out(self) -> None:
-        """End the visits of users who may no longer log in, as long as the server runs."""
+    async def _watched(self) -> None:
+        """Heed what the owner changes, as long as the server runs."""
         while True:
-            await asyncio.sleep(USERS_SECONDS)
+            await asyncio.sleep(WATCH_SECONDS)
             try:
-                users = await asyncio.to_thread(self._users)
+                found = await asyncio.to_thread(self._present.proxy.recorded)
+                if found != self._seen:
+                    self._seen = found
+                    await self.renew()
+                users = await asyncio.to_thread(self._present.users)
             except (OSError, ValueError) as error:
                 self._telemetry.event("users_unreadable", kind=type(error).__name__)
                 continue
+            except DpsqlError as error:
+                self._telemetry.event("ledger_unusable", why=str(error))
+                continue
             for visit in self._visits.values():
-                if self._credential(users, visit.analyst) is None:
+                if self._present.credential(users, visit.analyst) is None:
                     visit.task.cancel("the user may no longer log in")
 
     async def _welcomed(self, stream: Stream, wanted: Guest, task: asyncio.Task[None]) -> _Visit:
         settings = first_settings(wanted)
         number, secret = next(self._numbers), wanted.secret
-        session = self._session(wanted.user, settings, number)
-        visit = _Visit(number, wanted.user, secret, session, task)
+        present = self._present
+        session = self._session(present, wanted.user, settings, number)
+        visit = _Visit(number, wanted.user, secret, session, settings, present, task)
         told = [backend.parameter_status(*pair) for pair in settings.told().items()]
         key = backend.backend_key(number, secret)
         self._visits[number] = visit
@@ -276,14 +306,14 @@ class Server:
             raise
         return visit
 
-    def _session(self, analyst: str, settings: Settings, number: int) -> Session:
+    def _session(self, present: Present, analyst: str, settings: Settings, number: int) -> Session:
         def told(sqlstate: str, kind: str) -> None:
             self._telemetry.count("errors", f'sqlstate="{sqlstate}"')
             if kind:
                 self._telemetry.event("failed", connection=number, sqlstate=sqlstate, kind=kind)
 
-        make = partial(self._catalogue, analyst, settings)
-        answers = Answers(self._proxy, make, analyst)
+        make = partial(present.catalogue, analyst, settings)
+        answers = Answers(present.proxy, make, analyst)
         return Session(Runner(answers, Transaction(settings)), told, self._pacer.of(analyst))
 
     async def _visited(self, stream: Stream, visit: _Visit) -> None:
@@ -330,6 +360,21 @@ class Server:
         There chunk after chunk, as fast as the client reads.
         """
         self._telemetry.count("batches")
+        present = self._present
+        if visit.present is not present:
+            visit.present = present
+            make = partial(present.catalogue, visit.analyst, visit.settings)
+            visit.session.take_up(present.proxy, make)
+        present.running += 1
+        try:
+            await self._worked_out(stream, visit, messages)
+        finally:
+            present.running -= 1
+            await self._closed(present)
+
+    async def _worked_out(
+        self, stream: Stream, visit: _Visit, messages: list[frontend.Message]
+    ) -> None:
         repeated = visit.session.again(tuple(messages))
         if repeated is not None:
             await stream.send(repeated)

@@ -8,13 +8,14 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Iterator, Sequence
 from threading import TIMEOUT_MAX
-from typing import assert_never
+from typing import TYPE_CHECKING, assert_never
 from zoneinfo import ZoneInfo
 
 from dpsql.dialects.words import pieces
 from dpsql.engines import Pace, Stop
 from dpsql.errors import DpsqlError
 from dpsql.interfaces.pgwire import backend, frontend
+from dpsql.interfaces.pgwire.answers import Catalogue
 from dpsql.interfaces.pgwire.copying import copied
 from dpsql.interfaces.pgwire.encode import OutOfRange
 from dpsql.interfaces.pgwire.faults import Fault, fault_of, internal
@@ -24,6 +25,9 @@ from dpsql.interfaces.pgwire.rows import data_rows
 from dpsql.interfaces.pgwire.runner import Runner, command_of, decoded, fitted, spread
 from dpsql.interfaces.pgwire.settings import milliseconds
 from dpsql.interfaces.pgwire.transactions import IDLE
+
+if TYPE_CHECKING:
+    from dpsql.proxy import Proxy
 
 CHUNK_BYTES = 1 << 17
 """How much is gathered before it is handed on."""
@@ -57,6 +61,10 @@ class Session:
     def statement_seconds(self) -> float:
         """How long a statement may take; 0 is any time."""
         return milliseconds(self._transaction.settings["statement_timeout"]) / 1000
+
+    def take_up(self, proxy: Proxy, catalogue: Callable[[], Catalogue]) -> None:
+        """Ask these from the next message on; what was prepared and opened stays."""
+        self._runner.answers.take_up(proxy, catalogue)
 
     def cancel(self, *, late: bool = False) -> None:
         """Stop what runs; `late` says that its time is over."""

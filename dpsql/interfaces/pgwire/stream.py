@@ -24,7 +24,8 @@ _SETTLE_SECONDS = 0.001
 class Stream:
     """One client's socket.
 
-    `address` is where it comes from, `common_name` that of the certificate the client has shown.
+    `address` is where it comes from, `common_name` that of the certificate the client has shown,
+    `binding` the hash of the server's where TLS is spoken.
     """
 
     def __init__(
@@ -33,6 +34,7 @@ class Stream:
         self._reader, self._writer, self._patience = reader, writer, patience
         self.encrypted = False
         self.common_name: str | None = None
+        self.binding: bytes | None = None
         self.address = str((writer.get_extra_info("peername") or ("",))[0])
         self._ahead = b""
         self._at = 0
@@ -75,7 +77,7 @@ class Stream:
                 raise asyncio.IncompleteReadError(b"".join(parts), count)
         self._ahead, self._at = b"".join(parts), 0
 
-    async def encrypt(self, context: ssl.SSLContext) -> None:
+    async def encrypt(self, context: ssl.SSLContext, binding: bytes | None) -> None:
         """Agree to TLS and go over to it.
 
         Bytes that came before the agreement were not encrypted and could be anybody's: they end
@@ -89,7 +91,7 @@ class Stream:
             raise ProtocolError("received unencrypted data after SSL request")
         self._writer.write(b"S")
         await self._writer.start_tls(context)
-        self.encrypted = True
+        self.encrypted, self.binding = True, binding
         self.common_name = common_name(self._writer.get_extra_info("peercert"))
 
     async def send(self, data: bytes) -> None:

@@ -65,7 +65,7 @@ def binding(certificate: str) -> bytes | None:
 
 
 def self_signed(folder: Path, host: str) -> tuple[str, str]:
-    """Writes a certificate for `host` and its key into `folder`; their paths.
+    """Writes a certificate for `host` and its key into `folder`, once; their paths.
 
     Raises `MissingExtra`.
     """
@@ -76,10 +76,12 @@ def self_signed(folder: Path, host: str) -> tuple[str, str]:
         raise MissingExtra(
             "--self-signed needs the extra serve: pip install 'dpsql[serve]'."
         ) from None
+    paths = folder / "certificate.pem", folder / "key.pem"
+    if all(path.exists() for path in paths):
+        return str(paths[0]), str(paths[1])
     key = ec.generate_private_key(ec.SECP256R1())
     pem = serialization.Encoding.PEM
     secret = key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
-    paths = folder / "certificate.pem", folder / "key.pem"
     paths[0].write_bytes(_signed(key, host).public_bytes(pem))
     paths[1].touch(mode=0o600)
     paths[1].write_bytes(secret)

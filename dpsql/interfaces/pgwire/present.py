@@ -1,0 +1,48 @@
+"""What a server serves by at a time, and how it takes up another without losing anybody."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+from dpsql.interfaces.pgwire.answers import Catalogue
+from dpsql.interfaces.pgwire.users import ByCertificate, Users, Verifier
+from dpsql.policy.draft import Server as Limits
+
+if TYPE_CHECKING:
+    from dpsql.proxy import Proxy
+
+MakeCatalogue: TypeAlias = Callable[[str, Mapping[str, str]], Catalogue]
+"""The catalogue of an analyst whose settings are these."""
+
+
+@dataclass(slots=True, eq=False)
+class Present:
+    """A policy over its data, who may log in, and how TLS is spoken.
+
+    `users` gives those who may log in, anew for each login. With `context` clients may speak TLS,
+    and bind their login to it by `binding`, the certificate's hash. `running` counts what is being
+    answered by it: only when that is over is a present that has `ended` closed.
+    """
+
+    proxy: Proxy
+    catalogue: MakeCatalogue
+    users: Callable[[], Users]
+    limits: Limits
+    context: ssl.SSLContext | None = None
+    binding: bytes | None = None
+    running: int = 0
+    ended: bool = False
+
+    def credential(self, users: Users, name: str) -> Verifier | ByCertificate | None:
+        """How one of these users may log in; None: not at all."""
+        user = users.get(name)
+        allowed = self.proxy.policy.budget_of(name) is not None
+        return user.credential if user is not None and allowed and not user.disabled else None
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing needs it any more."""
+        return self.ended and not self.running
