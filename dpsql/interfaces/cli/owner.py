@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from textwrap import indent
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -19,6 +20,10 @@ from dpsql.interfaces.receipts import cost_text
 from dpsql.interfaces.tables import grid, table
 from dpsql.interfaces.wordings import ExitCode
 from dpsql.model import Budget, Loss, Request
+
+if TYPE_CHECKING:
+    from dpsql.policy.check import Finding
+    from dpsql.proxy import Proxy
 
 _BUDGET_HEADERS = ("budget", "ε", "used", "questions left", "fits", "accountant", "spent", "limit")
 _HISTORY_HEADERS = ("query", "time (UTC)", "analyst", "budget", "epsilon", "charge")
@@ -48,6 +53,7 @@ def budget(
             accountants = {pot.name: pot.accountant for pot, _, _ in proxy.budgets()}
             entries = [_entry(e, accountants) for e in proxy.history(settings.analyst, history)]
             lines += ["", *grid([_HISTORY_HEADERS, *entries])]
+        _warn_of_lapsed_facts(proxy)
     click.echo("\n".join(lines))
 
 
@@ -89,12 +95,33 @@ def _accept(policy: str) -> None:
 
 @click.command()
 @common
-@click.pass_obj
-def refresh(settings: Settings, policy: str | None, analyst: str | None) -> None:
-    """Start a new data version: remembered answers and recorded facts no longer count."""
-    settings = settings.with_options(policy, analyst)
+@click.option("--record", is_flag=True, help="Check the new data and record what they confirm.")
+@click.pass_context
+def refresh(
+    context: click.Context, policy: str | None, analyst: str | None, *, record: bool
+) -> None:
+    """Start a new data version: remembered answers and recorded facts no longer count.
+
+    A running server takes it up, with policy, users and certificate, and loses no connection.
+    """
+    settings = context.ensure_object(Settings).with_options(policy, analyst)
+    if record:
+        from dpsql.owner import check_policy  # noqa: PLC0415
+
+        _show(settings.policy, check_policy(settings.policy, record=True, refresh=True))
+        note("A new data version has begun; what the data confirms is recorded.")
+        return
     with settings.open(settings.policy) as proxy:
         click.echo(f"data version {proxy.refresh()}")
+        _warn_of_lapsed_facts(proxy)
+
+
+def _warn_of_lapsed_facts(proxy: Proxy) -> None:
+    if proxy.facts_lapsed:
+        note(
+            "The facts that were recorded do not count for the data as they now are: plans and "
+            "prices do without. Record them anew: dpsql check --record"
+        )
 
 
 @click.command()
@@ -128,14 +155,18 @@ def check(context: click.Context, policy: str | None, analyst: str | None, *, re
 
     path = context.ensure_object(Settings).with_options(policy, analyst).policy
     findings = check_policy(path, record=record)
-    for finding in findings:
-        click.echo(f"{path}:{finding.line}: {printable(finding.message)}")
-        click.echo(f"  fix: {printable(finding.fix)}")
+    _show(path, findings)
     if record:
         note("What the data confirms is recorded, until the data changes.")
     if findings:
         context.exit(ExitCode.BAD_INPUT)
     note("The data fits the policy.")
+
+
+def _show(path: str, findings: Sequence[Finding]) -> None:
+    for finding in findings:
+        click.echo(f"{path}:{finding.line}: {printable(finding.message)}")
+        click.echo(f"  fix: {printable(finding.fix)}")
 
 
 @click.command()

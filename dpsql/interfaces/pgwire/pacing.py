@@ -84,9 +84,12 @@ class Pacer:
         """How the questions of one analyst are paced."""
         return AnalystPace(self, analyst)
 
-    def follow(self, book: LateAnswers, answer_seconds: float, max_late: int) -> None:
+    def follow(
+        self, book: LateAnswers, answer_seconds: float, max_late: int, statement_seconds: float
+    ) -> None:
         """Pace by these from now on; what runs still counts as asked."""
-        self.book, self.answer_seconds, self.max_late = book, answer_seconds, max_late
+        self.book, self.max_late = book, max_late
+        self.answer_seconds, self.statement_seconds = answer_seconds, statement_seconds
 
     def close(self) -> None:
         """Nobody waits for a step any more: the server stops, and answers nothing."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 from dpsql.interfaces.pgwire.answers import Catalogue
+from dpsql.interfaces.pgwire.pacing import LateAnswers
 from dpsql.interfaces.pgwire.users import ByCertificate, Users, Verifier
 from dpsql.policy.draft import Server as Limits
 
@@ -35,6 +36,12 @@ class Present:
     binding: bytes | None = None
     running: int = 0
     ended: bool = False
+
+    @property
+    def pace(self) -> tuple[LateAnswers, float, int, float]:
+        """What answers are paced by, as `Pacer` takes it."""
+        limits, seconds = self.limits, self.proxy.policy.limits.statement_seconds
+        return self.proxy.ledger, limits.answer_seconds, limits.max_late, seconds
 
     def credential(self, users: Users, name: str) -> Verifier | ByCertificate | None:
         """How one of these users may log in; None: not at all."""

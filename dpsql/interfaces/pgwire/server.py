@@ -83,13 +83,7 @@ class Server:
         self._visits: dict[int, _Visit] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._strangers, self._failures = Strangers(limits.max_connections), Failures(monotonic)
-        self._pacer = Pacer(
-            present.proxy.ledger,
-            limits.answer_seconds,
-            limits.max_late,
-            present.proxy.policy.limits.statement_seconds,
-            partial(telemetry.event, "ran"),
-        )
+        self._pacer = Pacer(*present.pace, partial(telemetry.event, "ran"))
         self._stopping = False
         self._pool = ThreadPoolExecutor(min(MAX_THREADS, limits.max_connections), "dpsql-wire")
 
@@ -120,7 +114,7 @@ class Server:
                 self._telemetry.event("reload_failed", why=str(error))
                 return
             old, self._present, self._seen = self._present, new, new.proxy.accepted
-            self._pacer.follow(new.proxy.ledger, new.limits.answer_seconds, new.limits.max_late)
+            self._pacer.follow(*new.pace)
             self._telemetry.event("reloaded")
             if new.proxy.facts_lapsed:
                 self._telemetry.event(
