@@ -22,7 +22,7 @@ LAYERS = (
 )
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
 STEPS = {"parse", "resolve", "track", "infer", "calibrate", "rewrite"}
-MAX_LINES = 400
+MAX_LINES = 600
 MAX_FUNCTION = 40
 
 
