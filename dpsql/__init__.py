@@ -1,7 +1,7 @@
 """dpsql: a privacy proxy for SQL.
 
 `connect` is PEP 249; `ask` and `explain` answer one question each; `watch` answers a stream
-of them by one bit each; `plan_text` prints a plan.
+of them by one bit each; `plan_text` prints a plan, `sentences` tell the notices of an answer.
 Everything is imported when it is first used.
 """
 
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     )
     from dpsql.interfaces.direct import ask, explain, watch
     from dpsql.interfaces.plans import plan_text
+    from dpsql.interfaces.sentences import sentences
 
     __version__: str
 
@@ -54,6 +55,7 @@ __all__ = [
     "explain",
     "paramstyle",
     "plan_text",
+    "sentences",
     "threadsafety",
     "watch",
 ]
@@ -63,6 +65,7 @@ _HOMES = {
     "ask": "dpsql.interfaces.direct",
     "explain": "dpsql.interfaces.direct",
     "plan_text": "dpsql.interfaces.plans",
+    "sentences": "dpsql.interfaces.sentences",
     "watch": "dpsql.interfaces.direct",
 }
 

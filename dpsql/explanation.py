@@ -85,11 +85,13 @@ class BlockLines:
 class Rest:
     """What a charge leaves of its budget: so many `questions` of the default ε, of `question`.
 
+    So many as `keyed` of them can show private keys (None: none ever can).
     `fits` is the largest ε of a question that could be paid for instead (None: none can).
     """
 
     question: Decimal
     questions: int
+    keyed: int | None
     fits: Decimal | None
 
 

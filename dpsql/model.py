@@ -101,7 +101,7 @@ class TablePolicy:
     """A table: public, or private with its link towards the unit and its contribution limits.
 
     `key` is () and limits are None where none are declared. From `expected_rows`, about how many
-    there are, nothing but time is predicted. A `view` is evaluated whenever it is read.
+    there are, time and use are predicted. A `view` is evaluated whenever it is read.
     """
 
     name: str
@@ -347,8 +347,8 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """What one answer cost. `charged` is zero for a remembered or a public answer; `least` says
-    that it is the least that is charged; `left` questions of ε `question` can still be paid for.
+    """What one answer cost: `charged`, zero if remembered or public, `least` if it is the least that
+    is charged. `left` questions of ε `question` (`keyed` with private keys) can still be paid for.
     """
 
     query_id: str
@@ -363,6 +363,7 @@ class Receipt:
     least: bool = False
     question: Decimal | None = None
     left: int | None = None
+    keyed: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

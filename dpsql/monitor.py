@@ -24,13 +24,25 @@ from threading import RLock
 from typing import Self
 
 from dpsql import accountants
-from dpsql.accountants.remaining import in_epsilon, questions, rest
+from dpsql.accountants.remaining import in_epsilon, keyed_questions, questions, rest
 from dpsql.engines import Engine
 from dpsql.errors import Reason, Refused
 from dpsql.explanation import Rest
 from dpsql.ledgers import Charge, Ledger
 from dpsql.mechanisms.sparse_vector import Run, SparseVector, sparse_vector
-from dpsql.model import Budget, Event, Exact, Loss, Neighbours, Noisy, Policy, Receipt, Request
+from dpsql.model import (
+    Budget,
+    Column,
+    Event,
+    Exact,
+    Loss,
+    Neighbours,
+    Noisy,
+    Policy,
+    Receipt,
+    Request,
+)
+from dpsql.notices import Notice
 from dpsql.prepare import Prepared
 from dpsql.release import Sampler
 from dpsql.running import guarded
@@ -61,11 +73,14 @@ class Verdict:
     """The bits of one statement: for each public key, in order, whether it is above.
 
     `answers` ends early where the alarms were used up. A statement without groups has one key: ().
+    `notices` are about the `columns` of the statement.
     """
 
     keys: tuple[str, ...]
     answers: tuple[tuple[tuple[Value, ...], bool], ...]
     complete: bool = True
+    notices: tuple[Notice, ...] = ()
+    columns: tuple[Column, ...] = ()
 
     @property
     def above(self) -> bool:
@@ -138,7 +153,8 @@ class Desk:
         limit = accountant.limit(self.budget)
         names = query_id, wish.analyst, self.budget.name, accountant.name
         least = accountants.is_least(charged, self.budget)
-        rest = self.budget.query_epsilon, questions(self.budget, spent)
+        counts = questions(self.budget, spent), keyed_questions(self.budget, spent)
+        rest = self.budget.query_epsilon, *counts
         return Receipt(*names, epsilon, charged, spent, limit, charged == Loss(0), least, *rest)
 
 
@@ -229,7 +245,7 @@ class Monitor:
             above = self._run.above(values.get(key, 0), threshold, asked.distance)
             answers.append((key, above))
         complete = len(answers) == len(asked.domain)
-        told = Verdict(asked.keys, tuple(answers), complete)
+        told = Verdict(asked.keys, tuple(answers), complete, asked.notices, asked.columns)
         return told, Noisy(
             tuple(key for key, _ in answers), tuple((int(above),) for _, above in answers)
         )
@@ -324,9 +340,10 @@ def _asked(monitor: Monitor, streams: Sequence[Stream]) -> Watched:
 def _told(asked: Stream, noisy: Noisy | None) -> Verdict:
     """The verdict that is recorded in the ledger as keys and bits; None: it was never asked."""
     if noisy is None:
-        return Verdict(asked.keys, (), complete=False)
+        return Verdict(asked.keys, (), False, asked.notices, asked.columns)
     answers = tuple((key, bool(bit)) for key, (bit,) in zip(noisy.keys, noisy.parts, strict=True))
-    return Verdict(asked.keys, answers, len(answers) == len(asked.domain))
+    complete = len(answers) == len(asked.domain)
+    return Verdict(asked.keys, answers, complete, asked.notices, asked.columns)
 
 
 def _law(desk: Desk, wish: Watch, *, one_way: bool) -> SparseVector:

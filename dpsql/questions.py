@@ -7,7 +7,7 @@ from decimal import Decimal
 from fractions import Fraction
 
 from dpsql import accountants
-from dpsql.accountants.remaining import in_epsilon, questions
+from dpsql.accountants.remaining import in_epsilon, keyed_questions, questions
 from dpsql.engines import Stop
 from dpsql.errors import Reason, Refused
 from dpsql.explanation import Explanation
@@ -51,7 +51,8 @@ class Asked:
         payer = self.request.analyst, self.budget.name, accountant.name
         limit = accountant.limit(self.budget)
         least = accountants.is_least(charged, self.budget)
-        rest = self.budget.query_epsilon, questions(self.budget, spent)
+        counts = questions(self.budget, spent), keyed_questions(self.budget, spent)
+        rest = self.budget.query_epsilon, *counts
         return Receipt(query_id, *payer, epsilon, charged, spent, limit, remembered, least, *rest)
 
     def in_epsilon(self, refused: Refused, spent: Loss) -> Refused:

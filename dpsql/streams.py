@@ -14,7 +14,8 @@ from dpsql.dialects.duckdb_block import block_sql
 from dpsql.engines import ScratchTable
 from dpsql.errors import Reason, Refused
 from dpsql.finish import evaluated
-from dpsql.model import Neighbours
+from dpsql.model import Column, Neighbours
+from dpsql.notices import Clipped, FewValues, Listed, Notice
 from dpsql.plan import BlockSql, Release
 from dpsql.prepare import Prepared
 from dpsql.tree import NOWHERE, Cast, Expression, Ref, Span, Value
@@ -28,6 +29,7 @@ class Stream:
 
     `sql` measures them all. `question` identifies what is asked, `data` of which data (None: any).
     The SQL reads `tables`, which were evaluated before.
+    `notices` are about the `columns` of the statement.
     """
 
     keys: tuple[str, ...]
@@ -37,6 +39,8 @@ class Stream:
     question: str
     data: str | None = None
     tables: tuple[ScratchTable, ...] = ()
+    notices: tuple[Notice, ...] = ()
+    columns: tuple[Column, ...] = ()
 
     @property
     def distance(self) -> int:
@@ -94,6 +98,8 @@ def stream(prepared: Prepared) -> Stream:
         prepared.question,
         prepared.data,
         tuple(evaluated(prepared.rewritten, number) for number in measured.stages),
+        tuple(n for n in prepared.notices if isinstance(n, Clipped | FewValues | Listed)),
+        prepared.columns,
     )
 
 

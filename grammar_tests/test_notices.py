@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from decimal import Decimal
 from pathlib import Path
 
 import pytest
 
+import dpsql
 from dpsql.engines.catalogue import tables as declared
 from dpsql.interfaces import records
 from dpsql.interfaces.doors import COMMAND_LINE, DATABASE_API, WIRE
@@ -15,7 +17,9 @@ from dpsql.interfaces.messages import width
 from dpsql.interfaces.plans import plan_text
 from dpsql.interfaces.sentences import sentence, sentences
 from dpsql.interfaces.tables import markdown, table
+from dpsql.interfaces.watching import price_text
 from dpsql.model import Answer, Column
+from dpsql.monitor import Watch
 from dpsql.notices import (
     BoundsFound,
     Clipped,
@@ -289,3 +293,30 @@ def test_no_sentence_names_what_its_door_has_not(notice: Notice) -> None:
 def test_a_name_cannot_drive_a_terminal() -> None:
     answer = replace(ANSWER, columns=(Column("n\x1b[2J", INTEGER),) * 2)
     assert "\x1b" not in table(answer).text + records.json_array(answer)
+
+
+def test_what_a_watched_statement_leaves_out_is_told(tmp_path: Path) -> None:
+    sql = "SELECT status, SUM(amount) AS total FROM orders GROUP BY status"
+    with Proxy.open(str(proxy_kit.shop(tmp_path))) as proxy:
+        wish = Watch("ana", Decimal(10**6), 1)
+        price, found = (
+            proxy.explain_watch(wish, [proxy_kit.request(sql)]),
+            proxy.watch_all(wish, [proxy_kit.request(sql)]),
+        )
+    cut = "customers add at most 5,000 each to total per group: 10 rows each, clipped to 0 … 500"
+    assert f"\nStatement 1: {cut}\n" in price_text(price)
+    (verdict,) = found.verdicts
+    assert dpsql.sentences(verdict.notices, verdict.columns)[0] == cut
+
+
+def test_nothing_of_use_is_known_where_few_rows_are_expected() -> None:
+    policy, engine = shop()
+    few = tuple(
+        replace(t, expected_rows=5 if t.name == "customers" else None) for t in policy.tables
+    )
+    expecting = replace(policy, tables=few)
+    for sql in ("SELECT COUNT(*) AS n FROM orders", "SELECT MEDIAN(age) AS m FROM customers"):
+        assert isinstance(compiled(sql, expecting, engine).notices[-1], Drowned)
+        assert not {Drowned, NeverShown} & kinds(compiled(sql, policy, engine))
+    cities = "SELECT city, COUNT(*) AS n FROM customers GROUP BY city"
+    assert isinstance(compiled(cities, expecting, engine).notices[-1], NeverShown)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from sqlalchemy import make_url
 
 from dpsql import accountants
-from dpsql.accountants.remaining import fitting, in_epsilon, questions, rest
+from dpsql.accountants.remaining import fitting, in_epsilon, keyed_questions, questions, rest
 from dpsql.errors import PolicyError, Reason, Refused
 from dpsql.interfaces import dbapi
 from dpsql.interfaces.amounts import plain
@@ -67,6 +67,8 @@ def test_what_is_told_to_fit_does_and_hardly_more_would(budget: Budget, per_mill
     count = questions(budget, spent)
     each = price(budget, budget.query_epsilon)
     assert count * each <= left < (count + 1) * each
+    keyed = keyed_questions(budget, spent)
+    assert keyed is None or keyed <= count * 1.1
     fits = fitting(budget, spent)
     if fits is None:
         assert left < price(budget, Decimal("1e-9"))

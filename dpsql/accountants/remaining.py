@@ -10,7 +10,7 @@ from math import ceil
 from dpsql.accountants import get, price
 from dpsql.errors import Refused
 from dpsql.explanation import Rest
-from dpsql.model import NANO, Budget, Loss
+from dpsql.model import ATTO, NANO, Budget, Loss
 
 _TWO = Context(prec=2, rounding=ROUND_UP)
 
@@ -23,6 +23,20 @@ def questions(budget: Budget, spent: Loss) -> int:
     2
     """
     return _left(budget, spent) // max(1, _price(budget, budget.query_epsilon))
+
+
+def keyed_questions(budget: Budget, spent: Loss) -> int | None:
+    """How many of them can show private keys, which takes δ too; None where none ever can.
+
+    >>> keyed_questions(Budget("b", Decimal(1), Decimal("1e-6")), Loss(0))
+    135
+    """
+    accountant = get(budget.accountant)
+    if not (accountant.supports_selection and budget.query_delta):
+        return None
+    limit, each = accountant.limit(budget), _keyed_price(budget)
+    counts = (limit.amount - spent.amount) // each.amount, (limit.delta - spent.delta) // each.delta
+    return max(0, min(counts))
 
 
 def fitting(budget: Budget, spent: Loss) -> Decimal | None:
@@ -46,7 +60,9 @@ def fitting(budget: Budget, spent: Loss) -> Decimal | None:
 
 def rest(budget: Budget, spent: Loss, charge: Loss) -> Rest:
     """What a charge would leave, and what could be asked instead."""
-    return Rest(budget.query_epsilon, questions(budget, spent + charge), fitting(budget, spent))
+    after = spent + charge
+    counts = questions(budget, after), keyed_questions(budget, after)
+    return Rest(budget.query_epsilon, *counts, fitting(budget, spent))
 
 
 def in_epsilon(refused: Refused, budget: Budget, epsilon: Decimal, spent: Loss) -> Refused:
@@ -58,6 +74,15 @@ def in_epsilon(refused: Refused, budget: Budget, epsilon: Decimal, spent: Loss) 
 
 def _left(budget: Budget, spent: Loss) -> int:
     return max(0, get(budget.accountant).limit(budget).amount - spent.amount)
+
+
+@lru_cache(maxsize=64)
+def _keyed_price(budget: Budget) -> Loss:
+    """The most that a default question with private keys is charged."""
+    epsilon, delta = Fraction(budget.query_epsilon), Fraction(budget.query_delta)
+    allowance = get(budget.accountant).allowance(epsilon, delta, selects_keys=True)
+    amount, selection = ceil(allowance.amount * NANO), ceil(allowance.selection_delta * ATTO)
+    return price(Loss(max(1, amount), max(1, selection)), budget)
 
 
 @lru_cache(maxsize=512)

@@ -1,7 +1,7 @@
 """useless: answers that cannot be of use, known before anything is charged.
 
-The text may leave so few units, as a key that equals a constant does, that whatever they add is
-within the noise, or below the threshold of private keys.
+The text may leave so few units, as a key that equals a constant does, or so few may be expected
+(`expected_rows`), that all they add is within the noise, or below the threshold of private keys.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dpsql.compiler.columns import Columns, Origin
 from dpsql.mechanisms import margin, standard_deviation
 from dpsql.model import Policy
 from dpsql.notices import Drowned, NeverShown
-from dpsql.plan import BlockPlan, PrivateBlock, PrivatePlan
+from dpsql.plan import BlockPlan, PrivateBlock, PrivatePlan, least
 from dpsql.tree import JoinKind
 from dpsql.walk import relations
 
@@ -53,13 +53,18 @@ def _noise_in_units(plan: BlockPlan) -> Iterator[float]:
 
 
 def _most_units(block: PrivateBlock, origin: Origin, policy: Policy) -> int | None:
-    """How many units the text leaves: as many as the values of a key in every row; None: any."""
+    """How many units the text leaves: as many as the values of a key in every row, or as many as
+    rows are expected; None: any number.
+    """
     rows = Columns(block.rows, origin)
-    domains = [rows.facts(block.unit).domain]
+    domains, expected = [rows.facts(block.unit).domain], [policy.unit.table]
     parts = tuple(relations(block.rows))
     if not any(isinstance(p, Union) or (isinstance(p, Join) and _pads(p)) for p in parts):
         domains += [rows.column(field.id).domain for part in parts for field in _key(part, policy)]
-    return min((len(domain) for domain in domains if domain is not None), default=None)
+        expected += [part.table for part in parts if isinstance(part, Scan)]
+    tables = [table for table in map(policy.table, expected) if table and table.private]
+    sizes = [None if domain is None else len(domain) for domain in domains]
+    return least(*sizes, *(table.expected_rows for table in tables))
 
 
 def _pads(join: Join) -> bool:

@@ -84,7 +84,7 @@ def budget_lines(
         yield f"The budget cannot pay for this query: asking would be refused{instead}."
     elif rest is not None:
         verb = "remains" if rest.questions == 1 else "remain"
-        yield f"After it {questions_text(rest.questions, rest.question)} {verb}."
+        yield f"After it {questions_text(rest.questions, rest.question, rest.keyed)} {verb}."
 
 
 def _block(block: BlockLines) -> Iterator[str]:

@@ -8,13 +8,16 @@ from dpsql.interfaces.amounts import loss_text, plain, share_text
 from dpsql.model import Loss, Receipt
 
 
-def questions_text(count: int, epsilon: Decimal) -> str:
-    """So many questions of the default ε.
+def questions_text(count: int, epsilon: Decimal, keyed: int | None) -> str:
+    """So many questions of the default ε, and how many of them can show private keys, if fewer.
 
-    >>> print(questions_text(1, Decimal("0.30")), "·", questions_text(1160, Decimal("0.3")))
-    1 question at ε = 0.3 · 1,160 questions at ε = 0.3
+    >>> print(questions_text(1, Decimal("0.30"), 1))
+    1 question at ε = 0.3
+    >>> print(questions_text(1160, Decimal("0.3"), 90))
+    1,160 questions at ε = 0.3 (90 with private keys)
     """
-    return f"{count:,} question{'' if count == 1 else 's'} at ε = {plain(epsilon)}"
+    some = f"{count:,} question{'' if count == 1 else 's'} at ε = {plain(epsilon)}"
+    return some if keyed is None or keyed >= count else f"{some} ({keyed:,} with private keys)"
 
 
 def cost_text(receipt: Receipt | None) -> str:
@@ -32,7 +35,7 @@ def cost_text(receipt: Receipt | None) -> str:
         return "cost: nothing, public tables only"
     budget = f"budget {receipt.budget}: {share_text(receipt.spent, receipt.limit)} spent"
     if receipt.question is not None and receipt.left is not None:
-        budget += f", {questions_text(receipt.left, receipt.question)} left"
+        budget += f", {questions_text(receipt.left, receipt.question, receipt.keyed)} left"
     epsilon = plain(receipt.epsilon)
     if receipt.remembered:
         first = f"cost: nothing, remembered answer of query {receipt.query_id} at ε = {epsilon}"

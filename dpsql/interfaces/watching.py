@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from dpsql.interfaces.amounts import loss_text, plain
 from dpsql.interfaces.plans import budget_lines
+from dpsql.interfaces.sentences import sentences
 from dpsql.interfaces.tables import grid
 from dpsql.mechanisms import margin
 
@@ -38,6 +39,9 @@ def _lines(price: Price) -> Iterator[str]:
     heads = ("statement", "queries", "one unit moves", "threshold ±", "query ±")
     rows = [_row(n, stream, price) for n, stream in enumerate(price.streams, 1)]
     yield from grid([heads, *rows])
+    for number, stream in enumerate(price.streams, 1):
+        for told in sentences(stream.notices, stream.columns):
+            yield f"Statement {number}: {told}"
 
 
 def _row(number: int, stream: Stream, price: Price) -> tuple[str, ...]:

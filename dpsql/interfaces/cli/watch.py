@@ -17,6 +17,7 @@ from dpsql.interfaces.cli.terminal import Progress, interruptible, note, show_er
 from dpsql.interfaces.messages import printable
 from dpsql.interfaces.receipts import cost_text
 from dpsql.interfaces.records import json_scalar
+from dpsql.interfaces.sentences import sentences
 from dpsql.interfaces.tables import grid
 from dpsql.model import Request
 from dpsql.tree import NOWHERE, Span, Value
@@ -88,6 +89,9 @@ def watch(
         places, found = _with_proxy(settings, text, _uninterrupted, **asked)
         rows = _rows(text, places, found)
         write(_table(rows) if style == "table" else _json(rows))
+    for number, verdict in enumerate(found.verdicts, 1):
+        for told in sentences(verdict.notices, verdict.columns):
+            note(f"notice: statement {number}: {told}")
     note(f"alarms left: {found.left}")
     note(cost_text(found.receipt))
 
