@@ -347,8 +347,8 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """What one answer cost: `charged`, zero if remembered or public, `least` if it is the least that
-    is charged. `left` questions of ε `question` (`keyed` with private keys) can still be paid for.
+    """What one answer cost: `charged`, zero if remembered or public; `least` if no question is
+    charged less. `left` questions of ε `question` (`keyed` with private keys) can still be paid for.
     """
 
     query_id: str

@@ -35,13 +35,13 @@ def _lines(price: Price) -> Iterator[str]:
         yield f"Charge: ε = {plain(price.epsilon)} however many are below, {charge} ({accountant})."
     names = price.budget.name, price.wish.analyst, accountant
     yield from budget_lines(*names, price.charge, price.spent, price.limit, price.rest)
+    for number, stream in enumerate(price.streams, 1):
+        for told in sentences(stream.notices, stream.columns):
+            yield f"Statement {number}: {told}"
     yield "The threshold's noise is drawn once, a query's each time; both are within ± at 95 %:"
     heads = ("statement", "queries", "one unit moves", "threshold ±", "query ±")
     rows = [_row(n, stream, price) for n, stream in enumerate(price.streams, 1)]
     yield from grid([heads, *rows])
-    for number, stream in enumerate(price.streams, 1):
-        for told in sentences(stream.notices, stream.columns):
-            yield f"Statement {number}: {told}"
 
 
 def _row(number: int, stream: Stream, price: Price) -> tuple[str, ...]:
