@@ -348,7 +348,7 @@ class Column:
 @dataclass(frozen=True, slots=True)
 class Receipt:
     """What one answer cost: `charged`, zero if remembered or public; `least` if no question is
-    charged less. `left` questions of ε `question` (`keyed` with private keys) can still be paid for.
+    charged less. `left` questions of ε `question` (`keyed` with private keys) can still be paid.
     """
 
     query_id: str
