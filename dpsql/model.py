@@ -125,8 +125,7 @@ class TablePolicy:
 class Budget:
     """A pot of privacy shared by the analysts who name it. Amounts are exact decimals.
 
-    `min_query_charge` is in the accountant's unit (ρ or ε; None: its default). What cannot be of
-    use has to be confirmed above an ε of `confirm_above`.
+    `min_query_charge` is in ρ or ε; above an ε of `confirm_above` the useless is to be confirmed.
     """
 
     name: str
