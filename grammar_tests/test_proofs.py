@@ -13,7 +13,9 @@ from unittest.mock import patch
 
 import duckdb
 import pytest
+from hypothesis import given
 
+from dpsql import comparisons
 from dpsql.compiler import units
 from dpsql.engines.catalogue import tables as declared
 from dpsql.errors import Refused
@@ -24,11 +26,17 @@ from dpsql.public import PublicTables
 from dpsql.schema import Schema
 from grammar_tests import casefile, world
 from grammar_tests.bound import over, shop
+from grammar_tests.fuzz_proofs import PROOFS, odd_world
 from grammar_tests.laws import PlainEngine, compiled, integers
 from grammar_tests.link_worlds import LinkedTable, LinkedWorld, chain, questions
 from grammar_tests.proofs import Claims, Counting, claims_of
+from grammar_tests.test_fuzz import examples
 
 ACCEPTED = tuple(case for case in casefile.all_cases() if case.accepted)
+RANDOM = 60
+"""Random queries per run."""
+FEW = 400
+"""Random queries within which a wrong proof is found."""
 SORTS = frozenset({"rows", "rank", "determined", "unique", "whose", "groups", "order", "key"})
 """What is claimed again and again; of a frequency there are a few claims."""
 
@@ -74,6 +82,41 @@ def wrong_over(odd: LinkedWorld, folder: Path) -> Counter[str]:
             continue
         found.update(why.split(":")[0] for why in counting.disproved(claims))
     return found
+
+
+# --- random queries ---
+
+
+def disproved(number: int, sql: str) -> bool:
+    """Counts what is claimed, and compares what is measured over two orders of all rows."""
+    world = odd_world(number)
+    counting, turned = world.engines
+    try:
+        claims = claims_of(sql, world.policy, counting.engine)
+        plan = compiled(sql, world.policy, counting.engine) if len(sql) % 4 == 0 else None
+    except Refused:
+        return False
+    assert counting.disproved(claims) == []
+    if plan is not None:
+        assert integers(plan, counting.engine) == integers(plan, turned.engine)
+    return True
+
+
+def test_the_proofs_of_random_queries_hold() -> None:
+    assert random_queries(RANDOM) >= 0.8 * RANDOM
+
+
+def random_queries(count: int, *, shrink: bool = True) -> int:
+    """How many of so many random queries are accepted."""
+    accepted: list[bool] = []
+
+    @examples(count, shrink=shrink)
+    @given(PROOFS)
+    def hold(drawn: tuple[int, str]) -> None:
+        accepted.append(disproved(*drawn))
+
+    hold()
+    return sum(accepted)
 
 
 # --- a key that may be NULL ---
@@ -174,3 +217,29 @@ def test_rows_of_nobody_are_found(tmp_path: Path) -> None:
 def test_a_key_of_several_units_that_lends_one_is_found(tmp_path: Path) -> None:
     with patch.object(units, "Filter", lambda relation, _predicate: relation):
         assert any(wrong_over(chain(n), tmp_path)["whose"] for n in range(8))
+
+
+@pytest.mark.parametrize(
+    "name", ["mirror", "keys that are missing", "frequency", "rows of nobody", "shared keys"]
+)
+def test_random_queries_find_each(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    match name:
+        case "mirror":
+            for sign in ("lt", "le", "gt", "ge"):
+                monkeypatch.setitem(comparisons.MIRRORED, sign, sign)
+        case "keys that are missing":
+            monkeypatch.setattr(Policy, "fact", _never_null)
+        case "frequency":
+            monkeypatch.setattr(PublicTables, "frequency", lambda *_: 1)
+        case "rows of nobody":
+            monkeypatch.setattr(units, "settled", lambda rows, *_: rows)
+        case _:
+            monkeypatch.setattr(units, "Filter", lambda relation, _predicate: relation)
+    with pytest.raises(AssertionError):
+        random_queries(FEW, shrink=False)
+
+
+def _never_null(policy: Policy, kind: FactKind, table: str) -> Fact | None:
+    """The fact, where whatever is unique is taken to be there."""
+    asked = FactKind.UNIQUE_KEY if kind is FactKind.NOT_NULL_KEY else kind
+    return next((f for f in policy.facts if f.kind is asked and f.table == table), None)
