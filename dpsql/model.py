@@ -13,6 +13,7 @@ from enum import StrEnum
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
+from dpsql.link import Link
 from dpsql.methods import BoundsMethod
 from dpsql.notices import Notice
 from dpsql.resources import Database, Limits
@@ -42,15 +43,6 @@ class PrivacyUnit:
     table: str
     key: str
     neighbours: Neighbours = Neighbours.ADD_REMOVE
-
-
-@dataclass(frozen=True, slots=True)
-class Link:
-    """One declared foreign-key hop: column of this table references table.key."""
-
-    column: str
-    table: str
-    key: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +93,9 @@ class TablePolicy:
     """A table: public, or private with its link towards the unit and its contribution limits.
 
     `key` is () and limits are None where none are declared. From `expected_rows`, about how many
-    there are, time and use are predicted. A `view` is evaluated whenever it is read.
+    there are, time and use are predicted. A `view` is evaluated whenever it is read. Rows that
+    belong to all whom `several` links name have no `link`. The owner leaves those unprotected whom
+    `unprotected` links name; `second_keys` are columns of links that are not declared.
     """
 
     name: str
@@ -115,6 +109,9 @@ class TablePolicy:
     max_public_groups: int | None = None
     expected_rows: int | None = None
     view: bool = False
+    several: tuple[Link, ...] = ()
+    unprotected: tuple[Link, ...] = ()
+    second_keys: tuple[str, ...] = ()
 
     def column(self, name: str) -> ColumnPolicy | None:
         """The column called `name`, ignoring case."""

@@ -118,10 +118,18 @@ class BoundsFound:
     upper: float
 
 
+@dataclass(frozen=True, slots=True)
+class Unprotected:
+    """People whom this column names are not protected by it: so the owner declares."""
+
+    table: str
+    column: str
+
+
 Cut: TypeAlias = Clipped | FewValues | Sampled | Listed | Hidden
 """What is about columns: SQL leaves something out of them."""
 
-Notice: TypeAlias = Cut | Empty | Drowned | NeverShown | CountedKeys | BoundsFound
+Notice: TypeAlias = Cut | Empty | Drowned | NeverShown | CountedKeys | BoundsFound | Unprotected
 
 
 def marked(notices: tuple[Notice, ...]) -> frozenset[int]:
@@ -136,7 +144,7 @@ def marked(notices: tuple[Notice, ...]) -> frozenset[int]:
 def places(notice: Notice) -> tuple[int, ...]:
     """The columns of one notice."""
     match notice:
-        case Empty() | Drowned() | NeverShown() | CountedKeys() | BoundsFound():
+        case Empty() | Drowned() | NeverShown() | CountedKeys() | BoundsFound() | Unprotected():
             return ()
         case _:
             return notice.columns

@@ -78,6 +78,7 @@ class PrivateBlock:
     it. `max_rows` is the proved most rows of one unit (None: unbounded). `determined` are the
     columns that the unit determines; `declared` the owner's limits; `facts` what proofs lean on.
     With `groups` the keys are those of a public relation, over whose columns they are written.
+    Rows that belong to `several` people each have no one unit: see `compiler.several`.
     """
 
     rows: Relation
@@ -91,6 +92,7 @@ class PrivateBlock:
     facts: tuple[Fact, ...]
     span: Span
     groups: Relation | None = None
+    several: bool = False
 
 
 @dataclass(frozen=True, slots=True)

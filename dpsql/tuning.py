@@ -80,6 +80,9 @@ def questions(policy: Policy, name: str, by: Sequence[str]) -> dict[Limit, str]:
     if not table.private:
         why = f"{table.name} is public and needs no limits"
         raise Refused(Reason.BAD_OPTION, option="TABLE", why=why)
+    if table.several:
+        why = f"rows of {table.name} belong to several people, and check counts those of each"
+        raise Refused(Reason.BAD_OPTION, option="TABLE", why=why)
     for column in by:
         if table.column(column) is None:
             raise Refused(Reason.UNKNOWN_COLUMN, column=column, table=table.name)

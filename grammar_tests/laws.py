@@ -332,9 +332,28 @@ def violation(prepared: Prepared, here: Sequence[Counted], there: Sequence[Count
             l1, l2_squared = moved_nodes(tree, ours, theirs)
             if l1 > tree.sensitivity.l1 or l2_squared > tree.sensitivity.l2_squared:
                 return f"a tree of counts moved by {l1} and {l2_squared}"
+        if block.block.several and (why := too_far(block, claims, ours, theirs)):
+            return why
         most = max(map(len, changed), default=0)
         if most > block.l0:
             return f"{most} groups moved, {block.l0} claimed"
+    return None
+
+
+def too_far(
+    block: BlockPlan, claims: Sequence[Sensitivity], here: Counted, there: Counted
+) -> str | None:
+    """How the vectors of all groups are farther apart than claimed, in L1 or in squared L2."""
+    zeros = (0,) * len(claims)
+    for charge in charges(block):
+        steps = [
+            here.get(key, zeros)[n] - there.get(key, zeros)[n]
+            for key in here | there
+            for n in charge
+        ]
+        claim, l1, l2 = claims[charge[0]], sum(map(abs, steps)), sum(step**2 for step in steps)
+        if l1 > claim.l1 or l2 > claim.l2_squared:
+            return f"parts {charge} moved by {l1} and {l2} in all"
     return None
 
 

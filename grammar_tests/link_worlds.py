@@ -91,6 +91,14 @@ class LinkedWorld:
         }
         return replace(self, rows=kept)
 
+    def most_rows(self, table: LinkedTable) -> int:
+        """The most rows of one unit that enter answers."""
+        reached = [
+            self.reached(table, row) for row in self.rows[table.name] if self.owners(table, row)
+        ]
+        units = frozenset[int]().union(*reached)
+        return max([1, *(sum(unit in each for each in reached) for unit in units)])
+
     def owned(self) -> LinkedWorld:
         """The rows that belong to somebody."""
         kept = {
@@ -125,10 +133,9 @@ class LinkedWorld:
 
     def toml(self, most: int | None) -> str:
         """The policy's text; limits are beyond what any unit has."""
-        limits = "max_groups_per_unit = 50\nmax_rows_per_group = 500\n"
         return HEAD + "".join(
             f'[tables.{table.name}]\naccess = "private"\nkey = "{table.key}"\n'
-            + ("" if table.name == UNIT else limits + _links(table, most))
+            + ("" if table.name == UNIT else _links(table, most))
             + f"[tables.{table.name}.columns]\n"
             + "".join(f"{name} = {DECLARED.get(name, KEY)}\n" for name in table.columns)
             for table in self.tables
@@ -149,6 +156,7 @@ delta = 1e-3
 budget = "default"
 """
 KEY = "{ bounds = [0, 9], nullable = true }"
+LIMITS = "max_groups_per_unit = 50\nmax_rows_per_group = 500\n"
 DECLARED = {
     "v": "{ bounds = [-5, 10], nullable = true }",
     "g": '{ values = ["a", "b"], nullable = true }',
@@ -164,9 +172,9 @@ def _links(table: LinkedTable, most: int | None) -> str:
         f'{{ column = "{column}", references = "{name}.{_key_of(name)}" }}'
         for column, name in table.links
     ]
-    limit = "" if most is None else f"max_rows_per_unit = {most}\n"
     if len(listed) == 1:
-        return f"{limit}link = {listed[0]}\n"
+        return f"{LIMITS}link = {listed[0]}\n"
+    limit = "" if most is None else f"max_rows_per_unit = {most}\n"
     return f"{limit}links = [{', '.join(listed)}]\n"
 
 
@@ -185,6 +193,18 @@ def chain(number: int) -> LinkedWorld:
         own = chance.random() < 0.3
         tables.append(LinkedTable(name, key, ((key if own else f"{name}_up", above.name),)))
     return filled(tuple(tables), chance)
+
+
+def crossing(number: int) -> LinkedWorld:
+    """World `number`: `t` names two people or three, and one of them perhaps by way of `a`."""
+    chance = Random(1000 + number)  # noqa: S311
+    links = [("payer", UNIT), ("payee", UNIT)]
+    tables = [LinkedTable(UNIT, "pid", ())]
+    if number % 2:
+        key = "a_id" if number % 4 == 1 else "a_up"
+        tables.append(LinkedTable("a", "a_id", ((key, UNIT),)))
+        links.append(("via", "a"))
+    return filled((*tables, LinkedTable("t", "t_id", tuple(links))), chance)
 
 
 def filled(tables: tuple[LinkedTable, ...], chance: Random) -> LinkedWorld:
@@ -240,3 +260,51 @@ def questions(world: LinkedWorld) -> Iterator[str]:
             f"SELECT COUNT(*) FROM {UNIT} p JOIN {top.name} ON p.pid = {top.name}.{up}"
             f" JOIN {low.name} ON {on}"
         )
+
+
+DIRECT = (
+    "SELECT COUNT(*) FROM t",
+    "SELECT COUNT(*), COUNT(v), SUM(v), AVG(v) FROM t WHERE payee >= 2",
+    "SELECT g, COUNT(*), SUM(v) FROM t GROUP BY g",
+    "SELECT g, SUM(v) FILTER (WHERE payer <> payee) FROM t GROUP BY g",
+    "SELECT payee % 2 AS odd, SUM(v * v) FROM t WHERE payee IS NOT NULL GROUP BY odd",
+    "SELECT SUM(payer), SUM(v) FROM (SELECT payer, v, g FROM t WHERE v > 0) s WHERE g = 'a'",
+    "SELECT n, COUNT(*) FROM t JOIN (VALUES (1), (2), (3)) w(n) ON payee = n GROUP BY n",
+    "SELECT n, SUM(v) FROM (VALUES (1), (2), (2)) w(n) JOIN t ON payer = n GROUP BY n",
+    "SELECT n, COUNT(v) FROM (VALUES (1), (2), (5)) w(n) LEFT JOIN t ON payee = n GROUP BY n",
+    "SELECT COUNT(*) FROM t WHERE payer IN (SELECT n FROM (VALUES (1), (3)) w(n))",
+    "SELECT STDDEV(v), COUNT(*) FROM t",
+    "SELECT COUNT(*) FILTER (WHERE v <= 0), COUNT(*) FILTER (WHERE v <= 3), COUNT(*) FROM t",
+    "SELECT g, COUNT(*) FROM t GROUP BY ROLLUP (g)",
+    "SELECT g, COUNT(*) AS n FROM t GROUP BY g ORDER BY n DESC, g LIMIT 2",
+)
+"""Direct sums and counts of rows that belong to several people each."""
+
+PER_PERSON = (
+    "SELECT payer, COUNT(*) FROM t GROUP BY payer",
+    "SELECT DISTINCT payee FROM t",
+    "SELECT AVG(n) FROM (SELECT payer AS p, COUNT(*) AS n FROM t GROUP BY p) s",
+    "SELECT MAX(v) FROM t",
+    "SELECT MEDIAN(v) FROM t",
+    "SELECT COUNT(DISTINCT payer) FROM t",
+    "SELECT COUNT(DISTINCT v) FROM t",
+    "SELECT COUNT(*) FROM t GROUP BY v, payer + 0, payee + 0, t_id + 0",
+    "SELECT COUNT(*) FROM t JOIN people ON payer = pid",
+    "SELECT COUNT(*) FROM people LEFT JOIN t ON payer = pid",
+    "SELECT COUNT(*) FROM people, t WHERE payer = pid",
+    "SELECT COUNT(*) FROM t x JOIN t y ON x.payer = y.payer",
+    "SELECT COUNT(*) FROM people WHERE EXISTS (SELECT 1 FROM t WHERE payer = pid)",
+    "SELECT COUNT(*) FROM people WHERE pid IN (SELECT payee FROM t)",
+    "SELECT COUNT(*) FROM t WHERE payee IN (SELECT pid FROM people)",
+    "SELECT COUNT(*) FROM t WHERE EXISTS (SELECT 1 FROM people WHERE pid = payer)",
+    "SELECT SUM(n) FROM (SELECT ROW_NUMBER() OVER (PARTITION BY payer ORDER BY v) AS n FROM t) s",
+    "SELECT COUNT(*) FROM (SELECT payer FROM t UNION ALL SELECT payee FROM t) s",
+    "SELECT COUNT(*) FROM (SELECT v FROM t UNION ALL SELECT v FROM people) s",
+    "SELECT WITH DIFFERENTIAL_PRIVACY SUM(v, contribution_bounds_per_group => (0, 3)) FROM t",
+    "SELECT WITH DIFFERENTIAL_PRIVACY SAMPLE_AGGREGATE(AVG(v), 0, 5) AS s FROM t",
+    "SELECT ARG_MAX(g, v) FROM t",
+    "SELECT MODE(g) FROM t",
+    "SELECT COUNT(*) FROM (SELECT v FROM t LIMIT 3) s",
+    "SELECT * FROM t",
+)
+"""What one person moves by more than their own rows: refused."""

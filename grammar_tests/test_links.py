@@ -5,24 +5,40 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from functools import cache
+from itertools import combinations, product
 from pathlib import Path
 
 import pytest
 
-from dpsql.errors import Refused
+from dpsql.errors import Reason, Refused
+from dpsql.interfaces.messages import describe
+from dpsql.model import FactKind, Neighbours, Policy, Sensitivity
 from dpsql.policy.check import check
 from dpsql.policy.lines import Lines
 from grammar_tests.laws import (
+    BUDGET,
     PlainEngine,
+    claimed,
     compiled,
     integers,
     noiseless,
     noiseless_blocks,
     same_rows,
+    too_far,
     violation,
 )
-from grammar_tests.link_worlds import UNITS, LinkedTable, LinkedWorld, chain, questions
+from grammar_tests.link_worlds import (
+    DIRECT,
+    PER_PERSON,
+    UNITS,
+    LinkedTable,
+    LinkedWorld,
+    chain,
+    crossing,
+    questions,
+)
 
 CHAINS = 12
 SEEDS = ("0", "1", "2")
@@ -109,7 +125,8 @@ def test_check_counts_the_rows_under_shared_keys(number: int, tmp_path: Path) ->
 WRITTEN = """
 import sys
 from pathlib import Path
-from dpsql.errors import Refused
+from dpsql.errors import Reason, Refused
+from dpsql.interfaces.messages import describe
 from grammar_tests.laws import compiled, noiseless
 from grammar_tests.link_worlds import chain, questions
 
@@ -147,3 +164,112 @@ def test_the_same_plan_and_answer_under_every_hash_seed(tmp_path: Path) -> None:
 
 def _has_key_that_is_a_link(world: LinkedWorld) -> bool:
     return any(table.key == column for table in world.tables for column, _ in table.links)
+
+
+# --- rows that belong to several people each ---
+
+CROSSINGS = 6
+ACCOUNTANTS = ("zcdp", "pure", "approximate")
+
+
+def bounded(world: LinkedWorld, folder: Path, less: int = 0) -> Policy:
+    """The policy with the facts that a check records; perhaps it claims too little of a person."""
+    policy = world.policy(folder, recorded=True, most=world.most_rows(world.table("t")))
+    assert policy.fact(FactKind.MAX_ROWS, "t")
+    lowered = (
+        replace(t, max_rows_per_unit=t.max_rows_per_unit - less) if t.max_rows_per_unit else t
+        for t in policy.tables
+    )
+    return replace(policy, tables=tuple(lowered))
+
+
+@pytest.mark.parametrize("number", range(CROSSINGS))
+def test_rows_of_several_people_are_summed_as_they_are(number: int, tmp_path: Path) -> None:
+    """Each row counts once, and a person moves no more than the bound over all links together."""
+    world = crossing(number)
+    engine, owned = world.engine(), world.owned().engine()
+    policy, wrong = bounded(world, tmp_path), bounded(world, tmp_path, less=1)
+    budget = replace(BUDGET, accountant=ACCOUNTANTS[number % len(ACCOUNTANTS)])
+    others = [world.without(unit).engine() for unit in UNITS]
+    caught = False
+    for sql in DIRECT:
+        plan = compiled(sql, policy, engine, budget=budget)
+        assert plan.plan is not None
+        assert not any(release.sensitivity.alone for b in plan.blocks for release in b.releases)
+        assert same_rows(*noiseless(plan, engine), owned.rows(sql)), sql
+        here, released = integers(plan, engine), noiseless_blocks(plan, engine)
+        moved = [integers(plan, other, released) for other in others]
+        assert [violation(plan, here, there) for there in moved] == [None] * len(UNITS), sql
+        if sql == DIRECT[0]:
+            low = compiled(sql, wrong, engine, budget=budget)
+            caught = any(violation(low, here, there) for there in moved)
+    assert caught
+
+
+def test_rows_of_several_people_are_replaced_within_the_claim(tmp_path: Path) -> None:
+    for number in range(4):
+        world = crossing(number)
+        policy = bounded(world, tmp_path)
+        unit = replace(policy.unit, neighbours=Neighbours.REPLACE)
+        policy, engine = replace(policy, unit=unit), world.engine()
+        others = [world.without(unit).engine() for unit in UNITS]
+        for sql in DIRECT:
+            plan = compiled(sql, policy, engine)
+            released = noiseless_blocks(plan, engine)
+            each = [integers(plan, other, released) for other in others]
+            for one, other in combinations(each, 2):
+                for block, here, there in zip(plan.blocks, one, other, strict=True):
+                    assert too_far(block, claimed(block, Neighbours.REPLACE), here, there) is None
+
+
+@pytest.mark.parametrize("lower", [-4, -1, 0, 2])
+@pytest.mark.parametrize("rows", [1, 2, 3])
+def test_the_distances_of_rows_of_several_people_are_the_largest(lower: int, rows: int) -> None:
+    """All ways to put up to so many rows at an end of [lower, 3] into two groups, exactly."""
+    ends = (lower, 0, 3)
+    vectors = {
+        (sum(one), sum(other))
+        for values in product(ends, repeat=rows)
+        for taken in product((False, True), repeat=rows)
+        for one in [[v for v, t in zip(values, taken, strict=True) if t]]
+        for other in [[v for v, t in zip(values, taken, strict=True) if not t]]
+    }
+    clip = min(0, rows * lower), rows * 3
+    for neighbours, pairs in (
+        (Neighbours.ADD_REMOVE, [(v, (0, 0)) for v in vectors]),
+        (Neighbours.REPLACE, list(product(vectors, repeat=2))),
+    ):
+        claim = Sensitivity(1, *clip, neighbours)
+        steps = [[abs(a - b) for a, b in zip(*pair, strict=True)] for pair in pairs]
+        assert max(map(sum, steps)) <= claim.l1
+        assert max(sum(s * s for s in each) for each in steps) == claim.l2_squared
+
+
+def test_what_needs_one_person_per_row_is_refused(tmp_path: Path) -> None:
+    world = crossing(0)
+    policy, engine = bounded(world, tmp_path), world.engine()
+    for sql in PER_PERSON:
+        with pytest.raises(Refused) as caught:
+            compiled(sql, policy, engine)
+        assert caught.value.reason in (
+            Reason.UNSUPPORTED_PRIVATE_OPERATOR,
+            Reason.UNSUPPORTED_AGGREGATE,
+            Reason.RAW_ROWS,
+        ), sql
+
+
+def test_nothing_is_known_of_rows_of_several_people_without_a_recorded_bound(
+    tmp_path: Path,
+) -> None:
+    world = crossing(0)
+    engine, most = world.engine(), world.most_rows(world.table("t"))
+    for policy in (
+        world.policy(tmp_path, recorded=False, most=most),
+        world.policy(tmp_path, recorded=True),
+        world.policy(tmp_path, recorded=True, most=most - 1),
+    ):
+        with pytest.raises(Refused) as caught:
+            compiled("SELECT COUNT(*) FROM t", policy, engine)
+        assert caught.value.reason is Reason.UNBOUNDED_CONTRIBUTION
+        assert "check --record" in str(describe(caught.value, "SELECT COUNT(*) FROM t"))
+        assert compiled("SELECT COUNT(*) FROM people", policy, engine).plan is not None

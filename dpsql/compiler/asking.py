@@ -6,9 +6,10 @@ from dpsql import aggregates
 from dpsql.aggregates.recipe import Asked, Recipe, Wishes
 from dpsql.algebra import Item
 from dpsql.compiler.contributions import Contributions
+from dpsql.compiler.several import require_direct
 from dpsql.errors import Reason, Refused
 from dpsql.intervals import Facts
-from dpsql.plan import PrivateBlock
+from dpsql.plan import PartQuery, PrivateBlock
 from dpsql.tree import AggregateCall, Expression, Ref
 from dpsql.walk import map_children, refs
 
@@ -41,6 +42,13 @@ def asked_of(
         of_keys=of_keys,
         wishes=wishes,
     )
+
+
+def parts_of(block: PrivateBlock, recipe: Recipe, asked: Asked) -> tuple[PartQuery, ...]:
+    """What SQL sums for an aggregate. Raises `Refused` for what cannot be asked of this block."""
+    parts = recipe.parts(asked)
+    require_direct(block, asked.call, parts, chosen=recipe.choices is not None)
+    return parts
 
 
 def _over_keys(expression: Expression, keys: tuple[Item, ...]) -> Expression | None:

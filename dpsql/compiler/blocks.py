@@ -10,6 +10,7 @@ from dpsql.canonical import Writer
 from dpsql.compiler.padding import is_strict
 from dpsql.compiler.samples import prepared
 from dpsql.compiler.scopes import Identities
+from dpsql.compiler.several import require_other_keys
 from dpsql.compiler.stated_errors import require_none
 from dpsql.compiler.units import Padding, Private, attach_unit
 from dpsql.errors import Reason, Refused
@@ -75,7 +76,8 @@ class Blocks:
         if source.padding is not None:
             _check_padding(relation, source.padding)
         policy = self.policy
-        rows = attach_unit(source, policy, self.identities)
+        require_other_keys(relation, source)
+        rows = source if source.several else attach_unit(source, policy, self.identities)
         for part in (relation, *relations(rows.relation)):
             require_none(part, "below the aggregation, where nothing is noisy yet")
         unit_ids = frozenset(a.id for a in rows.anchors if a.table == policy.unit.table)
@@ -85,7 +87,7 @@ class Blocks:
         )
         return PrivateBlock(
             rows.relation,
-            rows.unit(policy),
+            _whoever(rows) if rows.several else rows.unit(policy),
             unit_ids,
             rows.max_rows,
             rows.determined | unit_ids,
@@ -95,7 +97,14 @@ class Blocks:
             tuple(sorted(rows.facts)),
             relation.span,
             source.padding.source if source.padding is not None and relation.keys else None,
+            bool(rows.several),
         )
+
+
+def _whoever(rows: Private) -> Ref:
+    """A column in the place of the unit's: nobody reads it."""
+    column = min(rows.relation.fields, key=lambda field: field.id)
+    return Ref(column.id, column.type)
 
 
 def _check_padding(relation: Aggregate, padding: Padding) -> None:

@@ -13,7 +13,7 @@ from dpsql.accountants import Accountant, Allowance
 from dpsql.aggregates.recipe import Wishes, part_type
 from dpsql.algebra import Field, Relation
 from dpsql.canonical import Writer
-from dpsql.compiler.asking import asked_of, recipe_of
+from dpsql.compiler.asking import asked_of, parts_of, recipe_of
 from dpsql.compiler.choices import Payer, columns_of, event_of
 from dpsql.compiler.claims import Claim, with_claims
 from dpsql.compiler.contributions import contributions_of
@@ -31,7 +31,7 @@ from dpsql.compiler.top import with_top
 from dpsql.compiler.ways import Measured, charges, least_error, paid_for, with_values
 from dpsql.errors import Reason, Refused
 from dpsql.grids import ChoiceQuery
-from dpsql.model import Event, EventPart, Neighbours, NoiseEvent, Sensitivity
+from dpsql.model import Event, EventPart, Neighbours, NoiseEvent
 from dpsql.plan import (
     BlockPlan,
     Bounded,
@@ -124,7 +124,7 @@ def _measure(bounded: BoundedBlock, identities: Identities, wishes: Wishes) -> M
     for measure, arguments in zip(block.measures, bounded.arguments, strict=True):
         recipe = recipe_of(measure.call)
         asked = asked_of(block, measure.call, arguments, contributions, wishes)
-        needed = tuple(map(alike.first, recipe.parts(asked)))
+        needed = tuple(map(alike.first, parts_of(block, recipe, asked)))
         adds = recipe.typical(asked) if recipe.typical else (1.0,) * len(needed)
         if asked.rows_proved and arguments:
             nan = arguments[0].may_be_nan
@@ -211,7 +211,7 @@ def _released(
 
     def release(place: int, size: int, allowance: Allowance) -> Release:
         part, field = measured.made.parts[place], measured.fields[place]
-        sensitivity = Sensitivity(l0, part.total_lower, part.total_upper, neighbours, size == 1)
+        sensitivity = measured.sensitivity(part, neighbours, size)
         share = allowance.amount, allowance.noise_delta, sensitivity
         noise, other = accountant.noise(*share), accountant.runner_up(*share)
         return Release(field, part, sensitivity, noise, measured.made.joint[place], other)

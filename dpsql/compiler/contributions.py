@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from dpsql.compiler.several import require_public_keys
 from dpsql.errors import Reason, Refused
 from dpsql.plan import BoundedBlock, Contribution, least
 
@@ -22,13 +23,16 @@ class Contributions:
 def contributions_of(bounded: BoundedBlock) -> Contributions:
     """The limits of a block: L0 is proved before it is enforced (privacy.md, section 3).
 
-    Raises `Refused` where nothing limits the groups of a unit.
+    Raises `Refused` where nothing limits the groups of a unit, and for private keys of rows that
+    belong to several people.
     """
     block = bounded.block
+    if bounded.domain is None:
+        require_public_keys(block)
     declared = block.declared
     most = block.max_rows
     rows = Contribution(most, "proved" if most is not None else "not proved, not needed")
-    row_level = most == 1
+    row_level = most == 1 or block.several
     per_group = least(declared.rows_per_group, declared.rows_per_unit, most)
     if most is not None and per_group == most:
         rows_per_group = Contribution(per_group, "proved: no unit has more rows")

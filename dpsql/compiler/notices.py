@@ -22,7 +22,17 @@ from dpsql.compiler.useless import least_shown, useless
 from dpsql.grids import ChoiceQuery, Kept
 from dpsql.intervals import Bound, Interval
 from dpsql.model import ColumnPolicy, FactKind, Policy
-from dpsql.notices import Clipped, Cut, Ends, FewValues, Hidden, Listed, Notice, Sampled
+from dpsql.notices import (
+    Clipped,
+    Cut,
+    Ends,
+    FewValues,
+    Hidden,
+    Listed,
+    Notice,
+    Sampled,
+    Unprotected,
+)
 from dpsql.plan import BlockPlan, Bounded, BoundedBlock, PartQuery, PrivateBlock, PrivatePlan
 from dpsql.tree import Literal, Ref, Star, Value
 from dpsql.walk import map_inputs, refs, relations
@@ -36,7 +46,11 @@ def notices(
     evaluate: Evaluate,
     wishes: Wishes,
 ) -> tuple[Notice, ...]:
-    """What is told with every answer of the plan, in the order of its blocks, each thing once."""
+    """What is told with every answer of the plan, in the order of its blocks, each thing once.
+
+    Whom the owner leaves unprotected is told with every answer, whatever it reads: each is a part
+    of what is not promised to them.
+    """
     limit = policy.limits.max_public_groups
     plain = Origin(undeclared(policy), public, evaluate, limit)
     fed = _Fed.of(bounded.outer, len(bounded.outer.fields))
@@ -48,7 +62,8 @@ def notices(
             found[alone] = tuple(sorted({*found.get(alone, ()), *notice.columns}))
     told = [replace(notice, columns=columns) for notice, columns in found.items()]
     drowned = useless(plan, Origin(policy, public, evaluate, limit), policy)
-    return (*told, *counted_keys(plan), *drowned)
+    others = [Unprotected(t.name, link.column) for t in policy.tables for link in t.unprotected]
+    return (*told, *others, *counted_keys(plan), *drowned)
 
 
 # --- what is proved ---

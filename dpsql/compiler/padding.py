@@ -50,12 +50,14 @@ def projected(source: Private, items: tuple[Item, ...]) -> Private:
     determined = set(source.determined)
     unique = dict(source.unique)
     ranks, keys = set(source.ranks), set(source.growth.keys)
+    several = set(source.several)
     for item in items:
         if refs(item.expression) <= source.determined:
             determined.add(item.field.id)
         if isinstance(item.expression, Ref):
             old = item.expression.id
             anchors |= {replace(a, id=item.field.id) for a in source.anchors if a.id == old}
+            several |= {item.field.id} if old in source.several else set()
             if old in source.unique:
                 unique[item.field.id] = source.unique[old]
             if old in source.ranks:
@@ -71,6 +73,7 @@ def projected(source: Private, items: tuple[Item, ...]) -> Private:
         determined=frozenset(determined),
         unique=unique,
         ranks=frozenset(ranks),
+        several=frozenset(several),
         growth=replace(source.growth, keys=frozenset(keys)),
         padding=None if source.padding is None else _projected_padding(source.padding, items),
     )

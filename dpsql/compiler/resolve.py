@@ -249,25 +249,28 @@ class _Resolver:
             case Derived():
                 relation = self.query(source.query, environment)
                 relation = self._relabelled(relation, source.column_aliases, source.span)
-                return relation, _scope(source.alias, relation.fields, frozenset())
+                return relation, _scope(source.alias, relation.fields, {})
             case ValuesList():
                 values = constants(source, self.identities)
                 relation = self._relabelled(values, source.column_aliases, source.span)
-                return relation, _scope(source.alias, relation.fields, frozenset())
+                return relation, _scope(source.alias, relation.fields, {})
             case JoinedTables():
                 return self._join(source, environment)
 
-    def _table(self, name: TableName, environment: Environment) -> tuple[Relation, frozenset[str]]:
+    def _table(
+        self, name: TableName, environment: Environment
+    ) -> tuple[Relation, Mapping[str, str]]:
         definition = environment.get(name.name.lower())
         if definition is not None:
             relation = self.query(definition.query, definition.environment)
-            return self._relabelled(relation, definition.column_aliases, name.span), frozenset()
+            return self._relabelled(relation, definition.column_aliases, name.span), {}
         table = self.policy.table(name.name)
         if table is None:
             known = tuple(t.name for t in self.policy.tables)
             raise Refused(Reason.UNKNOWN_TABLE, name.span, table=name.name, known=known)
+        hidden = {c.name.lower(): "" for c in table.columns if c.hidden}
+        hidden |= {name: table.name for name in table.second_keys if name in hidden}
         fields = tuple(self.identities.field(c.name, c.type) for c in table.columns if not c.hidden)
-        hidden = frozenset(c.name.lower() for c in table.columns if c.hidden)
         return Scan(table.name, fields, name.span), hidden
 
     def _relabelled(self, relation: Relation, aliases: tuple[str, ...], span: Span) -> Relation:
@@ -296,7 +299,7 @@ class _Resolver:
         return padded(Join(left, right, join.kind, condition, join.span), scope, self.identities)
 
 
-def _scope(alias: str | None, fields: tuple[Field, ...], hidden: frozenset[str]) -> Scope:
+def _scope(alias: str | None, fields: tuple[Field, ...], hidden: Mapping[str, str]) -> Scope:
     return Scope((Source(alias, fields, hidden),))
 
 

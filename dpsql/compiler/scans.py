@@ -7,6 +7,7 @@ from dataclasses import replace
 from dpsql.algebra import Field, Scan
 from dpsql.compiler.amplification import Growth
 from dpsql.compiler.scopes import Identities
+from dpsql.compiler.several import several_scan
 from dpsql.compiler.units import Anchor, Pending, Private, Unique, leads
 from dpsql.model import FactKind, Policy, TablePolicy
 from dpsql.plan import DeclaredLimits
@@ -15,6 +16,16 @@ from dpsql.plan import DeclaredLimits
 def private_scan(scan: Scan, table: TablePolicy, policy: Policy, identities: Identities) -> Private:
     """A private table's rows, with the columns that lead to their unit."""
     scan, by_name = _with_hidden_links(scan, table, identities)
+    if table.several:
+        columns = tuple(by_name[link.column.lower()] for link in table.several)
+        return several_scan(scan, columns, table, policy, identities)
+    return _scan_of_one(scan, by_name, table, policy)
+
+
+def _scan_of_one(
+    scan: Scan, by_name: dict[str, Field], table: TablePolicy, policy: Policy
+) -> Private:
+    """Rows that belong to one unit each."""
     anchors, facts = set(), set()
     pending: frozenset[Pending] = frozenset()
     unique: dict[int, Unique] = {}
@@ -31,8 +42,7 @@ def private_scan(scan: Scan, table: TablePolicy, policy: Policy, identities: Ide
         anchors |= found.keys()
         pending = frozenset(found.values())
     is_unit = table.name == policy.unit.table
-    rows = policy.fact(FactKind.MAX_ROWS, table.name)
-    max_rows = None
+    rows, max_rows = policy.fact(FactKind.MAX_ROWS, table.name), None
     if is_unit and fact is not None and unique:
         max_rows = 1
         facts.add(fact)
@@ -58,7 +68,8 @@ def _with_hidden_links(
 ) -> tuple[Scan, dict[str, Field]]:
     """The scan with its key and link columns present even where the policy hides them."""
     fields = {f.name.lower(): f for f in scan.fields}
-    wanted = [*table.key, *([] if table.link is None else [table.link.column])]
+    links = table.several if table.link is None else (table.link,)
+    wanted = [*table.key, *(link.column for link in links)]
     for name in wanted:
         if name.lower() not in fields:
             column = table.column(name)

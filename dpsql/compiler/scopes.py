@@ -32,11 +32,14 @@ class Identities:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """One item of FROM: its alias, its columns, and the names that exist but may not be used."""
+    """One item of FROM: its alias and its columns.
+
+    `hidden` are names that exist and may not be used; with the table whose links they are not.
+    """
 
     alias: str | None
     fields: tuple[Field, ...]
-    hidden: frozenset[str] = frozenset()
+    hidden: Mapping[str, str] = field(default_factory=dict)
 
     def named(self, name: str) -> Iterator[Field]:
         return (f for f in self.fields if f.name.lower() == name.lower())
@@ -70,8 +73,9 @@ class Scope:
             return found[0]
         if found:
             raise Refused(Reason.AMBIGUOUS_COLUMN, name.span, column=name.name)
-        if any(name.name.lower() in source.hidden for source in sources):
-            raise Refused(Reason.HIDDEN_COLUMN, name.span, column=name.name)
+        for table in (s.hidden.get(name.name.lower()) for s in sources):
+            if table is not None:
+                raise Refused(Reason.HIDDEN_COLUMN, name.span, column=name.name, others=table)
         raise Refused(
             Reason.UNKNOWN_COLUMN,
             name.span,

@@ -50,7 +50,12 @@ def with_top(
 def _chosen(
     block: BlockPlan, asked: AskedTop, paid: Sequence[Allowance], accountant: Accountant
 ) -> BlockPlan:
-    if block.domain is None or block.histograms or any(r.query.proposal for r in block.releases):
+    if (
+        block.domain is None
+        or block.block.several
+        or block.histograms
+        or any(r.query.proposal for r in block.releases)
+    ):
         return block
     if any(key[place] is None for key in block.domain for place in asked.filled):
         return block

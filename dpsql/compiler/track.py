@@ -48,6 +48,7 @@ from dpsql.compiler.repeatable import is_repeatable
 from dpsql.compiler.scans import private_scan
 from dpsql.compiler.scopes import Identities
 from dpsql.compiler.sets import from_finest, one_by_one, sums_up
+from dpsql.compiler.several import require_one_person
 from dpsql.compiler.uniqueness import key_within, keys_of
 from dpsql.compiler.units import Private
 from dpsql.compiler.within import (
@@ -142,6 +143,7 @@ class _Tracker:
             case Window():
                 source = self.track(relation.input)
                 if isinstance(source, Private):
+                    require_one_person(source, "a window function", relation.items[0].call.span)
                     return window_within(relation, _bare(source), self.policy, self.identities)
                 return _Open(replace(relation, input=source.relation))
             case Limit():
@@ -219,6 +221,9 @@ class _Tracker:
             return _Open(replace(join, left=left.relation, right=right.relation))
         if join.kind is JoinKind.FULL:
             raise _no_rule("FULL JOIN of private rows", join.span)
+        if isinstance(left, Private) and isinstance(right, Private):
+            for side in (left, right):
+                require_one_person(side, "a join with private rows", join.span)
         if isinstance(left, Private):
             right = _bare(right) if isinstance(right, Private) else right
             padding = still_padded(join, left.padding, right.relation)
@@ -289,6 +294,8 @@ class _Tracker:
     def _match(self, relation: Match) -> _Open | Private:
         source, other = self.track(relation.input), self.track(relation.other)
         if isinstance(source, Private) and isinstance(other, Private):
+            for side in (source, other):
+                require_one_person(side, "EXISTS or IN of private rows", relation.span)
             sides = _bare(source), _bare(other)
             return match_units(relation, *sides, self.policy, self.identities)
         if isinstance(other, Private):
@@ -325,6 +332,8 @@ class _Tracker:
     def _union(self, relation: Union) -> _Open | Private:
         left, right = self.track(relation.left), self.track(relation.right)
         if isinstance(left, Private) and isinstance(right, Private):
+            for side in (left, right):
+                require_one_person(side, relation.kind, relation.span)
             sides = _bare(left), _bare(right)
             return union_within(relation, *sides, self.policy, self.identities)
         if isinstance(left, Private) or isinstance(right, Private):
@@ -392,7 +401,7 @@ def _raw_rows(asked: Relation, rows: Private, policy: Policy) -> Refused:
         name.lower()
         for table in policy.tables
         if table.private
-        for name in (*table.key, *([] if table.link is None else [table.link.column]))
+        for name in (*table.key, *(link.column for link in (table.link, *table.several) if link))
     }
     for item in aggregate.keys:
         if item.field.name.lower() in keys:

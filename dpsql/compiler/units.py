@@ -69,6 +69,8 @@ class Private:
     `unique` the columns whose values are all different; `declared` the owner's limits. `ranks` are
     row numbers within one unit; `padding` speaks of public rows that the plain query would show
     without a private one; `growth` of what joins made of its rows.
+
+    Rows that belong to several people have no anchors: `several` are the columns of their links.
     """
 
     relation: Relation
@@ -82,6 +84,7 @@ class Private:
     ranks: frozenset[int] = frozenset()
     padding: Padding | None = None
     growth: Growth = UNJOINED
+    several: frozenset[int] = frozenset()
 
     def unit(self, policy: Policy) -> Ref:
         """The column that holds the unit key; the smallest id, so that plans are canonical."""
@@ -165,11 +168,11 @@ def _past_shared_keys(
     rows: Private, anchor: Anchor, policy: Policy, identities: Identities
 ) -> Private:
     """The rows with the one unit of their key in the anchor's table, all the way."""
-    owners = _owners(anchor.table, policy, identities)
-    unit = Anchor(owners.first.id, policy.unit.table, owners.first.id)
-    link = Pending(unit.root, unit.table, owners.last_table)
+    found = owners(anchor.table, policy, identities)
+    unit = Anchor(found.first.id, policy.unit.table, found.first.id)
+    link = Pending(unit.root, unit.table, found.last_table)
     return replace(
-        _of_one_unit(rows, anchor, owners),
+        _of_one_unit(rows, anchor, found),
         anchors=rows.anchors | {unit},
         pending=_without(rows.pending, anchor) | {link},
     )
@@ -181,7 +184,7 @@ def _without(pending: frozenset[Pending], anchor: Anchor) -> frozenset[Pending]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Owners:
+class Owners:
     """The first and last unit that the rows of each key of a table reach, NULL if none.
 
     `last_table` is the one whose links name the units.
@@ -195,7 +198,7 @@ class _Owners:
     facts: frozenset[Fact]
 
 
-def _owners(name: str, policy: Policy, identities: Identities) -> _Owners:
+def owners(name: str, policy: Policy, identities: Identities) -> Owners:
     """The units behind the keys of a table, whose rows may share a key."""
     table = policy.table(name)
     assert table is not None
@@ -203,9 +206,9 @@ def _owners(name: str, policy: Policy, identities: Identities) -> _Owners:
     link = _column(table, table.link.column, identities)
     key = link if _same(table.key, link.field.name) else _column(table, table.key[0], identities)
     relation: Relation = Scan(table.name, tuple(dict.fromkeys((key.field, link.field))))
-    found = _Owners(relation, key.ref, link.ref, link.ref, table.name, frozenset())
+    found = Owners(relation, key.ref, link.ref, link.ref, table.name, frozenset())
     if table.link.table != policy.unit.table:
-        above = _owners(table.link.table, policy, identities)
+        above = owners(table.link.table, policy, identities)
         on = Call("eq", (link.ref, above.key), BOOLEAN)
         joined = Join(relation, above.relation, JoinKind.INNER, on)
         found = replace(above, relation=joined, key=key.ref)
@@ -227,13 +230,13 @@ def only_of_one_unit(
     rows: Private, anchor: Anchor, policy: Policy, identities: Identities
 ) -> Private:
     """The rows whose key in the anchor's table is not shared by several units."""
-    return _of_one_unit(rows, anchor, _owners(anchor.table, policy, identities))
+    return _of_one_unit(rows, anchor, owners(anchor.table, policy, identities))
 
 
-def _of_one_unit(rows: Private, anchor: Anchor, owners: _Owners) -> Private:
-    alone = Filter(owners.relation, Call("eq", (owners.first, owners.last), BOOLEAN))
-    relation = _inner(rows, anchor, owners.key, alone)
-    return replace(rows, relation=relation, facts=rows.facts | owners.facts)
+def _of_one_unit(rows: Private, anchor: Anchor, found: Owners) -> Private:
+    alone = Filter(found.relation, Call("eq", (found.first, found.last), BOOLEAN))
+    relation = _inner(rows, anchor, found.key, alone)
+    return replace(rows, relation=relation, facts=rows.facts | found.facts)
 
 
 def _settle(
@@ -244,17 +247,24 @@ def _settle(
     resolves = policy.fact(FactKind.LINK_RESOLVES, link.source)
     if resolves is not None:
         return replace(done, facts=rows.facts | {resolves})
-    table = policy.table(link.table)
+    parent, key, unique = different_keys(link.table, policy, identities)
+    facts = rows.facts | unique
+    return replace(done, relation=_inner(rows, anchor, key, parent), facts=facts)
+
+
+def different_keys(
+    name: str, policy: Policy, identities: Identities
+) -> tuple[Relation, Ref, frozenset[Fact]]:
+    """The keys of a table, each once, and the facts that say so."""
+    table = policy.table(name)
     assert table is not None
     key = _column(table, table.key[0], identities)
-    parent: Relation = Scan(table.name, (key.field,))
+    rows = Scan(table.name, (key.field,))
     unique = policy.fact(FactKind.UNIQUE_KEY, table.name)
-    if unique is None:
-        item = Item(identities.field(key.field.name, key.field.type), key.ref)
-        parent = Aggregate(parent, (item,), ())
-        key = _Column(item.field)
-    facts = rows.facts | ({unique} if unique else set())
-    return replace(done, relation=_inner(rows, anchor, key.ref, parent), facts=facts)
+    if unique is not None:
+        return rows, key.ref, frozenset({unique})
+    item = Item(identities.field(key.field.name, key.field.type), key.ref)
+    return Aggregate(rows, (item,), ()), _Column(item.field).ref, frozenset()
 
 
 def _never_null(rows: Private, policy: Policy) -> Private:

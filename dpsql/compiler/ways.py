@@ -22,7 +22,8 @@ from dpsql.compiler.partitions import Limits, divided
 from dpsql.compiler.quantile_trees import Wanted
 from dpsql.compiler.scopes import Identities
 from dpsql.compiler.splitting import ROWS, Part, better, split
-from dpsql.plan import BoundedBlock
+from dpsql.model import Neighbours, Sensitivity
+from dpsql.plan import BoundedBlock, PartQuery
 from dpsql.tree import Expression, Ref
 from dpsql.walk import map_inputs, refs, substitute
 
@@ -49,9 +50,19 @@ class Measured:
 
     @property
     def l0(self) -> int:
-        """The most groups of one unit, which is limited by now."""
+        """The most groups of one unit, which is limited by now; see also `compiler.several`."""
+        if self.bounded.block.several:
+            return 1
         assert self.contributions.groups.value is not None
         return self.contributions.groups.value
+
+    def sensitivity(self, part: PartQuery, neighbours: Neighbours, sharing: int) -> Sensitivity:
+        """What one unit changes of a measurement, whose charge `sharing` of them have.
+
+        What is known of one alone is so of a unit that is all in one group or in each as much.
+        """
+        alone = sharing == 1 and not self.bounded.block.several
+        return Sensitivity(self.l0, part.total_lower, part.total_upper, neighbours, alone)
 
     @property
     def keys_alone(self) -> bool:

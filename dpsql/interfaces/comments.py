@@ -29,8 +29,10 @@ def column_comment(policy: Policy, table: TablePolicy, column: ColumnPolicy) -> 
     told = []
     if table.name.lower() == unit.table.lower() and name == unit.key.lower():
         told.append("the privacy unit")
-    if table.link is not None and name == table.link.column.lower():
-        told.append(f"leads to the privacy unit through {table.link.table}.{table.link.key}")
+    links = [link for link in (table.link, *table.several) if link and name == link.column.lower()]
+    told += [f"leads to the privacy unit through {link.table}.{link.key}" for link in links]
+    if any(name == link.column.lower() for link in table.unprotected):
+        told.append("people whom it names are not protected")
     if column.bounds is not None:
         lower, upper = column.bounds
         told.append(f"bounds {lower} to {upper}")

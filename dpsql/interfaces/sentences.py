@@ -23,6 +23,7 @@ from dpsql.notices import (
     NeverShown,
     Notice,
     Sampled,
+    Unprotected,
     places,
 )
 from dpsql.tree import Value
@@ -93,6 +94,8 @@ def _said(notice: Notice, names: str, door: Door | None) -> str:
         case BoundsFound(table=table, column=column, lower=lower, upper=upper):
             ends = f"[{lower:.10g}, {upper:.10g}]"
             return f"The bounds {ends} of {table}.{column} were found privately."
+        case Unprotected(table=table, column=column):
+            return f"people whom {table}.{column} names are not protected from what this tells"
         case _:
             assert_never(notice)
 

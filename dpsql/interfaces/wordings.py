@@ -178,7 +178,11 @@ WORDINGS: dict[Reason, Wording] = {
     Reason.HIDDEN_COLUMN: _privacy(
         "42501",
         ("Column {column} is hidden.", "This column is hidden."),
-        ("The owner declared that it exists and may not be used.",),
+        (
+            "It names people, and {others} declares no link for it: they would not be protected.",
+            "The owner declared that it exists and may not be used.",
+        ),
+        "Ask the owner to add it to the links of {others}.",
     ),
     Reason.UNBOUNDED_INPUT: _privacy(
         "42501",

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from difflib import get_close_matches
 from fractions import Fraction
 from typing import Any, NoReturn
 
 from dpsql.errors import PolicyError
-from dpsql.model import ColumnPolicy, Fact, FactKind, Link, Policy, TablePolicy, Voucher
+from dpsql.link import Link
+from dpsql.model import ColumnPolicy, Fact, FactKind, Policy, TablePolicy, Voucher
 from dpsql.policy.checks import Check, checks
 from dpsql.policy.draft import Draft, DraftColumn, DraftTable
 from dpsql.policy.values import of_type
@@ -53,6 +54,8 @@ def _version(draft: Draft, tables: tuple[TablePolicy, ...]) -> str:
         named = {f.name: getattr(table, f.name) for f in fields(table)}
         del named["expected_rows"], named["view"]
         named["columns"] = sorted(table.columns, key=lambda c: c.name)
+        for since in ("several", "unprotected", "second_keys"):
+            named = {name: value for name, value in named.items() if name != since or value}
         parts.append(repr(named))
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
@@ -68,8 +71,12 @@ class _Binder:
 
     def table(self, table: DraftTable) -> TablePolicy:
         known = self._schema_table(table)
+        second = self._second_keys(table, known) if table.private else ()
         if table.private:
-            columns = tuple(self._column(table, c, known) for c in table.columns)
+            listed = (self._column(table, c, known) for c in table.columns)
+            columns = tuple(
+                replace(c, hidden=True) if c.name.lower() in second else c for c in listed
+            )
         else:
             columns = self._public(table, known)
         for name in table.key:
@@ -77,8 +84,8 @@ class _Binder:
             if table.private and key.type is not None and key.type.kind is Kind.DOUBLE:
                 why = f"{table.name}.{name} is {key.type_name}, in which 0.0 and -0.0 are equal."
                 self._fail(table, ("key",), why, "Identify rows by an integer, a text or a date.")
-        if table.link is not None:
-            self._check_link(table, table.link, known)
+        for link in table.links:
+            self._check_link(table, link, known)
         return TablePolicy(
             table.name,
             table.private,
@@ -91,10 +98,28 @@ class _Binder:
             table.max_public_groups,
             table.expected_rows,
             known.view,
+            table.several,
+            table.unprotected,
+            second,
         )
 
+    def _second_keys(self, table: DraftTable, known: SchemaTable) -> tuple[str, ...]:
+        """Columns that name somebody by a foreign key of the database and by no declared link."""
+        declared = {link.column.lower() for link in (*table.links, *table.unprotected)}
+        if table.name == self.draft.unit.table:
+            declared.add(self.draft.unit.key.lower())
+        found = list[str]()
+        for key in known.foreign_keys:
+            target, columns = self.draft.table(key.table), [name.lower() for name in key.columns]
+            if target is not None and target.private and declared.isdisjoint(columns):
+                found += columns
+        return tuple(sorted(set(found)))
+
     def facts(self, table: DraftTable) -> list[Fact]:
-        """What the engine enforces of this table's keys and links."""
+        """What the engine enforces of this table's keys and links.
+
+        Of rows with several links: that each belongs to somebody, and how many one person has.
+        """
         known = self._schema_table(table)
         found = []
         keys = [{name.lower() for name in key} for key in known.unique_keys]
@@ -104,15 +129,17 @@ class _Binder:
             if {name.lower() for name in table.key} <= present:
                 found.append(FactKind.NOT_NULL_KEY)
         carrier = table.link.column if table.link else (table.key[0] if table.key else "")
-        if any(c.not_null and c.name.lower() == carrier.lower() for c in known.columns):
+        if not table.several and _not_null(known, carrier):
             found.append(FactKind.NOT_NULL_LINK)
-        if table.link is not None and any(
-            [name.lower() for name in key.columns] == [table.link.column.lower()]
-            and key.table.lower() == table.link.table.lower()
-            and [name.lower() for name in key.referenced] == [table.link.key.lower()]
-            for key in known.foreign_keys
-        ):
+        if table.link is not None and _kept(known, table.link):
             found.append(FactKind.LINK_RESOLVES)
+        if table.several and all(link.table == self.draft.unit.table for link in table.several):
+            whole = [link for link in table.several if _kept(known, link)]
+            if any(_not_null(known, link.column) for link in whole):
+                found.append(FactKind.LINK_RESOLVES)
+            unique = all({link.column.lower()} in keys for link in table.several)
+            if unique and (table.max_rows_per_unit or 0) >= len(table.several):
+                found.append(FactKind.MAX_ROWS)
         return [Fact(kind, table.name, Voucher.CONSTRAINT) for kind in found]
 
     def _check_link(self, table: DraftTable, link: Link, known: SchemaTable) -> None:
@@ -286,6 +313,20 @@ def _enforced(
         )
     enforced = found.enum_values or check.values
     return bool(enforced) and values is not None and set(enforced) <= set(values)
+
+
+def _not_null(known: SchemaTable, column: str) -> bool:
+    return any(c.not_null and c.name.lower() == column.lower() for c in known.columns)
+
+
+def _kept(known: SchemaTable, link: Link) -> bool:
+    """Whether the engine enforces that what is not NULL leads to a row."""
+    return any(
+        [name.lower() for name in key.columns] == [link.column.lower()]
+        and key.table.lower() == link.table.lower()
+        and [name.lower() for name in key.referenced] == [link.key.lower()]
+        for key in known.foreign_keys
+    )
 
 
 def _shown(value: Any) -> str:

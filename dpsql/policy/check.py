@@ -9,14 +9,25 @@ from typing import Any
 from dpsql.dialects.duckdb_literals import constant, identifier
 from dpsql.model import ColumnPolicy, Fact, FactKind, Policy, TablePolicy, Voucher
 from dpsql.policy.lines import Lines
+from dpsql.policy.ownership import (
+    RowsOfSeveral,
+    all_among_units,
+    look_alikes,
+    units_of_keys,
+)
 from dpsql.tree import Kind, Literal, Value
+
+AS_LINK = 'Add it to links, with other_people = "unprotected" if they need no protection.'
 
 Rows = Callable[[str], Sequence[tuple[Any, ...]]]
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that does not fit: where in the policy, what, how many rows, how to mend it."""
+    """One thing that does not fit: where in the policy, what, how many rows, how to mend it.
+
+    Without rows it is no mistake: the owner is reminded of what the policy says.
+    """
 
     line: int
     table: str
@@ -48,6 +59,7 @@ def check(policy: Policy, lines: Lines, rows: Rows) -> tuple[tuple[Finding, ...]
         checker = _Table(policy, table, lines, rows)
         findings += checker.values()
         findings += checker.shared()
+        findings += checker.other_people()
         for kind, found in checker.structure():
             if found is None:
                 facts.add(Fact(kind, table.name, Voucher.CHECK))
@@ -71,7 +83,7 @@ class _Table:
         counts = ", ".join(f"COUNT(*) FILTER (WHERE {q.condition})" for q in questions)
         found = self.rows(f"SELECT {counts} FROM {self.name}")[0]
         return [
-            self._finding(q.column, q.place, q.what, count, q.fix)
+            self._finding(q.column, q.place, f"{count} rows {q.what}", count, q.fix)
             for q, count in zip(questions, found, strict=True)
             if count
         ]
@@ -84,12 +96,19 @@ class _Table:
             result.append((FactKind.UNIQUE_KEY, unique))
             if unique is None:
                 result.append((FactKind.NOT_NULL_KEY, None))
-        if self.table.private:
+        if self.table.several:
+            several = RowsOfSeveral(self.table, self.policy)
+            result.append((FactKind.LINK_RESOLVES, self._of_somebody(several)))
+            if self.table.max_rows_per_unit is not None:
+                limit = self.table.max_rows_per_unit
+                result.append((FactKind.MAX_ROWS, self._row_limit(limit, several.each())))
+        elif self.table.private:
             result.append((FactKind.NOT_NULL_LINK, self._never_null()))
         if self.table.link is not None:
             result.append((FactKind.LINK_RESOLVES, self._resolves()))
             if self.table.max_rows_per_unit is not None:
-                result.append((FactKind.MAX_ROWS, self._row_limit(self.table.max_rows_per_unit)))
+                limit = self.table.max_rows_per_unit
+                result.append((FactKind.MAX_ROWS, self._row_limit(limit, self._unit_rows())))
         return result
 
     def shared(self) -> list[Finding]:
@@ -105,6 +124,35 @@ class _Table:
         fix = "Make the keys above them unique, or accept that."
         found = self._if(count, link.column, ("link",), what, fix)
         return [] if found is None else [found]
+
+    def other_people(self) -> list[Finding]:
+        """Columns that name people and are no link, and those whose people are not protected."""
+        found = [
+            self._named(
+                link.column, "links", "names people who are not protected.", "Nothing, if so be it."
+            )
+            for link in self.table.unprotected
+        ]
+        found += [
+            self._named(name, "columns", f"references {self._people()} and is no link.", AS_LINK)
+            for name in self.table.second_keys
+        ]
+        return found + [
+            self._named(name, "columns", f"may name {self._people()} and is no link.", AS_LINK)
+            for name in look_alikes(self.table, self.policy)
+            if self._count(all_among_units(self.table, name, self.policy))
+        ]
+
+    def _people(self) -> str:
+        return f"{self.policy.unit.table}.{self.policy.unit.key}"
+
+    def _named(self, column: str, place: str, what: str, fix: str) -> Finding:
+        """A finding about a column; of what the owner has decided no rows are counted."""
+        name, decided = identifier(column), place == "links"
+        condition = f"SELECT COUNT(*) FROM {self.name} WHERE {name} IS NOT NULL"
+        count = 0 if decided else self._count(condition)
+        where = (place,) if decided else (place, column)
+        return self._finding(column, where, f"{column} {what}", count, fix)
 
     def _unique(self) -> Finding | None:
         names = ", ".join(map(identifier, self.table.key))
@@ -135,14 +183,17 @@ class _Table:
         what = f"{count} rows link to no row of {link.table}: they enter no answer."
         return self._if(count, link.column, ("link",), what, "Mend the links, or accept that.")
 
-    def _row_limit(self, limit: int) -> Finding | None:
-        units = (
-            f"SELECT u, COUNT(*) AS n FROM ({self._unit_rows()}) GROUP BY u"
-            f" HAVING COUNT(*) > {limit}"
-        )
+    def _of_somebody(self, several: RowsOfSeveral) -> Finding | None:
+        count = self._count(f"SELECT COUNT(*) FROM ({several.nobodys()})")
+        what = f"{count} rows link to nobody, or to a key that several share: they enter no answer."
+        return self._if(count, None, ("links",), what, "Mend the links, or accept that.")
+
+    def _row_limit(self, limit: int, rows: str) -> Finding | None:
+        units = f"SELECT u, COUNT(*) AS n FROM ({rows}) GROUP BY u HAVING COUNT(*) > {limit}"
         count, most = self.rows(f"SELECT COUNT(*), MAX(n) FROM ({units})")[0]
         what = f"{count} units have more than {limit} rows, one has {most}."
-        fix = f"Raise max_rows_per_unit to {most}, or accept that they are clipped."
+        then = "no query may use them" if self.table.several else "they are clipped"
+        fix = f"Raise max_rows_per_unit to {most}, or accept that {then}."
         return self._if(count, None, ("max_rows_per_unit",), what, fix)
 
     def _unit_rows(self) -> str:
@@ -176,34 +227,14 @@ class _Table:
     def _finding(
         self, column: str | None, place: tuple[str, ...], what: str, count: int, fix: str
     ) -> Finding:
-        return Finding(
-            self._line(place),
-            self.table.name,
-            column,
-            self._said(f"{count} rows {what}"),
-            count,
-            fix,
-        )
+        said = self._said(what)
+        return Finding(self._line(place), self.table.name, column, said, count, fix)
 
     def _said(self, what: str) -> str:
         return f"{self.table.name}: {what}"
 
     def _line(self, place: tuple[str, ...]) -> int:
         return self.lines.of(("tables", self.table.name, *place))
-
-
-def units_of_keys(name: str, policy: Policy) -> str:
-    """SELECT of each key `k` of a table with the first and last unit that its rows lead to."""
-    table = policy.table(name)
-    assert table is not None
-    assert table.link is not None
-    key, link = identifier(table.key[0]), identifier(table.link.column)
-    source, ends = f"{identifier(table.name)} AS t", (f"t.{link}", f"t.{link}")
-    if table.link.table != policy.unit.table:
-        source += f" JOIN ({units_of_keys(table.link.table, policy)}) AS u ON t.{link} = u.k"
-        ends = "u.lo", "u.hi"
-    lo, hi = ends
-    return f"SELECT t.{key} AS k, MIN({lo}) AS lo, MAX({hi}) AS hi FROM {source} GROUP BY t.{key}"
 
 
 def _questions(column: ColumnPolicy) -> list[_Question]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from dpsql.link import Link
 from dpsql.methods import BoundsMethod
-from dpsql.model import Budget, Link, PrivacyUnit
+from dpsql.model import Budget, PrivacyUnit
 from dpsql.policy.lines import Lines
 from dpsql.resources import Database, Limits
 from dpsql.tree import Value
@@ -40,6 +41,13 @@ class DraftTable:
     max_public_groups: int | None
     columns: tuple[DraftColumn, ...]
     expected_rows: int | None = None
+    several: tuple[Link, ...] = ()
+    unprotected: tuple[Link, ...] = ()
+
+    @property
+    def links(self) -> tuple[Link, ...]:
+        """The links to those whose rows they are."""
+        return self.several if self.link is None else (self.link,)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from dpsql.policy.checks import Check, checks
 from dpsql.policy.reader import UNDECIDED
-from dpsql.schema import Schema, SchemaColumn, SchemaTable
+from dpsql.schema import ForeignKey, Schema, SchemaColumn, SchemaTable
 
 BARE = re.compile(r"[A-Za-z0-9_-]+")
 
@@ -68,12 +68,7 @@ def _table(table: SchemaTable) -> Iterator[str]:
     if table.primary_key:
         keys = [_text(name) for name in table.primary_key]
         yield f"key = {keys[0] if len(keys) == 1 else '[' + ', '.join(keys) + ']'}"
-    for link in table.foreign_keys:
-        if len(link.columns) == 1:
-            target = _text(f"{link.table}.{link.referenced[0]}")
-            yield "# The way to the privacy unit; remove it if the table is public or the unit's."
-            yield f"link = {{ column = {_text(link.columns[0])}, references = {target} }}"
-            break
+    yield from _links([_link(key) for key in table.foreign_keys if len(key.columns) == 1])
     if table.foreign_keys:
         yield "# The most that one unit may count for; more is clipped, less costs less noise."
         yield f'max_groups_per_unit = "{UNDECIDED}"'
@@ -90,6 +85,28 @@ def _table(table: SchemaTable) -> Iterator[str]:
         else:
             check = known.get(column.name.lower())
             yield _column(column, [] if check is None else _declared(check))
+
+
+def _link(key: ForeignKey) -> str:
+    target = _text(f"{key.table}.{key.referenced[0]}")
+    return f"column = {_text(key.columns[0])}, references = {target}"
+
+
+def _links(found: list[str]) -> Iterator[str]:
+    """The way to the unit; each further foreign key may name another person, and is a decision."""
+    if found:
+        yield "# The way to the privacy unit; remove it if the table is public or the unit's."
+    if len(found) == 1:
+        yield f"link = {{ {found[0]} }}"
+    elif found:
+        yield "# Remove those that lead to public tables. Rows that name several people belong to"
+        yield '# each whom a link "protected" names, and need max_rows_per_unit over all links, and'
+        yield '# no other limit. Those whom a link "unprotected" names have no protection here.'
+        yield "links = ["
+        for n, link in enumerate(found):
+            decision = f', other_people = "{UNDECIDED}"' if n else ""
+            yield f"  {{ {link}{decision} }},"
+        yield "]"
 
 
 def _column(column: SchemaColumn, declared: list[str]) -> str:

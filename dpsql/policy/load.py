@@ -11,10 +11,10 @@ from typing import Any
 from dpsql.accountants import is_affordable
 from dpsql.errors import PolicyError
 from dpsql.methods import BoundsMethod
-from dpsql.model import Budget, Link, Neighbours, PrivacyUnit
+from dpsql.model import Budget, Neighbours, PrivacyUnit
 from dpsql.policy.draft import Draft, DraftColumn, DraftTable
 from dpsql.policy.lines import Lines
-from dpsql.policy.links import check_links
+from dpsql.policy.links import check_links, links_of
 from dpsql.policy.reader import UNDECIDED, Reader
 from dpsql.policy.server import server
 from dpsql.resources import Database, Limits
@@ -133,22 +133,24 @@ def _unit(reader: Reader) -> PrivacyUnit:
 
 
 def _table(reader: Reader, name: str) -> DraftTable:
-    reader.only("access", "key", "link", "columns", "expected_rows", *LIMITS)
+    reader.only("access", "key", "link", "links", "columns", "expected_rows", *LIMITS)
     private = reader.choice("access", ("private", "public")) == "private"
     columns = tuple(_column(r, column) for column, r in reader.table("columns").tables())
     if private and not columns:
         reader.fail(
             None, f"The private table {name} lists no column.", "List those that may be used."
         )
-    if not private and "link" in reader.values:
-        reader.fail("link", f"{name} is public and has a link.", 'Write access = "private".')
+    for key in ("link", "links"):
+        if not private and key in reader.values:
+            reader.fail(key, f"{name} is public and has a link.", 'Write access = "private".')
+    link, several, unprotected = links_of(reader)
     per_unit, groups, per_group, public = (reader.count(key) for key in LIMITS)
     for key in LIMITS:
         if not private and key in reader.values:
             reader.fail(key, f"{name} is public and needs no {key}.", "Remove it.")
     limits = per_unit, groups, per_group, public
-    rows = reader.count("expected_rows")
-    return DraftTable(name, private, _key(reader), _link(reader), *limits, columns, rows)
+    rows, others = reader.count("expected_rows"), (several, unprotected)
+    return DraftTable(name, private, _key(reader), link, *limits, columns, rows, *others)
 
 
 def _key(reader: Reader) -> tuple[str, ...]:
@@ -158,17 +160,6 @@ def _key(reader: Reader) -> tuple[str, ...]:
         reader.fail("key", "key must name a column, or list some.", 'Write key = "id".')
     reader.distinct(tuple(names), "key")
     return tuple(names)
-
-
-def _link(reader: Reader) -> Link | None:
-    if "link" not in reader.values:
-        return None
-    link = reader.table("link")
-    link.only("column", "references")
-    table, dot, key = link.text("references").rpartition(".")
-    if not dot:
-        link.fail("references", "references names no column.", 'Write "table.column".')
-    return Link(link.text("column"), table, key)
 
 
 def _column(reader: Reader, name: str) -> DraftColumn:

@@ -50,6 +50,13 @@ class Reader:
         self.distinct(tuple(self.values), None)
         return [(name, self.table(name)) for name in self.values]
 
+    def listed(self, key: str) -> tuple[Reader, ...]:
+        """The tables of a list inside this one."""
+        found = self.values.get(key, [])
+        if not isinstance(found, list) or not all(isinstance(each, dict) for each in found):
+            self.fail(key, f"{key} is no list of tables.", f"Write {key} = [{{ … }}, {{ … }}].")
+        return tuple(Reader(self.file, self.lines, each, (*self.path, key)) for each in found)
+
     def distinct(self, names: tuple[str, ...], key: str | None) -> None:
         """Refuse two names that SQL takes for one; the error is at `key`, or at the second name."""
         seen: dict[str, str] = {}

@@ -158,7 +158,7 @@ def check(context: click.Context, policy: str | None, analyst: str | None, *, re
     _show(path, findings)
     if record:
         note("What the data confirms is recorded, until the data changes.")
-    if findings:
+    if any(finding.rows for finding in findings):
         context.exit(ExitCode.BAD_INPUT)
     note("The data fits the policy.")
 
