@@ -25,7 +25,7 @@ from typing import Self
 
 from dpsql import accountants
 from dpsql.accountants.remaining import in_epsilon, keyed_questions, questions, rest
-from dpsql.engines import Engine
+from dpsql.engines import Engine, Stop, Unrun
 from dpsql.errors import Reason, Refused
 from dpsql.explanation import Rest
 from dpsql.ledgers import Charge, Ledger
@@ -45,7 +45,7 @@ from dpsql.model import (
 from dpsql.notices import Notice
 from dpsql.prepare import Prepared
 from dpsql.release import Sampler
-from dpsql.running import guarded
+from dpsql.running import Bound, guarded
 from dpsql.streams import Stream, stream
 from dpsql.tree import Value
 
@@ -103,11 +103,15 @@ class Desk:
     engine: Engine
     sampler: Sampler
     compiled: Callable[[Request], Prepared]
+    bound: Bound
     ready: Callable[[str, str | None], None]
 
     def stream(self, request: Request) -> Stream:
-        """The queries of a statement. Raises `Refused`."""
-        return stream(self.compiled(request))
+        """The queries of a statement, which bind. Raises `Refused`, or `Failed` free of charge."""
+        found = stream(self.compiled(request))
+        measured = Unrun(found.sql.sql, found.tables, (len(found.sql.keys), found.sql.parts))
+        self.bound.require(secrets.token_hex(8), (measured,), found.data, Stop())
+        return found
 
     def charge(
         self, wish: Watch, law: SparseVector, question: str, data: Collection[str | None]

@@ -21,11 +21,13 @@ from dpsql.compiler.scopes import Identities
 from dpsql.compiler.track import track
 from dpsql.compiler.uniqueness import keys_of
 from dpsql.errors import Reason, Refused
+from dpsql.kept import Kept
 from dpsql.model import Budget, Column, Policy
 from dpsql.notices import Notice
 from dpsql.plan import BlockPlan, PrivatePlan, Rewritten
 from dpsql.tree import Statement
 
+CELLS_OF_A_PLAN = 10_000
 _MIN_UNITS = "min_privacy_units_per_group"
 
 
@@ -61,6 +63,11 @@ class Prepared:
     def ways(self) -> tuple[Prepared, ...]:
         """The plans that answer the query, the one that is paid for first."""
         return (self,) if self.whole is None else (self, self.whole)
+
+
+def plans_of(most: int) -> Kept[Prepared]:
+    """So many plans; those with many rows of public subqueries leave room for fewer."""
+    return Kept(most, lambda plan: 1 + plan.cells // CELLS_OF_A_PLAN)
 
 
 def prepare(

@@ -16,7 +16,7 @@ from dpsql.compiler.parse import parse
 from dpsql.engines import Engine, Stop, admitted, alone
 from dpsql.engines.duckdb import DuckDBEngine
 from dpsql.entropy import Entropy
-from dpsql.errors import Failed, Reason, Refused
+from dpsql.errors import Reason, Refused
 from dpsql.explanation import Explanation
 from dpsql.finish import finish, unnoised
 from dpsql.histograms import chosen
@@ -29,13 +29,13 @@ from dpsql.opening import bound, payer, reached
 from dpsql.policy.bind import vouched_for
 from dpsql.policy.draft import Draft
 from dpsql.policy.load import load
-from dpsql.prepare import Prepared, prepare
+from dpsql.prepare import Prepared, plans_of, prepare
 from dpsql.private_bounds import with_bounds
 from dpsql.public import PublicTables
 from dpsql.questions import Asked, explained
 from dpsql.recalling import recalled
 from dpsql.release import Sampler
-from dpsql.running import guarded, released
+from dpsql.running import Bound, guarded, released, require_ready
 from dpsql.signature import Signature, signature
 from dpsql.today import today
 from dpsql.tree import Span, SqlType, Statement
@@ -46,12 +46,6 @@ from dpsql.workload import operations
 
 REMEMBERED_PLANS = 512
 """Compiled queries kept by text, parameters, budget and epsilon."""
-CELLS_OF_A_PLAN = 10_000
-
-
-def _plans() -> Kept[Prepared]:
-    """Plans that were compiled; those with many rows of public subqueries leave room for fewer."""
-    return Kept(REMEMBERED_PLANS, lambda plan: 1 + plan.cells // CELLS_OF_A_PLAN)
 
 
 class Proxy:
@@ -72,9 +66,9 @@ class Proxy:
         self.policy, self._engine, self.ledger = policy, engine, ledger
         self._sampler = sampler or partial(mechanisms.sample, entropy=Entropy())
         self._chooser = partial(chosen, entropy=Entropy())
-        self._public = PublicTables(engine)
+        self._public, self._bound = PublicTables(engine), Bound(engine)
         self._statements: Kept[Statement] = Kept(REMEMBERED_PLANS, lambda _: 1)
-        self._plans = _plans()
+        self._plans = plans_of(REMEMBERED_PLANS)
         self._answers = answers_of()
         self._lock = Lock()
         self._rebind = rebind or (lambda: policy)
@@ -145,6 +139,7 @@ class Proxy:
             self._parsed,
             self._prepared,
             self._remembered,
+            self._bound.require_plan,
             self._charged_answer,
             self._answer_at_once,
         )
@@ -216,7 +211,7 @@ class Proxy:
             self.accepted = self.recorded()
             self._public.forget()
             # New ones: what is being compiled or finished ends up in the old.
-            self._plans = _plans()
+            self._plans = plans_of(REMEMBERED_PLANS)
             self._answers = answers_of()
         return version
 
@@ -264,6 +259,7 @@ class Proxy:
             self._engine,
             self._sampler,
             self._compiled,
+            self._bound,
             self._ready,
         )
 
@@ -347,6 +343,7 @@ class Proxy:
     def _charge(self, asked: Asked, prepared: Prepared, query_id: str) -> None:
         plan = prepared.plan
         assert plan is not None
+        self._bound.require_plan(prepared, asked.stop)
         self._ready(query_id, prepared.data, asked.stop)
         charge = Charge(
             query_id=query_id,
@@ -366,13 +363,7 @@ class Proxy:
             raise asked.in_epsilon(refused, self.ledger.spent(charge.budget)) from None
 
     def _ready(self, query_id: str, data: str | None, stop: Stop | None = None) -> None:
-        """Return where a charge would not be for nothing, as far as anybody can know it.
-
-        Raises `DataChanged`, or `Failed` without a charge.
-        """
-        self._guarded(query_id, lambda: self._engine.ready(data, stop), charged=False)
-        if stop is not None and stop.wanted:
-            raise Failed(query_id, cancelled=True, charged=False)
+        require_ready(self._engine, query_id, data, stop)
 
     def _released(self, query_id: str, prepared: Prepared, stop: Stop) -> tuple[Noisy, ...]:
         size = partial(operations, prepared, self.policy, self._public.size)

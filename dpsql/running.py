@@ -1,26 +1,101 @@
 """running: the steps that wait for an engine, and what their failures tell.
 
-What can be known before a charge is known before it: `ready` says that the data is still that which
-a plan's proofs are about, and that somebody is there to run it. After the charge the same is asked
-again of the very snapshot that the statement reads; what fails there stays charged.
+What can be known before a charge is known before it: that every statement binds (`Bound`), that the
+data is still that which a plan's proofs are about, and that somebody is there to run it. After the
+charge the same is asked again of the very snapshot that the statement reads; what fails there stays
+charged.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from typing import TypeVar
+from secrets import token_hex
+from typing import TypeAlias, TypeVar
 
-from dpsql.engines import Engine, EngineFailed, Interrupted, Stop, TimedOut
+from dpsql.engines import (
+    Engine,
+    EngineFailed,
+    Interrupted,
+    ScratchTable,
+    Stop,
+    TimedOut,
+    Unrun,
+)
 from dpsql.errors import Failed, Unreachable
 from dpsql.finish import stage
 from dpsql.histograms import Chooser
+from dpsql.kept import Kept
 from dpsql.model import Exact, Noisy
 from dpsql.prepare import Prepared
 from dpsql.release import Sampler, narrowed, release
+from dpsql.tree import SqlType
 
 T = TypeVar("T")
+Columns: TypeAlias = tuple[tuple[str, SqlType], ...]
+KEPT_STATEMENTS = 4096
+"""Statements that are known to bind."""
+
+
+class Bound:
+    """Statements of plans, each bound once before anything is charged for them."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._known: Kept[bool] = Kept(KEPT_STATEMENTS, lambda _: 1)
+
+    def require_plan(self, prepared: Prepared, stop: Stop) -> None:
+        """`require` of every statement of a plan: it would always fail otherwise."""
+        self.require(token_hex(8), tuple(statements(prepared)), prepared.data, stop)
+
+    def require(
+        self, query_id: str, statements: Sequence[Unrun], data: str | None, stop: Stop
+    ) -> None:
+        """Raises `Failed`, of which nothing was charged, where one of them does not bind."""
+        new = [s for s in statements if self._known.get((data, _text(s))) is None]
+        if new:
+            guarded(query_id, lambda: self._engine.bind(new, stop, data), charged=False)
+        for statement in new:
+            self._known.put((data, _text(statement)), True)
+
+
+def require_ready(
+    engine: Engine, query_id: str, data: str | None, stop: Stop | None = None
+) -> None:
+    """Return where a charge would not be for nothing, as far as anybody can know it.
+
+    Raises `DataChanged`, or `Failed` without a charge.
+    """
+    guarded(query_id, lambda: engine.ready(data, stop), charged=False)
+    if stop is not None and stop.wanted:
+        raise Failed(query_id, cancelled=True, charged=False)
+
+
+def _text(statement: Unrun) -> tuple[str, ...]:
+    """What decides whether a statement binds."""
+    tables = (str((table.name, table.columns)) for table in statement.tables)
+    return statement.sql, str(statement.shape), *tables
+
+
+def statements(prepared: Prepared) -> Iterator[Unrun]:
+    """Every statement that answering takes, on the owner's engine or on scratch."""
+    plan, rewritten = prepared.plan, prepared.rewritten
+    assert plan is not None
+    for block, sql in zip(plan.blocks, rewritten.blocks, strict=True):
+        if block.queries or block.histograms:
+            staged = (
+                ScratchTable(f"stage_{n}", rewritten.stages[n].columns, ()) for n in sql.stages
+            )
+            yield Unrun(sql.sql, tuple(staged), (len(sql.keys), sql.parts))
+    outer = [(rewritten.outer_sql, rewritten.tables)]
+    for text, tables in [*((s.sql, s.tables) for s in rewritten.stages), *outer]:
+        yield from (Unrun(t.public_sql) for t in tables if t.public_sql is not None)
+        yield Unrun(text, _empty((t.name, t.columns) for t in tables))
+
+
+def _empty(tables: Iterable[tuple[str, Columns]]) -> tuple[ScratchTable, ...]:
+    return tuple(ScratchTable(name, columns, ()) for name, columns in tables)
 
 
 def guarded(query_id: str, step: Callable[[], T], *, charged: bool = True) -> T:

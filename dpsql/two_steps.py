@@ -16,6 +16,7 @@ from operator import add
 
 from dpsql import accountants
 from dpsql.accountants.remaining import rest
+from dpsql.engines import Stop
 from dpsql.errors import Reason, Refused
 from dpsql.explaining import explanation
 from dpsql.explanation import Explanation
@@ -54,13 +55,14 @@ class _Plan:
 
 @dataclass(frozen=True, slots=True)
 class TwoSteps:
-    """What a proxy lends: how to parse, prepare, remember, charge, and answer in one step."""
+    """What a proxy lends: how to parse, prepare, remember, bind, charge, and answer in one step."""
 
     policy: Policy
     ledger: Ledger
     parsed: Callable[[Request], Statement]
     prepared: Callable[[Asked, Decimal], Prepared]
     remembered: Callable[[Asked, Prepared], Answer | None]
+    require_bound: Callable[[Prepared, Stop], None]
     charged: Callable[[Asked, Prepared], Answer]
     at_once: Callable[[Asked], Answer]
 
@@ -70,6 +72,8 @@ class TwoSteps:
         if plan is None:
             return self.at_once(asked)
         self._require_pay(plan)
+        # The first step is paid for the second, whose statements differ in their constants alone.
+        self.require_bound(self.prepared(plan.last, plan.last.epsilon), asked.stop)
         first = [
             known or self.charged(search, self.prepared(search, search.epsilon))
             for search, known in zip(plan.searches, plan.known, strict=True)

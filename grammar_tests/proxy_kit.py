@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from dpsql.engines import Engine, Load, ScratchTable, Stop
+from dpsql.engines import Engine, Load, ScratchTable, Stop, Unrun
 from dpsql.model import Answer, Exact, Request
 from dpsql.proxy import Proxy
 from dpsql.release import Sampler
@@ -94,6 +94,12 @@ class WatchedEngine:
     def ready(self, data: str | None, stop: Stop | None = None) -> None:
         self.calls.append(("ready", ""))
         self.engine.ready(data, stop)
+
+    def bind(
+        self, statements: Sequence[Unrun], stop: Stop | None = None, data: str | None = None
+    ) -> None:
+        self.calls.append(("bind", "; ".join(statement.sql for statement in statements)))
+        self.engine.bind(statements, stop, data)
 
     def aggregate(
         self,

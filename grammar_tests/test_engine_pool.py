@@ -60,6 +60,9 @@ class Fake:
     def taken(self, stop: Stop | None = None) -> Iterator[Fake]:  # noqa: ARG002
         yield self
 
+    def bind(self, _statements: Any, stop: Stop | None = None, _data: str | None = None) -> None:
+        self.rows(lambda _stop: None, stop)
+
     def aggregate(self, sql: Any, *_others: Any) -> Exact:
         sql(None)
         return Exact([], [])

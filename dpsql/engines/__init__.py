@@ -77,6 +77,18 @@ Load: TypeAlias = ScratchTable | Variable
 """What a scratch statement may read."""
 
 
+@dataclass(frozen=True, slots=True)
+class Unrun:
+    """A statement to bind: it reads the database's tables and `tables`, of which no row matters.
+
+    With `shape` it has so many key columns and then so many integers, as `Engine.aggregate` asks.
+    """
+
+    sql: str
+    tables: tuple[ScratchTable, ...] = ()
+    shape: tuple[int, int] | None = None
+
+
 class Engine(Protocol):
     """The owner's database, and beside it a scratch engine that holds nothing private.
 
@@ -94,6 +106,16 @@ class Engine(Protocol):
         """Return where a statement over this data could run now; no row is read.
 
         What was stopped is started again.
+        """
+        ...
+
+    def bind(
+        self, statements: Sequence[Unrun], stop: Stop | None = None, data: str | None = None
+    ) -> None:
+        """Return where each statement has names, types and functions that the engine knows.
+
+        They are bound on an empty twin of the database: nothing depends on its data, not even how
+        an engine would run them. Otherwise raises `EngineFailed`.
         """
         ...
 

@@ -15,7 +15,7 @@ from threading import RLock
 from time import monotonic
 from typing import Any, Self, TypeAlias
 
-from dpsql.engines import EngineFailed, Interrupted, Load, ScratchTable, Stop, TimedOut
+from dpsql.engines import EngineFailed, Interrupted, Load, ScratchTable, Stop, TimedOut, Unrun
 from dpsql.engines.catalogue import tables as catalogue
 from dpsql.engines.columns import exact
 from dpsql.engines.columns import rows as decoded_rows
@@ -108,6 +108,17 @@ class DuckDBEngine:
         A worker that ended is started again. Raises the errors of every call.
         """
         self._ask(None, stop=stop, data=data)
+
+    def bind(
+        self, statements: Sequence[Unrun], stop: Stop | None = None, data: str | None = None
+    ) -> None:
+        """Bind statements in the worker, on an empty twin of the database.
+
+        In the worker and not in this process: binding folds constants, `repeat` among them, and
+        only there memory and time are bounded from outside. Raises the errors of every call.
+        """
+        asked = [(s.sql, [load(table) for table in s.tables], s.shape) for s in statements]
+        self._ask("bind", asked, stop=stop, data=data)
 
     def aggregate(
         self,

@@ -36,6 +36,11 @@ _CONFIG = {
 _STATEFUL = re.compile(r"enable_(logging|profil)", re.IGNORECASE)
 """Table functions that change the instance, which DuckDB 1.5 does not count as configuration."""
 
+_COLUMNS = (
+    "SELECT table_name, column_name, data_type FROM duckdb_columns()"
+    " WHERE database_name = current_database() AND schema_name = 'main' AND NOT internal"
+    " ORDER BY table_oid, column_index"
+)
 _UNITS = {"bytes": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
 
 
@@ -65,6 +70,38 @@ def private(sources: Sources, memory: str) -> Any:
 def scratch(memory: str) -> Any:
     """An empty in-memory instance that can read nothing."""
     return _sealed(duckdb.connect(":memory:", config=_config(memory)), [])
+
+
+def twin(original: Any, memory: str) -> Any:
+    """An instance with the tables and views of `original`, their columns and types, and no row.
+
+    It has the settings of every instance. Columns of types that need an extension are left out.
+    """
+    connection = scratch(memory)
+    columns: dict[str, list[tuple[str, str]]] = {}
+    for table, column, kind in original.execute(_COLUMNS).fetchall():
+        columns.setdefault(table, []).append((column, kind))
+    for table, typed in columns.items():
+        if not _is_created(connection, table, typed):
+            _is_created(connection, table, [c for c in typed if _is_known(connection, c[1])])
+    return connection
+
+
+def _is_created(connection: Any, table: str, typed: list[tuple[str, str]]) -> bool:
+    listed = ", ".join(f"{name(column)} {kind}" for column, kind in typed)
+    try:
+        connection.execute(f"CREATE TABLE {name(table)} ({listed})")
+    except duckdb.Error:
+        return False
+    return True
+
+
+def _is_known(connection: Any, kind: str) -> bool:
+    try:
+        connection.execute(f"SELECT NULL::{kind}")
+    except duckdb.Error:
+        return False
+    return True
 
 
 def bound_process(connection: Any) -> None:

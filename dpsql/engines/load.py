@@ -51,7 +51,10 @@ def load(table: ScratchTable) -> tuple[str, list[str]]:
     >>> columns
     ['["1", null]']
     """
-    columns = list(zip(*table.rows, strict=True)) or [()] * len(table.columns)
+    if not table.rows:
+        typed = (f"{identifier(name)} {_target(kind, ())}" for name, kind in table.columns)
+        return f"CREATE TEMP TABLE {identifier(table.name)} ({', '.join(typed)})", []
+    columns = list(zip(*table.rows, strict=True))
     listed = [
         f"unnest(from_json(?, '[\"VARCHAR\"]'))::{_target(kind, values)} AS {identifier(name)}"
         for (name, kind), values in zip(table.columns, columns, strict=True)

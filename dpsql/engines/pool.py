@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from threading import Condition
 from typing import Any, Protocol
 
-from dpsql.engines import Engine, Interrupted, Load, ScratchTable, Stop
+from dpsql.engines import Engine, Interrupted, Load, ScratchTable, Stop, Unrun
 from dpsql.engines.process import SLICE_SECONDS
 from dpsql.model import Exact
 from dpsql.schema import Schema
@@ -54,6 +54,13 @@ class EnginePool:
         """As `Engine.ready`, of the engine that is the next to run a statement."""
         with self.taken(stop) as engine:
             engine.ready(data, stop)
+
+    def bind(
+        self, statements: Sequence[Unrun], stop: Stop | None = None, data: str | None = None
+    ) -> None:
+        """As `Engine.bind`, on whichever engine is free."""
+        with self.taken(stop) as engine:
+            engine.bind(statements, stop, data)
 
     def aggregate(
         self,

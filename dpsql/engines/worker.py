@@ -25,7 +25,7 @@ import _duckdb as duckdb
 from dpsql.engines import frames
 from dpsql.engines.encode import encoded, is_beyond, is_encodable, is_moment, with_moments
 from dpsql.engines.files import CannotOpen, Signature, Sources, stamp
-from dpsql.engines.hardening import bound_process, one_select, private, scratch
+from dpsql.engines.hardening import bound_process, one_select, private, scratch, twin
 
 CHUNK_ROWS = 1 << 13
 ID_BYTES = 8
@@ -61,7 +61,7 @@ def _send(replies: BinaryIO, messages: Iterator[tuple[str, Any]]) -> None:
 
 
 class _Worker:
-    """Two instances, one running call, and the thread that interrupts it."""
+    """Three instances, one running call, and the thread that interrupts it."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -69,7 +69,8 @@ class _Worker:
         self._file: int | None = None
         self._private: Any = None
         self._scratch: Any = None
-        self._prepared = Event()
+        self._twin: Any = None
+        self._prepared, self._twinned = Event(), Event()
         self._has_numpy = False
         self._lock = Lock()
         self._call: int | None = None
@@ -93,11 +94,15 @@ class _Worker:
         yield "done", None
 
     def prepare(self) -> None:
-        """Beside the first requests: open the scratch instance, load what an aggregate needs."""
+        """Beside the first requests: open the other instances, load what an aggregate needs."""
         try:
             self._scratch = scratch(self._settings.memory)
         finally:
             self._prepared.set()
+        try:
+            self._twin = twin(self._private.cursor(), self._settings.memory)
+        finally:
+            self._twinned.set()
         import_module("numpy")
         self._has_numpy = True
 
@@ -137,11 +142,14 @@ class _Worker:
         os._exit(0)
 
     def _instance(self, operation: str) -> Any:
-        if operation not in ("scratch", "script"):
-            self._check_same(operation)
-            return self._private
-        self._prepared.wait()
-        return self._scratch
+        if operation in ("scratch", "script"):
+            self._prepared.wait()
+            return self._scratch
+        if operation == "bind":
+            self._twinned.wait()
+            return self._twin
+        self._check_same(operation)
+        return self._private
 
     def _check_same(self, operation: str) -> None:
         """What was charged is answered from the file that was opened, even if another replaced it.
@@ -209,11 +217,34 @@ def _aggregate(
     given = {name: {"sampling_key": sampling_key}[name] for name in one_select(cursor, sql)}
     probe = cursor.execute(f"SELECT * FROM ({sql}\n) LIMIT 0", given or None)
     types = [column[1] for column in probe.description]
-    if len(types) != keys + parts:
-        raise ValueError
+    _shaped(types, keys, parts)
     statement, decoders = encoded(sql, types, keys)
     yield decoders
     yield from _pieces(list(cursor.execute(statement, given or None).fetchnumpy().values()))
+
+
+def _bind(
+    cursor: Any, statements: list[tuple[str, list[tuple[str, list[str]]], tuple[int, int] | None]]
+) -> Iterator[Any]:
+    """Nothing; fails where a statement over the twin's tables and empty others does not bind."""
+    for sql, loads, shape in statements:
+        cursor.execute("BEGIN")
+        for statement, columns in loads:
+            cursor.execute(statement, columns)
+        given = dict.fromkeys(one_select(cursor, sql), 0)
+        probe = cursor.execute(f"SELECT * FROM ({sql}\n) LIMIT 0", given or None)
+        types = [column[1] for column in probe.description]
+        if shape is not None:
+            _shaped(types, *shape)
+            encoded(sql, types, shape[0])
+        cursor.execute("ROLLBACK")
+    yield from ()
+
+
+def _shaped(types: list[Any], keys: int, parts: int) -> None:
+    """Raises `ValueError` where these are not so many columns."""
+    if len(types) != keys + parts:
+        raise ValueError
 
 
 def _pieces(columns: list[Any]) -> Iterator[Any]:
@@ -232,6 +263,7 @@ _OPERATIONS: dict[str, Callable[..., Iterator[Any]]] = {
     "scratch": _scratch,
     "script": _script,
     "aggregate": _aggregate,
+    "bind": _bind,
 }
 _EARLY: dict[str, Callable[..., Iterator[Any]]] = {
     **_OPERATIONS,
