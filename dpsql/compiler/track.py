@@ -43,6 +43,7 @@ from dpsql.compiler.joins import (
     padded,
     with_join_conditions,
 )
+from dpsql.compiler.multiplicity import counted
 from dpsql.compiler.padding import filtered, projected, still_padded
 from dpsql.compiler.repeatable import is_repeatable
 from dpsql.compiler.scans import private_scan
@@ -93,14 +94,14 @@ def track(
     Raises `Refused` where an operator has no stability rule, where a join does not imply equal
     units, and where private rows would be returned as they are.
     """
-    outermost = _outermost_limit(resolved.relation)
-    blocks = Blocks(policy, identities)
     # One order of joins after another may ask the same.
     measures = cache(public.frequency), public.once
+    relation = counted(resolved.relation, policy, measures[0], identities)
+    outermost, blocks = _outermost_limit(relation), Blocks(policy, identities)
     tracker = _Tracker(policy, *measures, has_domain, identities, blocks, [], outermost)
-    standing = tracker.track(resolved.relation)
+    standing = tracker.track(relation)
     if isinstance(standing, Private):
-        raise _raw_rows(resolved.relation, standing, policy)
+        raise _raw_rows(relation, standing, policy)
     return Tracked(standing.relation, tuple(tracker.blocks.listed), tuple(tracker.stages))
 
 

@@ -1,0 +1,67 @@
+-- Public relations that only multiply rows are numbers, which need not meet anybody's rows.
+-- catalog: shop
+
+-- case: a cross join counts each row as often as there are rows
+SELECT COUNT(*) FROM customers CROSS JOIN countries;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=1
+
+-- case: however many there are, one row stays one
+SELECT COUNT(*) FROM customers, countries c0, countries c1, countries c2, countries c3, countries c4, countries c5, countries c6, countries c7, countries c8 WHERE age >= 64 AND c0.region <> 'z';
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=1
+
+-- case: with conditions of their own, by groups, beside averages and extremes
+SELECT segment, COUNT(*) AS n, COUNT(age) AS known, SUM(age) AS s, AVG(age) AS mean FROM customers, countries a JOIN countries b ON a.region = b.region, generate_series(1, 500) AS g(n) WHERE g.n > 100 GROUP BY segment;
+-- accept
+-- keys: 2 public, l0 proved
+-- release: rows l0=1 linf=1
+-- release: rows l0=1 linf=1
+-- release: rows l0=1 linf=1
+-- release: sum l0=1 linf=60
+
+-- case: people stay as they are
+SELECT COUNT(DISTINCT customer_id) AS people, MAX(age) AS oldest FROM customers, countries;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=1
+-- choice: 2/2 of 121 l0=1 rows=1 greatest
+
+-- case: within one person too
+SELECT AVG(n) FROM (SELECT customer_id, COUNT(*) AS n FROM orders, countries GROUP BY customer_id) AS t;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=1
+-- release: sum l0=1 linf=75
+
+-- case: rows that none of them meets
+SELECT COUNT(*) FROM customers, countries WHERE region = 'nowhere';
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=3
+
+-- case: what is read of them is joined row by row
+SELECT region, COUNT(*) FROM customers, countries GROUP BY region;
+-- accept
+-- keys: 2 public, l0 proved
+-- release: rows l0=2 linf=3
+
+-- case: and so is what a condition ties to the private rows
+SELECT COUNT(*) FROM customers c, countries k WHERE c.city <> k.code;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=3
+
+-- case: nothing above can be multiplied after the fact
+SELECT VARIANCE(age) FROM customers, countries;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=3
+-- release: sum l0=1 linf=180
+-- release: sum l0=1 linf=5400
+
+-- case: too many to be joined row by row
+SELECT VARIANCE(age) FROM customers, generate_series(1, 200) AS s(n), generate_series(1, 200) AS r(n);
+-- refuse: query-too-large at 1:71
