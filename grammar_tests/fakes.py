@@ -115,6 +115,14 @@ class FakeProxy:
             raise Refused(Reason.BAD_OPTION, option="analyst", known=("ana", "bob"))
         return name or "ana"
 
+    @property
+    def ledger(self) -> Any:
+        return SimpleNamespace(budgets=tuple)
+
+    @property
+    def policy(self) -> Any:
+        return SimpleNamespace(budgets=())
+
     def budgets(self) -> tuple[tuple[Budget, Loss, Loss], ...]:
         return ((Budget("default", Decimal(3), Decimal("1e-6")), CHARGE, LIMIT),)
 

@@ -48,6 +48,15 @@ class Spent:
 
 
 @dataclass(frozen=True, slots=True)
+class Charged:
+    """A budget that was charged, under the name that it had then."""
+
+    budget: str
+    accountant: str
+    spent: Loss
+
+
+@dataclass(frozen=True, slots=True)
 class Remembered:
     """A released answer: the query that paid for it, the epsilon it paid, and its noisy blocks."""
 
@@ -111,6 +120,9 @@ class Ledger(Protocol):
 
     def spent(self, budget: str) -> Loss:
         """What a budget has spent so far: zero if it was never charged."""
+
+    def budgets(self) -> tuple[Charged, ...]:
+        """Every budget that was ever charged, by name."""
 
     def history(self, analyst: str | None, limit: int) -> tuple[Entry, ...]:
         """The latest charges, newest first; of everybody if `analyst` is None."""

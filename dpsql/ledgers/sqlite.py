@@ -21,7 +21,7 @@ from operator import itemgetter
 from typing import Self
 
 from dpsql.errors import LedgerError, Reason, Refused
-from dpsql.ledgers import Charge, Entry, Remembered, Spent, store
+from dpsql.ledgers import Charge, Charged, Entry, Remembered, Spent, store
 from dpsql.ledgers.book import EPOCH, LARGEST, RESTORE, Book
 from dpsql.ledgers.chain import START, Kind, Row, State
 from dpsql.ledgers.codec import (
@@ -181,6 +181,12 @@ class SqliteLedger:
         """What a budget has spent so far."""
         with self._reading() as book:
             return book.state.spent(budget)
+
+    def budgets(self) -> tuple[Charged, ...]:
+        """Every budget that was ever charged; see `Ledger.budgets`."""
+        with self._reading() as book:
+            pots = sorted(book.state.pots.items())
+        return tuple(Charged(name, pot.accountant, pot.spent) for name, pot in pots)
 
     def history(self, analyst: str | None = None, limit: int = 20) -> tuple[Entry, ...]:
         """The latest charges, newest first."""

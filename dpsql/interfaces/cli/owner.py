@@ -19,6 +19,7 @@ from dpsql.interfaces.messages import printable
 from dpsql.interfaces.receipts import cost_text
 from dpsql.interfaces.tables import grid, table
 from dpsql.interfaces.wordings import ExitCode
+from dpsql.ledgers import Charged
 from dpsql.model import Budget, Loss, Request
 
 if TYPE_CHECKING:
@@ -43,6 +44,8 @@ def budget(
     accept_ledger: bool,
 ) -> None:
     """Show what each budget has spent and what is left."""
+    from dpsql.owner import unnamed_budgets  # noqa: PLC0415
+
     settings = settings.with_options(policy, analyst)
     if accept_ledger:
         _accept(settings.policy)
@@ -54,7 +57,20 @@ def budget(
             entries = [_entry(e, accountants) for e in proxy.history(settings.analyst, history)]
             lines += ["", *grid([_HISTORY_HEADERS, *entries])]
         _warn_of_lapsed_facts(proxy)
+        unnamed = unnamed_budgets(proxy.ledger, proxy.policy.budgets)
     click.echo("\n".join(lines))
+    _note_unnamed(unnamed)
+
+
+def _note_unnamed(pots: Sequence[Charged]) -> None:
+    """Tells what was spent under budgets that the policy does not name."""
+    for pot in pots:
+        spent = loss_text(pot.spent, pot.accountant)
+        note(
+            f"notice: {spent} was spent under the budget {printable(pot.budget)}, which the policy "
+            "does not name. A budget with a new name begins at zero: name it as it was, or lower "
+            "the new one by what is spent."
+        )
 
 
 def _pot(pot: Budget, spent: Loss, limit: Loss) -> tuple[str, ...]:
@@ -151,13 +167,14 @@ def init(database: str, target: str) -> None:
 @click.pass_context
 def check(context: click.Context, policy: str | None, analyst: str | None, *, record: bool) -> None:
     """For the owner only: does the data fit the policy? Prints exact numbers of private rows."""
-    from dpsql.owner import check_policy  # noqa: PLC0415
+    from dpsql.owner import check_policy, unnamed_budgets_of  # noqa: PLC0415
 
     path = context.ensure_object(Settings).with_options(policy, analyst).policy
     findings = check_policy(path, record=record)
     _show(path, findings)
     if record:
         note("What the data confirms is recorded, until the data changes.")
+    _note_unnamed(unnamed_budgets_of(path))
     if any(finding.rows for finding in findings):
         context.exit(ExitCode.BAD_INPUT)
     note("The data fits the policy.")
