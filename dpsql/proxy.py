@@ -343,8 +343,8 @@ class Proxy:
     def _charge(self, asked: Asked, prepared: Prepared, query_id: str) -> None:
         plan = prepared.plan
         assert plan is not None
-        self._bound.require_plan(prepared, asked.stop)
         self._ready(query_id, prepared.data, asked.stop)
+        self._bound.require_plan(prepared, asked.stop)
         charge = Charge(
             query_id=query_id,
             analyst=asked.request.analyst,

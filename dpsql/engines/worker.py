@@ -159,7 +159,7 @@ class _Worker:
         if operation == "aggregate" and self._file is not None:
             if stamp(os.fstat(self._file)) not in [found[1:] for found in self._signature]:
                 raise CannotOpen("changed")
-        elif operation not in ("scratch", "script"):
+        elif operation not in ("scratch", "script", "bind"):
             self._check_unchanged()
 
     def _check_unchanged(self) -> None:
