@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from dpsql.engines.catalogue import tables as declared
 from dpsql.model import Neighbours, Policy
@@ -14,6 +15,7 @@ from dpsql.public import PublicTables
 from dpsql.schema import Schema
 from grammar_tests import world
 from grammar_tests.laws import PlainEngine
+from grammar_tests.link_worlds import crossing
 
 CATALOGS = Path(__file__).parent / "catalogs"
 
@@ -26,6 +28,15 @@ def over(
     schema = Schema(declared(engine.rows), "here")
     policy = bind(load(str(CATALOGS / "shop.toml")), schema, PublicTables(engine).values)
     return replace(policy, unit=replace(policy.unit, neighbours=neighbours)), engine
+
+
+@cache
+def transfers() -> tuple[Policy, PlainEngine]:
+    """People named by several links of a table `t`, which a recorded fact bounds."""
+    world = crossing(1)
+    with TemporaryDirectory() as folder:
+        policy = world.policy(Path(folder), recorded=True, most=world.most_rows(world.table("t")))
+    return policy, world.engine()
 
 
 @cache

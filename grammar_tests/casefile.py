@@ -174,6 +174,7 @@ def refresh(case: Case, verdict: str, pinned: tuple[str, ...], rewrite: str) -> 
     return now
 
 
-def all_cases() -> tuple[Case, ...]:
-    """Every case of every file, in order."""
-    return tuple(case for path in sorted(CASES.rglob("*.sql")) for case in read(path))
+def all_cases(catalog: str = "shop") -> tuple[Case, ...]:
+    """Every case of every file over this catalog, in order."""
+    every = (case for path in sorted(CASES.rglob("*.sql")) for case in read(path))
+    return tuple(case for case in every if case.catalog == catalog)

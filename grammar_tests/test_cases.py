@@ -17,16 +17,17 @@ from dpsql.plan import BlockPlan, Release
 from dpsql.prepare import Prepared
 from dpsql.tree import Span
 from grammar_tests import casefile
-from grammar_tests.bound import shop
+from grammar_tests.bound import shop, transfers
 from grammar_tests.casefile import Case
 from grammar_tests.laws import BUDGET, compiled
 
-ALL = casefile.all_cases()
+CATALOGS = {"shop": shop, "transfers": transfers}
+ALL = tuple(case for catalog in CATALOGS for case in casefile.all_cases(catalog))
 
 
 def outcome(case: Case) -> tuple[str, tuple[str, ...], str]:
     """Verdict, pinned lines and rewritten SQL of a case."""
-    policy, engine = shop()
+    policy, engine = CATALOGS[case.catalog]()
     budget = replace(BUDGET, accountant=case.setting("accountant", "zcdp"))
     dialect = case.setting("dialect", "duckdb")
     try:
