@@ -19,17 +19,18 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import partial
 from math import comb, log2
 from pathlib import Path
+from unittest.mock import patch
 
 import duckdb
 
 from benchmarks.common import table
-from dpsql.compiler import amplification
+from dpsql.compiler import amplification, track
 from dpsql.engines import Stop
 from dpsql.engines.duckdb import DuckDBEngine
 from dpsql.engines.pool import EnginePool
@@ -157,17 +158,14 @@ def built(folder: Path, remedies: Remedies) -> str:
 @contextmanager
 def opened(remedies: Remedies) -> Iterator[Proxy]:
     """A proxy over fresh data, as a server has it."""
-    most = amplification.MOST_SELF_JOINS
-    try:
+    with ExitStack() as stack:
         if not remedies.joins:
-            amplification.MOST_SELF_JOINS = 100
-        with tempfile.TemporaryDirectory() as name:
-            draft = load(built(Path(name), remedies))
-            pool = EnginePool(partial(DuckDBEngine, draft.database, draft.limits), 1)
-            with Proxy.over(draft, pool) as proxy:
-                yield proxy
-    finally:
-        amplification.MOST_SELF_JOINS = most
+            stack.enter_context(patch.object(amplification, "MOST_SELF_JOINS", 100))
+            stack.enter_context(patch.object(track, "counted", lambda relation, *_: relation))
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        draft = load(built(folder, remedies))
+        pool = EnginePool(partial(DuckDBEngine, draft.database, draft.limits), 1)
+        yield stack.enter_context(Proxy.over(draft, pool))
 
 
 @dataclass(frozen=True)
