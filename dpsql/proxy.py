@@ -15,6 +15,7 @@ from dpsql import accountants, mechanisms, precision
 from dpsql.compiler.parse import parse
 from dpsql.engines import Engine, Stop, admitted, alone
 from dpsql.engines.duckdb import DuckDBEngine
+from dpsql.engines.pool import EnginePool
 from dpsql.entropy import Entropy
 from dpsql.errors import Reason, Refused
 from dpsql.explanation import Explanation
@@ -214,6 +215,10 @@ class Proxy:
             self._plans = plans_of(REMEMBERED_PLANS)
             self._answers = answers_of()
         return version
+
+    def load(self) -> dict[str, int]:
+        """How busy a pool of engines is; nothing where there is but one engine."""
+        return self._engine.load() if isinstance(self._engine, EnginePool) else {}
 
     def cancel(self) -> None:
         """Stop all that is running: before its charge nothing is charged, after it it stays."""

@@ -8,6 +8,7 @@ from typing import Any
 from dpsql.interfaces.pgwire.answers import Answers
 from dpsql.interfaces.pgwire.catalogue import Catalogue
 from dpsql.interfaces.pgwire.frontend import Bind, Execute, Message, Parse, Query, Sync
+from dpsql.interfaces.pgwire.outcomes import SUCCESS, Outcome
 from dpsql.interfaces.pgwire.runner import Runner
 from dpsql.interfaces.pgwire.session import Session
 from dpsql.interfaces.pgwire.settings import Settings
@@ -26,10 +27,12 @@ class Client:
         settings = Settings({"session_authorization": "ana"})
         self.errors: list[tuple[str, str]] = []
         answers = Answers(proxy, lambda: Catalogue(proxy.policy, "ana", settings), "ana")
-        self.session = Session(
-            Runner(answers, Transaction(settings)), lambda *told: self.errors.append(told)
-        )
+        self.session = Session(Runner(answers, Transaction(settings)), self._told)
         self.said: list[tuple[bytes, bytes]] = []
+
+    def _told(self, outcome: Outcome) -> None:
+        if outcome.sqlstate != SUCCESS:
+            self.errors.append((outcome.sqlstate, outcome.cause))
 
     def send(self, *sent: Message) -> str:
         self.said = messages(b"".join(self.session.handle(sent)))

@@ -143,7 +143,7 @@ def test_facts_that_lapse_are_told_until_they_are_recorded_again(
         until(lambda: "facts_lapsed" in place.events())
         assert "check --record" in dpsql(policy, "budget").stderr
         assert dpsql(policy, "refresh", "--record").returncode == 0
-        until(lambda: door.server._present.proxy.policy.facts == facts)
+        until(lambda: door.server.present.proxy.policy.facts == facts)
         assert "check --record" not in dpsql(policy, "budget").stderr
 
 
@@ -184,8 +184,8 @@ def test_new_connections_see_the_new_certificate(place: Place, tmp_path: Path) -
     old = place.door.certificate
     (tmp_path / "renewed").mkdir()
     certificate, key = tls.self_signed(tmp_path / "renewed", "127.0.0.1")
-    place.door.server._present.context = tls.context(certificate, key)
-    place.door.server._present.binding = tls.binding(certificate)
+    place.door.server.present.context = tls.context(certificate, key)
+    place.door.server.present.binding = tls.binding(certificate)
     told = place.door.conninfo(sslmode="verify-full")
     with psycopg.connect(**told, sslrootcert=certificate) as client:
         assert client.execute("SELECT 1").fetchone() == (1,)

@@ -316,7 +316,7 @@ def test_a_broken_file_of_users_lets_nobody_in_and_says_nothing(tmp_path: Path) 
         raise ValueError("the secret of line 7")
 
     with door(tmp_path) as served:
-        served.server._present.users = broken
+        served.server.present.users = broken
         with pytest.raises(psycopg.OperationalError, match="the server failed"):
             psycopg.connect(**served.conninfo(sslmode="disable"))
         assert any(json.loads(line).get("kind") == "ValueError" for line in served.lines)

@@ -46,7 +46,7 @@ class Pace(Protocol):
 class Stop:
     """The wish to stop one question: `wanted` is set by any thread or signal handler, once.
 
-    A question with a `pace` ends when that says so.
+    A question with a `pace` ends when that says so. Engines take turns among the `owner`s.
 
     >>> stop = Stop()
     >>> stop.wanted = True
@@ -54,6 +54,7 @@ class Stop:
 
     wanted: bool = False
     pace: Pace | None = None
+    owner: str = ""
 
 
 @dataclass(frozen=True, slots=True)

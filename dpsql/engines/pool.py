@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from threading import Condition
@@ -29,12 +30,18 @@ class Member(Engine, Protocol):
 class EnginePool:
     """At most `most` engines, started as they are needed, that take turns; an `Engine` itself.
 
+    The next turn is of who has the fewest, and of them who waited longest. Where there are several
+    `owners` of statements (see `Stop`), none of them has all engines.
+
     A plan rests on facts about the data that the first engine accepted, so the others start after
     it and open that data or fail. Each has the memory limit of one.
     """
 
-    def __init__(self, make: Callable[[], Member], most: int) -> None:
+    def __init__(self, make: Callable[[], Member], most: int, owners: int = 1) -> None:
         self._make, self._most = make, most
+        self._share = most if owners <= 1 else max(1, most - 1)
+        self._having: Counter[str] = Counter()
+        self._waiting: list[str] = []
         self._first = make()
         self._all = [self._first]
         self._idle = [self._first]
@@ -100,31 +107,51 @@ class EnginePool:
         for engine in self._all:
             engine.close()
 
+    def load(self) -> dict[str, int]:
+        """How many engines there are, how many of them are busy, and how many statements wait."""
+        with self._changed:
+            busy, waiting = len(self._all) - len(self._idle), len(self._waiting)
+            return {"workers": len(self._all), "busy": busy, "waiting": waiting}
+
     @contextmanager
     def taken(self, stop: Stop | None = None) -> Iterator[Member]:
         """Whichever engine is free, for several calls."""
-        engine = self._taken(stop)
+        owner = "" if stop is None else stop.owner
+        engine = self._taken(owner, stop)
         try:
             yield engine
         finally:
             with self._changed:
                 self._idle.append(engine)
-                self._changed.notify()
+                self._having[owner] -= 1
+                self._changed.notify_all()
 
-    def _taken(self, stop: Stop | None) -> Member:
+    def _taken(self, owner: str, stop: Stop | None) -> Member:
         """A free engine, or a new one; raises `Interrupted` where the wait is ended by `stop`."""
         with self._changed:
-            while not self._idle:
-                if (
-                    len(self._all) < self._most
-                    and not self._closed
-                    and self._first.accepted is not None
-                ):
-                    engine = self._make()
-                    engine.follow(self._first.accepted)
-                    self._all.append(engine)
-                    return engine
-                if stop is not None and stop.wanted:
-                    raise Interrupted
-                self._changed.wait(SLICE_SECONDS)
+            self._waiting.append(owner)
+            try:
+                while not (self._is_next(owner) and (engine := self._free()) is not None):
+                    if stop is not None and stop.wanted:
+                        raise Interrupted
+                    self._changed.wait(SLICE_SECONDS)
+            finally:
+                self._waiting.remove(owner)
+            self._having[owner] += 1
+            return engine
+
+    def _is_next(self, owner: str) -> bool:
+        """Whether the next turn is this owner's."""
+        able = [other for other in self._waiting if not other or self._having[other] < self._share]
+        return bool(able) and min(able, key=lambda other: self._having[other]) == owner
+
+    def _free(self) -> Member | None:
+        """An idle engine, or a new one if there may be more."""
+        if self._idle:
             return self._idle.pop()
+        if len(self._all) == self._most or self._closed or self._first.accepted is None:
+            return None
+        engine = self._make()
+        engine.follow(self._first.accepted)
+        self._all.append(engine)
+        return engine

@@ -66,6 +66,7 @@ class Server:
     certificate: str | None = None
     key: str | None = None
     client_ca: str | None = None
+    log_statements: bool = False
     max_connections: int = 100
     max_connections_per_analyst: int | None = None
     max_message_bytes: int = 1 << 20

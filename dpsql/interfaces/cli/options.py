@@ -25,7 +25,11 @@ def open_proxy(path: str) -> Proxy:
     from dpsql.policy.load import load  # noqa: PLC0415
 
     draft = load(path)
-    engine = EnginePool(partial(DuckDBEngine, draft.database, draft.limits), draft.server.workers)
+    engine = EnginePool(
+        partial(DuckDBEngine, draft.database, draft.limits),
+        draft.server.workers,
+        len(draft.analysts),
+    )
     from dpsql.proxy import Proxy  # noqa: PLC0415
 
     return Proxy.over(draft, engine)

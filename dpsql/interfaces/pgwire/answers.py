@@ -154,7 +154,7 @@ class Answers:
             counted=True,
             notices=_notices(answer, settings),
             repeatable=_repeatable(answer),
-            charged=answer.receipt is not None and not answer.receipt.remembered,
+            receipt=answer.receipt,
         )
 
     def _reports(self, piece: Piece) -> list[ScratchTable]:

@@ -14,7 +14,7 @@ from dpsql.tree import NOWHERE
 class Fault(Exception):
     """An error told to a client; `position` counts characters of the whole text from 1.
 
-    `log` is for the owner alone.
+    `log` is for the owner alone; `reason` is that of a refusal, `query` the one that failed.
     """
 
     sqlstate: str
@@ -24,6 +24,8 @@ class Fault(Exception):
     position: int | None = None
     severity: str = "ERROR"
     log: str = ""
+    reason: str = ""
+    query: str = ""
 
     def __str__(self) -> str:
         return self.message
@@ -54,7 +56,7 @@ def fault_of(error: DpsqlError, text: str = "", offset: int = 0) -> Fault:
     '42501'
     """
     if isinstance(error, Failed) and not (error.cancelled or error.timed_out):
-        return Fault("XX000", str(error), log=error.detail)
+        return Fault("XX000", str(error), log=error.detail, query=error.query_id)
     if isinstance(error, DataChanged):
         return Fault("55000", str(error), log=error.detail)
     if isinstance(error, Unreachable):
@@ -62,12 +64,16 @@ def fault_of(error: DpsqlError, text: str = "", offset: int = 0) -> Fault:
     if not isinstance(error, Refused | Failed):
         return Fault("58030", "The server cannot answer now. Ask its owner.", log=str(error))
     message = describe(error, text, WIRE)
-    position = None
-    if isinstance(error, Refused) and error.span != NOWHERE:
-        position = max(1, offset + error.span.start + 1)
-    return Fault(message.sqlstate, message.headline, message.why, message.fix, position)
+    fault = Fault(message.sqlstate, message.headline, message.why, message.fix)
+    if isinstance(error, Failed):
+        fault.query = error.query_id
+        return fault
+    fault.reason = error.reason.value
+    if error.span != NOWHERE:
+        fault.position = max(1, offset + error.span.start + 1)
+    return fault
 
 
 def internal(query_id: str) -> Fault:
     """A fault of the server itself: what went wrong stays inside."""
-    return Fault("XX000", f"Query {query_id} failed.")
+    return Fault("XX000", f"Query {query_id} failed.", query=query_id)

@@ -9,6 +9,7 @@ from typing import Any
 from dpsql.dialects.commands import Command, CopyOptions, Direction
 from dpsql.dialects.words import Piece
 from dpsql.interfaces.pgwire.shapes import WireColumn
+from dpsql.model import Receipt
 
 Row = tuple[Any, ...]
 Columns = tuple[WireColumn, ...]
@@ -22,7 +23,7 @@ class Result:
 
     `counted` says that the tag ends with the number of rows told; `form` is 1 for the rows of a
     binary cursor; `repeatable` says that it stays the same until the data, the ledger or the day
-    change; `charged` that it was paid for now.
+    change. Where private data were asked there is a receipt.
     """
 
     columns: Columns | None
@@ -34,7 +35,12 @@ class Result:
     form: int = 0
     warning: Warned = None
     repeatable: bool = False
-    charged: bool = False
+    receipt: Receipt | None = None
+
+    @property
+    def charged(self) -> bool:
+        """Whether it was paid for now."""
+        return self.receipt is not None and not self.receipt.remembered
 
 
 @dataclass(frozen=True, slots=True)

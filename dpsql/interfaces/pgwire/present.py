@@ -43,6 +43,19 @@ class Present:
         limits, seconds = self.limits, self.proxy.policy.limits.statement_seconds
         return self.proxy.ledger, limits.answer_seconds, limits.max_late, seconds
 
+    def gauges(self) -> list[tuple[str, str, float]]:
+        """How much of each budget is used, and how busy the engine is. Raises `LedgerError`."""
+        found = [
+            (
+                "budget_used_ratio",
+                f'budget="{_label(pot.name)}"',
+                spent.amount / max(1, limit.amount),
+            )
+            for pot, spent, limit in self.proxy.budgets()
+        ]
+        load = self.proxy.load()
+        return [*found, *((f"engine_{name}", "", float(value)) for name, value in load.items())]
+
     def credential(self, users: Users, name: str) -> Verifier | ByCertificate | None:
         """How one of these users may log in; None: not at all."""
         user = users.get(name)
@@ -53,3 +66,8 @@ class Present:
     def over(self) -> bool:
         """Whether nothing needs it any more."""
         return self.ended and not self.running
+
+
+def _label(text: str) -> str:
+    """A label's value as Prometheus escapes it."""
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from dpsql.interfaces.pgwire.frontend import Bind, Describe, Execute, Message, Parse, Query, Sync
+from dpsql.interfaces.pgwire.outcomes import Outcome
 from dpsql.interfaces.pgwire.portals import Prepared
 from dpsql.kept import Kept
 
@@ -25,7 +26,7 @@ class Repeat:
     """What a batch was answered, and what must be as it was then.
 
     `used` are the statements that the batch names, `left` is the unnamed one that it leaves behind.
-    `size` counts the texts and values of the batch too.
+    `size` counts the texts and values of the batch too. `outcomes` are what the log says of it.
     """
 
     data: bytes
@@ -33,6 +34,7 @@ class Repeat:
     stamp: object
     used: tuple[tuple[str, Prepared], ...]
     left: Prepared | None
+    outcomes: tuple[Outcome, ...] = ()
 
 
 class Repeats:
@@ -61,13 +63,14 @@ class Repeats:
         statements: Statements,
         stamp: object,
         data: bytes,
+        outcomes: tuple[Outcome, ...] = (),
     ) -> None:
         """Keep the answer to a batch whose statements are now these."""
         parsed = any(isinstance(message, Parse) for message in messages)
         used = tuple((name, statements[name]) for name in sorted(_used(messages)))
         left = statements[""] if parsed else None
         size = len(data) + sum(map(_size, messages))
-        self._kept.put((messages, settings), Repeat(data, size, stamp, used, left))
+        self._kept.put((messages, settings), Repeat(data, size, stamp, used, left, outcomes))
 
 
 def is_repeatable(messages: Sequence[Message]) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import signal
 import ssl
 from collections.abc import Callable
@@ -18,7 +19,7 @@ from dpsql.interfaces.pgwire import tls
 from dpsql.interfaces.pgwire.catalogue import Catalogue
 from dpsql.interfaces.pgwire.present import Present
 from dpsql.interfaces.pgwire.server import Server
-from dpsql.interfaces.pgwire.telemetry import Telemetry, serve_metrics
+from dpsql.interfaces.pgwire.telemetry import JsonHandler, Telemetry, serve_metrics
 from dpsql.interfaces.pgwire.users import read_users
 from dpsql.owner import unnamed_budgets
 from dpsql.policy.draft import Server as Limits
@@ -39,6 +40,7 @@ def serve(make: Make, write: Callable[[str], object], *, self_signed: bool) -> N
     """
     with TemporaryDirectory(prefix="dpsql-") as folder:
         telemetry = Telemetry(write)
+        logging.getLogger().addHandler(JsonHandler(telemetry))
         present = _present(make, Path(folder), self_signed=self_signed)
         for pot in unnamed_budgets(present.proxy.ledger, present.proxy.policy.budgets):
             spent = loss_text(pot.spent, pot.accountant)
@@ -97,7 +99,9 @@ async def _until_stopped(server: Server, present: Present, telemetry: Telemetry)
         listening = await server.start()
         metrics = None
         if limits.metrics_port is not None:
-            metrics = await serve_metrics(telemetry, limits.host, limits.metrics_port)
+            metrics = await serve_metrics(
+                telemetry, limits.host, limits.metrics_port, server.gauges
+            )
     except OSError:
         raise Unreachable(
             f"{limits.host}:{limits.port} cannot be listened on. Is another server running there?"

@@ -246,8 +246,8 @@ class Runner:
         if command.move:
             return Result(None, (), f"MOVE {len(rows)}")
         form = portal.formats[0] if portal.cursor else 0
-        paid = portal.result is not None and portal.result.charged
-        return Result(portal.prepared.columns, rows, "FETCH", counted=True, form=form, charged=paid)
+        paid = None if portal.result is None else portal.result.receipt
+        return Result(portal.prepared.columns, rows, "FETCH", counted=True, form=form, receipt=paid)
 
     def start(self, portal: Portal, stop: Stop, *, block: bool = False) -> None:
         """Run a portal's statement unless it ran: it is charged once, however it is fetched."""

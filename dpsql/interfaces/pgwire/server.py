@@ -25,13 +25,14 @@ from dpsql.interfaces.pgwire.entrance import (
 )
 from dpsql.interfaces.pgwire.faults import Fault
 from dpsql.interfaces.pgwire.frontend import ProtocolError
+from dpsql.interfaces.pgwire.outcomes import Outcome
 from dpsql.interfaces.pgwire.pacing import Pacer
 from dpsql.interfaces.pgwire.present import Present
 from dpsql.interfaces.pgwire.runner import Runner
 from dpsql.interfaces.pgwire.session import CHUNK_BYTES, Session
 from dpsql.interfaces.pgwire.settings import Settings
 from dpsql.interfaces.pgwire.stream import Stream
-from dpsql.interfaces.pgwire.telemetry import Telemetry
+from dpsql.interfaces.pgwire.telemetry import Gauge, Telemetry
 from dpsql.interfaces.pgwire.transactions import Transaction
 from dpsql.interfaces.pgwire.users import ByCertificate
 from dpsql.policy.draft import Server as Limits
@@ -75,7 +76,7 @@ class Server:
         *,
         only_encrypted: bool = False,
     ) -> None:
-        self._present, self._telemetry, self._renewed = present, telemetry, renewed
+        self.present, self._telemetry, self._renewed = present, telemetry, renewed
         self._only_encrypted = only_encrypted
         self._renewing, self._seen = asyncio.Lock(), present.proxy.accepted
         limits = present.limits
@@ -97,7 +98,7 @@ class Server:
 
     @property
     def _limits(self) -> Limits:
-        return self._present.limits
+        return self.present.limits
 
     async def renew(self) -> None:
         """Take up data, policy, users and certificate as they now are, in one step.
@@ -113,7 +114,7 @@ class Server:
             except DpsqlError as error:
                 self._telemetry.event("reload_failed", why=str(error))
                 return
-            old, self._present, self._seen = self._present, new, new.proxy.accepted
+            old, self.present, self._seen = self.present, new, new.proxy.accepted
             self._pacer.follow(*new.pace)
             self._telemetry.event("reloaded")
             if new.proxy.facts_lapsed:
@@ -123,6 +124,10 @@ class Server:
                 )
             old.ended = True
             await self._closed(old)
+
+    def gauges(self) -> list[Gauge]:
+        """What the present policy's budgets and engines show. Raises `LedgerError`."""
+        return self.present.gauges()
 
     async def _closed(self, present: Present) -> None:
         """Close what nothing needs any more."""
@@ -150,8 +155,8 @@ class Server:
         if self._tasks:
             await asyncio.wait(self._tasks)
         self._pool.shutdown(wait=False, cancel_futures=True)
-        self._present.ended = True
-        await self._closed(self._present)
+        self.present.ended = True
+        await self._closed(self.present)
 
     # --- one connection ---
 
@@ -181,7 +186,7 @@ class Server:
                 await self._visited(stream, visit)
         except Fault as fault:
             self._telemetry.count("refused", f'sqlstate="{fault.sqlstate}"')
-            self._telemetry.event("refused", sqlstate=fault.sqlstate)
+            self._telemetry.event("refused", sqlstate=fault.sqlstate, address=stream.address)
             await stream.refuse(fault)
         except ProtocolError as error:
             self._telemetry.count("protocol_errors")
@@ -219,7 +224,7 @@ class Server:
         """Refuse more connections than there may be, in all or of one analyst. Raises `Fault`."""
         if len(self._visits) >= self._limits.max_connections:
             raise fatal("53300", "sorry, too many clients already")
-        most = share(self._limits, len(self._present.proxy.policy.analysts))
+        most = share(self._limits, len(self.present.proxy.policy.analysts))
         if sum(visit.analyst == analyst for visit in self._visits.values()) >= most:
             raise fatal("53300", f'too many connections for role "{analyst}"')
 
@@ -231,8 +236,8 @@ class Server:
                 case frontend.Cancel() as cancel:
                     self._cancel(cancel)
                     return None
-                case frontend.Encrypt(gss=False) if self._present.context and not stream.encrypted:
-                    await stream.encrypt(self._present.context, self._present.binding)
+                case frontend.Encrypt(gss=False) if self.present.context and not stream.encrypted:
+                    await stream.encrypt(self.present.context, self.present.binding)
                 case frontend.Encrypt():
                     await stream.send(b"N")
 
@@ -243,8 +248,8 @@ class Server:
             visit.session.cancel()
 
     async def _logged_in(self, stream: Stream, wanted: Guest) -> None:
-        users = await asyncio.to_thread(self._present.users)
-        credential = self._present.credential(users, wanted.user)
+        users = await asyncio.to_thread(self.present.users)
+        credential = self.present.credential(users, wanted.user)
         if isinstance(credential, ByCertificate):
             if stream.common_name == wanted.user:
                 await stream.send(backend.authentication(0))
@@ -262,6 +267,8 @@ class Server:
                 await stream.send(step(message.body))
         except Fault:
             self._failures.failed(stream.address, wanted.user)
+            self._telemetry.count("failed_logins")
+            self._telemetry.event("login_failed", user=wanted.user, address=stream.address)
             raise
 
     async def _watched(self) -> None:
@@ -269,11 +276,11 @@ class Server:
         while True:
             await asyncio.sleep(WATCH_SECONDS)
             try:
-                found = await asyncio.to_thread(self._present.proxy.recorded)
+                found = await asyncio.to_thread(self.present.proxy.recorded)
                 if found != self._seen:
                     self._seen = found
                     await self.renew()
-                users = await asyncio.to_thread(self._present.users)
+                users = await asyncio.to_thread(self.present.users)
             except (OSError, ValueError) as error:
                 self._telemetry.event("users_unreadable", kind=type(error).__name__)
                 continue
@@ -281,14 +288,14 @@ class Server:
                 self._telemetry.event("ledger_unusable", why=str(error))
                 continue
             for visit in self._visits.values():
-                if self._present.credential(users, visit.analyst) is None:
+                if self.present.credential(users, visit.analyst) is None:
                     visit.task.cancel("the user may no longer log in")
 
     async def _welcomed(self, stream: Stream, wanted: Guest, task: asyncio.Task[None]) -> _Visit:
         settings = first_settings(wanted)
         number, secret = next(self._numbers), wanted.secret
-        present = self._present
-        session = self._session(present, wanted.user, settings, number)
+        present = self.present
+        session = self._session(present, wanted.user, stream.address, settings, number)
         visit = _Visit(number, wanted.user, secret, session, settings, present, task)
         told = [backend.parameter_status(*pair) for pair in settings.told().items()]
         key = backend.backend_key(number, secret)
@@ -300,21 +307,23 @@ class Server:
             raise
         return visit
 
-    def _session(self, present: Present, analyst: str, settings: Settings, number: int) -> Session:
-        def told(sqlstate: str, kind: str) -> None:
-            self._telemetry.count("errors", f'sqlstate="{sqlstate}"')
-            if kind:
-                self._telemetry.event("failed", connection=number, sqlstate=sqlstate, kind=kind)
+    def _session(
+        self, present: Present, analyst: str, address: str, settings: Settings, number: int
+    ) -> Session:
+        def told(outcome: Outcome) -> None:
+            who = {"analyst": analyst, "door": "postgres", "address": address}
+            self._telemetry.statement(outcome, {"connection": number, **who})
 
         make = partial(present.catalogue, analyst, settings)
         answers = Answers(present.proxy, make, analyst)
-        return Session(Runner(answers, Transaction(settings)), told, self._pacer.of(analyst))
+        runner, pace = Runner(answers, Transaction(settings)), self._pacer.of(analyst)
+        return Session(runner, told, pace, texts=present.limits.log_statements)
 
     async def _visited(self, stream: Stream, visit: _Visit) -> None:
         """Answer messages until the client leaves."""
         self._telemetry.open_connections += 1
-        who, tls = visit.analyst, stream.encrypted
-        self._telemetry.event("login", connection=visit.number, analyst=who, tls=tls)
+        who, tls = {"analyst": visit.analyst, "address": stream.address}, stream.encrypted
+        self._telemetry.event("login", connection=visit.number, tls=tls, **who)
         try:
             while messages := await self._batch(stream):
                 visit.busy = True
@@ -354,7 +363,7 @@ class Server:
         There chunk after chunk, as fast as the client reads.
         """
         self._telemetry.count("batches")
-        present = self._present
+        present = self.present
         if visit.present is not present:
             visit.present = present
             make = partial(present.catalogue, visit.analyst, visit.settings)

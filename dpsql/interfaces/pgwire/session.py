@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from threading import TIMEOUT_MAX
+from time import monotonic
 from typing import TYPE_CHECKING, assert_never
 from zoneinfo import ZoneInfo
 
-from dpsql.dialects.words import pieces
+from dpsql.dialects.words import Piece, pieces
 from dpsql.engines import Pace, Stop
 from dpsql.errors import DpsqlError
 from dpsql.interfaces.pgwire import backend, frontend
@@ -19,6 +21,7 @@ from dpsql.interfaces.pgwire.answers import Catalogue
 from dpsql.interfaces.pgwire.copying import copied
 from dpsql.interfaces.pgwire.encode import OutOfRange
 from dpsql.interfaces.pgwire.faults import Fault, fault_of, internal
+from dpsql.interfaces.pgwire.outcomes import Outcome, normalised
 from dpsql.interfaces.pgwire.portals import Columns, Portal, Result, Row
 from dpsql.interfaces.pgwire.repeats import Repeats, is_repeatable
 from dpsql.interfaces.pgwire.rows import data_rows
@@ -39,15 +42,23 @@ If it did not wait at all, each batch that meets another's look would be worked 
 whose own look the next ones would meet: one slow batch would make all of them slow.
 """
 
-Told = Callable[[str, str], None]
-"""Told of every error: its SQLSTATE, and the kind of an internal fault."""
+Told = Callable[[Outcome], None]
+"""Told of every statement what became of it."""
 
 
 class Session:
-    """What one connection has prepared, opened and set, and its answers to each message."""
+    """What one connection has prepared, opened and set, and its answers to each message.
 
-    def __init__(self, runner: Runner, told: Told, pace: Pace | None = None) -> None:
-        self._runner, self._told, self._pace = runner, told, pace
+    `told` hears of each statement what became of it, with its text where `texts` are wanted.
+    """
+
+    def __init__(
+        self, runner: Runner, told: Told, pace: Pace | None = None, *, texts: bool = False
+    ) -> None:
+        self._runner, self._told, self._pace, self._texts = runner, told, pace, texts
+        self._outcomes: list[Outcome] = []
+        self._began = 0.0
+        self._piece: Piece | None = None
         self._transaction = runner.transaction
         self._known = self._transaction.settings.told()
         self._skipping = False
@@ -84,6 +95,8 @@ class Session:
             return None
         if found.left is not None:
             runner.statements[""] = found.left
+        for outcome in found.outcomes:
+            self._told(outcome)
         return found.data
 
     def _stamp(self, seconds: float) -> object:
@@ -96,6 +109,7 @@ class Session:
         """The answers to some messages, in chunks."""
         stamp = self._stamp(TIMEOUT_MAX) if is_repeatable(messages) else None
         self._resting, self._repeatable = False, None
+        self._outcomes, self._began = [], monotonic()
         gathered: list[bytes] = []
         size = chunks = 0
         for message in messages:
@@ -114,7 +128,8 @@ class Session:
         """Keep the answer to a batch if all of it stays as it is."""
         if self._repeatable and self._resting and self._transaction.status == IDLE:
             key, statements = self._transaction.settings.key(), self._runner.statements
-            self._repeats.put(messages, key, statements, stamp, data)
+            known = tuple(replace(outcome, seconds=0.0) for outcome in self._outcomes)
+            self._repeats.put(messages, key, statements, stamp, data, known)
 
     def _answer(self, message: frontend.Message) -> Iterator[bytes]:
         match message:
@@ -168,20 +183,28 @@ class Session:
             yield from self._failed(Fault("22003", what, hint="CAST it to NUMERIC."), skip=skip)
         except Exception as error:  # noqa: BLE001 - its text may hold anything
             unknown = internal(secrets.token_hex(8))
-            self._told(unknown.sqlstate, f"{type(error).__name__}: {unknown.message}")
+            unknown.log = type(error).__name__
             yield from self._failed(unknown, skip=skip)
 
     def _failed(self, fault: Fault, *, skip: bool = False) -> Iterator[bytes]:
         if self._late and fault.sqlstate == "57014":
             fault.message = fault.message.replace("was cancelled", "timed out")
-        self._told(fault.sqlstate, fault.log)
+        self._tell(Outcome.of(fault, monotonic() - self._began, self._text()))
         self._transaction.broke()
         self._repeatable = False
         self._skipping = skip
         yield backend.error(fault.fields)
 
-    def _begin_statement(self) -> Stop:
-        self._stop, self._late = Stop(pace=self._pace), False
+    def _tell(self, outcome: Outcome) -> None:
+        self._outcomes.append(outcome)
+        self._told(outcome)
+
+    def _text(self) -> str:
+        return normalised(self._piece) if self._texts and self._piece is not None else ""
+
+    def _begin_statement(self, piece: Piece | None = None) -> Stop:
+        self._began, self._piece = monotonic(), piece
+        self._stop, self._late = Stop(pace=self._pace, owner=self._runner.answers.analyst), False
         return self._stop
 
     # --- simple queries ---
@@ -193,6 +216,7 @@ class Session:
         if not found:
             yield backend.EMPTY_QUERY
         for piece in found:
+            self._began, self._piece = monotonic(), piece
             result = self._runner.run(command_of(piece), (), stop, block=len(found) > 1)
             if result.columns is not None and result.copy is None:
                 forms = (result.form,) * len(result.columns)
@@ -236,7 +260,8 @@ class Session:
         if message.name and message.name in self._runner.statements:
             raise Fault("42P05", f'prepared statement "{message.name}" already exists')
         self._runner.statements.pop(message.name, None)
-        prepared = self._runner.prepare(found[0] if found else None, message.types)
+        self._piece = found[0] if found else None
+        prepared = self._runner.prepare(self._piece, message.types)
         self._runner.statements[message.name] = prepared
         return backend.PARSE_COMPLETE
 
@@ -269,7 +294,7 @@ class Session:
         if portal.prepared.command is None:
             yield backend.EMPTY_QUERY
             return
-        self._runner.start(portal, self._begin_statement())
+        self._runner.start(portal, self._begin_statement(portal.prepared.piece))
         assert portal.result is not None
         result = fitted(portal.result, portal.prepared.columns)
         if result.columns is None or result.copy is not None:
@@ -314,6 +339,8 @@ class Session:
             yield _notice("WARNING", *result.warning)
         for text in result.notices:
             yield _notice("NOTICE", "00000", text)
+        seconds = monotonic() - self._began
+        self._tell(Outcome(seconds, receipt=result.receipt, text=self._text()))
         yield backend.command_complete(f"{result.tag} {count}" if result.counted else result.tag)
 
 

@@ -5,9 +5,17 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import logging
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
+from typing import TypeAlias
+
+from dpsql.errors import DpsqlError
+from dpsql.interfaces.pgwire.outcomes import SUCCESS, Outcome
+
+Gauge: TypeAlias = tuple[str, str, float]
+"""A name, its label as Prometheus writes it, and a value."""
 
 _CONTENT = "text/plain; version=0.0.4; charset=utf-8"
 _LONGEST_LINE = 4096
@@ -33,34 +41,78 @@ class Telemetry:
         time = datetime.now(UTC).isoformat(timespec="milliseconds")
         self._write(json.dumps({"time": time, "event": name, **facts}))
 
+    def statement(self, outcome: Outcome, about: Mapping[str, str | int]) -> None:
+        """Log what became of a statement, and count it."""
+        self.count("answers", f'kind="{outcome.kind}"')
+        if outcome.sqlstate != SUCCESS:
+            self.count("errors", f'sqlstate="{outcome.sqlstate}"')
+        if outcome.reason:
+            self.count("refusals", f'reason="{outcome.reason}"')
+        self.event("statement", **about, **outcome.facts)
+
     def count(self, name: str, label: str = "") -> None:
         """Count one more of something; `label` is name="value" as Prometheus writes it."""
         self._counts[name, label] += 1
 
-    def exposition(self) -> str:
-        """Every counter in Prometheus' text format."""
-        lines = ["# TYPE dpsql_connections gauge", f"dpsql_connections {self.open_connections}"]
-        told = set()
-        for (name, label), value in sorted(self._counts.items()):
+    def exposition(self, gauges: Sequence[Gauge] = ()) -> str:
+        """Every counter, and these gauges, in Prometheus' text format."""
+        values = [
+            ("connections", "", "gauge", float(self.open_connections)),
+            *((name, label, "gauge", value) for name, label, value in gauges),
+            *(
+                (f"{n}_total", label, "counter", c)
+                for (n, label), c in sorted(self._counts.items())
+            ),
+        ]
+        lines, told = [], set()
+        for name, label, kind, value in values:
             if name not in told:
-                lines.append(f"# TYPE dpsql_{name}_total counter")
+                lines.append(f"# TYPE dpsql_{name} {kind}")
                 told.add(name)
-            lines.append(f"dpsql_{name}_total{f'{{{label}}}' if label else ''} {value}")
+            lines.append(f"dpsql_{name}{f'{{{label}}}' if label else ''} {value:.12g}")
         return "\n".join([*lines, ""])
 
 
-async def serve_metrics(telemetry: Telemetry, host: str, port: int) -> asyncio.Server:
-    """A tiny HTTP server that answers GET /metrics and nothing else."""
+class JsonHandler(logging.Handler):
+    """What libraries log, as events: by whom and how bad, without texts, which hold anything."""
+
+    def __init__(self, telemetry: Telemetry) -> None:
+        super().__init__(logging.WARNING)
+        self._telemetry = telemetry
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Log one record."""
+        kind = record.exc_info[0].__name__ if record.exc_info and record.exc_info[0] else ""
+        self._telemetry.event(
+            "library", logger=record.name, level=record.levelname.lower(), kind=kind
+        )
+
+
+async def serve_metrics(
+    telemetry: Telemetry, host: str, port: int, gauges: Callable[[], Sequence[Gauge]] = tuple
+) -> asyncio.Server:
+    """A tiny HTTP server that answers GET /metrics and /healthz, and nothing else.
+
+    `gauges` is called in a thread; where it raises a `DpsqlError`, the server is not healthy.
+    """
+
+    async def page(path: bytes) -> tuple[str, str]:
+        if path not in (b"/metrics", b"/healthz"):
+            return "404 Not Found", ""
+        try:
+            found = await asyncio.to_thread(gauges)
+        except DpsqlError:
+            return "503 Service Unavailable", "the ledger or the data cannot be used\n"
+        return "200 OK", telemetry.exposition(found) if path == b"/metrics" else "ok\n"
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(OSError, TimeoutError, ValueError, asyncio.IncompleteReadError):
             async with asyncio.timeout(_SECONDS):
-                request = await reader.readline()
+                method, path, *_ = [*(await reader.readline()).split(), b"", b""]
                 while (await reader.readline()).strip():
                     pass
-                found = request.split()[:2] == [b"GET", b"/metrics"]
-                body = telemetry.exposition().encode() if found else b""
-                status = "200 OK" if found else "404 Not Found"
+                status, text = await page(path if method == b"GET" else b"")
+                body = text.encode()
                 head = f"HTTP/1.1 {status}\r\nContent-Type: {_CONTENT}\r\nConnection: close\r\n"
                 writer.write(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
                 await writer.drain()

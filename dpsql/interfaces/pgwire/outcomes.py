@@ -1,0 +1,74 @@
+"""What became of each statement, for the owner's log: who asked, how it ended, what it cost."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from dpsql.dialects.words import Piece, WordKind
+
+if TYPE_CHECKING:
+    from dpsql.interfaces.pgwire.faults import Fault
+    from dpsql.model import Receipt
+
+SUCCESS = "00000"
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How one statement ended, after so many `seconds`.
+
+    `reason` is that of a refusal; `cause` is for the owner alone. There is a receipt where private
+    data were asked.
+    """
+
+    seconds: float
+    sqlstate: str = SUCCESS
+    reason: str = ""
+    query: str = ""
+    cause: str = ""
+    receipt: Receipt | None = None
+    text: str = ""
+
+    @classmethod
+    def of(cls, fault: Fault, seconds: float, text: str) -> Outcome:
+        """The outcome of a statement that failed."""
+        return cls(seconds, fault.sqlstate, fault.reason, fault.query, fault.log, text=text)
+
+    @property
+    def kind(self) -> str:
+        """Whether it was answered: fresh, remembered, or free of private data."""
+        if self.sqlstate != SUCCESS:
+            return "refused" if self.reason else "failed"
+        if self.receipt is None:
+            return "free"
+        return "remembered" if self.receipt.remembered else "fresh"
+
+    @property
+    def facts(self) -> dict[str, str | float]:
+        """What a log line says of it; nothing that is empty."""
+        receipt = self.receipt
+        paid: dict[str, str | float] = {}
+        if receipt is not None and not receipt.remembered:
+            paid = {
+                "budget": receipt.budget,
+                "epsilon": float(receipt.epsilon),
+                "charge": receipt.charged.amount / 1e9,
+                "charge_delta": receipt.charged.delta / 1e18,
+            }
+        query = self.query if receipt is None else receipt.query_id
+        told = {"sqlstate": self.sqlstate, "answer": self.kind, "reason": self.reason}
+        told |= {"query": query, "cause": self.cause, "text": self.text}
+        seconds = round(self.seconds, 6)
+        return {**{k: v for k, v in told.items() if v}, **paid, "seconds": seconds}
+
+
+def normalised(piece: Piece) -> str:
+    """A statement in one line with `?` for each constant.
+
+    >>> from dpsql.dialects.words import pieces
+    >>> normalised(pieces("SELECT  'x', age + 1 -- a remark")[0])
+    "SELECT ? , age + ?"
+    """
+    constants = (WordKind.STRING, WordKind.DOLLAR, WordKind.NUMBER)
+    return " ".join("?" if word.kind in constants else word.text for word in piece.words)

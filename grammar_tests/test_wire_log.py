@@ -1,0 +1,190 @@
+"""What the owner reads: a line for each statement, metrics, health; never a constant or a value."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from dpsql.dialects.words import pieces
+from dpsql.engines import Interrupted, Stop
+from dpsql.engines.pool import EnginePool
+from dpsql.errors import LedgerError
+from dpsql.interfaces.pgwire.outcomes import normalised
+from dpsql.interfaces.pgwire.telemetry import Gauge, JsonHandler, Telemetry, serve_metrics
+from grammar_tests.proxy_kit import WatchedEngine
+from grammar_tests.wire_kit import PASSWORD, Door, door
+
+QUESTION = "SELECT COUNT(*) FROM customers WHERE segment = 'needle'"
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Iterator[Door]:
+    with door(tmp_path, log_statements=True) as opened:
+        yield opened
+
+
+def statements(served: Door) -> list[dict[str, Any]]:
+    found = [json.loads(line) for line in served.lines]
+    return [line for line in found if line["event"] == "statement"]
+
+
+def test_each_statement_has_a_line_that_explains_it(served: Door) -> None:
+    with psycopg.connect(**served.conninfo(), autocommit=True) as client:
+        for _ in range(3):  # the third is told again without being worked out
+            client.execute(QUESTION)
+        client.execute("SELECT code FROM countries")
+        with suppress(psycopg.Error):
+            client.execute("SELECT city FROM customers WHERE age = 41")
+        with suppress(psycopg.Error):
+            client.execute("SELEKT 'needle'")
+    fresh, remembered, again, public, refused, syntax = statements(served)
+    assert fresh["answer"] == "fresh"
+    assert fresh["charge"] > 0
+    assert (fresh["analyst"], fresh["door"]) == ("ana", "postgres")
+    assert fresh["address"] == "127.0.0.1"
+    assert fresh["seconds"] > 0
+    entry = served.proxy.history()[0]
+    for line in (fresh, remembered, again):
+        assert line["query"] == entry.query_id
+        assert line["text"] == "SELECT COUNT ( * ) FROM customers WHERE segment = ?"
+    assert remembered["answer"] == again["answer"] == "remembered"
+    assert "charge" not in remembered
+    assert public["answer"] == "free"
+    assert (refused["answer"], refused["reason"]) == ("refused", "raw-rows")
+    assert refused["sqlstate"] == "42501"
+    assert syntax["reason"] == "syntax"
+    assert not any("needle" in line for line in served.lines)
+
+
+def test_texts_are_logged_only_where_the_owner_says_so(tmp_path: Path) -> None:
+    with door(tmp_path) as served:
+        with psycopg.connect(**served.conninfo(), autocommit=True) as client:
+            client.execute(QUESTION)
+        (line,) = statements(served)
+        assert "text" not in line
+
+
+def test_a_failure_names_its_query(served: Door) -> None:
+    engine = WatchedEngine(served.proxy._engine)
+    served.proxy._engine = engine
+    engine.instead = "SELECT error('secret of ' || MAX(name)) FROM customers"
+    with (
+        psycopg.connect(**served.conninfo(), autocommit=True) as client,
+        pytest.raises(psycopg.Error) as failed,
+    ):
+        client.execute(QUESTION)
+    (line,) = statements(served)
+    assert line["answer"] == "failed"
+    assert line["query"] in str(failed.value)
+    assert not any("secret" in line for line in served.lines)
+
+
+def test_failed_logins_say_who_and_from_where(served: Door) -> None:
+    with pytest.raises(psycopg.OperationalError):
+        psycopg.connect(**served.conninfo(password=PASSWORD[1:], sslmode="disable"))
+    found = [json.loads(line) for line in served.lines]
+    (line,) = [line for line in found if line["event"] == "login_failed"]
+    assert (line["user"], line["address"]) == ("ana", "127.0.0.1")
+
+
+def test_constants_of_every_kind_are_left_out() -> None:
+    text = "SELECT 'a', E'b\\'', $$c$$, 4, 5.5e3, $1, \"d\", x'66' FROM t -- g"
+    assert normalised(pieces(text)[0]) == 'SELECT ? , ? , ? , ? , ? , $1 , "d" , ? FROM t'
+
+
+def test_libraries_log_no_texts() -> None:
+    lines: list[str] = []
+    logger = logging.getLogger("a library")
+    logger.propagate = False
+    handler = JsonHandler(Telemetry(lines.append))
+    logger.addHandler(handler)
+    logger.error("needle of %s", "needle", exc_info=ValueError("needle"))
+    logger.removeHandler(handler)
+    (line,) = map(json.loads, lines)
+    assert (line["event"], line["level"], line["kind"]) == ("library", "error", "ValueError")
+    assert "needle" not in lines[0]
+
+
+# --- metrics ---
+
+
+async def page(telemetry: Telemetry, path: str, gauges: Any) -> str:
+    server = await serve_metrics(telemetry, "127.0.0.1", 0, gauges)
+    port = server.sockets[0].getsockname()[1]
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+    answer = await reader.read()
+    writer.close()
+    server.close()
+    return answer.decode()
+
+
+def test_metrics_tell_answers_refusals_budgets_and_engines(served: Door) -> None:
+    with psycopg.connect(**served.conninfo(), autocommit=True) as client:
+        client.execute(QUESTION)
+        with suppress(psycopg.Error):
+            client.execute("SELECT city FROM customers")
+        told = asyncio.run(page(served.server._telemetry, "/metrics", served.server.gauges))
+    assert 'dpsql_answers_total{kind="fresh"} 1\n' in told
+    assert 'dpsql_refusals_total{reason="raw-rows"} 1\n' in told
+    assert "dpsql_connections 1\n" in told
+    (used,) = [line for line in told.splitlines() if line.startswith("dpsql_budget_used_ratio{")]
+    assert 0 < float(used.split()[-1]) < 1
+    assert "seconds" not in told
+
+
+def test_health_is_that_of_the_ledger() -> None:
+    def broken() -> list[Gauge]:
+        raise LedgerError("/home/owner/shop.ledger was edited")
+
+    telemetry = Telemetry(lambda _: None)
+    assert asyncio.run(page(telemetry, "/healthz", list)).startswith("HTTP/1.1 200")
+    told = asyncio.run(page(telemetry, "/healthz", broken))
+    assert told.startswith("HTTP/1.1 503")
+    assert "owner" not in told
+
+
+# --- turns ---
+
+
+class Idle:
+    """An engine that only stands there."""
+
+    accepted: Any = ()
+
+    def follow(self, accepted: Any) -> None:
+        pass
+
+
+def test_nobody_has_all_engines_where_there_are_others() -> None:
+    pool = EnginePool(Idle, 2, owners=2)  # type: ignore[arg-type]
+    with pool.taken(Stop(owner="ana")):
+        with pytest.raises(Interrupted), pool.taken(Stop(owner="ana", wanted=True)):
+            raise AssertionError("one analyst has all engines")
+        with pool.taken(Stop(owner="bob")):
+            assert pool.load() == {"workers": 2, "busy": 2, "waiting": 0}
+
+
+def test_a_single_analyst_has_them_all() -> None:
+    pool = EnginePool(Idle, 2, owners=1)  # type: ignore[arg-type]
+    with pool.taken(Stop(owner="ana")), pool.taken(Stop(owner="ana")):
+        assert pool.load()["busy"] == 2
+
+
+def test_the_next_turn_is_of_who_has_the_fewest() -> None:
+    pool = EnginePool(Idle, 3, owners=3)  # type: ignore[arg-type]
+    pool._having.update({"ana": 2, "bob": 1})
+    pool._waiting[:] = ["ana", "bob", "carl"]
+    assert pool._is_next("carl")
+    assert not pool._is_next("ana")
+    assert not pool._is_next("bob")
+    pool._waiting[:] = ["ana"]
+    assert not pool._is_next("ana")  # has its share
