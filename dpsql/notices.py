@@ -120,8 +120,9 @@ class BoundsFound:
 
 @dataclass(frozen=True, slots=True)
 class Unprotected:
-    """People whom this column names are not protected by it: so the owner declares."""
+    """People whom this column of a table names are not protected: so the owner declares."""
 
+    columns: tuple[int, ...]
     table: str
     column: str
 
@@ -144,7 +145,7 @@ def marked(notices: tuple[Notice, ...]) -> frozenset[int]:
 def places(notice: Notice) -> tuple[int, ...]:
     """The columns of one notice."""
     match notice:
-        case Empty() | Drowned() | NeverShown() | CountedKeys() | BoundsFound() | Unprotected():
+        case Empty() | Drowned() | NeverShown() | CountedKeys() | BoundsFound():
             return ()
         case _:
             return notice.columns

@@ -62,8 +62,22 @@ def notices(
             found[alone] = tuple(sorted({*found.get(alone, ()), *notice.columns}))
     told = [replace(notice, columns=columns) for notice, columns in found.items()]
     drowned = useless(plan, Origin(policy, public, evaluate, limit), policy)
-    others = [Unprotected(t.name, link.column) for t in policy.tables for link in t.unprotected]
+    numbers = _numbers(bounded, fed)
+    others = [
+        Unprotected(numbers, t.name, link.column) for t in policy.tables for link in t.unprotected
+    ]
     return (*told, *others, *counted_keys(plan), *drowned)
+
+
+def _numbers(bounded: Bounded, fed: _Fed) -> tuple[int, ...]:
+    """The columns that tell what was measured; all of them where that is the keys alone."""
+    measured = (
+        fed.measures(number, len(block.block.keys), place)
+        for number, block in enumerate(bounded.blocks)
+        for place in range(len(block.block.measures))
+    )
+    found = sorted(set[int]().union(*measured))
+    return tuple(found or range(len(bounded.outer.fields)))
 
 
 # --- what is proved ---
