@@ -60,7 +60,7 @@ def test_each_statement_has_a_line_that_explains_it(served: Door) -> None:
     assert public["answer"] == "free"
     assert (refused["answer"], refused["reason"]) == ("refused", "raw-rows")
     assert refused["sqlstate"] == "42501"
-    assert syntax["reason"] == "syntax"
+    assert syntax["reason"] == "syntax-error"
     assert not any("needle" in line for line in served.lines)
 
 
