@@ -7,8 +7,9 @@ condition, and self-joins of the person's own visits; each by the clock, and by 
 an answer at all where many copies meet the time limit. The attacker knows the ages of two people,
 looks how their questions are seen, and guesses others' by that, each at the smallest epsilon. The
 bits are those of a binary channel with the errors that the guesses had; `refused` cost and told
-nothing. With the grid an analyst is stopped here after MAX_LATE late answers. The last table is
-what the grid leaves to any attack whatever: log2 of the sum over i <= max_late of C(N, i) * G**i.
+nothing; of few guesses they are too many. No row takes much longer than MOST_SECONDS. With the grid
+an analyst is stopped here after MAX_LATE late answers. The last table is what the grid leaves to any
+attack whatever: log2 of the sum over i <= max_late of C(N, i) * G**i.
 
 `as it was` is without every remedy: no limit on joins, a charge of next to nothing, no grid.
 """
@@ -43,7 +44,7 @@ from dpsql.proxy import Proxy
 PEOPLE, VISITS, CITIES = 2000, 24, 5
 SMALLEST = Decimal("0.0005")
 TIME_LIMIT = 6.0
-MAX_LATE = 2
+MAX_LATE, MOST_SECONDS = 2, 20.0
 DATA = (
     "CREATE TABLE people (person_id INTEGER PRIMARY KEY, age INTEGER NOT NULL)",
     f"INSERT INTO people SELECT i, 30 + 40 * (hash(i) % 2) FROM range({PEOPLE}) r(i)",
@@ -221,7 +222,7 @@ def attacked(remedies: Remedies, attack: str, questions: int) -> Told:
         before, began, wrong, count = spent(proxy), time.perf_counter(), 0, 0
         for salt, person in enumerate(people, 2):
             seen = asked(proxy, ask_of(person, salt), pacer)
-            if seen.refused:  # the analyst was stopped
+            if seen.refused or time.perf_counter() - began > MOST_SECONDS:  # or was stopped
                 break
             count += 1
             wrong += guess(seen, *known) != (ages[person] >= 64)
@@ -264,7 +265,7 @@ def left(questions: int, later: int, most: int = 20) -> float:
 
 
 def main() -> None:
-    questions = int(sys.argv[1]) if len(sys.argv) > 1 else 6
+    questions = int(sys.argv[1]) if len(sys.argv) > 1 else 100
     for attack in ATTACKS:
         rows = []
         for remedies in EACH:
