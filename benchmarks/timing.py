@@ -7,9 +7,9 @@ condition, and self-joins of the person's own visits; each by the clock, and by 
 an answer at all where many copies meet the time limit. The attacker knows the ages of two people,
 looks how their questions are seen, and guesses others' by that, each at the smallest epsilon. The
 bits are those of a binary channel with the errors that the guesses had; `refused` cost and told
-nothing; of few guesses they are too many. No row takes much longer than MOST_SECONDS. With the grid
-an analyst is stopped here after MAX_LATE late answers. The last table is what the grid leaves to any
-attack whatever: log2 of the sum over i <= max_late of C(N, i) * G**i.
+nothing; of few guesses they are too many. No row takes much longer than MOST_SECONDS. With the
+grid an analyst is stopped here after MAX_LATE late answers. The last table is what the grid leaves
+to any attack whatever: log2 of the sum over i <= max_late of C(N, i) * G**i.
 
 `as it was` is without every remedy: no limit on joins, a charge of next to nothing, no grid.
 """
