@@ -196,7 +196,10 @@ def chain(number: int) -> LinkedWorld:
 
 
 def crossing(number: int) -> LinkedWorld:
-    """World `number`: `t` names two people or three, and one of them perhaps by way of `a`."""
+    """World `number`: `t` names two people or three, and one of them perhaps by way of `a`.
+
+    From the third on keys are shared and links broken wherever they can be.
+    """
     chance = Random(1000 + number)  # noqa: S311
     links = [("payer", UNIT), ("payee", UNIT)]
     tables = [LinkedTable(UNIT, "pid", ())]
@@ -204,15 +207,16 @@ def crossing(number: int) -> LinkedWorld:
         key = "a_id" if number % 4 == 1 else "a_up"
         tables.append(LinkedTable("a", "a_id", ((key, UNIT),)))
         links.append(("via", "a"))
-    return filled((*tables, LinkedTable("t", "t_id", tuple(links))), chance)
+    return filled((*tables, LinkedTable("t", "t_id", tuple(links))), chance, odd=number > 1)
 
 
-def filled(tables: tuple[LinkedTable, ...], chance: Random) -> LinkedWorld:
-    """Random rows: each table is clean, or has keys that several rows share."""
+def filled(tables: tuple[LinkedTable, ...], chance: Random, *, odd: bool = False) -> LinkedWorld:
+    """Random rows: each table is clean, or has keys that several rows share, as `odd` ones have."""
     rows: dict[str, tuple[Row, ...]] = {}
     for table in tables:
         count = len(UNITS) if table.name == UNIT else chance.choice((3, 6, 8))
-        clean, whole = chance.random() < 0.4, chance.random() < 0.4
+        clean, whole = chance.random() < 0.4 and not odd, chance.random() < 0.4 and not odd
+        count = 8 if odd and table.name != UNIT else count
         listed = []
         for n in range(count):
             row: Row = {
@@ -222,9 +226,9 @@ def filled(tables: tuple[LinkedTable, ...], chance: Random) -> LinkedWorld:
             row[table.key] = n + 1 if clean or table.name == UNIT else chance.randint(1, 4)
             for column, name in table.links:
                 known = [r[_key_of(name)] for r in rows[name]]
-                odd = () if whole else (None, NOWHERE, chance.choice(UNITS))
+                broken = () if whole else (None, NOWHERE, chance.choice(UNITS))
                 # A key that is a link has one value: unique or not, it is that of the link.
-                row[column] = chance.choice((*known, *known, *odd))
+                row[column] = chance.choice((*known, *known, *broken))
             listed.append(row)
         rows[table.name] = tuple(listed)
     return LinkedWorld(tables, rows)
