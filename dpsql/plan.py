@@ -79,6 +79,8 @@ class PrivateBlock:
     columns that the unit determines; `declared` the owner's limits; `facts` what proofs lean on.
     With `groups` the keys are those of a public relation, over whose columns they are written.
     Rows that belong to `several` people each have no one unit: see `compiler.several`.
+    `max_groups` is the most groups that one unit is proved to touch (None: as many as it has rows);
+    with `alone` no two rows of one unit are in one group.
     """
 
     rows: Relation
@@ -93,6 +95,13 @@ class PrivateBlock:
     span: Span
     groups: Relation | None = None
     several: bool = False
+    max_groups: int | None = None
+    alone: bool = False
+
+    @property
+    def max_rows_per_group(self) -> int | None:
+        """The proved most rows of one unit in one group."""
+        return 1 if self.alone else self.max_rows
 
 
 @dataclass(frozen=True, slots=True)

@@ -186,6 +186,14 @@ class Counting:
         unit = rows.unit(self.policy)
         if rows.max_rows is not None:
             yield from self._at_most("rows", rows.relation, (unit,), rows.max_rows)
+        for key in rows.apart:
+            columns = _refs(rows.relation, key.columns)
+            yield from self._at_most("apart", rows.relation, (unit, *columns), 1, nulls=key.nulls)
+        for copied in rows.copied:
+            if copied.rows is not None:
+                sql = self._listed(rows.relation, (unit, *_refs(rows.relation, copied.free)), "*")
+                many = f"GROUP BY c0 HAVING COUNT(*) > {copied.rows}"
+                yield from self._none("copied", f"FROM (SELECT DISTINCT * FROM ({sql})) {many}")
         for rank in _refs(rows.relation, rows.ranks):
             yield from self._at_most("rank", rows.relation, (unit, rank), 1)
         if columns := _refs(rows.relation, rows.determined):
@@ -229,10 +237,14 @@ class Counting:
             contributions = contributions_of(bounded)
         except Refused:
             return
-        if contributions.enforce or not block.keys:
+        keys = tuple(key.expression for key in block.keys)
+        if block.alone:
+            sql = self._listed(block.rows, (block.unit, *keys), "*")
+            places = ", ".join(f"c{n}" for n in range(1 + len(keys)))
+            yield from self._none("alone", f"FROM ({sql}) GROUP BY {places} HAVING COUNT(*) > 1")
+        if contributions.enforce or not keys:
             return
         self.counted["groups"] += 1
-        keys = tuple(key.expression for key in block.keys)
         sql = self._listed(block.rows, (block.unit, *keys), "DISTINCT *")
         known = None if bounded.domain is None else set(bounded.domain)
         touched = Counter(

@@ -11,6 +11,7 @@ from dataclasses import replace
 from functools import cache
 from typing import Any
 
+import duckdb
 import pytest
 
 from dpsql.engines.catalogue import tables as declared
@@ -114,8 +115,12 @@ def test_most_cuts_are_seen_in_data_beyond_the_bounds() -> None:
     cut = [case for case in COMPARABLE if not silent(over_the_shop(case))][::8]
     wrong = 0
     for case in cut:
+        try:
+            plain = exceeding().rows(case.sql)
+        except duckdb.Error:  # what the plain query fails on cannot be compared
+            continue
         ours, errors = noiseless(over_the_shop(case), exceeding())
-        wrong += not same_rows(ours, errors, exceeding().rows(case.sql))
+        wrong += not same_rows(ours, errors, plain)
     assert wrong > len(cut) / 2
 
 

@@ -37,7 +37,7 @@ def asked_of(
         arguments,
         rows,
         is_unit=isinstance(argument, Ref) and argument.id in block.unit_ids,
-        rows_proved=rows is not None and rows == block.max_rows,
+        rows_proved=rows is not None and rows == block.max_rows_per_group,
         one_value=of_keys is not None or refs(argument) <= block.determined,
         of_keys=of_keys,
         wishes=wishes,

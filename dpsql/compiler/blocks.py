@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import cast
 
-from dpsql.algebra import Aggregate, Measure, Released
+from dpsql.algebra import Aggregate, Item, Measure, Released
 from dpsql.canonical import Writer
 from dpsql.compiler.padding import is_strict
 from dpsql.compiler.samples import prepared
@@ -15,7 +15,7 @@ from dpsql.compiler.stated_errors import require_none
 from dpsql.compiler.units import Padding, Private, attach_unit
 from dpsql.errors import Reason, Refused
 from dpsql.model import Policy
-from dpsql.plan import PrivateBlock
+from dpsql.plan import PrivateBlock, least
 from dpsql.tree import AggregateCall, Ref
 from dpsql.walk import refs, relations, substitute
 
@@ -80,9 +80,14 @@ class Blocks:
         rows = source if source.several else attach_unit(source, policy, self.identities)
         for part in (relation, *relations(rows.relation)):
             require_none(part, "below the aggregation, where nothing is noisy yet")
+        refs_of_keys = frozenset().union(*(refs(key.expression) for key in relation.keys))
         unit_ids = frozenset(a.id for a in rows.anchors if a.table == policy.unit.table)
+        determined = rows.determined | unit_ids
+        copied = [c for c in rows.copied if refs_of_keys <= c.free | determined]
+        copied = [] if rows.several else copied
         limits = replace(
             rows.declared,
+            groups_per_unit=least(rows.declared.groups_per_unit, *(c.groups for c in copied)),
             public_groups=rows.declared.public_groups or policy.limits.max_public_groups,
         )
         return PrivateBlock(
@@ -90,14 +95,16 @@ class Blocks:
             _whoever(rows) if rows.several else rows.unit(policy),
             unit_ids,
             rows.max_rows,
-            rows.determined | unit_ids,
+            determined,
             relation.keys,
             tuple(map(prepared, relation.measures)),
             limits,
             tuple(sorted(rows.facts)),
             relation.span,
             source.padding.source if source.padding is not None and relation.keys else None,
-            bool(rows.several),
+            several=bool(rows.several),
+            max_groups=least(*(c.rows for c in copied)),
+            alone=not rows.several and _alone(rows, relation.keys, determined),
         )
 
 
@@ -105,6 +112,16 @@ def _whoever(rows: Private) -> Ref:
     """A column in the place of the unit's: nobody reads it."""
     column = min(rows.relation.fields, key=lambda field: field.id)
     return Ref(column.id, column.type)
+
+
+def _alone(rows: Private, keys: tuple[Item, ...], determined: frozenset[int]) -> bool:
+    """Whether no two rows of one unit fall into one group: rows of a group agree on its keys.
+
+    Where they are those of one unit they agree on what it determines too, and no two rows of it
+    agree on all columns of a key of `apart`, NULL being a value for both GROUP BYs.
+    """
+    agreed = determined | {k.expression.id for k in keys if isinstance(k.expression, Ref)}
+    return any(key.nulls and key.columns <= agreed for key in rows.apart)
 
 
 def _check_padding(relation: Aggregate, padding: Padding) -> None:

@@ -33,8 +33,11 @@ def contributions_of(bounded: BoundedBlock) -> Contributions:
     most = block.max_rows
     rows = Contribution(most, "proved" if most is not None else "not proved, not needed")
     row_level = most == 1 or block.several
-    per_group = least(declared.rows_per_group, declared.rows_per_unit, most)
-    if most is not None and per_group == most:
+    in_group = block.max_rows_per_group
+    per_group = least(declared.rows_per_group, declared.rows_per_unit, in_group)
+    if block.alone and most != 1:
+        rows_per_group = Contribution(per_group, "proved: no two rows of a unit have equal keys")
+    elif in_group is not None and per_group == in_group:
         rows_per_group = Contribution(per_group, "proved: no unit has more rows")
     else:
         rows_per_group = Contribution(per_group, "enforced by clipping each unit's total")
@@ -50,6 +53,7 @@ def _groups(bounded: BoundedBlock) -> tuple[Contribution, bool]:
     proofs = [
         (bounded.key_combinations, "proved: the keys can take no more values for one unit"),
         (block.max_rows, "proved: no unit has more rows"),
+        (block.max_groups, "proved: no unit has more rows that the keys can tell apart"),
     ]
     known = [(value, how) for value, how in proofs if value is not None]
     value, how = min(known, default=(None, ""))

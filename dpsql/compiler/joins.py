@@ -9,9 +9,10 @@ from itertools import chain
 from dpsql.algebra import Filter, Item, Join, Match, Project, Relation, Scan
 from dpsql.compiler.amplification import Growth, require_small
 from dpsql.compiler.scopes import Identities
-from dpsql.compiler.uniqueness import Keys, equal_columns, key_within
+from dpsql.compiler.uniqueness import MOST_KEYS, Key, Keys, equal_columns, key_within
 from dpsql.compiler.units import (
     Anchor,
+    Copied,
     Padding,
     Pending,
     Private,
@@ -20,7 +21,7 @@ from dpsql.compiler.units import (
     settled,
 )
 from dpsql.errors import Reason, Refused
-from dpsql.model import FactKind, Policy
+from dpsql.model import Fact, FactKind, Policy
 from dpsql.plan import DeclaredLimits, product, total
 from dpsql.tree import BOOLEAN, NULL, Call, Expression, JoinKind, Literal, Ref, Span
 from dpsql.walk import both, conjuncts, implied, refs
@@ -59,6 +60,7 @@ def join_units(
         determined=left.determined if outer else left.determined | right.determined,
         facts=left.facts | right.facts,
         growth=left.growth.joined(right.growth, linked.equal),
+        copied=left.copied if outer else left.copied + right.copied,
     )
     return _limited(joined, left, right, linked, outer=outer)
 
@@ -66,7 +68,11 @@ def join_units(
 def _limited(
     joined: Private, left: Private, right: Private, linked: _Linked, *, outer: bool
 ) -> Private:
-    """How many rows a unit has after the join, and which columns are still keys."""
+    """How many rows a unit has after the join, and which columns are still keys.
+
+    A row meets rows of its own unit alone. Where it meets them by columns on which no two rows of
+    one unit agree, single or composite, it meets at most one: equality knows no NULL.
+    """
     in_right = [u.facts for b, u in right.unique.items() if b in linked.equal.values()]
     in_left = [u.facts for a, u in left.unique.items() if a in linked.equal]
     if in_right:
@@ -78,23 +84,65 @@ def _limited(
             declared=right.declared,
             unique=right.unique,
             ranks=right.ranks,
+            apart=right.apart,
             facts=joined.facts | min(in_left, key=len),
         )
     joined = replace(joined, unique={}, ranks=frozenset())
-    if not in_left:
-        return replace(
-            joined,
-            max_rows=product(left.max_rows, right.max_rows),
-            declared=left.declared.times(right.declared),
-        )
-    # Each row of the right meets at most one of the left. Rows of the left without any stay, but
-    # one of the left at least is no longer alone once there is a row on the right.
+    once = key_within(right.apart, frozenset(linked.equal.values()))
+    if once is not None:
+        return replace(joined, facts=joined.facts | once.facts)
+    if outer and in_left:
+        return _each_beside_one(joined, left, right, min(in_left, key=len))
+    once = None if outer else key_within(left.apart, frozenset(linked.equal))
+    if once is not None:
+        found = replace(joined, max_rows=right.max_rows, declared=right.declared)
+        return replace(found, apart=right.apart, facts=joined.facts | once.facts)
+    return replace(
+        joined,
+        max_rows=product(left.max_rows, right.max_rows),
+        declared=_declared(left, right, linked, outer=outer),
+        apart=() if outer else _paired(left.apart, right.apart),
+    )
+
+
+def _each_beside_one(
+    joined: Private, left: Private, right: Private, facts: frozenset[Fact]
+) -> Private:
+    """The rows of a LEFT JOIN in which each row of the right meets at most one of the left.
+
+    Rows of the left without any stay, but one of the left at least is no longer alone once there is
+    a row on the right.
+    """
     return replace(
         joined,
         max_rows=total(left.max_rows, right.max_rows, 1),
         declared=left.declared.plus(right.declared, 1),
-        facts=joined.facts | min(in_left, key=len),
+        apart=(),
+        facts=joined.facts | facts,
     )
+
+
+def _declared(left: Private, right: Private, linked: _Linked, *, outer: bool) -> DeclaredLimits:
+    """The owner's limits after a join that no fact limits: a child keeps its own.
+
+    That the owner declares a key is no proof, and these limits are none: they are what totals are
+    clipped to and how many groups are kept, so where a key repeats after all, it costs accuracy.
+    """
+    if right.growth.keys & set(linked.equal.values()):
+        return left.declared
+    if not outer and left.growth.keys & linked.equal.keys():
+        return right.declared
+    return left.declared.times(right.declared)
+
+
+def _paired(left: Keys, right: Keys) -> Keys:
+    """Rows of a join within one unit are pairs of its rows: they differ in one side's key."""
+    pairs = [
+        Key(a.columns | b.columns, a.facts | b.facts, nulls=a.nulls and b.nulls)
+        for a in left
+        for b in right
+    ]
+    return tuple(pairs[:MOST_KEYS])
 
 
 def match_units(
@@ -153,6 +201,8 @@ def join_public(
     joined = replace(private, relation=join)
     if key is None:
         matched = tuple(Ref(f.id, f.type) for f in public.fields if f.id in equal.values())
+        copied = Copied(frozenset(here), private.max_rows, private.declared.groups_per_unit)
+        joined = replace(joined, copied=(*private.copied, copied))
         return multiplied(joined, frequency(matched))
     determined = private.determined
     keyed = {a for a, b in equal.items() if b in key.columns}
@@ -288,6 +338,7 @@ def multiplied(private: Private, most: int) -> Private:
         unique={},
         ranks=frozenset(),
         growth=private.growth.times(Growth(most)),
+        apart=(),
     )
 
 

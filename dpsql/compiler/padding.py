@@ -10,7 +10,8 @@ from dataclasses import replace
 
 from dpsql import functions
 from dpsql.algebra import Filter, Item, Join, Project, Relation
-from dpsql.compiler.units import Padding, Private
+from dpsql.compiler.uniqueness import projected_keys
+from dpsql.compiler.units import Copied, Padding, Private
 from dpsql.tree import Call, Cast, Expression, JoinKind, Literal, Ref
 from dpsql.walk import conjuncts, refs
 
@@ -75,8 +76,15 @@ def projected(source: Private, items: tuple[Item, ...]) -> Private:
         ranks=frozenset(ranks),
         several=frozenset(several),
         growth=replace(source.growth, keys=frozenset(keys)),
+        apart=projected_keys(source.apart, items + hidden),
+        copied=tuple(_projected_copied(copied, items) for copied in source.copied),
         padding=None if source.padding is None else _projected_padding(source.padding, items),
     )
+
+
+def _projected_copied(copied: Copied, items: tuple[Item, ...]) -> Copied:
+    free = {item.field.id for item in items if refs(item.expression) <= copied.free}
+    return replace(copied, free=copied.free | free)
 
 
 def _projected_padding(padding: Padding, items: tuple[Item, ...]) -> Padding:

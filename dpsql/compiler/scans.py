@@ -8,8 +8,9 @@ from dpsql.algebra import Field, Scan
 from dpsql.compiler.amplification import Growth
 from dpsql.compiler.scopes import Identities
 from dpsql.compiler.several import several_scan
+from dpsql.compiler.uniqueness import Key, Keys
 from dpsql.compiler.units import Anchor, Pending, Private, Unique, leads
-from dpsql.model import FactKind, Policy, TablePolicy
+from dpsql.model import Fact, FactKind, Policy, TablePolicy
 from dpsql.plan import DeclaredLimits
 
 
@@ -60,7 +61,15 @@ def _scan_of_one(
         _declared(table, policy),
         frozenset(facts),
         growth=Growth(keys=frozenset() if own is None else frozenset({own.id})),
+        apart=_keys(table, by_name, fact),
     )
+
+
+def _keys(table: TablePolicy, by_name: dict[str, Field], fact: Fact | None) -> Keys:
+    """The table's key, of however many columns, where a fact says that it is one."""
+    if fact is None or not table.key:
+        return ()
+    return (Key(frozenset(by_name[n.lower()].id for n in table.key), frozenset({fact})),)
 
 
 def _with_hidden_links(

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from typing import TypeAlias
 
 from dpsql.algebra import (
     Aggregate,
     Filter,
+    Item,
     Join,
     Limit,
     Match,
@@ -37,10 +38,14 @@ MOST_KEYS = 8
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """Columns no two rows agree on, NULLs apart, and the facts that say so."""
+    """Columns no two rows agree on, NULLs apart, and the facts that say so.
+
+    With `nulls` no two rows agree on them where NULL is taken for a value either.
+    """
 
     columns: frozenset[int]
     facts: frozenset[Fact] = frozenset()
+    nulls: bool = False
 
 
 def keys_of(relation: Relation, policy: Policy, block_keys: Callable[[int], int]) -> Keys:
@@ -62,7 +67,7 @@ def keys_of(relation: Relation, policy: Policy, block_keys: Callable[[int], int]
             case Aggregate(sets=()):
                 return (Key(frozenset(item.field.id for item in relation.keys)),)
             case Project():
-                return _projected(keys(relation.input), relation)
+                return projected_keys(keys(relation.input), relation.items)
             case Filter() | Sort() | Window() | Match():
                 return keys(relation.input)
             case Limit():
@@ -138,14 +143,13 @@ def _written(relation: Values) -> Keys:
     return tuple((single + found)[:MOST_KEYS])
 
 
-def _projected(keys: Keys, relation: Project) -> Keys:
+def projected_keys(keys: Keys, items: tuple[Item, ...]) -> Keys:
+    """The keys of which all columns are still there, under their new identities."""
     renamed = {
-        item.expression.id: item.field.id
-        for item in relation.items
-        if isinstance(item.expression, Ref)
+        item.expression.id: item.field.id for item in items if isinstance(item.expression, Ref)
     }
     return tuple(
-        Key(frozenset(renamed[n] for n in key.columns), key.facts)
+        replace(key, columns=frozenset(renamed[n] for n in key.columns))
         for key in keys
         if key.columns <= renamed.keys()
     )

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from dpsql.algebra import Aggregate, Field, Filter, Item, Join, Measure, Relation, Scan
 from dpsql.compiler.amplification import UNJOINED, Growth
 from dpsql.compiler.scopes import Identities
+from dpsql.compiler.uniqueness import Keys
 from dpsql.model import Fact, FactKind, Policy, TablePolicy
 from dpsql.plan import DeclaredLimits
 from dpsql.tree import BOOLEAN, AggregateCall, Call, JoinKind, Ref
@@ -61,6 +62,20 @@ class Unique:
 
 
 @dataclass(frozen=True, slots=True)
+class Copied:
+    """What a unit had before each of its rows met several public ones.
+
+    `rows` is the proved most rows, `groups` the owner's limit on groups. What is read of `free`
+    columns is read of one of those rows: a unit has no more different values there than it had
+    rows, however often they are copied, dropped or joined later on.
+    """
+
+    free: frozenset[int]
+    rows: int | None
+    groups: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class Private:
     """A private relation (privacy.md, section 2).
 
@@ -71,6 +86,9 @@ class Private:
     without a private one; `growth` of what joins made of its rows.
 
     Rows that belong to several people have no anchors: `several` are the columns of their links.
+
+    No two rows of one unit agree on a key of `apart`; other units may have the same values there.
+    `copied` says what was known before joins with public rows that multiply.
     """
 
     relation: Relation
@@ -85,6 +103,8 @@ class Private:
     padding: Padding | None = None
     growth: Growth = UNJOINED
     several: frozenset[int] = frozenset()
+    apart: Keys = ()
+    copied: tuple[Copied, ...] = ()
 
     def unit(self, policy: Policy) -> Ref:
         """The column that holds the unit key; the smallest id, so that plans are canonical."""

@@ -159,7 +159,7 @@ def _pooled(way: list[Measured], order: int, identities: Identities) -> Iterator
 
 
 def _divided(measured: Measured, identities: Identities, *, wholes: bool) -> Measured:
-    proved = measured.bounded.block.max_rows
+    proved = measured.bounded.block.max_rows_per_group
     if proved is None or proved != measured.contributions.rows_per_group.value:
         return measured
     threshold = int(measured.bounded.domain is None)

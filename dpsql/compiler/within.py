@@ -22,6 +22,7 @@ from dpsql.comparisons import against_constant
 from dpsql.compiler.amplification import UNJOINED, Growth
 from dpsql.compiler.scopes import Identities
 from dpsql.compiler.typing import type_of
+from dpsql.compiler.uniqueness import Key
 from dpsql.compiler.units import Anchor, Private, Unique, attach_unit
 from dpsql.errors import Reason, Refused
 from dpsql.model import Policy
@@ -110,9 +111,13 @@ def aggregate_within(
         unique={},
         ranks=frozenset(),
         growth=UNJOINED.beside(rows.growth),
+        copied=(),
     )
     fixed = rows.determined | {a.id for a in rows.anchors if a.table == policy.unit.table}
     determined = frozenset(i.field.id for i in keys if refs(i.expression) <= fixed)
+    # There is one row for each unit and its other keys, of which NULL may be one.
+    free = frozenset(i.field.id for i in keys) - determined
+    grouped = replace(grouped, apart=(Key(free, nulls=True),))
     if len(determined) == len(keys):
         return _one_row(grouped, (holders or hidden)[0].field.id, alone=len(keys) == 1)
     tables = (policy.table(a.table) for a in found)

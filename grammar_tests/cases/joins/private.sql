@@ -108,3 +108,19 @@ SELECT COUNT(*) FROM orders o JOIN customers c ON o.customer_id = x.customer_id;
 -- case: an aggregate in ON
 SELECT COUNT(*) FROM orders o JOIN customers c ON o.customer_id = c.customer_id AND SUM(o.amount) > 3;
 -- refuse: misplaced-aggregate at 1:85
+
+-- case: a join on the keys of rows per unit and group
+SELECT COUNT(*) FROM orders o JOIN (SELECT customer_id, status, COUNT(*) AS n FROM orders GROUP BY 1, 2) AS t ON o.customer_id = t.customer_id AND o.status = t.status;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=10
+
+-- case: a join on a part of their keys
+SELECT COUNT(*) FROM orders o JOIN (SELECT customer_id, status, COUNT(*) AS n FROM orders GROUP BY 1, 2) AS t ON o.customer_id = t.customer_id;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=100
+
+-- case: a join on their keys without that of the unit
+SELECT COUNT(*) FROM orders o JOIN (SELECT customer_id, status, COUNT(*) AS n FROM orders GROUP BY 1, 2) AS t ON o.status = t.status;
+-- refuse: unequal-units at 1:44

@@ -78,3 +78,31 @@ SELECT status, COUNT(*) FROM orders o JOIN (SELECT product_id FROM products UNIO
 -- accept
 -- keys: 3 public, l0 proved
 -- release: rows l0=3 linf=20
+
+-- case: keys that a multiplying join does not touch
+SELECT note, COUNT(*) FROM orders o JOIN products p ON o.quantity < p.product_id GROUP BY note;
+-- accept
+-- keys: private, l0 enforced
+-- release: units l0=3 linf=1
+-- release: rows l0=3 linf=30
+
+-- case: keys of the side that multiplies
+SELECT note, category, COUNT(*) FROM orders o JOIN (SELECT category || '!' AS category, product_id FROM products) p ON o.quantity < p.product_id GROUP BY note, category;
+-- accept
+-- keys: private, l0 enforced
+-- release: units l0=9 linf=1
+-- release: rows l0=9 linf=30
+
+-- case: a key made of both sides
+SELECT note || category AS k, COUNT(*) FROM orders o JOIN products p ON o.quantity < p.product_id GROUP BY 1;
+-- accept
+-- keys: private, l0 enforced
+-- release: units l0=9 linf=1
+-- release: rows l0=9 linf=30
+
+-- case: a key that is computed before the join that multiplies
+SELECT k, COUNT(*) FROM (SELECT customer_id, UPPER(note) AS k, quantity FROM orders) AS o CROSS JOIN products p GROUP BY k;
+-- accept
+-- keys: private, l0 enforced
+-- release: units l0=3 linf=1
+-- release: rows l0=3 linf=30

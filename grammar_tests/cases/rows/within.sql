@@ -38,8 +38,8 @@ SELECT AVG(top) FROM (SELECT order_id, MAX(price) AS top FROM items GROUP BY ord
 SELECT status, AVG(n) FROM (SELECT customer_id, status, COUNT(*) AS n FROM orders GROUP BY customer_id, status) t GROUP BY status;
 -- accept
 -- keys: 3 public, l0 proved
--- release: rows l0=3 linf=10
--- release: sum l0=3 linf=250
+-- release: rows l0=3 linf=1
+-- release: sum l0=3 linf=25
 
 -- case: distinct pairs
 SELECT COUNT(*) FROM (SELECT DISTINCT customer_id, status FROM orders) t;
@@ -198,3 +198,34 @@ SELECT path, COUNT(*) FROM (SELECT customer_id, STRING_AGG(status, '>' ORDER BY 
 -- accept
 -- keys: private, l0 proved
 -- release: rows l0=1 linf=1
+
+-- case: one row per unit and group, clipped in the query
+SELECT k, SUM(LEAST(s, 100)) AS s FROM (SELECT customer_id, status AS k, SUM(amount) AS s FROM orders GROUP BY 1, 2) AS t GROUP BY k;
+-- accept
+-- keys: 3 public, l0 proved
+-- release: sum l0=3 linf=100
+
+-- case: a group of which NULL is the key
+SELECT note, COUNT(*) AS n FROM (SELECT customer_id, note, SUM(amount) AS s FROM orders GROUP BY 1, 2) AS t GROUP BY note;
+-- accept
+-- keys: private, l0 enforced
+-- release: units l0=3 linf=1
+-- release: rows l0=3 linf=1
+
+-- case: several rows per unit and group, by one of two inner keys
+SELECT status, COUNT(*) AS n FROM (SELECT customer_id, status, note, SUM(amount) AS s FROM orders GROUP BY 1, 2, 3) AS t GROUP BY status;
+-- accept
+-- keys: 3 public, l0 proved
+-- release: rows l0=3 linf=10
+
+-- case: several rows per unit and group, by an expression of the inner key
+SELECT note IS NULL AS b, COUNT(*) AS n FROM (SELECT customer_id, note, SUM(amount) AS s FROM orders GROUP BY 1, 2) AS t GROUP BY 1;
+-- accept
+-- keys: 2 public, l0 proved
+-- release: rows l0=2 linf=10
+
+-- case: several rows per unit and group, after a join that copies them
+SELECT status, COUNT(*) AS n FROM (SELECT customer_id, status, COUNT(*) AS c FROM orders GROUP BY 1, 2) AS t JOIN products AS p ON t.c < p.product_id GROUP BY status;
+-- accept
+-- keys: 3 public, l0 proved
+-- release: rows l0=3 linf=30
