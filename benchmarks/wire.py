@@ -5,6 +5,9 @@
 Cached: one grouped count, prepared once and asked again and again over 1, 8 and 64 connections;
 `added` is the median less that of the same answer in the server's own process. Rows: a public table
 of 100,000 rows in binary. Both servers run as processes of their own, one after the other.
+
+Beside an abusive analyst: the same cached answer on one connection while another analyst sends, on
+eight, statements that are free and as heavy as may be.
 """
 
 from __future__ import annotations
@@ -17,8 +20,9 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import asyncpg
@@ -46,6 +50,7 @@ def main() -> None:
         inside = in_process(policy)
         with serving(policy) as (where, _process):
             ours = asyncio.run(measured(where, duration))
+            beside = asyncio.run(beside_abuse(where, duration))
     theirs: dict[int | str, Any] = {}
     with postgres() as found:
         if found is not None:
@@ -59,6 +64,7 @@ def main() -> None:
     table(f"Cached answers ({inside:.3g} ms in process)", header, told)
     rows = [("rows/s", ours["rows"], theirs.get("rows", "none"))]
     table(f"{NUMBERS} rows", ("", "dpsql", "PostgreSQL"), rows)
+    table("Cached answers beside an abusive analyst", ("", *names), beside)
 
 
 def prepared(folder: Path) -> str:
@@ -71,7 +77,9 @@ def prepared(folder: Path) -> str:
         )
     with policy.open("a", encoding="utf-8") as file:
         file.write('\n[tables.numbers]\naccess = "public"\n')
-    write_users(str(folder / "dpsql.users"), {"ana": User(verifier_of(PASSWORD))})
+        file.write('\n[analysts.mallory]\nbudget = "default"\n')
+    users = {name: User(verifier_of(PASSWORD)) for name in ("ana", "mallory")}
+    write_users(str(folder / "dpsql.users"), users)
     return str(policy)
 
 
@@ -93,10 +101,13 @@ def serving(policy: str, *options: str) -> Iterator[tuple[Where, int]]:
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as served:  # noqa: S603
         assert served.stderr is not None
         port = json.loads(served.stderr.readline())["port"]
+        # Nobody reads the log; a pipe that is full would hold the server.
+        drain = Thread(target=lambda: [None for _ in served.stderr or ()])
+        drain.start()
         where = {"host": "127.0.0.1", "port": port, "user": "ana", "password": PASSWORD}
         yield {**where, "ssl": False}, served.pid
         served.terminate()
-        served.stderr.read()
+        drain.join()
 
 
 @contextmanager
@@ -141,6 +152,41 @@ async def measured(where: Where, duration: float) -> dict[int | str, Any]:
     found["rows"] = NUMBERS / statistics.median(times)
     await client.close()
     return found
+
+
+ABUSE = (
+    "SELECT COUNT(*) FROM numbers a, numbers b WHERE a.n % 7 = b.n % 5",
+    "SELECT " + ", ".join(f"SUM(age + {n}) AS s{n}" for n in range(300)) + " FROM customers",
+    "SELECT count(*) FROM pg_attribute a, pg_attribute b WHERE a.attname || b.attname = a.attname",
+)
+"""Free work for an engine, for the compiler (by EXPLAIN) and for the catalogue."""
+
+
+async def beside_abuse(where: Where, duration: float) -> list[tuple[str, float, float, float]]:
+    """A cheap analyst's rates alone, and while another holds whatever can be held."""
+    client = await asyncpg.connect(**where)
+    for _ in range(3):
+        await client.fetch(COUNT)
+    alone = await rates([client], duration)
+    over = asyncio.Event()
+
+    async def abuse(number: int) -> None:
+        mallory = await asyncpg.connect(**{**where, "user": "mallory"})
+        sql = ABUSE[number % len(ABUSE)]
+        while not over.is_set():
+            with suppress(asyncpg.PostgresError, TimeoutError):
+                heavy = sql if "age" not in sql else f"EXPLAIN PRIVACY {sql}"
+                await asyncio.wait_for(mallory.fetch(f"{heavy} -- {time.time()}"), 3)
+        mallory.terminate()
+
+    abusive = [asyncio.create_task(abuse(number)) for number in range(8)]
+    await asyncio.sleep(1)
+    disturbed = await rates([client], duration)
+    over.set()
+    await asyncio.gather(*abusive, return_exceptions=True)
+    await client.close()
+    ratio = [there / here for here, there in zip(alone, disturbed, strict=True)]
+    return [("alone", *alone), ("beside", *disturbed), ("ratio", ratio[0], ratio[1], ratio[2])]
 
 
 async def rates(clients: list[Any], duration: float) -> tuple[float, float, float]:
