@@ -16,6 +16,7 @@ from typing import Any
 from dpsql.algebra import Evaluated, Field, Relation, Scan, Staged
 from dpsql.comparisons import MIRRORED
 from dpsql.plan import BlockPlan, PrivatePlan
+from dpsql.ticking import tick
 from dpsql.tree import Call, Ref, Span
 from dpsql.walk import inputs
 
@@ -88,6 +89,7 @@ class Writer:
             case Evaluated(digest=digest):
                 return f"Evaluated({digest})"
             case Call(function=name, args=args):
+                tick()
                 written = [self.write(arg) for arg in args]
                 if name in TURNED:
                     name, written = MIRRORED[name], written[::-1]
@@ -97,6 +99,7 @@ class Writer:
             case tuple() | list():
                 return f"[{','.join(map(self.write, value))}]"
             case _ if is_dataclass(value):
+                tick()
                 inner = (self.write(getattr(value, f.name)) for f in fields(value))
                 return f"{type(value).__name__}({','.join(inner)})"
             case _:

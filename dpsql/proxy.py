@@ -9,12 +9,13 @@ from decimal import Decimal
 from fractions import Fraction
 from functools import partial
 from threading import Lock
-from typing import Self
+from typing import Self, TypeVar
 
 from dpsql import accountants, mechanisms, precision
 from dpsql.compiler.parse import parse
 from dpsql.engines import Engine, Stop, admitted, alone
 from dpsql.engines.duckdb import DuckDBEngine
+from dpsql.engines.limited import Following
 from dpsql.engines.pool import EnginePool
 from dpsql.entropy import Entropy
 from dpsql.errors import Reason, Refused
@@ -36,7 +37,7 @@ from dpsql.public import PublicTables
 from dpsql.questions import Asked, explained
 from dpsql.recalling import recalled
 from dpsql.release import Sampler
-from dpsql.running import Bound, guarded, released, require_ready
+from dpsql.running import Bound, freely, guarded, released, require_ready
 from dpsql.signature import Signature, signature
 from dpsql.today import today
 from dpsql.tree import Span, SqlType, Statement
@@ -45,6 +46,7 @@ from dpsql.versions import require_tested
 from dpsql.wishes import wished
 from dpsql.workload import operations
 
+T = TypeVar("T")
 REMEMBERED_PLANS = 512
 """Compiled queries kept by text, parameters, budget and epsilon."""
 
@@ -67,7 +69,7 @@ class Proxy:
         self.policy, self._engine, self.ledger = policy, engine, ledger
         self._sampler = sampler or partial(mechanisms.sample, entropy=Entropy())
         self._chooser = partial(chosen, entropy=Entropy())
-        self._public, self._bound = PublicTables(engine), Bound(engine)
+        self._public, self._bound = PublicTables(Following(engine)), Bound(engine)
         self._statements: Kept[Statement] = Kept(REMEMBERED_PLANS, lambda _: 1)
         self._plans = plans_of(REMEMBERED_PLANS)
         self._answers = answers_of()
@@ -114,7 +116,7 @@ class Proxy:
     def _answered(self, request: Request, stop: Stop) -> Answer:
         asked = self._asked(request, stop)
         if asked.statement.explain:
-            return explained(self.explain(request))
+            return explained(self._explained(asked))
         if asked.wanted is None:
             return self._answer_to(asked)
         return precision.relatively(
@@ -145,18 +147,30 @@ class Proxy:
             self._answer_at_once,
         )
 
-    def explain(self, request: Request) -> Explanation:
-        """The plan and the price of a query: runs nothing on private data, writes nothing."""
-        return self._steps().explanation(self._asked(request, Stop()))
+    def explain(self, request: Request, stop: Stop | None = None) -> Explanation:
+        """The plan and the price of a query: runs nothing on private data, writes nothing.
+
+        Raises `Refused`, or `Failed` where it takes too long or `stop` is wanted.
+        """
+        return self._explained(self._asked(request, stop or Stop()))
+
+    def _explained(self, asked: Asked) -> Explanation:
+        return self._freely(lambda: self._steps().explanation(asked), asked.stop)
 
     def signature(
-        self, sql: str, dialect: str, places: Sequence[Span], declared: Sequence[SqlType | None]
+        self,
+        sql: str,
+        dialect: str,
+        places: Sequence[Span],
+        declared: Sequence[SqlType | None],
+        stop: Stop | None = None,
     ) -> Signature:
         """Columns and parameter types of a SELECT, its parameters not yet known; free.
 
-        See `dpsql.signature`. Raises `Refused`.
+        See `dpsql.signature`. Raises as `explain` does.
         """
-        return signature(sql, dialect, self.policy, places, declared)
+        step = partial(signature, sql, dialect, self.policy, places, declared)
+        return self._freely(step, stop or Stop())
 
     def watch(self, wish: Watch) -> Monitor:
         """A stream of counting queries against one threshold, charged now; see `dpsql.monitor`."""
@@ -240,6 +254,9 @@ class Proxy:
     # --- the steps of an answer ---
 
     def _asked(self, request: Request, stop: Stop) -> Asked:
+        return self._freely(lambda: self._read(request, stop), stop)
+
+    def _read(self, request: Request, stop: Stop) -> Asked:
         statement = self._parsed(request)
         budget, epsilon = payer(self.policy, request.analyst, request.epsilon, statement.epsilon)
         asked = Asked(request, statement, budget, epsilon, stop)
@@ -291,8 +308,7 @@ class Proxy:
             policy, plans = self.policy, self._plans
         found = plans.get(key)
         if found is None:
-            found = self._guarded(
-                secrets.token_hex(8),
+            found = self._freely(
                 lambda: prepare(
                     asked.statement,
                     with_bounds(policy, asked.bounds),
@@ -301,15 +317,14 @@ class Proxy:
                     self._public,
                     self._public.evaluate,
                 ),
-                charged=False,
+                asked.stop,
             )
             plans.put(key, found)
         return found
 
     def _pass_through(self, prepared: Prepared, stop: Stop) -> Answer:
-        query_id = secrets.token_hex(8)
         sql = prepared.rewritten.outer_sql
-        rows = self._guarded(query_id, lambda: self._engine.rows(sql, stop), charged=False)
+        rows = self._freely(lambda: self._engine.rows(sql, stop), stop)
         return unnoised(prepared.rewritten, rows)
 
     def _remembered(self, asked: Asked, prepared: Prepared) -> Answer | None:
@@ -376,6 +391,9 @@ class Proxy:
             return released(prepared, engine, self._sampler, self._chooser, stop)
 
     _guarded = staticmethod(guarded)
+
+    def _freely(self, step: Callable[[], T], stop: Stop) -> T:
+        return freely(step, stop, self.policy.limits.free_seconds)
 
     def _finished(
         self, prepared: Prepared, noisy: Sequence[Noisy], receipt: Receipt, stop: Stop

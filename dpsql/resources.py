@@ -18,7 +18,9 @@ class Database:
 class Limits:
     """Bounds on what one query may cost the machine, and on the groups that it may show.
 
-    `max_fanout` is the most public rows that one private row may be joined to.
+    `max_fanout` is the most public rows that one private row may be joined to. `free_seconds` is
+    how long what nobody pays for may take: compiling, and questions about public data alone.
+    `max_result_cells` is the most values of such an answer that are kept at once.
     """
 
     max_public_groups: int = 10_000
@@ -26,3 +28,5 @@ class Limits:
     memory: str = "4GB"
     min_units_per_group: int = 1
     max_fanout: int = 10_000
+    free_seconds: float = 30.0
+    max_result_cells: int = 10_000_000

@@ -23,6 +23,7 @@ from dpsql.engines import (
     TimedOut,
     Unrun,
 )
+from dpsql.engines.limited import limited
 from dpsql.errors import Failed, Unreachable
 from dpsql.finish import stage
 from dpsql.histograms import Chooser
@@ -116,6 +117,19 @@ def guarded(query_id: str, step: Callable[[], T], *, charged: bool = True) -> T:
             raise
         failed = Failed(query_id, detail=getattr(error, "detail", "") or str(error))
     raise failed
+
+
+def freely(step: Callable[[], T], stop: Stop, seconds: float) -> T:
+    """A step that nobody pays for: `stop` ends it, and so do so many seconds.
+
+    Raises `Failed`, of which nothing was charged.
+    """
+
+    def bounded() -> T:
+        with limited(stop, seconds):
+            return step()
+
+    return guarded(token_hex(8), bounded, charged=False)
 
 
 def released(

@@ -31,6 +31,7 @@ from dpsql.algebra import (
     Values,
     Window,
 )
+from dpsql.ticking import tick
 from dpsql.tree import (
     BOOLEAN,
     AggregateCall,
@@ -53,6 +54,7 @@ MOST_NODES = 2_000
 
 def children(expression: Expression) -> tuple[Expression, ...]:
     """The direct subexpressions, in reading order."""
+    tick()
     match expression:
         case Literal() | Name() | Ref() | ScalarQuery():
             return ()
@@ -76,6 +78,7 @@ def children(expression: Expression) -> tuple[Expression, ...]:
 
 def map_children(expression: Expression, change: Callable[[Expression], Expression]) -> Expression:
     """The same node with `change` applied to each direct subexpression."""
+    tick()
     match expression:
         case Literal() | Name() | Ref() | ScalarQuery():
             return expression

@@ -89,9 +89,9 @@ def _receipt(answer: Answer) -> Any:
 class PricesByData(Proxy):
     """Asks for less epsilon where there is more to see."""
 
-    def explain(self, request: Request) -> Explanation:
+    def explain(self, request: Request, stop: Stop | None = None) -> Explanation:
         rows = self._engine.rows("SELECT COUNT(*) FROM customers")[0][0]
-        return replace(super().explain(request), charge=Loss(rows))
+        return replace(super().explain(request, stop), charge=Loss(rows))
 
 
 def differ(folder: Path, kind: type[Proxy]) -> bool:

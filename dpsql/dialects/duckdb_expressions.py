@@ -35,6 +35,7 @@ from dpsql.dialects.duckdb_text import ATOM, CAST, LOOSE, MINUS, OTHER, Text
 from dpsql.errors import Reason, Refused
 from dpsql.functions import Function
 from dpsql.intervals import Facts
+from dpsql.ticking import tick
 from dpsql.tree import (
     BOOLEAN,
     DOUBLE,
@@ -124,6 +125,7 @@ class _Printer:
     total: bool
 
     def text(self, e: Expression) -> Text:
+        tick()
         match e:
             case Literal():
                 return _literal(e)

@@ -21,6 +21,7 @@ from dpsql.dialects.from_sqlglot_tokens import FUNCTION
 from dpsql.dialects.from_sqlglot_zones import at_time_zone
 from dpsql.dialects.parameters import bound
 from dpsql.errors import Reason, Refused
+from dpsql.ticking import tick
 from dpsql.tree import (
     BOOLEAN,
     DATE,
@@ -39,6 +40,7 @@ from dpsql.tree import (
 
 def expression(node: exp.Expression, origin: Origin) -> Expression:
     """The expression that `node` says; raises `Refused` for everything without a handler."""
+    tick()
     handler = _HANDLERS.get(type(node))
     if handler is None:
         raise origin.refusal(node, _SPOKEN.get(type(node).__name__))

@@ -20,6 +20,7 @@ from dpsql.engines.catalogue import tables as catalogue
 from dpsql.engines.columns import exact
 from dpsql.engines.columns import rows as decoded_rows
 from dpsql.engines.files import WHY, CannotOpen, Signature, Sources
+from dpsql.engines.limited import present
 from dpsql.engines.load import load, loaded
 from dpsql.engines.process import SLICE_SECONDS, Tick, WorkerProcess
 from dpsql.errors import DataChanged, Unreachable
@@ -32,7 +33,7 @@ Row: TypeAlias = tuple[Any, ...]
 _Reply: TypeAlias = tuple[str, Any, list[Any]]
 """How a reply ended, why if the database is unreachable, and its chunks."""
 
-GRACE_SECONDS = 0.5
+GRACE_SECONDS = 0.2
 """How long an interrupted statement may take to stop before its process is killed."""
 
 START_SECONDS = 120.0
@@ -247,10 +248,15 @@ class DuckDBEngine:
             return "changed", None, []
         if operation is None:
             return "done", None, []
-        call.deadline = monotonic() + self._limits.statement_seconds
+        call.deadline = monotonic() + self._seconds()
         if not worker.send((call.number, operation, arguments), tick):
             return "gone", None, []
         return _reply(worker, tick)
+
+    def _seconds(self) -> float:
+        """How long a statement may take; less where it is part of what is free."""
+        most, limit = self._limits.statement_seconds, present()
+        return most if limit is None else min(most, limit.left)
 
     def _open(self, call: _Call, worker: WorkerProcess, tick: Tick) -> _Reply:
         """Wait until the worker has opened the data; it must be the data of the first call."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
+from dataclasses import fields
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -315,20 +316,28 @@ def _ledger(reader: Reader, folder: Path) -> str:
 
 
 def _limits(reader: Reader) -> Limits:
-    reader.only(
-        "max_public_groups", "statement_seconds", "memory", "min_units_per_group", "max_fanout"
-    )
-    seconds = reader.amount("statement_seconds", "300")
+    reader.only(*(field.name for field in fields(Limits)))
     memory = reader.text("memory", "4GB")
-    if not 0 < seconds <= MOST_SECONDS:
-        reader.fail(
-            "statement_seconds",
-            f"statement_seconds must be above zero, and at most {MOST_SECONDS}.",
-            "Write statement_seconds = 300.",
-        )
     if not MEMORY.fullmatch(memory):
         reader.fail("memory", f"{memory!r} is no amount of memory.", 'Write memory = "4GB".')
-    groups = reader.count("max_public_groups") or Limits().max_public_groups
-    floor = reader.count("min_units_per_group") or Limits().min_units_per_group
-    fanout = reader.count("max_fanout") or Limits().max_fanout
-    return Limits(groups, float(seconds), memory, floor, fanout)
+    default = Limits()
+    return Limits(
+        max_public_groups=reader.count("max_public_groups") or default.max_public_groups,
+        statement_seconds=_seconds(reader, "statement_seconds", default.statement_seconds),
+        memory=memory,
+        min_units_per_group=reader.count("min_units_per_group") or default.min_units_per_group,
+        max_fanout=reader.count("max_fanout") or default.max_fanout,
+        free_seconds=_seconds(reader, "free_seconds", default.free_seconds),
+        max_result_cells=reader.count("max_result_cells") or default.max_result_cells,
+    )
+
+
+def _seconds(reader: Reader, key: str, default: float) -> float:
+    seconds = reader.amount(key, str(default))
+    if not 0 < seconds <= MOST_SECONDS:
+        reader.fail(
+            key,
+            f"{key} must be above zero, and at most {MOST_SECONDS}.",
+            f"Write {key} = {default:g}.",
+        )
+    return float(seconds)

@@ -93,12 +93,12 @@ class Answers:
             self._claimed[piece.text] = found
         return found
 
-    def describe(self, piece: Piece, declared: Sequence[int]) -> Description:
+    def describe(self, piece: Piece, declared: Sequence[int], stop: Stop) -> Description:
         """Parameter types and columns of a query. Raises `Fault`."""
         with placed(piece):
-            return self._described(piece, declared)
+            return self._described(piece, declared, stop)
 
-    def _described(self, piece: Piece, declared: Sequence[int]) -> Description:
+    def _described(self, piece: Piece, declared: Sequence[int], stop: Stop) -> Description:
         asked = numbered(piece)
         count = max((*asked.numbers, len(declared)), default=0)
         given = [*declared, *[0] * (count - len(declared))]
@@ -111,11 +111,12 @@ class Answers:
             DIALECT,
             asked.places,
             [oids.kind_of(given[number - 1]) for number in asked.numbers],
+            stop,
         )
         types = _settled(given, asked, found.parameters)
         if any(n > 1 for n in map(asked.numbers.count, asked.numbers)):
             kinds = [oids.kind_of(types[number - 1]) for number in asked.numbers]
-            found = self.proxy.signature(asked.text, DIALECT, asked.places, kinds)
+            found = self.proxy.signature(asked.text, DIALECT, asked.places, kinds, stop)
         return Description(types, told_columns(found.columns))
 
     def ask(
@@ -144,7 +145,7 @@ class Answers:
             Decimal(epsilon) if epsilon else None,
             confirmed=settings["dpsql.confirm"] == "on",
         )
-        if is_scan(piece) and self.proxy.explain(request).charge > FREE:
+        if is_scan(piece) and self.proxy.explain(request, stop).charge > FREE:
             raise refusal()
         answer = answered(self.proxy, request, stop)
         return Result(

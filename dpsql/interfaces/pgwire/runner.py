@@ -56,7 +56,7 @@ class Runner:
 
     # --- before running ---
 
-    def prepare(self, piece: Piece | None, declared: Sequence[int]) -> Prepared:
+    def prepare(self, piece: Piece | None, declared: Sequence[int], stop: Stop) -> Prepared:
         """A statement with its types. Raises `Fault`."""
         if piece is None:
             return Prepared(None, None, tuple(declared), None)
@@ -64,18 +64,18 @@ class Runner:
         self.require_healthy(command)
         match command:
             case Ask():
-                found = self.answers.describe(piece, declared)
+                found = self.answers.describe(piece, declared, stop)
                 return Prepared(command, piece, found.parameters, found.columns)
             case _:
                 if declared:
                     raise Fault("42601", "this statement takes no parameters")
-                return Prepared(command, piece, (), self.columns(command))
+                return Prepared(command, piece, (), self.columns(command, stop))
 
-    def columns(self, command: Command) -> Columns | None:
+    def columns(self, command: Command, stop: Stop) -> Columns | None:
         """What a statement without parameters returns. Raises `Fault`."""
         match command:
             case Ask(piece=piece):
-                return self.answers.describe(piece, ()).columns
+                return self.answers.describe(piece, (), stop).columns
             case Show(name=name):
                 return _SHOWN_ALL if name is None else (_shown(name),)
             case Fetch(cursor=name, move=False):
@@ -123,7 +123,7 @@ class Runner:
             case SetTransaction() | SetValue() | Reset() | Show() | Discard():
                 return self._configure(command)
             case Declare():
-                return self._declare(command, block=block)
+                return self._declare(command, stop, block=block)
             case Fetch():
                 return self._fetch(command, stop)
             case CloseCursor(name=name):
@@ -212,14 +212,14 @@ class Runner:
 
     # --- cursors ---
 
-    def _declare(self, command: Declare, *, block: bool) -> Result:
+    def _declare(self, command: Declare, stop: Stop, *, block: bool) -> Result:
         portals = self.transaction.portals
         if self.transaction.status == IDLE and not (command.hold or block):
             raise Fault("25P01", "DECLARE CURSOR can only be used in transaction blocks")
         if command.name in portals:
             raise Fault("42P03", f'cursor "{command.name}" already exists')
         query = Ask(command.query)
-        prepared = Prepared(query, command.query, (), self.columns(query))
+        prepared = Prepared(query, command.query, (), self.columns(query, stop))
         portals[command.name] = Portal(
             prepared,
             formats=(int(command.binary),),
@@ -270,7 +270,8 @@ class Runner:
             case Prepare(name=name, types=types, query=query):
                 if name in self.statements:
                     raise Fault("42P05", f'prepared statement "{name}" already exists')
-                self.statements[name] = self.prepare(query, [_type(kind) for kind in types])
+                declared = [_type(kind) for kind in types]
+                self.statements[name] = self.prepare(query, declared, stop)
                 return Result(None, (), "PREPARE")
             case Execute(name=name, arguments=arguments):
                 return self._execute(name, arguments, stop)

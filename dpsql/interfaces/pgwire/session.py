@@ -260,8 +260,8 @@ class Session:
         if message.name and message.name in self._runner.statements:
             raise Fault("42P05", f'prepared statement "{message.name}" already exists')
         self._runner.statements.pop(message.name, None)
-        self._piece = found[0] if found else None
-        prepared = self._runner.prepare(self._piece, message.types)
+        self._piece, stop = found[0] if found else None, self._begin_statement()
+        prepared = self._runner.prepare(self._piece, message.types, stop)
         self._runner.statements[message.name] = prepared
         return backend.PARSE_COMPLETE
 

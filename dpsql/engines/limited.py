@@ -1,0 +1,79 @@
+"""Work that nobody pays for is bounded: it ends when its question is stopped, or takes too long.
+
+>>> with limited(Stop(wanted=True), 30):
+...     tick()
+Traceback (most recent call last):
+dpsql.engines.Interrupted
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from time import monotonic
+from typing import Any
+
+from dpsql.engines import Engine, Interrupted, Load, Stop, TimedOut
+from dpsql.ticking import CHECK, tick
+
+__all__ = ["Following", "Limit", "limited", "present", "tick"]
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """When the work of a context must end: at once where `stop` is wanted, else at `deadline`."""
+
+    stop: Stop
+    deadline: float
+    clock: Callable[[], float]
+
+    def __call__(self) -> None:
+        """Raises `Interrupted` or `TimedOut` where the work must end."""
+        if self.stop.wanted:
+            raise Interrupted
+        if self.clock() > self.deadline:
+            raise TimedOut
+
+    @property
+    def left(self) -> float:
+        """Seconds until the deadline."""
+        return self.deadline - self.clock()
+
+
+def present() -> Limit | None:
+    """The limit of this context, if it has one."""
+    found = CHECK.get()
+    return found if isinstance(found, Limit) else None
+
+
+@contextmanager
+def limited(stop: Stop, seconds: float, clock: Callable[[], float] = monotonic) -> Iterator[None]:
+    """Bound what follows in this context; an earlier deadline around it stays."""
+    outer, deadline = present(), clock() + seconds
+    if outer is not None:
+        deadline = min(deadline, clock() + outer.left)
+    token = CHECK.set(Limit(stop, deadline, clock))
+    try:
+        yield
+    finally:
+        CHECK.reset(token)
+
+
+class Following:
+    """An engine whose calls are stopped with the work that they are part of."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    def rows(self, sql: str) -> Sequence[tuple[Any, ...]]:
+        """As `Engine.rows`."""
+        return self._engine.rows(sql, self._stop())
+
+    def scratch(self, sql: str, tables: Sequence[Load] = ()) -> list[tuple[Any, ...]]:
+        """As `Engine.scratch`."""
+        return self._engine.scratch(sql, tables, self._stop())
+
+    def _stop(self) -> Stop | None:
+        limit = present()
+        return None if limit is None else limit.stop
