@@ -21,7 +21,8 @@ from dpsql.interfaces.pgwire.users import User, verifier_of
 from dpsql.owner import check_policy
 from dpsql.proxy import Proxy
 from grammar_tests import world
-from grammar_tests.proxy_kit import WatchedEngine, shop
+from grammar_tests.proxy_kit import WatchedEngine, policy, shop
+from grammar_tests.test_renamed_budgets import RENAMED
 from grammar_tests.test_wire_cli import SECRET, dpsql
 from grammar_tests.wire_kit import PASSWORD, Door, opened
 
@@ -105,6 +106,16 @@ def test_a_policy_that_cannot_be_taken_up_changes_nothing(place: Place) -> None:
         place.policy.write_text(text, encoding="utf-8")
         place.renew()
         assert place.events()[-1] == "reloaded"
+
+
+def test_a_budget_that_a_reload_renames_is_told(place: Place) -> None:
+    with place.connect() as client:
+        assert client.execute(CUSTOMERS).fetchone()
+    policy(place.policy.parent, *RENAMED)
+    place.renew()
+    (event,) = [json.loads(line) for line in place.door.lines if "unnamed_budget" in line]
+    assert event["budget"] == "default"
+    assert event["spent"].startswith("ρ = ")
 
 
 def test_analysts_come_and_go_with_the_policy(place: Place) -> None:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import ssl
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
+from dpsql.interfaces.amounts import loss_text
 from dpsql.interfaces.pgwire.answers import Catalogue
 from dpsql.interfaces.pgwire.pacing import LateAnswers
 from dpsql.interfaces.pgwire.users import ByCertificate, Users, Verifier
+from dpsql.owner import unnamed_budgets
 from dpsql.policy.draft import Server as Limits
 
 if TYPE_CHECKING:
@@ -42,6 +44,19 @@ class Present:
         """What answers are paced by, as `Pacer` takes it."""
         limits, seconds = self.limits, self.proxy.policy.limits.statement_seconds
         return self.proxy.ledger, limits.answer_seconds, limits.max_late, seconds
+
+    def warnings(self) -> Iterator[tuple[str, dict[str, str]]]:
+        """What its owner has to be told when it is taken up: events of the log and their fields.
+
+        Raises `LedgerError`.
+        """
+        proxy = self.proxy
+        for pot in unnamed_budgets(proxy.ledger, proxy.policy.budgets):
+            spent = loss_text(pot.spent, pot.accountant)
+            yield "unnamed_budget", {"budget": pot.budget, "spent": spent}
+        if proxy.facts_lapsed:
+            fix = "Plans and prices do without recorded facts until: dpsql check --record"
+            yield "facts_lapsed", {"fix": fix}
 
     def gauges(self) -> list[tuple[str, str, float]]:
         """How much of each budget is used, and how busy the engine is. Raises `LedgerError`."""

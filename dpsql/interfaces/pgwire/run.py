@@ -14,14 +14,12 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from dpsql.errors import Unreachable
-from dpsql.interfaces.amounts import loss_text
 from dpsql.interfaces.pgwire import tls
 from dpsql.interfaces.pgwire.catalogue import Catalogue
 from dpsql.interfaces.pgwire.present import Present
 from dpsql.interfaces.pgwire.server import Server
 from dpsql.interfaces.pgwire.telemetry import JsonHandler, Telemetry, serve_metrics
 from dpsql.interfaces.pgwire.users import read_users
-from dpsql.owner import unnamed_budgets
 from dpsql.policy.draft import Server as Limits
 
 if TYPE_CHECKING:
@@ -42,9 +40,8 @@ def serve(make: Make, write: Callable[[str], object], *, self_signed: bool) -> N
         telemetry = Telemetry(write)
         logging.getLogger().addHandler(JsonHandler(telemetry))
         present = _present(make, Path(folder), self_signed=self_signed)
-        for pot in unnamed_budgets(present.proxy.ledger, present.proxy.policy.budgets):
-            spent = loss_text(pot.spent, pot.accountant)
-            telemetry.event("unnamed_budget", budget=pot.budget, spent=spent)
+        for event, told in present.warnings():
+            telemetry.event(event, **told)
         server = Server(
             present,
             telemetry,

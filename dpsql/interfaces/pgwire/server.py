@@ -110,18 +110,15 @@ class Server:
             return
         async with self._renewing:
             try:
-                new = await asyncio.to_thread(self._renewed)
+                new, warnings = await asyncio.to_thread(_warned, self._renewed)
             except DpsqlError as error:
                 self._telemetry.event("reload_failed", why=str(error))
                 return
             old, self.present, self._seen = self.present, new, new.proxy.accepted
             self._pacer.follow(*new.pace)
             self._telemetry.event("reloaded")
-            if new.proxy.facts_lapsed:
-                self._telemetry.event(
-                    "facts_lapsed",
-                    fix="Plans and prices do without recorded facts until: dpsql check --record",
-                )
+            for event, told in warnings:
+                self._telemetry.event(event, **told)
             old.ended = True
             await self._closed(old)
 
@@ -395,6 +392,18 @@ class Server:
         finally:
             if timer is not None:
                 timer.cancel()
+
+
+def _warned(
+    make: Callable[[], Present],
+) -> tuple[Present, tuple[tuple[str, dict[str, str]], ...]]:
+    """A present and what its owner has to be told of it. Raises the errors of both."""
+    present = make()
+    try:
+        return present, tuple(present.warnings())
+    except BaseException:
+        present.proxy.close()
+        raise
 
 
 def _next(chunks: Iterator[bytes]) -> tuple[bytes, bool]:
