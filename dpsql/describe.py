@@ -121,7 +121,8 @@ def _release(release: Release, adjusted: str) -> ReleaseLine:
 
 
 def _otherwise(noise: Noise, step: float) -> str:
-    return f"{noise.mechanism.value}, error {standard_deviation(noise) * step:,.4g}"
+    price = f", δ = {float(noise.delta):.3g}" if noise.delta else ""
+    return f"{noise.mechanism.value}, error {standard_deviation(noise) * step:,.4g}{price}"
 
 
 def _measured(release: Release) -> str:

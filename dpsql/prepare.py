@@ -87,7 +87,7 @@ def prepare(
     columns = tuple(Column(f.name, f.type) for f in resolved.relation.fields)
     listed = partial(has_domain, policy=policy, public=public, evaluate=evaluate)
     named, scans = statement.mechanism, statement.mechanism == SPARSE_VECTOR
-    accountant = accountants.preferring(budget.accountant, None if scans else named, epsilon)
+    accountant = accountants.preferring(budget, None if scans else named, epsilon)
     tracked = track(resolved, policy, public, listed, identities)
     if not tracked.blocks:
         _selects_keys(statement, ())

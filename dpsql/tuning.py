@@ -160,8 +160,8 @@ _MIDDLES: dict[int, float] = {1: 1.0, BEYOND: float(BEYOND)} | {
 
 def _noise(kind: Limit, budget: Budget, neighbours: Neighbours) -> Callable[[int], float]:
     """The standard deviation of a count's noise, by the limit."""
-    accountant = accountants.get(budget.accountant)
     epsilon, delta = Fraction(budget.query_epsilon), Fraction(budget.query_delta)
+    accountant = accountants.preferring(budget, None, epsilon)
     allowance = accountant.allowance(epsilon, delta, selects_keys=False)
 
     def deviation(limit: int) -> float:

@@ -229,6 +229,48 @@ def test_scales_round_up_and_barely(x: Fraction, bits: int) -> None:
     assert rounded == round_up(rounded, max(bits, rounded.numerator.bit_length()))
 
 
+def test_a_delta_is_spent_where_it_takes_less_of_the_budget_than_more_epsilon_would() -> None:
+    """One count at ε = 0.01, as an owner who gives each query all of δ, or a little of it, pays."""
+    count, share = Sensitivity(1, 0, 1, alone=True), Fraction(1, 100)
+
+    def found(delta: str, epsilon: str = "1", name: str | None = None) -> tuple[Noise, Noise]:
+        budget = Budget("b", Decimal(epsilon), Decimal("1e-3"), "approximate")
+        payer, spent = accountants.preferring(budget, name, share), Fraction(delta)
+        other = payer.runner_up(share, spent, count)
+        assert other is not None
+        return payer.noise(share, spent, count), other
+
+    exact, bell = found("1e-3")
+    assert (exact, bell.mechanism) == (laplace(1, share), GAUSSIAN)
+    assert 1.4 < standard_deviation(exact) / standard_deviation(bell) < 1.6
+    assert found("1e-3", name="gaussian") == (bell, exact)
+    assert found("1e-3", epsilon="0.0049")[0] == bell  # half the budget's ε is worth all its δ
+    assert APPROXIMATE.noise(share, Fraction("1e-3"), count) == bell  # where δ costs nothing
+
+
+@given(
+    st.fractions(Fraction(1, 1000), 5),
+    st.integers(1, 40),
+    st.sampled_from([Fraction(1, 10**n) for n in (3, 4, 5, 6, 9)]),
+    st.sampled_from([Decimal(1), Decimal(10), Decimal(1000)]),
+)
+def test_what_is_chosen_could_not_be_had_for_less_of_the_budget(
+    amount: Fraction, groups: int, delta: Fraction, whole: Decimal
+) -> None:
+    budget = Budget("b", whole, Decimal("1e-3"), "approximate")
+    payer, sensitivity = accountants.preferring(budget, None, amount), Sensitivity(groups, 0, 3)
+    noise, other = (
+        payer.noise(amount, delta, sensitivity),
+        payer.runner_up(amount, delta, sensitivity),
+    )
+    instead = amount + delta * Fraction(whole) / Fraction("1e-3")
+    exact = standard_deviation(laplace(3 * groups, instead))
+    if noise.delta:
+        assert standard_deviation(noise) <= exact * (1 + 1e-9)
+    elif other is not None:
+        assert standard_deviation(other) >= exact * (1 - 1e-9)
+
+
 def test_the_least_noise_is_chosen() -> None:
     spread = {
         l0: APPROXIMATE.noise(Fraction(1), MILLIONTH, Sensitivity(l0, 0, 1)) for l0 in (8, 30)

@@ -31,6 +31,7 @@ from grammar_tests.laws import BUDGET, charges, compiled
 
 MILLIONTH = Fraction(1, 10**6)
 COUNT = "COUNT(*) AS n FROM customers"
+APPROXIMATE = replace(BUDGET, accountant="approximate")
 
 
 def alone(groups: int, step: int) -> Sensitivity:
@@ -163,7 +164,7 @@ def test_noise_costs_no_more_than_it_may(
     if name == TEXTBOOK and epsilon >= 1:
         return
     sensitivity = alone(groups, step)
-    accountant = accountants.preferring("approximate", name, epsilon)
+    accountant = accountants.preferring(APPROXIMATE, name, epsilon)
     noise = accountant.noise(epsilon, delta, sensitivity)
     assert noise.mechanism is Mechanism.DISCRETE_GAUSSIAN
     assert noise.delta == delta
@@ -174,7 +175,7 @@ def test_noise_costs_no_more_than_it_may(
 @pytest.mark.parametrize("groups", [1, 10, 100])
 def test_less_noise_than_through_zcdp_and_no_less_than_needed(groups: int) -> None:
     ours, old = alone(groups, 1000), Sensitivity(groups, 0, 1000)
-    by_name = accountants.preferring("approximate", "gaussian", Fraction(1))
+    by_name = accountants.preferring(APPROXIMATE, "gaussian", Fraction(1))
     ratio = [standard_deviation(by_name.noise(Fraction(1), MILLIONTH, s)) for s in (ours, old)]
     assert 0.9 < ratio[0] / ratio[1] < 0.95
     noise = by_name.noise(Fraction(1), MILLIONTH, ours)

@@ -38,24 +38,28 @@ def get(name: str) -> Accountant:
     raise ValueError(f"the accountants are {', '.join(a.name for a in ACCOUNTANTS)}")
 
 
-def preferring(name: str, mechanism: str | None, epsilon: Fraction) -> Accountant:
-    """The accountant called `name`, whose noise is of the law that a query of `epsilon` asks for.
+def preferring(budget: Budget, mechanism: str | None, epsilon: Fraction) -> Accountant:
+    """The budget's accountant, whose noise is of the law that a query of `epsilon` asks for.
 
-    Raises `Refused` where it does not know the law.
+    Where none is asked for, it is the one that is worth more to who pays from this budget. Raises
+    `Refused` where the accountant does not know the law.
 
-        >>> preferring("zcdp", "laplace", Fraction(1)).mechanism
+        >>> preferring(Budget("b", Decimal(1), Decimal("1e-6")), "laplace", Fraction(1)).mechanism
         'laplace'
     """
-    accountant = get(name)
-    if mechanism is None:
-        return accountant
-    if mechanism not in LAWS_OF[name]:
+    name, accountant = budget.accountant, get(budget.accountant)
+    if mechanism is not None and mechanism not in LAWS_OF[name]:
         raise bad_mechanism(f"the accountant {name} takes {' or '.join(LAWS_OF[name])}")
     if mechanism == TEXTBOOK and epsilon >= 1:
         raise bad_mechanism(WRONG_ABOVE)
-    if isinstance(accountant, Zcdp | Approximate):
-        return replace(accountant, mechanism=mechanism)
-    return accountant
+    match accountant:
+        case Approximate():
+            worth = Fraction(budget.epsilon) / Fraction(budget.delta) if budget.delta else 0
+            return replace(accountant, mechanism=mechanism, delta_worth=Fraction(worth))
+        case Zcdp():
+            return replace(accountant, mechanism=mechanism)
+        case _:
+            return accountant
 
 
 def least_charge(budget: Budget) -> Loss:

@@ -36,12 +36,18 @@ _GUARD = 1 - Fraction(1, 1 << 28)
 
 @dataclass(frozen=True, slots=True)
 class Approximate:
-    """(ε, δ)-DP, with Laplace or Gaussian noise: whichever errs less, or is asked for by name."""
+    """(ε, δ)-DP, with Laplace or Gaussian noise: whichever is worth more, or is asked for by name.
+
+    `delta_worth` is the ε that a δ of 1 is worth: 0 where δ costs nothing, and the budget's ε/δ for
+    who pays from it. A Gaussian is worth its δ where it errs less than Laplace noise would with
+    that much more ε: then it takes a smaller share of the budget for the same error.
+    """
 
     name: str = "approximate"
     supports_selection: bool = True
     order: int = 2
     mechanism: str | None = None
+    delta_worth: Fraction = Fraction(0)
 
     def limit(self, budget: Budget) -> Loss:
         """ε and δ as they are."""
@@ -53,7 +59,7 @@ class Approximate:
         return allowance_down(epsilon, selection, delta - selection)
 
     def noise(self, amount: Fraction, delta: Fraction, sensitivity: Sensitivity) -> Noise:
-        """Laplace with b = D1/ε or a Gaussian, whichever has the smaller standard deviation.
+        """Laplace with b = D1/ε, or a Gaussian where its smaller deviation is worth its δ.
 
         The Gaussian is calibrated by its own δ where that is known (`exact_gaussian`), which is
         the analytic Gaussian of Balle and Wang 2018 for discrete noise, and else through zCDP.
@@ -63,11 +69,16 @@ class Approximate:
     def runner_up(
         self, amount: Fraction, delta: Fraction, sensitivity: Sensitivity
     ) -> Noise | None:
-        """The one with the larger standard deviation, or the better of those not asked for."""
+        """The other of the two, or the better of those not asked for."""
         return next(iter(self._noises(amount, delta, sensitivity)[1:]), None)
 
     def _noises(self, amount: Fraction, delta: Fraction, sensitivity: Sensitivity) -> list[Noise]:
-        noises = _noises(amount, delta, sensitivity)
+        noises = sorted(
+            _noises(amount, delta, sensitivity),
+            key=lambda noise: (
+                standard_deviation(noise) * (1 + self.delta_worth * noise.delta / amount)
+            ),
+        )
         if self.mechanism != TEXTBOOK:
             return preferred(noises, self.mechanism)
         _, *others = preferred(noises, TEXTBOOK)
@@ -94,14 +105,14 @@ class Approximate:
 
 
 def _noises(amount: Fraction, delta: Fraction, sensitivity: Sensitivity) -> list[Noise]:
-    """Laplace, and a Gaussian where there is a δ for it, the better first."""
+    """Laplace, and a Gaussian where there is a δ for it."""
     bounded = effective(sensitivity)
     noises = [laplace(bounded.l1, amount)]
     rho = rho_of(amount * _GUARD, delta)
     if rho:
         known = gaussian(bounded.l2_squared, rho, delta)
         noises.append(calibrated(bounded, amount * _GUARD, known))
-    return sorted(noises, key=standard_deviation)
+    return noises
 
 
 def _epsilon(part: EventPart) -> Fraction:

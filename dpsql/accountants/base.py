@@ -61,7 +61,7 @@ class Accountant(Protocol):
         """
 
     def noise(self, amount: Fraction, delta: Fraction, sensitivity: Sensitivity) -> Noise:
-        """The least noise whose loss on one measurement is at most (amount, δ).
+        """The noise whose loss on one measurement is at most (amount, δ) and is best for it.
 
         Raises ValueError if the amount is not positive.
         """
@@ -69,7 +69,7 @@ class Accountant(Protocol):
     def runner_up(
         self, amount: Fraction, delta: Fraction, sensitivity: Sensitivity
     ) -> Noise | None:
-        """The other noise of the same loss, worse than `noise`; None if there is none."""
+        """The other noise within that loss, worse than `noise` or not worth its δ, if any."""
 
     def choice(self, amount: Fraction, rounds: int) -> Fraction:
         """The largest ε, rounded down, of `rounds` choices with ε-bounded range for the amount."""
