@@ -247,4 +247,4 @@ def test_over_the_wire_words_are_constant_and_the_owners_log_has_the_path(tmp_pa
         assert str(tmp_path) not in told.pop()
         assert ledger_of(path) == before
     logged = [json.loads(line) for line in door.lines]
-    assert any(str(tmp_path) in str(line.get("kind")) for line in logged)
+    assert any(str(tmp_path) in str(line.get("cause")) for line in logged)
