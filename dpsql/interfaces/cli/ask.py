@@ -41,14 +41,8 @@ _FORMATS: dict[str, Callable[[Answer], str | bytes]] = {
     "parquet": records.parquet,
 }
 
-_FLOWING = frozenset({"csv", "jsonl"})
-"""Formats that are written as the rows come, however many they are."""
-
 Call = Callable[["Proxy", Request], Callable[[], Any]]
 """What is asked before anything runs, and then runs until it is cancelled."""
-
-PassOn = Callable[[Answer], Answer]
-"""Writes an answer that flows while the proxy is open, and returns it."""
 
 
 def _question(command: Command) -> Command:
@@ -122,8 +116,7 @@ def query(
         _explain(settings, target, **asked)
         return
     with output(target) as write:
-        flows = partial(records.flowed, write=write, lines=style == "jsonl")
-        answer = _ask(settings, flows if style in _FLOWING else None, yes=yes, **asked)
+        answer = _ask(settings, yes=yes, **asked)
         if isinstance(answer.explanation, Explanation) and style == "table":
             write(plan_text(answer.explanation))
             return
@@ -132,8 +125,7 @@ def query(
             write(drawn.text)
             notices = (*remarks(answer, COMMAND_LINE), *drawn.notices)
         else:
-            if answer.flow is None:
-                write(_FORMATS[style](answer))
+            write(_FORMATS[style](answer))
             notices = remarks(answer, COMMAND_LINE)
             if style != "markdown":
                 notices = (*footnotes(answer), *notices)
@@ -158,14 +150,10 @@ def _explain(settings: Settings, target: str | None, **asked: Any) -> None:
         write(plan_text(plan))
 
 
-def _ask(settings: Settings, pass_on: PassOn | None = None, *, yes: bool, **asked: Any) -> Answer:
-    """The answer, passed on while the proxy is open where it flows.
-
-    If Ctrl-C came too late for the statement, its charge is still reported.
-    """
+def _ask(settings: Settings, *, yes: bool, **asked: Any) -> Answer:
+    """The answer; if Ctrl-C came too late for the statement, its charge is still reported."""
     answer: Answer
-    call = partial(_confirmed, pass_on=pass_on, yes=yes)
-    answer, cancelled = _with_proxy(settings, call, **asked)
+    answer, cancelled = _with_proxy(settings, partial(_confirmed, yes=yes), **asked)
     if cancelled:
         if answer.receipt is None:
             raise click.Abort
@@ -174,9 +162,7 @@ def _ask(settings: Settings, pass_on: PassOn | None = None, *, yes: bool, **aske
     return answer
 
 
-def _confirmed(
-    proxy: Proxy, request: Request, *, pass_on: PassOn | None, yes: bool
-) -> Callable[[], Answer]:
+def _confirmed(proxy: Proxy, request: Request, *, yes: bool) -> Callable[[], Answer]:
     """How to ask, asked back where it would be charged for what cannot be of use."""
     if not yes and can_answer():
         plan = proxy.explain(request)
@@ -186,10 +172,7 @@ def _confirmed(
             price = f"ε = {plain(plan.epsilon)} ({loss_text(plan.charge, plan.accountant)})"
             click.confirm(f"It costs {price} all the same. Ask?", abort=True, err=True)
             yes = True
-    wanted = replace(request, confirmed=yes, flowing=pass_on is not None)
-    if pass_on is None:
-        return partial(answered, proxy, wanted)
-    return lambda: pass_on(answered(proxy, wanted))
+    return partial(answered, proxy, replace(request, confirmed=yes))
 
 
 def _with_proxy(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cache, lru_cache, partial
 from typing import Any
 
@@ -52,7 +53,7 @@ class Catalogue:
     """
 
     def __init__(self, policy: Policy, analyst: str, settings: Mapping[str, str]) -> None:
-        self._engine, self._names = _shadow(policy)
+        self._engine, self._names = _shadow(replace(policy, data=""))
         self._analyst, self._settings = analyst, settings
 
     def claims(self, sql: str) -> bool:
@@ -144,9 +145,12 @@ def _defaults() -> dict[str, str]:
     return {name: value for name, value in recorded.items() if value != "\\N"} | told
 
 
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=2)
 def _shadow(policy: Policy) -> tuple[Engine, ShadowNames]:
-    """The engine that all sessions of a policy ask, and the names of its tables."""
+    """The engine that all sessions of a policy ask, and the names of its tables.
+
+    Whatever its data: what is shown is declared. Two, since sessions may end on the policy before.
+    """
     made = objects(policy)
     names = ShadowNames(made)
     statements = tuple(script({**made, "names": names.rows()}))

@@ -1,0 +1,178 @@
+"""Servers as the page on production runs them: two on one ledger, pgbouncer in front of one."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from dpsql.interfaces.pgwire.catalogue import Catalogue
+from dpsql.interfaces.pgwire.users import User, verifier_of, write_users
+from dpsql.ledgers.sqlite import SqliteLedger
+from dpsql.policy import demo
+from dpsql.proxy import Proxy
+from examples.production.backup import back_up
+from examples.production.lost import lost
+from grammar_tests.postgres_kit import _unprivileged
+from grammar_tests.test_production import FILES
+from grammar_tests.test_wire_cli import SECRET, free_port
+
+PGBOUNCER = Path("/usr/sbin/pgbouncer")
+
+
+@contextmanager
+def serving(policy: Path, *options: str) -> Iterator[tuple[int, Path]]:
+    """`dpsql serve` on a free port, and its log."""
+    log = policy.parent / f"log{time.monotonic_ns()}"
+    command = [sys.executable, "-m", "dpsql", "--policy", str(policy), "serve", "--port", "0"]
+    with log.open("wb") as file, subprocess.Popen([*command, *options], stderr=file) as process:  # noqa: S603
+        try:
+            while not (lines := log.read_text(encoding="utf-8").splitlines(keepends=True)):
+                assert process.poll() is None
+                time.sleep(0.05)
+            yield json.loads(lines[0])["port"], log
+        finally:
+            process.terminate()
+
+
+def prepared(folder: Path, epsilon: str = "10.0", server: str = "") -> Path:
+    policy = demo.build(folder)
+    text = policy.read_text(encoding="utf-8").replace("epsilon = 10.0", f"epsilon = {epsilon}")
+    policy.write_text(text.replace("[ledger]", f"[server]\n{server}\n\n[ledger]"))
+    write_users(str(folder / "dpsql.users"), {"ana": User(verifier_of(SECRET))})
+    return policy
+
+
+def connect(port: int) -> psycopg.Connection[tuple[object, ...]]:
+    where = f"host=127.0.0.1 port={port} user=ana dbname=dpsql"
+    return psycopg.connect(where, password=SECRET, autocommit=True, prepare_threshold=None)
+
+
+def test_two_servers_never_overspend_one_ledger(tmp_path: Path) -> None:
+    policy = prepared(tmp_path, "1.0")
+    answered, refused = list[str](), list[str | None]()
+
+    def spend(port: int, name: str) -> None:
+        with connect(port) as client:
+            for number in range(60):
+                sql = f"SELECT COUNT(*) FROM orders WHERE amount > {number} + 0.{name}"
+                try:
+                    client.execute(sql)
+                except psycopg.Error as error:
+                    refused.append(error.sqlstate)
+                    return
+                answered.append(sql)
+
+    with ExitStack() as stack:
+        ports = [stack.enter_context(serving(policy))[0] for _ in range(2)]
+        threads = [
+            threading.Thread(target=spend, args=(port, f"{i}{j}"))
+            for i, port in enumerate(ports)
+            for j in range(2)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    with Proxy.open(str(policy)) as proxy:
+        ((pot, spent, limit),) = proxy.budgets()
+        proxy.ledger.verify()
+        charges = len(proxy.history(None, 1000))
+    assert spent.fits(limit)
+    assert refused == ["53400"] * 4
+    assert charges == len(set(answered)) > 1
+    assert pot.name == "default"
+
+
+def test_a_server_fails_closed_and_its_log_knows_what_was_lost(tmp_path: Path) -> None:
+    metrics = free_port()
+    policy = prepared(tmp_path, server=f"metrics_port = {metrics}")
+    path = tmp_path / "dpsql.ledger"
+    with serving(policy) as (port, log), connect(port) as client:
+        client.execute("SELECT COUNT(*) FROM customers")
+        copy = back_up(path, tmp_path / "backups")
+        client.execute("SELECT COUNT(*) FROM orders")
+        with urllib.request.urlopen(f"http://127.0.0.1:{metrics}/healthz", timeout=60) as page:
+            assert page.read() == b"ok\n"
+        entry = SqliteLedger.open(str(path)).history(None, 1)[0]
+        shutil.copyfile(copy, path)
+        with pytest.raises(psycopg.Error, match="Ask its owner") as failed:
+            client.execute("SELECT COUNT(*) FROM customers")
+        assert failed.value.sqlstate == "58030"
+        with pytest.raises(urllib.error.HTTPError, match="503"):
+            urllib.request.urlopen(f"http://127.0.0.1:{metrics}/healthz", timeout=60)
+    lines = log.read_text(encoding="utf-8").splitlines()
+    assert any("was edited or rolled back" in line for line in lines)
+    sums, failures = lost(path, lines)
+    assert (dict(sums), failures) == ({"default": entry.loss.amount / 1e9}, 0)
+
+
+def test_new_data_need_no_new_catalogue(tmp_path: Path) -> None:
+    policy = str(demo.build(tmp_path))
+    with Proxy.open(policy) as before:
+        shutil.copy(tmp_path / "shop.duckdb", tmp_path / "new.duckdb")
+        (tmp_path / "new.duckdb").replace(tmp_path / "shop.duckdb")
+        with Proxy.open(policy) as after:
+            assert before.policy.data != after.policy.data
+            engines = [Catalogue(p.policy, "ana", {})._engine for p in (before, after)]
+    assert engines[0] is engines[1]
+
+
+# --- pgbouncer ---
+
+
+@contextmanager
+def bouncing(server: int, mode: str) -> Iterator[int]:
+    """The page's pgbouncer in front of this server, with one connection for each analyst."""
+    if not PGBOUNCER.exists():
+        pytest.skip("pgbouncer is not installed")
+    port, folder = free_port(), Path(tempfile.mkdtemp(prefix="bouncer"))
+    text = (FILES / "pgbouncer.ini").read_text(encoding="utf-8")
+    changes = {
+        "port=5439": f"port={server}",
+        "listen_port = 6432": f"listen_port = {port}",
+        "pool_mode = session": f"pool_mode = {mode}",
+        "default_pool_size = 20": "default_pool_size = 1",
+    }
+    for old, new in changes.items():
+        assert old in text
+        text = text.replace(old, new)
+    (folder / "pgbouncer.ini").write_text(text, encoding="utf-8")
+    (folder / "users.txt").write_text(f'"ana" "{SECRET}"\n', encoding="utf-8")
+    command = [*_unprivileged(folder), str(PGBOUNCER), "pgbouncer.ini"]
+    log = (folder / "log").open("wb")
+    with log, subprocess.Popen(command, cwd=folder, stderr=log, stdout=log) as process:  # noqa: S603
+        try:
+            while b"process up" not in (folder / "log").read_bytes():
+                assert process.poll() is None, (folder / "log").read_text()
+                time.sleep(0.05)
+            yield port
+        finally:
+            process.terminate()
+    shutil.rmtree(folder)
+
+
+@pytest.mark.parametrize(("mode", "leaks"), [("session", False), ("transaction", True)])
+def test_pgbouncer_in_front(tmp_path: Path, mode: str, *, leaks: bool) -> None:
+    policy = prepared(tmp_path)
+    with serving(policy, "--self-signed") as (server, _log), bouncing(server, mode) as port:
+        with pytest.raises(psycopg.OperationalError, match="SASL"):
+            psycopg.connect(host="127.0.0.1", port=port, user="ana", password="x", dbname="dpsql")  # noqa: S106
+        with connect(port) as client:
+            client.execute("SET dpsql.epsilon = 0.25")
+            assert client.execute("SELECT COUNT(*) FROM orders WHERE amount > %s", [7]).fetchone()
+        with connect(port) as client:
+            kept = client.execute("SHOW dpsql.epsilon").fetchone()
+    assert kept == ("0.25" if leaks else "",)
