@@ -13,6 +13,7 @@ from enum import StrEnum
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
+from dpsql.flow import Flow
 from dpsql.link import Link
 from dpsql.methods import BoundsMethod
 from dpsql.notices import Notice
@@ -368,7 +369,8 @@ class Answer:
 
     An error is None where the value is exact (keys, public data) and NaN where it is noisy and
     its error unknown. `margins` are the half-widths at 95 %, same shape. `explanation` is the
-    `Explanation` that answers EXPLAIN PRIVACY, whose rows the interface writes.
+    `Explanation` that answers EXPLAIN PRIVACY, whose rows the interface writes. Where there is a
+    `flow` the rows are in it, and all are exact.
     """
 
     columns: tuple[Column, ...]
@@ -378,12 +380,14 @@ class Answer:
     receipt: Receipt | None = None
     notices: tuple[Notice, ...] = ()
     explanation: object | None = None
+    flow: Flow | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
     """What an interface asks: text, who asks, spelling, for how much or how well, when, and
-    whether it is `confirmed` that even what cannot be of use is wanted.
+    whether it is `confirmed` that even what cannot be of use is wanted. With `flowing` many rows of
+    public data may come as a flow.
     """
 
     sql: str
@@ -395,3 +399,4 @@ class Request:
     nonnegative: bool = False
     day: date = field(default_factory=today)
     confirmed: bool = False
+    flowing: bool = False

@@ -9,18 +9,20 @@ from decimal import Decimal
 from fractions import Fraction
 from functools import partial
 from threading import Lock
+from time import monotonic
 from typing import Self, TypeVar
 
 from dpsql import accountants, mechanisms, precision
 from dpsql.compiler.parse import parse
 from dpsql.engines import Engine, Stop, admitted, alone
 from dpsql.engines.duckdb import DuckDBEngine
-from dpsql.engines.limited import Following
+from dpsql.engines.limited import Following, Limit
 from dpsql.engines.pool import EnginePool
 from dpsql.entropy import Entropy
 from dpsql.errors import Reason, Refused
 from dpsql.explanation import Explanation
 from dpsql.finish import finish, unnoised
+from dpsql.flow import Flow
 from dpsql.histograms import chosen
 from dpsql.kept import Finished, Kept, answers_of, text_key
 from dpsql.ledgers import Charge, Entry, Ledger
@@ -47,6 +49,8 @@ from dpsql.wishes import wished
 from dpsql.workload import operations
 
 T = TypeVar("T")
+FEW_CELLS = 1_000_000
+"""Values of public rows that are read at once; what has more is run again and flows."""
 REMEMBERED_PLANS = 512
 """Compiled queries kept by text, parameters, budget and epsilon."""
 
@@ -132,7 +136,7 @@ class Proxy:
     def _answer_at_once(self, asked: Asked) -> Answer:
         prepared = self._prepared(asked, asked.epsilon)
         if prepared.plan is None:
-            return self._pass_through(prepared, asked.stop)
+            return self._pass_through(prepared, asked)
         return self._remembered(asked, prepared) or self._charged_answer(asked, prepared)
 
     def _steps(self) -> TwoSteps:
@@ -322,10 +326,20 @@ class Proxy:
             plans.put(key, found)
         return found
 
-    def _pass_through(self, prepared: Prepared, stop: Stop) -> Answer:
-        sql = prepared.rewritten.outer_sql
-        rows = self._freely(lambda: self._engine.rows(sql, stop), stop)
-        return unnoised(prepared.rewritten, rows)
+    def _pass_through(self, prepared: Prepared, asked: Asked) -> Answer:
+        """Public rows: many of them as a flow to whoever can take that, or else not too many."""
+        sql, stop, most = prepared.rewritten.outer_sql, asked.stop, self.policy.limits
+        few = min(FEW_CELLS, most.max_result_cells)
+        rows = self._freely(lambda: self._engine.few(sql, few, stop), stop)
+        if rows is not None:
+            return unnoised(prepared.rewritten, rows)
+        flow = Flow(
+            lambda take: self._freely(lambda: self._engine.each(sql, take, stop), stop),
+            Limit(stop, monotonic() + most.statement_seconds, monotonic),
+        )
+        if asked.request.flowing:
+            return replace(unnoised(prepared.rewritten, ()), flow=flow)
+        return unnoised(prepared.rewritten, flow.kept(most.max_result_cells))
 
     def _remembered(self, asked: Asked, prepared: Prepared) -> Answer | None:
         """The answer that was paid for before, if the ledger still stands by it."""

@@ -51,3 +51,20 @@ class Table(Sequence[Row]):
 def listed(column: Values) -> list[Any]:
     """The values of a column as Python has them."""
     return column.tolist() if isinstance(column, np.ndarray) else column
+
+
+def concatenated(tables: Sequence[Table]) -> Table:
+    """The rows of several tables of the same columns.
+
+    >>> list(concatenated([Table(1, [[1]]), Table(1, [[2]])]))
+    [(1,), (2,)]
+    """
+    columns = zip(*(table.columns for table in tables), strict=True)
+    return Table(sum(map(len, tables)), [_joined(pieces) for pieces in columns])
+
+
+def _joined(pieces: Sequence[Values]) -> Values:
+    arrays = [piece for piece in pieces if isinstance(piece, np.ndarray)]
+    if len(arrays) == len(pieces):
+        return np.concatenate(arrays)
+    return [value for piece in pieces for value in listed(piece)]

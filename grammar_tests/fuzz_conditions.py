@@ -32,6 +32,7 @@ VALUES: dict[str, tuple[str, ...]] = {
 
 NARROWING = (
     *("{c} = {v}", "{c} <> {v}", "{c} < {v}", "{c} >= {v}", "{v} >= {c}", "NOT ({c} < {v})"),
+    *("{v} = {c}", "{v} <> {c}", "{v} < {c}", "{v} <= {c}", "NOT ({v} > {c})"),
     *("{c} IN ({v}, {v})", "{c} NOT IN ({v}, {v})", "{c} BETWEEN {v} AND {v}"),
     *("{c} NOT BETWEEN {v} AND {v}", "{c} IS NOT NULL", "{c} IS NULL", "({c} = {v}) IS TRUE"),
     *("({c} = {v} OR {c} IS NULL)", "COALESCE({c} = {v}, FALSE)", "({c} > {v} OR {c} < {v})"),

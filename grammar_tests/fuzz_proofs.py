@@ -1,8 +1,8 @@
 """Random queries that invite proofs, over random databases that invite wrong ones.
 
-Keys are links, shared by several units, missing or unique but for NULLs; rows are tied; public rows
-repeat; constants stand on either side. The rows of each database are there in two orders: engines
-meet rows in any.
+Keys are links, shared by several units, missing or unique but for NULLs; rows name several people,
+or are tied; public rows repeat; constants stand on either side. The rows of each database are there
+in two orders: engines meet rows in any.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from dpsql.public import PublicTables
 from dpsql.schema import Schema
 from grammar_tests.fuzz_dice import BYTES, Dice
 from grammar_tests.laws import PlainEngine
-from grammar_tests.link_worlds import LinkedTable, LinkedWorld, chain
+from grammar_tests.link_worlds import LinkedTable, LinkedWorld, chain, crossing
 from grammar_tests.proofs import Counting
 
-WORLDS = 12
+CHAINS, CROSSINGS = 12, 4
 PUBLIC = ((1, 3, "a"), (2, 3, "b"), (2, 10, "a"), (3, -5, "b"), (4, None, "b"), (None, 3, "a"))
 """Rows of `pub (k, w, h)`, of which no column is a key; of `kinds (h, w)` the first is."""
 
@@ -67,20 +67,33 @@ class OddWorld:
 
 @cache
 def odd_world(number: int) -> OddWorld:
-    """World `number`; every other one has facts of its keys, which hold."""
-    links = _with_holes(chain(number)) if number % 4 == 1 else chain(number)
+    """World `number`; every other one has facts of its keys, which hold.
+
+    In the last ones rows name several people, no one of whom more often than a fact says.
+    """
+    links = _links(number)
+    several = [table for table in links.tables if len(table.links) > 1]
+    most = max((links.most_rows(table) for table in several), default=None)
     turned = replace(links, rows={name: rows[::-1] for name, rows in links.rows.items()})
     engines = _with_public(links.engine(), 1), _with_public(turned.engine(), -1)
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "dpsql.toml"
         public = '[tables.pub]\naccess = "public"\n[tables.kinds]\naccess = "public"\nkey = "h"\n'
-        file.write_text(links.toml(None) + public)
+        file.write_text(links.toml(most) + public)
         schema = Schema(declared(engines[0].rows), "here")
         policy = bind(load(str(file)), schema, PublicTables(engines[0]).values)
+    bounds = {Fact(FactKind.MAX_ROWS, table.name, Voucher.CHECK) for table in several}
+    policy = replace(policy, facts=policy.facts | bounds)
     if number % 2:
         facts = {fact for table in links.tables for fact in _keys(links, table)}
         policy = replace(policy, facts=policy.facts | facts)
     return OddWorld(links, policy, (Counting(policy, engines[0]), Counting(policy, engines[1])))
+
+
+def _links(number: int) -> LinkedWorld:
+    if number >= CHAINS:
+        return crossing(2 + number - CHAINS)
+    return _with_holes(chain(number)) if number % 4 == 1 else chain(number)
 
 
 def _with_holes(links: LinkedWorld) -> LinkedWorld:
@@ -116,19 +129,24 @@ def _keys(links: LinkedWorld, table: LinkedTable) -> list[Fact]:
 def query(drawn: bytes) -> tuple[int, str]:
     """The number of a world, and a query about it."""
     dice = Dice(drawn)
-    number = dice.number(WORLDS - 1)
+    number = dice.number(CHAINS + CROSSINGS - 1)
     links = odd_world(number).links
     table = dice.pick(links.tables[1:])
-    source, numbered = _source(dice, links, table)
+    of_several = len(table.links) > 1
+    if of_several:
+        source, numbered = f"{table.name} AS t", False
+    else:
+        source, numbered = _source(dice, links, table)
     where = [dice.pick(LIMITS).format(n="t.n")] if numbered else []
     if dice.chance(40):
         left = "LEFT " if dice.chance(20) else ""
         source += f" {left}JOIN {dice.pick(JOINED)}"
-    elif dice.chance(30):
+    elif dice.chance(30) and not of_several:
         source += " JOIN people AS u ON u.pid = t.unit"
     if dice.chance(20):
         where.append(dice.pick(("t.v >= 0", "3 >= t.v", "t.g = 'a'", "0 < t.v")))
-    measures = dice.pick(("COUNT(*)", "COUNT(*), SUM(t.v)", "COUNT(t.v)", "COUNT(DISTINCT t.g)"))
+    sums = ("COUNT(*)", "COUNT(*), SUM(t.v)", "COUNT(t.v)")
+    measures = dice.pick(sums if of_several else (*sums, "COUNT(DISTINCT t.g)"))
     key = dice.pick(("", "", "t.g", "t.v", "t.g, t.v"))
     text = f"SELECT {key + ', ' if key else ''}{measures} FROM {source}"
     text += f" WHERE {' AND '.join(f'({c})' for c in where)}" if where else ""

@@ -159,6 +159,9 @@ class Counting:
         if claims.prepared is not None and claims.prepared.plan is not None:
             list(exact_blocks(claims.prepared, self.engine))  # its stages are there now
         for private in claims.privates:
+            if private.several:
+                found += self._of_several(private)
+                continue
             attached = attach_unit(private, self.policy, _Beyond())
             found += self._of_units(attached)
             if not isinstance(private.relation, Filter):  # which takes rows away
@@ -215,6 +218,32 @@ class Counting:
             if not own:  # several rows may have one key, but what is below it has one unit
                 wrong += f" OR EXISTS (SELECT 1 {owners} <> c0)"
             yield from self._none("whose", f"FROM ({sql}) WHERE {wrong}")
+
+    def _of_several(self, rows: Private) -> Iterator[str]:
+        """Each row names somebody, by no key that several share; nobody is named by more rows."""
+        scans = (part for part in relations(rows.relation) if isinstance(part, Scan))
+        scan = next(s for s in scans if rows.several & {f.id for f in s.fields})
+        table = self.policy.table(scan.table)
+        assert table is not None
+        by_name = {f.name.lower(): f.id for f in scan.fields}
+        ids = [by_name[link.column.lower()] for link in table.several]
+        columns = [column for n in ids for column in _refs(rows.relation, {n})]
+        if len(columns) < len(ids):
+            return  # a subquery that leaves out whom its rows name
+        listed = self._listed(rows.relation, tuple(columns), "ROW_NUMBER() OVER () AS n, *")
+        named = " UNION ALL ".join(
+            f"SELECT n, {place} AS link, o.u FROM r JOIN ({self.owners(link.table)}) AS o"
+            f" ON o.k = r.c{place}"
+            for place, link in enumerate(table.several)
+        )
+        start = f"WITH r AS MATERIALIZED ({listed}), o AS ({named}) SELECT"
+        nobody = f"{start} n FROM r WHERE n NOT IN (SELECT n FROM o)"
+        shared = f"{start} n FROM o GROUP BY n, link HAVING COUNT(DISTINCT u) > 1"
+        yield from self._none("whose", f"FROM ({nobody})")
+        yield from self._none("whose", f"FROM ({shared})")
+        if rows.max_rows is not None:
+            many = f"{start} u FROM o GROUP BY u HAVING COUNT(DISTINCT n) > {rows.max_rows}"
+            yield from self._none("named", f"FROM ({many})")
 
     def owners(self, name: str) -> str:
         """SELECT of the keys of a private table's rows and whose they are, by its links alone."""

@@ -17,6 +17,7 @@ from dpsql.engines import Engine, Load, ScratchTable, Stop, Unrun
 from dpsql.model import Answer, Exact, Request
 from dpsql.proxy import Proxy
 from dpsql.release import Sampler
+from dpsql.table import Table
 from grammar_tests import world
 from grammar_tests.bound import CATALOGS
 
@@ -84,6 +85,14 @@ class WatchedEngine:
     def rows(self, sql: str, stop: Stop | None = None) -> Sequence[tuple[Any, ...]]:
         self.calls.append(("rows", sql))
         return self.engine.rows(sql, stop)
+
+    def few(self, sql: str, cells: int, stop: Stop | None = None) -> Table | None:
+        self.calls.append(("rows", sql))
+        return self.engine.few(sql, cells, stop)
+
+    def each(self, sql: str, take: Callable[[Table], None], stop: Stop | None = None) -> None:
+        self.calls.append(("rows", sql))
+        self.engine.each(sql, take, stop)
 
     def scratch(
         self, sql: str, tables: Sequence[Load] = (), stop: Stop | None = None

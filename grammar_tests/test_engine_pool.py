@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,6 +19,7 @@ from dpsql.errors import Unreachable
 from dpsql.model import Exact
 from dpsql.resources import Database
 from dpsql.schema import Schema
+from dpsql.table import Table
 from grammar_tests.engine_kit import LONG, SMALL, folder
 
 __all__ = ["folder"]
@@ -45,6 +46,12 @@ class Fake:
             raise EngineFailed
         sql(stop)
         return [(self,)]
+
+    def few(self, sql: Any, cells: int, stop: Stop | None = None) -> Table | None:
+        raise NotImplementedError
+
+    def each(self, sql: Any, take: Callable[[Table], None], stop: Stop | None = None) -> None:
+        raise NotImplementedError
 
     def scratch(
         self, sql: Any, tables: Sequence[Load] = (), stop: Stop | None = None

@@ -98,13 +98,13 @@ def test_a_session_cancels_what_is_being_described(
 
 
 def test_public_rows_are_free_work(proxy: Proxy, monkeypatch: pytest.MonkeyPatch) -> None:
-    def rows(_sql: str, stop: Stop | None = None) -> list[tuple[int]]:
+    def few(_sql: str, _cells: int, stop: Stop | None = None) -> list[tuple[int]]:
         limit = present()
         assert limit is not None
         assert limit.stop is stop
         return [(1,)]
 
-    monkeypatch.setattr(proxy._engine, "rows", rows)
+    monkeypatch.setattr(proxy._engine, "few", few)
     assert proxy.ask(request("SELECT COUNT(*) AS n FROM countries")).rows == [(1,)]
 
 

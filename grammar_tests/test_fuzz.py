@@ -17,11 +17,13 @@ from hypothesis import HealthCheck, Phase, find, given, settings
 from hypothesis import strategies as st
 
 from dpsql.dialects.from_sqlglot_functions import SCALARS
+from dpsql.model import Loss
 from dpsql.prepare import Prepared
 from grammar_tests import fuzz_world
 from grammar_tests.fuzz_checks import Damage, Verdict, agree, law_one, law_two, totality
 from grammar_tests.fuzz_queries import QUERIES, SWAYED
 from grammar_tests.fuzz_terms import CALLED, FOREIGN
+from grammar_tests.laws import compiled, noiseless
 
 V = TypeVar("V")
 ENOUGH = 5_000
@@ -118,6 +120,26 @@ def test_the_rows_of_an_answer_are_told_apart() -> None:
     assert not agree([("a", 1)], noise, [("a", 2)], 0)
     assert not agree([("a", 1)], noise, [], 0)
     assert not agree([(None, 1)], noise, [(0, 1)], 0)
+    assert agree([("a", 0)], nothing, [("a", None)], 0, known=True)
+    assert not agree([("a", 1)], nothing, [("a", 2)], 0, known=True)
+    assert not agree([("a", None)], nothing, [("a", 2)], 0, known=True)
+
+
+@pytest.mark.parametrize("call", ["MIN(duration)", "MAX(duration)", "MODE(duration)", "MAX(7)"])
+def test_what_every_row_has_is_told_of_no_rows_too(call: str) -> None:
+    """That there is a row is private: the answer is the same whether one passes or not."""
+    sql = f"SELECT {call} AS v FROM events WHERE duration IN (60, 60)"
+    told, missing = set[object](), set[bool]()
+    for number in range(fuzz_world.SHOPS):
+        policy, engine = fuzz_world.shop(number)
+        prepared = compiled(sql, policy, engine)
+        assert law_one(sql, number) is Verdict.HELD
+        assert prepared.plan is not None
+        assert prepared.plan.loss == Loss(0)
+        told |= {row[0] for row in noiseless(prepared, engine)[0]}
+        missing |= {row[0] is None for row in engine.rows(sql)}
+    assert told == {7 if call == "MAX(7)" else 60}
+    assert True in missing
 
 
 # --- law 2 ---

@@ -11,7 +11,7 @@ ROOT = Path(__file__).parent.parent
 SOURCES = sorted((ROOT / "dpsql").rglob("*.py"))
 LAYERS = (
     """tree errors intervals schema algebra wishes methods model walk explanation agreement
-    comparisons effects link table today ticking resources notices versions""".split(),
+    comparisons effects link table today ticking flow resources notices versions""".split(),
     "grids plan aggregates functions mechanisms accountants dialects entropy".split(),
     "compiler engines ledgers release histograms policy canonical".split(),
     """kept public prepare describe describe_choices describe_levels settled finish signature

@@ -26,7 +26,7 @@ from dpsql.public import PublicTables
 from dpsql.schema import Schema
 from grammar_tests import casefile, world
 from grammar_tests.bound import over, shop
-from grammar_tests.fuzz_proofs import PROOFS, odd_world
+from grammar_tests.fuzz_proofs import CHAINS, CROSSINGS, PROOFS, odd_world
 from grammar_tests.laws import PlainEngine, compiled, integers
 from grammar_tests.link_worlds import LinkedTable, LinkedWorld, chain, questions
 from grammar_tests.proofs import Claims, Counting, claims_of
@@ -177,6 +177,30 @@ def test_who_vouches_that_a_key_is_never_null(key: str, never_null: bool, tmp_pa
 
 
 # --- wrong twins ---
+
+
+@pytest.mark.parametrize("number", range(CHAINS, CHAINS + CROSSINGS))
+def test_too_few_rows_of_a_person_whom_several_links_name_are_found(number: int) -> None:
+    """The bound is over all links together: one that is less by a row is wrong."""
+    odd, sql = odd_world(number), "SELECT COUNT(*), SUM(v) FROM t WHERE v >= -5 OR v IS NULL"
+    counting = odd.engines[0]
+    claims = claims_of(sql, odd.policy, counting.engine)
+    assert counting.disproved(claims) == []
+    claims.privates = [replace(p, max_rows=(p.max_rows or 0) - 1) for p in claims.privates]
+    assert any(why.startswith("named") for why in counting.disproved(claims))
+    assert counting.counted["named"] >= 2
+
+
+def test_rows_that_name_nobody_are_found() -> None:
+    """A policy that takes every link to lead to somebody, and keys to be unique, counts them."""
+    found = Counter[str]()
+    for number in range(CHAINS, CHAINS + CROSSINGS):
+        odd = odd_world(number)
+        wrongly = Fact(FactKind.LINK_RESOLVES, "t", Voucher.CONSTRAINT)
+        policy = replace(odd.policy, facts=odd.policy.facts | {wrongly})
+        claims = claims_of("SELECT COUNT(*) FROM t", policy, odd.engines[0].engine)
+        found.update(why.split(":")[0] for why in odd.engines[0].disproved(claims))
+    assert found["whose"] >= 1
 
 
 def test_a_nullable_key_that_settles_an_order_is_found(tmp_path: Path) -> None:

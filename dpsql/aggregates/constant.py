@@ -1,7 +1,8 @@
 """MIN, MAX and ANY_VALUE of what has one value in every group: that value, never measured.
 
-The value follows from the query, the policy and the keys that are published anyway. ANY_VALUE of
-anything else would be somebody's, and is refused.
+The value follows from the query, the policy and the keys that are published anyway. It is told of
+no rows too, where SQL says NULL: whether there is a row is private. ANY_VALUE of anything else
+would be somebody's, and is refused.
 """
 
 from __future__ import annotations

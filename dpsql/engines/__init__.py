@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from dpsql.model import Exact
     from dpsql.schema import Schema
+    from dpsql.table import Table
     from dpsql.tree import SqlType, Value
 
 
@@ -135,6 +136,17 @@ class Engine(Protocol):
 
     def rows(self, sql: str, stop: Stop | None = None) -> Sequence[tuple[Any, ...]]:
         """Rows of a query over public tables, or of the owner's own check."""
+        ...
+
+    def few(self, sql: str, cells: int, stop: Stop | None = None) -> Table | None:
+        """As `rows`; None where they have more than so many values, of which none is kept."""
+        ...
+
+    def each(self, sql: str, take: Callable[[Table], None], stop: Stop | None = None) -> None:
+        """Hand the rows to `take`, some at a time: the engine waits for it, its time does not run.
+
+        Raises what `take` raises; nothing more is read then.
+        """
         ...
 
     def scratch(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -42,13 +42,30 @@ START_SECONDS = 120.0
 
 @dataclass(slots=True)
 class _Call:
-    """One statement on its way: when it must end, and whether and why it was stopped."""
+    """One statement on its way: when it must end, and whether and why it was stopped.
+
+    `take` is handed the chunks of its reply, which are else gathered; `broken` is what it raised.
+    """
 
     number: int
     deadline: float
     stop: Stop
+    take: Callable[[Any], None] | None = None
+    broken: BaseException | None = None
     timed_out: bool = False
     kill_after: float | None = None
+
+    def hand(self, chunk: Any, chunks: list[Any]) -> None:
+        """Keep a chunk or hand it on: the time that this takes is not the statement's."""
+        if self.take is None:
+            chunks.append(chunk)
+        elif self.broken is None and self.kill_after is None:
+            began = monotonic()
+            try:
+                self.take(chunk)
+            except BaseException as error:  # noqa: BLE001 - raised when the worker is done
+                self.broken = error
+            self.deadline += monotonic() - began
 
 
 class DuckDBEngine:
@@ -147,6 +164,24 @@ class DuckDBEngine:
         decoders, *chunks = self._ask("rows", sql, stop=stop)
         return decoded_rows(chunks, decoders)
 
+    def few(self, sql: str, cells: int, stop: Stop | None = None) -> Table | None:
+        """As `rows`; None where they have more than so many values."""
+        decoders, *chunks = self._ask("few", sql, cells, stop=stop) or [None]
+        return None if decoders is None else decoded_rows(chunks, decoders)
+
+    def each(self, sql: str, take: Callable[[Table], None], stop: Stop | None = None) -> None:
+        """Hand the rows to `take`, some at a time; raises what it raises."""
+        decoders: Sequence[str] | None = None
+
+        def chunk(content: Any) -> None:
+            nonlocal decoders
+            if decoders is None:
+                decoders = content
+            else:
+                take(decoded_rows([content], decoders))
+
+        self._ask("each", sql, stop=stop, take=chunk)
+
     def scratch(self, sql: str, tables: Sequence[Load] = (), stop: Stop | None = None) -> list[Row]:
         """Rows of a SELECT over these tables alone, which last for this call."""
         loads = [loaded(table) for table in tables]
@@ -185,15 +220,18 @@ class DuckDBEngine:
         *arguments: Any,
         stop: Stop | None = None,
         data: str | None = None,
+        take: Callable[[Any], None] | None = None,
     ) -> list[Any]:
         """The chunks of an operation's reply; None asks for nothing of an opened worker.
+
+        With `take` they are handed to it instead; what it raises ends the call and is raised.
 
         Raises `Interrupted`, `TimedOut`, `EngineFailed`, `Unreachable`: outside of every handler,
         so that no other exception hangs on them.
         """
         stop = stop or Stop()
         with self._turn(stop):
-            call = _Call(next(self._numbers), monotonic() + START_SECONDS, stop)
+            call = _Call(next(self._numbers), monotonic() + START_SECONDS, stop, take)
             self._call = call
             outcome = "gone"
             try:
@@ -203,6 +241,8 @@ class DuckDBEngine:
                 # A half-read reply is useless, and so is a worker that could not open.
                 if outcome not in ("done", "failed", "changed"):
                     self._drop()
+        if call.broken is not None:
+            raise call.broken
         if stop.wanted:
             raise Interrupted
         if call.timed_out:
@@ -251,7 +291,7 @@ class DuckDBEngine:
         call.deadline = monotonic() + self._seconds()
         if not worker.send((call.number, operation, arguments), tick):
             return "gone", None, []
-        return _reply(worker, tick)
+        return _reply(worker, tick, call)
 
     def _seconds(self) -> float:
         """How long a statement may take; less where it is part of what is free."""
@@ -317,20 +357,24 @@ def _stop_if_due(call: _Call, worker: WorkerProcess) -> None:
     if call.kill_after is not None:
         if now > call.kill_after:
             worker.kill()
-    elif call.stop.wanted or now > call.deadline:
+    elif call.stop.wanted or call.broken is not None or now > call.deadline:
         call.timed_out = not call.stop.wanted
         call.kill_after = now + GRACE_SECONDS
         worker.interrupt(call.number)
 
 
-def _reply(worker: WorkerProcess, tick: Tick) -> _Reply:
-    """Everything up to the last message of a reply."""
+def _reply(worker: WorkerProcess, tick: Tick, call: _Call | None = None) -> _Reply:
+    """Everything up to the last message of a reply; `call` may take its chunks."""
     chunks: list[Any] = []
     while (message := worker.receive(tick)) is not None:
         kind, content = message
         if kind != "chunk":
             return kind, content, chunks
-        chunks.append(content)
+        if call is None:
+            chunks.append(content)
+            continue
+        call.hand(content, chunks)
+        tick()  # waiting ticks too, but here may be nothing to wait for
     return "gone", None, []
 
 

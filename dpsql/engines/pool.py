@@ -12,6 +12,7 @@ from dpsql.engines import Engine, Interrupted, Load, ScratchTable, Stop, Unrun
 from dpsql.engines.process import SLICE_SECONDS
 from dpsql.model import Exact
 from dpsql.schema import Schema
+from dpsql.table import Table
 
 
 class Member(Engine, Protocol):
@@ -87,6 +88,16 @@ class EnginePool:
         """As `Engine.rows`, on whichever engine is free."""
         with self.taken(stop) as engine:
             return engine.rows(sql, stop)
+
+    def few(self, sql: str, cells: int, stop: Stop | None = None) -> Table | None:
+        """As `Engine.few`, on whichever engine is free."""
+        with self.taken(stop) as engine:
+            return engine.few(sql, cells, stop)
+
+    def each(self, sql: str, take: Callable[[Table], None], stop: Stop | None = None) -> None:
+        """As `Engine.each`, on whichever engine is free."""
+        with self.taken(stop) as engine:
+            engine.each(sql, take, stop)
 
     def scratch(
         self, sql: str, tables: Sequence[Load] = (), stop: Stop | None = None

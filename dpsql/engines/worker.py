@@ -189,6 +189,16 @@ def _rows(cursor: Any, sql: str, *, by_columns: bool = True) -> Iterator[Any]:
         yield len(rows), list(zip(*rows, strict=True))
 
 
+def _few(cursor: Any, sql: str, cells: int, *, by_columns: bool = True) -> Iterator[Any]:
+    """What `_rows` yields; nothing where that would be more than so many values."""
+    one_select(cursor, sql)
+    probe = cursor.execute(f"SELECT * FROM ({sql}\n) LIMIT 0")
+    most = cells // len(probe.description)
+    found = list(_rows(cursor, f"SELECT * FROM ({sql}\n) LIMIT {most + 1}", by_columns=by_columns))
+    if sum(count for count, _columns in found[1:]) <= most:
+        yield from found
+
+
 def _scratch(
     cursor: Any, sql: str, loads: list[tuple[str, list[str]]], *, by_columns: bool = True
 ) -> Iterator[Any]:
@@ -260,6 +270,8 @@ def _without_nulls(column: Any) -> Any:
 
 _OPERATIONS: dict[str, Callable[..., Iterator[Any]]] = {
     "rows": _rows,
+    "few": _few,
+    "each": partial(_rows, by_columns=False),
     "scratch": _scratch,
     "script": _script,
     "aggregate": _aggregate,
@@ -268,6 +280,7 @@ _OPERATIONS: dict[str, Callable[..., Iterator[Any]]] = {
 _EARLY: dict[str, Callable[..., Iterator[Any]]] = {
     **_OPERATIONS,
     "rows": partial(_rows, by_columns=False),
+    "few": partial(_few, by_columns=False),
     "scratch": partial(_scratch, by_columns=False),
 }
 """The same before NumPy is loaded: the first answers do not wait for it."""

@@ -9,8 +9,8 @@ In JSON every column of which something is told is followed by `n_notice`, in wo
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from datetime import date
 from decimal import Decimal
 from io import BytesIO
@@ -23,6 +23,7 @@ from dpsql.interfaces.frames import arrow_type, unique
 from dpsql.interfaces.sentences import sentence
 from dpsql.model import Answer
 from dpsql.notices import places
+from dpsql.table import Table
 from dpsql.tree import DOUBLE, SqlType
 
 _MARGIN = "_margin"
@@ -54,6 +55,22 @@ def record_columns(answer: Answer) -> tuple[RecordColumn, ...]:
 def _records(answer: Answer, columns: tuple[RecordColumn, ...]) -> Iterator[tuple[Any, ...]]:
     for row, margins in zip(answer.rows, answer.margins, strict=True):
         yield tuple((margins if c.margin else row)[c.source] for c in columns)
+
+
+def flowed(answer: Answer, write: Callable[[str], object], *, lines: bool) -> Answer:
+    """The answer; if it is a flow, it has been written as JSON lines or as CSV, as it came."""
+    if answer.flow is None:
+        return answer
+    if not lines:
+        write(_csv_head(answer))
+
+    def take(table: Table) -> None:
+        nothing = (None,) * len(answer.columns)
+        part = replace(answer, rows=table, margins=(nothing,) * len(table))
+        write(json_lines(part) if lines else _csv_body(part))
+
+    answer.flow.into(take)
+    return answer
 
 
 def json_lines(answer: Answer) -> str:
@@ -108,10 +125,16 @@ def json_scalar(value: Any) -> str:
 
 def csv(answer: Answer) -> str:
     """RFC 4180 with line feeds: NULL is an empty field, an empty string is quoted."""
-    columns = record_columns(answer)
-    lines = [",".join(_csv_field(column.name) for column in columns)]
-    lines += [",".join(map(_csv_field, record)) for record in _records(answer, columns)]
-    return "".join(f"{line}\n" for line in lines)
+    return _csv_head(answer) + _csv_body(answer)
+
+
+def _csv_head(answer: Answer) -> str:
+    return ",".join(_csv_field(column.name) for column in record_columns(answer)) + "\n"
+
+
+def _csv_body(answer: Answer) -> str:
+    records = _records(answer, record_columns(answer))
+    return "".join(",".join(map(_csv_field, record)) + "\n" for record in records)
 
 
 def _csv_field(value: Any) -> str:

@@ -69,6 +69,7 @@ WORDINGS: dict[Reason, Wording] = {
             "Size and depth of a query are limited, so that compiling it cannot exhaust the proxy.",
         ),
         (
+            "{fix}",
             "At most {limit} are allowed: split the query.",
             "Split the query, or write it more flatly.",
         ),

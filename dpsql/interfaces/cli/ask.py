@@ -41,8 +41,14 @@ _FORMATS: dict[str, Callable[[Answer], str | bytes]] = {
     "parquet": records.parquet,
 }
 
+_FLOWING = frozenset({"csv", "jsonl"})
+"""Formats that are written as the rows come, however many they are."""
+
 Call = Callable[["Proxy", Request], Callable[[], Any]]
 """What is asked before anything runs, and then runs until it is cancelled."""
+
+PassOn = Callable[[Answer], Answer]
+"""Writes an answer that flows while the proxy is open, and returns it."""
 
 
 def _question(command: Command) -> Command:
@@ -116,7 +122,8 @@ def query(
         _explain(settings, target, **asked)
         return
     with output(target) as write:
-        answer = _ask(settings, yes=yes, **asked)
+        flows = partial(records.flowed, write=write, lines=style == "jsonl")
+        answer = _ask(settings, flows if style in _FLOWING else None, yes=yes, **asked)
         if isinstance(answer.explanation, Explanation) and style == "table":
             write(plan_text(answer.explanation))
             return
@@ -125,7 +132,8 @@ def query(
             write(drawn.text)
             notices = (*remarks(answer, COMMAND_LINE), *drawn.notices)
         else:
-            write(_FORMATS[style](answer))
+            if answer.flow is None:
+                write(_FORMATS[style](answer))
             notices = remarks(answer, COMMAND_LINE)
             if style != "markdown":
                 notices = (*footnotes(answer), *notices)
@@ -150,10 +158,14 @@ def _explain(settings: Settings, target: str | None, **asked: Any) -> None:
         write(plan_text(plan))
 
 
-def _ask(settings: Settings, *, yes: bool, **asked: Any) -> Answer:
-    """The answer; if Ctrl-C came too late for the statement, its charge is still reported."""
+def _ask(settings: Settings, pass_on: PassOn | None = None, *, yes: bool, **asked: Any) -> Answer:
+    """The answer, passed on while the proxy is open where it flows.
+
+    If Ctrl-C came too late for the statement, its charge is still reported.
+    """
     answer: Answer
-    answer, cancelled = _with_proxy(settings, partial(_confirmed, yes=yes), **asked)
+    call = partial(_confirmed, pass_on=pass_on, yes=yes)
+    answer, cancelled = _with_proxy(settings, call, **asked)
     if cancelled:
         if answer.receipt is None:
             raise click.Abort
@@ -162,7 +174,9 @@ def _ask(settings: Settings, *, yes: bool, **asked: Any) -> Answer:
     return answer
 
 
-def _confirmed(proxy: Proxy, request: Request, *, yes: bool) -> Callable[[], Answer]:
+def _confirmed(
+    proxy: Proxy, request: Request, *, pass_on: PassOn | None, yes: bool
+) -> Callable[[], Answer]:
     """How to ask, asked back where it would be charged for what cannot be of use."""
     if not yes and can_answer():
         plan = proxy.explain(request)
@@ -172,7 +186,10 @@ def _confirmed(proxy: Proxy, request: Request, *, yes: bool) -> Callable[[], Ans
             price = f"ε = {plain(plan.epsilon)} ({loss_text(plan.charge, plan.accountant)})"
             click.confirm(f"It costs {price} all the same. Ask?", abort=True, err=True)
             yes = True
-    return partial(answered, proxy, replace(request, confirmed=yes))
+    wanted = replace(request, confirmed=yes, flowing=pass_on is not None)
+    if pass_on is None:
+        return partial(answered, proxy, wanted)
+    return lambda: pass_on(answered(proxy, wanted))
 
 
 def _with_proxy(

@@ -144,6 +144,7 @@ class Answers:
             ordered,
             Decimal(epsilon) if epsilon else None,
             confirmed=settings["dpsql.confirm"] == "on",
+            flowing=True,
         )
         if is_scan(piece) and self.proxy.explain(request, stop).charge > FREE:
             raise refusal()
@@ -156,7 +157,13 @@ class Answers:
             notices=_notices(answer, settings),
             repeatable=_repeatable(answer),
             receipt=answer.receipt,
+            flow=answer.flow,
         )
+
+    @property
+    def most_cells(self) -> int:
+        """How many values of one result are kept."""
+        return self.proxy.policy.limits.max_result_cells
 
     def _reports(self, piece: Piece) -> list[ScratchTable]:
         """What the analyst spent, as far as a statement names it."""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from dpsql.dialects.commands import Command, CopyOptions, Direction
 from dpsql.dialects.words import Piece
+from dpsql.flow import Flow
 from dpsql.interfaces.pgwire.shapes import WireColumn
 from dpsql.model import Receipt
 
@@ -23,7 +24,8 @@ class Result:
 
     `counted` says that the tag ends with the number of rows told; `form` is 1 for the rows of a
     binary cursor; `repeatable` says that it stays the same until the data, the ledger or the day
-    change. Where private data were asked there is a receipt.
+    change. Where private data were asked there is a receipt. Where there is a `flow` the rows are
+    in it, to be read once.
     """
 
     columns: Columns | None
@@ -36,11 +38,22 @@ class Result:
     warning: Warned = None
     repeatable: bool = False
     receipt: Receipt | None = None
+    flow: Flow | None = None
 
     @property
     def charged(self) -> bool:
         """Whether it was paid for now."""
         return self.receipt is not None and not self.receipt.remembered
+
+    def tables(self) -> Iterator[Sequence[Row]]:
+        """The rows, some at a time."""
+        return iter([self.rows]) if self.flow is None else self.flow.tables()
+
+    def kept(self, most: int) -> Result:
+        """The result with all of its rows. Raises `Refused` where they are too many."""
+        if self.flow is None:
+            return self
+        return replace(self, rows=self.flow.kept(most), flow=None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -242,6 +242,7 @@ class Runner:
                 "55000", "cursor can only scan forward", hint="Declare it with SCROLL option."
             )
         self.start(portal, stop)
+        self.keep(portal)
         rows = portal.fetch(command.direction, command.count)
         if command.move:
             return Result(None, (), f"MOVE {len(rows)}")
@@ -254,6 +255,16 @@ class Runner:
         if portal.result is None:
             assert portal.prepared.command is not None
             portal.result = self.run(portal.prepared.command, portal.values, stop, block=block)
+
+    def keep(self, portal: Portal) -> None:
+        """Keep all rows of a portal that ran: they are asked for a few at a time.
+
+        Nobody says when the next are, and until then the engine is for others. Raises `Fault`.
+        """
+        assert portal.result is not None
+        assert portal.prepared.piece is not None
+        with placed(portal.prepared.piece):
+            portal.result = portal.result.kept(self.answers.most_cells)
 
     def _close(self, name: str | None) -> Result:
         if name is None:

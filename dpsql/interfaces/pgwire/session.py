@@ -5,8 +5,9 @@ A session is driven by one thread at a time; `cancel` may come from any.
 
 from __future__ import annotations
 
+import itertools
 import secrets
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import replace
 from threading import TIMEOUT_MAX
 from time import monotonic
@@ -218,11 +219,12 @@ class Session:
         for piece in found:
             self._began, self._piece = monotonic(), piece
             result = self._runner.run(command_of(piece), (), stop, block=len(found) > 1)
+            count = 0
             if result.columns is not None and result.copy is None:
                 forms = (result.form,) * len(result.columns)
                 yield backend.row_description(result.columns, forms)
-                yield from self._rows(result, result.columns, forms, result.rows)
-            yield from self._completed(result, len(result.rows))
+                count = yield from self._rows(result, result.columns, forms, result.tables())
+            yield from self._completed(result, count)
 
     # --- extended queries ---
 
@@ -298,11 +300,17 @@ class Session:
         assert portal.result is not None
         result = fitted(portal.result, portal.prepared.columns)
         if result.columns is None or result.copy is not None:
-            yield from self._completed(result, len(result.rows))
+            yield from self._completed(result, 0)
             return
-        rows, more = portal.forward(message.limit)
         forms = spread(portal.formats, len(result.columns))
-        yield from self._rows(result, result.columns, forms, rows)
+        if result.flow is not None and message.limit == 0:
+            portal.result = replace(result, flow=None)  # it is read once, and this is the end of it
+            count = yield from self._rows(result, result.columns, forms, result.tables())
+            yield from self._completed(result, count)
+            return
+        self._runner.keep(portal)
+        rows, more = portal.forward(message.limit)
+        yield from self._rows(result, result.columns, forms, [rows])
         if more:
             yield backend.PORTAL_SUSPENDED
         else:
@@ -311,14 +319,25 @@ class Session:
     # --- rows ---
 
     def _rows(
-        self, result: Result, columns: Columns, forms: Sequence[int], rows: Sequence[Row]
-    ) -> Iterator[bytes]:
-        """The rows, many to a chunk: each chunk costs a step through everything above."""
+        self,
+        result: Result,
+        columns: Columns,
+        forms: Sequence[int],
+        tables: Iterable[Sequence[Row]],
+    ) -> Generator[bytes, None, int]:
+        """The rows, many to a chunk: each chunk costs a step through everything above.
+
+        Returns how many there were.
+        """
         zone = ZoneInfo(self._transaction.settings["timezone"])
         formats = [(c.oid, form) for c, form in zip(columns, forms, strict=True)]
-        for start in range(0, len(rows), CHUNK_ROWS):
-            self._require_wanted(result)
-            yield data_rows(rows[start : start + CHUNK_ROWS], formats, zone)
+        count = 0
+        for rows in tables:
+            count += len(rows)
+            for start in range(0, len(rows), CHUNK_ROWS):
+                self._require_wanted(result)
+                yield data_rows(rows[start : start + CHUNK_ROWS], formats, zone)
+        return count
 
     def _require_wanted(self, result: Result) -> None:
         if self._stop.wanted:
@@ -331,9 +350,13 @@ class Session:
         if result.copy is not None and result.columns is not None:
             zone = ZoneInfo(self._transaction.settings["timezone"])
             yield backend.copy_out(len(result.columns), int(result.copy.format.value == "binary"))
-            for data in copied(result.columns, result.rows, result.copy, zone):
+            numbers = itertools.count()
+            rows = itertools.chain.from_iterable(result.tables())
+            told = (row for row, _number in zip(rows, numbers, strict=False))
+            for data in copied(result.columns, told, result.copy, zone):
                 self._require_wanted(result)
                 yield backend.copy_data(data)
+            count = next(numbers)
             yield backend.COPY_DONE
         if result.warning is not None:
             yield _notice("WARNING", *result.warning)
