@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
     import numpy as np
 
+    from dpsql.flow import Flow
+
 # --- the policy ------------------------------------------------------------------------------
 
 

@@ -15,7 +15,7 @@ from datetime import date
 from decimal import Decimal
 from io import BytesIO
 from math import isfinite
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dpsql.errors import MissingExtra
 from dpsql.interfaces.amounts import exact_text
@@ -25,6 +25,9 @@ from dpsql.model import Answer
 from dpsql.notices import places
 from dpsql.table import Table
 from dpsql.tree import DOUBLE, SqlType
+
+if TYPE_CHECKING:
+    from dpsql.table import Table
 
 _MARGIN = "_margin"
 _NOTICE = "_notice"

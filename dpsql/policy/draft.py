@@ -58,6 +58,7 @@ class Server:
     `client_ca` one of authorities whose client certificates are believed. `workers` is how many
     statements may run at once, each in a process of its own. Where nobody says how large the tables
     are, answers appear after `answer_seconds`; so many as `max_late` later ones stop an analyst.
+    `memory` is what the server itself may hold more than when it starts.
     """
 
     host: str = "127.0.0.1"
@@ -76,6 +77,7 @@ class Server:
     workers: int = 2
     answer_seconds: float = 6.4
     max_late: int = 20
+    memory: str = "2GB"
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,6 @@ LEAST_EPSILON, MOST_EPSILON = Decimal("1e-9"), Decimal("1e6")
 LEAST_DELTA = Decimal("1e-18")
 MOST_SECONDS = 10**6
 LIMITS = ("max_rows_per_unit", "max_groups_per_unit", "max_rows_per_group", "max_public_groups")
-MEMORY = re.compile(r"\d+(\.\d+)?\s*([KMGT]i?B|B)", re.IGNORECASE)
 
 
 def load(path: str = "dpsql.toml") -> Draft:
@@ -317,14 +316,11 @@ def _ledger(reader: Reader, folder: Path) -> str:
 
 def _limits(reader: Reader) -> Limits:
     reader.only(*(field.name for field in fields(Limits)))
-    memory = reader.text("memory", "4GB")
-    if not MEMORY.fullmatch(memory):
-        reader.fail("memory", f"{memory!r} is no amount of memory.", 'Write memory = "4GB".')
     default = Limits()
     return Limits(
         max_public_groups=reader.count("max_public_groups") or default.max_public_groups,
         statement_seconds=_seconds(reader, "statement_seconds", default.statement_seconds),
-        memory=memory,
+        memory=reader.memory("memory", default.memory),
         min_units_per_group=reader.count("min_units_per_group") or default.min_units_per_group,
         max_fanout=reader.count("max_fanout") or default.max_fanout,
         free_seconds=_seconds(reader, "free_seconds", default.free_seconds),

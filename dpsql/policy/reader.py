@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from decimal import Decimal
 from difflib import get_close_matches
@@ -11,6 +12,7 @@ from dpsql.errors import PolicyError
 from dpsql.policy.lines import Lines, Path
 
 UNDECIDED = "DECIDE"
+MEMORY = re.compile(r"\d+(\.\d+)?\s*([KMGT]i?B|B)", re.IGNORECASE)
 """What `dpsql init` writes where the owner must decide."""
 
 
@@ -94,6 +96,13 @@ class Reader:
             return None
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
             self.fail(key, f"{key} must be a whole number from 1.", f"Write {key} = 10.")
+        return value
+
+    def memory(self, key: str, default: str) -> str:
+        """An amount of memory, as DuckDB writes it."""
+        value = self.text(key, default)
+        if not MEMORY.fullmatch(value):
+            self.fail(key, f"{value!r} is no amount of memory.", f'Write {key} = "{default}".')
         return value
 
     def amount(self, key: str, default: str | None = None) -> Decimal:

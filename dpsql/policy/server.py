@@ -33,7 +33,7 @@ LEAST_MESSAGE = 1 << 16
 
 def server(reader: Reader, folder: Path) -> Server:
     """The table as written, its files relative to the policy's folder. Raises `PolicyError`."""
-    reader.only("host", "log_statements", *_FILES, *_COUNTS, *_SECONDS)
+    reader.only("host", "log_statements", "memory", *_FILES, *_COUNTS, *_SECONDS)
     default = Server()
     if ("certificate" in reader.values) != ("key" in reader.values):
         reader.fail(None, "A certificate needs its key.", "Give both certificate and key.")
@@ -52,6 +52,7 @@ def server(reader: Reader, folder: Path) -> Server:
         key=paths.get("key"),
         client_ca=paths.get("client_ca"),
         log_statements=reader.flag("log_statements"),
+        memory=reader.memory("memory", default.memory),
         port=_count(reader, "port") or default.port,
         max_connections=_count(reader, "max_connections") or default.max_connections,
         max_connections_per_analyst=_count(reader, "max_connections_per_analyst"),

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from dpsql.errors import Unreachable
 from dpsql.interfaces.pgwire import tls
 from dpsql.interfaces.pgwire.catalogue import Catalogue
+from dpsql.interfaces.pgwire.memory import bound_memory
 from dpsql.interfaces.pgwire.present import Present
 from dpsql.interfaces.pgwire.server import Server
 from dpsql.interfaces.pgwire.telemetry import JsonHandler, Telemetry, serve_metrics
@@ -48,6 +49,7 @@ def serve(make: Make, write: Callable[[str], object], *, self_signed: bool) -> N
             partial(_present, make, Path(folder), self_signed=self_signed),
             only_encrypted=not _is_local(present.limits.host),
         )
+        bound_memory(present.limits.memory)
         asyncio.run(_until_stopped(server, present, telemetry))
 
 

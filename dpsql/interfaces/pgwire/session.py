@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 CHUNK_BYTES = 1 << 17
 """How much is gathered before it is handed on."""
 CHUNK_ROWS = 4096
+NO_ROOM = "The server has no memory for this statement; what was charged stays charged."
 MOMENT = 0.005
 """Seconds for which the event loop waits for a look at the ledger, which takes far less.
 
@@ -182,6 +183,8 @@ class Session:
         except OutOfRange:
             what = "a number is out of the range of its type"
             yield from self._failed(Fault("22003", what, hint="CAST it to NUMERIC."), skip=skip)
+        except MemoryError:
+            yield from self._failed(Fault("53200", NO_ROOM), skip=skip)
         except Exception as error:  # noqa: BLE001 - its text may hold anything
             unknown = internal(secrets.token_hex(8))
             unknown.log = type(error).__name__
