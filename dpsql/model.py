@@ -13,7 +13,6 @@ from enum import StrEnum
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
-from dpsql.flow import Flow
 from dpsql.link import Link
 from dpsql.methods import BoundsMethod
 from dpsql.notices import Notice

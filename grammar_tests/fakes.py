@@ -123,6 +123,8 @@ class FakeProxy:
     def policy(self) -> Any:
         return SimpleNamespace(budgets=())
 
+    facts_lapsed = False
+
     def budgets(self) -> tuple[tuple[Budget, Loss, Loss], ...]:
         return ((Budget("default", Decimal(3), Decimal("1e-6")), CHARGE, LIMIT),)
 
