@@ -15,8 +15,10 @@ import pytest
 from dpsql.errors import Reason, Refused
 from dpsql.interfaces.messages import describe
 from dpsql.model import FactKind, Neighbours, Policy, Sensitivity
+from dpsql.notices import Clipped
 from dpsql.policy.check import check
 from dpsql.policy.lines import Lines
+from dpsql.prepare import Prepared
 from grammar_tests import casefile
 from grammar_tests.laws import (
     BUDGET,
@@ -48,6 +50,11 @@ def without(world_number: int, unit: int) -> PlainEngine:
     return chain(world_number).without(unit).engine()
 
 
+def one_row_by_declaration(plan: Prepared) -> bool:
+    """Whether a declared key limits a unit to one row: where it repeats after all, rows are cut."""
+    return any(isinstance(notice, Clipped) and notice.rows == 1 for notice in plan.notices)
+
+
 @pytest.mark.parametrize("number", range(CHAINS))
 def test_a_unit_has_the_rows_that_are_its_own_and_moves_no_other(
     number: int, tmp_path: Path
@@ -63,7 +70,11 @@ def test_a_unit_has_the_rows_that_are_its_own_and_moves_no_other(
         except Refused:
             continue
         answered += 1
-        assert same_rows(*noiseless(plan, engine), owned.rows(sql)), sql
+        (ours, errors), plain = noiseless(plan, engine), owned.rows(sql)
+        if one_row_by_declaration(plan):
+            assert ours <= plain, sql
+        else:
+            assert same_rows(ours, errors, plain), sql
         here, released = integers(plan, engine), noiseless_blocks(plan, engine)
         for unit in UNITS:
             there = integers(plan, without(number, unit), released)

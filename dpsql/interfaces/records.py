@@ -23,7 +23,6 @@ from dpsql.interfaces.frames import arrow_type, unique
 from dpsql.interfaces.sentences import sentence
 from dpsql.model import Answer
 from dpsql.notices import places
-from dpsql.table import Table
 from dpsql.tree import DOUBLE, SqlType
 
 if TYPE_CHECKING:
