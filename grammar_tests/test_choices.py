@@ -106,7 +106,7 @@ def test_the_quantile_is_the_best_however_many_rows_share_it() -> None:
 
 def every_row(sql: str) -> str:
     """The choice of a unit's rows forgotten."""
-    return re.sub(r"arg_min\((.+?), hash\(.+?, \d+\) FILTER", r"list(\1) FILTER", sql)
+    return re.sub(r"WHEN len\((l\d+)\) >", "WHEN FALSE AND 0 >", sql)
 
 
 def damaged(plan: Prepared, damage: Damage) -> Prepared:

@@ -90,7 +90,7 @@ def cheapest_epsilon(budget: Budget) -> Decimal:
     """The epsilon, rounded down, that the least charge buys: to ask for less saves nothing.
 
     >>> cheapest_epsilon(Budget("b", Decimal(1), Decimal("1e-6")))
-    Decimal('0.0305')
+    Decimal('0.0303')
     """
     accountant, delta = get(budget.accountant), Fraction(budget.query_delta)
     epsilon = Decimal(accountant.epsilon(least_charge(budget), delta))

@@ -68,7 +68,7 @@ def normalised(piece: Piece) -> str:
 
     >>> from dpsql.dialects.words import pieces
     >>> normalised(pieces("SELECT  'x', age + 1 -- a remark")[0])
-    "SELECT ? , age + ?"
+    'SELECT ? , age + ?'
     """
     constants = (WordKind.STRING, WordKind.DOLLAR, WordKind.NUMBER)
     return " ".join("?" if word.kind in constants else word.text for word in piece.words)
