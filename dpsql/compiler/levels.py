@@ -77,13 +77,15 @@ def _adds_up(block: BlockPlan) -> bool:
 
 
 def _told(number: int, block: BlockPlan, writer: Writer) -> _Told | None:
-    """None where a key stands twice, or its values depend on another's."""
+    """None where there is no group, a key stands twice, or its values depend on another's."""
     rows, domain = block.rows.value, block.domain
     assert rows is not None
     assert domain is not None
     keys = [writer.write(key.expression) for key in block.block.keys]
     domains = {key: tuple(dict.fromkeys(k[n] for k in domain)) for n, key in enumerate(keys)}
-    if len(domains) < len(keys) or prod(map(len, domains.values())) > len(domain):
+    if not domain or len(domains) < len(keys):
+        return None
+    if prod(map(len, domains.values())) > len(domain):
         return None
     parts = [release.query for release in block.releases]
     before = _before(block.agreements)

@@ -29,7 +29,8 @@ def _word(arg: Text) -> str:
 
 
 def _extract(args: tuple[Text, ...], kind: SqlType) -> Text:
-    return Text(f"extract({_word(args[0])} FROM {args[1].sql})", kind)
+    # Of a constant NULL the engine makes a DOUBLE.
+    return Text(f"CAST(extract({_word(args[0])} FROM {args[1].sql}) AS {type_name(kind)})", kind)
 
 
 def _epoch(args: tuple[Text, ...], kind: SqlType) -> Text:

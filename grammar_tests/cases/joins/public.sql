@@ -105,4 +105,4 @@ SELECT k, COUNT(*) FROM (SELECT customer_id, UPPER(note) AS k, quantity FROM ord
 -- accept
 -- keys: private, l0 enforced
 -- release: units l0=3 linf=1
--- release: rows l0=3 linf=30
+-- release: rows l0=3 linf=10
