@@ -101,7 +101,7 @@ def having_dropped(prepared: Prepared) -> Prepared:
 
 def null_keys_dropped(prepared: Prepared) -> Prepared:
     """Rows whose first key is NULL left out."""
-    return _with_sql(prepared, r" GROUP BY k0", " WHERE k0 IS NOT NULL GROUP BY k0")
+    return _with_sql(prepared, r" GROUP BY k0[^()]*$", r"\g<0> HAVING NOT k0 IS NULL")
 
 
 def _with_sql(prepared: Prepared, pattern: str, instead: str) -> Prepared:
