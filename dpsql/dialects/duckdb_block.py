@@ -146,8 +146,6 @@ class _Block:
         """The values of a unit in a group as a list; where one may be added, that of least hash."""
         assert part.argument is not None
         x = self.inputs[part.argument]
-        if part.chosen and part.total_upper == 1:
-            return f"[arg_min({x}, {self._hash(x)}){self._filter(part)}]"
         if not part.chosen:
             return f"list({x}){self._filter(part)}"
         # A NULL that the policy does not declare must not take the place of a value.
@@ -155,7 +153,12 @@ class _Block:
             f"{x} IS NOT NULL",
             *([self.inputs[part.condition]] if part.condition else []),
         ]
-        return f"list(DISTINCT {x}) FILTER (WHERE {' AND '.join(conditions)})"
+        where = f"FILTER (WHERE {' AND '.join(conditions)})"
+        if part.total_upper == 1:
+            # Of equal hashes, which whoever writes texts can make, the least value: which one the
+            # engine meets first depends on other people's rows.
+            return f"[(MIN({{'h': {self._hash(x)}, 'x': {x}}}) {where}).x]"
+        return f"list(DISTINCT {x}) {where}"
 
     def _values_of(self, part: PartQuery, values: str) -> str:
         """Those of its values that a unit may add to a group."""
