@@ -10,6 +10,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
+from dpsql.dialects.layout import laid_out
 from dpsql.errors import Reason, Refused
 from dpsql.grids import Choice, Histogram, TreeRelease
 from dpsql.mechanisms.scores import Most, Peak, Rank, Reached
@@ -20,13 +21,14 @@ from grammar_tests import casefile
 from grammar_tests.bound import shop, transfers
 from grammar_tests.casefile import Case
 from grammar_tests.laws import BUDGET, compiled
+from grammar_tests.test_layout import tokens
 
 CATALOGS = {"shop": shop, "transfers": transfers}
 ALL = tuple(case for catalog in CATALOGS for case in casefile.all_cases(catalog))
 
 
 def outcome(case: Case) -> tuple[str, tuple[str, ...], str]:
-    """Verdict, pinned lines and rewritten SQL of a case."""
+    """Verdict, pinned lines and rewritten SQL of a case, laid out."""
     policy, engine = CATALOGS[case.catalog]()
     budget = replace(BUDGET, accountant=case.setting("accountant", "zcdp"))
     dialect = case.setting("dialect", "duckdb")
@@ -108,7 +110,10 @@ def _rows(histogram: Histogram) -> str:
 
 
 def rewritten(prepared: Prepared) -> str:
-    return "\n".join([b.sql for b in prepared.rewritten.blocks] + [prepared.rewritten.shown_sql])
+    statements = [b.sql for b in prepared.rewritten.blocks] + [prepared.rewritten.shown_sql]
+    shown = [laid_out(sql) for sql in statements]
+    assert list(map(tokens, shown)) == list(map(tokens, statements))
+    return "\n".join(shown)
 
 
 @pytest.mark.parametrize("case", ALL, ids=lambda case: case.id)

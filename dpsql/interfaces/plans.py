@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from math import isnan
 from textwrap import indent
 
+from dpsql.dialects.layout import laid_out
 from dpsql.explanation import BlockLines, ChoiceLine, Explanation, LimitLine, ReleaseLine, Rest
 from dpsql.interfaces.amounts import loss_text, plain, share_text
 from dpsql.interfaces.messages import printable
@@ -144,5 +145,5 @@ def _choice(line: ChoiceLine) -> tuple[str, ...]:
 
 
 def _sql(sql: str) -> Iterator[str]:
-    for line in sql.splitlines():
+    for line in laid_out(sql).splitlines():
         yield indent(printable(line), "    ")

@@ -7,7 +7,31 @@ SELECT COUNT(DISTINCT note) AS notes FROM orders;
 -- keys: 1 public, l0 proved
 -- release: distinct l0=1 linf=10
 -- rewrite:
---   WITH rows AS (SELECT t1."customer_id" AS u, t1."note" AS x0, NOT t1."note" IS NULL AS x1 FROM "orders" AS t1), totals AS (SELECT u, list(DISTINCT x0) FILTER (WHERE x0 IS NOT NULL AND x1) AS s0 FROM rows GROUP BY u), bounded AS MATERIALIZED (SELECT CASE WHEN len(s0) > 10 THEN list_transform(list_sort(list_transform(s0, lambda x: {'h': hash($sampling_key::UBIGINT, u, x), 'x': x}))[1:10], lambda pair: pair.x) ELSE s0 END AS p0 FROM totals) SELECT COALESCE(SUM(p0)::HUGEINT, 0) AS p0 FROM (SELECT 0 AS p0 FROM bounded UNION ALL SELECT COUNT(DISTINCT v) FROM (SELECT unnest(p0) AS v FROM bounded))
+--   WITH rows AS (
+--     SELECT t1."customer_id" AS u, t1."note" AS x0, NOT t1."note" IS NULL AS x1 FROM "orders" AS t1
+--   ),
+--   totals AS (
+--     SELECT u, list(DISTINCT x0) FILTER (WHERE x0 IS NOT NULL AND x1) AS s0 FROM rows GROUP BY u
+--   ),
+--   bounded AS MATERIALIZED (
+--     SELECT CASE
+--       WHEN len(s0) > 10
+--       THEN list_transform(
+--         list_sort(list_transform(s0, lambda x: {'h': hash($sampling_key::UBIGINT, u, x), 'x': x}))[1:10],
+--         lambda pair: pair.x
+--       )
+--       ELSE s0
+--     END AS p0
+--     FROM totals
+--   )
+--   SELECT COALESCE(SUM(p0)::HUGEINT, 0) AS p0
+--   FROM (
+--     SELECT 0 AS p0
+--     FROM bounded
+--     UNION ALL
+--     SELECT COUNT(DISTINCT v)
+--     FROM (SELECT unnest(p0) AS v FROM bounded)
+--   )
 --   SELECT t1.c0 AS c0 FROM release_0 AS t1
 
 -- case: distinct values that the policy lists
@@ -16,7 +40,32 @@ SELECT COUNT(DISTINCT status) AS statuses FROM orders;
 -- keys: 1 public, l0 proved
 -- release: distinct l0=1 linf=3
 -- rewrite:
---   WITH rows AS (SELECT t1."customer_id" AS u, t1."status" AS x0, t1."status" IN ('open', 'paid', 'returned') AS x1 FROM "orders" AS t1), totals AS (SELECT u, list(DISTINCT x0) FILTER (WHERE x0 IS NOT NULL AND x1) AS s0 FROM rows GROUP BY u), bounded AS MATERIALIZED (SELECT CASE WHEN len(s0) > 3 THEN list_transform(list_sort(list_transform(s0, lambda x: {'h': hash($sampling_key::UBIGINT, u, x), 'x': x}))[1:3], lambda pair: pair.x) ELSE s0 END AS p0 FROM totals) SELECT COALESCE(SUM(p0)::HUGEINT, 0) AS p0 FROM (SELECT 0 AS p0 FROM bounded UNION ALL SELECT COUNT(DISTINCT v) FROM (SELECT unnest(p0) AS v FROM bounded))
+--   WITH rows AS (
+--     SELECT t1."customer_id" AS u, t1."status" AS x0, t1."status" IN ('open', 'paid', 'returned') AS x1
+--     FROM "orders" AS t1
+--   ),
+--   totals AS (
+--     SELECT u, list(DISTINCT x0) FILTER (WHERE x0 IS NOT NULL AND x1) AS s0 FROM rows GROUP BY u
+--   ),
+--   bounded AS MATERIALIZED (
+--     SELECT CASE
+--       WHEN len(s0) > 3
+--       THEN list_transform(
+--         list_sort(list_transform(s0, lambda x: {'h': hash($sampling_key::UBIGINT, u, x), 'x': x}))[1:3],
+--         lambda pair: pair.x
+--       )
+--       ELSE s0
+--     END AS p0
+--     FROM totals
+--   )
+--   SELECT COALESCE(SUM(p0)::HUGEINT, 0) AS p0
+--   FROM (
+--     SELECT 0 AS p0
+--     FROM bounded
+--     UNION ALL
+--     SELECT COUNT(DISTINCT v)
+--     FROM (SELECT unnest(p0) AS v FROM bounded)
+--   )
 --   SELECT t1.c0 AS c0 FROM release_0 AS t1
 
 -- case: distinct values of the unit's own row
@@ -25,7 +74,9 @@ SELECT COUNT(DISTINCT city) AS cities FROM customers;
 -- keys: 1 public, l0 proved
 -- release: distinct l0=1 linf=1
 -- rewrite:
---   WITH rows AS (SELECT t1."city" AS x0 FROM "customers" AS t1) SELECT COALESCE(COUNT(DISTINCT x0)::HUGEINT, 0) AS p0 FROM rows
+--   WITH rows AS (SELECT t1."city" AS x0 FROM "customers" AS t1)
+--   SELECT COALESCE(COUNT(DISTINCT x0)::HUGEINT, 0) AS p0
+--   FROM rows
 --   SELECT t1.c0 AS c0 FROM release_0 AS t1
 
 -- case: distinct values that the unit determines
@@ -59,7 +110,53 @@ SELECT device, COUNT(DISTINCT duration) AS durations FROM events GROUP BY device
 -- release: units l0=2 linf=1
 -- release: distinct l0=2 linf=5
 -- rewrite:
---   WITH rows AS (SELECT t1."customer_id" AS u, t1."device" AS k0, t1."duration" AS x0 FROM "events" AS t1), totals AS (SELECT u, k0, 1 AS s0, list(DISTINCT x0) FILTER (WHERE x0 IS NOT NULL) AS s1 FROM rows GROUP BY u, k0), clipped AS MATERIALIZED (SELECT u, k0, (CASE WHEN s0 < 0 THEN 0 WHEN s0 > 1 THEN 1 ELSE s0 END)::BIGINT AS p0, CASE WHEN len(s1) > 5 THEN list_transform(list_sort(list_transform(s1, lambda x: {'h': hash($sampling_key::UBIGINT, u, k0, x), 'x': x}))[1:5], lambda pair: pair.x) ELSE s1 END AS p1 FROM totals), many AS (SELECT u FROM clipped GROUP BY u HAVING COUNT(*) > 2), cut AS (SELECT u, h AS m FROM (SELECT u, hash($sampling_key::UBIGINT, u, k0) AS h FROM clipped SEMI JOIN many USING (u)) QUALIFY ROW_NUMBER() OVER (PARTITION BY u ORDER BY h) = 3), kept AS (SELECT clipped.* FROM clipped LEFT JOIN cut USING (u) WHERE cut.m IS NULL OR hash($sampling_key::UBIGINT, u, k0) < cut.m), bounded AS MATERIALIZED (SELECT * FROM kept) SELECT k0, COALESCE(SUM(p0)::HUGEINT, 0) AS p0, COALESCE(SUM(p1)::HUGEINT, 0) AS p1 FROM (SELECT k0, p0, 0 AS p1 FROM bounded UNION ALL SELECT k0, 0, COUNT(DISTINCT v) FROM (SELECT k0, unnest(p1) AS v FROM bounded) GROUP BY k0) GROUP BY k0
+--   WITH rows AS (
+--     SELECT t1."customer_id" AS u, t1."device" AS k0, t1."duration" AS x0 FROM "events" AS t1
+--   ),
+--   totals AS (
+--     SELECT u, k0, 1 AS s0, list(DISTINCT x0) FILTER (WHERE x0 IS NOT NULL) AS s1
+--     FROM rows
+--     GROUP BY u, k0
+--   ),
+--   clipped AS MATERIALIZED (
+--     SELECT
+--       u,
+--       k0,
+--       (CASE WHEN s0 < 0 THEN 0 WHEN s0 > 1 THEN 1 ELSE s0 END)::BIGINT AS p0,
+--       CASE
+--         WHEN len(s1) > 5
+--         THEN list_transform(
+--           list_sort(
+--             list_transform(s1, lambda x: {'h': hash($sampling_key::UBIGINT, u, k0, x), 'x': x})
+--           )[1:5],
+--           lambda pair: pair.x
+--         )
+--         ELSE s1
+--       END AS p1
+--     FROM totals
+--   ),
+--   many AS (SELECT u FROM clipped GROUP BY u HAVING COUNT(*) > 2),
+--   cut AS (
+--     SELECT u, h AS m
+--     FROM (SELECT u, hash($sampling_key::UBIGINT, u, k0) AS h FROM clipped SEMI JOIN many USING (u))
+--     QUALIFY ROW_NUMBER() OVER (PARTITION BY u ORDER BY h) = 3
+--   ),
+--   kept AS (
+--     SELECT clipped.*
+--     FROM clipped LEFT JOIN cut USING (u)
+--     WHERE cut.m IS NULL OR hash($sampling_key::UBIGINT, u, k0) < cut.m
+--   ),
+--   bounded AS MATERIALIZED (SELECT * FROM kept)
+--   SELECT k0, COALESCE(SUM(p0)::HUGEINT, 0) AS p0, COALESCE(SUM(p1)::HUGEINT, 0) AS p1
+--   FROM (
+--     SELECT k0, p0, 0 AS p1
+--     FROM bounded
+--     UNION ALL
+--     SELECT k0, 0, COUNT(DISTINCT v)
+--     FROM (SELECT k0, unnest(p1) AS v FROM bounded)
+--     GROUP BY k0
+--   )
+--   GROUP BY k0
 --   SELECT t1.c0 AS c0, t1.c2 AS c1 FROM release_0 AS t1
 
 -- case: distinct values beside sums in sampled groups
@@ -290,7 +387,28 @@ SELECT COUNT(DISTINCT day) AS days FROM (SELECT day, ROW_NUMBER() OVER (PARTITIO
 -- keys: 1 public, l0 proved
 -- release: distinct l0=1 linf=3
 -- rewrite:
---   WITH rows AS (SELECT t2.c2 AS u, t2.c3 AS x0 FROM (SELECT t1."login_id" AS c1, t1."customer_id" AS c2, t1."day" AS c3, row_number() OVER (PARTITION BY t1."customer_id" ORDER BY t1."day" NULLS LAST, t1."login_id") AS c4 FROM "logins" AS t1) AS t2 WHERE (t2.c4 <= 3)), totals AS (SELECT u, list(x0) AS s0 FROM rows GROUP BY u), bounded AS MATERIALIZED (SELECT s0 AS p0 FROM totals) SELECT COALESCE(SUM(p0)::HUGEINT, 0) AS p0 FROM (SELECT 0 AS p0 FROM bounded UNION ALL SELECT COUNT(DISTINCT v) FROM (SELECT unnest(p0) AS v FROM bounded))
+--   WITH rows AS (
+--     SELECT t2.c2 AS u, t2.c3 AS x0
+--     FROM (
+--       SELECT
+--         t1."login_id" AS c1,
+--         t1."customer_id" AS c2,
+--         t1."day" AS c3,
+--         row_number() OVER (PARTITION BY t1."customer_id" ORDER BY t1."day" NULLS LAST, t1."login_id") AS c4
+--       FROM "logins" AS t1
+--     ) AS t2
+--     WHERE (t2.c4 <= 3)
+--   ),
+--   totals AS (SELECT u, list(x0) AS s0 FROM rows GROUP BY u),
+--   bounded AS MATERIALIZED (SELECT s0 AS p0 FROM totals)
+--   SELECT COALESCE(SUM(p0)::HUGEINT, 0) AS p0
+--   FROM (
+--     SELECT 0 AS p0
+--     FROM bounded
+--     UNION ALL
+--     SELECT COUNT(DISTINCT v)
+--     FROM (SELECT unnest(p0) AS v FROM bounded)
+--   )
 --   SELECT t1.c0 AS c0 FROM release_0 AS t1
 
 -- case: distinct keys of the first three rows of a unit

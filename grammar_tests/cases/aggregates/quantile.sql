@@ -125,7 +125,17 @@ SELECT country, MAX(age) AS oldest FROM customers GROUP BY country;
 -- keys: 3 public, l0 proved
 -- choice: 2/2 of 121 l0=1 rows=1 greatest
 -- rewrite:
---   WITH rows AS (SELECT t1."country" AS k0, t1."age" AS x0 FROM "customers" AS t1) SELECT k0, NULL::BIGINT AS cell, 0::HUGEINT AS n FROM (SELECT k0 FROM rows GROUP BY k0) UNION ALL SELECT k0, cell + 0 AS cell, COUNT(*)::HUGEINT AS n FROM (SELECT k0, ((CASE WHEN x0 < 0 THEN 0 WHEN x0 > 120 THEN 120 ELSE x0 END)::BIGINT - (0)) AS cell FROM rows) WHERE cell IS NOT NULL GROUP BY k0, cell
+--   WITH rows AS (SELECT t1."country" AS k0, t1."age" AS x0 FROM "customers" AS t1)
+--   SELECT k0, NULL::BIGINT AS cell, 0::HUGEINT AS n
+--   FROM (SELECT k0 FROM rows GROUP BY k0)
+--   UNION ALL
+--   SELECT k0, cell + 0 AS cell, COUNT(*)::HUGEINT AS n
+--   FROM (
+--     SELECT k0, ((CASE WHEN x0 < 0 THEN 0 WHEN x0 > 120 THEN 120 ELSE x0 END)::BIGINT - (0)) AS cell
+--     FROM rows
+--   )
+--   WHERE cell IS NOT NULL
+--   GROUP BY k0, cell
 --   SELECT t1.c0 AS c0, t1.c1 AS c1 FROM release_0 AS t1
 
 -- case: groups and rows of a unit are chosen
@@ -134,8 +144,45 @@ SELECT placed_at::DATE AS day, MEDIAN(quantity) AS middle FROM orders WHERE plac
 -- keys: 3 public, l0 proved
 -- choice: 2/4 of 21 l0=3 rows=10 hashed
 -- rewrite:
---   WITH rows AS (SELECT t1."customer_id" AS u, TRY_CAST(t1."placed_at" AS DATE) AS k0, t1."quantity" AS x0 FROM "orders" AS t1 WHERE (t1."placed_at" < TIMESTAMP '2024-01-04 00:00:00')), totals AS (SELECT u, k0, list(((CASE WHEN x0 < 0 THEN 0 WHEN x0 > 20 THEN 20 ELSE x0 END)::BIGINT - (0))) FILTER (WHERE ((CASE WHEN x0 < 0 THEN 0 WHEN x0 > 20 THEN 20 ELSE x0 END)::BIGINT - (0)) IS NOT NULL) AS l0 FROM rows GROUP BY u, k0), bounded AS MATERIALIZED (SELECT k0, CASE WHEN len(l0) > 10 THEN list_transform(list_sort(list_transform(l0, lambda x: {'h': hash($sampling_key::UBIGINT, u, k0, x), 'x': x}))[1:10], lambda pair: pair.x) ELSE l0 END AS l0 FROM totals) SELECT k0, NULL::BIGINT AS cell, 0::HUGEINT AS n FROM (SELECT k0 FROM (SELECT k0 FROM bounded) GROUP BY k0) UNION ALL SELECT k0, cell + 0 AS cell, COUNT(*)::HUGEINT AS n FROM (SELECT k0, unnest(l0) AS cell FROM bounded) WHERE cell IS NOT NULL GROUP BY k0, cell
---   SELECT t2.c10 AS c0, t2.c11 AS c1 FROM (SELECT t1.c0 AS c10, CAST(t1.c1 AS DOUBLE) AS c11 FROM release_0 AS t1) AS t2
+--   WITH rows AS (
+--     SELECT t1."customer_id" AS u, TRY_CAST(t1."placed_at" AS DATE) AS k0, t1."quantity" AS x0
+--     FROM "orders" AS t1
+--     WHERE (t1."placed_at" < TIMESTAMP '2024-01-04 00:00:00')
+--   ),
+--   totals AS (
+--     SELECT
+--       u,
+--       k0,
+--       list(((CASE WHEN x0 < 0 THEN 0 WHEN x0 > 20 THEN 20 ELSE x0 END)::BIGINT - (0))) FILTER (
+--         WHERE ((CASE WHEN x0 < 0 THEN 0 WHEN x0 > 20 THEN 20 ELSE x0 END)::BIGINT - (0)) IS NOT NULL
+--       ) AS l0
+--     FROM rows
+--     GROUP BY u, k0
+--   ),
+--   bounded AS MATERIALIZED (
+--     SELECT
+--       k0,
+--       CASE
+--         WHEN len(l0) > 10
+--         THEN list_transform(
+--           list_sort(
+--             list_transform(l0, lambda x: {'h': hash($sampling_key::UBIGINT, u, k0, x), 'x': x})
+--           )[1:10],
+--           lambda pair: pair.x
+--         )
+--         ELSE l0
+--       END AS l0
+--     FROM totals
+--   )
+--   SELECT k0, NULL::BIGINT AS cell, 0::HUGEINT AS n
+--   FROM (SELECT k0 FROM (SELECT k0 FROM bounded) GROUP BY k0)
+--   UNION ALL
+--   SELECT k0, cell + 0 AS cell, COUNT(*)::HUGEINT AS n
+--   FROM (SELECT k0, unnest(l0) AS cell FROM bounded)
+--   WHERE cell IS NOT NULL
+--   GROUP BY k0, cell
+--   SELECT t2.c10 AS c0, t2.c11 AS c1
+--   FROM (SELECT t1.c0 AS c10, CAST(t1.c1 AS DOUBLE) AS c11 FROM release_0 AS t1) AS t2
 
 -- case: median of an unbounded column
 SELECT MEDIAN(note_length) FROM orders;

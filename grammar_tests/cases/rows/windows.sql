@@ -109,8 +109,62 @@ SELECT AVG(amount) FROM (SELECT amount, ROW_NUMBER() OVER (PARTITION BY customer
 -- release: rows l0=1 linf=1
 -- release: sum l0=1 linf=250
 -- rewrite:
---   WITH rows AS (SELECT t2.c3 AS x0 FROM (SELECT t1."order_id" AS c1, t1."customer_id" AS c2, t1."amount" AS c3, t1."quantity" AS c4, t1."discount"::DOUBLE AS c5, t1."placed_at" AS c6, t1."status" AS c7, t1."note" AS c8, t1."note_length" AS c9, row_number() OVER (PARTITION BY t1."customer_id" ORDER BY t1."status" NULLS LAST, t1."order_id") AS c10 FROM "orders" AS t1) AS t2 WHERE (t2.c10 = 1)) SELECT COALESCE(COUNT(*)::HUGEINT, 0) AS p0, COALESCE(replace(SUM(CASE WHEN x0 < '0.00'::DECIMAL(3, 2) THEN '0.00'::DECIMAL(3, 2) WHEN x0 > '500.00'::DECIMAL(5, 2) THEN '500.00'::DECIMAL(5, 2) ELSE x0 END - '250.00'::DECIMAL(5, 2))::DECIMAL(38, 2)::VARCHAR, '.', '')::HUGEINT, 0) AS p1 FROM rows
---   SELECT t2.c13 AS c0 FROM (SELECT 250.0e0 + least(greatest(CAST(t1.c1 AS DOUBLE) * greatest(1.0e0, CAST(t1.c0 AS DOUBLE)) / (greatest(1.0e0, CAST(t1.c0 AS DOUBLE)) * greatest(1.0e0, CAST(t1.c0 AS DOUBLE)) + 153.23046326656623e0), -250.0e0), 250.0e0) AS c13 FROM release_0 AS t1) AS t2
+--   WITH rows AS (
+--     SELECT t2.c3 AS x0
+--     FROM (
+--       SELECT
+--         t1."order_id" AS c1,
+--         t1."customer_id" AS c2,
+--         t1."amount" AS c3,
+--         t1."quantity" AS c4,
+--         t1."discount"::DOUBLE AS c5,
+--         t1."placed_at" AS c6,
+--         t1."status" AS c7,
+--         t1."note" AS c8,
+--         t1."note_length" AS c9,
+--         row_number() OVER (
+--           PARTITION BY t1."customer_id" ORDER BY t1."status" NULLS LAST, t1."order_id"
+--         ) AS c10
+--       FROM "orders" AS t1
+--     ) AS t2
+--     WHERE (t2.c10 = 1)
+--   )
+--   SELECT
+--     COALESCE(COUNT(*)::HUGEINT, 0) AS p0,
+--     COALESCE(
+--       replace(
+--         SUM(
+--           CASE
+--             WHEN x0 < '0.00'::DECIMAL(3, 2) THEN '0.00'::DECIMAL(3, 2)
+--             WHEN x0 > '500.00'::DECIMAL(5, 2) THEN '500.00'::DECIMAL(5, 2)
+--             ELSE x0
+--           END
+--           - '250.00'::DECIMAL(5, 2)
+--         )::DECIMAL(38, 2)::VARCHAR,
+--         '.',
+--         ''
+--       )::HUGEINT,
+--       0
+--     ) AS p1
+--   FROM rows
+--   SELECT t2.c13 AS c0
+--   FROM (
+--     SELECT
+--       250.0e0
+--       + least(
+--         greatest(
+--           CAST(t1.c1 AS DOUBLE)
+--           * greatest(1.0e0, CAST(t1.c0 AS DOUBLE))
+--           / (
+--             greatest(1.0e0, CAST(t1.c0 AS DOUBLE)) * greatest(1.0e0, CAST(t1.c0 AS DOUBLE))
+--             + 153.23046326656623e0
+--           ),
+--           -250.0e0
+--         ),
+--         250.0e0
+--       ) AS c13
+--     FROM release_0 AS t1
+--   ) AS t2
 
 -- case: DISTINCT ON the unit is its first row
 SELECT status, COUNT(*) FROM (SELECT DISTINCT ON (customer_id) status FROM orders ORDER BY customer_id, placed_at) t GROUP BY status;

@@ -172,8 +172,100 @@ SELECT AVG(s), AVG(m) FROM (SELECT customer_id, discount, SUM(income) AS s, MIN(
 -- release: rows l0=1 linf=10
 -- release: sum l0=1 linf=5
 -- rewrite:
---   WITH rows AS (SELECT t3.c18 AS u, NOT t3.c20 IS NULL AS x0, t3.c20 AS x1, NOT t3.c21 IS NULL AS x2, t3.c21 AS x3 FROM (SELECT t1."customer_id" AS c18, CASE WHEN (t1."discount"::DOUBLE) = 0.0e0 THEN 0.0e0 ELSE t1."discount"::DOUBLE END AS c19, sum(t2."income"::DOUBLE ORDER BY t2."income"::DOUBLE) AS c20, min(CASE WHEN (t1."discount"::DOUBLE) = 0.0e0 THEN 0.0e0 ELSE t1."discount"::DOUBLE END) AS c21 FROM "orders" AS t1 INNER JOIN "customers" AS t2 ON t1."customer_id" = t2."customer_id" GROUP BY 1, 2) AS t3), totals AS (SELECT u, COUNT(*) FILTER (WHERE x0) AS s0, SUM((FLOOR(CASE WHEN isnan(x1) THEN NULL WHEN x1 < 0.0::DOUBLE THEN 0.0::DOUBLE WHEN x1 > 10000000.015625::DOUBLE THEN 10000000.015625::DOUBLE ELSE x1 END * 64.0::DOUBLE + 0.5)::BIGINT - (320000000))::INTEGER) AS s1, COUNT(*) FILTER (WHERE x2) AS s2, SUM((FLOOR(CASE WHEN isnan(x3) THEN NULL WHEN x3 < 0.0::DOUBLE THEN 0.0::DOUBLE WHEN x3 > 1.0::DOUBLE THEN 1.0::DOUBLE ELSE x3 END * 1073741824.0::DOUBLE + 0.5)::BIGINT - (536870912))::INTEGER) AS s3 FROM rows GROUP BY u) SELECT COALESCE(SUM(p0)::HUGEINT, 0) AS p0, COALESCE(SUM(p1)::HUGEINT, 0) AS p1, COALESCE(SUM(p2)::HUGEINT, 0) AS p2, COALESCE(SUM(p3)::HUGEINT, 0) AS p3 FROM (SELECT (CASE WHEN s0 < 0 THEN 0 WHEN s0 > 10 THEN 10 ELSE s0 END)::BIGINT AS p0, (CASE WHEN s1 < -3200000000 THEN -3200000000 WHEN s1 > 3200000010 THEN 3200000010 ELSE s1 END)::BIGINT AS p1, (CASE WHEN s2 < 0 THEN 0 WHEN s2 > 10 THEN 10 ELSE s2 END)::BIGINT AS p2, (CASE WHEN s3 < -5368709120 THEN -5368709120 WHEN s3 > 5368709120 THEN 5368709120 ELSE s3 END)::BIGINT AS p3 FROM totals)
---   SELECT t2.c26 AS c0, t2.c27 AS c1 FROM (SELECT 5000000.0e0 + least(greatest(CAST(t1.c1 AS DOUBLE) * greatest(1.0e0, CAST(t1.c0 AS DOUBLE)) / (greatest(1.0e0, CAST(t1.c0 AS DOUBLE)) * greatest(1.0e0, CAST(t1.c0 AS DOUBLE)) + 30645.88135469349e0), -5000000.0e0), 5000000.015625e0) AS c26, 0.5e0 + least(greatest(CAST(t1.c3 AS DOUBLE) * greatest(1.0e0, CAST(t1.c2 AS DOUBLE)) / (greatest(1.0e0, CAST(t1.c2 AS DOUBLE)) * greatest(1.0e0, CAST(t1.c2 AS DOUBLE)) + 30645.881355069418e0), -0.5e0), 0.5e0) AS c27 FROM release_0 AS t1) AS t2
+--   WITH rows AS (
+--     SELECT t3.c18 AS u, NOT t3.c20 IS NULL AS x0, t3.c20 AS x1, NOT t3.c21 IS NULL AS x2, t3.c21 AS x3
+--     FROM (
+--       SELECT
+--         t1."customer_id" AS c18,
+--         CASE WHEN (t1."discount"::DOUBLE) = 0.0e0 THEN 0.0e0 ELSE t1."discount"::DOUBLE END AS c19,
+--         sum(t2."income"::DOUBLE ORDER BY t2."income"::DOUBLE) AS c20,
+--         min(CASE WHEN (t1."discount"::DOUBLE) = 0.0e0 THEN 0.0e0 ELSE t1."discount"::DOUBLE END) AS c21
+--       FROM "orders" AS t1 INNER JOIN "customers" AS t2 ON t1."customer_id" = t2."customer_id"
+--       GROUP BY 1, 2
+--     ) AS t3
+--   ),
+--   totals AS (
+--     SELECT
+--       u,
+--       COUNT(*) FILTER (WHERE x0) AS s0,
+--       SUM(
+--         (
+--           FLOOR(
+--             CASE
+--               WHEN isnan(x1) THEN NULL
+--               WHEN x1 < 0.0::DOUBLE THEN 0.0::DOUBLE
+--               WHEN x1 > 10000000.015625::DOUBLE THEN 10000000.015625::DOUBLE
+--               ELSE x1
+--             END
+--             * 64.0::DOUBLE
+--             + 0.5
+--           )::BIGINT
+--           - (320000000)
+--         )::INTEGER
+--       ) AS s1,
+--       COUNT(*) FILTER (WHERE x2) AS s2,
+--       SUM(
+--         (
+--           FLOOR(
+--             CASE
+--               WHEN isnan(x3) THEN NULL
+--               WHEN x3 < 0.0::DOUBLE THEN 0.0::DOUBLE
+--               WHEN x3 > 1.0::DOUBLE THEN 1.0::DOUBLE
+--               ELSE x3
+--             END
+--             * 1073741824.0::DOUBLE
+--             + 0.5
+--           )::BIGINT
+--           - (536870912)
+--         )::INTEGER
+--       ) AS s3
+--     FROM rows
+--     GROUP BY u
+--   )
+--   SELECT
+--     COALESCE(SUM(p0)::HUGEINT, 0) AS p0,
+--     COALESCE(SUM(p1)::HUGEINT, 0) AS p1,
+--     COALESCE(SUM(p2)::HUGEINT, 0) AS p2,
+--     COALESCE(SUM(p3)::HUGEINT, 0) AS p3
+--   FROM (
+--     SELECT
+--       (CASE WHEN s0 < 0 THEN 0 WHEN s0 > 10 THEN 10 ELSE s0 END)::BIGINT AS p0,
+--       (CASE WHEN s1 < -3200000000 THEN -3200000000 WHEN s1 > 3200000010 THEN 3200000010 ELSE s1 END)::BIGINT AS p1,
+--       (CASE WHEN s2 < 0 THEN 0 WHEN s2 > 10 THEN 10 ELSE s2 END)::BIGINT AS p2,
+--       (CASE WHEN s3 < -5368709120 THEN -5368709120 WHEN s3 > 5368709120 THEN 5368709120 ELSE s3 END)::BIGINT AS p3
+--     FROM totals
+--   )
+--   SELECT t2.c26 AS c0, t2.c27 AS c1
+--   FROM (
+--     SELECT
+--       5000000.0e0
+--       + least(
+--         greatest(
+--           CAST(t1.c1 AS DOUBLE)
+--           * greatest(1.0e0, CAST(t1.c0 AS DOUBLE))
+--           / (
+--             greatest(1.0e0, CAST(t1.c0 AS DOUBLE)) * greatest(1.0e0, CAST(t1.c0 AS DOUBLE))
+--             + 30645.88135469349e0
+--           ),
+--           -5000000.0e0
+--         ),
+--         5000000.015625e0
+--       ) AS c26,
+--       0.5e0
+--       + least(
+--         greatest(
+--           CAST(t1.c3 AS DOUBLE)
+--           * greatest(1.0e0, CAST(t1.c2 AS DOUBLE))
+--           / (
+--             greatest(1.0e0, CAST(t1.c2 AS DOUBLE)) * greatest(1.0e0, CAST(t1.c2 AS DOUBLE))
+--             + 30645.881355069418e0
+--           ),
+--           -0.5e0
+--         ),
+--         0.5e0
+--       ) AS c27
+--     FROM release_0 AS t1
+--   ) AS t2
 
 -- case: a funnel by minima
 SELECT COUNT(*) FROM (SELECT customer_id, MIN(placed_at) FILTER (WHERE status = 'open') AS opened, MAX(placed_at) FILTER (WHERE status = 'paid') AS paid FROM orders GROUP BY customer_id) t WHERE paid > opened;
