@@ -24,7 +24,6 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -195,10 +194,14 @@ def disturbances(policy: Path, served: Served) -> Iterator[Callable[[], bool]]:
 
     def worker() -> bool:
         workers = served.workers()
-        with suppress(ProcessLookupError):
-            if workers:
-                os.kill(random.choice(workers), signal.SIGKILL)  # noqa: S311
-        return True
+        if not workers:
+            return True
+        victim = random.choice(workers)  # noqa: S311
+        try:
+            os.kill(victim, signal.SIGKILL)
+        except ProcessLookupError:
+            return True
+        return until(lambda: served.count("worker_lost", process=victim))
 
     yield from (data, certificate, worker, worker)
 

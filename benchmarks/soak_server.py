@@ -41,8 +41,10 @@ class Served:
         lines = self.log.read_text(encoding="utf-8").splitlines(keepends=True)
         return [json.loads(line) for line in lines if line.endswith("\n")]
 
-    def count(self, name: str) -> int:
-        return sum(event["event"] == name for event in self.events)
+    def count(self, name: str, **facts: object) -> int:
+        """How many events have this name and these facts."""
+        wanted = {"event": name, **facts}
+        return sum(wanted.items() <= event.items() for event in self.events)
 
     @property
     def port(self) -> int:

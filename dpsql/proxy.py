@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
@@ -14,7 +15,7 @@ from typing import Self, TypeVar
 
 from dpsql import accountants, mechanisms, precision
 from dpsql.compiler.parse import parse
-from dpsql.engines import Engine, Stop, admitted, alone
+from dpsql.engines import Engine, Stop, admitted, paced
 from dpsql.engines.duckdb import DuckDBEngine
 from dpsql.engines.limited import Following, Limit
 from dpsql.engines.pool import EnginePool
@@ -357,7 +358,7 @@ class Proxy:
         if kept is not None and before is not None and before.query_id == known.query_id:
             answer = replace(kept.answer, receipt=receipt)
         else:
-            answer = self._finished(paid, known.answer, receipt, asked.stop)
+            answer = self._finished(paid, known.answer, receipt, self._engine, asked.stop)
         answers.put(key, Finished(stamp, answer))
         return answer
 
@@ -367,18 +368,36 @@ class Proxy:
         assert plan is not None
         query_id = secrets.token_hex(8)
         asked.require_useful(prepared.notices, plan.loss)
-        with admitted(asked.stop):
+        self._bound.require_plan(prepared, asked.stop)
+        size = self._size(prepared, asked.stop)
+        with admitted(asked.stop), self._taken(query_id, asked.stop) as engine:
+            # One engine from here to the end: what it has opened stays as it is.
+            require_ready(engine, query_id, prepared.data, asked.stop)
             self._charge(asked, prepared, query_id)
-            noisy = self._guarded(query_id, lambda: self._released(query_id, prepared, asked.stop))
-        self.ledger.remember(query_id, noisy)
-        receipt = self._receipt(asked, query_id, asked.epsilon, plan.loss, remembered=False)
-        return self._finished(prepared, noisy, receipt, asked.stop)
+            noisy = self._guarded(
+                query_id, lambda: self._released(query_id, prepared, engine, size, asked.stop)
+            )
+            self.ledger.remember(query_id, noisy)
+            receipt = self._receipt(asked, query_id, asked.epsilon, plan.loss, remembered=False)
+            return self._finished(prepared, noisy, receipt, engine, asked.stop)
+
+    @contextmanager
+    def _taken(self, query_id: str, stop: Stop) -> Iterator[Engine]:
+        """One engine for a question; raises `Failed`, of which nothing was charged."""
+        with ExitStack() as stack:
+            taken = self._engine.taken(stop)
+            yield guarded(query_id, lambda: stack.enter_context(taken), charged=False)
+
+    def _size(self, prepared: Prepared, stop: Stop) -> float | None:
+        """What the question is expected to take, where that is asked for: see `dpsql.workload`."""
+        if stop.pace is None:
+            return None
+        step = partial(operations, prepared, self.policy, self._public.size)
+        return self._freely(step, stop)
 
     def _charge(self, asked: Asked, prepared: Prepared, query_id: str) -> None:
         plan = prepared.plan
         assert plan is not None
-        self._ready(query_id, prepared.data, asked.stop)
-        self._bound.require_plan(prepared, asked.stop)
         charge = Charge(
             query_id=query_id,
             analyst=asked.request.analyst,
@@ -399,9 +418,10 @@ class Proxy:
     def _ready(self, query_id: str, data: str | None, stop: Stop | None = None) -> None:
         require_ready(self._engine, query_id, data, stop)
 
-    def _released(self, query_id: str, prepared: Prepared, stop: Stop) -> tuple[Noisy, ...]:
-        size = partial(operations, prepared, self.policy, self._public.size)
-        with alone(self._engine, stop, query_id, size) as engine:
+    def _released(
+        self, query_id: str, prepared: Prepared, engine: Engine, size: float | None, stop: Stop
+    ) -> tuple[Noisy, ...]:
+        with paced(stop, query_id, size):
             return released(prepared, engine, self._sampler, self._chooser, stop)
 
     _guarded = staticmethod(guarded)
@@ -410,7 +430,12 @@ class Proxy:
         return freely(step, stop, self.policy.limits.free_seconds)
 
     def _finished(
-        self, prepared: Prepared, noisy: Sequence[Noisy], receipt: Receipt, stop: Stop
+        self,
+        prepared: Prepared,
+        noisy: Sequence[Noisy],
+        receipt: Receipt,
+        engine: Engine,
+        stop: Stop,
     ) -> Answer:
         plan = prepared.plan
         assert plan is not None
@@ -420,8 +445,8 @@ class Proxy:
                 plan,
                 prepared.rewritten,
                 noisy,
-                partial(self._engine.rows, stop=stop),
-                partial(self._engine.scratch, stop=stop),
+                partial(engine.rows, stop=stop, data=prepared.data),
+                partial(engine.scratch, stop=stop),
                 receipt,
                 prepared.notices,
             ),

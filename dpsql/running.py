@@ -139,7 +139,8 @@ def released(
     plan, rewritten = prepared.plan, prepared.rewritten
     assert plan is not None
     result = list[Noisy]()
-    public, scratch = partial(engine.rows, stop=stop), partial(engine.scratch, stop=stop)
+    public = partial(engine.rows, stop=stop, data=prepared.data)
+    scratch = partial(engine.scratch, stop=stop)
     for block, sql in zip(plan.blocks, rewritten.blocks, strict=True):
         exact, there = Exact([], []), block  # listed keys alone: the data has no say
         if block.queries or block.histograms:

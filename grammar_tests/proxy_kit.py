@@ -82,9 +82,11 @@ class WatchedEngine:
         self.instead: str | None = None
         self.running = Event()
 
-    def rows(self, sql: str, stop: Stop | None = None) -> Sequence[tuple[Any, ...]]:
+    def rows(
+        self, sql: str, stop: Stop | None = None, data: str | None = None
+    ) -> Sequence[tuple[Any, ...]]:
         self.calls.append(("rows", sql))
-        return self.engine.rows(sql, stop)
+        return self.engine.rows(sql, stop, data)
 
     def few(self, sql: str, cells: int, stop: Stop | None = None) -> Table | None:
         self.calls.append(("rows", sql))

@@ -6,11 +6,13 @@ import json
 import os
 import signal
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import numpy as np
@@ -18,10 +20,13 @@ import psycopg
 import pytest
 
 from dpsql.engines import Stop
+from dpsql.engines.duckdb import DuckDBEngine
+from dpsql.engines.pool import EnginePool
 from dpsql.errors import DataChanged, Failed
 from dpsql.ledgers import Charge
 from dpsql.monitor import Watch
 from dpsql.owner import check_policy
+from dpsql.policy.load import load
 from dpsql.prepare import Prepared
 from dpsql.proxy import Proxy
 from dpsql.questions import Asked
@@ -32,7 +37,7 @@ from grammar_tests.test_layers import SOURCES
 from grammar_tests.wire_kit import opened
 
 COUNT = "SELECT COUNT(*) AS n FROM customers"
-MORE = 200
+HERE, MORE = len(world.well_behaved()["customers"]), 200
 ROOT = Path(__file__).parent.parent
 
 
@@ -173,6 +178,71 @@ def test_a_stream_compiled_before_a_refresh_is_refused_by_its_monitor(path: Path
             monitor.verdict(stream)
         assert monitor.left == 1
         assert monitor.ask(COUNT).above
+
+
+# --- between the charge and the answer -----------------------------------------------------------
+
+PUBLIC_TOO = "SELECT code, (SELECT COUNT(*) FROM customers) AS n FROM countries ORDER BY code"
+
+
+@contextmanager
+def pooled(path: Path) -> Iterator[Proxy]:
+    """The proxy without noise over two engines, of which one has not yet opened anything."""
+    draft = load(str(path))
+    pool = EnginePool(partial(DuckDBEngine, draft.database, draft.limits), 2)
+    with Proxy.over(draft, pool) as proxy:
+        proxy._sampler = silent
+        yield proxy
+
+
+def after_the_charge(
+    proxy: Proxy, monkeypatch: pytest.MonkeyPatch, step: Callable[[], object]
+) -> None:
+    charge = proxy.ledger.charge
+
+    def charged(wanted: Charge) -> Any:
+        monkeypatch.setattr(proxy.ledger, "charge", charge)
+        spent = charge(wanted)
+        step()
+        return spent
+
+    monkeypatch.setattr(proxy.ledger, "charge", charged)
+
+
+@pytest.mark.parametrize("sql", [COUNT, PUBLIC_TOO])
+@pytest.mark.parametrize("proxies", [silently, pooled])
+def test_data_that_are_swapped_after_a_charge_leave_its_answer_as_it_was(
+    path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    proxies: Callable[[Path], AbstractContextManager[Proxy]],
+    sql: str,
+) -> None:
+    with proxies(path) as proxy:
+        after_the_charge(proxy, monkeypatch, lambda: replaced(path.parent, flooded()))
+        assert {row[-1] for row in proxy.ask(request(sql)).rows} == {HERE}
+        with pytest.raises(DataChanged):
+            proxy.ask(request("SELECT COUNT(*) AS n FROM orders"))
+        assert len(proxy.history()) == 1
+
+
+@pytest.mark.parametrize("proxies", [silently, pooled])
+def test_a_refresh_waits_for_what_was_charged(
+    path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    proxies: Callable[[Path], AbstractContextManager[Proxy]],
+) -> None:
+    with proxies(path) as proxy:
+        refresh = Thread(target=proxy.refresh)
+
+        def refreshing() -> None:
+            replaced(path.parent, world.empty())
+            refresh.start()
+            refresh.join(0.5)  # it waits for the answer, however long that takes
+
+        after_the_charge(proxy, monkeypatch, refreshing)
+        assert proxy.ask(request(COUNT)).rows == ((HERE,),)
+        refresh.join()
+        assert proxy.ask(request(COUNT)).rows == ((0,),)
 
 
 # --- the order of events -------------------------------------------------------------------------

@@ -18,6 +18,7 @@ from dpsql.engines import duckdb as duckdb_engine
 from dpsql.engines.duckdb import DuckDBEngine
 from dpsql.engines.files import CannotOpen, Sources
 from dpsql.engines.hardening import private
+from dpsql.engines.process import Fallen, fallen
 from dpsql.errors import Unreachable
 from dpsql.resources import Database, Limits
 from dpsql.schema import ForeignKey
@@ -158,6 +159,30 @@ def test_a_worker_that_died_while_idle_is_started_again(
         engine.ready(data)
     assert engine.rows("SELECT 1") == [(1,)]
     assert _pid(engine) != victim
+
+
+def test_a_worker_that_somebody_else_ended_is_told_once(engine: DuckDBEngine) -> None:
+    engine.rows("SELECT 1")
+    fallen()
+    victim, worker = _pid(engine), engine._worker
+    os.kill(victim, signal.SIGKILL)
+    assert worker is not None
+    worker._process.wait(60)
+    assert fallen() == [Fallen(victim, -signal.SIGKILL)]
+    assert fallen() == []
+    assert engine.rows("SELECT 1") == [(1,)]  # by another, which is ended here
+    engine._drop()
+    assert fallen() == []
+
+
+def test_a_worker_that_was_ended_while_it_ran_is_told_too(engine: DuckDBEngine) -> None:
+    engine.rows("SELECT 1")
+    fallen()
+    victim = _pid(engine)
+    threading.Timer(0.2, os.kill, (victim, signal.SIGKILL)).start()
+    with pytest.raises(EngineFailed):
+        engine.rows(LONG)
+    assert fallen() == [Fallen(victim, -signal.SIGKILL)]
 
 
 def test_a_worker_dies_with_its_parent(folder: Path) -> None:

@@ -41,7 +41,9 @@ class Fake:
         self.followed.append(accepted)
         self.accepted = accepted
 
-    def rows(self, sql: Any, stop: Stop | None = None) -> list[tuple[Any, ...]]:
+    def rows(
+        self, sql: Any, stop: Stop | None = None, _data: str | None = None
+    ) -> list[tuple[Any, ...]]:
         if self.closed:
             raise EngineFailed
         sql(stop)

@@ -80,7 +80,7 @@ def spent(path: Path) -> Any:
 
 class ChargesAfterRunning(Proxy):
     def _charged_answer(self, asked: Asked, prepared: Prepared) -> Answer:
-        self._released("", prepared, asked.stop)
+        self._released("", prepared, self._engine, None, asked.stop)
         return super()._charged_answer(asked, prepared)
 
 

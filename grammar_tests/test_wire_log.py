@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import signal
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from time import sleep
 from typing import Any
 
 import psycopg
@@ -15,6 +17,7 @@ import pytest
 
 from dpsql.dialects.words import pieces
 from dpsql.engines import Interrupted, Stop
+from dpsql.engines.duckdb import DuckDBEngine
 from dpsql.engines.pool import EnginePool
 from dpsql.errors import LedgerError
 from dpsql.interfaces.pgwire.outcomes import normalised
@@ -85,6 +88,23 @@ def test_a_failure_names_its_query(served: Door) -> None:
     assert line["answer"] == "failed"
     assert line["query"] in str(failed.value)
     assert not any("secret" in line for line in served.lines)
+
+
+def test_a_worker_that_dies_while_nobody_asks_has_a_line(served: Door) -> None:
+    with psycopg.connect(**served.conninfo(), autocommit=True) as client:
+        client.execute(QUESTION)
+    engine = served.proxy._engine
+    assert isinstance(engine, DuckDBEngine)
+    assert engine._worker is not None
+    victim = engine._worker._process
+    victim.send_signal(signal.SIGKILL)
+    for _ in range(600):
+        found = [json.loads(line) for line in served.lines]
+        lost = [line for line in found if line.get("process") == victim.pid]
+        if lost:
+            break
+        sleep(0.1)
+    assert [(line["event"], line["exit"]) for line in lost] == [("worker_lost", -9)]
 
 
 def test_failed_logins_say_who_and_from_where(served: Door) -> None:

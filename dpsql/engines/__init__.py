@@ -97,7 +97,8 @@ class Engine(Protocol):
     Every method but `cancel` and `close` raises `EngineFailed`, `Interrupted`, `TimedOut`, or
     `errors.Unreachable` where the owner's database cannot be opened. A call whose `stop` is wanted
     ends with `Interrupted`, other calls go on. A call that names its `data`, by the identity that
-    `schema` gave, raises `errors.DataChanged` where the data is or becomes another.
+    `schema` gave, raises `errors.DataChanged` where the engine has not opened that data, or it was
+    changed in place; that others were put there meanwhile is nothing to it.
     """
 
     def schema(self) -> Schema:
@@ -134,7 +135,9 @@ class Engine(Protocol):
         """Exact integers per group: `keys` key columns, then `parts` integer columns."""
         ...
 
-    def rows(self, sql: str, stop: Stop | None = None) -> Sequence[tuple[Any, ...]]:
+    def rows(
+        self, sql: str, stop: Stop | None = None, data: str | None = None
+    ) -> Sequence[tuple[Any, ...]]:
         """Rows of a query over public tables, or of the owner's own check."""
         ...
 
@@ -174,21 +177,15 @@ def admitted(stop: Stop) -> AbstractContextManager[None]:
 
 
 @contextmanager
-def alone(
-    engine: Engine, stop: Stop, query_id: str, size: Callable[[], float | None]
-) -> Iterator[Engine]:
-    """One engine for all that a question does with private rows, kept until its end may be seen.
+def paced(stop: Stop, query_id: str, size: float | None) -> Iterator[None]:
+    """Around all that a question does with private rows, on an engine that it has `taken`.
 
-    If it were free before, somebody who waits for it would see how long that took.
+    That is for nobody else until the end may be seen: whoever waits would see how long it took.
     """
     if stop.pace is None:
-        with engine.taken(stop) as taken:
-            yield taken
+        yield
         return
-    expected = size()  # may ask an engine, of which there may be one only
-    with engine.taken(stop) as taken:
-        taken.scratch("SELECT 1", (), stop)  # starts a worker where there is none: nobody's fault
-        with stop.pace.held(query_id, expected):
-            yield taken
+    with stop.pace.held(query_id, size):
+        yield
     if stop.wanted:  # as if it had not ended: whether it had must not be seen
         raise Interrupted

@@ -159,9 +159,9 @@ class DuckDBEngine:
         decoders, *chunks = self._ask("aggregate", *asked, stop=stop, data=data)
         return exact(chunks, decoders, parts)
 
-    def rows(self, sql: str, stop: Stop | None = None) -> Table:
+    def rows(self, sql: str, stop: Stop | None = None, data: str | None = None) -> Table:
         """Rows of a SELECT on the owner's data: public tables, or the owner's own check."""
-        decoders, *chunks = self._ask("rows", sql, stop=stop)
+        decoders, *chunks = self._ask("rows", sql, stop=stop, data=data)
         return decoded_rows(chunks, decoders)
 
     def few(self, sql: str, cells: int, stop: Stop | None = None) -> Table | None:
@@ -289,7 +289,7 @@ class DuckDBEngine:
         if operation is None:
             return "done", None, []
         call.deadline = monotonic() + self._seconds()
-        if not worker.send((call.number, operation, arguments), tick):
+        if not worker.send((call.number, operation, arguments, data is not None), tick):
             return "gone", None, []
         return _reply(worker, tick, call)
 
@@ -308,7 +308,7 @@ class DuckDBEngine:
         self._signature, self._opened = chunks[0], True
         if not self._script:
             return reply
-        sent = worker.send((call.number, "script", (list(self._script),)), tick)
+        sent = worker.send((call.number, "script", (list(self._script),), False), tick)
         return _reply(worker, tick) if sent else ("gone", None, [])
 
     # --- the worker ---

@@ -84,10 +84,12 @@ class EnginePool:
         with self.taken(stop) as engine:
             return engine.aggregate(sql, keys, parts, sampling_key, tables, stop, data)
 
-    def rows(self, sql: str, stop: Stop | None = None) -> Sequence[tuple[Any, ...]]:
+    def rows(
+        self, sql: str, stop: Stop | None = None, data: str | None = None
+    ) -> Sequence[tuple[Any, ...]]:
         """As `Engine.rows`, on whichever engine is free."""
         with self.taken(stop) as engine:
-            return engine.rows(sql, stop)
+            return engine.rows(sql, stop, data)
 
     def few(self, sql: str, cells: int, stop: Stop | None = None) -> Table | None:
         """As `Engine.few`, on whichever engine is free."""

@@ -8,7 +8,9 @@ import pickle
 import select
 import subprocess
 import sys
+from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,9 @@ from dpsql.engines.worker import ID_BYTES, Settings
 SLICE_SECONDS = 0.05
 """How often a waiting call looks whether it should stop."""
 
+_LAST_SECONDS = 1.0
+"""How long a process that has fallen silent may take to end by itself."""
+
 _MAIN = (
     "import pickle, sys; sys.path[:] = pickle.load(sys.stdin.buffer);"
     " from dpsql.engines.worker import main; main(sys.stdin.buffer, int(sys.argv[1]))"
@@ -27,6 +32,25 @@ _PASSED_ON = ("PATH", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "LANG", "LC_ALL")
 
 Tick = Callable[[], None]
 """Called while waiting, every `SLICE_SECONDS`."""
+
+_LIVING: set[WorkerProcess] = set()
+_FALLEN: deque[Fallen] = deque(maxlen=1000)
+
+
+@dataclass(frozen=True, slots=True)
+class Fallen:
+    """A worker that ended though nobody here ended it: its number, and its exit code or signal."""
+
+    process: int
+    exit: int
+
+
+def fallen() -> list[Fallen]:
+    """The workers that ended by themselves, or were killed by others, since this was last asked."""
+    for worker in tuple(_LIVING):
+        if not worker.is_alive:
+            worker.mourn()
+    return [_FALLEN.popleft() for _ in range(len(_FALLEN))]
 
 
 class WorkerProcess:
@@ -59,6 +83,8 @@ class WorkerProcess:
         # Afterwards nothing may wait longer than the statement's time limit.
         os.set_blocking(self._to, False)
         os.set_blocking(self._from, False)
+        self._silent = False
+        _LIVING.add(self)
 
     @property
     def is_alive(self) -> bool:
@@ -93,16 +119,29 @@ class WorkerProcess:
 
     def kill(self) -> None:
         """End the process now; it stays to be closed."""
+        if not self.is_alive:
+            self.mourn()
+        _LIVING.discard(self)
         self._process.kill()
 
     def close(self) -> None:
         """End the process and forget it."""
-        self._process.kill()
+        if self._silent:  # what closes its pipe is about to end
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(_LAST_SECONDS)
+        self.kill()
         self._process.wait()
         self._close_pipes()
 
+    def mourn(self) -> None:
+        """Tell of an end that nobody here brought about."""
+        if self in _LIVING:
+            _LIVING.discard(self)
+            _FALLEN.append(Fallen(self._process.pid, self._process.returncode))
+
     def disown(self) -> None:
         """In a forked child: let go of the parent's worker without touching it."""
+        _LIVING.discard(self)
         self._close_pipes()
         # Popen would warn of a process that is still running; it is not ours to wait for.
         self._process.returncode = 0
@@ -123,6 +162,7 @@ class WorkerProcess:
             except BlockingIOError:
                 continue
             if not piece:
+                self._silent = True
                 return None
             data += piece
         return data

@@ -4,7 +4,8 @@ It holds the owner's data and the scratch instance, reads requests from standard
 answers on standard output (see `frames`). No text of the engine ever leaves it. It imports only
 what it needs, since the first answer waits for it.
 
-A request is `(call, operation, arguments)`; a reply is any number of `("chunk", rows)` and then
+A request is `(call, operation, arguments, held)`: `held` says that the data as opened will do even
+if others have been put in their place. A reply is any number of `("chunk", rows)` and then
 `("done", None)`, `("failed", None)` or `("unreachable", why)`. The first reply, unasked for, is
 `("done", None)` behind a chunk with the files' signature, or `("unreachable", why)`.
 """
@@ -51,7 +52,8 @@ def main(requests: BinaryIO, control: int) -> None:
     _send(replies, worker.open())
     Thread(target=worker.prepare, daemon=True).start()
     while (request := frames.read(requests)) is not None:
-        _send(replies, worker.answer(*request))
+        *asked, held = request
+        _send(replies, worker.answer(*asked, held=held))
 
 
 def _send(replies: BinaryIO, messages: Iterator[tuple[str, Any]]) -> None:
@@ -107,11 +109,11 @@ class _Worker:
         self._has_numpy = True
 
     def answer(
-        self, call: int, operation: str, arguments: tuple[Any, ...]
+        self, call: int, operation: str, arguments: tuple[Any, ...], *, held: bool
     ) -> Iterator[tuple[str, Any]]:
         """The replies to one request. A broken instance ends the process."""
         try:
-            instance = self._instance(operation)
+            instance = self._instance(operation, held=held)
             with self._lock:
                 self._call, self._cursor = call, instance.cursor()
             try:
@@ -123,7 +125,7 @@ class _Worker:
                     self._call = None
                 # With the cursor go its temporary tables.
                 self._cursor.close()
-            self._check_same(operation)
+            self._check_same(operation, held=held)
             outcome: tuple[str, Any] = "done", None
         except CannotOpen as error:
             outcome = "unreachable", error.why
@@ -141,22 +143,22 @@ class _Worker:
                     self._cursor.interrupt()
         os._exit(0)
 
-    def _instance(self, operation: str) -> Any:
+    def _instance(self, operation: str, *, held: bool) -> Any:
         if operation in ("scratch", "script"):
             self._prepared.wait()
             return self._scratch
         if operation == "bind":
             self._twinned.wait()
             return self._twin
-        self._check_same(operation)
+        self._check_same(operation, held=held)
         return self._private
 
-    def _check_same(self, operation: str) -> None:
+    def _check_same(self, operation: str, *, held: bool) -> None:
         """What was charged is answered from the file that was opened, even if another replaced it.
 
         Files that DuckDB opens anew for each statement must not have changed.
         """
-        if operation == "aggregate" and self._file is not None:
+        if held and self._file is not None:
             if stamp(os.fstat(self._file)) not in [found[1:] for found in self._signature]:
                 raise CannotOpen("changed")
         elif operation not in ("scratch", "script", "bind"):

@@ -11,6 +11,7 @@ from functools import partial
 from itertools import count
 from time import monotonic
 
+from dpsql.engines.process import fallen
 from dpsql.errors import DpsqlError
 from dpsql.interfaces.pgwire import backend, frontend
 from dpsql.interfaces.pgwire.admission import Failures, Strangers, share
@@ -272,6 +273,9 @@ class Server:
         """Heed what the owner changes, as long as the server runs."""
         while True:
             await asyncio.sleep(WATCH_SECONDS)
+            for worker in fallen():
+                self._telemetry.count("workers_lost")
+                self._telemetry.event("worker_lost", process=worker.process, exit=worker.exit)
             try:
                 found = await asyncio.to_thread(self.present.proxy.recorded)
                 if found != self._seen:
