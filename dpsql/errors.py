@@ -12,7 +12,7 @@ from dpsql.tree import NOWHERE, Span
 
 
 class Reason(StrEnum):
-    """Why a query was not answered. Every member has a case in grammar_tests and a README line."""
+    """Why a query was not answered. Every member has a case and a line in docs/errors.md."""
 
     # The text is wrong: exit code 1.
     SYNTAX = "syntax-error"

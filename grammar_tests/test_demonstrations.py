@@ -1,4 +1,4 @@
-"""Every demonstration over Adult runs with made-up people, draws, and has a line in the README."""
+"""Every demonstration over Adult runs with made-up people, draws, and is in examples/README.md."""
 
 from __future__ import annotations
 
@@ -21,8 +21,10 @@ def run(name: str, *options: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_demonstrations_have_a_readme_line(name: str) -> None:
-    assert f"`examples.adult.{name}`" in (ROOT / "README.md").read_text(encoding="utf-8")
+def test_demonstrations_have_a_line(name: str) -> None:
+    assert f"`examples.adult.{name}`" in (ROOT / "examples" / "README.md").read_text(
+        encoding="utf-8"
+    )
 
 
 @pytest.mark.skipif(find_spec("matplotlib") is None, reason="the extra plot is not installed")

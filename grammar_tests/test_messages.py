@@ -148,13 +148,14 @@ def test_wrong_twin_unescaped_text_is_caught() -> None:
     assert not escapes(printable(sql))
 
 
-def readme_rows() -> dict[str, tuple[str, str]]:
-    """Reason → (exit code, SQLSTATE), from the README's table of refusals."""
-    text = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
+def rows_of_the_page() -> dict[str, tuple[str, str]]:
+    """Reason → (exit code, SQLSTATE), from the page on errors."""
+    page = Path(__file__).parents[1] / "dpsql" / "docs" / "errors.md"
+    text = page.read_text(encoding="utf-8")
     rows = re.findall(r"^\| `([a-z-]+)` \| (\d+) \| ([0-9A-Z]{5}) \| .+ \|$", text, re.MULTILINE)
     return {reason: (exit_code, state) for reason, exit_code, state in rows}
 
 
-def test_every_reason_has_its_readme_line() -> None:
+def test_every_reason_has_its_line() -> None:
     expected = {r.value: (str(int(w.exit_code)), w.sqlstate) for r, w in WORDINGS.items()}
-    assert readme_rows() == expected
+    assert rows_of_the_page() == expected

@@ -1,120 +1,139 @@
-"""The README is true: its commands and programs run, and its examples are answered."""
+"""The README and every page are true: commands and programs run, and print what stands below."""
 
 from __future__ import annotations
 
 import os
 import re
-import shlex
-import subprocess
+import shutil
 import sys
+from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
+from dpsql.aggregates import _ROWS, _WINDOWS
+from dpsql.errors import Reason
+from dpsql.functions import REGISTRY
 from dpsql.policy import demo
+from dpsql.policy.load import load
+from dpsql.policy.reader import Reader
+from grammar_tests.pages_kit import LANGUAGES, ROOT, blocks, differences, merge, run, unlike
 
-ROOT = Path(__file__).parents[1]
+PAGES = {path.stem: path for path in sorted((ROOT / "dpsql" / "docs").glob("*.md"))}
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-
-PREAMBLE = f"""
-dpsql() {{ {shlex.quote(sys.executable)} -m dpsql "$@"; }}
-expect() {{
-  [ "$1" = "$2" ] || {{ echo "exit code $1 instead of $2: $3"; exit 99; }}
-}}
-"""
-
+EXAMPLES = (ROOT / "examples" / "README.md").read_text(encoding="utf-8")
 NEEDS = {"jupysql_session.py": "sql"}
 """The module that an example needs and that the extra `test` does not install."""
-
 
 SERVED = {"ibis_over_the_wire.py": "test_ibis.py runs it"}
 
 
-def blocks(language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
-
-
-def script(block: str) -> str:
-    """A block of shell lines that checks the exit code of each: 0, or as `# exit N` says."""
-    lines = [PREAMBLE]
-    for line in block.splitlines():
-        code = re.search(r"# exit (\d+)", line)
-        lines += [line, f"expect $? {code[1] if code else 0} {shlex.quote(line)}"]
-    return "\n".join(lines)
-
-
-def run(command: list[str], directory: Path) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PLOOMBER_STATS_ENABLED": "false"}
-    environment.pop("DPSQL_ANALYST", None)
-    return subprocess.run(  # noqa: S603
-        command,
-        cwd=directory,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-    )
+def page(name: str) -> str:
+    return PAGES[name].read_text(encoding="utf-8")
 
 
 @pytest.fixture(scope="module")
-def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A directory with the demo in dpsql-demo/, as the first command leaves it."""
-    where = tmp_path_factory.mktemp("readme")
-    demo.build(where / "dpsql-demo")
-    return where
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return demo.build(tmp_path_factory.mktemp("built")).parent
 
 
-@pytest.mark.parametrize("block", blocks("sh"))
-def test_shell_examples_exit_as_they_say(block: str, directory: Path) -> None:
-    done = run(["/bin/bash", "-c", script(block)], directory)
-    assert done.returncode == 0, done.stdout + done.stderr
+@pytest.fixture
+def folder(built: Path, tmp_path: Path) -> Path:
+    """A folder with the demo in dpsql-demo/, as the first command leaves it."""
+    shutil.copytree(built, tmp_path / "dpsql-demo")
+    return tmp_path
 
 
-def test_wrong_twin_a_wrong_exit_code_is_caught(directory: Path) -> None:
-    block = 'dpsql --policy dpsql-demo/dpsql.toml query "SELECT name FROM customers"\n'
-    assert run(["/bin/bash", "-c", script(block)], directory).returncode == 99
+# --- what is written is run ---
 
 
-@pytest.mark.parametrize("block", blocks("python"))
-def test_python_examples_run(block: str, directory: Path) -> None:
-    done = run([sys.executable, "-W", "error", "-c", block], directory)
-    assert done.returncode == 0, done.stderr
-    assert "±" in done.stdout
+def test_the_readme_does_and_prints_what_it_says(folder: Path) -> None:
+    assert [*differences(README, folder)] == []
 
 
-def test_one_question_functions_survive_the_first_answer(directory: Path) -> None:
+@pytest.mark.parametrize("name", sorted(PAGES.keys() - {"deployment"}))
+def test_a_page_does_and_prints_what_it_says(name: str, folder: Path) -> None:
+    """That on deployment is run beside its files: test_production.py."""
+    assert [*differences(page(name), folder / "dpsql-demo")] == []
+
+
+ASKED = 'dpsql query "SELECT name FROM customers"'
+BELOW = "hidden-column at 1:8: Column name is hidden.\n…\n"
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        f"```sh\n{ASKED}\n```",
+        f"```sh\n{ASKED}   # exit 4\n```",
+        f"```console\n$ {ASKED}   # exit 4\n{BELOW}```",
+        f"```console\n$ {ASKED}   # exit 3\n{BELOW.replace('1:8', '1:9')}```",
+        f"```console\n$ {ASKED}   # exit 3\n{BELOW}and more\n```",
+        f"```console\n$ {ASKED}   # exit 3\n```",
+        "```python\nprint(1)\n```\n\n```text\n2\n```",
+        "```python\n1 / 0\n```",
+        "```sql\nSELECT COUNT(*) FROM customers;\nSELECT name FROM customers;\n```",
+    ],
+)
+def test_wrong_twin_a_page_that_is_not_so_is_caught(wrong: str, folder: Path) -> None:
+    assert [*differences(f"# Page\n\n{wrong}\n", folder / "dpsql-demo")] != []
+
+
+@pytest.mark.parametrize(
+    ("says", "prints", "alike"),
+    [
+        ("n\n490 ± 20", "n\n502 ± 20", True),
+        ("n\n490 ± 20", "n\n690 ± 20", False),
+        ("n\n490 ± 20", "n\n490 ± 50", False),
+        ("n\n490", "n\n491", False),
+        ("n\n490 ± ?", "n\n491 ± ?", True),
+        ("n\n490 ± ?", "n\nx ± ?", False),
+        ("a b\nc", "a\nb c", True),
+        ("query 0123456789abcdef", "query fedcba9876543210", True),
+        ("a\n…\nd", "a b c d", True),
+        ("a\n…\nd", "a b c d e", False),
+        ("a\n…\nc\n…\n", "a b c d e", True),
+        ("a\n…\nx\n…\n", "a b c d e", False),
+        ("a", "a b", False),
+    ],
+)
+def test_numbers_may_differ_by_their_noise_and_nothing_else(
+    says: str, prints: str, *, alike: bool
+) -> None:
+    assert (not [*unlike(says, prints)]) == alike
+
+
+def test_blocks_are_of_known_languages() -> None:
+    texts = [README, EXAMPLES, *map(page, PAGES)]
+    assert {b.language for text in texts for b in blocks(text)} <= LANGUAGES
+
+
+def test_one_question_functions_survive_the_first_answer(folder: Path) -> None:
     program = (
         "import dpsql\n"
         "sql, policy = 'SELECT COUNT(*) AS n FROM orders', 'dpsql-demo/dpsql.toml'\n"
         "dpsql.ask(sql, policy=policy)\n"
         "assert dpsql.explain(sql, policy=policy).remembered\n"
     )
-    done = run([sys.executable, "-W", "error", "-c", program], directory)
-    assert done.returncode == 0, done.stderr
-
-
-@pytest.mark.parametrize(
-    "sql", [s.strip() for block in blocks("sql") for s in block.split(";") if s.strip()]
-)
-def test_sql_examples_are_answered(sql: str, directory: Path) -> None:
-    command = [sys.executable, "-m", "dpsql", "--policy", "dpsql-demo/dpsql.toml", "query", sql]
-    done = run(command, directory)
+    done = run([sys.executable, "-W", "error", "-c", program], folder)
     assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize("example", sorted(p.name for p in (ROOT / "examples").glob("*.py")))
-def test_examples_run_and_have_a_readme_line(example: str, directory: Path) -> None:
-    assert f"`examples/{example}`" in README
+def test_examples_run_and_have_a_line(example: str, folder: Path) -> None:
+    assert f"`{example}`" in EXAMPLES
     if example in SERVED:
         pytest.skip(f"{example} needs a server: {SERVED[example]}")
     package = NEEDS.get(example, "dpsql")
     if find_spec(package) is None:
         pytest.skip(f"{example} needs {package}, which is not installed")
-    script_path = str(ROOT / "examples" / example)
-    done = run([sys.executable, "-W", "error", script_path, "dpsql-demo/dpsql.toml"], directory)
+    script = str(ROOT / "examples" / example)
+    done = run([sys.executable, "-W", "error", script, "dpsql-demo/dpsql.toml"], folder)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+# --- nothing is left out ---
 
 
 def test_ci_runs_the_two_commands_of_the_readme() -> None:
@@ -123,3 +142,131 @@ def test_ci_runs_the_two_commands_of_the_readme() -> None:
     ci = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
     assert all(f"command_of {name}" in ci for name in commands)
     assert os.access(ROOT / ".ci" / "run", os.X_OK)
+
+
+def test_the_readme_is_short_and_links_to_every_page() -> None:
+    assert len(README.splitlines()) <= 250
+    assert [name for name in PAGES if f"(dpsql/docs/{name}.md)" not in README] == []
+
+
+def dead_links(path: Path, text: str) -> list[str]:
+    """Relative links of a page that lead nowhere."""
+    targets = re.findall(r"\]\((?!https?:)([^)#]+)[^)]*\)", text)
+    return [target for target in targets if not (path.parent / target).exists()]
+
+
+@pytest.mark.parametrize(
+    "path", [ROOT / "README.md", *(ROOT / "examples").glob("*.md"), *PAGES.values()]
+)
+def test_links_lead_somewhere(path: Path) -> None:
+    assert dead_links(path, path.read_text(encoding="utf-8")) == []
+    assert dead_links(path, "[nowhere](nowhere.md)") == ["nowhere.md"]
+
+
+def keys_read(monkeypatch: pytest.MonkeyPatch, folder: Path) -> dict[str, set[str]]:
+    """The keys that each table of a policy may have, as the reader knows them."""
+    read: dict[str, set[str]] = {}
+    original = Reader.only
+
+    def only(reader: Reader, *known: str) -> None:
+        read.setdefault(".".join(map(str, reader.path)), set()).update(known)
+        original(reader, *known)
+
+    monkeypatch.setattr(Reader, "only", only)
+    load(str(folder / "dpsql-demo" / "dpsql.toml"))
+    return read
+
+
+def keys_told(text: str) -> dict[str, set[str]]:
+    """The keys that the page on the policy lists under the heading of each table."""
+    sections = re.findall(r"^## \[(.+?)\]\n(.*?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL)
+    return {
+        name: {
+            key
+            for cells in re.findall(r"^\| (`.+?) \|", section, re.MULTILINE)
+            for key in re.findall(r"`(\w+)`", cells)
+        }
+        for name, section in sections
+    }
+
+
+def test_the_page_on_the_policy_has_every_key(
+    monkeypatch: pytest.MonkeyPatch, folder: Path
+) -> None:
+    read, told = keys_read(monkeypatch, folder), keys_told(page("policy"))
+    places = {
+        "tables.T": "tables.orders",
+        "tables.T.columns": "tables.orders.columns.amount",
+        "budgets.B": "budgets.default",
+        "analysts.A": "analysts.ana",
+    }
+    assert told == {name: read[places.get(name, name)] for name in told}
+    assert {places.get(name, name) for name in told} >= {
+        name for name in read if name.count(".") < 1 and name
+    }
+    assert read[""] == {name.partition(".")[0] for name in told}
+
+
+def test_a_fragment_replaces_the_tables_that_it_names() -> None:
+    assert merge("[a]\nx = 1\n[b]\ny = 2\n", "[a]\nx = 3\n") == "[b]\ny = 2\n\n[a]\nx = 3\n"
+
+
+def rows_of_reasons(text: str) -> dict[str, tuple[str, ...]]:
+    """What the page on errors says of each reason: exit, SQLSTATE, meaning, remedy."""
+    rows = re.findall(r"^\| `([a-z-]+)` \| (.+) \|$", text, re.MULTILINE)
+    return {reason: tuple(cells.split(" | ")) for reason, cells in rows}
+
+
+def test_the_page_on_errors_has_every_reason_with_its_meaning_and_remedy() -> None:
+    rows = rows_of_reasons(page("errors"))
+    assert rows.keys() == {reason.value for reason in Reason}
+    assert [reason for reason, cells in rows.items() if len(cells) != 4 or "" in cells] == []
+
+
+OPERATORS = {
+    "add": "+",
+    "sub": "-",
+    "mul": "*",
+    "div": "/",
+    "int_div": "//",
+    "mod": "%",
+    "lt": "<",
+    "le": "<=",
+    "eq": "=",
+    "ne": "<>",
+    "gt": ">",
+    "ge": ">=",
+    "is_distinct": "IS DISTINCT FROM",
+    "is_not_distinct": "IS NOT DISTINCT FROM",
+    "is_null": "IS NULL",
+    "timezone": "AT TIME ZONE",
+}
+"""How an operator is written, where it is not by its name."""
+
+UNWRITTEN = {"pg_div", "neg", "add_days"}
+"""Rows that stand for a division in Postgres' spelling, a sign, and a date plus a number."""
+
+
+def section(text: str, head: str) -> str:
+    return text.partition(f"\n## {head}\n")[2].partition("\n## ")[0]
+
+
+def test_the_page_on_sql_has_every_function_and_no_other() -> None:
+    paragraphs = section(page("sql"), "Functions").split("\n\n")
+    listed = " ".join(text for text in paragraphs if text.strip().startswith("**"))
+    told = re.findall(r"`([^`]+)`", listed.replace("\n", " "))
+    expected = [OPERATORS.get(name, name.upper()) for name in REGISTRY if name not in UNWRITTEN]
+    assert sorted(told) == sorted(expected)
+
+
+def unnamed(text: str) -> Iterator[str]:
+    """Aggregates and window functions that a page does not name."""
+    for name in [*_ROWS, *_WINDOWS]:
+        written = "REGR_…" if name.startswith("regr_") else rf"\b{name.upper()}\b"
+        if not re.search(written, text):
+            yield name
+
+
+def test_the_page_on_sql_has_every_aggregate_and_window_function() -> None:
+    assert [*unnamed(page("sql"))] == []
+    assert "median" in unnamed("COUNT(*)")

@@ -1,4 +1,4 @@
-"""The README's lines of connection connect, each as it stands but for the port."""
+"""The lines of connection of the page on PostgreSQL connect, each as it stands but for the port."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from pathlib import Path
 import pytest
 
 from grammar_tests.test_more_clients import JAR
-from grammar_tests.test_readme import README
+from grammar_tests.test_readme import page
 from grammar_tests.wire_kit import PASSWORD, Door, door
 
 LINE = re.compile(r"^\| ([^|`]+) \| `([^`]+)` \|$", re.MULTILINE)
-LINES = dict(LINE.findall(README.split("| client |")[1]))
+LINES = dict(LINE.findall(page("postgres").split("| client |")[1]))
 ASKED = "SELECT code FROM countries ORDER BY code"
 PLAIN = f"c = LINE.cursor(); c.execute('{ASKED}'); print([row[0] for row in c.fetchall()])"
 PROGRAMS = {
@@ -42,7 +42,7 @@ PROGRAMS = {
     f' ResultSet found = LINE.createStatement().executeQuery("{ASKED}");'
     " while (found.next()) System.out.println(found.getString(1)); } }",
 }
-"""What is asked with each; LINE is the README's."""
+"""What is asked with each; LINE is the page's."""
 
 
 @pytest.fixture(scope="module")

@@ -105,7 +105,7 @@ WORDINGS: dict[Reason, Wording] = {
             "There is no such function.",
         ),
         "Only functions with a rule are called; a function without one is never passed on.",
-        "The README lists the functions.",
+        "dpsql help sql lists the functions.",
     ),
     Reason.TYPE_MISMATCH: _input(
         "42804",
@@ -212,7 +212,7 @@ WORDINGS: dict[Reason, Wording] = {
             "This aggregate has no privacy rule.",
         ),
         ("What one person can change in it is not known, so its noise cannot be sized.",),
-        "Counts, sums, averages, quantiles and their kin are answered; the README lists them.",
+        "Counts, sums, averages, quantiles and their kin are answered: dpsql help sql.",
     ),
     Reason.UNSUPPORTED_FUNCTION: _privacy(
         "0A000",
