@@ -8,6 +8,8 @@ noise, the nearest vector in the norm of V⁻¹ that keeps it is
 
 the best linear unbiased estimate (Gauss and Markov): no variance grows. Both follow from the
 pseudoinverse of C·√V. Corrections are whole lattice steps, so that sums agree to the last digit.
+
+It is post-processing: PRIVACY.md R67.
 """
 
 from __future__ import annotations

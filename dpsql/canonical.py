@@ -4,6 +4,8 @@ Column ids are renumbered by where the rows come from, labels and places are lef
 arguments of commutative operators are sorted, and comparisons are turned one way. The noise is left
 out, because a question answered with less noise answers the same question; how the budget is split
 is not, because the errors of an answer follow from it.
+
+What a question must say of itself: PRIVACY.md R69.
 """
 
 from __future__ import annotations

@@ -11,6 +11,8 @@ effects of quantities that add up are made to agree as in `dpsql.agreement`. No 
 
 All of it is exact, in small whole parts of a lattice step. Cells are the differences of rounded
 running totals, which all tables have in common: so they agree to the last digit.
+
+It is post-processing: PRIVACY.md R67.
 """
 
 from __future__ import annotations

@@ -1,4 +1,9 @@
-"""Uniform random integers from the operating system's generator, and from nowhere else."""
+"""Uniform random integers from the operating system's generator, and from nowhere else.
+
+Proof (PRIVACY.md R40). Lemire 2019: what lies in the last, incomplete run of residues is drawn
+again, so that every residue is equally likely. No bit is kept from one call to the next, nor is
+there a seed (SECURITY.md S10).
+"""
 
 from __future__ import annotations
 

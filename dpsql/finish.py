@@ -1,5 +1,7 @@
 """finish: Noisy → Answer. Measurements of the same rows are made to agree; then the outer query
 over the released tables, and the error of every number.
+
+All of it is post-processing of a shape that the text fixes: PRIVACY.md R66, SECURITY.md S6.
 """
 
 from __future__ import annotations

@@ -2,6 +2,9 @@
 
 Policy (the owner's word) → plan (what will run, with proofs) → Exact → Noisy → Answer, Receipt.
 Lattice integers are plain `int`; amounts of privacy are integers in ledger units (see `Loss`).
+
+Units and neighbours are those of PRIVACY.md R1; amounts are whole and exact values have no repr
+(SECURITY.md S12, S19).
 """
 
 from __future__ import annotations
@@ -65,7 +68,7 @@ class ColumnPolicy:
 
 
 class FactKind(StrEnum):
-    """Facts about data on which a proof may lean (privacy.md, section 3)."""
+    """Facts about data on which a proof may lean (PRIVACY.md R5)."""
 
     UNIQUE_KEY = "unique key"
     NOT_NULL_KEY = "key is never null"
@@ -181,7 +184,7 @@ class Sensitivity:
 
     `lower`, `upper` are the clip of one unit's total in one group, in lattice steps, with
     linf = max(|lower|, |upper|). Under REPLACE the L1 distance doubles and one group can move by
-    upper - lower (privacy.md, section 6). `alone` says that no other measurement shares it.
+    upper - lower (PRIVACY.md R30). `alone` says that no other measurement shares it.
 
         >>> Sensitivity(l0=2, lower=0, upper=500).l1
         1000

@@ -9,6 +9,8 @@ noisy threshold is in memory only and in one process: a monitor that is opened a
 one and is charged anew. A question asked again gets the bits it got, also after the end, as long
 as the data version is the same; to ask it of new data is a new query. That a statement failed says
 that it failed, and no more; the time it took is not hidden, as for any query.
+
+What a monitor loses: PRIVACY.md R52.
 """
 
 from __future__ import annotations

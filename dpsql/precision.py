@@ -4,6 +4,8 @@ An absolute error of counts, sums and what is linear in them is a number of the 
 found without looking at data. A relative error depends on the values: a small part is spent to
 learn them, then what they ask for (each step is one more private query, chosen by released
 numbers alone, and charged as one).
+
+Steps are charged one by one: PRIVACY.md R64.
 """
 
 from __future__ import annotations

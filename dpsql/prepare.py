@@ -1,4 +1,7 @@
-"""prepare: the pure pipeline from text to statements, top to bottom, with nothing run."""
+"""prepare: the pure pipeline from text to statements, top to bottom, with nothing run.
+
+It sees no private data: PRIVACY.md R6, SECURITY.md S1.
+"""
 
 from __future__ import annotations
 

@@ -2,16 +2,15 @@
 
 Where a question is refused for want of the bounds of columns that the policy marks
 `private_bounds`, it becomes two private questions. The first looks at such a column in public bins
-of log2 |x| (privacy.md, section 5.6), with a fifth of what the question may spend: it counts their
-units, or asks for the extreme bins by exponential mechanism or by sparse vector. The second is the
-question itself, under the policy in which what the first released is the column's declared bounds,
-with the rest.
+of log2 |x|, with a fifth of what the question may spend: it counts their units, or asks for the
+extreme bins by exponential mechanism or by sparse vector. The second is the question itself, under
+the policy in which what the first released is the column's declared bounds, with the rest.
 
-Why this is private: the first question is an ordinary private question over public keys. The second
-is an ordinary private question too, whichever bounds it is asked with: bounds are clipped to, not
-trusted, so its sensitivity holds for every policy and hence for every outcome of the first. It is
-chosen by released numbers alone, and each accountant's filter admits adaptively chosen questions
-(privacy.md, section 6): the loss of the pair is the sum of the two, which is within what one
+Proof (PRIVACY.md R64). The first question is an ordinary private question over public keys. The
+second is an ordinary private question too, whichever bounds it is asked with: bounds are clipped
+to, not trusted, so its sensitivity holds for every policy and hence for every outcome of the first.
+It is chosen by released numbers alone, and each accountant's filter admits adaptively chosen
+questions (PRIVACY.md R56): the loss of the pair is the sum of the two, which is within what one
 question of this epsilon may spend.
 """
 
@@ -159,7 +158,7 @@ def found_by_counts(
 
     The outermost bins whose noisy counts reach t, where no empty bin of all 2B reaches t with
     probability `SURE`: P(Z >= t) <= 1 - SURE^(1/2B). Laplace noise has t = -b·ln(2(1 -
-    SURE^(1/2B))) there (privacy.md, section 5.6).
+    SURE^(1/2B))) there.
     """
     column = _column(policy, bounds)
     least, most = _least(column.type), _most(column.type)

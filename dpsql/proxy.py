@@ -1,4 +1,7 @@
-"""proxy: the one conductor. ask(request) → Answer, explain(request) → Explanation."""
+"""proxy: the one conductor. ask(request) → Answer, explain(request) → Explanation.
+
+What is refused leaves no trace, and the debit comes first: SECURITY.md S2, S3.
+"""
 
 from __future__ import annotations
 

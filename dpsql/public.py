@@ -1,4 +1,7 @@
-"""Public data at compile time: ranges and values of public tables, and constants evaluated."""
+"""Public data at compile time: ranges and values of public tables, and constants evaluated.
+
+What is public, and read once: PRIVACY.md R6, R21.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""recalling: what the ledger remembers of a question, with the plan that it was paid for by."""
+"""recalling: what the ledger remembers of a question, with the plan that it was paid for by.
+
+Telling it again loses nothing: PRIVACY.md R69.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""release: Exact → Noisy. The only place where noise is added and private keys are chosen."""
+"""release: Exact → Noisy. The only place where noise is added and private keys are chosen.
+
+Every key of a domain is there, and every draw is its own: PRIVACY.md R29, SECURITY.md S6, S10.
+"""
 
 from __future__ import annotations
 

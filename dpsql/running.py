@@ -4,6 +4,9 @@ What can be known before a charge is known before it: that every statement binds
 data is still that which a plan's proofs are about, and that somebody is there to run it. After the
 charge the same is asked again of the very snapshot that the statement reads; what fails there stays
 charged.
+
+Nobody is charged for nothing, no text of the engine comes out, and data that changed is noticed:
+SECURITY.md S3, S5, S11.
 """
 
 from __future__ import annotations

@@ -2,6 +2,9 @@
 
 A stream has one additive measurement. Each key is a query of its own, and sparse vector asks only
 how far one unit moves one query: how many groups a unit has does not count, so none are sampled.
+
+Proof (PRIVACY.md R52). A unit's clipped total moves one query by the farther end of its clip, or
+from end to end where it is replaced; totals that are not negative move all queries one way.
 """
 
 from __future__ import annotations

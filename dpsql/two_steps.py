@@ -3,6 +3,8 @@
 The price of both steps is known before the first, and is refused or paid whatever data say: each
 step is charged durably before it runs. Bounds that were found once are remembered by the ledger for
 whatever the same analyst asks next, until the data or the policy change.
+
+Both steps are ordinary questions: PRIVACY.md R64.
 """
 
 from __future__ import annotations

@@ -2,6 +2,8 @@
 
 Sizes of private tables are those that the owner declares (`expected_rows`), never the data's: what
 is predicted is seen by the analyst, who waits for it.
+
+The grid that it is for: PRIVACY.md R70.
 """
 
 from __future__ import annotations

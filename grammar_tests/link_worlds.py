@@ -1,6 +1,6 @@
 """Small random databases whose links are odd: shared keys, keys that are links, dangling and NULL.
 
-Whose a row is, is computed here from the rows alone, as privacy.md, section 1, says it.
+Whose a row is, is computed here from the rows alone, as PRIVACY.md R2 says it.
 """
 
 from __future__ import annotations

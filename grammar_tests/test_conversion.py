@@ -21,7 +21,7 @@ from dpsql.model import (
 )
 from grammar_tests.test_accountants import BILLIONTH, LAPLACE, MILLIONTH, ZCDP, event
 
-# --- the figures of privacy.md, section 6 ------------------------------------------------------
+# --- the figures of PRIVACY.md R58 -------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_no_delta_buys_no_rho() -> None:
         epsilon_of(Fraction(1), Fraction(0))
 
 
-# --- the figures of privacy.md, section 5.3 ----------------------------------------------------
+# --- the analytic Gaussian and the textbook's (PRIVACY.md R61) ---------------------------------
 
 
 def gaussian_delta(sigma: float, epsilon: float) -> float:

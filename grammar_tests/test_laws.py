@@ -1,4 +1,4 @@
-"""The laws of privacy.md, section 7, on every accepted case, each with a wrong twin that fails.
+"""The laws of PRIVACY.md on every accepted case, each with a wrong twin that fails.
 
 Laws 4 and 5's run-time half are tested on the real proxy in test_invariants and test_functions.
 """

@@ -1,4 +1,7 @@
-"""Accountants: events to losses, and the filters that stop a budget."""
+"""Accountants: events to losses, and the filters that stop a budget.
+
+The least charge: PRIVACY.md R63.
+"""
 
 from dataclasses import replace
 from decimal import ROUND_DOWN, Context, Decimal

@@ -1,4 +1,9 @@
-"""The approximate accountant: ε and δ each add up (basic composition)."""
+"""The approximate accountant: ε and δ each add up (basic composition).
+
+Proof (PRIVACY.md R60, R61). Basic composition. A Gaussian costs its own δ and the least ε at which
+it is (ε, δ)-DP, by its own law (`exact_gaussian`) or through zCDP. Which law is taken is a matter
+of accuracy alone: each is charged for what it loses.
+"""
 
 from __future__ import annotations
 

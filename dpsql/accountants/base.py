@@ -1,4 +1,7 @@
-"""What an accountant is: events to losses, budgets to limits, amounts to noise."""
+"""What an accountant is: events to losses, budgets to limits, amounts to noise.
+
+Why the sum is a filter: PRIVACY.md R56.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +39,7 @@ class Accountant(Protocol):
     """One way to measure and add up privacy loss, chosen when a budget is created.
 
     Its filter is: the sum of the losses fits the limit. That is valid when queries and their
-    parameters are chosen adaptively (privacy.md, section 6).
+    parameters are chosen adaptively (PRIVACY.md R56).
     """
 
     @property

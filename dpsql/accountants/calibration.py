@@ -1,4 +1,8 @@
-"""From a loss to the least noise that keeps it; scales are rationals, rounded up."""
+"""From a loss to the least noise that keeps it; scales are rationals, rounded up.
+
+Proof (PRIVACY.md R30, R42, R43). b = D1/ε and σ² = D2²/(2ρ) keep the loss, and every rational here
+is rounded up: more noise loses less. No distance counts as less than one step in one group.
+"""
 
 from __future__ import annotations
 

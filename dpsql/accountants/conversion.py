@@ -1,7 +1,8 @@
 """zCDP to approximate DP and back: Canonne, Kamath, Steinke 2020, Corollary 13.
 
-ρ-zCDP implies (ε, δ)-DP for every α > 1 with δ = exp((α-1)(αρ-ε))/(α-1) · (1-1/α)^α. Solved for
-one unknown, each α gives a valid bound, so a search that misses the best α loses accuracy only.
+Proof (PRIVACY.md R58). ρ-zCDP implies (ε, δ)-DP for every α > 1 with δ = exp((α-1)(αρ-ε))/(α-1) ·
+(1-1/α)^α. Solved for one unknown, each α gives a valid bound, so a search that misses the best α
+loses accuracy only.
 """
 
 from __future__ import annotations

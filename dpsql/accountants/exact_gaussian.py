@@ -3,10 +3,10 @@
 One measurement of many groups, each number with noise of P(x) ∝ exp(-x²/(2σ²)). A unit that comes
 or goes moves at most d of them, each by at most D whole steps.
 
-Worst case. The hockey-stick divergence of X and X + k is max_t P(X >= t) - γ·P(X >= t + k), since
-their likelihood ratio rises, and it grows with |k| for every γ > 0. That of a product is, with all
-coordinates but one held, a weighted sum of such divergences of that one (with γ times the ratio of
-the others): so it grows in every coordinate, and all d moved by D are the worst.
+Proof (PRIVACY.md R60). The hockey-stick divergence of X and X + k is max_t P(X >= t) - γ·P(X >= t +
+k), since their likelihood ratio rises, and it grows with |k| for every γ > 0. That of a product is,
+with all coordinates but one held, a weighted sum of such divergences of that one (with γ times the
+ratio of the others): so it grows in every coordinate, and all d moved by D are the worst.
 
 There the ratio depends on S, the sum of d independent draws, alone, and with v = dσ²
     δ(ε) = P(S > a) - e^ε·P(S > a + dD),    a = εσ²/D - dD/2

@@ -2,6 +2,8 @@
 
 The textbook Gaussian, σ = D2·sqrt(2·ln(1.25/δ))/ε (Dwork and Roth 2014, Theorem A.1), is proved for
 ε < 1 and wrong above. It has more noise than it needs, so that its charge is less than its ε.
+
+What is charged is what noise loses: PRIVACY.md R61.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""The pure accountant: amounts are ε, there is no δ."""
+"""The pure accountant: amounts are ε, there is no δ.
+
+Proof (PRIVACY.md R59). Basic composition; a choice of ε-bounded range is ε-DP, and whatever is not
+ε-DP raises.
+"""
 
 from __future__ import annotations
 

@@ -2,6 +2,8 @@
 
 Reports, not filters: advanced composition and Rényi DP hold for parameters that are fixed before
 the first answer. Each number is an ε such that all the events together are (ε, δ)-DP.
+
+Sources: PRIVACY.md R65.
 """
 
 from __future__ import annotations

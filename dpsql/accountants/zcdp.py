@@ -1,4 +1,9 @@
-"""The zCDP accountant: amounts are ρ (Bun and Steinke 2016), selection adds its δ."""
+"""The zCDP accountant: amounts are ρ (Bun and Steinke 2016), selection adds its δ.
+
+Proof (PRIVACY.md R57). Bun and Steinke 2016: ρ of Gaussian noise, ε²/2 of what is ε-DP,
+δ-approximate zCDP in which both add up; ε²/8 of ε-bounded range (Cesar and Rogers 2021). Conversion
+and selection share δ, so that both together keep it.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +35,7 @@ from dpsql.model import (
 
 @dataclass(frozen=True, slots=True)
 class Zcdp:
-    """Approximate zCDP: ρ and δ each add up (privacy.md, section 6; Whitehouse et al. 2023)."""
+    """Approximate zCDP: ρ and δ each add up (Whitehouse et al. 2023)."""
 
     name: str = "zcdp"
     supports_selection: bool = True

@@ -3,6 +3,9 @@
 Where the count says little, the mean is drawn towards the middle of its bounds: see
 `dpsql.compiler.small_groups`. The count is the one that COUNT(x) asks for, so that a query that
 wants both pays for it once.
+
+Proof (PRIVACY.md R33). Both parts are clipped sums; the ratio, the clamp and the drawing towards
+the middle read released numbers.
 """
 
 from __future__ import annotations

@@ -3,6 +3,9 @@
 The value follows from the query, the policy and the keys that are published anyway. It is told of
 no rows too, where SQL says NULL: whether there is a row is private. ANY_VALUE of anything else
 would be somebody's, and is refused.
+
+Proof (PRIVACY.md R38). The value is public, or a function of a key that is released anyway, and it
+is there whether a row is or not.
 """
 
 from __future__ import annotations

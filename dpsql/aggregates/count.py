@@ -1,4 +1,7 @@
-"""COUNT(*), COUNT(x), COUNT(DISTINCT x): a unit's count in a group is clipped to [0, c]."""
+"""COUNT(*), COUNT(x), COUNT(DISTINCT x): a unit's count in a group is clipped to [0, c].
+
+Proof (PRIVACY.md R31). A unit adds its number of rows, clipped to [0, c]; of its own key it adds 1.
+"""
 
 from __future__ import annotations
 

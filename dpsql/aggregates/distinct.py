@@ -1,12 +1,15 @@
 """COUNT(DISTINCT x): at most k values of each unit in each group, counted over all units.
 
 A unit that comes or goes adds or takes at most its own k values, so a group's count changes by at
-most k (privacy.md, section 3). The smallest known k is used:
+most k. The smallest known k is used:
 
 * 1 where the unit's key or the group's keys leave one value,
 * the most rows of one unit that count in one group,
 * the number of values that x can take, if those outside of the list are not counted,
 * what the analyst's own bounds say.
+
+Proof (PRIVACY.md R32). The count is the size of a union of one set for each unit; without a set of
+at most k values it is at most k smaller, and never larger.
 """
 
 from __future__ import annotations

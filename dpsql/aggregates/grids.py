@@ -2,6 +2,8 @@
 
 A grid lies over the bounds of the argument and has at most 2^16 cells. Whole numbers, decimals and
 dates of no more values are their own cells; other cells stand for their middle.
+
+A grid is public: it follows from declarations and the text (PRIVACY.md R49).
 """
 
 from __future__ import annotations
@@ -33,7 +35,7 @@ from dpsql.tree import (
 )
 
 CELLS = 1 << 16
-"""Most candidates of one choice (privacy.md, section 5.6)."""
+"""Most candidates of one choice (PRIVACY.md R49)."""
 
 EXACT = frozenset({Kind.INTEGER, Kind.DECIMAL, Kind.DATE})
 MICROSECOND = timedelta(microseconds=1)

@@ -1,6 +1,9 @@
 """HISTOGRAM(x) over public values: a noisy count of each, as the text that DuckDB shows.
 
 Values whose noisy count is not positive are left out, as the engine leaves out absent ones.
+
+Proof (PRIVACY.md R31). Each value is a COUNT of its own; a row has one value, so that one charge
+may pay for all where that is proved (R34).
 """
 
 from __future__ import annotations

@@ -1,8 +1,11 @@
 """Moments: the clipped sums of which averages, variances and regressions are made.
 
 With z = x - c, c the middle of [L, U] and M = (U - L)/2, a row adds 1, z, z² - M²/2 and, for two
-arguments, z·w. Centring halves the sensitivity of sums, and of squares once more (privacy.md,
-section 5.2). Equal sums of one query are released once, whoever asks for them.
+arguments, z·w. Centring halves the sensitivity of sums, and of squares once more. Equal sums of one
+query are released once, whoever asks for them.
+
+Proof (PRIVACY.md R33). A row's z is clipped to [L - c, U - c] and a product to the range of its
+intervals; rows of a unit add up to as many times that.
 """
 
 from __future__ import annotations

@@ -4,6 +4,10 @@ All forms of a quantile answer the value of one row, as QUANTILE_DISC does: the 
 move less than the noise does by averaging two neighbours. MIN and MAX are extreme quantiles: the
 value of the row so many rows from the end as the choice needs to tell rows from none, which
 `explain` shows. Of a unit's rows only its own extreme counts there.
+
+Proof (PRIVACY.md R49). One row changes the difference of two candidates' scores by at most the
+spread of the aim, a unit by that of its rows that count: of an extreme one, else as many as are
+proved or kept.
 """
 
 from __future__ import annotations

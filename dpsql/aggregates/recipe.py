@@ -1,4 +1,8 @@
-"""What a recipe is: the noisy parts an aggregate needs and how its value follows from them."""
+"""What a recipe is: the noisy parts an aggregate needs and how its value follows from them.
+
+Proof (PRIVACY.md R28). Bounds are rounded outward to the lattice, a row is clamped before it is
+cast, and a clipped row has fewer than 2^62 steps: what it adds is a whole number within its clip.
+"""
 
 from __future__ import annotations
 
@@ -131,7 +135,7 @@ def rows_of_unit(asked: Asked) -> int:
 def row_bounds(asked: Asked, place: int = 0) -> RowBounds:
     """The lattice and clip of an aggregated expression, or a refusal where it is unbounded.
 
-    INTEGER and DECIMAL are exact; DOUBLE uses the step 2^-k of privacy.md, section 4.
+    INTEGER and DECIMAL are exact; DOUBLE uses the step 2^-k of PRIVACY.md R28.
     """
     facts = asked.arguments[place]
     lo, hi = facts.interval.lo, facts.interval.hi

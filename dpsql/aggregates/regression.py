@@ -2,6 +2,9 @@
 
 Each is a formula over the same noisy moments: n, Σy, Σx, Σyx, Σy², Σx² (all centred), of which a
 query releases those that its formulas read, each once. Results are clamped to what is possible.
+
+Proof (PRIVACY.md R33). Every measurement is a clipped sum of moments; the formulas read released
+numbers.
 """
 
 from __future__ import annotations

@@ -3,12 +3,15 @@
 A keyed hash puts each unit, with all of its rows, into one of k blocks, whatever its group. The
 expression is computed of every block of a group and clipped to [lower, upper]; a block without a
 finite value counts as the middle. The answer is the noisy average of the k numbers (sample and
-aggregate: Nissim, Raskhodnikova and Smith 2007; privacy.md, section 5.7).
+aggregate: Nissim, Raskhodnikova and Smith 2007).
 
 A unit that comes or goes changes the rows of one block of each of its groups, and so one number
 of k by at most upper - lower, whatever the expression; a replaced unit changes two. What is
 estimated is the average of the expression over samples of a k-th of the units each, not its value
 over all of them: they differ where the expression is not linear.
+
+Proof (PRIVACY.md R37). All rows of a unit are in one block: one number of k changes in each of its
+groups, within the clip.
 """
 
 from __future__ import annotations

@@ -2,6 +2,9 @@
 
 See `dpsql.mechanisms.stability`. The count is a test of its own, not the COUNT that others ask for:
 of it one bit is shown.
+
+Proof (PRIVACY.md R55). See `dpsql.mechanisms.stability`: one row for each unit is required, and the
+distance is that of a mean of `rows` rows, rounded up to whole steps.
 """
 
 from __future__ import annotations

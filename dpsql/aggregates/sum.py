@@ -1,4 +1,8 @@
-"""SUM: every row clipped to [L, U], a unit's total in a group to [min(0, cL), max(0, cU)]."""
+"""SUM: every row clipped to [L, U], a unit's total in a group to [min(0, cL), max(0, cU)].
+
+Proof (PRIVACY.md R31). At most c rows in [L, U] add up to that interval, and the clip of the total
+puts every other sum there.
+"""
 
 from __future__ import annotations
 

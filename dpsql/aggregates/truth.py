@@ -3,6 +3,8 @@
 BOOL_OR counts the rows where the condition is true, BOOL_AND those where it is false. A few rows
 among much noise decide nothing: the answer is reliable where the count is far from zero or the
 noise below one row, as `explain` shows. Over no rows BOOL_OR is false and BOOL_AND true.
+
+Proof (PRIVACY.md R31). The rows that decide are counted, as COUNT counts.
 """
 
 from __future__ import annotations

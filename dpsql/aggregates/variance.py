@@ -1,6 +1,9 @@
 """VAR_POP, VAR_SAMP, STDDEV_POP, STDDEV_SAMP from a count, a centred sum and a sum of squares.
 
 v = Q/n + M²/2 - (S/n)², clamped to [0, M²]: no values in an interval of width 2M vary more.
+
+Proof (PRIVACY.md R33). Count, centred sum and centred squares are clipped sums; the formulas read
+released numbers.
 """
 
 from __future__ import annotations

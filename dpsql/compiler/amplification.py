@@ -1,7 +1,9 @@
-"""How many rows joins make of one person's: time is an output too (privacy.md, section 8).
+"""How many rows joins make of one person's: time is an output too.
 
 A condition on one person's row, in front of joins that make a million rows of it, tells by the
 clock whether it is true. What bounds the joins is read from the text, the policy and public data.
+
+What is left of time is told in bits: PRIVACY.md R70, SECURITY.md S22.
 """
 
 from __future__ import annotations

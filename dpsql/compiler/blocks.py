@@ -1,4 +1,9 @@
-"""The private blocks of a query: an aggregate written twice is one block, released once."""
+"""The private blocks of a query: an aggregate written twice is one block, released once.
+
+Proof (PRIVACY.md R7, R11, R14). A block reads a stable relation, so that its groups are sums over
+units. A unit's rows that were copied have no more different values in their own columns than there
+were rows before.
+"""
 
 from __future__ import annotations
 

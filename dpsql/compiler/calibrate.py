@@ -1,7 +1,11 @@
 """calibrate: Bounded → PrivatePlan. Contribution bounds, sensitivities, noise and the charge.
 
-Implements privacy.md, sections 3 (L0 is proved before it is enforced), 5.1, 5.2 and 5.4: one joint
-release per query, in which equal measurements are made once and share the query's epsilon equally.
+One joint release per query, in which equal measurements are made once and share what it may spend
+as its outputs err least.
+
+Proof (PRIVACY.md R34, R56). The event has the noise of every charge with the distance that it was
+made for, every tree, choice and test, and what showing keys costs; a measurement has no part of its
+own only where the charge before it is for both.
 """
 
 from __future__ import annotations
@@ -44,7 +48,7 @@ from dpsql.tree import Expression, Ref, Span
 from dpsql.walk import refs
 
 UNIT_COUNT = PartQuery(None, None, units=True)
-"""How many units have a key: what private keys are selected by (privacy.md, section 5.4)."""
+"""How many units have a key: what private keys are selected by (PRIVACY.md R44)."""
 
 
 def calibrate(

@@ -10,6 +10,8 @@ M·h/(M + |c|), and the variance c²/share + M²/share is at most (M + |c|)²/h,
 
 It needs a proof that no unit has more rows than counted: a unit's clipped total is then the sum of
 its clipped rows, however it is written.
+
+Proof (PRIVACY.md R39). Σx and Σ(x - c) + c·n are equal row by row, and both parts are clipped sums.
 """
 
 from __future__ import annotations

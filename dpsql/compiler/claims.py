@@ -3,6 +3,8 @@
 An aggregate that names its ε may spend on all that it measures what a query of that ε alone may.
 Aggregates that measure something together pool what they may spend. The rest of the budget is for
 what none of them measures; if there is nothing of that kind it is not spent.
+
+Shares add up to at most what the query may spend: PRIVACY.md R62.
 """
 
 from __future__ import annotations

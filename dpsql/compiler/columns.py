@@ -2,6 +2,8 @@
 
 Facts start at declared columns, follow expressions by the rules of `dpsql.functions`, and are
 narrowed by every predicate that all surviving rows satisfy.
+
+What is inferred here is enforced, never trusted: PRIVACY.md R24.
 """
 
 from __future__ import annotations

@@ -1,4 +1,9 @@
-"""How much one unit contributes to a block: groups, rows, and rows in one group."""
+"""How much one unit contributes to a block: groups, rows, and rows in one group.
+
+Proof (PRIVACY.md R5, R26, R31). A group of a unit has a row of it, so there are no more than rows;
+keys that the unit determines have one value, others as many as their list, outside of which rows
+are dropped. Where no proof is as small as the owner's limit, SQL keeps so many.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +26,7 @@ class Contributions:
 
 
 def contributions_of(bounded: BoundedBlock) -> Contributions:
-    """The limits of a block: L0 is proved before it is enforced (privacy.md, section 3).
+    """The limits of a block: L0 is proved before it is enforced.
 
     Raises `Refused` where nothing limits the groups of a unit, and for private keys of rows that
     belong to several people.

@@ -2,7 +2,10 @@
 
 Where no unit has more rows than are counted, its rows are spread over such measurements, and all
 together they change by no more than one of them could: one charge pays for all (parallel
-composition within a unit; privacy.md, section 6). A pivot table costs what its COUNT alone costs.
+composition within a unit). A pivot table costs what its COUNT alone costs.
+
+Proof (PRIVACY.md R34). What a unit adds to all of them in a group is a mean of vectors with all of
+its rows in one measurement; a norm is convex, so none is farther than the farthest of these.
 """
 
 from __future__ import annotations

@@ -8,6 +8,9 @@ is L2, and separate measurements with a weighted split are better.)
 
 The argument needs a proof that no unit has more rows than counted: the clip of a unit's total
 could not keep several totals within one bound.
+
+Proof (PRIVACY.md R36). Bernstein polynomials of one degree are not negative and add up to 1;
+rounding adds at most the slack that the clips include.
 """
 
 from __future__ import annotations

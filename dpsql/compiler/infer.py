@@ -3,6 +3,9 @@
 Facts start at declared columns, follow expressions by the rules of `dpsql.functions`, and are
 narrowed by every predicate that all surviving rows satisfy. Nothing here is trusted for privacy:
 clips and key lists enforce what is inferred, so a wrong declaration costs accuracy only.
+
+Proof (PRIVACY.md R24, R26, R29). An interval that is used is clipped to and a list that is used is
+enforced; so nothing that is inferred wrongly costs more than accuracy.
 """
 
 from __future__ import annotations

@@ -1,4 +1,11 @@
-"""Joins of private relations: when units are equal, and how rows multiply (privacy.md, 2)."""
+"""Joins of private relations: when units are equal, and how rows multiply.
+
+Proof (PRIVACY.md R3, R11, R12, R14, R15). Private rows meet only rows of their own unit: the
+condition equates keys of one row, under which all rows are of one unit. Then pairs are at most the
+product of both bounds, and a row meets at most one where the condition equates columns on which no
+two rows of a unit agree. Public rows that meet a row agree on what is equated, so there are as many
+at most as agree.
+"""
 
 from __future__ import annotations
 

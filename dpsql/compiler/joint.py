@@ -1,6 +1,8 @@
 """What is measured of a block, one by one or with families of moments as vectors.
 
 See `dpsql.compiler.families` for what a vector is and why it costs what one measurement does.
+
+One charge pays for a vector: PRIVACY.md R36.
 """
 
 from __future__ import annotations

@@ -2,6 +2,10 @@
 
 Both ways are (ε, δ) steps of the same query, so the one is taken that shows a key of fewer units
 at least every other time: see `dpsql.mechanisms.threshold` and `.truncated_geometric`.
+
+Proof (PRIVACY.md R44, R46). The count has its own noise and charge, and looking at it for the
+threshold costs δ; trials spend in its place no more than it would have, as many rounds as a unit
+has keys.
 """
 
 from __future__ import annotations

@@ -7,6 +7,9 @@ its noise have less variance than one draw of a count that shares the budget wit
 Rows that a family does not count (NULL, or a FILTER) are one sum more.
 
 One such vector is enough: others have its count, and may be measured by centred sums beside it.
+
+Proof (PRIVACY.md R36, R44). Every row adds the same to the sum of the vector, so that it counts
+units of one row each; the threshold is over the sum of its draws.
 """
 
 from __future__ import annotations

@@ -4,6 +4,8 @@ A table's cells add up to the exact total of the rows if every row has one of it
 are public. (A row of a key that the policy does not list is in no cell. A wrong declaration costs
 accuracy, and no privacy.) Of private keys those that are not shown are missing. And no row may be
 left out: no unit has more rows or groups than are counted, as in `compiler.partitions`.
+
+Making totals agree is post-processing: PRIVACY.md R67.
 """
 
 from __future__ import annotations

@@ -7,6 +7,9 @@ and summed of the people is multiplied. A condition on the cities alone is their
 What this leaves is equal: an inner join with n rows that no condition ties to the others repeats
 each of those n times. COUNT and SUM of rows that are repeated are n times as large; averages,
 extremes and sets of values are as they were.
+
+Proof (PRIVACY.md R23). An inner join with n rows that no condition ties to the others repeats each
+row n times, and n is public.
 """
 
 from __future__ import annotations

@@ -2,6 +2,10 @@
 
 Such a join pads: a public row without a private one is shown with NULLs. Its groups are the public
 keys, and an aggregate that skips NULLs does not see the padding; whatever could is refused.
+
+Proof (PRIVACY.md R9, R10, R14). A row stays or becomes one row by a function of it. The unit is the
+column itself, not what is computed of it. A padding row is never seen: aggregates are NULL where it
+is, and what cannot be shown to be so is refused (SECURITY.md S7).
 """
 
 from __future__ import annotations

@@ -13,6 +13,9 @@ accuracy, and no privacy.) Then all of them must add up to the same number, and 
 
 Both need a proof that no unit has more rows than are counted, as `compiler.disjoint` does: clipped
 totals of parts need not add up to the clipped total of the whole.
+
+Proof (PRIVACY.md R35). Each part is joined with the denial of the smaller ones, and the rest with
+the denial of all, NULL included: no row is in two of them.
 """
 
 from __future__ import annotations

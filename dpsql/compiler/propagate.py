@@ -4,6 +4,8 @@ Each noisy column is an expression over *base* columns with independent noise of
 deviation: the parts of a release, and re-aggregated values. The error of an output is the root of
 the summed squares of its changes when each base moves by one standard deviation (the delta method
 by finite differences; exact for linear expressions). Bases travel upwards as hidden columns.
+
+Errors are post-processing too: PRIVACY.md R66.
 """
 
 from __future__ import annotations

@@ -4,6 +4,9 @@ k choices share what the tree has alone; MIN, MAX and other ends of the same val
 too, where that is closer. Both errors are compared as root mean squares over the
 quantiles asked for, in rows; where neighbouring rows have equal values, these err less in both ways
 alike.
+
+Proof (PRIVACY.md R51). The nodes of all levels are one measurement: a unit moves as many groups as
+there are levels, each by its rows at most.
 """
 
 from __future__ import annotations

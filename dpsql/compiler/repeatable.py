@@ -5,6 +5,9 @@ an engine that evaluates on several threads. Rows of tables, and what is compute
 the same each time; so are the keys of GROUP BY and DISTINCT, and exact sums. Which of several equal
 rows comes first is not, nor the last digits of a sum of DOUBLE, nor anything that a view may hide.
 Whatever is not known to be the same is evaluated once, and its rows are kept.
+
+Proof (PRIVACY.md R21). Each operator that is called repeatable gives the same multiset of rows for
+the same inputs, in whatever order it meets them.
 """
 
 from __future__ import annotations

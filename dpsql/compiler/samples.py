@@ -2,6 +2,9 @@
 
 A block of units is to its aggregates what one unit is to those of GROUP BY unit: its rows are
 seen in an order that depends on other units' rows, and nothing computed of it may.
+
+Proof (PRIVACY.md R18, R37). What an aggregate over a block says does not depend on the order of its
+rows, and it cannot fail.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""Scans of private tables: what the policy and its vouched facts say of their rows."""
+"""Scans of private tables: what the policy and its vouched facts say of their rows.
+
+Proof (PRIVACY.md R3, R4, R8). A bound on a unit's rows and a key are taken from facts only; rows of
+broken links are dropped where the unit is attached, or where only such rows are looked at.
+"""
 
 from __future__ import annotations
 

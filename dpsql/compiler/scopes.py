@@ -1,4 +1,7 @@
-"""Names in scope: which field a column name means."""
+"""Names in scope: which field a column name means.
+
+What is known goes with the identity of a column, never with its name: SECURITY.md S7.
+"""
 
 from __future__ import annotations
 

@@ -4,6 +4,9 @@ Where the finest grouping is asked for and its keys are public, it alone is rele
 coarser total is a sum of its cells: totals agree with their parts, and summed over the cells of
 all groupings the error is never larger than that of one release per grouping, since each of k
 groupings would have k times the variance. Elsewhere each grouping is released by itself.
+
+Proof (PRIVACY.md R20). Sums over released cells are post-processing; separate groupings are
+separate releases, each paid for.
 """
 
 from __future__ import annotations

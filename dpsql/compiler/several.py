@@ -8,7 +8,7 @@ than m of them over all links together, and they are only filtered, joined with 
 counted and summed. Whose a row is follows from the rows that its links reach (the proof is that of
 `units.attach_unit`), and a row with a link to a key that several units share is nobody's.
 
-What one person moves. Let a row add x in [L, U] to its group, L <= 0 <= U. Without the person's
+Proof (PRIVACY.md R4). Let a row add x in [L, U] to its group, L <= 0 <= U. Without the person's
 rows, of which there are at most m, the vector of all groups moves by v, a sum of at most m vectors
 that have x in one group each. So v is a mean of m vectors that have m·x in one group, and no norm
 of it is more than that of one group moved by m·L or by m·U: in L1 and in L2 m·max(|L|, |U|).

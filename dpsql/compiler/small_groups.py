@@ -10,6 +10,8 @@ The formula is `mean_offset(S, n, lower, upper)` until the noise is known, which
 is that of S/√max(k/2, n² - k): of the ratio where n is large; elsewhere of one by fewer
 rows, since a large noisy count of a small group hides how far it was drawn; at its most about
 M·√(2/3), so that a mean at one bound is within 1.96 of them from most of the range.
+
+It is post-processing: PRIVACY.md R66.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How the budget of one query is split among its measurements (privacy.md, section 5.2).
+"""How the budget of one query is split among its measurements.
 
 To first order an output moves by g·(noise of a part), g its derivative by that part. The variance
 of the noise is D²/share^n times a constant: n = 1 where amounts are ρ and n = 2 where they are ε.
@@ -6,6 +6,8 @@ Each output's variance is divided by the one it has where all parts have equal s
 outputs in different units count alike, and on the average none is worse off than there. The shares
 that minimise the sum of these ratios are
 Σ c/share^n → min, Σ share = 1: share ∝ c^(1/(n+1)), with c the summed (g·D)² of a part.
+
+Proof (PRIVACY.md R62). Losses add up, and shares add up to at most 1, whatever they are.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""What a proposal needs beside its noise: a δ, public groups, and no exchange between groups."""
+"""What a proposal needs beside its noise: a δ, public groups, and no exchange between groups.
+
+Proof (PRIVACY.md R55). A test costs its count's noise and δ, a mean the noise for what one unit
+moves it by if the test could be passed; what the proof does not cover is refused.
+"""
 
 from __future__ import annotations
 

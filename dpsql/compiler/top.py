@@ -5,6 +5,9 @@ a release by all of them. What is shown of the chosen groups is then measured, o
 groups a unit can change no more than k. Every share of the budget for the choice is tried, and the
 way is taken that makes the largest of these errors smallest, compared with the same error of a
 release of every group (`dpsql.mechanisms.top`).
+
+Proof (PRIVACY.md R54). The rounds are charged for the difference that a unit makes to two scores in
+however many groups, and then numbers of the k chosen groups for at most k groups of a unit.
 """
 
 from __future__ import annotations

@@ -1,8 +1,12 @@
 """track: Resolved → Tracked. The privacy unit and the stability of every operator.
 
-Implements privacy.md, section 2: one rule per operator, and whatever has no rule is refused. A
-query splits at its lowest aggregates over private rows that are not within one unit; above them
-everything is public.
+One rule per operator, and whatever has no rule is refused. A query splits at its lowest aggregates
+over private rows that are not within one unit; above them everything is public.
+
+Proof (PRIVACY.md R7, R11, R13, R15, R20, R25). Each operator below gives a unit rows that follow
+from that unit's rows of its inputs, from public rows and from nothing else; then removing a unit
+removes its rows and touches no others. The match over operators is closed: what has no rule is
+refused.
 """
 
 from __future__ import annotations

@@ -1,4 +1,9 @@
-"""Which columns of a public or released relation are a key: at most one row has their values."""
+"""Which columns of a public or released relation are a key: at most one row has their values.
+
+Proof (PRIVACY.md R22). Of a join: two rows that agree on a key of the left have the same left row,
+and if that meets at most one right row they are one row. Columns count as equated only where equal
+values are one value.
+"""
 
 from __future__ import annotations
 

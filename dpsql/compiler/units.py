@@ -1,4 +1,8 @@
-"""The privacy unit of a relation: anchors, pending links, and the joins that fetch the unit."""
+"""The privacy unit of a relation: anchors, pending links, and the joins that fetch the unit.
+
+Proof (PRIVACY.md R2, R3, R7, R8). See `attach_unit`: whose a row is follows from the rows that its
+links reach, so that every other unit has the same rows when one is gone.
+"""
 
 from __future__ import annotations
 
@@ -77,7 +81,7 @@ class Copied:
 
 @dataclass(frozen=True, slots=True)
 class Private:
-    """A private relation (privacy.md, section 2).
+    """A private relation, stable as PRIVACY.md R7 says.
 
     `anchors` identify its unit; `pending` are the links not yet shown to lead to a row;
     `max_rows` is the proved most rows of one unit; `determined` the columns the unit determines;

@@ -1,6 +1,9 @@
 """The ways to measure a query, and the one whose outputs err least.
 
 Whatever is measured, every output follows from it; what differs is what the budget is spent on.
+
+Proof (PRIVACY.md R30, R62). Every way measures the same outputs and is charged for what it
+measures; which one is taken depends on public numbers.
 """
 
 from __future__ import annotations

@@ -2,6 +2,11 @@
 
 A result per unit must not depend on other units, not even through the order in which an engine
 happens to meet rows: what depends on order gets an order in full, or is refused.
+
+Proof (PRIVACY.md R9, R16, R17, R18, R19). A group or a partition that contains the unit's key has
+rows of one unit, and what is computed of it is the same in every order of its rows: a function of
+that unit's rows. Row numbers of one partition differ, so at most k are at most k. Nothing of it
+raises (SECURITY.md S8).
 """
 
 from __future__ import annotations

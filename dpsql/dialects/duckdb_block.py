@@ -1,12 +1,15 @@
 """The one statement of a private block on DuckDB: clip, bound contributions, sum integers.
 
-Shape (privacy.md, section 3): `rows` (each with its unit), `totals` (one row per unit and group),
+Shape: `rows` (each with its unit), `totals` (one row per unit and group),
 `clipped`, `many`, `cut` and `kept` (clipped totals of at most L0 groups per unit) and the exact
 sums. Stages that a proof makes superfluous are not printed. COUNT(DISTINCT x) is no sum of units'
 totals: a unit and group carries the list of its values, and `bounded` is read once for the sums and
 once for each such count. What is chosen carries lists of cells, and their histogram follows the
 sums. Work and memory follow the rows that there are, never a limit: what is within its limit is
 neither hashed nor ranked.
+
+Proof (PRIVACY.md R27). What is kept of a unit follows from its own rows and the query's key: groups
+strictly below the hash of rank L0 + 1, values and cells by hash and then by value.
 """
 
 from __future__ import annotations

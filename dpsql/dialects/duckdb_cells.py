@@ -1,4 +1,7 @@
-"""Histograms on DuckDB: the cell of a row, those that a unit keeps, and the rows of each."""
+"""Histograms on DuckDB: the cell of a row, those that a unit keeps, and the rows of each.
+
+Which cells are kept does not depend on the order of rows: PRIVACY.md R27.
+"""
 
 from __future__ import annotations
 

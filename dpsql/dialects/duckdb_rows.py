@@ -1,4 +1,7 @@
-"""One row, one total on DuckDB: clamped, and then an integer of the lattice."""
+"""One row, one total on DuckDB: clamped, and then an integer of the lattice.
+
+Whole numbers on a public lattice: PRIVACY.md R28.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ MOST_DIGITS, NARROW_DIGITS = 38, 18
 
 
 def row_value(part: PartQuery, x: str) -> str:
-    """Clamp, scale, round half up and centre one row; NULL and NaN stay out (privacy.md, 4).
+    """Clamp, scale, round half up and centre one row; NULL and NaN stay out (PRIVACY.md R28).
 
     A DECIMAL is its own lattice and stays as it is; other numbers become integers.
     """

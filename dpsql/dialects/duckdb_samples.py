@@ -1,4 +1,7 @@
-"""SAMPLE_AGGREGATE on DuckDB: blocks of units by a keyed hash, an expression over each."""
+"""SAMPLE_AGGREGATE on DuckDB: blocks of units by a keyed hash, an expression over each.
+
+One number of each group changes with a unit: PRIVACY.md R37.
+"""
 
 from __future__ import annotations
 

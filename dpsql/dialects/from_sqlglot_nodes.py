@@ -1,4 +1,7 @@
-"""The one way to read a sqlglot node: every argument is taken by name, or the node is refused."""
+"""The one way to read a sqlglot node: every argument is taken by name, or the node is refused.
+
+What is not taken is unknown, and refused: SECURITY.md S13.
+"""
 
 from __future__ import annotations
 

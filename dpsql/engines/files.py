@@ -1,4 +1,7 @@
-"""The owner's files: which they are, whether they changed, and how DuckDB reads them."""
+"""The owner's files: which they are, whether they changed, and how DuckDB reads them.
+
+Files that changed are noticed: SECURITY.md S11.
+"""
 
 from __future__ import annotations
 

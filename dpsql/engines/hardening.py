@@ -1,6 +1,8 @@
 """Hardened DuckDB instances: locked before the first statement, able to read what they must.
 
 The allow-list of our own SQL is the first wall; this is the second. Runs in the child process.
+
+What must fail on it: SECURITY.md S14.
 """
 
 from __future__ import annotations

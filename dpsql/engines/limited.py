@@ -1,4 +1,5 @@
-"""Work that nobody pays for is bounded: it ends when its question is stopped, or takes too long.
+"""Work that nobody pays for is bounded: it ends when its question is stopped, or takes too long
+(SECURITY.md S20).
 
 >>> with limited(Stop(wanted=True), 30):
 ...     tick()

@@ -1,4 +1,7 @@
-"""The parent's end of a worker process: start it, exchange frames, kill it."""
+"""The parent's end of a worker process: start it, exchange frames, kill it.
+
+What can be killed is bounded from outside: SECURITY.md S15.
+"""
 
 from __future__ import annotations
 

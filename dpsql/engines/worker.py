@@ -8,6 +8,8 @@ A request is `(call, operation, arguments, held)`: `held` says that the data as 
 if others have been put in their place. A reply is any number of `("chunk", rows)` and then
 `("done", None)`, `("failed", None)` or `("unreachable", why)`. The first reply, unasked for, is
 `("done", None)` behind a chunk with the files' signature, or `("unreachable", why)`.
+
+SECURITY.md S5, S9.
 """
 
 from __future__ import annotations

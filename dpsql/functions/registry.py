@@ -1,4 +1,7 @@
-"""The table of scalar functions. A function that has no row does not exist."""
+"""The table of scalar functions. A function that has no row does not exist.
+
+A missing row is a refusal: PRIVACY.md R25, SECURITY.md S13.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What is known of a scalar function: a row of the table, and the rules that rows share."""
+"""What is known of a scalar function: a row of the table, and the rules that rows share.
+
+Every row has a form that cannot raise: SECURITY.md S8.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,8 @@
 """Errors as people read them: what, where, why, and what would work instead.
 
 Every interface tells an error through `describe`; texts come from `dpsql.interfaces.wordings`.
+
+No text in an error drives a terminal: SECURITY.md S21.
 """
 
 from __future__ import annotations

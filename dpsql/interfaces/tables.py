@@ -1,4 +1,7 @@
-"""Answers for people: a plain text table and a Markdown table, every number with its ± at 95 %."""
+"""Answers for people: a plain text table and a Markdown table, every number with its ± at 95 %.
+
+No value drives a terminal or breaks a table: SECURITY.md S21.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,8 @@
 """Ledgers: the durable record of what was spent, and of the answers it bought.
 
 A ledger knows `charge` and no refund: whatever happens after a charge, it stays.
+
+Why there is none: SECURITY.md S4.
 """
 
 from __future__ import annotations

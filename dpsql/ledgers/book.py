@@ -1,4 +1,7 @@
-"""The ledger inside one transaction: what is known of it, verified, and how it grows."""
+"""The ledger inside one transaction: what is known of it, verified, and how it grows.
+
+Sums are exact and charged in the transaction that read them: SECURITY.md S12.
+"""
 
 from __future__ import annotations
 

@@ -2,6 +2,8 @@
 
 What a ledger knows (amounts spent, data version, facts) is folded from entries whose hashes were
 checked, and from nothing else.
+
+Edits are found: SECURITY.md S16.
 """
 
 from __future__ import annotations

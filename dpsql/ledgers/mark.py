@@ -2,6 +2,8 @@
 
 The ledger may be ahead of its mark (a crash between the two writes), never behind it, never
 different at the marked entry, and never in another file than the marked one.
+
+Rollback and copies are found: SECURITY.md S16.
 """
 
 from __future__ import annotations

@@ -5,6 +5,8 @@ the mark, decide, append, commit (fsync). Then, under the write lock again: move
 end of the file. A crash between the two leaves the mark behind, which is allowed, and happened
 before anything was released. Written before the commit, the mark could name an entry that never
 came to be; written without the lock, it could go back.
+
+A sum is compared and charged in one transaction: PRIVACY.md R56.
 """
 
 from __future__ import annotations

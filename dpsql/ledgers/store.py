@@ -1,6 +1,8 @@
 """The SQLite file: its schema, its transactions, its patience with other processes.
 
 A connection lives for one call: none crosses a fork or a thread.
+
+A debit is on disk before it counts: SECURITY.md S3.
 """
 
 from __future__ import annotations

@@ -3,6 +3,9 @@
 Canonne, Kamath, Steinke 2020, "The Discrete Gaussian for Differential Privacy", Algorithm 1. The
 rate γ is kept as a product of fractions: a trial with probability a·b is a trial with probability
 a and then one with probability b, so no integer ever outgrows a single denominator.
+
+Proof (PRIVACY.md R41). With K the first k whose trial with probability γ/k fails, P(K > k) =
+γ^k/k!, and the alternating sum of these, P(K odd), is exp(-γ). Larger rates are products of trials.
 """
 
 from __future__ import annotations

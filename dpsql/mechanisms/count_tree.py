@@ -8,6 +8,10 @@ cell to cell, and quantiles read from them never cross.
 
 Nodes that no quantile looks at need no noise: the lower levels of a large tree are drawn below the
 nodes in which a quantile lies.
+
+Proof (PRIVACY.md R51). A row counts in one node of each level, so that c rows of a unit move the
+nodes of a level by at most c together. What is read of the noisy counts, and which lower nodes are
+drawn, follows from released ones.
 """
 
 from __future__ import annotations

@@ -3,6 +3,10 @@
 A number whose first bits are drawn is below exp(-γ) or above it wherever these bits are outside of
 the two integers; where they are between them more bits are drawn until it shows. So the odds are
 exp(-γ) itself, and the price is that of integers of 64 bits.
+
+Proof (PRIVACY.md R41). The trial decides whether a uniform real number, of which ever more bits are
+read, is below exp(-γ); both bounds hold at every precision, being partial sums of an alternating
+series whose terms fall.
 """
 
 from __future__ import annotations

@@ -4,9 +4,10 @@ Both mechanisms report the place of a noisy maximum and never its value: the exp
 (McSherry and Talwar 2007) is the maximum of scores with Gumbel noise, permute-and-flip (McKenna and
 Sheldon 2020) that of scores with exponential noise (Ding et al. 2021).
 
-With `rate` r and `range` the most by which one unit can change the difference of two scores, the
-exponential mechanism has (r·range)-bounded range: `BoundedRangeEvent(r * range)`. Permute-and-flip
-is (r·range)-DP where range = 2Δ, or where the range is Δ because all scores move one way:
+Proof (PRIVACY.md R47, R48), in full in `mechanisms.top` for scores that move one way. With `rate` r
+and `range` the most by which one unit can change the difference of two scores, the exponential
+mechanism has (r·range)-bounded range: `BoundedRangeEvent(r * range)`. Permute-and-flip is
+(r·range)-DP where range = 2Δ, or where the range is Δ because all scores move one way:
 `ApproximateEvent(r * range)`.
 """
 

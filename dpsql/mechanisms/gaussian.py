@@ -1,4 +1,9 @@
-"""The discrete Gaussian law: P(x) ∝ exp(-x²/(2σ²)) on the integers."""
+"""The discrete Gaussian law: P(x) ∝ exp(-x²/(2σ²)) on the integers.
+
+Proof (PRIVACY.md R43). Canonne, Kamath and Steinke 2020, Theorem 4: noise of this law with σ² >=
+D2²/(2ρ) is ρ-zCDP; of independent entries the Rényi divergences add. The sampler draws that law
+exactly, as below.
+"""
 
 from __future__ import annotations
 

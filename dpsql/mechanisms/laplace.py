@@ -1,4 +1,8 @@
-"""The discrete Laplace law: P(x) ∝ exp(-|x|/b) on the integers."""
+"""The discrete Laplace law: P(x) ∝ exp(-|x|/b) on the integers.
+
+Proof (PRIVACY.md R42). P(x)/P(x + s) <= exp(|s|/b): integers that lie D1 apart in L1 are (D1/b)-DP.
+The sampler draws that law exactly, as below.
+"""
 
 from __future__ import annotations
 

@@ -7,10 +7,11 @@ option fewer than m are above t. The rows that must come or go until then are
 
     d(c) = min over t of max(0, m - n_c(>= t)) + Σ_{c' ≠ c} max(0, n_c'(> t) - (m - 1)).
 
-A row that comes to option x lowers the first term of x and raises the second of all others, each by
-at most one at every t, and a row that goes does the reverse: all d move by at most one, that of x
-one way and those of the others the other way, so that differences move by at most two. It is a
-distance, and so the score of the inverse sensitivity mechanism (Asi and Duchi 2020).
+Proof (PRIVACY.md R50). A row that comes to option x lowers the first term of x and raises the
+second of all others, each by at most one at every t, and a row that goes does the reverse: all d
+move by at most one, that of x one way and those of the others the other way, so that differences
+move by at most two. It is a distance, and so the score of the inverse sensitivity mechanism (Asi
+and Duchi 2020).
 """
 
 from __future__ import annotations

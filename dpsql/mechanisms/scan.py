@@ -7,6 +7,9 @@ row that comes none downwards: the run is one way. Of a unit one row of a group 
 
 A unit that is replaced moves the counts of a group one way too: its row comes, goes, or moves
 outwards or inwards. But it may do so in its old groups and in its new ones, twice as many.
+
+Proof (PRIVACY.md R53). Sparse vector with one alarm and distance 1 for each group: of a unit one
+row counts, which raises the counts of some cells by 1 and lowers none.
 """
 
 from __future__ import annotations

@@ -1,8 +1,12 @@
 """What makes a cell of a histogram a good choice: integer scores, and how far a row moves them.
 
 A histogram counts rows in cells that are ordered and public. A quantile's score is how far its rank
-is from the rank asked for, as in privacy.md, section 5.6, but measured to the nearest row of a cell
-rather than to its middle, so that the quantile itself is best, however many rows share its value.
+is from the rank asked for, measured to the nearest row of a cell rather than to its middle, so that
+the quantile itself is best, however many rows share its value.
+
+Proof (PRIVACY.md R49). A row that comes moves the target p·n + o by p, and d·below and d·upto by d
+or 0 each: both differences by -p or d - p, and a maximum moves no more than what it is of. Rows
+that come only raise counts.
 """
 
 from __future__ import annotations

@@ -12,6 +12,8 @@ if it holds all n for which neither P(n + Z >= y | n + Z >= T) nor P(n + Z <= y 
   interval without a threshold reaches far enough.
 
 Nothing is shown of no unit: an interval need not reach below one.
+
+It is post-processing: PRIVACY.md R68.
 """
 
 from __future__ import annotations

@@ -5,10 +5,10 @@ most by which one unit changes v. With discrete Laplace noise ρ, drawn once, an
 query, it is above if v + D·ν >= t + D·ρ, that is if q + ν >= ρ with q = (v - t)/D. The run ends
 with the alarm number c.
 
-Proof of (1/b1 + k·c/b2)-DP, b1 the scale of ρ and b2 of ν. Neighbours have |q - q'| <= 1. Fix the
-answers, of which at most c are alarms; what is asked next depends on them alone. Given ρ = z, the
-answers are independent. A step of ρ or ν by a whole number s has a likelihood ratio of at most
-exp(s/b), whatever z and q are.
+Proof (PRIVACY.md R52) of (1/b1 + k·c/b2)-DP, b1 the scale of ρ and b2 of ν. Neighbours have |q -
+q'| <= 1. Fix the answers, of which at most c are alarms; what is asked next depends on them alone.
+Given ρ = z, the answers are independent. A step of ρ or ν by a whole number s has a likelihood
+ratio of at most exp(s/b), whatever z and q are.
 
 * In general, k = 2. P(q + ν < z) <= P(q' + ν < z + 1), and P(q + ν >= z) <= P(q' + ν >= z - 1)
   <= exp(2/b2)·P(q' + ν >= z + 1). Sum over z and move ρ by one step: exp(1/b1 + 2c/b2).

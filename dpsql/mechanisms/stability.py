@@ -1,7 +1,9 @@
-"""Propose–test–release for means (Dwork and Lei 2009; privacy.md, section 5.7).
+"""Propose–test–release for means (Dwork and Lei 2009).
 
 The analyst proposes that n >= r rows count, so that no unit moves their mean f by more than
 b = (U - L)/r. A noisy count tests it; f is shown, with noise for b, only where the test is passed.
+
+Proof (PRIVACY.md R55).
 
 Sensitivity. A unit has at most one row, clipped to [L, U], and f is the centre where there is none.
 With y added to n rows, f moves by |y - f|/(n + 1) <= (U - L)/(n + 1); taking a row away is the same

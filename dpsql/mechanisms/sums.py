@@ -1,9 +1,10 @@
 """How far the sum of several independent draws of one noise reaches, rounded outward.
 
-Discrete Laplace, q = e^(-1/b) and p = 1 - q. A draw is the difference of two independent geometric
-numbers, P(G = n) = p·q^n, since Σ_j p²·q^(2j+|x|) = p/(1+q)·q^|x|. So the sum of k draws is N - N',
-each the number of failures before the k-th of independent trials that succeed with probability p.
-For m >= 1, N reaches m if the m-th failure comes after fewer than k successes:
+Proof (PRIVACY.md R45). Discrete Laplace, q = e^(-1/b) and p = 1 - q. A draw is the difference of
+two independent geometric numbers, P(G = n) = p·q^n, since Σ_j p²·q^(2j+|x|) = p/(1+q)·q^|x|. So the
+sum of k draws is N - N', each the number of failures before the k-th of independent trials that
+succeed with probability p. For m >= 1, N reaches m if the m-th failure comes after fewer than k
+successes:
 
     P(N >= m) = q^m · Σ_{i<k} C(m+i-1, i)·p^i.
 
@@ -13,7 +14,7 @@ E[C(N', j)·q^N'] = C(k+j-1, j)·q^(2j)·p^k / (1-q²)^(k+j), where 1 - q² = p�
 
     P(N - N' >= t) = q^t/(1+q)^k · Σ_{i<k} Σ_{j<=i} C(t+i-1, i-j)·p^(i-j) · C(k+j-1, j)·r^j,
 
-r = q²/(1+q): for k = 1 the q^t/(1+q) of privacy.md, section 5.4; for k = 2
+r = q²/(1+q): for k = 1 the q^t/(1+q) of one draw; for k = 2
 q^t/(1+q)² · (1 + t·p + 2·r). No term is negative, so that floats lose nothing but their last bits.
 
 Discrete Gaussian: E[e^(λZ)] <= e^(λ²σ²/2) for every λ (Canonne, Kamath, Steinke 2020), since

@@ -1,4 +1,9 @@
-"""How far integer noise reaches: tails and moments, rounded outward."""
+"""How far integer noise reaches: tails and moments, rounded outward.
+
+Proof (PRIVACY.md R45). The Laplace tail is a geometric series. A discrete Gaussian is convex from σ
+on, so that each term is at most its integral over the unit interval around it, and its normaliser
+is at least σ·sqrt(2π). Floats are moved outward by more than their error.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +49,7 @@ def gaussian_weights(scale: float, stop: int) -> np.ndarray:
 
 
 def _laplace_reach(scale: float, probability: float) -> int:
-    """P(Z >= t) = exp(-t/b) / (1 + exp(-1/b)) for t >= 1: privacy.md, section 5.4."""
+    """P(Z >= t) = exp(-t/b) / (1 + exp(-1/b)) for t >= 1, a geometric series."""
     exponent = -log(probability) - log1p(exp(-1 / scale))
     return max(1, ceil(scale * exponent * OUTWARD))
 

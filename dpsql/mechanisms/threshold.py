@@ -1,11 +1,13 @@
 """Private keys: a key is published if the noisy count of its units reaches a threshold.
 
 The count may be the sum of several measurements of one group, each with its own draw of one noise,
-as of the moments that are measured together (`dpsql.compiler.key_vectors`). Measuring is one step
-and looking at the sum costs no more of it: where others have the key too, both neighbours show
-noisy measurements. A key that one unit alone has is not there without it, and with it is shown only
-if the sum of the draws reaches T less what that unit adds to the sum: with probability at most δ1
-each. So the k keys of a unit are independent (0, δ1) steps beside the noise, (0, δ) together.
+as of the moments that are measured together (`dpsql.compiler.key_vectors`).
+
+Proof (PRIVACY.md R44). Measuring is one step and looking at the sum costs no more of it: where
+others have the key too, both neighbours show noisy measurements. A key that one unit alone has is
+not there without it, and with it is shown only if the sum of the draws reaches T less what that
+unit adds to the sum: with probability at most δ1 each. So the k keys of a unit are independent (0,
+δ1) steps beside the noise, (0, δ) together.
 """
 
 from __future__ import annotations
@@ -84,11 +86,10 @@ def threshold(
 ) -> Threshold:
     """The least threshold for counts of units in which a unit has at most l0 keys.
 
-    T = what a unit adds at most, one step if it is counted alone, + the least t with
-    P(Z1 + ... + Zc >= t) <= δ1 = 1 - (1-δ)^(1/k), c the measurements that are summed and k the
-    keys of one unit: l0, or 2·l0 under REPLACE, where two units' keys come and go (privacy.md,
-    sections 5.4 and 6). It is never below `floor` units. Raises ValueError unless 0 < δ < 1 and
-    l0 >= 1.
+    T = what a unit adds at most, one step if it is counted alone, + the least t with P(Z1 + ... +
+    Zc >= t) <= δ1 = 1 - (1-δ)^(1/k), c the measurements that are summed and k the keys of one unit:
+    l0, or 2·l0 under REPLACE, where two units' keys come and go. It is never below `floor` units.
+    Raises ValueError unless 0 < δ < 1 and l0 >= 1.
 
         >>> from dpsql.model import Mechanism
         >>> unit = Noise(Mechanism.DISCRETE_LAPLACE, Fraction(1))

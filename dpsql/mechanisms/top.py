@@ -2,9 +2,11 @@
 
 Each of k rounds is an exponential mechanism over the keys that are left, P(key) ∝ exp(r·score), or
 permute-and-flip at that rate.
-One unit that comes or goes moves every score by its own clipped total, a number in
-[L, U] with L <= 0 <= U, and so the difference of any two scores by at most U - L, however many
-keys it touches. Then r·(U - L) bounds the range of the log-likelihood ratios over the keys:
+
+Proof (PRIVACY.md R48, R54). One unit that comes or goes moves every score by its own clipped total,
+a number in [L, U] with L <= 0 <= U, and so the difference of any two scores by at most U - L,
+however many keys it touches. Then r·(U - L) bounds the range of the log-likelihood ratios over the
+keys:
 
     ln P(i)/P'(i) = r·(s_i - s'_i) - ln Z/Z',
 

@@ -5,7 +5,10 @@ of n units is shown with probability π(n), π(0) = 0 and
 
     π(n) = min(r·π(n-1) + δ, 1 - (1 - π(n-1) - δ)/r, 1),  r = e^ε,
 
-the largest probabilities for which one unit more or less is (ε, δ)-DP (privacy.md, section 5.4).
+the largest probabilities for which one unit more or less is (ε, δ)-DP.
+
+Proof (PRIVACY.md R46). Theirs, of neighbouring values; `_probabilities` rounds so that it holds of
+the very numbers that are used. The keys of one unit are so many steps, with δ shared among them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""bind: Draft + Schema → Policy. Types from the database, facts from its constraints."""
+"""bind: Draft + Schema → Policy. Types from the database, facts from its constraints.
+
+Facts are constraints and nothing else that is declared: PRIVACY.md R5.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""check: does the data fit the policy? For the owner only: findings count private rows."""
+"""check: does the data fit the policy? For the owner only: findings count private rows.
+
+What it records, proofs lean on: PRIVACY.md R5.
+"""
 
 from __future__ import annotations
 

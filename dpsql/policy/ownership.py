@@ -1,4 +1,7 @@
-"""Whose rows are, as SQL for the owner's checks: the same rules as those of `compiler.units`."""
+"""Whose rows are, as SQL for the owner's checks: the same rules as those of `compiler.units`.
+
+The rules are PRIVACY.md R2.
+"""
 
 from __future__ import annotations
 

@@ -3,6 +3,8 @@
 Before the login an address is all that is known of somebody. Whoever is silent there makes room,
 the longest first, of the address with the most. Logins that fail again and again have to wait.
 After the login each analyst has a share of the connections.
+
+SECURITY.md S18.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Errors as the protocol tells them: severity, SQLSTATE, message, detail, hint, position."""
+"""Errors as the protocol tells them: severity, SQLSTATE, message, detail, hint, position.
+
+Nothing of the engine's or the owner's crosses the wire: SECURITY.md S5.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,8 @@
 """One login by SCRAM-SHA-256 (RFC 5802 and 7677), from the server's side.
 
 With TLS the binding to the server's certificate is offered too (tls-server-end-point, RFC 5929).
+
+Who is let in: SECURITY.md S18.
 """
 
 from __future__ import annotations

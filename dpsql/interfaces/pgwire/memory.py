@@ -1,6 +1,8 @@
 """A bound on the server's own memory: a mistake ends one statement, and not the machine.
 
 The workers, which run the statements, have bounds of their own.
+
+SECURITY.md S20.
 """
 
 from __future__ import annotations

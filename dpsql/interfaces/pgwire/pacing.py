@@ -4,6 +4,8 @@ A step is predicted from public things. An answer that is early waits for it, wi
 from others; one that is late appears at the next step and counts, and so does a failure. After
 `max_late` of them the owner has to act. So N questions and G later steps tell at most
 log2 of the sum over i <= max_late of C(N, i) * G**i bits, whatever is asked.
+
+The bound is PRIVACY.md R70, what it is for SECURITY.md S22.
 """
 
 from __future__ import annotations

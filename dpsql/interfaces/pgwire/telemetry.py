@@ -1,4 +1,7 @@
-"""What the owner sees of a running server: log lines and counters, never a text or a value."""
+"""What the owner sees of a running server: log lines and counters, never a text or a value.
+
+SECURITY.md S19.
+"""
 
 from __future__ import annotations
 

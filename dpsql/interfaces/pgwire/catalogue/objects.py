@@ -2,6 +2,8 @@
 
 A column that is hidden or not declared is in none of them. Only the table's own key and the links
 are constraints; nothing is known of storage or data.
+
+SECURITY.md S17.
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
 """The shadow: an in-memory, locked DuckDB with PostgreSQL 15's catalogue and no data behind it.
 
 It lives in processes of its own, which can be killed.
+
+It knows the policy alone: SECURITY.md S17.
 """
 
 from __future__ import annotations

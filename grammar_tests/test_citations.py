@@ -1,0 +1,253 @@
+"""The argument and the code name one another, and every name exists.
+
+`dpsql/PRIVACY.md` and `dpsql/SECURITY.md` hold rules with numbers. Code cites them, they name the
+modules that they are about and the tests that would notice, and whoever claims a bound, a loss or
+a rule for an operator has the heading "Proof" in the docstring of its module.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from math import comb, log2
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+HOUSE = ROOT / "dpsql"
+DOCUMENTS = {"PRIVACY.md": "R", "SECURITY.md": "S"}
+SOURCES = sorted(HOUSE.rglob("*.py"))
+READERS = sorted(
+    path
+    for folder in ("dpsql", "grammar_tests", "benchmarks", "examples")
+    for path in (ROOT / folder).rglob("*")
+    if path.suffix in (".py", ".md", ".sql", ".toml") and path != Path(__file__)
+)
+
+_NUMBERS = r"[A-Z]\d+(?:(?:, | and | to )[A-Z]\d+)*"
+_MENTION = re.compile(
+    rf"(?i:(?P<document>privacy|security)\.md)(?:,? (?P<rules>{_NUMBERS}))?",
+)
+_PROOF = re.compile(r"(?m)^Proof \(PRIVACY\.md (?P<rules>[R\d, \n]+)\)")
+_RULE = re.compile(r"(?ms)^### (?P<name>[RS]\d+)\. (?P<title>[^\n]+)\n(?P<body>.*?)(?=^#|\Z)")
+_NAMED = re.compile(r"`([^`]+)`")
+
+PROVED = [f"R{number}" for number in range(2, 63) if number != 6]
+"""The rules whose proof has a heading in the docstring of a module: all but the first promises, and
+what follows from released numbers alone."""
+
+CLAIMS = frozenset(
+    """Sensitivity NoiseEvent SelectionEvent BoundedRangeEvent ApproximateEvent Contribution
+    Key""".split()
+)
+"""Who makes one of these claims something of private data."""
+
+NO_CLAIM = {
+    "mechanisms": "__init__ draw error integers laws shown_counts tree_ranks".split(),
+    "aggregates": "__init__ facts formulas grids types".split(),
+    "accountants": "__init__ base preference remaining reports".split(),
+}
+"""Modules of these packages that are no mechanism, aggregate or accountant."""
+
+OTHERS = frozenset({"codec.py", "tuning.py"})
+"""They read such claims from a record, or predict with them what a question would cost."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One rule of a document: its number, what is said, and the names in its last lines."""
+
+    name: str
+    body: str
+
+    def line(self, word: str) -> list[str]:
+        found = re.search(rf"(?m)^\*{word}:\* (.+)$", self.body)
+        return _NAMED.findall(found[1]) if found else []
+
+    @property
+    def code(self) -> list[str]:
+        return self.line("Code")
+
+    @property
+    def tests(self) -> list[str]:
+        return self.line("Tests")
+
+
+def read(text: str) -> list[Rule]:
+    """The rules of a document, in their order."""
+    return [Rule(found["name"], found["body"]) for found in _RULE.finditer(text)]
+
+
+@cache
+def rules() -> dict[str, Rule]:
+    listed = [rule for name in DOCUMENTS for rule in read((HOUSE / name).read_text("utf-8"))]
+    assert len({rule.name for rule in listed}) == len(listed)
+    return {rule.name: rule for rule in listed}
+
+
+def plain(text: str) -> str:
+    """The text of a source file without what only divides its lines."""
+    return re.sub(r"\s*\n[\s#*-]*", " ", text)
+
+
+def cited(text: str) -> Iterator[str]:
+    """The rules that a text cites; a document that it names without a rule, as that document."""
+    for found in _MENTION.finditer(plain(text)):
+        document = found[0][: len(found["document"]) + 3]
+        numbers = re.findall(r"[A-Z]\d+", found["rules"] or "")
+        fitting = document in DOCUMENTS and all(n[0] == DOCUMENTS[document] for n in numbers)
+        yield from numbers if numbers and fitting else [found[0] if numbers else document]
+
+
+def dangling(text: str) -> list[str]:
+    """What a text cites that is no rule: an unknown number, or a document of another spelling."""
+    return [name for name in cited(text) if name not in rules() and name not in DOCUMENTS]
+
+
+def docstring(path: Path) -> str:
+    return ast.get_docstring(ast.parse(path.read_text("utf-8"))) or ""
+
+
+def headed(text: str) -> set[str]:
+    """The rules whose proof a docstring has."""
+    return {n for found in _PROOF.finditer(text) for n in re.findall(r"R\d+", found["rules"])}
+
+
+@cache
+def known_tests() -> frozenset[str]:
+    """Every test by file and name."""
+    return frozenset(
+        f"{path.name}::{name}"
+        for path in (ROOT / "grammar_tests").glob("test_*.py")
+        for name in re.findall(r"(?m)^(?:async )?def (test_\w+)", path.read_text("utf-8"))
+    )
+
+
+def called(name: str) -> list[Path]:
+    """The modules of that name, wherever they stand."""
+    return [path for path in SOURCES if f"/{path.relative_to(ROOT)}".endswith(f"/{name}")]
+
+
+def wrong_names(rule: Rule) -> list[str]:
+    """The names in a rule that nothing has, and the modules that do not cite it."""
+    modules = [
+        name
+        for name in rule.code
+        if not any(rule.name in cited(path.read_text("utf-8")) for path in called(name))
+    ]
+    return modules + [name for name in rule.tests if name not in known_tests()]
+
+
+def claims(path: Path, tree: ast.Module) -> bool:
+    """Whether a module is a mechanism, an aggregate, an accountant, or a rule for an operator."""
+    if path.name in OTHERS:
+        return False
+    package = path.relative_to(HOUSE).parts[-2] if path.parent != HOUSE else ""
+    if package in NO_CLAIM:
+        return path.stem not in NO_CLAIM[package]
+    return any(map(_is_claim, ast.walk(tree)))
+
+
+def _is_claim(node: ast.AST) -> bool:
+    match node:
+        case ast.Call(func=ast.Name(id=name)):
+            return name in CLAIMS
+        case ast.FunctionDef(returns=returned) if returned is not None:
+            return any(isinstance(n, ast.Name) and n.id == "Private" for n in ast.walk(returned))
+        case _:
+            return False
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_rules_are_numbered_without_gaps(name: str) -> None:
+    found = [rule.name for rule in read((HOUSE / name).read_text("utf-8"))]
+    assert len(found) > 10
+    assert sorted(found) == sorted(f"{DOCUMENTS[name]}{n + 1}" for n in range(len(found)))
+
+
+@pytest.mark.parametrize("name", sorted(rules()))
+def test_a_rule_says_what_holds_why_where_and_who_would_notice(name: str) -> None:
+    rule = rules()[name]
+    assert re.search(r"(?m)^\*Claim\.\* ", rule.body)
+    assert name[0] == "S" or re.search(r"(?m)^\*(Proof|Source)\.\* ", rule.body)
+    assert rule.code
+    assert rule.tests
+    assert wrong_names(rule) == []
+
+
+def test_names_that_nothing_has_would_be_seen() -> None:
+    body = "*Code:* `units.py`, `nowhere.py`, `today.py`\n*Tests:* `test_laws.py::test_nothing`\n"
+    wrong = ["nowhere.py", "today.py", "test_laws.py::test_nothing"]
+    assert wrong_names(Rule("R2", body)) == wrong
+
+
+def test_what_is_cited_exists() -> None:
+    assert {path: wrong for path in READERS if (wrong := dangling(path.read_text("utf-8")))} == {}
+
+
+def test_code_says_which_rule() -> None:
+    texts = {path: path.read_text("utf-8") for path in SOURCES}
+    assert [p for p, text in texts.items() if DOCUMENTS.keys() & set(cited(text))] == []
+
+
+def test_a_citation_of_nothing_would_be_seen() -> None:
+    assert dangling("See PRIVACY.md R12, R999 and (SECURITY.md S1).") == ["R999"]
+    assert dangling("(privacy.md, section 3)") == ["privacy.md"]
+    assert dangling("# as PRIVACY.md\n# R998 says") == ["R998"]
+    assert dangling("SECURITY.md R2") == ["SECURITY.md R2"]
+    assert list(cited("as PRIVACY.md says")) == ["PRIVACY.md"]
+
+
+def test_whoever_claims_has_a_proof() -> None:
+    """The heading is "Proof (PRIVACY.md R…)." at the beginning of a line of the docstring."""
+    trees = {path: ast.parse(path.read_text("utf-8")) for path in SOURCES}
+    claiming = [path for path, tree in trees.items() if claims(path, tree)]
+    assert len(claiming) > 40
+    assert [path for path in claiming if not headed(docstring(path))] == []
+
+
+def test_a_claim_without_a_proof_would_be_seen() -> None:
+    new = HOUSE / "compiler" / "new.py"
+    assert claims(new, ast.parse("x = Sensitivity(1, 0, 1)"))
+    assert claims(new, ast.parse("def rule(a: Join) -> _Open | Private: ..."))
+    assert claims(HOUSE / "mechanisms" / "new.py", ast.parse(""))
+    assert not claims(new, ast.parse("def rule(a: Join) -> int: ..."))
+    assert not headed(
+        "The proof (PRIVACY.md R2) is elsewhere. Proof (PRIVACY.md R3). Not a heading."
+    )
+
+
+def test_every_proof_has_its_heading_somewhere() -> None:
+    found: set[str] = set[str]().union(*(headed(docstring(path)) for path in SOURCES))
+    assert [name for name in PROVED if name not in found] == []
+    assert sorted(found - rules().keys()) == []
+
+
+def test_what_is_looked_for_is_there() -> None:
+    """Names in this file that nothing has any more would make it look at nothing."""
+    classes = set(_classes(SOURCES))
+    assert classes >= CLAIMS | {"Private"}
+    assert {path.name for path in SOURCES} >= OTHERS
+    for package, stems in NO_CLAIM.items():
+        assert {path.stem for path in SOURCES if path.parent.name == package} >= set(stems)
+
+
+def _classes(paths: Iterable[Path]) -> Iterator[str]:
+    for path in paths:
+        yield from re.findall(r"(?m)^class (\w+)", path.read_text("utf-8"))
+
+
+def bits(questions: int, late: int, steps: int) -> float:
+    """What the times of so many questions tell, of which at most so many are late."""
+    return log2(sum(comb(questions, n) * steps**n for n in range(late + 1)))
+
+
+def test_the_bits_that_time_tells_are_as_said() -> None:
+    said = " ".join(rules()["R70"].body.split())
+    figures = [round(bits(questions, 20, 5)) for questions in (100, 100_000)]
+    assert "{} of 100 questions and {} of 100,000".format(*figures) in said
+    assert "`max_late` = 20 and G = 5" in said
