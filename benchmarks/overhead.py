@@ -148,7 +148,7 @@ def compare(
             request = Request(sql, "ana")
             bounded = proxy.explain(request).blocks[0].sql
             for name, plain in plains.items():
-                engine = proxy._engine  # noqa: SLF001  the statements alone, without a ledger
+                engine = proxy.vault.engine
                 ours, theirs, ratio = paired(
                     partial(engine.aggregate, bounded, 1, 2, 1), partial(engine.rows, plain)
                 )

@@ -40,7 +40,7 @@ def warm(policy: str, repeats: int) -> list[tuple[object, ...]]:
     with Proxy.open(policy) as proxy:
         proxy.ask(Request(SMALL.format(0), "ana"))
         plan = proxy.explain(Request(SMALL.format(1), "ana"))
-        engine = partial(proxy._engine.aggregate, plan.blocks[0].sql, 1, 1, 1)  # noqa: SLF001
+        engine = partial(proxy.vault.engine.aggregate, plan.blocks[0].sql, 1, 1, 1)
         compiled = times(lambda n: proxy.explain(Request(SMALL.format(n + 2), "ana")), repeats)
         first = times(lambda n: proxy.ask(Request(SMALL.format(n + 2) + " ", "ana")), repeats)
         ran = statistics.median(times(lambda _n: engine(), repeats))

@@ -211,7 +211,7 @@ def attacked(remedies: Remedies, attack: str, questions: int) -> Told:
         pacer = None
         if remedies.grid:
             pacer = Pacer(proxy.ledger, 6.4, MAX_LATE, TIME_LIMIT, lambda **_facts: None)
-        ages = dict(proxy._engine.rows("SELECT person_id, age FROM people"))  # noqa: SLF001
+        ages = dict(proxy.vault.engine.rows("SELECT person_id, age FROM people"))
         old = [p for p, age in ages.items() if age >= 64]
         young = [p for p, age in ages.items() if age < 64]
         asked(proxy, "SELECT COUNT(*) FROM people", None)  # the engine has started

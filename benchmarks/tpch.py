@@ -96,7 +96,7 @@ class Bench:
         draft = load(str(folder / "tpch.toml"))
         self._engine = Once(draft.database, draft.limits)
         self._proxy = Proxy.over(draft, self._engine)
-        self._sampler = self._proxy._sampler  # noqa: SLF001  to put it back
+        self._sampler = self._proxy.vault.sampler
         self._plain = duckdb.connect(str(folder / "tpch.duckdb"), read_only=True)
 
     def close(self) -> None:
@@ -131,9 +131,9 @@ class Bench:
 
     def _noise_off(self, sql: str) -> Answer:
         """What clipping, sampling and the threshold leave."""
-        self._proxy._sampler = zeros  # noqa: SLF001
+        self._proxy.vault.sampler = zeros
         answer = self._ask(sql)
-        self._proxy._sampler = self._sampler  # noqa: SLF001
+        self._proxy.vault.sampler = self._sampler
         return answer
 
 

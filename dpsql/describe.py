@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from math import sqrt
 from typing import assert_never
 
-from dpsql.describe_choices import choice_line, tree_line
-from dpsql.explanation import BlockLines, LimitLine, ReleaseLine
+from dpsql.canonical import Writer
+from dpsql.compiler.choices import rank_error
+from dpsql.explanation import BlockLines, ChoiceLine, LimitLine, ReleaseLine
+from dpsql.grids import Choice, Histogram, TreeRelease
 from dpsql.mechanisms import margin, standard_deviation
+from dpsql.mechanisms.scores import Aim, Most, Peak, Rank, Reached
 from dpsql.mechanisms.shown_counts import widening
 from dpsql.mechanisms.threshold import Threshold
 from dpsql.mechanisms.top import Top
 from dpsql.mechanisms.truncated_geometric import KeyTrials
 from dpsql.model import Mechanism, Noise, Policy
-from dpsql.plan import BlockPlan, BlockSql, PartQuery, Release
+from dpsql.plan import BlockPlan, BlockSql, PartQuery, PrivatePlan, Release
 
 
 def describe(plan: BlockPlan, sql: BlockSql, policy: Policy) -> BlockLines:
@@ -30,8 +34,24 @@ def describe(plan: BlockPlan, sql: BlockSql, policy: Policy) -> BlockLines:
         tuple(_release(r, _adjusted(n, plan)) for n, r in enumerate(plan.releases)),
         tuple(f"{f.table}: {f.kind.value} ({f.voucher.value})" for f in plan.block.facts),
         sql.sql,
-        (*map(choice_line, plan.choices), *map(tree_line, plan.trees)),
+        (*map(_choice, plan.choices), *map(_tree, plan.trees)),
     )
+
+
+def notes(plan: PrivatePlan) -> Iterator[str]:
+    """What is made to agree; and where private keys are in the way, that nothing is."""
+    for levels in plan.levels:
+        names = ", ".join(f"release_{table.block}" for table in levels.tables)
+        yield (
+            f"{names} measure the same rows: their totals are made equal (weighted least squares)"
+        )
+    rows = [_rows(block) for block in plan.blocks]
+    for n, block in enumerate(plan.blocks):
+        if block.domain is None and rows.count(rows[n]) > 1:
+            yield (
+                f"release_{n} shows private keys, not all of them: they do not add up to totals "
+                "of the same rows"
+            )
 
 
 def _keys(plan: BlockPlan) -> str:
@@ -160,3 +180,85 @@ def _bounds(query: PartQuery) -> str:
     centre = f", minus {query.centre * step:g}" if query.centre else ""
     each = "each block, chosen by a keyed hash of the unit," if query.blocks else "each row"
     return f"{each} in [{query.lower * step:g}, {query.upper * step:g}]{centre}"
+
+
+def _choice(choice: Choice) -> ChoiceLine:
+    """One choice as a line."""
+    histogram = choice.query.histogram
+    rival = "" if choice.otherwise is None else f"a tree of counts, error {choice.otherwise:,.4g}"
+    return ChoiceLine(
+        _asked(histogram, choice.aim),
+        _cells(histogram),
+        histogram.grid.cells,
+        choice.rounds,
+        histogram.rows,
+        _mechanism(choice),
+        f"ε = {float(choice.epsilon):,.4g}",
+        choice.expected,
+        rank_error(choice),
+        rival,
+    )
+
+
+def _tree(tree: TreeRelease) -> ChoiceLine:
+    """The quantiles read from one tree as a line."""
+    noise, shape, histogram = tree.noise, tree.shape, tree.histogram
+    asked = ", ".join(f"{float(rank.fraction):.6g}" for rank in tree.ranks)
+    kept = "" if histogram.condition is None else " (filtered)"
+    ends = any(rank.is_extreme for rank in tree.ranks)
+    reached = f", ends reached by {tree.reserve} rows" if ends else ""
+    return ChoiceLine(
+        f"quantiles {asked}{kept}{reached}",
+        _cells(histogram),
+        histogram.grid.cells,
+        tree.sensitivity.l0 // shape.levels,
+        histogram.rows,
+        f"tree of {shape.levels} levels by {shape.branching}, {noise.mechanism.value}",
+        f"{standard_deviation(noise):,.4g} a count",
+        tree.error,
+        tree.error * margin(noise) / standard_deviation(noise),
+        f"a choice for each, error {tree.otherwise:,.4g}",
+    )
+
+
+def _asked(histogram: Histogram, aim: Aim) -> str:
+    kept = "" if histogram.condition is None else " (filtered)"
+    match aim:
+        case Most():
+            return f"most frequent value{kept}"
+        case Peak(options=options, lowest=lowest, rows=rows):
+            units = "unit" if rows == 1 else "units"
+            end = "lowest" if lowest else "highest"
+            return f"which of {options} values {rows} {units} reach the {end} level with{kept}"
+        case Rank() if aim.is_extreme:
+            name = "maximum" if aim.numerator else "minimum"
+            units = "unit" if aim.rows == 1 else "units"
+            return f"{name}{kept}, reached by {aim.rows} {units}"
+        case Reached(highest=highest, rows=rows):
+            name = "maximum" if highest else "minimum"
+            return f"{name}{kept}, reached by {rows} noisy units"
+        case Rank():
+            return f"quantile {float(aim.fraction):.6g}{kept}"
+        case _:
+            assert_never(aim)
+
+
+def _mechanism(choice: Choice) -> str:
+    if choice.scan is not None:
+        return "sparse vector"
+    return "permute-and-flip" if choice.flips else "exponential"
+
+
+def _cells(histogram: Histogram) -> str:
+    grid = histogram.grid
+    ends = f"[{grid.value(grid.lower)}, {grid.value(grid.upper)}]"
+    each = "each value" if grid.width == 1 else f"{grid.cells} equal cells"
+    listed = f"{grid.cells} listed values" if grid.values else f"{each} in {ends}"
+    kept = histogram.kept.value
+    return f"{listed}; of each unit and group at most {histogram.rows} rows, {kept}"
+
+
+def _rows(block: BlockPlan) -> str:
+    writer = Writer()
+    writer.number(block.block.rows)
+    return writer.write((block.block.rows, block.block.unit))

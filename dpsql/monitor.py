@@ -15,10 +15,9 @@ What a monitor loses: PRIVACY.md R52.
 
 from __future__ import annotations
 
-import os
 import secrets
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
 from hashlib import sha256
@@ -26,12 +25,13 @@ from threading import RLock
 from typing import Self
 
 from dpsql import accountants
-from dpsql.accountants.remaining import in_epsilon, keyed_questions, questions, rest
-from dpsql.engines import Engine, Stop, Unrun
+from dpsql.accountants.remaining import rest
+from dpsql.compilation import Compiler
+from dpsql.engines import Stop
 from dpsql.errors import Reason, Refused
 from dpsql.explanation import Rest
-from dpsql.ledgers import Charge, Ledger
-from dpsql.mechanisms.sparse_vector import Run, SparseVector, sparse_vector
+from dpsql.ledgers import Remembered
+from dpsql.mechanisms.sparse_vector import SparseVector, sparse_vector
 from dpsql.model import (
     Budget,
     Column,
@@ -40,16 +40,15 @@ from dpsql.model import (
     Loss,
     Neighbours,
     Noisy,
-    Policy,
     Receipt,
     Request,
 )
 from dpsql.notices import Notice
-from dpsql.prepare import Prepared
-from dpsql.release import Sampler
-from dpsql.running import Bound, guarded
+from dpsql.precision import read
+from dpsql.questions import Account, Cost, account
 from dpsql.streams import Stream, stream
 from dpsql.tree import Value
+from dpsql.vault import Vault
 
 MOST_ALARMS = 10_000
 MOST_DIGITS = 100
@@ -96,72 +95,49 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Desk:
-    """What a monitor works with: the proxy's own parts."""
+    """What a monitor works with: the compiler and the vault, for one account."""
 
-    policy: Policy
-    budget: Budget
-    epsilon: Decimal
-    ledger: Ledger
-    engine: Engine
-    sampler: Sampler
-    compiled: Callable[[Request], Prepared]
-    bound: Bound
-    ready: Callable[[str, str | None], None]
+    compiler: Compiler
+    vault: Vault
+    account: Account
+
+    @classmethod
+    def of(cls, compiler: Compiler, vault: Vault, wish: Watch) -> Self:
+        """The desk of a wish. Raises `Refused` for an unknown analyst or a bad epsilon."""
+        return cls(compiler, vault, account(compiler.policy, wish.analyst, wish.epsilon))
 
     def stream(self, request: Request) -> Stream:
-        """The queries of a statement, which bind. Raises `Refused`, or `Failed` free of charge."""
-        found = stream(self.compiled(request))
-        measured = Unrun(found.sql.sql, found.tables, (len(found.sql.keys), found.sql.parts))
-        self.bound.require(secrets.token_hex(8), (measured,), found.data, Stop())
+        """The queries of a statement, which bind. Raises `Refused`, or `Failed` free of charge.
+
+        It is paid for by what surrounds it, and so has no wishes of its own.
+        """
+        asked = read(self.compiler, request, Stop())
+        says = asked.statement
+        if says.explain or says.epsilon is not None or says.mechanism is not None:
+            raise Refused(Reason.UNSUPPORTED_STATEMENT, construct="EXPLAIN or OPTIONS here")
+        found = stream(self.compiler.prepared(asked))
+        self.vault.require_stream(found)
         return found
 
-    def charge(
-        self, wish: Watch, law: SparseVector, question: str, data: Collection[str | None]
-    ) -> Receipt:
-        """Debits the whole monitor; on return that survives any crash.
+    def opened(self, law: SparseVector, question: str, data: Collection[str | None]) -> Receipt:
+        """Debits the whole monitor; see `Vault.opened`."""
+        return self.vault.opened(self.compiler, self.account, self.cost(law, question), data)
 
-        Not where `data`, which its statements are about, is no longer there.
-        """
-        accountant, query_id = accountants.get(self.budget.accountant), secrets.token_hex(8)
-        for identity in data:
-            self.ready(query_id, identity)
-        event = Event((law.event,))
-        loss = accountants.price(accountant.loss(event), self.budget)
-        limit = accountant.limit(self.budget)
-        charge = Charge(
-            query_id=query_id,
-            analyst=wish.analyst,
-            budget=self.budget.name,
-            accountant=accountant.name,
-            epsilon=self.epsilon,
-            event=event,
-            loss=loss,
-            limit=limit,
-            question=question,
-            policy_version=self.policy.version,
-        )
-        try:
-            spent = self.ledger.charge(charge)
-        except Refused as refused:
-            spent_before = self.ledger.spent(charge.budget)
-            raise in_epsilon(refused, self.budget, self.epsilon, spent_before) from None
-        return self._receipt(wish, query_id, self.epsilon, loss, spent.after)
+    def cost(self, law: SparseVector, question: str) -> Cost:
+        """What a monitor spends."""
+        event, budget = Event((law.event,)), self.account.budget
+        loss = accountants.get(budget.accountant).loss(event)
+        return Cost(question, event, accountants.price(loss, budget))
 
-    def recalled(self, wish: Watch, query_id: str, epsilon: Decimal) -> Receipt:
-        """The receipt of answers that are remembered."""
-        spent = self.ledger.spent(self.budget.name)
-        return self._receipt(wish, query_id, epsilon, Loss(0), spent)
+    def recalled(self, question: str) -> Remembered | None:
+        """What the same was told before, if it paid as much."""
+        payer, version = self.account, self.compiler.policy.version
+        return self.vault.ledger.recall(payer.analyst, question, version, payer.epsilon)
 
-    def _receipt(
-        self, wish: Watch, query_id: str, epsilon: Decimal, charged: Loss, spent: Loss
-    ) -> Receipt:
-        accountant = accountants.get(self.budget.accountant)
-        limit = accountant.limit(self.budget)
-        names = query_id, wish.analyst, self.budget.name, accountant.name
-        least = accountants.is_least(charged, self.budget)
-        counts = questions(self.budget, spent), keyed_questions(self.budget, spent)
-        rest = self.budget.query_epsilon, *counts
-        return Receipt(*names, epsilon, charged, spent, limit, charged == Loss(0), least, *rest)
+    @property
+    def data_version(self) -> int:
+        """The present data version."""
+        return self.vault.ledger.data_version()
 
 
 class Monitor:
@@ -182,8 +158,8 @@ class Monitor:
         self._lock = RLock()
         self._known: dict[tuple[str, int], tuple[Verdict, Noisy]] = {}
         self._closed = False
-        self.receipt = desk.charge(wish, law, question, data)
-        self._run = Run(law, desk.sampler)
+        self.receipt = desk.opened(law, question, data)
+        self._run = desk.vault.run(law)
 
     @property
     def left(self) -> int:
@@ -201,18 +177,19 @@ class Monitor:
 
     def can_tell(self, asked: Stream) -> bool:
         """Whether a statement would be answered: an alarm is left, or it was answered before."""
-        place = asked.question, self._desk.ledger.data_version()
+        place = asked.question, self._desk.data_version
         return self.left > 0 or place in self._known
 
     def verdict(self, asked: Stream) -> Verdict:
         """`ask` for a statement that is compiled already."""
         _require_fit(asked, self._law)
         with self._lock:
-            place = asked.question, self._desk.ledger.data_version()
+            place = asked.question, self._desk.data_version
             if place not in self._known:
                 if not self.left:
                     raise Refused(Reason.ALARMS_USED, alarms=self._law.alarms)
-                self._known[place] = self._compared(asked, self._exact(asked))
+                exact = self._desk.vault.measured(self.receipt.query_id, asked)
+                self._known[place] = self._compared(asked, exact)
             return self._known[place][0]
 
     def close(self) -> None:
@@ -222,23 +199,13 @@ class Monitor:
                 return
             self._closed = True
             answers = {question: noisy for (question, _), (_, noisy) in self._known.items()}
-            self._desk.ledger.remember(self.receipt.query_id, tuple(answers.values()))
+            self._desk.vault.ledger.remember(self.receipt.query_id, tuple(answers.values()))
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_exception: object) -> None:
         self.close()
-
-    def _exact(self, asked: Stream) -> Exact:
-        sql, key = asked.sql, int.from_bytes(os.urandom(8))
-        engine = self._desk.engine
-        return guarded(
-            self.receipt.query_id,
-            lambda: engine.aggregate(
-                sql.sql, len(sql.keys), sql.parts, key, asked.tables, data=asked.data
-            ),
-        )
 
     def _compared(self, asked: Stream, exact: Exact) -> tuple[Verdict, Noisy]:
         """One comparison per key of the domain, whether the data has it or not."""
@@ -288,21 +255,29 @@ class Price:
 def priced(desk: Desk, wish: Watch, requests: Sequence[Request]) -> Price:
     """The price of `watched`, which refuses what this refuses, but for an exhausted budget."""
     streams, law, question = _compiled(desk, wish, requests)
-    known = desk.ledger.recall(wish.analyst, question, desk.policy.version, desk.epsilon)
-    accountant = accountants.get(desk.budget.accountant)
-    full = accountants.price(accountant.loss(Event((law.event,))), desk.budget)
-    charge = Loss(0) if known else full
-    state = desk.ledger.spent(desk.budget.name), accountant.limit(desk.budget)
-    price = desk.epsilon, desk.budget, charge
-    left = rest(desk.budget, state[0], charge)
-    return Price(wish, tuple(streams), law, *price, *state, known is not None, left)
+    known = desk.recalled(question)
+    budget = desk.account.budget
+    charge = Loss(0) if known else desk.cost(law, question).loss
+    spent = desk.vault.ledger.spent(budget.name)
+    return Price(
+        wish=wish,
+        streams=tuple(streams),
+        law=law,
+        epsilon=desk.account.epsilon,
+        budget=budget,
+        charge=charge,
+        spent=spent,
+        limit=desk.account.limit,
+        remembered=known is not None,
+        rest=rest(budget, spent, charge),
+    )
 
 
 def monitored(desk: Desk, wish: Watch) -> Monitor:
     """A monitor for questions to come. Raises `Refused` before anything is charged."""
-    one_way = desk.policy.unit.neighbours is Neighbours.ADD_REMOVE and not wish.both_ways
+    one_way = desk.compiler.policy.unit.neighbours is Neighbours.ADD_REMOVE and not wish.both_ways
     law = _law(desk, wish, one_way=one_way)
-    return Monitor(desk, wish, law, secrets.token_hex(32), (desk.policy.data,))
+    return Monitor(desk, wish, law, secrets.token_hex(32), (desk.compiler.policy.data,))
 
 
 def watched(desk: Desk, wish: Watch, requests: Sequence[Request]) -> Watched:
@@ -312,7 +287,7 @@ def watched(desk: Desk, wish: Watch, requests: Sequence[Request]) -> Watched:
     with the number from 1 of the `statement` that is at fault.
     """
     streams, law, question = _compiled(desk, wish, requests)
-    known = desk.ledger.recall(wish.analyst, question, desk.policy.version, desk.epsilon)
+    known = desk.recalled(question)
     if known is None:
         data = {asked.data for asked in streams}
         return _asked(Monitor(desk, wish, law, question, data), streams)
@@ -320,7 +295,7 @@ def watched(desk: Desk, wish: Watch, requests: Sequence[Request]) -> Watched:
     answers = dict(zip(distinct, known.answer, strict=False))
     verdicts = tuple(_told(asked, answers.get(asked.question)) for asked in streams)
     alarms = sum(bool(part) for noisy in known.answer for (part,) in noisy.parts)
-    receipt = desk.recalled(wish, known.query_id, known.epsilon)
+    receipt = desk.vault.receipt(replace(desk.account, epsilon=known.epsilon), known.query_id)
     return Watched(verdicts, law.alarms - alarms, receipt)
 
 
@@ -359,7 +334,7 @@ def _law(desk: Desk, wish: Watch, *, one_way: bool) -> SparseVector:
     if not wish.threshold.is_finite() or abs(wish.threshold.adjusted()) > MOST_DIGITS:
         known = ("a finite number",)
         raise Refused(Reason.BAD_OPTION, option="threshold", value=wish.threshold, known=known)
-    return sparse_vector(Fraction(desk.epsilon), wish.alarms, one_way=one_way)
+    return sparse_vector(Fraction(desk.account.epsilon), wish.alarms, one_way=one_way)
 
 
 def _numbered(desk: Desk, number: int, request: Request) -> Stream:

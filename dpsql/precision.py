@@ -11,15 +11,20 @@ Steps are charged one by one: PRIVACY.md R64.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from decimal import ROUND_DOWN, ROUND_UP, Context, Decimal
 from math import inf, isnan
 
-from dpsql import accountants
+from dpsql import accountants, two_steps
+from dpsql.compilation import Compiler
+from dpsql.engines import Stop
 from dpsql.errors import Reason, Refused
 from dpsql.finish import margin_factor
-from dpsql.model import Answer, Budget
+from dpsql.model import Answer, Budget, Request
 from dpsql.prepare import Prepared
-from dpsql.wishes import Precision
+from dpsql.questions import Asked
+from dpsql.vault import Vault
+from dpsql.wishes import Precision, wished
 
 FIRST_SHARE = 8
 """A relative error is first looked for with this part of the epsilon that a query costs."""
@@ -29,9 +34,30 @@ _ROOM = 1.1
 """Next time a little more than would have been right this time: values move."""
 
 
-def epsilon_for(
-    wanted: Precision, budget: Budget, prepared_at: Callable[[Decimal], Prepared]
-) -> Decimal:
+def read(compiler: Compiler, request: Request, stop: Stop) -> Asked:
+    """The request with the epsilon that it may spend, its wish for precision heeded.
+
+    Raises `Refused` before anything is paid, or `Failed` where that takes too long or is stopped.
+    """
+    return compiler.freely(lambda: _read(compiler, request, stop), stop)
+
+
+def _read(compiler: Compiler, request: Request, stop: Stop) -> Asked:
+    asked = compiler.read(request, stop)
+    statement = asked.statement
+    wanted = wished(request.precision, statement.max_error, statement.confidence)
+    if wanted is None:
+        return asked
+    if statement.divided or not (request.epsilon is statement.epsilon is None):
+        raise Refused(Reason.BAD_OPTION, option="max_error", why="epsilon is asked for too")
+    if not wanted.relative:
+        return asked.at(_epsilon_for(wanted, asked, compiler))
+    first = replace(asked.at(_first(asked.account.budget)), wanted=wanted)
+    compiler.prepared(first)  # refused before anything is paid
+    return first
+
+
+def _epsilon_for(wanted: Precision, asked: Asked, compiler: Compiler) -> Decimal:
     """The smallest epsilon, to three digits, whose plan promises an absolute error.
 
     No smaller than what the least charge buys: the rest is more precise than asked, for nothing.
@@ -41,8 +67,10 @@ def epsilon_for(
     """
 
     def fits(epsilon: Decimal) -> bool:
-        return promised(prepared_at(epsilon), wanted.confidence) <= wanted.error
+        plan = compiler.prepared(asked.at(epsilon))
+        return _promised(plan, wanted.confidence) <= wanted.error
 
+    budget = asked.account.budget
     limit = budget.max_query_epsilon
     if fits(limit):
         least = max(_LEAST, accountants.cheapest_epsilon(budget))
@@ -53,7 +81,7 @@ def epsilon_for(
     raise Refused(Reason.EPSILON_TOO_LARGE, epsilon=price, limit=limit)
 
 
-def promised(prepared: Prepared, confidence: Decimal) -> float:
+def _promised(prepared: Prepared, confidence: Decimal) -> float:
     """The largest half-width of the numbers of a query, before any data is seen.
 
     Raises `Refused` for a number whose error depends on data.
@@ -76,29 +104,26 @@ def promised(prepared: Prepared, confidence: Decimal) -> float:
     return max(known) * margin_factor(prepared.plan, float(confidence))
 
 
-def first(budget: Budget) -> Decimal:
+def _first(budget: Budget) -> Decimal:
     """The epsilon with which a relative error is first looked for."""
     share = _rounded(budget.query_epsilon / FIRST_SHARE, ROUND_UP)
     return max(share, accountants.cheapest_epsilon(budget))
 
 
-def relatively(
-    wanted: Precision,
-    budget: Budget,
-    prepared_at: Callable[[Decimal], Prepared],
-    answer_at: Callable[[Decimal], Answer],
-) -> Answer:
-    """An answer whose numbers are as precise, as fractions of themselves, as asked.
+def answered(compiler: Compiler, vault: Vault, asked: Asked) -> Answer:
+    """The answer to what `read` gave; its numbers are as precise as asked.
 
-    Raises `Refused` with the price where the policy does not allow it; what was spent to find the
-    price stays spent, and its answer is remembered.
+    Raises `Refused` with the price where the policy does not allow a relative error; what was spent
+    to find the price stays spent, and its answer is remembered. Otherwise as `Proxy.ask`.
     """
-    limit = budget.max_query_epsilon
-    epsilon = first(budget)
+    wanted, limit = asked.wanted, asked.account.budget.max_query_epsilon
+    if wanted is None:
+        return two_steps.answered(compiler, vault, asked)
+    epsilon = asked.account.epsilon
     while True:
         paid = min(epsilon, limit)
-        answer = answer_at(paid)
-        plan = prepared_at(paid).plan
+        answer = two_steps.answered(compiler, vault, asked.at(paid))
+        plan = compiler.prepared(asked.at(paid)).plan
         if plan is None:
             return answer
         kept = f"What was spent to see this stays spent; its answer is free at ε = {paid}."

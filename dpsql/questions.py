@@ -1,8 +1,8 @@
-"""What is asked of the proxy, read as far as the policy's budgets say."""
+"""What is asked of the proxy, and who pays for it, as far as the policy's budgets say."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from decimal import Decimal
 from fractions import Fraction
 
@@ -10,11 +10,92 @@ from dpsql import accountants
 from dpsql.accountants.remaining import in_epsilon, keyed_questions, questions
 from dpsql.engines import Stop
 from dpsql.errors import Reason, Refused
-from dpsql.explanation import Explanation
-from dpsql.model import Answer, Budget, Column, Loss, Receipt, Request
+from dpsql.ledgers import Charge
+from dpsql.model import Budget, Event, Loss, Policy, Receipt, Request
 from dpsql.notices import Notice, useless
-from dpsql.tree import VARCHAR, Statement
-from dpsql.wishes import Precision
+from dpsql.tree import Statement
+from dpsql.wishes import Precision, sensible
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """Who pays for a question: an analyst, from a budget, up to an epsilon."""
+
+    analyst: str
+    budget: Budget
+    epsilon: Decimal
+
+    @property
+    def limit(self) -> Loss:
+        """All that the budget may ever spend."""
+        return accountants.get(self.budget.accountant).limit(self.budget)
+
+    def charge(self, query_id: str, cost: Cost, policy_version: str) -> Charge:
+        """The charge of a question, as a ledger records it."""
+        return Charge(
+            query_id=query_id,
+            analyst=self.analyst,
+            budget=self.budget.name,
+            accountant=self.budget.accountant,
+            epsilon=self.epsilon,
+            event=cost.event,
+            loss=cost.loss,
+            limit=self.limit,
+            question=cost.question,
+            policy_version=policy_version,
+        )
+
+    def receipt(
+        self, query_id: str, charged: Loss, spent: Loss, *, remembered: bool = False
+    ) -> Receipt:
+        """What is told with the answer of a question that now cost `charged`."""
+        return Receipt(
+            query_id,
+            self.analyst,
+            self.budget.name,
+            self.budget.accountant,
+            epsilon=self.epsilon,
+            charged=charged,
+            spent=spent,
+            limit=self.limit,
+            remembered=remembered,
+            least=accountants.is_least(charged, self.budget),
+            question=self.budget.query_epsilon,
+            left=questions(self.budget, spent),
+            keyed=keyed_questions(self.budget, spent),
+        )
+
+    def in_epsilon(self, refused: Refused, spent: Loss) -> Refused:
+        """What the ledger refuses to charge, told in ε."""
+        return in_epsilon(refused, self.budget, self.epsilon, spent)
+
+
+def account(policy: Policy, analyst: str, *wishes: Decimal | None) -> Account:
+    """The account of an analyst, up to the smallest epsilon that is wished for.
+
+    Without a wish it is the policy's. Raises `Refused` for an unknown analyst, and for an epsilon
+    that is no positive number or more than one question may cost.
+    """
+    budget = policy.budget_of(analyst)
+    if budget is None:
+        raise Refused(Reason.BAD_OPTION, option="analyst", value=analyst)
+    epsilons = [wish for wish in wishes if wish is not None]
+    for wish in epsilons:
+        if not sensible(wish):
+            raise Refused(Reason.BAD_OPTION, option="epsilon", value=wish)
+    epsilon = min(epsilons, default=budget.query_epsilon)
+    if epsilon > budget.max_query_epsilon:
+        raise Refused(Reason.EPSILON_TOO_LARGE, epsilon=epsilon, limit=budget.max_query_epsilon)
+    return Account(analyst, budget, epsilon)
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What answering a question spends, and the identity of that question (see `canonical`)."""
+
+    question: str
+    event: Event
+    loss: Loss
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,46 +110,29 @@ class FoundBounds:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A request with its budget, the epsilon it may spend, and the wish to stop it.
+    """A request with who pays for it, and the wish to stop it.
 
-    `wanted` is a relative error, of which `epsilon` is the first try. `bounds` are those that
-    were found privately for columns that declare none.
+    `wanted` is a relative error, of which the account's epsilon is the first try. `bounds` are
+    those that were found privately for columns that declare none.
     """
 
     request: Request
     statement: Statement
-    budget: Budget
-    epsilon: Decimal
+    account: Account
     stop: Stop
     wanted: Precision | None = None
     bounds: tuple[FoundBounds, ...] = ()
 
-    def receipt(
-        self, query_id: str, epsilon: Decimal, charged: Loss, spent: Loss, *, remembered: bool
-    ) -> Receipt:
-        """What is told with the answer of a query that now cost `charged`."""
-        accountant = accountants.get(self.budget.accountant)
-        payer = self.request.analyst, self.budget.name, accountant.name
-        limit = accountant.limit(self.budget)
-        least = accountants.is_least(charged, self.budget)
-        counts = questions(self.budget, spent), keyed_questions(self.budget, spent)
-        rest = self.budget.query_epsilon, *counts
-        return Receipt(query_id, *payer, epsilon, charged, spent, limit, remembered, least, *rest)
-
-    def in_epsilon(self, refused: Refused, spent: Loss) -> Refused:
-        """What the ledger refuses to charge, told in ε."""
-        return in_epsilon(refused, self.budget, self.epsilon, spent)
+    def at(self, epsilon: Decimal) -> Asked:
+        """The same, paid for up to another epsilon."""
+        return replace(self, account=replace(self.account, epsilon=epsilon))
 
     def require_useful(self, notices: tuple[Notice, ...], needed: Loss) -> None:
         """Refuse what cannot be of use, where the policy wants it confirmed and nobody has."""
-        why, limit = useless(notices), self.budget.confirm_above
-        if why is None or limit is None or self.epsilon <= limit or self.request.confirmed:
+        why, limit = useless(notices), self.account.budget.confirm_above
+        epsilon, accountant = self.account.epsilon, self.account.budget.accountant
+        if why is None or limit is None or epsilon <= limit or self.request.confirmed:
             return
         facts = {field.name: getattr(why, field.name) for field in fields(why)}
-        paid = {"epsilon": self.epsilon, "needed": needed, "accountant": self.budget.accountant}
+        paid = {"epsilon": epsilon, "needed": needed, "accountant": accountant}
         raise Refused(Reason.NOT_USEFUL, **(facts | paid))
-
-
-def explained(explanation: Explanation) -> Answer:
-    """The answer to EXPLAIN PRIVACY: its interface writes the rows from the explanation."""
-    return Answer((Column("plan", VARCHAR),), (), (), (), explanation=explanation)

@@ -45,21 +45,16 @@ KEPT_STATEMENTS = 4096
 class Bound:
     """Statements of plans, each bound once before anything is charged for them."""
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
+    def __init__(self) -> None:
         self._known: Kept[bool] = Kept(KEPT_STATEMENTS, lambda _: 1)
 
-    def require_plan(self, prepared: Prepared, stop: Stop) -> None:
-        """`require` of every statement of a plan: it would always fail otherwise."""
-        self.require(token_hex(8), tuple(statements(prepared)), prepared.data, stop)
-
     def require(
-        self, query_id: str, statements: Sequence[Unrun], data: str | None, stop: Stop
+        self, engine: Engine, statements: Sequence[Unrun], data: str | None, stop: Stop
     ) -> None:
         """Raises `Failed`, of which nothing was charged, where one of them does not bind."""
         new = [s for s in statements if self._known.get((data, _text(s))) is None]
         if new:
-            guarded(query_id, lambda: self._engine.bind(new, stop, data), charged=False)
+            guarded(token_hex(8), lambda: engine.bind(new, stop, data), charged=False)
         for statement in new:
             self._known.put((data, _text(statement)), True)
 

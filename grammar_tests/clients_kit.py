@@ -44,20 +44,20 @@ class Servers:
 def servers(folder: Path) -> Iterator[Servers]:
     """Both servers, where a question about events runs until it is cancelled."""
     with door(folder) as ours:
-        engine = WatchedEngine(ours.proxy._engine)
+        engine = WatchedEngine(ours.proxy.vault.engine)
 
         def delay() -> None:
             engine.instead = SLOW if "events" in engine.calls[-1][1] else None
 
         engine.before = delay
-        kept, ours.proxy._engine = ours.proxy._engine, engine
+        kept, ours.proxy.vault.engine = ours.proxy.vault.engine, engine
         try:
             with _postgres(ours.proxy.policy) as (port, certificate):
                 yield Servers(
                     _variables(ours.port, ours.certificate), _variables(port, certificate), ours
                 )
         finally:
-            ours.proxy._engine = kept
+            ours.proxy.vault.engine = kept
 
 
 def visit(command: Sequence[str], server: Mapping[str, str]) -> Told:

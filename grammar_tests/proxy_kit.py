@@ -9,19 +9,23 @@ from decimal import Decimal
 from itertools import count
 from pathlib import Path
 from threading import Event
-from typing import Any, TypeVar
+from typing import Any, TypeAlias
 
 import numpy as np
 
+from dpsql.compilation import Compiler
 from dpsql.engines import Engine, Load, ScratchTable, Stop, Unrun
 from dpsql.model import Answer, Exact, Request
 from dpsql.proxy import Proxy
 from dpsql.release import Sampler
 from dpsql.table import Table
+from dpsql.vault import Vault
 from grammar_tests import world
 from grammar_tests.bound import CATALOGS
 
-P = TypeVar("P", bound=Proxy)
+Kind: TypeAlias = type[Proxy | Vault | Compiler]
+"""What a twin breaks: the proxy or one of its parts."""
+
 PRIVATE = ("customers", "orders", "items", "events", "logins")
 BY_COUNTRY = "SELECT country, COUNT(*) AS n FROM customers GROUP BY country"
 SLOW = "SELECT COUNT(*) FROM range(100000000) a, range(100000000) b WHERE a.range % 7 = b.range % 5"
@@ -151,12 +155,29 @@ class WatchedEngine:
         ]  # fmt: skip
 
 
-def watched(path: Path, kind: type[P]) -> tuple[P, WatchedEngine]:
+def opened(path: Path, kind: Kind = Proxy) -> Proxy:
+    """An open proxy of this kind, or with such a compiler or vault in the place of its own."""
+    if issubclass(kind, Proxy):
+        return kind.open(str(path))
+    proxy = Proxy.open(str(path))
+    if issubclass(kind, Vault):
+        proxy.vault = kind(proxy.vault.ledger, proxy.vault.engine)
+    else:
+        proxy.compiler = kind(proxy.policy, proxy.compiler.public)
+    return proxy
+
+
+def through(proxy: Proxy, engine: Any) -> None:
+    """Have a proxy do everything through this engine."""
+    proxy.vault.engine = engine
+    proxy.compiler.public._engine = engine
+
+
+def watched(path: Path, kind: Kind = Proxy) -> tuple[Proxy, WatchedEngine]:
     """An open proxy whose engine is watched from now on."""
-    proxy = kind.open(str(path))
-    engine = WatchedEngine(proxy._engine)
-    proxy._engine = engine
-    proxy._public._engine = engine
+    proxy = opened(path, kind)
+    engine = WatchedEngine(proxy.vault.engine)
+    through(proxy, engine)
     return proxy, engine
 
 

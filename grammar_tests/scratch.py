@@ -21,7 +21,6 @@ from dpsql.engines.encode import is_moment, with_moments
 from dpsql.interfaces.dbapi import Connection
 from dpsql.interfaces.dbapi_cursor import Cursor, Parameters
 from dpsql.interfaces.dbapi_errors import DatabaseError, NotSupportedError
-from dpsql.kept import Kept
 from dpsql.ledgers.sqlite import SqliteLedger
 from dpsql.model import ColumnPolicy, Exact, Policy, TablePolicy
 from dpsql.policy.bind import bind
@@ -122,7 +121,7 @@ class Scratch:
         except duckdb.Error as error:
             raise DatabaseError(str(error)) from error
         if sql.split(maxsplit=1)[0].upper() in ("CREATE", "DROP", "ALTER"):
-            self.proxy.policy, self.proxy._plans = self._policy(), Kept(9, lambda _: 1)
+            self.proxy.adopt(self._policy())
 
     def _policy(self) -> Policy:
         known = catalogue(self._engine.rows)

@@ -57,8 +57,8 @@ def test_both_steps_cost_what_was_promised_and_say_what_was_found(
 ) -> None:
     request = proxy_kit.request(TOTAL)
     with opened(tmp_path, method) as proxy:
-        proxy._sampler = no_noise
-        monkeypatch.setattr(proxy, "_chooser", the_best)
+        proxy.vault.sampler = no_noise
+        monkeypatch.setattr(proxy.vault, "_chooser", the_best)
         promised = proxy.explain(request)
         assert len(promised.blocks[0].choices) == 2
         answer = proxy.ask(request)

@@ -168,7 +168,7 @@ def test_a_statement_that_does_not_bind_costs_nothing(
     with Proxy.open(str(path)) as proxy:
         proxy.ask(request(BY_COUNTRY))
         before = contents(tmp_path / "shop.ledger")
-        monkeypatch.setattr("dpsql.proxy.prepare", damaged)
+        monkeypatch.setattr("dpsql.compilation.prepare", damaged)
         with pytest.raises(Failed, match="nothing was charged"):
             proxy.ask(request(STAGED))
         assert contents(tmp_path / "shop.ledger") == before
@@ -177,14 +177,13 @@ def test_a_statement_that_does_not_bind_costs_nothing(
 def test_statements_are_bound_before_the_charge_and_once(tmp_path: Path) -> None:
     proxy, engine = watched(shop(tmp_path), Proxy)
     with proxy:
-        proxy._bound._engine = engine
         for again in range(2):
             engine.calls.clear()
             proxy.ask(request(BY_COUNTRY))
             proxy.ledger.refresh()
             kinds = [kind for kind, _sql in engine.calls if kind != "rows"]
             bound = [] if again else ["bind"]
-            assert kinds == ["ready", *bound, "aggregate", "scratch"]
+            assert kinds == [*bound, "ready", "aggregate", "scratch"]
 
 
 def test_a_list_that_is_watched_is_bound_before_its_charge(

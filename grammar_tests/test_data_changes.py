@@ -24,7 +24,7 @@ from dpsql.engines.duckdb import DuckDBEngine
 from dpsql.engines.pool import EnginePool
 from dpsql.errors import DataChanged, Failed
 from dpsql.ledgers import Charge
-from dpsql.monitor import Watch
+from dpsql.monitor import Desk, Watch
 from dpsql.owner import check_policy
 from dpsql.policy.load import load
 from dpsql.prepare import Prepared
@@ -32,7 +32,7 @@ from dpsql.proxy import Proxy
 from dpsql.questions import Asked
 from grammar_tests import world
 from grammar_tests.ledger_kit import contents
-from grammar_tests.proxy_kit import BY_COUNTRY, WatchedEngine, request, shop
+from grammar_tests.proxy_kit import BY_COUNTRY, WatchedEngine, request, shop, through
 from grammar_tests.test_layers import SOURCES
 from grammar_tests.wire_kit import opened
 
@@ -70,13 +70,13 @@ def path(tmp_path: Path) -> Path:
 def silently(path: Path) -> Iterator[Proxy]:
     """The proxy without noise."""
     with Proxy.open(str(path)) as proxy:
-        proxy._sampler = silent
+        proxy.vault.sampler = silent
         yield proxy
 
 
 def compiled(proxy: Proxy, sql: str) -> tuple[Asked, Prepared]:
-    asked = proxy._asked(request(sql), Stop())
-    return asked, proxy._prepared(asked, asked.epsilon)
+    asked = proxy.compiler.read(request(sql), Stop())
+    return asked, proxy.compiler.prepared(asked)
 
 
 def ledger_of(path: Path) -> dict[str, bytes]:
@@ -118,7 +118,7 @@ def test_a_plan_whose_facts_lapsed_before_it_runs_is_refused(path: Path) -> None
         proxy.refresh()
         before = ledger_of(path)
         with pytest.raises(DataChanged):
-            proxy._charged_answer(asked, prepared)
+            proxy.vault.charged(proxy.compiler, asked, prepared)
         assert ledger_of(path) == before
 
 
@@ -130,14 +130,14 @@ def test_without_its_data_the_plan_would_claim_one_of_hundreds(path: Path) -> No
         assert prepared.plan.blocks[0].releases[0].sensitivity.linf == Fraction(1)
         replaced(path.parent, flooded())
         proxy.refresh()
-        answer = proxy._charged_answer(asked, replace(prepared, data=None))
+        answer = proxy.vault.charged(proxy.compiler, asked, replace(prepared, data=None))
         assert answer.rows == ((len(world.well_behaved()["customers"]) + MORE,),)
 
 
 def test_the_snapshot_that_a_query_reads_is_compared_again(path: Path) -> None:
     with silently(path) as proxy:
-        engine = WatchedEngine(proxy._engine)
-        proxy._engine = engine
+        engine = WatchedEngine(proxy.vault.engine)
+        proxy.vault.engine = engine
 
         def refreshed() -> None:
             replaced(path.parent, flooded())
@@ -170,8 +170,9 @@ def test_a_monitor_is_not_charged_over_other_data(path: Path, watches: str) -> N
 
 
 def test_a_stream_compiled_before_a_refresh_is_refused_by_its_monitor(path: Path) -> None:
-    with silently(path) as proxy, proxy.watch(Watch("ana", Decimal(5), 1)) as monitor:
-        stream = proxy._desk(Watch("ana", Decimal(5), 1)).stream(request(COUNT))
+    wish = Watch("ana", Decimal(5), 1)
+    with silently(path) as proxy, proxy.watch(wish) as monitor:
+        stream = Desk.of(proxy.compiler, proxy.vault, wish).stream(request(COUNT))
         replaced(path.parent, flooded())
         proxy.refresh()
         with pytest.raises(Failed):
@@ -191,7 +192,7 @@ def pooled(path: Path) -> Iterator[Proxy]:
     draft = load(str(path))
     pool = EnginePool(partial(DuckDBEngine, draft.database, draft.limits), 2)
     with Proxy.over(draft, pool) as proxy:
-        proxy._sampler = silent
+        proxy.vault.sampler = silent
         yield proxy
 
 
@@ -252,8 +253,8 @@ def test_the_data_and_the_worker_are_checked_then_charged_then_read(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with silently(path) as proxy:
-        engine = WatchedEngine(proxy._engine)
-        proxy._engine = proxy._public._engine = engine
+        engine = WatchedEngine(proxy.vault.engine)
+        through(proxy, engine)
         charge = proxy.ledger.charge
 
         def charged(wanted: Charge) -> Any:
@@ -273,7 +274,7 @@ def test_the_data_and_the_worker_are_checked_then_charged_then_read(
 def test_a_worker_that_died_while_idle_costs_nothing(path: Path) -> None:
     with silently(path) as proxy:
         proxy.ask(request(COUNT))
-        worker: Any = proxy._engine._worker  # type: ignore[attr-defined]
+        worker: Any = proxy.vault.engine._worker  # type: ignore[attr-defined]
         os.kill(worker._process.pid, signal.SIGKILL)
         worker._process.wait(60)
         proxy.ask(request(BY_COUNTRY))
@@ -284,9 +285,9 @@ def test_an_engine_that_cannot_run_is_not_charged_for(path: Path) -> None:
     with silently(path) as proxy:
         _asked, prepared = compiled(proxy, COUNT)
         before = ledger_of(path)
-        proxy._engine.close()
+        proxy.vault.engine.close()
         with pytest.raises(Failed, match="nothing was charged"):
-            proxy._charged_answer(_asked, prepared)
+            proxy.vault.charged(proxy.compiler, _asked, prepared)
         assert ledger_of(path) == before
 
 

@@ -46,9 +46,9 @@ def opened(folder: Path) -> Iterator[Proxy]:
 @pytest.fixture
 def proxy(opened: Proxy, monkeypatch: pytest.MonkeyPatch) -> Proxy:
     """A proxy for which 100 values are few, and 10,000 too many to be kept."""
-    monkeypatch.setattr("dpsql.proxy.FEW_CELLS", 100)
+    monkeypatch.setattr("dpsql.vault.FEW_CELLS", 100)
     limits = replace(opened.policy.limits, max_result_cells=10_000)
-    monkeypatch.setattr(opened, "policy", replace(opened.policy, limits=limits))
+    monkeypatch.setattr(opened.compiler, "policy", replace(opened.policy, limits=limits))
     return opened
 
 
@@ -120,7 +120,7 @@ def test_what_the_wire_must_keep_is_bounded(proxy: Proxy, door: tuple[object, ..
 def test_the_command_line_passes_all_rows_on(
     folder: Path, monkeypatch: pytest.MonkeyPatch, style: str, head: int
 ) -> None:
-    monkeypatch.setattr("dpsql.proxy.FEW_CELLS", 100)
+    monkeypatch.setattr("dpsql.vault.FEW_CELLS", 100)
     arguments = ["query", "--policy", str(folder), "--analyst", "ana", "--format", style]
     found = CliRunner().invoke(main, [*arguments, rows(3)])
     assert found.exit_code == 0
@@ -202,7 +202,7 @@ def test_a_flow_that_fails_says_so() -> None:
 
 
 def test_what_a_reader_raises_ends_the_call_and_not_the_worker(proxy: Proxy) -> None:
-    engine = proxy._engine
+    engine = proxy.vault.engine
     assert isinstance(engine, DuckDBEngine)
     worker = engine._worker
 

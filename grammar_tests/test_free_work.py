@@ -73,7 +73,7 @@ def test_compiling_ends_when_its_time_is_over(
     proxy: Proxy, monkeypatch: pytest.MonkeyPatch, way: Callable[[Proxy, Stop, str], object]
 ) -> None:
     limits = replace(proxy.policy.limits, free_seconds=1e-9)
-    monkeypatch.setattr(proxy, "policy", replace(proxy.policy, limits=limits))
+    monkeypatch.setattr(proxy.compiler, "policy", replace(proxy.policy, limits=limits))
     with pytest.raises(Failed) as caught:
         way(proxy, Stop(), f"{BUSY} WHERE age > 90")
     assert caught.value.timed_out
@@ -104,7 +104,7 @@ def test_public_rows_are_free_work(proxy: Proxy, monkeypatch: pytest.MonkeyPatch
         assert limit.stop is stop
         return [(1,)]
 
-    monkeypatch.setattr(proxy._engine, "few", few)
+    monkeypatch.setattr(proxy.vault.engine, "few", few)
     assert proxy.ask(request("SELECT COUNT(*) AS n FROM countries")).rows == [(1,)]
 
 

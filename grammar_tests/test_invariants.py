@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from dpsql.compilation import Compiler
 from dpsql.engines import EngineFailed, Stop
 from dpsql.errors import Failed, Reason, Refused
 from dpsql.ledgers.sqlite import SqliteLedger
@@ -23,12 +24,15 @@ from dpsql.model import Answer, Request
 from dpsql.prepare import Prepared
 from dpsql.proxy import Proxy
 from dpsql.questions import Asked
+from dpsql.vault import Vault
 from grammar_tests.ledger_kit import contents
 from grammar_tests.proxy_kit import (
     BY_COUNTRY,
     QUOTING,
     SLOW,
+    Kind,
     WatchedEngine,
+    opened,
     policy,
     request,
     shop,
@@ -78,28 +82,28 @@ def spent(path: Path) -> Any:
 # --- broken proxies: each must fail the check that it is named in --------------------------------
 
 
-class ChargesAfterRunning(Proxy):
-    def _charged_answer(self, asked: Asked, prepared: Prepared) -> Answer:
-        self._released("", prepared, self._engine, None, asked.stop)
-        return super()._charged_answer(asked, prepared)
+class ChargesAfterRunning(Vault):
+    def charged(self, compiler: Compiler, asked: Asked, prepared: Prepared) -> Answer:
+        self._released("", prepared, self.engine, None, asked.stop)
+        return super().charged(compiler, asked, prepared)
 
 
-class RefundsOnFailure(Proxy):
-    def _charged_answer(self, asked: Asked, prepared: Prepared) -> Answer:
+class RefundsOnFailure(Vault):
+    def charged(self, compiler: Compiler, asked: Asked, prepared: Prepared) -> Answer:
         assert isinstance(self.ledger, SqliteLedger)
         path = Path(self.ledger._path)
         before = contents(path)
         try:
-            return super()._charged_answer(asked, prepared)
+            return super().charged(compiler, asked, prepared)
         except Failed:
             for name, content in before.items():
                 path.with_name(name).write_bytes(content)
             raise
 
 
-class RemembersByText(Proxy):
-    def _prepared(self, asked: Asked, epsilon: Decimal) -> Prepared:
-        found = super()._prepared(asked, epsilon)
+class RemembersByText(Compiler):
+    def prepared(self, asked: Asked) -> Prepared:
+        found = super().prepared(asked)
         return replace(found, question=sha256(asked.request.sql.encode()).hexdigest())
 
 
@@ -109,15 +113,15 @@ class ForgetsWhoAsked(Proxy):
 
 
 class ChargesRefusals(Proxy):
-    def _asked(self, request: Request, stop: Stop) -> Asked:
+    def ask(self, request: Request, stop: Stop | None = None) -> Answer:
         try:
-            return super()._asked(request, stop)
+            return super().ask(request, stop)
         except Refused:
             self.ledger.refresh()
             raise
 
 
-class PassesErrorsOn(Proxy):
+class PassesErrorsOn(Vault):
     @staticmethod
     def _guarded(query_id: str, step: Callable[[], Any], *, charged: bool = True) -> Any:
         try:
@@ -129,7 +133,7 @@ class PassesErrorsOn(Proxy):
 # --- refusals --------------------------------------------------------------------------------
 
 
-def refusal_leaves_traces(path: Path, kind: type[Proxy]) -> list[str]:
+def refusal_leaves_traces(path: Path, kind: Kind) -> list[str]:
     """The refused texts that were answered, ran something private or touched the ledger."""
     proxy, engine = watched(path, kind)
     traces = []
@@ -192,7 +196,7 @@ def test_explain_writes_nothing_and_runs_nothing(tmp_path: Path) -> None:
 # --- the debit -------------------------------------------------------------------------------
 
 
-def runs_before_its_debit(path: Path, kind: type[Proxy]) -> bool:
+def runs_before_its_debit(path: Path, kind: Kind) -> bool:
     """Whether a private statement reached the engine before the debit was on disk."""
     proxy, engine = watched(path, kind)
     seen: list[int] = []
@@ -233,7 +237,7 @@ def _cancel(engine: WatchedEngine, proxy: Proxy) -> None:
     Thread(target=keep_cancelling, daemon=True).start()
 
 
-def wrong_in_failure(path: Path, kind: type[Proxy], trouble: Callable[..., None]) -> list[str]:
+def wrong_in_failure(path: Path, kind: Kind, trouble: Callable[..., None]) -> list[str]:
     """What a failure gave away or gave back."""
     proxy, engine = watched(path, kind)
     wrong = []
@@ -300,10 +304,10 @@ OTHER = (
 )
 
 
-def wrong_in_memory(path: Path, kind: type[Proxy]) -> list[str]:
+def wrong_in_memory(path: Path, kind: Kind) -> list[str]:
     """Repetitions that cost or differ, and other questions that cost nothing."""
     wrong = []
-    with kind.open(str(path)) as proxy:
+    with opened(path, kind) as proxy:
         first = proxy.ask(request(FILTERED, "0.5"))
         for sql in SAME:
             again = proxy.ask(request(sql, "0.5"))

@@ -40,6 +40,7 @@ from grammar_tests.proxy_kit import (
     request,
     shape,
     shop,
+    through,
     watched,
 )
 
@@ -93,7 +94,7 @@ class PricesByData(Proxy):
     """Asks for less epsilon where there is more to see."""
 
     def explain(self, request: Request, stop: Stop | None = None) -> Explanation:
-        rows = self._engine.rows("SELECT COUNT(*) FROM customers")[0][0]
+        rows = self.vault.engine.rows("SELECT COUNT(*) FROM customers")[0][0]
         return replace(super().explain(request, stop), charge=Loss(rows))
 
 
@@ -218,7 +219,7 @@ def drawn_once() -> Sampler:
 def repeated_noise(path: Path, sampler: Sampler) -> bool:
     """Whether two columns, or two queries, over nothing came out with the same noise."""
     with Proxy.open(str(path)) as proxy:
-        proxy._sampler = sampler
+        proxy.vault.sampler = sampler
         rows = proxy.ask(request(TWICE)).rows
         first = [row[1] for row in rows]
         second = [row[2] for row in rows]
@@ -238,7 +239,7 @@ def test_noise_drawn_once_would_be_seen(tmp_path: Path) -> None:
 def same_after_fork(path: Path, sampler: Sampler | None) -> bool:
     """Whether two children of one process answer with the same noise."""
     with Proxy.open(str(path)) as proxy:
-        proxy._sampler = sampler or proxy._sampler
+        proxy.vault.sampler = sampler or proxy.vault.sampler
         proxy.explain(request(BY_AGE))
         read, write = os.pipe()
         children = [forked(partial(_tell, proxy, name, write)) for name in ("ana", "bob")]
@@ -296,7 +297,7 @@ def asked_at_once(path: Path, threads: int, *, careless: bool = False) -> tuple[
     with Proxy.over(draft, engines) as proxy:
         if careless:
             assert isinstance(proxy.ledger, SqliteLedger)
-            proxy.ledger = Careless(proxy.ledger, Barrier(threads))
+            proxy.vault.ledger = Careless(proxy.ledger, Barrier(threads))
         workers = [Thread(target=_ask, args=(proxy, n, answered.append)) for n in range(threads)]
         for worker in workers:
             worker.start()
@@ -368,12 +369,11 @@ def test_a_plan_older_than_a_refresh_is_compiled_anew(
         compiled.append("")
         return prepare(*asked)
 
-    monkeypatch.setattr("dpsql.proxy.prepare", recorded)
+    monkeypatch.setattr("dpsql.compilation.prepare", recorded)
     joined = next(sql for sql in QUESTIONS if "JOIN" in sql)
     with Proxy.open(str(shop(tmp_path))) as proxy:
-        engine = Midway(proxy._engine)
-        proxy._engine = engine
-        proxy._public._engine = engine
+        engine = Midway(proxy.vault.engine)
+        through(proxy, engine)
         engine.midway = proxy.refresh
         proxy.explain(request(joined))
         assert engine.midway is None

@@ -14,9 +14,8 @@ LAYERS = (
     comparisons effects link table today ticking flow resources notices versions""".split(),
     "grids plan aggregates functions mechanisms accountants dialects entropy".split(),
     "compiler engines ledgers release histograms policy canonical".split(),
-    """kept public prepare describe describe_choices describe_levels settled finish signature
-    running opening streams monitor tuning precision questions private_bounds two_steps explaining
-    recalling workload""".split(),
+    """kept public prepare describe settled finish signature running opening streams monitor tuning
+    precision questions private_bounds compilation vault two_steps explaining workload""".split(),
     "proxy owner".split(),
     "interfaces".split(),
 )

@@ -44,7 +44,7 @@ def quiet(tmp_path: Path) -> Iterator[tuple[Proxy, WatchedEngine, Path]]:
     """A shop whose noise is off, its engine watched."""
     path = shop(tmp_path / "shop", *PURE)
     proxy, engine = watched(path, Proxy)
-    proxy._sampler = no_noise
+    proxy.vault.sampler = no_noise
     with proxy:
         yield proxy, engine, path.with_name("shop.ledger")
 

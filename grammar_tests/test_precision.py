@@ -36,7 +36,7 @@ def within(sql: str, error: str, confidence: str = "0.95") -> Request:
 def with_noise_300(path: Path) -> Proxy:
     """A proxy whose noise is always 300, so that no price depends on a draw."""
     opened = Proxy.open(str(path))
-    opened._sampler = lambda _noise, count: np.full(count, 300)
+    opened.vault.sampler = lambda _noise, count: np.full(count, 300)
     return opened
 
 

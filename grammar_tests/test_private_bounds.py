@@ -123,7 +123,7 @@ def test_explain_says_that_bounds_come_from_data_and_runs_nothing(tmp_path: Path
 
 def test_without_noise_the_answer_is_the_plain_one(tmp_path: Path) -> None:
     proxy = opened(tmp_path)
-    proxy._sampler = no_noise
+    proxy.vault.sampler = no_noise
     with proxy:
         ((total,),) = proxy.ask(proxy_kit.request(TOTAL)).rows
         assert total == sum(1000.5 * n for n in range(1, 201))

@@ -27,8 +27,8 @@ except MemoryError:
     print("ends")
 bytearray(50 << 20)
 with Proxy.open(sys.argv[1]) as proxy:
-    proxy._engine.rows("SELECT 1")
-    worker = proxy._engine._worker._process.pid
+    proxy.vault.engine.rows("SELECT 1")
+    worker = proxy.vault.engine._worker._process.pid
     own = resource.getrlimit(resource.RLIMIT_DATA)[0]
     print("more" if resource.prlimit(worker, resource.RLIMIT_DATA)[0] > own else "less")
 """

@@ -120,7 +120,7 @@ def test_a_condition_on_an_error_keeps_what_it_says(proxy: Proxy) -> None:
 def test_what_is_compared_with_an_error_is_released_first(tmp_path: Path) -> None:
     noise = "(SELECT DP_STDDEV(n) FROM (SELECT COUNT(*) AS n FROM customers) AS t)"
     with Proxy.open(str(shop(tmp_path / "shop"))) as proxy:
-        proxy._sampler = no_noise
+        proxy.vault.sampler = no_noise
         asked = f"SELECT COUNT(*) AS n, {noise} AS e FROM customers WHERE age > {noise} * {{}}"
         for factor in (0, 1, 10):
             ((n, e),) = proxy.ask(request(asked.format(factor))).rows

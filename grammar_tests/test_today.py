@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dpsql import proxy
+from dpsql import vault
 from dpsql.compiler.parse import parse
 from dpsql.proxy import Proxy
 from dpsql.today import today
@@ -49,5 +49,5 @@ def test_batches_are_not_repeated_the_next_day(
     with Proxy.open(str(proxy_kit.shop(tmp_path))) as shop:
         before = shop.stamp(1.0)
         assert shop.stamp(1.0) == before
-        monkeypatch.setattr(proxy, "today", lambda: date(2024, 1, 1))
+        monkeypatch.setattr(vault, "today", lambda: date(2024, 1, 1))
         assert shop.stamp(1.0) != before

@@ -190,9 +190,9 @@ def test_psycopg_pipelines_streams_and_cursors(served: Door) -> None:
 
 
 def test_psycopg_cancels(served: Door) -> None:
-    engine = WatchedEngine(served.proxy._engine)
+    engine = WatchedEngine(served.proxy.vault.engine)
     engine.instead = SLOW
-    kept, served.proxy._engine = served.proxy._engine, engine
+    kept, served.proxy.vault.engine = served.proxy.vault.engine, engine
     try:
         with (
             psycopg.connect(**verified(served)) as client,
@@ -215,7 +215,7 @@ def test_psycopg_cancels(served: Door) -> None:
                 client.execute("SELECT COUNT(*) FROM customers WHERE city = 'late'")
             assert other.execute("SELECT 1").fetchone() == (1,)
     finally:
-        served.proxy._engine = kept
+        served.proxy.vault.engine = kept
 
 
 def test_notices_reach_psycopg(served: Door) -> None:

@@ -76,8 +76,8 @@ def test_texts_are_logged_only_where_the_owner_says_so(tmp_path: Path) -> None:
 
 
 def test_a_failure_names_its_query(served: Door) -> None:
-    engine = WatchedEngine(served.proxy._engine)
-    served.proxy._engine = engine
+    engine = WatchedEngine(served.proxy.vault.engine)
+    served.proxy.vault.engine = engine
     engine.instead = "SELECT error('secret of ' || MAX(name)) FROM customers"
     with (
         psycopg.connect(**served.conninfo(), autocommit=True) as client,
@@ -93,7 +93,7 @@ def test_a_failure_names_its_query(served: Door) -> None:
 def test_a_worker_that_dies_while_nobody_asks_has_a_line(served: Door) -> None:
     with psycopg.connect(**served.conninfo(), autocommit=True) as client:
         client.execute(QUESTION)
-    engine = served.proxy._engine
+    engine = served.proxy.vault.engine
     assert isinstance(engine, DuckDBEngine)
     assert engine._worker is not None
     victim = engine._worker._process

@@ -80,8 +80,8 @@ def test_a_refresh_from_another_process_is_taken_up_by_who_is_connected(place: P
 
 
 def test_what_runs_ends_on_the_old_data(place: Place) -> None:
-    engine = WatchedEngine(place.door.proxy._engine)
-    place.door.proxy._engine = engine
+    engine = WatchedEngine(place.door.proxy.vault.engine)
+    place.door.proxy.vault.engine = engine
 
     def meanwhile() -> None:
         place.swap(countries=5)
@@ -92,7 +92,7 @@ def test_what_runs_ends_on_the_old_data(place: Place) -> None:
         running = pool.submit(client.execute, CUSTOMERS)
         assert running.result(60).fetchone()
         assert client.execute(COUNTRIES).fetchone() == (5,)
-    until(lambda: place.door.proxy._engine.engine._closed)  # type: ignore[attr-defined]
+    until(lambda: place.door.proxy.vault.engine.engine._closed)  # type: ignore[attr-defined]
 
 
 def test_a_policy_that_cannot_be_taken_up_changes_nothing(place: Place) -> None:

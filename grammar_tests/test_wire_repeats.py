@@ -18,7 +18,7 @@ OTHER = "SELECT COUNT(*) AS n FROM customers WHERE age > 40"
 
 @pytest.fixture(scope="module", autouse=True)
 def _no_noise_twice(proxy: Proxy) -> None:
-    proxy._sampler = never_twice()
+    proxy.vault.sampler = never_twice()
 
 
 @pytest.fixture

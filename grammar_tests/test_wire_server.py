@@ -140,9 +140,9 @@ def test_gss_is_declined_and_bytes_before_tls_end_the_connection(served: Door) -
 
 
 def test_a_cancel_request_needs_the_key(served: Door) -> None:
-    engine = WatchedEngine(served.proxy._engine)
+    engine = WatchedEngine(served.proxy.vault.engine)
     engine.instead = SLOW
-    kept, served.proxy._engine = served.proxy._engine, engine
+    kept, served.proxy.vault.engine = served.proxy.vault.engine, engine
     try:
         with psycopg.connect(**served.conninfo()) as client, ThreadPoolExecutor(1) as pool:
             number = client.pgconn.backend_pid
@@ -158,7 +158,7 @@ def test_a_cancel_request_needs_the_key(served: Door) -> None:
             with pytest.raises(psycopg.errors.QueryCanceled):
                 running.result(30)
     finally:
-        served.proxy._engine = kept
+        served.proxy.vault.engine = kept
 
 
 # --- what is broken ---
@@ -325,8 +325,8 @@ def test_a_broken_file_of_users_lets_nobody_in_and_says_nothing(tmp_path: Path) 
 
 def test_the_end_waits_for_what_runs_and_tells_the_idle(tmp_path: Path) -> None:
     with door(tmp_path) as served:
-        engine = WatchedEngine(served.proxy._engine)
-        served.proxy._engine = engine
+        engine = WatchedEngine(served.proxy.vault.engine)
+        served.proxy.vault.engine = engine
         engine.before = lambda: time.sleep(0.5)
         idle = psycopg.connect(**served.conninfo())
         busy = psycopg.connect(**served.conninfo())
