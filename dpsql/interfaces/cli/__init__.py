@@ -15,6 +15,7 @@ import click
 
 from dpsql.errors import DpsqlError
 from dpsql.interfaces.cli.ask import explain, query
+from dpsql.interfaces.cli.manual import manual
 from dpsql.interfaces.cli.options import Settings, common
 from dpsql.interfaces.cli.owner import budget, check, demo, init, refresh
 from dpsql.interfaces.cli.serve import serve
@@ -67,5 +68,5 @@ def main(context: click.Context, policy: str | None, analyst: str | None) -> Non
 
 
 OWNER = (init, check, budget, refresh, tune, demo, serve, user)
-for command in (query, explain, watch, *OWNER, completion):
+for command in (query, explain, watch, *OWNER, completion, manual):
     main.add_command(command)

@@ -1,0 +1,96 @@
+"""`dpsql help`: the pages of `dpsql/docs`, as a terminal shows them."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Iterator
+from difflib import get_close_matches
+from importlib.resources import files
+
+import click
+from click.shell_completion import CompletionItem
+
+from dpsql.errors import Reason
+from dpsql.interfaces.cli.markdown import Page
+from dpsql.interfaces.cli.terminal import encodable, use_color
+from dpsql.interfaces.tables import grid
+
+TOPICS = (
+    *("guarantee", "policy", "choosing", "sql", "answers", "errors", "commands"),
+    *("dbapi", "sqlalchemy", "postgres", "deployment", "ledger"),
+)
+"""The pages, in the order in which they are best read."""
+
+_REASONS = tuple(reason.value for reason in Reason)
+_WIDEST = 100
+
+
+def page(topic: str) -> str:
+    """The text of a page."""
+    return (files("dpsql") / "docs" / f"{topic}.md").read_text(encoding="utf-8")
+
+
+def title(topic: str) -> str:
+    """What a page is about, in one line.
+
+    >>> title("policy")
+    'The policy'
+    """
+    return page(topic).partition("\n")[0].removeprefix("# ")
+
+
+def _names(context: click.Context) -> list[str]:
+    """What can be asked for: pages, commands, and the reasons of refusals."""
+    root = context.find_root().command
+    assert isinstance(root, click.Group)
+    return [*TOPICS, *root.commands, *_REASONS]
+
+
+def _complete(context: click.Context, _: click.Parameter, begun: str) -> list[CompletionItem]:
+    return [CompletionItem(name) for name in _names(context) if name.startswith(begun)]
+
+
+@click.command("help")
+@click.argument("topic", required=False, shell_complete=_complete)
+@click.pass_context
+def manual(context: click.Context, topic: str | None) -> None:
+    """Read a page of the manual: TOPIC, or a reason of a refusal; without it, what there is."""
+    root = context.find_root()
+    assert isinstance(root.command, click.Group)
+    if topic is None:
+        lines = grid([(name, title(name)) for name in TOPICS])
+        click.echo(encodable("\n".join(["Topics:", *lines]), sys.stdout.encoding))
+        click.echo("\nRead one with dpsql help TOPIC. What a command takes: dpsql COMMAND --help.")
+    elif topic in TOPICS:
+        _show(page(topic))
+    elif topic in _REASONS:
+        _show("\n".join(_reason(topic)))
+    elif topic in root.command.commands:
+        command = root.command.commands[topic]
+        with click.Context(command, info_name=topic, parent=root) as inner:
+            click.echo(command.get_help(inner))
+    else:
+        near = get_close_matches(topic, _names(context), 1)
+        told = f"Did you mean {near[0]}?" if near else "For all that is there: dpsql help."
+        raise click.BadParameter(f"There is no page {topic}. {told}", param_hint="TOPIC")
+
+
+def _reason(topic: str) -> Iterator[str]:
+    """The row of a reason, with the heads of its table."""
+    lines = page("errors").splitlines()
+    row = next(n for n, line in enumerate(lines) if line.startswith(f"| `{topic}` |"))
+    head = max(n for n, line in enumerate(lines[:row]) if line.startswith("|---"))
+    yield from (lines[head - 1], lines[head], lines[row])
+
+
+def _show(text: str) -> None:
+    """A page on stdout; through the pager only where that is a terminal too low for it."""
+    size, seen = shutil.get_terminal_size(), sys.stdout.isatty()
+    styled = seen and use_color() is not False
+    shown = "".join(f"{line}\n" for line in Page(min(size.columns, _WIDEST), styled).lines(text))
+    shown = encodable(shown, sys.stdout.encoding)
+    if seen and shown.count("\n") >= size.lines:
+        click.echo_via_pager(shown, color=styled)
+    else:
+        click.echo(shown, nl=False)

@@ -1,0 +1,171 @@
+"""Markdown as a terminal shows it: what the pages in `dpsql/docs` use, and nothing else.
+
+Headings, paragraphs, lists, tables, fenced blocks; inside them code, bold words and links. Lines
+are at most `room` cells wide, but for fenced blocks, which stay as they are.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import click
+
+from dpsql.interfaces.messages import width
+
+_INLINE = re.compile(r"`([^`]+)`|\*\*(.+?)\*\*|\[([^\]]+)\]\(([^)]+)\)")
+_ITEM = re.compile(r"(\*|\d+\.) +")
+_LINK = re.compile(r"(\w+)\.md")
+_BAR = re.compile(r"(?<!\\)\|")
+_GAP = "  "
+_INDENT = "    "
+_NARROWEST = 24
+"""A last column narrower than this is read more easily below the others."""
+
+_SHORT = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """How wide lines may be, and whether code and headings are marked by style or by signs."""
+
+    room: int
+    styled: bool
+
+    def lines(self, text: str) -> Iterator[str]:
+        """The page, line by line."""
+        for n, block in enumerate(_blocks(text)):
+            if n:
+                yield ""
+            yield from self._block(block)
+
+    def _block(self, block: list[str]) -> Iterator[str]:
+        first = block[0]
+        if first.startswith("```"):
+            yield from (f"{_INDENT}{line}".rstrip() for line in block[1:-1])
+        elif first.startswith("#"):
+            yield from self._heading(*first.split(" ", 1))
+        elif first.startswith("|"):
+            yield from self._table([_cells(line) for line in block if not line.startswith("|-")])
+        elif _ITEM.match(first):
+            for item in _items(block):
+                yield from self._item(item)
+        else:
+            yield from self._wrapped(" ".join(block))
+
+    def _heading(self, sign: str, title: str) -> Iterator[str]:
+        lines = [*self._wrapped(f"**{title}**")]
+        yield from lines
+        if not self.styled:
+            yield ("=" if sign == "#" else "-") * max(map(width, lines))
+
+    def _item(self, text: str) -> Iterator[str]:
+        sign = _ITEM.match(text)
+        assert sign is not None
+        bullet = f"{sign[1]} "
+        yield from self._wrapped(text[sign.end() :], bullet, " " * len(bullet))
+
+    def _table(self, rows: list[list[str]]) -> Iterator[str]:
+        """Aligned columns whose last one is wrapped, or each row as lines below one another."""
+        widths = [max(_seen(self._words(cell)) for cell in column) for column in zip(*rows)]  # noqa: B905
+        before = sum(widths[:-1]) + len(_GAP) * (len(widths) - 1)
+        if widths[-1] > self.room - before and self.room - before < _NARROWEST:
+            yield from self._stacked(rows, widths)
+            return
+        for n, row in enumerate(rows):
+            padded = (
+                self._padded(cell, w) + _GAP for cell, w in zip(row, widths[:-1], strict=False)
+            )
+            yield from self._wrapped(row[-1], "".join(padded), " " * before)
+            if n == 0:
+                last = min(widths[-1], self.room - before)
+                yield _GAP.join("─" * w for w in (*widths[:-1], last))
+
+    def _stacked(self, rows: list[list[str]], widths: list[int]) -> Iterator[str]:
+        """Each row as a line with what is short, and a line for each cell of a longer column."""
+        header, *others = rows
+        short = [n for n, cells in enumerate(widths) if n and cells <= _SHORT]
+        long = [n for n in range(1, len(header)) if n not in short]
+        for row in others:
+            told = ", ".join(f"{header[n]} {row[n]}" for n in short)
+            yield from self._wrapped(f"{row[0]} ({told})" if told else row[0])
+            for n in long:
+                told = row[n] if len(header) == 2 else f"{header[n]}: {row[n]}"  # noqa: PLR2004
+                yield from self._wrapped(told, _GAP, _GAP * 2)
+
+    def _padded(self, text: str, cells: int) -> str:
+        words = self._words(text)
+        return " ".join(words) + " " * (cells - _seen(words))
+
+    def _wrapped(self, text: str, first: str = "", later: str = "") -> Iterator[str]:
+        """Text in lines of at most `room` cells; a longer word has a line of its own."""
+        line, empty = first, True
+        for word in self._words(text):
+            if not empty and _seen([line, word]) > self.room:
+                yield line
+                line, empty = later, True
+            line, empty = (f"{line}{word}" if empty else f"{line} {word}"), False
+        yield line.rstrip()
+
+    def _words(self, text: str) -> list[str]:
+        """The words of a line of Markdown, each with its style."""
+        return _INLINE.sub(self._inline, text.replace("\\|", "|")).split()
+
+    def _inline(self, found: re.Match[str]) -> str:
+        code, bold, label, target = found.groups()
+        if code is not None:
+            # Each word has the style of its own, since lines may break between them.
+            return (
+                " ".join(click.style(w, fg="cyan") for w in code.split())
+                if self.styled
+                else found[0]
+            )
+        if bold is not None:
+            bold = _INLINE.sub(lambda inner: inner[1] or inner[0], bold)
+            return (
+                " ".join(click.style(w, bold=True) for w in bold.split()) if self.styled else bold
+            )
+        page = _LINK.fullmatch(target)
+        return f"{label} (dpsql help {page[1]})" if page else f"{label} <{target}>"
+
+
+def _blocks(text: str) -> Iterator[list[str]]:
+    """Lines that belong together: a fenced block, a heading, or what blank lines divide."""
+    block: list[str] = []
+    for line in text.splitlines():
+        if block and block[0].startswith("```"):
+            block.append(line)
+            if line == "```":
+                yield block
+                block = []
+        elif line.startswith(("```", "#")) or not line:
+            if block:
+                yield block
+            block = [line] if line.startswith("```") else []
+            if line.startswith("#"):
+                yield [line]
+        else:
+            block.append(line)
+    if block:
+        yield block
+
+
+def _items(block: list[str]) -> Iterator[str]:
+    """The items of a list, each as one line."""
+    item = ""
+    for line in block:
+        if _ITEM.match(line) and item:
+            yield item
+            item = ""
+        item = f"{item} {line.strip()}" if item else line
+    yield item
+
+
+def _cells(line: str) -> list[str]:
+    return [cell.strip() for cell in _BAR.split(line.strip().strip("|"))]
+
+
+def _seen(words: Sequence[str]) -> int:
+    """Cells that words fill on a line."""
+    return width(click.unstyle(" ".join(words)))
