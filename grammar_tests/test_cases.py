@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from dataclasses import replace
 from itertools import groupby
@@ -208,6 +209,25 @@ def test_an_unknown_expectation_is_an_error(tmp_path: Path) -> None:
     file.write_text("-- catalog: shop\n\n-- case: x\nSELECT 1;\n-- accept\n-- hope: so\n")
     with pytest.raises(ValueError, match=r"bad\.sql:6: unknown expectation 'hope'"):
         casefile.read(file)
+
+
+README = Path(__file__).parent / "README.md"
+
+
+def test_the_example_of_the_readme_holds(tmp_path: Path) -> None:
+    (example,) = re.findall(r"(?ms)^```sql\n(.*?)^```", README.read_text(encoding="utf-8"))
+    file = tmp_path / "example.sql"
+    file.write_text(example)
+    cases = casefile.read(file)
+    assert {case.accepted for case in cases} == {True, False}
+    for case in cases:
+        holds(case, update=False)
+
+
+def test_the_readme_explains_every_word() -> None:
+    words = (*casefile.SETTINGS, *casefile.PINNED, "catalog", "case", "accept", "refuse", "rewrite")
+    explained = re.findall(r"(?m)^\| `-- (\w+)", README.read_text(encoding="utf-8"))
+    assert sorted(explained) == sorted(words)
 
 
 def test_an_update_never_turns_a_verdict() -> None:

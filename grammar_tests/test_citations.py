@@ -241,6 +241,52 @@ def _classes(paths: Iterable[Path]) -> Iterator[str]:
         yield from re.findall(r"(?m)^class (\w+)", path.read_text("utf-8"))
 
 
+GUIDES = sorted([*HOUSE.glob("*.md"), *ROOT.glob(".github/*.md"), ROOT / "grammar_tests/README.md"])
+"""What is written for those who work on the house, and names its parts."""
+
+_PATH = re.compile(r"[\w.][\w./-]*(?:\.(?:py|md|sql|toml|yml)|/)")
+_LINK = re.compile(r"\]\((?!http)([^)#]+)")
+
+
+def missing_paths(guide: Path, text: str) -> list[str]:
+    """The files and folders that a guide names and that are nowhere."""
+    named = [name for name in _NAMED.findall(text) if _PATH.fullmatch(name)] + _LINK.findall(text)
+    return sorted({name for name in named if not _is_somewhere(guide, name)})
+
+
+def _is_somewhere(guide: Path, name: str) -> bool:
+    homes = (guide.parent, ROOT, HOUSE, ROOT / "grammar_tests")
+    if any((home / name).exists() for home in homes):
+        return True
+    return any(f"/{path.relative_to(ROOT)}/".endswith(f"/{name.rstrip('/')}/") for path in _parts())
+
+
+@cache
+def _parts() -> tuple[Path, ...]:
+    return tuple({*SOURCES, *(path.parent for path in SOURCES)})
+
+
+@pytest.mark.parametrize("guide", GUIDES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_guides_name_what_there_is(guide: Path) -> None:
+    text = guide.read_text("utf-8")
+    tests = [name for name in _NAMED.findall(text) if "::" in name]
+    assert missing_paths(guide, text) == []
+    assert [name for name in tests if name not in known_tests()] == []
+
+
+def test_a_guide_to_nowhere_would_be_seen() -> None:
+    guide = HOUSE / "README.md"
+    text = "`units.py`, `compiler/`, `nowhere.py`, `attic/` and [a link](PRIVACY.md), [none](no.md)"
+    assert missing_paths(guide, text) == ["attic/", "no.md", "nowhere.py"]
+
+
+def test_the_workflow_calls_what_the_contributor_calls() -> None:
+    workflow = (ROOT / ".github/workflows/ci.yml").read_text("utf-8")
+    assert "- run: .ci/run\n" in workflow
+    assert "`.ci/run`" in (ROOT / ".github/CONTRIBUTING.md").read_text("utf-8")
+    assert (ROOT / ".ci/run").stat().st_mode & 0o100
+
+
 def bits(questions: int, late: int, steps: int) -> float:
     """What the times of so many questions tell, of which at most so many are late."""
     return log2(sum(comb(questions, n) * steps**n for n in range(late + 1)))
