@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from math import isnan
@@ -143,23 +144,92 @@ COLUMNS = (WireColumn("a", oids.TEXT), WireColumn("b", oids.INT8))
 ROWS = [("x\ty\\", None), ("", 2), ('say "hi", NULL', 3)]
 
 
+def copy_rows(
+    rows: Sequence[tuple[Any, ...]], options: CopyOptions, columns: Sequence[WireColumn] = COLUMNS
+) -> list[bytes]:
+    """The content of each CopyData message, of one table."""
+    sent = messages(b"".join(copied(columns, [rows], options, UTC)))
+    assert {kind for kind, _ in sent} <= {b"d"}
+    return [content for _, content in sent]
+
+
 def test_copy_escapes_as_postgres_does() -> None:
-    assert list(copied(COLUMNS, ROWS, CopyOptions(header=True), UTC)) == [
+    assert copy_rows(ROWS, CopyOptions(header=True)) == [
         b"a\tb\n", b"x\\ty\\\\\t\\N\n", b"\t2\n", b'say "hi", NULL\t3\n',
     ]  # fmt: skip
     csv = CopyOptions(CopyFormat.CSV, delimiter=",", null="", force_quote=("b",))
-    assert list(copied(COLUMNS, ROWS, csv, UTC)) == [
+    assert copy_rows(ROWS, csv) == [
         b"x\ty\\,\n", b'"","2"\n', b'"say ""hi"", NULL","3"\n',
     ]  # fmt: skip
 
 
 def test_the_header_of_binary_copy_comes_with_the_first_row() -> None:
     binary = CopyOptions(CopyFormat.BINARY)
-    first, *_, last = copied(COLUMNS, ROWS, binary, UTC)
+    first, *_, last = copy_rows(ROWS, binary)
     assert first.startswith(b"PGCOPY\n\xff\r\n\0" + b"\0" * 8 + b"\0\2")
     assert last == b"\xff\xff"
-    (only,) = copied(COLUMNS, [], binary, UTC)
+    (only,) = copy_rows([], binary)
     assert only == b"PGCOPY\n\xff\r\n\0" + b"\0" * 8 + b"\xff\xff"
+
+
+def plain_field(field: str | None, options: CopyOptions, *, forced: bool, lone: bool) -> str:
+    """One field of COPY, as PostgreSQL's manual says it."""
+    if field is None:
+        return options.null
+    if options.format is CopyFormat.TEXT:
+        letters = {**dict(zip("\b\f\n\r\t\v\\", "bfnrtv\\", strict=True))}
+        mine = {options.delimiter: options.delimiter, **letters}
+        return "".join(f"\\{mine[c]}" if c in mine else c for c in field)
+    special = {options.delimiter, options.quote, "\n", "\r"}
+    if not (forced or special & set(field) or field == options.null or (lone and field == "\\.")):
+        return field
+    escaped = "".join(
+        options.escape + c if c in (options.quote, options.escape) else c for c in field
+    )
+    return f"{options.quote}{escaped}{options.quote}"
+
+
+HARD = st.text(st.sampled_from("ab,|\"'\\\t\n\r\b.Né"), max_size=4)
+FIELDS = st.none() | HARD | st.just("\\.")
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.data())
+def test_copy_writes_columns_at_once_as_it_would_fields_one_by_one(data: st.DataObject) -> None:
+    names = ("a", "b", "c")[: data.draw(st.integers(1, 3))]
+    columns = [WireColumn(name, oids.TEXT) for name in names]
+    rows = data.draw(st.lists(st.tuples(*(FIELDS for _ in names)), min_size=1, max_size=5))
+    csv = CopyOptions(CopyFormat.CSV, delimiter=",", null="")
+    options = data.draw(
+        st.sampled_from(
+            [
+                CopyOptions(),
+                CopyOptions(delimiter="|", null="N"),
+                csv,
+                replace(csv, delimiter="|", quote="'", escape="\\", null="a"),
+                replace(csv, force_quote=("a", "c")),
+                replace(csv, force_quote=None),
+            ]
+        )
+    )
+    forced = [options.force_quote is None or name in options.force_quote for name in names]
+    lines = [
+        options.delimiter.join(
+            plain_field(field, options, forced=must, lone=len(names) == 1)
+            for field, must in zip(row, forced, strict=True)
+        )
+        for row in rows
+    ]
+    assert copy_rows(rows, options, columns) == [f"{line}\n".encode() for line in lines]
+
+
+def test_binary_copy_holds_what_rows_do() -> None:
+    rows = [(n, n / 2, f"{n}", None) for n in range(5)]
+    kinds = (oids.INT8, oids.FLOAT8, oids.TEXT, oids.INT4)
+    columns = [WireColumn(f"c{kind}", kind) for kind in kinds]
+    first, *rest = copy_rows(rows, CopyOptions(CopyFormat.BINARY), columns)
+    told = messages(data_rows(rows, [(kind, 1) for kind in kinds], UTC))
+    assert [first[19:], *rest] == [*(content for _, content in told), b"\xff\xff"]
 
 
 def test_server_messages_have_their_length() -> None:

@@ -46,9 +46,10 @@ def cells(column: Sequence[Any], oid: int, form: int, zone: tzinfo) -> list[byte
 
 def _texts(column: Sequence[str]) -> list[bytes] | None:
     try:
-        return list(map(str.encode, column))
+        found = "\0".join(column).encode().split(b"\0")
     except UnicodeEncodeError:
         return None
+    return found if len(found) == len(column) else list(map(str.encode, column))
 
 
 def _integers(column: Sequence[int], oid: int) -> list[bytes]:

@@ -1,106 +1,123 @@
 r"""Rows as COPY writes them: text, CSV, binary. PostgreSQL's manual, COPY, "File Formats".
 
+Columns are written at once where nothing in them has to be quoted or escaped.
+
 >>> from datetime import UTC
 >>> columns = (WireColumn("a", 25), WireColumn("b", 20))
->>> list(copied(columns, [("x\ty", None)], CopyOptions(), UTC))
-[b'x\\ty\t\\N\n']
+>>> list(copied(columns, [[("x\ty", None)]], CopyOptions(), UTC))
+[b'd\x00\x00\x00\x0cx\\ty\t\\N\n']
 """
 
 from __future__ import annotations
 
-import struct
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import tzinfo
+from functools import partial
+from typing import TypeAlias
 
 from dpsql.dialects.commands import CopyFormat, CopyOptions
-from dpsql.interfaces.pgwire.encode import BINARY_FORMAT, TEXT_FORMAT, encoder
+from dpsql.interfaces.pgwire import backend
+from dpsql.interfaces.pgwire.cells import cells
+from dpsql.interfaces.pgwire.encode import BINARY_FORMAT, TEXT_FORMAT
 from dpsql.interfaces.pgwire.portals import Row
+from dpsql.interfaces.pgwire.rows import COPY_DATA, columns_of, data_rows, framed
 from dpsql.interfaces.pgwire.shapes import WireColumn
+from dpsql.table import listed
 
 _BINARY_HEADER = b"PGCOPY\n\xff\r\n\0" + b"\0" * 8
 _BINARY_TRAILER = b"\xff\xff"
-_NULL = b"\xff\xff\xff\xff"
-_ESCAPES = {ord(c): f"\\{letter}" for c, letter in zip("\b\f\n\r\t\v\\", "bfnrtv\\", strict=True)}
+_HEAD = 5
+"""Bytes of a message before its content."""
+_ESCAPES = {
+    c.encode(): f"\\{letter}".encode()
+    for c, letter in zip("\b\f\n\r\t\v\\", "bfnrtv\\", strict=True)
+}
 
-Fields = Sequence[bytes | None]
+Tables: TypeAlias = Iterable[Sequence[Row]]
 
 
 def copied(
-    columns: Sequence[WireColumn], rows: Iterable[Row], options: CopyOptions, zone: tzinfo
+    columns: Sequence[WireColumn], tables: Tables, options: CopyOptions, zone: tzinfo
 ) -> Iterator[bytes]:
-    """The content of each CopyData message; the binary header comes with the first row."""
-    binary = options.format is CopyFormat.BINARY
-    form = BINARY_FORMAT if binary else TEXT_FORMAT
-    encoders = [encoder(column.oid, form, zone) for column in columns]
-    fields = (
-        [
-            None if value is None else write(value)
-            for value, write in zip(row, encoders, strict=True)
-        ]
-        for row in rows
-    )
-    match options.format:
-        case CopyFormat.BINARY:
-            yield from _binary(fields)
-        case CopyFormat.TEXT:
-            yield from _text(columns, fields, options)
-        case CopyFormat.CSV:
-            yield from _csv(columns, fields, options)
+    """CopyData messages, one a row, those of a table together; raises `OutOfRange`."""
+    if options.format is CopyFormat.BINARY:
+        yield from _binary(columns, tables, zone)
+        return
+    fields = _CsvFields(options, len(columns)) if options.format is CopyFormat.CSV else None
+    delimiter, null = options.delimiter.encode(), options.null.encode()
+    if options.header:
+        names = [column.name.encode() for column in columns]
+        quoted = [name if fields is None else fields.field(name) for name in names]
+        yield backend.copy_data(delimiter.join(quoted) + b"\n")
+    escaped = partial(_escaped, delimiter)
+    for rows in tables:
+        if not rows:
+            continue
+        written = []
+        for column, values in zip(columns, columns_of(rows, len(columns)), strict=True):
+            given = listed(values)
+            texts = cells(given, column.oid, TEXT_FORMAT, zone)
+            forced = options.force_quote is None or column.name in options.force_quote
+            texts = escaped(texts) if fields is None else fields.quoted(given, texts, forced=forced)
+            if None in given:
+                pairs = zip(given, texts, strict=True)
+                texts = [null if value is None else text for value, text in pairs]
+            written.append(texts)
+        yield framed(COPY_DATA, list(map(delimiter.join, zip(*written, strict=True))), b"\n")
 
 
-def _binary(rows: Iterable[Fields]) -> Iterator[bytes]:
+def _binary(columns: Sequence[WireColumn], tables: Tables, zone: tzinfo) -> Iterator[bytes]:
+    """A row is what DataRow has; the header comes with the first one."""
+    formats = [(column.oid, BINARY_FORMAT) for column in columns]
     head = _BINARY_HEADER
-    for row in rows:
-        members = (
-            _NULL if field is None else struct.pack("!i", len(field)) + field for field in row
-        )
-        yield head + struct.pack("!h", len(row)) + b"".join(members)
-        head = b""
-    yield head + _BINARY_TRAILER
+    for rows in tables:
+        rest = rows
+        if head and rest:
+            first = data_rows(rest[:1], formats, zone, COPY_DATA)
+            yield backend.copy_data(head + first[_HEAD:])
+            head, rest = b"", rest[1:]
+        if rest:
+            yield data_rows(rest, formats, zone, COPY_DATA)
+    yield backend.copy_data(head + _BINARY_TRAILER)
 
 
-def _text(
-    columns: Sequence[WireColumn], rows: Iterable[Fields], options: CopyOptions
-) -> Iterator[bytes]:
-    escapes = {**_ESCAPES, ord(options.delimiter): f"\\{options.delimiter}"}
-    if options.delimiter == "\t":
-        escapes[ord("\t")] = "\\t"
-
-    def line(fields: Iterable[str | None]) -> bytes:
-        shown = (options.null if f is None else f.translate(escapes) for f in fields)
-        return (options.delimiter.join(shown) + "\n").encode()
-
-    if options.header:
-        yield line(column.name for column in columns)
-    for row in rows:
-        yield line(None if field is None else field.decode() for field in row)
+def _escaped(delimiter: bytes, texts: list[bytes]) -> list[bytes]:
+    """The fields of a column in COPY's text format."""
+    escapes = {delimiter: b"\\" + delimiter, **_ESCAPES}
+    if not _has_any(texts, b"".join(escapes)):
+        return texts
+    special = re.compile(b"[" + re.escape(b"".join(escapes)) + b"]")
+    return [special.sub(lambda found: escapes[found[0]], text) for text in texts]
 
 
-def _csv(
-    columns: Sequence[WireColumn], rows: Iterable[Fields], options: CopyOptions
-) -> Iterator[bytes]:
-    forced = [
-        options.force_quote is None or column.name in options.force_quote for column in columns
-    ]
-    special = {options.delimiter, options.quote, "\n", "\r"}
-    lone = len(columns) == 1
+class _CsvFields:
+    """What is quoted, and how."""
 
-    def field_text(field: str, must: bool) -> str:  # noqa: FBT001
-        ends_copy = lone and field == "\\."
-        if not (must or ends_copy or field == options.null or special & set(field)):
-            return field
-        inner = field
-        for c in {options.escape, options.quote}:
-            inner = inner.replace(c, options.escape + c)
-        return f"{options.quote}{inner}{options.quote}"
+    def __init__(self, options: CopyOptions, count: int) -> None:
+        self._null, self._lone = options.null.encode(), count == 1
+        self._quote, self._escape = options.quote.encode(), options.escape.encode()
+        self._special = options.delimiter.encode() + self._quote + b"\n\r"
 
-    def line(fields: Iterable[str]) -> bytes:
-        return (options.delimiter.join(fields) + "\n").encode()
+    def quoted(self, given: Sequence[object], texts: list[bytes], *, forced: bool) -> list[bytes]:
+        """The fields of a column; those of NULL, in `given`, are nothing yet."""
+        plain = not (forced or self._lone or None in given or self._null in texts)
+        if plain and not _has_any(texts, self._special):
+            return texts
+        return [self.field(text, must=forced) for text in texts]
 
-    if options.header:
-        yield line(field_text(column.name, must=False) for column in columns)
-    for row in rows:
-        yield line(
-            options.null if field is None else field_text(field.decode(), must)
-            for field, must in zip(row, forced, strict=True)
-        )
+    def field(self, text: bytes, *, must: bool = False) -> bytes:
+        """One field."""
+        ends_copy = self._lone and text == b"\\."
+        if not (must or ends_copy or text == self._null or _has_any([text], self._special)):
+            return text
+        inner = text
+        for c in {self._escape, self._quote}:
+            inner = inner.replace(c, self._escape + c)
+        return self._quote + inner + self._quote
+
+
+def _has_any(texts: Sequence[bytes], special: bytes) -> bool:
+    """Whether one of these bytes, none of which is part of a longer character, is in a text."""
+    whole = b"".join(texts)
+    return len(whole.translate(None, special)) < len(whole)

@@ -22,7 +22,9 @@ from dpsql.table import Table, Values, listed
 
 Layout: TypeAlias = list[tuple[str, str]]
 _HEAD: Layout = [("kind", "S1"), ("size", ">i4"), ("columns", ">i2")]
-_SIZE_AND_COUNT = 6
+DATA_ROW, COPY_DATA = b"D", b"d"
+"""Kinds of messages that hold rows."""
+_SIZE, _SIZE_AND_COUNT = 4, 6
 """Bytes of a row that its size counts, before the first cell."""
 
 _FIXED = {INT2: ("i", ">i2"), INT4: ("i", ">i4"), INT8: ("i", ">i8"), FLOAT8: ("f", ">f8")}
@@ -31,17 +33,20 @@ _PYTHON = {"i": int, "f": float}
 
 
 def data_rows(
-    rows: Sequence[Sequence[Any]], formats: Sequence[tuple[int, int]], zone: tzinfo
+    rows: Sequence[Sequence[Any]],
+    formats: Sequence[tuple[int, int]],
+    zone: tzinfo,
+    kind: bytes = DATA_ROW,
 ) -> bytes:
     """The messages of rows of values; a column's format is its type and 0 or 1; None is NULL.
 
     Raises `OutOfRange`.
     """
     if not rows or not formats:
-        return struct.pack("!cih", b"D", _SIZE_AND_COUNT, 0) * len(rows)
+        return struct.pack("!cih", kind, _SIZE_AND_COUNT, 0) * len(rows)
     groups, pieces = [_Group(_HEAD)], list[list[bytes]]()
     total = np.full(len(rows), _SIZE_AND_COUNT, dtype=np.int64)
-    for column, (oid, form) in zip(_columns(rows, len(formats)), formats, strict=True):
+    for column, (oid, form) in zip(columns_of(rows, len(formats)), formats, strict=True):
         fixed = _fixed(column, oid) if form == BINARY_FORMAT else None
         if fixed is not None:
             groups[-1].add(fixed)
@@ -56,11 +61,21 @@ def data_rows(
         pieces.append(written)
         groups.append(_Group([]))
     total += sum(group.width for group in groups) - np.dtype(_HEAD).itemsize
-    groups[0].columns[:0] = [b"D", total, len(formats)]
+    groups[0].columns[:0] = [kind, total, len(formats)]
     return _interleaved(len(rows), [group.written(len(rows)) for group in groups], pieces)
 
 
-def _columns(rows: Sequence[Sequence[Any]], count: int) -> Iterator[Values]:
+def framed(kind: bytes, contents: Sequence[bytes], end: bytes) -> bytes:
+    """A message for each content, behind which stands `end`."""
+    group = _Group(_HEAD[:2])
+    sizes = np.fromiter(map(len, contents), dtype=np.int64, count=len(contents))
+    group.columns[:0] = [kind, sizes + (_SIZE + len(end))]
+    found = [end] * (3 * len(contents))
+    found[::3], found[1::3] = group.written(len(contents)) or [], contents
+    return b"".join(found)
+
+
+def columns_of(rows: Sequence[Sequence[Any]], count: int) -> Iterator[Values]:
     """The columns of rows, one at a time."""
     if isinstance(rows, Table):
         yield from rows.columns

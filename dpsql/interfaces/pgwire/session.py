@@ -5,7 +5,6 @@ A session is driven by one thread at a time; `cancel` may come from any.
 
 from __future__ import annotations
 
-import itertools
 import secrets
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -334,13 +333,20 @@ class Session:
         """
         zone = ZoneInfo(self._transaction.settings["timezone"])
         formats = [(c.oid, form) for c, form in zip(columns, forms, strict=True)]
-        count = 0
+        sizes = list[int]()
+        for rows in self._pieces(result, tables, sizes):
+            yield data_rows(rows, formats, zone)
+        return sum(sizes)
+
+    def _pieces(
+        self, result: Result, tables: Iterable[Sequence[Row]], sizes: list[int]
+    ) -> Iterator[Sequence[Row]]:
+        """The rows, some at a time as long as they are wanted; `sizes` gets their numbers."""
         for rows in tables:
-            count += len(rows)
+            sizes.append(len(rows))
             for start in range(0, len(rows), CHUNK_ROWS):
                 self._require_wanted(result)
-                yield data_rows(rows[start : start + CHUNK_ROWS], formats, zone)
-        return count
+                yield rows[start : start + CHUNK_ROWS]
 
     def _require_wanted(self, result: Result) -> None:
         if self._stop.wanted:
@@ -353,13 +359,10 @@ class Session:
         if result.copy is not None and result.columns is not None:
             zone = ZoneInfo(self._transaction.settings["timezone"])
             yield backend.copy_out(len(result.columns), int(result.copy.format.value == "binary"))
-            numbers = itertools.count()
-            rows = itertools.chain.from_iterable(result.tables())
-            told = (row for row, _number in zip(rows, numbers, strict=False))
-            for data in copied(result.columns, told, result.copy, zone):
-                self._require_wanted(result)
-                yield backend.copy_data(data)
-            count = next(numbers)
+            sizes = list[int]()
+            pieces = self._pieces(result, result.tables(), sizes)
+            yield from copied(result.columns, pieces, result.copy, zone)
+            count = sum(sizes)
             yield backend.COPY_DONE
         if result.warning is not None:
             yield _notice("WARNING", *result.warning)
