@@ -32,6 +32,7 @@ from dpsql.ledgers import Ledger, Remembered, Spent
 from dpsql.mechanisms.sparse_vector import Run, SparseVector
 from dpsql.model import Answer, Exact, Loss, Noisy, Receipt
 from dpsql.prepare import Prepared
+from dpsql.public_rows import PublicRows
 from dpsql.questions import Account, Asked, Cost
 from dpsql.release import Sampler
 from dpsql.running import Bound, guarded, released, require_ready, statements
@@ -55,6 +56,7 @@ class Vault:
         self._chooser = partial(chosen, entropy=Entropy())
         self._bound = Bound()
         self._answers = answers_of()
+        self._rows = PublicRows()
 
     # --- a question ---
 
@@ -183,6 +185,7 @@ class Vault:
     def forget(self) -> None:
         """No answer is kept any more; what is being finished ends up where nobody looks."""
         self._answers = answers_of()
+        self._rows = PublicRows()
 
     def close(self) -> None:
         """Stop the engine and close the ledger."""
@@ -248,7 +251,7 @@ class Vault:
         """Public rows: many of them as a flow to whoever can take that, or else not too many."""
         sql, stop, most = prepared.rewritten.outer_sql, asked.stop, compiler.policy.limits
         few = min(FEW_CELLS, most.max_result_cells)
-        rows = compiler.freely(lambda: self.engine.few(sql, few, stop), stop)
+        rows = compiler.freely(lambda: self._rows.few(self.engine, sql, few, stop), stop)
         if rows is not None:
             return unnoised(prepared.rewritten, rows)
         flow = Flow(

@@ -13,6 +13,7 @@ from dpsql.engines import Interrupted, Stop, TimedOut
 from dpsql.engines.limited import Limit, limited, present
 from dpsql.errors import Failed
 from dpsql.proxy import Proxy
+from dpsql.table import Table
 from dpsql.ticking import CHECK, tick
 from grammar_tests.bound import shop as bound_shop
 from grammar_tests.laws import compiled
@@ -98,11 +99,11 @@ def test_a_session_cancels_what_is_being_described(
 
 
 def test_public_rows_are_free_work(proxy: Proxy, monkeypatch: pytest.MonkeyPatch) -> None:
-    def few(_sql: str, _cells: int, stop: Stop | None = None) -> list[tuple[int]]:
+    def few(_sql: str, _cells: int, stop: Stop | None = None) -> Table:
         limit = present()
         assert limit is not None
         assert limit.stop is stop
-        return [(1,)]
+        return Table(1, [[1]])
 
     monkeypatch.setattr(proxy.vault.engine, "few", few)
     assert proxy.ask(request("SELECT COUNT(*) AS n FROM countries")).rows == [(1,)]

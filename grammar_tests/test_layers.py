@@ -14,8 +14,9 @@ LAYERS = (
     comparisons effects link table today ticking flow resources notices versions""".split(),
     "grids plan aggregates functions mechanisms accountants dialects entropy".split(),
     "compiler engines ledgers release histograms policy canonical".split(),
-    """kept public prepare describe settled finish signature running opening streams monitor tuning
-    precision questions private_bounds compilation vault two_steps explaining workload""".split(),
+    """kept public public_rows prepare describe settled finish signature running opening streams
+    monitor tuning precision questions private_bounds compilation vault two_steps explaining
+    workload""".split(),
     "proxy owner".split(),
     "interfaces".split(),
 )
