@@ -280,6 +280,26 @@ def test_a_guide_to_nowhere_would_be_seen() -> None:
     assert missing_paths(guide, text) == ["attic/", "no.md", "nowhere.py"]
 
 
+def glossary(text: str) -> list[str]:
+    """What the code calls the words of the last column of the glossary."""
+    table = text.partition("\n## Glossary\n")[2].partition("\n## ")[0]
+    rows = [line.split("|")[1:-1] for line in table.splitlines() if line.startswith("| ")]
+    return [name for row in rows[1:] for name in _NAMED.findall(row[-1])]
+
+
+def unknown_names(names: Iterable[str]) -> list[str]:
+    """The names that are no class, function, field or constant of the house."""
+    text = "\n".join(path.read_text("utf-8") for path in SOURCES)
+    return [n for n in names if not re.search(rf"(?m)^ *(class|def) {n}\b|^ *{n}\b.*[:=]", text)]
+
+
+def test_the_glossary_speaks_of_what_there_is() -> None:
+    names = glossary((HOUSE / "README.md").read_text("utf-8"))
+    assert len(names) > 40
+    assert unknown_names(names) == []
+    assert unknown_names(["PrivacyUnit", "PrivacyAtom"]) == ["PrivacyAtom"]
+
+
 def test_the_workflow_calls_what_the_contributor_calls() -> None:
     workflow = (ROOT / ".github/workflows/ci.yml").read_text("utf-8")
     assert "- run: .ci/run\n" in workflow
