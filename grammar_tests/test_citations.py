@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import re
+import tomllib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -278,6 +279,16 @@ def test_a_guide_to_nowhere_would_be_seen() -> None:
     guide = HOUSE / "README.md"
     text = "`units.py`, `compiler/`, `nowhere.py`, `attic/` and [a link](PRIVACY.md), [none](no.md)"
     assert missing_paths(guide, text) == ["attic/", "no.md", "nowhere.py"]
+
+
+def test_the_guides_of_the_house_are_shipped() -> None:
+    """The wheel holds the package as it is, and leaves nothing of it out."""
+    with (ROOT / "pyproject.toml").open("rb") as file:
+        build = tomllib.load(file)["tool"]["hatch"]["build"]
+    assert build == {"targets": {"wheel": {"packages": ["dpsql"]}}}
+    assert {path.name for path in GUIDES if path.parent == HOUSE} >= {"README.md", *DOCUMENTS}
+    ignored = (ROOT / ".gitignore").read_text("utf-8").split()
+    assert not {"*.md", "docs/"} & set(ignored)
 
 
 def glossary(text: str) -> list[str]:
