@@ -3,7 +3,8 @@
 `sh`: each line exits with 0, or as `# exit N` says. `console`: besides, each `$ command` prints
 what stands below it. `python`: runs, and prints the `text` block that follows it, if one does.
 `sql`: statements divided by semicolons are answered. `toml`: loads as a policy, with the demo's
-tables where it has none of that name. Blocks without a language are shown only.
+tables where it has none of that name; under `<!-- file: NAME -->` it is that file, as it stands.
+Blocks without a language are shown only.
 
 What is printed is compared word by word, so that lines may be wrapped. Query ids and times differ.
 Numbers before ± may differ by what their noise explains; all others are exact. A line `…` stands
@@ -18,7 +19,7 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import dpsql
@@ -27,18 +28,20 @@ from dpsql.policy.load import load
 
 ROOT = Path(__file__).parents[1]
 LANGUAGES = {"", "sh", "console", "python", "text", "sql", "toml"}
-FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+FENCE = re.compile(r"^(?:<!-- file: (\S+) -->\n)?```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 MASKS = (
     (re.compile(r"\b[0-9a-f]{16}\b"), "ID"),
     (re.compile(r"\b\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\b"), "TIME"),
     (re.compile(r"─+"), "─"),
 )
+ELISION = re.compile(r"^…$", re.MULTILINE)
 NUMBER = re.compile(r"-?\d[\d,]*(\.\d+)?(e[+-]?\d+)?")
 APART = 6
 """How many margins of 95 % two draws of one noise may be apart: chance takes them so far once in
 more than 10^7 runs."""
 END = "\x1e"
 PREAMBLE = f"""
+[ ! -f .exported ] || . ./.exported
 dpsql() {{ {shlex.quote(sys.executable)} -m dpsql "$@"; }}
 python() {{ {shlex.quote(sys.executable)} "$@"; }}
 expect() {{
@@ -49,11 +52,12 @@ expect() {{
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A fenced block: where it begins in the page, its language and its text."""
+    """A fenced block: where it begins in the page, its language, its text, and whose file it is."""
 
     line: int
     language: str
     text: str
+    file: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +75,7 @@ class Step:
 
 def blocks(page: str) -> list[Block]:
     found = FENCE.finditer(page)
-    return [Block(page.count("\n", 0, m.start()) + 2, m[1], m[2]) for m in found]
+    return [Block(page.count("\n", 0, m.start(2)) + 1, m[2], m[3], m[1]) for m in found]
 
 
 def steps(block: Block) -> list[Step]:
@@ -87,74 +91,106 @@ def _console(command: str, rest: str) -> Step:
     lines = rest.splitlines()
     while lines and lines[0].startswith("> "):
         command += "\n" + lines.pop(0)[2:]
-    return Step(command, "\n".join(lines))
+    return Step(command, "".join(f"{line}\n" for line in lines))
 
 
-def differences(page: str, folder: Path) -> Iterator[str]:
-    """What of a page is not as it says, up to the first block of which something is not so.
+@dataclass(frozen=True, slots=True)
+class Wrong:
+    """Something that is not as a page says.
+
+    `printed` is what is printed where the page has `says` below `head`; None: a command failed.
+    """
+
+    told: str
+    head: str = ""
+    says: str = ""
+    printed: str | None = None
+
+    @property
+    def mendable(self) -> bool:
+        return self.printed is not None and not ELISION.search(self.says)
+
+    def mended(self, page: str) -> str:
+        return page.replace(f"{self.head}{self.says}", f"{self.head}{self.printed}", 1)
+
+
+def holds(path: Path, folder: Path, *, update: bool = False) -> None:
+    """A page does and prints what it says; with `update` it says afterwards what was printed."""
+    page = path.read_text(encoding="utf-8")
+    wrong = [*differences(page, folder)]
+    if update:
+        for each in filter(lambda w: w.mendable, wrong):
+            page = each.mended(page)
+        path.write_text(page, encoding="utf-8")
+        wrong = [each for each in wrong if not each.mendable]
+    assert not wrong, "\n".join(each.told for each in wrong)
+
+
+def differences(page: str, folder: Path) -> Iterator[Wrong]:
+    """What of a page is not as it says, up to the first block of which a command fails.
 
     It runs in a folder with its files, and goes on in the folder that a block of shell leads to.
     """
     found = blocks(page)
     for n, block in enumerate(found):
-        wrong = [*_differences(block, found[n + 1 : n + 2], folder)]
-        if wrong:
-            yield from (f"line {block.line}: {told}" for told in wrong)
-            return
+        for wrong in _differences(block, found[n + 1 : n + 2], folder):
+            yield replace(wrong, told=f"line {block.line}: {wrong.told}")
+            if wrong.printed is None:
+                return
         if block.language in ("sh", "console"):
             folder = Path((folder / ".pwd").read_text(encoding="utf-8").strip())
 
 
-def _differences(block: Block, following: list[Block], folder: Path) -> Iterator[str]:
+def _differences(block: Block, following: list[Block], folder: Path) -> Iterator[Wrong]:
     match block.language:
         case "sh" | "console":
             yield from _shell(steps(block), folder)
         case "python":
-            prints = [b.text for b in following if b.language == "text"]
             done = run([sys.executable, "-W", "error", "-c", block.text], folder)
             if done.returncode:
-                yield done.stderr
-            elif prints:
-                yield from unlike(prints[0], done.stdout)
+                yield Wrong(done.stderr)
+            for text in (b.text for b in following if b.language == "text"):
+                yield from unlike("```text\n", text, done.stdout)
         case "sql":
             yield from _sql(block.text, folder)
         case "toml":
-            merged = merge(demo.POLICY, block.text)
-            (folder / "merged.toml").write_text(merged, encoding="utf-8")
-            load(str(folder / "merged.toml"))
+            policy = block.text if block.file else merge(demo.POLICY, block.text)
+            path = folder / (block.file or "merged.toml")
+            path.write_text(policy, encoding="utf-8")
+            load(str(path))
         case language:
             assert language in LANGUAGES, language
 
 
-def _shell(commands: list[Step], folder: Path) -> Iterator[str]:
+def _shell(commands: list[Step], folder: Path) -> Iterator[Wrong]:
     lines = [PREAMBLE]
     for step in commands:
         expected = f"expect $? {step.exit_code} {shlex.quote(step.command)}"
         lines += [step.command, expected, f"echo {shlex.quote(END)}"]
-    program = "\n".join([*lines, f"pwd > {shlex.quote(str(folder / '.pwd'))}"])
-    done = run(["/bin/bash", "-c", program], folder, stderr=subprocess.STDOUT)
+    lines += [f"pwd > {shlex.quote(str(folder / '.pwd'))}", "export -p > .exported"]
+    done = run(["/bin/bash", "-c", "\n".join(lines)], folder, stderr=subprocess.STDOUT)
     if done.returncode:
-        yield done.stdout
-        return
+        yield Wrong(done.stdout)
     for step, printed in zip(commands, done.stdout.split(f"{END}\n"), strict=False):
         if step.prints is not None:
-            yield from unlike(step.prints, printed)
+            head = "$ " + step.command.replace("\n", "\n> ") + "\n"
+            yield from unlike(head, step.prints, printed)
 
 
-def _sql(text: str, folder: Path) -> Iterator[str]:
+def _sql(text: str, folder: Path) -> Iterator[Wrong]:
     with dpsql.connect(str(folder / "dpsql.toml")) as connection:
         for sql in filter(None, map(str.strip, text.split(";"))):
             try:
                 connection.cursor().execute(sql)
             except dpsql.Error as error:
-                yield f"{sql}: {error}"
+                yield Wrong(f"{sql}: {error}")
 
 
-def unlike(says: str, printed: str) -> Iterator[str]:
-    """How what is printed differs from what a page says that it prints."""
-    pieces = [_words(piece) for piece in re.split(r"^…$", says, flags=re.MULTILINE)]
+def unlike(head: str, says: str, printed: str) -> Iterator[Wrong]:
+    """How what is printed differs from what a page says, below `head`, that it prints."""
+    pieces = [_words(piece) for piece in ELISION.split(says)]
     if not _fits(pieces, _words(printed)):
-        yield f"says\n{says}\nand prints\n{printed}"
+        yield Wrong(f"says\n{says}\nand prints\n{printed}", head, says, printed)
 
 
 def _fits(pieces: list[list[str]], words: list[str]) -> bool:
