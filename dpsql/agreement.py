@@ -19,6 +19,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dpsql.ticking import tick
+
 Row = tuple[int | None, ...]
 
 
@@ -59,9 +61,36 @@ def covariance(agreements: Sequence[Agreement], deviations: Sequence[float]) -> 
     >>> covariance([whole_and_halves], [1.0, 1.0, 1.0]).diagonal().round(3).tolist()
     [0.667, 0.667, 0.667]
     """
-    scale, weighed = np.asarray(deviations, dtype=float), _weighed(agreements, deviations)
-    kept = np.eye(len(scale)) - np.linalg.pinv(weighed) @ weighed
-    result: np.ndarray = scale[:, None] * kept * scale
+    scale = np.asarray(deviations, dtype=float)
+    result: np.ndarray = np.diag(scale**2)
+    for group in kin(agreements):
+        tick()
+        places = sorted(group)
+        position = {place: n for n, place in enumerate(places)}
+        own = [a.renumbered(position) for a in agreements if not group.isdisjoint(a.places)]
+        result[np.ix_(places, places)] = _covariance_of_kin(own, scale[places])
+    return result
+
+
+def _covariance_of_kin(agreements: Sequence[Agreement], scale: np.ndarray) -> np.ndarray:
+    """Of measurements that all depend on one another; where they have one agreement in closed form.
+
+    Its total is then the mean of the lists' totals t weighed by their precisions 1/s, of variance
+    1/W for W = sum of 1/s, and y' = y + v/s * (total - t), where y - v/s * t is independent of it.
+    """
+    variances, (first, *others) = scale**2, agreements
+    share = np.zeros((len(first.lists), len(scale)))
+    for n, listed in enumerate(first.lists):
+        share[n, list(listed)] = variances[list(listed)]
+    sums = share.sum(axis=1)
+    if others or not sums.all():
+        weighed = _weighed(agreements, scale.tolist())
+        kept = np.eye(len(scale)) - np.linalg.pinv(weighed) @ weighed
+        return np.asarray(scale[:, None] * kept * scale)
+    share /= sums[:, None]
+    moved = share.sum(axis=0)
+    within = share.T @ (share * sums[:, None])
+    result: np.ndarray = np.diag(variances) - within + np.outer(moved, moved) / (1 / sums).sum()
     return result
 
 

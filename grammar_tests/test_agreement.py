@@ -17,6 +17,7 @@ from dpsql.finish import finish
 from dpsql.model import Answer, Exact, Noisy
 from dpsql.prepare import Prepared
 from dpsql.release import release
+from dpsql.ticking import CHECK
 from grammar_tests.laws import BUDGET, compiled, noiseless
 from grammar_tests.test_finish import RECEIPT, ROUNDS, SAMPLER, crowd
 
@@ -56,6 +57,28 @@ def test_agreement_is_generalised_least_squares(deviations: list[float]) -> None
     for agreement in LEVELS:
         sums = {sum(found[place] or 0 for place in listed) for listed in agreement.lists}
         assert len(sums) == 1
+
+
+APART = [Agreement(((7,), (1, 4), (0, 2, 6))), Agreement(((3,), (8, 9)))]
+"""Two wholes, each divided in its own ways; nothing is measured of 5."""
+
+
+@given(st.lists(st.floats(0.5, 500.0), min_size=10, max_size=10))
+def test_wholes_of_their_own_are_settled_one_by_one(deviations: list[float]) -> None:
+    _, errors = reference(APART, deviations)
+    assert covariance(APART, deviations) == pytest.approx(errors, rel=1e-6, abs=1e-6)
+
+
+def test_many_means_need_no_inverse_and_tick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The pseudoinverse of everything took seconds for 500 means, which nothing could end."""
+    monkeypatch.setattr(np.linalg, "pinv", None)
+    ticks: list[None] = []
+    token = CHECK.set(lambda: ticks.append(None))
+    try:
+        covariance(APART, [1.0] * 10)
+    finally:
+        CHECK.reset(token)
+    assert len(ticks) == 2
 
 
 @given(st.lists(st.floats(0.1, 100.0), min_size=8, max_size=8))
