@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from decimal import Decimal
 from math import sqrt
 from typing import assert_never
 
 from dpsql.canonical import Writer
 from dpsql.compiler.choices import rank_error
-from dpsql.explanation import BlockLines, ChoiceLine, LimitLine, ReleaseLine
+from dpsql.dialects.terms import labels, term, where
+from dpsql.explanation import (
+    BlockLines,
+    ChoiceLine,
+    FewerGroups,
+    FewerRows,
+    Help,
+    LargerEpsilon,
+    LimitLine,
+    PublicKeys,
+    ReleaseLine,
+    TighterBounds,
+    approximate,
+)
 from dpsql.grids import Choice, Histogram, TreeRelease
 from dpsql.mechanisms import margin, standard_deviation
 from dpsql.mechanisms.scores import Aim, Most, Peak, Rank, Reached
@@ -16,7 +30,7 @@ from dpsql.mechanisms.shown_counts import widening
 from dpsql.mechanisms.threshold import Threshold
 from dpsql.mechanisms.top import Top
 from dpsql.mechanisms.truncated_geometric import KeyTrials
-from dpsql.model import Mechanism, Noise, Policy
+from dpsql.model import Budget, Mechanism, Noise, Policy
 from dpsql.plan import BlockPlan, BlockSql, PartQuery, PrivatePlan, Release
 
 
@@ -27,14 +41,18 @@ def describe(plan: BlockPlan, sql: BlockSql, policy: Policy) -> BlockLines:
         LimitLine("rows per unit", plan.rows.value, plan.rows.how),
         LimitLine("rows per unit and group", plan.rows_per_group.value, plan.rows_per_group.how),
     )
+    names = labels(plan.block.rows)
     return BlockLines(
         f"{policy.unit.table}.{policy.unit.key} ({policy.unit.neighbours.value})",
         limits,
-        _keys(plan),
-        tuple(_release(r, _adjusted(n, plan)) for n, r in enumerate(plan.releases)),
+        _keys(plan, names),
+        tuple(_release(r, names, _adjusted(n, plan)) for n, r in enumerate(plan.releases)),
         tuple(f"{f.table}: {f.kind.value} ({f.voucher.value})" for f in plan.block.facts),
         sql.sql,
-        (*map(_choice, plan.choices), *map(_tree, plan.trees)),
+        (
+            *(_choice(choice, names) for choice in plan.choices),
+            *(_tree(tree, names) for tree in plan.trees),
+        ),
     )
 
 
@@ -54,12 +72,37 @@ def notes(plan: PrivatePlan) -> Iterator[str]:
             )
 
 
-def _keys(plan: BlockPlan) -> str:
+def helps(blocks: Sequence[BlockPlan], budget: Budget, epsilon: Decimal) -> tuple[Help, ...]:
+    """What would make the errors of these blocks smaller, or hide less; each thing once."""
+    every = (found for block in blocks for found in _helps(block))
+    larger = LargerEpsilon(budget.max_query_epsilon)
+    known = (larger,) if blocks and epsilon < budget.max_query_epsilon else ()
+    return tuple(dict.fromkeys((*known, *every)))
+
+
+def _helps(plan: BlockPlan) -> Iterator[Help]:
+    names = labels(plan.block.rows)
+    if plan.block.keys and plan.domain is None:
+        yield PublicKeys(tuple(key.field.name for key in plan.block.keys))
+    sums = [query for query in plan.queries if not (query.units or query.distinct or query.blocks)]
+    written = {argument for measure in plan.block.measures for argument in measure.call.args}
+    for query in sums:
+        if query.argument in written and query.upper - query.lower > 1:
+            step = float(query.lattice.step)
+            yield TighterBounds(term(query.argument, names), query.lower * step, query.upper * step)
+    rows = plan.rows_per_group.value
+    if sums and rows is not None and rows > 1:
+        yield FewerRows(rows)
+    if plan.l0 > 1:
+        yield FewerGroups(plan.l0)
+
+
+def _keys(plan: BlockPlan, columns: Mapping[int, str]) -> str:
     names = ", ".join(key.field.name for key in plan.block.keys)
     if not plan.block.keys:
-        return "one group: no GROUP BY"
+        return ""
     if plan.top is not None:
-        return f"{names}: {_top(plan, plan.top)}"
+        return f"{names}: {_top(plan, plan.top, columns)}"
     if plan.domain is not None:
         return f"{names}: {len(plan.domain)} public keys, each answered, empty ones too"
     chosen = plan.trials or plan.threshold
@@ -68,7 +111,7 @@ def _keys(plan: BlockPlan) -> str:
     return f"{names}: private keys; {_shown(chosen)}{rival}"
 
 
-def _top(plan: BlockPlan, top: Top) -> str:
+def _top(plan: BlockPlan, top: Top, names: Mapping[int, str]) -> str:
     (scored,) = plan.unreleased
     step = float(scored.lattice.step)
     which = "lowest" if top.lowest else "highest"
@@ -76,7 +119,7 @@ def _top(plan: BlockPlan, top: Top) -> str:
     measured = ", and then measured" if plan.releases else ""
     return (
         f"{top.count} of {top.keys} public keys, chosen one after another by the {which} "
-        f"{_summed(scored)} ({_bounds(scored)}; {mechanism}, ε = "
+        f"{_summed(scored, names)} ({_bounds(scored)}; {mechanism}, ε = "
         f"{float(top.epsilon):.3g} each){measured}; a key passed over exceeds the one chosen by "
         f"at most {top.error * step:.4g} at 95 %; otherwise: every key with noise, by at most "
         f"{plan.otherwise * step:.4g}"
@@ -119,13 +162,13 @@ def _adjusted(place: int, plan: BlockPlan) -> str:
     return ", then adjusted to agree with the others of its rows" if adjusted else ""
 
 
-def _release(release: Release, adjusted: str) -> ReleaseLine:
+def _release(release: Release, names: Mapping[int, str], adjusted: str) -> ReleaseLine:
     query, step = release.query, float(release.query.released.step)
     scale = float(release.noise.scale)
     if release.noise.mechanism is Mechanism.DISCRETE_GAUSSIAN:
         scale = sqrt(scale)
     return ReleaseLine(
-        _measured(release),
+        _measured(release, names),
         _bounds(query) + (", paid for with the line above" if release.joint else "") + adjusted,
         query.total_lower * step,
         query.total_upper * step,
@@ -142,32 +185,35 @@ def _release(release: Release, adjusted: str) -> ReleaseLine:
 
 def _otherwise(noise: Noise, step: float) -> str:
     price = f", δ = {float(noise.delta):.3g}" if noise.delta else ""
-    return f"{noise.mechanism.value}, error {standard_deviation(noise) * step:,.4g}{price}"
+    return f"{noise.mechanism.value}, error {approximate(standard_deviation(noise) * step)}{price}"
 
 
-def _measured(release: Release) -> str:
+def _measured(release: Release, names: Mapping[int, str]) -> str:
     query = release.query
-    kept = "" if query.condition is None else " (filtered)"
+    kept = where(query.condition, query.argument, names)
     if query.proposal is not None:
         rows, test = query.proposal.rows, release.stability
         if test is None:
             return f"test of at least {rows} rows{kept}"
+        assert query.argument is not None
+        mean = f"mean of {term(query.argument, names)}{kept}"
         delta = f"δ = {float(test.delta):.3g}"
-        return f"mean{kept}, shown if the noisy count of its test is {test.least} ({delta})"
-    return _summed(query)
+        return f"{mean}, shown if the noisy count of its test is {test.least} ({delta})"
+    return _summed(query, names)
 
 
-def _summed(query: PartQuery) -> str:
-    kept = "" if query.condition is None else " (filtered)"
-    if query.blocks:
-        return f"sum over {query.blocks} blocks of units"
+def _summed(query: PartQuery, names: Mapping[int, str]) -> str:
+    kept = where(query.condition, query.argument, names)
     if query.units:
         return f"number of units{kept}"
-    if query.distinct:
-        return f"number of distinct values{kept}"
     if query.argument is None:
         return f"number of rows{kept}"
-    return f"{'centred ' if query.centre else ''}sum{kept}"
+    what = term(query.argument, names)
+    if query.blocks:
+        return f"sum of {what} over {query.blocks} blocks of units"
+    if query.distinct:
+        return f"number of distinct values of {what}{kept}"
+    return f"{'centred ' if query.centre else ''}sum of {what}{kept}"
 
 
 def _bounds(query: PartQuery) -> str:
@@ -182,12 +228,12 @@ def _bounds(query: PartQuery) -> str:
     return f"{each} in [{query.lower * step:g}, {query.upper * step:g}]{centre}"
 
 
-def _choice(choice: Choice) -> ChoiceLine:
+def _choice(choice: Choice, names: Mapping[int, str]) -> ChoiceLine:
     """One choice as a line."""
     histogram = choice.query.histogram
-    rival = "" if choice.otherwise is None else f"a tree of counts, error {choice.otherwise:,.4g}"
+    rival = choice.otherwise
     return ChoiceLine(
-        _asked(histogram, choice.aim),
+        _asked(histogram, choice.aim, names),
         _cells(histogram),
         histogram.grid.cells,
         choice.rounds,
@@ -196,19 +242,18 @@ def _choice(choice: Choice) -> ChoiceLine:
         f"ε = {float(choice.epsilon):,.4g}",
         choice.expected,
         rank_error(choice),
-        rival,
+        "" if rival is None else f"a tree of counts, error {approximate(rival)}",
     )
 
 
-def _tree(tree: TreeRelease) -> ChoiceLine:
+def _tree(tree: TreeRelease, names: Mapping[int, str]) -> ChoiceLine:
     """The quantiles read from one tree as a line."""
     noise, shape, histogram = tree.noise, tree.shape, tree.histogram
     asked = ", ".join(f"{float(rank.fraction):.6g}" for rank in tree.ranks)
-    kept = "" if histogram.condition is None else " (filtered)"
     ends = any(rank.is_extreme for rank in tree.ranks)
     reached = f", ends reached by {tree.reserve} rows" if ends else ""
     return ChoiceLine(
-        f"quantiles {asked}{kept}{reached}",
+        f"quantiles {asked}{_of(histogram, names)}{reached}",
         _cells(histogram),
         histogram.grid.cells,
         tree.sensitivity.l0 // shape.levels,
@@ -217,15 +262,20 @@ def _tree(tree: TreeRelease) -> ChoiceLine:
         f"{standard_deviation(noise):,.4g} a count",
         tree.error,
         tree.error * margin(noise) / standard_deviation(noise),
-        f"a choice for each, error {tree.otherwise:,.4g}",
+        f"a choice for each, error {approximate(tree.otherwise)}",
     )
 
 
-def _asked(histogram: Histogram, aim: Aim) -> str:
-    kept = "" if histogram.condition is None else " (filtered)"
+def _of(histogram: Histogram, names: Mapping[int, str]) -> str:
+    kept = where(histogram.condition, histogram.argument, names)
+    return f" of {term(histogram.argument, names)}{kept}"
+
+
+def _asked(histogram: Histogram, aim: Aim, names: Mapping[int, str]) -> str:
+    of, kept = _of(histogram, names), where(histogram.condition, None, names)
     match aim:
         case Most():
-            return f"most frequent value{kept}"
+            return f"most frequent value{of}"
         case Peak(options=options, lowest=lowest, rows=rows):
             units = "unit" if rows == 1 else "units"
             end = "lowest" if lowest else "highest"
@@ -233,12 +283,12 @@ def _asked(histogram: Histogram, aim: Aim) -> str:
         case Rank() if aim.is_extreme:
             name = "maximum" if aim.numerator else "minimum"
             units = "unit" if aim.rows == 1 else "units"
-            return f"{name}{kept}, reached by {aim.rows} {units}"
+            return f"{name}{of}, reached by {aim.rows} {units}"
         case Reached(highest=highest, rows=rows):
             name = "maximum" if highest else "minimum"
-            return f"{name}{kept}, reached by {rows} noisy units"
+            return f"{name}{of}, reached by {rows} noisy units"
         case Rank():
-            return f"quantile {float(aim.fraction):.6g}{kept}"
+            return f"quantile {float(aim.fraction):.6g}{of}"
         case _:
             assert_never(aim)
 

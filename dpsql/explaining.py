@@ -12,7 +12,7 @@ from operator import add
 from dpsql import accountants
 from dpsql.accountants.remaining import rest
 from dpsql.compilation import Compiler
-from dpsql.describe import describe, notes
+from dpsql.describe import describe, helps, notes
 from dpsql.explanation import Explanation
 from dpsql.finish import expected_margins
 from dpsql.model import Answer, Budget, Column, Event, Loss
@@ -25,7 +25,8 @@ from dpsql.vault import Vault
 
 def explained(compiler: Compiler, vault: Vault, asked: Asked) -> Explanation:
     """What asking this would do and cost now; see `Proxy.explain`."""
-    return compiler.freely(lambda: _explained(compiler, vault, asked), asked.stop)
+    plan = compiler.freely(lambda: _explained(compiler, vault, asked), asked.stop)
+    return replace(plan, form=asked.statement.explain or plan.form)
 
 
 def shown(explanation: Explanation) -> Answer:
@@ -99,6 +100,7 @@ def _of_one(compiler: Compiler, vault: Vault, asked: Asked) -> Explanation:
         notes=tuple(about),
         notices=prepared.notices,
         rest=rest(budget, spent, charge),
+        helps=helps(blocks, budget, asked.account.epsilon),
     )
 
 

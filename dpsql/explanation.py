@@ -4,9 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from decimal import Decimal
+from typing import TypeAlias
 
 from dpsql.model import Column, Event, Loss
 from dpsql.notices import Notice
+from dpsql.tree import PlanForm
+
+
+def approximate(number: float) -> str:
+    """A number to four digits, as plans show it.
+
+    >>> approximate(315123.7), approximate(0.012344), approximate(-20.0)
+    ('315,100', '0.01234', '-20')
+    """
+    return f"{float(f'{number:.4g}'):,.12g}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,10 +35,10 @@ class LimitLine:
 class ReleaseLine:
     """One noised measurement, in the units of its values (not lattice steps).
 
-    `lower`, `upper` clip one unit's total in one group; `linf` is the most one unit changes one
-    group; `step` the lattice step; `scale` is b or σ; `error` the standard deviation of the
-    noise; `margin` its half-width at 95 %. `otherwise` is the other mechanism that could pay the
-    same, with its error.
+    `output` says what it measures, and of what. `lower`, `upper` clip one unit's total in one
+    group; `linf` is the most one unit changes one group; `step` the lattice step; `scale` is b or
+    σ; `error` the standard deviation of the noise; `margin` its half-width at 95 %. `otherwise` is
+    the other mechanism that could pay the same, with its error.
     """
 
     output: str
@@ -69,7 +80,8 @@ class ChoiceLine:
 class BlockLines:
     """One private release: unit, limits, keys, measurements, facts relied on, and its SQL.
 
-    `keys` describes the key domain or the threshold; `facts` name each fact and its voucher.
+    `keys` describes the key domain or the threshold (empty: no GROUP BY); `facts` name
+    each fact and its voucher.
     """
 
     unit: str
@@ -95,6 +107,49 @@ class Rest:
     fits: Decimal | None
 
 
+# --- what would help ---
+
+
+@dataclass(frozen=True, slots=True)
+class LargerEpsilon:
+    """A larger ε, up to `most`, errs less."""
+
+    most: Decimal
+
+
+@dataclass(frozen=True, slots=True)
+class PublicKeys:
+    """The keys of these names are private: listed by the policy, each would be answered."""
+
+    keys: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TighterBounds:
+    """Noise is in proportion to what a row of `argument` may be: from `lower` to `upper`."""
+
+    argument: str
+    lower: float
+    upper: float
+
+
+@dataclass(frozen=True, slots=True)
+class FewerRows:
+    """Noise is in proportion to the rows of one unit that count in a group."""
+
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class FewerGroups:
+    """Noise grows with the groups in which one unit counts."""
+
+    groups: int
+
+
+Help: TypeAlias = LargerEpsilon | PublicKeys | TighterBounds | FewerRows | FewerGroups
+
+
 @dataclass(frozen=True, slots=True)
 class Explanation:
     """The whole plan of one query. `blocks` is empty for a query over public tables alone.
@@ -105,7 +160,8 @@ class Explanation:
     later releases read as `stage_0`, `stage_1`, ... `expected` is the half-width at 95 % of each
     column: None if exact, NaN if it depends on what is released. `event` is what accountants
     interpret; `notes` are sentences about the whole, `notices` what is told with every answer;
-    `rest` is what would be left.
+    `rest` is what would be left; `helps` is what would make errors smaller, or hide less. `form` is
+    how its text was asked for.
     """
 
     columns: tuple[Column, ...]
@@ -125,3 +181,5 @@ class Explanation:
     notes: tuple[str, ...] = ()
     notices: tuple[Notice, ...] = ()
     rest: Rest | None = None
+    helps: tuple[Help, ...] = ()
+    form: PlanForm = PlanForm.SHORT

@@ -374,18 +374,26 @@ class SetOperation:
 Query: TypeAlias = "Select | SetOperation"
 
 
+class PlanForm(StrEnum):
+    """How a plan is shown: what matters to who asks, everything, or everything for programs."""
+
+    SHORT = "short"
+    LONG = "long"
+    JSON = "json"
+
+
 @dataclass(frozen=True, slots=True)
 class Statement:
     """A parsed request; `epsilon`, `min_units` (the fewest units of a private key that is shown),
 
     `max_error` ("5%" is relative), `confidence`, `nonnegative` (counts) and `mechanism` (a name)
-    are what OPTIONS asked for, `explain` is EXPLAIN PRIVACY; `divided` says that an aggregate
-    names its own epsilon.
+    are what OPTIONS asked for, `explain` is how EXPLAIN PRIVACY shows the plan; `divided` says
+    that an aggregate names its own epsilon.
     """
 
     query: Query
     epsilon: Decimal | None = None
-    explain: bool = False
+    explain: PlanForm | None = None
     min_units: int | None = None
     max_error: str | None = None
     confidence: Decimal | None = None

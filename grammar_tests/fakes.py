@@ -12,7 +12,7 @@ from typing import Any, Self
 
 from dpsql.engines import Stop
 from dpsql.errors import DpsqlError, Reason, Refused
-from dpsql.explanation import BlockLines, Explanation, LimitLine, ReleaseLine
+from dpsql.explanation import BlockLines, Explanation, LargerEpsilon, LimitLine, ReleaseLine
 from dpsql.model import Answer, Budget, Column, Loss, Receipt, Request
 from dpsql.notices import BoundsFound
 from dpsql.tree import BOOLEAN, DATE, DOUBLE, INTEGER, VARCHAR, decimal
@@ -80,6 +80,8 @@ EXPLANATION = Explanation(
     Loss(0),
     LIMIT,
     remembered=False,
+    expected=(None, 40.0),
+    helps=(LargerEpsilon(Decimal(1)),),
 )
 
 

@@ -32,10 +32,11 @@ from dpsql.interfaces.cli import terminal as terminal_module
 from dpsql.interfaces.cli.options import Settings
 from dpsql.interfaces.cli.output import output
 from dpsql.interfaces.cli.terminal import Progress, interruptible
+from dpsql.interfaces.plans import plan_text
 from dpsql.interfaces.tables import markdown, table
 from dpsql.model import Answer
-from dpsql.tree import Span
-from grammar_tests.fakes import ANSWER, NOTICE, FakeProxy
+from dpsql.tree import PlanForm, Span
+from grammar_tests.fakes import ANSWER, EXPLANATION, NOTICE, FakeProxy
 
 
 def run(*args: str, proxy: FakeProxy | None = None, **options: Any) -> Result:
@@ -328,24 +329,45 @@ def test_no_color_is_respected(env: dict[str, str], *, colored: bool) -> None:
 # --- the other commands ---
 
 
-def test_the_plan_is_complete() -> None:
-    for args in (("explain", "SELECT 1"), ("query", "SELECT 1", "--explain")):
-        text = run(*args).stdout
-        for words in (
-            "ε = 0.1 as one query, ρ = 0.0005, δ = 1e-9 (zcdp)",
-            "customers.customer_id (add_remove)",
-            "proved: the keys are determined by the unit",
-            "no limit",
-            "2 public keys",
-            "[0, 10]",
-            "discrete Gaussian",
-            "σ = 20.4",
-            "orders: link always resolves (engine constraint)",
-            "SELECT segment, COUNT(*)",
-            "SELECT segment, n FROM release_0",
-            "is spent (0 %); after this query 0.27 %",
-        ):
-            assert words in text
+SHORT = (
+    "ε = 0.1 as one query, ρ = 0.0005, δ = 1e-9 (zcdp)",
+    "is spent (0 %); after this query 0.27 %",
+    "2 public keys",
+    "segment  VARCHAR  exact",
+    "n        INTEGER  40",
+    "a larger ε, up to 1 (--epsilon …)",
+)
+LONG = (
+    "customers.customer_id (add_remove)",
+    "proved: the keys are determined by the unit",
+    "no limit",
+    "Measured: number of rows",
+    "[0, 10]",
+    "discrete Gaussian, σ = 20.4, ± 40 at 95 %",
+    "orders: link always resolves (engine constraint)",
+    "SELECT segment, COUNT(*)",
+    "SELECT segment, n FROM release_0",
+)
+
+
+@pytest.mark.parametrize("args", [("explain", "SELECT 1"), ("query", "SELECT 1", "--explain")])
+def test_a_plan_is_short(args: tuple[str, ...]) -> None:
+    text = run(*args).stdout
+    assert [words for words in (*SHORT, "--verbose shows") if words not in text] == []
+    assert [words for words in LONG if words in text] == []
+
+
+def test_a_plan_is_complete() -> None:
+    text = run("explain", "SELECT 1", "--verbose").stdout
+    assert [words for words in (*SHORT, *LONG) if words not in text] == []
+
+
+@pytest.mark.parametrize(
+    "args",
+    [("explain", "x", "--format", "json"), ("query", "x", "--explain", "--format", "json")],
+)
+def test_a_plan_is_json(args: tuple[str, ...]) -> None:
+    assert run(*args).stdout == plan_text(EXPLANATION, PlanForm.JSON)
 
 
 def test_budget_and_history() -> None:

@@ -97,8 +97,11 @@ def test_an_answer_is_repeated_for_nothing_until_the_data_change(shop: Path) -> 
 
 
 def test_explain_is_free(shop: Path) -> None:
-    assert "discrete Gaussian" in run(shop, "explain", BY_SEGMENT).stdout
-    assert "discrete Gaussian" in run(shop, "query", f"EXPLAIN PRIVACY {BY_SEGMENT}").stdout
+    brief, whole = run(shop, "explain", BY_SEGMENT), run(shop, "explain", BY_SEGMENT, "--verbose")
+    assert run(shop, "query", f"EXPLAIN PRIVACY {BY_SEGMENT}").stdout == brief.stdout
+    assert run(shop, "query", f"EXPLAIN PRIVACY VERBOSE {BY_SEGMENT}").stdout == whole.stdout
+    assert "n        INTEGER  20" in brief.stdout
+    assert "discrete Gaussian" in whole.stdout
     assert "ρ = 0 " in run(shop, "budget").stdout
 
 

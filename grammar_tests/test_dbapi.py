@@ -190,7 +190,8 @@ def test_executemany_keeps_all_rows() -> None:
 def test_explain_is_an_explanation() -> None:
     assert connected().cursor().explain("x") is EXPLANATION
     assert connected().explain("x") is EXPLANATION
-    assert "discrete Gaussian" in dpsql.plan_text(EXPLANATION)
+    assert "discrete Gaussian" in dpsql.plan_text(EXPLANATION, "long")
+    assert "discrete Gaussian" not in dpsql.plan_text(EXPLANATION)
 
 
 def test_a_failed_statement_leaves_no_old_rows() -> None:

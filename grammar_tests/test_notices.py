@@ -204,7 +204,7 @@ def test_remembered_answers_tell_it_again_and_empty_ones_say_why(tmp_path: Path)
 def test_a_plan_tells_what_its_answer_will(tmp_path: Path) -> None:
     with Proxy.open(str(proxy_kit.shop(tmp_path))) as proxy:
         plan = plan_text(proxy.explain(proxy_kit.request("SELECT COUNT(*) AS n FROM orders")))
-    assert "Told with the answer:\n  customers count with at most 10 rows each in n\n" in plan
+    assert "Told with the answer:\n  - customers count with at most 10 rows each in n\n" in plan
 
 
 # --- answers that cannot be of use ---

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from dpsql.compiler.parse import parse
+from dpsql.errors import Reason, Refused
 from dpsql.tree import (
     BOOLEAN,
     DATE,
@@ -29,6 +30,7 @@ from dpsql.tree import (
     Literal,
     Membership,
     Name,
+    PlanForm,
     ScalarQuery,
     Select,
     SetOperation,
@@ -328,13 +330,48 @@ def test_set_operations_bind_as_in_sql() -> None:
 def test_explain_and_options() -> None:
     sql = "EXPLAIN /* x */ PRIVACY SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 0.5) a FROM t"
     statement = parse(sql)
-    assert (statement.explain, statement.epsilon) == (True, Decimal("0.5"))
+    assert (statement.explain, statement.epsilon) == (PlanForm.SHORT, Decimal("0.5"))
     assert isinstance(statement.query, Select)
     (only,) = statement.query.items
     assert isinstance(only.expression, Name)
     assert sql[only.expression.span.start] == "a"
     plain = parse("SELECT WITH DIFFERENTIAL_PRIVACY a FROM t")
-    assert (plain.explain, plain.epsilon) == (False, None)
+    assert (plain.explain, plain.epsilon) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("options", "form"),
+    [
+        ("", PlanForm.SHORT),
+        ("VERBOSE", PlanForm.LONG),
+        ("(verbose)", PlanForm.LONG),
+        ("( VERBOSE off , FORMAT text )", PlanForm.SHORT),
+        ("(FORMAT JSON)", PlanForm.JSON),
+        ("(VERBOSE, FORMAT /* for programs */ json)", PlanForm.JSON),
+    ],
+)
+@pytest.mark.parametrize("query", ["SELECT a FROM t", "(SELECT a FROM t)"])
+def test_explain_takes_options(options: str, form: PlanForm, query: str) -> None:
+    statement = parse(f"EXPLAIN PRIVACY {options} {query}")
+    assert statement.explain is form
+    assert statement.query == parse(query).query
+
+
+@pytest.mark.parametrize(
+    ("text", "reason", "place"),
+    [
+        ("EXPLAIN PRIVACY (ANALYZE) SELECT 1", Reason.BAD_OPTION, "ANALYZE"),
+        ("EXPLAIN PRIVACY (VERBOSE, COSTS on) SELECT 1", Reason.BAD_OPTION, "COSTS"),
+        ("EXPLAIN PRIVACY (FORMAT XML) SELECT 1", Reason.BAD_OPTION, "FORMAT"),
+        ("EXPLAIN PRIVACY (FORMAT JSON SELECT 1", Reason.SYNTAX, "SELECT"),
+        ("EXPLAIN PRIVACY (VERBOSE", Reason.BAD_OPTION, "VERBOSE"),
+    ],
+)
+def test_other_options_of_explain_are_refused(text: str, reason: Reason, place: str) -> None:
+    with pytest.raises(Refused) as caught:
+        parse(text)
+    span = caught.value.span
+    assert (caught.value.reason, text[span.start : span.stop]) == (reason, place)
 
 
 def test_an_unknown_dialect_is_the_callers_fault() -> None:

@@ -1,4 +1,4 @@
-"""What surrounds the query: EXPLAIN PRIVACY, OPTIONS(name = …), and the kind of statement.
+"""What surrounds the query: EXPLAIN PRIVACY (…), OPTIONS(name = …), the kind of statement.
 
 Both forms are read from the text and then blanked with spaces, so that every offset stays true.
 """
@@ -16,11 +16,19 @@ from sqlglot import Token, TokenType
 from dpsql.dialects.from_sqlglot_named import NUMBER, Named, positive, without_named
 from dpsql.dialects.from_sqlglot_tokens import is_word, skip_gap, span_of, tokenize
 from dpsql.errors import Reason, Refused
-from dpsql.tree import Span
+from dpsql.tree import PlanForm, Span
 
 _FIRST_WORD = re.compile(r"[^\W\d]\w*|.|\Z", re.DOTALL)
 
 _UNITS = re.compile(r"\d{1,9}\Z")
+
+_FORMS = {
+    **dict.fromkeys([("VERBOSE", word) for word in ", ) ON TRUE 1".split()], PlanForm.LONG),
+    **dict.fromkeys([("VERBOSE", word) for word in "OFF FALSE 0".split()], PlanForm.SHORT),
+    ("FORMAT", "TEXT"): PlanForm.SHORT,
+    ("FORMAT", "JSON"): PlanForm.JSON,
+}
+"""What an option of EXPLAIN PRIVACY with this word behind it asks for."""
 
 _STATEMENTS = frozenset(
     """ALTER ANALYZE ATTACH BEGIN CALL CHECKPOINT COMMENT COMMIT COPY CREATE DEALLOCATE DECLARE
@@ -38,7 +46,7 @@ class Request:
     text: str
     tokens: tuple[Token, ...]
     epsilon: Decimal | None
-    explain: bool
+    explain: PlanForm | None
     min_units: int | None = None
     max_error: str | None = None
     confidence: Decimal | None = None
@@ -49,7 +57,7 @@ class Request:
 
 def read_request(text: str, dialect: str) -> Request:
     """Splits a text into its query and what surrounds it; refuses what is no single SELECT."""
-    rest = _without_explain(text)
+    rest, explain = _without_explain(text)
     _check_first_word(rest)
     tokens = tokenize(rest, dialect)
     _check_single(tokens)
@@ -61,7 +69,7 @@ def read_request(text: str, dialect: str) -> Request:
         rest,
         tokens,
         options.get("epsilon"),
-        rest != text,
+        explain,
         options.get("min_privacy_units_per_group"),
         options.get("max_error"),
         options.get("confidence"),
@@ -87,11 +95,11 @@ def divided(text: str, dialect: str) -> tuple[Span, ...]:
     return tuple(spans)
 
 
-def _without_explain(text: str) -> str:
-    """The text with EXPLAIN PRIVACY blanked, or as it is if it does not begin so."""
+def _without_explain(text: str) -> tuple[str, PlanForm | None]:
+    """The text with EXPLAIN PRIVACY and its options blanked, and which form they ask for."""
     explain = _word_at(text, 0)
     if explain.group().upper() != "EXPLAIN":
-        return text
+        return text, None
     privacy = _word_at(text, explain.end())
     if privacy.group().upper() != "PRIVACY":
         raise Refused(
@@ -100,7 +108,33 @@ def _without_explain(text: str) -> str:
             construct="EXPLAIN",
             fix="Write EXPLAIN PRIVACY SELECT …",
         )
-    return " " * privacy.end() + text[privacy.end() :]
+    form, end = _form(text, privacy.end())
+    return " " * end + text[end:], form
+
+
+def _form(text: str, start: int) -> tuple[PlanForm, int]:
+    """VERBOSE, or (option, …) as in PostgreSQL: the form that is asked for, and where it ends."""
+    first = _word_at(text, start)
+    if first.group().upper() == "VERBOSE":
+        return PlanForm.LONG, first.end()
+    inner = _word_at(text, first.end())
+    if first.group() != "(" or inner.group().upper() in ("SELECT", "WITH", "("):
+        return PlanForm.SHORT, start
+    form = PlanForm.SHORT
+    while True:
+        option = inner.group().upper()
+        value = _word_at(text, inner.end())
+        said = value.group().upper()
+        if (option, said) not in _FORMS:
+            why = "there is VERBOSE [ON | OFF], and FORMAT TEXT or JSON"
+            raise Refused(Reason.BAD_OPTION, Span(*inner.span()), option=inner.group(), why=why)
+        form = max(form, _FORMS[option, said], key=tuple(PlanForm).index)
+        end = value if said in (",", ")") else _word_at(text, value.end())
+        if end.group() == ")":
+            return form, end.end()
+        if end.group() != ",":
+            raise Refused(Reason.SYNTAX, Span(*end.span()), why="expected EXPLAIN PRIVACY (…)")
+        inner = _word_at(text, end.end())
 
 
 def _word_at(text: str, start: int) -> re.Match[str]:

@@ -7,18 +7,27 @@ from typing import TYPE_CHECKING
 
 from dpsql.engines import Stop
 from dpsql.explanation import Explanation
+from dpsql.interfaces.doors import Door
 from dpsql.interfaces.plans import plan_text
 from dpsql.model import Answer, Request
+from dpsql.tree import PlanForm
 
 if TYPE_CHECKING:
     from dpsql.proxy import Proxy
 
 
-def answered(proxy: Proxy, request: Request, stop: Stop | None = None) -> Answer:
-    """The proxy's answer; a plan comes as one text row per line. Raises as `Proxy.ask` does."""
+def answered(
+    proxy: Proxy, request: Request, stop: Stop | None = None, door: Door | None = None
+) -> Answer:
+    """The proxy's answer; a plan comes as one text row per line, or as one of JSON.
+
+    Raises as `Proxy.ask` does.
+    """
     answer = proxy.ask(request, stop)
     if not isinstance(answer.explanation, Explanation):
         return answer
-    rows = tuple((line,) for line in plan_text(answer.explanation).splitlines())
+    text = plan_text(answer.explanation, door=door)
+    whole = answer.explanation.form is PlanForm.JSON
+    rows = tuple((line,) for line in ([text] if whole else text.splitlines()))
     exact = ((None,),) * len(rows)
     return replace(answer, rows=rows, errors=exact, margins=exact)

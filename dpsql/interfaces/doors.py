@@ -8,12 +8,14 @@ from dataclasses import dataclass
 @dataclass(frozen=True, slots=True)
 class Door:
     """`epsilon` asks for the ε that takes the place of {}, `confirm` for an answer that cannot be
-    of use, `dialect` for another spelling of SQL (empty: there is no such way).
+    of use, `dialect` for another spelling of SQL, `verbose` for a whole plan (empty: there is no
+    such way).
     """
 
     epsilon: str
     confirm: str
     dialect: str = ""
+    verbose: str = ""
 
     def words(self, fits: str = "") -> dict[str, str]:
         """The ways by the names that texts call them, those that the door has.
@@ -30,6 +32,6 @@ class Door:
         return {name: text for name, text in named.items() if text}
 
 
-COMMAND_LINE = Door("--epsilon {}", "--yes", "--dialect")
+COMMAND_LINE = Door("--epsilon {}", "--yes", "--dialect", "--verbose")
 DATABASE_API = Door("connect(…, epsilon='{}')", "connect(…, confirm=True)", "connect(…, dialect=…)")
-WIRE = Door("SET dpsql.epsilon = {}", "SET dpsql.confirm = on")
+WIRE = Door("SET dpsql.epsilon = {}", "SET dpsql.confirm = on", verbose="EXPLAIN PRIVACY VERBOSE")

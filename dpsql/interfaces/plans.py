@@ -1,45 +1,95 @@
-"""An explanation as text: the plan that a person can check, line by line."""
+"""An explanation as text: what a question costs, how well, what helps; then how, step by step."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
 from math import isnan
-from textwrap import indent
+from textwrap import wrap
+from typing import assert_never
 
 from dpsql.dialects.layout import laid_out
-from dpsql.explanation import BlockLines, ChoiceLine, Explanation, LimitLine, ReleaseLine, Rest
+from dpsql.explanation import (
+    BlockLines,
+    ChoiceLine,
+    Explanation,
+    LimitLine,
+    ReleaseLine,
+    Rest,
+    approximate,
+)
 from dpsql.interfaces.amounts import loss_text, plain, share_text
+from dpsql.interfaces.doors import Door
+from dpsql.interfaces.helps import help_text
 from dpsql.interfaces.messages import printable
+from dpsql.interfaces.plan_json import plan_json
 from dpsql.interfaces.receipts import questions_text
 from dpsql.interfaces.sentences import sentences
 from dpsql.interfaces.tables import grid
 from dpsql.model import Column, Loss
+from dpsql.tree import PlanForm
 
-_HEADERS = ("output", "clipped to", "L0", "Linf", "step", "mechanism", "scale", "error", "± 95 %")
+WIDTH = 100
+"""Columns of a plan that no terminal shows."""
 
-_CHOICE_HEADERS = ("output", "cells", "L0", "rows", "mechanism", "scale", "error", "± 95 %")
+_NARROWEST = 40
+_INDENT = "  "
+_TOGETHER = re.compile("(?<=[=±]) | (?=[=%])")
+
+Entry = tuple[str, str]
+"""A label and what stands behind it."""
 
 
-def plan_text(explanation: Explanation) -> str:
-    """The whole plan: the charge, each release with its proofs, and every SQL that would run."""
-    lines = [*_charge(explanation)]
-    for number, block in enumerate(explanation.blocks):
-        lines += ["", f"Release {number}: one privacy unit is {printable(block.unit)}"]
-        lines += [f"  {line}" for line in _block(block)]
-    for number, sql in enumerate(explanation.stages):
-        lines += ["", f"Stage {number}, evaluated before what is joined to it:", *_sql(sql)]
-    title = "Outer query, over what was released:" if explanation.blocks else "Query, exact:"
-    lines += ["", title, *_sql(explanation.outer_sql)]
+def plan_text(
+    explanation: Explanation,
+    form: PlanForm | str | None = None,
+    *,
+    width: int = WIDTH,
+    door: Door | None = None,
+) -> str:
+    """The plan in the form that was asked for, in lines of at most `width` where words allow it.
+
+    Short it has the charge, the error of each column, what is cut or hidden, and what would help;
+    long each release with its proofs, and every statement that would run, too; as JSON everything.
+    """
+    width = max(width, _NARROWEST)
+    match PlanForm(form or explanation.form):
+        case PlanForm.SHORT:
+            lines = [*_short(explanation, width, door), *_more(explanation, door)]
+        case PlanForm.LONG:
+            lines = [*_short(explanation, width, door), *_steps(explanation, width)]
+        case PlanForm.JSON:
+            return plan_json(explanation)
+        case unknown:
+            assert_never(unknown)
+    return "\n".join([*lines, ""])
+
+
+# --- short ---
+
+
+def _short(explanation: Explanation, width: int, door: Door | None) -> Iterator[str]:
+    for text in _charge(explanation):
+        yield from _sentence(text, width)
+    yield ""
     expected = explanation.expected or (None,) * len(explanation.columns)
-    columns = ", ".join(map(_column, explanation.columns, expected))
-    return "\n".join([*lines, "", f"Columns: {columns}", ""])
+    cells = [_column(*pair) for pair in zip(explanation.columns, expected, strict=True)]
+    yield from grid([("column", "type", "± at 95 %"), *cells])
+    told = sentences(explanation.notices, explanation.columns)
+    yield from _apart(_listed("Told with the answer:", told, width))
+    helps = (help_text(each, door) for each in explanation.helps)
+    yield from _apart(_listed("What would help:", helps, width))
 
 
-def _column(column: Column, expected: float | None) -> str:
-    error = "" if expected is None else " ± depends on the data"
-    if expected is not None and not isnan(expected):
-        error = f" ± {expected:,.4g}"
-    return f"{printable(column.name)} {column.type}{error}"
+def _apart(lines: Iterator[str]) -> Iterator[str]:
+    for number, line in enumerate(lines):
+        yield from ("", line) if not number else (line,)
+
+
+def _more(explanation: Explanation, door: Door | None) -> Iterator[str]:
+    if door is not None and explanation.blocks:
+        yield ""
+        yield f"{door.verbose} shows every measurement, proof and statement."
 
 
 def _charge(explanation: Explanation) -> Iterator[str]:
@@ -55,11 +105,8 @@ def _charge(explanation: Explanation) -> Iterator[str]:
     who = explanation.budget, explanation.analyst, accountant
     state = explanation.charge, explanation.spent, explanation.limit
     yield from budget_lines(*who, *state, explanation.rest)
+    yield from (f"Groups: {printable(block.keys)}" for block in explanation.blocks if block.keys)
     yield from map(printable, explanation.notes)
-    if explanation.notices:
-        yield "Told with the answer:"
-        told = sentences(explanation.notices, explanation.columns)
-        yield from (f"  {text}" for text in told)
 
 
 def budget_lines(
@@ -88,62 +135,112 @@ def budget_lines(
         yield f"After it {questions_text(rest.questions, rest.question, rest.keyed)} {verb}."
 
 
-def _block(block: BlockLines) -> Iterator[str]:
+def _column(column: Column, expected: float | None) -> tuple[str, str, str]:
+    error = "exact" if expected is None else "depends on the data"
+    if expected is not None and not isnan(expected):
+        error = approximate(expected)
+    return printable(column.name), str(column.type), error
+
+
+# --- long ---
+
+
+def _steps(explanation: Explanation, width: int) -> Iterator[str]:
+    for number, block in enumerate(explanation.blocks):
+        yield ""
+        yield from _sentence(
+            f"Release {number}: one privacy unit is {printable(block.unit)}", width
+        )
+        yield from (f"{_INDENT}{line}" for line in _block(block, width - len(_INDENT)))
+    for number, sql in enumerate(explanation.stages):
+        yield from ("", f"Stage {number}, evaluated before what is joined to it:")
+        yield from _statement(sql, width)
+    yield from ("", "Outer query, over what was released:" if explanation.blocks else "Query:")
+    yield from _statement(explanation.outer_sql, width)
+
+
+def _block(block: BlockLines, width: int) -> Iterator[str]:
     yield "Contribution limits:"
-    yield from grid([_limit(line) for line in block.limits])
-    yield f"Keys: {printable(block.keys)}"
-    if block.releases or not block.choices:
-        yield "Measurements, noised:"
-        yield from grid([_HEADERS, *map(_release, block.releases)])
-        yield from map(_remark, block.releases)
-    if block.choices:
-        yield "Chosen in each group, errors in rows:"
-        yield from grid([_CHOICE_HEADERS, *map(_choice, block.choices)])
-        yield from map(_remark, block.choices)
-    yield "Facts relied on:" if block.facts else "Facts relied on: none."
-    yield from (f"  {printable(fact)}" for fact in block.facts)
+    yield from _entries(map(_limit, block.limits), width)
+    yield from _sentence(f"Keys: {printable(block.keys) or 'one group: no GROUP BY'}", width)
+    for measured in block.releases:
+        yield from _sentence(f"Measured: {printable(measured.output)}", width)
+        yield from _entries(_noised(measured), width)
+    for chosen in block.choices:
+        yield from _sentence(f"Chosen in each group: {printable(chosen.output)}", width)
+        yield from _entries(_chosen(chosen), width)
+    yield from _listed("Facts relied on:", map(printable, block.facts), width)
+    if not block.facts:
+        yield "Facts relied on: none."
     yield "SQL for the database:"
-    yield from _sql(block.sql)
+    yield from _statement(block.sql, width)
 
 
-def _remark(line: ReleaseLine | ChoiceLine) -> str:
-    otherwise = f"; otherwise {line.otherwise}" if line.otherwise else ""
-    return f"  {printable(line.output)}: {printable(line.bounds)}{otherwise}"
-
-
-def _limit(line: LimitLine) -> tuple[str, ...]:
+def _limit(line: LimitLine) -> Entry:
     value = "no limit" if line.value is None else f"{line.value:,}"
-    return printable(line.name), value, printable(line.how)
+    return printable(line.name), f"{value}, {printable(line.how)}"
 
 
-def _release(line: ReleaseLine) -> tuple[str, ...]:
+def _noised(line: ReleaseLine) -> list[Entry]:
     symbol = "σ" if "Gaussian" in line.mechanism else "b"
-    return (
-        printable(line.output),
-        f"[{line.lower:,.6g}, {line.upper:,.6g}]",
-        f"{line.l0:,}",
-        f"{line.linf:,.6g}",
-        f"{line.step:.6g}",
-        line.mechanism,
-        f"{symbol} = {line.scale:,.4g}",
-        f"{line.error:,.4g}",
-        f"{line.margin:,.4g}",
-    )
+    clip = f"[{approximate(line.lower)}, {approximate(line.upper)}], in steps of {line.step:.6g}"
+    scale, error = approximate(line.scale), approximate(line.error)
+    noise = f"{line.mechanism}, {symbol} = {scale}{f', error {error}' * (error != scale)}"
+    entries = [
+        ("what counts", printable(line.bounds)),
+        ("one unit's total", clip),
+        ("one unit changes", f"{_groups(line.l0)}, by {approximate(line.linf)} each (Linf)"),
+        ("noise", f"{noise}, ± {approximate(line.margin)} at 95 %"),
+    ]
+    return entries + [("otherwise", printable(line.otherwise))] * bool(line.otherwise)
 
 
-def _choice(line: ChoiceLine) -> tuple[str, ...]:
-    return (
-        printable(line.output),
-        f"{line.candidates:,}",
-        f"{line.l0:,}",
-        f"{line.rows:,}",
-        line.mechanism,
-        line.scale,
-        "?" if line.expected is None else f"{line.expected:,.4g}",
-        f"{line.reach:,.4g}",
-    )
+def _groups(l0: int) -> str:
+    return "1 group (L0)" if l0 == 1 else f"{l0:,} groups (L0)"
 
 
-def _sql(sql: str) -> Iterator[str]:
-    for line in laid_out(sql).splitlines():
-        yield indent(printable(line), "    ")
+def _chosen(line: ChoiceLine) -> list[Entry]:
+    error = "unknown" if line.expected is None else approximate(line.expected)
+    entries = [
+        ("among", f"{line.candidates:,} cells: {printable(line.bounds)}"),
+        ("one unit changes", f"{_groups(line.l0)}, by {line.rows:,} rows each"),
+        ("noise", f"{line.mechanism}, {line.scale}"),
+        ("in rows", f"error {error}, ± {approximate(line.reach)} at 95 %"),
+    ]
+    return entries + [("otherwise", printable(line.otherwise))] * bool(line.otherwise)
+
+
+# --- lines ---
+
+
+def _sentence(text: str, width: int) -> Iterator[str]:
+    yield from _wrapped(text, width, behind=_INDENT)
+
+
+def _wrapped(text: str, width: int, *, before: str = "", behind: str) -> Iterator[str]:
+    """Lines, none of which ends between a number and its sign or unit."""
+    kept = _TOGETHER.sub("\xa0", text)
+    lines = wrap(kept, width, initial_indent=before, subsequent_indent=behind)
+    return (line.replace("\xa0", " ") for line in lines)
+
+
+def _entries(entries: Iterable[Entry], width: int) -> Iterator[str]:
+    """Labels in a column, and beside each its text, wrapped there."""
+    entries = list(entries)
+    room = max((len(label) for label, _ in entries), default=0)
+    for label, text in entries:
+        head = f"{_INDENT}{label.ljust(room)}{_INDENT}"
+        yield from _wrapped(text, width, before=head, behind=" " * len(head))
+
+
+def _listed(title: str, texts: Iterable[str], width: int) -> Iterator[str]:
+    """A list under its title; nothing at all where there is nothing to list."""
+    for number, text in enumerate(texts):
+        if not number:
+            yield title
+        yield from _wrapped(text, width, before="  - ", behind="    ")
+
+
+def _statement(sql: str, width: int) -> Iterator[str]:
+    for line in laid_out(sql, width - len(_INDENT)).splitlines():
+        yield f"{_INDENT}{printable(line)}"

@@ -22,12 +22,13 @@ from dpsql.interfaces.cli.options import Command, Settings, common, exact_epsilo
 from dpsql.interfaces.cli.output import output
 from dpsql.interfaces.cli.terminal import Progress, can_answer, interruptible, note, show_error
 from dpsql.interfaces.doors import COMMAND_LINE
-from dpsql.interfaces.plans import plan_text
+from dpsql.interfaces.plans import WIDTH, plan_text
 from dpsql.interfaces.receipts import cost_text
 from dpsql.interfaces.sentences import footnotes, remarks, sentence
 from dpsql.interfaces.tables import markdown, table
 from dpsql.model import Answer, Loss, Request
 from dpsql.notices import useless
+from dpsql.tree import PlanForm
 from dpsql.wishes import Precision, wished
 
 if TYPE_CHECKING:
@@ -119,13 +120,13 @@ def query(
         if target is None and sys.stdout.isatty():
             raise click.UsageError("Parquet is not for a terminal: give -o FILE.")
     if only_explain:
-        _explain(settings, target, **asked)
+        _explain(settings, target, PlanForm.JSON if style == "json" else None, **asked)
         return
     with output(target) as write:
         flows = partial(records.flowed, write=write, lines=style == "jsonl")
         answer = _ask(settings, flows if style in _FLOWING else None, yes=yes, **asked)
         if isinstance(answer.explanation, Explanation) and style == "table":
-            write(plan_text(answer.explanation))
+            write(_plan(answer.explanation, target=target))
             return
         if style == "table":
             drawn = table(answer, None if target else _terminal_width())
@@ -144,18 +145,34 @@ def query(
 
 @click.command()
 @_question
+@click.option("--verbose", is_flag=True, help="Show every measurement, proof and statement too.")
+@click.option(
+    "--format",
+    "style",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="How the plan is written; json has everything.",
+)
 @click.pass_obj
-def explain(settings: Settings, /, **asked: Any) -> None:
-    """Show the plan, price and expected error of one SELECT; runs nothing, costs nothing."""
-    _explain(settings, None, **asked)
+def explain(settings: Settings, /, *, verbose: bool, style: str, **asked: Any) -> None:
+    """Show the price and expected error of one SELECT; runs nothing, costs nothing."""
+    form = PlanForm.JSON if style == "json" else PlanForm.LONG if verbose else None
+    _explain(settings, None, form, **asked)
 
 
-def _explain(settings: Settings, target: str | None, **asked: Any) -> None:
+def _explain(settings: Settings, target: str | None, form: PlanForm | None, **asked: Any) -> None:
     with output(target) as write:
         plan, _ = _with_proxy(
             settings, lambda proxy, request: partial(proxy.explain, request), **asked
         )
-        write(plan_text(plan))
+        write(_plan(plan, form, target))
+
+
+def _plan(plan: Explanation, form: PlanForm | None = None, target: str | None = None) -> str:
+    """The plan as wide as the terminal that it is written to."""
+    width = None if target else _terminal_width()
+    return plan_text(plan, form, width=width or WIDTH, door=COMMAND_LINE)
 
 
 def _ask(settings: Settings, pass_on: PassOn | None = None, *, yes: bool, **asked: Any) -> Answer:

@@ -148,7 +148,7 @@ class Answers:
         )
         if is_scan(piece) and self.proxy.explain(request, stop).charge > FREE:
             raise refusal()
-        answer = answered(self.proxy, request, stop)
+        answer = answered(self.proxy, request, stop, WIRE)
         return Result(
             told_columns(answer.columns),
             answer.rows,
