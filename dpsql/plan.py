@@ -71,6 +71,17 @@ def product(a: int | None, b: int | None) -> int | None:
 
 
 @dataclass(frozen=True, slots=True)
+class Weighed:
+    """The rows of a block without repetitions: each is `weight` of them, or just one if None.
+
+    Sums over them are the same integers; see `compiler.weights`.
+    """
+
+    rows: Relation
+    weight: Expression | None
+
+
+@dataclass(frozen=True, slots=True)
 class PrivateBlock:
     """One private aggregate: the rows it reads, each with its unit, and what it asks of them.
 
@@ -81,6 +92,8 @@ class PrivateBlock:
     Rows that belong to `several` people each have no one unit: see `compiler.several`.
     `max_groups` is the most groups that one unit is proved to touch (None: as many as it has rows);
     with `alone` no two rows of one unit are in one group.
+
+    All of this is about `rows`; where they are `weighed`, an engine adds up those instead.
     """
 
     rows: Relation
@@ -97,6 +110,7 @@ class PrivateBlock:
     several: bool = False
     max_groups: int | None = None
     alone: bool = False
+    weighed: Weighed | None = None
 
     @property
     def max_rows_per_group(self) -> int | None:

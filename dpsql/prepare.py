@@ -23,6 +23,7 @@ from dpsql.compiler.rewrite import rewrite, rewrite_public
 from dpsql.compiler.scopes import Identities
 from dpsql.compiler.track import track
 from dpsql.compiler.uniqueness import keys_of
+from dpsql.compiler.weights import weighed
 from dpsql.errors import Reason, Refused
 from dpsql.kept import Kept
 from dpsql.model import Budget, Column, Policy
@@ -93,8 +94,7 @@ def prepare(
     accountant = accountants.preferring(budget, None if scans else named, epsilon)
     tracked = track(resolved, policy, public, listed, identities)
     if not tracked.blocks:
-        _selects_keys(statement, ())
-        return Prepared(columns, None, rewrite_public(tracked.outer, identities), "")
+        return _public(statement, columns, rewrite_public(tracked.outer, identities))
     bounded = infer(tracked, policy, public, evaluate)
     payer = accountant, policy.unit.neighbours
     wishes = Wishes(epsilon, _floor(statement, policy), statement.nonnegative, scans)
@@ -102,6 +102,7 @@ def prepare(
 
     def planned(wishes: Wishes) -> Prepared:
         plan = calibrate(bounded, *payer, wishes, Fraction(budget.query_delta), identities)
+        plan = weighed(plan, policy, public.frequency, identities)
         sql = _written(plan, policy, identities)
         priced = replace(plan, loss=accountants.price(plan.loss, budget))
         told = notices(bounded, plan, policy, public, evaluate, wishes)
@@ -113,6 +114,11 @@ def prepare(
     if any(block.top or block.trials for block in found.blocks):
         return replace(found, whole=planned(replace(wishes, whole=True)))
     return found
+
+
+def _public(statement: Statement, columns: tuple[Column, ...], sql: Rewritten) -> Prepared:
+    _selects_keys(statement, ())
+    return Prepared(columns, None, sql, "")
 
 
 def _written(plan: PrivatePlan, policy: Policy, identities: Identities) -> Rewritten:

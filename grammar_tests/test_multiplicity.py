@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from dpsql.compiler import multiplicity, track
+from dpsql.compiler.inner_joins import Joined
 from dpsql.plan import PrivatePlan
 from dpsql.walk import relations
 from grammar_tests import world
@@ -83,7 +84,7 @@ def test_what_ties_public_rows_to_private_ones_is_heeded(monkeypatch: pytest.Mon
         return all(multiplicity._is_public(leaf, policy) for leaf in group)
 
     monkeypatch.setattr(multiplicity, "_is_idle", idle)
-    monkeypatch.setattr(multiplicity._Joined, "groups", lambda self: [(x,) for x in self.leaves])
+    monkeypatch.setattr(Joined, "groups", lambda self: [(x,) for x in self.leaves])
     assert different(range(3)) > 0
 
 

@@ -15,15 +15,16 @@ row n times, and n is public.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import reduce
 from math import prod
 
 from dpsql.algebra import Aggregate, Filter, Item, Join, Measure, Project, Relation, Scan, Values
+from dpsql.compiler.inner_joins import Joined, columns_of, is_public_table, rebuilt
 from dpsql.compiler.scopes import Identities
 from dpsql.model import Policy
 from dpsql.tree import INTEGER, AggregateCall, Call, Expression, JoinKind, Kind, Literal, Ref
-from dpsql.walk import both, conjuncts, map_inputs, refs, relations
+from dpsql.walk import both, map_inputs, refs, relations
 
 Count = Callable[[Relation, tuple[Ref, ...]], int]
 """How often one value of some columns occurs in a public relation; see `track`."""
@@ -45,7 +46,7 @@ def counted(relation: Relation, policy: Policy, count: Count, identities: Identi
     relation = map_inputs(relation, change)
     if not isinstance(relation, Aggregate) or not _may_be_multiplied(relation):
         return relation
-    joined = _Joined.of(relation.input)
+    joined = Joined.of(relation.input)
     if all(_is_public(part, policy) for part in relations(relation.input) if _is_table(part)):
         return relation
     idle = [group for group in joined.groups() if _is_idle(group, relation, joined, policy)]
@@ -55,55 +56,17 @@ def counted(relation: Relation, policy: Policy, count: Count, identities: Identi
     factor = prod(number for number in numbers if 1 < number < MOST)
     if not gone or factor >= MOST:
         return relation
-    columns = frozenset(f.id for group in gone for leaf in group for f in leaf.fields)
+    columns = frozenset().union(*map(columns_of, gone))
     rest = _without(relation.input, columns)
-    assert rest is not None
     return _multiplied(replace(relation, input=rest), factor, identities)
 
 
-@dataclass(frozen=True, slots=True)
-class _Joined:
-    """What an inner join joins, and every condition on it."""
-
-    leaves: tuple[Relation, ...]
-    conditions: tuple[Expression, ...]
-
-    @classmethod
-    def of(cls, relation: Relation) -> _Joined:
-        match relation:
-            case Filter():
-                inner = cls.of(relation.input)
-                return cls(inner.leaves, inner.conditions + conjuncts(relation.predicate))
-            case Join(kind=JoinKind.INNER | JoinKind.CROSS):
-                left, right = cls.of(relation.left), cls.of(relation.right)
-                own = conjuncts(relation.condition)
-                return cls(left.leaves + right.leaves, left.conditions + right.conditions + own)
-            case _:
-                return cls((relation,), ())
-
-    def groups(self) -> list[tuple[Relation, ...]]:
-        """The leaves in groups that no condition ties to one another."""
-        groups: list[tuple[Relation, ...]] = [(leaf,) for leaf in self.leaves]
-        for condition in self.conditions:
-            tied = [group for group in groups if refs(condition) & _columns(group)]
-            if len(tied) > 1:
-                groups = [group for group in groups if group not in tied]
-                groups.append(tuple(leaf for group in tied for leaf in group))
-        return groups
-
-
-def _columns(group: tuple[Relation, ...]) -> frozenset[int]:
-    return frozenset(f.id for leaf in group for f in leaf.fields)
-
-
-def _is_idle(
-    group: tuple[Relation, ...], above: Aggregate, joined: _Joined, policy: Policy
-) -> bool:
+def _is_idle(group: tuple[Relation, ...], above: Aggregate, joined: Joined, policy: Policy) -> bool:
     """Whether a group is of public tables, and nothing but its own conditions reads it.
 
     A condition on no table at all belongs to none of them.
     """
-    columns = _columns(group)
+    columns = columns_of(group)
     read = (item.expression for item in above.keys)
     measured = (part for m in above.measures for part in _inputs(m.call))
     return (
@@ -123,10 +86,7 @@ def _is_public(part: Relation, policy: Policy) -> bool:
     """
     if isinstance(part, Project | Filter):
         return _is_public(part.input, policy)
-    if isinstance(part, Scan):
-        table = policy.table(part.table)
-        return table is not None and not table.private
-    return isinstance(part, Values)
+    return is_public_table(part, policy)
 
 
 def _inputs(call: AggregateCall) -> Iterator[Expression]:
@@ -135,9 +95,9 @@ def _inputs(call: AggregateCall) -> Iterator[Expression]:
     yield from (key.expression for key in call.order_by)
 
 
-def _product(group: tuple[Relation, ...], joined: _Joined) -> Relation:
+def _product(group: tuple[Relation, ...], joined: Joined) -> Relation:
     """The rows of a group that meet its own conditions."""
-    own = tuple(c for c in joined.conditions if refs(c) and refs(c) <= _columns(group))
+    own = tuple(c for c in joined.conditions if refs(c) and refs(c) <= columns_of(group))
     rows = reduce(lambda a, b: Join(a, b, JoinKind.CROSS, None), group)
     condition = both(own)
     return rows if condition is None else Filter(rows, condition)
@@ -159,27 +119,15 @@ def _is_repeated(measure: Measure) -> bool:
     return call.function in REPEATED and call.clip is None and exact
 
 
-def _without(relation: Relation, columns: frozenset[int]) -> Relation | None:
+def _without(relation: Relation, columns: frozenset[int]) -> Relation:
     """The join without the leaves that have these columns and without what is said of them."""
-    match relation:
-        case Filter():
-            inner = _without(relation.input, columns)
-            return inner if inner is None else _kept(inner, relation.predicate, columns)
-        case Join(kind=JoinKind.INNER | JoinKind.CROSS):
-            left, right = _without(relation.left, columns), _without(relation.right, columns)
-            if left is None or right is None:
-                alone = left if right is None else right
-                return None if alone is None else _kept(alone, relation.condition, columns)
-            own = tuple(c for c in conjuncts(relation.condition) if not refs(c) & columns)
-            kind = relation.kind if own else JoinKind.CROSS
-            return replace(relation, left=left, right=right, kind=kind, condition=both(own))
-        case _:
-            return None if {f.id for f in relation.fields} & columns else relation
-
-
-def _kept(relation: Relation, predicate: Expression | None, columns: frozenset[int]) -> Relation:
-    condition = both(tuple(c for c in conjuncts(predicate) if not refs(c) & columns))
-    return relation if condition is None else Filter(relation, condition)
+    rest = rebuilt(
+        relation,
+        lambda leaf: None if columns_of((leaf,)) & columns else leaf,
+        lambda condition: not refs(condition) & columns,
+    )
+    assert rest is not None
+    return rest
 
 
 def _multiplied(relation: Aggregate, factor: int, identities: Identities) -> Relation:

@@ -15,23 +15,30 @@ strictly below the hash of rank L0 + 1, values and cells by hash and then by val
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from dpsql.algebra import Staged
 from dpsql.dialects.duckdb import Printer
 from dpsql.dialects.duckdb_cells import cell, cells_of_rows, fewest, kept_cells, with_cells
 from dpsql.dialects.duckdb_literals import type_name
-from dpsql.dialects.duckdb_rows import as_integer, clipped_total, row_value, unit_value
+from dpsql.dialects.duckdb_rows import (
+    as_integer,
+    clipped_total,
+    row_value,
+    unit_value,
+    weighed_value,
+)
 from dpsql.dialects.duckdb_samples import block_values, inputs_of
 from dpsql.dialects.duckdb_units import known, looked_up
 from dpsql.grids import Histogram
-from dpsql.plan import BlockPlan, BlockSql, PartQuery
+from dpsql.plan import BlockPlan, BlockSql, PartQuery, PrivateBlock
 from dpsql.tree import INTEGER, Call, Cast, Expression, Kind, SqlType
 from dpsql.walk import relations
 
 
 def block_sql(plan: BlockPlan) -> BlockSql:
     """The statement that returns a block's keys and exact integers, one row per group."""
-    parts = relations(plan.block.rows)
+    parts = relations(weighed_rows(plan.block)[0].rows)
     more = 1 if plan.histograms else 0
     return BlockSql(
         _Block(plan).sql(),
@@ -54,15 +61,15 @@ class _Block:
                 self.inputs.setdefault(node, f"x{len(self.inputs)}")
         self.sampled = [n for n, part in enumerate(self.parts) if part.blocks]
         late = not (plan.row_level or self.sampled)
-        self.rows, self.lookup = (
-            looked_up(plan.block, self.inputs) if late else (plan.block.rows, None)
-        )
+        block, self.weight = weighed_rows(plan.block)
+        read = [*self.inputs, *([] if self.weight is None else [self.weight])]
+        self.rows, self.lookup = looked_up(block, read) if late else (block.rows, None)
 
     def sql(self) -> str:
         if not (self.keys or self.parts or self.histograms):
             return "SELECT 1 AS one"  # one group, of which nothing is asked
         if self.plan.row_level:
-            sums = [as_integer(part, self._sum(part)) for part in self.parts]
+            sums = [self._sum_of_rows(part) for part in self.parts]
             listed = [self._cells_of_rows(query) for query in self.histograms]
             source = "rows"
             if self.sampled:
@@ -93,7 +100,7 @@ class _Block:
         return with_cells(self.keys, len(sums), totals, list(zip(listed, firsts, strict=True)))
 
     def _rows(self) -> str:
-        """unit, keys and the inputs of the measurements, one row per private row."""
+        """unit, keys, the inputs of the measurements, and how many private rows a row is."""
         block = self.plan.block
         printer = Printer(lambda _relation: None)
         source, where, columns = printer.source(self.rows)
@@ -107,6 +114,8 @@ class _Block:
             f"{_typed(node, printer.text(node, columns))} AS {name}"
             for node, name in self.inputs.items()
         ]
+        if self.weight is not None:
+            items.append(f"{printer.text(self.weight, columns)} AS w")
         conditions = f" WHERE {' AND '.join(f'({c})' for c in where)}" if where else ""
         return f"SELECT {', '.join(items) or '1 AS one'} FROM {source}{conditions}"
 
@@ -121,7 +130,7 @@ class _Block:
         """One row per unit and group with its clipped integers."""
         names = [*(["u"] if self.plan.enforce_l0 else []), *self.keys]
         clips = [
-            f"{self._values_of(part, f's{n}') if part.distinct else clipped_total(part, f's{n}')}"
+            f"{self._values_of(part, f's{n}') if part.distinct else self._clip(part, f's{n}')}"
             f" AS p{n}"
             for n, part in enumerate(self.parts)
         ]
@@ -131,6 +140,9 @@ class _Block:
         ]
         listed = ", ".join(names + clips + lists) or "1 AS one"
         return f"SELECT {listed} FROM totals{self._known()}"
+
+    def _clip(self, part: PartQuery, total: str) -> str:
+        return clipped_total(part, total, whole=self.weight is not None)
 
     def _known(self) -> str:
         """Keeps the totals of the units that exist, where their rows were not looked up."""
@@ -232,11 +244,19 @@ class _Block:
         if part.blocks:
             return "SUM(0)"
         if part.argument is None:
+            if self.weight is not None:
+                return f"COALESCE(SUM(w){self._filter(part)}, 0)"
             return f"COUNT(*){self._filter(part)}"
         if part.distinct:
             return f"COUNT(DISTINCT {self.inputs[part.argument]}){self._filter(part)}"
-        value = of_row(part, self.inputs[part.argument])
+        x = self.inputs[part.argument]
+        value = of_row(part, x) if self.weight is None else weighed_value(part, x, "w")
         return f"SUM({value}){self._filter(part)}"
+
+    def _sum_of_rows(self, part: PartQuery) -> str:
+        """A part over whole groups of rows, as an integer."""
+        total = self._sum(part)
+        return total if self.weight is not None else as_integer(part, total)
 
     def _filter(self, part: PartQuery) -> str:
         return "" if part.condition is None else f" FILTER (WHERE {self.inputs[part.condition]})"
@@ -263,6 +283,13 @@ class _Block:
         listed = [*self.keys, *(f"COALESCE({s}::HUGEINT, 0) AS p{n}" for n, s in enumerate(sums))]
         group = f" GROUP BY {', '.join(self.keys)}" if self.keys else ""
         return f"SELECT {', '.join(listed)} FROM {source}{group}"
+
+
+def weighed_rows(block: PrivateBlock) -> tuple[PrivateBlock, Expression | None]:
+    """The block over the rows that are added up, and how many of its own each of them is."""
+    if block.weighed is None:
+        return block, None
+    return replace(block, rows=block.weighed.rows), block.weighed.weight
 
 
 def _read(part: PartQuery | Histogram) -> list[Expression]:

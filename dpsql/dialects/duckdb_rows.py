@@ -47,10 +47,21 @@ def unit_value(part: PartQuery, x: str) -> str:
     return f"{integer} - ({part.centre})" if part.centre else integer
 
 
-def clipped_total(part: PartQuery, total: str) -> str:
-    """A unit's total in a group, the sum of its `unit_value`, clipped and then an integer."""
+def weighed_value(part: PartQuery, x: str, weight: str) -> str:
+    """One row as an integer, as often as it counts."""
+    value = row_integer(part, x)
+    if part.centre and _is_decimal(part):
+        value = f"{value} - ({part.centre})"
+    return f"({value})::HUGEINT * {weight}"
+
+
+def clipped_total(part: PartQuery, total: str, *, whole: bool = False) -> str:
+    """A unit's total in a group, the sum of its `unit_value`, clipped and then an integer.
+
+    A sum of `weighed_value` is a `whole` number already.
+    """
     lower, upper = part.total_lower, part.total_upper
-    if _is_decimal(part) and not _is_narrow(part):
+    if _is_decimal(part) and not (whole or _is_narrow(part)):
         return _decimal_integer(part, total, lower, upper)
     return f"({clamped(total, str(lower), str(upper))})::{_integer(lower, upper)}"
 

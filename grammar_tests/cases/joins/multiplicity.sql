@@ -42,7 +42,7 @@ SELECT COUNT(*) FROM customers, countries WHERE region = 'nowhere';
 -- keys: 1 public, l0 proved
 -- release: rows l0=1 linf=3
 
--- case: what is read of them is joined row by row
+-- case: what is read of them is joined
 SELECT region, COUNT(*) FROM customers, countries GROUP BY region;
 -- accept
 -- keys: 2 public, l0 proved
@@ -62,6 +62,6 @@ SELECT VARIANCE(age) FROM customers, countries;
 -- release: sum l0=1 linf=180
 -- release: sum l0=1 linf=5400
 
--- case: too many to be joined row by row
+-- case: too many to be joined
 SELECT VARIANCE(age) FROM customers, generate_series(1, 200) AS s(n), generate_series(1, 200) AS r(n);
 -- refuse: query-too-large at 1:71
