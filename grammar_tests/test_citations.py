@@ -242,7 +242,14 @@ def _classes(paths: Iterable[Path]) -> Iterator[str]:
         yield from re.findall(r"(?m)^class (\w+)", path.read_text("utf-8"))
 
 
-GUIDES = sorted([*HOUSE.glob("*.md"), *ROOT.glob(".github/*.md"), ROOT / "grammar_tests/README.md"])
+GUIDES = sorted(
+    [
+        *HOUSE.glob("*.md"),
+        *ROOT.glob(".github/*.md"),
+        ROOT / "README.md",
+        ROOT / "grammar_tests/README.md",
+    ]
+)
 """What is written for those who work on the house, and names its parts."""
 
 _PATH = re.compile(r"[\w.][\w./-]*(?:\.(?:py|md|sql|toml|yml)|/)")
