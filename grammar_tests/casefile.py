@@ -1,9 +1,9 @@
 """Case files: plain SQL with expectations as comments, read and refreshed.
 
 A block is `-- case: title`, its SQL, then expectations. `-- accept` and `-- refuse: reason at
-line:column` are written by hand; `-- keys:`, `-- release:`, `-- choice:`, `-- tree:` and
-`-- rewrite:` follow an accept. Positions count from the first line of the case's SQL. An unknown
-`-- word:` is an error. README.md says what each word means.
+line:column` are written by hand, and so are `-- rows:`; `-- keys:`, `-- release:`, `-- choice:`,
+`-- tree:`, `-- integers:` and `-- rewrite:` follow an accept. Positions count from the first line
+of the case's SQL. An unknown `-- word:` is an error. README.md says what each word means.
 """
 
 from __future__ import annotations
@@ -17,15 +17,16 @@ from pathlib import Path
 
 CASES = Path(__file__).parent / "cases"
 WORD = re.compile(r"-- (?P<word>[a-z]+)(?P<colon>:)? ?(?P<rest>.*)")
-SETTINGS = ("accountant", "dialect", "duckdb")
-PINNED = ("keys", "release", "choice", "tree")
+SETTINGS = ("accountant", "dialect", "duckdb", "rows")
+PINNED = ("keys", "release", "choice", "tree", "integers")
 HEADER = "-- catalog: "
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One case; `settings` are accountant, dialect and duckdb (the major version from which it is
-    so), `pinned` the lines that --update refreshes, `rewrite` the pinned SQL, if the case pins it.
+    """One case; `settings` are accountant, dialect, duckdb (the major version from which it is so)
+    and rows (of one table each), `pinned` the lines that --update refreshes, `rewrite` the pinned
+    SQL, if the case pins it.
     """
 
     file: Path
@@ -49,6 +50,11 @@ class Case:
     def setting(self, name: str, default: str) -> str:
         """A setting of the case, or its default."""
         return dict(self.settings).get(name, default)
+
+    @property
+    def rows(self) -> tuple[str, ...]:
+        """The rows that the case is run on, as `table (columns): (values), …` each."""
+        return tuple(text for name, text in self.settings if name == "rows")
 
 
 @dataclass(slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
@@ -18,10 +19,10 @@ from dpsql.mechanisms.scores import Most, Peak, Rank, Reached
 from dpsql.plan import BlockPlan, Release
 from dpsql.prepare import Prepared
 from dpsql.tree import Span
-from grammar_tests import casefile
+from grammar_tests import casefile, world
 from grammar_tests.bound import shop, transfers
 from grammar_tests.casefile import Case
-from grammar_tests.laws import BUDGET, compiled
+from grammar_tests.laws import BUDGET, PlainEngine, compiled, integers
 from grammar_tests.test_layout import tokens
 
 CATALOGS = {"shop": shop, "transfers": transfers}
@@ -37,7 +38,8 @@ def outcome(case: Case) -> tuple[str, tuple[str, ...], str]:
         prepared = compiled(case.sql, policy, engine, dialect=dialect, budget=budget)
     except Refused as refusal:
         return f"refuse: {refusal.reason} at {place(case.sql, refusal.span)}", (), ""
-    return "accept", pinned(prepared), rewritten(prepared)
+    lines = (*pinned(prepared), *(counted(prepared, case.rows) if case.rows else ()))
+    return "accept", lines, rewritten(prepared)
 
 
 def place(sql: str, span: Span) -> str:
@@ -57,6 +59,41 @@ def pinned(prepared: Prepared) -> tuple[str, ...]:
             *map(_tree, block.trees),
         )
     )
+
+
+ROWS = re.compile(r"(\w+) \((.+?)\): (.+)")
+
+
+def counted(prepared: Prepared, rows: Sequence[str]) -> Iterator[str]:
+    """The exact integers of the groups that these rows have, and of the cells of histograms."""
+    every = integers(prepared, PlainEngine(database(rows)))
+    for number, block in enumerate(every):
+        which = f"release {number} " if len(every) > 1 else ""
+        for key in sorted(block, key=str):
+            yield f"integers: {which}{_group(key)} {' '.join(map(str, block[key]))}".rstrip()
+        for (_, key), cells in block.cells.items():
+            listed = " ".join(f"{cell}:{count}" for cell, count in sorted(cells.items()))
+            yield f"integers: {which}{_group(key)} cells {listed}"
+
+
+def _group(key: tuple[object, ...]) -> str:
+    return f"({', '.join(map(str, key))})"
+
+
+def database(rows: Sequence[str]) -> duckdb.DuckDBPyConnection:
+    """A shop of these rows alone, keys counted from 1 where none are given, the rest NULL."""
+    connection = world.build(world.empty(), constraints=False)
+    for text in rows:
+        found = ROWS.fullmatch(text)
+        assert found is not None, text
+        table, columns, values = found.groups()
+        key = world.COLUMNS[table].split()[0]
+        given = key in columns.split(", ")
+        into, numbers = (
+            (columns, "*") if given else (f"{key}, {columns}", "row_number() OVER (), *")
+        )
+        connection.execute(f"INSERT INTO {table} ({into}) SELECT {numbers} FROM (VALUES {values})")
+    return connection
 
 
 def _keys(block: BlockPlan) -> str:
@@ -179,6 +216,24 @@ def test_there_are_enough_cases_and_near_misses() -> None:
     verdicts = Counter(case.accepted for case in ALL)
     assert sum(verdicts.values()) >= 250
     assert min(verdicts.values()) >= 125
+
+
+def test_enough_cases_pin_their_sql_and_what_it_counts() -> None:
+    assert sum(case.rewrite is not None for case in ALL) >= 60
+    assert sum(line.startswith("integers: ") for case in ALL for line in case.pinned) >= 20
+    assert sum(bool(case.rows) for case in ALL) >= 20
+
+
+def test_wrong_twin_a_clip_that_is_gone_changes_the_integers() -> None:
+    (case,) = (case for case in ALL if case.title == "sum of a column with declared bounds")
+    policy, engine = CATALOGS[case.catalog]()
+    prepared = compiled(case.sql, policy, engine)
+    block = prepared.rewritten.blocks[0]
+    loose = replace(block, sql=block.sql.replace("500.00", "900.00").replace("(5, 2)", "(9, 2)"))
+    damaged = replace(prepared, rewritten=replace(prepared.rewritten, blocks=(loose,)))
+    pins = [line for line in case.pinned if line.startswith("integers: ")]
+    assert pins == list(counted(prepared, case.rows))
+    assert pins != list(counted(damaged, case.rows))
 
 
 def test_every_file_has_both_verdicts_or_is_about_refusals() -> None:

@@ -28,6 +28,39 @@ SELECT COUNT(*) FILTER (WHERE age <= 20) AS a, COUNT(*) FILTER (WHERE age < 40) 
 -- release: rows l0=1 linf=1
 -- release: rows l0=1 linf=1
 -- release: rows l0=1 linf=1
+-- rewrite:
+--   WITH rows AS (
+--     SELECT
+--       t1."age" <= 20 AS x0,
+--       t1."age" < 40 AND NOT t1."age" <= 20 AS x1,
+--       40 >= t1."age" AND NOT t1."age" <= 20 AND NOT t1."age" < 40 AS x2,
+--       NOT coalesce(t1."age" <= 20, FALSE)
+--       AND NOT coalesce(t1."age" < 40, FALSE)
+--       AND NOT coalesce(40 >= t1."age", FALSE) AS x3,
+--       t1."age" >= 80 AS x4,
+--       t1."age" > 60 AND NOT t1."age" >= 80 AS x5,
+--       NOT coalesce(t1."age" >= 80, FALSE) AND NOT coalesce(t1."age" > 60, FALSE) AS x6
+--     FROM "customers" AS t1
+--   )
+--   SELECT
+--     COALESCE(COUNT(*) FILTER (WHERE x0)::HUGEINT, 0) AS p0,
+--     COALESCE(COUNT(*) FILTER (WHERE x1)::HUGEINT, 0) AS p1,
+--     COALESCE(COUNT(*) FILTER (WHERE x2)::HUGEINT, 0) AS p2,
+--     COALESCE(COUNT(*) FILTER (WHERE x3)::HUGEINT, 0) AS p3,
+--     COALESCE(COUNT(*) FILTER (WHERE x4)::HUGEINT, 0) AS p4,
+--     COALESCE(COUNT(*) FILTER (WHERE x5)::HUGEINT, 0) AS p5,
+--     COALESCE(COUNT(*) FILTER (WHERE x6)::HUGEINT, 0) AS p6
+--   FROM rows
+--   SELECT t2.c9 AS c0, t2.c10 AS c1, t2.c11 AS c2, t2.c12 AS c3, t2.c13 AS c4
+--   FROM (
+--     SELECT
+--       t1.c0 AS c9,
+--       TRY(t1.c0::HUGEINT + t1.c1) AS c10,
+--       TRY(TRY(t1.c0::HUGEINT + t1.c1) + t1.c2) AS c11,
+--       TRY(t1.c4::HUGEINT + t1.c5) AS c12,
+--       t1.c4 AS c13
+--     FROM release_0 AS t1
+--   ) AS t2
 
 -- case: thresholds of dates are divisions each
 SELECT COUNT(*) FILTER (WHERE joined < DATE '2022-01-01') AS a, COUNT(*) FILTER (WHERE joined < DATE '2023-01-01') AS b FROM customers;
@@ -66,6 +99,26 @@ SELECT city, COUNT(*) AS n, COUNT(*) FILTER (WHERE vip) AS v, COUNT(*) FILTER (W
 -- release: rows l0=1 linf=1
 -- release: rows l0=1 linf=1
 -- release: rows l0=1 linf=1
+-- rewrite:
+--   WITH rows AS (
+--     SELECT
+--       t1."city" AS k0,
+--       t1."vip" AS x0,
+--       NOT t1."vip" AS x1,
+--       t1."age" < 50 AS x2,
+--       NOT coalesce(t1."age" < 50, FALSE) AS x3
+--     FROM "customers" AS t1
+--   )
+--   SELECT
+--     k0,
+--     COALESCE(COUNT(*)::HUGEINT, 0) AS p0,
+--     COALESCE(COUNT(*) FILTER (WHERE x0)::HUGEINT, 0) AS p1,
+--     COALESCE(COUNT(*) FILTER (WHERE x1)::HUGEINT, 0) AS p2,
+--     COALESCE(COUNT(*) FILTER (WHERE x2)::HUGEINT, 0) AS p3,
+--     COALESCE(COUNT(*) FILTER (WHERE x3)::HUGEINT, 0) AS p4
+--   FROM rows
+--   GROUP BY k0
+--   SELECT t1.c0 AS c0, t1.c1 AS c1, t1.c2 AS c2, t1.c3 AS c3, t1.c4 AS c4 FROM release_0 AS t1
 
 -- case: totals of what agrees
 SELECT SUM(n) AS n, SUM(v) AS v, SUM(n) - SUM(v) AS w FROM (SELECT country, COUNT(*) AS n, COUNT(*) FILTER (WHERE vip) AS v FROM customers GROUP BY country) AS t;

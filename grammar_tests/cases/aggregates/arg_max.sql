@@ -6,6 +6,35 @@ SELECT ARG_MAX(country, age) AS c FROM customers WHERE customer_id > 0;
 -- accept
 -- keys: 1 public, l0 proved
 -- choice: peak of 3 of 363 l0=1 rows=1 greatest
+-- rewrite:
+--   WITH rows AS (
+--     SELECT TRY(
+--       TRY(
+--         TRY(CASE WHEN t1."age" < 0 THEN 0 WHEN t1."age" > 120 THEN 120 ELSE t1."age" END - 0::BIGINT)
+--         * 3::BIGINT
+--       )
+--       + CASE
+--         WHEN t1."country" = 'IT' THEN 0
+--         WHEN t1."country" = 'NO' THEN 1
+--         WHEN t1."country" = 'SE' THEN 2
+--         ELSE CAST(NULL AS BIGINT)
+--       END
+--     ) AS x0
+--     FROM "customers" AS t1
+--     WHERE (t1."customer_id" > 0)
+--   )
+--   SELECT cell + 0 AS cell, COUNT(*)::HUGEINT AS n
+--   FROM (
+--     SELECT ((CASE WHEN x0 < 0 THEN 0 WHEN x0 > 362 THEN 362 ELSE x0 END)::BIGINT - (0)) AS cell
+--     FROM rows
+--   )
+--   WHERE cell IS NOT NULL
+--   GROUP BY cell
+--   SELECT t2.c9 AS c0
+--   FROM (
+--     SELECT CASE WHEN t1.c0 = 0 THEN 'IT' WHEN t1.c0 = 1 THEN 'NO' ELSE 'SE' END AS c9
+--     FROM release_0 AS t1
+--   ) AS t2
 
 -- case: by groups, of several rows of a person
 SELECT status, ARG_MIN(HOUR(placed_at), quantity) AS h FROM orders GROUP BY status;
@@ -26,6 +55,36 @@ SELECT COUNT(*) AS n, MIN_BY(segment, age) AS s FROM customers;
 -- keys: 1 public, l0 proved
 -- release: rows l0=1 linf=1
 -- choice: peak of 2 of 242 l0=1 rows=1 least
+-- rewrite:
+--   WITH rows AS (
+--     SELECT TRY(
+--       TRY(
+--         TRY(CASE WHEN t1."age" < 0 THEN 0 WHEN t1."age" > 120 THEN 120 ELSE t1."age" END - 0::BIGINT)
+--         * 2::BIGINT
+--       )
+--       + CASE
+--         WHEN t1."segment" = 'business' THEN 0
+--         WHEN t1."segment" = 'consumer' THEN 1
+--         ELSE CAST(NULL AS BIGINT)
+--       END
+--     ) AS x0
+--     FROM "customers" AS t1
+--   )
+--   SELECT NULL::BIGINT AS cell, p0, 0::HUGEINT AS n
+--   FROM (SELECT COALESCE(COUNT(*)::HUGEINT, 0) AS p0 FROM rows)
+--   UNION ALL
+--   SELECT cell + 0 AS cell, 0::HUGEINT AS p0, COUNT(*)::HUGEINT AS n
+--   FROM (
+--     SELECT ((CASE WHEN x0 < 0 THEN 0 WHEN x0 > 241 THEN 241 ELSE x0 END)::BIGINT - (0)) AS cell
+--     FROM rows
+--   )
+--   WHERE cell IS NOT NULL
+--   GROUP BY cell
+--   SELECT t2.c9 AS c0, t2.c10 AS c1
+--   FROM (
+--     SELECT t1.c0 AS c9, CASE WHEN t1.c1 = 0 THEN 'business' ELSE 'consumer' END AS c10
+--     FROM release_0 AS t1
+--   ) AS t2
 
 -- case: by a number that is not whole
 SELECT ARG_MAX(country, income) AS c FROM customers;

@@ -3,10 +3,38 @@
 
 -- case: average on the unit table
 SELECT AVG(age) AS mean_age FROM customers;
+-- rows: customers (customer_id, age): (1, 30), (2, 500), (3, NULL), (4, -7)
 -- accept
 -- keys: 1 public, l0 proved
 -- release: rows l0=1 linf=1
 -- release: sum l0=1 linf=60
+-- integers: () 3 -30
+-- rewrite:
+--   WITH rows AS (SELECT NOT t1."age" IS NULL AS x0, t1."age" AS x1 FROM "customers" AS t1)
+--   SELECT
+--     COALESCE(COUNT(*) FILTER (WHERE x0)::HUGEINT, 0) AS p0,
+--     COALESCE(
+--       SUM((CASE WHEN x1 < 0 THEN 0 WHEN x1 > 120 THEN 120 ELSE x1 END)::BIGINT - (60))::HUGEINT, 0
+--     ) AS p1
+--   FROM rows
+--   SELECT t2.c9 AS c0
+--   FROM (
+--     SELECT
+--       60.0e0
+--       + least(
+--         greatest(
+--           CAST(t1.c1 AS DOUBLE)
+--           * greatest(1.0e0, CAST(t1.c0 AS DOUBLE))
+--           / (
+--             greatest(1.0e0, CAST(t1.c0 AS DOUBLE)) * greatest(1.0e0, CAST(t1.c0 AS DOUBLE))
+--             + 153.22940656026202e0
+--           ),
+--           -60.0e0
+--         ),
+--         60.0e0
+--       ) AS c9
+--     FROM release_0 AS t1
+--   ) AS t2
 
 -- case: average of linked rows
 SELECT AVG(amount) AS mean FROM orders;
@@ -21,6 +49,45 @@ SELECT AVG(income) AS mean FROM customers;
 -- keys: 1 public, l0 proved
 -- release: rows l0=1 linf=1
 -- release: sum l0=1 linf=100000
+-- rewrite:
+--   WITH rows AS (SELECT t1."income"::DOUBLE AS x0 FROM "customers" AS t1)
+--   SELECT
+--     COALESCE(COUNT(*)::HUGEINT, 0) AS p0,
+--     COALESCE(
+--       SUM(
+--         FLOOR(
+--           CASE
+--             WHEN isnan(x0) THEN NULL
+--             WHEN x0 < 0.0::DOUBLE THEN 0.0::DOUBLE
+--             WHEN x0 > 200000.0::DOUBLE THEN 200000.0::DOUBLE
+--             ELSE x0
+--           END
+--           * 4096.0::DOUBLE
+--           + 0.5
+--         )::BIGINT
+--         - (409600000)
+--       )::HUGEINT,
+--       0
+--     ) AS p1
+--   FROM rows
+--   SELECT t2.c9 AS c0
+--   FROM (
+--     SELECT
+--       100000.0e0
+--       + least(
+--         greatest(
+--           CAST(t1.c1 AS DOUBLE)
+--           * greatest(1.0e0, CAST(t1.c0 AS DOUBLE))
+--           / (
+--             greatest(1.0e0, CAST(t1.c0 AS DOUBLE)) * greatest(1.0e0, CAST(t1.c0 AS DOUBLE))
+--             + 153.22940580710096e0
+--           ),
+--           -100000.0e0
+--         ),
+--         100000.0e0
+--       ) AS c9
+--     FROM release_0 AS t1
+--   ) AS t2
 
 -- case: average shares its count
 SELECT AVG(amount) AS mean, COUNT(amount) AS n FROM orders;

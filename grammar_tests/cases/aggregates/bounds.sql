@@ -26,6 +26,25 @@ SELECT WITH DIFFERENTIAL_PRIVACY SUM(income, contribution_bounds_per_group => (0
 -- accept
 -- keys: 1 public, l0 proved
 -- release: sum l0=1 linf=50000
+-- rewrite:
+--   WITH rows AS (SELECT t1."income"::DOUBLE AS x0 FROM "customers" AS t1)
+--   SELECT COALESCE(
+--     SUM(
+--       FLOOR(
+--         CASE
+--           WHEN isnan(x0) THEN NULL
+--           WHEN x0 < 0.0::DOUBLE THEN 0.0::DOUBLE
+--           WHEN x0 > 50000.0::DOUBLE THEN 50000.0::DOUBLE
+--           ELSE x0
+--         END
+--         * 16384.0::DOUBLE
+--         + 0.5
+--       )::BIGINT
+--     )::HUGEINT,
+--     0
+--   ) AS p0
+--   FROM rows
+--   SELECT t1.c0 AS c0 FROM release_0 AS t1
 
 -- case: bounds of what has none
 SELECT WITH DIFFERENTIAL_PRIVACY SUM(note_length, contribution_bounds_per_row => (0, 100)) AS s FROM orders;
@@ -77,6 +96,37 @@ SELECT WITH DIFFERENTIAL_PRIVACY status, SUM(amount, contribution_bounds_per_gro
 -- accept
 -- keys: 3 public, l0 proved
 -- release: sum l0=3 linf=100
+-- rewrite:
+--   WITH rows AS (
+--     SELECT t1."customer_id" AS u, t1."status" AS k0, t1."amount" AS x0, t1."quantity" > 1 AS x1
+--     FROM "orders" AS t1
+--   ),
+--   totals AS (
+--     SELECT
+--       u,
+--       k0,
+--       SUM(
+--         (
+--           (
+--             CASE
+--               WHEN x0 < '0.00'::DECIMAL(3, 2) THEN '0.00'::DECIMAL(3, 2)
+--               WHEN x0 > '500.00'::DECIMAL(5, 2) THEN '500.00'::DECIMAL(5, 2)
+--               ELSE x0
+--             END
+--           )::DECIMAL(5, 2)
+--           * '100'::DECIMAL(3, 0)
+--         )::INTEGER
+--       ) FILTER (WHERE x1) AS s0
+--     FROM rows
+--     GROUP BY u, k0
+--   )
+--   SELECT k0, COALESCE(SUM(p0)::HUGEINT, 0) AS p0
+--   FROM (
+--     SELECT k0, (CASE WHEN s0 < 0 THEN 0 WHEN s0 > 10000 THEN 10000 ELSE s0 END)::BIGINT AS p0
+--     FROM totals
+--   )
+--   GROUP BY k0
+--   SELECT t1.c0 AS c0, t1.c1 AS c1 FROM release_0 AS t1
 
 -- case: clipped totals of disjoint rows are paid for each
 SELECT WITH DIFFERENTIAL_PRIVACY SUM(income, contribution_bounds_per_group => (0, 10)) FILTER (WHERE segment = 'consumer') AS a, SUM(income, contribution_bounds_per_group => (0, 10)) FILTER (WHERE segment = 'business') AS b FROM customers;

@@ -31,6 +31,27 @@ SELECT MAX(status || '/' || CAST(vip AS VARCHAR)) AS name, COUNT(*) AS n FROM or
 -- accept
 -- keys: 6 public, l0 proved
 -- release: rows l0=3 linf=10
+-- rewrite:
+--   WITH rows AS (
+--     SELECT t1."customer_id" AS u, t1."status" AS k0, t2."vip" AS k1
+--     FROM "orders" AS t1 INNER JOIN "customers" AS t2 ON t1."customer_id" = t2."customer_id"
+--   ),
+--   totals AS (SELECT u, k0, k1, COUNT(*) AS s0 FROM rows GROUP BY u, k0, k1)
+--   SELECT k0, k1, COALESCE(SUM(p0)::HUGEINT, 0) AS p0
+--   FROM (
+--     SELECT k0, k1, (CASE WHEN s0 < 0 THEN 0 WHEN s0 > 10 THEN 10 ELSE s0 END)::BIGINT AS p0
+--     FROM totals
+--   )
+--   GROUP BY k0, k1
+--   SELECT t2.c20 AS c0, t2.c21 AS c1
+--   FROM (
+--     SELECT
+--       t1.c0 AS c18,
+--       t1.c1 AS c19,
+--       left(left(t1.c0 || '/', 4096) || CAST(t1.c1 AS VARCHAR), 4096) AS c20,
+--       t1.c2 AS c21
+--     FROM release_0 AS t1
+--   ) AS t2
 
 -- case: minimum of an expression that is a key
 SELECT MIN(DATE_TRUNC('month', placed_at)) AS month, COUNT(*) AS n FROM orders GROUP BY DATE_TRUNC('month', placed_at);
@@ -89,6 +110,33 @@ SELECT MIN(p.category) AS category, SUM(i.units) AS units FROM items i JOIN prod
 -- accept
 -- keys: 1 public, l0 proved
 -- release: sum l0=1 linf=200
+-- rewrite:
+--   WITH rows AS (
+--     SELECT t4."customer_id" AS u, t3.c5 AS x0
+--     FROM
+--       (
+--         SELECT
+--           t1."item_id" AS c1,
+--           t1."order_id" AS c2,
+--           t1."product_id" AS c3,
+--           t1."price" AS c4,
+--           t1."units" AS c5,
+--           t2."product_id" AS c6,
+--           t2."category" AS c7,
+--           t2."list_price" AS c8
+--         FROM "items" AS t1 INNER JOIN "products" AS t2 ON t1."product_id" = t2."product_id"
+--         WHERE (t2."category" = 'toy')
+--       ) AS t3
+--       INNER JOIN "orders" AS t4 ON t3.c2 = t4."order_id"
+--   ),
+--   totals AS (
+--     SELECT u, SUM(((CASE WHEN x0 < 0 THEN 0 WHEN x0 > 10 THEN 10 ELSE x0 END)::BIGINT)::INTEGER) AS s0
+--     FROM rows
+--     GROUP BY u
+--   )
+--   SELECT COALESCE(SUM(p0)::HUGEINT, 0) AS p0
+--   FROM (SELECT (CASE WHEN s0 < 0 THEN 0 WHEN s0 > 200 THEN 200 ELSE s0 END)::BIGINT AS p0 FROM totals)
+--   SELECT t2.c9 AS c0, t2.c10 AS c1 FROM (SELECT 'toy' AS c9, t1.c0 AS c10 FROM release_0 AS t1) AS t2
 
 -- case: a constant in a condition on groups
 SELECT status, COUNT(*) AS n FROM orders GROUP BY status HAVING MAX(status) <> 'open';

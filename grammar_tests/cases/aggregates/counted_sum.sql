@@ -30,6 +30,39 @@ SELECT SUM(age) AS s, AVG(age) AS mean FROM customers;
 -- keys: 1 public, l0 proved
 -- release: sum l0=1 linf=120
 -- release: sum l0=1 linf=120
+-- rewrite:
+--   WITH rows AS (SELECT TRY(-t1."age"::HUGEINT) AS x0, t1."age" AS x1 FROM "customers" AS t1)
+--   SELECT
+--     COALESCE(
+--       SUM((CASE WHEN x0 < -120 THEN -120 WHEN x0 > 0 THEN 0 ELSE x0 END)::BIGINT - (-120))::HUGEINT, 0
+--     ) AS p0,
+--     COALESCE(SUM((CASE WHEN x1 < 0 THEN 0 WHEN x1 > 120 THEN 120 ELSE x1 END)::BIGINT)::HUGEINT, 0) AS p1
+--   FROM rows
+--   SELECT t2.c9 AS c0, t2.c10 AS c1
+--   FROM (
+--     SELECT
+--       t1.c1 AS c9,
+--       60.0e0
+--       + least(
+--         greatest(
+--           CAST(
+--             CAST(t1.c1 AS DOUBLE)
+--             - 60.0e0 * ((CAST(t1.c0 AS DOUBLE) + CAST(t1.c1 AS DOUBLE)) / 120.0e0) AS DOUBLE
+--           )
+--           * greatest(1.0e0, CAST((CAST(t1.c0 AS DOUBLE) + CAST(t1.c1 AS DOUBLE)) / 120.0e0 AS DOUBLE))
+--           / (
+--             greatest(1.0e0, CAST((CAST(t1.c0 AS DOUBLE) + CAST(t1.c1 AS DOUBLE)) / 120.0e0 AS DOUBLE))
+--             * greatest(
+--               1.0e0, CAST((CAST(t1.c0 AS DOUBLE) + CAST(t1.c1 AS DOUBLE)) / 120.0e0 AS DOUBLE)
+--             )
+--             + 15.999907407728912e0
+--           ),
+--           -60.0e0
+--         ),
+--         60.0e0
+--       ) AS c10
+--     FROM release_0 AS t1
+--   ) AS t2
 
 -- case: decimals, divided as numbers
 SELECT SUM(CAST(age AS DECIMAL(10, 2)) / 4) AS s, AVG(CAST(age AS DECIMAL(10, 2)) / 4) AS mean
@@ -77,6 +110,24 @@ SELECT SUM(quantity) AS s, COUNT(quantity) AS n FROM orders;
 -- keys: 1 public, l0 proved
 -- release: sum l0=1 linf=200
 -- release: rows l0=1 linf=10
+-- rewrite:
+--   WITH rows AS (SELECT t1."customer_id" AS u, t1."quantity" AS x0 FROM "orders" AS t1),
+--   totals AS (
+--     SELECT
+--       u,
+--       SUM(((CASE WHEN x0 < 0 THEN 0 WHEN x0 > 20 THEN 20 ELSE x0 END)::BIGINT)::INTEGER) AS s0,
+--       COUNT(*) AS s1
+--     FROM rows
+--     GROUP BY u
+--   )
+--   SELECT COALESCE(SUM(p0)::HUGEINT, 0) AS p0, COALESCE(SUM(p1)::HUGEINT, 0) AS p1
+--   FROM (
+--     SELECT
+--       (CASE WHEN s0 < 0 THEN 0 WHEN s0 > 200 THEN 200 ELSE s0 END)::BIGINT AS p0,
+--       (CASE WHEN s1 < 0 THEN 0 WHEN s1 > 10 THEN 10 ELSE s1 END)::BIGINT AS p1
+--     FROM totals
+--   )
+--   SELECT t1.c0 AS c0, t1.c1 AS c1 FROM release_0 AS t1
 
 -- case: bounds that are centred at zero
 SELECT SUM(age - 60) AS s, COUNT(age) AS n FROM customers;

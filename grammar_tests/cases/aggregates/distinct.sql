@@ -36,9 +36,11 @@ SELECT COUNT(DISTINCT note) AS notes FROM orders;
 
 -- case: distinct values that the policy lists
 SELECT COUNT(DISTINCT status) AS statuses FROM orders;
+-- rows: orders (customer_id, status): (1, 'paid'), (1, 'paid'), (2, 'paid'), (2, 'open'), (3, 'lost'), (3, NULL)
 -- accept
 -- keys: 1 public, l0 proved
 -- release: distinct l0=1 linf=3
+-- integers: () 2
 -- rewrite:
 --   WITH rows AS (
 --     SELECT t1."customer_id" AS u, t1."status" AS x0, t1."status" IN ('open', 'paid', 'returned') AS x1
@@ -99,9 +101,45 @@ SELECT COUNT(DISTINCT order_id) AS orders FROM items;
 
 -- case: distinct values by public keys
 SELECT status, COUNT(DISTINCT note_length) AS lengths FROM orders GROUP BY status;
+-- rows: orders (customer_id, status, note_length): (1, 'paid', 3), (1, 'paid', 4), (2, 'paid', 4), (2, 'open', 4)
 -- accept
 -- keys: 3 public, l0 proved
 -- release: distinct l0=3 linf=10
+-- integers: (open) 1
+-- integers: (paid) 2
+-- rewrite:
+--   WITH rows AS (
+--     SELECT t1."customer_id" AS u, t1."status" AS k0, t1."note_length" AS x0 FROM "orders" AS t1
+--   ),
+--   totals AS (
+--     SELECT u, k0, list(DISTINCT x0) FILTER (WHERE x0 IS NOT NULL) AS s0 FROM rows GROUP BY u, k0
+--   ),
+--   bounded AS MATERIALIZED (
+--     SELECT
+--       k0,
+--       CASE
+--         WHEN len(s0) > 10
+--         THEN list_transform(
+--           list_sort(
+--             list_transform(s0, lambda x: {'h': hash($sampling_key::UBIGINT, u, k0, x), 'x': x})
+--           )[1:10],
+--           lambda pair: pair.x
+--         )
+--         ELSE s0
+--       END AS p0
+--     FROM totals
+--   )
+--   SELECT k0, COALESCE(SUM(p0)::HUGEINT, 0) AS p0
+--   FROM (
+--     SELECT k0, 0 AS p0
+--     FROM bounded
+--     UNION ALL
+--     SELECT k0, COUNT(DISTINCT v)
+--     FROM (SELECT k0, unnest(p0) AS v FROM bounded)
+--     GROUP BY k0
+--   )
+--   GROUP BY k0
+--   SELECT t1.c0 AS c0, t1.c1 AS c1 FROM release_0 AS t1
 
 -- case: distinct values by private keys with sampled groups
 SELECT device, COUNT(DISTINCT duration) AS durations FROM events GROUP BY device;

@@ -7,6 +7,27 @@ SELECT WITH DIFFERENTIAL_PRIVACY COUNT(*, epsilon => 0.25) AS n, SUM(income) AS 
 -- keys: 1 public, l0 proved
 -- release: rows l0=1 linf=1
 -- release: sum l0=1 linf=200000
+-- rewrite:
+--   WITH rows AS (SELECT t1."income"::DOUBLE AS x0 FROM "customers" AS t1)
+--   SELECT
+--     COALESCE(COUNT(*)::HUGEINT, 0) AS p0,
+--     COALESCE(
+--       SUM(
+--         FLOOR(
+--           CASE
+--             WHEN isnan(x0) THEN NULL
+--             WHEN x0 < 0.0::DOUBLE THEN 0.0::DOUBLE
+--             WHEN x0 > 200000.0::DOUBLE THEN 200000.0::DOUBLE
+--             ELSE x0
+--           END
+--           * 4096.0::DOUBLE
+--           + 0.5
+--         )::BIGINT
+--       )::HUGEINT,
+--       0
+--     ) AS p1
+--   FROM rows
+--   SELECT t1.c0 AS c0, t1.c1 AS c1 FROM release_0 AS t1
 
 -- case: aggregates that measure something together pool what they may spend
 SELECT WITH DIFFERENTIAL_PRIVACY COUNT(income, epsilon => 0.25) AS n, AVG(income, epsilon => 0.5) AS a, SUM(age) AS s FROM customers;
@@ -28,6 +49,35 @@ SELECT WITH DIFFERENTIAL_PRIVACY SUM(amount, contribution_bounds_per_group => (0
 -- keys: 1 public, l0 proved
 -- release: sum l0=1 linf=100
 -- release: rows l0=1 linf=10
+-- rewrite:
+--   WITH rows AS (SELECT t1."customer_id" AS u, t1."amount" AS x0 FROM "orders" AS t1),
+--   totals AS (
+--     SELECT
+--       u,
+--       SUM(
+--         (
+--           (
+--             CASE
+--               WHEN x0 < '0.00'::DECIMAL(3, 2) THEN '0.00'::DECIMAL(3, 2)
+--               WHEN x0 > '500.00'::DECIMAL(5, 2) THEN '500.00'::DECIMAL(5, 2)
+--               ELSE x0
+--             END
+--           )::DECIMAL(5, 2)
+--           * '100'::DECIMAL(3, 0)
+--         )::INTEGER
+--       ) AS s0,
+--       COUNT(*) AS s1
+--     FROM rows
+--     GROUP BY u
+--   )
+--   SELECT COALESCE(SUM(p0)::HUGEINT, 0) AS p0, COALESCE(SUM(p1)::HUGEINT, 0) AS p1
+--   FROM (
+--     SELECT
+--       (CASE WHEN s0 < 0 THEN 0 WHEN s0 > 10000 THEN 10000 ELSE s0 END)::BIGINT AS p0,
+--       (CASE WHEN s1 < 0 THEN 0 WHEN s1 > 10 THEN 10 ELSE s1 END)::BIGINT AS p1
+--     FROM totals
+--   )
+--   SELECT t1.c0 AS c0, t1.c1 AS c1 FROM release_0 AS t1
 
 -- case: the count that shows private keys has the rest
 SELECT WITH DIFFERENTIAL_PRIVACY city, SUM(income, epsilon => 0.25) AS s FROM customers GROUP BY city;

@@ -3,9 +3,24 @@
 
 -- case: most frequent of listed values
 SELECT MODE(country) AS country FROM customers WHERE country <> 'SE' OR age > 30;
+-- rows: customers (customer_id, country, age): (1, 'NO', 20), (2, 'SE', 20), (3, 'SE', 40), (4, 'NO', 5)
 -- accept
 -- keys: 1 public, l0 proved
 -- choice: most of 3 l0=1 rows=1 all
+-- integers: () cells 1:2 2:1
+-- rewrite:
+--   WITH rows AS (
+--     SELECT t1."country" AS x0 FROM "customers" AS t1 WHERE (t1."country" <> 'SE' OR t1."age" > 30)
+--   )
+--   SELECT cell + 0 AS cell, COUNT(*)::HUGEINT AS n
+--   FROM (SELECT (NULLIF(list_position(['IT', 'NO', 'SE'], x0), 0) - 1)::BIGINT AS cell FROM rows)
+--   WHERE cell IS NOT NULL
+--   GROUP BY cell
+--   SELECT t2.c9 AS c0
+--   FROM (
+--     SELECT CASE WHEN t1.c0 = 0 THEN 'IT' WHEN t1.c0 = 1 THEN 'NO' ELSE 'SE' END AS c9
+--     FROM release_0 AS t1
+--   ) AS t2
 
 -- case: most frequent of truth values
 SELECT segment, MODE(vip) AS vip FROM customers WHERE customer_id <> 6 GROUP BY segment;
@@ -24,6 +39,33 @@ SELECT MODE(duration) AS usual FROM events;
 -- accept
 -- keys: 1 public, l0 proved
 -- choice: most of 3601 l0=1 rows=5 hashed
+-- rewrite:
+--   WITH rows AS (SELECT t1."customer_id" AS u, t1."duration" AS x0 FROM "events" AS t1),
+--   totals AS (
+--     SELECT
+--       u,
+--       list(((CASE WHEN x0 < 0 THEN 0 WHEN x0 > 3600 THEN 3600 ELSE x0 END)::BIGINT - (0))) FILTER (
+--         WHERE ((CASE WHEN x0 < 0 THEN 0 WHEN x0 > 3600 THEN 3600 ELSE x0 END)::BIGINT - (0)) IS NOT NULL
+--       ) AS l0
+--     FROM rows
+--     GROUP BY u
+--   ),
+--   bounded AS MATERIALIZED (
+--     SELECT CASE
+--       WHEN len(l0) > 5
+--       THEN list_transform(
+--         list_sort(list_transform(l0, lambda x: {'h': hash($sampling_key::UBIGINT, u, x), 'x': x}))[1:5],
+--         lambda pair: pair.x
+--       )
+--       ELSE l0
+--     END AS l0
+--     FROM totals
+--   )
+--   SELECT cell + 0 AS cell, COUNT(*)::HUGEINT AS n
+--   FROM (SELECT unnest(l0) AS cell FROM bounded)
+--   WHERE cell IS NOT NULL
+--   GROUP BY cell
+--   SELECT t1.c0 AS c0 FROM release_0 AS t1
 
 -- case: most frequent part of a date
 SELECT MODE(HOUR(placed_at)) AS hour, COUNT(*) AS n FROM orders WHERE quantity = 1;

@@ -9,9 +9,21 @@ SELECT MEDIAN(quantity) FROM orders WHERE quantity <= 2;
 
 -- case: median of one value of each unit
 SELECT MEDIAN(age) FROM customers;
+-- rows: customers (customer_id, age): (1, 30), (2, 30), (3, 200), (4, -1), (5, NULL)
 -- accept
 -- keys: 1 public, l0 proved
 -- choice: 2/4 of 121 l0=1 rows=1 all
+-- integers: () cells 0:1 30:2 120:1
+-- rewrite:
+--   WITH rows AS (SELECT t1."age" AS x0 FROM "customers" AS t1)
+--   SELECT cell + 0 AS cell, COUNT(*)::HUGEINT AS n
+--   FROM (
+--     SELECT ((CASE WHEN x0 < 0 THEN 0 WHEN x0 > 120 THEN 120 ELSE x0 END)::BIGINT - (0)) AS cell
+--     FROM rows
+--   )
+--   WHERE cell IS NOT NULL
+--   GROUP BY cell
+--   SELECT t2.c9 AS c0 FROM (SELECT CAST(t1.c0 AS DOUBLE) AS c9 FROM release_0 AS t1) AS t2
 
 -- case: median by group beside a count
 SELECT segment, MEDIAN(age) AS middle, COUNT(*) AS n FROM customers GROUP BY segment;
@@ -55,10 +67,42 @@ SELECT QUANTILE_DISC(joined, 0.3) AS early, MIN(joined) AS first, MAX(joined) AS
 
 -- case: minimum and maximum
 SELECT MIN(quantity) AS least, MAX(quantity) AS most FROM orders;
+-- rows: orders (customer_id, quantity): (1, 3), (1, 5), (2, 4), (2, 90)
 -- accept
 -- keys: 1 public, l0 proved
 -- choice: 0/2 of 21 l0=1 rows=1 least
 -- choice: 2/2 of 21 l0=1 rows=1 greatest
+-- integers: () cells 3:1 4:1
+-- integers: () cells 5:1 20:1
+-- rewrite:
+--   WITH rows AS (SELECT t1."customer_id" AS u, t1."quantity" AS x0 FROM "orders" AS t1),
+--   totals AS (
+--     SELECT
+--       u,
+--       [
+--         MIN(((CASE WHEN x0 < 0 THEN 0 WHEN x0 > 20 THEN 20 ELSE x0 END)::BIGINT - (0))) FILTER (
+--           WHERE ((CASE WHEN x0 < 0 THEN 0 WHEN x0 > 20 THEN 20 ELSE x0 END)::BIGINT - (0)) IS NOT NULL
+--         )
+--       ] AS l0,
+--       [
+--         MAX(((CASE WHEN x0 < 0 THEN 0 WHEN x0 > 20 THEN 20 ELSE x0 END)::BIGINT - (0))) FILTER (
+--           WHERE ((CASE WHEN x0 < 0 THEN 0 WHEN x0 > 20 THEN 20 ELSE x0 END)::BIGINT - (0)) IS NOT NULL
+--         )
+--       ] AS l1
+--     FROM rows
+--     GROUP BY u
+--   ),
+--   bounded AS MATERIALIZED (SELECT l0 AS l0, l1 AS l1 FROM totals)
+--   SELECT cell + 0 AS cell, COUNT(*)::HUGEINT AS n
+--   FROM (SELECT unnest(l0) AS cell FROM bounded)
+--   WHERE cell IS NOT NULL
+--   GROUP BY cell
+--   UNION ALL
+--   SELECT cell + 21 AS cell, COUNT(*)::HUGEINT AS n
+--   FROM (SELECT unnest(l1) AS cell FROM bounded)
+--   WHERE cell IS NOT NULL
+--   GROUP BY cell
+--   SELECT t1.c0 AS c0, t1.c1 AS c1 FROM release_0 AS t1
 
 -- case: the maximum beside a sum of the same column
 SELECT SUM(amount) AS total, MAX(amount) AS most FROM orders;

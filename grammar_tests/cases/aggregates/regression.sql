@@ -34,11 +34,55 @@ SELECT REGR_SLOPE(amount, quantity) AS s, REGR_INTERCEPT(amount, quantity) AS i,
 
 -- case: means and counts of complete rows
 SELECT REGR_AVGX(age, income) AS x, REGR_AVGY(age, income) AS y, REGR_COUNT(age, income) AS n FROM customers;
+-- rows: customers (customer_id, age, income): (1, 70, 100000), (2, NULL, 5), (3, 60, 300000), (4, 50, 0)
 -- accept
 -- keys: 1 public, l0 proved
 -- release: rows l0=1 linf=1
 -- release: sum l0=1 linf=100000
 -- release: sum l0=1 linf=60
+-- integers: () 3 0 0
+-- rewrite:
+--   WITH rows AS (
+--     SELECT NOT t1."age" IS NULL AS x0, t1."income"::DOUBLE AS x1, t1."age" AS x2
+--     FROM "customers" AS t1
+--   )
+--   SELECT
+--     COALESCE(COUNT(*) FILTER (WHERE x0)::HUGEINT, 0) AS p0,
+--     COALESCE(
+--       SUM(
+--         FLOOR(
+--           CASE
+--             WHEN isnan(x1) THEN NULL
+--             WHEN x1 < 0.0::DOUBLE THEN 0.0::DOUBLE
+--             WHEN x1 > 200000.0::DOUBLE THEN 200000.0::DOUBLE
+--             ELSE x1
+--           END
+--           * 4096.0::DOUBLE
+--           + 0.5
+--         )::BIGINT
+--         - (409600000)
+--       ) FILTER (WHERE x0)::HUGEINT,
+--       0
+--     ) AS p1,
+--     COALESCE(
+--       SUM((CASE WHEN x2 < 0 THEN 0 WHEN x2 > 120 THEN 120 ELSE x2 END)::BIGINT - (60)) FILTER (WHERE x0)::HUGEINT,
+--       0
+--     ) AS p2
+--   FROM rows
+--   SELECT t2.c9 AS c0, t2.c10 AS c1, t2.c11 AS c2
+--   FROM (
+--     SELECT
+--       least(
+--         greatest(100000.0e0 + CAST(t1.c1 AS DOUBLE) / greatest(1.0e0, CAST(t1.c0 AS DOUBLE)), 0.0e0),
+--         200000.0e0
+--       ) AS c9,
+--       least(
+--         greatest(60.0e0 + CAST(t1.c2 AS DOUBLE) / greatest(1.0e0, CAST(t1.c0 AS DOUBLE)), 0.0e0),
+--         120.0e0
+--       ) AS c10,
+--       t1.c0 AS c11
+--     FROM release_0 AS t1
+--   ) AS t2
 
 -- case: sums of squares
 SELECT REGR_SXX(amount, quantity) AS xx, REGR_SXY(amount, quantity) AS xy, REGR_SYY(amount, quantity) AS yy FROM orders;

@@ -68,6 +68,42 @@ SELECT SAMPLE_AGGREGATE(MEDIAN(n), 0, 10, 3) AS m FROM (SELECT customer_id, COUN
 -- accept
 -- keys: 1 public, l0 proved
 -- release: sum l0=1 linf=10
+-- rewrite:
+--   WITH rows AS (
+--     SELECT t2.c10 AS u, t2.c11 AS x0
+--     FROM (SELECT t1."customer_id" AS c10, count(*) AS c11 FROM "orders" AS t1 GROUP BY 1) AS t2
+--   )
+--   SELECT COALESCE(SUM(p0)::HUGEINT, 0) AS p0
+--   FROM (
+--     SELECT COALESCE(SUM(0)::HUGEINT, 0) AS p0
+--     FROM rows
+--     UNION ALL
+--     SELECT SUM(
+--       FLOOR(
+--         CASE
+--           WHEN isnan(v) THEN NULL
+--           WHEN v < 0.0::DOUBLE THEN 0.0::DOUBLE
+--           WHEN v > 10.0::DOUBLE THEN 10.0::DOUBLE
+--           ELSE v
+--         END
+--         * 67108864.0::DOUBLE
+--         + 0.5
+--       )::BIGINT
+--       - (335544320)
+--     ) AS p0
+--     FROM (
+--       SELECT CASE WHEN isfinite(x) THEN x END AS v
+--       FROM (
+--         SELECT TRY_CAST(a0 AS DOUBLE) AS x
+--         FROM (SELECT median(x0) AS a0 FROM rows GROUP BY hash($sampling_key::UBIGINT, 'block', u) % 3)
+--       )
+--     )
+--   )
+--   SELECT t2.c14 AS c0
+--   FROM (
+--     SELECT least(greatest(5.0e0 + CAST(t1.c0 AS DOUBLE) / 3.0e0, 0.0e0), 10.0e0) AS c14
+--     FROM release_0 AS t1
+--   ) AS t2
 
 -- case: the same twice is measured once
 SELECT SAMPLE_AGGREGATE(MAX(quantity), 0, 20, 5) AS a, SAMPLE_AGGREGATE(MAX(quantity), 0, 20, 5) + 1 AS b FROM orders;
@@ -132,6 +168,36 @@ SELECT KURTOSIS(n) AS k, SKEWNESS(n) AS s, MAD(n) AS m FROM (SELECT status, COUN
 -- accept
 -- keys: 3 public, l0 proved
 -- release: rows l0=3 linf=10
+-- rewrite:
+--   WITH rows AS (SELECT t1."customer_id" AS u, t1."status" AS k0 FROM "orders" AS t1),
+--   totals AS (SELECT u, k0, COUNT(*) AS s0 FROM rows GROUP BY u, k0)
+--   SELECT k0, COALESCE(SUM(p0)::HUGEINT, 0) AS p0
+--   FROM (
+--     SELECT k0, (CASE WHEN s0 < 0 THEN 0 WHEN s0 > 10 THEN 10 ELSE s0 END)::BIGINT AS p0 FROM totals
+--   )
+--   GROUP BY k0
+--   SELECT t2.c14 AS c0, t2.c15 AS c1, t2.c16 AS c2
+--   FROM (
+--     SELECT
+--       CASE
+--         WHEN bool_and(TRY_CAST(t1.c1 AS DOUBLE) BETWEEN -1e60 AND 1e60)
+--         THEN kurtosis(
+--           CASE
+--             WHEN TRY_CAST(t1.c1 AS DOUBLE) BETWEEN -1e60 AND 1e60 THEN TRY_CAST(t1.c1 AS DOUBLE)
+--           END
+--         )
+--       END AS c14,
+--       CASE
+--         WHEN bool_and(TRY_CAST(t1.c1 AS DOUBLE) BETWEEN -1e60 AND 1e60)
+--         THEN skewness(
+--           CASE
+--             WHEN TRY_CAST(t1.c1 AS DOUBLE) BETWEEN -1e60 AND 1e60 THEN TRY_CAST(t1.c1 AS DOUBLE)
+--           END
+--         )
+--       END AS c15,
+--       mad(t1.c1) AS c16
+--     FROM release_0 AS t1
+--   ) AS t2
 
 -- case: moments within one person
 SELECT AVG(LEAST(GREATEST(s, -3), 3)) AS mean FROM (SELECT customer_id, SKEWNESS(quantity) AS s FROM orders GROUP BY customer_id) AS t;

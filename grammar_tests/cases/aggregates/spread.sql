@@ -3,11 +3,13 @@
 
 -- case: variance of rows of one per unit
 SELECT VAR_POP(income) AS v FROM customers;
+-- rows: customers (customer_id, income): (1, 0), (2, 200000), (3, 100000), (4, 300000)
 -- accept
 -- keys: 1 public, l0 proved
 -- release: rows l0=1 linf=1
 -- release: sum l0=1 linf=100000
 -- release: sum l0=1 linf=5000000000
+-- integers: () 4 409600000 625000000
 
 -- case: sample variance over many rows of a unit
 SELECT VAR_SAMP(quantity) AS v, VARIANCE(quantity) AS w FROM orders;
@@ -81,6 +83,50 @@ SELECT VAR_POP(CAST(age > 40 AS INTEGER)) AS v FROM customers;
 -- release: rows l0=1 linf=1
 -- release: sum l0=1 linf=1
 -- release: sum l0=1 linf=0.5
+-- rewrite:
+--   WITH rows AS (
+--     SELECT
+--       NOT CAST(t1."age" > 40 AS BIGINT) IS NULL AS x0,
+--       CAST(t1."age" > 40 AS BIGINT) AS x1,
+--       (CAST(CAST(t1."age" > 40 AS BIGINT) AS DOUBLE) - 0.0e0)
+--       * (CAST(CAST(t1."age" > 40 AS BIGINT) AS DOUBLE) - 0.0e0) AS x2
+--     FROM "customers" AS t1
+--   )
+--   SELECT
+--     COALESCE(COUNT(*) FILTER (WHERE x0)::HUGEINT, 0) AS p0,
+--     COALESCE(SUM((CASE WHEN x1 < 0 THEN 0 WHEN x1 > 1 THEN 1 ELSE x1 END)::BIGINT)::HUGEINT, 0) AS p1,
+--     COALESCE(
+--       SUM(
+--         FLOOR(
+--           CASE
+--             WHEN isnan(x2) THEN NULL
+--             WHEN x2 < 0.0::DOUBLE THEN 0.0::DOUBLE
+--             WHEN x2 > 1.0::DOUBLE THEN 1.0::DOUBLE
+--             ELSE x2
+--           END
+--           * 1073741824.0::DOUBLE
+--           + 0.5
+--         )::BIGINT
+--         - (536870912)
+--       )::HUGEINT,
+--       0
+--     ) AS p2
+--   FROM rows
+--   SELECT t2.c9 AS c0
+--   FROM (
+--     SELECT least(
+--       greatest(
+--         t1.c2 / greatest(1.0e0, CAST(t1.c0 AS DOUBLE))
+--         + 0.5e0
+--         - CAST(t1.c1 AS DOUBLE)
+--         / greatest(1.0e0, CAST(t1.c0 AS DOUBLE))
+--         * (CAST(t1.c1 AS DOUBLE) / greatest(1.0e0, CAST(t1.c0 AS DOUBLE))),
+--         0.0e0
+--       ),
+--       1.0e0
+--     ) AS c9
+--     FROM release_0 AS t1
+--   ) AS t2
 
 -- case: of different values is refused
 SELECT VAR_POP(DISTINCT age) AS v FROM customers;
@@ -115,6 +161,44 @@ SELECT segment, AVG(age) AS a, COUNT(*) AS n FROM customers GROUP BY segment;
 -- release: rows l0=1 linf=1
 -- release: rows l0=1 linf=1
 -- release: sum l0=1 linf=60
+-- rewrite:
+--   WITH rows AS (
+--     SELECT
+--       t1."segment" AS k0,
+--       NOT t1."age" IS NULL AS x0,
+--       NOT coalesce(NOT t1."age" IS NULL, FALSE) AS x1,
+--       t1."age" AS x2
+--     FROM "customers" AS t1
+--   )
+--   SELECT
+--     k0,
+--     COALESCE(COUNT(*) FILTER (WHERE x0)::HUGEINT, 0) AS p0,
+--     COALESCE(COUNT(*) FILTER (WHERE x1)::HUGEINT, 0) AS p1,
+--     COALESCE(
+--       SUM((CASE WHEN x2 < 0 THEN 0 WHEN x2 > 120 THEN 120 ELSE x2 END)::BIGINT - (60))::HUGEINT, 0
+--     ) AS p2
+--   FROM rows
+--   GROUP BY k0
+--   SELECT t2.c9 AS c0, t2.c10 AS c1, t2.c11 AS c2
+--   FROM (
+--     SELECT
+--       t1.c0 AS c9,
+--       60.0e0
+--       + least(
+--         greatest(
+--           CAST(t1.c3 AS DOUBLE)
+--           * greatest(1.0e0, CAST(t1.c1 AS DOUBLE))
+--           / (
+--             greatest(1.0e0, CAST(t1.c1 AS DOUBLE)) * greatest(1.0e0, CAST(t1.c1 AS DOUBLE))
+--             + 35.29399782080942e0
+--           ),
+--           -60.0e0
+--         ),
+--         60.0e0
+--       ) AS c10,
+--       TRY(t1.c1::HUGEINT + t1.c2) AS c11
+--     FROM release_0 AS t1
+--   ) AS t2
 
 -- case: several averages share their count
 SELECT AVG(age) AS a, AVG(income) AS b, AVG(customer_id % 7) AS c, COUNT(*) AS n FROM customers;

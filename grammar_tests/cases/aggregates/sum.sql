@@ -3,9 +3,37 @@
 
 -- case: sum of a column with declared bounds
 SELECT SUM(amount) AS total FROM orders;
+-- rows: orders (customer_id, amount): (1, 700), (1, 20.25), (2, -3), (3, 0.5)
 -- accept
 -- keys: 1 public, l0 proved
 -- release: sum l0=1 linf=5000
+-- integers: () 52075
+-- rewrite:
+--   WITH rows AS (SELECT t1."customer_id" AS u, t1."amount" AS x0 FROM "orders" AS t1),
+--   totals AS (
+--     SELECT
+--       u,
+--       SUM(
+--         (
+--           (
+--             CASE
+--               WHEN x0 < '0.00'::DECIMAL(3, 2) THEN '0.00'::DECIMAL(3, 2)
+--               WHEN x0 > '500.00'::DECIMAL(5, 2) THEN '500.00'::DECIMAL(5, 2)
+--               ELSE x0
+--             END
+--           )::DECIMAL(5, 2)
+--           * '100'::DECIMAL(3, 0)
+--         )::INTEGER
+--       ) AS s0
+--     FROM rows
+--     GROUP BY u
+--   )
+--   SELECT COALESCE(SUM(p0)::HUGEINT, 0) AS p0
+--   FROM (
+--     SELECT (CASE WHEN s0 < 0 THEN 0 WHEN s0 > 500000 THEN 500000 ELSE s0 END)::BIGINT AS p0
+--     FROM totals
+--   )
+--   SELECT t1.c0 AS c0 FROM release_0 AS t1
 
 -- case: sum of an integer column
 SELECT SUM(quantity) AS total FROM orders;
@@ -15,9 +43,30 @@ SELECT SUM(quantity) AS total FROM orders;
 
 -- case: sum of a double column
 SELECT SUM(income) AS total FROM customers;
+-- rows: customers (customer_id, income): (1, 1000.5), (2, 'NaN'::DOUBLE), (3, 'Infinity'), (4, -1), (5, NULL)
 -- accept
 -- keys: 1 public, l0 proved
 -- release: sum l0=1 linf=200000
+-- integers: () 823298048
+-- rewrite:
+--   WITH rows AS (SELECT t1."income"::DOUBLE AS x0 FROM "customers" AS t1)
+--   SELECT COALESCE(
+--     SUM(
+--       FLOOR(
+--         CASE
+--           WHEN isnan(x0) THEN NULL
+--           WHEN x0 < 0.0::DOUBLE THEN 0.0::DOUBLE
+--           WHEN x0 > 200000.0::DOUBLE THEN 200000.0::DOUBLE
+--           ELSE x0
+--         END
+--         * 4096.0::DOUBLE
+--         + 0.5
+--       )::BIGINT
+--     )::HUGEINT,
+--     0
+--   ) AS p0
+--   FROM rows
+--   SELECT t1.c0 AS c0 FROM release_0 AS t1
 
 -- case: sum of a nullable double column
 SELECT SUM(discount) AS total FROM orders;
@@ -33,9 +82,40 @@ SELECT SUM(amount * quantity) AS revenue FROM orders;
 
 -- case: sum of a difference may be negative
 SELECT SUM(amount - 250) AS shifted FROM orders;
+-- rows: orders (customer_id, amount): (1, 0), (1, 0), (2, 500), (3, 250.01)
 -- accept
 -- keys: 1 public, l0 proved
 -- release: sum l0=1 linf=2500
+-- integers: () -24999
+-- rewrite:
+--   WITH rows AS (
+--     SELECT t1."customer_id" AS u, TRY_CAST(TRY(t1."amount" - 250) AS DECIMAL(38, 2)) AS x0
+--     FROM "orders" AS t1
+--   ),
+--   totals AS (
+--     SELECT
+--       u,
+--       SUM(
+--         (
+--           (
+--             CASE
+--               WHEN x0 < '-250.00'::DECIMAL(5, 2) THEN '-250.00'::DECIMAL(5, 2)
+--               WHEN x0 > '250.00'::DECIMAL(5, 2) THEN '250.00'::DECIMAL(5, 2)
+--               ELSE x0
+--             END
+--           )::DECIMAL(5, 2)
+--           * '100'::DECIMAL(3, 0)
+--         )::INTEGER
+--       ) AS s0
+--     FROM rows
+--     GROUP BY u
+--   )
+--   SELECT COALESCE(SUM(p0)::HUGEINT, 0) AS p0
+--   FROM (
+--     SELECT (CASE WHEN s0 < -250000 THEN -250000 WHEN s0 > 250000 THEN 250000 ELSE s0 END)::BIGINT AS p0
+--     FROM totals
+--   )
+--   SELECT t1.c0 AS c0 FROM release_0 AS t1
 
 -- case: sum of a constant
 SELECT SUM(1) AS n FROM orders;
@@ -51,9 +131,39 @@ SELECT SUM(CASE WHEN status = 'paid' THEN amount ELSE 0 END) AS paid FROM orders
 
 -- case: sum of a conditional without else
 SELECT SUM(CASE WHEN status = 'paid' THEN amount END) AS paid FROM orders;
+-- rows: orders (customer_id, status, amount): (1, 'paid', 10), (1, 'open', 20), (2, NULL, 30)
 -- accept
 -- keys: 1 public, l0 proved
 -- release: sum l0=1 linf=5000
+-- integers: () 1000
+-- rewrite:
+--   WITH rows AS (
+--     SELECT t1."customer_id" AS u, t1."amount" AS x0, t1."status" = 'paid' AS x1 FROM "orders" AS t1
+--   ),
+--   totals AS (
+--     SELECT
+--       u,
+--       SUM(
+--         (
+--           (
+--             CASE
+--               WHEN x0 < '0.00'::DECIMAL(3, 2) THEN '0.00'::DECIMAL(3, 2)
+--               WHEN x0 > '500.00'::DECIMAL(5, 2) THEN '500.00'::DECIMAL(5, 2)
+--               ELSE x0
+--             END
+--           )::DECIMAL(5, 2)
+--           * '100'::DECIMAL(3, 0)
+--         )::INTEGER
+--       ) FILTER (WHERE x1) AS s0
+--     FROM rows
+--     GROUP BY u
+--   )
+--   SELECT COALESCE(SUM(p0)::HUGEINT, 0) AS p0
+--   FROM (
+--     SELECT (CASE WHEN s0 < 0 THEN 0 WHEN s0 > 500000 THEN 500000 ELSE s0 END)::BIGINT AS p0
+--     FROM totals
+--   )
+--   SELECT t1.c0 AS c0 FROM release_0 AS t1
 
 -- case: sum bounded by a filter
 SELECT SUM(note_length) AS n FROM orders WHERE note_length BETWEEN 0 AND 100;
@@ -69,9 +179,23 @@ SELECT SUM(note_length) AS n FROM orders WHERE note_length >= 0 AND note_length 
 
 -- case: sum bounded by LEAST and GREATEST
 SELECT SUM(LEAST(GREATEST(note_length, 0), 50)) AS n FROM orders;
+-- rows: orders (customer_id, note_length): (1, 70), (1, -4), (2, 9), (3, NULL)
 -- accept
 -- keys: 1 public, l0 proved
 -- release: sum l0=1 linf=500
+-- integers: () 59
+-- rewrite:
+--   WITH rows AS (
+--     SELECT t1."customer_id" AS u, least(greatest(t1."note_length", 0), 50) AS x0 FROM "orders" AS t1
+--   ),
+--   totals AS (
+--     SELECT u, SUM(((CASE WHEN x0 < 0 THEN 0 WHEN x0 > 50 THEN 50 ELSE x0 END)::BIGINT)::INTEGER) AS s0
+--     FROM rows
+--     GROUP BY u
+--   )
+--   SELECT COALESCE(SUM(p0)::HUGEINT, 0) AS p0
+--   FROM (SELECT (CASE WHEN s0 < 0 THEN 0 WHEN s0 > 500 THEN 500 ELSE s0 END)::BIGINT AS p0 FROM totals)
+--   SELECT t1.c0 AS c0 FROM release_0 AS t1
 
 -- case: sum two links away
 SELECT SUM(price * units) AS revenue FROM items;

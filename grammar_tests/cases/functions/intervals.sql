@@ -64,6 +64,20 @@ SELECT COUNT(*) AS n FROM orders WHERE placed_at + INTERVAL (quantity) HOUR < TI
 -- accept
 -- keys: 1 public, l0 proved
 -- release: rows l0=1 linf=10
+-- rewrite:
+--   WITH rows AS (
+--     SELECT t1."customer_id" AS u
+--     FROM "orders" AS t1
+--     WHERE (
+--       TRY(
+--         t1."placed_at" + to_microseconds(TRY_CAST(TRY(t1."quantity" * 3600000000::BIGINT) AS BIGINT))
+--       ) < TIMESTAMP '2024-06-01 00:00:00'
+--     )
+--   ),
+--   totals AS (SELECT u, COUNT(*) AS s0 FROM rows GROUP BY u)
+--   SELECT COALESCE(SUM(p0)::HUGEINT, 0) AS p0
+--   FROM (SELECT (CASE WHEN s0 < 0 THEN 0 WHEN s0 > 10 THEN 10 ELSE s0 END)::BIGINT AS p0 FROM totals)
+--   SELECT t1.c0 AS c0 FROM release_0 AS t1
 
 -- case: a qualified column needs parentheses
 SELECT COUNT(*) AS n FROM orders o WHERE placed_at + INTERVAL o.quantity HOUR < '2024-06-01';

@@ -80,6 +80,29 @@ SELECT MONTHNAME(placed_at) AS m, COUNT(*) AS n FROM orders GROUP BY 1;
 -- accept
 -- keys: 12 public, l0 enforced
 -- release: rows l0=3 linf=10
+-- rewrite:
+--   WITH rows AS (
+--     SELECT t1."customer_id" AS u, TRY(monthname(t1."placed_at")) AS k0 FROM "orders" AS t1
+--   ),
+--   totals AS (SELECT u, k0, COUNT(*) AS s0 FROM rows GROUP BY u, k0),
+--   clipped AS MATERIALIZED (
+--     SELECT u, k0, (CASE WHEN s0 < 0 THEN 0 WHEN s0 > 10 THEN 10 ELSE s0 END)::BIGINT AS p0 FROM totals
+--   ),
+--   many AS (SELECT u FROM clipped GROUP BY u HAVING COUNT(*) > 3),
+--   cut AS (
+--     SELECT u, h AS m
+--     FROM (SELECT u, hash($sampling_key::UBIGINT, u, k0) AS h FROM clipped SEMI JOIN many USING (u))
+--     QUALIFY ROW_NUMBER() OVER (PARTITION BY u ORDER BY h) = 4
+--   ),
+--   kept AS (
+--     SELECT clipped.*
+--     FROM clipped LEFT JOIN cut USING (u)
+--     WHERE cut.m IS NULL OR hash($sampling_key::UBIGINT, u, k0) < cut.m
+--   )
+--   SELECT k0, COALESCE(SUM(p0)::HUGEINT, 0) AS p0
+--   FROM (SELECT * FROM kept)
+--   GROUP BY k0
+--   SELECT t1.c0 AS c0, t1.c1 AS c1 FROM release_0 AS t1
 
 -- case: names of days
 SELECT DAYNAME(joined) AS d, COUNT(*) AS n FROM customers GROUP BY 1;

@@ -18,6 +18,15 @@ SELECT COUNT(*) AS n FROM customers WHERE age + NULL > 30 OR age BETWEEN NULL AN
 -- accept
 -- keys: 1 public, l0 proved
 -- release: rows l0=1 linf=1
+-- rewrite:
+--   WITH rows AS (
+--     SELECT 1 AS one
+--     FROM "customers" AS t1
+--     WHERE (TRY(t1."age" + CAST(NULL AS BIGINT)) > 30 OR t1."age" >= NULL AND t1."age" <= 20)
+--   )
+--   SELECT COALESCE(COUNT(*)::HUGEINT, 0) AS p0
+--   FROM rows
+--   SELECT t1.c0 AS c0 FROM release_0 AS t1
 
 -- case: what fits no type is refused
 SELECT NULL + TRUE FROM countries;

@@ -124,6 +124,23 @@ SELECT WIDTH_BUCKET(age, 0, 100, 4) AS b, COUNT(*) AS n FROM customers GROUP BY 
 -- accept
 -- keys: 6 public, l0 proved
 -- release: rows l0=1 linf=1
+-- rewrite:
+--   WITH rows AS (
+--     SELECT [
+--       CASE
+--         WHEN x IS NULL THEN NULL
+--         ELSE 1
+--         + CAST(
+--           least(greatest(floor((x - 0::DOUBLE) * 4 / (100::DOUBLE - 0::DOUBLE)), -1), 4) AS BIGINT
+--         )
+--       END FOR x IN [t1."age"::DOUBLE]
+--     ][1] AS k0
+--     FROM "customers" AS t1
+--   )
+--   SELECT k0, COALESCE(COUNT(*)::HUGEINT, 0) AS p0
+--   FROM rows
+--   GROUP BY k0
+--   SELECT t1.c0 AS c0, t1.c1 AS c1 FROM release_0 AS t1
 
 -- case: bits that one side has
 SELECT SUM(XOR(quantity, 5)) AS s FROM orders;

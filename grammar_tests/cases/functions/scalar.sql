@@ -18,6 +18,25 @@ SELECT SUM(ROUND(income, -3)) FROM customers;
 -- accept
 -- keys: 1 public, l0 proved
 -- release: sum l0=1 linf=200000.0002
+-- rewrite:
+--   WITH rows AS (SELECT round(t1."income"::DOUBLE, -3) AS x0 FROM "customers" AS t1)
+--   SELECT COALESCE(
+--     SUM(
+--       FLOOR(
+--         CASE
+--           WHEN isnan(x0) THEN NULL
+--           WHEN x0 < 0.0::DOUBLE THEN 0.0::DOUBLE
+--           WHEN x0 > 200000.00024414062::DOUBLE THEN 200000.00024414062::DOUBLE
+--           ELSE x0
+--         END
+--         * 4096.0::DOUBLE
+--         + 0.5
+--       )::BIGINT
+--     )::HUGEINT,
+--     0
+--   ) AS p0
+--   FROM rows
+--   SELECT t1.c0 AS c0 FROM release_0 AS t1
 
 -- case: FLOOR and CEIL
 SELECT SUM(FLOOR(amount)) AS lo, SUM(CEIL(amount)) AS hi FROM orders;

@@ -170,6 +170,25 @@ SELECT status, REPEAT('#', CAST(COUNT(*) AS BIGINT)) AS bar FROM orders GROUP BY
 -- accept
 -- keys: 3 public, l0 proved
 -- release: rows l0=3 linf=10
+-- rewrite:
+--   WITH rows AS (SELECT t1."customer_id" AS u, t1."status" AS k0 FROM "orders" AS t1),
+--   totals AS (SELECT u, k0, COUNT(*) AS s0 FROM rows GROUP BY u, k0)
+--   SELECT k0, COALESCE(SUM(p0)::HUGEINT, 0) AS p0
+--   FROM (
+--     SELECT k0, (CASE WHEN s0 < 0 THEN 0 WHEN s0 > 10 THEN 10 ELSE s0 END)::BIGINT AS p0 FROM totals
+--   )
+--   GROUP BY k0
+--   SELECT
+--     t1.c0 AS c0,
+--     left(
+--       [
+--         repeat('#', CASE WHEN x > 4096 THEN 4096 ELSE x END) FOR x IN [
+--           TRY_CAST(TRY_CAST(t1.c1 AS BIGINT) AS BIGINT)
+--         ]
+--       ][1],
+--       4096
+--     ) AS c1
+--   FROM release_0 AS t1
 
 -- case: a text of rows a few times
 SELECT REPEAT(segment, 2) AS twice, COUNT(*) AS n FROM customers GROUP BY 1;

@@ -82,6 +82,19 @@ FROM customers GROUP BY 1;
 -- accept
 -- keys: 24 public, l0 proved
 -- release: rows l0=1 linf=1
+-- rewrite:
+--   WITH rows AS (
+--     SELECT TRY(
+--       date_trunc(
+--         'quarter', TRY(timezone('UTC', TRY(timezone('UTC', TRY_CAST(t1."joined" AS TIMESTAMP)))))
+--       )
+--     ) AS k0
+--     FROM "customers" AS t1
+--   )
+--   SELECT k0, COALESCE(COUNT(*)::HUGEINT, 0) AS p0
+--   FROM rows
+--   GROUP BY k0
+--   SELECT t1.c0 AS c0, t1.c1 AS c1 FROM release_0 AS t1
 
 -- case: a time with a zone as a date
 SELECT CAST(placed_at::TIMESTAMPTZ AS DATE) AS day, COUNT(*) AS n FROM orders

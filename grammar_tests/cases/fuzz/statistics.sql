@@ -6,6 +6,15 @@ SELECT COUNT(*) AS n FROM customers WHERE CASE WHEN age > 115 THEN 'old' END = '
 -- accept
 -- keys: 1 public, l0 proved
 -- release: rows l0=1 linf=1
+-- rewrite:
+--   WITH rows AS (
+--     SELECT 1 AS one
+--     FROM "customers" AS t1
+--     WHERE (CASE WHEN t1."age" > 115 THEN 'old' ELSE NULL END = 'young')
+--   )
+--   SELECT COALESCE(COUNT(*)::HUGEINT, 0) AS p0
+--   FROM rows
+--   SELECT t1.c0 AS c0 FROM release_0 AS t1
 
 -- case: the same condition over a text that is no number
 SELECT COUNT(*) AS n FROM customers WHERE CASE WHEN age > 'old' THEN 'old' END = 'young';

@@ -36,6 +36,37 @@ SELECT country, SUM(amount) FROM orders LEFT JOIN customers ON orders.customer_i
 -- accept
 -- keys: 3 public, l0 proved
 -- release: sum l0=1 linf=5000
+-- rewrite:
+--   WITH rows AS (
+--     SELECT t1."customer_id" AS u, t2."country" AS k0, t1."amount" AS x0
+--     FROM "orders" AS t1 INNER JOIN "customers" AS t2 ON t1."customer_id" = t2."customer_id"
+--   ),
+--   totals AS (
+--     SELECT
+--       u,
+--       k0,
+--       SUM(
+--         (
+--           (
+--             CASE
+--               WHEN x0 < '0.00'::DECIMAL(3, 2) THEN '0.00'::DECIMAL(3, 2)
+--               WHEN x0 > '500.00'::DECIMAL(5, 2) THEN '500.00'::DECIMAL(5, 2)
+--               ELSE x0
+--             END
+--           )::DECIMAL(5, 2)
+--           * '100'::DECIMAL(3, 0)
+--         )::INTEGER
+--       ) AS s0
+--     FROM rows
+--     GROUP BY u, k0
+--   )
+--   SELECT k0, COALESCE(SUM(p0)::HUGEINT, 0) AS p0
+--   FROM (
+--     SELECT k0, (CASE WHEN s0 < 0 THEN 0 WHEN s0 > 500000 THEN 500000 ELSE s0 END)::BIGINT AS p0
+--     FROM totals
+--   )
+--   GROUP BY k0
+--   SELECT t1.c0 AS c0, t1.c1 AS c1 FROM release_0 AS t1
 
 -- case: a public table lists the groups
 SELECT k.code, COUNT(c.customer_id) FROM countries k LEFT JOIN customers c ON c.country = k.code GROUP BY k.code;
@@ -49,6 +80,25 @@ SELECT k.code, SUM(c.age) AS s, COUNT(c.age) AS n FROM countries k LEFT JOIN cus
 -- keys: 2 public, l0 proved
 -- release: rows l0=1 linf=1
 -- release: sum l0=1 linf=60
+-- rewrite:
+--   WITH rows AS (
+--     SELECT t1."code" AS k0, NOT t2."age" IS NULL AS x0, t2."age" AS x1
+--     FROM "countries" AS t1 INNER JOIN "customers" AS t2 ON t2."country" = t1."code"
+--     WHERE (t1."region" = 'north')
+--   )
+--   SELECT
+--     k0,
+--     COALESCE(COUNT(*) FILTER (WHERE x0)::HUGEINT, 0) AS p0,
+--     COALESCE(
+--       SUM((CASE WHEN x1 < 0 THEN 0 WHEN x1 > 120 THEN 120 ELSE x1 END)::BIGINT - (60))::HUGEINT, 0
+--     ) AS p1
+--   FROM rows
+--   GROUP BY k0
+--   SELECT t2.c19 AS c0, t2.c20 AS c1, t2.c21 AS c2
+--   FROM (
+--     SELECT t1.c0 AS c19, TRY(t1.c2 + TRY(60::BIGINT * t1.c1)) AS c20, t1.c1 AS c21
+--     FROM release_0 AS t1
+--   ) AS t2
 
 -- case: a public table and two private ones
 SELECT k.region, SUM(o.amount) FROM countries k LEFT JOIN customers c ON c.country = k.code LEFT JOIN orders o ON o.customer_id = c.customer_id GROUP BY k.region;

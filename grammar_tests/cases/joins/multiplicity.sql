@@ -28,6 +28,19 @@ SELECT COUNT(DISTINCT customer_id) AS people, MAX(age) AS oldest FROM customers,
 -- keys: 1 public, l0 proved
 -- release: rows l0=1 linf=1
 -- choice: 2/2 of 121 l0=1 rows=1 greatest
+-- rewrite:
+--   WITH rows AS (SELECT t1."age" AS x0 FROM "customers" AS t1)
+--   SELECT NULL::BIGINT AS cell, p0, 0::HUGEINT AS n
+--   FROM (SELECT COALESCE(COUNT(*)::HUGEINT, 0) AS p0 FROM rows)
+--   UNION ALL
+--   SELECT cell + 0 AS cell, 0::HUGEINT AS p0, COUNT(*)::HUGEINT AS n
+--   FROM (
+--     SELECT ((CASE WHEN x0 < 0 THEN 0 WHEN x0 > 120 THEN 120 ELSE x0 END)::BIGINT - (0)) AS cell
+--     FROM rows
+--   )
+--   WHERE cell IS NOT NULL
+--   GROUP BY cell
+--   SELECT t1.c0 AS c0, t1.c1 AS c1 FROM release_0 AS t1
 
 -- case: within one person too
 SELECT AVG(n) FROM (SELECT customer_id, COUNT(*) AS n FROM orders, countries GROUP BY customer_id) AS t;
@@ -35,6 +48,38 @@ SELECT AVG(n) FROM (SELECT customer_id, COUNT(*) AS n FROM orders, countries GRO
 -- keys: 1 public, l0 proved
 -- release: rows l0=1 linf=1
 -- release: sum l0=1 linf=75
+-- rewrite:
+--   WITH rows AS (
+--     SELECT t3.c13 AS x0
+--     FROM (
+--       SELECT t2.c12 AS c12, TRY(t2.c18 * 3::BIGINT) AS c13
+--       FROM (SELECT t1."customer_id" AS c12, count(*) AS c18 FROM "orders" AS t1 GROUP BY 1) AS t2
+--     ) AS t3
+--   )
+--   SELECT
+--     COALESCE(COUNT(*)::HUGEINT, 0) AS p0,
+--     COALESCE(
+--       SUM((CASE WHEN x0 < 0 THEN 0 WHEN x0 > 150 THEN 150 ELSE x0 END)::BIGINT - (75))::HUGEINT, 0
+--     ) AS p1
+--   FROM rows
+--   SELECT t2.c16 AS c0
+--   FROM (
+--     SELECT
+--       75.0e0
+--       + least(
+--         greatest(
+--           CAST(t1.c1 AS DOUBLE)
+--           * greatest(1.0e0, CAST(t1.c0 AS DOUBLE))
+--           / (
+--             greatest(1.0e0, CAST(t1.c0 AS DOUBLE)) * greatest(1.0e0, CAST(t1.c0 AS DOUBLE))
+--             + 153.2294066253662e0
+--           ),
+--           -75.0e0
+--         ),
+--         75.0e0
+--       ) AS c16
+--     FROM release_0 AS t1
+--   ) AS t2
 
 -- case: rows that none of them meets
 SELECT COUNT(*) FROM customers, countries WHERE region = 'nowhere';

@@ -30,6 +30,37 @@ SELECT COUNT(*) FROM orders o CROSS JOIN countries n JOIN customers c ON o.custo
 -- accept
 -- keys: 1 public, l0 proved
 -- release: rows l0=1 linf=10
+-- rewrite:
+--   WITH rows AS (
+--     SELECT t3.c2 AS u
+--     FROM
+--       (
+--         SELECT
+--           t1."order_id" AS c1,
+--           t1."customer_id" AS c2,
+--           t1."amount" AS c3,
+--           t1."quantity" AS c4,
+--           t1."discount"::DOUBLE AS c5,
+--           t1."placed_at" AS c6,
+--           t1."status" AS c7,
+--           t1."note" AS c8,
+--           t1."note_length" AS c9,
+--           t2."customer_id" AS c12,
+--           t2."country" AS c13,
+--           t2."segment" AS c14,
+--           t2."city" AS c15,
+--           t2."age" AS c16,
+--           t2."income"::DOUBLE AS c17,
+--           t2."vip" AS c18,
+--           t2."joined" AS c19
+--         FROM "orders" AS t1 INNER JOIN "customers" AS t2 ON t1."customer_id" = t2."customer_id"
+--       ) AS t3
+--       INNER JOIN "countries" AS t4 ON t3.c13 = t4."code"
+--   ),
+--   totals AS (SELECT u, COUNT(*) AS s0 FROM rows GROUP BY u)
+--   SELECT COALESCE(SUM(p0)::HUGEINT, 0) AS p0
+--   FROM (SELECT (CASE WHEN s0 < 0 THEN 0 WHEN s0 > 10 THEN 10 ELSE s0 END)::BIGINT AS p0 FROM totals)
+--   SELECT t1.c0 AS c0 FROM release_0 AS t1
 
 -- case: a condition of a later join
 SELECT COUNT(*) FROM countries n, orders o JOIN customers c ON o.customer_id = c.customer_id WHERE c.country = n.code AND n.region < c.city;
@@ -56,6 +87,31 @@ SELECT COUNT(*) FROM countries n, countries m, customers c WHERE c.country = n.c
 -- accept
 -- keys: 1 public, l0 proved
 -- release: rows l0=1 linf=2
+-- rewrite:
+--   WITH rows AS (
+--     SELECT t3.c5 AS u
+--     FROM
+--       (
+--         SELECT
+--           t1."customer_id" AS c5,
+--           t1."country" AS c6,
+--           t1."segment" AS c7,
+--           t1."city" AS c8,
+--           t1."age" AS c9,
+--           t1."income"::DOUBLE AS c10,
+--           t1."vip" AS c11,
+--           t1."joined" AS c12,
+--           t2."code" AS c1,
+--           t2."region" AS c2
+--         FROM "customers" AS t1 INNER JOIN "countries" AS t2 ON t1."country" = t2."code"
+--       ) AS t3
+--       INNER JOIN "countries" AS t4 ON t3.c2 = t4."region"
+--     WHERE (t3.c6 = t3.c1 AND t3.c2 = t4."region")
+--   ),
+--   totals AS (SELECT u, COUNT(*) AS s0 FROM rows GROUP BY u)
+--   SELECT COALESCE(SUM(p0)::HUGEINT, 0) AS p0
+--   FROM (SELECT (CASE WHEN s0 < 0 THEN 0 WHEN s0 > 2 THEN 2 ELSE s0 END)::BIGINT AS p0 FROM totals)
+--   SELECT t1.c0 AS c0 FROM release_0 AS t1
 
 -- case: no condition on the public table in any order
 SELECT COUNT(*) FROM orders o, countries n, customers c WHERE o.customer_id = c.customer_id;

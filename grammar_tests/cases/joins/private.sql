@@ -3,9 +3,44 @@
 
 -- case: along the link
 SELECT c.segment, SUM(o.amount) FROM orders o JOIN customers c ON o.customer_id = c.customer_id GROUP BY c.segment;
+-- rows: customers (customer_id, segment): (1, 'consumer'), (2, 'business')
+-- rows: orders (customer_id, amount): (1, 10), (1, 600), (2, 1.5)
 -- accept
 -- keys: 2 public, l0 proved
 -- release: sum l0=1 linf=5000
+-- integers: (business) 150
+-- integers: (consumer) 51000
+-- rewrite:
+--   WITH rows AS (
+--     SELECT t1."customer_id" AS u, t2."segment" AS k0, t1."amount" AS x0
+--     FROM "orders" AS t1 INNER JOIN "customers" AS t2 ON t1."customer_id" = t2."customer_id"
+--   ),
+--   totals AS (
+--     SELECT
+--       u,
+--       k0,
+--       SUM(
+--         (
+--           (
+--             CASE
+--               WHEN x0 < '0.00'::DECIMAL(3, 2) THEN '0.00'::DECIMAL(3, 2)
+--               WHEN x0 > '500.00'::DECIMAL(5, 2) THEN '500.00'::DECIMAL(5, 2)
+--               ELSE x0
+--             END
+--           )::DECIMAL(5, 2)
+--           * '100'::DECIMAL(3, 0)
+--         )::INTEGER
+--       ) AS s0
+--     FROM rows
+--     GROUP BY u, k0
+--   )
+--   SELECT k0, COALESCE(SUM(p0)::HUGEINT, 0) AS p0
+--   FROM (
+--     SELECT k0, (CASE WHEN s0 < 0 THEN 0 WHEN s0 > 500000 THEN 500000 ELSE s0 END)::BIGINT AS p0
+--     FROM totals
+--   )
+--   GROUP BY k0
+--   SELECT t1.c0 AS c0, t1.c1 AS c1 FROM release_0 AS t1
 
 -- case: the other way round
 SELECT c.segment, COUNT(*) FROM customers c JOIN orders o ON c.customer_id = o.customer_id GROUP BY c.segment;
@@ -36,6 +71,37 @@ SELECT o.status, SUM(i.price) FROM items i JOIN orders o ON i.order_id = o.order
 -- accept
 -- keys: 3 public, l0 proved
 -- release: sum l0=3 linf=2000
+-- rewrite:
+--   WITH rows AS (
+--     SELECT t2."customer_id" AS u, t2."status" AS k0, t1."price" AS x0
+--     FROM "items" AS t1 INNER JOIN "orders" AS t2 ON t1."order_id" = t2."order_id"
+--   ),
+--   totals AS (
+--     SELECT
+--       u,
+--       k0,
+--       SUM(
+--         (
+--           (
+--             CASE
+--               WHEN x0 < '0.00'::DECIMAL(3, 2) THEN '0.00'::DECIMAL(3, 2)
+--               WHEN x0 > '100.00'::DECIMAL(5, 2) THEN '100.00'::DECIMAL(5, 2)
+--               ELSE x0
+--             END
+--           )::DECIMAL(5, 2)
+--           * '100'::DECIMAL(3, 0)
+--         )::INTEGER
+--       ) AS s0
+--     FROM rows
+--     GROUP BY u, k0
+--   )
+--   SELECT k0, COALESCE(SUM(p0)::HUGEINT, 0) AS p0
+--   FROM (
+--     SELECT k0, (CASE WHEN s0 < 0 THEN 0 WHEN s0 > 200000 THEN 200000 ELSE s0 END)::BIGINT AS p0
+--     FROM totals
+--   )
+--   GROUP BY k0
+--   SELECT t1.c0 AS c0, t1.c1 AS c1 FROM release_0 AS t1
 
 -- case: siblings of one unit
 SELECT COUNT(*) FROM orders o JOIN events e ON o.customer_id = e.customer_id;

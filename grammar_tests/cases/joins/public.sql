@@ -27,9 +27,57 @@ SELECT SUM(i.units * p.list_price) FROM items i JOIN products p ON i.product_id 
 
 -- case: a public dimension as key
 SELECT p.category, SUM(i.price) FROM items i JOIN products p ON i.product_id = p.product_id GROUP BY p.category;
+-- rows: orders (order_id, customer_id): (7, 1), (8, 2)
+-- rows: items (order_id, product_id, price): (7, 1, 5), (7, 2, 6), (8, 3, 700), (8, 9, 1)
 -- accept
 -- keys: 2 public, l0 proved
 -- release: sum l0=2 linf=2000
+-- integers: (book) 10500
+-- integers: (toy) 600
+-- rewrite:
+--   WITH rows AS (
+--     SELECT t4."customer_id" AS u, t3.c7 AS k0, t3.c4 AS x0
+--     FROM
+--       (
+--         SELECT
+--           t1."item_id" AS c1,
+--           t1."order_id" AS c2,
+--           t1."product_id" AS c3,
+--           t1."price" AS c4,
+--           t1."units" AS c5,
+--           t2."product_id" AS c6,
+--           t2."category" AS c7,
+--           t2."list_price" AS c8
+--         FROM "items" AS t1 INNER JOIN "products" AS t2 ON t1."product_id" = t2."product_id"
+--       ) AS t3
+--       INNER JOIN "orders" AS t4 ON t3.c2 = t4."order_id"
+--   ),
+--   totals AS (
+--     SELECT
+--       u,
+--       k0,
+--       SUM(
+--         (
+--           (
+--             CASE
+--               WHEN x0 < '0.00'::DECIMAL(3, 2) THEN '0.00'::DECIMAL(3, 2)
+--               WHEN x0 > '100.00'::DECIMAL(5, 2) THEN '100.00'::DECIMAL(5, 2)
+--               ELSE x0
+--             END
+--           )::DECIMAL(5, 2)
+--           * '100'::DECIMAL(3, 0)
+--         )::INTEGER
+--       ) AS s0
+--     FROM rows
+--     GROUP BY u, k0
+--   )
+--   SELECT k0, COALESCE(SUM(p0)::HUGEINT, 0) AS p0
+--   FROM (
+--     SELECT k0, (CASE WHEN s0 < 0 THEN 0 WHEN s0 > 200000 THEN 200000 ELSE s0 END)::BIGINT AS p0
+--     FROM totals
+--   )
+--   GROUP BY k0
+--   SELECT t1.c0 AS c0, t1.c1 AS c1 FROM release_0 AS t1
 
 -- case: not on the key, so that rows may multiply
 SELECT COUNT(*) FROM customers c JOIN countries k ON c.segment = k.region;
@@ -85,6 +133,35 @@ SELECT note, COUNT(*) FROM orders o JOIN products p ON o.quantity < p.product_id
 -- keys: private, l0 enforced
 -- release: units l0=3 linf=1
 -- release: rows l0=3 linf=30
+-- rewrite:
+--   WITH rows AS (
+--     SELECT t1."customer_id" AS u, t1."note" AS k0
+--     FROM "orders" AS t1 INNER JOIN "products" AS t2 ON t1."quantity" < t2."product_id"
+--   ),
+--   totals AS (SELECT u, k0, 1 AS s0, COUNT(*) AS s1 FROM rows GROUP BY u, k0),
+--   clipped AS MATERIALIZED (
+--     SELECT
+--       u,
+--       k0,
+--       (CASE WHEN s0 < 0 THEN 0 WHEN s0 > 1 THEN 1 ELSE s0 END)::BIGINT AS p0,
+--       (CASE WHEN s1 < 0 THEN 0 WHEN s1 > 30 THEN 30 ELSE s1 END)::BIGINT AS p1
+--     FROM totals
+--   ),
+--   many AS (SELECT u FROM clipped GROUP BY u HAVING COUNT(*) > 3),
+--   cut AS (
+--     SELECT u, h AS m
+--     FROM (SELECT u, hash($sampling_key::UBIGINT, u, k0) AS h FROM clipped SEMI JOIN many USING (u))
+--     QUALIFY ROW_NUMBER() OVER (PARTITION BY u ORDER BY h) = 4
+--   ),
+--   kept AS (
+--     SELECT clipped.*
+--     FROM clipped LEFT JOIN cut USING (u)
+--     WHERE cut.m IS NULL OR hash($sampling_key::UBIGINT, u, k0) < cut.m
+--   )
+--   SELECT k0, COALESCE(SUM(p0)::HUGEINT, 0) AS p0, COALESCE(SUM(p1)::HUGEINT, 0) AS p1
+--   FROM (SELECT * FROM kept)
+--   GROUP BY k0
+--   SELECT t1.c0 AS c0, t1.c2 AS c1 FROM release_0 AS t1
 
 -- case: keys of the side that multiplies
 SELECT note, category, COUNT(*) FROM orders o JOIN (SELECT category || '!' AS category, product_id FROM products) p ON o.quantity < p.product_id GROUP BY note, category;

@@ -18,12 +18,54 @@ SELECT DISTINCT device FROM events ORDER BY device;
 -- accountant: approximate
 -- accept
 -- keys: private, by trials, l0 enforced
+-- rewrite:
+--   WITH rows AS (SELECT t1."customer_id" AS u, t1."device" AS k0 FROM "events" AS t1),
+--   totals AS (SELECT u, k0, 1 AS s0 FROM rows GROUP BY u, k0),
+--   clipped AS MATERIALIZED (
+--     SELECT u, k0, (CASE WHEN s0 < 0 THEN 0 WHEN s0 > 1 THEN 1 ELSE s0 END)::BIGINT AS p0 FROM totals
+--   ),
+--   many AS (SELECT u FROM clipped GROUP BY u HAVING COUNT(*) > 2),
+--   cut AS (
+--     SELECT u, h AS m
+--     FROM (SELECT u, hash($sampling_key::UBIGINT, u, k0) AS h FROM clipped SEMI JOIN many USING (u))
+--     QUALIFY ROW_NUMBER() OVER (PARTITION BY u ORDER BY h) = 3
+--   ),
+--   kept AS (
+--     SELECT clipped.*
+--     FROM clipped LEFT JOIN cut USING (u)
+--     WHERE cut.m IS NULL OR hash($sampling_key::UBIGINT, u, k0) < cut.m
+--   )
+--   SELECT k0, COALESCE(SUM(p0)::HUGEINT, 0) AS p0
+--   FROM (SELECT * FROM kept)
+--   GROUP BY k0
+--   SELECT t1.c0 AS c0 FROM release_0 AS t1 ORDER BY t1.c0 NULLS LAST
 
 -- case: the zcdp accountant charges a trial for more than a noisy count
 SELECT DISTINCT device FROM events;
 -- accept
 -- keys: private, l0 enforced
 -- release: units l0=2 linf=1
+-- rewrite:
+--   WITH rows AS (SELECT t1."customer_id" AS u, t1."device" AS k0 FROM "events" AS t1),
+--   totals AS (SELECT u, k0, 1 AS s0 FROM rows GROUP BY u, k0),
+--   clipped AS MATERIALIZED (
+--     SELECT u, k0, (CASE WHEN s0 < 0 THEN 0 WHEN s0 > 1 THEN 1 ELSE s0 END)::BIGINT AS p0 FROM totals
+--   ),
+--   many AS (SELECT u FROM clipped GROUP BY u HAVING COUNT(*) > 2),
+--   cut AS (
+--     SELECT u, h AS m
+--     FROM (SELECT u, hash($sampling_key::UBIGINT, u, k0) AS h FROM clipped SEMI JOIN many USING (u))
+--     QUALIFY ROW_NUMBER() OVER (PARTITION BY u ORDER BY h) = 3
+--   ),
+--   kept AS (
+--     SELECT clipped.*
+--     FROM clipped LEFT JOIN cut USING (u)
+--     WHERE cut.m IS NULL OR hash($sampling_key::UBIGINT, u, k0) < cut.m
+--   )
+--   SELECT k0, COALESCE(SUM(p0)::HUGEINT, 0) AS p0
+--   FROM (SELECT * FROM kept)
+--   GROUP BY k0
+--   SELECT t1.c0 AS c0 FROM release_0 AS t1
 
 -- case: a count that nobody sees is measured all the same
 SELECT city FROM customers GROUP BY city HAVING COUNT(*) > 3;

@@ -35,6 +35,38 @@ SELECT city, SUM(age) AS total, COUNT(*) AS n FROM customers GROUP BY city;
 -- release: sum l0=1 linf=120
 -- release: sum l0=1 linf=120
 -- release: sum l0=1 linf=120
+-- rewrite:
+--   WITH rows AS (
+--     SELECT
+--       t1."city" AS k0,
+--       TRY(-t1."age"::HUGEINT) AS x0,
+--       t1."age" AS x1,
+--       120 AS x2,
+--       NOT coalesce(NOT t1."age" IS NULL, FALSE) AS x3
+--     FROM "customers" AS t1
+--   )
+--   SELECT
+--     k0,
+--     COALESCE(
+--       SUM((CASE WHEN x0 < -120 THEN -120 WHEN x0 > 0 THEN 0 ELSE x0 END)::BIGINT - (-120))::HUGEINT, 0
+--     ) AS p0,
+--     COALESCE(SUM((CASE WHEN x1 < 0 THEN 0 WHEN x1 > 120 THEN 120 ELSE x1 END)::BIGINT)::HUGEINT, 0) AS p1,
+--     COALESCE(
+--       SUM((CASE WHEN x2 < 120 THEN 120 WHEN x2 > 120 THEN 120 ELSE x2 END)::BIGINT) FILTER (WHERE x3)::HUGEINT,
+--       0
+--     ) AS p2
+--   FROM rows
+--   GROUP BY k0
+--   SELECT t2.c9 AS c0, t2.c10 AS c1, t2.c11 AS c2
+--   FROM (
+--     SELECT
+--       t1.c0 AS c9,
+--       t1.c2 AS c10,
+--       TRY_CAST(
+--         round((CAST(t1.c1 AS DOUBLE) + CAST(t1.c2 AS DOUBLE) + CAST(t1.c3 AS DOUBLE)) / 120.0e0) AS BIGINT
+--       ) AS c11
+--     FROM release_0 AS t1
+--   ) AS t2
 
 -- case: decimals, and a filter that may be unknown
 SELECT city, AVG(age + 0.25::DECIMAL(5, 2)) FILTER (WHERE age < 60) AS mean, COUNT(*) AS n
@@ -88,6 +120,49 @@ SELECT city, COUNT(*) AS n, AVG(income) AS mean FROM customers GROUP BY city;
 -- keys: private, l0 proved
 -- release: rows l0=1 linf=1
 -- release: sum l0=1 linf=100000
+-- rewrite:
+--   WITH rows AS (SELECT t1."city" AS k0, t1."income"::DOUBLE AS x0 FROM "customers" AS t1)
+--   SELECT
+--     k0,
+--     COALESCE(COUNT(*)::HUGEINT, 0) AS p0,
+--     COALESCE(
+--       SUM(
+--         FLOOR(
+--           CASE
+--             WHEN isnan(x0) THEN NULL
+--             WHEN x0 < 0.0::DOUBLE THEN 0.0::DOUBLE
+--             WHEN x0 > 200000.0::DOUBLE THEN 200000.0::DOUBLE
+--             ELSE x0
+--           END
+--           * 4096.0::DOUBLE
+--           + 0.5
+--         )::BIGINT
+--         - (409600000)
+--       )::HUGEINT,
+--       0
+--     ) AS p1
+--   FROM rows
+--   GROUP BY k0
+--   SELECT t2.c9 AS c0, t2.c10 AS c1, t2.c11 AS c2
+--   FROM (
+--     SELECT
+--       t1.c0 AS c9,
+--       t1.c1 AS c10,
+--       100000.0e0
+--       + least(
+--         greatest(
+--           CAST(t1.c2 AS DOUBLE)
+--           * greatest(1.0e0, CAST(t1.c1 AS DOUBLE))
+--           / (
+--             greatest(1.0e0, CAST(t1.c1 AS DOUBLE)) * greatest(1.0e0, CAST(t1.c1 AS DOUBLE))
+--             + 188.50347091632366e0
+--           ),
+--           -100000.0e0
+--         ),
+--         100000.0e0
+--       ) AS c11
+--     FROM release_0 AS t1
+--   ) AS t2
 
 -- case: units with several rows are counted by themselves
 SELECT device, COUNT(*) AS n, AVG(duration) AS mean FROM events GROUP BY device;

@@ -49,6 +49,20 @@ WHERE YEAR(joined) = 2021 OR YEAR(joined) = 2022 AND MONTH(joined) < 7 GROUP BY 
 -- accept
 -- keys: 18 public, l0 proved
 -- release: rows l0=1 linf=1
+-- rewrite:
+--   WITH rows AS (
+--     SELECT TRY(date_trunc('month', t1."joined")) AS k0
+--     FROM "customers" AS t1
+--     WHERE (
+--       CAST(extract(year FROM t1."joined") AS BIGINT) = 2021
+--       OR CAST(extract(year FROM t1."joined") AS BIGINT) = 2022
+--       AND CAST(extract(month FROM t1."joined") AS BIGINT) < 7
+--     )
+--   )
+--   SELECT k0, COALESCE(COUNT(*)::HUGEINT, 0) AS p0
+--   FROM rows
+--   GROUP BY k0
+--   SELECT t1.c0 AS c0, t1.c1 AS c1 FROM release_0 AS t1
 
 -- case: a year that OR opens
 SELECT DATE_TRUNC('month', joined) AS month, COUNT(*) AS n FROM customers
@@ -120,6 +134,36 @@ GROUP BY 1;
 -- keys: private, l0 enforced
 -- release: units l0=3 linf=1
 -- release: rows l0=3 linf=10
+-- rewrite:
+--   WITH rows AS (
+--     SELECT t1."customer_id" AS u, t1."note_length" // 10::BIGINT AS k0
+--     FROM "orders" AS t1
+--     WHERE (t1."note_length" // 10::BIGINT < t1."quantity")
+--   ),
+--   totals AS (SELECT u, k0, 1 AS s0, COUNT(*) AS s1 FROM rows GROUP BY u, k0),
+--   clipped AS MATERIALIZED (
+--     SELECT
+--       u,
+--       k0,
+--       (CASE WHEN s0 < 0 THEN 0 WHEN s0 > 1 THEN 1 ELSE s0 END)::BIGINT AS p0,
+--       (CASE WHEN s1 < 0 THEN 0 WHEN s1 > 10 THEN 10 ELSE s1 END)::BIGINT AS p1
+--     FROM totals
+--   ),
+--   many AS (SELECT u FROM clipped GROUP BY u HAVING COUNT(*) > 3),
+--   cut AS (
+--     SELECT u, h AS m
+--     FROM (SELECT u, hash($sampling_key::UBIGINT, u, k0) AS h FROM clipped SEMI JOIN many USING (u))
+--     QUALIFY ROW_NUMBER() OVER (PARTITION BY u ORDER BY h) = 4
+--   ),
+--   kept AS (
+--     SELECT clipped.*
+--     FROM clipped LEFT JOIN cut USING (u)
+--     WHERE cut.m IS NULL OR hash($sampling_key::UBIGINT, u, k0) < cut.m
+--   )
+--   SELECT k0, COALESCE(SUM(p0)::HUGEINT, 0) AS p0, COALESCE(SUM(p1)::HUGEINT, 0) AS p1
+--   FROM (SELECT * FROM kept)
+--   GROUP BY k0
+--   SELECT t1.c0 AS c0, t1.c2 AS c1 FROM release_0 AS t1
 
 -- case: Unix hours
 SELECT FLOOR(EXTRACT(epoch FROM placed_at) / 3600) * 3600 AS "time", COUNT(*) AS n FROM orders

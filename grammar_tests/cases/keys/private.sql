@@ -9,10 +9,39 @@ SELECT city, COUNT(*) AS n FROM customers GROUP BY city;
 
 -- case: keys of linked rows
 SELECT device, COUNT(*) AS n FROM events GROUP BY device;
+-- rows: events (customer_id, device): (1, 'phone'), (1, 'phone'), (2, 'phone'), (2, NULL)
 -- accept
 -- keys: private, l0 enforced
 -- release: units l0=2 linf=1
 -- release: rows l0=2 linf=5
+-- integers: (phone) 2 3
+-- integers: (None) 1 1
+-- rewrite:
+--   WITH rows AS (SELECT t1."customer_id" AS u, t1."device" AS k0 FROM "events" AS t1),
+--   totals AS (SELECT u, k0, 1 AS s0, COUNT(*) AS s1 FROM rows GROUP BY u, k0),
+--   clipped AS MATERIALIZED (
+--     SELECT
+--       u,
+--       k0,
+--       (CASE WHEN s0 < 0 THEN 0 WHEN s0 > 1 THEN 1 ELSE s0 END)::BIGINT AS p0,
+--       (CASE WHEN s1 < 0 THEN 0 WHEN s1 > 5 THEN 5 ELSE s1 END)::BIGINT AS p1
+--     FROM totals
+--   ),
+--   many AS (SELECT u FROM clipped GROUP BY u HAVING COUNT(*) > 2),
+--   cut AS (
+--     SELECT u, h AS m
+--     FROM (SELECT u, hash($sampling_key::UBIGINT, u, k0) AS h FROM clipped SEMI JOIN many USING (u))
+--     QUALIFY ROW_NUMBER() OVER (PARTITION BY u ORDER BY h) = 3
+--   ),
+--   kept AS (
+--     SELECT clipped.*
+--     FROM clipped LEFT JOIN cut USING (u)
+--     WHERE cut.m IS NULL OR hash($sampling_key::UBIGINT, u, k0) < cut.m
+--   )
+--   SELECT k0, COALESCE(SUM(p0)::HUGEINT, 0) AS p0, COALESCE(SUM(p1)::HUGEINT, 0) AS p1
+--   FROM (SELECT * FROM kept)
+--   GROUP BY k0
+--   SELECT t1.c0 AS c0, t1.c2 AS c1 FROM release_0 AS t1
 
 -- case: measures beside private keys
 SELECT device, SUM(duration) AS total, AVG(duration) AS mean FROM events GROUP BY device;
@@ -97,3 +126,34 @@ SELECT note, quantity > 2 AS many, COUNT(*) AS n FROM orders GROUP BY note, many
 -- keys: private, l0 enforced
 -- release: units l0=3 linf=1
 -- release: rows l0=3 linf=10
+-- rewrite:
+--   WITH rows AS (
+--     SELECT t1."customer_id" AS u, t1."note" AS k0, t1."quantity" > 2 AS k1 FROM "orders" AS t1
+--   ),
+--   totals AS (SELECT u, k0, k1, 1 AS s0, COUNT(*) AS s1 FROM rows GROUP BY u, k0, k1),
+--   clipped AS MATERIALIZED (
+--     SELECT
+--       u,
+--       k0,
+--       k1,
+--       (CASE WHEN s0 < 0 THEN 0 WHEN s0 > 1 THEN 1 ELSE s0 END)::BIGINT AS p0,
+--       (CASE WHEN s1 < 0 THEN 0 WHEN s1 > 10 THEN 10 ELSE s1 END)::BIGINT AS p1
+--     FROM totals
+--   ),
+--   many AS (SELECT u FROM clipped GROUP BY u HAVING COUNT(*) > 3),
+--   cut AS (
+--     SELECT u, h AS m
+--     FROM (
+--       SELECT u, hash($sampling_key::UBIGINT, u, k0, k1) AS h FROM clipped SEMI JOIN many USING (u)
+--     )
+--     QUALIFY ROW_NUMBER() OVER (PARTITION BY u ORDER BY h) = 4
+--   ),
+--   kept AS (
+--     SELECT clipped.*
+--     FROM clipped LEFT JOIN cut USING (u)
+--     WHERE cut.m IS NULL OR hash($sampling_key::UBIGINT, u, k0, k1) < cut.m
+--   )
+--   SELECT k0, k1, COALESCE(SUM(p0)::HUGEINT, 0) AS p0, COALESCE(SUM(p1)::HUGEINT, 0) AS p1
+--   FROM (SELECT * FROM kept)
+--   GROUP BY k0, k1
+--   SELECT t1.c0 AS c0, t1.c1 AS c1, t1.c3 AS c2 FROM release_0 AS t1

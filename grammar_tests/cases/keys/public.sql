@@ -3,9 +3,20 @@
 
 -- case: a column with declared values
 SELECT status, COUNT(*) AS n FROM orders GROUP BY status;
+-- rows: orders (customer_id, status): (1, 'paid'), (1, 'paid'), (1, 'paid'), (1, 'paid'), (1, 'paid'), (1, 'paid'), (1, 'paid'), (1, 'paid'), (1, 'paid'), (1, 'paid'), (1, 'paid'), (1, 'paid'), (2, 'paid'), (2, 'lost')
 -- accept
 -- keys: 3 public, l0 proved
 -- release: rows l0=3 linf=10
+-- integers: (paid) 11
+-- rewrite:
+--   WITH rows AS (SELECT t1."customer_id" AS u, t1."status" AS k0 FROM "orders" AS t1),
+--   totals AS (SELECT u, k0, COUNT(*) AS s0 FROM rows GROUP BY u, k0)
+--   SELECT k0, COALESCE(SUM(p0)::HUGEINT, 0) AS p0
+--   FROM (
+--     SELECT k0, (CASE WHEN s0 < 0 THEN 0 WHEN s0 > 10 THEN 10 ELSE s0 END)::BIGINT AS p0 FROM totals
+--   )
+--   GROUP BY k0
+--   SELECT t1.c0 AS c0, t1.c1 AS c1 FROM release_0 AS t1
 
 -- case: a column whose values a public table lists
 SELECT country, COUNT(*) AS n FROM customers GROUP BY country;
@@ -51,9 +62,22 @@ SELECT age >= 65 AS old, COUNT(*) FROM customers GROUP BY age >= 65;
 
 -- case: CASE is a key
 SELECT CASE WHEN age < 18 THEN 'minor' WHEN age < 65 THEN 'adult' ELSE 'senior' END AS band, COUNT(*) FROM customers GROUP BY band;
+-- rows: customers (customer_id, age): (1, 17), (2, 18), (3, 64), (4, 65), (5, NULL)
 -- accept
 -- keys: 3 public, l0 proved
 -- release: rows l0=1 linf=1
+-- integers: (adult) 2
+-- integers: (minor) 1
+-- integers: (senior) 2
+-- rewrite:
+--   WITH rows AS (
+--     SELECT CASE WHEN t1."age" < 18 THEN 'minor' WHEN t1."age" < 65 THEN 'adult' ELSE 'senior' END AS k0
+--     FROM "customers" AS t1
+--   )
+--   SELECT k0, COALESCE(COUNT(*)::HUGEINT, 0) AS p0
+--   FROM rows
+--   GROUP BY k0
+--   SELECT t1.c0 AS c0, t1.c1 AS c1 FROM release_0 AS t1
 
 -- case: decades
 SELECT FLOOR(age / 10) * 10 AS decade, COUNT(*) FROM customers GROUP BY 1;

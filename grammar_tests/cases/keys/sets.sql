@@ -13,6 +13,24 @@ SELECT country, segment, COUNT(*), SUM(age) FROM customers GROUP BY CUBE (countr
 -- keys: 6 public, l0 proved
 -- release: rows l0=1 linf=1
 -- release: sum l0=1 linf=120
+-- rewrite:
+--   WITH rows AS (SELECT t1."country" AS k0, t1."segment" AS k1, t1."age" AS x0 FROM "customers" AS t1)
+--   SELECT
+--     k0,
+--     k1,
+--     COALESCE(COUNT(*)::HUGEINT, 0) AS p0,
+--     COALESCE(SUM((CASE WHEN x0 < 0 THEN 0 WHEN x0 > 120 THEN 120 ELSE x0 END)::BIGINT)::HUGEINT, 0) AS p1
+--   FROM rows
+--   GROUP BY k0, k1
+--   SELECT t3.c9 AS c0, t3.c10 AS c1, t3.c11 AS c2, t3.c12 AS c3
+--   FROM (
+--     SELECT t2.c9 AS c9, t2.c10 AS c10, coalesce(t2.c20, 0) AS c11, t2.c22 AS c12
+--     FROM (
+--       SELECT t1.c0 AS c9, t1.c1 AS c10, sum(t1.c2) AS c20, sum(t1.c3) AS c22
+--       FROM release_0 AS t1
+--       GROUP BY GROUPING SETS ((t1.c0, t1.c1), (t1.c0), (t1.c1), ())
+--     ) AS t2
+--   ) AS t3
 
 -- case: averages are released at each level
 SELECT country, segment, AVG(age) FROM customers GROUP BY GROUPING SETS ((country, segment), (country), ());
@@ -82,6 +100,38 @@ SELECT country, segment, COUNT(*) FROM customers GROUP BY GROUPING SETS (country
 -- release: rows l0=1 linf=1
 -- keys: 1 public, l0 proved
 -- release: rows l0=1 linf=1
+-- rewrite:
+--   WITH rows AS (SELECT t1."country" AS k0 FROM "customers" AS t1)
+--   SELECT k0, COALESCE(COUNT(*)::HUGEINT, 0) AS p0
+--   FROM rows
+--   GROUP BY k0
+--   WITH rows AS (SELECT t1."segment" AS k0 FROM "customers" AS t1)
+--   SELECT k0, COALESCE(COUNT(*)::HUGEINT, 0) AS p0
+--   FROM rows
+--   GROUP BY k0
+--   WITH rows AS (SELECT 1 AS one FROM "customers" AS t1)
+--   SELECT COALESCE(COUNT(*)::HUGEINT, 0) AS p0
+--   FROM rows
+--   SELECT t9.c9 AS c0, t9.c10 AS c1, t9.c11 AS c2
+--   FROM (
+--     SELECT t6.c33 AS c9, t6.c34 AS c10, t6.c35 AS c11
+--     FROM (
+--       SELECT t5.c33 AS c33, t5.c34 AS c34, t5.c35 AS c35
+--       FROM (
+--         SELECT t2.c18 AS c33, t2.c19 AS c34, t2.c20 AS c35
+--         FROM (SELECT t1.c0 AS c18, CAST(NULL AS VARCHAR) AS c19, t1.c1 AS c20 FROM release_0 AS t1) AS t2
+--         UNION ALL
+--         SELECT t4.c24 AS c33, t4.c25 AS c34, t4.c26 AS c35
+--         FROM (SELECT CAST(NULL AS VARCHAR) AS c24, t3.c0 AS c25, t3.c1 AS c26 FROM release_1 AS t3) AS t4
+--       ) AS t5
+--     ) AS t6
+--     UNION ALL
+--     SELECT t8.c30 AS c9, t8.c31 AS c10, t8.c32 AS c11
+--     FROM (
+--       SELECT CAST(NULL AS VARCHAR) AS c30, CAST(NULL AS VARCHAR) AS c31, t7.c0 AS c32
+--       FROM release_2 AS t7
+--     ) AS t8
+--   ) AS t9
 
 -- case: public rows
 SELECT category, COUNT(*) FROM products GROUP BY ROLLUP (category);

@@ -15,6 +15,36 @@ SELECT HOUR(placed_at) AS h FROM orders GROUP BY 1 ORDER BY COUNT(DISTINCT custo
 SELECT status FROM (SELECT status, SUM(amount) AS total FROM orders GROUP BY status) AS t ORDER BY total DESC, status LIMIT 1;
 -- accept
 -- keys: highest 1 of 3 public
+-- rewrite:
+--   WITH rows AS (
+--     SELECT t1."customer_id" AS u, t1."status" AS k0, t1."amount" AS x0 FROM "orders" AS t1
+--   ),
+--   totals AS (
+--     SELECT
+--       u,
+--       k0,
+--       SUM(
+--         (
+--           (
+--             CASE
+--               WHEN x0 < '0.00'::DECIMAL(3, 2) THEN '0.00'::DECIMAL(3, 2)
+--               WHEN x0 > '500.00'::DECIMAL(5, 2) THEN '500.00'::DECIMAL(5, 2)
+--               ELSE x0
+--             END
+--           )::DECIMAL(5, 2)
+--           * '100'::DECIMAL(3, 0)
+--         )::INTEGER
+--       ) AS s0
+--     FROM rows
+--     GROUP BY u, k0
+--   )
+--   SELECT k0, COALESCE(SUM(p0)::HUGEINT, 0) AS p0
+--   FROM (
+--     SELECT k0, (CASE WHEN s0 < 0 THEN 0 WHEN s0 > 500000 THEN 500000 ELSE s0 END)::BIGINT AS p0
+--     FROM totals
+--   )
+--   GROUP BY k0
+--   SELECT t1.c0 AS c0 FROM release_0 AS t1 ORDER BY t1.c1 DESC NULLS LAST, t1.c0 NULLS LAST LIMIT 1
 
 -- case: the smallest, filtered
 SELECT status FROM orders GROUP BY status ORDER BY COUNT(*) FILTER (WHERE quantity > 1), status LIMIT 1;
@@ -31,6 +61,26 @@ SELECT LOWER(status) AS s FROM orders GROUP BY status ORDER BY SUM(quantity) DES
 SELECT status FROM orders GROUP BY status ORDER BY SUM(quantity - 10) DESC, status LIMIT 1;
 -- accept
 -- keys: highest 1 of 3 public
+-- rewrite:
+--   WITH rows AS (
+--     SELECT t1."customer_id" AS u, t1."status" AS k0, TRY(t1."quantity" - 10::BIGINT) AS x0
+--     FROM "orders" AS t1
+--   ),
+--   totals AS (
+--     SELECT
+--       u,
+--       k0,
+--       SUM(((CASE WHEN x0 < -10 THEN -10 WHEN x0 > 10 THEN 10 ELSE x0 END)::BIGINT)::INTEGER) AS s0
+--     FROM rows
+--     GROUP BY u, k0
+--   )
+--   SELECT k0, COALESCE(SUM(p0)::HUGEINT, 0) AS p0
+--   FROM (
+--     SELECT k0, (CASE WHEN s0 < -100 THEN -100 WHEN s0 > 100 THEN 100 ELSE s0 END)::BIGINT AS p0
+--     FROM totals
+--   )
+--   GROUP BY k0
+--   SELECT t1.c0 AS c0 FROM release_0 AS t1 ORDER BY t1.c1 DESC NULLS LAST, t1.c0 NULLS LAST LIMIT 1
 
 -- case: one unit in one group, many wanted: everything is released
 SELECT country FROM customers GROUP BY country ORDER BY COUNT(*) DESC, country LIMIT 2;

@@ -4,6 +4,27 @@
 -- case: a condition that never holds
 SELECT * FROM customers WHERE 1 = 0;
 -- accept
+-- rewrite:
+--   SELECT
+--     t1.c9 AS c0,
+--     t1.c10 AS c1,
+--     t1.c11 AS c2,
+--     t1.c12 AS c3,
+--     t1.c13 AS c4,
+--     t1.c14 AS c5,
+--     t1.c15 AS c6,
+--     t1.c16 AS c7
+--   FROM (
+--     SELECT CAST(NULL AS BIGINT) AS c9,
+--     CAST(NULL AS VARCHAR) AS c10,
+--     CAST(NULL AS VARCHAR) AS c11,
+--     CAST(NULL AS VARCHAR) AS c12,
+--     CAST(NULL AS BIGINT) AS c13,
+--     CAST(NULL AS DOUBLE) AS c14,
+--     CAST(NULL AS BOOLEAN) AS c15,
+--     CAST(NULL AS DATE) AS c16
+--   ) AS t1
+--   WHERE (FALSE)
 
 -- case: it is a constant
 SELECT age, city FROM customers WHERE age > 40 AND FALSE ORDER BY 1;

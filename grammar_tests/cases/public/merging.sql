@@ -24,6 +24,21 @@ SELECT code, a.code AS here, b.code AS there FROM countries AS a FULL JOIN (VALU
 -- case: two full joins on a column
 SELECT k, COUNT(*) AS n FROM (VALUES (1), (2)) AS a(k) FULL JOIN (VALUES (2), (3)) AS b(k) USING (k) FULL JOIN (VALUES (3), (4)) AS c(k) USING (k) GROUP BY k;
 -- accept
+-- rewrite:
+--   SELECT t6.c15 AS c0, t6.c16 AS c1
+--   FROM (
+--     SELECT t5.c14 AS c15, count(*) AS c16
+--     FROM (
+--       SELECT t3.c5 AS c10, t3.c6 AS c11, t3.c7 AS c12, t4.c8 AS c13, coalesce(t3.c7, t4.c8) AS c14
+--       FROM
+--         (
+--           SELECT t1.c1 AS c5, t2.c3 AS c6, coalesce(t1.c1, t2.c3) AS c7
+--           FROM (VALUES (1), (2)) AS t1(c1) FULL JOIN (VALUES (2), (3)) AS t2(c3) ON t1.c1 = t2.c3
+--         ) AS t3
+--         FULL JOIN (VALUES (3), (4)) AS t4(c8) ON t3.c7 = t4.c8
+--     ) AS t5
+--     GROUP BY 1
+--   ) AS t6
 
 -- case: a natural full join
 SELECT code, n FROM countries NATURAL FULL JOIN (VALUES ('XX', 1)) AS v(code, n);

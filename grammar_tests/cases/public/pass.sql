@@ -24,6 +24,15 @@ SELECT 1 AS one, 'a' || 'b' AS ab;
 -- case: a window
 SELECT code, ROW_NUMBER() OVER (PARTITION BY region ORDER BY code) AS r FROM countries;
 -- accept
+-- rewrite:
+--   SELECT t2.c1 AS c0, t2.c3 AS c1
+--   FROM (
+--     SELECT
+--       t1."code" AS c1,
+--       t1."region" AS c2,
+--       row_number() OVER (PARTITION BY t1."region" ORDER BY t1."code" NULLS LAST) AS c3
+--     FROM "countries" AS t1
+--   ) AS t2
 
 -- case: set operations
 SELECT code FROM countries EXCEPT SELECT 'NO';

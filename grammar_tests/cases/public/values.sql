@@ -108,6 +108,21 @@ SELECT SUM(quantity * v.weight) AS s FROM orders JOIN (VALUES ('paid', 2), ('ope
 -- accept
 -- keys: 1 public, l0 proved
 -- release: sum l0=1 linf=400
+-- rewrite:
+--   WITH rows AS (
+--     SELECT t1."customer_id" AS u, TRY(t1."quantity"::HUGEINT * t2.c11) AS x0
+--     FROM
+--       "orders" AS t1
+--       INNER JOIN (VALUES ('paid', 2), ('open', 1)) AS t2(c10, c11) ON t1."status" = t2.c10
+--   ),
+--   totals AS (
+--     SELECT u, SUM(((CASE WHEN x0 < 0 THEN 0 WHEN x0 > 40 THEN 40 ELSE x0 END)::BIGINT)::INTEGER) AS s0
+--     FROM rows
+--     GROUP BY u
+--   )
+--   SELECT COALESCE(SUM(p0)::HUGEINT, 0) AS p0
+--   FROM (SELECT (CASE WHEN s0 < 0 THEN 0 WHEN s0 > 400 THEN 400 ELSE s0 END)::BIGINT AS p0 FROM totals)
+--   SELECT t1.c0 AS c0 FROM release_0 AS t1
 
 -- case: every row beside one constant
 SELECT SUM(quantity * w) AS s FROM orders CROSS JOIN (VALUES (3)) AS v(w);

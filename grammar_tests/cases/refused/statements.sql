@@ -78,6 +78,13 @@ SELECT LAST_VALUE(n IGNORE NULLS) OVER () FROM (SELECT COUNT(*) AS n FROM orders
 -- accept
 -- keys: 1 public, l0 proved
 -- release: rows l0=1 linf=10
+-- rewrite:
+--   WITH rows AS (SELECT t1."customer_id" AS u FROM "orders" AS t1),
+--   totals AS (SELECT u, COUNT(*) AS s0 FROM rows GROUP BY u)
+--   SELECT COALESCE(SUM(p0)::HUGEINT, 0) AS p0
+--   FROM (SELECT (CASE WHEN s0 < 0 THEN 0 WHEN s0 > 10 THEN 10 ELSE s0 END)::BIGINT AS p0 FROM totals)
+--   SELECT t2.c12 AS c0
+--   FROM (SELECT t1.c0 AS c11, last_value(t1.c0 IGNORE NULLS) OVER () AS c12 FROM release_0 AS t1) AS t2
 
 -- case: for update
 SELECT COUNT(*) FROM orders FOR UPDATE;

@@ -18,6 +18,19 @@ SELECT CASE WHEN (NOT series_limit.country__ IS NULL) THEN country ELSE 'Others'
 -- release: rows l0=1 linf=1
 -- keys: 4 public, l0 proved
 -- release: rows l0=1 linf=1
+-- rewrite:
+--   WITH rows AS (SELECT t1."country" AS k0 FROM "customers" AS t1)
+--   SELECT k0, COALESCE(COUNT(*)::HUGEINT, 0) AS p0
+--   FROM rows
+--   GROUP BY k0
+--   WITH rows AS (
+--     SELECT CASE WHEN NOT t2.c0 IS NULL THEN t1."country" ELSE 'Others' END AS k0
+--     FROM "customers" AS t1 LEFT JOIN stage_0 AS t2 ON t1."country" = t2.c0
+--   )
+--   SELECT k0, COALESCE(COUNT(*)::HUGEINT, 0) AS p0
+--   FROM rows
+--   GROUP BY k0
+--   SELECT t1.c0 AS c0, t1.c1 AS c1 FROM release_1 AS t1
 
 -- case: a virtual dataset of people's rows
 SELECT segment AS segment, SUM(amount) AS "SUM(amount)" FROM (SELECT o.placed_at, o.amount, c.segment FROM orders AS o JOIN customers AS c ON o.customer_id = c.customer_id) AS virtual_table WHERE placed_at >= TO_TIMESTAMP('2024-03-01 00:00:00.000000', 'YYYY-MM-DD HH24:MI:SS.US') GROUP BY segment LIMIT 50000;

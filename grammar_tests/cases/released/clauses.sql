@@ -55,6 +55,24 @@ SELECT DISTINCT ON (segment) segment, vip, n FROM (SELECT segment, vip, COUNT(*)
 -- accept
 -- keys: 4 public, l0 proved
 -- release: rows l0=1 linf=1
+-- rewrite:
+--   WITH rows AS (SELECT t1."segment" AS k0, t1."vip" AS k1 FROM "customers" AS t1)
+--   SELECT k0, k1, COALESCE(COUNT(*)::HUGEINT, 0) AS p0
+--   FROM rows
+--   GROUP BY k0, k1
+--   SELECT t2.c12 AS c0, t2.c13 AS c1, t2.c14 AS c2
+--   FROM (
+--     SELECT
+--       t1.c0 AS c12,
+--       t1.c1 AS c13,
+--       t1.c2 AS c14,
+--       row_number() OVER (
+--         PARTITION BY t1.c0 ORDER BY t1.c0 NULLS LAST, t1.c2 DESC NULLS LAST, t1.c1 NULLS LAST
+--       ) AS c18
+--     FROM release_0 AS t1
+--   ) AS t2
+--   WHERE (t2.c18 = 1)
+--   ORDER BY t2.c12 NULLS LAST, t2.c14 DESC NULLS LAST, t2.c13 NULLS LAST
 
 -- case: the first of each by two keys
 SELECT DISTINCT ON (segment, vip) segment, vip, n FROM (SELECT segment, vip, age, COUNT(*) AS n FROM customers GROUP BY ALL) AS t ORDER BY segment, vip, n DESC, age;

@@ -18,6 +18,23 @@ SELECT STRING_AGG(status || ': ' || n, '; ' ORDER BY n DESC, status) AS line FRO
 -- accept
 -- keys: 3 public, l0 proved
 -- release: rows l0=3 linf=10
+-- rewrite:
+--   WITH rows AS (SELECT t1."customer_id" AS u, t1."status" AS k0 FROM "orders" AS t1),
+--   totals AS (SELECT u, k0, COUNT(*) AS s0 FROM rows GROUP BY u, k0)
+--   SELECT k0, COALESCE(SUM(p0)::HUGEINT, 0) AS p0
+--   FROM (
+--     SELECT k0, (CASE WHEN s0 < 0 THEN 0 WHEN s0 > 10 THEN 10 ELSE s0 END)::BIGINT AS p0 FROM totals
+--   )
+--   GROUP BY k0
+--   SELECT t3.c14 AS c0
+--   FROM (
+--     SELECT string_agg(
+--       left(left(t2.c12 || ': ', 4096) || t2.c13, 4096),
+--       '; ' ORDER BY t2.c13 DESC NULLS LAST,
+--       t2.c12 NULLS LAST
+--     ) AS c14
+--     FROM (SELECT t1.c0 AS c12, CAST(t1.c1 AS VARCHAR) AS c13 FROM release_0 AS t1) AS t2
+--   ) AS t3
 
 -- case: different texts joined
 SELECT STRING_AGG(DISTINCT segment, ',' ORDER BY segment) AS s FROM (SELECT segment, vip, COUNT(*) AS n FROM customers GROUP BY segment, vip) AS t;

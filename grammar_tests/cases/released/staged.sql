@@ -67,9 +67,26 @@ SELECT COUNT(o.order_id) FROM (SELECT status, COUNT(*) AS n FROM orders GROUP BY
 
 -- case: VALUES beside private rows
 SELECT v.label, COUNT(*) FROM orders o JOIN (VALUES ('open', 'not yet'), ('paid', 'done')) AS v(status, label) ON v.status = o.status GROUP BY v.label;
+-- rows: orders (customer_id, status): (1, 'open'), (1, 'paid'), (2, 'paid'), (2, 'returned')
 -- accept
 -- keys: 2 public, l0 proved
 -- release: rows l0=2 linf=10
+-- integers: (done) 2
+-- integers: (not yet) 1
+-- rewrite:
+--   WITH rows AS (
+--     SELECT t1."customer_id" AS u, t2.c11 AS k0
+--     FROM
+--       "orders" AS t1
+--       INNER JOIN (VALUES ('open', 'not yet'), ('paid', 'done')) AS t2(c10, c11) ON t2.c10 = t1."status"
+--   ),
+--   totals AS (SELECT u, k0, COUNT(*) AS s0 FROM rows GROUP BY u, k0)
+--   SELECT k0, COALESCE(SUM(p0)::HUGEINT, 0) AS p0
+--   FROM (
+--     SELECT k0, (CASE WHEN s0 < 0 THEN 0 WHEN s0 > 10 THEN 10 ELSE s0 END)::BIGINT AS p0 FROM totals
+--   )
+--   GROUP BY k0
+--   SELECT t1.c0 AS c0, t1.c1 AS c1 FROM release_0 AS t1
 
 -- case: a series lists the groups
 SELECT g.n, COUNT(o.order_id) FROM generate_series(0, 3) AS g(n) LEFT JOIN orders o ON o.quantity = g.n GROUP BY g.n;

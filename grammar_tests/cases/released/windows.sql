@@ -52,6 +52,25 @@ SELECT status, SUM(n) OVER (ORDER BY status ROWS BETWEEN UNBOUNDED PRECEDING AND
 -- accept
 -- keys: 3 public, l0 proved
 -- release: rows l0=3 linf=10
+-- rewrite:
+--   WITH rows AS (SELECT t1."customer_id" AS u, t1."status" AS k0 FROM "orders" AS t1),
+--   totals AS (SELECT u, k0, COUNT(*) AS s0 FROM rows GROUP BY u, k0)
+--   SELECT k0, COALESCE(SUM(p0)::HUGEINT, 0) AS p0
+--   FROM (
+--     SELECT k0, (CASE WHEN s0 < 0 THEN 0 WHEN s0 > 10 THEN 10 ELSE s0 END)::BIGINT AS p0 FROM totals
+--   )
+--   GROUP BY k0
+--   SELECT t2.c12 AS c0, t2.c14 AS c1
+--   FROM (
+--     SELECT
+--       t1.c0 AS c12,
+--       t1.c1 AS c13,
+--       sum(t1.c1) OVER (
+--         ORDER BY t1.c0 NULLS LAST ROWS BETWEEN UNBOUNDED PRECEDING
+--         AND UNBOUNDED FOLLOWING EXCLUDE CURRENT ROW
+--       ) AS c14
+--     FROM release_0 AS t1
+--   ) AS t2
 
 -- case: a frame without ties
 SELECT status, SUM(n) OVER (ORDER BY n > 3 GROUPS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW EXCLUDE TIES) AS s FROM (SELECT status, COUNT(*) AS n FROM orders GROUP BY status) AS t;

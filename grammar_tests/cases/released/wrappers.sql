@@ -94,6 +94,24 @@ SELECT SUM(2) AS twice, COUNT(*) AS n FROM orders;
 -- keys: 1 public, l0 proved
 -- release: sum l0=1 linf=20
 -- release: rows l0=1 linf=10
+-- rewrite:
+--   WITH rows AS (SELECT t1."customer_id" AS u, 2 AS x0 FROM "orders" AS t1),
+--   totals AS (
+--     SELECT
+--       u,
+--       SUM(((CASE WHEN x0 < 2 THEN 2 WHEN x0 > 2 THEN 2 ELSE x0 END)::BIGINT)::INTEGER) AS s0,
+--       COUNT(*) AS s1
+--     FROM rows
+--     GROUP BY u
+--   )
+--   SELECT COALESCE(SUM(p0)::HUGEINT, 0) AS p0, COALESCE(SUM(p1)::HUGEINT, 0) AS p1
+--   FROM (
+--     SELECT
+--       (CASE WHEN s0 < 0 THEN 0 WHEN s0 > 20 THEN 20 ELSE s0 END)::BIGINT AS p0,
+--       (CASE WHEN s1 < 0 THEN 0 WHEN s1 > 10 THEN 10 ELSE s1 END)::BIGINT AS p1
+--     FROM totals
+--   )
+--   SELECT t1.c0 AS c0, t1.c1 AS c1 FROM release_0 AS t1
 
 -- case: a filtered count in two spellings
 SELECT COUNT(*) FILTER (WHERE status = 'paid') AS a, SUM(1) FILTER (WHERE status = 'paid') AS b FROM orders;

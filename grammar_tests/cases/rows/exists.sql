@@ -9,15 +9,72 @@ SELECT COUNT(*) FROM customers c WHERE EXISTS (SELECT 1 FROM orders o WHERE o.cu
 
 -- case: has no such row
 SELECT COUNT(*) FROM customers c WHERE NOT EXISTS (SELECT 1 FROM orders o WHERE o.customer_id = c.customer_id AND o.amount > 100);
+-- rows: customers (customer_id): (1), (2), (3)
+-- rows: orders (customer_id, amount): (1, 50), (2, 150), (2, 50)
 -- accept
 -- keys: 1 public, l0 proved
 -- release: rows l0=1 linf=1
+-- integers: () 2
+-- rewrite:
+--   WITH rows AS (
+--     SELECT 1 AS one
+--     FROM "customers" AS t1
+--     WHERE (
+--       NOT (
+--         EXISTS (
+--           SELECT 1
+--           FROM (
+--             SELECT 1 AS c18, t2."customer_id" AS c10, t2."order_id" AS c9
+--             FROM "orders" AS t2
+--             WHERE (t2."amount" > 100)
+--           ) AS t3
+--           WHERE (t3.c10 = t1."customer_id")
+--         )
+--       )
+--     )
+--   )
+--   SELECT COALESCE(COUNT(*)::HUGEINT, 0) AS p0
+--   FROM rows
+--   SELECT t1.c0 AS c0 FROM release_0 AS t1
 
 -- case: the unit among the units of rows
 SELECT COUNT(*) FROM customers c WHERE c.customer_id IN (SELECT customer_id FROM orders);
 -- accept
 -- keys: 1 public, l0 proved
 -- release: rows l0=1 linf=1
+-- rewrite:
+--   WITH rows AS (
+--     SELECT 1 AS one
+--     FROM (
+--       SELECT
+--         t3.c1 AS c1,
+--         t3.c2 AS c2,
+--         t3.c3 AS c3,
+--         t3.c4 AS c4,
+--         t3.c5 AS c5,
+--         t3.c6 AS c6,
+--         t3.c7 AS c7,
+--         t3.c8 AS c8,
+--         CASE WHEN t3.c1 IS NULL THEN NULL ELSE t3.c19 END AS c19
+--       FROM (
+--         SELECT
+--           t1."customer_id" AS c1,
+--           t1."country" AS c2,
+--           t1."segment" AS c3,
+--           t1."city" AS c4,
+--           t1."age" AS c5,
+--           t1."income"::DOUBLE AS c6,
+--           t1."vip" AS c7,
+--           t1."joined" AS c8,
+--           EXISTS (SELECT 1 FROM "orders" AS t2 WHERE (t1."customer_id" = t2."customer_id")) AS c19
+--         FROM "customers" AS t1
+--       ) AS t3
+--     ) AS t4
+--     WHERE (t4.c19)
+--   )
+--   SELECT COALESCE(COUNT(*)::HUGEINT, 0) AS p0
+--   FROM rows
+--   SELECT t1.c0 AS c0 FROM release_0 AS t1
 
 -- case: the unit not among the units of rows
 SELECT COUNT(*) FROM customers c WHERE c.customer_id NOT IN (SELECT customer_id FROM orders WHERE status = 'paid');

@@ -24,6 +24,16 @@ SELECT EXTRACT(month FROM day) AS m, COUNT(DISTINCT customer_id) FROM logins GRO
 -- accept
 -- keys: 12 public, l0 proved
 -- release: units l0=12 linf=1
+-- rewrite:
+--   WITH rows AS (
+--     SELECT t1."customer_id" AS u, CAST(extract(month FROM t1."day") AS BIGINT) AS k0
+--     FROM "logins" AS t1
+--   ),
+--   totals AS (SELECT u, k0, 1 AS s0 FROM rows GROUP BY u, k0)
+--   SELECT k0, COALESCE(SUM(p0)::HUGEINT, 0) AS p0
+--   FROM (SELECT k0, (CASE WHEN s0 < 0 THEN 0 WHEN s0 > 1 THEN 1 ELSE s0 END)::BIGINT AS p0 FROM totals)
+--   GROUP BY k0
+--   SELECT t1.c0 AS c0, t1.c1 AS c1 FROM release_0 AS t1
 
 -- case: keys the unit determines are a proof
 SELECT c.city, COUNT(DISTINCT l.customer_id) FROM logins l JOIN customers c ON l.customer_id = c.customer_id GROUP BY c.city;
@@ -37,6 +47,32 @@ SELECT device, COUNT(*) AS n FROM events GROUP BY device;
 -- keys: private, l0 enforced
 -- release: units l0=2 linf=1
 -- release: rows l0=2 linf=5
+-- rewrite:
+--   WITH rows AS (SELECT t1."customer_id" AS u, t1."device" AS k0 FROM "events" AS t1),
+--   totals AS (SELECT u, k0, 1 AS s0, COUNT(*) AS s1 FROM rows GROUP BY u, k0),
+--   clipped AS MATERIALIZED (
+--     SELECT
+--       u,
+--       k0,
+--       (CASE WHEN s0 < 0 THEN 0 WHEN s0 > 1 THEN 1 ELSE s0 END)::BIGINT AS p0,
+--       (CASE WHEN s1 < 0 THEN 0 WHEN s1 > 5 THEN 5 ELSE s1 END)::BIGINT AS p1
+--     FROM totals
+--   ),
+--   many AS (SELECT u FROM clipped GROUP BY u HAVING COUNT(*) > 2),
+--   cut AS (
+--     SELECT u, h AS m
+--     FROM (SELECT u, hash($sampling_key::UBIGINT, u, k0) AS h FROM clipped SEMI JOIN many USING (u))
+--     QUALIFY ROW_NUMBER() OVER (PARTITION BY u ORDER BY h) = 3
+--   ),
+--   kept AS (
+--     SELECT clipped.*
+--     FROM clipped LEFT JOIN cut USING (u)
+--     WHERE cut.m IS NULL OR hash($sampling_key::UBIGINT, u, k0) < cut.m
+--   )
+--   SELECT k0, COALESCE(SUM(p0)::HUGEINT, 0) AS p0, COALESCE(SUM(p1)::HUGEINT, 0) AS p1
+--   FROM (SELECT * FROM kept)
+--   GROUP BY k0
+--   SELECT t1.c0 AS c0, t1.c2 AS c1 FROM release_0 AS t1
 
 -- case: a declared number of groups is not needed where the keys can take fewer
 SELECT duration > 60 AS long, COUNT(*) AS n FROM events GROUP BY 1;

@@ -54,6 +54,20 @@ SELECT status, COUNT(*) * 100.0 / (SELECT COUNT(*) FROM orders) AS share FROM or
 -- release: rows l0=3 linf=10
 -- keys: 1 public, l0 proved
 -- release: rows l0=1 linf=10
+-- rewrite:
+--   WITH rows AS (SELECT t1."customer_id" AS u, t1."status" AS k0 FROM "orders" AS t1),
+--   totals AS (SELECT u, k0, COUNT(*) AS s0 FROM rows GROUP BY u, k0)
+--   SELECT k0, COALESCE(SUM(p0)::HUGEINT, 0) AS p0
+--   FROM (
+--     SELECT k0, (CASE WHEN s0 < 0 THEN 0 WHEN s0 > 10 THEN 10 ELSE s0 END)::BIGINT AS p0 FROM totals
+--   )
+--   GROUP BY k0
+--   WITH rows AS (SELECT t1."customer_id" AS u FROM "orders" AS t1),
+--   totals AS (SELECT u, COUNT(*) AS s0 FROM rows GROUP BY u)
+--   SELECT COALESCE(SUM(p0)::HUGEINT, 0) AS p0
+--   FROM (SELECT (CASE WHEN s0 < 0 THEN 0 WHEN s0 > 10 THEN 10 ELSE s0 END)::BIGINT AS p0 FROM totals)
+--   SELECT t1.c0 AS c0, TRY(TRY_CAST(t1.c1 AS DECIMAL(38, 0)) * 100.0) / t2.c0 AS c1
+--   FROM release_0 AS t1 CROSS JOIN release_1 AS t2
 
 -- case: a lift over the whole
 SELECT status, AVG(amount) - (SELECT AVG(amount) FROM orders) AS lift FROM orders GROUP BY status;
@@ -94,6 +108,39 @@ WITH r AS (SELECT status, SUM(amount) AS total FROM orders GROUP BY status) SELE
 -- accept
 -- keys: 3 public, l0 proved
 -- release: sum l0=3 linf=5000
+-- rewrite:
+--   WITH rows AS (
+--     SELECT t1."customer_id" AS u, t1."status" AS k0, t1."amount" AS x0 FROM "orders" AS t1
+--   ),
+--   totals AS (
+--     SELECT
+--       u,
+--       k0,
+--       SUM(
+--         (
+--           (
+--             CASE
+--               WHEN x0 < '0.00'::DECIMAL(3, 2) THEN '0.00'::DECIMAL(3, 2)
+--               WHEN x0 > '500.00'::DECIMAL(5, 2) THEN '500.00'::DECIMAL(5, 2)
+--               ELSE x0
+--             END
+--           )::DECIMAL(5, 2)
+--           * '100'::DECIMAL(3, 0)
+--         )::INTEGER
+--       ) AS s0
+--     FROM rows
+--     GROUP BY u, k0
+--   )
+--   SELECT k0, COALESCE(SUM(p0)::HUGEINT, 0) AS p0
+--   FROM (
+--     SELECT k0, (CASE WHEN s0 < 0 THEN 0 WHEN s0 > 500000 THEN 500000 ELSE s0 END)::BIGINT AS p0
+--     FROM totals
+--   )
+--   GROUP BY k0
+--   SELECT t1.c0 AS c0, t1.c1 AS c1
+--   FROM
+--     release_0 AS t1 INNER JOIN (SELECT max(t2.c1) AS c40 FROM release_0 AS t2) AS t3 ON t1.c1 = t3.c40
+--   WHERE (t1.c1 = t3.c40)
 
 -- case: one row at most
 SELECT COUNT(*) FROM customers WHERE country = (SELECT code FROM countries ORDER BY code LIMIT 1);

@@ -6,6 +6,20 @@ SELECT COUNT(*) AS n FROM orders WHERE (status, quantity) IN (('paid', 1), ('ope
 -- accept
 -- keys: 1 public, l0 proved
 -- release: rows l0=1 linf=10
+-- rewrite:
+--   WITH rows AS (
+--     SELECT t1."customer_id" AS u
+--     FROM "orders" AS t1
+--     WHERE (
+--       t1."status" = 'paid' AND t1."quantity" = 1
+--       OR t1."status" = 'open' AND t1."quantity" = 2
+--       OR t1."status" = 'paid' AND t1."quantity" = 3
+--     )
+--   ),
+--   totals AS (SELECT u, COUNT(*) AS s0 FROM rows GROUP BY u)
+--   SELECT COALESCE(SUM(p0)::HUGEINT, 0) AS p0
+--   FROM (SELECT (CASE WHEN s0 < 0 THEN 0 WHEN s0 > 10 THEN 10 ELSE s0 END)::BIGINT AS p0 FROM totals)
+--   SELECT t1.c0 AS c0 FROM release_0 AS t1
 
 -- case: pairs not in a list
 SELECT COUNT(*) AS n FROM orders WHERE (status, quantity) NOT IN (('paid', 1), ('open', 2));
@@ -58,6 +72,36 @@ SELECT quantity + 1 AS q, q * 2 AS r, COUNT(*) AS n FROM orders GROUP BY ALL;
 -- accept
 -- keys: 441 public, l0 enforced
 -- release: rows l0=3 linf=10
+-- rewrite:
+--   WITH rows AS (
+--     SELECT
+--       t1."customer_id" AS u,
+--       TRY(t1."quantity" + 1::BIGINT) AS k0,
+--       TRY(TRY(t1."quantity" + 1::BIGINT) * 2::BIGINT) AS k1
+--     FROM "orders" AS t1
+--   ),
+--   totals AS (SELECT u, k0, k1, COUNT(*) AS s0 FROM rows GROUP BY u, k0, k1),
+--   clipped AS MATERIALIZED (
+--     SELECT u, k0, k1, (CASE WHEN s0 < 0 THEN 0 WHEN s0 > 10 THEN 10 ELSE s0 END)::BIGINT AS p0
+--     FROM totals
+--   ),
+--   many AS (SELECT u FROM clipped GROUP BY u HAVING COUNT(*) > 3),
+--   cut AS (
+--     SELECT u, h AS m
+--     FROM (
+--       SELECT u, hash($sampling_key::UBIGINT, u, k0, k1) AS h FROM clipped SEMI JOIN many USING (u)
+--     )
+--     QUALIFY ROW_NUMBER() OVER (PARTITION BY u ORDER BY h) = 4
+--   ),
+--   kept AS (
+--     SELECT clipped.*
+--     FROM clipped LEFT JOIN cut USING (u)
+--     WHERE cut.m IS NULL OR hash($sampling_key::UBIGINT, u, k0, k1) < cut.m
+--   )
+--   SELECT k0, k1, COALESCE(SUM(p0)::HUGEINT, 0) AS p0
+--   FROM (SELECT * FROM kept)
+--   GROUP BY k0, k1
+--   SELECT t1.c0 AS c0, t1.c1 AS c1, t1.c2 AS c2 FROM release_0 AS t1
 
 -- case: an alias does not move a bound
 SELECT SUM(amount) AS s FROM (SELECT quantity AS amount, amount AS quantity FROM orders) AS t;

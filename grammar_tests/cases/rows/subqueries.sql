@@ -84,6 +84,37 @@ SELECT COUNT(DISTINCT who) FROM (SELECT customer_id + 0 AS who FROM orders) AS t
 -- accept
 -- keys: 1 public, l0 proved
 -- release: distinct l0=1 linf=10
+-- rewrite:
+--   WITH rows AS (
+--     SELECT t2.c2 AS u, t2.c10 AS x0, NOT t2.c10 IS NULL AS x1
+--     FROM (
+--       SELECT TRY(t1."customer_id" + 0::BIGINT) AS c10, t1."order_id" AS c1, t1."customer_id" AS c2
+--       FROM "orders" AS t1
+--     ) AS t2
+--   ),
+--   totals AS (
+--     SELECT u, list(DISTINCT x0) FILTER (WHERE x0 IS NOT NULL AND x1) AS s0 FROM rows GROUP BY u
+--   ),
+--   bounded AS MATERIALIZED (
+--     SELECT CASE
+--       WHEN len(s0) > 10
+--       THEN list_transform(
+--         list_sort(list_transform(s0, lambda x: {'h': hash($sampling_key::UBIGINT, u, x), 'x': x}))[1:10],
+--         lambda pair: pair.x
+--       )
+--       ELSE s0
+--     END AS p0
+--     FROM totals
+--   )
+--   SELECT COALESCE(SUM(p0)::HUGEINT, 0) AS p0
+--   FROM (
+--     SELECT 0 AS p0
+--     FROM bounded
+--     UNION ALL
+--     SELECT COUNT(DISTINCT v)
+--     FROM (SELECT unnest(p0) AS v FROM bounded)
+--   )
+--   SELECT t1.c0 AS c0 FROM release_0 AS t1
 
 -- case: another column renamed to the unit key is not the unit
 SELECT COUNT(DISTINCT customer_id) FROM (SELECT order_id AS customer_id FROM orders) AS t;
@@ -115,6 +146,25 @@ SELECT COUNT(*) FROM (SELECT amount FROM orders UNION ALL SELECT price FROM item
 -- accept
 -- keys: 1 public, l0 proved
 -- release: rows l0=1 linf=30
+-- rewrite:
+--   WITH rows AS (
+--     SELECT t6.c22 AS u
+--     FROM (
+--       SELECT t2.c10 AS c17, t2.c23 AS c22
+--       FROM (SELECT t1."amount" AS c10, t1."customer_id" AS c23 FROM "orders" AS t1) AS t2
+--       UNION ALL
+--       SELECT t5.c16 AS c17, t5.c24 AS c22
+--       FROM (
+--         SELECT TRY_CAST(t3."price" AS DECIMAL(10, 2)) AS c16, t4."customer_id" AS c24
+--         FROM "items" AS t3 INNER JOIN "orders" AS t4 ON t3."order_id" = t4."order_id"
+--       ) AS t5
+--     ) AS t6
+--     WHERE (NOT t6.c22 IS NULL)
+--   ),
+--   totals AS (SELECT u, COUNT(*) AS s0 FROM rows GROUP BY u)
+--   SELECT COALESCE(SUM(p0)::HUGEINT, 0) AS p0
+--   FROM (SELECT (CASE WHEN s0 < 0 THEN 0 WHEN s0 > 30 THEN 30 ELSE s0 END)::BIGINT AS p0 FROM totals)
+--   SELECT t1.c0 AS c0 FROM release_0 AS t1
 
 -- case: an unknown name inside a CTE that is not used
 WITH t AS (SELECT colour FROM orders) SELECT COUNT(*) FROM customers;

@@ -3,9 +3,45 @@
 
 -- case: two tables of one unit
 SELECT kind, COUNT(*) FROM (SELECT customer_id, 'order' AS kind FROM orders UNION ALL SELECT customer_id, 'event' FROM events) t GROUP BY kind;
+-- rows: orders (customer_id): (1), (1), (2)
+-- rows: events (customer_id): (1), (3)
 -- accept
 -- keys: 2 public, l0 proved
 -- release: rows l0=2 linf=15
+-- integers: (event) 2
+-- integers: (order) 3
+-- rewrite:
+--   WITH rows AS (
+--     SELECT t7.c18 AS u, t7.c19 AS k0
+--     FROM (
+--       SELECT t3.c10 AS c18, t3.c11 AS c19, t3.c25 AS c24
+--       FROM (
+--         SELECT t2.c10 AS c10, t2.c11 AS c11, t2.c2 AS c25
+--         FROM (
+--           SELECT t1."customer_id" AS c10, 'order' AS c11, t1."order_id" AS c1, t1."customer_id" AS c2
+--           FROM "orders" AS t1
+--         ) AS t2
+--       ) AS t3
+--       UNION ALL
+--       SELECT t6.c16 AS c18, t6.c17 AS c19, t6.c26 AS c24
+--       FROM (
+--         SELECT t5.c16 AS c16, t5.c17 AS c17, t5.c13 AS c26
+--         FROM (
+--           SELECT
+--             t4."customer_id" AS c16, 'event' AS c17, t4."event_id" AS c12, t4."customer_id" AS c13
+--           FROM "events" AS t4
+--         ) AS t5
+--       ) AS t6
+--     ) AS t7
+--     WHERE (NOT t7.c18 IS NULL)
+--   ),
+--   totals AS (SELECT u, k0, COUNT(*) AS s0 FROM rows GROUP BY u, k0)
+--   SELECT k0, COALESCE(SUM(p0)::HUGEINT, 0) AS p0
+--   FROM (
+--     SELECT k0, (CASE WHEN s0 < 0 THEN 0 WHEN s0 > 15 THEN 15 ELSE s0 END)::BIGINT AS p0 FROM totals
+--   )
+--   GROUP BY k0
+--   SELECT t1.c0 AS c0, t1.c1 AS c1 FROM release_0 AS t1
 
 -- case: people among the rows of both
 SELECT COUNT(*), COUNT(DISTINCT customer_id) FROM (SELECT customer_id FROM orders UNION ALL SELECT customer_id FROM events) t;
@@ -44,6 +80,33 @@ SELECT status, COUNT(*) FROM (SELECT status FROM orders WHERE quantity > 1 UNION
 -- accept
 -- keys: 3 public, l0 proved
 -- release: rows l0=3 linf=20
+-- rewrite:
+--   WITH rows AS (
+--     SELECT t5.c26 AS u, t5.c21 AS k0
+--     FROM (
+--       SELECT t2.c10 AS c21, t2.c27 AS c26
+--       FROM (
+--         SELECT t1."status" AS c10, t1."customer_id" AS c27
+--         FROM "orders" AS t1
+--         WHERE (t1."quantity" > 1)
+--       ) AS t2
+--       UNION ALL
+--       SELECT t4.c20 AS c21, t4.c28 AS c26
+--       FROM (
+--         SELECT t3."status" AS c20, t3."customer_id" AS c28
+--         FROM "orders" AS t3
+--         WHERE (t3."amount" > 20)
+--       ) AS t4
+--     ) AS t5
+--     WHERE (NOT t5.c26 IS NULL)
+--   ),
+--   totals AS (SELECT u, k0, COUNT(*) AS s0 FROM rows GROUP BY u, k0)
+--   SELECT k0, COALESCE(SUM(p0)::HUGEINT, 0) AS p0
+--   FROM (
+--     SELECT k0, (CASE WHEN s0 < 0 THEN 0 WHEN s0 > 20 THEN 20 ELSE s0 END)::BIGINT AS p0 FROM totals
+--   )
+--   GROUP BY k0
+--   SELECT t1.c0 AS c0, t1.c1 AS c1 FROM release_0 AS t1
 
 -- case: UNION would compare rows of different people
 SELECT COUNT(*) FROM (SELECT customer_id FROM orders UNION SELECT customer_id FROM events) t;

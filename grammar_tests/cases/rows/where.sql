@@ -114,6 +114,21 @@ SELECT COUNT(*) FROM orders WHERE amount < '99.5' AND quantity IN ('1', ' 2 ') A
 -- accept
 -- keys: 1 public, l0 proved
 -- release: rows l0=1 linf=10
+-- rewrite:
+--   WITH rows AS (
+--     SELECT t1."customer_id" AS u
+--     FROM "orders" AS t1
+--     WHERE (
+--       t1."amount" < 99.5
+--       AND t1."quantity" IN (1, 2)
+--       AND (t1."discount"::DOUBLE) >= 0.1
+--       AND t1."amount" > CAST('100' AS DECIMAL(3, 0))
+--     )
+--   ),
+--   totals AS (SELECT u, COUNT(*) AS s0 FROM rows GROUP BY u)
+--   SELECT COALESCE(SUM(p0)::HUGEINT, 0) AS p0
+--   FROM (SELECT (CASE WHEN s0 < 0 THEN 0 WHEN s0 > 10 THEN 10 ELSE s0 END)::BIGINT AS p0 FROM totals)
+--   SELECT t1.c0 AS c0 FROM release_0 AS t1
 
 -- case: a bound narrows by a text literal
 SELECT SUM(quantity) AS total FROM orders WHERE quantity BETWEEN '2' AND '5';
@@ -209,6 +224,44 @@ SELECT COUNT(*) FROM orders WHERE amount > (SELECT AVG(amount) FROM orders);
 -- release: sum l0=1 linf=2500
 -- keys: 1 public, l0 proved
 -- release: rows l0=1 linf=10
+-- rewrite:
+--   WITH rows AS (SELECT t1."customer_id" AS u, t1."amount" AS x0 FROM "orders" AS t1),
+--   totals AS (
+--     SELECT
+--       u,
+--       COUNT(*) AS s0,
+--       SUM(
+--         (
+--           (
+--             CASE
+--               WHEN x0 < '0.00'::DECIMAL(3, 2) THEN '0.00'::DECIMAL(3, 2)
+--               WHEN x0 > '500.00'::DECIMAL(5, 2) THEN '500.00'::DECIMAL(5, 2)
+--               ELSE x0
+--             END
+--           )::DECIMAL(5, 2)
+--           * '100'::DECIMAL(3, 0)
+--         )::INTEGER
+--         - (25000)
+--       ) AS s1
+--     FROM rows
+--     GROUP BY u
+--   )
+--   SELECT COALESCE(SUM(p0)::HUGEINT, 0) AS p0, COALESCE(SUM(p1)::HUGEINT, 0) AS p1
+--   FROM (
+--     SELECT
+--       (CASE WHEN s0 < 0 THEN 0 WHEN s0 > 10 THEN 10 ELSE s0 END)::BIGINT AS p0,
+--       (CASE WHEN s1 < -250000 THEN -250000 WHEN s1 > 250000 THEN 250000 ELSE s1 END)::BIGINT AS p1
+--     FROM totals
+--   )
+--   WITH rows AS (
+--     SELECT t1."customer_id" AS u
+--     FROM "orders" AS t1 CROSS JOIN stage_0 AS t2
+--     WHERE (t1."amount" > t2.c0)
+--   ),
+--   totals AS (SELECT u, COUNT(*) AS s0 FROM rows GROUP BY u)
+--   SELECT COALESCE(SUM(p0)::HUGEINT, 0) AS p0
+--   FROM (SELECT (CASE WHEN s0 < 0 THEN 0 WHEN s0 > 10 THEN 10 ELSE s0 END)::BIGINT AS p0 FROM totals)
+--   SELECT t1.c0 AS c0 FROM release_1 AS t1
 
 -- case: IN over a subquery
 SELECT COUNT(*) FROM orders WHERE status IN (SELECT status FROM orders);

@@ -64,6 +64,36 @@ SELECT SUM(s) FROM (SELECT quantity, SUM(quantity) OVER (PARTITION BY customer_i
 -- accept
 -- keys: 1 public, l0 proved
 -- release: sum l0=1 linf=10000
+-- rewrite:
+--   WITH rows AS (
+--     SELECT t2.c2 AS u, t2.c10 AS x0
+--     FROM (
+--       SELECT
+--         t1."order_id" AS c1,
+--         t1."customer_id" AS c2,
+--         t1."amount" AS c3,
+--         t1."quantity" AS c4,
+--         t1."discount"::DOUBLE AS c5,
+--         t1."placed_at" AS c6,
+--         t1."status" AS c7,
+--         t1."note" AS c8,
+--         t1."note_length" AS c9,
+--         sum(TRY_CAST(t1."quantity" AS BIGINT)) OVER (PARTITION BY t1."customer_id") AS c10
+--       FROM "orders" AS t1
+--     ) AS t2
+--     WHERE (t2.c4 < 2)
+--   ),
+--   totals AS (
+--     SELECT
+--       u, SUM(((CASE WHEN x0 < 0 THEN 0 WHEN x0 > 1000 THEN 1000 ELSE x0 END)::BIGINT)::INTEGER) AS s0
+--     FROM rows
+--     GROUP BY u
+--   )
+--   SELECT COALESCE(SUM(p0)::HUGEINT, 0) AS p0
+--   FROM (
+--     SELECT (CASE WHEN s0 < 0 THEN 0 WHEN s0 > 10000 THEN 10000 ELSE s0 END)::BIGINT AS p0 FROM totals
+--   )
+--   SELECT t1.c0 AS c0 FROM release_0 AS t1
 
 -- case: the value before, or another
 SELECT AVG(amount - before) FROM (SELECT amount, LAG(amount, 1) OVER (PARTITION BY customer_id ORDER BY placed_at) AS before FROM orders) t;

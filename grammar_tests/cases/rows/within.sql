@@ -296,6 +296,41 @@ SELECT k, SUM(LEAST(s, 100)) AS s FROM (SELECT customer_id, status AS k, SUM(amo
 -- accept
 -- keys: 3 public, l0 proved
 -- release: sum l0=3 linf=100
+-- rewrite:
+--   WITH rows AS (
+--     SELECT t2.c10 AS u, t2.c11 AS k0, TRY_CAST(least(t2.c12, 100) AS DECIMAL(38, 2)) AS x0
+--     FROM (
+--       SELECT t1."customer_id" AS c10, t1."status" AS c11, sum(t1."amount") AS c12
+--       FROM "orders" AS t1
+--       GROUP BY 1, 2
+--     ) AS t2
+--   ),
+--   totals AS (
+--     SELECT
+--       u,
+--       k0,
+--       SUM(
+--         (
+--           (
+--             CASE
+--               WHEN x0 < '0.00'::DECIMAL(3, 2) THEN '0.00'::DECIMAL(3, 2)
+--               WHEN x0 > '100.00'::DECIMAL(5, 2) THEN '100.00'::DECIMAL(5, 2)
+--               ELSE x0
+--             END
+--           )::DECIMAL(5, 2)
+--           * '100'::DECIMAL(3, 0)
+--         )::INTEGER
+--       ) AS s0
+--     FROM rows
+--     GROUP BY u, k0
+--   )
+--   SELECT k0, COALESCE(SUM(p0)::HUGEINT, 0) AS p0
+--   FROM (
+--     SELECT k0, (CASE WHEN s0 < 0 THEN 0 WHEN s0 > 10000 THEN 10000 ELSE s0 END)::BIGINT AS p0
+--     FROM totals
+--   )
+--   GROUP BY k0
+--   SELECT t1.c0 AS c0, t1.c1 AS c1 FROM release_0 AS t1
 
 -- case: a group of which NULL is the key
 SELECT note, COUNT(*) AS n FROM (SELECT customer_id, note, SUM(amount) AS s FROM orders GROUP BY 1, 2) AS t GROUP BY note;

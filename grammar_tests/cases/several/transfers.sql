@@ -84,6 +84,22 @@ SELECT COUNT(*) FILTER (WHERE v <= 0), COUNT(*) FILTER (WHERE v <= 3), COUNT(*) 
 -- release: rows l0=1 linf=3
 -- release: rows l0=1 linf=3
 -- release: rows l0=1 linf=3
+-- rewrite:
+--   WITH rows AS (
+--     SELECT
+--       t1."v" <= 0 AS x0,
+--       t1."v" <= 3 AND NOT t1."v" <= 0 AS x1,
+--       NOT coalesce(t1."v" <= 0, FALSE) AND NOT coalesce(t1."v" <= 3, FALSE) AS x2
+--     FROM "t" AS t1
+--   )
+--   SELECT
+--     COALESCE(COUNT(*) FILTER (WHERE x0)::HUGEINT, 0) AS p0,
+--     COALESCE(COUNT(*) FILTER (WHERE x1)::HUGEINT, 0) AS p1,
+--     COALESCE(COUNT(*) FILTER (WHERE x2)::HUGEINT, 0) AS p2,
+--     COALESCE(COUNT(*)::HUGEINT, 0) AS p3
+--   FROM rows
+--   SELECT t2.c7 AS c0, t2.c8 AS c1, t2.c9 AS c2
+--   FROM (SELECT t1.c0 AS c7, TRY(t1.c0::HUGEINT + t1.c1) AS c8, t1.c3 AS c9 FROM release_0 AS t1) AS t2
 
 -- case: totals of public keys
 SELECT g, COUNT(*) FROM t GROUP BY ROLLUP (g);
