@@ -21,9 +21,9 @@ from statistics import mean, median
 import duckdb
 
 from benchmarks.common import table
-from dpsql.methods import BoundsMethod
-from dpsql.model import Request
-from dpsql.notices import BoundsFound
+from dpsql.model.bounds_methods import BoundsMethod
+from dpsql.model.notices import BoundsFound
+from dpsql.model.vocabulary import Request
 from dpsql.proxy import Proxy
 
 EPSILONS = (Decimal("0.1"), Decimal(1))

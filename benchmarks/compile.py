@@ -19,14 +19,14 @@ from pathlib import Path
 import duckdb
 
 from benchmarks.common import seconds, table
-from dpsql.compiler.parse import MAX_BYTES, parse
+from dpsql.dialects.reading.parse import MAX_BYTES, parse
 from dpsql.engines.duckdb import DuckDBEngine
-from dpsql.errors import Refused
-from dpsql.model import Policy
+from dpsql.model.errors import Refused
+from dpsql.model.vocabulary import Policy
 from dpsql.policy.bind import bind
 from dpsql.policy.load import load
-from dpsql.prepare import prepare
-from dpsql.public import PublicTables
+from dpsql.preparation.prepare import prepare
+from dpsql.preparation.public_data import PublicTables
 from grammar_tests import casefile, proxy_kit
 from grammar_tests.bound import CATALOGS
 from grammar_tests.laws import BUDGET

@@ -16,8 +16,8 @@ import duckdb
 from benchmarks.common import paired, table
 from dpsql.engines import ScratchTable
 from dpsql.engines.duckdb import DuckDBEngine
-from dpsql.resources import Database, Limits
-from dpsql.tree import DOUBLE, INTEGER, VARCHAR
+from dpsql.model.resources import Database, Limits
+from dpsql.model.tree import DOUBLE, INTEGER, VARCHAR
 
 COLUMNS = (("a", INTEGER), ("b", VARCHAR), ("c", DOUBLE), ("d", INTEGER), ("e", INTEGER))
 GROUPED = "SELECT k, count(*)::HUGEINT, sum(x)::HUGEINT FROM t GROUP BY k"
@@ -95,7 +95,7 @@ MEASURE = """
 import sys
 from pathlib import Path
 from dpsql.engines.duckdb import DuckDBEngine
-from dpsql.resources import Database, Limits
+from dpsql.model.resources import Database, Limits
 
 def peak(pid):
     status = Path(f"/proc/{pid}/status").read_text()

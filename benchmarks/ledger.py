@@ -26,7 +26,7 @@ from dpsql.ledgers.chain import Kind, Row, link
 from dpsql.ledgers.codec import encode_event
 from dpsql.ledgers.sqlite import SqliteLedger
 from dpsql.ledgers.store import Patience
-from dpsql.model import Event, Loss, Mechanism, Noise, NoiseEvent, Sensitivity
+from dpsql.model.vocabulary import Event, Loss, Mechanism, Noise, NoiseEvent, Sensitivity
 
 PART = NoiseEvent(Noise(Mechanism.DISCRETE_GAUSSIAN, Fraction(1000, 3)), Sensitivity(1, 0, 10))
 EVENT = Event((PART, PART))

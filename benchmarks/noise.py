@@ -15,9 +15,9 @@ from math import sqrt
 from typing import Any
 
 from benchmarks.common import seconds, table
-from dpsql.entropy import Entropy
 from dpsql.mechanisms import sample
-from dpsql.model import Mechanism, Noise
+from dpsql.mechanisms.entropy import Entropy
+from dpsql.model.vocabulary import Mechanism, Noise
 
 DRAWS = 10**6
 ROUNDS = 3

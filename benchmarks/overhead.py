@@ -15,7 +15,7 @@ from pathlib import Path
 import duckdb
 
 from benchmarks.common import paired, table
-from dpsql.model import Request
+from dpsql.model.vocabulary import Request
 from dpsql.proxy import Proxy
 
 POLICY = """

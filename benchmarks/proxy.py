@@ -18,7 +18,7 @@ from functools import partial
 from pathlib import Path
 
 from benchmarks.common import seconds, table
-from dpsql.model import Request
+from dpsql.model.vocabulary import Request
 from dpsql.policy import demo
 from dpsql.proxy import Proxy
 

@@ -30,7 +30,7 @@ from pathlib import Path
 from benchmarks.soak_clients import KINDS, OK, Asked, Where
 from benchmarks.soak_server import PATIENCE, Held, Served, serving, until
 from dpsql.interfaces.pgwire import tls
-from dpsql.interfaces.pgwire.users import User, verifier_of, write_users
+from dpsql.interfaces.pgwire.login_file import User, verifier_of, write_users
 from dpsql.ledgers.sqlite import SqliteLedger
 from dpsql.policy import demo
 

@@ -31,13 +31,13 @@ from unittest.mock import patch
 import duckdb
 
 from benchmarks.common import table
-from dpsql.compiler import amplification, track
+from dpsql.compiler.track import amplification, track
 from dpsql.engines import Stop
 from dpsql.engines.duckdb import DuckDBEngine
 from dpsql.engines.pool import EnginePool
-from dpsql.errors import Failed, Refused
 from dpsql.interfaces.pgwire.pacing import FACTOR, FIRST_STEP, Pacer, step
-from dpsql.model import NANO, Request
+from dpsql.model.errors import Failed, Refused
+from dpsql.model.vocabulary import NANO, Request
 from dpsql.policy.load import load
 from dpsql.proxy import Proxy
 

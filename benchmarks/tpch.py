@@ -27,10 +27,10 @@ from benchmarks.common import paired, seconds, table
 from dpsql.engines import ScratchTable, Stop
 from dpsql.engines.duckdb import DuckDBEngine
 from dpsql.mechanisms.laws import Law
-from dpsql.model import Answer, Exact, Request
+from dpsql.model.resources import Database, Limits
+from dpsql.model.vocabulary import Answer, Exact, Request
 from dpsql.policy.load import load
 from dpsql.proxy import Proxy
-from dpsql.resources import Database, Limits
 from grammar_tests.bound import CATALOGS
 from grammar_tests.tpch_kit import PRIVATE, build, generate, query
 

@@ -29,8 +29,8 @@ import asyncpg
 import duckdb
 
 from benchmarks.common import table
-from dpsql.interfaces.pgwire.users import User, verifier_of, write_users
-from dpsql.model import Request
+from dpsql.interfaces.pgwire.login_file import User, verifier_of, write_users
+from dpsql.model.vocabulary import Request
 from dpsql.policy import demo
 from dpsql.proxy import Proxy
 from grammar_tests.postgres_kit import BIN, DATABASE, OWNER, PORT, running

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
         threadsafety,
     )
     from dpsql.interfaces.direct import ask, explain, watch
-    from dpsql.interfaces.plans import plan_text
+    from dpsql.interfaces.plan_text import plan_text
     from dpsql.interfaces.sentences import sentences
 
     __version__: str
@@ -64,7 +64,7 @@ _DBAPI = "dpsql.interfaces.dbapi"
 _HOMES = {
     "ask": "dpsql.interfaces.direct",
     "explain": "dpsql.interfaces.direct",
-    "plan_text": "dpsql.interfaces.plans",
+    "plan_text": "dpsql.interfaces.plan_text",
     "sentences": "dpsql.interfaces.sentences",
     "watch": "dpsql.interfaces.direct",
 }

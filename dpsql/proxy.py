@@ -11,29 +11,39 @@ from functools import partial
 from threading import Lock
 from typing import Self
 
-from dpsql import accountants, precision
-from dpsql.compilation import Compiler
+from dpsql import accountants
+from dpsql.answering import precision
+from dpsql.answering.vault import Vault
 from dpsql.engines import Engine, Stop
 from dpsql.engines.duckdb import DuckDBEngine
 from dpsql.engines.limited import Following
 from dpsql.engines.pool import EnginePool
-from dpsql.errors import Reason, Refused
-from dpsql.explaining import explained, shown
-from dpsql.explanation import Explanation
+from dpsql.engines.versions import require_tested
+from dpsql.explaining.explain import explained, shown
+from dpsql.explaining.explanation import Explanation
 from dpsql.ledgers import Entry, Ledger
 from dpsql.ledgers.sqlite import SqliteLedger
-from dpsql.model import Answer, Budget, Loss, Policy, Request
-from dpsql.monitor import Desk, Monitor, Price, Watch, Watched, monitored, priced, watched
-from dpsql.opening import bound, reached
+from dpsql.model.errors import Reason, Refused
+from dpsql.model.tree import Span, SqlType
+from dpsql.model.vocabulary import Answer, Budget, Loss, Policy, Request
+from dpsql.monitoring.monitor import (
+    Desk,
+    Monitor,
+    Price,
+    Watch,
+    Watched,
+    monitored,
+    priced,
+    watched,
+)
 from dpsql.policy.bind import vouched_for
 from dpsql.policy.draft import Draft
 from dpsql.policy.load import load
-from dpsql.public import PublicTables
-from dpsql.release import Sampler
-from dpsql.signature import Signature
-from dpsql.tree import Span, SqlType
-from dpsql.vault import Vault
-from dpsql.versions import require_tested
+from dpsql.preparation.bound_policy import bound, reached
+from dpsql.preparation.compilation import Compiler
+from dpsql.preparation.public_data import PublicTables
+from dpsql.preparation.signature import Signature
+from dpsql.release.release import Sampler
 
 
 class Proxy:
@@ -120,12 +130,14 @@ class Proxy:
     ) -> Signature:
         """Columns and parameter types of a SELECT, its parameters not yet known; free.
 
-        See `dpsql.signature`. Raises as `explain` does.
+        See `dpsql.preparation.signature`. Raises as `explain` does.
         """
         return self.compiler.signature(sql, dialect, places, declared, stop or Stop())
 
     def watch(self, wish: Watch) -> Monitor:
-        """A stream of counting queries against one threshold, charged now; see `dpsql.monitor`."""
+        """A stream of counting queries against one threshold, charged now; see
+        `dpsql.monitoring.monitor`.
+        """
         return monitored(Desk.of(self.compiler, self.vault, wish), wish)
 
     def watch_all(self, wish: Watch, requests: Sequence[Request]) -> Watched:

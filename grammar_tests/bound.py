@@ -7,12 +7,12 @@ from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from dpsql.engines.catalogue import tables as declared
-from dpsql.model import Neighbours, Policy
+from dpsql.engines.declared_schema import tables as declared
+from dpsql.model.schema import Schema
+from dpsql.model.vocabulary import Neighbours, Policy
 from dpsql.policy.bind import bind
 from dpsql.policy.load import load
-from dpsql.public import PublicTables
-from dpsql.schema import Schema
+from dpsql.preparation.public_data import PublicTables
 from grammar_tests import world
 from grammar_tests.laws import PlainEngine
 from grammar_tests.link_worlds import crossing

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from dpsql.interfaces.comments import column_comment, table_comment
 from dpsql.interfaces.pgwire.catalogue.kinds import spelling
-from dpsql.model import Policy, TablePolicy
+from dpsql.model.vocabulary import Policy, TablePolicy
 
 
 def ddl(policy: Policy) -> Iterator[str]:

@@ -11,7 +11,7 @@ from typing import Any
 import psycopg
 
 from dpsql.interfaces.pgwire.catalogue import Catalogue
-from dpsql.interfaces.pgwire.shapes import WireColumn
+from dpsql.interfaces.pgwire.values.wire_tables import WireColumn
 
 CORPUS = Path(__file__).parent / "catalogue"
 VECTORS = (22, 30)

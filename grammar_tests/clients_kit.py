@@ -21,7 +21,7 @@ from typing import Any
 import psycopg
 
 from dpsql.interfaces.pgwire import tls
-from dpsql.model import Policy
+from dpsql.model.vocabulary import Policy
 from grammar_tests import postgres_kit, world
 from grammar_tests.catalogue_kit import ddl
 from grammar_tests.proxy_kit import SLOW, WatchedEngine

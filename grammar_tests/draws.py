@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from hashlib import shake_128
 
-from dpsql.entropy import Entropy
+from dpsql.mechanisms.entropy import Entropy
 
 
 class Stream:

@@ -9,7 +9,7 @@ import duckdb
 import pytest
 
 from dpsql.engines.duckdb import DuckDBEngine
-from dpsql.resources import Database, Limits
+from dpsql.model.resources import Database, Limits
 
 SECRET = "hunter2"  # noqa: S105
 ENDLESS = "SELECT max(levenshtein(repeat('ab', 60000), repeat('ba', 60000 + i))) FROM range(9) r(i)"

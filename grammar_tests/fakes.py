@@ -11,11 +11,17 @@ from types import SimpleNamespace
 from typing import Any, Self
 
 from dpsql.engines import Stop
-from dpsql.errors import DpsqlError, Reason, Refused
-from dpsql.explanation import BlockLines, Explanation, LargerEpsilon, LimitLine, ReleaseLine
-from dpsql.model import Answer, Budget, Column, Loss, Receipt, Request
-from dpsql.notices import BoundsFound
-from dpsql.tree import BOOLEAN, DATE, DOUBLE, INTEGER, VARCHAR, decimal
+from dpsql.explaining.explanation import (
+    BlockLines,
+    Explanation,
+    LargerEpsilon,
+    LimitLine,
+    ReleaseLine,
+)
+from dpsql.model.errors import DpsqlError, Reason, Refused
+from dpsql.model.notices import BoundsFound
+from dpsql.model.tree import BOOLEAN, DATE, DOUBLE, INTEGER, VARCHAR, decimal
+from dpsql.model.vocabulary import Answer, Budget, Column, Loss, Receipt, Request
 
 NOTICE = "The bounds [0, 512] of orders.amount were found privately."
 LIMIT = Loss(185_071_234, 10**12)

@@ -14,10 +14,10 @@ from typing import Any
 import duckdb
 
 from dpsql import functions
-from dpsql.dialects.duckdb_expressions import expression
-from dpsql.intervals import EVERYTHING, Bound, Facts, Interval, bound_of
-from dpsql.tree import Call, Cast, Expression, Kind, Literal, Ref, SqlType
-from dpsql.walk import children, walk
+from dpsql.dialects.duckdb.expression_sql import expression
+from dpsql.model.intervals import EVERYTHING, Bound, Facts, Interval, bound_of
+from dpsql.model.tree import Call, Cast, Expression, Kind, Literal, Ref, SqlType
+from dpsql.model.walk import children, walk
 from grammar_tests.function_samples import COLUMNS, Column, column_of
 
 Row = tuple[Any, ...]
@@ -230,7 +230,7 @@ def mixes_temporals(e: Call) -> bool:
 
 
 def is_corner(e: Call | Cast, row: Row, reads: list[Ref]) -> bool:
-    """A common DECIMAL would need more than 38 digits (see `dpsql.functions.types`).
+    """A common DECIMAL would need more than 38 digits (see `dpsql.functions.type_rules`).
 
     Or an integer is rounded beyond 64 bits, where DuckDB 1.5 wraps around.
     """

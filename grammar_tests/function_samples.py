@@ -13,7 +13,7 @@ from dpsql import functions
 from dpsql.functions.date_arithmetic import LENGTHS, MONTHS, STEPS
 from dpsql.functions.date_text import SPECIFIERS
 from dpsql.functions.dates import PARTS, UNITS
-from dpsql.tree import (
+from dpsql.model.tree import (
     BOOLEAN,
     DATE,
     DOUBLE,

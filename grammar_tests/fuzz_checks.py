@@ -10,10 +10,10 @@ from typing import Any
 
 import duckdb
 
-from dpsql.dialects.duckdb import statement
-from dpsql.errors import Refused
-from dpsql.model import Policy
-from dpsql.prepare import Prepared
+from dpsql.compiler.plan.prepared import Prepared
+from dpsql.dialects.duckdb.relation_sql import statement
+from dpsql.model.errors import Refused
+from dpsql.model.vocabulary import Policy
 from grammar_tests import fuzz_world
 from grammar_tests.laws import PlainEngine, Rows, compiled, integers, noiseless, violation
 

@@ -12,12 +12,12 @@ from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
-from dpsql.engines.catalogue import tables as declared
-from dpsql.model import Fact, FactKind, Policy, Voucher
+from dpsql.engines.declared_schema import tables as declared
+from dpsql.model.schema import Schema
+from dpsql.model.vocabulary import Fact, FactKind, Policy, Voucher
 from dpsql.policy.bind import bind
 from dpsql.policy.load import load
-from dpsql.public import PublicTables
-from dpsql.schema import Schema
+from dpsql.preparation.public_data import PublicTables
 from grammar_tests.fuzz_dice import BYTES, Dice
 from grammar_tests.laws import PlainEngine
 from grammar_tests.link_worlds import LinkedTable, LinkedWorld, chain, crossing

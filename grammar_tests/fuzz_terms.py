@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 
-from dpsql.dialects.from_sqlglot_functions import PART_FUNCTIONS, SCALARS
+from dpsql.dialects.reading.function_names import PART_FUNCTIONS, SCALARS
 from dpsql.functions import lookup
 from dpsql.functions.dates import PARTS, UNITS
-from dpsql.tree import (
+from dpsql.model.tree import (
     BOOLEAN,
     DATE,
     DOUBLE,

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from itertools import pairwise
 
-from dpsql.dialects.from_sqlglot_functions import AGGREGATES, SCALARS, WINDOWS
+from dpsql.dialects.reading.function_names import AGGREGATES, SCALARS, WINDOWS
 from grammar_tests import casefile
 from grammar_tests.fuzz_dice import BYTES, Dice
 from grammar_tests.fuzz_queries import query, swayed_query

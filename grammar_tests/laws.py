@@ -14,21 +14,23 @@ from typing import Any
 import duckdb
 import numpy as np
 
-from dpsql.compiler.parse import parse
-from dpsql.compiler.rewrite import rewrite
-from dpsql.compiler.scopes import Identities
-from dpsql.compiler.small_groups import NAME
+from dpsql.compiler.errors.small_groups import NAME
+from dpsql.compiler.plan.lattices import Choice, Histogram, TreeRelease
+from dpsql.compiler.plan.prepared import Prepared
+from dpsql.compiler.plan.private_plan import BlockPlan
+from dpsql.compiler.resolve.scopes import Identities
+from dpsql.compiler.rewrite.rewrite import rewrite
+from dpsql.dialects.duckdb.duckdb_dialect import DUCKDB
+from dpsql.dialects.reading.parse import parse
 from dpsql.engines import ScratchTable
 from dpsql.engines.hardening import NO_STATISTICS
-from dpsql.engines.load import load
-from dpsql.finish import finish, stage
-from dpsql.grids import Choice, Histogram, TreeRelease
-from dpsql.histograms import separated
+from dpsql.engines.scratch_tables import load
 from dpsql.mechanisms import scores
 from dpsql.mechanisms.exponential import Candidates, best
 from dpsql.mechanisms.laws import Law
 from dpsql.mechanisms.scores import Reached, candidates
-from dpsql.model import (
+from dpsql.model.tree import DOUBLE, Call
+from dpsql.model.vocabulary import (
     Budget,
     Exact,
     Loss,
@@ -40,12 +42,12 @@ from dpsql.model import (
     Receipt,
     Sensitivity,
 )
-from dpsql.plan import BlockPlan
-from dpsql.prepare import Prepared, prepare
-from dpsql.public import PublicTables
-from dpsql.release import release, with_means
-from dpsql.tree import DOUBLE, Call
-from dpsql.walk import expressions, relations, walk
+from dpsql.model.walk import expressions, relations, walk
+from dpsql.preparation.prepare import prepare
+from dpsql.preparation.public_data import PublicTables
+from dpsql.release.finish import finish, stage
+from dpsql.release.histogram_choices import separated
+from dpsql.release.release import release, with_means
 
 Rows = list[tuple[Any, ...]]
 BUDGET = Budget("test", Decimal(1000), Decimal("1e-3"), query_delta=Decimal("1e-6"))
@@ -150,7 +152,7 @@ def _known_to_be_exact(prepared: Prepared) -> Prepared:
     identities = Identities()
     for _ in range(max(map(int, re.findall(r"\bc(\d+)", prepared.rewritten.outer_sql)))):
         identities.field("used", DOUBLE)
-    known = rewrite(replace(plan, blocks=tuple(blocks)), lambda _: (), identities)
+    known = rewrite(replace(plan, blocks=tuple(blocks)), lambda _: (), identities, DUCKDB)
     return replace(
         prepared,
         rewritten=replace(prepared.rewritten, outer_sql=known.outer_sql, stages=known.stages),

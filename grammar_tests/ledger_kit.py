@@ -17,7 +17,7 @@ from typing import Any
 from dpsql.ledgers import Charge, Ledger, Remembered, store
 from dpsql.ledgers.chain import Row, link
 from dpsql.ledgers.sqlite import SqliteLedger
-from dpsql.model import (
+from dpsql.model.vocabulary import (
     Event,
     Loss,
     Mechanism,

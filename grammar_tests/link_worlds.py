@@ -13,14 +13,14 @@ from typing import Any
 
 import duckdb
 
-from dpsql.engines.catalogue import tables as declared
-from dpsql.model import Policy
+from dpsql.engines.declared_schema import tables as declared
+from dpsql.model.schema import Schema
+from dpsql.model.vocabulary import Policy
+from dpsql.owner.check import check
 from dpsql.policy.bind import bind
-from dpsql.policy.check import check
 from dpsql.policy.lines import Lines
 from dpsql.policy.load import load
-from dpsql.public import PublicTables
-from dpsql.schema import Schema
+from dpsql.preparation.public_data import PublicTables
 from grammar_tests.laws import PlainEngine
 
 Row = dict[str, Any]

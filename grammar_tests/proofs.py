@@ -19,26 +19,27 @@ from itertools import count
 from typing import Any
 from unittest.mock import patch
 
-from dpsql.algebra import Aggregate, Filter, Join, Relation, Scan, Window
-from dpsql.compiler.calibrate import calibrate
-from dpsql.compiler.contributions import contributions_of
-from dpsql.compiler.infer import infer
-from dpsql.compiler.joins import join_public
-from dpsql.compiler.parse import parse
-from dpsql.compiler.scopes import Identities
-from dpsql.compiler.track import _Tracker
-from dpsql.compiler.uniqueness import Key, Keys
-from dpsql.compiler.units import Private, attach_unit
-from dpsql.compiler.within import BY_ORDER, BY_POSITION
-from dpsql.dialects.duckdb import statement
-from dpsql.dialects.duckdb_literals import identifier
-from dpsql.errors import Refused
-from dpsql.model import Policy
-from dpsql.plan import Bounded, BoundedBlock, PrivatePlan
-from dpsql.prepare import Prepared, prepare
-from dpsql.public import PublicTables
-from dpsql.tree import AggregateCall, Expression, Ref, Star, Statement, WindowCall
-from dpsql.walk import relations
+from dpsql.compiler.calibrate.calibrate import calibrate
+from dpsql.compiler.calibrate.contributions import contributions_of
+from dpsql.compiler.infer.infer import infer
+from dpsql.compiler.plan.prepared import Prepared
+from dpsql.compiler.plan.private_plan import Bounded, BoundedBlock, PrivatePlan
+from dpsql.compiler.resolve.scopes import Identities
+from dpsql.compiler.track.joins import join_public
+from dpsql.compiler.track.per_unit import BY_ORDER, BY_POSITION
+from dpsql.compiler.track.track import _Tracker
+from dpsql.compiler.track.uniqueness import Key, Keys
+from dpsql.compiler.track.units import Private, attach_unit
+from dpsql.dialects.duckdb.relation_sql import statement
+from dpsql.dialects.reading.parse import parse
+from dpsql.model.algebra import Aggregate, Filter, Join, Relation, Scan, Window
+from dpsql.model.errors import Refused
+from dpsql.model.sql_names import identifier
+from dpsql.model.tree import AggregateCall, Expression, Ref, Star, Statement, WindowCall
+from dpsql.model.vocabulary import Policy
+from dpsql.model.walk import relations
+from dpsql.preparation.prepare import prepare
+from dpsql.preparation.public_data import PublicTables
 from grammar_tests.laws import BUDGET, PlainEngine, exact_blocks
 
 BEYOND = 15_000
@@ -101,8 +102,8 @@ def recorded() -> Iterator[Claims]:
 
     with (
         patch.object(_Tracker, "track", tracking),
-        patch("dpsql.compiler.track.join_public", joining),
-        patch("dpsql.prepare.infer", inferring),
+        patch("dpsql.compiler.track.track.join_public", joining),
+        patch("dpsql.preparation.prepare.infer", inferring),
     ):
         yield claims
 
@@ -123,7 +124,7 @@ def claims_of(sql: str, policy: Policy, engine: PlainEngine, dialect: str = "duc
     asked = _parsed(sql, dialect), policy, BUDGET, Fraction(1), public, public.evaluate
     with (
         recorded() as claims,
-        patch("dpsql.prepare.calibrate", enough),
+        patch("dpsql.preparation.prepare.calibrate", enough),
         suppress(_EnoughError),
     ):
         claims.prepared = prepare(*asked)

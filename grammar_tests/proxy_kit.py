@@ -13,13 +13,13 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from dpsql.compilation import Compiler
+from dpsql.answering.vault import Vault
 from dpsql.engines import Engine, Load, ScratchTable, Stop, Unrun
-from dpsql.model import Answer, Exact, Request
+from dpsql.model.table import Table
+from dpsql.model.vocabulary import Answer, Exact, Request
+from dpsql.preparation.compilation import Compiler
 from dpsql.proxy import Proxy
-from dpsql.release import Sampler
-from dpsql.table import Table
-from dpsql.vault import Vault
+from dpsql.release.release import Sampler
 from grammar_tests import world
 from grammar_tests.bound import CATALOGS
 

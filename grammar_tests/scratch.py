@@ -15,18 +15,18 @@ from typing import Any, Self
 import duckdb
 
 from dpsql.engines import EngineFailed, Stop
-from dpsql.engines.catalogue import tables as catalogue
-from dpsql.engines.columns import moment
-from dpsql.engines.encode import is_moment, with_moments
+from dpsql.engines.declared_schema import tables as catalogue
+from dpsql.engines.exact_values import is_moment, with_moments
+from dpsql.engines.result_columns import moment
 from dpsql.interfaces.dbapi import Connection
 from dpsql.interfaces.dbapi_cursor import Cursor, Parameters
 from dpsql.interfaces.dbapi_errors import DatabaseError, NotSupportedError
 from dpsql.ledgers.sqlite import SqliteLedger
-from dpsql.model import ColumnPolicy, Exact, Policy, TablePolicy
+from dpsql.model.schema import Schema, SchemaTable
+from dpsql.model.vocabulary import ColumnPolicy, Exact, Policy, TablePolicy
 from dpsql.policy.bind import bind
 from dpsql.policy.load import load
 from dpsql.proxy import Proxy
-from dpsql.schema import Schema, SchemaTable
 
 _SELECT = re.compile(r"[\s(]*(SELECT|WITH|EXPLAIN)\b", re.IGNORECASE)
 _WRITES = re.compile(r"\)\s*(INSERT INTO|UPDATE|DELETE FROM) ")

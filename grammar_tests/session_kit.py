@@ -9,9 +9,9 @@ from dpsql.interfaces.pgwire.answers import Answers
 from dpsql.interfaces.pgwire.catalogue import Catalogue
 from dpsql.interfaces.pgwire.frontend import Bind, Execute, Message, Parse, Query, Sync
 from dpsql.interfaces.pgwire.outcomes import SUCCESS, Outcome
-from dpsql.interfaces.pgwire.runner import Runner
 from dpsql.interfaces.pgwire.session import Session
 from dpsql.interfaces.pgwire.settings import Settings
+from dpsql.interfaces.pgwire.statement_runner import Runner
 from dpsql.interfaces.pgwire.transactions import Transaction
 from dpsql.proxy import Proxy
 from grammar_tests.wire_kit import fields, messages

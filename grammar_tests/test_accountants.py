@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 
 from dpsql import accountants
 from dpsql.accountants import Accountant
-from dpsql.accountants.calibration import laplace, round_up
 from dpsql.accountants.conversion import rho_of
 from dpsql.mechanisms import standard_deviation
-from dpsql.model import (
+from dpsql.mechanisms.calibration import laplace, round_up
+from dpsql.model.vocabulary import (
     ATTO,
     NANO,
     ApproximateEvent,

@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpsql.agreement import Agreement, agreed, covariance, kin
-from dpsql.finish import finish
-from dpsql.model import Answer, Exact, Noisy
-from dpsql.prepare import Prepared
-from dpsql.release import release
-from dpsql.ticking import CHECK
+from dpsql.compiler.plan.prepared import Prepared
+from dpsql.consistency.least_squares import Agreement, agreed, covariance, kin
+from dpsql.model.ticking import CHECK
+from dpsql.model.vocabulary import Answer, Exact, Noisy
+from dpsql.release.finish import finish
+from dpsql.release.release import release
 from grammar_tests.laws import BUDGET, compiled, noiseless
 from grammar_tests.test_finish import RECEIPT, ROUNDS, SAMPLER, crowd
 

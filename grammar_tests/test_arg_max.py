@@ -10,13 +10,13 @@ import duckdb
 import numpy as np
 import pytest
 
-from dpsql.aggregates.grids import place_on
-from dpsql.dialects.duckdb import Printer
-from dpsql.dialects.duckdb_literals import type_name
-from dpsql.grids import WHOLE, Grid, Lattice
+from dpsql.compiler.aggregates.candidates import place_on
+from dpsql.compiler.plan.lattices import WHOLE, Grid, Lattice
+from dpsql.dialects.duckdb.relation_sql import Printer
 from dpsql.mechanisms.peaks import distances
 from dpsql.mechanisms.scores import Counted, Peak, candidates
-from dpsql.tree import (
+from dpsql.model.sql_names import type_name
+from dpsql.model.tree import (
     DATE,
     DOUBLE,
     INTEGER,

@@ -21,10 +21,10 @@ import numpy as np
 import pytest
 
 from dpsql import mechanisms
+from dpsql.compiler.plan.private_plan import BlockPlan, BlockSql
 from dpsql.mechanisms.laws import Law
-from dpsql.model import Exact, Mechanism, Noise, Policy
-from dpsql.plan import BlockPlan, BlockSql
-from dpsql.release import Sampler, release
+from dpsql.model.vocabulary import Exact, Mechanism, Noise, Policy
+from dpsql.release.release import Sampler, release
 from grammar_tests import clopper_pearson, world
 from grammar_tests.bound import over
 from grammar_tests.draws import ENTROPY

@@ -10,19 +10,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dpsql.grids import Choice
-from dpsql.histograms import chosen
+from dpsql.compiler.plan.lattices import Choice
+from dpsql.compiler.plan.prepared import Prepared
+from dpsql.compiler.plan.private_plan import BlockPlan
 from dpsql.interfaces.sentences import sentence
 from dpsql.mechanisms.exponential import Candidates
 from dpsql.mechanisms.scores import Reached
-from dpsql.methods import BoundsMethod
-from dpsql.model import Exact
-from dpsql.plan import BlockPlan
-from dpsql.prepare import Prepared
-from dpsql.private_bounds import found, question
+from dpsql.model.bounds_methods import BoundsMethod
+from dpsql.model.vocabulary import Exact
+from dpsql.preparation.private_bounds import found, question
+from dpsql.preparation.question import FoundBounds
 from dpsql.proxy import Proxy
-from dpsql.questions import FoundBounds
-from dpsql.release import release
+from dpsql.release.histogram_choices import chosen
+from dpsql.release.release import release
 from grammar_tests import proxy_kit, test_scan, world
 from grammar_tests.bound import over
 from grammar_tests.draws import ENTROPY

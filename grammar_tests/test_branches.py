@@ -9,8 +9,8 @@ import pytest
 
 from dpsql import functions
 from dpsql.functions import REGISTRY
-from dpsql.intervals import Facts
-from dpsql.tree import BOOLEAN, INTEGER, Call, Literal, Ref
+from dpsql.model.intervals import Facts
+from dpsql.model.tree import BOOLEAN, INTEGER, Call, Literal, Ref
 
 Truth = bool | None
 TRUTHS: tuple[Truth, ...] = (True, False, None)

@@ -12,13 +12,13 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from dpsql.dialects.layout import laid_out
-from dpsql.errors import Reason, Refused
-from dpsql.grids import Choice, Histogram, TreeRelease
+from dpsql.compiler.plan.lattices import Choice, Histogram, TreeRelease
+from dpsql.compiler.plan.prepared import Prepared
+from dpsql.compiler.plan.private_plan import BlockPlan, Release
+from dpsql.interfaces.sql_layout import laid_out
 from dpsql.mechanisms.scores import Most, Peak, Rank, Reached
-from dpsql.plan import BlockPlan, Release
-from dpsql.prepare import Prepared
-from dpsql.tree import Span
+from dpsql.model.errors import Reason, Refused
+from dpsql.model.tree import Span
 from grammar_tests import casefile, world
 from grammar_tests.bound import shop, transfers
 from grammar_tests.casefile import Case

@@ -15,15 +15,24 @@ import pytest
 
 import dpsql
 from dpsql.engines import Stop
-from dpsql.errors import Failed, Reason, Refused
 from dpsql.interfaces.messages import describe
-from dpsql.interfaces.pgwire import oids
 from dpsql.interfaces.pgwire.catalogue import Catalogue
 from dpsql.interfaces.pgwire.catalogue.kinds import pg_type
-from dpsql.model import Request
+from dpsql.interfaces.pgwire.values import type_oids
+from dpsql.model.errors import Failed, Reason, Refused
+from dpsql.model.resources import Limits
+from dpsql.model.tree import (
+    BOOLEAN,
+    DATE,
+    DOUBLE,
+    INTEGER,
+    TIMESTAMP,
+    TIMESTAMPTZ,
+    VARCHAR,
+    decimal,
+)
+from dpsql.model.vocabulary import Request
 from dpsql.proxy import Proxy
-from dpsql.resources import Limits
-from dpsql.tree import BOOLEAN, DATE, DOUBLE, INTEGER, TIMESTAMP, TIMESTAMPTZ, VARCHAR, decimal
 from grammar_tests import postgres_kit
 from grammar_tests.bound import shop
 from grammar_tests.catalogue_kit import ddl
@@ -261,7 +270,7 @@ def test_parameters_have_the_types_that_their_places_want(catalogue: Catalogue) 
 
 def test_the_policys_types_are_those_that_answers_have() -> None:
     kinds = (BOOLEAN, INTEGER, DOUBLE, VARCHAR, DATE, TIMESTAMP, TIMESTAMPTZ, decimal(10, 2))
-    assert [pg_type(k).oid for k in kinds] == [oids.oid_of(k) for k in kinds]
+    assert [pg_type(k).oid for k in kinds] == [type_oids.oid_of(k) for k in kinds]
 
 
 SCANS = {

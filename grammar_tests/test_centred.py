@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from dpsql.compiler import ways
-from dpsql.compiler.joint import Measurements
-from dpsql.compiler.scopes import Identities
-from dpsql.model import Budget
+from dpsql.compiler.calibrate import strategies
+from dpsql.compiler.calibrate.measurements import Measurements
+from dpsql.compiler.resolve.scopes import Identities
+from dpsql.model.vocabulary import Budget
 from grammar_tests.bound import shop
 from grammar_tests.laws import BUDGET, compiled
 
@@ -35,7 +35,7 @@ def test_a_sum_and_a_count_are_both_better(
 ) -> None:
     sql = f"SELECT SUM({value}) AS s, COUNT({value}) AS n FROM customers"
     now = errors(sql, budget)
-    monkeypatch.setattr(ways, "about_centres", as_asked)
+    monkeypatch.setattr(strategies, "about_centres", as_asked)
     before = errors(sql, budget)
     assert all(a <= 1.01 * b for a, b in zip(now, before, strict=True)), (now, before)
     assert min(a / b for a, b in zip(now, before, strict=True)) < 0.9

@@ -10,17 +10,18 @@ from typing import Any
 
 import pytest
 
-from dpsql.dialects.duckdb_block import block_sql
+from dpsql.compiler.plan.prepared import Prepared
+from dpsql.compiler.plan.private_plan import Rewritten
+from dpsql.dialects.duckdb.block_statement import block_sql
 from dpsql.engines import EngineFailed, ScratchTable, Unrun
 from dpsql.engines.duckdb import DuckDBEngine
-from dpsql.errors import Failed
-from dpsql.monitor import Watch
-from dpsql.plan import Rewritten
-from dpsql.prepare import Prepared, prepare
+from dpsql.model.errors import Failed
+from dpsql.model.resources import Database
+from dpsql.model.tree import DATE, INTEGER
+from dpsql.monitoring.monitor import Watch
+from dpsql.preparation.prepare import prepare
 from dpsql.proxy import Proxy
-from dpsql.resources import Database
-from dpsql.running import statements
-from dpsql.tree import DATE, INTEGER
+from dpsql.release.execution import statements
 from grammar_tests.engine_kit import SECRET, SMALL, folder
 from grammar_tests.ledger_kit import contents
 from grammar_tests.proxy_kit import BY_COUNTRY, request, shop, watched
@@ -168,7 +169,7 @@ def test_a_statement_that_does_not_bind_costs_nothing(
     with Proxy.open(str(path)) as proxy:
         proxy.ask(request(BY_COUNTRY))
         before = contents(tmp_path / "shop.ledger")
-        monkeypatch.setattr("dpsql.compilation.prepare", damaged)
+        monkeypatch.setattr("dpsql.preparation.compilation.prepare", damaged)
         with pytest.raises(Failed, match="nothing was charged"):
             proxy.ask(request(STAGED))
         assert contents(tmp_path / "shop.ledger") == before
@@ -192,7 +193,7 @@ def test_a_list_that_is_watched_is_bound_before_its_charge(
     with Proxy.open(str(shop(tmp_path))) as proxy:
         before = contents(tmp_path / "shop.ledger")
         monkeypatch.setattr(
-            "dpsql.streams.block_sql",
+            "dpsql.preparation.streams.block_sql",
             lambda block: replace(block_sql(block), sql=BROKEN),
         )
         with pytest.raises(Failed, match="nothing was charged"):

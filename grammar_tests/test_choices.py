@@ -16,14 +16,14 @@ import numpy as np
 import pytest
 
 from dpsql import accountants
-from dpsql.grids import Choice
-from dpsql.histograms import chosen
+from dpsql.compiler.plan.lattices import Choice
+from dpsql.compiler.plan.prepared import Prepared
+from dpsql.compiler.plan.private_plan import BlockPlan
 from dpsql.mechanisms.exponential import Candidates
 from dpsql.mechanisms.scores import Counted, Most, Rank, Reached, candidates
-from dpsql.model import ApproximateEvent, BoundedRangeEvent, Exact, Neighbours
-from dpsql.plan import BlockPlan
-from dpsql.prepare import Prepared
-from dpsql.release import release
+from dpsql.model.vocabulary import ApproximateEvent, BoundedRangeEvent, Exact, Neighbours
+from dpsql.release.histogram_choices import chosen
+from dpsql.release.release import release
 from grammar_tests import test_audit, world
 from grammar_tests.bound import over, shop
 from grammar_tests.draws import ENTROPY

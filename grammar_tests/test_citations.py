@@ -49,7 +49,7 @@ CLAIMS = frozenset(
 
 NO_CLAIM = {
     "mechanisms": "__init__ draw error integers laws shown_counts tree_ranks".split(),
-    "aggregates": "__init__ facts formulas grids types".split(),
+    "aggregates": "__init__ argument_rules candidates formulas unit_facts".split(),
     "accountants": "__init__ base preference remaining reports".split(),
 }
 """Modules of these packages that are no mechanism, aggregate or accountant."""

@@ -7,10 +7,10 @@ from fractions import Fraction
 
 import pytest
 
-from dpsql.errors import Reason, Refused
+from dpsql.compiler.plan.private_plan import PrivatePlan
 from dpsql.mechanisms import standard_deviation
-from dpsql.model import NANO
-from dpsql.plan import PrivatePlan
+from dpsql.model.errors import Reason, Refused
+from dpsql.model.vocabulary import NANO
 from grammar_tests.bound import shop
 from grammar_tests.laws import BUDGET, compiled
 

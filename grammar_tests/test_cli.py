@@ -16,7 +16,15 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from dpsql.errors import (
+from dpsql.interfaces import records
+from dpsql.interfaces.cli import main
+from dpsql.interfaces.cli import terminal as terminal_module
+from dpsql.interfaces.cli.options import Settings
+from dpsql.interfaces.cli.output import output
+from dpsql.interfaces.cli.terminal import Progress, interruptible
+from dpsql.interfaces.plan_text import plan_text
+from dpsql.interfaces.tables import markdown, table
+from dpsql.model.errors import (
     DpsqlError,
     Failed,
     LedgerError,
@@ -26,16 +34,8 @@ from dpsql.errors import (
     Refused,
     Unreachable,
 )
-from dpsql.interfaces import records
-from dpsql.interfaces.cli import main
-from dpsql.interfaces.cli import terminal as terminal_module
-from dpsql.interfaces.cli.options import Settings
-from dpsql.interfaces.cli.output import output
-from dpsql.interfaces.cli.terminal import Progress, interruptible
-from dpsql.interfaces.plans import plan_text
-from dpsql.interfaces.tables import markdown, table
-from dpsql.model import Answer
-from dpsql.tree import PlanForm, Span
+from dpsql.model.tree import PlanForm, Span
+from dpsql.model.vocabulary import Answer
 from grammar_tests.fakes import ANSWER, EXPLANATION, NOTICE, FakeProxy
 
 

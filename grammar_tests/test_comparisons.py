@@ -9,11 +9,12 @@ from functools import cache
 import duckdb
 import pytest
 
-from dpsql import comparisons, functions
-from dpsql.comparisons import MIRRORED, TRUE_IF, against_constant
-from dpsql.intervals import Facts
-from dpsql.model import Policy
-from dpsql.tree import BOOLEAN, INTEGER, Call, Expression, Literal, Ref
+from dpsql import functions
+from dpsql.model import comparisons
+from dpsql.model.comparisons import MIRRORED, TRUE_IF, against_constant
+from dpsql.model.intervals import Facts
+from dpsql.model.tree import BOOLEAN, INTEGER, Call, Expression, Literal, Ref
+from dpsql.model.vocabulary import Policy
 from grammar_tests import world
 from grammar_tests.bound import over, shop
 from grammar_tests.laws import PlainEngine, compiled, noiseless, same_rows

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpsql.accountants.calibration import gaussian, laplace
 from dpsql.accountants.conversion import epsilon_of, rho_of
-from dpsql.model import (
+from dpsql.mechanisms.calibration import gaussian, laplace
+from dpsql.model.vocabulary import (
     NANO,
     Noise,
     NoiseEvent,

@@ -14,14 +14,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpsql import accountants, mechanisms
-from dpsql.grids import TreeRelease
-from dpsql.histograms import separated
+from dpsql.compiler.plan.lattices import TreeRelease
+from dpsql.compiler.plan.prepared import Prepared
+from dpsql.compiler.plan.private_plan import BlockPlan
 from dpsql.mechanisms.count_tree import Shape, best_shape, quantiles
 from dpsql.mechanisms.scores import Counted, Rank
-from dpsql.model import Exact, Mechanism, Neighbours, Noise, NoiseEvent
-from dpsql.plan import BlockPlan
-from dpsql.prepare import Prepared
-from dpsql.release import release
+from dpsql.model.vocabulary import Exact, Mechanism, Neighbours, Noise, NoiseEvent
+from dpsql.release.histogram_choices import separated
+from dpsql.release.release import release
 from grammar_tests import test_audit, world
 from grammar_tests.bound import over, shop
 from grammar_tests.draws import ENTROPY

@@ -19,17 +19,17 @@ import numpy as np
 import psycopg
 import pytest
 
+from dpsql.compiler.plan.prepared import Prepared
 from dpsql.engines import Stop
 from dpsql.engines.duckdb import DuckDBEngine
 from dpsql.engines.pool import EnginePool
-from dpsql.errors import DataChanged, Failed
 from dpsql.ledgers import Charge
-from dpsql.monitor import Desk, Watch
-from dpsql.owner import check_policy
+from dpsql.model.errors import DataChanged, Failed
+from dpsql.monitoring.monitor import Desk, Watch
+from dpsql.owner.record import check_policy
 from dpsql.policy.load import load
-from dpsql.prepare import Prepared
+from dpsql.preparation.question import Asked
 from dpsql.proxy import Proxy
-from dpsql.questions import Asked
 from grammar_tests import world
 from grammar_tests.ledger_kit import contents
 from grammar_tests.proxy_kit import BY_COUNTRY, WatchedEngine, request, shop, through
@@ -296,9 +296,9 @@ def test_an_engine_that_cannot_run_is_not_charged_for(path: Path) -> None:
 
 def test_facts_are_recorded_by_the_owners_command_alone() -> None:
     users = {str(p.relative_to(ROOT)) for p in SOURCES if ".record_facts(" in p.read_text("utf-8")}
-    assert users == {"dpsql/owner.py"}
+    assert users == {"dpsql/owner/record.py"}
     tellers = {str(p.relative_to(ROOT)) for p in SOURCES if "check_policy(" in p.read_text("utf-8")}
-    assert tellers == {"dpsql/owner.py", "dpsql/interfaces/cli/owner.py"}
+    assert tellers == {"dpsql/owner/record.py", "dpsql/interfaces/cli/owner_commands.py"}
 
 
 def test_over_the_wire_words_are_constant_and_the_owners_log_has_the_path(tmp_path: Path) -> None:

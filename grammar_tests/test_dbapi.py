@@ -12,7 +12,11 @@ from typing import Any
 import pytest
 
 import dpsql
-from dpsql.errors import (
+from dpsql.interfaces import dbapi
+from dpsql.interfaces.dbapi import Connection, connect
+from dpsql.interfaces.dbapi_errors import raised_from
+from dpsql.interfaces.wordings import WORDINGS, ExitCode
+from dpsql.model.errors import (
     DpsqlError,
     Failed,
     LedgerError,
@@ -22,11 +26,7 @@ from dpsql.errors import (
     Refused,
     Unreachable,
 )
-from dpsql.interfaces import dbapi
-from dpsql.interfaces.dbapi import Connection, connect
-from dpsql.interfaces.dbapi_errors import raised_from
-from dpsql.interfaces.wordings import WORDINGS, ExitCode
-from dpsql.tree import Span
+from dpsql.model.tree import Span
 from grammar_tests.fakes import ANSWER, EXPLANATION, NOTICE, FakeProxy
 
 

@@ -17,8 +17,7 @@ import pytest
 
 import dpsql
 from dpsql.interfaces.dbapi import Cursor, connect
-from dpsql.model import Answer, Column
-from dpsql.tree import (
+from dpsql.model.tree import (
     BOOLEAN,
     DATE,
     DOUBLE,
@@ -29,6 +28,7 @@ from dpsql.tree import (
     VARCHAR,
     decimal,
 )
+from dpsql.model.vocabulary import Answer, Column
 from grammar_tests.fakes import FakeProxy
 
 NOON = datetime(2024, 2, 29, 12, 30)

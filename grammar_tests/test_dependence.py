@@ -10,7 +10,7 @@ from math import sqrt
 
 import pytest
 
-from dpsql.compiler.traced import Origin
+from dpsql.compiler.errors.noisy_columns import Origin
 from grammar_tests.laws import compiled
 from grammar_tests.test_finish import answers, coverage, crowd
 

@@ -10,9 +10,9 @@ import duckdb
 import pytest
 
 from dpsql import functions
-from dpsql.dialects.duckdb_expressions import expression, identifier
-from dpsql.errors import Refused
-from dpsql.tree import (
+from dpsql.dialects.duckdb.expression_sql import expression, identifier
+from dpsql.model.errors import Refused
+from dpsql.model.tree import (
     BOOLEAN,
     DATE,
     DOUBLE,

@@ -9,8 +9,8 @@ from itertools import combinations, product
 import numpy as np
 import pytest
 
-from dpsql.agreement import Agreement
-from dpsql.effects import Levels, Spread, Table, made_to_agree
+from dpsql.consistency.least_squares import Agreement
+from dpsql.consistency.marginals import Levels, Spread, Table, made_to_agree
 
 SCALE = 10**6
 """Lattice steps to a unit of noise, so that rounding does not show."""

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from dpsql.engines.columns import rows
 from dpsql.engines.hardening import scratch
+from dpsql.engines.result_columns import rows
 from dpsql.engines.worker import CHUNK_ROWS, _rows
 
 COUNT = CHUNK_ROWS + 1

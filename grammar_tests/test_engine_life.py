@@ -19,10 +19,10 @@ from dpsql.engines.duckdb import DuckDBEngine
 from dpsql.engines.files import CannotOpen, Sources
 from dpsql.engines.hardening import private
 from dpsql.engines.process import Fallen, fallen
-from dpsql.errors import Unreachable
-from dpsql.resources import Database, Limits
-from dpsql.schema import ForeignKey
-from dpsql.tree import (
+from dpsql.model.errors import Unreachable
+from dpsql.model.resources import Database, Limits
+from dpsql.model.schema import ForeignKey
+from dpsql.model.tree import (
     INTEGER,
     TIMESTAMPTZ,
     VARCHAR,

@@ -15,11 +15,11 @@ import pytest
 from dpsql.engines import EngineFailed, Interrupted, Load, ScratchTable, Stop
 from dpsql.engines.duckdb import DuckDBEngine
 from dpsql.engines.pool import EnginePool
-from dpsql.errors import Unreachable
-from dpsql.model import Exact
-from dpsql.resources import Database
-from dpsql.schema import Schema
-from dpsql.table import Table
+from dpsql.model.errors import Unreachable
+from dpsql.model.resources import Database
+from dpsql.model.schema import Schema
+from dpsql.model.table import Table
+from dpsql.model.vocabulary import Exact
 from grammar_tests.engine_kit import LONG, SMALL, folder
 
 __all__ = ["folder"]

@@ -17,7 +17,7 @@ from dpsql.engines import EngineFailed, ScratchTable
 from dpsql.engines.duckdb import DuckDBEngine
 from dpsql.engines.files import Sources
 from dpsql.engines.hardening import private
-from dpsql.tree import (
+from dpsql.model.tree import (
     BOOLEAN,
     DATE,
     DOUBLE,

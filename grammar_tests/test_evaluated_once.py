@@ -16,18 +16,18 @@ from typing import Any
 import duckdb
 import pytest
 
-from dpsql import public as public_data
-from dpsql.compiler import track
-from dpsql.engines.catalogue import tables as declared
-from dpsql.errors import Reason, Refused
-from dpsql.model import Policy
-from dpsql.monitor import Watch
+from dpsql.compiler.plan.prepared import Prepared
+from dpsql.compiler.track import track
+from dpsql.engines.declared_schema import tables as declared
+from dpsql.model.errors import Reason, Refused
+from dpsql.model.schema import Schema
+from dpsql.model.vocabulary import Policy
+from dpsql.monitoring.monitor import Watch
 from dpsql.policy.bind import bind
 from dpsql.policy.load import load
-from dpsql.prepare import Prepared
+from dpsql.preparation import public_data
+from dpsql.preparation.public_data import PublicTables
 from dpsql.proxy import Proxy
-from dpsql.public import PublicTables
-from dpsql.schema import Schema
 from grammar_tests.laws import PlainEngine, compiled, exact_blocks
 from grammar_tests.proxy_kit import request, watched
 

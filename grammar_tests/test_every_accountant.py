@@ -8,9 +8,9 @@ from fractions import Fraction
 import pytest
 
 from dpsql import accountants
-from dpsql.errors import Refused
-from dpsql.model import ATTO, NANO, Event, Neighbours
-from dpsql.plan import PrivatePlan
+from dpsql.compiler.plan.private_plan import PrivatePlan
+from dpsql.model.errors import Refused
+from dpsql.model.vocabulary import ATTO, NANO, Event, Neighbours
 from grammar_tests import casefile
 from grammar_tests.bound import shop
 from grammar_tests.laws import BUDGET, compiled

@@ -17,13 +17,21 @@ from hypothesis import strategies as st
 from dpsql import accountants
 from dpsql.accountants import exact_gaussian
 from dpsql.accountants.approximate import Approximate
-from dpsql.accountants.calibration import gaussian
 from dpsql.accountants.conversion import rho_of
 from dpsql.accountants.exact_gaussian import calibrated, delta_of, epsilon_at, is_exact
 from dpsql.accountants.preference import TEXTBOOK
-from dpsql.errors import Reason, Refused
 from dpsql.mechanisms import standard_deviation
-from dpsql.model import NANO, Event, Mechanism, Neighbours, Noise, NoiseEvent, Sensitivity
+from dpsql.mechanisms.calibration import gaussian
+from dpsql.model.errors import Reason, Refused
+from dpsql.model.vocabulary import (
+    NANO,
+    Event,
+    Mechanism,
+    Neighbours,
+    Noise,
+    NoiseEvent,
+    Sensitivity,
+)
 from dpsql.proxy import Proxy
 from grammar_tests import proxy_kit, test_audit
 from grammar_tests.bound import shop

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 import dpsql
-from dpsql.explanation import ChoiceLine, Explanation
-from dpsql.interfaces.plans import plan_text
+from dpsql.explaining.explanation import ChoiceLine, Explanation
+from dpsql.interfaces.plan_text import plan_text
+from dpsql.model.tree import PlanForm
 from dpsql.proxy import Proxy
-from dpsql.tree import PlanForm
 from grammar_tests.fakes import EXPLANATION
 from grammar_tests.proxy_kit import request, shop
 from grammar_tests.session_kit import Client

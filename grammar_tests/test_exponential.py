@@ -12,7 +12,7 @@ from typing import TypeAlias
 import numpy as np
 import pytest
 
-from dpsql.entropy import Entropy
+from dpsql.mechanisms.entropy import Entropy
 from dpsql.mechanisms.exponential import (
     Candidates,
     best,

@@ -12,15 +12,15 @@ import numpy as np
 import pytest
 
 from dpsql import mechanisms
-from dpsql.engines.catalogue import tables as declared
-from dpsql.finish import finish
-from dpsql.model import Answer, Exact, Loss, Noisy, Policy, Receipt
+from dpsql.compiler.plan.prepared import Prepared
+from dpsql.engines.declared_schema import tables as declared
+from dpsql.model.schema import Schema
+from dpsql.model.vocabulary import Answer, Exact, Loss, Noisy, Policy, Receipt
 from dpsql.policy.bind import bind
 from dpsql.policy.load import load
-from dpsql.prepare import Prepared
-from dpsql.public import PublicTables
-from dpsql.release import release
-from dpsql.schema import Schema
+from dpsql.preparation.public_data import PublicTables
+from dpsql.release.finish import finish
+from dpsql.release.release import release
 from grammar_tests import world
 from grammar_tests.bound import CATALOGS
 from grammar_tests.draws import ENTROPY

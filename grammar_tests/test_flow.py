@@ -13,12 +13,12 @@ from click.testing import CliRunner
 
 from dpsql.engines import EngineFailed, Stop
 from dpsql.engines.duckdb import DuckDBEngine
-from dpsql.errors import Failed, Reason, Refused
-from dpsql.flow import AHEAD, Flow
 from dpsql.interfaces.cli import main
 from dpsql.interfaces.pgwire.frontend import Bind, Execute, Parse, Query, Sync
+from dpsql.model.errors import Failed, Reason, Refused
+from dpsql.model.flow import AHEAD, Flow
+from dpsql.model.table import Table
 from dpsql.proxy import Proxy
-from dpsql.table import Table
 from grammar_tests.proxy_kit import request, shop
 from grammar_tests.session_kit import Client, asked
 
@@ -46,7 +46,7 @@ def opened(folder: Path) -> Iterator[Proxy]:
 @pytest.fixture
 def proxy(opened: Proxy, monkeypatch: pytest.MonkeyPatch) -> Proxy:
     """A proxy for which 100 values are few, and 10,000 too many to be kept."""
-    monkeypatch.setattr("dpsql.vault.FEW_CELLS", 100)
+    monkeypatch.setattr("dpsql.answering.vault.FEW_CELLS", 100)
     limits = replace(opened.policy.limits, max_result_cells=10_000)
     monkeypatch.setattr(opened.compiler, "policy", replace(opened.policy, limits=limits))
     return opened
@@ -120,7 +120,7 @@ def test_what_the_wire_must_keep_is_bounded(proxy: Proxy, door: tuple[object, ..
 def test_the_command_line_passes_all_rows_on(
     folder: Path, monkeypatch: pytest.MonkeyPatch, style: str, head: int
 ) -> None:
-    monkeypatch.setattr("dpsql.vault.FEW_CELLS", 100)
+    monkeypatch.setattr("dpsql.answering.vault.FEW_CELLS", 100)
     arguments = ["query", "--policy", str(folder), "--analyst", "ana", "--format", style]
     found = CliRunner().invoke(main, [*arguments, rows(3)])
     assert found.exit_code == 0

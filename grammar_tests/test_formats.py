@@ -8,7 +8,7 @@ import duckdb
 import pytest
 
 from dpsql.functions.formats import fields_of
-from dpsql.tree import Kind
+from dpsql.model.tree import Kind
 
 VALUES = {
     Kind.INTEGER: ("5::TINYINT", "-7::BIGINT", "170141183460469231731687303715884105727::HUGEINT"),

@@ -11,10 +11,10 @@ import pytest
 
 from dpsql.engines import Interrupted, Stop, TimedOut
 from dpsql.engines.limited import Limit, limited, present
-from dpsql.errors import Failed
+from dpsql.model.errors import Failed
+from dpsql.model.table import Table
+from dpsql.model.ticking import CHECK, tick
 from dpsql.proxy import Proxy
-from dpsql.table import Table
-from dpsql.ticking import CHECK, tick
 from grammar_tests.bound import shop as bound_shop
 from grammar_tests.laws import compiled
 from grammar_tests.proxy_kit import request, shop
@@ -115,7 +115,11 @@ def test_compiling_ticks_all_the_time(shape: str) -> None:
 
 
 def test_a_step_without_ticks_would_be_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in ("dpsql.walk", "dpsql.canonical", "dpsql.dialects.duckdb_expressions"):
+    for module in (
+        "dpsql.model.walk",
+        "dpsql.compiler.plan.canonical",
+        "dpsql.dialects.duckdb.expression_sql",
+    ):
         monkeypatch.setattr(f"{module}.tick", lambda: None)
     assert longest(SHAPES["sums"](MANY)) > LONGEST
 

@@ -16,8 +16,8 @@ import pytest
 
 from dpsql.functions.registry import REGISTRY
 from dpsql.functions.row import constant
-from dpsql.intervals import Interval
-from dpsql.tree import Kind
+from dpsql.model.intervals import Interval
+from dpsql.model.tree import Kind
 from grammar_tests import function_samples
 from grammar_tests.function_checks import check, connection
 from grammar_tests.function_samples import COLUMNS, Column, calls

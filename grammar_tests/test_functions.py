@@ -13,13 +13,13 @@ import duckdb
 import pytest
 
 from dpsql import functions
-from dpsql.dialects.duckdb_expressions import expression
+from dpsql.dialects.duckdb.expression_sql import expression
 from dpsql.functions.arithmetic import _operation
 from dpsql.functions.registry import REGISTRY
 from dpsql.functions.zone_names import ZONES
 from dpsql.functions.zones import FARTHEST
-from dpsql.intervals import Facts, Interval
-from dpsql.tree import (
+from dpsql.model.intervals import Facts, Interval
+from dpsql.model.tree import (
     BOOLEAN,
     DATE,
     INTEGER,
@@ -33,7 +33,7 @@ from dpsql.tree import (
     Literal,
     Ref,
 )
-from dpsql.walk import children
+from dpsql.model.walk import children
 from grammar_tests.function_checks import (
     broken_fact,
     check,

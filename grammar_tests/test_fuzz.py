@@ -16,9 +16,9 @@ import pytest
 from hypothesis import HealthCheck, Phase, find, given, seed, settings
 from hypothesis import strategies as st
 
-from dpsql.dialects.from_sqlglot_functions import SCALARS
-from dpsql.model import Loss
-from dpsql.prepare import Prepared
+from dpsql.compiler.plan.prepared import Prepared
+from dpsql.dialects.reading.function_names import SCALARS
+from dpsql.model.vocabulary import Loss
 from grammar_tests import fuzz_world
 from grammar_tests.fuzz_checks import Damage, Verdict, agree, law_one, law_two, totality
 from grammar_tests.fuzz_queries import QUERIES, SWAYED

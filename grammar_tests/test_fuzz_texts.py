@@ -16,9 +16,9 @@ from time import monotonic
 import pytest
 
 import dpsql
-from dpsql.compiler.parse import parse
-from dpsql.errors import Refused
-from dpsql.model import Neighbours
+from dpsql.dialects.reading.parse import parse
+from dpsql.model.errors import Refused
+from dpsql.model.vocabulary import Neighbours
 from dpsql.proxy import Proxy
 from grammar_tests.bound import shop
 from grammar_tests.fuzz_texts import text

@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpsql.intervals import EVERYTHING, MAX_DOUBLE, Bound, Interval, distinct, hull, lattice
-from dpsql.tree import BOOLEAN, DATE, DOUBLE, INTEGER, decimal
+from dpsql.model.intervals import EVERYTHING, MAX_DOUBLE, Bound, Interval, distinct, hull, lattice
+from dpsql.model.tree import BOOLEAN, DATE, DOUBLE, INTEGER, decimal
 
 NUMBERS = st.fractions(min_value=-50, max_value=50, max_denominator=8)
 OPERATIONS = [operator.add, operator.sub, operator.mul, operator.truediv]

@@ -16,15 +16,15 @@ from typing import Any
 
 import pytest
 
-from dpsql.compilation import Compiler
+from dpsql.answering.vault import Vault
+from dpsql.compiler.plan.prepared import Prepared
 from dpsql.engines import EngineFailed, Stop
-from dpsql.errors import Failed, Reason, Refused
 from dpsql.ledgers.sqlite import SqliteLedger
-from dpsql.model import Answer, Request
-from dpsql.prepare import Prepared
+from dpsql.model.errors import Failed, Reason, Refused
+from dpsql.model.vocabulary import Answer, Request
+from dpsql.preparation.compilation import Compiler
+from dpsql.preparation.question import Asked
 from dpsql.proxy import Proxy
-from dpsql.questions import Asked
-from dpsql.vault import Vault
 from grammar_tests.ledger_kit import contents
 from grammar_tests.proxy_kit import (
     BY_COUNTRY,

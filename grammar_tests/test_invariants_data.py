@@ -17,20 +17,21 @@ import numpy as np
 import pytest
 
 from dpsql import mechanisms
+from dpsql.compiler.plan.prepared import Prepared
 from dpsql.engines import Stop
 from dpsql.engines.duckdb import DuckDBEngine
 from dpsql.engines.pool import EnginePool
-from dpsql.entropy import Entropy
-from dpsql.errors import Failed, Reason, Refused
-from dpsql.explanation import Explanation
+from dpsql.explaining.explanation import Explanation
 from dpsql.ledgers import Charge, Spent
 from dpsql.ledgers.sqlite import SqliteLedger
+from dpsql.mechanisms.entropy import Entropy
 from dpsql.mechanisms.laws import Law
-from dpsql.model import Answer, Loss, Mechanism, Noise, Request
+from dpsql.model.errors import Failed, Reason, Refused
+from dpsql.model.vocabulary import Answer, Loss, Mechanism, Noise, Request
 from dpsql.policy.load import load
-from dpsql.prepare import Prepared, prepare
+from dpsql.preparation.prepare import prepare
 from dpsql.proxy import Proxy
-from dpsql.release import Sampler
+from dpsql.release.release import Sampler
 from grammar_tests import world
 from grammar_tests.ledger_kit import exit_code, forked
 from grammar_tests.proxy_kit import (
@@ -369,7 +370,7 @@ def test_a_plan_older_than_a_refresh_is_compiled_anew(
         compiled.append("")
         return prepare(*asked)
 
-    monkeypatch.setattr("dpsql.compilation.prepare", recorded)
+    monkeypatch.setattr("dpsql.preparation.compilation.prepare", recorded)
     joined = next(sql for sql in QUESTIONS if "JOIN" in sql)
     with Proxy.open(str(shop(tmp_path))) as proxy:
         engine = Midway(proxy.vault.engine)

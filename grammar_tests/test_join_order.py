@@ -1,4 +1,4 @@
-"""Inner joins in another order make the same rows: `compiler.join_order`."""
+"""Inner joins in another order make the same rows: `compiler.track.join_order`."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from dataclasses import replace
 from itertools import combinations
 from random import Random
 
-from dpsql.algebra import Filter, Join, Relation
-from dpsql.compiler.join_order import Side, connected, connects, sides_of
-from dpsql.compiler.joins import with_join_conditions
-from dpsql.compiler.parse import parse
-from dpsql.compiler.resolve import resolve
-from dpsql.compiler.scopes import Identities
-from dpsql.dialects.duckdb import statement
-from dpsql.tree import JoinKind, Ref
-from dpsql.walk import relations
+from dpsql.compiler.resolve.resolve import resolve
+from dpsql.compiler.resolve.scopes import Identities
+from dpsql.compiler.track.join_order import Side, connected, connects, sides_of
+from dpsql.compiler.track.joins import with_join_conditions
+from dpsql.dialects.duckdb.relation_sql import statement
+from dpsql.dialects.reading.parse import parse
+from dpsql.model.algebra import Filter, Join, Relation
+from dpsql.model.tree import JoinKind, Ref
+from dpsql.model.walk import relations
 from grammar_tests.bound import shop
 
 COLUMNS = {

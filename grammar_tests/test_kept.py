@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from dpsql.errors import LedgerError
-from dpsql.kept import Kept
 from dpsql.ledgers.sqlite import SqliteLedger
+from dpsql.model.bounded_cache import Kept
+from dpsql.model.errors import LedgerError
 from dpsql.proxy import Proxy
 from grammar_tests import world
 from grammar_tests.ledger_kit import ask, raw

@@ -14,11 +14,19 @@ import pytest
 
 from dpsql import accountants
 from dpsql.accountants import Accountant
+from dpsql.compiler.plan.private_plan import BlockPlan
 from dpsql.mechanisms.threshold import threshold
 from dpsql.mechanisms.truncated_geometric import CERTAIN, KeyTrials, key_trials
-from dpsql.model import ApproximateEvent, Budget, Event, Loss, Mechanism, Neighbours, Noise
-from dpsql.plan import BlockPlan
-from dpsql.release import release
+from dpsql.model.vocabulary import (
+    ApproximateEvent,
+    Budget,
+    Event,
+    Loss,
+    Mechanism,
+    Neighbours,
+    Noise,
+)
+from dpsql.release.release import release
 from grammar_tests.bound import shop
 from grammar_tests.laws import BUDGET, compiled
 from grammar_tests.test_audit import (

@@ -15,17 +15,17 @@ import numpy as np
 import pytest
 
 from dpsql import mechanisms
-from dpsql.describe import describe
-from dpsql.entropy import Entropy
-from dpsql.finish import finish
+from dpsql.compiler.plan.prepared import Prepared
+from dpsql.compiler.plan.private_plan import BlockPlan
+from dpsql.explaining.describe_blocks import describe
+from dpsql.mechanisms.entropy import Entropy
 from dpsql.mechanisms.sums import laplace_tail, reach_of_sum
 from dpsql.mechanisms.tails import reach
 from dpsql.mechanisms.threshold import Counted, threshold
-from dpsql.model import Exact, Mechanism, Neighbours, Noise, Policy
-from dpsql.plan import BlockPlan
-from dpsql.prepare import Prepared
-from dpsql.release import Sampler, release
-from dpsql.resources import Limits
+from dpsql.model.resources import Limits
+from dpsql.model.vocabulary import Exact, Mechanism, Neighbours, Noise, Policy
+from dpsql.release.finish import finish
+from dpsql.release.release import Sampler, release
 from grammar_tests import world
 from grammar_tests.bound import over, shop
 from grammar_tests.laws import BUDGET, SAMPLING_KEY, PlainEngine, compiled, no_noise

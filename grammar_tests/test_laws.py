@@ -14,14 +14,14 @@ from typing import Any
 import duckdb
 import pytest
 
-from dpsql.engines.catalogue import tables as declared
-from dpsql.errors import Refused
-from dpsql.histograms import separated
-from dpsql.model import Policy
-from dpsql.notices import Clipped, FewValues, Listed, Sampled
-from dpsql.plan import BlockPlan
-from dpsql.prepare import Prepared
-from dpsql.public import PublicTables
+from dpsql.compiler.plan.prepared import Prepared
+from dpsql.compiler.plan.private_plan import BlockPlan
+from dpsql.engines.declared_schema import tables as declared
+from dpsql.model.errors import Refused
+from dpsql.model.notices import Clipped, FewValues, Listed, Sampled
+from dpsql.model.vocabulary import Policy
+from dpsql.preparation.public_data import PublicTables
+from dpsql.release.histogram_choices import separated
 from grammar_tests import casefile, world
 from grammar_tests.bound import over, shop
 from grammar_tests.casefile import Case

@@ -11,7 +11,7 @@ from itertools import pairwise
 import duckdb
 import pytest
 
-from dpsql.dialects.layout import laid_out
+from dpsql.interfaces.sql_layout import laid_out
 
 ODD = (
     "SELECT 'a  b', 'it''s (', \"odd \"\"name)\" FROM t WHERE x = ')'",

@@ -10,13 +10,13 @@ import pytest
 
 import dpsql
 from dpsql import accountants
-from dpsql.errors import PolicyError
 from dpsql.interfaces.receipts import cost_text
-from dpsql.model import NANO, Budget, Loss, Receipt, Request
-from dpsql.monitor import Watch
+from dpsql.model.errors import PolicyError
+from dpsql.model.query_options import Precision
+from dpsql.model.vocabulary import NANO, Budget, Loss, Receipt, Request
+from dpsql.monitoring.monitor import Watch
 from dpsql.policy.load import load
 from dpsql.proxy import Proxy
-from dpsql.wishes import Precision
 from grammar_tests.proxy_kit import policy, request, shop
 
 COUNT = "SELECT COUNT(*) AS n FROM customers WHERE age >= 64"

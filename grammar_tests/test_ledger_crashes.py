@@ -20,10 +20,10 @@ from typing import Any
 import pytest
 
 from dpsql import ledgers
-from dpsql.errors import Refused
 from dpsql.ledgers.mark import read_mark
 from dpsql.ledgers.sqlite import SqliteLedger, utc_now
-from dpsql.model import Loss
+from dpsql.model.errors import Refused
+from dpsql.model.vocabulary import Loss
 from grammar_tests.ledger_kit import (
     ANSWER,
     LOSS,

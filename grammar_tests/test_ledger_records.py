@@ -17,7 +17,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from dpsql.ledgers.codec import decode_answer, decode_event, encode_answer, encode_event
-from dpsql.model import (
+from dpsql.model.vocabulary import (
     ApproximateEvent,
     BoundedRangeEvent,
     Event,

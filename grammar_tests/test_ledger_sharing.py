@@ -8,11 +8,11 @@ from threading import Thread
 
 import pytest
 
-from dpsql.errors import LedgerError, Reason, Refused
 from dpsql.ledgers import Charge, Spent
 from dpsql.ledgers.sqlite import SqliteLedger
 from dpsql.ledgers.store import Patience
-from dpsql.model import (
+from dpsql.model.errors import LedgerError, Reason, Refused
+from dpsql.model.vocabulary import (
     Loss,
 )
 from grammar_tests import ledger_kit as kit

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from dpsql.errors import LedgerError
 from dpsql.ledgers import book as book_module
 from dpsql.ledgers import chain as chain_module
 from dpsql.ledgers import store
 from dpsql.ledgers.sqlite import SqliteLedger, accept
-from dpsql.model import (
+from dpsql.model.errors import LedgerError
+from dpsql.model.vocabulary import (
     Loss,
     Noisy,
 )

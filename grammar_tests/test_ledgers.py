@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from dpsql.errors import LedgerError, Reason, Refused
 from dpsql.ledgers import Charge, Ledger, Remembered, Spent
 from dpsql.ledgers import chain as chain_module
 from dpsql.ledgers.sqlite import SqliteLedger
-from dpsql.model import (
+from dpsql.model.errors import LedgerError, Reason, Refused
+from dpsql.model.vocabulary import (
     Fact,
     FactKind,
     Loss,

@@ -13,16 +13,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dpsql.aggregates.formulas import evaluate
-from dpsql.algebra import Released
-from dpsql.compiler.outputs import by_row
-from dpsql.finish import finish
+from dpsql.compiler.aggregates.formulas import evaluate
+from dpsql.compiler.errors.outputs import by_row
+from dpsql.compiler.plan.private_plan import PrivatePlan
 from dpsql.mechanisms import standard_deviation
-from dpsql.model import Loss, Mechanism, Noisy
-from dpsql.plan import PrivatePlan
+from dpsql.model.algebra import Released
+from dpsql.model.vocabulary import Loss, Mechanism, Noisy
+from dpsql.model.walk import relations
 from dpsql.proxy import Proxy
-from dpsql.settled import settled
-from dpsql.walk import relations
+from dpsql.release.consistent_tables import settled
+from dpsql.release.finish import finish
 from grammar_tests.bound import shop
 from grammar_tests.laws import BUDGET, compiled, noiseless_blocks
 from grammar_tests.proxy_kit import request

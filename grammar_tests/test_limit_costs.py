@@ -1,4 +1,6 @@
-"""Work and memory follow the rows that there are, not the limits: see `dialects.duckdb_block`."""
+"""Work and memory follow the rows that there are, not the limits: see
+`dialects.duckdb.block_statement`.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +12,13 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from dpsql.engines.catalogue import tables as declared
-from dpsql.model import Policy
+from dpsql.compiler.plan.prepared import Prepared
+from dpsql.engines.declared_schema import tables as declared
+from dpsql.model.schema import Schema
+from dpsql.model.vocabulary import Policy
 from dpsql.policy.bind import bind
 from dpsql.policy.load import load
-from dpsql.prepare import Prepared
-from dpsql.public import PublicTables
-from dpsql.schema import Schema
+from dpsql.preparation.public_data import PublicTables
 from grammar_tests import world
 from grammar_tests.bound import over
 from grammar_tests.laws import (

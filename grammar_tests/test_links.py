@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from dpsql.errors import Reason, Refused
+from dpsql.compiler.plan.prepared import Prepared
 from dpsql.interfaces.messages import describe
-from dpsql.model import FactKind, Neighbours, Policy, Sensitivity
-from dpsql.notices import Clipped
-from dpsql.policy.check import check
+from dpsql.model.errors import Reason, Refused
+from dpsql.model.notices import Clipped
+from dpsql.model.vocabulary import FactKind, Neighbours, Policy, Sensitivity
+from dpsql.owner.check import check
 from dpsql.policy.lines import Lines
-from dpsql.prepare import Prepared
 from grammar_tests import casefile
 from grammar_tests.laws import (
     BUDGET,
@@ -133,7 +133,7 @@ def test_check_counts_the_rows_under_shared_keys(number: int, tmp_path: Path) ->
 WRITTEN = """
 import sys
 from pathlib import Path
-from dpsql.errors import Reason, Refused
+from dpsql.model.errors import Reason, Refused
 from dpsql.interfaces.messages import describe
 from grammar_tests.laws import compiled, noiseless
 from grammar_tests.link_worlds import chain, questions

@@ -11,11 +11,11 @@ import pytest
 from click.shell_completion import ShellComplete
 from click.testing import CliRunner, Result
 
-from dpsql.errors import Reason
 from dpsql.interfaces.cli import main
 from dpsql.interfaces.cli.manual import TOPICS, _show, page, title
 from dpsql.interfaces.cli.markdown import Page
 from dpsql.interfaces.messages import width
+from dpsql.model.errors import Reason
 
 ROOT = Path(__file__).parents[1]
 FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)

@@ -18,10 +18,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpsql.entropy import Entropy
 from dpsql.mechanisms import margin, sample, standard_deviation
+from dpsql.mechanisms.entropy import Entropy
 from dpsql.mechanisms.threshold import Threshold, threshold
-from dpsql.model import Mechanism, Neighbours, Noise
+from dpsql.model.vocabulary import Mechanism, Neighbours, Noise
 from grammar_tests.draws import ENTROPY
 
 LAPLACE, GAUSSIAN = Mechanism.DISCRETE_LAPLACE, Mechanism.DISCRETE_GAUSSIAN

@@ -9,7 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpsql.errors import (
+from dpsql.interfaces.messages import describe, place, printable
+from dpsql.interfaces.wordings import WORDINGS, ExitCode
+from dpsql.model.errors import (
     DpsqlError,
     Failed,
     LedgerError,
@@ -19,10 +21,8 @@ from dpsql.errors import (
     Refused,
     Unreachable,
 )
-from dpsql.interfaces.messages import describe, place, printable
-from dpsql.interfaces.wordings import WORDINGS, ExitCode
-from dpsql.model import Loss
-from dpsql.tree import Span
+from dpsql.model.tree import Span
+from dpsql.model.vocabulary import Loss
 
 FACTS = {
     "column": "amount",

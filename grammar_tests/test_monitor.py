@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from dpsql.errors import Failed, Reason, Refused
 from dpsql.ledgers.sqlite import SqliteLedger
-from dpsql.model import Neighbours, Request
-from dpsql.monitor import Watch
+from dpsql.model.errors import Failed, Reason, Refused
+from dpsql.model.vocabulary import Neighbours, Request
+from dpsql.monitoring.monitor import Watch
+from dpsql.preparation.streams import Stream, stream
 from dpsql.proxy import Proxy
-from dpsql.streams import Stream, stream
 from grammar_tests import world
 from grammar_tests.bound import over
 from grammar_tests.laws import SAMPLING_KEY, PlainEngine, compiled, no_noise, without_unit

@@ -12,9 +12,9 @@ import pytest
 from click.testing import CliRunner
 
 import dpsql
-from dpsql.errors import Reason
 from dpsql.interfaces.cli import main
 from dpsql.interfaces.dbapi import OperationalError, ProgrammingError
+from dpsql.model.errors import Reason
 from grammar_tests.proxy_kit import shop
 from grammar_tests.test_monitor import COUNT, NOTHING, PURE, SUM, Quiet, quiet
 

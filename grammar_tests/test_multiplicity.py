@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from dpsql.compiler import multiplicity, track
-from dpsql.compiler.inner_joins import Joined
-from dpsql.plan import PrivatePlan
-from dpsql.walk import relations
+from dpsql.compiler.plan.private_plan import PrivatePlan
+from dpsql.compiler.track import multiplicity, track
+from dpsql.compiler.track.inner_joins import Joined
+from dpsql.model.walk import relations
 from grammar_tests import world
 from grammar_tests.bound import over
 from grammar_tests.laws import compiled, noiseless, same_rows

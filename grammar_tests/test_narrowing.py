@@ -11,11 +11,11 @@ import duckdb
 import pytest
 
 from dpsql import functions
-from dpsql.compiler.held import SUBJECT, Held, statements
-from dpsql.dialects.duckdb_expressions import expression
+from dpsql.compiler.infer.implied_predicates import SUBJECT, Held, statements
+from dpsql.dialects.duckdb.expression_sql import expression
 from dpsql.functions.registry import REGISTRY
-from dpsql.intervals import Facts, Interval
-from dpsql.tree import BOOLEAN, INTEGER, Call, Cast, Expression, Kind, Literal, Ref
+from dpsql.model.intervals import Facts, Interval
+from dpsql.model.tree import BOOLEAN, INTEGER, Call, Cast, Expression, Kind, Literal, Ref
 from grammar_tests.function_checks import (
     FAR,
     broken_fact,

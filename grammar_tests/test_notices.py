@@ -10,17 +10,17 @@ from pathlib import Path
 import pytest
 
 import dpsql
-from dpsql.engines.catalogue import tables as declared
+from dpsql.compiler.plan.prepared import Prepared
+from dpsql.compiler.plan.private_plan import BlockPlan
+from dpsql.engines.declared_schema import tables as declared
 from dpsql.interfaces import records
 from dpsql.interfaces.doors import COMMAND_LINE, DATABASE_API, WIRE
 from dpsql.interfaces.messages import width
-from dpsql.interfaces.plans import plan_text
+from dpsql.interfaces.plan_text import plan_text
 from dpsql.interfaces.sentences import sentence, sentences
 from dpsql.interfaces.tables import markdown, table
 from dpsql.interfaces.watching import price_text
-from dpsql.model import Answer, Column
-from dpsql.monitor import Watch
-from dpsql.notices import (
+from dpsql.model.notices import (
     BoundsFound,
     Clipped,
     Drowned,
@@ -32,14 +32,14 @@ from dpsql.notices import (
     Notice,
     Sampled,
 )
-from dpsql.plan import BlockPlan
+from dpsql.model.schema import Schema
+from dpsql.model.tree import INTEGER
+from dpsql.model.vocabulary import Answer, Column
+from dpsql.monitoring.monitor import Watch
 from dpsql.policy.bind import bind
 from dpsql.policy.load import load
-from dpsql.prepare import Prepared
+from dpsql.preparation.public_data import PublicTables
 from dpsql.proxy import Proxy
-from dpsql.public import PublicTables
-from dpsql.schema import Schema
-from dpsql.tree import INTEGER
 from grammar_tests import casefile, proxy_kit, world
 from grammar_tests.bound import CATALOGS, shop
 from grammar_tests.laws import PlainEngine, compiled

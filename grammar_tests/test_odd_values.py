@@ -12,12 +12,12 @@ from uuid import UUID
 import pytest
 
 import dpsql
-from dpsql.errors import Refused
 from dpsql.interfaces.amounts import plain
 from dpsql.interfaces.dbapi import Connection
 from dpsql.interfaces.pgwire.settings import BadSetting, Settings
+from dpsql.model.errors import Refused
+from dpsql.model.query_options import Precision, wished
 from dpsql.proxy import Proxy
-from dpsql.wishes import Precision, wished
 
 NUMBERS = (
     *("NaN", "sNaN", "Infinity", "-Infinity", "0", "-0", "-1", "1e400", "1e99999999"),

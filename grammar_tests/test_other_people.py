@@ -11,10 +11,10 @@ import pytest
 from click.testing import CliRunner, Result
 
 import dpsql
-from dpsql.errors import PolicyError, Reason, Refused
 from dpsql.interfaces.cli import main
 from dpsql.interfaces.messages import describe
-from dpsql.model import FactKind, Policy, Voucher
+from dpsql.model.errors import PolicyError, Reason, Refused
+from dpsql.model.vocabulary import FactKind, Policy, Voucher
 from dpsql.proxy import Proxy
 from grammar_tests.proxy_kit import request
 from grammar_tests.wire_kit import opened

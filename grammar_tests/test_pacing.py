@@ -17,18 +17,18 @@ from typing import Any
 import psycopg
 import pytest
 
+from dpsql.compiler.plan.prepared import Prepared
 from dpsql.engines import EngineFailed, Interrupted, Stop, TimedOut
 from dpsql.engines.duckdb import DuckDBEngine
 from dpsql.engines.pool import EnginePool
-from dpsql.errors import Failed, Reason, Refused, Unreachable
 from dpsql.interfaces.pgwire.pacing import Pacer
 from dpsql.ledgers import store
 from dpsql.ledgers.sqlite import SqliteLedger
-from dpsql.model import Request
+from dpsql.model.errors import Failed, Reason, Refused, Unreachable
+from dpsql.model.vocabulary import Request
 from dpsql.policy.load import load
-from dpsql.prepare import Prepared
+from dpsql.preparation.workload import operations
 from dpsql.proxy import Proxy
-from dpsql.workload import operations
 from grammar_tests import bound
 from grammar_tests.laws import compiled
 from grammar_tests.ledger_kit import charge, raw

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from dpsql.compiler.parse import parse
-from dpsql.errors import Reason, Refused
-from dpsql.tree import (
+from dpsql.dialects.reading.parse import parse
+from dpsql.model.errors import Reason, Refused
+from dpsql.model.tree import (
     BOOLEAN,
     DATE,
     DOUBLE,

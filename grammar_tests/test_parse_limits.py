@@ -13,13 +13,13 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from sqlglot.tokens import Tokenizer
 
-from dpsql.compiler.parse import MAX_BYTES, parse
-from dpsql.dialects import from_sqlglot
-from dpsql.dialects.from_sqlglot_checks import MAX_DEPTH
-from dpsql.dialects.from_sqlglot_limits import MAX_JOINS, MAX_NESTING
-from dpsql.dialects.from_sqlglot_tokens import MAX_TOKENS
-from dpsql.errors import Reason, Refused
-from dpsql.tree import Call, Select
+from dpsql.dialects.reading import from_sqlglot
+from dpsql.dialects.reading.nesting_limits import MAX_JOINS, MAX_NESTING
+from dpsql.dialects.reading.parse import MAX_BYTES, parse
+from dpsql.dialects.reading.tokens import MAX_TOKENS
+from dpsql.dialects.reading.tree_checks import MAX_DEPTH
+from dpsql.model.errors import Reason, Refused
+from dpsql.model.tree import Call, Select
 from grammar_tests.test_parse import BOTH, item, select
 
 
@@ -114,8 +114,8 @@ HOSTILE = [
 ]
 RUN = """
 import sys
-from dpsql.compiler.parse import parse
-from dpsql.errors import Refused
+from dpsql.dialects.reading.parse import parse
+from dpsql.model.errors import Refused
 for sql in sys.stdin.read().splitlines():
     try:
         parse(sql)

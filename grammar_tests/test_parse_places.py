@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpsql.compiler.parse import parse
-from dpsql.tree import AggregateCall, Call, Derived, Expression, Literal, Span
+from dpsql.dialects.reading.parse import parse
+from dpsql.model.tree import AggregateCall, Call, Derived, Expression, Literal, Span
 from grammar_tests.test_parse import BOTH, item, select
 
 # --- positions ---

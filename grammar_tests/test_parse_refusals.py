@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from dpsql.compiler.parse import parse
-from dpsql.dialects import from_sqlglot
-from dpsql.dialects.from_sqlglot_nodes import Origin
-from dpsql.errors import Reason, Refused
+from dpsql.dialects.reading import from_sqlglot
+from dpsql.dialects.reading.nodes import Origin
+from dpsql.dialects.reading.parse import parse
+from dpsql.model.errors import Reason, Refused
 from grammar_tests.test_parse import BOTH
 
 

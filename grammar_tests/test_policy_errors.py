@@ -9,17 +9,17 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from dpsql.engines.catalogue import tables as declared
-from dpsql.errors import PolicyError
-from dpsql.model import FactKind, Policy
-from dpsql.owner import check_policy
+from dpsql.engines.declared_schema import tables as declared
+from dpsql.model.errors import PolicyError
+from dpsql.model.schema import Schema
+from dpsql.model.vocabulary import FactKind, Policy
+from dpsql.owner.check import check
+from dpsql.owner.record import check_policy
 from dpsql.policy import demo, init
 from dpsql.policy.bind import bind
-from dpsql.policy.check import check
 from dpsql.policy.load import load
+from dpsql.preparation.public_data import PublicTables
 from dpsql.proxy import Proxy
-from dpsql.public import PublicTables
-from dpsql.schema import Schema
 from grammar_tests import world
 from grammar_tests.laws import PlainEngine
 

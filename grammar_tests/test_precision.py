@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dpsql.errors import Reason, Refused
-from dpsql.model import Answer, Request
+from dpsql.model.errors import Reason, Refused
+from dpsql.model.query_options import Precision
+from dpsql.model.vocabulary import Answer, Request
 from dpsql.proxy import Proxy
-from dpsql.wishes import Precision
 from grammar_tests import proxy_kit
 
 COUNT = "SELECT COUNT(*) AS n FROM customers"

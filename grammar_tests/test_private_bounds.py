@@ -12,15 +12,22 @@ from pathlib import Path
 import pytest
 
 from dpsql import accountants
-from dpsql.errors import Reason, Refused
-from dpsql.interfaces.plans import plan_text
+from dpsql.compiler.plan.prepared import Prepared
+from dpsql.interfaces.plan_text import plan_text
 from dpsql.interfaces.sentences import sentence
-from dpsql.methods import BoundsMethod
-from dpsql.model import Answer, Mechanism, Noise, Policy
-from dpsql.prepare import Prepared
-from dpsql.private_bounds import Found, found_by_counts, question, shares, wanting, with_bounds
+from dpsql.model.bounds_methods import BoundsMethod
+from dpsql.model.errors import Reason, Refused
+from dpsql.model.vocabulary import Answer, Mechanism, Noise, Policy
+from dpsql.preparation.private_bounds import (
+    Found,
+    found_by_counts,
+    question,
+    shares,
+    wanting,
+    with_bounds,
+)
+from dpsql.preparation.question import FoundBounds
 from dpsql.proxy import Proxy
-from dpsql.questions import FoundBounds
 from grammar_tests import proxy_kit, world
 from grammar_tests.bound import over
 from grammar_tests.laws import (

@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 
 from dpsql import accountants
+from dpsql.compiler.plan.prepared import Prepared
 from dpsql.mechanisms.laws import Law
-from dpsql.methods import BoundsMethod
-from dpsql.model import Exact, Mechanism, Noise, Policy
-from dpsql.prepare import Prepared
-from dpsql.private_bounds import found_by_counts, question, shares, with_bounds
-from dpsql.questions import FoundBounds
-from dpsql.release import Sampler, release
-from dpsql.tree import Value
+from dpsql.model.bounds_methods import BoundsMethod
+from dpsql.model.tree import Value
+from dpsql.model.vocabulary import Exact, Mechanism, Noise, Policy
+from dpsql.preparation.private_bounds import found_by_counts, question, shares, with_bounds
+from dpsql.preparation.question import FoundBounds
+from dpsql.release.release import Sampler, release
 from grammar_tests import world
 from grammar_tests.bound import over
 from grammar_tests.laws import BUDGET, SAMPLING_KEY, PlainEngine, compiled, without_unit

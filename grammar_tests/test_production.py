@@ -19,10 +19,10 @@ from typing import Any
 import pytest
 
 import dpsql
-from dpsql.errors import LedgerError
 from dpsql.interfaces.cli import main as command_line
 from dpsql.ledgers.sqlite import SqliteLedger, accept
 from dpsql.ledgers.store import Patience
+from dpsql.model.errors import LedgerError
 from dpsql.policy import demo
 from dpsql.policy.load import load
 from examples.production.backup import back_up

@@ -19,7 +19,7 @@ import psycopg
 import pytest
 
 from dpsql.interfaces.pgwire.catalogue import Catalogue
-from dpsql.interfaces.pgwire.users import User, verifier_of, write_users
+from dpsql.interfaces.pgwire.login_file import User, verifier_of, write_users
 from dpsql.ledgers.sqlite import SqliteLedger
 from dpsql.policy import demo
 from dpsql.proxy import Proxy

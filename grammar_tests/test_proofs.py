@@ -15,15 +15,15 @@ import duckdb
 import pytest
 from hypothesis import given
 
-from dpsql import comparisons
-from dpsql.compiler import units
-from dpsql.engines.catalogue import tables as declared
-from dpsql.errors import Refused
-from dpsql.model import Fact, FactKind, Policy, Voucher
+from dpsql.compiler.track import units
+from dpsql.engines.declared_schema import tables as declared
+from dpsql.model import comparisons
+from dpsql.model.errors import Refused
+from dpsql.model.schema import Schema
+from dpsql.model.vocabulary import Fact, FactKind, Policy, Voucher
 from dpsql.policy.bind import bind
 from dpsql.policy.load import load
-from dpsql.public import PublicTables
-from dpsql.schema import Schema
+from dpsql.preparation.public_data import PublicTables
 from grammar_tests import casefile, world
 from grammar_tests.bound import over, shop
 from grammar_tests.fuzz_proofs import CHAINS, CROSSINGS, PROOFS, odd_world

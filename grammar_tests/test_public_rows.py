@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from dpsql.answering.public_rows import PublicRows
 from dpsql.engines import Stop
+from dpsql.model.table import Table
 from dpsql.proxy import Proxy
-from dpsql.public_rows import PublicRows
-from dpsql.table import Table
 from grammar_tests.proxy_kit import WatchedEngine, request, shop, watched
 
 CODES = "SELECT code FROM countries ORDER BY code"

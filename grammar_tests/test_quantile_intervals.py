@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 from dpsql import accountants
-from dpsql.finish import margin_factor
+from dpsql.compiler.plan.prepared import Prepared
+from dpsql.compiler.plan.private_plan import BlockPlan
 from dpsql.mechanisms import count_tree
 from dpsql.mechanisms.count_tree import Found, Shape, quantiles, reserve
 from dpsql.mechanisms.scores import Counted, Rank
 from dpsql.mechanisms.tree_ranks import ends_of_cells
-from dpsql.plan import BlockPlan
-from dpsql.prepare import Prepared
+from dpsql.release.finish import margin_factor
 from grammar_tests.bound import shop
 from grammar_tests.laws import compiled, noiseless
 from grammar_tests.test_count_tree import NINE, listed, lower

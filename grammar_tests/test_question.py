@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from dpsql.canonical import question
-from dpsql.plan import BlockPlan, PartQuery, Proposal
-from dpsql.tree import BOOLEAN, INTEGER, Literal
+from dpsql.compiler.plan.canonical import question
+from dpsql.compiler.plan.private_plan import BlockPlan, PartQuery, Proposal
+from dpsql.model.tree import BOOLEAN, INTEGER, Literal
 from grammar_tests.bound import shop
 from grammar_tests.laws import BUDGET, compiled
 

@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from dpsql.aggregates import _ROWS, _WINDOWS
-from dpsql.errors import Reason
+from dpsql.compiler.aggregates import _ROWS, _WINDOWS
 from dpsql.functions import REGISTRY
+from dpsql.model.errors import Reason
 from dpsql.policy import demo
 from dpsql.policy.load import load
-from dpsql.policy.reader import Reader
+from dpsql.policy.value_reader import Reader
 from grammar_tests.pages_kit import (
     LANGUAGES,
     ROOT,

@@ -16,20 +16,20 @@ from sqlalchemy import make_url
 
 from dpsql import accountants
 from dpsql.accountants.remaining import fitting, in_epsilon, keyed_questions, questions, rest
-from dpsql.errors import PolicyError, Reason, Refused
 from dpsql.interfaces import dbapi
 from dpsql.interfaces.amounts import plain
 from dpsql.interfaces.cli import ask as command
 from dpsql.interfaces.doors import COMMAND_LINE, DATABASE_API, WIRE, Door
 from dpsql.interfaces.messages import describe
-from dpsql.interfaces.plans import plan_text
+from dpsql.interfaces.plan_text import plan_text
 from dpsql.interfaces.receipts import cost_text
-from dpsql.interfaces.sqlalchemy.dialect import DpsqlDialect
-from dpsql.model import NANO, Budget, Loss
-from dpsql.notices import Drowned
+from dpsql.interfaces.sqlalchemy.dpsql_dialect import DpsqlDialect
+from dpsql.model.errors import PolicyError, Reason, Refused
+from dpsql.model.notices import Drowned
+from dpsql.model.tree import Span
+from dpsql.model.vocabulary import NANO, Budget, Loss
 from dpsql.policy.load import load
 from dpsql.proxy import Proxy
-from dpsql.tree import Span
 from grammar_tests import proxy_kit
 from grammar_tests.fakes import EXPLANATION, FakeProxy
 from grammar_tests.session_kit import Client

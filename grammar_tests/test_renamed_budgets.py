@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from dpsql.errors import DpsqlError
 from dpsql.interfaces.cli import main
-from dpsql.interfaces.pgwire import run
+from dpsql.interfaces.pgwire import serving
 from dpsql.ledgers.sqlite import SqliteLedger
-from dpsql.owner import unnamed_budgets, unnamed_budgets_of
+from dpsql.model.errors import DpsqlError
+from dpsql.owner.record import unnamed_budgets, unnamed_budgets_of
 from dpsql.policy.load import load
 from dpsql.proxy import Proxy
 from grammar_tests.proxy_kit import BY_COUNTRY, policy, request, shop
@@ -64,13 +64,13 @@ def test_the_server_logs_it(renamed: Path, monkeypatch: pytest.MonkeyPatch) -> N
     def stopped(*_arguments: Any, **_named: Any) -> None:
         raise DpsqlError("far enough")
 
-    monkeypatch.setattr(run, "Server", stopped)
+    monkeypatch.setattr(serving, "Server", stopped)
     lines: list[str] = []
     limits: Any = SimpleNamespace(
         host="127.0.0.1", certificate=None, key=None, client_ca=None, users="users"
     )
     with Proxy.open(str(renamed)) as proxy, pytest.raises(DpsqlError, match="far enough"):
-        run.serve(lambda: (proxy, limits), lines.append, self_signed=False)
+        serving.serve(lambda: (proxy, limits), lines.append, self_signed=False)
     (event,) = map(json.loads, lines)
     assert (event["event"], event["budget"]) == ("unnamed_budget", "default")
     assert event["spent"].startswith("ρ = ")

@@ -17,8 +17,8 @@ from dpsql.interfaces import records
 from dpsql.interfaces.amounts import number_text
 from dpsql.interfaces.messages import width
 from dpsql.interfaces.tables import markdown, table
-from dpsql.model import Answer, Column
-from dpsql.tree import INTEGER, VARCHAR
+from dpsql.model.tree import INTEGER, VARCHAR
+from dpsql.model.vocabulary import Answer, Column
 from grammar_tests.fakes import ANSWER
 
 

@@ -17,14 +17,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpsql.grids import Choice
+from dpsql.compiler.plan.lattices import Choice
+from dpsql.compiler.plan.prepared import Prepared
+from dpsql.compiler.plan.private_plan import BlockPlan
 from dpsql.mechanisms.scores import Counted as Histograms
 from dpsql.mechanisms.scores import Reached, candidates
 from dpsql.mechanisms.sums import laplace_tail
 from dpsql.mechanisms.threshold import Threshold
-from dpsql.model import Mechanism, Neighbours, Noise, Sensitivity
-from dpsql.plan import BlockPlan
-from dpsql.prepare import Prepared
+from dpsql.model.vocabulary import Mechanism, Neighbours, Noise, Sensitivity
 from grammar_tests import world
 from grammar_tests.bound import over
 from grammar_tests.laws import (

@@ -13,8 +13,8 @@ from dp_accounting.pld.common import DifferentialPrivacyParameters
 from dp_accounting.rdp import RdpAccountant
 
 from dpsql.accountants import reports
-from dpsql.accountants.calibration import gaussian, laplace
-from dpsql.model import (
+from dpsql.mechanisms.calibration import gaussian, laplace
+from dpsql.model.vocabulary import (
     ApproximateEvent,
     BoundedRangeEvent,
     Event,

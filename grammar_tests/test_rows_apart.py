@@ -11,10 +11,10 @@ from unittest.mock import patch
 
 import pytest
 
-from dpsql.algebra import Item
-from dpsql.compiler.uniqueness import Key, Keys
-from dpsql.compiler.units import Copied
-from dpsql.model import Policy
+from dpsql.compiler.track.uniqueness import Key, Keys
+from dpsql.compiler.track.units import Copied
+from dpsql.model.algebra import Item
+from dpsql.model.vocabulary import Policy
 from grammar_tests import world
 from grammar_tests.bound import over, shop
 from grammar_tests.laws import (

@@ -13,13 +13,13 @@ from typing import Any
 import duckdb
 import pytest
 
-from dpsql.aggregates.sample import blocks_at
-from dpsql.compiler.within import in_any_order
-from dpsql.dialects.duckdb import Printer
+from dpsql.compiler.aggregates.sample import blocks_at
+from dpsql.compiler.plan.prepared import Prepared
+from dpsql.compiler.track.per_unit import in_any_order
+from dpsql.dialects.duckdb.relation_sql import Printer
 from dpsql.mechanisms import standard_deviation
-from dpsql.model import Neighbours, Sensitivity
-from dpsql.prepare import Prepared
-from dpsql.tree import DOUBLE, AggregateCall, Ref
+from dpsql.model.tree import DOUBLE, AggregateCall, Ref
+from dpsql.model.vocabulary import Neighbours, Sensitivity
 from grammar_tests import world
 from grammar_tests.bound import over, shop
 from grammar_tests.laws import (

@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 
 from dpsql import accountants
-from dpsql.errors import Reason, Refused
-from dpsql.grids import Choice
+from dpsql.compiler.plan.lattices import Choice
+from dpsql.compiler.plan.prepared import Prepared
 from dpsql.mechanisms.exponential import Candidates
-from dpsql.mechanisms.scan import first_reached, least_rows, scanning
+from dpsql.mechanisms.histogram_scan import first_reached, least_rows, scanning
 from dpsql.mechanisms.scores import Reached
 from dpsql.mechanisms.sparse_vector import SparseVector
 from dpsql.mechanisms.tails import reach
-from dpsql.model import ApproximateEvent, Neighbours, Noise
-from dpsql.prepare import Prepared
+from dpsql.model.errors import Reason, Refused
+from dpsql.model.vocabulary import ApproximateEvent, Neighbours, Noise
 from grammar_tests import test_audit, world
 from grammar_tests.bound import over, shop
 from grammar_tests.draws import ENTROPY

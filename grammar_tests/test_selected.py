@@ -11,7 +11,7 @@ from math import isnan
 import pytest
 
 from dpsql.interfaces.sentences import sentences
-from dpsql.notices import CountedKeys
+from dpsql.model.notices import CountedKeys
 from dpsql.proxy import Proxy
 from grammar_tests.bound import shop
 from grammar_tests.laws import compiled

@@ -9,11 +9,11 @@ from math import exp, isnan
 import numpy as np
 import pytest
 
-from dpsql.describe import describe
-from dpsql.finish import finish
+from dpsql.explaining.describe_blocks import describe
 from dpsql.mechanisms.shown_counts import Widening, widening
 from dpsql.mechanisms.threshold import ALONE, Counted, Threshold, threshold
-from dpsql.model import Mechanism, Noise, Noisy
+from dpsql.model.vocabulary import Mechanism, Noise, Noisy
+from dpsql.release.finish import finish
 from grammar_tests.bound import shop
 from grammar_tests.laws import BUDGET, compiled
 from grammar_tests.test_finish import RECEIPT, held, many

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from dpsql.errors import Reason, Refused
-from dpsql.signature import signature
-from dpsql.tree import DATE, INTEGER, VARCHAR, Kind, Span, SqlType
+from dpsql.model.errors import Reason, Refused
+from dpsql.model.tree import DATE, INTEGER, VARCHAR, Kind, Span, SqlType
+from dpsql.preparation.signature import signature
 from grammar_tests.bound import shop
 
 POLICY, _ = shop()

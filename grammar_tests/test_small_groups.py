@@ -6,7 +6,7 @@ from math import sqrt
 
 import pytest
 
-from dpsql.compiler import propagate, small_groups
+from dpsql.compiler.errors import propagate, small_groups
 from grammar_tests.test_finish import held, many
 
 KEPT = "FILTER (WHERE customer_id < {})"

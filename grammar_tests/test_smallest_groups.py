@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from dpsql.errors import Reason, Refused
-from dpsql.model import Policy
-from dpsql.plan import BlockPlan
+from dpsql.compiler.plan.private_plan import BlockPlan
+from dpsql.model.errors import Reason, Refused
+from dpsql.model.resources import Limits
+from dpsql.model.vocabulary import Policy
 from dpsql.proxy import Proxy
-from dpsql.resources import Limits
 from grammar_tests.bound import shop
 from grammar_tests.laws import BUDGET, PlainEngine, compiled
 from grammar_tests.proxy_kit import request

@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 from dpsql.mechanisms.sparse_vector import Run, SparseVector, sparse_vector
-from dpsql.model import Mechanism, Noise
+from dpsql.model.vocabulary import Mechanism, Noise
 from grammar_tests.test_audit import EPSILON, RELEASES, excess, pooled, real
 
 Answers = tuple[bool, ...]

@@ -12,8 +12,9 @@ from fractions import Fraction
 import pytest
 
 from dpsql import accountants
-from dpsql.errors import Refused
-from dpsql.model import (
+from dpsql.compiler.plan.private_plan import BlockPlan, PrivatePlan
+from dpsql.model.errors import Refused
+from dpsql.model.vocabulary import (
     ATTO,
     NANO,
     ApproximateEvent,
@@ -22,7 +23,6 @@ from dpsql.model import (
     NoiseEvent,
     SelectionEvent,
 )
-from dpsql.plan import BlockPlan, PrivatePlan
 from grammar_tests.bound import shop
 from grammar_tests.laws import BUDGET, charges, compiled
 

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpsql.aggregates.formulas import evaluate, over, root, times
-from dpsql.compiler.splitting import Part, split
-from dpsql.tree import DOUBLE, Call, Expression, Literal, Ref
+from dpsql.compiler.aggregates.formulas import evaluate, over, root, times
+from dpsql.compiler.calibrate.splitting import Part, split
+from dpsql.model.tree import DOUBLE, Call, Expression, Literal, Ref
 from grammar_tests.bound import shop
 from grammar_tests.laws import BUDGET, compiled
 

@@ -21,7 +21,7 @@ from sqlalchemy.exc import ProgrammingError as SqlalchemyProgrammingError
 from dpsql.interfaces import dbapi
 from dpsql.interfaces.sqlalchemy import DpsqlDialect
 from dpsql.interfaces.sqlalchemy.reflection import type_of
-from dpsql.tree import BOOLEAN, DATE, DOUBLE, NULL, TIMESTAMP, TIMESTAMPTZ
+from dpsql.model.tree import BOOLEAN, DATE, DOUBLE, NULL, TIMESTAMP, TIMESTAMPTZ
 from grammar_tests.proxy_kit import shop
 
 registry.register("dpsql", "dpsql.interfaces.sqlalchemy", "DpsqlDialect")

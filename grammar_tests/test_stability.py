@@ -12,12 +12,12 @@ from math import ceil, exp, log
 import numpy as np
 import pytest
 
-from dpsql.errors import Reason, Refused
+from dpsql.compiler.plan.private_plan import BlockPlan, Release
 from dpsql.mechanisms.laws import Law
 from dpsql.mechanisms.stability import means, stability
-from dpsql.model import Exact, Mechanism, Neighbours, Noise, SelectionEvent
-from dpsql.plan import BlockPlan, Release
-from dpsql.release import Sampler, release
+from dpsql.model.errors import Reason, Refused
+from dpsql.model.vocabulary import Exact, Mechanism, Neighbours, Noise, SelectionEvent
+from dpsql.release.release import Sampler, release
 from grammar_tests import world
 from grammar_tests.bound import over
 from grammar_tests.laws import BUDGET, PlainEngine, compiled, no_noise

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from dpsql.errors import Reason, Refused
 from dpsql.interfaces.pgwire.frontend import Bind, Describe, Execute, Parse, Sync
-from dpsql.interfaces.pgwire.oids import FLOAT8
+from dpsql.interfaces.pgwire.values.type_oids import FLOAT8
+from dpsql.model.errors import Reason, Refused
 from dpsql.proxy import Proxy
 from grammar_tests.laws import no_noise
 from grammar_tests.proxy_kit import request, shop

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from dpsql.engines import Stop
-from dpsql.errors import Failed
+from dpsql.model.errors import Failed
 from dpsql.proxy import Proxy
 from grammar_tests.proxy_kit import BY_COUNTRY, SLOW, request, shop, watched
 

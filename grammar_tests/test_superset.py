@@ -11,13 +11,13 @@ import duckdb
 import psycopg2
 import pytest
 
-from dpsql.engines.catalogue import tables as declared
-from dpsql.model import Policy
+from dpsql.engines.declared_schema import tables as declared
+from dpsql.model.schema import Schema
+from dpsql.model.vocabulary import Policy
 from dpsql.policy import demo
 from dpsql.policy.bind import bind
 from dpsql.policy.load import load
-from dpsql.public import PublicTables
-from dpsql.schema import Schema
+from dpsql.preparation.public_data import PublicTables
 from examples.superset.charts import CHARTS, query
 from grammar_tests.laws import PlainEngine, compiled, noiseless, same_rows
 from grammar_tests.wire_kit import Door, opened

@@ -7,9 +7,9 @@ from itertools import product
 import duckdb
 import pytest
 
-from dpsql.dialects.from_sqlglot_series import series
-from dpsql.errors import Reason, Refused
-from dpsql.tree import INTEGER, NOWHERE, Literal
+from dpsql.dialects.reading.series import series
+from dpsql.model.errors import Reason, Refused
+from dpsql.model.tree import INTEGER, NOWHERE, Literal
 from grammar_tests.bound import shop
 from grammar_tests.laws import compiled
 

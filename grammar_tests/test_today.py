@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from dpsql import vault
-from dpsql.compiler.parse import parse
+from dpsql.answering import vault
+from dpsql.dialects.reading.parse import parse
+from dpsql.model.today import today
 from dpsql.proxy import Proxy
-from dpsql.today import today
 from grammar_tests import proxy_kit
 
 JOINED = "SELECT COUNT(*) AS n FROM customers WHERE joined < {}"

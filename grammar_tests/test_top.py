@@ -13,9 +13,10 @@ import numpy as np
 import pytest
 
 from dpsql import mechanisms
+from dpsql.compiler.plan.private_plan import BlockPlan
 from dpsql.mechanisms.laws import Softmax
-from dpsql.mechanisms.top import Top, error_of_noise, spread, top
-from dpsql.model import (
+from dpsql.mechanisms.top_keys import Top, error_of_noise, spread, top
+from dpsql.model.vocabulary import (
     ApproximateEvent,
     BoundedRangeEvent,
     Exact,
@@ -25,9 +26,8 @@ from dpsql.model import (
     Noise,
     Sensitivity,
 )
-from dpsql.plan import BlockPlan
 from dpsql.proxy import Proxy
-from dpsql.release import release
+from dpsql.release.release import release
 from grammar_tests.bound import shop
 from grammar_tests.draws import ENTROPY
 from grammar_tests.laws import BUDGET, compiled

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 from dpsql.mechanisms import standard_deviation
-from dpsql.mechanisms.top import error_of_noise
-from dpsql.model import Exact, Loss
+from dpsql.mechanisms.top_keys import error_of_noise
+from dpsql.model.vocabulary import Exact, Loss
 from dpsql.proxy import Proxy
-from dpsql.release import release
+from dpsql.release.release import release
 from grammar_tests.bound import shop
 from grammar_tests.laws import BUDGET, compiled, no_noise, noiseless
 from grammar_tests.proxy_kit import request

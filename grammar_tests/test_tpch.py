@@ -8,13 +8,13 @@ from dataclasses import replace
 import duckdb
 import pytest
 
-from dpsql.engines.catalogue import tables as declared
-from dpsql.errors import Reason, Refused
-from dpsql.model import Policy, TablePolicy
+from dpsql.engines.declared_schema import tables as declared
+from dpsql.model.errors import Reason, Refused
+from dpsql.model.schema import Schema
+from dpsql.model.vocabulary import Policy, TablePolicy
 from dpsql.policy.bind import bind
 from dpsql.policy.load import load
-from dpsql.public import PublicTables
-from dpsql.schema import Schema
+from dpsql.preparation.public_data import PublicTables
 from grammar_tests.bound import CATALOGS
 from grammar_tests.laws import PlainEngine, compiled, noiseless, same_rows
 from grammar_tests.tpch_kit import PRIVATE, PUBLIC, build, generate, query

@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from dpsql.errors import Reason, Refused
 from dpsql.interfaces.cli import main
 from dpsql.interfaces.curves import draw, text
 from dpsql.ledgers.sqlite import SqliteLedger
-from dpsql.model import Budget, Neighbours
-from dpsql.tuning import BEYOND, EDGES, Limit, questions, tuned
+from dpsql.model.errors import Reason, Refused
+from dpsql.model.vocabulary import Budget, Neighbours
+from dpsql.owner.tuning import BEYOND, EDGES, Limit, questions, tuned
 from grammar_tests import world
 from grammar_tests.bound import over
 from grammar_tests.laws import (

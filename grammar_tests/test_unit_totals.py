@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from dpsql.dialects import duckdb_block, duckdb_rows
-from dpsql.plan import PrivateBlock
-from dpsql.prepare import Prepared
+from dpsql.compiler.plan.prepared import Prepared
+from dpsql.compiler.plan.private_plan import PrivateBlock
+from dpsql.dialects.duckdb import block_statement, total_sql
 from grammar_tests import world
 from grammar_tests.bound import over
 from grammar_tests.laws import Counted, PlainEngine, compiled, integers
@@ -48,7 +48,7 @@ def test_a_late_lookup_finds_the_same_units(
     late = plan_of(sql, engine)
     assert LOOKUP.search(sql_of(late))
     found = counted(late, engine)
-    monkeypatch.setattr(duckdb_block, "looked_up", at_once)
+    monkeypatch.setattr(block_statement, "looked_up", at_once)
     early = plan_of(sql, engine)
     assert not LOOKUP.search(sql_of(early))
     assert counted(early, engine) == found
@@ -74,7 +74,7 @@ def test_narrow_rows_have_the_same_totals(
     narrow = plan_of(sql, engine)
     assert "::INTEGER" in sql_of(narrow)
     found = counted(narrow, engine)
-    monkeypatch.setattr(duckdb_rows, "INTEGER_LIMIT", 0)
+    monkeypatch.setattr(total_sql, "INTEGER_LIMIT", 0)
     wide = plan_of(sql, engine)
     assert "::INTEGER)" not in sql_of(wide)
     assert counted(wide, engine) == found

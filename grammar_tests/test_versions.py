@@ -11,10 +11,10 @@ import pytest
 
 import dpsql
 from dpsql import proxy as conductor
-from dpsql.errors import WrongVersion
+from dpsql.engines.versions import TESTED, require_tested, within
 from dpsql.interfaces.messages import describe
+from dpsql.model.errors import WrongVersion
 from dpsql.proxy import Proxy
-from dpsql.versions import TESTED, require_tested, within
 from grammar_tests.proxy_kit import shop
 
 ROOT = Path(__file__).parent.parent

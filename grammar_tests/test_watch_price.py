@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from dpsql.errors import Refused
 from dpsql.interfaces.cli import main
-from dpsql.model import Request
-from dpsql.monitor import Watch
+from dpsql.model.errors import Refused
+from dpsql.model.vocabulary import Request
+from dpsql.monitoring.monitor import Watch
 from dpsql.proxy import Proxy
 from grammar_tests import proxy_kit
 

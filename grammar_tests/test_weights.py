@@ -16,15 +16,15 @@ from unittest.mock import patch
 import pytest
 from hypothesis import given
 
-from dpsql.algebra import Relation
-from dpsql.compiler import weights
-from dpsql.dialects import duckdb_block
-from dpsql.dialects.duckdb import statement
-from dpsql.errors import Refused
-from dpsql.plan import PrivateBlock
-from dpsql.prepare import Prepared
-from dpsql.tree import Ref
-from dpsql.walk import relations
+from dpsql.compiler.plan.prepared import Prepared
+from dpsql.compiler.plan.private_plan import PrivateBlock
+from dpsql.compiler.rewrite import weights
+from dpsql.dialects.duckdb import block_statement
+from dpsql.dialects.duckdb.relation_sql import statement
+from dpsql.model.algebra import Relation
+from dpsql.model.errors import Refused
+from dpsql.model.tree import Ref
+from dpsql.model.walk import relations
 from grammar_tests import casefile, fuzz_world, world
 from grammar_tests.bound import over, shop, transfers
 from grammar_tests.fuzz_queries import QUERIES
@@ -95,7 +95,7 @@ def question(dice: Random) -> str:
 @contextmanager
 def row_by_row() -> Iterator[None]:
     """Every row of the public tables is read."""
-    with patch("dpsql.prepare.weighed", lambda plan, *_: plan):
+    with patch("dpsql.preparation.prepare.weighed", lambda plan, *_: plan):
         yield
 
 
@@ -150,8 +150,8 @@ def test_a_weight_that_is_forgotten_is_found(monkeypatch: pytest.MonkeyPatch) ->
     def careless(block: PrivateBlock) -> tuple[PrivateBlock, None]:
         return duckdb_block_rows(block)[0], None
 
-    duckdb_block_rows = duckdb_block.weighed_rows
-    monkeypatch.setattr(duckdb_block, "weighed_rows", careless)
+    duckdb_block_rows = block_statement.weighed_rows
+    monkeypatch.setattr(block_statement, "weighed_rows", careless)
     assert any(wrong_integers(range(8)))
 
 

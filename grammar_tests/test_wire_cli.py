@@ -13,8 +13,8 @@ from socket import create_server
 import psycopg
 import pytest
 
-from dpsql.errors import PolicyError
-from dpsql.interfaces.pgwire.users import read_users
+from dpsql.interfaces.pgwire.login_file import read_users
+from dpsql.model.errors import PolicyError
 from dpsql.policy.load import load
 from grammar_tests.proxy_kit import shop
 

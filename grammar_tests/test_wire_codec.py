@@ -16,31 +16,32 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpsql.dialects.commands import CopyFormat, CopyOptions
-from dpsql.interfaces.pgwire import backend, frontend, oids
-from dpsql.interfaces.pgwire.copying import copied
-from dpsql.interfaces.pgwire.encode import OutOfRange, encoder
+from dpsql.interfaces.pgwire import backend, frontend
+from dpsql.interfaces.pgwire.copy_formats import copied
 from dpsql.interfaces.pgwire.frontend import ProtocolError
-from dpsql.interfaces.pgwire.parameters import BadValue, parameter
-from dpsql.interfaces.pgwire.rows import data_rows
-from dpsql.interfaces.pgwire.shapes import WireColumn
+from dpsql.interfaces.pgwire.statements.commands import CopyFormat, CopyOptions
+from dpsql.interfaces.pgwire.values import type_oids
+from dpsql.interfaces.pgwire.values.data_rows import data_rows
+from dpsql.interfaces.pgwire.values.wire_encoding import OutOfRange, encoder
+from dpsql.interfaces.pgwire.values.wire_parameters import BadValue, parameter
+from dpsql.interfaces.pgwire.values.wire_tables import WireColumn
 from grammar_tests.wire_kit import messages, packet
 
 TEXT = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=20)
 MOMENTS = st.datetimes(datetime(1, 1, 3), datetime(9999, 12, 29))
 VALUES: dict[int, st.SearchStrategy[Any]] = {
-    oids.BOOL: st.booleans(),
-    oids.INT2: st.integers(-(2**15), 2**15 - 1),
-    oids.INT4: st.integers(-(2**31), 2**31 - 1),
-    oids.INT8: st.integers(-(2**63), 2**63 - 1),
-    oids.OID: st.integers(0, 2**32 - 1),
-    oids.FLOAT8: st.floats(),
-    oids.NUMERIC: st.decimals(allow_nan=False, allow_infinity=False, places=9)
+    type_oids.BOOL: st.booleans(),
+    type_oids.INT2: st.integers(-(2**15), 2**15 - 1),
+    type_oids.INT4: st.integers(-(2**31), 2**31 - 1),
+    type_oids.INT8: st.integers(-(2**63), 2**63 - 1),
+    type_oids.OID: st.integers(0, 2**32 - 1),
+    type_oids.FLOAT8: st.floats(),
+    type_oids.NUMERIC: st.decimals(allow_nan=False, allow_infinity=False, places=9)
     | st.integers(-(10**38), 10**38).map(Decimal),
-    oids.TEXT: TEXT,
-    oids.DATE_OID: st.dates(),
-    oids.TIMESTAMP_OID: MOMENTS,
-    oids.TIMESTAMPTZ_OID: MOMENTS.map(lambda m: m.replace(tzinfo=UTC)),
+    type_oids.TEXT: TEXT,
+    type_oids.DATE_OID: st.dates(),
+    type_oids.TIMESTAMP_OID: MOMENTS,
+    type_oids.TIMESTAMPTZ_OID: MOMENTS.map(lambda m: m.replace(tzinfo=UTC)),
     1009: st.lists(st.none() | TEXT, max_size=4),
     1016: st.lists(st.none() | st.integers(-(2**63), 2**63 - 1), max_size=4),
 }
@@ -112,35 +113,35 @@ def test_any_bytes_are_a_value_or_refused(oid: int, form: int, raw: bytes) -> No
 
 
 def test_numbers_are_written_as_postgres_writes_them() -> None:
-    text = encoder(oids.FLOAT8, 0)
+    text = encoder(type_oids.FLOAT8, 0)
     cases = {1.0: b"1", 0.1: b"0.1", 1e14: b"100000000000000", 1e15: b"1e+15", -2.5e-7: b"-2.5e-07"}
     assert {value: text(value) for value in cases} == cases
-    numeric = encoder(oids.NUMERIC, 1)
+    numeric = encoder(type_oids.NUMERIC, 1)
     assert numeric(Decimal("12345.678")) == struct.pack("!HhHH3H", 3, 1, 0, 3, 1, 2345, 6780)
     assert numeric(Decimal("-0.0001")) == struct.pack("!HhHHH", 1, -1, 0x4000, 4, 1)
     assert numeric(Decimal("0.00")) == struct.pack("!HhHH", 0, 0, 0, 2)
     moment = datetime(2024, 7, 1, 12, 30, 0, 500_000, UTC)
-    berlin = encoder(oids.TIMESTAMPTZ_OID, 0, ZoneInfo("Europe/Berlin"))
+    berlin = encoder(type_oids.TIMESTAMPTZ_OID, 0, ZoneInfo("Europe/Berlin"))
     assert berlin(moment) == b"2024-07-01 14:30:00.5+02"
-    kolkata = encoder(oids.TIMESTAMPTZ_OID, 0, ZoneInfo("Asia/Kolkata"))
+    kolkata = encoder(type_oids.TIMESTAMPTZ_OID, 0, ZoneInfo("Asia/Kolkata"))
     assert kolkata(moment) == b"2024-07-01 18:00:00.5+05:30"
-    assert encoder(oids.DATE_OID, 1)(date(1999, 12, 31)) == b"\xff\xff\xff\xff"
+    assert encoder(type_oids.DATE_OID, 1)(date(1999, 12, 31)) == b"\xff\xff\xff\xff"
 
 
 def test_vectors_are_bare_and_count_from_zero() -> None:
-    assert encoder(oids.INT2VECTOR, 0)([1, 2]) == b"1 2"
-    head = struct.pack("!iiIii", 1, 0, oids.INT2, 2, 0)
-    assert encoder(oids.INT2VECTOR, 1)([1, 2]) == head + struct.pack("!ihih", 2, 1, 2, 2)
+    assert encoder(type_oids.INT2VECTOR, 0)([1, 2]) == b"1 2"
+    head = struct.pack("!iiIii", 1, 0, type_oids.INT2, 2, 0)
+    assert encoder(type_oids.INT2VECTOR, 1)([1, 2]) == head + struct.pack("!ihih", 2, 1, 2, 2)
     assert encoder(1005, 1)([1])[16:20] == struct.pack("!i", 1)
 
 
 def test_a_number_too_large_for_its_type_is_an_error() -> None:
     for form in (0, 1):
         with pytest.raises(OutOfRange):
-            encoder(oids.INT8, form)(2**63)
+            encoder(type_oids.INT8, form)(2**63)
 
 
-COLUMNS = (WireColumn("a", oids.TEXT), WireColumn("b", oids.INT8))
+COLUMNS = (WireColumn("a", type_oids.TEXT), WireColumn("b", type_oids.INT8))
 ROWS = [("x\ty\\", None), ("", 2), ('say "hi", NULL', 3)]
 
 
@@ -197,7 +198,7 @@ FIELDS = st.none() | HARD | st.just("\\.")
 @given(st.data())
 def test_copy_writes_columns_at_once_as_it_would_fields_one_by_one(data: st.DataObject) -> None:
     names = ("a", "b", "c")[: data.draw(st.integers(1, 3))]
-    columns = [WireColumn(name, oids.TEXT) for name in names]
+    columns = [WireColumn(name, type_oids.TEXT) for name in names]
     rows = data.draw(st.lists(st.tuples(*(FIELDS for _ in names)), min_size=1, max_size=5))
     csv = CopyOptions(CopyFormat.CSV, delimiter=",", null="")
     options = data.draw(
@@ -225,7 +226,7 @@ def test_copy_writes_columns_at_once_as_it_would_fields_one_by_one(data: st.Data
 
 def test_binary_copy_holds_what_rows_do() -> None:
     rows = [(n, n / 2, f"{n}", None) for n in range(5)]
-    kinds = (oids.INT8, oids.FLOAT8, oids.TEXT, oids.INT4)
+    kinds = (type_oids.INT8, type_oids.FLOAT8, type_oids.TEXT, type_oids.INT4)
     columns = [WireColumn(f"c{kind}", kind) for kind in kinds]
     first, *rest = copy_rows(rows, CopyOptions(CopyFormat.BINARY), columns)
     told = messages(data_rows(rows, [(kind, 1) for kind in kinds], UTC))
@@ -235,7 +236,7 @@ def test_binary_copy_holds_what_rows_do() -> None:
 def test_server_messages_have_their_length() -> None:
     sent = [
         backend.row_description(COLUMNS, (0, 1)),
-        data_rows([("x", None)], [(oids.TEXT, 0)] * 2, UTC),
+        data_rows([("x", None)], [(type_oids.TEXT, 0)] * 2, UTC),
         backend.parameter_description([20, 25]),
         backend.error({"S": "ERROR", "M": "no"}),
         backend.negotiate_version((3, 2), ["_pq_.x"]),
@@ -266,7 +267,14 @@ def plain_rows(rows: list[tuple[Any, ...]], formats: list[tuple[int, int]]) -> b
     return found
 
 
-CELLS = (oids.INT8, oids.INT4, oids.FLOAT8, oids.TEXT, oids.NUMERIC, oids.BOOL)
+CELLS = (
+    type_oids.INT8,
+    type_oids.INT4,
+    type_oids.FLOAT8,
+    type_oids.TEXT,
+    type_oids.NUMERIC,
+    type_oids.BOOL,
+)
 
 
 @settings(max_examples=50, deadline=None)
@@ -283,6 +291,6 @@ def test_what_does_not_fit_and_odd_text_are_told_at_once_too() -> None:
     for value in (2**63, -(2**63) - 1):
         for form in (0, 1):
             with pytest.raises(OutOfRange):
-                data_rows([(1,), (value,)], [(oids.INT8, form)], UTC)
+                data_rows([(1,), (value,)], [(type_oids.INT8, form)], UTC)
     lone = "a\ud800"
-    assert data_rows([(lone,)], [(oids.TEXT, 0)], UTC).endswith(b"\0\0\0\2a?")
+    assert data_rows([(lone,)], [(type_oids.TEXT, 0)], UTC).endswith(b"\0\0\0\2a?")

@@ -9,32 +9,32 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpsql.interfaces.pgwire import oids
-from dpsql.interfaces.pgwire.encode import OutOfRange, encoder
-from dpsql.interfaces.pgwire.rows import data_rows
-from dpsql.table import Table
+from dpsql.interfaces.pgwire.values import type_oids
+from dpsql.interfaces.pgwire.values.data_rows import data_rows
+from dpsql.interfaces.pgwire.values.wire_encoding import OutOfRange, encoder
+from dpsql.model.table import Table
 
 COLUMNS: tuple[tuple[int, Any], ...] = (
-    (oids.INT8, np.array([2**63 - 1, -(2**63), 0])),
-    (oids.INT4, np.array([2**31 - 1, -(2**31), 0])),
-    (oids.INT2, np.array([1, -1, 0])),
-    (oids.FLOAT8, np.array([0.1, -0.0, 1e-4])),
-    (oids.FLOAT8, np.array([1e15, np.nan, 1e-5])),
-    (oids.FLOAT8, np.array([100.0, 999999999999999.9, 10.05])),
-    (oids.NUMERIC, np.array([1, 2, 3])),
-    (oids.NUMERIC, [Decimal("-1.50"), Decimal(0), Decimal(10) ** 30]),
-    (oids.NUMERIC, [Decimal("1E+3"), Decimal("0E-9"), Decimal("1.0")]),
-    (oids.BOOL, np.array([True, False, True])),
-    (oids.INT8, [None, 5, -7]),
-    (oids.TEXT, ["é", "", None]),
-    (oids.TEXT, ["a", "b, c", "0.0"]),
+    (type_oids.INT8, np.array([2**63 - 1, -(2**63), 0])),
+    (type_oids.INT4, np.array([2**31 - 1, -(2**31), 0])),
+    (type_oids.INT2, np.array([1, -1, 0])),
+    (type_oids.FLOAT8, np.array([0.1, -0.0, 1e-4])),
+    (type_oids.FLOAT8, np.array([1e15, np.nan, 1e-5])),
+    (type_oids.FLOAT8, np.array([100.0, 999999999999999.9, 10.05])),
+    (type_oids.NUMERIC, np.array([1, 2, 3])),
+    (type_oids.NUMERIC, [Decimal("-1.50"), Decimal(0), Decimal(10) ** 30]),
+    (type_oids.NUMERIC, [Decimal("1E+3"), Decimal("0E-9"), Decimal("1.0")]),
+    (type_oids.BOOL, np.array([True, False, True])),
+    (type_oids.INT8, [None, 5, -7]),
+    (type_oids.TEXT, ["é", "", None]),
+    (type_oids.TEXT, ["a", "b, c", "0.0"]),
 )
 
 
 @pytest.mark.parametrize("form", [0, 1])
 def test_columns_are_written_as_their_values_are(form: int) -> None:
     for oid, column in COLUMNS:
-        formats = [(oid, form), (oids.TEXT, form)]
+        formats = [(oid, form), (type_oids.TEXT, form)]
         table = Table(3, [column, ["x", "yy", "zzz"]])
         data = data_rows(table, formats, UTC)
         assert data == data_rows(list(table), formats, UTC)
@@ -47,7 +47,9 @@ def test_columns_are_written_as_their_values_are(form: int) -> None:
 
 
 @pytest.mark.parametrize("form", [0, 1])
-@pytest.mark.parametrize(("oid", "value"), [(oids.INT4, 2**31), (oids.INT2, -(2**15) - 1)])
+@pytest.mark.parametrize(
+    ("oid", "value"), [(type_oids.INT4, 2**31), (type_oids.INT2, -(2**15) - 1)]
+)
 def test_a_number_that_is_too_wide_is_told(oid: int, value: int, form: int) -> None:
     for column in (np.array([1, value]), [1, value]):
         with pytest.raises(OutOfRange):

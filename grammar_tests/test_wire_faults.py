@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from dpsql.errors import (
+from dpsql.interfaces.pgwire.faults import fault_of
+from dpsql.model.errors import (
     DpsqlError,
     LedgerError,
     MissingExtra,
@@ -14,7 +15,6 @@ from dpsql.errors import (
     Unreachable,
     WrongVersion,
 )
-from dpsql.interfaces.pgwire.faults import fault_of
 from dpsql.proxy import Proxy
 from grammar_tests.session_kit import COUNT, COUNTRIES, Client
 

@@ -15,13 +15,13 @@ from typing import Any
 import psycopg
 import pytest
 
-from dpsql.dialects.words import pieces
+from dpsql.dialects.postgres.words import pieces
 from dpsql.engines import Interrupted, Stop
 from dpsql.engines.duckdb import DuckDBEngine
 from dpsql.engines.pool import EnginePool
-from dpsql.errors import LedgerError
 from dpsql.interfaces.pgwire.outcomes import normalised
 from dpsql.interfaces.pgwire.telemetry import Gauge, JsonHandler, Telemetry, serve_metrics
+from dpsql.model.errors import LedgerError
 from grammar_tests.proxy_kit import WatchedEngine
 from grammar_tests.wire_kit import PASSWORD, Door, door
 

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from dpsql.interfaces.pgwire import users
+from dpsql.interfaces.pgwire import login_file
 from dpsql.interfaces.pgwire.entrance import Authentication
 from dpsql.interfaces.pgwire.faults import Fault
 from dpsql.interfaces.pgwire.login import Login, LoginFailed
-from dpsql.interfaces.pgwire.users import (
+from dpsql.interfaces.pgwire.login_file import (
     ByCertificate,
     User,
     Verifier,
@@ -159,4 +159,4 @@ def test_passwords_are_prepared_as_clients_do() -> None:
     salt = b"0123456789abcdef"
     assert verifier_of("\u2168", salt) == verifier_of("IX", salt)
     assert verifier_of("a\u00adb\u00a0c", salt) == verifier_of("ab c", salt)
-    assert users.verifier_of("IX", salt) != verifier_of("ix", salt)
+    assert login_file.verifier_of("IX", salt) != verifier_of("ix", salt)

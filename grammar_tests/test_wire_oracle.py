@@ -13,7 +13,6 @@ from typing import Any
 import psycopg
 import pytest
 
-from dpsql.interfaces.pgwire import oids
 from dpsql.interfaces.pgwire.frontend import (
     Bind,
     Close,
@@ -25,6 +24,7 @@ from dpsql.interfaces.pgwire.frontend import (
     Query,
     Sync,
 )
+from dpsql.interfaces.pgwire.values import type_oids
 from dpsql.proxy import Proxy
 from grammar_tests import world
 from grammar_tests.postgres_kit import PORT, running
@@ -242,7 +242,11 @@ def _seen(kind: bytes, body: bytes) -> Any:
             return kind.decode(), body
 
 
-_ALIKE = {oids.INT2: oids.INT8, oids.INT4: oids.INT8, oids.VARCHAR_OID: oids.TEXT}
+_ALIKE = {
+    type_oids.INT2: type_oids.INT8,
+    type_oids.INT4: type_oids.INT8,
+    type_oids.VARCHAR_OID: type_oids.TEXT,
+}
 
 
 def columns(body: bytes) -> list[tuple[str, int, int]]:

@@ -7,8 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from dpsql.errors import Failed
-from dpsql.interfaces.pgwire import oids
 from dpsql.interfaces.pgwire.frontend import (
     Bind,
     Close,
@@ -19,6 +17,8 @@ from dpsql.interfaces.pgwire.frontend import (
     Parse,
     Sync,
 )
+from dpsql.interfaces.pgwire.values import type_oids
+from dpsql.model.errors import Failed
 from dpsql.proxy import Proxy
 from grammar_tests.proxy_kit import shop
 from grammar_tests.session_kit import COUNT, COUNTRIES, Client, asked
@@ -118,7 +118,7 @@ def test_types_are_told_before_the_values_and_obeyed(client: Client) -> None:
     sql = "SELECT COUNT(*) AS n, AVG(age) AS a FROM customers WHERE age > $2 AND segment = $1"
     assert client.send(Parse("s", sql, ()), Describe(False, "s"), Sync()) == "1tTZ"
     (types,) = client.of(b"t")
-    assert struct.unpack("!HII", types) == (2, oids.TEXT, oids.INT8)
+    assert struct.unpack("!HII", types) == (2, type_oids.TEXT, type_oids.INT8)
     (columns,) = client.of(b"T")
     assert [columns[n : n + 2] for n in (2, 22)] == [b"n\0", b"a\0"]
     bind = Bind("", "s", (0, 1), (b"consumer", struct.pack("!q", 30)), (1,))

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpsql.dialects.commands import (
+from dpsql.dialects.postgres.words import numbered, pieces
+from dpsql.interfaces.pgwire.statements.commands import (
     Ask,
     Begin,
     CloseCursor,
@@ -33,10 +34,9 @@ from dpsql.dialects.commands import (
     SetValue,
     Show,
 )
-from dpsql.dialects.statements import command
-from dpsql.dialects.words import numbered, pieces
-from dpsql.errors import Reason, Refused
-from dpsql.tree import Span
+from dpsql.interfaces.pgwire.statements.session_statements import command
+from dpsql.model.errors import Reason, Refused
+from dpsql.model.tree import Span
 
 SERIALIZABLE = "transaction_isolation", "serializable"
 READ_ONLY = "transaction_read_only", "on"

@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from dpsql.interfaces.pgwire import server
-from dpsql.interfaces.pgwire.users import ByCertificate, User, verifier_of
+from dpsql.interfaces.pgwire.login_file import ByCertificate, User, verifier_of
 from grammar_tests.proxy_kit import shop
 from grammar_tests.wire_kit import PASSWORD, Door, opened
 

@@ -14,13 +14,13 @@ from typing import Any
 import duckdb
 import pytest
 
-from dpsql.engines.catalogue import tables as declared
-from dpsql.model import Policy
+from dpsql.engines.declared_schema import tables as declared
+from dpsql.model.schema import Schema
+from dpsql.model.tree import Kind
+from dpsql.model.vocabulary import Policy
 from dpsql.policy.bind import bind
 from dpsql.policy.load import load
-from dpsql.public import PublicTables
-from dpsql.schema import Schema
-from dpsql.tree import Kind
+from dpsql.preparation.public_data import PublicTables
 from grammar_tests.function_samples import COLUMNS, Column
 from grammar_tests.laws import PlainEngine, compiled, exact_blocks
 

@@ -15,11 +15,11 @@ from typing import Any
 
 from dpsql.interfaces.pgwire import tls
 from dpsql.interfaces.pgwire.catalogue import Catalogue
+from dpsql.interfaces.pgwire.login_file import User, Users, verifier_of
 from dpsql.interfaces.pgwire.pacing import Pacer
 from dpsql.interfaces.pgwire.present import Present
 from dpsql.interfaces.pgwire.server import Server
 from dpsql.interfaces.pgwire.telemetry import Telemetry
-from dpsql.interfaces.pgwire.users import User, Users, verifier_of
 from dpsql.policy.draft import Server as Limits
 from dpsql.proxy import Proxy
 from grammar_tests.proxy_kit import shop

@@ -21,7 +21,7 @@ from benchmarks.accuracy.environments import PEERS, PeerFailedError, answers
 from benchmarks.accuracy.errors import Error, error_of, ratio_of, scales_of
 from benchmarks.accuracy.questions import DELTA, EPSILON, QUESTIONS, Question
 from benchmarks.common import table
-from dpsql.errors import Refused
+from dpsql.model.errors import Refused
 
 Cell = tuple[Error, str]
 """The error of a row, and how it was reached."""

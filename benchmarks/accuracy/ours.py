@@ -9,8 +9,8 @@ import duckdb
 
 from benchmarks.accuracy.errors import Release
 from benchmarks.accuracy.questions import BOUNDS, DELTA, EPSILON, VALUES, Question, Where
-from dpsql.model import Request
-from dpsql.owner import check_policy
+from dpsql.model.vocabulary import Request
+from dpsql.owner.record import check_policy
 from dpsql.proxy import Proxy
 
 POLICY = """

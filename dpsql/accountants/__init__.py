@@ -13,7 +13,7 @@ from dpsql.accountants.base import Accountant, Allowance
 from dpsql.accountants.preference import LAWS_OF, TEXTBOOK, WRONG_ABOVE, bad_mechanism
 from dpsql.accountants.pure import Pure
 from dpsql.accountants.zcdp import Zcdp
-from dpsql.model import NANO, Budget, Loss
+from dpsql.model.vocabulary import NANO, Budget, Loss
 
 __all__ = [
     "ACCOUNTANTS",

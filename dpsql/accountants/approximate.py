@@ -13,13 +13,13 @@ from math import inf
 from typing import assert_never
 
 from dpsql.accountants.base import Allowance, allowance_down, loss_down, loss_up
-from dpsql.accountants.calibration import effective, gaussian, laplace
 from dpsql.accountants.conversion import epsilon_of, rho_of
 from dpsql.accountants.exact_gaussian import calibrated, epsilon_at
 from dpsql.accountants.preference import TEXTBOOK, preferred, textbook_variance
 from dpsql.accountants.pure import laplace_epsilon
+from dpsql.mechanisms.calibration import effective, gaussian, laplace
 from dpsql.mechanisms.error import standard_deviation
-from dpsql.model import (
+from dpsql.model.vocabulary import (
     ATTO,
     NANO,
     ApproximateEvent,

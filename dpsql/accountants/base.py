@@ -10,7 +10,7 @@ from fractions import Fraction
 from math import ceil, floor
 from typing import Protocol
 
-from dpsql.model import ATTO, NANO, Budget, Event, Loss, Noise, Sensitivity
+from dpsql.model.vocabulary import ATTO, NANO, Budget, Event, Loss, Noise, Sensitivity
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,9 +27,9 @@ from math import ceil, erfc, exp, floor, sqrt
 
 import numpy as np
 
-from dpsql.accountants.calibration import gaussian
+from dpsql.mechanisms.calibration import gaussian
 from dpsql.mechanisms.tails import gaussian_weights
-from dpsql.model import Neighbours, Noise, Sensitivity
+from dpsql.model.vocabulary import Neighbours, Noise, Sensitivity
 
 _OUTWARD = 2.0**-30
 """Relative; far more than the float error of any tail below."""

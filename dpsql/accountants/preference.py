@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from fractions import Fraction
 from math import log
 
-from dpsql.errors import Reason, Refused
-from dpsql.model import Mechanism, Noise
+from dpsql.model.errors import Reason, Refused
+from dpsql.model.vocabulary import Mechanism, Noise
 
 LAPLACE, GAUSSIAN, TEXTBOOK = "laplace", "gaussian", "gaussian-textbook"
 LAWS_OF = {

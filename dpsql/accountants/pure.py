@@ -11,8 +11,8 @@ from fractions import Fraction
 from typing import assert_never
 
 from dpsql.accountants.base import Allowance, allowance_down, loss_down, loss_up
-from dpsql.accountants.calibration import effective, laplace
-from dpsql.model import (
+from dpsql.mechanisms.calibration import effective, laplace
+from dpsql.model.vocabulary import (
     NANO,
     ApproximateEvent,
     BoundedRangeEvent,

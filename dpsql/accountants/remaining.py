@@ -8,9 +8,8 @@ from functools import lru_cache
 from math import ceil
 
 from dpsql.accountants import get, price
-from dpsql.errors import Refused
-from dpsql.explanation import Rest
-from dpsql.model import ATTO, NANO, Budget, Loss
+from dpsql.model.errors import Refused
+from dpsql.model.vocabulary import ATTO, NANO, Budget, Loss, Rest
 
 _TWO = Context(prec=2, rounding=ROUND_UP)
 

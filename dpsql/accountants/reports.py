@@ -14,11 +14,11 @@ from fractions import Fraction
 from math import exp, fsum, inf, log, log1p, sqrt, tanh
 from typing import assert_never
 
-from dpsql.accountants.calibration import effective
 from dpsql.accountants.conversion import epsilon_of
 from dpsql.accountants.pure import laplace_epsilon
 from dpsql.accountants.zcdp import Zcdp
-from dpsql.model import (
+from dpsql.mechanisms.calibration import effective
+from dpsql.model.vocabulary import (
     ApproximateEvent,
     BoundedRangeEvent,
     Event,
@@ -46,7 +46,7 @@ def composition(events: Sequence[Event], delta: Fraction, order: float) -> Compo
     """Every report at once; `order` > 1 is that of the Rényi divergence, fixed beforehand.
 
     >>> from dataclasses import astuple
-    >>> from dpsql.model import ApproximateEvent
+    >>> from dpsql.model.vocabulary import ApproximateEvent
     >>> queries = [Event((ApproximateEvent(Fraction(1, 100)),))] * 400
     >>> [round(e, 3) for e in astuple(composition(queries, Fraction(1, 10**6), 20))]
     [4.0, 1.071, 0.916, 0.9]

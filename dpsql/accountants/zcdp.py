@@ -13,10 +13,10 @@ from math import inf
 from typing import assert_never
 
 from dpsql.accountants.base import Allowance, allowance_down, loss_down, loss_up
-from dpsql.accountants.calibration import effective, gaussian, laplace, root_down
 from dpsql.accountants.conversion import epsilon_of, rho_of
 from dpsql.accountants.preference import preferred
-from dpsql.model import (
+from dpsql.mechanisms.calibration import effective, gaussian, laplace, root_down
+from dpsql.model.vocabulary import (
     ATTO,
     NANO,
     ApproximateEvent,

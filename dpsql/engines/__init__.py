@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from dpsql.model import Exact
-    from dpsql.schema import Schema
-    from dpsql.table import Table
-    from dpsql.tree import SqlType, Value
+    from dpsql.model.schema import Schema
+    from dpsql.model.table import Table
+    from dpsql.model.tree import SqlType, Value
+    from dpsql.model.vocabulary import Exact
 
 
 class EngineFailed(Exception):
@@ -39,7 +39,7 @@ class Pace(Protocol):
     def held(self, query_id: str, size: float | None) -> AbstractContextManager[None]:
         """Around what it does with private rows: ends, also by an error, when that may be seen.
 
-        `size` is what it is expected to take; see `dpsql.workload`.
+        `size` is what it is expected to take; see `dpsql.preparation.workload`.
         """
 
 

@@ -19,18 +19,18 @@ from time import monotonic
 from typing import Any, Self, TypeAlias
 
 from dpsql.engines import EngineFailed, Interrupted, Load, ScratchTable, Stop, TimedOut, Unrun
-from dpsql.engines.catalogue import tables as catalogue
-from dpsql.engines.columns import exact
-from dpsql.engines.columns import rows as decoded_rows
+from dpsql.engines.declared_schema import tables as catalogue
 from dpsql.engines.files import WHY, CannotOpen, Signature, Sources
 from dpsql.engines.limited import present
-from dpsql.engines.load import load, loaded
 from dpsql.engines.process import SLICE_SECONDS, Tick, WorkerProcess
-from dpsql.errors import DataChanged, Unreachable
-from dpsql.model import Exact
-from dpsql.resources import Database, Limits
-from dpsql.schema import Schema
-from dpsql.table import Table
+from dpsql.engines.result_columns import exact
+from dpsql.engines.result_columns import rows as decoded_rows
+from dpsql.engines.scratch_tables import load, loaded
+from dpsql.model.errors import DataChanged, Unreachable
+from dpsql.model.resources import Database, Limits
+from dpsql.model.schema import Schema
+from dpsql.model.table import Table
+from dpsql.model.vocabulary import Exact
 
 Row: TypeAlias = tuple[Any, ...]
 _Reply: TypeAlias = tuple[str, Any, list[Any]]

@@ -16,7 +16,7 @@ from time import monotonic
 from typing import Any
 
 from dpsql.engines import Engine, Interrupted, Load, Stop, TimedOut
-from dpsql.ticking import CHECK, tick
+from dpsql.model.ticking import CHECK, tick
 
 __all__ = ["Following", "Limit", "limited", "present", "tick"]
 

@@ -10,9 +10,9 @@ from typing import Any, Protocol
 
 from dpsql.engines import Engine, Interrupted, Load, ScratchTable, Stop, Unrun
 from dpsql.engines.process import SLICE_SECONDS
-from dpsql.model import Exact
-from dpsql.schema import Schema
-from dpsql.table import Table
+from dpsql.model.schema import Schema
+from dpsql.model.table import Table
+from dpsql.model.vocabulary import Exact
 
 
 class Member(Engine, Protocol):

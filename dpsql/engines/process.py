@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dpsql.engines import frames
+from dpsql.engines import message_frames
 from dpsql.engines.files import Sources
 from dpsql.engines.worker import ID_BYTES, Settings
 
@@ -79,7 +79,7 @@ class WorkerProcess:
         assert self._process.stdout is not None
         self._to, self._from = self._process.stdin.fileno(), self._process.stdout.fileno()
         path = [entry or str(Path.cwd()) for entry in sys.path]
-        hello = frames.encode(Settings(sources, memory))
+        hello = message_frames.encode(Settings(sources, memory))
         # So little that it fits into the empty pipe: this does not wait.
         with contextlib.suppress(OSError):
             os.write(self._to, pickle.dumps(path) + hello)
@@ -96,7 +96,7 @@ class WorkerProcess:
 
     def send(self, message: Any, tick: Tick) -> bool:
         """Send one message; False if the process is gone."""
-        data = memoryview(frames.encode(message))
+        data = memoryview(message_frames.encode(message))
         while data:
             self._wait(self._to, select.POLLOUT, tick)
             try:
@@ -109,11 +109,11 @@ class WorkerProcess:
 
     def receive(self, tick: Tick) -> Any:
         """The next message; None if the process is gone."""
-        header = self._read(frames.HEADER, tick)
+        header = self._read(message_frames.HEADER, tick)
         if header is None:
             return None
         body = self._read(int.from_bytes(header, "big"), tick)
-        return None if body is None else frames.decode(body)
+        return None if body is None else message_frames.decode(body)
 
     def interrupt(self, call: int) -> None:
         """Ask DuckDB to stop this call; it may not listen."""

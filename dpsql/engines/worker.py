@@ -25,8 +25,8 @@ from typing import Any, BinaryIO
 
 import _duckdb as duckdb
 
-from dpsql.engines import frames
-from dpsql.engines.encode import encoded, is_beyond, is_encodable, is_moment, with_moments
+from dpsql.engines import message_frames
+from dpsql.engines.exact_values import encoded, is_beyond, is_encodable, is_moment, with_moments
 from dpsql.engines.files import CannotOpen, Signature, Sources, stamp
 from dpsql.engines.hardening import bound_process, one_select, private, scratch, twin
 
@@ -48,19 +48,19 @@ def main(requests: BinaryIO, control: int) -> None:
     replies = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     # Whatever the engine prints must not end up between two frames.
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    settings = frames.read(requests)
+    settings = message_frames.read(requests)
     worker = _Worker(settings)
     Thread(target=worker.watch, args=(control,), daemon=True).start()
     _send(replies, worker.open())
     Thread(target=worker.prepare, daemon=True).start()
-    while (request := frames.read(requests)) is not None:
+    while (request := message_frames.read(requests)) is not None:
         *asked, held = request
         _send(replies, worker.answer(*asked, held=held))
 
 
 def _send(replies: BinaryIO, messages: Iterator[tuple[str, Any]]) -> None:
     for message in messages:
-        replies.write(frames.encode(message))
+        replies.write(message_frames.encode(message))
         replies.flush()
 
 

@@ -1,7 +1,13 @@
 """Scalar functions: types, intervals, domains and total forms."""
 
-from dpsql.functions.casts import cast_to
-from dpsql.functions.describe import (
+from dpsql.functions.conversions import cast_to
+from dpsql.functions.narrowing import either, intersect, narrow
+from dpsql.functions.registry import REGISTRY, lookup
+from dpsql.functions.row import LONGEST_TEXT, Function
+from dpsql.functions.shaving import shaved
+from dpsql.functions.texts import LONGEST_COMPARED
+from dpsql.functions.type_rules import common_type, conversion_raises
+from dpsql.functions.value_facts import (
     converted_facts,
     declared_facts,
     facts,
@@ -12,12 +18,6 @@ from dpsql.functions.describe import (
     listed,
     literal_facts,
 )
-from dpsql.functions.narrowing import either, intersect, narrow
-from dpsql.functions.registry import REGISTRY, lookup
-from dpsql.functions.row import LONGEST_TEXT, Function
-from dpsql.functions.shaving import shaved
-from dpsql.functions.texts import LONGEST_COMPARED
-from dpsql.functions.types import common_type, conversion_raises
 
 __all__ = [
     "LONGEST_COMPARED",

@@ -13,7 +13,7 @@ from fractions import Fraction
 from operator import add, mul, sub
 
 from dpsql.functions.row import Args, Function, Types, always, any_nan
-from dpsql.functions.types import (
+from dpsql.functions.type_rules import (
     INT64,
     MAX_PRECISION,
     as_double,
@@ -21,8 +21,8 @@ from dpsql.functions.types import (
     converted,
     digits_needed,
 )
-from dpsql.intervals import Bound, Facts, Interval
-from dpsql.tree import DATE, DOUBLE, INTEGER, Kind, SqlType, decimal
+from dpsql.model.intervals import Bound, Facts, Interval
+from dpsql.model.tree import DATE, DOUBLE, INTEGER, Kind, SqlType, decimal
 
 Combine = Callable[[Interval, Interval], Interval]
 SAFE_DIGITS = 18

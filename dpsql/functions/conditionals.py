@@ -7,9 +7,9 @@ from dataclasses import replace
 from functools import reduce
 
 from dpsql.functions.row import TRUTH, Args, Function, Types, always
-from dpsql.functions.types import as_type, common_type, converted
-from dpsql.intervals import EVERYTHING, Facts, Interval
-from dpsql.tree import SqlType
+from dpsql.functions.type_rules import as_type, common_type, converted
+from dpsql.model.intervals import EVERYTHING, Facts, Interval
+from dpsql.model.tree import SqlType
 
 
 def _then_positions(count: int) -> tuple[int, ...]:

@@ -12,7 +12,7 @@ from datetime import date, datetime, timedelta
 from fractions import Fraction
 
 from dpsql.functions.dates import MICROSECOND, since_epoch
-from dpsql.functions.moments import (
+from dpsql.functions.instants import (
     any_far,
     every,
     is_far,
@@ -25,9 +25,9 @@ from dpsql.functions.moments import (
     values,
 )
 from dpsql.functions.row import TEMPORAL, TEXT, WHOLE, Args, Domain, Function, Types, fixed
-from dpsql.functions.types import INT64
-from dpsql.intervals import Bound, Interval
-from dpsql.tree import DATE, INTEGER, TIMESTAMP, TIMESTAMPTZ, Kind, SqlType
+from dpsql.functions.type_rules import INT64
+from dpsql.model.intervals import Bound, Interval
+from dpsql.model.tree import DATE, INTEGER, TIMESTAMP, TIMESTAMPTZ, Kind, SqlType
 
 DAY = frozenset({Kind.DATE})
 INT32 = 2**31 - 1

@@ -8,11 +8,11 @@ from fractions import Fraction
 
 from dpsql.functions.date_arithmetic import LENGTHS, STEPS, moved
 from dpsql.functions.dates import EPOCH, MICROSECOND, since_epoch
-from dpsql.functions.moments import any_far, every, is_far, later, moments, naive, names, part_of
+from dpsql.functions.instants import any_far, every, is_far, later, moments, naive, names, part_of
 from dpsql.functions.row import NUMBERS, TEMPORAL, WHOLE, Args, Domain, Function, Types, fixed
-from dpsql.functions.types import as_double
-from dpsql.intervals import Bound, Interval
-from dpsql.tree import (
+from dpsql.functions.type_rules import as_double
+from dpsql.model.intervals import Bound, Interval
+from dpsql.model.tree import (
     DATE,
     INTEGER,
     TIMESTAMP,

@@ -14,10 +14,10 @@ from itertools import product
 from math import prod
 
 from dpsql.functions.dates import UNITS
-from dpsql.functions.moments import any_far, every, later, moments
+from dpsql.functions.instants import any_far, every, later, moments
 from dpsql.functions.row import TEMPORAL, TEXT, Args, Domain, Function, any_nullable, fixed
-from dpsql.intervals import Bound, Interval
-from dpsql.tree import TIMESTAMP, VARCHAR, Expression, Literal, SqlType
+from dpsql.model.intervals import Bound, Interval
+from dpsql.model.tree import TIMESTAMP, VARCHAR, Expression, Literal, SqlType
 
 MONTH_NAMES = tuple(
     """January February March April May June July August September October November

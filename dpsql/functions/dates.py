@@ -11,7 +11,16 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from fractions import Fraction
 
-from dpsql.functions.moments import any_far, every, is_far, later, midnight, moments, names, part_of
+from dpsql.functions.instants import (
+    any_far,
+    every,
+    is_far,
+    later,
+    midnight,
+    moments,
+    names,
+    part_of,
+)
 from dpsql.functions.row import (
     TEMPORAL,
     TEXT,
@@ -21,8 +30,8 @@ from dpsql.functions.row import (
     Types,
     fixed,
 )
-from dpsql.intervals import Bound, Facts, Interval
-from dpsql.tree import DATE, DOUBLE, INTEGER, TIMESTAMP, TIMESTAMPTZ, SqlType
+from dpsql.model.intervals import Bound, Facts, Interval
+from dpsql.model.tree import DATE, DOUBLE, INTEGER, TIMESTAMP, TIMESTAMPTZ, SqlType
 
 EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001
 MICROSECOND = timedelta(microseconds=1)

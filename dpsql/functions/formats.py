@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable
 
 from dpsql.functions.row import TEXT, WHOLE, Function, Types, type_at, value_at
-from dpsql.tree import VARCHAR, Expression, Kind, SqlType
+from dpsql.model.tree import VARCHAR, Expression, Kind, SqlType
 
 FRACTIONAL = frozenset({Kind.DECIMAL, Kind.DOUBLE})
 PLAIN = FRACTIONAL | WHOLE | TEXT | {Kind.BOOLEAN, Kind.DATE, Kind.TIMESTAMP}

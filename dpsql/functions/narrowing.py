@@ -8,10 +8,10 @@ from datetime import date, datetime, timedelta
 from fractions import Fraction
 from functools import reduce
 
-from dpsql.comparisons import MIRRORED, against_constant
 from dpsql.functions.row import Domain
-from dpsql.intervals import Bound, Facts, Interval, bound_of, distinct
-from dpsql.tree import Call, Expression, Kind, Literal, Ref, SqlType, Value
+from dpsql.model.comparisons import MIRRORED, against_constant
+from dpsql.model.intervals import Bound, Facts, Interval, bound_of, distinct
+from dpsql.model.tree import Call, Expression, Kind, Literal, Ref, SqlType, Value
 
 
 def narrow(facts: Facts, predicate: Expression) -> Facts:
@@ -20,7 +20,7 @@ def narrow(facts: Facts, predicate: Expression) -> Facts:
     Read are AND, OR, comparisons with literals, IN, BETWEEN and IS [NOT] NULL of the column
     itself; of any other predicate nothing is concluded.
 
-    >>> from dpsql.tree import INTEGER
+    >>> from dpsql.model.tree import INTEGER
     >>> age = Facts(INTEGER, Interval(Fraction(0), Fraction(120)))
     >>> narrow(age, Call("gt", (Ref(1, INTEGER), Literal(64, INTEGER)))).interval.lo
     Fraction(65, 1)

@@ -24,9 +24,9 @@ from dpsql.functions.row import (
     type_at,
     value_at,
 )
-from dpsql.functions.types import INT64, MAX_PRECISION, as_double
-from dpsql.intervals import EVERYTHING, Bound, Interval, lattice
-from dpsql.tree import DOUBLE, INTEGER, Expression, Kind, SqlType, decimal
+from dpsql.functions.type_rules import INT64, MAX_PRECISION, as_double
+from dpsql.model.intervals import EVERYTHING, Bound, Interval, lattice
+from dpsql.model.tree import DOUBLE, INTEGER, Expression, Kind, SqlType, decimal
 
 ULPS = 4
 MOST_DIGITS = 15

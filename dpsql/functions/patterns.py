@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 
 from dpsql.functions.row import LONGEST_REPLACEMENT, TEXT, WHOLE, Function, fixed, value_at
-from dpsql.tree import BOOLEAN, VARCHAR, Expression
+from dpsql.model.tree import BOOLEAN, VARCHAR, Expression
 
 LONGEST_PATTERN = 255
 MOST_COPIES = 256

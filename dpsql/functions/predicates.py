@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dpsql.comparisons import TRUE_IF
 from dpsql.functions.row import (
     TEXT,
     TRUTH,
@@ -13,9 +12,10 @@ from dpsql.functions.row import (
     fixed,
     never,
 )
-from dpsql.functions.types import as_type, common_type, converted
-from dpsql.intervals import Bound, Facts, Interval
-from dpsql.tree import BOOLEAN, Expression, Literal, SqlType
+from dpsql.functions.type_rules import as_type, common_type, converted
+from dpsql.model.comparisons import TRUE_IF
+from dpsql.model.intervals import Bound, Facts, Interval
+from dpsql.model.tree import BOOLEAN, Expression, Literal, SqlType
 
 
 def _comparison_type(types: Types) -> SqlType | None:

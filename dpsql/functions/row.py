@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from dpsql.intervals import EVERYTHING, Facts, Interval, lattice
-from dpsql.tree import (
+from dpsql.model.intervals import EVERYTHING, Facts, Interval, lattice
+from dpsql.model.tree import (
     AggregateCall,
     Call,
     Cast,

@@ -12,10 +12,10 @@ from datetime import date, datetime, timedelta
 from fractions import Fraction
 from typing import cast
 
-from dpsql.functions.describe import facts, literal_facts
-from dpsql.intervals import Bound, Facts, Interval
-from dpsql.tree import Call, Cast, Expression, Kind, Literal, Ref, SqlType
-from dpsql.walk import walk
+from dpsql.functions.value_facts import facts, literal_facts
+from dpsql.model.intervals import Bound, Facts, Interval
+from dpsql.model.tree import Call, Cast, Expression, Kind, Literal, Ref, SqlType
+from dpsql.model.walk import walk
 
 MOST_NODES = 64
 """Larger predicates are not looked into: each cut takes some sixty looks."""
@@ -37,7 +37,7 @@ class _Grid:
 def shaved(column: Facts, number: int, predicate: Expression) -> Facts:
     """The facts of a column among the rows for which `predicate`, which reads no other, is true.
 
-    >>> from dpsql.tree import BOOLEAN, INTEGER
+    >>> from dpsql.model.tree import BOOLEAN, INTEGER
     >>> x = Ref(1, INTEGER)
     >>> double = Call("mul", (x, Literal(2, INTEGER)), INTEGER)
     >>> below = Call("lt", (double, Literal(10, INTEGER)), BOOLEAN)

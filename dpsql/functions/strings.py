@@ -16,9 +16,9 @@ from dpsql.functions.row import (
     fixed,
     value_at,
 )
-from dpsql.functions.types import INT64
-from dpsql.intervals import Interval
-from dpsql.tree import INTEGER, VARCHAR, Expression, SqlType
+from dpsql.functions.type_rules import INT64
+from dpsql.model.intervals import Interval
+from dpsql.model.tree import INTEGER, VARCHAR, Expression, SqlType
 
 FARTHEST = 2**32 - 1
 COUNT = constant(Interval(Fraction(0), None))

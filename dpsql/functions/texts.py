@@ -19,9 +19,9 @@ from dpsql.functions.row import (
     unlisted,
     value_at,
 )
-from dpsql.functions.types import INT64
-from dpsql.intervals import Interval
-from dpsql.tree import BOOLEAN, DOUBLE, INTEGER, VARCHAR, Expression, Kind, SqlType
+from dpsql.functions.type_rules import INT64
+from dpsql.model.intervals import Interval
+from dpsql.model.tree import BOOLEAN, DOUBLE, INTEGER, VARCHAR, Expression, Kind, SqlType
 
 LONGEST_COMPARED = 255
 """Texts are cut here before their distance is taken, which costs the product of their lengths."""

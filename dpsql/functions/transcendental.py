@@ -18,9 +18,9 @@ from dpsql.functions.numeric import (
     not_positive_raises,
 )
 from dpsql.functions.row import NUMBERS, Args, Function, always, any_nan, constant, fixed
-from dpsql.functions.types import as_double
-from dpsql.intervals import EVERYTHING, Interval
-from dpsql.tree import DOUBLE, SqlType
+from dpsql.functions.type_rules import as_double
+from dpsql.model.intervals import EVERYTHING, Interval
+from dpsql.model.tree import DOUBLE, SqlType
 
 ANGLE = Fraction(math.pi)
 UNIT = Interval(Fraction(-1), Fraction(1))

@@ -19,9 +19,9 @@ from dpsql.functions.row import (
     raising,
     unlisted,
 )
-from dpsql.functions.types import as_double
-from dpsql.intervals import EVERYTHING, Bound, Interval
-from dpsql.tree import BOOLEAN, DOUBLE, INTEGER, Expression, Kind, Literal, SqlType
+from dpsql.functions.type_rules import as_double
+from dpsql.model.intervals import EVERYTHING, Bound, Interval
+from dpsql.model.tree import BOOLEAN, DOUBLE, INTEGER, Expression, Kind, Literal, SqlType
 
 FLOATING = frozenset({Kind.DOUBLE})
 MOST_BUCKETS = 1_000_000

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from dpsql.functions.moments import is_far, later, names, part_of
+from dpsql.functions.instants import is_far, later, names, part_of
 from dpsql.functions.row import TEXT, Args, Function, Types
 from dpsql.functions.zone_names import UTC, ZONES
-from dpsql.intervals import Bound, Interval
-from dpsql.tree import TIMESTAMP, TIMESTAMPTZ, SqlType
+from dpsql.model.intervals import Bound, Interval
+from dpsql.model.tree import TIMESTAMP, TIMESTAMPTZ, SqlType
 
 FARTHEST = timedelta(hours=16)
 """No clock was ever further from UTC: local times before standard time come closest to it."""

@@ -6,11 +6,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from dpsql.engines import Stop
-from dpsql.explanation import Explanation
+from dpsql.explaining.explanation import Explanation
 from dpsql.interfaces.doors import Door
-from dpsql.interfaces.plans import plan_text
-from dpsql.model import Answer, Request
-from dpsql.tree import PlanForm
+from dpsql.interfaces.plan_text import plan_text
+from dpsql.model.tree import PlanForm
+from dpsql.model.vocabulary import Answer, Request
 
 if TYPE_CHECKING:
     from dpsql.proxy import Proxy

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dpsql.model import ColumnPolicy, Policy, TablePolicy
-from dpsql.tree import Value
+from dpsql.model.tree import Value
+from dpsql.model.vocabulary import ColumnPolicy, Policy, TablePolicy
 
 MOST_VALUES = 20
 """A longer list of values is told by its length."""

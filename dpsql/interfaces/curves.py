@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from dpsql.errors import MissingExtra
 from dpsql.interfaces.tables import grid
-from dpsql.tuning import Estimate, Tuned
+from dpsql.model.errors import MissingExtra
+from dpsql.owner.tuning import Estimate, Tuned
 
 _WIDTH = 40
 _FIELDS = ("limit", "bias", "noise", "error")

@@ -13,8 +13,7 @@ from os import PathLike
 from typing import TYPE_CHECKING, ClassVar, Self
 
 from dpsql.engines import Stop
-from dpsql.errors import DpsqlError
-from dpsql.explanation import Explanation
+from dpsql.explaining.explanation import Explanation
 from dpsql.interfaces import dbapi_errors
 from dpsql.interfaces.dbapi_cursor import Cursor, Parameters
 from dpsql.interfaces.dbapi_errors import (
@@ -46,7 +45,8 @@ from dpsql.interfaces.dbapi_types import (
     Timestamp,
     TimestampFromTicks,
 )
-from dpsql.model import Request
+from dpsql.model.errors import DpsqlError
+from dpsql.model.vocabulary import Request
 
 if TYPE_CHECKING:
     from dpsql.proxy import Proxy
@@ -144,7 +144,7 @@ def connection_to(
 
 
 def _spelling(dialect: str) -> str:
-    from dpsql.compiler.parse import DIALECTS  # noqa: PLC0415 - `import dpsql` is light
+    from dpsql.dialects.reading.parse import DIALECTS  # noqa: PLC0415 - `import dpsql` is light
 
     if not isinstance(dialect, str) or dialect not in DIALECTS:
         raise InterfaceError(f"The dialects are {' and '.join(sorted(DIALECTS))}.")
@@ -231,7 +231,7 @@ class Connection:
         connection's) pays for `alarms` answers "above" and any number of answers "below".
         `both_ways` admits sums that one person can lower, for more noise on every query.
         """
-        from dpsql.monitor import Watch  # noqa: PLC0415
+        from dpsql.monitoring.monitor import Watch  # noqa: PLC0415
 
         wanted = _exact(epsilon) or self.epsilon
         wish = Watch(self.analyst, _level(threshold), alarms, wanted, both_ways)

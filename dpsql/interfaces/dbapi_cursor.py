@@ -8,16 +8,16 @@ from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from dpsql.engines import Stop
-from dpsql.errors import DpsqlError
-from dpsql.explanation import Explanation
-from dpsql.interfaces import frames
+from dpsql.explaining.explanation import Explanation
+from dpsql.interfaces import data_frames
 from dpsql.interfaces.asking import answered
 from dpsql.interfaces.dbapi_errors import InterfaceError, ProgrammingError, Warning, raised_from  # noqa: A004
 from dpsql.interfaces.doors import DATABASE_API
 from dpsql.interfaces.sentences import sentences
-from dpsql.model import Answer, Column, Receipt
-from dpsql.notices import marked
-from dpsql.tree import DOUBLE, Kind, Value
+from dpsql.model.errors import DpsqlError
+from dpsql.model.notices import marked
+from dpsql.model.tree import DOUBLE, Kind, Value
+from dpsql.model.vocabulary import Answer, Column, Receipt
 
 if TYPE_CHECKING:
     import numpy as np
@@ -203,19 +203,19 @@ class Cursor:
 
     def fetchnumpy(self) -> dict[str, np.ma.MaskedArray[Any, Any]]:
         """One masked array per column, NULL masked; DECIMAL as float64."""
-        return self._rest_as(frames.numpy_arrays)
+        return self._rest_as(data_frames.numpy_arrays)
 
     def fetch_arrow_table(self) -> pa.Table:
         """A pyarrow.Table of the declared types, every digit kept. Needs the extra `arrow`."""
-        return self._rest_as(frames.arrow)
+        return self._rest_as(data_frames.arrow)
 
     def fetchdf(self) -> pd.DataFrame:
         """A pandas.DataFrame; DECIMAL as float64, NULL as pandas has it. Extra `pandas`."""
-        return self._rest_as(frames.pandas)
+        return self._rest_as(data_frames.pandas)
 
     def pl(self) -> PolarsFrame:
         """A polars.DataFrame of the declared types, every digit kept. Extra `polars`."""
-        return self._rest_as(frames.polars)
+        return self._rest_as(data_frames.polars)
 
     def errors_df(self) -> pd.DataFrame:
         """`errors` in the shape of `fetchdf`: 0 is exact, NaN unknown."""
@@ -225,7 +225,7 @@ class Cursor:
         """`margins` in the shape of `fetchdf`: 0 is exact, NaN unknown."""
         return self._deviations(self.margins)
 
-    def _rest_as(self, build: Callable[[Sequence[Column], frames.Rows], Result]) -> Result:
+    def _rest_as(self, build: Callable[[Sequence[Column], data_frames.Rows], Result]) -> Result:
         """The rows not yet fetched, which are left if the frame cannot be built."""
         found = self._found()
         frame = _told("", partial(build, found.columns, found.rows[self._next :]))
@@ -235,7 +235,7 @@ class Cursor:
     def _deviations(self, deviations: Deviations) -> pd.DataFrame:
         columns = [Column(column.name, DOUBLE) for column in self._found().columns]
         rows = [tuple(0.0 if cell is None else cell for cell in row) for row in deviations]
-        return _told("", partial(frames.pandas, columns, rows))
+        return _told("", partial(data_frames.pandas, columns, rows))
 
     # --- the rest of PEP 249 ---
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from dpsql.errors import (
+from dpsql.interfaces.doors import DATABASE_API
+from dpsql.interfaces.messages import describe
+from dpsql.interfaces.wordings import WORDINGS, ExitCode
+from dpsql.model.errors import (
     DpsqlError,
     Failed,
     LedgerError,
@@ -13,9 +16,6 @@ from dpsql.errors import (
     Unreachable,
     WrongVersion,
 )
-from dpsql.interfaces.doors import DATABASE_API
-from dpsql.interfaces.messages import describe
-from dpsql.interfaces.wordings import WORDINGS, ExitCode
 
 
 class Warning(Exception):  # noqa: A001

@@ -1,17 +1,17 @@
-"""A connection's monitor: the errors of PEP 249 around `dpsql.monitor.Monitor`."""
+"""A connection's monitor: the errors of PEP 249 around `dpsql.monitoring.monitor.Monitor`."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Self
 
-from dpsql.errors import DpsqlError
 from dpsql.interfaces.dbapi_errors import raised_from
-from dpsql.model import Receipt
-from dpsql.tree import Value
+from dpsql.model.errors import DpsqlError
+from dpsql.model.tree import Value
+from dpsql.model.vocabulary import Receipt
 
 if TYPE_CHECKING:
-    from dpsql.monitor import Monitor, Verdict
+    from dpsql.monitoring.monitor import Monitor, Verdict
 
 
 class ConnectionMonitor:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import date, datetime, time
 
-from dpsql.tree import Kind
+from dpsql.model.tree import Kind
 
 Date = date
 Time = time

@@ -7,13 +7,13 @@ from contextlib import contextmanager
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
-from dpsql.explanation import Explanation
+from dpsql.explaining.explanation import Explanation
 from dpsql.interfaces.asking import answered
-from dpsql.model import Answer, Request
-from dpsql.tree import Value
+from dpsql.model.tree import Value
+from dpsql.model.vocabulary import Answer, Request
 
 if TYPE_CHECKING:
-    from dpsql.monitor import Monitor
+    from dpsql.monitoring.monitor import Monitor
     from dpsql.proxy import Proxy
 
 
@@ -26,7 +26,7 @@ def ask(
     dialect: str = "duckdb",
     epsilon: Decimal | None = None,
 ) -> Answer:
-    """Answer one SELECT, charging the analyst's budget. Raises `dpsql.errors.DpsqlError`."""
+    """Answer one SELECT, charging the analyst's budget. Raises `dpsql.model.errors.DpsqlError`."""
     with _opened(policy) as proxy:
         who = proxy.analyst(analyst)
         return answered(proxy, Request(sql, who, dialect, tuple(parameters), epsilon))
@@ -41,7 +41,9 @@ def explain(
     dialect: str = "duckdb",
     epsilon: Decimal | None = None,
 ) -> Explanation:
-    """The plan, price and expected error of one SELECT; free. Raises `dpsql.errors.DpsqlError`."""
+    """The plan, price and expected error of one SELECT; free. Raises
+    `dpsql.model.errors.DpsqlError`.
+    """
     with _opened(policy) as proxy:
         who = proxy.analyst(analyst)
         return proxy.explain(Request(sql, who, dialect, tuple(parameters), epsilon))
@@ -57,12 +59,12 @@ def watch(
     epsilon: Decimal | None = None,
     both_ways: bool = False,
 ) -> Iterator[Monitor]:
-    """A monitor of counting queries, charged when it is opened; see `dpsql.monitor`.
+    """A monitor of counting queries, charged when it is opened; see `dpsql.monitoring.monitor`.
 
-    Raises `dpsql.errors.DpsqlError`.
+    Raises `dpsql.model.errors.DpsqlError`.
     """
     with _opened(policy) as proxy:
-        from dpsql.monitor import Watch  # noqa: PLC0415
+        from dpsql.monitoring.monitor import Watch  # noqa: PLC0415
 
         who = proxy.analyst(analyst)
         with proxy.watch(Watch(who, Decimal(threshold), alarms, epsilon, both_ways)) as monitor:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from dpsql.explanation import (
+from dpsql.explaining.explanation import (
     FewerGroups,
     FewerRows,
     Help,

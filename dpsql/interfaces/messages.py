@@ -12,7 +12,10 @@ from dataclasses import dataclass
 from decimal import Decimal
 from string import Formatter
 
-from dpsql.errors import (
+from dpsql.interfaces.amounts import loss_text, plain, share_text
+from dpsql.interfaces.doors import Door
+from dpsql.interfaces.wordings import WORDINGS, Alternatives, ExitCode
+from dpsql.model.errors import (
     DpsqlError,
     Failed,
     LedgerError,
@@ -22,11 +25,8 @@ from dpsql.errors import (
     Unreachable,
     WrongVersion,
 )
-from dpsql.interfaces.amounts import loss_text, plain, share_text
-from dpsql.interfaces.doors import Door
-from dpsql.interfaces.wordings import WORDINGS, Alternatives, ExitCode
-from dpsql.model import Loss
-from dpsql.tree import NOWHERE, Span
+from dpsql.model.tree import NOWHERE, Span
+from dpsql.model.vocabulary import Loss
 
 _EXCERPT_WIDTH = 96
 _LONGEST_FACT = 120
@@ -66,7 +66,7 @@ def describe(error: DpsqlError, sql: str = "", door: Door | None = None) -> Mess
 
     What would work is told in the words of the `door`, if it is known.
 
-    >>> from dpsql.errors import Reason
+    >>> from dpsql.model.errors import Reason
     >>> print(describe(Refused(Reason.UNKNOWN_COLUMN, Span(7, 10), column="agee"), "SELECT agee"))
     unknown-column at 1:8: There is no column agee.
       SELECT agee

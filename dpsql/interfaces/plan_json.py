@@ -11,10 +11,10 @@ from dataclasses import asdict
 from math import isfinite
 from typing import Any
 
-from dpsql.explanation import BlockLines, ChoiceLine, Explanation, LimitLine, ReleaseLine, Rest
+from dpsql.explaining.explanation import BlockLines, ChoiceLine, Explanation, LimitLine, ReleaseLine
 from dpsql.interfaces.helps import help_text
 from dpsql.interfaces.sentences import sentences
-from dpsql.model import Column, Loss
+from dpsql.model.vocabulary import Column, Loss, Rest
 
 VERSION = 1
 """What `version` says: it is raised where a key goes or changes its meaning."""

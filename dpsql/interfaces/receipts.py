@@ -5,7 +5,7 @@ from __future__ import annotations
 from decimal import Decimal
 
 from dpsql.interfaces.amounts import loss_text, plain, share_text
-from dpsql.model import Loss, Receipt
+from dpsql.model.vocabulary import Loss, Receipt
 
 
 def questions_text(count: int, epsilon: Decimal, keyed: int | None) -> str:
@@ -24,7 +24,7 @@ def cost_text(receipt: Receipt | None) -> str:
     """One line for people; None is the receipt of an answer from public tables alone.
 
     >>> from decimal import Decimal
-    >>> from dpsql.model import Loss
+    >>> from dpsql.model.vocabulary import Loss
     >>> print(cost_text(Receipt("6f", "ana", "default", "zcdp", Decimal("0.1"),
     ...     Loss(500_000), Loss(1_000_000), Loss(185_000_000))))
     cost: ε = 0.1 (ρ = 0.0005), query 6f; budget default: 0.54 % spent

@@ -17,16 +17,16 @@ from io import BytesIO
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 
-from dpsql.errors import MissingExtra
 from dpsql.interfaces.amounts import exact_text
-from dpsql.interfaces.frames import arrow_type, unique
+from dpsql.interfaces.data_frames import arrow_type, unique
 from dpsql.interfaces.sentences import sentence
-from dpsql.model import Answer
-from dpsql.notices import places
-from dpsql.tree import DOUBLE, SqlType
+from dpsql.model.errors import MissingExtra
+from dpsql.model.notices import places
+from dpsql.model.tree import DOUBLE, SqlType
+from dpsql.model.vocabulary import Answer
 
 if TYPE_CHECKING:
-    from dpsql.table import Table
+    from dpsql.model.table import Table
 
 _MARGIN = "_margin"
 _NOTICE = "_notice"

@@ -9,8 +9,7 @@ from typing import assert_never
 from dpsql.interfaces.amounts import exact_text
 from dpsql.interfaces.doors import Door
 from dpsql.interfaces.messages import printable
-from dpsql.model import Answer, Column
-from dpsql.notices import (
+from dpsql.model.notices import (
     BoundsFound,
     Clipped,
     CountedKeys,
@@ -26,7 +25,8 @@ from dpsql.notices import (
     Unprotected,
     places,
 )
-from dpsql.tree import Value
+from dpsql.model.tree import Value
+from dpsql.model.vocabulary import Answer, Column
 
 
 def sentences(
@@ -49,7 +49,7 @@ def remarks(answer: Answer, door: Door) -> tuple[str, ...]:
 def sentence(notice: Notice, columns: Sequence[Column], door: Door | None = None) -> str:
     """One notice; what names a way to ask for more names the door's own.
 
-    >>> from dpsql.tree import INTEGER
+    >>> from dpsql.model.tree import INTEGER
     >>> total = (Column("total", INTEGER),)
     >>> print(sentence(Clipped((0,), "customers", True, 20, ((0, 500),), (0, 10000)), total))
     customers add at most 10,000 each to total per group: 20 rows each, clipped to 0 … 500

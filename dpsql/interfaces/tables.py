@@ -12,9 +12,9 @@ from textwrap import wrap
 from dpsql.interfaces.amounts import number_text
 from dpsql.interfaces.messages import printable, width
 from dpsql.interfaces.sentences import footnotes
-from dpsql.model import Answer
-from dpsql.notices import marked
-from dpsql.tree import Kind, SqlType
+from dpsql.model.notices import marked
+from dpsql.model.tree import Kind, SqlType
+from dpsql.model.vocabulary import Answer
 
 _GAP = "  "
 _NARROWEST = 8

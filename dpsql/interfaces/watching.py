@@ -6,14 +6,14 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from dpsql.interfaces.amounts import loss_text, plain
-from dpsql.interfaces.plans import budget_lines
+from dpsql.interfaces.plan_text import budget_lines
 from dpsql.interfaces.sentences import sentences
 from dpsql.interfaces.tables import grid
 from dpsql.mechanisms import margin
 
 if TYPE_CHECKING:
-    from dpsql.monitor import Price
-    from dpsql.streams import Stream
+    from dpsql.monitoring.monitor import Price
+    from dpsql.preparation.streams import Stream
 
 
 def price_text(price: Price) -> str:

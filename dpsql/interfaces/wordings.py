@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import IntEnum
 
-from dpsql.errors import Reason
+from dpsql.model.errors import Reason
 
 Alternatives = tuple[str, ...]
 

@@ -13,7 +13,7 @@ from decimal import Decimal
 from threading import TIMEOUT_MAX
 from typing import Protocol
 
-from dpsql.model import Event, Fact, Loss, Noisy
+from dpsql.model.vocabulary import Event, Fact, Loss, Noisy
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,10 +11,10 @@ from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from typing import Any
 
-from dpsql.errors import LedgerError
 from dpsql.ledgers import store
 from dpsql.ledgers.chain import START, BrokenChain, Kind, Row, State, extend, link
 from dpsql.ledgers.mark import check_mark, read_mark
+from dpsql.model.errors import LedgerError
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 LARGEST = 2**63 - 1

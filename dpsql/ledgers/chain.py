@@ -15,7 +15,7 @@ from hashlib import sha256
 from typing import NamedTuple
 
 from dpsql.ledgers.codec import canonical, decode_facts
-from dpsql.model import Fact, Loss
+from dpsql.model.vocabulary import Fact, Loss
 
 
 class Kind(StrEnum):

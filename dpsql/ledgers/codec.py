@@ -12,7 +12,7 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any, assert_never
 
-from dpsql.model import (
+from dpsql.model.vocabulary import (
     ApproximateEvent,
     BoundedRangeEvent,
     Event,

@@ -13,9 +13,9 @@ import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from dpsql.errors import LedgerError
 from dpsql.ledgers.chain import State
 from dpsql.ledgers.codec import canonical
+from dpsql.model.errors import LedgerError
 
 ACCEPT = (
     "Find out why. Spending that is lost from the file is real all the same: lower the budgets by "

@@ -22,7 +22,6 @@ from hashlib import sha256
 from operator import itemgetter
 from typing import Self
 
-from dpsql.errors import LedgerError, Reason, Refused
 from dpsql.ledgers import Charge, Charged, Entry, Remembered, Spent, store
 from dpsql.ledgers.book import EPOCH, LARGEST, RESTORE, Book
 from dpsql.ledgers.chain import START, Kind, Row, State
@@ -35,7 +34,8 @@ from dpsql.ledgers.codec import (
 )
 from dpsql.ledgers.mark import identity_of, mark_of, mark_path, read_mark, write_mark
 from dpsql.ledgers.store import Patience
-from dpsql.model import Fact, Loss, Noisy
+from dpsql.model.errors import LedgerError, Reason, Refused
+from dpsql.model.vocabulary import Fact, Loss, Noisy
 
 # One call at a time in a process, and none while it forks: SQLite's locks do not survive a fork,
 # but its idea of them does.

@@ -19,10 +19,10 @@ from pathlib import Path
 from typing import TypeVar
 from urllib.parse import quote
 
-from dpsql.entropy import Entropy
-from dpsql.errors import LedgerError
 from dpsql.ledgers.chain import Row
 from dpsql.ledgers.mark import sync_folder
+from dpsql.mechanisms.entropy import Entropy
+from dpsql.model.errors import LedgerError
 
 T = TypeVar("T")
 

@@ -15,7 +15,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from dpsql.entropy import Entropy
+from dpsql.mechanisms.entropy import Entropy
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -18,7 +18,7 @@ from itertools import accumulate, repeat
 
 import numpy as np
 
-from dpsql.entropy import Entropy
+from dpsql.mechanisms.entropy import Entropy
 
 _FINE = 12
 """Bits of an index into a table: the fraction of an exponent is looked up twice."""

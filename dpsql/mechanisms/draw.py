@@ -6,13 +6,13 @@ from typing import assert_never
 
 import numpy as np
 
-from dpsql.entropy import Entropy
+from dpsql.mechanisms.entropy import Entropy
 from dpsql.mechanisms.exponential import Candidates, exponential, permute_and_flip
 from dpsql.mechanisms.gaussian import discrete_gaussian
 from dpsql.mechanisms.integers import concatenated
 from dpsql.mechanisms.laplace import discrete_laplace
 from dpsql.mechanisms.laws import Flips, Law, Softmax, Uniform
-from dpsql.model import Mechanism, Noise
+from dpsql.model.vocabulary import Mechanism, Noise
 
 _BLOCK = 1 << 17
 """Draws at a time: enough to hide the cost of a call, few enough for about 20 MB of arrays."""

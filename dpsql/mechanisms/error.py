@@ -9,7 +9,7 @@ from typing import assert_never
 import numpy as np
 
 from dpsql.mechanisms.tails import gaussian_weights, reach
-from dpsql.model import Mechanism, Noise
+from dpsql.model.vocabulary import Mechanism, Noise
 
 _SMOOTH = 8
 """From this σ on, the discrete Gaussian's deviation is σ to the last bit of a float."""

@@ -4,10 +4,10 @@ Both mechanisms report the place of a noisy maximum and never its value: the exp
 (McSherry and Talwar 2007) is the maximum of scores with Gumbel noise, permute-and-flip (McKenna and
 Sheldon 2020) that of scores with exponential noise (Ding et al. 2021).
 
-Proof (PRIVACY.md R47, R48), in full in `mechanisms.top` for scores that move one way. With `rate` r
-and `range` the most by which one unit can change the difference of two scores, the exponential
-mechanism has (r·range)-bounded range: `BoundedRangeEvent(r * range)`. Permute-and-flip is
-(r·range)-DP where range = 2Δ, or where the range is Δ because all scores move one way:
+Proof (PRIVACY.md R47, R48), in full in `mechanisms.top_keys` for scores that move one way. With
+`rate` r and `range` the most by which one unit can change the difference of two scores, the
+exponential mechanism has (r·range)-bounded range: `BoundedRangeEvent(r * range)`. Permute-and-flip
+is (r·range)-DP where range = 2Δ, or where the range is Δ because all scores move one way:
 `ApproximateEvent(r * range)`.
 """
 
@@ -19,8 +19,8 @@ from fractions import Fraction
 
 import numpy as np
 
-from dpsql.entropy import Entropy
 from dpsql.mechanisms.decay_bounds import Bounds, is_below
+from dpsql.mechanisms.entropy import Entropy
 from dpsql.mechanisms.integers import distinct
 
 _BLOCK = 1 << 17
@@ -42,7 +42,7 @@ class Candidates:
     Neighbours with equal scores are one run: run j begins with candidate `starts[j]`, counted
     through all lists, and its scores are `behind[j]` >= 0 below the best of its list, in which some
     run has zero. `starts` rises strictly and holds the first candidate of every list. `best` are
-    the best scores themselves, which only `mechanisms.scan` reads.
+    the best scores themselves, which only `mechanisms.histogram_scan` reads.
     """
 
     lists: int

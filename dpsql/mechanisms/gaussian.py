@@ -12,8 +12,8 @@ from math import isqrt
 
 import numpy as np
 
-from dpsql.entropy import Entropy
 from dpsql.mechanisms.bernoulli import Decay, Factor
+from dpsql.mechanisms.entropy import Entropy
 from dpsql.mechanisms.integers import accepted, compose
 from dpsql.mechanisms.laplace import signed
 

@@ -10,8 +10,8 @@ from fractions import Fraction
 
 import numpy as np
 
-from dpsql.entropy import Entropy
 from dpsql.mechanisms.bernoulli import Decay, Factor
+from dpsql.mechanisms.entropy import Entropy
 from dpsql.mechanisms.integers import accepted, compose
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TypeAlias
 
-from dpsql.model import Noise
+from dpsql.model.vocabulary import Noise
 
 
 @dataclass(frozen=True, slots=True)

@@ -106,7 +106,7 @@ class Reached:
 
     A cell's score is how many reach it. Rows that come or go move all scores one way, each row
     some of them by 1. Sparse vector asks one cell after another, from the outer end on, which is
-    the first that is reached: see `mechanisms.scan`.
+    the first that is reached: see `mechanisms.histogram_scan`.
     """
 
     highest: bool

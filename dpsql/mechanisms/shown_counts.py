@@ -28,7 +28,7 @@ from typing import assert_never
 from dpsql.mechanisms.sums import laplace_tail
 from dpsql.mechanisms.tails import gaussian_weights
 from dpsql.mechanisms.threshold import Threshold
-from dpsql.model import Mechanism
+from dpsql.model.vocabulary import Mechanism
 
 _OUTSIDE = 0.025
 """The probability on either side of an interval of 95 %."""
@@ -59,7 +59,7 @@ class Widening:
 
         >>> from fractions import Fraction
         >>> from dpsql.mechanisms.threshold import threshold
-        >>> from dpsql.model import Noise
+        >>> from dpsql.model.vocabulary import Noise
         >>> noise = Noise(Mechanism.DISCRETE_GAUSSIAN, Fraction(100))
         >>> chosen = threshold(noise, 1, Fraction(1, 10**6))
         >>> wider = widening(chosen)

@@ -31,8 +31,8 @@ from typing import NoReturn
 
 import numpy as np
 
-from dpsql.accountants.calibration import laplace
-from dpsql.model import ApproximateEvent, Noise
+from dpsql.mechanisms.calibration import laplace
+from dpsql.model.vocabulary import ApproximateEvent, Noise
 
 _GRAIN = 1 << 10
 """The two parts of ε are in a ratio of whole multiples of its inverse."""

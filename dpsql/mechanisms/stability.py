@@ -37,7 +37,7 @@ from fractions import Fraction
 import numpy as np
 
 from dpsql.mechanisms.tails import reach
-from dpsql.model import Noise
+from dpsql.model.vocabulary import Noise
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class Stability:
 def stability(count: int, noise: Noise, rows: int, delta: Fraction) -> Stability:
     """The test of at least `rows` rows by a count with this noise. Raises ValueError unless 0 < δ.
 
-    >>> from dpsql.model import Mechanism
+    >>> from dpsql.model.vocabulary import Mechanism
     >>> stability(0, Noise(Mechanism.DISCRETE_LAPLACE, Fraction(10)), 100, Fraction(1, 10**6)).least
     231
     """

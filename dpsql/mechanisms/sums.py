@@ -29,7 +29,7 @@ from math import ceil, comb, exp, expm1, log, prod, sqrt
 from typing import assert_never
 
 from dpsql.mechanisms.tails import OUTWARD, reach
-from dpsql.model import Mechanism, Noise
+from dpsql.model.vocabulary import Mechanism, Noise
 
 
 def reach_of_sum(noise: Noise, draws: int, probability: float) -> int:

@@ -13,7 +13,7 @@ from typing import assert_never
 
 import numpy as np
 
-from dpsql.model import Mechanism, Noise
+from dpsql.model.vocabulary import Mechanism, Noise
 
 OUTWARD = 1 + 2.0**-30
 """More than the float error of any expression below; always applied to the safe side."""

@@ -1,7 +1,7 @@
 """Private keys: a key is published if the noisy count of its units reaches a threshold.
 
 The count may be the sum of several measurements of one group, each with its own draw of one noise,
-as of the moments that are measured together (`dpsql.compiler.key_vectors`).
+as of the moments that are measured together (`dpsql.compiler.calibrate.key_vectors`).
 
 Proof (PRIVACY.md R44). Measuring is one step and looking at the sum costs no more of it: where
 others have the key too, both neighbours show noisy measurements. A key that one unit alone has is
@@ -21,7 +21,7 @@ import numpy as np
 
 from dpsql.mechanisms.sums import reach_of_sum
 from dpsql.mechanisms.truncated_geometric import keys_of_unit
-from dpsql.model import Neighbours, Noise
+from dpsql.model.vocabulary import Neighbours, Noise
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class Threshold:
     def kept(self, columns: Sequence[np.ndarray]) -> np.ndarray:
         """The places of the groups that are shown, given the noisy measurements.
 
-        >>> from dpsql.model import Mechanism
+        >>> from dpsql.model.vocabulary import Mechanism
         >>> steps = [np.array([60, 10]), np.array([70, 20])]
         >>> noise = Noise(Mechanism.DISCRETE_LAPLACE, Fraction(1))
         >>> Threshold(100, noise, Fraction(1, 100), Counted(columns=2)).kept(steps)
@@ -91,7 +91,7 @@ def threshold(
     l0, or 2·l0 under REPLACE, where two units' keys come and go. It is never below `floor` units.
     Raises ValueError unless 0 < δ < 1 and l0 >= 1.
 
-        >>> from dpsql.model import Mechanism
+        >>> from dpsql.model.vocabulary import Mechanism
         >>> unit = Noise(Mechanism.DISCRETE_LAPLACE, Fraction(1))
         >>> threshold(unit, 1, Fraction(1, 10**6)).value
         15

@@ -20,7 +20,7 @@ from functools import lru_cache
 import numpy as np
 
 from dpsql.mechanisms.laws import Uniform
-from dpsql.model import ApproximateEvent, Neighbours
+from dpsql.model.vocabulary import ApproximateEvent, Neighbours
 
 CERTAIN = 1 << 62
 """Probabilities are multiples of its inverse, rounded down."""

@@ -12,14 +12,14 @@ from difflib import get_close_matches
 from fractions import Fraction
 from typing import Any, NoReturn
 
-from dpsql.errors import PolicyError
-from dpsql.link import Link
-from dpsql.model import ColumnPolicy, Fact, FactKind, Policy, TablePolicy, Voucher
+from dpsql.model.errors import PolicyError
+from dpsql.model.link import Link
+from dpsql.model.schema import Schema, SchemaColumn, SchemaTable
+from dpsql.model.tree import Kind, SqlType, Value
+from dpsql.model.vocabulary import ColumnPolicy, Fact, FactKind, Policy, TablePolicy, Voucher
 from dpsql.policy.checks import Check, checks
 from dpsql.policy.draft import Draft, DraftColumn, DraftTable
 from dpsql.policy.values import of_type
-from dpsql.schema import Schema, SchemaColumn, SchemaTable
-from dpsql.tree import Kind, SqlType, Value
 
 NUMBERS = (Kind.INTEGER, Kind.DECIMAL, Kind.DOUBLE)
 ValuesOf = Callable[[str, str], Sequence[Value]]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from dpsql.schema import SchemaTable
-from dpsql.tree import Kind
+from dpsql.model.schema import SchemaTable
+from dpsql.model.tree import Kind
 
 NUMBER = r"\(*\s*(?:CAST\()?'?(?P<{0}>-?\d+(?:\.\d+)?)'?(?:\s+AS [A-Z0-9(), ]+\))?\s*\)*"
 BETWEEN = re.compile(

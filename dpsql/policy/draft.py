@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from dpsql.link import Link
-from dpsql.methods import BoundsMethod
-from dpsql.model import Budget, PrivacyUnit
+from dpsql.model.bounds_methods import BoundsMethod
+from dpsql.model.link import Link
+from dpsql.model.resources import Database, Limits
+from dpsql.model.tree import Value
+from dpsql.model.vocabulary import Budget, PrivacyUnit
 from dpsql.policy.lines import Lines
-from dpsql.resources import Database, Limits
-from dpsql.tree import Value
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dpsql.link import Link
+from dpsql.model.link import Link
 from dpsql.policy.draft import Draft, DraftTable
-from dpsql.policy.reader import Reader
+from dpsql.policy.value_reader import Reader
 
 UNCUT = ("max_groups_per_unit", "max_rows_per_group")
 """Limits that are enforced by cutting one person's rows: those of several people are not cut."""

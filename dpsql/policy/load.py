@@ -10,15 +10,15 @@ from pathlib import Path
 from typing import Any
 
 from dpsql.accountants import is_affordable
-from dpsql.errors import PolicyError
-from dpsql.methods import BoundsMethod
-from dpsql.model import Budget, Neighbours, PrivacyUnit
+from dpsql.model.bounds_methods import BoundsMethod
+from dpsql.model.errors import PolicyError
+from dpsql.model.resources import Database, Limits
+from dpsql.model.vocabulary import Budget, Neighbours, PrivacyUnit
 from dpsql.policy.draft import Draft, DraftColumn, DraftTable
 from dpsql.policy.lines import Lines
 from dpsql.policy.links import check_links, links_of
-from dpsql.policy.reader import UNDECIDED, Reader
-from dpsql.policy.server import server
-from dpsql.resources import Database, Limits
+from dpsql.policy.server_section import server
+from dpsql.policy.value_reader import UNDECIDED, Reader
 
 ACCOUNTANTS = ("zcdp", "pure", "approximate")
 LEAST_EPSILON, MOST_EPSILON = Decimal("1e-9"), Decimal("1e6")

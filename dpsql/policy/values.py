@@ -7,7 +7,7 @@ from decimal import Decimal
 from math import isfinite
 from typing import Any
 
-from dpsql.tree import Kind, SqlType, Value
+from dpsql.model.tree import Kind, SqlType, Value
 
 INT128 = 2**127
 

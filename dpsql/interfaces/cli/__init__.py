@@ -13,18 +13,18 @@ from typing import Any, NoReturn
 
 import click
 
-from dpsql.errors import DpsqlError
 from dpsql.interfaces.cli.ask import explain, query
 from dpsql.interfaces.cli.manual import manual
 from dpsql.interfaces.cli.options import Settings, common
-from dpsql.interfaces.cli.owner import budget, check, demo, init, refresh
+from dpsql.interfaces.cli.owner_commands import budget, check, demo, init, refresh
 from dpsql.interfaces.cli.serve import serve
 from dpsql.interfaces.cli.shells import completion
 from dpsql.interfaces.cli.terminal import show_error, show_fault, use_color
 from dpsql.interfaces.cli.tune import tune
-from dpsql.interfaces.cli.users import user
+from dpsql.interfaces.cli.user_commands import user
 from dpsql.interfaces.cli.watch import watch
 from dpsql.interfaces.wordings import ExitCode
+from dpsql.model.errors import DpsqlError
 
 
 class Program(click.Group):

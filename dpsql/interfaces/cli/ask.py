@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dpsql.errors import DpsqlError, Failed, Reason, Refused
-from dpsql.explanation import Explanation
+from dpsql.explaining.explanation import Explanation
 from dpsql.interfaces import records
 from dpsql.interfaces.amounts import loss_text, plain
 from dpsql.interfaces.asking import answered
@@ -22,14 +21,15 @@ from dpsql.interfaces.cli.options import Command, Settings, common, exact_epsilo
 from dpsql.interfaces.cli.output import output
 from dpsql.interfaces.cli.terminal import Progress, can_answer, interruptible, note, show_error
 from dpsql.interfaces.doors import COMMAND_LINE
-from dpsql.interfaces.plans import WIDTH, plan_text
+from dpsql.interfaces.plan_text import WIDTH, plan_text
 from dpsql.interfaces.receipts import cost_text
 from dpsql.interfaces.sentences import footnotes, remarks, sentence
 from dpsql.interfaces.tables import markdown, table
-from dpsql.model import Answer, Loss, Request
-from dpsql.notices import useless
-from dpsql.tree import PlanForm
-from dpsql.wishes import Precision, wished
+from dpsql.model.errors import DpsqlError, Failed, Reason, Refused
+from dpsql.model.notices import useless
+from dpsql.model.query_options import Precision, wished
+from dpsql.model.tree import PlanForm
+from dpsql.model.vocabulary import Answer, Loss, Request
 
 if TYPE_CHECKING:
     from dpsql.proxy import Proxy

@@ -11,10 +11,10 @@ from importlib.resources import files
 import click
 from click.shell_completion import CompletionItem
 
-from dpsql.errors import Reason
 from dpsql.interfaces.cli.markdown import Page
 from dpsql.interfaces.cli.terminal import encodable, use_color
 from dpsql.interfaces.tables import grid
+from dpsql.model.errors import Reason
 
 TOPICS = (
     *("guarantee", "policy", "choosing", "sql", "answers", "errors", "commands"),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from dpsql.wishes import sensible
+from dpsql.model.query_options import sensible
 
 if TYPE_CHECKING:
     from dpsql.proxy import Proxy

@@ -33,7 +33,7 @@ def serve(
     self_signed: bool,
 ) -> None:
     """Answer over the Postgres wire protocol until stopped; log lines go to stderr."""
-    from dpsql.interfaces.pgwire.run import serve as run  # noqa: PLC0415
+    from dpsql.interfaces.pgwire.serving import serve as run  # noqa: PLC0415
     from dpsql.policy.load import load  # noqa: PLC0415
 
     settings = settings.with_options(policy, analyst)

@@ -13,10 +13,10 @@ from typing import TypeVar
 
 import click
 
-from dpsql.errors import DpsqlError
 from dpsql.interfaces.doors import COMMAND_LINE
 from dpsql.interfaces.messages import describe
 from dpsql.interfaces.wordings import ExitCode
+from dpsql.model.errors import DpsqlError
 
 Result = TypeVar("Result")
 

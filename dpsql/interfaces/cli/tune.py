@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING
 
 import click
 
-from dpsql.errors import DpsqlError
 from dpsql.interfaces.cli.options import Settings, common, exact_epsilon
 from dpsql.interfaces.cli.output import output
 from dpsql.interfaces.cli.terminal import Progress, interruptible, note, show_error
 from dpsql.interfaces.receipts import cost_text
-from dpsql.model import Request
+from dpsql.model.errors import DpsqlError
+from dpsql.model.vocabulary import Request
 
 if TYPE_CHECKING:
-    from dpsql.model import Answer
+    from dpsql.model.vocabulary import Answer
+    from dpsql.owner.tuning import Limit, Tuned
     from dpsql.proxy import Proxy
-    from dpsql.tuning import Limit, Tuned
 
 _PICTURES = (".png", ".svg", ".pdf")
 
@@ -88,7 +88,7 @@ def _found(
     settings: Settings, table: str, by: Sequence[str], epsilon: Decimal
 ) -> tuple[list[Tuned], list[Answer]]:
     """The estimates of each limit, and the answers that they come from."""
-    from dpsql.tuning import questions  # noqa: PLC0415
+    from dpsql.owner.tuning import questions  # noqa: PLC0415
 
     try:
         with settings.open(settings.policy) as proxy:
@@ -105,7 +105,7 @@ def _found(
 def _work(
     proxy: Proxy, request: Request, asked: dict[Limit, str]
 ) -> Callable[[], tuple[list[Tuned], list[Answer]]]:
-    from dpsql.tuning import tuned  # noqa: PLC0415
+    from dpsql.owner.tuning import tuned  # noqa: PLC0415
 
     def work() -> tuple[list[Tuned], list[Answer]]:
         budget = proxy.policy.budget_of(request.analyst)

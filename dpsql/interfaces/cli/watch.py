@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from dpsql.errors import DpsqlError, Refused
 from dpsql.interfaces.cli.ask import read_sql
 from dpsql.interfaces.cli.options import Settings, common, exact_epsilon
 from dpsql.interfaces.cli.output import output
@@ -19,11 +18,12 @@ from dpsql.interfaces.receipts import cost_text
 from dpsql.interfaces.records import json_scalar
 from dpsql.interfaces.sentences import sentences
 from dpsql.interfaces.tables import grid
-from dpsql.model import Request
-from dpsql.tree import NOWHERE, Span, Value
+from dpsql.model.errors import DpsqlError, Refused
+from dpsql.model.tree import NOWHERE, Span, Value
+from dpsql.model.vocabulary import Request
 
 if TYPE_CHECKING:
-    from dpsql.monitor import Price, Watch, Watched
+    from dpsql.monitoring.monitor import Price, Watch, Watched
     from dpsql.proxy import Proxy
 
 T = TypeVar("T")
@@ -107,8 +107,8 @@ def _with_proxy(
     **wished: Any,
 ) -> tuple[tuple[Span, ...], T]:
     """Calls with all statements at once; a refusal is told with its place in the whole text."""
-    from dpsql.compiler.parse import divide  # noqa: PLC0415
-    from dpsql.monitor import Watch  # noqa: PLC0415
+    from dpsql.dialects.reading.parse import divide  # noqa: PLC0415
+    from dpsql.monitoring.monitor import Watch  # noqa: PLC0415
 
     settings = settings.with_options(policy, analyst)
     places: tuple[Span, ...] = ()

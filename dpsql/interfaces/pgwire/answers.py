@@ -9,22 +9,22 @@ from decimal import Decimal
 from math import isnan
 from typing import TYPE_CHECKING, Any, Protocol
 
-from dpsql.dialects.words import Numbered, Piece, numbered
+from dpsql.dialects.postgres.words import Numbered, Piece, numbered
 from dpsql.engines import ScratchTable, Stop
-from dpsql.errors import DpsqlError
 from dpsql.interfaces.amounts import significant_places
 from dpsql.interfaces.asking import answered
 from dpsql.interfaces.doors import WIRE
-from dpsql.interfaces.pgwire import oids
+from dpsql.interfaces.pgwire.catalogue.spending import REPORTS, report
 from dpsql.interfaces.pgwire.faults import Fault, fault_of
 from dpsql.interfaces.pgwire.portals import Result
-from dpsql.interfaces.pgwire.reports import REPORTS, report
-from dpsql.interfaces.pgwire.scans import is_scan, refusal
-from dpsql.interfaces.pgwire.shapes import WireColumn, WireResult
+from dpsql.interfaces.pgwire.tool_scans import is_scan, refusal
+from dpsql.interfaces.pgwire.values import type_oids
+from dpsql.interfaces.pgwire.values.wire_tables import WireColumn, WireResult
 from dpsql.interfaces.receipts import cost_text
 from dpsql.interfaces.sentences import sentences
-from dpsql.model import Answer, Column, Loss, Request
-from dpsql.tree import SqlType
+from dpsql.model.errors import DpsqlError
+from dpsql.model.tree import SqlType
+from dpsql.model.vocabulary import Answer, Column, Loss, Request
 
 if TYPE_CHECKING:
     from dpsql.proxy import Proxy
@@ -110,12 +110,12 @@ class Answers:
             asked.text,
             DIALECT,
             asked.places,
-            [oids.kind_of(given[number - 1]) for number in asked.numbers],
+            [type_oids.kind_of(given[number - 1]) for number in asked.numbers],
             stop,
         )
         types = _settled(given, asked, found.parameters)
         if any(n > 1 for n in map(asked.numbers.count, asked.numbers)):
-            kinds = [oids.kind_of(types[number - 1]) for number in asked.numbers]
+            kinds = [type_oids.kind_of(types[number - 1]) for number in asked.numbers]
             found = self.proxy.signature(asked.text, DIALECT, asked.places, kinds, stop)
         return Description(types, told_columns(found.columns))
 
@@ -200,16 +200,16 @@ def placed(piece: Piece) -> Iterator[None]:
 
 def told_columns(columns: Sequence[Column]) -> tuple[WireColumn, ...]:
     """Columns of ours as the wire tells them."""
-    return tuple(WireColumn(c.name, oids.oid_of(c.type)) for c in columns)
+    return tuple(WireColumn(c.name, type_oids.oid_of(c.type)) for c in columns)
 
 
 def _settled(given: Sequence[int], asked: Numbered, kinds: Sequence[SqlType]) -> tuple[int, ...]:
     """The type of each `$n`: as declared, or as its first place wants it, or text."""
     types = list(given)
     for number, kind in zip(asked.numbers, kinds, strict=True):
-        if types[number - 1] in (0, oids.UNKNOWN):
-            types[number - 1] = oids.oid_of(kind)
-    return tuple(kind or oids.TEXT for kind in types)
+        if types[number - 1] in (0, type_oids.UNKNOWN):
+            types[number - 1] = type_oids.oid_of(kind)
+    return tuple(kind or type_oids.TEXT for kind in types)
 
 
 def _notices(answer: Answer, settings: Mapping[str, str]) -> tuple[str, ...]:

@@ -11,8 +11,8 @@ from __future__ import annotations
 import struct
 from collections.abc import Mapping, Sequence
 
-from dpsql.interfaces.pgwire.oids import size_of
-from dpsql.interfaces.pgwire.shapes import WireColumn
+from dpsql.interfaces.pgwire.values.type_oids import size_of
+from dpsql.interfaces.pgwire.values.wire_tables import WireColumn
 
 PARSE_COMPLETE = b"1\0\0\0\4"
 BIND_COMPLETE = b"2\0\0\0\4"

@@ -10,8 +10,8 @@ from dpsql.interfaces.pgwire import backend, frontend
 from dpsql.interfaces.pgwire.catalogue.objects import DATABASE
 from dpsql.interfaces.pgwire.faults import Fault
 from dpsql.interfaces.pgwire.login import Login, LoginFailed
+from dpsql.interfaces.pgwire.login_file import Verifier, nobody
 from dpsql.interfaces.pgwire.settings import BadSetting, Settings
-from dpsql.interfaces.pgwire.users import Verifier, nobody
 
 NEWEST = (3, 2)
 _LONG_KEYS = (3, 2)

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dpsql.errors import DataChanged, DpsqlError, Failed, Refused, Unreachable
 from dpsql.interfaces.doors import WIRE
 from dpsql.interfaces.messages import describe
-from dpsql.tree import NOWHERE
+from dpsql.model.errors import DataChanged, DpsqlError, Failed, Refused, Unreachable
+from dpsql.model.tree import NOWHERE
 
 
 @dataclass(eq=False)
@@ -54,7 +54,7 @@ def fault_of(error: DpsqlError, text: str = "", offset: int = 0) -> Fault:
     A failure of ours says its query id and nothing else. What is wrong with the owner's files,
     and where they are, is for the owner's log.
 
-    >>> from dpsql.errors import Reason
+    >>> from dpsql.model.errors import Reason
     >>> fault_of(Refused(Reason.RAW_ROWS)).sqlstate
     '42501'
     """

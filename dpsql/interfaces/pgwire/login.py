@@ -14,7 +14,7 @@ import secrets
 import struct
 from hashlib import sha256
 
-from dpsql.interfaces.pgwire.users import MECHANISM, Verifier
+from dpsql.interfaces.pgwire.login_file import MECHANISM, Verifier
 
 _PLUS = f"{MECHANISM}-PLUS"
 _BOUND = "p=tls-server-end-point"

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from dpsql.dialects.words import Piece, WordKind
+from dpsql.dialects.postgres.words import Piece, WordKind
 
 if TYPE_CHECKING:
     from dpsql.interfaces.pgwire.faults import Fault
-    from dpsql.model import Receipt
+    from dpsql.model.vocabulary import Receipt
 
 SUCCESS = "00000"
 
@@ -66,7 +66,7 @@ class Outcome:
 def normalised(piece: Piece) -> str:
     """A statement in one line with `?` for each constant.
 
-    >>> from dpsql.dialects.words import pieces
+    >>> from dpsql.dialects.postgres.words import pieces
     >>> normalised(pieces("SELECT  'x', age + 1 -- a remark")[0])
     'SELECT ? , age + ?'
     """

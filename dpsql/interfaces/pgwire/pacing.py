@@ -20,7 +20,7 @@ from typing import Protocol
 
 from dpsql.engines import Interrupted, Stop
 from dpsql.engines.process import SLICE_SECONDS
-from dpsql.errors import Reason, Refused, Unreachable
+from dpsql.model.errors import Reason, Refused, Unreachable
 
 FIRST_STEP, FACTOR = 0.1, 4.0
 OVERHEAD_SECONDS = 0.05
@@ -41,7 +41,8 @@ def step(seconds: float) -> float:
 
 
 def predicted(size: float | None, otherwise: float, most: float) -> float:
-    """The step of a question of this size (see `dpsql.workload`); if nobody says, of `otherwise`.
+    """The step of a question of this size (see `dpsql.preparation.workload`); if nobody says, of
+    `otherwise`.
 
     After `most` seconds it is stopped anyway.
 

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from dpsql.dialects.commands import Command, CopyOptions, Direction
-from dpsql.dialects.words import Piece
-from dpsql.flow import Flow
-from dpsql.interfaces.pgwire.shapes import WireColumn
-from dpsql.model import Receipt
+from dpsql.dialects.postgres.words import Piece
+from dpsql.interfaces.pgwire.statements.commands import Command, CopyOptions, Direction
+from dpsql.interfaces.pgwire.values.wire_tables import WireColumn
+from dpsql.model.flow import Flow
+from dpsql.model.vocabulary import Receipt
 
 Row = tuple[Any, ...]
 Columns = tuple[WireColumn, ...]

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from dpsql.interfaces.amounts import loss_text
 from dpsql.interfaces.pgwire.answers import Catalogue
+from dpsql.interfaces.pgwire.login_file import ByCertificate, Users, Verifier
 from dpsql.interfaces.pgwire.pacing import LateAnswers
-from dpsql.interfaces.pgwire.users import ByCertificate, Users, Verifier
-from dpsql.owner import unnamed_budgets
+from dpsql.owner.record import unnamed_budgets
 from dpsql.policy.draft import Server as Limits
 
 if TYPE_CHECKING:

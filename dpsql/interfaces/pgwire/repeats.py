@@ -1,8 +1,8 @@
 """Batches of messages that are asked again, word for word: the same bytes, at no cost.
 
-That is sound for the reason in `dpsql.kept`: a remembered answer is good as it is while the stamp
-of the ledger is the same. The bytes depend on nothing else but the settings and the prepared
-statements of the session, which are compared. Nothing is worked out.
+That is sound for the reason in `dpsql.answering.answer_cache`: a remembered answer is good as it is
+while the stamp of the ledger is the same. The bytes depend on nothing else but the settings and the
+prepared statements of the session, which are compared. Nothing is worked out.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from dpsql.interfaces.pgwire.frontend import Bind, Describe, Execute, Message, Parse, Query, Sync
 from dpsql.interfaces.pgwire.outcomes import Outcome
 from dpsql.interfaces.pgwire.portals import Prepared
-from dpsql.kept import Kept
+from dpsql.model.bounded_cache import Kept
 
 MOST_BYTES = 1 << 18
 """What one session keeps, texts of statements included."""

@@ -12,7 +12,6 @@ from itertools import count
 from time import monotonic
 
 from dpsql.engines.process import fallen
-from dpsql.errors import DpsqlError
 from dpsql.interfaces.pgwire import backend, frontend
 from dpsql.interfaces.pgwire.admission import Failures, Strangers, share
 from dpsql.interfaces.pgwire.answers import Answers
@@ -26,16 +25,17 @@ from dpsql.interfaces.pgwire.entrance import (
 )
 from dpsql.interfaces.pgwire.faults import Fault
 from dpsql.interfaces.pgwire.frontend import ProtocolError
+from dpsql.interfaces.pgwire.login_file import ByCertificate
 from dpsql.interfaces.pgwire.outcomes import Outcome
 from dpsql.interfaces.pgwire.pacing import Pacer
 from dpsql.interfaces.pgwire.present import Present
-from dpsql.interfaces.pgwire.runner import Runner
 from dpsql.interfaces.pgwire.session import CHUNK_BYTES, Session
 from dpsql.interfaces.pgwire.settings import Settings
+from dpsql.interfaces.pgwire.statement_runner import Runner
 from dpsql.interfaces.pgwire.stream import Stream
 from dpsql.interfaces.pgwire.telemetry import Gauge, Telemetry
 from dpsql.interfaces.pgwire.transactions import Transaction
-from dpsql.interfaces.pgwire.users import ByCertificate
+from dpsql.model.errors import DpsqlError
 from dpsql.policy.draft import Server as Limits
 
 MAX_LOGIN_BYTES = 1 << 14

@@ -13,21 +13,21 @@ from time import monotonic
 from typing import TYPE_CHECKING, assert_never
 from zoneinfo import ZoneInfo
 
-from dpsql.dialects.words import Piece, pieces
+from dpsql.dialects.postgres.words import Piece, pieces
 from dpsql.engines import Pace, Stop
-from dpsql.errors import DpsqlError
 from dpsql.interfaces.pgwire import backend, frontend
 from dpsql.interfaces.pgwire.answers import Catalogue
-from dpsql.interfaces.pgwire.copying import copied
-from dpsql.interfaces.pgwire.encode import OutOfRange
+from dpsql.interfaces.pgwire.copy_formats import copied
 from dpsql.interfaces.pgwire.faults import Fault, fault_of, internal
 from dpsql.interfaces.pgwire.outcomes import Outcome, normalised
 from dpsql.interfaces.pgwire.portals import Columns, Portal, Result, Row
 from dpsql.interfaces.pgwire.repeats import Repeats, is_repeatable
-from dpsql.interfaces.pgwire.rows import data_rows
-from dpsql.interfaces.pgwire.runner import Runner, command_of, decoded, fitted, spread
 from dpsql.interfaces.pgwire.settings import milliseconds
+from dpsql.interfaces.pgwire.statement_runner import Runner, command_of, decoded, fitted, spread
 from dpsql.interfaces.pgwire.transactions import IDLE
+from dpsql.interfaces.pgwire.values.data_rows import data_rows
+from dpsql.interfaces.pgwire.values.wire_encoding import OutOfRange
+from dpsql.model.errors import DpsqlError
 
 if TYPE_CHECKING:
     from dpsql.proxy import Proxy

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from zoneinfo import ZoneInfo
 
-from dpsql.wishes import sensible
+from dpsql.model.query_options import sensible
 
 VERSION = "15.0"
 """The PostgreSQL whose catalogue and behaviour are shown."""

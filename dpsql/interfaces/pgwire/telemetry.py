@@ -14,8 +14,8 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TypeAlias
 
-from dpsql.errors import DpsqlError
 from dpsql.interfaces.pgwire.outcomes import SUCCESS, Outcome
+from dpsql.model.errors import DpsqlError
 
 Gauge: TypeAlias = tuple[str, str, float]
 """A name, its label as Prometheus writes it, and a value."""

@@ -9,7 +9,7 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
-from dpsql.errors import MissingExtra, Unreachable
+from dpsql.model.errors import MissingExtra, Unreachable
 
 _DAYS = 30
 

@@ -19,8 +19,8 @@ from sqlalchemy.engine.interfaces import (
 from sqlalchemy.exc import NoSuchTableError
 
 from dpsql.interfaces.comments import column_comment, table_comment
-from dpsql.model import ColumnPolicy, Policy, TablePolicy
-from dpsql.tree import Kind, SqlType
+from dpsql.model.tree import Kind, SqlType
+from dpsql.model.vocabulary import ColumnPolicy, Policy, TablePolicy
 
 SCHEMA = "public"
 """The one schema, under the name that Postgres gives to its first."""

@@ -1,8 +1,9 @@
 """The catalogue behind the Postgres door: pg_catalog and information_schema from the policy alone.
 
 Its questions are free and touch no data: a shadow database holds PostgreSQL 15's own rows and those
-that the policy's tables would have, and answers what `dpsql.dialects.catalogue` prints anew. It
-runs in processes with limits of their own, so that no question burdens the server's.
+that the policy's tables would have, and answers what
+`dpsql.interfaces.pgwire.catalogue.translation` prints anew. It runs in processes with limits of
+their own, so that no question burdens the server's.
 """
 
 from __future__ import annotations
@@ -13,9 +14,6 @@ from dataclasses import replace
 from functools import cache, lru_cache, partial
 from typing import Any
 
-from dpsql.dialects.catalogue import oids
-from dpsql.dialects.catalogue.terms import Column
-from dpsql.dialects.catalogue.translate import Translation, concerns, translate
 from dpsql.engines import (
     Engine,
     EngineFailed,
@@ -28,14 +26,17 @@ from dpsql.engines import (
 )
 from dpsql.engines.duckdb import DuckDBEngine
 from dpsql.engines.pool import EnginePool
-from dpsql.errors import Failed, Reason, Refused
 from dpsql.interfaces.pgwire.catalogue.names import ShadowNames
 from dpsql.interfaces.pgwire.catalogue.objects import DATABASE, objects
 from dpsql.interfaces.pgwire.catalogue.recorded import rows
 from dpsql.interfaces.pgwire.catalogue.shadow import script
-from dpsql.interfaces.pgwire.shapes import WireColumn, WireResult
-from dpsql.model import Policy
-from dpsql.resources import Database, Limits
+from dpsql.interfaces.pgwire.catalogue.translation import oids
+from dpsql.interfaces.pgwire.catalogue.translation.pg_terms import Column
+from dpsql.interfaces.pgwire.catalogue.translation.translate import Translation, concerns, translate
+from dpsql.interfaces.pgwire.values.wire_tables import WireColumn, WireResult
+from dpsql.model.errors import Failed, Reason, Refused
+from dpsql.model.resources import Database, Limits
+from dpsql.model.vocabulary import Policy
 
 LIMITS = Limits(statement_seconds=10, memory="512MB")
 """What one question may take: many times what any tool's question does."""

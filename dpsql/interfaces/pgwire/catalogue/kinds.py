@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dpsql.tree import Kind, SqlType
+from dpsql.model.tree import Kind, SqlType
 
 
 @dataclass(frozen=True, slots=True)

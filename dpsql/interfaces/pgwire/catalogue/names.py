@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from dpsql.dialects.catalogue import oids
-from dpsql.dialects.catalogue.terms import Column, Relation
 from dpsql.engines.files import name as identifier
 from dpsql.interfaces.pgwire.catalogue import recorded
 from dpsql.interfaces.pgwire.catalogue.naming import parts, quote
 from dpsql.interfaces.pgwire.catalogue.objects import Row
 from dpsql.interfaces.pgwire.catalogue.shadow import EXTRA, SHADOWS
-from dpsql.interfaces.pgwire.oids import oid_of
-from dpsql.interfaces.pgwire.reports import REPORTS
+from dpsql.interfaces.pgwire.catalogue.spending import REPORTS
+from dpsql.interfaces.pgwire.catalogue.translation import oids
+from dpsql.interfaces.pgwire.catalogue.translation.pg_terms import Column, Relation
+from dpsql.interfaces.pgwire.values.type_oids import oid_of
 
 SEARCH_PATH = ("pg_catalog", "public")
 NAMESPACES = {"11": "pg_catalog", "99": "pg_toast", "2200": "public", "13207": "information_schema"}
@@ -68,7 +68,9 @@ class _Named:
 
 
 class ShadowNames:
-    """The names of one shadow; see `dpsql.dialects.catalogue.terms.Names`."""
+    """The names of one shadow; see
+    `dpsql.interfaces.pgwire.catalogue.translation.pg_terms.Names`.
+    """
 
     def __init__(self, rows: dict[str, list[Row]]) -> None:
         self._named = list(_all(rows))

@@ -17,8 +17,8 @@ from dpsql.interfaces.comments import column_comment, table_comment
 from dpsql.interfaces.pgwire.catalogue.kinds import PgType, pg_type
 from dpsql.interfaces.pgwire.catalogue.naming import constraint_name, quote
 from dpsql.interfaces.pgwire.catalogue.recorded import rows
-from dpsql.interfaces.pgwire.oids import typmod_of
-from dpsql.model import ColumnPolicy, Policy, TablePolicy
+from dpsql.interfaces.pgwire.values.type_oids import typmod_of
+from dpsql.model.vocabulary import ColumnPolicy, Policy, TablePolicy
 
 OWNER, OWNER_OID, DATABASE = "dpsql", 10, "dpsql"
 PUBLIC, PG_CLASS, HEAP, BTREE = 2200, 1259, 2, 403

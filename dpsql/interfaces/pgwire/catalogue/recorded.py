@@ -10,7 +10,7 @@ import re
 from functools import cache
 from pathlib import Path
 
-from dpsql.dialects.catalogue.terms import Column
+from dpsql.interfaces.pgwire.catalogue.translation.pg_terms import Column
 
 FOLDER = Path(__file__).parent / "data"
 SCHEMAS = {"11": "pg_catalog", "13207": "information_schema"}

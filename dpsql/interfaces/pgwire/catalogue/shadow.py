@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, TypeAlias
 
-from dpsql.dialects.catalogue import oids
-from dpsql.dialects.catalogue.terms import Column
 from dpsql.engines.files import name as identifier
 from dpsql.engines.files import text as literal
 from dpsql.interfaces.pgwire.catalogue import recorded
 from dpsql.interfaces.pgwire.catalogue.macros import MACROS
 from dpsql.interfaces.pgwire.catalogue.naming import keywords
 from dpsql.interfaces.pgwire.catalogue.objects import Row
+from dpsql.interfaces.pgwire.catalogue.translation import oids
+from dpsql.interfaces.pgwire.catalogue.translation.pg_terms import Column
 from dpsql.interfaces.pgwire.catalogue.views import VIEWS
 
 Statement: TypeAlias = tuple[str, list[Any]]

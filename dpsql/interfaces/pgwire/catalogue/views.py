@@ -6,8 +6,8 @@ without a row here is empty: it would tell of sessions, storage, replication or 
 
 from __future__ import annotations
 
-from dpsql.dialects.catalogue import oids
 from dpsql.interfaces.pgwire.catalogue import recorded
+from dpsql.interfaces.pgwire.catalogue.translation import oids
 
 Key = tuple[str, str]
 

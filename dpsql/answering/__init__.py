@@ -1,0 +1,1 @@
+"""One question answered: charged, run, released, remembered; in as many steps as it takes."""

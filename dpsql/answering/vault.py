@@ -1,0 +1,265 @@
+"""vault: charge, run, release, remember, finish: in this order, and no step back.
+
+The only holder of the ledger, the engine and the sampler: whoever wants anything of them calls
+this, with a plan of the compiler, and nothing here asks anybody for anything.
+
+The debit comes first: SECURITY.md S3. To tell again what was paid for loses nothing: PRIVACY.md
+R69.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from decimal import Decimal
+from functools import partial
+from time import monotonic
+
+from dpsql import mechanisms
+from dpsql.answering.answer_cache import Finished, answers_of
+from dpsql.answering.public_rows import PublicRows
+from dpsql.compiler.plan.prepared import Prepared
+from dpsql.engines import Engine, Stop, Unrun, admitted, paced
+from dpsql.engines.limited import Limit
+from dpsql.ledgers import Ledger, Remembered, Spent
+from dpsql.mechanisms.entropy import Entropy
+from dpsql.mechanisms.sparse_vector import Run, SparseVector
+from dpsql.model.errors import Refused
+from dpsql.model.flow import Flow
+from dpsql.model.today import today
+from dpsql.model.vocabulary import Answer, Exact, Loss, Noisy, Receipt
+from dpsql.preparation.compilation import Compiler
+from dpsql.preparation.question import Account, Asked, Cost, text_key
+from dpsql.preparation.streams import Stream
+from dpsql.preparation.workload import operations
+from dpsql.release.execution import Bound, guarded, released, require_ready, statements
+from dpsql.release.finish import finish, unnoised
+from dpsql.release.histogram_choices import chosen
+from dpsql.release.release import Sampler
+
+FEW_CELLS = 1_000_000
+"""Values of public rows that are read at once; what has more is run again and flows."""
+
+
+class Vault:
+    """The ledger, the engine and the noise, which nobody else holds: thread-safe.
+
+    `sampler` draws the noise; only tests of the laws pass another than the default.
+    """
+
+    def __init__(self, ledger: Ledger, engine: Engine, sampler: Sampler | None = None) -> None:
+        self.ledger, self.engine = ledger, engine
+        self.sampler = sampler or partial(mechanisms.sample, entropy=Entropy())
+        self._chooser = partial(chosen, entropy=Entropy())
+        self._bound = Bound()
+        self._answers = answers_of()
+        self._rows = PublicRows()
+
+    # --- a question ---
+
+    def answered(self, compiler: Compiler, asked: Asked) -> Answer:
+        """The answer to one question: of public rows, remembered, or charged now.
+
+        Raises as `Proxy.ask` does.
+        """
+        prepared = compiler.prepared(asked)
+        if prepared.plan is None:
+            return self._public(compiler, asked, prepared)
+        return self.remembered(compiler, asked) or self.charged(compiler, asked, prepared)
+
+    def remembered(
+        self, compiler: Compiler, asked: Asked, least: Decimal | None = None
+    ) -> Answer | None:
+        """The answer that was paid for before, if the ledger still stands by it.
+
+        At least `least` was paid for it, if that is given, or else what is now asked.
+        """
+        answers, request, question = self._answers, asked.request, compiler.prepared(asked).question
+        least = asked.account.epsilon if least is None else least
+        key = text_key(request), request.analyst, least, question
+        kept, stamp = answers.get(key), self.ledger.stamp()
+        if kept is not None and kept.stamp == stamp:
+            return kept.answer
+        recalled = self.recalled(compiler, asked, least)
+        if recalled is None:
+            return None
+        known, paid = recalled
+        receipt = self.receipt(asked.at(known.epsilon).account, known.query_id)
+        before = None if kept is None else kept.answer.receipt
+        if kept is not None and before is not None and before.query_id == known.query_id:
+            answer = replace(kept.answer, receipt=receipt)
+        else:
+            answer = self._finished(paid, known.answer, receipt, self.engine, asked.stop)
+        answers.put(key, Finished(stamp, answer))
+        return answer
+
+    def recalled(
+        self, compiler: Compiler, asked: Asked, least: Decimal
+    ) -> tuple[Remembered, Prepared] | None:
+        """The noisy answer of the same question, and the question as it is asked at that epsilon.
+
+        A question that would choose groups is answered from noise on every group too. None where
+        there is no answer, or where a query of that epsilon would have asked otherwise.
+        """
+        analyst, version = asked.request.analyst, compiler.policy.version
+        for way in compiler.prepared(asked).ways:
+            known = self.ledger.recall(analyst, way.question, version, least)
+            if known is not None:
+                for paid in compiler.prepared(asked.at(known.epsilon)).ways:
+                    if paid.question == way.question:
+                        return known, paid
+        return None
+
+    def charged(self, compiler: Compiler, asked: Asked, prepared: Prepared) -> Answer:
+        """The answer that is paid for now: whatever happens after the charge, it stays."""
+        plan, query_id = prepared.plan, secrets.token_hex(8)
+        assert plan is not None
+        asked.require_useful(prepared.notices, plan.loss)
+        self.require_bound(prepared, asked.stop)
+        size = self._size(compiler, prepared, asked.stop)
+        with admitted(asked.stop), self._taken(query_id, asked.stop) as engine:
+            # One engine from here to the end: what it has opened stays as it is.
+            require_ready(engine, query_id, prepared.data, asked.stop)
+            cost = Cost(prepared.question, plan.event, plan.loss)
+            self._charge(compiler, query_id, asked.account, cost)
+            noisy = self._guarded(
+                query_id, lambda: self._released(query_id, prepared, engine, size, asked.stop)
+            )
+            self.ledger.remember(query_id, noisy)
+            receipt = self.receipt(asked.account, query_id, plan.loss)
+            return self._finished(prepared, noisy, receipt, engine, asked.stop)
+
+    def require_bound(self, prepared: Prepared, stop: Stop) -> None:
+        """Raises `Failed`, of which nothing was charged, where a statement would always fail."""
+        self._bound.require(self.engine, tuple(statements(prepared)), prepared.data, stop)
+
+    # --- a monitor ---
+
+    def require_stream(self, stream: Stream) -> None:
+        """Raises `Failed`, of which nothing was charged, where its statement would always fail."""
+        shape = len(stream.sql.keys), stream.sql.parts
+        measured = Unrun(stream.sql.sql, stream.tables, shape)
+        self._bound.require(self.engine, (measured,), stream.data, Stop())
+
+    def opened(
+        self, compiler: Compiler, account: Account, cost: Cost, data: Collection[str | None]
+    ) -> Receipt:
+        """A monitor's receipt, charged as a whole now: on return that survives any crash.
+
+        Not where `data`, which its statements are about, is no longer there.
+        """
+        query_id = secrets.token_hex(8)
+        for identity in data:
+            require_ready(self.engine, query_id, identity)
+        spent = self._charge(compiler, query_id, account, cost)
+        return account.receipt(query_id, cost.loss, spent.after)
+
+    def run(self, law: SparseVector) -> Run:
+        """A noisy threshold that was never used."""
+        return Run(law, self.sampler)
+
+    def measured(self, query_id: str, stream: Stream) -> Exact:
+        """The exact integers of a stream, for whatever was charged for them."""
+        sql, key = stream.sql, int.from_bytes(os.urandom(8))
+        shape = len(sql.keys), sql.parts, key
+        return self._guarded(
+            query_id,
+            lambda: self.engine.aggregate(sql.sql, *shape, stream.tables, data=stream.data),
+        )
+
+    # --- the ledger ---
+
+    def receipt(self, account: Account, query_id: str, charged: Loss | None = None) -> Receipt:
+        """What is told with an answer that now cost so much (None: it is remembered)."""
+        spent = self.ledger.spent(account.budget.name)
+        return account.receipt(query_id, charged or Loss(0), spent, remembered=charged is None)
+
+    def stamp(self, seconds: float) -> object:
+        """Equal while every remembered answer is; None where others write for longer than this."""
+        known = self.ledger.stamp(seconds)
+        return known and (self._answers, today(), known)
+
+    def forget(self) -> None:
+        """No answer is kept any more; what is being finished ends up where nobody looks."""
+        self._answers = answers_of()
+        self._rows = PublicRows()
+
+    def close(self) -> None:
+        """Stop the engine and close the ledger."""
+        self.engine.close()
+        self.ledger.close()
+
+    # --- the steps of an answer ---
+
+    def _charge(self, compiler: Compiler, query_id: str, account: Account, cost: Cost) -> Spent:
+        charge = account.charge(query_id, cost, compiler.policy.version)
+        try:
+            return self.ledger.charge(charge)
+        except Refused as refused:
+            raise account.in_epsilon(refused, self.ledger.spent(charge.budget)) from None
+
+    @contextmanager
+    def _taken(self, query_id: str, stop: Stop) -> Iterator[Engine]:
+        """One engine for a question; raises `Failed`, of which nothing was charged."""
+        with ExitStack() as stack:
+            taken = self.engine.taken(stop)
+            yield guarded(query_id, lambda: stack.enter_context(taken), charged=False)
+
+    def _size(self, compiler: Compiler, prepared: Prepared, stop: Stop) -> float | None:
+        """What the question is expected to take, where that is asked for: see
+        `dpsql.preparation.workload`.
+        """
+        if stop.pace is None:
+            return None
+        step = partial(operations, prepared, compiler.policy, compiler.public.size)
+        return compiler.freely(step, stop)
+
+    def _released(
+        self, query_id: str, prepared: Prepared, engine: Engine, size: float | None, stop: Stop
+    ) -> tuple[Noisy, ...]:
+        with paced(stop, query_id, size):
+            return released(prepared, engine, self.sampler, self._chooser, stop)
+
+    _guarded = staticmethod(guarded)
+
+    def _finished(
+        self,
+        prepared: Prepared,
+        noisy: Sequence[Noisy],
+        receipt: Receipt,
+        engine: Engine,
+        stop: Stop,
+    ) -> Answer:
+        plan = prepared.plan
+        assert plan is not None
+        return self._guarded(
+            receipt.query_id,
+            lambda: finish(
+                plan,
+                prepared.rewritten,
+                noisy,
+                partial(engine.rows, stop=stop, data=prepared.data),
+                partial(engine.scratch, stop=stop),
+                receipt,
+                prepared.notices,
+            ),
+            charged=not receipt.remembered,
+        )
+
+    def _public(self, compiler: Compiler, asked: Asked, prepared: Prepared) -> Answer:
+        """Public rows: many of them as a flow to whoever can take that, or else not too many."""
+        sql, stop, most = prepared.rewritten.outer_sql, asked.stop, compiler.policy.limits
+        few = min(FEW_CELLS, most.max_result_cells)
+        rows = compiler.freely(lambda: self._rows.few(self.engine, sql, few, stop), stop)
+        if rows is not None:
+            return unnoised(prepared.rewritten, rows)
+        flow = Flow(
+            lambda take: compiler.freely(lambda: self.engine.each(sql, take, stop), stop),
+            Limit(stop, monotonic() + most.statement_seconds, monotonic),
+        )
+        if asked.request.flowing:
+            return replace(unnoised(prepared.rewritten, ()), flow=flow)
+        return unnoised(prepared.rewritten, flow.kept(most.max_result_cells))

@@ -1,0 +1,139 @@
+"""Aggregates: a recipe each. Adding one is its recipe, one row here and one case file.
+
+>>> from dpsql.model.tree import INTEGER
+>>> str(result_type("avg", (INTEGER,)))
+'DOUBLE'
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from dpsql.compiler.aggregates.arg_max import ARG_MAX, ARG_MAX_NULL, ARG_MIN, ARG_MIN_NULL
+from dpsql.compiler.aggregates.argument_rules import (
+    Types,
+    double,
+    fixed,
+    fraction,
+    number_of_rows,
+    of,
+    pairs,
+    positive,
+    quantile,
+    same,
+    separator,
+    total,
+)
+from dpsql.compiler.aggregates.average import AVERAGE
+from dpsql.compiler.aggregates.constant import CONSTANT
+from dpsql.compiler.aggregates.count import COUNT
+from dpsql.compiler.aggregates.histogram import HISTOGRAM
+from dpsql.compiler.aggregates.quantiles import MAX, MIN, MODE, QUANTILE
+from dpsql.compiler.aggregates.recipe import Recipe
+from dpsql.compiler.aggregates.regression import REGRESSION
+from dpsql.compiler.aggregates.sample import SAMPLE, SAMPLED, takes_samples
+from dpsql.compiler.aggregates.stable_mean import STABLE_MEAN
+from dpsql.compiler.aggregates.sum import SUM
+from dpsql.compiler.aggregates.truth import BOOL_AND, BOOL_OR
+from dpsql.compiler.aggregates.variance import STDDEV_POP, STDDEV_SAMP, VAR_POP, VAR_SAMP
+from dpsql.model.tree import BOOLEAN, DOUBLE, INTEGER, VARCHAR, Expression, Kind, SqlType
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """`type` gives the result's type (None: wrong arguments); no recipe: public data only.
+
+    `constant` tests the argument at a place, which must be written as a constant. `ordered` says
+    that an ORDER BY inside the call can change its value.
+    """
+
+    type: Callable[[Types], SqlType | None]
+    recipe: Recipe | None = None
+    constant: tuple[int, Callable[[Expression], bool]] | None = None
+    ordered: bool = False
+
+    def accepts(self, args: tuple[Expression, ...]) -> bool:
+        """Whether the argument that must be a constant is one that no engine fails on."""
+        if self.recipe is SAMPLED:
+            return takes_samples(args)
+        if self.constant is None:
+            return True
+        place, test = self.constant
+        return len(args) <= place or test(args[place])
+
+
+def result_type(name: str, types: Types) -> SqlType | None:
+    """The type of an aggregate over arguments of these types, None if it does not take them."""
+    row = _ROWS.get(name)
+    return None if row is None else row.type(types)
+
+
+def window_type(name: str, types: Types) -> SqlType | None:
+    """The type of a window function over arguments of these types, None if there is none."""
+    row = _WINDOWS.get(name)
+    return result_type(name, types) if row is None else row.type(types)
+
+
+def accepts(name: str, args: tuple[Expression, ...]) -> bool:
+    """Whether an aggregate or window function takes these arguments as they are written."""
+    row = _WINDOWS.get(name, _ROWS.get(name))
+    return row is not None and row.accepts(args)
+
+
+def is_ordered(name: str) -> bool:
+    """Whether an ORDER BY inside a call of the aggregate can change its value."""
+    row = _ROWS.get(name)
+    return row is not None and row.ordered
+
+
+def recipe(name: str) -> Recipe | None:
+    """How an aggregate of private rows is released, None where there is no rule."""
+    row = _ROWS.get(name)
+    return None if row is None else row.recipe
+
+
+_FRACTION = (1, fraction)
+_ROWS: dict[str, _Row] = {
+    "count": _Row(fixed(INTEGER), COUNT),
+    "sum": _Row(total, SUM),
+    "avg": _Row(double, AVERAGE),
+    "ptr_mean": _Row(double, STABLE_MEAN, constant=(1, positive)),
+    "min": _Row(same, MIN),
+    "max": _Row(same, MAX),
+    "median": _Row(quantile, QUANTILE),
+    "quantile_cont": _Row(quantile, QUANTILE, constant=_FRACTION, ordered=True),
+    "quantile_disc": _Row(same, QUANTILE, constant=_FRACTION, ordered=True),
+    "bool_and": _Row(of(Kind.BOOLEAN, BOOLEAN), BOOL_AND),
+    "bool_or": _Row(of(Kind.BOOLEAN, BOOLEAN), BOOL_OR),
+    "histogram": _Row(fixed(VARCHAR), HISTOGRAM),
+    "string_agg": _Row(of(Kind.VARCHAR, VARCHAR), constant=(1, separator), ordered=True),
+    # A list is shown as the text that DuckDB writes it as: there is nothing to compute with it.
+    "list": _Row(fixed(VARCHAR), ordered=True),
+    "mode": _Row(same, MODE, ordered=True),
+    **dict.fromkeys(("first", "last"), _Row(same, ordered=True)),
+    "any_value": _Row(same, CONSTANT, ordered=True),
+    "arg_max": _Row(same, ARG_MAX, ordered=True),
+    "arg_min": _Row(same, ARG_MIN, ordered=True),
+    "arg_max_null": _Row(same, ARG_MAX_NULL, ordered=True),
+    "arg_min_null": _Row(same, ARG_MIN_NULL, ordered=True),
+    "stddev": _Row(double, STDDEV_SAMP),
+    "stddev_pop": _Row(double, STDDEV_POP),
+    "variance": _Row(double, VAR_SAMP),
+    "var_pop": _Row(double, VAR_POP),
+    **{name: _Row(double, row) for name, row in REGRESSION.items()},
+    "regr_count": _Row(pairs, REGRESSION["regr_count"]),
+    "grouping": _Row(fixed(INTEGER)),
+    **dict.fromkeys(("skewness", "kurtosis", "kurtosis_pop", "mad"), _Row(double)),
+    "entropy": _Row(fixed(DOUBLE)),
+    SAMPLE: _Row(double, SAMPLED),
+}
+
+_WINDOWS: dict[str, _Row] = {
+    **dict.fromkeys(("row_number", "rank", "dense_rank"), _Row(fixed(INTEGER))),
+    "ntile": _Row(fixed(INTEGER), constant=(0, positive)),
+    **dict.fromkeys(("percent_rank", "cume_dist"), _Row(fixed(DOUBLE))),
+    **dict.fromkeys(("lag", "lead"), _Row(same, constant=(1, number_of_rows))),
+    **dict.fromkeys(("first_value", "last_value"), _Row(same)),
+    "nth_value": _Row(same, constant=(1, positive)),
+}

@@ -1,0 +1,100 @@
+"""ARG_MAX(x, y) and its kin of listed x: the value that a few people reach the highest y with.
+
+The row with the largest y is somebody's, and one more row could always be it. So what is chosen is
+the x that so many people reach the highest y with as the choice needs to tell people from none,
+which `explain` shows. Of a unit only the row with its own largest y counts; of equal ones, that
+whose x is listed last (with the smallest y: first). For scores and proof see `mechanisms.peaks`.
+
+Proof (PRIVACY.md R50). Of a unit one row of a group counts, which changes the difference of two
+options' scores by at most 2.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from dpsql.compiler.aggregates.candidates import (
+    CELLS,
+    coarser,
+    grid_of_values,
+    grid_over,
+    place_on,
+    value_on,
+)
+from dpsql.compiler.aggregates.recipe import Asked, Recipe, no_distinct
+from dpsql.compiler.plan.lattices import WHOLE, ChoiceQuery, Grid, Histogram, Kept
+from dpsql.mechanisms.scores import Peak
+from dpsql.model.errors import Reason, Refused
+from dpsql.model.tree import BOOLEAN, INTEGER, Call, Expression, Literal, Ref, Value
+
+
+def _end(*, lowest: bool, null: bool = False) -> Recipe:
+    """ARG_MIN or ARG_MAX: a cell is a level of y and, within it, an option of x.
+
+    With `null` rows without x count too: NULL is an option, the last.
+    """
+
+    def options_of(asked: Asked) -> Grid:
+        grid = grid_of_values(asked)
+        if not (null and asked.arguments[0].nullable):
+            return grid
+        return replace(grid, upper=grid.upper + 1, values=(*grid.values, None))
+
+    def choices(asked: Asked) -> tuple[ChoiceQuery, ...]:
+        options = options_of(asked)
+        _check(asked, options)
+        level, levels = _level(asked, CELLS // options.cells)
+        grid = Grid(INTEGER, WHOLE, 0, levels * options.cells - 1)
+        cell = _of("add", _of("mul", level, _whole(options.cells)), _option(asked, options))
+        kept = Kept.LEAST if lowest else Kept.GREATEST
+        histogram = Histogram(cell, asked.call.filter, grid, 1, kept)
+        return (ChoiceQuery(histogram, Peak(options.cells, lowest)),)
+
+    def combine(asked: Asked, parts: tuple[Ref, ...]) -> Expression:
+        return value_on(options_of(asked), parts[0], asked.call.type)
+
+    return Recipe(lambda _asked: (), combine, choices=choices)
+
+
+def _check(asked: Asked, options: Grid) -> None:
+    no_distinct(asked)
+    y = asked.arguments[1].type
+    ordered = y.is_numeric or y.is_temporal
+    if asked.call.order_by or not ordered or not 1 < options.cells <= CELLS // 2:
+        fix = "It takes x of a few listed values and y a number, date or time with bounds."
+        name = asked.call.function
+        raise Refused(Reason.UNSUPPORTED_AGGREGATE, asked.call.span, name=name, fix=fix)
+
+
+def _level(asked: Asked, most: int) -> tuple[Expression, int]:
+    """The level of y, from 0 on, and how many there are: at most `most`. Of NULL it is NULL."""
+    grid = coarser(grid_over(asked, 1), most)
+    above = _of("sub", place_on(grid, asked.call.args[1]), _whole(grid.lower))
+    return above if grid.width == 1 else _of("int_div", above, _whole(grid.width)), grid.cells
+
+
+def _option(asked: Asked, options: Grid) -> Expression:
+    """The place of x in its list; of what is not listed NULL."""
+    branches: list[Expression] = []
+    for place, value in enumerate(options.values):
+        listed = Literal(value, options.kind)
+        branches += [_is(asked.expression, listed), _whole(place)]
+    return Call("case", (*branches, _whole(None)), INTEGER)
+
+
+def _is(value: Expression, listed: Literal) -> Expression:
+    if listed.value is None:
+        return Call("is_null", (value,), BOOLEAN)
+    return Call("eq", (value, listed), BOOLEAN)
+
+
+def _of(function: str, *args: Expression) -> Expression:
+    return Call(function, args, INTEGER)
+
+
+def _whole(value: Value) -> Literal:
+    return Literal(value, INTEGER)
+
+
+ARG_MAX, ARG_MIN = _end(lowest=False), _end(lowest=True)
+ARG_MAX_NULL, ARG_MIN_NULL = _end(lowest=False, null=True), _end(lowest=True, null=True)

@@ -1,0 +1,51 @@
+"""AVG: centre + noisy centred sum / noisy count, within the bounds.
+
+Where the count says little, the mean is drawn towards the middle of its bounds: see
+`dpsql.compiler.errors.small_groups`. The count is the one that COUNT(x) asks for, so that a query
+that wants both pays for it once.
+
+Proof (PRIVACY.md R33). Both parts are clipped sums; the ratio, the clamp and the drawing towards
+the middle read released numbers.
+"""
+
+from __future__ import annotations
+
+from dpsql.compiler.aggregates.clipped_sums import Range, centred_sum, count_of_rows, range_of
+from dpsql.compiler.aggregates.formulas import at_least_one, clamped, double, over, plus
+from dpsql.compiler.aggregates.recipe import (
+    Asked,
+    Parts,
+    Recipe,
+    as_double,
+    no_bounds_of_totals,
+    no_distinct,
+)
+from dpsql.model.tree import DOUBLE, Call, Expression, Ref
+
+
+def _parts(asked: Asked) -> Parts:
+    no_distinct(asked)
+    no_bounds_of_totals(asked)
+    return (count_of_rows(asked), centred_sum(asked))
+
+
+def _combine(asked: Asked, parts: tuple[Ref, ...]) -> Expression:
+    count, centred = parts
+    bounds = range_of(asked)
+    ends = (double(float(end - bounds.centre)) for end in (bounds.lower, bounds.upper))
+    offset = Call("mean_offset", (as_double(centred), count, *ends), DOUBLE)
+    return plus(double(float(bounds.centre)), offset)
+
+
+def mean(bounds: Range, count: Expression, centred: Expression) -> Expression:
+    """The ratio that a noisy count and a noisy centred sum say, clamped to the bounds."""
+    offset = over(as_double(centred), at_least_one(count))
+    value = plus(double(float(bounds.centre)), offset)
+    return clamped(value, float(bounds.lower), float(bounds.upper))
+
+
+def _typical(asked: Asked) -> tuple[float, ...]:
+    return (1.0, range_of(asked).offset)
+
+
+AVERAGE = Recipe(_parts, _combine, _typical, moments=True)

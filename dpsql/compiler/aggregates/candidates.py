@@ -1,0 +1,166 @@
+"""Grids of candidates: the values that a choice can have, as integers, and back.
+
+A grid lies over the bounds of the argument and has at most 2^16 cells. Whole numbers, decimals and
+dates of no more values are their own cells; other cells stand for their middle.
+
+A grid is public: it follows from declarations and the text (PRIVACY.md R49).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import date, datetime, timedelta
+from fractions import Fraction
+
+from dpsql.compiler.aggregates.formulas import double, plus, times
+from dpsql.compiler.aggregates.recipe import Asked, no_bounds, row_bounds
+from dpsql.compiler.plan.lattices import WHOLE, Grid, Lattice
+from dpsql.model.errors import Reason, Refused
+from dpsql.model.intervals import Bound, distinct
+from dpsql.model.tree import (
+    BOOLEAN,
+    DATE,
+    DOUBLE,
+    INTEGER,
+    NOWHERE,
+    VARCHAR,
+    Call,
+    Cast,
+    Expression,
+    Kind,
+    Literal,
+    Ref,
+    SqlType,
+    decimal,
+)
+
+CELLS = 1 << 16
+"""Most candidates of one choice (PRIVACY.md R49)."""
+
+EXACT = frozenset({Kind.INTEGER, Kind.DECIMAL, Kind.DATE})
+MICROSECOND = timedelta(microseconds=1)
+EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001  ends are in UTC
+
+
+def grid_over(asked: Asked, place: int = 0) -> Grid:
+    """The grid over the bounds of an argument, or a refusal where it has none.
+
+    Of a type that has no bounds the listed values are the grid, in order.
+    """
+    facts = asked.arguments[place]
+    if facts.type.is_numeric:
+        bounds = row_bounds(asked, place)
+        return _grid(facts.type, bounds.lattice, bounds.lower, bounds.upper)
+    no_bounds(asked)
+    if not facts.type.is_temporal:
+        return grid_of_values(asked)
+    lo, hi = facts.interval.lo, facts.interval.hi
+    if lo is None or hi is None:
+        span = asked.call.args[place].span
+        raise Refused(Reason.UNBOUNDED_INPUT, asked.call.span if span == NOWHERE else span)
+    return _grid(facts.type, WHOLE, _since_1970(lo), _since_1970(hi))
+
+
+def grid_of_values(asked: Asked) -> Grid:
+    """The listed values of the argument in order, or a refusal where they are not listed."""
+    facts = asked.argument
+    assert facts is not None
+    values = distinct(facts.domain or ())
+    if not values or len(values) > CELLS:
+        raise Refused(
+            Reason.UNSUPPORTED_AGGREGATE,
+            asked.call.span,
+            name=f"{asked.call.function} of values that are not listed",
+            fix="It is answered where the policy lists the values that the column can have.",
+        )
+    return Grid(facts.type, WHOLE, 0, len(values) - 1, values=values)
+
+
+def grid_of_candidates(asked: Asked) -> Grid:
+    """The listed values of the argument, or the values that its bounds leave, if they are few."""
+    facts = asked.argument
+    assert facts is not None
+    if not facts.domain and facts.type.kind in EXACT:
+        grid = grid_over(asked)
+        if grid.width == 1:
+            return grid
+    return grid_of_values(asked)
+
+
+def value_on(grid: Grid, place: Ref, wanted: SqlType) -> Expression:
+    """The value that a released integer of a grid stands for, in the type that is wanted."""
+    value = _listed(grid, place) if grid.values else _measured(grid, place)
+    return value if grid.kind == wanted else Cast(value, wanted)
+
+
+def place_on(grid: Grid, value: Expression) -> Expression:
+    """The integer of a grid without listed values that a value is, clamped to the grid's ends.
+
+    It never falls where the value rises. NULL and NaN have none: of them it is NULL.
+    """
+    low, high = (Literal(grid.value(end), grid.kind) for end in (grid.lower, grid.upper))
+    cases: list[Expression] = []
+    if grid.kind == DOUBLE:
+        cases += [Call("isnan", (value,), BOOLEAN), Literal(None, DOUBLE)]
+    cases += [Call("lt", (value, low), BOOLEAN), low, Call("gt", (value, high), BOOLEAN), high]
+    return _steps(grid, Call("case", (*cases, value), grid.kind))
+
+
+def _steps(grid: Grid, inside: Expression) -> Expression:
+    """So many steps of the grid's lattice is a value within its ends."""
+    kind = grid.kind
+    match kind.kind:
+        case Kind.DATE:
+            start = Literal(EPOCH.date(), DATE)
+            return Call("date_diff", (Literal("day", VARCHAR), start, inside), INTEGER)
+        case Kind.TIMESTAMP | Kind.TIMESTAMPTZ:
+            return Call("epoch_us", (inside,), INTEGER)
+        case Kind.DECIMAL:
+            widest = decimal(38, kind.scale)
+            digits = Literal(10**kind.scale, INTEGER)
+            return Cast(Call("mul", (Cast(inside, widest), digits), widest), INTEGER)
+        case Kind.DOUBLE:
+            scaled = times(inside, double(2.0**grid.lattice.digits))
+            return Cast(Call("floor", (plus(scaled, double(0.5)),), DOUBLE), INTEGER)
+        case _:
+            return inside
+
+
+def _listed(grid: Grid, place: Ref) -> Expression:
+    branches: list[Expression] = []
+    for number, value in enumerate(grid.values[:-1]):
+        is_it = Call("eq", (place, Literal(number, INTEGER)), BOOLEAN)
+        branches += [is_it, Literal(value, grid.kind)]
+    last = Literal(grid.values[-1], grid.kind)
+    return Call("case", (*branches, last), grid.kind) if branches else last
+
+
+def _measured(grid: Grid, place: Ref) -> Expression:
+    match grid.kind.kind:
+        case Kind.DATE:
+            return Call("add_days", (Literal(grid.value(0), DATE), place), DATE)
+        case Kind.TIMESTAMP | Kind.TIMESTAMPTZ:
+            start = Literal(grid.value(0), grid.kind)
+            return Call("date_add", (Literal("microseconds", VARCHAR), place, start), grid.kind)
+        case _:
+            return place if place.type == grid.kind else Cast(place, grid.kind)
+
+
+def _grid(kind: SqlType, lattice: Lattice, lower: int, upper: int) -> Grid:
+    return Grid(kind, lattice, lower, upper, -(-(upper - lower + 1) // CELLS))
+
+
+def coarser(grid: Grid, cells: int) -> Grid:
+    """The same grid in at most so many cells."""
+    return replace(grid, width=max(grid.width, -(-(grid.upper - grid.lower + 1) // cells)))
+
+
+def _since_1970(end: Bound) -> int:
+    """Days of a date, microseconds of a time."""
+    match end:
+        case datetime():
+            return (end - EPOCH) // MICROSECOND
+        case date():
+            return (end - EPOCH.date()).days
+        case Fraction():
+            raise AssertionError(end)

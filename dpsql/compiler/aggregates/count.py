@@ -1,0 +1,35 @@
+"""COUNT(*), COUNT(x), COUNT(DISTINCT x): a unit's count in a group is clipped to [0, c].
+
+Proof (PRIVACY.md R31). A unit adds its number of rows, clipped to [0, c]; of its own key it adds 1.
+"""
+
+from __future__ import annotations
+
+from dpsql.compiler.aggregates.distinct import distinct_values
+from dpsql.compiler.aggregates.recipe import (
+    Asked,
+    Parts,
+    Recipe,
+    count_clip,
+    counted,
+    not_below_zero,
+)
+from dpsql.compiler.plan.private_plan import PartQuery
+from dpsql.model.tree import Expression, Ref
+
+
+def _parts(asked: Asked) -> Parts:
+    if not asked.call.distinct:
+        return (PartQuery(None, counted(asked), total_upper=count_clip(asked)),)
+    if asked.call.clip is not None:
+        count_clip(asked)
+    if asked.is_unit:
+        return (PartQuery(None, counted(asked), units=True),)
+    return (distinct_values(asked),)
+
+
+def _combine(asked: Asked, parts: tuple[Ref, ...]) -> Expression:
+    return not_below_zero(asked, parts[0], _parts(asked)[0])
+
+
+COUNT = Recipe(_parts, _combine)

@@ -1,0 +1,116 @@
+"""Formulas over released columns: what an analyst could have written, in DOUBLE.
+
+>>> from dpsql.model.tree import INTEGER, Literal, Ref
+>>> over(Ref(1, DOUBLE), at_least_one(Ref(2, INTEGER))).function
+'div'
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from math import exp, inf, log, nan, sqrt
+
+from dpsql.model.tree import DOUBLE, Call, Cast, Expression, Literal, Ref
+
+
+def plus(a: Expression, b: Expression) -> Expression:
+    """A + b."""
+    return Call("add", (a, b), DOUBLE)
+
+
+def minus(a: Expression, b: Expression) -> Expression:
+    """A - b."""
+    return Call("sub", (a, b), DOUBLE)
+
+
+def times(a: Expression, b: Expression) -> Expression:
+    """a·b."""
+    return Call("mul", (a, b), DOUBLE)
+
+
+def over(a: Expression, b: Expression) -> Expression:
+    """A / b."""
+    return Call("div", (a, b), DOUBLE)
+
+
+def root(a: Expression) -> Expression:
+    """√a, for a that is not negative."""
+    return Call("sqrt", (a,), DOUBLE)
+
+
+def double(value: float) -> Literal:
+    """A constant."""
+    return Literal(float(value), DOUBLE)
+
+
+def at_least_one(count: Expression) -> Expression:
+    """A noisy count as a divisor."""
+    return Call("greatest", (double(1), Cast(count, DOUBLE)), DOUBLE)
+
+
+def clamped(value: Expression, lower: float, upper: float) -> Expression:
+    """The nearest value in [lower, upper]."""
+    return Call("least", (Call("greatest", (value, double(lower)), DOUBLE), double(upper)), DOUBLE)
+
+
+def evaluate(formula: Expression, columns: Mapping[int, float]) -> float | None:
+    """The formula's value where columns have these values; None if it says more than arithmetic.
+
+    CASE WHEN x IS NULL is its ELSE: the columns have values.
+
+    >>> evaluate(plus(Ref(1, DOUBLE), double(2)), {1: 3.0})
+    5.0
+    """
+    match formula:
+        case Ref():
+            return columns.get(formula.id)
+        case Cast(arg=arg):
+            return evaluate(arg, columns)
+        case Literal(value=bool() | int() | float() as value):
+            return float(value)
+        case Call(function="case", args=(Call(function="is_null"), _, otherwise)):
+            return evaluate(otherwise, columns)
+        case Call(function=name, args=args) if name in _ARITHMETIC:
+            values = [evaluate(arg, columns) for arg in args]
+            known = [value for value in values if value is not None]
+            return _computed(name, known) if len(known) == len(values) else None
+        case _:
+            return None
+
+
+def _computed(name: str, values: Sequence[float]) -> float:
+    try:
+        return _ARITHMETIC[name](*values)
+    except OverflowError:
+        return nan
+
+
+def _mean_offset(s: float, n: float, lower: float, upper: float, k: float = 0.0) -> float:
+    """See `dpsql.compiler.errors.small_groups`."""
+    rows = max(1.0, n)
+    return min(max(s * rows / (rows * rows + k), lower), upper)
+
+
+_ARITHMETIC: dict[str, Callable[..., float]] = {
+    "add": lambda a, b: a + b,
+    "sub": lambda a, b: a - b,
+    "mul": lambda a, b: a * b,
+    "div": lambda a, b: a / b if b else nan,
+    "neg": lambda a: -a,
+    "abs": abs,
+    "least": lambda *values: min(values),
+    "greatest": lambda *values: max(values),
+    "nullif": lambda a, _b: a,
+    "coalesce": lambda a, *_others: a,
+    "round": lambda a, *_digits: a,
+    "sqrt": lambda a: sqrt(a) if a >= 0 else nan,
+    "ln": lambda a: log(a) if a > 0 else nan,
+    "mean_offset": _mean_offset,
+    "exp": lambda a: exp(a) if a < 700 else inf,  # noqa: PLR2004
+    "pow": lambda a, b: a**b if a > 0 or a == 0 < b else nan,
+}
+
+
+def or_null(value: Expression) -> Expression:
+    """NULL in place of zero: a divisor without which there is no result."""
+    return Call("nullif", (value, double(0)), DOUBLE)

@@ -1,0 +1,130 @@
+"""MEDIAN, QUANTILE, PERCENTILE, MIN, MAX and MODE: a cell of a public grid, chosen privately.
+
+All forms of a quantile answer the value of one row, as QUANTILE_DISC does: the CONT forms would
+move less than the noise does by averaging two neighbours. MIN and MAX are extreme quantiles: the
+value of the row so many rows from the end as the choice needs to tell rows from none, which
+`explain` shows. Of a unit's rows only its own extreme counts there.
+
+Proof (PRIVACY.md R49). One row changes the difference of two candidates' scores by at most the
+spread of the aim, a unit by that of its rows that count: of an extreme one, else as many as are
+proved or kept.
+"""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from fractions import Fraction
+from typing import TypeAlias
+
+from dpsql.compiler.aggregates.candidates import coarser, grid_of_candidates, grid_over, value_on
+from dpsql.compiler.aggregates.constant import one_value
+from dpsql.compiler.aggregates.recipe import Asked, Recipe, no_distinct, rows_of_unit
+from dpsql.compiler.plan.lattices import ChoiceQuery, Grid, Histogram, Kept
+from dpsql.mechanisms.scores import MOST_STEPS, Aim, Most, Rank, Reached
+from dpsql.model.errors import Reason, Refused
+from dpsql.model.tree import Expression, Literal, Ref
+
+HALF = Fraction(1, 2)
+SCANNED = 1 << 12
+"""Most cells of a scan: each of them is a draw, in every group."""
+LOWEST, HIGHEST = Rank(0, 2, 1), Rank(2, 2, -1)
+
+
+Choices: TypeAlias = tuple[ChoiceQuery, ...]
+
+
+def _no_parts(_asked: Asked) -> tuple[()]:
+    return ()
+
+
+def _quantile(asked: Asked) -> Choices:
+    """The row of rank ⌈α·n⌉ from the end at which the order begins."""
+    no_distinct(asked)
+    alpha = _fraction(asked)
+    falling = _falls(asked)
+    if alpha in (0, 1):
+        return _extreme(asked, HIGHEST if falling == (alpha == 0) else LOWEST)
+    p, d = alpha.numerator, alpha.denominator
+    aim = Rank(2 * (d - p), 2 * d, 1) if falling else Rank(2 * p, 2 * d, -1)
+    return _of_rows(asked, grid_over(asked), aim)
+
+
+def _falls(asked: Asked) -> bool:
+    """Whether the rows are ordered from the greatest on; refuses any other order."""
+    call = asked.call
+    if not call.order_by:
+        return False
+    (key, *others) = call.order_by
+    if others or key.expression != asked.expression:
+        raise Refused(Reason.UNSUPPORTED_AGGREGATE, call.span, name=f"{call.function} by others")
+    return key.descending
+
+
+def _of_rows(asked: Asked, grid: Grid, aim: Aim) -> Choices:
+    kept = Kept.ALL if asked.rows_proved else Kept.HASHED
+    rows = rows_of_unit(asked)
+    histogram = Histogram(asked.expression, asked.call.filter, grid, rows, kept)
+    return (ChoiceQuery(histogram, aim),)
+
+
+def _extreme(asked: Asked, aim: Rank) -> Choices:
+    kept = Kept.LEAST if aim == LOWEST else Kept.GREATEST
+    grid = grid_over(asked)
+    if grid.cells == 1:
+        # One candidate would always be chosen, whether a row passes or not.
+        name = asked.call.function
+        raise Refused(Reason.UNSUPPORTED_AGGREGATE, asked.call.span, name=name)
+    by: Aim = Reached(aim == HIGHEST) if asked.wishes.scans else aim
+    grid = coarser(grid, SCANNED) if asked.wishes.scans else grid
+    histogram = Histogram(asked.expression, asked.call.filter, grid, 1, kept)
+    return (ChoiceQuery(histogram, by),)
+
+
+def _value(asked: Asked, parts: tuple[Ref, ...]) -> Expression:
+    return value_on(grid_over(asked), parts[0], asked.call.type)
+
+
+def _end(aim: Rank) -> Recipe:
+    """MIN or MAX: the one value if there is one, else an extreme quantile."""
+
+    def choices(asked: Asked) -> Choices:
+        return () if _known(asked) is not None else _extreme(asked, aim)
+
+    def value(asked: Asked, parts: tuple[Ref, ...]) -> Expression:
+        return _known(asked) or _value(asked, parts)
+
+    return Recipe(_no_parts, value, choices=choices)
+
+
+def _known(asked: Asked) -> Expression | None:
+    """The one value that all rows have: nothing is measured. None where there may be more."""
+    return one_value(asked) if asked.call.clip is None else None
+
+
+def _mode(asked: Asked) -> Choices:
+    """The listed value of most rows."""
+    no_distinct(asked)
+    if asked.call.order_by:
+        raise Refused(Reason.UNSUPPORTED_AGGREGATE, asked.call.span, name="mode by an order")
+    if _known(asked) is not None:
+        return ()
+    return _of_rows(asked, grid_of_candidates(asked), Most())
+
+
+def _mode_value(asked: Asked, parts: tuple[Ref, ...]) -> Expression:
+    return _known(asked) or value_on(grid_of_candidates(asked), parts[0], asked.call.type)
+
+
+def _fraction(asked: Asked) -> Fraction:
+    """The fraction asked for, one half where none is written; to six digits."""
+    if len(asked.call.args) == 1:
+        return HALF
+    written = asked.call.args[1]
+    assert isinstance(written, Literal)
+    assert isinstance(written.value, int | float | Decimal)
+    return Fraction(written.value).limit_denominator(MOST_STEPS // 2)
+
+
+QUANTILE = Recipe(_no_parts, _value, choices=_quantile)
+MIN, MAX = _end(LOWEST), _end(HIGHEST)
+MODE = Recipe(_no_parts, _mode_value, choices=_mode)

@@ -1,0 +1,284 @@
+"""What a recipe is: the noisy parts an aggregate needs and how its value follows from them.
+
+Proof (PRIVACY.md R28). Bounds are rounded outward to the lattice, a row is clamped before it is
+cast, and a clipped row has fewer than 2^62 steps: what it adds is a whole number within its clip.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from math import ceil, floor
+
+from dpsql.compiler.plan.lattices import ChoiceQuery, Lattice
+from dpsql.compiler.plan.private_plan import PartQuery
+from dpsql.model.errors import Reason, Refused
+from dpsql.model.intervals import Facts
+from dpsql.model.tree import (
+    BOOLEAN,
+    DOUBLE,
+    INTEGER,
+    NOWHERE,
+    AggregateCall,
+    Call,
+    Cast,
+    Expression,
+    Kind,
+    Literal,
+    Ref,
+    SqlType,
+    decimal,
+)
+
+MAX_STEPS = 2**62
+"""Row clips stay below this many lattice steps, so that a clipped row always fits 64 bits."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wishes:
+    """What is asked of a whole query: what it may spend, and how its results are to be.
+
+    `floor` is the fewest units of a private key that is shown, by a noisy count or by trial;
+    `nonnegative` asks for zero in place of counts, and of sums of what is never negative, that
+    noise took below it; `scans` for MIN and MAX by sparse vector; `whole` for noise on every group,
+    also where choosing the first ones, or trials of keys alone, would err less. `noise` is the
+    standard error of a sum that a person moves by one, were it all that the query asks.
+    """
+
+    epsilon: Fraction
+    floor: int = 1
+    nonnegative: bool = False
+    scans: bool = False
+    whole: bool = False
+    noise: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One aggregate call of a private block.
+
+    `arguments` describes its arguments (none for COUNT(*)); `rows` is the most rows of one unit
+    that count in one group (None: no limit is known), `rows_proved` that no unit has more;
+    `is_unit` that the argument is the unit key itself; `one_value` that the argument has one value
+    in the rows of one unit and group. `of_keys` writes the argument over the columns of the group's
+    keys, None where it reads any other. `wishes` are those of the whole query.
+    """
+
+    call: AggregateCall
+    arguments: tuple[Facts, ...]
+    rows: int | None
+    is_unit: bool = False
+    rows_proved: bool = False
+    one_value: bool = False
+    of_keys: Expression | None = None
+    wishes: Wishes = Wishes(Fraction(1))
+
+    @property
+    def argument(self) -> Facts | None:
+        return self.arguments[0] if self.arguments else None
+
+    @property
+    def expression(self) -> Expression:
+        return self.call.args[0]
+
+    @property
+    def one_row(self) -> bool:
+        """Whether a unit's total in a group is one row."""
+        return self.rows_proved and self.rows == 1
+
+
+Parts = tuple[PartQuery, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """`parts` lists the measurements; `combine` gives the value from their released columns.
+
+    `typical` says what one row adds to each part in typical data, in units of its values (None:
+    1 each). The budget is split by how the value depends on its parts there. `moments` says that
+    the parts are count, centred sum and perhaps sum of squares of one argument. `centred` gives the
+    count and the centred sum that would do in place of the one part, if they can. `choices` lists
+    what is chosen, whose columns follow those of the parts; where it is given, it reads the ORDER
+    BY of the call too.
+    """
+
+    parts: Callable[[Asked], Parts]
+    combine: Callable[[Asked, tuple[Ref, ...]], Expression]
+    typical: Callable[[Asked], tuple[float, ...]] | None = None
+    moments: bool = False
+    centred: Callable[[Asked], Parts] | None = None
+    choices: Callable[[Asked], tuple[ChoiceQuery, ...]] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RowBounds:
+    """The clip of one row in steps of the lattice, rounded outward."""
+
+    lattice: Lattice
+    lower: int
+    upper: int
+
+
+def rows_of_unit(asked: Asked) -> int:
+    """The most rows of one unit in one group, or a refusal where nothing limits them."""
+    if asked.rows is None:
+        raise Refused(
+            Reason.UNBOUNDED_CONTRIBUTION,
+            asked.call.span,
+            limit="max_rows_per_group",
+            fix="Ask the data owner to declare max_rows_per_group for this table.",
+        )
+    return asked.rows
+
+
+def row_bounds(asked: Asked, place: int = 0) -> RowBounds:
+    """The lattice and clip of an aggregated expression, or a refusal where it is unbounded.
+
+    INTEGER and DECIMAL are exact; DOUBLE uses the step 2^-k of PRIVACY.md R28.
+    """
+    facts = asked.arguments[place]
+    lo, hi = facts.interval.lo, facts.interval.hi
+    clip = asked.call.clip
+    if clip is not None and (not clip.per_group or asked.one_row):
+        lo = Fraction(clip.lower) if lo is None else max(lo, Fraction(clip.lower))
+        hi = Fraction(clip.upper) if hi is None else min(hi, Fraction(clip.upper))
+    if not (isinstance(lo, Fraction) and isinstance(hi, Fraction)):
+        span = asked.call.args[place].span
+        raise Refused(Reason.UNBOUNDED_INPUT, asked.call.span if span == NOWHERE else span)
+    if lo > hi:
+        raise _no_clip(asked, "they have nothing in common with the known bounds")
+    return clip_between(asked, facts.type, lo, hi)
+
+
+def total_clip(asked: Asked, bounds: RowBounds) -> tuple[int, int]:
+    """The clip of a unit's total of such rows in one group, in lattice steps.
+
+    It follows from the rows; an analyst's own bounds narrow it, and stand where rows have no limit.
+    """
+    clip, step = asked.call.clip, bounds.lattice.step
+    per_group = clip is not None and clip.per_group
+    if clip is None or not per_group:
+        rows = rows_of_unit(asked)
+        return min(0, rows * bounds.lower), max(0, rows * bounds.upper)
+    low, high = floor(Fraction(clip.lower) / step), ceil(Fraction(clip.upper) / step)
+    if max(abs(low), abs(high)) >= MAX_STEPS:
+        raise _no_clip(asked, "they are too wide")
+    if asked.rows is not None:
+        low = max(low, min(0, asked.rows * bounds.lower))
+        high = min(high, max(0, asked.rows * bounds.upper))
+    if low > high:
+        raise _no_clip(asked, "they have nothing in common with the known bounds")
+    return low, high
+
+
+def no_bounds_of_totals(asked: Asked) -> None:
+    """Refuse bounds of what a unit adds to a group where they say nothing of its several rows."""
+    if asked.call.clip is not None and asked.call.clip.per_group and not asked.one_row:
+        raise _no_clip(asked, "a unit can have several rows here: ask for bounds per row")
+
+
+def no_bounds(asked: Asked) -> None:
+    """Refuse contribution bounds of what is no number."""
+    if asked.call.clip is not None:
+        raise _no_clip(asked, "they are for numbers")
+
+
+COUNTED = RowBounds(Lattice(10, 0), 1, 1)
+"""A row that counts 1."""
+
+
+def count_clip(asked: Asked) -> int:
+    """The most that a unit's number of rows counts in one group."""
+    if asked.call.clip is None:
+        return rows_of_unit(asked)
+    if asked.call.clip.lower != 0:
+        raise _no_clip(asked, "a number of rows counts from 0")
+    return max(1, total_clip(asked, COUNTED)[1])
+
+
+def _no_clip(asked: Asked, why: str) -> Refused:
+    option, fix = "contribution bounds", "Bounds are (low, high), within the declared ones."
+    return Refused(Reason.BAD_OPTION, asked.call.span, option=option, why=why, fix=fix)
+
+
+def clip_between(asked: Asked, kind: SqlType, lo: Fraction, hi: Fraction) -> RowBounds:
+    """The lattice and clip of values in [lo, hi], or a refusal where they are too wide."""
+    lattice = _lattice(kind, lo, hi)
+    bounds = RowBounds(lattice, floor(lo / lattice.step), ceil(hi / lattice.step))
+    if max(abs(bounds.lower), abs(bounds.upper)) >= MAX_STEPS:
+        raise Refused(
+            Reason.UNBOUNDED_INPUT, asked.call.span, fix="Narrow the bounds: they are too wide."
+        )
+    return bounds
+
+
+def counted(asked: Asked) -> Expression | None:
+    """The rows that count: those the FILTER keeps whose arguments are there; None for every row."""
+    condition = asked.call.filter
+    for argument, facts in zip(asked.call.args, asked.arguments, strict=False):
+        if facts.nullable:
+            absent = Call("is_null", (argument,), BOOLEAN)
+            condition = conjunction(condition, Call("not", (absent,), BOOLEAN))
+    return condition
+
+
+def conjunction(condition: Expression | None, other: Expression) -> Expression:
+    """Both conditions, of which the first may be missing."""
+    return other if condition is None else Call("and", (condition, other), BOOLEAN)
+
+
+def no_distinct(asked: Asked) -> None:
+    """Refuse DISTINCT where no rule reads it."""
+    if asked.call.distinct:
+        raise Refused(
+            Reason.UNSUPPORTED_AGGREGATE,
+            asked.call.span,
+            name=f"{asked.call.function}(DISTINCT)",
+        )
+
+
+def not_below_zero(asked: Asked, value: Expression, part: PartQuery) -> Expression:
+    """The value, zero instead of a negative number where that is asked for and is impossible."""
+    if not asked.wishes.nonnegative or part.total_lower < 0:
+        return value
+    kind = asked.call.type
+    return Call("greatest", (value, Cast(Literal(0, INTEGER), kind)), kind)
+
+
+def number(value: Fraction, kind: SqlType) -> Literal:
+    """A public constant in the type of the expression it stands in."""
+    if kind.kind is Kind.INTEGER:
+        return Literal(int(value), INTEGER)
+    return Literal(float(value), DOUBLE)
+
+
+def as_double(expression: Expression) -> Expression:
+    """The expression as DOUBLE, where ratios are taken."""
+    return Cast(expression, DOUBLE)
+
+
+def part_type(lattice: Lattice) -> SqlType:
+    """The type of a released part in the units of its values."""
+    if lattice.base == 2:  # noqa: PLR2004
+        return DOUBLE
+    return decimal(38, lattice.digits) if lattice.digits else INTEGER
+
+
+def _lattice(kind: SqlType, lo: Fraction, hi: Fraction) -> Lattice:
+    match kind.kind:
+        case Kind.INTEGER:
+            return Lattice(10, 0)
+        case Kind.DECIMAL:
+            return Lattice(10, kind.scale)
+        case _:
+            largest = max(abs(lo), abs(hi))
+            return Lattice(2, min(max(30 - _log2_ceil(largest), -40), 40))
+
+
+def _log2_ceil(value: Fraction) -> int:
+    """The smallest e with value <= 2**e; -40 or less for tiny values."""
+    exponent = -40
+    while Fraction(2) ** exponent < value:
+        exponent += 1
+    return exponent

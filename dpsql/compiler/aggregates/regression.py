@@ -1,0 +1,144 @@
+"""COVAR_*, CORR and REGR_*(y, x), from sums over the rows in which both values are there.
+
+Each is a formula over the same noisy moments: n, Σy, Σx, Σyx, Σy², Σx² (all centred), of which a
+query releases those that its formulas read, each once. Results are clamped to what is possible.
+
+Proof (PRIVACY.md R33). Every measurement is a clipped sum of moments; the formulas read released
+numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from dpsql.compiler.aggregates import variance
+from dpsql.compiler.aggregates.average import mean
+from dpsql.compiler.aggregates.clipped_sums import (
+    centred_sum,
+    count_of_rows,
+    half_square,
+    product_sum,
+    range_of,
+    typical_square,
+)
+from dpsql.compiler.aggregates.formulas import (
+    at_least_one,
+    clamped,
+    double,
+    minus,
+    or_null,
+    over,
+    root,
+    times,
+)
+from dpsql.compiler.aggregates.recipe import Asked, Parts, Recipe, as_double, no_distinct
+from dpsql.compiler.plan.private_plan import PartQuery
+from dpsql.model.tree import BOOLEAN, DOUBLE, Call, Expression, Literal, Ref
+
+_SUMS: dict[str, Callable[[Asked], PartQuery]] = {
+    "n": count_of_rows,
+    "y": lambda asked: centred_sum(asked, 0),
+    "x": lambda asked: centred_sum(asked, 1),
+    "yx": lambda asked: product_sum(asked, 0, 1),
+    "yy": lambda asked: product_sum(asked, 0, 0),
+    "xx": lambda asked: product_sum(asked, 1, 1),
+}
+_CORRELATION = 0.5
+"""What the split of the budget takes for typical."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Moments:
+    """The noisy moments of a call by name, and what is known of its two arguments."""
+
+    asked: Asked
+    sums: dict[str, Ref]
+
+    @property
+    def n(self) -> Expression:
+        return at_least_one(self.sums["n"])
+
+    def mean(self, of: str) -> Expression:
+        return mean(range_of(self.asked, "yx".index(of)), self.sums["n"], self.sums[of])
+
+    def variance(self, of: str) -> Expression:
+        place = "yx".index(of)
+        half = float(half_square(self.asked, place))
+        sums = self.sums["n"], self.sums[of], self.sums[of * 2]
+        return variance.variance(range_of(self.asked, place), half, *sums)
+
+    def covariance(self) -> Expression:
+        y, x = (over(as_double(self.sums[name]), self.n) for name in "yx")
+        value = minus(over(self.sums["yx"], self.n), times(y, x))
+        most = float(range_of(self.asked, 0).reach * range_of(self.asked, 1).reach)
+        return clamped(value, -most, most)
+
+    def sample(self, value: Expression) -> Expression:
+        return times(value, over(self.n, at_least_one(minus(self.n, double(1)))))
+
+    def correlation(self) -> Expression:
+        spread = root(times(self.variance("y"), self.variance("x")))
+        return _clamped_or_null(over(self.covariance(), or_null(spread)), -1.0, 1.0)
+
+    def slope(self) -> Expression:
+        return over(self.covariance(), or_null(self.variance("x")))
+
+    def intercept(self) -> Expression:
+        return minus(self.mean("y"), times(self.slope(), self.mean("x")))
+
+    def correlation_squared(self) -> Expression:
+        correlation = self.correlation()
+        return _clamped_or_null(times(correlation, correlation), 0.0, 1.0)
+
+
+def _clamped_or_null(value: Expression, lower: float, upper: float) -> Expression:
+    absent = Call("is_null", (value,), BOOLEAN)
+    return Call("case", (absent, Literal(None, DOUBLE), clamped(value, lower, upper)), DOUBLE)
+
+
+def _of(names: str, formula: Callable[[_Moments], Expression]) -> Recipe:
+    """The recipe of a formula over the named moments."""
+    listed = names.split()
+
+    def parts(asked: Asked) -> Parts:
+        no_distinct(asked)
+        return tuple(_SUMS[name](asked) for name in listed)
+
+    def combine(asked: Asked, columns: tuple[Ref, ...]) -> Expression:
+        return formula(_Moments(asked, dict(zip(listed, columns, strict=True))))
+
+    def typical(asked: Asked) -> tuple[float, ...]:
+        known = _typical(asked)
+        return tuple(known[name] for name in listed)
+
+    return Recipe(parts, combine, typical)
+
+
+def _typical(asked: Asked) -> dict[str, float]:
+    y, x = range_of(asked, 0), range_of(asked, 1)
+    return {
+        "n": 1.0,
+        "y": y.offset,
+        "x": x.offset,
+        "yx": _CORRELATION * y.deviation * x.deviation + y.offset * x.offset,
+        "yy": typical_square(asked, 0),
+        "xx": typical_square(asked, 1),
+    }
+
+
+REGRESSION: dict[str, Recipe] = {
+    "covar_pop": _of("n y x yx", _Moments.covariance),
+    "covar_samp": _of("n y x yx", lambda m: m.sample(m.covariance())),
+    "corr": _of("n y x yx yy xx", _Moments.correlation),
+    "regr_count": _of("n", lambda m: m.sums["n"]),
+    "regr_avgy": _of("n y", lambda m: m.mean("y")),
+    "regr_avgx": _of("n x", lambda m: m.mean("x")),
+    "regr_slope": _of("n y x yx xx", _Moments.slope),
+    "regr_intercept": _of("n y x yx xx", _Moments.intercept),
+    "regr_r2": _of("n y x yx yy xx", _Moments.correlation_squared),
+    "regr_syy": _of("n y yy", lambda m: times(m.n, m.variance("y"))),
+    "regr_sxx": _of("n x xx", lambda m: times(m.n, m.variance("x"))),
+    "regr_sxy": _of("n y x yx", lambda m: times(m.n, m.covariance())),
+}
+"""By the name of the function; the first argument is y."""

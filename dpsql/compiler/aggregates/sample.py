@@ -1,0 +1,163 @@
+"""SAMPLE_AGGREGATE(expression, lower, upper [, blocks]): the average of an aggregate over blocks.
+
+A keyed hash puts each unit, with all of its rows, into one of k blocks, whatever its group. The
+expression is computed of every block of a group and clipped to [lower, upper]; a block without a
+finite value counts as the middle. The answer is the noisy average of the k numbers (sample and
+aggregate: Nissim, Raskhodnikova and Smith 2007).
+
+A unit that comes or goes changes the rows of one block of each of its groups, and so one number
+of k by at most upper - lower, whatever the expression; a replaced unit changes two. What is
+estimated is the average of the expression over samples of a k-th of the units each, not its value
+over all of them: they differ where the expression is not linear.
+
+Proof (PRIVACY.md R37). All rows of a unit are in one block: one number of k changes in each of its
+groups, within the clip.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from decimal import Decimal
+from fractions import Fraction
+from math import ceil, sqrt
+
+from dpsql.compiler.aggregates.formulas import clamped, double, over, plus
+from dpsql.compiler.aggregates.recipe import (
+    Asked,
+    Parts,
+    Recipe,
+    RowBounds,
+    as_double,
+    clip_between,
+    conjunction,
+    no_distinct,
+)
+from dpsql.compiler.plan.private_plan import PartQuery
+from dpsql.model.errors import Reason, Refused
+from dpsql.model.tree import DOUBLE, AggregateCall, Expression, Literal, Ref, WindowCall
+from dpsql.model.walk import children, map_children, walk
+
+SAMPLE = "sample_aggregate"
+
+_PEOPLE = 1000
+"""People of a group in typical data."""
+
+_FEWEST, _MOST = 10, 10_000
+
+
+def blocks_at(noise: float) -> int:
+    """The default number of blocks, from 10 to 10,000, where a sum that one moves has this noise.
+
+    Of k blocks the noise of the average is noise/k of the width upper - lower. What a block of n/k
+    people says differs from what all n say by up to k/n of the width: that is how far within its
+    bounds the largest of so many evenly spread values is. Smoother aggregates differ less. Both
+    grow with the width, so bounds do not matter; (noise/k)² + (k/n)² is least at k = √(n·noise).
+
+    >>> blocks_at(0.14), blocks_at(1.41), blocks_at(14.1), blocks_at(float("inf"))
+    (12, 38, 119, 10000)
+    """
+    wanted = sqrt(_PEOPLE * min(noise, _MOST**2))
+    return min(max(ceil(wanted), _FEWEST), _MOST)
+
+
+def takes_samples(args: tuple[Expression, ...]) -> bool:
+    """Whether bounds and blocks are constants in order: lower < upper, 1 to 10,000 blocks.
+
+    >>> takes_samples((Ref(1, DOUBLE), double(0), double(1)))
+    True
+    """
+    lower, upper = (_number(arg) for arg in args[1:3])
+    if lower is None or upper is None or lower >= upper:
+        return False
+    many = args[3] if len(args) > 3 else Literal(_FEWEST, DOUBLE)  # noqa: PLR2004
+    value = many.value if isinstance(many, Literal) else None
+    return isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= _MOST
+
+
+def _number(arg: Expression) -> Fraction | None:
+    value = arg.value if isinstance(arg, Literal) else None
+    if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
+        return None
+    return Fraction(value) if Decimal(value).is_finite() else None
+
+
+def _blocks(asked: Asked) -> int:
+    written = asked.call.args[3:]
+    if not written:
+        return blocks_at(asked.wishes.noise)
+    assert isinstance(written[0], Literal)
+    assert isinstance(written[0].value, int)
+    return written[0].value
+
+
+def _bounds(asked: Asked) -> RowBounds:
+    lower, upper = (_number(arg) for arg in asked.call.args[1:3])
+    assert lower is not None
+    assert upper is not None
+    bounds = clip_between(asked, DOUBLE, lower, upper)
+    if bounds.lower >= bounds.upper:
+        raise Refused(Reason.UNBOUNDED_INPUT, asked.call.span, fix="Widen the bounds.")
+    return bounds
+
+
+def _parts(asked: Asked) -> Parts:
+    no_distinct(asked)
+    bounds = _bounds(asked)
+    width = bounds.upper - bounds.lower
+    return (
+        PartQuery(
+            _filtered(asked.expression, asked.call.filter),
+            None,
+            bounds.lattice,
+            bounds.lower,
+            bounds.upper,
+            (bounds.lower + bounds.upper) // 2,
+            total_lower=-width,
+            total_upper=width,
+            blocks=_blocks(asked),
+        ),
+    )
+
+
+def _filtered(expression: Expression, condition: Expression | None) -> Expression:
+    """The expression over the rows that a FILTER of the whole keeps."""
+    if condition is None:
+        return expression
+    if not isinstance(expression, AggregateCall):
+        return map_children(expression, lambda child: _filtered(child, condition))
+    kept = conjunction(expression.filter, condition)
+    return replace(expression, filter=kept)
+
+
+def _combine(asked: Asked, parts: tuple[Ref, ...]) -> Expression:
+    (total,) = parts
+    bounds = _bounds(asked)
+    step = bounds.lattice.step
+    centre = double(float((bounds.lower + bounds.upper) // 2 * step))
+    average = plus(centre, over(as_double(total), double(_blocks(asked))))
+    return clamped(average, float(bounds.lower * step), float(bounds.upper * step))
+
+
+def check_sampled(expression: Expression) -> None:
+    """Refuse what is no expression over aggregates: a bare column, a window, no aggregate."""
+    if not any(isinstance(node, AggregateCall) for node in walk(expression)):
+        construct = "SAMPLE_AGGREGATE of no aggregate"
+        raise Refused(Reason.UNSUPPORTED_SYNTAX, expression.span, construct=construct)
+    _only_aggregates(expression)
+
+
+def _only_aggregates(expression: Expression) -> None:
+    match expression:
+        case AggregateCall(function=function) if function != SAMPLE:
+            return
+        case AggregateCall() | WindowCall():
+            raise Refused(Reason.MISPLACED_AGGREGATE, expression.span, name=expression.function)
+        case Ref():
+            column = "a column outside of the aggregates"
+            raise Refused(Reason.NOT_GROUPED, expression.span, column=column)
+        case _:
+            for child in children(expression):
+                _only_aggregates(child)
+
+
+SAMPLED = Recipe(_parts, _combine)

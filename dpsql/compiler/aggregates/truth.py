@@ -1,0 +1,37 @@
+"""BOOL_OR and BOOL_AND: whether the noisy number of rows that decide is at least one.
+
+BOOL_OR counts the rows where the condition is true, BOOL_AND those where it is false. A few rows
+among much noise decide nothing: the answer is reliable where the count is far from zero or the
+noise below one row, as `explain` shows. Over no rows BOOL_OR is false and BOOL_AND true.
+
+Proof (PRIVACY.md R31). The rows that decide are counted, as COUNT counts.
+"""
+
+from __future__ import annotations
+
+from dpsql.compiler.aggregates.recipe import Asked, Parts, Recipe, conjunction, rows_of_unit
+from dpsql.compiler.plan.private_plan import PartQuery
+from dpsql.model.tree import BOOLEAN, INTEGER, Call, Expression, Literal, Ref
+
+
+def _any(asked: Asked) -> Parts:
+    condition = conjunction(asked.call.filter, asked.expression)
+    return (PartQuery(None, condition, total_upper=rows_of_unit(asked)),)
+
+
+def _some(_asked: Asked, parts: tuple[Ref, ...]) -> Expression:
+    return Call("ge", (parts[0], Literal(1, INTEGER)), BOOLEAN)
+
+
+def _but(asked: Asked) -> Parts:
+    fails = Call("not", (asked.expression,), BOOLEAN)
+    condition = conjunction(asked.call.filter, fails)
+    return (PartQuery(None, condition, total_upper=rows_of_unit(asked)),)
+
+
+def _none(_asked: Asked, parts: tuple[Ref, ...]) -> Expression:
+    return Call("lt", (parts[0], Literal(1, INTEGER)), BOOLEAN)
+
+
+BOOL_OR = Recipe(_any, _some)
+BOOL_AND = Recipe(_but, _none)

@@ -1,0 +1,67 @@
+"""VAR_POP, VAR_SAMP, STDDEV_POP, STDDEV_SAMP from a count, a centred sum and a sum of squares.
+
+v = Q/n + M²/2 - (S/n)², clamped to [0, M²]: no values in an interval of width 2M vary more.
+
+Proof (PRIVACY.md R33). Count, centred sum and centred squares are clipped sums; the formulas read
+released numbers.
+"""
+
+from __future__ import annotations
+
+from dpsql.compiler.aggregates.clipped_sums import (
+    Range,
+    centred_sum,
+    count_of_rows,
+    half_square,
+    product_sum,
+    range_of,
+    typical_square,
+)
+from dpsql.compiler.aggregates.formulas import (
+    at_least_one,
+    clamped,
+    double,
+    minus,
+    over,
+    plus,
+    root,
+    times,
+)
+from dpsql.compiler.aggregates.recipe import Asked, Parts, Recipe, as_double, no_distinct
+from dpsql.model.tree import Expression, Ref
+
+
+def _parts(asked: Asked) -> Parts:
+    no_distinct(asked)
+    return (count_of_rows(asked), centred_sum(asked), product_sum(asked, 0, 0))
+
+
+def variance(
+    bounds: Range, half: float, count: Expression, centred: Expression, squares: Expression
+) -> Expression:
+    """The population variance that the noisy moments of one argument say."""
+    n = at_least_one(count)
+    offset = over(as_double(centred), n)
+    value = minus(plus(over(squares, n), double(half)), times(offset, offset))
+    return clamped(value, 0.0, float(bounds.reach**2))
+
+
+def _typical(asked: Asked) -> tuple[float, ...]:
+    return (1.0, range_of(asked).offset, typical_square(asked))
+
+
+def _of(*, sample: bool, deviation: bool) -> Recipe:
+    def combine(asked: Asked, parts: tuple[Ref, ...]) -> Expression:
+        count, centred, squares = parts
+        half = float(half_square(asked))
+        value = variance(range_of(asked), half, count, centred, squares)
+        if sample:
+            n = at_least_one(count)
+            value = times(value, over(n, at_least_one(minus(n, double(1)))))
+        return root(value) if deviation else value
+
+    return Recipe(_parts, combine, _typical, moments=True)
+
+
+VAR_POP, VAR_SAMP = _of(sample=False, deviation=False), _of(sample=True, deviation=False)
+STDDEV_POP, STDDEV_SAMP = _of(sample=False, deviation=True), _of(sample=True, deviation=True)

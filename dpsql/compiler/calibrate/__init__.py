@@ -1,0 +1,1 @@
+"""calibrate: Bounded → PrivatePlan. Strategies, sensitivities, noise and the charge."""

@@ -1,0 +1,271 @@
+"""calibrate: Bounded → PrivatePlan. Contribution bounds, sensitivities, noise and the charge.
+
+One joint release per query, in which equal measurements are made once and share what it may spend
+as its outputs err least.
+
+Proof (PRIVACY.md R34, R56). The event has the noise of every charge with the distance that it was
+made for, every tree, choice and test, and what showing keys costs; a measurement has no part of its
+own only where the charge before it is for both.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+
+from dpsql.accountants import Accountant, Allowance
+from dpsql.compiler.aggregates.recipe import Wishes, part_type
+from dpsql.compiler.calibrate.choices import Payer, columns_of, event_of
+from dpsql.compiler.calibrate.contributions import contributions_of
+from dpsql.compiler.calibrate.fixed_shares import Claim, with_claims
+from dpsql.compiler.calibrate.key_selection import selection_events, with_keys_selected
+from dpsql.compiler.calibrate.measurements import Measurements
+from dpsql.compiler.calibrate.moment_vectors import Family
+from dpsql.compiler.calibrate.propose_test_release import (
+    events_of_tests,
+    proposals,
+    require_testable,
+    tested,
+)
+from dpsql.compiler.calibrate.quantile_trees import Wanted, made_of, planned
+from dpsql.compiler.calibrate.recipes import asked_of, parts_of, recipe_of
+from dpsql.compiler.calibrate.shared_totals import levels_of
+from dpsql.compiler.calibrate.splitting import split
+from dpsql.compiler.calibrate.strategies import (
+    Measured,
+    charges,
+    least_error,
+    paid_for,
+    with_values,
+)
+from dpsql.compiler.calibrate.top_groups import with_top
+from dpsql.compiler.errors.outputs import apart, shown
+from dpsql.compiler.plan.canonical import Writer
+from dpsql.compiler.plan.lattices import ChoiceQuery
+from dpsql.compiler.plan.private_plan import (
+    BlockPlan,
+    Bounded,
+    BoundedBlock,
+    PartQuery,
+    PrivatePlan,
+    Release,
+)
+from dpsql.compiler.resolve.scopes import Identities
+from dpsql.compiler.track.samples import noise_of_one
+from dpsql.model.algebra import Field, Relation
+from dpsql.model.errors import Reason, Refused
+from dpsql.model.tree import Expression, Ref, Span
+from dpsql.model.vocabulary import Event, EventPart, Neighbours, NoiseEvent
+from dpsql.model.walk import refs
+
+UNIT_COUNT = PartQuery(None, None, units=True)
+"""How many units have a key: what private keys are selected by (PRIVACY.md R44)."""
+
+
+def calibrate(
+    bounded: Bounded,
+    accountant: Accountant,
+    neighbours: Neighbours,
+    wishes: Wishes,
+    delta: Fraction,
+    identities: Identities,
+) -> PrivatePlan:
+    """The plan of a query that may spend its epsilon, with δ up to `delta` for private keys.
+
+    Raises `Refused` where a contribution has no limit, an argument no bound, an aggregate no
+    recipe, or private keys no δ to be selected with.
+    """
+    wishes = replace(wishes, noise=noise_of_one(accountant, neighbours, wishes.epsilon, delta))
+    measured = [_measure(block, identities, wishes) for block in bounded.blocks]
+    for m in measured:
+        require_testable(m.bounded, m.made.parts, accountant, neighbours)
+    allowance, selection = _allowance(measured, accountant, wishes.epsilon, delta)
+    measured = [_with_trees(m, allowance, accountant, neighbours, identities) for m in measured]
+    measured = _apart(measured, with_values(bounded.outer, measured, identities))
+    measured = least_error(measured, bounded.outer, accountant, allowance, identities)
+    outer, *stages = (
+        with_values(relation, measured, identities) for relation in (bounded.outer, *bounded.stages)
+    )
+    parts, outputs = charges(measured, outer)
+    claims = _claims(measured, accountant, allowance, delta)
+    shares = with_claims(split(parts, outputs, accountant.order), parts, claims)
+    each = iter(shares)
+    paid = [[allowance.share(next(each)) for _ in paid_for(m)] for m in measured]
+    blocks = tuple(
+        _released(m, accountant, neighbours, own, selection, wishes)
+        for m, own in zip(measured, paid, strict=True)
+    )
+    if not (claims or wishes.whole):
+        blocks, (outer, *stages) = with_top(blocks, (outer, *stages), paid, accountant)
+    event = Event(tuple(part for block in blocks for part in _events(block)))
+    price = event, accountant.loss(event), wishes.epsilon, tuple(shares)
+    return PrivatePlan(blocks, tuple(stages), outer, *price, levels_of(blocks, stages))
+
+
+def _allowance(
+    measured: list[Measured], accountant: Accountant, epsilon: Fraction, delta: Fraction
+) -> tuple[Allowance, Fraction]:
+    """What the query may spend, and the δ of each of its steps that need one."""
+    private = [m for m in measured if m.bounded.domain is None]
+    if private and not accountant.supports_selection:
+        raise Refused(Reason.PRIVATE_KEYS_NEED_DELTA, private[0].bounded.block.span)
+    steps = len(private) + sum(len(proposals(m.made.parts)) for m in measured)
+    allowance = accountant.allowance(epsilon, delta, selects_keys=steps > 0)
+    if not allowance.amount or (steps and not allowance.selection_delta):
+        raise Refused(Reason.BAD_OPTION, option="epsilon", why="it is too small to spend")
+    return allowance, allowance.selection_delta / max(1, steps)
+
+
+def _measure(bounded: BoundedBlock, identities: Identities, wishes: Wishes) -> Measured:
+    """The measurements a block needs, each once, and how its measures follow from them."""
+    block = bounded.block
+    contributions = contributions_of(bounded)
+    parts, typical = dict[PartQuery, Field](), dict[PartQuery, float]()
+    choices: dict[ChoiceQuery, Field] = {}
+    alike = _Alike(block.rows)
+
+    def named(part: PartQuery, adds: float) -> Ref:
+        if contributions.row_level:
+            part = replace(part, units=False)
+        field = parts.get(part) or identities.field("part", part_type(part.released))
+        parts[part] = field
+        typical.setdefault(part, adds)
+        return Ref(field.id, field.type)
+
+    if bounded.domain is None:
+        named(UNIT_COUNT, 1.0)
+    values: list[Expression] = []
+    families, sums = dict[int, Family](), dict[int, tuple[PartQuery, Family]]()
+    for measure, arguments in zip(block.measures, bounded.arguments, strict=True):
+        recipe = recipe_of(measure.call)
+        asked = asked_of(block, measure.call, arguments, contributions, wishes)
+        needed = tuple(map(alike.first, parts_of(block, recipe, asked)))
+        adds = recipe.typical(asked) if recipe.typical else (1.0,) * len(needed)
+        if asked.rows_proved and arguments:
+            nan = arguments[0].may_be_nan
+            if recipe.moments and (family := Family(*needed, nan=nan)).width:
+                families[len(values)] = family
+            centred = None if nan or recipe.centred is None else recipe.centred(asked)
+            if centred and (family := Family(*map(alike.first, centred))).width:
+                sums[len(values)] = needed[0], family
+        columns = tuple(map(named, needed, adds))
+        if recipe.choices is not None:
+            columns += columns_of(recipe.choices(asked), choices, identities)
+        values.append(recipe.combine(asked, columns))
+    alone = (False,) * len(parts)
+    table = tuple(parts), tuple(parts.values()), tuple(values), tuple(typical.values())
+    made = Measurements(*table, alone, families, sums)
+    return Measured(bounded, contributions, made, Wanted(choices), wishes.nonnegative)
+
+
+class _Alike:
+    """Measurements by what they measure: `1 <= x` and `x >= 1` are written in one way."""
+
+    def __init__(self, rows: Relation) -> None:
+        self._writer, self._known = Writer(), dict[str, PartQuery]()
+        self._writer.number(rows)
+
+    def first(self, part: PartQuery) -> PartQuery:
+        """The first measurement of the same: none is made twice, and none has two names."""
+        return self._known.setdefault(self._writer.write(part), part)
+
+
+def _with_trees(
+    measured: Measured,
+    allowance: Allowance,
+    accountant: Accountant,
+    neighbours: Neighbours,
+    identities: Identities,
+) -> Measured:
+    payer = Payer(accountant, neighbours, measured.l0)
+    return replace(measured, wanted=planned(measured.wanted, allowance, payer, identities))
+
+
+def _apart(measured: list[Measured], outer: Relation) -> list[Measured]:
+    """The blocks with what counts as an output of its own: see `Apart`."""
+    outputs = shown(outer, [m.fields for m in measured])
+    return [replace(m, apart=apart(outputs, m.values, _deciding(m))) for m in measured]
+
+
+def _claims(
+    measured: list[Measured], accountant: Accountant, allowance: Allowance, delta: Fraction
+) -> list[Claim]:
+    """What single aggregates may spend by their own epsilon, as parts of the allowance.
+
+    What is written once may stand for several: the elements of a list, groupings of ROLLUP.
+    """
+    selects = bool(allowance.selection_delta)
+    columns, shares = dict[Span, frozenset[int]](), dict[Span, Fraction]()
+    for m in measured:
+        for measure, value in zip(m.bounded.block.measures, m.values, strict=True):
+            call = measure.call
+            if call.epsilon is not None:
+                own = accountant.allowance(Fraction(call.epsilon), delta, selects_keys=selects)
+                columns[call.span] = columns.get(call.span, frozenset()) | refs(value)
+                shares[call.span] = own.amount / allowance.amount
+    return [Claim(columns[span], share, span) for span, share in shares.items()]
+
+
+def _deciding(measured: Measured) -> list[Field]:
+    """The counts that are looked at: private keys are chosen by one, and so are tests."""
+    tests = {proposal.test for proposal in proposals(measured.made.parts)}
+    made = zip(measured.made.parts, measured.made.fields, strict=True)
+    keys = measured.fields[:1] if measured.bounded.domain is None else ()
+    return [*keys, *(field for part, field in made if part in tests)]
+
+
+def _released(
+    measured: Measured,
+    accountant: Accountant,
+    neighbours: Neighbours,
+    allowances: list[Allowance],
+    selection_delta: Fraction,
+    wishes: Wishes,
+) -> BlockPlan:
+    contributions, l0 = measured.contributions, measured.l0
+
+    def release(place: int, size: int, allowance: Allowance) -> Release:
+        part, field = measured.made.parts[place], measured.fields[place]
+        sensitivity = measured.sensitivity(part, neighbours, size)
+        share = allowance.amount, allowance.noise_delta, sensitivity
+        noise, other = accountant.noise(*share), accountant.runner_up(*share)
+        return Release(field, part, sensitivity, noise, measured.made.joint[place], other)
+
+    paid = zip(measured.made.charges, allowances, strict=False)
+    releases = tuple(release(n, len(group), allowance) for group, allowance in paid for n in group)
+    rest, payer = allowances[len(measured.made.charges) :], Payer(accountant, neighbours, l0)
+    chosen, trees = made_of(measured.wanted, rest, payer)
+    plan = BlockPlan(
+        measured.bounded.block,
+        measured.bounded.domain,
+        None,
+        tested(releases, selection_delta),
+        contributions.groups,
+        contributions.rows_per_group,
+        contributions.rows,
+        contributions.row_level,
+        contributions.enforce,
+        choices=chosen,
+        trees=trees,
+        agreements=measured.made.agreed,
+        within=measured.bounded.within,
+    )
+    if plan.domain is not None:
+        return plan
+    counted, rival, plan = measured.made.counted, measured.rival, _private(plan, measured, wishes)
+    return with_keys_selected(plan, payer, allowances[0], selection_delta, counted, rival)
+
+
+def _private(plan: BlockPlan, measured: Measured, wishes: Wishes) -> BlockPlan:
+    """The block of private keys, none of fewer units than are wished for."""
+    alone = not wishes.whole and measured.keys_alone
+    return replace(plan, floor=wishes.floor, keys_alone=alone)
+
+
+def _events(block: BlockPlan) -> tuple[EventPart, ...]:
+    losses = (
+        *(NoiseEvent(r.noise, r.sensitivity) for r in block.releases if not r.joint),
+        *(NoiseEvent(tree.noise, tree.sensitivity) for tree in block.trees),
+        *map(event_of, block.choices),
+    )
+    return (*losses, *events_of_tests(block.releases), *selection_events(block))

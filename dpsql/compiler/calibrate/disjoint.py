@@ -1,0 +1,90 @@
+"""Measurements of disjoint rows: `x = 'a'` and `x = 'b'` cannot both be true of a row.
+
+Where no unit has more rows than are counted, its rows are spread over such measurements, and all
+together they change by no more than one of them could: one charge pays for all (parallel
+composition within a unit). A pivot table costs what its COUNT alone costs.
+
+Proof (PRIVACY.md R34). What a unit adds to all of them in a group is a mean of vectors with all of
+its rows in one measurement; a norm is convex, so none is farther than the farthest of these.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Hashable
+from dataclasses import replace
+
+from dpsql.compiler.calibrate.measurements import Measurements
+from dpsql.compiler.plan.private_plan import PartQuery
+from dpsql.compiler.resolve.typing import type_of
+from dpsql.model.comparisons import against_constant
+from dpsql.model.tree import Expression, Kind, Value
+from dpsql.model.walk import conjuncts
+
+_EXACT = frozenset({Kind.INTEGER, Kind.VARCHAR, Kind.BOOLEAN, Kind.DATE})
+"""Types of which different constants are never equal to one value."""
+
+
+def pooled(made: Measurements, rows: int) -> Measurements:
+    """The same measurements, those of disjoint rows next to one another and paid for together.
+
+    Two of them are if their conditions differ in one equality with different constants. No unit has
+    more than `rows` rows in a group.
+    """
+    sides = {
+        charge[0]: _sides(made.parts[charge[0]], rows) if len(charge) == 1 else {}
+        for charge in made.charges
+    }
+    first: dict[Hashable, dict[Value, int]] = defaultdict(dict)
+    for place, known in sides.items():
+        for side, constant in known.items():
+            first[side].setdefault(constant, place)
+    groups: dict[Hashable, list[int]] = defaultdict(list)
+    for charge in made.charges:
+        place = charge[0]
+        own = [side for side, c in sides[place].items() if first[side][c] == place]
+        groups[max(own, key=lambda side: len(first[side]), default=charge)] += charge
+    order = [n for listed in groups.values() for n in listed]
+    return replace(
+        made,
+        parts=tuple(made.parts[n] for n in order),
+        fields=tuple(made.fields[n] for n in order),
+        typical=tuple(made.typical[n] for n in order),
+        joint=tuple(n != listed[0] for listed in groups.values() for n in listed),
+    )
+
+
+def _sides(part: PartQuery, rows: int) -> dict[Hashable, Value]:
+    """The measurement without each equality of its condition, and that equality's constant."""
+    if part.condition is None or not divisible(part, rows):
+        return {}
+    conditions = conjuncts(part.condition)
+    found: dict[Hashable, Value] = {}
+    for equality in conditions:
+        constant = compared(equality)
+        if constant is not None:
+            others = frozenset(c for c in conditions if c != equality)
+            side = (replace(part, condition=None), others, constant[0])
+            found.setdefault(side, constant[1])
+    return found
+
+
+def divisible(part: PartQuery, rows: int) -> bool:
+    """Whether measurements of disjoint rows like this one add up to that of all of them.
+
+    They do not where a unit's total is clipped below what its rows allow, or away from zero, as an
+    analyst's own bounds may: several clipped totals could add up to more than the one clip.
+    """
+    row = max(abs(part.lower - part.centre), abs(part.upper - part.centre))
+    narrow = max(abs(part.total_lower), abs(part.total_upper)) < rows * row
+    raised = not part.total_lower <= 0 <= part.total_upper
+    return not (part.units or part.distinct or part.blocks or part.proposal or narrow or raised)
+
+
+def compared(condition: Expression) -> tuple[Expression, Value] | None:
+    """An expression and the constant that it equals."""
+    match against_constant(condition):
+        case ("eq", side, constant) if type_of(side).kind is constant.type.kind:
+            return (side, constant.value) if constant.type.kind in _EXACT else None
+        case _:
+            return None

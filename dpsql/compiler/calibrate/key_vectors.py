@@ -1,0 +1,53 @@
+"""Private keys by the moments that a query asks for, where noise is Laplace's.
+
+A vector of moments (see `dpsql.compiler.calibrate.measurements`) counts its rows: each adds `row`
+steps to the sum of its sums, whatever its value. Where every unit has one row, that sum is the
+number of units, and the keys are shown by it: one charge pays for the count, the means and the
+keys, and two draws of its noise have less variance than one draw of a count that shares the budget
+with a centred sum. Rows that a family does not count (NULL, or a FILTER) are one sum more.
+
+One such vector is enough: others have its count, and may be measured by centred sums beside it.
+
+Proof (PRIVACY.md R36, R44). Every row adds the same to the sum of the vector, so that it counts
+units of one row each; the threshold is over the sum of its draws.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from dpsql.compiler.aggregates.formulas import double, over
+from dpsql.compiler.calibrate.measurements import Measurements, merged, with_vectors
+from dpsql.compiler.calibrate.moment_vectors import Vector, summed, whole
+from dpsql.compiler.resolve.scopes import Identities
+from dpsql.model.tree import Expression, Ref
+
+
+def led_by_vectors(made: Measurements, identities: Identities) -> Iterator[Measurements]:
+    """The ways to measure the same with a vector as the count of units, of one row each.
+
+    With one vector alone, with all of those that have squares, and with all.
+    """
+    units, vectors = made.parts[0], _vectors(made)
+    vectors.sort(key=lambda v: (v.family.squares is None, v.family.count != units))
+    if not vectors:
+        return
+    first = replace(vectors[0], units=units)
+    squares = [v for v in vectors[1:] if v.family.squares is not None]
+    for others in dict.fromkeys([(), tuple(squares), tuple(vectors[1:])]):
+        yield with_vectors(made, [first, *others], identities)
+
+
+def _vectors(made: Measurements) -> list[Vector]:
+    """What may be measured together: moments, and sums with the number of their rows."""
+    plain = {family.key: part for part, family in made.sums.values()}
+    families = merged([*made.families.values(), *(family for _, family in made.sums.values())])
+    return [Vector(f, plain.get(f.key)) for f in families]
+
+
+def number_of_units(made: Measurements) -> Expression:
+    """The noisy count that the keys are shown by."""
+    columns = tuple(Ref(f.id, f.type) for f in made.fields[: made.counted.columns])
+    unit = made.counted.unit * made.parts[0].lattice.step
+    return whole(over(summed(columns), double(float(unit))))

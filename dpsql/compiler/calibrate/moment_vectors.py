@@ -1,0 +1,277 @@
+"""The moments of one argument measured together, where noise is Laplace.
+
+With t = (x - L)/(U - L) in [0, 1], a row adds to each Bernstein polynomial of degree d a number
+from 0 to 1, and to all of them together exactly 1: a row changes the vector of their sums by 1 in
+L1, however large d is. One charge pays for the whole vector, and counts, sums and sums of squares
+are linear in it. Measured one by one they would share the budget. (For Gaussian noise what counts
+is L2, and separate measurements with a weighted split are better.)
+
+The argument needs a proof that no unit has more rows than counted: the clip of a unit's total
+could not keep several totals within one bound.
+
+Proof (PRIVACY.md R36). Bernstein polynomials of one degree are not negative and add up to 1;
+rounding adds at most the slack that the clips include.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
+from fractions import Fraction
+from math import sqrt
+from typing import TypeAlias
+
+from dpsql.compiler.aggregates.formulas import double, minus, over, plus, times
+from dpsql.compiler.aggregates.recipe import as_double, part_type
+from dpsql.compiler.plan.lattices import Lattice
+from dpsql.compiler.plan.private_plan import PartQuery
+from dpsql.compiler.resolve.typing import type_of
+from dpsql.mechanisms.threshold import Counted
+from dpsql.model.tree import (
+    BOOLEAN,
+    DOUBLE,
+    INTEGER,
+    Call,
+    Cast,
+    Expression,
+    Kind,
+    Literal,
+    Ref,
+    SqlType,
+)
+
+UNIT = Lattice(2, 30)
+"""The lattice of polynomials of degree 2."""
+
+Key: TypeAlias = tuple[PartQuery, PartQuery]
+"""Count and centred sum: no two families have both in common."""
+
+SLACK = 3
+"""Lattice steps by which three rounded numbers may exceed the rounded sum."""
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """The moments of one argument that a query asks for: count, centred sum, perhaps squares.
+
+    The argument has more than one value (`width` > 0): of a constant there is nothing but a count.
+    Rows of NaN, if there may be any (`nan`), count as the centre: so they do in the centred sum.
+    """
+
+    count: PartQuery
+    centred: PartQuery
+    squares: PartQuery | None = None
+    nan: bool = field(default=False, kw_only=True)
+
+    @property
+    def argument(self) -> Expression:
+        """What is summed, never NaN."""
+        x, centre = self.centred.argument, self.centred.centre * self.centred.lattice.step
+        assert x is not None
+        if not self.nan:
+            return x
+        return Call("case", (Call("isnan", (x,), BOOLEAN), double(float(centre)), x), DOUBLE)
+
+    @property
+    def row(self) -> int:
+        """What a row adds to all sums of the vector together, in lattice steps."""
+        x = self.centred
+        return x.upper - x.lower if self.squares is None else 1 << UNIT.digits
+
+    @property
+    def key(self) -> Key:
+        """Its count and its centred sum."""
+        return self.count, self.centred
+
+    @property
+    def members(self) -> tuple[PartQuery, ...]:
+        known = (self.count, self.centred)
+        return known if self.squares is None else (*known, self.squares)
+
+    @property
+    def width(self) -> Fraction:
+        """U - L."""
+        return (self.centred.upper - self.centred.lower) * self.centred.lattice.step
+
+    @property
+    def offset(self) -> float:
+        """What a row adds to the centred sum in typical data."""
+        return float(self.width) / sqrt(12)
+
+    @property
+    def shift(self) -> Fraction:
+        """From the lower bound to the centre of the sums."""
+        return (self.centred.centre - self.centred.lower) * self.centred.lattice.step
+
+
+@dataclass(frozen=True, slots=True)
+class Vector:
+    """A family measured together; its sums are also the `plain` sum of its argument.
+
+    With `units`, a count of all rows, they are that too: what the family does not count is then a
+    sum of its own, so that a row adds to one or to the others.
+    """
+
+    family: Family
+    plain: PartQuery | None = None
+    units: PartQuery | None = None
+
+    @property
+    def members(self) -> frozenset[PartQuery]:
+        """What it measures in the place of."""
+        more = (part for part in (self.plain, self.units) if part is not None)
+        return frozenset((*self.family.members, *more))
+
+    @property
+    def parts(self) -> tuple[PartQuery, ...]:
+        """Its sums."""
+        own = vector(self.family)
+        if self.units is None or self.units == self.family.count:
+            return own
+        assert self.family.count.condition is not None
+        return (*own, _rest(own[-1], self.family.row, self.family.count.condition))
+
+    @property
+    def counted(self) -> Counted:
+        """How its sums together count units that have one row each."""
+        return Counted(len(self.parts), self.family.row, self.parts[0].total_upper)
+
+    def formulas(self, columns: tuple[Ref, ...]) -> dict[PartQuery, Expression]:
+        """The measurements that it replaces, over the columns of its sums."""
+        own = len(vector(self.family))
+        known = moments(self.family, columns[:own])
+        count, centred = (known[part] for part in self.family.key)
+        if self.plain is not None and self.plain not in self.parts:
+            step = self.plain.lattice.step
+            total = plus(centred, times(double(float(self.family.centred.centre * step)), count))
+            known[self.plain] = fitted(total, part_type(self.plain.lattice))
+        if self.units is not None:
+            known[self.units] = over(summed(columns), double(self.row))
+        return known
+
+    @property
+    def row(self) -> float:
+        """What a row adds to all its sums together."""
+        return float(self.family.row * self.parts[0].lattice.step)
+
+    def typical(self, known: Mapping[PartQuery, float]) -> tuple[float, ...]:
+        """What one row adds to each of its sums in typical data: nothing to those left out."""
+        own = typical(self.family, known)
+        return (*own, *(0.0 for _ in self.parts[len(own) :]))
+
+
+def vector(family: Family) -> tuple[PartQuery, ...]:
+    """The sums of the Bernstein polynomials, scaled by U - L for degree 1.
+
+    Each is clipped to what a unit changes all of them by together.
+    """
+    return _ends(family) if family.squares is None else _squares(family)
+
+
+def _ends(family: Family) -> tuple[PartQuery, ...]:
+    """Σ(U - x) and Σ(x - L), exact in the lattice of x."""
+    x = family.centred
+    argument = family.argument
+    # A row of a DOUBLE at the middle of two lattice points is rounded up on both sides.
+    most = family.count.total_upper * (x.upper - x.lower + (x.lattice.base == 2))  # noqa: PLR2004
+    turned = Call("neg", (argument,), type_of(argument))
+    return (
+        _part(x, turned, (-x.upper, -x.lower), -x.upper, most),
+        _part(x, argument, (x.lower, x.upper), x.lower, most),
+    )
+
+
+def _rest(last: PartQuery, row: int, counted: Expression) -> PartQuery:
+    """Of each row that is not counted what any row adds, in the lattice of the vector."""
+    kind, step = part_type(last.lattice), last.lattice.step
+    each = float(row * step) if kind == DOUBLE else Decimal(f"{row}E-{last.lattice.digits}")
+    value = Literal(row if kind == INTEGER else each, kind)
+    others = untrue(counted)
+    return replace(last, argument=value, condition=others, lower=row, upper=row, centre=0)
+
+
+def untrue(condition: Expression) -> Expression:
+    """False or NULL."""
+    true = Call("coalesce", (condition, Literal(False, BOOLEAN)), BOOLEAN)
+    return Call("not", (true,), BOOLEAN)
+
+
+def _part(
+    x: PartQuery, argument: Expression, bounds: tuple[int, int], centre: int, most: int
+) -> PartQuery:
+    return PartQuery(argument, x.condition, x.lattice, *bounds, centre, 0, most)
+
+
+def _squares(family: Family) -> tuple[PartQuery, ...]:
+    """Σ(1 - t)², Σ2t(1 - t) and Σt²."""
+    x = family.centred
+    lower, width = float(x.lower * x.lattice.step), float(family.width)
+    place = over(minus(as_double(family.argument), double(lower)), double(width))
+    below, above = (
+        Call(name, (place, double(end)), BOOLEAN) for name, end in (("lt", 0.0), ("gt", 1.0))
+    )
+    t = Call("case", (below, double(0), above, double(1), place), DOUBLE)
+    rest = minus(double(1), t)
+    one = 1 << UNIT.digits
+    most = family.count.total_upper * (one + SLACK)
+    polynomials = times(rest, rest), times(double(2), times(t, rest)), times(t, t)
+    return tuple(PartQuery(p, x.condition, UNIT, 0, one, total_upper=most) for p in polynomials)
+
+
+def moments(family: Family, columns: tuple[Ref, ...]) -> dict[PartQuery, Expression]:
+    """The moments of the family as formulas over the columns of its vector."""
+    parts, total = [as_double(column) for column in columns], summed(columns)
+    width, shift = float(family.width), float(family.shift)
+    if family.squares is None:
+        count = over(total, double(width))
+        return {family.count: count, family.centred: _less(parts[1], shift, count)}
+    # x - c = W·t - k, so its square is W²·t² - 2kW·t + k².
+    first, second = plus(over(parts[1], double(2)), parts[2]), parts[2]
+    half = float(family.squares.centre * family.squares.lattice.step)
+    square = _less(times(double(width**2), second), 2 * shift * width, first)
+    return {
+        family.count: total,
+        family.centred: _less(times(double(width), first), shift, total),
+        family.squares: plus(square, times(double(shift**2 - half), total)),
+    }
+
+
+def summed(columns: Sequence[Ref]) -> Expression:
+    """The sum of some columns in DOUBLE."""
+    total, *others = map(as_double, columns)
+    for part in others:
+        total = plus(total, part)
+    return total
+
+
+def typical(family: Family, known: Mapping[PartQuery, float]) -> tuple[float, ...]:
+    """What one row adds to the vector where it adds `known` to the moments."""
+    width, shift = float(family.width), float(family.shift)
+    mean = known.get(family.centred, family.offset) + shift
+    if family.squares is None:
+        return (width - mean, mean)
+    half = float(family.squares.centre * family.squares.lattice.step)
+    square = known[family.squares] + half + 2 * shift * mean - shift**2
+    t, t2 = mean / width, square / width**2
+    return (1 - 2 * t + t2, 2 * (t - t2), t2)
+
+
+def _less(a: Expression, factor: float, b: Expression) -> Expression:
+    return minus(a, times(double(factor), b))
+
+
+def whole(count: Expression) -> Expression:
+    """A count that a query shows."""
+    return Cast(Call("round", (count,), DOUBLE), INTEGER)
+
+
+def fitted(value: Expression, kind: SqlType) -> Expression:
+    """The value, computed in DOUBLE from vectors, in the type that its measure has."""
+    match kind.kind:
+        case Kind.INTEGER:
+            return whole(value)
+        case Kind.DECIMAL:
+            return Cast(value, kind)
+        case _:
+            return value

@@ -1,0 +1,273 @@
+"""Measurements of nested and of disjoint rows of one whole, divided into parts that add up.
+
+`x <= 10` and `x <= 20` are measured as the rows of the first, and those of the second that are not
+of the first: disjoint rows, paid for once (see `compiler.calibrate.disjoint`), of which the second
+is a sum. Of k thresholds the j-th then has j times the variance of a single one, and one by one
+each has k times that, or k² where noise is Laplace.
+
+Where two such divisions of one whole are measured (by sex, and by age; or the whole itself), each
+gets what it lacks: the rows for which none of its conditions is true, which costs nothing either.
+(Nothing is lacking where one of them is declared to hold of every row: a wrong declaration costs
+accuracy, and no privacy.) Then all of them must add up to the same number, and are made to: see
+`dpsql.consistency.least_squares`.
+
+Both need a proof that no unit has more rows than are counted, as `compiler.calibrate.disjoint`
+does: clipped totals of parts need not add up to the clipped total of the whole.
+
+Proof (PRIVACY.md R35). Each part is joined with the denial of the smaller ones, and the rest with
+the denial of all, NULL included: no row is in two of them.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from fractions import Fraction
+from math import isfinite
+from typing import Any
+
+from dpsql.compiler.aggregates.recipe import part_type
+from dpsql.compiler.calibrate.disjoint import compared, divisible
+from dpsql.compiler.calibrate.measurements import Measurements
+from dpsql.compiler.calibrate.moment_vectors import untrue
+from dpsql.compiler.plan.private_plan import PartQuery
+from dpsql.compiler.resolve.scopes import Identities
+from dpsql.compiler.resolve.typing import type_of
+from dpsql.model.algebra import Field
+from dpsql.model.comparisons import against_constant
+from dpsql.model.intervals import Facts
+from dpsql.model.tree import BOOLEAN, INTEGER, Call, Cast, Expression, Kind, Literal, Ref
+from dpsql.model.walk import both, conjuncts, substitute
+
+_NUMBERS = frozenset({Kind.INTEGER, Kind.DECIMAL, Kind.DOUBLE})
+_MOST = 32
+"""Conditions of one division: what each excludes of the others grows as their square."""
+
+
+_Whole = tuple[PartQuery, frozenset[Expression]]
+"""What measurements that differ in one condition measure, and the conditions that they share."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Test:
+    """The condition that sets `part` apart from others of its whole.
+
+    Tests of one subject are disjoint, or where `nested` the first implies the second and so on, in
+    the order of their places.
+    """
+
+    part: PartQuery
+    condition: Expression
+    subject: tuple[str, Expression]
+    place: Any
+    nested: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """No unit has more than `rows` rows in a group; the `first` measurements are left alone.
+
+    `known` describes conditions, and what they compare with constants. `nonnegative` asks for sums
+    of parts none of which is below zero where it cannot be: then counts by rising thresholds rise.
+    """
+
+    rows: int
+    first: int
+    known: Mapping[Expression, Facts]
+    nonnegative: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Division:
+    """Disjoint parts of a whole; `sums` has the measurements that several of them add up to."""
+
+    parts: tuple[PartQuery, ...]
+    sums: Mapping[PartQuery, tuple[PartQuery, ...]]
+    members: tuple[PartQuery, ...]
+
+    def of(self, whole: PartQuery) -> _Division:
+        """The division of a whole that is measured by its parts alone."""
+        sums = {**self.sums, whole: self.parts}
+        return replace(self, sums=sums, members=(*self.members, whole))
+
+
+def divided(
+    made: Measurements, limits: Limits, identities: Identities, *, wholes: bool = True
+) -> Measurements:
+    """The same measures over divisions of the wholes that they measure.
+
+    Without `wholes` a whole that is divided is not measured itself: it is the sum of its parts.
+    """
+    alone = [made.parts[c[0]] for c in made.charges if len(c) == 1 and c[0] >= limits.first]
+    free = [part for part in alone if divisible(part, limits.rows)]
+    claimed = _claimed(free)
+    tested = {test.part for tests in claimed.values() for test in tests}
+    inner = {test.part for tests in claimed.values() for test in tests if test.nested}
+    totals = {_as_whole(part): part for part in free if part not in inner}
+    divisions: list[_Division] = []
+    agreements: list[tuple[tuple[PartQuery, ...], ...]] = []
+    for whole in sorted(claimed, key=lambda whole: len(whole[1])):
+        families = [f for f in _families(claimed[whole]) if len(f) <= _MOST]
+        closed = len(families) + (whole in totals) > 1
+        new = [_division(f, rest=closed and not _complete(f, limits.known)) for f in families]
+        new = [d for d in new if closed or d.sums]
+        lists = [d.parts for d in new]
+        if closed and whole in totals:
+            if wholes or totals[whole] in tested:
+                lists.insert(0, (totals[whole],))
+            else:
+                shortest = min(range(len(new)), key=lambda n: len(lists[n]))
+                new[shortest] = new[shortest].of(totals[whole])
+        divisions += new
+        if closed and len(lists) > 1:
+            agreements.append(tuple(lists))
+    return _measured(made, divisions, tuple(agreements), identities, limits)
+
+
+def _as_whole(part: PartQuery) -> _Whole:
+    return replace(part, condition=None), frozenset(conjuncts(part.condition))
+
+
+def _claimed(parts: Sequence[PartQuery]) -> dict[_Whole, list[_Test]]:
+    """Each measurement's test in the one whole of which most is measured."""
+    candidates: dict[_Whole, list[_Test]] = defaultdict(list)
+    for part in parts:
+        bare, conditions = _as_whole(part)
+        for condition in dict.fromkeys(conjuncts(part.condition)):
+            candidates[bare, conditions - {condition}].append(_test(part, condition))
+    there = set(map(_as_whole, parts))
+    sizes = {whole: len(tests) + (whole in there) for whole, tests in candidates.items()}
+    taken: set[PartQuery] = set()
+    claimed: dict[_Whole, list[_Test]] = {}
+    for whole in sorted(candidates, key=lambda whole: -sizes[whole]):
+        tests = [test for test in candidates[whole] if test.part not in taken]
+        taken.update(test.part for test in tests)
+        if tests:
+            claimed[whole] = tests
+    return claimed
+
+
+def _test(part: PartQuery, condition: Expression) -> _Test:
+    equal = compared(condition)
+    if equal is not None:
+        return _Test(part, condition, ("eq", equal[0]), equal[1])
+    match against_constant(condition):
+        case ("lt" | "le" | "gt" | "ge" as sign, side, limit):
+            return _threshold(part, condition, sign, side, limit)
+    match condition:
+        case Call("not", (denied,)):
+            return _Test(part, condition, ("is", denied), False)
+        case _:
+            return _Test(part, condition, ("is", condition), True)
+
+
+def _threshold(
+    part: PartQuery, condition: Expression, sign: str, side: Expression, limit: Literal
+) -> _Test:
+    """Below a limit more rows as it grows, above it fewer."""
+    if not {type_of(side).kind, limit.type.kind} <= _NUMBERS or not _is_finite(limit):
+        return _Test(part, condition, ("is", condition), True)
+    assert isinstance(limit.value, int | float | Decimal)
+    value = Fraction(limit.value)
+    if sign in ("lt", "le"):
+        return _Test(part, condition, ("below", side), (value, sign == "le"), nested=True)
+    return _Test(part, condition, ("above", side), (-value, sign == "ge"), nested=True)
+
+
+def _is_finite(limit: Literal) -> bool:
+    return isinstance(limit.value, int | float | Decimal) and isfinite(limit.value)
+
+
+def _families(tests: Sequence[_Test]) -> list[list[_Test]]:
+    """Tests of one subject each, in their order; of two that say the same the first."""
+    families: dict[Hashable, dict[Any, _Test]] = defaultdict(dict)
+    for test in tests:
+        families[test.subject].setdefault(test.place, test)
+    return [
+        sorted(family.values(), key=lambda test: test.place)
+        if next(iter(family.values())).nested
+        else list(family.values())
+        for family in families.values()
+    ]
+
+
+def _complete(family: Sequence[_Test], known: Mapping[Expression, Facts]) -> bool:
+    """Whether one of the tests holds of every row, as far as it is known."""
+    kind, side = family[0].subject
+    facts = known.get(side)
+    if facts is None or facts.nullable or facts.may_be_nan or kind not in ("eq", "is"):
+        return False
+    values = (False, True) if kind == "is" else facts.domain
+    return values is not None and {test.place for test in family}.issuperset(values)
+
+
+def _division(family: Sequence[_Test], *, rest: bool) -> _Division:
+    """The parts of a family, perhaps with what is the rest of the whole."""
+    tests = [test.condition for test in family]
+    others = tuple(c for c in conjuncts(family[0].part.condition) if c != tests[0])
+    query = family[0].part
+    parts = [family[0].part]
+    for n, test in enumerate(family[1:], start=1):
+        smaller = tuple(map(_denied, tests[:n])) if test.nested else ()
+        cut = both((*others, test.condition, *smaller))
+        parts.append(replace(query, condition=cut) if smaller else test.part)
+    sums = {test.part: tuple(parts[: n + 1]) for n, test in enumerate(family) if n and test.nested}
+    if rest:
+        parts.append(replace(query, condition=both((*others, *map(untrue, tests)))))
+    return _Division(tuple(parts), sums, tuple(test.part for test in family))
+
+
+def _denied(condition: Expression) -> Expression:
+    return Call("not", (condition,), BOOLEAN)
+
+
+def _measured(
+    made: Measurements,
+    divisions: Sequence[_Division],
+    agreements: tuple[tuple[tuple[PartQuery, ...], ...], ...],
+    identities: Identities,
+    limits: Limits,
+) -> Measurements:
+    """The measurements with each division in the place of its first member."""
+    fields = dict(zip(made.parts, made.fields, strict=True))
+    typical = dict(zip(made.parts, made.typical, strict=True))
+    at = {member: d for d in divisions for member in d.members}
+    charges: dict[tuple[PartQuery, ...], None] = {}
+    for charge in made.charges:
+        division = at.get(made.parts[charge[0]])
+        charges[tuple(made.parts[n] for n in charge) if division is None else division.parts] = None
+    for division in divisions:
+        for part in division.parts:
+            fields.setdefault(part, identities.field("part", part_type(part.lattice)))
+            typical.setdefault(part, typical[division.members[0]])
+    instead = {
+        fields[whole].id: _sum([_term(part, fields[part], limits) for part in parts])
+        for division in divisions
+        for whole, parts in division.sums.items()
+    }
+    parts = tuple(part for charge in charges for part in charge)
+    return replace(
+        made,
+        parts=parts,
+        fields=tuple(fields[part] for part in parts),
+        values=tuple(substitute(value, instead) for value in made.values),
+        typical=tuple(typical[part] for part in parts),
+        joint=tuple(n > 0 for charge in charges for n in range(len(charge))),
+        agreements=agreements,
+    )
+
+
+def _term(part: PartQuery, field: Field, limits: Limits) -> Ref | Call:
+    term = Ref(field.id, field.type)
+    if not limits.nonnegative or part.total_lower < 0:
+        return term
+    return Call("greatest", (term, Cast(Literal(0, INTEGER), field.type)), field.type)
+
+
+def _sum(terms: Sequence[Ref | Call]) -> Expression:
+    total = terms[0]
+    for term in terms[1:]:
+        total = Call("add", (total, term), term.type)
+    return total

@@ -1,0 +1,63 @@
+"""What the recipe of an aggregate is asked."""
+
+from __future__ import annotations
+
+from dpsql.compiler import aggregates
+from dpsql.compiler.aggregates.recipe import Asked, Recipe, Wishes
+from dpsql.compiler.calibrate.contributions import Contributions
+from dpsql.compiler.plan.private_plan import PartQuery, PrivateBlock
+from dpsql.compiler.track.several_units import require_direct
+from dpsql.model.algebra import Item
+from dpsql.model.errors import Reason, Refused
+from dpsql.model.intervals import Facts
+from dpsql.model.tree import AggregateCall, Expression, Ref
+from dpsql.model.walk import map_children, refs
+
+
+def recipe_of(call: AggregateCall) -> Recipe:
+    """How an aggregate of private rows is answered. Raises `Refused` where there is no way."""
+    recipe = aggregates.recipe(call.function)
+    if recipe is None or (call.order_by and recipe.choices is None):
+        raise Refused(Reason.UNSUPPORTED_AGGREGATE, call.span, name=call.function)
+    return recipe
+
+
+def asked_of(
+    block: PrivateBlock,
+    call: AggregateCall,
+    arguments: tuple[Facts, ...],
+    contributions: Contributions,
+    wishes: Wishes,
+) -> Asked:
+    """What a recipe is asked: the call, and what is known of its arguments in this block."""
+    argument, rows = call.args[0], contributions.rows_per_group.value
+    of_keys = _over_keys(argument, block.keys)
+    return Asked(
+        call,
+        arguments,
+        rows,
+        is_unit=isinstance(argument, Ref) and argument.id in block.unit_ids,
+        rows_proved=rows is not None and rows == block.max_rows_per_group,
+        one_value=of_keys is not None or refs(argument) <= block.determined,
+        of_keys=of_keys,
+        wishes=wishes,
+    )
+
+
+def parts_of(block: PrivateBlock, recipe: Recipe, asked: Asked) -> tuple[PartQuery, ...]:
+    """What SQL sums for an aggregate. Raises `Refused` for what cannot be asked of this block."""
+    parts = recipe.parts(asked)
+    require_direct(block, asked.call, parts, chosen=recipe.choices is not None)
+    return parts
+
+
+def _over_keys(expression: Expression, keys: tuple[Item, ...]) -> Expression | None:
+    """The expression over the columns of the keys, None where it reads anything else."""
+    known = {key.expression: Ref(key.field.id, key.field.type) for key in keys}
+
+    def over(node: Expression) -> Expression:
+        return known.get(node) or map_children(node, over)
+
+    written = over(expression)
+    fields = {key.field.id for key in keys}
+    return written if keys and refs(written) <= fields else None

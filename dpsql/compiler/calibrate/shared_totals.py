@@ -1,0 +1,154 @@
+"""Which released tables of a query are sums of the same rows, and so have totals in common.
+
+A table's cells add up to the exact total of the rows if every row has one of its keys: if the keys
+are public. (A row of a key that the policy does not list is in no cell. A wrong declaration costs
+accuracy, and no privacy.) Of private keys those that are not shown are missing. And no row may be
+left out: no unit has more rows or groups than are counted, as in `compiler.calibrate.partitions`.
+
+Making totals agree is post-processing: PRIVACY.md R67.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import TypeAlias
+
+from dpsql.compiler.calibrate.disjoint import divisible
+from dpsql.compiler.plan.canonical import Writer
+from dpsql.compiler.plan.private_plan import BlockPlan
+from dpsql.consistency.least_squares import Agreement
+from dpsql.consistency.marginals import Levels, Table
+from dpsql.mechanisms import standard_deviation
+from dpsql.model.algebra import Relation, Released
+from dpsql.model.tree import Value
+from dpsql.model.walk import relations
+
+_MOST_KEYS = 6
+"""Keys of one table: its effects are as many as there are sets of them."""
+
+_Quantity: TypeAlias = tuple[str, ...]
+"""A measurement as text, behind those that lie before it on the line of its agreements."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """A block's table in words that are the same in other blocks of the same rows.
+
+    `quantities` has one of each measurement, None of one that does not add up; `lists` are the
+    agreements over them.
+    """
+
+    block: int
+    domains: dict[str, tuple[Value, ...]]
+    quantities: tuple[_Quantity | None, ...]
+    deviations: tuple[float, ...]
+    lists: tuple[tuple[tuple[_Quantity, ...], ...], ...]
+
+
+def levels_of(blocks: Sequence[BlockPlan], stages: Sequence[Relation]) -> tuple[Levels, ...]:
+    """The tables that measure some of the same, those of the same rows together.
+
+    A table that a stage reads is left as it is: the others are not yet there.
+    """
+    staged = {r.block for stage in stages for r in relations(stage) if isinstance(r, Released)}
+    of_rows: dict[str, list[_Told]] = defaultdict(list)
+    for number, block in enumerate(blocks):
+        if number not in staged and _adds_up(block):
+            writer = Writer()
+            writer.number(block.block.rows)
+            told = _told(number, block, writer)
+            if told is not None:
+                of_rows[writer.write((block.block.rows, block.block.unit))].append(told)
+    return tuple(levels for known in of_rows.values() for levels in _shared(known))
+
+
+def _adds_up(block: BlockPlan) -> bool:
+    rows = block.rows.value
+    return (
+        block.domain is not None
+        and block.block.groups is None
+        and block.top is None
+        and not block.enforce_l0
+        and len(block.block.keys) <= _MOST_KEYS
+        and rows is not None
+        and rows == block.rows_per_group.value
+    )
+
+
+def _told(number: int, block: BlockPlan, writer: Writer) -> _Told | None:
+    """None where there is no group, a key stands twice, or its values depend on another's."""
+    rows, domain = block.rows.value, block.domain
+    assert rows is not None
+    assert domain is not None
+    keys = [writer.write(key.expression) for key in block.block.keys]
+    domains = {key: tuple(dict.fromkeys(k[n] for k in domain)) for n, key in enumerate(keys)}
+    if not domain or len(domains) < len(keys):
+        return None
+    if prod(map(len, domains.values())) > len(domain):
+        return None
+    parts = [release.query for release in block.releases]
+    before = _before(block.agreements)
+    line = [(*before.get(n, ()), n) for n in range(len(parts))]
+    texts = [writer.write(part) for part in parts]
+    quantities = [tuple(texts[place] for place in places) for places in line]
+    adds_up = [divisible(part, rows) for part in parts]
+    return _Told(
+        number,
+        domains,
+        tuple(q if yes else None for q, yes in zip(quantities, adds_up, strict=True)),
+        tuple(standard_deviation(release.noise) for release in block.releases),
+        tuple(
+            tuple(tuple(quantities[place] for place in listed) for listed in agreement.lists)
+            for agreement in block.agreements
+        ),
+    )
+
+
+def _before(agreements: Sequence[Agreement]) -> dict[int, tuple[int, ...]]:
+    """The places that lie before each one, where lists that add up to the same start together."""
+    found: dict[int, tuple[int, ...]] = {}
+    for agreement in agreements:
+        alone = [listed[0] for listed in agreement.lists if len(listed) == 1]
+        first = next((found[place] for place in alone if place in found), ())
+        for listed in agreement.lists:
+            for n, place in enumerate(listed):
+                found.setdefault(place, (*first, *listed[:n]))
+    return found
+
+
+def _shared(known: Sequence[_Told]) -> Iterator[Levels]:
+    """The tables that measure what another one measures too, if there are any."""
+    count: dict[_Quantity, int] = defaultdict(int)
+    for told in known:
+        for quantity in told.quantities:
+            if quantity is not None:
+                count[quantity] += 1
+    kept = [t for t in known if any(q is not None and count[q] > 1 for q in t.quantities)]
+    domains = {key: domain for told in kept for key, domain in told.domains.items()}
+    if kept and all(domains[key] == d for told in kept for key, d in told.domains.items()):
+        yield _levels(kept, domains)
+
+
+def _levels(kept: Sequence[_Told], domains: dict[str, tuple[Value, ...]]) -> Levels:
+    axes = {key: n for n, key in enumerate(domains)}
+    quantities = dict.fromkeys(q for told in kept for q in told.quantities if q is not None)
+    number = {quantity: n for n, quantity in enumerate(quantities)}
+    tables = [
+        Table(
+            told.block,
+            tuple(axes[key] for key in told.domains),
+            tuple(None if q is None else number[q] for q in told.quantities),
+            told.deviations,
+        )
+        for told in kept
+    ]
+    agreements = dict.fromkeys(
+        Agreement(tuple(tuple(number[q] for q in listed) for listed in lists))
+        for told in kept
+        for lists in told.lists
+    )
+    starts = tuple(tuple(number[q[: n + 1]] for n in range(len(q) - 1)) for q in quantities)
+    return Levels(tuple(map(len, domains.values())), tuple(tables), tuple(agreements), starts)

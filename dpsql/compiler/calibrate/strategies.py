@@ -1,0 +1,219 @@
+"""The ways to measure a query, and the one whose outputs err least.
+
+Whatever is measured, every output follows from it; what differs is what the budget is spent on.
+
+Proof (PRIVACY.md R30, R62). Every way measures the same outputs and is charged for what it
+measures; which one is taken depends on public numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+
+from dpsql.accountants import Accountant, Allowance
+from dpsql.compiler.calibrate.centred import about_centres
+from dpsql.compiler.calibrate.contributions import Contributions
+from dpsql.compiler.calibrate.disjoint import pooled
+from dpsql.compiler.calibrate.key_selection import Rival
+from dpsql.compiler.calibrate.key_vectors import led_by_vectors, number_of_units
+from dpsql.compiler.calibrate.measurements import Measurements, together
+from dpsql.compiler.calibrate.partitions import Limits, divided
+from dpsql.compiler.calibrate.quantile_trees import Wanted
+from dpsql.compiler.calibrate.splitting import ROWS, Part, better, split
+from dpsql.compiler.errors.outputs import NOTHING_APART, Apart, shown
+from dpsql.compiler.plan.private_plan import BoundedBlock, PartQuery
+from dpsql.compiler.resolve.scopes import Identities
+from dpsql.model.algebra import Field, Item, Measure, OneRow, Project, Relation, Released
+from dpsql.model.tree import Expression, Ref
+from dpsql.model.vocabulary import Neighbours, Sensitivity
+from dpsql.model.walk import map_inputs, refs, substitute
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """A block with its contribution limits, what is measured of it, and what is chosen.
+
+    `apart` are outputs of its own that the budget is split for, whatever way it is measured; the
+    `rival` is the next best way to count its units.
+    """
+
+    bounded: BoundedBlock
+    contributions: Contributions
+    made: Measurements
+    wanted: Wanted
+    nonnegative: bool
+    apart: Apart = NOTHING_APART
+    rival: Rival | None = None
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        return (*self.made.fields, *self.wanted.fields)
+
+    @property
+    def l0(self) -> int:
+        """The most groups of one unit, which is limited by now; see also
+        `compiler.track.several_units`.
+        """
+        if self.bounded.block.several:
+            return 1
+        assert self.contributions.groups.value is not None
+        return self.contributions.groups.value
+
+    def sensitivity(self, part: PartQuery, neighbours: Neighbours, sharing: int) -> Sensitivity:
+        """What one unit changes of a measurement, whose charge `sharing` of them have.
+
+        What is known of one alone is so of a unit that is all in one group or in each as much.
+        """
+        alone = sharing == 1 and not self.bounded.block.several
+        return Sensitivity(self.l0, part.total_lower, part.total_upper, neighbours, alone)
+
+    @property
+    def keys_alone(self) -> bool:
+        """Whether nobody asks for a number."""
+        asked = frozenset[int]().union(*map(refs, self.values))
+        return asked.isdisjoint(field.id for field in self.fields)
+
+    @property
+    def measures(self) -> tuple[Measure, ...]:
+        return self.bounded.block.measures
+
+    @property
+    def values(self) -> tuple[Expression, ...]:
+        return self.made.values
+
+
+def least_error(
+    measured: list[Measured],
+    outer: Relation,
+    accountant: Accountant,
+    allowance: Allowance,
+    identities: Identities,
+) -> list[Measured]:
+    """The same blocks, measured as the outputs err least, and how else they count their units.
+
+    That is not told where aggregates have an epsilon of their own.
+    """
+    order = accountant.order
+    ways = list(_ways(measured, order, identities))
+    charged = [charges(way, with_values(outer, way, identities)) for way in ways]
+
+    def least(places: Sequence[int]) -> int:
+        return reduce(lambda a, b: b if better(charged[b], charged[a], order) else a, places)
+
+    best = least(range(len(ways)))
+    counted = [[m.made.counted for m in way] for way in ways]
+    others = [n for n, counts in enumerate(counted) if counts != counted[best]]
+    if not others or any(measure.call.epsilon for m in measured for measure in m.measures):
+        return ways[best]
+    rival = least(others)
+    return _with_rivals(
+        ways[best], ways[rival], map(allowance.share, split(*charged[rival], order))
+    )
+
+
+def _with_rivals(
+    best: list[Measured], rival: list[Measured], shares: Iterator[Allowance]
+) -> list[Measured]:
+    """The best way, knowing how the other counts the units of private keys and what that costs."""
+    spent = [[next(shares) for _ in paid_for(m)] for m in rival]
+    return [
+        replace(m, rival=Rival(other.made.counted, own[0])) if m.bounded.domain is None else m
+        for m, other, own in zip(best, rival, spent, strict=True)
+    ]
+
+
+def _ways(measured: list[Measured], order: int, identities: Identities) -> Iterator[list[Measured]]:
+    """As asked for, sums about their centres, and moments together where noise is Laplace's."""
+    centred = [replace(m, made=about_centres(m.made, identities)) for m in measured]
+    for way in [measured] if centred == measured else [measured, centred]:
+        yield from _pooled(way, order, identities)
+        if order == 1:
+            continue
+        for joined in _joined(way, identities):
+            yield from _pooled(joined, order, identities)
+
+
+def _joined(way: list[Measured], identities: Identities) -> Iterator[list[Measured]]:
+    """The ways in which some block has a vector; each block has its last where it has no more."""
+    vectors = [list(_by_vectors(m, identities)) or [m] for m in way]
+    for n in range(max(map(len, vectors), default=0)):
+        joined = [ways[min(n, len(ways) - 1)] for ways in vectors]
+        if joined != way:
+            yield joined
+
+
+def _by_vectors(measured: Measured, identities: Identities) -> Iterator[Measured]:
+    """The ways to measure a block with moments together."""
+    made, private = measured.made, measured.bounded.domain is None
+    if not private and made.families:
+        yield replace(measured, made=together(made, identities))
+    if private and measured.contributions.row_level:
+        for led in led_by_vectors(made, identities):
+            instead = {made.fields[0].id: number_of_units(led)}
+            yield replace(measured, made=led, apart=measured.apart.counted_by(instead))
+
+
+def _pooled(way: list[Measured], order: int, identities: Identities) -> Iterator[list[Measured]]:
+    """Disjoint rows paid for once; where noise is Laplace's, wholes also as sums of their parts."""
+    made = [_divided(m, identities, wholes=True) for m in way]
+    yield made
+    if order > 1 and any(m.made.agreements for m in made):
+        yield [_divided(m, identities, wholes=False) for m in way]
+
+
+def _divided(measured: Measured, identities: Identities, *, wholes: bool) -> Measured:
+    proved = measured.bounded.block.max_rows_per_group
+    if proved is None or proved != measured.contributions.rows_per_group.value:
+        return measured
+    threshold = int(measured.bounded.domain is None)
+    limits = Limits(proved, threshold, measured.bounded.tested, measured.nonnegative)
+    made = divided(measured.made, limits, identities, wholes=wholes)
+    return replace(measured, made=pooled(made, proved))
+
+
+def charges(measured: list[Measured], outer: Relation) -> tuple[list[Part], list[Expression]]:
+    """What shares of the budget pay for, in the order of blocks, and the outputs they serve."""
+    parts = [part for m in measured for part in paid_for(m)]
+    outputs = shown(outer, [m.fields for m in measured])
+    return parts, outputs + [output for m in measured for output in m.apart.of(m.values)]
+
+
+def paid_for(m: Measured) -> Iterator[Part]:
+    """What shares of the budget pay for in one block: its measurements, then its choices."""
+    for charge in m.made.charges:
+        yield Part(
+            tuple(m.fields[n].id for n in charge),
+            m.made.parts[charge[0]].reach,
+            tuple(ROWS * m.made.typical[n] for n in charge),
+        )
+    yield from m.wanted.parts
+
+
+def with_values(outer: Relation, measured: list[Measured], identities: Identities) -> Relation:
+    """A query with each released table followed by the measures computed from it.
+
+    A table that is read twice has columns of its own each time.
+    """
+
+    def expand(relation: Relation) -> Relation:
+        if not isinstance(relation, Released):
+            return map_inputs(relation, expand)
+        block = measured[relation.block]
+        keys = relation.fields[: len(block.bounded.block.keys)]
+        measures = relation.fields[len(keys) :]
+        parts = tuple(identities.field(f.name, f.type) for f in block.fields)
+        known = (*(key.field for key in block.bounded.block.keys), *block.fields)
+        here = zip(known, keys + parts, strict=True)
+        read = {old.id: Ref(new.id, new.type) for old, new in here}
+        items = [Item(f, Ref(f.id, f.type)) for f in keys]
+        items += [
+            Item(f, substitute(block.values[place], read))
+            for f, place in zip(measures, relation.measures, strict=True)
+        ]
+        # One group of which nothing is measured is one row without columns.
+        there = replace(relation, fields=keys + parts) if keys + parts else OneRow()
+        return Project(there, tuple(items))
+
+    return expand(outer)

@@ -1,0 +1,146 @@
+"""Chooses the first keys of public groups instead of releasing every group, if that errs less.
+
+The keys are chosen one after another: a unit in many groups sways a choice by one contribution, and
+a release by all of them. What is shown of the chosen groups is then measured, of them alone: of k
+groups a unit can change no more than k. Every share of the budget for the choice is tried, and the
+way is taken that makes the largest of these errors smallest, compared with the same error of a
+release of every group (`dpsql.mechanisms.top_keys`).
+
+Proof (PRIVACY.md R54). The rounds are charged for the difference that a unit makes to two scores in
+however many groups, and then numbers of the k chosen groups for at most k groups of a unit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from fractions import Fraction
+
+from dpsql.accountants import Accountant, Allowance
+from dpsql.compiler.calibrate.key_selection import as_released
+from dpsql.compiler.calibrate.top_shapes import AskedTop, asked_top
+from dpsql.compiler.plan.private_plan import BlockPlan, Contribution, Release
+from dpsql.mechanisms import standard_deviation
+from dpsql.mechanisms.top_keys import error_of_noise, top
+from dpsql.model.algebra import Relation, Released
+from dpsql.model.walk import relations
+
+NOT_NEEDED = "no limit is needed: a unit sways a choice by one group's contribution"
+
+SHARES = tuple(Fraction(n, 16) for n in range(1, 16))
+"""What a choice may spend where the chosen groups are measured too."""
+
+
+def with_top(
+    blocks: tuple[BlockPlan, ...],
+    queries: Sequence[Relation],
+    paid: Sequence[Sequence[Allowance]],
+    accountant: Accountant,
+) -> tuple[tuple[BlockPlan, ...], list[Relation]]:
+    """The blocks; one whose first keys alone are asked chooses them, if that errs less.
+
+    `queries` are the outer query and the stages, `paid` what the charges of each block may spend.
+    With the blocks come the queries over the columns that they then release.
+    """
+    asked = asked_top(queries[0], [len(block.block.keys) for block in blocks])
+    read = [r.block for query in queries for r in relations(query) if isinstance(r, Released)]
+    if asked is not None and read.count(asked.block) == 1:
+        chosen = _chosen(blocks[asked.block], asked, paid[asked.block], accountant)
+        blocks = tuple(chosen if n == asked.block else block for n, block in enumerate(blocks))
+    return blocks, [as_released(query, blocks) for query in queries]
+
+
+def _chosen(
+    block: BlockPlan, asked: AskedTop, paid: Sequence[Allowance], accountant: Accountant
+) -> BlockPlan:
+    if (
+        block.domain is None
+        or block.block.several
+        or block.histograms
+        or any(r.query.proposal for r in block.releases)
+    ):
+        return block
+    if any(key[place] is None for key in block.domain for place in asked.filled):
+        return block
+    if not asked.count < len(block.domain):
+        return block
+    measured = asked.shown or len(block.releases) > 1
+    shares = SHARES if measured else (Fraction(1),)
+    ways = [
+        _way(block, asked, paid, share, accountant, measured=measured)
+        for share in shares
+        if _choosable(paid, share, asked.count, accountant)
+    ]
+    best = min(ways, key=lambda way: _worst(way, block), default=block)
+    return best if _worst(best, block) < 1 else block
+
+
+def _choosable(
+    paid: Sequence[Allowance], share: Fraction, rounds: int, accountant: Accountant
+) -> bool:
+    return min(_epsilons(paid, share, rounds, accountant)) > 0
+
+
+def _epsilons(
+    paid: Sequence[Allowance], share: Fraction, rounds: int, accountant: Accountant
+) -> tuple[Fraction, Fraction]:
+    """The ε of each round of the exponential mechanism, and of permute-and-flip."""
+    amount = share * sum((allowance.amount for allowance in paid), Fraction(0))
+    return accountant.choice(amount, rounds), accountant.step(amount / rounds)
+
+
+def _way(
+    block: BlockPlan,
+    asked: AskedTop,
+    paid: Sequence[Allowance],
+    share: Fraction,
+    accountant: Accountant,
+    *,
+    measured: bool,
+) -> BlockPlan:
+    """The block that spends a share of the budget on its choice and the rest on measurements."""
+    assert block.domain is not None
+    scored, keys = block.releases[asked.scored], len(block.domain)
+    ranged, stepped = _epsilons(paid, share, asked.count, accountant)
+    unlimited = replace(scored.sensitivity, l0=keys)
+    found = min(
+        (
+            top(asked.count, keys, unlimited, epsilon, lowest=asked.lowest, flips=flips)
+            for epsilon, flips in ((ranged, False), (stepped, True))
+        ),
+        key=lambda way: way.error,
+    )
+    l0 = min(asked.count, keys if block.enforce_l0 else block.l0)
+    rest = [allowance.share(1 - share) for allowance in paid]
+    return replace(
+        block,
+        releases=tuple(_measured(block, rest, l0, accountant)) if measured else (),
+        unreleased=(scored.query,),
+        top=found,
+        otherwise=error_of_noise(scored.noise, keys),
+        groups=Contribution(keys, NOT_NEEDED),
+        enforce_l0=False,
+    )
+
+
+def _measured(
+    block: BlockPlan, rest: Sequence[Allowance], l0: int, accountant: Accountant
+) -> Iterator[Release]:
+    """The measurements of the chosen groups; the runner-up is the noise of a release of all."""
+    left, allowance = iter(rest), rest[0]
+    for release in block.releases:
+        allowance = allowance if release.joint else next(left)
+        sensitivity = replace(release.sensitivity, l0=l0)
+        noise = accountant.noise(allowance.amount, allowance.noise_delta, sensitivity)
+        yield replace(release, sensitivity=sensitivity, noise=noise, runner_up=release.noise)
+
+
+def _worst(way: BlockPlan, block: BlockPlan) -> float:
+    """The largest of the errors of a way, each over that of releasing every group of the block."""
+    if way.top is None:
+        return 1.0
+    measured = [
+        standard_deviation(one.noise) / standard_deviation(every.noise)
+        for one, every in zip(way.releases, block.releases, strict=False)
+    ]
+    return max([way.top.error / way.otherwise, *measured])

@@ -1,0 +1,136 @@
+"""Recognises the queries that ask for the first keys of public groups.
+
+They are ORDER BY aggregate LIMIT k, and ARG_MAX(key, aggregate) over grouped rows, alone or beside
+MAX(aggregate): the first key of such an order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from dpsql.model.algebra import Aggregate, Limit, Measure, Project, Relation, Released, Sort
+from dpsql.model.tree import AggregateCall, Cast, Expression, Ref, SortKey
+from dpsql.model.walk import composed, refs
+
+_ENDS = {"arg_max": "max", "arg_min": "min"}
+"""Aggregates that name a row by a value, and those that give that value."""
+
+
+@dataclass(frozen=True, slots=True)
+class AskedTop:
+    """The `count` first keys of `block`, ordered by the measurement in column `scored`.
+
+    `scored` counts the columns behind the keys. `shown` says that measurements are shown too;
+    `filled` are the places of keys of which no NULL counts.
+    """
+
+    block: int
+    count: int
+    scored: int
+    lowest: bool
+    shown: bool
+    filled: frozenset[int] = frozenset()
+
+
+def asked_top(query: Relation, keys: Sequence[int]) -> AskedTop | None:
+    """What a query asks for, None where it is not the first groups of a block in an order.
+
+    `keys` says how many columns of each block are keys.
+    """
+    outputs: list[Expression] = [Ref(f.id, f.type) for f in query.fields]
+    while isinstance(query, Project):
+        shorter = _composed(outputs, query)
+        if shorter is None:
+            return None
+        outputs, query = shorter, query.input
+    match query:
+        case Limit(limit=int(limit), offset=0, input=Sort() as ordered) if limit:
+            return _first_rows(ordered, outputs, limit, keys)
+        case Aggregate(keys=(), sets=(), measures=measures):
+            return _of_ends(query.input, measures, keys)
+        case _:
+            return None
+
+
+def _first_rows(
+    ordered: Sort, outputs: list[Expression], limit: int, keys: Sequence[int]
+) -> AskedTop | None:
+    """Ordered by a measurement first."""
+    order = [key.expression for key in ordered.keys]
+    found = _over_released(ordered.input, [*outputs, *order])
+    if found is None:
+        return None
+    released, read = found
+    first, *others = _in_order(ordered.keys, read[len(outputs) :])
+    scored = _measurement(first.expression, released, keys)
+    if scored is None:
+        return None
+    noisy = {f.id for f in released.fields[keys[released.block] :]}
+    shown = [*read[: len(outputs)], *(key.expression for key in others)]
+    measured = any(refs(expression) & noisy for expression in shown)
+    return AskedTop(released.block, limit, scored, not first.descending, measured)
+
+
+def _in_order(keys: Sequence[SortKey], expressions: Sequence[Expression]) -> list[SortKey]:
+    return [replace(k, expression=e) for k, e in zip(keys, expressions, strict=True)]
+
+
+def _of_ends(
+    source: Relation, measures: tuple[Measure, ...], keys: Sequence[int]
+) -> AskedTop | None:
+    """ARG_MAX(key, y) and MAX(y) of one measurement y, or ARG_MIN and MIN."""
+    calls = [measure.call for measure in measures]
+    ends = {call.function for call in calls} & _ENDS.keys()
+    found = _over_released(source, [arg for call in calls for arg in call.args])
+    if len(ends) != 1 or found is None or any(map(_has_more, calls)):
+        return None
+    (end,), (released, read) = ends, found
+    places = {f.id: n for n, f in enumerate(released.fields[: keys[released.block]])}
+    left, scores, filled = iter(read), set[int | None](), set[int | None]()
+    for call in calls:
+        if call.function == end:
+            key = next(left)
+            filled.add(places.get(key.id) if isinstance(key, Ref) else None)
+        elif call.function != _ENDS[end]:
+            return None
+        scores.add(_measurement(next(left), released, keys))
+    if len(scores) != 1 or None in filled | scores:
+        return None
+    (scored,) = (score for score in scores if score is not None)
+    kept = frozenset(place for place in filled if place is not None)
+    shown = any(call.function != end for call in calls)
+    return AskedTop(released.block, 1, scored, end == "arg_min", shown, kept)
+
+
+def _has_more(call: AggregateCall) -> bool:
+    """Whether a call says more than its arguments."""
+    return bool(call.distinct or call.filter is not None or call.order_by)
+
+
+def _over_released(
+    source: Relation, expressions: list[Expression]
+) -> tuple[Released, list[Expression]] | None:
+    """The expressions over the table of a block, if nothing but projections is above it."""
+    while isinstance(source, Project):
+        shorter = _composed(expressions, source)
+        if shorter is None:
+            return None
+        expressions, source = shorter, source.input
+    return (source, expressions) if isinstance(source, Released) else None
+
+
+def _composed(expressions: Sequence[Expression], project: Project) -> list[Expression] | None:
+    """The expressions over what the projection reads; None where they grow too large."""
+    known = {item.field.id: item.expression for item in project.items}
+    found = [composed(expression, known) for expression in expressions]
+    return [e for e in found if e is not None] if None not in found else None
+
+
+def _measurement(score: Expression, released: Released, keys: Sequence[int]) -> int | None:
+    """The measurement that an expression is, whatever number it is written as."""
+    while isinstance(score, Cast) and score.type.is_numeric:
+        score = score.arg
+    columns = released.fields[keys[released.block] :]
+    places = [n for n, f in enumerate(columns) if score == Ref(f.id, f.type)]
+    return places[0] if places else None

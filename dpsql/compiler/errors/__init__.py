@@ -1,0 +1,1 @@
+"""The error of every number, carried through the outer query."""

@@ -1,0 +1,223 @@
+"""The error of one expression over bases: the root of its summed squared changes.
+
+Bases with independent errors move one at a time, each by its standard deviation. Of bases with
+dependent errors and correlations R = L·Lᵀ, the errors are D·L·z for independent z of variance 1:
+they move together, by one column of D·L at a time. Where nothing is known of how errors depend on
+one another, the changes are added up: no standard deviation of a sum exceeds the sum of theirs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial, reduce
+from statistics import NormalDist
+
+import numpy as np
+
+from dpsql import functions
+from dpsql.compiler.resolve.typing import type_of
+from dpsql.model.tree import BOOLEAN, DOUBLE, Call, Cast, Expression, Literal, Ref, SqlType
+from dpsql.model.walk import refs, substitute, walk
+
+NAN = Literal(float("nan"), DOUBLE)
+
+_ZERO = Literal(0.0, DOUBLE)
+
+_HALF = NormalDist().inv_cdf(0.975)
+"""Half a 95 % interval, in standard errors."""
+
+_FAR = 1.9
+"""Steps of almost half a 95 % interval."""
+
+_LOST = 4.0
+"""A count or a sum that is no more than so many of its errors may be of nothing but noise."""
+
+_NOTHING = 1e-12
+"""Eigenvalues of correlations below it are zero: sums that agree have no error of their own."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Joint:
+    """Bases whose errors depend on one another, and their correlations (None: unknown)."""
+
+    bases: tuple[int, ...]
+    correlation: np.ndarray | None = None
+
+
+def error_of(
+    expression: Expression, deviation: Mapping[int, Expression | None], joint: Sequence[Joint] = ()
+) -> Expression:
+    """The standard error where bases have these deviations (None: unknown, and so is the error)."""
+    bases = sorted(refs(expression) & deviation.keys())
+    known = {number: error for number in bases if (error := deviation[number]) is not None}
+    if len(known) < len(bases):
+        return NAN
+    if isinstance(expression, Ref):
+        return known[bases[0]]
+    match expression:
+        case Call("case", (Call("is_null"), Literal(None), otherwise)) if refs(otherwise) == refs(
+            expression
+        ):
+            return error_of(otherwise, deviation, joint)
+        case Call("sqrt", (inner,)):
+            error = error_of(inner, deviation, joint)
+            return NAN if error is NAN else _of_root(inner, error)
+    inner, most = _unclamped(expression)
+    squares = []
+    for moves in _moves(known, joint):
+        changes = [_change(inner, steps) for steps in moves]
+        if None in changes:
+            return NAN
+        change = reduce(partial(formula, "add"), (c for c in changes if c is not None))
+        squares.append(formula("pow", change, Literal(2.0, DOUBLE)))
+    total = formula("sqrt", reduce(partial(formula, "add"), squares))
+    found = formula("coalesce", total, NAN)
+    return found if most is None else formula("least", found, most)
+
+
+def _of_root(square: Expression, error: Expression) -> Expression:
+    """The error of a square root: of the ends of the square's 95 % interval."""
+    half = formula("mul", error, Literal(_HALF, DOUBLE))
+    ends = (formula("add", square, half), formula("greatest", formula("sub", square, half), _ZERO))
+    root = formula("sqrt", square)
+    widest = formula("greatest", *(_distance(formula("sqrt", end), root) for end in ends))
+    return formula("div", widest, Literal(_HALF, DOUBLE))
+
+
+def _unclamped(expression: Expression) -> tuple[Expression, Expression | None]:
+    """What is clamped to constants, and the error of whose interval holds all between them.
+
+    A value that is clamped is no further from the truth than it was, but moves less.
+    """
+    match expression:
+        case Call("least", (Call("greatest", (inner, Literal(float(low)))), Literal(float(high)))):
+            return inner, Literal((high - low) / _HALF, DOUBLE)
+        case Call("mul", (factor, other)):
+            inner, most = _unclamped(factor)
+            if most is not None:
+                most = formula("mul", most, formula("abs", other))
+                return formula("mul", inner, other), most
+    return expression, None
+
+
+def _change(expression: Expression, steps: Mapping[int, Expression]) -> Expression | None:
+    """The change of a step, the larger one there or back; None where none is known.
+
+    Bases move by almost two steps, for half the change: an interval reaches that far. It is not a
+    number where the expression is then not defined, or a divisor has changed its sign; nor where a
+    divisor that noise is added to is lost in it: the values of few rows that noise has lifted that
+    far are all others than the truth.
+    """
+    near = _moved(expression, steps, 1.0)
+    if _kind(near) is None:
+        return None
+    if _is_linear(expression):
+        return _distance(near, expression)
+    changes = []
+    for factor in (_FAR, -_FAR):
+        change = _distance(_moved(expression, steps, factor), expression)
+        for divisor in _divisors(expression, steps):
+            reach = _LOST / _FAR if _is_linear(divisor) else 1.0
+            moved = formula("mul", divisor, _moved(divisor, steps, factor * reach))
+            change = Call("case", (Call("le", (moved, _ZERO), BOOLEAN), NAN, change), DOUBLE)
+        changes.append(formula("coalesce", change, NAN))
+    return formula("div", formula("greatest", *changes), Literal(_FAR, DOUBLE))
+
+
+def _moved(expression: Expression, steps: Mapping[int, Expression], factor: float) -> Expression:
+    """The expression when bases move by so many of these steps."""
+    kinds = {node.id: node for node in walk(expression) if isinstance(node, Ref)}
+    moves = {n: formula("mul", step, Literal(factor, DOUBLE)) for n, step in steps.items()}
+    return substitute(
+        expression,
+        {n: formula("add", Cast(kinds[n], DOUBLE), moves[n]) for n in steps if n in kinds},
+    )
+
+
+def _is_linear(expression: Expression) -> bool:
+    """Whether equal steps change the expression equally."""
+    match expression:
+        case Ref() | Literal():
+            return True
+        case Cast(arg=arg):
+            return _is_linear(arg)
+        case Call("add" | "sub", args):
+            return all(map(_is_linear, args))
+        case Call("mul", (a, b)):
+            return (isinstance(a, Literal) and _is_linear(b)) or (
+                _is_linear(a) and isinstance(b, Literal)
+            )
+        case Call("div", (a, Literal())):
+            return _is_linear(a)
+        case _:
+            return False
+
+
+def _divisors(expression: Expression, steps: Mapping[int, Expression]) -> list[Expression]:
+    """The divisors that move with the bases and may change their sign."""
+    calls = (node for node in walk(expression) if isinstance(node, Call))
+    divisors = dict.fromkeys(call.args[1] for call in calls if call.function == "div")
+    return [d for d in divisors if refs(d) & steps.keys() and not _never_negative(d)]
+
+
+def _never_negative(divisor: Expression) -> bool:
+    match divisor:
+        case Call("sqrt" | "abs"):
+            return True
+        case Call("nullif", (inner, _)) | Call("least", (inner, Literal(float()))):
+            return _never_negative(inner)
+        case Call("greatest", args):
+            return any(isinstance(arg, Literal) and arg.value in (0.0, 1.0) for arg in args)
+        case _:
+            return False
+
+
+def _moves(
+    known: Mapping[int, Expression], joint: Sequence[Joint]
+) -> Iterator[list[dict[int, Expression]]]:
+    """Steps of the bases whose changes are independent, each in parts that add up at most."""
+    together = {base for each in joint for base in each.bases}
+    yield from ([{base: error}] for base, error in known.items() if base not in together)
+    for each in joint:
+        if each.correlation is None:
+            yield [{base: known[base]} for base in each.bases]
+            continue
+        sizes, axes = np.linalg.eigh(each.correlation)
+        for size, axis in zip(sizes, axes.T, strict=True):
+            if size > _NOTHING:
+                steps = zip(each.bases, (size**0.5 * axis).tolist(), strict=True)
+                yield [{n: formula("mul", known[n], Literal(step, DOUBLE)) for n, step in steps}]
+
+
+def _kind(expression: Expression) -> SqlType | None:
+    """The type of a scalar expression; None where a function takes no DOUBLE in a base's place."""
+    if not isinstance(expression, Call):
+        arg = expression.arg if isinstance(expression, Cast) else None
+        known = arg is None or _kind(arg) is not None
+        return type_of(expression) if known else None
+    kinds = tuple(kind for arg in expression.args if (kind := _kind(arg)) is not None)
+    function = functions.lookup(expression.function)
+    if function is None or len(kinds) < len(expression.args):
+        return None
+    return function.result_type(kinds)
+
+
+def _distance(a: Expression, b: Expression) -> Expression:
+    return formula("abs", formula("sub", Cast(a, DOUBLE), Cast(b, DOUBLE)))
+
+
+def formula(function: str, *args: Expression) -> Call:
+    """A formula in DOUBLE."""
+    return Call(function, args, DOUBLE)
+
+
+def or_zero(value: Expression) -> Expression:
+    """The value in DOUBLE, and 0 where it is NULL."""
+    return formula("coalesce", Cast(value, DOUBLE), Literal(0.0, DOUBLE))
+
+
+def remaining(variance: Expression, part: Expression) -> Expression:
+    """The standard error of what is left of a total without an independent part of it."""
+    left = formula("sub", variance, or_zero(part))
+    return formula("sqrt", formula("greatest", left, Literal(0.0, DOUBLE)))

@@ -1,0 +1,120 @@
+"""What a query shows, as formulas over its measurements: what the budget is split for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import isclose, nan
+
+from dpsql.compiler.aggregates.formulas import evaluate
+from dpsql.compiler.resolve.stated_names import is_stated
+from dpsql.model.algebra import Field, Filter, Join, Limit, Project, Relation, Released, Sort
+from dpsql.model.tree import DOUBLE, Expression, Literal, Ref
+from dpsql.model.walk import composed, map_children, refs, relations, substitute
+
+EXACT = Literal(None, DOUBLE)
+"""The error of what no noise reaches."""
+
+
+@dataclass(frozen=True, slots=True)
+class Apart:
+    """Outputs of a block beside the columns of its query.
+
+    The measures at `places`, which no column reads whole (they order, filter or are aggregated
+    again), and counts that decide something: they are worth as much as any other output.
+    """
+
+    places: tuple[int, ...] = ()
+    deciding: tuple[Expression, ...] = ()
+
+    def of(self, measures: Sequence[Expression]) -> list[Expression]:
+        """The outputs, where the measures are these."""
+        return [*(measures[place] for place in self.places), *self.deciding]
+
+    def counted_by(self, formulas: Mapping[int, Expression]) -> Apart:
+        """The same outputs, where columns that decide are measured as these formulas."""
+        return replace(self, deciding=tuple(substitute(d, formulas) for d in self.deciding))
+
+
+NOTHING_APART = Apart()
+
+
+def apart(
+    outputs: Sequence[Expression], measures: Sequence[Expression], deciding: Sequence[Field]
+) -> Apart:
+    """What counts as an output of its own beside these `outputs`: no output is counted twice."""
+    read = frozenset[int]().union(*map(refs, outputs))
+    unread = [n for n, measure in enumerate(measures) if not refs(measure) <= read]
+    there = [*outputs, *(measures[n] for n in unread)]
+    counts = [Ref(field.id, field.type) for field in deciding]
+    return Apart(tuple(unread), tuple(count for count in counts if count not in there))
+
+
+def shown(outer: Relation, parts: Sequence[Sequence[Field]]) -> list[Expression]:
+    """The output columns that noise reaches, over the columns `parts` of each block."""
+    meaning = by_row(outer)
+    columns = _columns(outer, parts)
+    outputs = [
+        _without_errors(substitute(meaning[f.id], columns))
+        for f in outer.fields
+        if f.id in meaning and f.type.is_numeric
+    ]
+    noisy = {field.id for block in parts for field in block}
+    return [output for output in outputs if refs(output) & noisy]
+
+
+def _without_errors(expression: Expression) -> Expression:
+    """The expression with a number in place of each error that it states: errors have none."""
+    if is_stated(expression):
+        return Literal(1.0, DOUBLE)
+    return map_children(expression, _without_errors)
+
+
+def by_row(relation: Relation) -> Mapping[int, Expression]:
+    """Each column as a formula over released tables, as far as it is computed row by row."""
+    match relation:
+        case Released():
+            return {f.id: Ref(f.id, f.type) for f in relation.fields}
+        case Project():
+            below = by_row(relation.input)
+            formulas = {i.field.id: composed(i.expression, below) for i in relation.items}
+            return {n: formula for n, formula in formulas.items() if formula is not None}
+        case Filter() | Sort() | Limit():
+            return by_row(relation.input)
+        case Join():
+            return {**by_row(relation.left), **by_row(relation.right)}
+        case _:
+            return {}
+
+
+def _columns(outer: Relation, parts: Sequence[Sequence[Field]]) -> dict[int, Expression]:
+    """The columns of released tables, wherever they are read, as the measurements they are."""
+    found: dict[int, Expression] = {}
+    for relation in relations(outer):
+        if isinstance(relation, Released):
+            known = parts[relation.block]
+            here = relation.fields[len(relation.fields) - len(known) :]
+            found |= {f.id: Ref(old.id, old.type) for f, old in zip(here, known, strict=True)}
+    return found
+
+
+def steady(
+    relation: Relation, errors: Sequence[Expression], far: float = 0.0
+) -> tuple[float | None, ...]:
+    """The error of each output before any data is seen: None if exact, NaN if data decide it.
+
+    An error over released values is a number of the plan if it is the same for different values,
+    all of which are `far` from the thresholds of private keys.
+    """
+    meaning = by_row(relation)
+    columns = {f.id for r in relations(relation) if isinstance(r, Released) for f in r.fields}
+    points = [{n: max(1000.0, far) * (1 + k * (n % 7 + 1)) for n in columns} for k in (0, 1)]
+
+    def known(error: Expression) -> float | None:
+        if error == EXACT:
+            return None
+        found = [evaluate(substitute(error, meaning), point) for point in points]
+        here, there = (nan if value is None else value for value in found)
+        return here if isclose(here, there, rel_tol=1e-9) else nan
+
+    return tuple(map(known, errors))

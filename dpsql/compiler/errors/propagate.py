@@ -1,0 +1,383 @@
+"""propagate: the error of every number, carried through the outer query.
+
+Each noisy column is an expression over *base* columns with independent noise of known standard
+deviation: the parts of a release, and re-aggregated values. The error of an output is the root of
+the summed squares of its changes when each base moves by one standard deviation (the delta method
+by finite differences; exact for linear expressions). Bases travel upwards as hidden columns.
+
+Errors are post-processing too: PRIVACY.md R66.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import assert_never
+
+from dpsql.compiler.errors.aggregate_errors import argument_error, error_of_many, is_noisy
+from dpsql.compiler.errors.expression_errors import NAN, formula
+from dpsql.compiler.errors.joined_totals import joined
+from dpsql.compiler.errors.noisy_columns import (
+    Near,
+    NoiseOfBlock,
+    Origin,
+    Traced,
+    is_linear,
+    kin_of,
+    of_totals,
+)
+from dpsql.compiler.errors.outputs import EXACT
+from dpsql.compiler.errors.small_groups import as_ratio
+from dpsql.compiler.errors.stated_errors import OneInput, Stating, states
+from dpsql.compiler.errors.window_errors import trace_windows
+from dpsql.compiler.resolve.scopes import Identities
+from dpsql.compiler.resolve.stated_names import require_none
+from dpsql.compiler.track.uniqueness import Keys, equal_columns, key_within
+from dpsql.model.algebra import (
+    Aggregate,
+    Evaluated,
+    Field,
+    Filter,
+    Item,
+    Join,
+    Limit,
+    Match,
+    Measure,
+    OneRow,
+    Project,
+    Relation,
+    Released,
+    Scan,
+    Sort,
+    Staged,
+    Union,
+    Values,
+    Window,
+)
+from dpsql.model.tree import (
+    DOUBLE,
+    INTEGER,
+    AggregateCall,
+    Cast,
+    Expression,
+    JoinKind,
+    Literal,
+    Ref,
+)
+from dpsql.model.walk import composed, map_inputs, refs
+
+
+def propagate(
+    outer: Relation,
+    noise: Sequence[NoiseOfBlock],
+    keys: Callable[[Relation], Keys],
+    identities: Identities,
+    factor: float = 0.0,
+) -> tuple[Relation, tuple[Expression, ...], tuple[Expression, ...]]:
+    """The outer query with its hidden columns, its outputs, and the error of each output.
+
+    `noise` is that of each block, `keys` knows the keys of relations, `factor` is half an interval
+    over an error. An error is NULL where the output is exact, or not a number and not chosen, and
+    NaN where it is unknown. The errors that the query states are columns then.
+    """
+    shown = frozenset() if states(outer) else frozenset(_of_unions(outer))
+    traced = _Tracer(noise, keys, identities, Stating(identities, factor), shown).trace(outer)
+    outputs = tuple(Ref(f.id, f.type) for f in outer.fields)
+    return traced.relation, outputs, tuple(_error(traced, ref) for ref in outputs)
+
+
+def _error(traced: Traced, output: Ref) -> Expression:
+    if output.type.is_numeric:
+        return traced.error(output)
+    return NAN if traced.unknown(output) else EXACT
+
+
+_A_HAIR_LESS = 1 - 1e-9
+"""An interval ends at a value: rounding must not leave it outside."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Tracer:
+    """`shown` are columns of unions that the query shows as they are."""
+
+    noise: Sequence[NoiseOfBlock]
+    keys: Callable[[Relation], Keys]
+    identities: Identities
+    stating: Stating
+    shown: frozenset[int]
+
+    def trace(self, relation: Relation) -> Traced:
+        match relation:
+            case Scan() | OneRow() | Values():
+                return Traced(relation)
+            case Staged() | Evaluated():
+                raise AssertionError(relation)
+            case Released():
+                return self._released(relation)
+            case Filter() | Sort() | Limit():
+                plain, source = self._read(relation)
+                traced = source.over(map_inputs(plain, lambda _input: source.relation))
+                return _chosen(traced, relation)
+            case Project():
+                return self._project(relation)
+            case Join():
+                return self._join(relation)
+            case Match():
+                return self._match(relation)
+            case Aggregate():
+                return self._aggregate(relation)
+            case Window():
+                window, source = self._read(relation)
+                return trace_windows(source, window, self.identities)
+            case Union():
+                return self._union(relation)
+            case _:
+                assert_never(relation)
+
+    def _read(self, relation: OneInput) -> tuple[OneInput, Traced]:
+        """The relation, and its input with the errors that it states."""
+        return self.stating.over(relation, self.trace(relation.input))
+
+    def _released(self, relation: Released) -> Traced:
+        noise = self.noise[relation.block]
+        parts = relation.fields[len(relation.fields) - len(noise.deviations) :]
+        cells = {} if noise.settled is None else noise.settled.cells(parts)
+        shown = {n: f for n, f in enumerate(parts) if n not in noise.halves.values()}
+        rows, wider = self._with_factor(relation, parts, noise.near)
+
+        def error(place: int) -> Expression | None:
+            if place in noise.halves:
+                half = parts[noise.halves[place]]
+                factor = Literal(self.stating.factor * _A_HAIR_LESS, DOUBLE)
+                return formula("div", Cast(Ref(half.id, half.type), DOUBLE), factor)
+            known = noise.deviations[place]
+            if known is None:
+                return None
+            steady = Literal(known, DOUBLE)
+            return formula("mul", wider[place], steady) if place < len(wider) else steady
+
+        return Traced(
+            rows,
+            {f.id: Ref(f.id, f.type) for f in shown.values()},
+            {f.id: error(n) for n, f in shown.items()},
+            {f.id: noise.origin(n, relation.block, parts[0].id) for n, f in shown.items()},
+            {n: Literal(cell.deviation, DOUBLE) for n, cell in cells.items()},
+            {**dict.fromkeys(f.id for f in shown.values()), **cells},
+            (relation.block, parts[0].id) if parts else None,
+            whole=True,
+            selected=noise.selected,
+            certain=frozenset(
+                f.id for n, f in shown.items() if error(n) is not None and n not in noise.withheld
+            ),
+        )
+
+    def _with_factor(
+        self, relation: Released, parts: Sequence[Field], near: Near | None
+    ) -> tuple[Relation, list[Expression]]:
+        """The rows with a column by which errors grow towards a threshold, for its parts each."""
+        if near is None or not parts:
+            return relation, []
+        factor = self.identities.field("error", DOUBLE)
+        value = near.factor([_ref(f) for f in parts[: near.columns]])
+        rows = Project(relation, (*map(_kept, relation.fields), Item(factor, value)))
+        return rows, [_ref(factor)] * near.columns
+
+    def _project(self, relation: Project) -> Traced:
+        relation, source = self._read(relation)
+        meaning: dict[int, Expression] = {}
+        deviation = dict(source.deviation)
+        for item in relation.items:
+            if not refs(item.expression) & source.meaning.keys():
+                continue
+            over_bases = composed(as_ratio(item.expression), source.meaning)
+            if over_bases is None:
+                deviation[item.field.id] = None
+            meaning[item.field.id] = over_bases or Ref(item.field.id, item.field.type)
+        traced = replace(source, meaning=meaning, deviation=deviation)
+        missing = traced.needed() - {item.field.id for item in relation.items}
+        hidden = tuple(_kept(f) for f in source.relation.fields if f.id in missing)
+        return traced.over(Project(source.relation, relation.items + hidden))
+
+    def _join(self, relation: Join) -> Traced:
+        """Both sides; the rows of one are repeated unless they meet at most one of the other."""
+        require_none(relation, "in ON")
+        left, right = self.trace(relation.left), self.trace(relation.right)
+        equal = equal_columns(relation.condition, {f.id for f in relation.left.fields})
+        common = kin_of(left.origin.values()) & kin_of(right.origin.values())
+        alone = key_within(self.keys(relation.right), frozenset(equal.values())) is not None
+        own = key_within(self.keys(relation.left), frozenset(equal)) is not None
+        noisy = any(side.is_noisy(relation.condition) for side in (left, right))
+        first, second = left.selected or noisy, right.selected or noisy
+        match relation.kind:
+            case JoinKind.LEFT:
+                selected = left.selected or (second and not alone)
+            case JoinKind.RIGHT:
+                selected = right.selected or (first and not own)
+            case JoinKind.INNER | JoinKind.CROSS | JoinKind.FULL:
+                selected = first or second
+            case _:
+                assert_never(relation.kind)
+        if second and relation.kind in (JoinKind.LEFT, JoinKind.FULL):
+            right = right.perhaps()
+        if first and relation.kind in (JoinKind.RIGHT, JoinKind.FULL):
+            left = left.perhaps()
+        left = left if alone and not common else left.repeated()
+        right = right if own and not common else right.repeated()
+        return replace(joined(left, right, relation, self.identities), selected=selected)
+
+    def _match(self, relation: Match) -> Traced:
+        """The rows; where noise decides what matches, their mark is noisy."""
+        require_none(relation, "in a condition on a subquery")
+        source, other = self.trace(relation.input), self.trace(relation.other)
+        traced = source.over(replace(relation, input=source.relation, other=other.relation))
+        read = (relation.condition, *(relation.member or ()))
+        if not (other.selected or source.is_noisy(*read) or other.is_noisy(*read)):
+            return traced
+        mark = {relation.mark.id: Ref(relation.mark.id, relation.mark.type)}
+        return replace(
+            traced,
+            meaning={**traced.meaning, **mark},
+            deviation={**traced.deviation, **dict.fromkeys(mark)},
+        )
+
+    def _aggregate(self, relation: Aggregate) -> Traced:
+        relation, source = self._read(relation)
+        extra: list[Measure] = []
+        totals: list[tuple[Field, AggregateCall]] = []
+        fields: dict[int, Field] = {}
+        deviation: dict[int, Expression | None] = {}
+        regrouped = False
+        for key in relation.keys:
+            if source.rewritten(key.expression) is not None:
+                regrouped = True
+                fields[key.field.id], deviation[key.field.id] = key.field, None
+        for measure in relation.measures:
+            call = measure.call
+
+            def named(function: str, arg: Expression, call: AggregateCall = call) -> Expression:
+                kind = INTEGER if function == "count" else DOUBLE
+                hidden = self.identities.field("error", kind)
+                new = AggregateCall(function, (arg,), filter=call.filter, type=kind)
+                extra.append(Measure(hidden, new))
+                return Ref(hidden.id, kind)
+
+            if not (regrouped or is_noisy(source, call)):
+                continue
+            fields[measure.field.id] = measure.field
+            error = None if regrouped else argument_error(source, call)
+            deviation[measure.field.id] = error_of_many(source, call, error, named)
+            totals.append((measure.field, call))
+        result = replace(relation, input=source.relation, measures=relation.measures + tuple(extra))
+        meaning = {n: Ref(n, f.type) for n, f in fields.items()}
+        origin = of_totals(source, totals)
+        if not relation.keys:
+            origin = _with_addends(source, totals, origin)
+        selected = bool(relation.keys) and (regrouped or source.selected)
+        certain = _certain_totals(source, totals) if relation.keys else frozenset[int]()
+        return Traced(result, meaning, deviation, origin, selected=selected, certain=certain)
+
+    def _union(self, relation: Union) -> Traced:
+        left, right = self.trace(relation.left), self.trace(relation.right)
+        sides = (left, right)
+        old = (relation.left.fields, relation.right.fields)
+        fields, items = list(relation.fields), [[_kept(f) for f in side] for side in old]
+        meaning: dict[int, Expression] = {}
+        deviation: dict[int, Expression | None] = {}
+        origin: dict[int, Origin] = {}
+        alone: dict[int, Expression] = {}
+        common = kin_of(left.origin.values()) & kin_of(right.origin.values())
+
+        def added(errors: Sequence[Expression]) -> Expression:
+            """A column of the union that has these errors of its sides."""
+            fields.append(self.identities.field("error", DOUBLE))
+            for listed, error in zip(items, errors, strict=True):
+                listed.append(Item(self.identities.field("error", DOUBLE), error))
+            return Ref(fields[-1].id, DOUBLE)
+
+        for place, new in enumerate(relation.fields):
+            refs_here = [Ref(side[place].id, side[place].type) for side in old]
+            noisy = [s.rewritten(r) is not None for s, r in zip(sides, refs_here, strict=True)]
+            if not (new.type.is_numeric and any(noisy)):
+                continue
+            meaning[new.id] = Ref(new.id, new.type)
+            deviation[new.id] = None
+            read = [s.origin[n] for s, r in zip(sides, refs_here, strict=True) for n in s.bases(r)]
+            many = bool(common) or any(one.many for one in read)
+            origin[new.id] = Origin(kin_of(read), relation.fields[0].id, many=many)
+            if relation.kind == "UNION" and relation.all:
+                here = list(zip(sides, refs_here, strict=True))
+                deviation[new.id] = error = added([side.error(ref) for side, ref in here])
+                if any(side.alone for side in sides) and new.id not in self.shown:
+                    alone[new.id] = error
+                    deviation[new.id] = added([side.error_in_total(ref) for side, ref in here])
+        projected = [
+            Project(side.relation, tuple(listed)) for side, listed in zip(sides, items, strict=True)
+        ]
+        result = replace(relation, left=projected[0], right=projected[1], fields=tuple(fields))
+        selected = _of_sides(relation, sides)
+        return Traced(result, meaning, deviation, origin, alone, selected=selected)
+
+
+def _of_unions(relation: Relation) -> Iterator[int]:
+    """The columns of unions of which nothing is computed."""
+    match relation:
+        case Filter() | Sort() | Limit():
+            yield from _of_unions(relation.input)
+        case Project() if all(isinstance(i.expression, Ref) for i in relation.items):
+            yield from _of_unions(relation.input)
+        case Union():
+            yield from (f.id for f in relation.fields)
+            yield from _of_unions(relation.left)
+            yield from _of_unions(relation.right)
+        case _:
+            return
+
+
+def _of_sides(relation: Union, sides: Sequence[Traced]) -> bool:
+    """Whether noise decides which rows a union has: by those of a side, or as it compares them."""
+    listed = zip(sides, (relation.left.fields, relation.right.fields), strict=True)
+    noisy = any(side.is_noisy(*map(_ref, fields)) for side, fields in listed)
+    compared = noisy and not (relation.kind == "UNION" and relation.all)
+    return compared or any(side.selected for side in sides)
+
+
+def _with_addends(
+    source: Traced, totals: Sequence[tuple[Field, AggregateCall]], origin: Mapping[int, Origin]
+) -> dict[int, Origin]:
+    """The origins of totals of all rows; those of sums know what each row adds."""
+    known = dict(origin)
+    for column, call in totals:
+        if column.id in known and call.function == "sum" and is_linear(call):
+            known[column.id] = replace(known[column.id], addend=source.addend(call.args[0]))
+    return known
+
+
+def _certain_totals(
+    source: Traced, totals: Sequence[tuple[Field, AggregateCall]]
+) -> frozenset[int]:
+    """The totals of the rows of a group that noise makes no NULL of."""
+    linear = ((column.id, call.args) for column, call in totals if is_linear(call))
+    return frozenset(n for n, args in linear if all(map(source.is_certain, args)))
+
+
+def _chosen(traced: Traced, relation: Filter | Sort | Limit) -> Traced:
+    """The rows that are left, in their order: noise may decide which and how."""
+    match relation:
+        case Filter():
+            selected = traced.selected or traced.is_noisy(relation.predicate)
+            return replace(traced, whole=False, selected=selected)
+        case Sort():
+            noisy = traced.selected or traced.is_noisy(*(key.expression for key in relation.keys))
+            return replace(traced, shuffled=noisy)
+        case Limit():
+            return replace(traced, whole=False, selected=traced.selected or traced.shuffled)
+        case _:
+            assert_never(relation)
+
+
+def _kept(column: Field) -> Item:
+    return Item(column, _ref(column))
+
+
+def _ref(column: Field) -> Ref:
+    return Ref(column.id, column.type)

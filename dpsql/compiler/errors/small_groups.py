@@ -1,0 +1,114 @@
+"""Means of groups whose noisy count says little: drawn towards the middle of their bounds.
+
+A mean's offset from the middle lies in [-M, M]; if it may be anywhere there, its variance is M²/3.
+Of a noisy centred sum S = n·offset + noise and a noisy count n, the linear estimate with the least
+mean squared error is S·n/(n² + k), k = (σS² + σn²·M²/3) / (M²/3): the ratio S/n where n is large
+against the noise, and the middle where n is lost in it (ridge regression of S on n; Hoerl and
+Kennard 1970). It reads released numbers and scales of noise only, which are public.
+
+The formula is `mean_offset(S, n, lower, upper)` until the noise is known, which adds k. Its error
+is that of S/√max(k/2, n² - k): of the ratio where n is large; elsewhere of one by fewer
+rows, since a large noisy count of a small group hides how far it was drawn; at its most about
+M·√(2/3), so that a mean at one bound is within 1.96 of them from most of the range.
+
+It is post-processing: PRIVACY.md R66.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from math import hypot, sqrt
+
+from dpsql.compiler.aggregates.formulas import (
+    at_least_one,
+    double,
+    evaluate,
+    minus,
+    over,
+    plus,
+    root,
+    times,
+)
+from dpsql.model.algebra import Project, Relation, Released
+from dpsql.model.tree import DOUBLE, Call, Expression
+from dpsql.model.walk import map_children, map_inputs, refs
+
+NAME = "mean_offset"
+
+Deviations = Mapping[int, float]
+"""The standard deviation of each column of a released table, in units of its values."""
+
+
+def with_noise_known(relation: Relation, blocks: list[tuple[float | None, ...]]) -> Relation:
+    """The query with k in every mean: `blocks` gives the deviations of each block's columns."""
+
+    def known(expression: Expression, source: Relation) -> Expression:
+        if not isinstance(source, Released):
+            return expression
+        columns = blocks[source.block]
+        fields = source.fields[len(source.fields) - len(columns) :]
+        deviations = {f.id: d for f, d in zip(fields, columns, strict=True) if d is not None}
+        return _known(expression, deviations)
+
+    return _map_items(relation, known)
+
+
+def written_out(relation: Relation) -> Relation:
+    """The query with every mean in the functions of SQL."""
+    return _map_items(relation, lambda expression, _source: _estimate(expression))
+
+
+def _map_items(
+    relation: Relation, change: Callable[[Expression, Relation], Expression]
+) -> Relation:
+    inner = map_inputs(relation, lambda source: _map_items(source, change))
+    if not isinstance(inner, Project):
+        return inner
+    items = (replace(i, expression=change(i.expression, inner.input)) for i in inner.items)
+    return replace(inner, items=tuple(items))
+
+
+def _known(expression: Expression, deviations: Deviations) -> Expression:
+    node = map_children(expression, lambda child: _known(child, deviations))
+    if not isinstance(node, Call) or node.function != NAME:
+        return node
+    centred, count, *bounds = node.args
+    reach = max(abs(value) for bound in bounds if (value := evaluate(bound, {})) is not None)
+    noise = hypot(
+        sqrt(3) * _deviation(centred, deviations) / reach if reach else 0.0,
+        _deviation(count, deviations),
+    )
+    return replace(node, args=(*node.args, double(noise**2)))
+
+
+def _deviation(formula: Expression, deviations: Deviations) -> float:
+    """That of a linear formula over columns with independent noise."""
+    nothing = dict.fromkeys(refs(formula), 0.0)
+    moved = (evaluate(formula, {**nothing, n: deviations[n]}) for n in nothing)
+    least = evaluate(formula, nothing)
+    assert least is not None
+    return hypot(*(value - least for value in moved if value is not None))
+
+
+def _estimate(expression: Expression) -> Expression:
+    node = map_children(expression, _estimate)
+    if not isinstance(node, Call) or node.function != NAME:
+        return node
+    centred, count, lower, upper, k = node.args
+    rows = at_least_one(count)
+    drawn = over(times(centred, rows), plus(times(rows, rows), k))
+    within = Call("greatest", (drawn, lower), DOUBLE)
+    return Call("least", (within, upper), DOUBLE)
+
+
+def as_ratio(expression: Expression) -> Expression:
+    """The formula whose error is the error of the estimate: a ratio by fewer rows than counted."""
+    node = map_children(expression, as_ratio)
+    if not isinstance(node, Call) or node.function != NAME:
+        return node
+    centred, count, *_bounds, k = node.args
+    rows = at_least_one(count)
+    fewer = minus(times(rows, rows), k)
+    least = Call("greatest", (double(1), times(double(0.5), k), fewer), DOUBLE)
+    return over(centred, root(least))

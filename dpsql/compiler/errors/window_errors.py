@@ -1,0 +1,181 @@
+"""The errors of windows over noisy rows.
+
+The total of a window that holds its own row is what that row adds and a rest, which is independent
+of it and has the remaining variance. So the error of a share, `n / SUM(n) OVER ()`, heeds that n
+is in both. The total of a window that holds a smaller one is the smaller total and such a rest.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import inf
+
+from dpsql.compiler.errors.aggregate_errors import (
+    argument_error,
+    error_of_many,
+    is_noisy,
+    of_counted,
+)
+from dpsql.compiler.errors.expression_errors import formula, or_zero, remaining
+from dpsql.compiler.errors.noisy_columns import Traced, is_linear
+from dpsql.compiler.resolve.scopes import Identities
+from dpsql.model.algebra import Item, Project, Window, WindowItem
+from dpsql.model.tree import DOUBLE, INTEGER, Cast, Expression, Frame, Literal, Ref, WindowCall
+
+
+def trace_windows(source: Traced, relation: Window, identities: Identities) -> Traced:
+    """The relation with the hidden columns of its windows' errors."""
+    windows = _Windows(source, relation, identities)
+    calls = [item.call for item in relation.items]
+    for item in sorted(relation.items, key=lambda i: sum(_holds(i.call, c) for c in calls)):
+        if is_noisy(source, item.call):
+            windows.add(item)
+    return windows.traced()
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """What a total holds: its own row, or the total of the window `call`.
+
+    Its value over the rows' columns and over bases, its variance, and the reads of its bases.
+    """
+
+    value: Expression
+    meaning: Expression
+    variance: Expression
+    reads: frozenset[int]
+    call: WindowCall | None = None
+
+
+class _Windows:
+    """The windows over `source` as they are added, smaller ones first."""
+
+    def __init__(self, source: Traced, relation: Window, identities: Identities) -> None:
+        self._source, self._relation, self._identities = source, relation, identities
+        self._hidden: list[WindowItem] = []
+        self._rests: list[Item] = []
+        self._parts: list[_Part] = []
+        self._reads: dict[tuple[WindowCall, frozenset[int]], int] = {}
+        self._meaning, self._deviation = dict(source.meaning), dict(source.deviation)
+        self._origin = dict(source.origin)
+
+    def traced(self) -> Traced:
+        relation = Window(self._source.relation, self._relation.items + tuple(self._hidden))
+        kept = tuple(Item(f, Ref(f.id, f.type)) for f in relation.fields)
+        return replace(
+            self._source,
+            relation=Project(relation, kept + tuple(self._rests)) if self._rests else relation,
+            meaning=self._meaning,
+            deviation=self._deviation,
+            origin=self._origin,
+        )
+
+    def add(self, item: WindowItem) -> None:
+        call = item.call
+        error = argument_error(self._source, call)
+        bases = [base for arg in call.args[:1] for base in self._source.bases(arg)]
+        own = [self._source.origin[base] for base in bases]
+        apart = not any(origin.many for origin in own)
+        reads = frozenset(origin.read for origin in own)
+        if error is not None and apart and is_linear(call) and _holds_its_row(call):
+            self._split(item, error, reads)
+        else:
+            self._whole(item, error, reads if apart and _is_of_others(call) else frozenset())
+
+    def _whole(self, item: WindowItem, error: Expression | None, apart: frozenset[int]) -> None:
+        """A window as one base, independent of what is read at `apart`."""
+        call, base = item.call, item.field.id
+        self._meaning[base] = Ref(base, item.field.type)
+        self._deviation[base] = error_of_many(
+            self._source, call, error, lambda function, arg: self._named(call, function, arg)
+        )
+        found = self._source.total(call.args[0], base) if call.args else None
+        if found is not None:
+            self._origin[base] = replace(found, place=None, apart=apart, many=True)
+
+    def _split(self, item: WindowItem, error: Expression, reads: frozenset[int]) -> None:
+        """A total as the sum of a part that is known and an independent base."""
+        call, argument = item.call, item.call.args[0]
+        total, meaning = self._as_sum(item), self._source.rewritten(argument)
+        assert meaning is not None
+        error = of_counted(argument, error)
+        square = formula("mul", error, error)
+        part = _Part(argument, meaning, square, reads)
+        for known in self._parts:
+            if known.call is not None and _holds(call, known.call):
+                part = known
+        rest = self._identities.field("rest", DOUBLE)
+        self._rests.append(Item(rest, formula("sub", total, or_zero(part.value))))
+        variance = self._named(call, "sum", square)
+        self._deviation[rest.id] = remaining(variance, part.variance)
+        read = self._reads.setdefault((_rows(call), part.reads), rest.id)
+        found = self._source.total(argument, read)
+        assert found is not None
+        self._origin[rest.id] = replace(found, apart=part.reads, many=True)
+        whole = formula("add", or_zero(part.meaning), Ref(rest.id, DOUBLE))
+        self._parts.append(_Part(total, whole, variance, part.reads | {read}, call))
+        if call.function == "avg":
+            whole = formula("div", whole, Cast(self._named(call, "count", argument), DOUBLE))
+        self._meaning[item.field.id] = whole
+
+    def _as_sum(self, item: WindowItem) -> Expression:
+        if item.call.function == "sum":
+            return Cast(Ref(item.field.id, item.field.type), DOUBLE)
+        return self._named(item.call, "sum", Cast(item.call.args[0], DOUBLE))
+
+    def _named(self, call: WindowCall, function: str, arg: Expression) -> Expression:
+        """A hidden column: another function over the same rows."""
+        kind = INTEGER if function == "count" else DOUBLE
+        hidden = self._identities.field("error", kind)
+        args = (arg, *call.args[1:]) if function == call.function else (arg,)
+        new = replace(call, function=function, args=args, type=kind)
+        self._hidden.append(WindowItem(hidden, new))
+        return Ref(hidden.id, kind)
+
+
+def _rows(call: WindowCall) -> WindowCall:
+    return replace(call, function="", args=(), type=DOUBLE)
+
+
+def _bounds(frame: Frame) -> tuple[float, float]:
+    """How far behind its row a frame begins and ends."""
+    (start, before), (end, after) = frame.start, frame.end
+    return (
+        -inf if start is None else start * before,
+        inf if end is None else end * after,
+    )
+
+
+def _holds_its_row(call: WindowCall) -> bool:
+    if call.frame is None:
+        return True
+    start, end = _bounds(call.frame)
+    return start <= 0 <= end and not call.frame.exclude
+
+
+def _is_of_others(call: WindowCall) -> bool:
+    """Whether the row itself is not among those that the value is of."""
+    if call.function in ("lag", "lead"):
+        offset = call.args[1] if len(call.args) > 1 else Literal(1, INTEGER)
+        return isinstance(offset, Literal) and offset.value != 0
+    if call.frame is None or call.frame.unit != "ROWS":
+        return False
+    start, end = _bounds(call.frame)
+    return start > 0 or end < 0 or call.frame.exclude in ("CURRENT ROW", "GROUP")
+
+
+def _holds(call: WindowCall, other: WindowCall) -> bool:
+    """Whether a total is of all rows that another total of the same values is of, and of more."""
+    if call.args != other.args or not (is_linear(call) and is_linear(other)):
+        return False
+    if not _holds_its_row(other) or _rows(call) == _rows(other):
+        return False
+    whole = not call.order_by if call.frame is None else _bounds(call.frame) == (-inf, inf)
+    if whole and not (call.frame and call.frame.exclude):
+        return set(call.partition_by) <= set(other.partition_by)
+    if (call.partition_by, call.order_by) != (other.partition_by, other.order_by):
+        return False
+    if call.frame is None or other.frame is None or {call.frame.unit, other.frame.unit} != {"ROWS"}:
+        return False
+    (start, end), (first, last) = _bounds(call.frame), _bounds(other.frame)
+    return start <= first and last <= end and not call.frame.exclude

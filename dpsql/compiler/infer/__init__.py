@@ -1,0 +1,1 @@
+"""infer: Tracked → Bounded. What is known of the values of every private expression."""

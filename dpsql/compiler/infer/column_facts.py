@@ -1,0 +1,340 @@
+"""What is known of the columns of private rows, computed on demand.
+
+Facts start at declared columns, follow expressions by the rules of `dpsql.functions`, and are
+narrowed by every predicate that all surviving rows satisfy.
+
+What is inferred here is enforced, never trusted: PRIVACY.md R24.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+from math import prod
+from typing import Protocol, TypeAlias, assert_never
+
+from dpsql import functions
+from dpsql.compiler.aggregates.unit_facts import facts_of_rows
+from dpsql.compiler.infer.implied_predicates import about, equated, predicates, statements
+from dpsql.model.algebra import (
+    Aggregate,
+    Evaluated,
+    Field,
+    Item,
+    Join,
+    Match,
+    Project,
+    Relation,
+    Scan,
+    Staged,
+    Union,
+    Values,
+    Window,
+)
+from dpsql.model.intervals import EVERYTHING, Facts, hull, lattice
+from dpsql.model.tree import (
+    AggregateCall,
+    Call,
+    Cast,
+    Expression,
+    JoinKind,
+    Literal,
+    Ref,
+    SqlType,
+    Star,
+    Value,
+    WindowCall,
+)
+from dpsql.model.vocabulary import Policy
+from dpsql.model.walk import refs, relations
+
+Row: TypeAlias = tuple[Value, ...]
+Evaluate: TypeAlias = Callable[
+    [tuple[Expression, ...], tuple[Field, ...], Sequence[Row]], list[Row]
+]
+"""Values of expressions over given rows of constants, computed by the engine's own functions."""
+
+
+class PublicData(Protocol):
+    """What may be measured: public tables are public entirely."""
+
+    def facts(self, table: str, column: str, kind: SqlType, limit: int) -> Facts:
+        """Range, nullability and, up to `limit` values, the domain of a public column."""
+
+    def frequency(self, relation: Relation, columns: tuple[Ref, ...]) -> int:
+        """Most rows of a public relation, or of its evaluation, that agree on these columns."""
+
+    def once(self, relation: Relation) -> Evaluated:
+        """The rows of a public relation as it was evaluated once for this data."""
+
+    def distinct(
+        self, relation: Relation, outputs: tuple[Expression, ...], limit: int
+    ) -> list[Row]:
+        """The different rows of these expressions over a public relation, at most `limit`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where facts start: declarations, public data, and the engine's functions; at most `limit`
+    values are listed of a domain.
+    """
+
+    policy: Policy
+    public: PublicData
+    evaluate: Evaluate
+    limit: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Stored:
+    scan: Scan | Values
+    column: Field
+
+
+@dataclass(frozen=True, slots=True)
+class _Computed:
+    """An expression; `padded` where an outer join may leave NULL instead."""
+
+    expression: Expression
+    padded: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _OfRows:
+    """An aggregate or window function over at most `rows` rows of one unit.
+
+    Filters above a window do not narrow what it reads: it sees the rows of `relation`.
+    """
+
+    call: AggregateCall | WindowCall
+    rows: int | None
+    relation: Relation | None
+
+
+@dataclass(frozen=True, slots=True)
+class _OneOf:
+    """A column of UNION ALL."""
+
+    left: int
+    right: int
+    type: SqlType
+
+
+@dataclass(frozen=True, slots=True)
+class _Unknown:
+    type: SqlType
+
+
+_Source: TypeAlias = "_Stored | _Computed | _OfRows | _OneOf | _Unknown"
+
+
+class Columns:
+    """The facts of a relation's columns and of expressions over them."""
+
+    def __init__(self, rows: Relation, origin: Origin) -> None:
+        self.origin = origin
+        self.defined: dict[int, _Source] = dict(_definitions(rows))
+        self.predicates = tuple(predicates(rows))
+        self.statements = statements(self.predicates)
+        self.known: dict[int, Facts] = {}
+
+    def facts(self, expression: Expression) -> Facts:
+        """Interval, nullability and domain of an expression over the block's rows."""
+        match expression:
+            case Literal():
+                return functions.literal_facts(expression)
+            case Ref():
+                return self.column(expression.id)
+            case Call() | Cast():
+                args = tuple(self.facts(arg) for arg in _arguments(expression))
+                facts = functions.facts(expression, args, self.origin.limit)
+                facts = self._stated(expression, args, facts)
+                if facts.domain is None and functions.is_pointwise(expression):
+                    facts = self._pointwise(expression, args, facts)
+                    return self._stated(expression, args, facts)
+                return facts
+            case _:
+                raise AssertionError(expression)
+
+    def column(self, number: int) -> Facts:
+        """Facts of a column, narrowed by the predicates that read it."""
+        if number not in self.known:
+            self.known[number] = self._defined(self.defined[number])
+            self.known[number] = self._narrowed(number, self.known[number])
+        return self.known[number]
+
+    def _defined(self, source: _Source) -> Facts:
+        limit = self.origin.limit
+        match source:
+            case _Stored(scan, column):
+                return self._declared(scan, column)
+            case _Computed(expression, padded):
+                facts = self.facts(expression)
+                return replace(facts, nullable=True) if padded else facts
+            case _OfRows(call, rows, relation):
+                below = self if relation is None else Columns(relation, self.origin)
+                argument = None
+                if call.args and not isinstance(call.args[0], Star):
+                    argument = below.facts(call.args[0])
+                return facts_of_rows(call.function, call.type, argument, rows, limit)
+            case _OneOf(left, right, kind):
+                return functions.either(self.column(left), self.column(right), kind)
+            case _Unknown(kind):
+                return Facts(kind, domain=lattice(kind, EVERYTHING, limit))
+            case _:
+                assert_never(source)
+
+    def _declared(self, scan: Scan | Values, field: Field) -> Facts:
+        if isinstance(scan, Values):
+            place = scan.fields.index(field)
+            return functions.facts_of_values(field.type, (row[place].value for row in scan.rows))
+        table = self.origin.policy.table(scan.table)
+        assert table is not None
+        if not table.private:
+            return self.origin.public.facts(table.name, field.name, field.type, self.origin.limit)
+        column = table.column(field.name)
+        assert column is not None
+        return functions.declared_facts(column, self.origin.limit)
+
+    def equal(self, number: int) -> frozenset[int]:
+        """The columns of which it is known that in every row they hold the same as this one."""
+        found, pending = set[int](), [number]
+        while pending:
+            if (known := pending.pop()) in found:
+                continue
+            found.add(known)
+            match self.defined.get(known):
+                case _Computed(expression=Ref(id=below), padded=False):
+                    pending.append(below)
+            always = (held.predicate for held in self.predicates if held.of is None)
+            others = (equated(predicate, known) for predicate in always)
+            pending += [other for other in others if other is not None]
+        return frozenset(found)
+
+    def image(self, expression: Expression) -> Facts | None:
+        """Exact image of an expression whose columns all have finite domains."""
+        numbers = sorted(refs(expression))
+        columns = [self.column(number) for number in numbers]
+        if isinstance(expression, Ref) or not numbers or any(c.may_be_nan for c in columns):
+            return None
+        rows = self._rows(columns)
+        if rows is None:
+            return None
+        fields = tuple(Field(n, "", c.type) for n, c in zip(numbers, columns, strict=True))
+        values = [row[0] for row in self.origin.evaluate((expression,), fields, rows)]
+        return functions.facts_of_values(self.facts(expression).type, values)
+
+    def _pointwise(self, expression: Call | Cast, args: tuple[Facts, ...], facts: Facts) -> Facts:
+        """`facts` with the image of one call over its arguments' domains, taken as independent."""
+        if any(arg.may_be_nan for arg in args) or (rows := self._rows(list(args))) is None:
+            return facts
+        fields = tuple(Field(-1 - n, "", a.type) for n, a in enumerate(args))
+        places = tuple(Ref(f.id, f.type) for f in fields)
+        call = (
+            replace(expression, arg=places[0])
+            if isinstance(expression, Cast)
+            else replace(expression, args=places)
+        )
+        values = [row[0] for row in self.origin.evaluate((call,), fields, rows)]
+        image = functions.facts_of_values(expression.type, values)
+        interval = facts.interval.intersect(image.interval) if image.domain else facts.interval
+        return replace(facts, domain=image.domain, interval=interval)
+
+    def _rows(self, columns: list[Facts]) -> list[Row] | None:
+        domains = []
+        for facts in columns:
+            if facts.domain is None:
+                return None
+            domains.append((*facts.domain, None) if facts.nullable else facts.domain)
+        if prod(map(len, domains)) > self.origin.limit:
+            return None
+        return list(product(*domains))
+
+    # --- predicates ---
+
+    def _stated(self, expression: Call | Cast, args: tuple[Facts, ...], facts: Facts) -> Facts:
+        """The facts of an expression, narrowed by the predicates that are about it as a whole."""
+        known = facts
+        for predicate in self.statements.get(expression, ()):
+            known = functions.narrow(known, predicate)
+        if known.domain is None and known.interval != facts.interval:
+            return functions.listed(expression, args, known, self.origin.limit)
+        return known
+
+    def _narrowed(self, number: int, facts: Facts) -> Facts:
+        """The facts of a column among the rows for which every predicate holds."""
+        for held in self.predicates:
+            if held.of is not None and number not in held.of:
+                continue
+            predicate = about(held.predicate, number)
+            if predicate is not None:
+                facts = functions.narrow(facts, predicate)
+                facts = self._filtered(number, facts, predicate)
+            elif (other := equated(held.predicate, number)) is not None:
+                self.known[number] = facts  # two equal columns must not ask each other for ever
+                facts = functions.intersect(facts, self.column(other))
+        return facts
+
+    def _filtered(self, number: int, facts: Facts, predicate: Expression) -> Facts:
+        """A domain without the values for which the predicate is not true, an interval likewise."""
+        if facts.domain is None:
+            facts = functions.shaved(facts, number, predicate)
+            facts = replace(facts, domain=lattice(facts.type, facts.interval, self.origin.limit))
+        if facts.domain is None or len(facts.domain) > self.origin.limit:
+            return facts
+        rows: list[Row] = [(value,) for value in facts.domain]
+        if facts.nullable:
+            rows.append((None,))
+        held = self.origin.evaluate((predicate,), (Field(number, "", facts.type),), rows)
+        kept = [row[0] for row, holds in zip(rows, held, strict=True) if holds[0] is True]
+        domain = tuple(value for value in kept if value is not None)
+        interval = facts.interval.intersect(hull(domain)) if domain else facts.interval
+        return replace(facts, domain=domain, interval=interval, nullable=None in kept)
+
+
+def _arguments(expression: Call | Cast) -> tuple[Expression, ...]:
+    return (expression.arg,) if isinstance(expression, Cast) else expression.args
+
+
+def _definitions(rows: Relation) -> Iterable[tuple[int, _Source]]:
+    """Where each column of the rows comes from."""
+    for relation in relations(rows):
+        match relation:
+            case Scan() | Values():
+                yield from ((f.id, _Stored(relation, f)) for f in relation.fields)
+            case Staged(source=None):
+                yield from ((f.id, _Unknown(f.type)) for f in relation.fields)
+            case Match():
+                yield relation.mark.id, _Unknown(relation.mark.type)
+            case Project():
+                yield from _projected(relation)
+            case Aggregate():
+                yield from _computed(relation.keys)
+                for measure in relation.measures:
+                    yield measure.field.id, _OfRows(measure.call, relation.rows, None)
+            case Window():
+                for item in relation.items:
+                    yield item.field.id, _OfRows(item.call, relation.rows, relation.input)
+            case Union():
+                sides = (relation.left.fields, relation.right.fields)
+                for new, left, right in zip(relation.fields, *sides, strict=True):
+                    yield new.id, _OneOf(left.id, right.id, new.type)
+            case _:
+                continue
+
+
+def _projected(relation: Project) -> Iterable[tuple[int, _Source]]:
+    """The columns of a projection; behind a LEFT JOIN the right side's can be NULL."""
+    source = relation.input
+    absent = frozenset[int]()
+    if isinstance(source, Join) and source.kind is JoinKind.LEFT:
+        absent = frozenset(f.id for f in source.right.fields)
+    for number, computed in _computed(relation.items):
+        yield number, replace(computed, padded=bool(refs(computed.expression) & absent))
+
+
+def _computed(items: tuple[Item, ...]) -> Iterable[tuple[int, _Computed]]:
+    for item in items:
+        if item.expression != Ref(item.field.id, item.field.type):
+            yield item.field.id, _Computed(item.expression)

@@ -1,0 +1,114 @@
+"""infer: Tracked → Bounded. The interval and the finite domain of every private expression.
+
+Facts start at declared columns, follow expressions by the rules of `dpsql.functions`, and are
+narrowed by every predicate that all surviving rows satisfy. Nothing here is trusted for privacy:
+clips and key lists enforce what is inferred, so a wrong declaration costs accuracy only.
+
+Proof (PRIVACY.md R24, R26, R29). An interval that is used is clipped to and a list that is used is
+enforced; so nothing that is inferred wrongly costs more than accuracy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import product
+from math import isnan, prod
+
+from dpsql.compiler.infer.column_facts import Columns, Evaluate, Origin, PublicData, Row
+from dpsql.compiler.plan.private_plan import Bounded, BoundedBlock, PrivateBlock, Tracked, Within
+from dpsql.compiler.resolve.typing import type_of
+from dpsql.model.algebra import Relation, Staged
+from dpsql.model.intervals import Facts
+from dpsql.model.tree import AggregateCall, Call, Expression, Kind, Ref, Star, Value
+from dpsql.model.vocabulary import Policy
+from dpsql.model.walk import refs, relations, walk
+
+_PLAIN = frozenset({Kind.BOOLEAN, Kind.INTEGER, Kind.VARCHAR, Kind.DATE})
+"""Types whose values are equal in Python where they are in the engine."""
+
+
+def infer(tracked: Tracked, policy: Policy, public: PublicData, evaluate: Evaluate) -> Bounded:
+    """What is known of every key and argument of every block."""
+    blocks = tuple(_block(block, policy, public, evaluate).bounded() for block in tracked.blocks)
+    return Bounded(tracked.outer, blocks, tracked.stages)
+
+
+def has_domain(block: PrivateBlock, policy: Policy, public: PublicData, evaluate: Evaluate) -> bool:
+    """Whether the keys of a block are public, so that each is answered."""
+    return _block(block, policy, public, evaluate).bounded().domain is not None
+
+
+def _block(block: PrivateBlock, policy: Policy, public: PublicData, evaluate: Evaluate) -> _Block:
+    limit = block.declared.public_groups or policy.limits.max_public_groups
+    return _Block(block, Origin(policy, public, evaluate, limit))
+
+
+class _Block:
+    """The keys and arguments of one block."""
+
+    def __init__(self, block: PrivateBlock, origin: Origin) -> None:
+        self.block, self.origin = block, origin
+        self.rows = Columns(block.rows, origin)
+
+    def bounded(self) -> BoundedBlock:
+        arguments = tuple(
+            tuple(self.rows.facts(arg) for arg in m.call.args if _of_rows(arg))
+            for m in self.block.measures
+        )
+        determined = [refs(key.expression) <= self.block.determined for key in self.block.keys]
+        if self.block.groups is not None and self.block.keys:
+            domain = self._listed(self.block.groups)
+            combinations = 1 if all(determined) else None if domain is None else len(domain)
+            return BoundedBlock(self.block, arguments, domain, combinations, self._tested())
+        domains = [self.keys(key.expression) for key in self.block.keys]
+        free = [domain for domain, fixed in zip(domains, determined, strict=True) if not fixed]
+        domain = self._product(domains)
+        # A domain limits what a unit touches only where keys outside of it are dropped: the data
+        # may hold what the policy does not list.
+        combinations = prod(len(d) for d in free if d is not None)
+        limited = domain is not None or not free
+        proved = combinations if limited else None
+        within = () if domain is None else tuple(self._within())
+        return BoundedBlock(self.block, arguments, domain, proved, self._tested(), within)
+
+    def _within(self) -> Iterator[Within]:
+        """The keys that are equal to a column of a stage in every row."""
+        staged = [r for r in relations(self.block.rows) if isinstance(r, Staged)]
+        columns = [(r.stage, n, f) for r in staged for n, f in enumerate(r.fields)]
+        for place, key in enumerate(self.block.keys):
+            if isinstance(key.expression, Ref) and key.expression.type.kind in _PLAIN:
+                equal = self.rows.equal(key.expression.id)
+                for stage, n, column in columns:
+                    if column.id in equal and column.type == key.expression.type:
+                        yield Within(place, stage, n)
+
+    def _tested(self) -> dict[Expression, Facts]:
+        calls = [node for measure in self.block.measures for node in walk(measure.call)]
+        conditions = [e for e in calls if _of_rows(e) and type_of(e).kind is Kind.BOOLEAN]
+        sides = [arg for e in conditions if isinstance(e, Call) for arg in e.args]
+        return {e: self.rows.facts(e) for e in (*conditions, *sides)}
+
+    def _listed(self, groups: Relation) -> tuple[Row, ...] | None:
+        """The keys of the public side of a LEFT JOIN; None where they are too many to list."""
+        wanted = tuple(key.expression for key in self.block.keys)
+        rows = self.origin.public.distinct(groups, wanted, self.origin.limit + 1)
+        nan = any(isinstance(v, float) and isnan(v) for row in rows for v in row)
+        return None if nan or len(rows) > self.origin.limit else tuple(rows)
+
+    def _product(self, domains: list[tuple[Value, ...] | None]) -> tuple[Row, ...] | None:
+        known = [d for d in domains if d is not None]
+        if len(known) < len(domains) or prod(map(len, known)) > self.origin.limit:
+            return None
+        return tuple(product(*known))
+
+    def keys(self, expression: Expression) -> tuple[Value, ...] | None:
+        """The values a key can take, NULL among them where it can be NULL."""
+        facts = self.rows.image(expression) or self.rows.facts(expression)
+        if facts.may_be_nan or facts.domain is None or len(facts.domain) > self.origin.limit:
+            return None
+        return (*facts.domain, None) if facts.nullable else facts.domain
+
+
+def _of_rows(arg: Expression) -> bool:
+    """Whether the argument has a value in every row, as that of COUNT(*) has not."""
+    return not any(isinstance(node, Star | AggregateCall) for node in walk(arg))

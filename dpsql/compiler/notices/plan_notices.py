@@ -1,0 +1,323 @@
+"""What a plan enforces that nothing proves, and that it cannot be of use.
+
+A bound is proved if it follows from types, constraints, recorded facts and the text alone. So the
+facts of every argument and key are inferred once more, from a policy without the bounds, values
+and row limits that the owner only declares: what SQL would clip to all the same cuts nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import date
+from fractions import Fraction
+
+from dpsql.compiler.aggregates.recipe import Asked, Wishes, counted, row_bounds
+from dpsql.compiler.calibrate.contributions import contributions_of
+from dpsql.compiler.calibrate.recipes import asked_of, recipe_of
+from dpsql.compiler.infer.column_facts import Columns, Evaluate, Origin, PublicData
+from dpsql.compiler.notices.counted_keys import counted_keys
+from dpsql.compiler.notices.usefulness import least_shown, useless
+from dpsql.compiler.plan.lattices import ChoiceQuery, Kept
+from dpsql.compiler.plan.private_plan import (
+    BlockPlan,
+    Bounded,
+    BoundedBlock,
+    PartQuery,
+    PrivateBlock,
+    PrivatePlan,
+)
+from dpsql.model.algebra import Aggregate, Project, Relation, Released, Union, Window
+from dpsql.model.intervals import Bound, Interval
+from dpsql.model.notices import (
+    Clipped,
+    Cut,
+    Ends,
+    FewValues,
+    Hidden,
+    Listed,
+    Notice,
+    Sampled,
+    Unprotected,
+)
+from dpsql.model.tree import Literal, Ref, Star, Value
+from dpsql.model.vocabulary import ColumnPolicy, FactKind, Policy
+from dpsql.model.walk import map_inputs, refs, relations
+
+
+def notices(
+    bounded: Bounded,
+    plan: PrivatePlan,
+    policy: Policy,
+    public: PublicData,
+    evaluate: Evaluate,
+    wishes: Wishes,
+) -> tuple[Notice, ...]:
+    """What is told with every answer of the plan, in the order of its blocks, each thing once.
+
+    Whom the owner leaves unprotected is told with every answer, whatever it reads: each is a part
+    of what is not promised to them.
+    """
+    limit = policy.limits.max_public_groups
+    plain = Origin(undeclared(policy), public, evaluate, limit)
+    fed = _Fed.of(bounded.outer, len(bounded.outer.fields))
+    found: dict[Cut, tuple[int, ...]] = {}
+    for number, (block, made) in enumerate(zip(bounded.blocks, plan.blocks, strict=True)):
+        here = _Block(number, block, made, policy.unit.table, plain, fed, wishes)
+        for notice in here.notices():
+            alone = replace(notice, columns=())
+            found[alone] = tuple(sorted({*found.get(alone, ()), *notice.columns}))
+    told = [replace(notice, columns=columns) for notice, columns in found.items()]
+    drowned = useless(plan, Origin(policy, public, evaluate, limit), policy)
+    numbers = _numbers(bounded, fed)
+    others = [
+        Unprotected(numbers, t.name, link.column) for t in policy.tables for link in t.unprotected
+    ]
+    return (*told, *others, *counted_keys(plan), *drowned)
+
+
+def _numbers(bounded: Bounded, fed: _Fed) -> tuple[int, ...]:
+    """The columns that tell what was measured; all of them where that is the keys alone."""
+    measured = (
+        fed.measures(number, len(block.block.keys), place)
+        for number, block in enumerate(bounded.blocks)
+        for place in range(len(block.block.measures))
+    )
+    found = sorted(set[int]().union(*measured))
+    return tuple(found or range(len(bounded.outer.fields)))
+
+
+# --- what is proved ---
+
+
+def undeclared(policy: Policy) -> Policy:
+    """The policy without what only the owner says of the values of private columns."""
+    return replace(
+        policy,
+        tables=tuple(
+            replace(t, columns=tuple(map(_plain, t.columns))) if t.private else t
+            for t in policy.tables
+        ),
+    )
+
+
+def _plain(column: ColumnPolicy) -> ColumnPolicy:
+    return column if column.enforced else replace(column, bounds=None, values=None)
+
+
+def _unlimited(relation: Relation) -> Relation:
+    """The relation without the owner's limits on the rows within one unit."""
+    below = map_inputs(relation, _unlimited)
+    return replace(below, rows=None) if isinstance(below, Aggregate | Window) else below
+
+
+# --- which columns show it ---
+
+
+@dataclass(frozen=True, slots=True)
+class _Fed:
+    """Which columns of the result the columns of released tables feed, by block."""
+
+    outputs: Mapping[int, frozenset[int]]
+    tables: tuple[Released, ...]
+
+    @classmethod
+    def of(cls, outer: Relation, width: int) -> _Fed:
+        sources = dict(_sources(outer))
+        outputs: dict[int, frozenset[int]] = {}
+        for place, field in enumerate(outer.fields[:width]):
+            pending, seen = [field.id], set[int]()
+            while pending:
+                if (number := pending.pop()) not in seen:
+                    seen.add(number)
+                    outputs[number] = outputs.get(number, frozenset()) | {place}
+                    pending += sources.get(number, ())
+        return cls(outputs, tuple(r for r in relations(outer) if isinstance(r, Released)))
+
+    def keys(self, block: int, place: int) -> tuple[int, ...]:
+        """The places that key number `place` of a block feeds."""
+        return self._of([t.fields[place].id for t in self.tables if t.block == block])
+
+    def measures(self, block: int, keys: int, measure: int) -> tuple[int, ...]:
+        """The places that a measure of a block with so many keys feeds."""
+        return self._of(
+            [
+                t.fields[keys + t.measures.index(measure)].id
+                for t in self.tables
+                if t.block == block and measure in t.measures
+            ]
+        )
+
+    def _of(self, ids: Sequence[int]) -> tuple[int, ...]:
+        return tuple(sorted(set[int]().union(*(self.outputs.get(n, ()) for n in ids))))
+
+
+def _sources(outer: Relation) -> Iterator[tuple[int, frozenset[int]]]:
+    """The columns that each computed column reads."""
+    for relation in relations(outer):
+        match relation:
+            case Project(items=items):
+                yield from ((i.field.id, refs(i.expression)) for i in items)
+            case Aggregate(keys=keys, measures=measures):
+                yield from ((key.field.id, refs(key.expression)) for key in keys)
+                yield from ((m.field.id, refs(m.call)) for m in measures)
+            case Window(items=windows):
+                yield from ((w.field.id, refs(w.call)) for w in windows)
+            case Union(left=left, right=right, fields=fields):
+                for new, one, other in zip(fields, left.fields, right.fields, strict=True):
+                    yield new.id, frozenset({one.id, other.id})
+            case _:
+                continue
+
+
+# --- what one block enforces ---
+
+
+@dataclass(frozen=True, slots=True)
+class _Block:
+    number: int
+    bounded: BoundedBlock
+    made: BlockPlan
+    units: str
+    plain: Origin
+    fed: _Fed
+    wishes: Wishes
+
+    @property
+    def block(self) -> PrivateBlock:
+        return self.bounded.block
+
+    def notices(self) -> Iterator[Cut]:
+        keys = len(self.block.keys)
+        every = [self.fed.measures(self.number, keys, n) for n in range(len(self.block.measures))]
+        proved = Columns(self._rows(), self.plain)
+        for place, columns in enumerate(every):
+            yield from self._measure(place, columns, proved)
+        numbers = tuple(sorted(set[int]().union(*every)))
+        if self.made.agreements:
+            yield from self._agreeing(numbers, proved)
+        if self.made.enforce_l0:
+            yield Sampled(numbers, self.units, self.made.l0)
+        yield from self._keys(proved)
+
+    def _rows(self) -> Relation:
+        limited = any(fact.kind is FactKind.MAX_ROWS for fact in self.block.facts)
+        return self.block.rows if limited else _unlimited(self.block.rows)
+
+    def _measure(
+        self, place: int, columns: tuple[int, ...], proved: Columns
+    ) -> Iterator[Clipped | FewValues | Listed]:
+        call, arguments = self.block.measures[place].call, self.bounded.arguments[place]
+        recipe = recipe_of(call)
+        limits = contributions_of(self.bounded)
+        asked = asked_of(self.block, call, arguments, limits, self.wishes)
+        parts = [part for part in recipe.parts(asked) if not part.blocks]
+        choices = () if recipe.choices is None else recipe.choices(asked)
+        grouped, rows = bool(self.block.keys), None
+        additive = [part for part in parts if not (part.units or part.distinct)]
+        hashed = [c.histogram.rows for c in choices if c.histogram.kept is Kept.HASHED]
+        if additive and not asked.rows_proved:
+            rows = asked.rows
+        elif hashed:
+            rows = min(hashed)
+        for part in parts:
+            if part.distinct and _is_cut(asked, part):
+                yield FewValues(columns, self.units, grouped, part.total_upper)
+        values: tuple[Ends, ...] = ()
+        if choices or any(part.argument is not None for part in additive):
+            values = tuple(_clipped(asked, proved))
+        if rows is not None or values:
+            total = _total(additive) if call.function == "sum" and rows is not None else None
+            yield Clipped(columns, self.units, grouped, rows, values, total)
+        if _counts_listed(asked, parts, choices):
+            known = arguments[0].domain or ()
+            if _beyond(proved.facts(call.args[0]).domain, known):
+                yield Listed(columns, None, len(known))
+
+    def _agreeing(self, columns: tuple[int, ...], proved: Columns) -> Iterator[Listed]:
+        """Parts agree with their total as if a column held nothing but what it declares."""
+        for expression, facts in self.bounded.tested.items():
+            known = facts.domain
+            if known is None or not isinstance(expression, Ref):
+                continue
+            if _beyond(proved.facts(expression).domain, known):
+                yield Listed(columns, None, len(known))
+
+    def _keys(self, proved: Columns) -> Iterator[Listed | Hidden]:
+        keys = self.block.keys
+        places = [self.fed.keys(self.number, n) for n in range(len(keys))]
+        every = tuple(sorted(set[int]().union(*places)))
+        if self.bounded.domain is None and keys:
+            yield Hidden(every, self.units, least_shown(self.made))
+        elif self.block.groups is None:
+            for n, key in enumerate(keys):
+                known = tuple({row[n] for row in self.bounded.domain or ()} - {None})
+                facts = proved.image(key.expression) or proved.facts(key.expression)
+                if _beyond(facts.domain, known):
+                    yield Listed(places[n], key.field.name, len(known))
+
+
+def _counts_listed(
+    asked: Asked, parts: Sequence[PartQuery], choices: Sequence[ChoiceQuery]
+) -> bool:
+    """Whether listed values of the argument alone count; numbers beyond a grid are clipped."""
+    if asked.call.distinct:
+        return any(part.distinct and part.condition != counted(asked) for part in parts)
+    kind = None if asked.argument is None else asked.argument.type
+    clipped = kind is not None and (kind.is_numeric or kind.is_temporal)
+    return asked.call.function == "histogram" or (bool(choices) and not clipped)
+
+
+def _beyond(proved: tuple[Value, ...] | None, known: Sequence[Value]) -> bool:
+    """Whether there may be values that are not among the known ones."""
+    return proved is None or not set(proved) <= set(known)
+
+
+def _is_cut(asked: Asked, part: PartQuery) -> bool:
+    """Whether a unit may have more different values than are counted of it."""
+    known = asked.argument.domain if asked.argument is not None else None
+    possible = [1] * asked.one_value + [asked.rows] * asked.rows_proved
+    possible += [] if known is None else [len(known)]
+    return not any(most is not None and most <= part.total_upper for most in possible)
+
+
+def _total(parts: Sequence[PartQuery]) -> Ends | None:
+    """What a unit adds at most to the sum of one part, in its own units."""
+    if len(parts) != 1:
+        return None
+    (part,) = parts
+    step = part.released.step
+    return _number(part.total_lower * step), _number(part.total_upper * step)
+
+
+def _clipped(asked: Asked, proved: Columns) -> Iterator[Ends]:
+    """The ends to which arguments are clipped whose values nothing keeps there."""
+    for place, facts in enumerate(asked.arguments):
+        argument = asked.call.args[place]
+        if isinstance(argument, Star | Literal):
+            continue
+        known = proved.facts(argument).interval
+        if facts.type.is_numeric:
+            bounds = row_bounds(asked, place)
+            step = bounds.lattice.step
+            ends = bounds.lower * step, bounds.upper * step
+            if not _inside(known, *ends):
+                yield _number(ends[0]), _number(ends[1])
+        elif facts.type.is_temporal and facts.interval.is_bounded:
+            lower, upper = facts.interval.lo, facts.interval.hi
+            assert isinstance(lower, date)
+            assert isinstance(upper, date)
+            if not _inside(known, lower, upper):
+                yield lower, upper
+
+
+def _inside(known: Interval, lower: Bound, upper: Bound) -> bool:
+    ends = Interval(lower, upper)
+    return known.is_bounded and all(
+        e is not None and ends.contains(e) for e in (known.lo, known.hi)
+    )
+
+
+def _number(value: Fraction) -> Value:
+    """A number of a lattice as a value: whole, or with the digits that it has."""
+    return int(value) if value.denominator == 1 else float(value)

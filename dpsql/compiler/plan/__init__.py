@@ -1,0 +1,1 @@
+"""The private plan, and what makes two questions the same question."""

@@ -1,0 +1,43 @@
+"""A query ready to run: its plan and its statements."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dpsql.compiler.plan.private_plan import BlockPlan, PrivatePlan, Rewritten
+from dpsql.model.notices import Notice
+from dpsql.model.vocabulary import Column
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A query ready to run: `plan` is None where it reads public tables alone.
+
+    `question` identifies what is asked of private data, whatever the epsilon. `whole` is the same
+    query over noise on every group, where it would rather choose groups: that may have been paid.
+    `notices` are what is told with the answer.
+    `data` identifies the data that the plan's proofs are about (None: any).
+    """
+
+    columns: tuple[Column, ...]
+    plan: PrivatePlan | None
+    rewritten: Rewritten
+    question: str
+    notices: tuple[Notice, ...] = ()
+    whole: Prepared | None = None
+    data: str | None = None
+
+    @property
+    def blocks(self) -> tuple[BlockPlan, ...]:
+        """What is measured of private data."""
+        return () if self.plan is None else self.plan.blocks
+
+    @property
+    def cells(self) -> int:
+        """How many values it holds of public subqueries that were evaluated once."""
+        return sum(len(s.rows) * len(s.columns) for s in self.rewritten.stages if s.rows)
+
+    @property
+    def ways(self) -> tuple[Prepared, ...]:
+        """The plans that answer the query, the one that is paid for first."""
+        return (self,) if self.whole is None else (self, self.whole)

@@ -1,0 +1,408 @@
+"""The private plan: what `track`, `infer`, `calibrate` and `rewrite` hand to one another."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+from dpsql.compiler.plan.lattices import WHOLE, Choice, Histogram, Lattice, TreeRelease
+from dpsql.consistency.least_squares import Agreement
+from dpsql.consistency.marginals import Levels
+from dpsql.mechanisms.stability import Stability
+from dpsql.mechanisms.threshold import Threshold
+from dpsql.mechanisms.top_keys import Top
+from dpsql.mechanisms.truncated_geometric import KeyTrials
+from dpsql.model.algebra import Field, Item, Measure, Relation
+from dpsql.model.intervals import Facts
+from dpsql.model.tree import Expression, Ref, Span, SqlType, Value
+from dpsql.model.vocabulary import Event, Fact, Loss, Noise, Sensitivity
+
+
+@dataclass(frozen=True, slots=True)
+class Contribution:
+    """A contribution limit: its value (None: no limit) and where it was proved or is enforced."""
+
+    value: int | None
+    how: str
+
+
+@dataclass(frozen=True, slots=True)
+class DeclaredLimits:
+    """What the policy declares of one unit's rows in a relation (None: nothing)."""
+
+    rows_per_unit: int | None = None
+    groups_per_unit: int | None = None
+    rows_per_group: int | None = None
+    public_groups: int | None = None
+
+    def plus(self, other: DeclaredLimits, shared: int = 0) -> DeclaredLimits:
+        """The limits of the rows of both, of which `shared` are certainly counted twice."""
+        return DeclaredLimits(
+            total(self.rows_per_unit, other.rows_per_unit, shared),
+            total(self.groups_per_unit, other.groups_per_unit, shared),
+            total(self.rows_per_group, other.rows_per_group, shared),
+            least(self.public_groups, other.public_groups),
+        )
+
+    def times(self, other: DeclaredLimits) -> DeclaredLimits:
+        """The limits of a join in which each row of one side may meet each row of the other."""
+        return DeclaredLimits(
+            product(self.rows_per_unit, other.rows_per_unit),
+            product(self.groups_per_unit, other.groups_per_unit),
+            product(self.rows_per_group, other.rows_per_group),
+            least(self.public_groups, other.public_groups),
+        )
+
+
+def least(*limits: int | None) -> int | None:
+    """The smallest declared limit, None if none is."""
+    return min((limit for limit in limits if limit is not None), default=None)
+
+
+def total(a: int | None, b: int | None, shared: int = 0) -> int | None:
+    """The sum of two limits less what they share, None if one is not known."""
+    return None if a is None or b is None else a + b - shared
+
+
+def product(a: int | None, b: int | None) -> int | None:
+    """The product of two limits, None if one is not known."""
+    return None if a is None or b is None else a * b
+
+
+@dataclass(frozen=True, slots=True)
+class Weighed:
+    """The rows of a block without repetitions: each is `weight` of them, or just one if None.
+
+    Sums over them are the same integers; see `compiler.rewrite.weights`.
+    """
+
+    rows: Relation
+    weight: Expression | None
+
+
+@dataclass(frozen=True, slots=True)
+class PrivateBlock:
+    """One private aggregate: the rows it reads, each with its unit, and what it asks of them.
+
+    `rows` carries the unit key as column `unit`, never NULL; `unit_ids` are all columns that hold
+    it. `max_rows` is the proved most rows of one unit (None: unbounded). `determined` are the
+    columns that the unit determines; `declared` the owner's limits; `facts` what proofs lean on.
+    With `groups` the keys are those of a public relation, over whose columns they are written.
+    Rows that belong to `several` people each have no one unit: see `compiler.track.several_units`.
+    `max_groups` is the most groups that one unit is proved to touch (None: as many as it has rows);
+    with `alone` no two rows of one unit are in one group.
+
+    All of this is about `rows`; where they are `weighed`, an engine adds up those instead.
+    """
+
+    rows: Relation
+    unit: Ref
+    unit_ids: frozenset[int]
+    max_rows: int | None
+    determined: frozenset[int]
+    keys: tuple[Item, ...]
+    measures: tuple[Measure, ...]
+    declared: DeclaredLimits
+    facts: tuple[Fact, ...]
+    span: Span
+    groups: Relation | None = None
+    several: bool = False
+    max_groups: int | None = None
+    alone: bool = False
+    weighed: Weighed | None = None
+
+    @property
+    def max_rows_per_group(self) -> int | None:
+        """The proved most rows of one unit in one group."""
+        return 1 if self.alone else self.max_rows
+
+
+@dataclass(frozen=True, slots=True)
+class Tracked:
+    """`outer` reads only `Released` leaves and public tables; `blocks` are private.
+
+    `stages` are queries over blocks whose rows later blocks join; a block reads stages only of
+    blocks before it.
+    """
+
+    outer: Relation
+    blocks: tuple[PrivateBlock, ...]
+    stages: tuple[Relation, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Within:
+    """Place `key` of a block's keys is always a value in column `column` of stage `stage`."""
+
+    key: int
+    stage: int
+    column: int
+
+
+@dataclass(frozen=True, slots=True)
+class BoundedBlock:
+    """A block with what is known of its expressions.
+
+    `arguments` describes each measure's arguments (none for COUNT(*)); `domain` lists the possible
+    key tuples, or is None where they are private; `key_combinations` is how many combinations the
+    keys that the unit does not determine can take (None: unbounded). `tested` describes what the
+    conditions of measures are, and what they compare with constants. Keys that are not `within`
+    what was released before have no rows.
+    """
+
+    block: PrivateBlock
+    arguments: tuple[tuple[Facts, ...], ...]
+    domain: tuple[tuple[Value, ...], ...] | None
+    key_combinations: int | None
+    tested: Mapping[Expression, Facts] = field(default_factory=dict)
+    within: tuple[Within, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Bounded:
+    """A tracked query whose every private expression is bounded."""
+
+    outer: Relation
+    blocks: tuple[BoundedBlock, ...]
+    stages: tuple[Relation, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """That at least `rows` rows of each group count: see `mechanisms.stability`.
+
+    A count with a proposal is its test. A sum becomes the mean, in steps of `finer` more digits,
+    and is shown only where `test`, a count of the same block, is passed.
+    """
+
+    rows: int
+    finer: int = 0
+    test: PartQuery | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PartQuery:
+    """What one measurement sums: per unit and group, a clipped total of clipped rows.
+
+    Without `argument` every row counts 1; `units` counts the unit itself once. `condition` keeps
+    rows (FILTER). Rows are clipped to [`lower`, `upper`], then `centre` is subtracted; a unit's
+    total in a group is clipped to [`total_lower`, `total_upper`]; all in lattice steps.
+
+    With a `proposal` for a mean the total's clip is that of the mean, on the grid `released`.
+    `distinct` counts the different values of `argument`, NULL not among them, over all units of a
+    group, at most `total_upper` of each unit; `chosen` says that SQL must choose them.
+
+    With `blocks` the argument is an expression over aggregates, computed of each of so many blocks
+    of units and clipped as a row is; a block without a finite value counts as the centre.
+    """
+
+    argument: Expression | None
+    condition: Expression | None
+    lattice: Lattice = WHOLE
+    lower: int = 1
+    upper: int = 1
+    centre: int = 0
+    total_lower: int = 0
+    total_upper: int = 1
+    units: bool = False
+    distinct: bool = False
+    chosen: bool = False
+    blocks: int = 0
+    proposal: Proposal | None = None
+
+    @property
+    def released(self) -> Lattice:
+        """The grid of what is released: that of the sum, or of the mean that it becomes."""
+        finer = 0 if self.proposal is None else self.proposal.finer
+        return Lattice(self.lattice.base, self.lattice.digits + finer)
+
+    @property
+    def reach(self) -> float:
+        """The most that one unit changes one group, in units of the values."""
+        return float(max(abs(self.total_lower), abs(self.total_upper)) * self.released.step)
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """One noised measurement: `field` labels it in the released table.
+
+    `joint` says that the loss of the measurement before it covers this one too: what one unit
+    changes of both together, in L1, is within the one sensitivity that they have. `runner_up` is
+    the noise of the same loss that would have been worse. A mean with `stability` is shown only
+    where its test is passed.
+    """
+
+    field: Field
+    query: PartQuery
+    sensitivity: Sensitivity
+    noise: Noise
+    joint: bool = False
+    runner_up: Noise | None = None
+    stability: Stability | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BlockPlan:
+    """One joint release: contribution bounds, measurements, and how its keys are published.
+
+    `l0` is the most groups per unit; `enforce_l0` says that SQL must sample them; `row_level`
+    that every unit has at most one row, so that nothing is aggregated per unit.
+
+    Private keys have a `threshold` on the first releases, or where nobody asks for a number
+    (`keys_alone`) perhaps `trials` on the first of the `unreleased` sums, which SQL computes and
+    nobody sees. Neither shows a key of fewer than `floor` units, by the count that it looks at.
+
+    Of public keys only those may be shown that `top` chooses by an unreleased sum; the releases
+    are then of them alone. Where there are none, each key has its place in that sum's lattice.
+    `otherwise` is the error of ordering all keys by the sum with noise.
+
+    Public keys that are not `within` what was released before are not answered: they have no rows.
+
+    What `agreements` say of the exact integers is made true of the noisy ones after the release.
+    """
+
+    block: PrivateBlock
+    domain: tuple[tuple[Value, ...], ...] | None
+    threshold: Threshold | None
+    releases: tuple[Release, ...]
+    groups: Contribution
+    rows_per_group: Contribution
+    rows: Contribution
+    row_level: bool
+    enforce_l0: bool
+    floor: int = 1
+    keys_alone: bool = False
+    unreleased: tuple[PartQuery, ...] = ()
+    trials: KeyTrials | None = None
+    runner_up: Threshold | KeyTrials | None = None
+    top: Top | None = None
+    otherwise: float = 0.0
+    choices: tuple[Choice, ...] = ()
+    trees: tuple[TreeRelease, ...] = ()
+    agreements: tuple[Agreement, ...] = ()
+    within: tuple[Within, ...] = ()
+
+    @property
+    def queries(self) -> tuple[PartQuery, ...]:
+        """What SQL sums, in the order of its columns."""
+        return (*self.unreleased, *(release.query for release in self.releases))
+
+    @property
+    def lattices(self) -> tuple[Lattice, ...]:
+        """Those of the released columns."""
+        places = () if self.top is None or self.releases else self.unreleased
+        sums = tuple(q.released for q in (*places, *(r.query for r in self.releases)))
+        choices = (choice.query.histogram for choice in self.choices)
+        read = [tree.histogram for tree in self.trees for _ in tree.fields]
+        read += [tree.histogram for tree in self.trees for _ in tree.halves]
+        return (*sums, *(histogram.grid.lattice for histogram in (*choices, *read)))
+
+    @property
+    def histograms(self) -> tuple[Histogram, ...]:
+        """What SQL counts by cells, each once."""
+        choices = [choice.query.histogram for choice in self.choices]
+        return tuple(dict.fromkeys([*choices, *(tree.histogram for tree in self.trees)]))
+
+    @property
+    def asked_of_histograms(self) -> int:
+        """How many columns are chosen or read from trees."""
+        read = sum(len(tree.fields) + len(tree.halves) for tree in self.trees)
+        return len(self.choices) + read
+
+    @property
+    def halves(self) -> dict[int, int]:
+        """The places of quantiles whose error is known, and those of half their intervals."""
+        first = len(self.releases) + len(self.choices)
+        behind = first + sum(len(tree.fields) for tree in self.trees)
+        known = (
+            first + sum(len(before.fields) for before in self.trees[:n]) + place
+            for n, tree in enumerate(self.trees)
+            for place, _ in enumerate(tree.halves)
+        )
+        return {place: behind + n for n, place in enumerate(known)}
+
+    @property
+    def noises(self) -> tuple[Noise, ...]:
+        """The noise of all that is measured."""
+        return (*(release.noise for release in self.releases), *(t.noise for t in self.trees))
+
+    @property
+    def l0(self) -> int:
+        """Most groups one unit touches."""
+        assert self.groups.value is not None
+        return self.groups.value
+
+
+@dataclass(frozen=True, slots=True)
+class PrivatePlan:
+    """The whole query: its blocks, the queries over their noisy tables, and its price.
+
+    `loss` is what is charged for the event: no less than the least that any question is charged.
+    `shares` are the parts of its budget that pay for the measurements and choices of the blocks.
+    Tables of `levels` have totals in common, which are made equal after the release.
+    """
+
+    blocks: tuple[BlockPlan, ...]
+    stages: tuple[Relation, ...]
+    outer: Relation
+    event: Event
+    loss: Loss
+    epsilon: Fraction
+    shares: tuple[Fraction, ...]
+    levels: tuple[Levels, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class BlockSql:
+    """The one statement that computes a block's exact integers; `stages` are those it reads.
+
+    Where something is chosen there is one key more, the cell of a histogram (NULL: the group
+    itself), and one part more, the rows in the cell; the histograms' cells follow one another.
+    """
+
+    sql: str
+    keys: tuple[SqlType, ...]
+    parts: int
+    stages: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ReleasedTable:
+    """A table of the outer query: the noisy table of a block, or a public query's exact rows."""
+
+    name: str
+    columns: tuple[tuple[str, SqlType], ...]
+    block: int | None
+    public_sql: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class StageSql:
+    """What private rows are joined to: a released result, `sql` over `tables`, on scratch.
+
+    With `rows` it is a public query, which was evaluated already.
+    """
+
+    columns: tuple[tuple[str, SqlType], ...]
+    tables: tuple[ReleasedTable, ...]
+    sql: str
+    rows: Sequence[tuple[Value, ...]] | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Rewritten:
+    """What runs where: block statements on the owner's engine, the outer query on scratch.
+
+    `outer_sql` returns the output columns and then one error column per output column;
+    `shown_sql` is the same without the errors. `expected` is the standard error of each output as
+    far as it is known before: None if exact, NaN where it depends on what is released.
+    """
+
+    blocks: tuple[BlockSql, ...]
+    tables: tuple[ReleasedTable, ...]
+    outer_sql: str
+    shown_sql: str
+    output: tuple[Field, ...]
+    stages: tuple[StageSql, ...] = ()
+    expected: tuple[float | None, ...] = ()

@@ -1,0 +1,1 @@
+"""resolve: Statement → Resolved. Names, types and tables."""

@@ -1,0 +1,225 @@
+"""The aggregate and window half of one SELECT: what is a key, what a measure, what a window."""
+
+from __future__ import annotations
+
+from dpsql.compiler.resolve.nested import Nested, is_grouped
+from dpsql.compiler.resolve.scopes import Identities
+from dpsql.compiler.resolve.subqueries import Lookup
+from dpsql.compiler.resolve.typing import predicate, type_of, typed
+from dpsql.model.algebra import (
+    Aggregate,
+    Field,
+    Filter,
+    Item,
+    Measure,
+    Relation,
+    Window,
+    WindowItem,
+)
+from dpsql.model.comparisons import against_constant
+from dpsql.model.errors import Reason, Refused
+from dpsql.model.tree import (
+    INTEGER,
+    AggregateCall,
+    Expression,
+    Kind,
+    Literal,
+    Membership,
+    Name,
+    Ref,
+    ScalarQuery,
+    Select,
+    SelectItem,
+    Star,
+    WindowCall,
+)
+from dpsql.model.walk import both, conjuncts, map_children, walk
+
+
+class Grouping:
+    """Rewrites the expressions of one SELECT so that they read keys, measures and windows.
+
+    An aggregate written twice becomes one measure; a column that is neither a key nor inside an
+    aggregate is refused.
+    """
+
+    def __init__(
+        self,
+        identities: Identities,
+        nested: Nested,
+        select: Select,
+        items: tuple[SelectItem, ...],
+    ) -> None:
+        self._identities, self._nested = identities, nested
+        self._scope, self._relation = nested.scope, nested.relation
+        self._select, self._items = select, items
+        self._measures: dict[AggregateCall, Field] = {}
+        self._windows: dict[WindowCall, Field] = {}
+        self._lookups: dict[Expression, Lookup] = {}
+        self._found: frozenset[int] = frozenset()
+        self.grouped = is_grouped(select, items)
+        written = [self._key(expression) for expression in select.group_by]
+        # A key written twice is one key, or a product of domains would count it twice.
+        self._keys = tuple({key.expression: key for key in written}.values())
+        self._key_fields: dict[Expression, Field] = {k.expression: k.field for k in self._keys}
+        places = {key.expression: n for n, key in enumerate(self._keys)}
+        self._sets = tuple(
+            tuple(dict.fromkeys(places[written[n].expression] for n in chosen))
+            for chosen in select.grouping_sets
+        )
+        # Every use is lifted before the relation is built, so that all measures are known.
+        for item in items:
+            self.lift(item.expression)
+        for expression in (*(key.expression for key in select.order_by), *select.distinct_on):
+            if not self._names_output(expression):
+                self.lift(expression)
+        self._having = None if select.having is None else self._having_of(select.having)
+        self._qualify = None if select.qualify is None else self._condition(select.qualify)
+
+    def filtered(self) -> Relation:
+        """The relation after GROUP BY and HAVING."""
+        relation = self._relation
+        if self.grouped:
+            measures = tuple(Measure(field, call) for call, field in self._measures.items())
+            span = self._select.span
+            relation = Aggregate(relation, self._keys, measures, span, sets=self._sets)
+        for lookup in self._lookups.values():
+            relation = lookup.attach(relation)
+        return relation if self._having is None else Filter(relation, self._having)
+
+    def windowed(self, relation: Relation) -> Relation:
+        """`relation` with the window columns added, if there are any."""
+        if not self._windows:
+            return relation
+        items = tuple(WindowItem(field, call) for call, field in self._windows.items())
+        return Window(relation, items)
+
+    def qualify(self) -> Expression | None:
+        """The QUALIFY condition over keys, measures and windows."""
+        return self._qualify
+
+    def lift(self, expression: Expression) -> Expression:
+        """A written expression as one over keys, measures and windows."""
+        return self._lifted(typed(self._asked(expression), self._scope))
+
+    def _asked(self, expression: Expression) -> Expression:
+        """The expression with the subqueries that groups ask as columns beside the groups."""
+        expression = map_children(expression, self._asked)
+        if not isinstance(expression, ScalarQuery | Membership):
+            return expression
+        if expression not in self._lookups:
+            lookup = self._nested.lookup(expression)
+            self._found |= lookup.columns
+            self._lookups[expression] = lookup.map(self._lifted)
+        return self._lookups[expression].value
+
+    def _lifted(self, expression: Expression) -> Expression:
+        if self.grouped and expression in self._key_fields:
+            field = self._key_fields[expression]
+            return Ref(field.id, field.type)
+        match expression:
+            case AggregateCall(function="grouping"):
+                return self._grouping(expression)
+            case AggregateCall():
+                return self._named(self._measures, expression)
+            case WindowCall():
+                for part in walk(expression):
+                    if part is not expression and isinstance(part, WindowCall):
+                        raise Refused(Reason.MISPLACED_AGGREGATE, part.span, name=part.function)
+                return self._named(self._windows, map_children(expression, self._lifted))
+            case Ref() if self.grouped and expression.id not in self._found:
+                named = {f.id: f.name for f in self._relation.fields}
+                if expression.id not in named:  # a column of the query around this one
+                    return expression
+                name = named[expression.id]
+                raise Refused(Reason.NOT_GROUPED, expression.span, column=name)
+            case _:
+                return map_children(expression, self._lifted)
+
+    def _grouping(self, call: AggregateCall) -> Expression:
+        """GROUPING(keys): which of them a row sums over."""
+        for arg in call.args:
+            if arg not in self._key_fields:
+                raise Refused(Reason.NOT_GROUPED, call.span, column="an argument of GROUPING")
+        return self._named(self._measures, call) if self._sets else Literal(0, INTEGER)
+
+    def _named(self, table: dict, call: Expression) -> Ref:  # type: ignore[type-arg]
+        kind = type_of(call)
+        if call not in table:
+            table[call] = self._identities.field(getattr(call, "function", ""), kind)
+        return Ref(table[call].id, kind)
+
+    def _having_of(self, expression: Expression) -> Expression | None:
+        """HAVING without the parts that hold of every group, such as the COUNT(1) > 0 of BI tools.
+
+        They would cost a measurement. Without keys the one row may be of no rows at all.
+        """
+        parts = conjuncts(predicate(self._asked(expression), self._scope))
+        if self._keys:
+            parts = tuple(part for part in parts if not _holds_of_every_group(part))
+        kept = both(parts)
+        return None if kept is None else self._lifted(kept)
+
+    def _condition(self, expression: Expression) -> Expression:
+        return self._lifted(predicate(self._asked(expression), self._scope))
+
+    def _key(self, expression: Expression) -> Item:
+        written = self._unaliased(expression)
+        key = typed(written, self._scope)
+        for node in walk(key):
+            if isinstance(node, AggregateCall | WindowCall):
+                raise Refused(
+                    Reason.MISPLACED_AGGREGATE, node.span, name=node.function, clause="GROUP BY"
+                )
+        return Item(self._identities.field(self._key_name(written), type_of(key)), key)
+
+    def _unaliased(self, expression: Expression) -> Expression:
+        """An ordinal or an output alias as the expression it stands for."""
+        if isinstance(expression, Literal) and expression.type.kind is Kind.INTEGER:
+            position = expression.value
+            assert isinstance(position, int)
+            if not 1 <= position <= len(self._items):
+                raise Refused(Reason.UNKNOWN_COLUMN, expression.span, column=f"number {position}")
+            return self._items[position - 1].expression
+        if (
+            isinstance(expression, Name)
+            and expression.table is None
+            and not self._scope.has(expression)
+        ):
+            for item in self._items:
+                if item.alias and item.alias.lower() == expression.name.lower():
+                    return item.expression
+        return expression
+
+    def _key_name(self, written: Expression) -> str:
+        for item in self._items:
+            if item.expression == written and item.alias:
+                return item.alias
+        return written.name if isinstance(written, Name) else "key"
+
+    def _names_output(self, expression: Expression) -> bool:
+        if isinstance(expression, Literal):
+            return isinstance(expression.value, int)
+        if isinstance(expression, Star):
+            return True
+        aliases = {(item.alias or "").lower() for item in self._items}
+        return (
+            isinstance(expression, Name)
+            and expression.table is None
+            and expression.name.lower() in aliases
+        )
+
+
+def _holds_of_every_group(condition: Expression) -> bool:
+    """COUNT(*) > 0, 0 < COUNT(1) or COUNT(*) >= 1: a group has a row, or it would not be there."""
+    compared = against_constant(condition)
+    if compared is None or compared[0] not in ("gt", "ge"):
+        return False
+    comparison, count, limit = compared
+    if not isinstance(count, AggregateCall) or count.function != "count":
+        return False
+    argument = count.args[0]
+    constant = isinstance(argument, Literal) and argument.value is not None
+    every = constant or isinstance(argument, Star)
+    least = Literal(0 if comparison == "gt" else 1, INTEGER)
+    return every and count.filter is None and not count.distinct and limit == least

@@ -1,0 +1,297 @@
+"""Types of expressions: every node gets its type, and literals the type their company needs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, date, datetime
+from typing import assert_never
+
+from dpsql import functions
+from dpsql.compiler import aggregates
+from dpsql.compiler.aggregates.sample import SAMPLE, check_sampled
+from dpsql.compiler.resolve.literal_coercion import unquoted
+from dpsql.compiler.resolve.scopes import Scope
+from dpsql.model.errors import Reason, Refused
+from dpsql.model.tree import (
+    BOOLEAN,
+    DATE,
+    DOUBLE,
+    INTEGER,
+    NULL,
+    STATED,
+    TIMESTAMP,
+    TIMESTAMPTZ,
+    VARCHAR,
+    AggregateCall,
+    Call,
+    Cast,
+    Expression,
+    Kind,
+    Literal,
+    Membership,
+    Name,
+    Ref,
+    ScalarQuery,
+    SortKey,
+    SqlType,
+    Star,
+    WindowCall,
+)
+from dpsql.model.walk import walk
+
+COMPARING = frozenset("eq ne lt le gt ge in is_distinct is_not_distinct".split())
+COERCING = COMPARING | frozenset("coalesce nullif least greatest".split())
+"""Functions whose string literals take the type of their company, as in d >= '2025-01-01'."""
+
+
+def typed(expression: Expression, scope: Scope) -> Expression:
+    """The expression with names looked up in `scope` and every type filled in.
+
+    Raises `Refused` for unknown names and functions and for arguments of the wrong type.
+    """
+    match expression:
+        case Literal() | Star() | Ref():
+            return expression
+        case Name():
+            field = scope.lookup(expression)
+            return Ref(field.id, field.type, expression.span)
+        case Call():
+            args = tuple(typed(arg, scope) for arg in expression.args)
+            return typed_call(replace(expression, args=args))
+        case Cast():
+            return _cast(replace(expression, arg=typed(expression.arg, scope)))
+        case AggregateCall():
+            return _aggregate(expression, scope)
+        case WindowCall():
+            return _window(expression, scope)
+        case ScalarQuery() | Membership():
+            raise Refused(Reason.UNSUPPORTED_SYNTAX, expression.span, construct="a subquery here")
+        case _:
+            assert_never(expression)
+
+
+def type_of(expression: Expression) -> SqlType:
+    """The type of an expression that `typed` has been through."""
+    match expression:
+        case Name() | Star() | ScalarQuery() | Membership():
+            raise AssertionError(expression)
+        case _:
+            return expression.type
+
+
+def predicate(expression: Expression, scope: Scope) -> Expression:
+    """A typed condition: BOOLEAN, or a refusal."""
+    condition = typed(expression, scope)
+    if type_of(condition).kind not in (Kind.BOOLEAN, Kind.NULL):
+        raise _mismatch("condition", (type_of(condition),), condition)
+    return condition
+
+
+def typed_call(call: Call) -> Call:
+    """A call over typed arguments with its own type, or a refusal that points at it."""
+    if call.function in STATED:
+        return _stated(call)
+    call = _with_days(_with_typed_nulls(call))
+    function = functions.lookup(call.function)
+    if function is None:
+        raise Refused(Reason.UNKNOWN_FUNCTION, call.span, name=call.function)
+    args = _coerced(call.args) if call.function in COERCING else call.args
+    args = _in_one_zone(args, call.function) if call.function in COERCING else args
+    types = tuple(type_of(arg) for arg in args)
+    result = function.result_type(types)
+    if result is None:
+        raise _mismatch(call.function, types, call)
+    if not function.accepts(args):
+        raise Refused(Reason.UNSUPPORTED_FUNCTION, call.span, name=call.function)
+    return replace(call, args=args, type=result)
+
+
+def _stated(call: Call) -> Call:
+    """The error of a number; nothing else has one."""
+    kind = type_of(call.args[0])
+    if not kind.is_numeric:
+        raise _mismatch(call.function, (kind,), call)
+    return replace(call, type=DOUBLE)
+
+
+def _cast(cast: Cast) -> Expression:
+    if cast.type == TIMESTAMPTZ and type_of(cast.arg) != TIMESTAMPTZ:
+        cast = replace(cast, arg=_in_utc(cast.arg))
+        if type_of(cast.arg) == TIMESTAMPTZ:
+            return cast.arg
+    if functions.cast_to(cast.type).result_type((type_of(cast.arg),)) is None:
+        raise _mismatch("cast", (type_of(cast.arg), cast.type), cast)
+    return cast
+
+
+def _aggregate(call: AggregateCall, scope: Scope) -> AggregateCall:
+    args = tuple(typed(arg, scope) for arg in call.args)
+    condition = None if call.filter is None else predicate(call.filter, scope)
+    order = tuple(_sort_key(key, scope) for key in call.order_by)
+    kept = () if condition is None else (condition,)
+    sampled = args[:1] if call.function == SAMPLE else ()
+    for part in (*args[len(sampled) :], *kept, *(key.expression for key in order)):
+        _no_aggregate_inside(part)
+    for part in sampled:
+        check_sampled(part)
+    types = tuple(BOOLEAN if isinstance(arg, Star) else type_of(arg) for arg in args)
+    result = aggregates.result_type(call.function, types)
+    if result is None:
+        raise _mismatch(call.function, types, call)
+    _check_arguments(call, args)
+    if not aggregates.is_ordered(call.function):
+        order = ()
+    if call.distinct and any(key.expression not in args for key in order):
+        raise Refused(Reason.SYNTAX, call.span, why="with DISTINCT, order by the argument")
+    return replace(call, args=args, filter=condition, type=result, order_by=order)
+
+
+def _check_arguments(call: AggregateCall | WindowCall, args: tuple[Expression, ...]) -> None:
+    """Refuses arguments that must be constants and are none, or ones the engine fails on."""
+    if not aggregates.accepts(call.function, args):
+        construct = f"these arguments of {call.function.upper()}"
+        raise Refused(Reason.UNSUPPORTED_SYNTAX, call.span, construct=construct)
+
+
+def _window(call: WindowCall, scope: Scope) -> WindowCall:
+    args = tuple(arg if isinstance(arg, Star) else typed(arg, scope) for arg in call.args)
+    types = tuple(BOOLEAN if isinstance(arg, Star) else type_of(arg) for arg in args)
+    result = aggregates.window_type(call.function, types)
+    if result is None:
+        raise _mismatch(call.function, types, call)
+    _check_arguments(call, args)
+    order = tuple(_sort_key(key, scope) for key in call.order_by)
+    _check_frame(call, order)
+    return replace(
+        call,
+        args=args,
+        filter=None if call.filter is None else predicate(call.filter, scope),
+        partition_by=tuple(typed(arg, scope) for arg in call.partition_by),
+        order_by=order,
+        type=result,
+    )
+
+
+def _check_frame(call: WindowCall, order: tuple[SortKey, ...]) -> None:
+    """A RANGE frame with a distance needs one number to measure it on."""
+    frame = call.frame
+    if frame is None or frame.unit != "RANGE" or not frame.has_distance:
+        return
+    if len(order) != 1 or not type_of(order[0].expression).is_numeric:
+        construct = "a RANGE frame with a distance, unless ordered by one number"
+        raise Refused(Reason.UNSUPPORTED_SYNTAX, call.span, construct=construct)
+
+
+def _sort_key(key: SortKey, scope: Scope) -> SortKey:
+    return replace(key, expression=typed(key.expression, scope))
+
+
+def _no_aggregate_inside(expression: Expression) -> None:
+    for node in walk(expression):
+        if isinstance(node, AggregateCall | WindowCall):
+            raise Refused(Reason.MISPLACED_AGGREGATE, node.span, name=node.function)
+
+
+def _coerced(args: tuple[Expression, ...]) -> tuple[Expression, ...]:
+    kinds = [type_of(a) for a in args if type_of(a).is_temporal]
+    if not kinds:
+        return _unquoted(args)
+    columns = [type_of(a) for a in args if type_of(a).is_temporal and not isinstance(a, Literal)]
+    wanted = (columns or kinds)[0]
+    return tuple(_temporal(arg, wanted) for arg in args)
+
+
+def _unquoted(args: tuple[Expression, ...]) -> tuple[Expression, ...]:
+    """String literals beside numbers as numbers, beside BOOLEANs as these."""
+    company = [type_of(a) for a in args if type_of(a) not in (VARCHAR, NULL)]
+    wanted = next((kind for kind in company if kind != INTEGER), INTEGER)
+    return tuple(unquoted(a, wanted) if company and isinstance(a, Literal) else a for a in args)
+
+
+def _in_one_zone(args: tuple[Expression, ...], function: str) -> tuple[Expression, ...]:
+    """Times beside times with a zone: both in UTC, the session's zone.
+
+    The engine would convert them itself, which in some versions fails on far times.
+    """
+    types = {type_of(arg) for arg in args if not isinstance(arg, Literal)}
+    if function in COMPARING and types and types <= {DATE, TIMESTAMP}:
+        return tuple(_naive(arg) for arg in args)
+    if TIMESTAMPTZ not in {type_of(arg) for arg in args}:
+        return args
+    return tuple(_in_utc(arg) for arg in args)
+
+
+def _naive(arg: Expression) -> Expression:
+    if isinstance(arg, Literal) and isinstance(arg.value, datetime):
+        return Literal(_as_kind(arg.value, Kind.TIMESTAMP), TIMESTAMP, arg.span)
+    return arg
+
+
+def _in_utc(arg: Expression) -> Expression:
+    """A date or time without a zone as TIMESTAMPTZ; anything else as it is."""
+    kind = type_of(arg)
+    if kind not in (DATE, TIMESTAMP):
+        return arg
+    moment = arg if kind == TIMESTAMP else Cast(arg, TIMESTAMP, span=arg.span)
+    utc = Literal("UTC", VARCHAR, arg.span)
+    return Call("timezone", (utc, moment), TIMESTAMPTZ, arg.span)
+
+
+def _temporal(arg: Expression, wanted: SqlType) -> Expression:
+    if not (isinstance(arg, Literal) and isinstance(arg.value, str)):
+        return arg
+    try:
+        moment = _as_kind(datetime.fromisoformat(arg.value.strip()), wanted.kind)
+    except (ValueError, OverflowError):
+        raise Refused(
+            Reason.TYPE_MISMATCH, arg.span, function="comparison", types=("VARCHAR", str(wanted))
+        ) from None
+    return Literal(moment, wanted, arg.span)
+
+
+def _as_kind(moment: datetime, kind: Kind) -> date | datetime:
+    if kind is Kind.DATE:
+        return moment.date()
+    if kind is Kind.TIMESTAMPTZ:
+        return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return moment.astimezone(UTC).replace(tzinfo=None) if moment.tzinfo else moment
+
+
+def _with_typed_nulls(call: Call) -> Call:
+    """NULLs of the type of their company, where a function is not defined for bare ones."""
+    function = functions.lookup(call.function)
+    types = [type_of(arg) for arg in call.args]
+    if NULL not in types or function is None or function.result_type(tuple(types)) is not None:
+        return call
+    for wanted in (*(kind for kind in types if kind != NULL), INTEGER, VARCHAR):
+        tried = _with_days(replace(call, args=tuple(_null_as(arg, wanted) for arg in call.args)))
+        function = functions.lookup(tried.function)
+        if function is not None and function.result_type(tuple(map(type_of, tried.args))):
+            return replace(call, args=tuple(_null_as(arg, wanted) for arg in call.args))
+    return call
+
+
+def _null_as(arg: Expression, wanted: SqlType) -> Expression:
+    return Cast(arg, wanted, span=arg.span) if type_of(arg) == NULL else arg
+
+
+def _with_days(call: Call) -> Call:
+    """A date plus or minus a number of days, which is another function than that of numbers."""
+    kinds = [type_of(arg).kind for arg in call.args]
+    match call.function, kinds:
+        case "add", [Kind.DATE, Kind.INTEGER]:
+            return replace(call, function="add_days")
+        case "add", [Kind.INTEGER, Kind.DATE]:
+            return replace(call, function="add_days", args=call.args[::-1])
+        case "sub", [Kind.DATE, Kind.INTEGER]:
+            day, count = call.args
+            back = typed_call(Call("neg", (count,), span=call.span))
+            return replace(call, function="add_days", args=(day, back))
+        case _:
+            return call
+
+
+def _mismatch(function: str, types: tuple[SqlType, ...], place: Expression) -> Refused:
+    return Refused(
+        Reason.TYPE_MISMATCH, place.span, function=function, types=tuple(str(t) for t in types)
+    )

@@ -1,0 +1,1 @@
+"""rewrite: PrivatePlan → Rewritten. The statements of a plan, in the SQL of a dialect."""

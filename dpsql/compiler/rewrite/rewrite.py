@@ -1,0 +1,166 @@
+"""rewrite: PrivatePlan → Rewritten. One bounded statement per block, and the outer query."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TypeAlias
+
+import numpy as np
+
+from dpsql.compiler.errors.noisy_columns import Near, NoiseOfBlock, Settled
+from dpsql.compiler.errors.outputs import steady
+from dpsql.compiler.errors.propagate import propagate
+from dpsql.compiler.errors.small_groups import with_noise_known, written_out
+from dpsql.compiler.errors.stated_errors import states
+from dpsql.compiler.plan.private_plan import (
+    BlockPlan,
+    PrivatePlan,
+    ReleasedTable,
+    Rewritten,
+    StageSql,
+)
+from dpsql.compiler.resolve.scopes import Identities
+from dpsql.compiler.rewrite.dialect import Columns, Dialect
+from dpsql.compiler.track.uniqueness import Keys
+from dpsql.consistency.least_squares import covariance, kin
+from dpsql.consistency.marginals import Spread
+from dpsql.mechanisms import standard_deviation, widest
+from dpsql.mechanisms.shown_counts import widening
+from dpsql.model.algebra import Evaluated, OneRow, Relation, Released, Scan
+from dpsql.model.tree import Expression, Ref
+from dpsql.model.walk import relations
+
+_Traced: TypeAlias = tuple[Relation, tuple[Expression, ...], tuple[Expression, ...]]
+
+
+def rewrite(
+    plan: PrivatePlan,
+    keys: Callable[[Relation], Keys],
+    identities: Identities,
+    dialect: Dialect,
+) -> Rewritten:
+    """The statements of a private query, printed in a dialect from our own tree.
+
+    Released tables are `release_0`, ...; whatever the outer query reads of public tables is first
+    read exactly by statements of its own, as `public_0`, .... `keys` knows the keys of relations.
+    """
+    noise = _noises(plan)
+    deviations = [block.deviations for block in noise]
+    known = with_noise_known(plan.outer, deviations)
+    factor = widest(noise for block in plan.blocks for noise in block.noises)
+
+    def traced(relation: Relation) -> _Traced:
+        return propagate(relation, noise, keys, identities, factor)
+
+    outer, outputs, errors = traced(known)
+    tables = _Tables(dialect)
+    sql = dialect.query(written_out(outer), outputs + errors, tables.source)
+    plain = outer if states(known) else known
+    shown = dialect.query(written_out(plain), outputs, _Tables(dialect).source)
+    return Rewritten(
+        tuple(map(dialect.block, plan.blocks)),
+        tuple(tables.listed),
+        sql,
+        shown,
+        plan.outer.fields,
+        tuple(
+            _stage(traced, with_noise_known(stage, deviations), dialect) for stage in plan.stages
+        ),
+        steady(outer, errors, max(map(_far, noise), default=0.0)),
+    )
+
+
+def _far(noise: NoiseOfBlock) -> float:
+    """A value that is far from the threshold."""
+    return 0.0 if noise.near is None else 10 * noise.near.widening.until * noise.near.step
+
+
+def _noises(plan: PrivatePlan) -> list[NoiseOfBlock]:
+    """The noise of each released table, and of what several of them agree on."""
+    noises = [_noise(block) for block in plan.blocks]
+    for levels in plan.levels:
+        spread = Spread.of(levels)
+        for n, table in enumerate(levels.tables):
+            releases = plan.blocks[table.block].releases
+            steps = tuple(float(release.query.released.step) for release in releases)
+            noises[table.block] = replace(noises[table.block], settled=Settled(spread, n, steps))
+    return noises
+
+
+def _noise(block: BlockPlan) -> NoiseOfBlock:
+    """The noise of a released table after its measurements are made to agree."""
+    steps = np.array([float(release.query.released.step) for release in block.releases])
+    deviations = [standard_deviation(release.noise) for release in block.releases]
+    after = covariance(block.agreements, deviations)
+    sizes = np.sqrt(np.diag(after))
+    return NoiseOfBlock(
+        (*(sizes * steps).tolist(), *(None for _ in range(block.asked_of_histograms))),
+        after / np.outer(sizes, sizes),
+        kin(block.agreements),
+        halves=block.halves,
+        selected=block.domain is None or block.top is not None or bool(block.within),
+        withheld=frozenset(n for n, r in enumerate(block.releases) if r.stability is not None),
+        near=_near(block),
+    )
+
+
+def _near(block: BlockPlan) -> Near | None:
+    """What its threshold does to the errors of a block's counts."""
+    wider = None if block.threshold is None else widening(block.threshold)
+    if wider is None or block.threshold is None:
+        return None
+    step = float(block.releases[0].query.released.step)
+    return Near(wider, block.threshold.counted.columns, step)
+
+
+def _stage(traced: Callable[[Relation], _Traced], relation: Relation, dialect: Dialect) -> StageSql:
+    """What later blocks read as a table; its columns are named by position."""
+    columns = tuple((f"c{n}", f.type) for n, f in enumerate(relation.fields))
+    if isinstance(relation, Evaluated):
+        return StageSql(columns, (), relation.sql, relation.rows)
+    tables = _Tables(dialect)
+    outputs = tuple(Ref(f.id, f.type) for f in relation.fields)
+    rows = traced(relation)[0] if states(relation) else relation
+    sql = dialect.query(written_out(rows), outputs, tables.source)
+    return StageSql(columns, tuple(tables.listed), sql)
+
+
+def rewrite_public(relation: Relation, identities: Identities, dialect: Dialect) -> Rewritten:
+    """A query over public tables alone: one statement, exact."""
+    rows, outputs, _errors = propagate(relation, (), lambda _: (), identities)
+    sql = dialect.query(rows, outputs)
+    return Rewritten((), (), sql, sql, relation.fields)
+
+
+class _Tables:
+    """The tables that the outer query reads, as they are met while it is printed."""
+
+    def __init__(self, dialect: Dialect) -> None:
+        self.dialect = dialect
+        self.listed: list[ReleasedTable] = []
+
+    def source(self, relation: Relation) -> tuple[str, Columns] | None:
+        """The table that holds this relation, or None where the printer must look inside."""
+        if isinstance(relation, OneRow):
+            return None
+        block = relation.block if isinstance(relation, Released) else None
+        if block is None and not _is_public(relation):
+            return None
+        name = f"release_{block}" if block is not None else f"public_{len(self.listed)}"
+        columns = tuple((f"c{n}", f.type) for n, f in enumerate(relation.fields))
+        if name not in {table.name for table in self.listed}:
+            sql = None
+            if block is None:
+                outputs = tuple(Ref(f.id, f.type) for f in relation.fields)
+                sql = self.dialect.query(relation, outputs)
+            self.listed.append(ReleasedTable(name, columns, block, sql))
+        return name, {f.id: f"c{n}" for n, f in enumerate(relation.fields)}
+
+
+def _is_public(relation: Relation) -> bool:
+    """Whether a relation reads public tables and nothing released."""
+    parts = tuple(relations(relation))
+    return any(isinstance(p, Scan) for p in parts) and not any(
+        isinstance(p, Released) for p in parts
+    )

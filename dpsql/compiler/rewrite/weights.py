@@ -1,0 +1,344 @@
+"""Public rows that a private row meets alike are one row with their number: a weight.
+
+`FROM people p JOIN cities c ON p.city = c.district` makes as many rows of a person as there are
+cities in the district, and a clock can tell. Where nothing but the district is read of a city, the
+cities of each district are counted first, which anybody may, and a person meets one row that
+stands for all of them: COUNT adds up weights, and SUM(x) x times the weight.
+
+Quantiles and other choices, samples, and within one person whatever is more than counts, sums,
+averages, extremes and sets of values, read every row.
+
+What several public tables say of one another is settled among them: `a` and `b` in
+`p JOIN a ON p.x = a.x JOIN b ON a.y = b.y` meet a person as one table of `x`.
+
+Proof (PRIVACY.md R23). This changes what an engine does, not what it computes. Let K be the public
+columns that anything else reads. Rows that agree on K meet the same private rows and give the same
+values, so that a sum over all of them is that over one row for each value of K, times how many rows
+have it: the integers of a block are the same, one by one, with clips and all. So nothing is touched
+that was proved of its rows, measured of public ones or claimed of the integers: it is all about the
+rows without weights. Repetition moves no extreme and no set of values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+from math import prod
+
+from dpsql.compiler.plan.lattices import Histogram, Kept
+from dpsql.compiler.plan.private_plan import BlockPlan, PartQuery, PrivatePlan, Weighed
+from dpsql.compiler.resolve.scopes import Identities
+from dpsql.compiler.rewrite.weighed_measures import is_weighable, weighed_aggregate
+from dpsql.compiler.track.inner_joins import Joined, columns_of, rebuilt
+from dpsql.compiler.track.join_order import connects
+from dpsql.compiler.track.uniqueness import key_within, keys_of
+from dpsql.model.algebra import (
+    Aggregate,
+    Field,
+    Filter,
+    Item,
+    Join,
+    Match,
+    Measure,
+    Project,
+    Relation,
+    Scan,
+    Staged,
+)
+from dpsql.model.tree import (
+    BOOLEAN,
+    DOUBLE,
+    INTEGER,
+    VARCHAR,
+    AggregateCall,
+    Call,
+    Cast,
+    Expression,
+    JoinKind,
+    Literal,
+    Ref,
+    Star,
+)
+from dpsql.model.vocabulary import Policy
+from dpsql.model.walk import both, conjuncts, expressions, map_inputs, refs, relations
+
+Frequency = Callable[[Relation, tuple[Ref, ...]], int]
+"""How many rows of a public relation agree on some columns at most."""
+
+MOST_WEIGHT = 1 << 31
+"""A row of 62 bits times as much, for each of as many rows, fits 128 bits.
+
+Weights are no larger than `max_fanout`, beyond which joins are refused.
+"""
+
+MOST_PAIRS = 10_000_000
+"""Pairs of public rows that are compared in about as long as a question takes anyway."""
+
+
+def weighed(
+    plan: PrivatePlan, policy: Policy, frequency: Frequency, identities: Identities
+) -> PrivatePlan:
+    """The plan, its blocks with rows that stand for several where public tables repeat them."""
+    if policy.limits.max_fanout > MOST_WEIGHT:
+        return plan
+    weigher = _Weigher(policy, frequency, identities)
+    return replace(plan, blocks=tuple(map(weigher.block, plan.blocks)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Thin:
+    """A relation, and the columns by the product of which its rows count.
+
+    Those of `absent` are NULL in a row that has met none, and count once.
+    """
+
+    relation: Relation
+    weights: tuple[Field, ...] = ()
+    absent: frozenset[int] = frozenset()
+
+    def weight(self) -> Expression | None:
+        """For how many rows one stands; None where each is one."""
+        factors = [self._factor(column) for column in self.weights]
+        return reduce(lambda a, b: Call("mul", (a, b), INTEGER), factors) if factors else None
+
+    def _factor(self, column: Field) -> Expression:
+        known = _ref(column)
+        if column.id not in self.absent:
+            return known
+        return Call("coalesce", (known, Literal(1, INTEGER)), INTEGER)
+
+
+@dataclass(frozen=True, slots=True)
+class _Weigher:
+    policy: Policy
+    frequency: Frequency
+    identities: Identities
+
+    def block(self, plan: BlockPlan) -> BlockPlan:
+        block, rows = plan.block, self.within(plan.block.rows)
+        thin = _Thin(rows)
+        if _adds_up(plan):
+            read = [key.expression for key in block.keys]
+            asked: list[PartQuery | Histogram] = [*plan.queries, *plan.histograms]
+            read += [e for q in asked for e in (q.argument, q.condition) if e is not None]
+            read += [] if block.several else [block.unit]
+            thin = self.thin(rows, _read(read))
+        if thin.relation == block.rows:
+            return plan
+        return replace(plan, block=replace(block, weighed=Weighed(thin.relation, thin.weight())))
+
+    def within(self, relation: Relation) -> Relation:
+        """The same rows, aggregates within one person over rows that have weights."""
+        relation = map_inputs(relation, self.within)
+        if not isinstance(relation, Aggregate) or self._is_public(relation):
+            return relation
+        if relation.sets or not all(map(is_weighable, relation.measures)):
+            return relation
+        thin = self.thin(relation.input, _read(expressions(relation)))
+        weight = thin.weight()
+        grouped = replace(relation, input=thin.relation)
+        return grouped if weight is None else weighed_aggregate(grouped, weight, self.identities)
+
+    def thin(self, relation: Relation, needed: frozenset[int]) -> _Thin:
+        """The relation of which only the columns `needed` are read, its public rows counted."""
+        match relation:
+            case _ if self._is_public(relation):
+                joined = Joined.of(relation)
+                return self._component(joined.leaves, joined.conditions, needed) or _Thin(relation)
+            case Filter() | Join(kind=JoinKind.INNER | JoinKind.CROSS):
+                return self._inner(relation, needed)
+            case Join(kind=JoinKind.LEFT):
+                return self._left(relation, needed)
+            case Project():
+                return self._project(relation, needed)
+            case Match():
+                read = (relation.condition, *(relation.member or ()))
+                source = self.thin(relation.input, needed | _read(e for e in read if e is not None))
+                return replace(source, relation=replace(relation, input=source.relation))
+            case _:
+                return _Thin(relation)
+
+    def _project(self, relation: Project, needed: frozenset[int]) -> _Thin:
+        """The columns that are read: a column that nobody reads holds no rows apart."""
+        items = tuple(item for item in relation.items if item.field.id in needed)
+        source = self.thin(relation.input, _read(item.expression for item in items))
+        if not source.weights:
+            return _Thin(relation)
+        passed = tuple(Item(f, _ref(f)) for f in source.weights)
+        return replace(source, relation=Project(source.relation, items + passed))
+
+    def _left(self, join: Join, needed: frozenset[int]) -> _Thin:
+        """A LEFT JOIN, whose rows without a match count once.
+
+        What is said of public rows on the right alone is asked there, before they are counted.
+        """
+        conditions, right = conjuncts(join.condition), join.right
+        own = [c for c in conditions if refs(c) and refs(c) <= columns_of((right,))]
+        rest = tuple(c for c in conditions if c not in own)
+        if rest and self._is_public(right):
+            right, conditions = _asked(right, own), rest
+        read = needed | _read(conditions)
+        left, other = self.thin(join.left, read), self.thin(right, read)
+        weights = left.weights + other.weights
+        if not weights:
+            return _Thin(join)
+        sides, condition = (left.relation, other.relation), both(conditions)
+        thin = replace(join, left=sides[0], right=sides[1], condition=condition)
+        absent = left.absent | {f.id for f in other.weights}
+        return _Thin(thin, weights, absent)
+
+    def _inner(self, relation: Relation, needed: frozenset[int]) -> _Thin:
+        """A tree of inner joins; what is said of public tables that become one is asked above."""
+        joined = Joined.of(relation)
+        public = tuple(leaf for leaf in joined.leaves if self._is_public(leaf))
+        among = tuple(c for c in joined.conditions if refs(c) and refs(c) <= columns_of(public))
+        tied = Joined(public, among).groups()
+        groups = [part for group in tied for part in self._joinable(group, among)]
+        found = {group: self._component(group, joined.conditions, needed) for group in groups}
+        counted = {group: thin for group, thin in found.items() if thin is not None}
+        read = needed | _read(joined.conditions)
+        others = {leaf: self.thin(leaf, read) for leaf in joined.leaves if leaf not in public}
+        thins = [*counted.values(), *others.values()]
+        weights = tuple(f for thin in thins for f in thin.weights)
+        if not weights:
+            return _Thin(relation)
+        instead: dict[Relation, Relation | None] = {n: t.relation for n, t in others.items()}
+        settled, merged = set[Expression](), frozenset[int]()
+        for group, thin in counted.items():
+            columns = columns_of(group)
+            settled |= {c for c in among if refs(c) <= columns}
+            merged |= columns if len(group) > 1 else frozenset()
+            instead |= {**dict.fromkeys(group), group[0]: thin.relation}
+        all_above = dict.fromkeys(c for c in joined.conditions if refs(c) & merged)
+        above = [c for c in all_above if c not in settled]
+        moved = settled.union(above)
+        rows = rebuilt(relation, lambda leaf: instead.get(leaf, leaf), lambda c: c not in moved)
+        assert rows is not None
+        absent = frozenset().union(*(thin.absent for thin in thins))
+        return _Thin(_asked(rows, above), weights, absent)
+
+    def _joinable(
+        self, group: tuple[Relation, ...], conditions: Sequence[Expression]
+    ) -> list[tuple[Relation, ...]]:
+        """The group, or each alone where every pair of their rows would be compared, and too many.
+
+        A private row, of which there may be few, meets no more of them than `max_fanout`.
+        """
+        own = [c for c in conditions if refs(c) <= columns_of(group)]
+        if len(group) == 1 or connects(_chain(group, own)):
+            return [group]
+        measured = not any(isinstance(part, Staged) for leaf in group for part in relations(leaf))
+        if measured and prod(self.frequency(leaf, ()) for leaf in group) <= MOST_PAIRS:
+            return [group]
+        return [(leaf,) for leaf in group]
+
+    def _component(
+        self, group: Sequence[Relation], conditions: Sequence[Expression], needed: frozenset[int]
+    ) -> _Thin | None:
+        """Public relations as one of what others read, with weights; None where none repeats."""
+        columns = columns_of(group)
+        own = [c for c in dict.fromkeys(conditions) if refs(c) <= columns]
+        outside = needed | _read(c for c in conditions if c not in own)
+        parts = []
+        for leaf in group:
+            alone = [c for c in own if refs(c) <= columns_of((leaf,))]
+            own = [c for c in own if c not in alone]
+            parts.append(self._counted(_Thin(_asked(leaf, alone)), outside | _read(own)))
+        if len(parts) > 1:
+            weights = tuple(f for part in parts for f in part.weights)
+            whole = _chain([part.relation for part in parts], own)
+            parts = [self._counted(_Thin(whole, weights), outside, several=True)]
+        return parts[0] if parts[0].weights else None
+
+    def _counted(self, rows: _Thin, read: frozenset[int], *, several: bool = False) -> _Thin:
+        """The different rows of the columns that are read, each with how many there are.
+
+        A join of `several` relations is not measured: that could be more work than the query.
+        """
+        kept = [f for f in rows.relation.fields if f.id in read]
+        keys = keys_of(rows.relation, self.policy, _no_block)
+        if key_within(keys, frozenset(f.id for f in kept)) is not None:
+            return rows
+        if not several and not self._repeats(rows.relation, kept):
+            return rows
+        weight, number = rows.weight(), self.identities.field("weight", INTEGER)
+        call = AggregateCall("count", (Star(),), type=INTEGER)
+        if weight is not None:
+            call = AggregateCall("sum", (weight,), type=INTEGER)
+        items = tuple(Item(f, _ref(f)) for f in kept)
+        apart = (f for f in kept if f.type == DOUBLE)
+        items += tuple(
+            Item(self.identities.field("text", VARCHAR), Cast(_ref(f), VARCHAR)) for f in apart
+        )
+        grouped: Relation = Aggregate(rows.relation, items, (Measure(number, call),))
+        if not items:  # one row also of none
+            some = Call("gt", (_ref(number), Literal(0, INTEGER)), BOOLEAN)
+            grouped = Filter(grouped, some)
+        return _Thin(grouped, (number,))
+
+    def _repeats(self, rows: Relation, kept: Sequence[Field]) -> bool:
+        """Whether rows agree on these columns; of what was evaluated before, that they may."""
+        if any(isinstance(part, Staged) for part in relations(rows)):
+            return True
+        return self.frequency(rows, tuple(map(_ref, kept))) > 1
+
+    def _is_public(self, relation: Relation) -> bool:
+        """Whether nothing in it is private or was released."""
+        for part in relations(relation):
+            if isinstance(part, Scan):
+                table = self.policy.table(part.table)
+                if table is None or table.private:
+                    return False
+            if isinstance(part, Staged) and part.source is None:
+                return False
+        return True
+
+
+def _adds_up(plan: BlockPlan) -> bool:
+    """Whether a block asks nothing of its rows but sums, sets of values and extremes.
+
+    Where no person has more than one row, none is repeated.
+    """
+    extremes = all(h.kept in (Kept.LEAST, Kept.GREATEST) for h in plan.histograms)
+    sampled = any(part.blocks for part in plan.queries)
+    return extremes and not sampled and (plan.block.several or not plan.row_level)
+
+
+def _chain(parts: Sequence[Relation], conditions: Sequence[Expression]) -> Relation:
+    """The relations joined one after another, each condition as soon as its columns are there."""
+    rows, rest = parts[0], list(conditions)
+    for part in parts[1:]:
+        here = columns_of((rows, part))
+        now = tuple(c for c in rest if refs(c) <= here)
+        rest = [c for c in rest if c not in now]
+        rows = Join(rows, part, JoinKind.INNER if now else JoinKind.CROSS, both(now))
+    return rows
+
+
+def _asked(rows: Relation, conditions: Sequence[Expression]) -> Relation:
+    """The rows that meet these conditions too."""
+    if not conditions:
+        return rows
+    if isinstance(rows, Filter):
+        known = conjuncts(rows.predicate)
+        return replace(rows, predicate=_all((*known, *conditions)))
+    return Filter(rows, _all(conditions))
+
+
+def _all(conditions: Iterable[Expression]) -> Expression:
+    condition = both(tuple(conditions))
+    assert condition is not None
+    return condition
+
+
+def _read(nodes: Iterable[Expression]) -> frozenset[int]:
+    return frozenset().union(*map(refs, nodes))
+
+
+def _ref(field: Field) -> Ref:
+    return Ref(field.id, field.type)
+
+
+def _no_block(number: int) -> int:
+    raise AssertionError(number)

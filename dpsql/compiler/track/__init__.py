@@ -1,0 +1,1 @@
+"""track: Resolved → Tracked. The privacy unit and the stability of every operator."""

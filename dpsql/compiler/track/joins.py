@@ -1,0 +1,393 @@
+"""Joins of private relations: when units are equal, and how rows multiply.
+
+Proof (PRIVACY.md R3, R11, R12, R14, R15). Private rows meet only rows of their own unit: the
+condition equates keys of one row, under which all rows are of one unit. Then pairs are at most the
+product of both bounds, and a row meets at most one where the condition equates columns on which no
+two rows of a unit agree. Public rows that meet a row agree on what is equated, so there are as many
+at most as agree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from itertools import chain
+
+from dpsql.compiler.plan.private_plan import DeclaredLimits, product, total
+from dpsql.compiler.resolve.scopes import Identities
+from dpsql.compiler.track.amplification import Growth, require_small
+from dpsql.compiler.track.uniqueness import MOST_KEYS, Key, Keys, equal_columns, key_within
+from dpsql.compiler.track.units import (
+    Anchor,
+    Copied,
+    Padding,
+    Pending,
+    Private,
+    distance,
+    only_of_one_unit,
+    settled,
+)
+from dpsql.model.algebra import Filter, Item, Join, Match, Project, Relation, Scan
+from dpsql.model.errors import Reason, Refused
+from dpsql.model.tree import BOOLEAN, NULL, Call, Expression, JoinKind, Literal, Ref, Span
+from dpsql.model.vocabulary import Fact, FactKind, Policy
+from dpsql.model.walk import both, conjuncts, implied, refs
+
+
+@dataclass(frozen=True, slots=True)
+class _Linked:
+    """Two private sides whose rows meet only within one unit."""
+
+    equal: dict[int, int]
+    pairs: tuple[tuple[Anchor, Anchor], ...]
+
+
+def join_units(
+    join: Join, left: Private, right: Private, policy: Policy, identities: Identities
+) -> Private:
+    """private-private, INNER or LEFT: only if the condition implies equal units."""
+    linked = _linked(join.condition, left, right, policy)
+    if linked is not None and join.kind is JoinKind.LEFT:
+        if _to_parent(join, linked, right, policy):
+            join = replace(join, kind=JoinKind.INNER)
+        elif not any(_decides(b, right, policy) for _, b in linked.pairs):
+            linked = None
+    if linked is None:
+        raise _unequal(join.span, left, right)
+    left, right = _without_shared_keys(linked, left, right, policy, identities)
+    outer = join.kind is JoinKind.LEFT
+    right = _somebodys(linked, right, policy, identities) if outer else right
+    met = left.pending | right.pending
+    resolved = _resolved(linked, left, right)
+    joined = replace(
+        left,
+        relation=replace(join, left=left.relation, right=right.relation),
+        anchors=left.anchors if outer else left.anchors | right.anchors,
+        pending=left.pending if outer else met - resolved,
+        determined=left.determined if outer else left.determined | right.determined,
+        facts=left.facts | right.facts,
+        growth=left.growth.joined(right.growth, linked.equal),
+        copied=left.copied if outer else left.copied + right.copied,
+    )
+    return _limited(joined, left, right, linked, outer=outer)
+
+
+def _limited(
+    joined: Private, left: Private, right: Private, linked: _Linked, *, outer: bool
+) -> Private:
+    """How many rows a unit has after the join, and which columns are still keys.
+
+    A row meets rows of its own unit alone. Where it meets them by columns on which no two rows of
+    one unit agree, single or composite, it meets at most one: equality knows no NULL.
+    """
+    in_right = [u.facts for b, u in right.unique.items() if b in linked.equal.values()]
+    in_left = [u.facts for a, u in left.unique.items() if a in linked.equal]
+    if in_right:
+        return replace(joined, facts=joined.facts | min(in_right, key=len))
+    if in_left and not outer:
+        return replace(
+            joined,
+            max_rows=right.max_rows,
+            declared=right.declared,
+            unique=right.unique,
+            ranks=right.ranks,
+            apart=right.apart,
+            facts=joined.facts | min(in_left, key=len),
+        )
+    joined = replace(joined, unique={}, ranks=frozenset())
+    once = key_within(right.apart, frozenset(linked.equal.values()))
+    if once is not None:
+        return replace(joined, facts=joined.facts | once.facts)
+    if outer and in_left:
+        return _each_beside_one(joined, left, right, min(in_left, key=len))
+    once = None if outer else key_within(left.apart, frozenset(linked.equal))
+    if once is not None:
+        found = replace(joined, max_rows=right.max_rows, declared=right.declared)
+        return replace(found, apart=right.apart, facts=joined.facts | once.facts)
+    return replace(
+        joined,
+        max_rows=product(left.max_rows, right.max_rows),
+        declared=_declared(left, right, linked, outer=outer),
+        apart=() if outer else _paired(left.apart, right.apart),
+    )
+
+
+def _each_beside_one(
+    joined: Private, left: Private, right: Private, facts: frozenset[Fact]
+) -> Private:
+    """The rows of a LEFT JOIN in which each row of the right meets at most one of the left.
+
+    Rows of the left without any stay, but one of the left at least is no longer alone once there is
+    a row on the right.
+    """
+    return replace(
+        joined,
+        max_rows=total(left.max_rows, right.max_rows, 1),
+        declared=left.declared.plus(right.declared, 1),
+        apart=(),
+        facts=joined.facts | facts,
+    )
+
+
+def _declared(left: Private, right: Private, linked: _Linked, *, outer: bool) -> DeclaredLimits:
+    """The owner's limits after a join that no fact limits: a child keeps its own.
+
+    That the owner declares a key is no proof, and these limits are none: they are what totals are
+    clipped to and how many groups are kept, so where a key repeats after all, it costs accuracy.
+    """
+    if right.growth.keys & set(linked.equal.values()):
+        return left.declared
+    if not outer and left.growth.keys & linked.equal.keys():
+        return right.declared
+    return left.declared.times(right.declared)
+
+
+def _paired(left: Keys, right: Keys) -> Keys:
+    """Rows of a join within one unit are pairs of its rows: they differ in one side's key."""
+    pairs = [
+        Key(a.columns | b.columns, a.facts | b.facts, nulls=a.nulls and b.nulls)
+        for a in left
+        for b in right
+    ]
+    return tuple(pairs[:MOST_KEYS])
+
+
+def match_units(
+    match: Match, left: Private, right: Private, policy: Policy, identities: Identities
+) -> Private:
+    """EXISTS and IN over private rows: only those of the same unit may decide."""
+    condition = match.condition
+    if match.member is not None:
+        equal = Call("eq", match.member, BOOLEAN)
+        condition = equal if condition is None else Call("and", (condition, equal), BOOLEAN)
+    linked = _linked(condition, left, right, policy)
+    # A row that is only looked at lends nobody its unit: it must have no other than the one met.
+    if linked is None or not any(_decides(b, right, policy) for _, b in linked.pairs):
+        raise _unequal(match.span, left, right)
+    work = left.growth.joined(right.growth, linked.equal)
+    rows = product(left.max_rows, right.max_rows)
+    require_small(work, rows, policy.limits.max_fanout, match.span)
+    left, right = _without_shared_keys(linked, left, right, policy, identities)
+    right = _somebodys(linked, right, policy, identities)
+    there = Match(left.relation, right.relation, condition, match.mark, None, match.span)
+    relation = there if match.member is None else _null_where_absent(there, match.member[0])
+    return replace(left, relation=relation, facts=left.facts | right.facts)
+
+
+def compared_columns(match: Match) -> tuple[Ref, ...] | None:
+    """The columns of the other side that rows are looked up by; None: any row will do."""
+    if match.condition is None:
+        return None
+    here = {f.id for f in match.input.fields}
+    found = set(equal_columns(match.condition, here).values())
+    if match.member is not None and isinstance(match.member[1], Ref):
+        found.add(match.member[1].id)
+    return tuple(Ref(f.id, f.type) for f in match.other.fields if f.id in found)
+
+
+def _null_where_absent(match: Match, value: Expression) -> Relation:
+    """`NULL IN (...)` is NULL; whether another unit has a row or a NULL must not matter."""
+    absent = Call("is_null", (value,), BOOLEAN)
+    mark = Ref(match.mark.id, BOOLEAN)
+    kept = [Item(f, Ref(f.id, f.type)) for f in match.fields if f.id != match.mark.id]
+    found = Call("case", (absent, Literal(None, NULL), mark), BOOLEAN)
+    return Project(match, (*kept, Item(match.mark, found)))
+
+
+def join_public(
+    join: Join,
+    private: Private,
+    public: Relation,
+    keys: Keys,
+    frequency: Callable[[tuple[Ref, ...]], int],
+) -> Private:
+    """private-public, INNER or LEFT with the private side kept."""
+    here = {f.id for f in private.relation.fields}
+    equal = equal_columns(join.condition, here)
+    key = key_within(keys, frozenset(equal.values()))
+    joined = replace(private, relation=join)
+    if key is None:
+        matched = tuple(Ref(f.id, f.type) for f in public.fields if f.id in equal.values())
+        copied = Copied(frozenset(here), private.max_rows, private.declared.groups_per_unit)
+        joined = replace(joined, copied=(*private.copied, copied))
+        return multiplied(joined, frequency(matched))
+    determined = private.determined
+    keyed = {a for a, b in equal.items() if b in key.columns}
+    if keyed <= determined and refs_of(join.condition) <= determined | {
+        f.id for f in public.fields
+    }:
+        determined |= {f.id for f in public.fields}
+    return replace(joined, determined=determined, facts=private.facts | key.facts)
+
+
+def padded(inner: Private, public: Relation, private: Private) -> Private:
+    """Public LEFT JOIN private: the inner join, whose groups are the public side's keys."""
+    padding = Padding(
+        public,
+        frozenset(f.id for f in public.fields),
+        frozenset(f.id for f in private.relation.fields),
+    )
+    return replace(inner, padding=padding)
+
+
+def refs_of(condition: Expression | None) -> frozenset[int]:
+    """The columns that a condition reads."""
+    return frozenset() if condition is None else refs(condition)
+
+
+def _linked(
+    condition: Expression | None, left: Private, right: Private, policy: Policy
+) -> _Linked | None:
+    """The columns that the condition equates, if some of them make both rows one unit's."""
+    equal = equal_columns(condition, {f.id for f in left.relation.fields})
+    pairs = tuple(
+        (a, b)
+        for a in sorted(left.anchors)
+        for b in sorted(right.anchors)
+        if a.table == b.table and equal.get(a.id) == b.id
+        if _same_unit(a.table, left, right, policy)
+    )
+    return _Linked(equal, pairs) if pairs else None
+
+
+def _same_unit(table: str, left: Private, right: Private, policy: Policy) -> bool:
+    """Whether two rows that belong to the same row of `table` belong to the same unit.
+
+    They do if the key is unique. If it may not be, they still do when one side has no other path
+    to its unit than through this key: its rows are somebody's only where the key is of one unit.
+    """
+    if _identifies(table, policy):
+        return True
+    here = distance(table, policy)
+    return any(_nearest(side, policy) >= here for side in (left, right))
+
+
+def _identifies(table: str, policy: Policy) -> bool:
+    """Whether rows with one key of this table are rows of one unit, whatever the data."""
+    return table == policy.unit.table or policy.fact(FactKind.UNIQUE_KEY, table) is not None
+
+
+def _without_shared_keys(
+    linked: _Linked, left: Private, right: Private, policy: Policy, identities: Identities
+) -> tuple[Private, Private]:
+    """Two sides that meet by a key which several units may share, without the rows under such keys.
+
+    Those of the side that has no other path to its unit are nobody's (see `attach_unit`). Where
+    neither has one, they are dropped when the unit is attached.
+    """
+    if any(_identifies(a.table, policy) for a, _ in linked.pairs):
+        return left, right
+    a, b = linked.pairs[0]
+    below = [_nearest(side, policy) >= distance(a.table, policy) for side in (left, right)]
+    if all(below):
+        return left, right
+    if below[0]:
+        return only_of_one_unit(left, a, policy, identities), right
+    return left, only_of_one_unit(right, b, policy, identities)
+
+
+def _somebodys(linked: _Linked, right: Private, policy: Policy, identities: Identities) -> Private:
+    """Rows that are only looked at, without those that broken links leave to nobody.
+
+    What the condition equates with a link of the left is settled there, or has been.
+    """
+    met = {(b.root, b.table) for _, b in linked.pairs}
+    rest = frozenset(p for p in right.pending if (p.root, p.table) not in met)
+    return settled(right, rest, policy, identities)
+
+
+def _to_parent(join: Join, linked: _Linked, right: Private, policy: Policy) -> bool:
+    """Whether a LEFT JOIN only follows a link to its whole parent table.
+
+    A row without a parent belongs to nobody and is in no answer: the join is an inner one.
+    """
+    if not isinstance(right.relation, Scan) or len(conjuncts(join.condition)) != 1:
+        return False
+    table = policy.table(right.relation.table)
+    assert table is not None
+    own = {
+        f.id for f in right.relation.fields if [f.name.lower()] == [k.lower() for k in table.key]
+    }
+    return any(b.table == table.name and b.id in own for _, b in linked.pairs)
+
+
+def _decides(anchor: Anchor, right: Private, policy: Policy) -> bool:
+    """Whether a row on the right has no other unit than that of the row it matches."""
+    if _identifies(anchor.table, policy):
+        return True
+    return _nearest(right, policy) >= distance(anchor.table, policy)
+
+
+def _nearest(side: Private, policy: Policy) -> int:
+    return min(distance(a.table, policy) for a in side.anchors)
+
+
+def _resolved(linked: _Linked, left: Private, right: Private) -> frozenset[Pending]:
+    """The links shown to lead to a row, because an inner join has found it."""
+
+    def open_at(anchor: Anchor, side: Private) -> set[Pending]:
+        return {p for p in side.pending if (p.root, p.table) == (anchor.root, anchor.table)}
+
+    found: set[Pending] = set()
+    for a, b in linked.pairs:
+        here, there = open_at(a, left), open_at(b, right)
+        found |= here if not there else set()
+        found |= there if not here else set()
+    return frozenset(found)
+
+
+def multiplied(private: Private, most: int) -> Private:
+    """The relation when each of its rows may meet up to `most` rows of a public table."""
+    return replace(
+        private,
+        max_rows=None if private.max_rows is None else private.max_rows * most,
+        declared=private.declared.times(DeclaredLimits(most, most, most)),
+        unique={},
+        ranks=frozenset(),
+        growth=private.growth.times(Growth(most)),
+        apart=(),
+    )
+
+
+def with_join_conditions(relation: Relation, predicate: Expression) -> Relation:
+    """Inner joins below a WHERE with the equalities of columns that WHERE asks of them.
+
+    A comma join has its condition there; the filter above stays as it is.
+    """
+    if isinstance(relation, Filter):
+        return replace(relation, input=with_join_conditions(relation.input, predicate))
+    if not (isinstance(relation, Join) and relation.kind in (JoinKind.INNER, JoinKind.CROSS)):
+        return relation
+    sides = tuple({f.id for f in side.fields} for side in (relation.left, relation.right))
+    known = () if relation.condition is None else (relation.condition,)
+    stated = set(chain.from_iterable(map(implied, known)))
+    across = tuple(
+        part
+        for part in implied(predicate)
+        if isinstance(part, Call)
+        and part.function == "eq"
+        and all(isinstance(arg, Ref) for arg in part.args)
+        and all(refs(part) & side for side in sides)
+        and part not in stated
+    )
+    left = with_join_conditions(relation.left, predicate)
+    right = with_join_conditions(relation.right, predicate)
+    if not across:
+        return replace(relation, left=left, right=right)
+    condition = both(known + across)
+    return replace(relation, left=left, right=right, kind=JoinKind.INNER, condition=condition)
+
+
+def _unequal(span: Span, left: Private, right: Private) -> Refused:
+    names = {f.id: f.name for f in (*left.relation.fields, *right.relation.fields)}
+    pairs = [
+        (names[a.id], names[b.id])
+        for a in left.anchors
+        for b in right.anchors
+        if a.table == b.table and a.id in names and b.id in names
+    ]
+    fix = "Join along the declared links."
+    if pairs:
+        first, second = min(pairs)
+        fix = f"Add the condition that equates {first} with {second}."
+    return Refused(Reason.UNEQUAL_UNITS, span, fix=fix)

@@ -1,0 +1,379 @@
+"""Operators that stay within one unit: per-unit aggregates, windows and UNION ALL.
+
+A result per unit must not depend on other units, not even through the order in which an engine
+happens to meet rows: what depends on order gets an order in full, or is refused.
+
+Proof (PRIVACY.md R9, R16, R17, R18, R19). A group or a partition that contains the unit's key has
+rows of one unit, and what is computed of it is the same in every order of its rows: a function of
+that unit's rows. Row numbers of one partition differ, so at most k are at most k. Nothing of it
+raises (SECURITY.md S8).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from dpsql.compiler.plan.private_plan import DeclaredLimits, least, total
+from dpsql.compiler.resolve.scopes import Identities
+from dpsql.compiler.resolve.typing import type_of
+from dpsql.compiler.track.amplification import UNJOINED, Growth
+from dpsql.compiler.track.uniqueness import Key
+from dpsql.compiler.track.units import Anchor, Private, Unique, attach_unit
+from dpsql.model.algebra import (
+    Aggregate,
+    Field,
+    Item,
+    Project,
+    Union,
+    Window,
+    WindowItem,
+)
+from dpsql.model.comparisons import against_constant
+from dpsql.model.errors import Reason, Refused
+from dpsql.model.tree import (
+    BOOLEAN,
+    DOUBLE,
+    INTEGER,
+    NULL,
+    TIMESTAMP,
+    VARCHAR,
+    AggregateCall,
+    Call,
+    Cast,
+    Expression,
+    Kind,
+    Literal,
+    Ref,
+    SortKey,
+    Span,
+    Star,
+    WindowCall,
+    decimal,
+)
+from dpsql.model.vocabulary import Policy
+from dpsql.model.walk import conjuncts, refs
+
+QUANTILES = frozenset({"quantile_cont", "quantile_disc"})
+BETWEEN_DAYS = frozenset({"quantile_cont", "median"})
+"""Aggregates of dates that are times: DuckDB fails on a day that has none."""
+
+EXTREMES = QUANTILES | frozenset("count min max median bool_and bool_or".split())
+MOMENTS = frozenset(
+    """stddev stddev_pop stddev_samp variance var_pop var_samp corr covar_pop covar_samp regr_slope
+    regr_intercept regr_r2 regr_sxx regr_syy regr_sxy regr_avgx regr_avgy skewness kurtosis
+    kurtosis_pop""".split()
+)
+ORDER_FREE = EXTREMES | MOMENTS | {"sum", "avg", "regr_count"}
+"""Aggregates that are the same in every order of their rows, up to the rounding of DOUBLE."""
+
+BY_ORDER = frozenset(
+    """mode any_value first last string_agg list arg_max arg_min arg_max_null arg_min_null mad
+    entropy""".split()
+)
+"""Aggregates that are the same in every order once their arguments are sorted."""
+
+SAFE_DIGITS = 29
+"""Digits of a DECIMAL of which a thousand million sum up without overflow in 38."""
+
+MAX_OFFSET = 1_000_000
+
+BY_POSITION = frozenset("row_number ntile lag lead first_value last_value nth_value".split())
+"""Window functions whose result depends on which of two equal rows comes first."""
+
+BY_PEERS = frozenset("rank dense_rank percent_rank cume_dist".split())
+"""Window functions that treat equal rows alike."""
+
+
+def unit_keys(keys: Iterable[Expression], source: Private) -> tuple[Anchor, ...]:
+    """The keys that are a unit or something that belongs to one, by identity only."""
+    anchors = {a.id: a for a in source.anchors}
+    return tuple(anchors[k.id] for k in keys if isinstance(k, Ref) and k.id in anchors)
+
+
+def aggregate_within(
+    relation: Aggregate, source: Private, policy: Policy, identities: Identities
+) -> Private:
+    """GROUP BY keys that identify a unit: one row per unit and other keys, still private."""
+    found = unit_keys((item.expression for item in relation.keys), source)
+    rows = attach_unit(source, policy, identities)
+    unit = rows.unit(policy)
+    holders = tuple(i for i in relation.keys if _is_unit(i.expression, rows, policy))
+    hidden = () if holders else (Item(identities.field("unit", unit.type), unit),)
+    keys = tuple(_one_zero(item, rows) for item in relation.keys) + hidden
+    measures = tuple(replace(m, call=in_any_order(m.call)) for m in relation.measures)
+    limit = _rows_of_unit(rows)
+    result = Aggregate(rows.relation, keys, measures, relation.span, limit)
+    grouped = replace(
+        rows,
+        relation=result,
+        anchors=frozenset(
+            replace(a, id=item.field.id)
+            for item in keys
+            for a in rows.anchors
+            if isinstance(item.expression, Ref) and a.id == item.expression.id
+        ),
+        unique={},
+        ranks=frozenset(),
+        growth=UNJOINED.beside(rows.growth),
+        copied=(),
+    )
+    fixed = rows.determined | {a.id for a in rows.anchors if a.table == policy.unit.table}
+    determined = frozenset(i.field.id for i in keys if refs(i.expression) <= fixed)
+    # There is one row for each unit and its other keys, of which NULL may be one.
+    free = frozenset(i.field.id for i in keys) - determined
+    grouped = replace(grouped, apart=(Key(free, nulls=True),))
+    if len(determined) == len(keys):
+        return _one_row(grouped, (holders or hidden)[0].field.id, alone=len(keys) == 1)
+    tables = (policy.table(a.table) for a in found)
+    most = least(limit, *(t.max_rows_per_unit for t in tables if t is not None))
+    per_group = least(most, rows.declared.rows_per_group)
+    declared = replace(rows.declared, rows_per_unit=most, rows_per_group=per_group)
+    return replace(grouped, determined=determined, declared=declared)
+
+
+def _one_zero(item: Item, rows: Private) -> Item:
+    """A key in which 0.0 stands for -0.0 too; what identifies rows stays as it is."""
+    if isinstance(item.expression, Ref) and any(a.id == item.expression.id for a in rows.anchors):
+        return item
+    return replace(item, expression=zeroed(item.expression))
+
+
+def _one_row(grouped: Private, unit: int, *, alone: bool) -> Private:
+    """A relation with one row per unit: the unit determines all of it."""
+    return replace(
+        grouped,
+        max_rows=1,
+        determined=frozenset(f.id for f in grouped.relation.fields),
+        unique={unit: Unique(settling=frozenset())} if alone else {},
+        growth=Growth(keys=frozenset({unit}) if alone else frozenset()),
+        declared=DeclaredLimits(1, 1, 1, grouped.declared.public_groups),
+    )
+
+
+def _rows_of_unit(rows: Private) -> int | None:
+    """The limit on the rows of a unit; without one, that on its rows in a single group."""
+    known = least(rows.declared.rows_per_unit, rows.max_rows)
+    return rows.declared.rows_per_group if known is None else known
+
+
+def _is_unit(expression: Expression, rows: Private, policy: Policy) -> bool:
+    return isinstance(expression, Ref) and any(
+        a.id == expression.id and a.table == policy.unit.table for a in rows.anchors
+    )
+
+
+def in_any_order(call: AggregateCall) -> AggregateCall:
+    """The aggregate of these rows, whatever the order in which the engine meets them.
+
+    Raises `Refused` for an aggregate that is not known to be the same in every order.
+    """
+    if call.function in QUANTILES and any(k.expression != call.args[0] for k in call.order_by):
+        raise _per_unit(f"{call.function.upper()} by another order", call.span)
+    args = tuple(guarded(call.function, arg, call.span) for arg in call.args)
+    picks = call.function not in MOMENTS | {"sum", "avg"}
+    call = replace(call, args=tuple(map(zeroed, args)) if picks else args)
+    summed = call.function in MOMENTS or any(
+        not isinstance(a, Star) and type_of(a).kind is Kind.DOUBLE for a in call.args
+    )
+    if call.function in ORDER_FREE and not (summed and call.function not in EXTREMES):
+        return call
+    if call.function not in ORDER_FREE | BY_ORDER:
+        raise _per_unit(f"{call.function.upper()} within one unit", call.span)
+    # Sums of DOUBLE depend on their order in the last digits, and that on other units' rows.
+    ties = tuple(SortKey(arg) for arg in call.args if not isinstance(arg, Literal))
+    return replace(call, order_by=call.order_by + ties)
+
+
+def zeroed(expression: Expression) -> Expression:
+    """A DOUBLE with one zero only: which of 0.0 and -0.0 stands for both depends on the order."""
+    if isinstance(expression, Star) or type_of(expression).kind is not Kind.DOUBLE:
+        return expression
+    zero = Literal(0.0, DOUBLE)
+    return Call("case", (Call("eq", (expression, zero), BOOLEAN), zero, expression), DOUBLE)
+
+
+def guarded(function: str, arg: Expression, span: Span) -> Expression:
+    """An argument whose aggregate over any rows of one unit cannot fail; NULL beyond."""
+    if isinstance(arg, Star):
+        return arg
+    match type_of(arg).kind:
+        case _ if function == "mad":
+            return Cast(arg, DOUBLE, safe=True)
+        case Kind.DATE if function in BETWEEN_DAYS:
+            return Cast(arg, TIMESTAMP, safe=True)
+        case Kind.INTEGER if function in ("sum", "avg"):
+            return Cast(arg, INTEGER, safe=True)
+        case Kind.DECIMAL if function in ("sum", "avg") and type_of(arg).precision > SAFE_DIGITS:
+            if type_of(arg).scale > SAFE_DIGITS - 9:
+                raise _per_unit(f"{function.upper()} of {type_of(arg)} within one unit", span)
+            return Cast(arg, decimal(SAFE_DIGITS, type_of(arg).scale), safe=True)
+        case _:
+            return arg
+
+
+def _per_unit(construct: str, span: Span, fix: str = "") -> Refused:
+    facts = {"fix": fix} if fix else {}
+    return Refused(Reason.UNSUPPORTED_PRIVATE_OPERATOR, span, construct=construct, **facts)
+
+
+def window_within(
+    relation: Window, source: Private, policy: Policy, identities: Identities
+) -> Private:
+    """Windows partitioned by what identifies a unit: every row stays, and stays its unit's."""
+    for item in relation.items:
+        if not unit_keys(item.call.partition_by, source):
+            fix = f"Add PARTITION BY {policy.unit.key}, or use it after the aggregation."
+            raise _per_unit("a window function over rows of several people", item.call.span, fix)
+    rows = attach_unit(source, policy, identities)
+    unit = rows.unit(policy)
+    items = tuple(
+        WindowItem(item.field, _settled(_by_unit(item.call, unit, rows, policy), rows))
+        for item in relation.items
+    )
+    fixed = rows.determined | {a.id for a in rows.anchors if a.table == policy.unit.table}
+    ranks = {
+        item.field.id
+        for item in items
+        if item.call.function == "row_number"
+        and all(refs(key) <= fixed for key in item.call.partition_by)
+    }
+    result = Window(rows.relation, items, _rows_of_unit(rows))
+    # Ties are broken by a column that tells rows apart: whoever vouches for it is named.
+    vouching = (u.settling for u in rows.unique.values() if u.settling is not None)
+    facts = rows.facts | frozenset().union(*vouching)
+    return replace(rows, relation=result, ranks=rows.ranks | frozenset(ranks), facts=facts)
+
+
+def _by_unit(call: WindowCall, unit: Ref, rows: Private, policy: Policy) -> WindowCall:
+    if any(_is_unit(key, rows, policy) for key in call.partition_by):
+        return call
+    return replace(call, partition_by=(*call.partition_by, unit))
+
+
+def _settled(call: WindowCall, rows: Private) -> WindowCall:
+    """The window function with an order that leaves nothing to the engine."""
+    by_rows = call.frame is not None and call.frame.unit == "ROWS"
+    _check_constants(call)
+    if call.function in BY_PEERS:
+        return call
+    if call.function in BY_POSITION or by_rows:
+        written = {key.expression for key in call.order_by}
+        here = {f.id for f in rows.relation.fields}
+        single = [n for n, u in sorted(rows.unique.items()) if n in here and u.settling is not None]
+        rest = [f for f in rows.relation.fields if not single or f.id == single[0]]
+        ties = tuple(
+            _tie(f) for f in rest if Ref(f.id, f.type) not in written or f.type.kind is Kind.DOUBLE
+        )
+        call = replace(call, order_by=call.order_by + ties)
+    if call.function in BY_POSITION:
+        return call
+    exact = all(isinstance(a, Star) or type_of(a).kind is not Kind.DOUBLE for a in call.args)
+    if call.function not in ORDER_FREE - MOMENTS or not (exact or call.function in EXTREMES):
+        fix = "Cast the argument to DECIMAL: sums of DOUBLE depend on the order of rows."
+        raise _per_unit(f"{call.function.upper()} OVER of this type in one unit", call.span, fix)
+    args = (zeroed(guarded(call.function, a, call.span)) for a in call.args)
+    return replace(call, args=tuple(args))
+
+
+def _tie(column: Field) -> SortKey:
+    """A column as the last word on the order of rows; text tells 0.0 from -0.0."""
+    ref = Ref(column.id, column.type)
+    return SortKey(Cast(ref, VARCHAR) if column.type.kind is Kind.DOUBLE else ref)
+
+
+def _check_constants(call: WindowCall) -> None:
+    """Offsets that are not positive constants, and RANGE offsets, can raise on some rows."""
+    ends = () if call.frame is None else (call.frame.start[0], call.frame.end[0])
+    if call.frame is not None and call.frame.unit != "ROWS" and any(ends):
+        raise _per_unit(f"a {call.frame.unit} frame with an offset within one unit", call.span)
+    if call.function not in BY_POSITION:
+        return
+    counts = call.args if call.function == "ntile" else call.args[1:2]
+    for arg in counts:
+        if not (isinstance(arg, Literal) and type(arg.value) is int and 0 < arg.value < MAX_OFFSET):
+            raise _per_unit(f"{call.function.upper()} with this offset within one unit", call.span)
+    for arg in call.args[2:]:
+        if isinstance(arg, Star) or type_of(arg) not in (call.type, NULL):
+            raise _per_unit(f"{call.function.upper()} with a default of another type", call.span)
+
+
+def cut_by_rank(source: Private, predicate: Expression) -> Private:
+    """Rows whose number within their unit is at most k: no unit has more than k."""
+    most = least(source.max_rows, *(_rank_limit(p, source.ranks) for p in conjuncts(predicate)))
+    if most is None or most == source.max_rows:
+        return source
+    declared = source.declared
+    limits = DeclaredLimits(
+        least(most, declared.rows_per_unit),
+        least(most, declared.groups_per_unit),
+        least(most, declared.rows_per_group),
+        declared.public_groups,
+    )
+    determined = source.determined
+    if most == 1:
+        determined |= {f.id for f in source.relation.fields}
+    return replace(source, max_rows=most, determined=determined, declared=limits)
+
+
+def _rank_limit(predicate: Expression, ranks: frozenset[int]) -> int | None:
+    """The most rows of a unit for which a condition on a row number is true; None: no limit."""
+    match against_constant(predicate):
+        case ("eq" | "le" | "lt" as name, Ref(id=rank), Literal(value=int() as most)):
+            if rank not in ranks or isinstance(most, bool) or most < 1:
+                return None
+            return {"eq": 1, "le": most, "lt": max(1, most - 1)}[name]
+        case _:
+            return None
+
+
+def union_within(
+    relation: Union, left: Private, right: Private, policy: Policy, identities: Identities
+) -> Private:
+    """UNION ALL of rows of the same kind of unit: each row keeps its own unit."""
+    if relation.kind != "UNION" or not relation.all:
+        words = f"{relation.kind}{' ALL' if relation.all else ''} over private rows"
+        raise _per_unit(words, relation.span, "UNION ALL of rows of the same people is possible.")
+    sides = [attach_unit(side, policy, identities) for side in (left, right)]
+    inputs = (relation.left, relation.right)
+    unit = identities.field("unit", sides[0].unit(policy).type)
+    listed = [_as_fields(old.fields, relation.fields) for old in inputs]
+    left_side, right_side = (
+        Project(side.relation, (*items, _unit_item(side, policy, identities)))
+        for side, items in zip(sides, listed, strict=True)
+    )
+    fields = (*relation.fields, unit)
+    result = replace(relation, left=left_side, right=right_side, fields=fields)
+    anchors = {Anchor(unit.id, policy.unit.table, unit.id)}
+    for new, *items in zip(relation.fields, *listed, strict=True):
+        tables = [
+            {a.table for a in side.anchors if item.expression == Ref(a.id, item.field.type)}
+            for side, item in zip(sides, items, strict=True)
+        ]
+        anchors |= {Anchor(new.id, table, new.id) for table in tables[0] & tables[1]}
+    return Private(
+        result,
+        frozenset(anchors),
+        frozenset(),
+        total(sides[0].max_rows, sides[1].max_rows),
+        frozenset({unit.id}),
+        {},
+        sides[0].declared.plus(sides[1].declared),
+        sides[0].facts | sides[1].facts,
+        growth=UNJOINED.beside(sides[0].growth).beside(sides[1].growth),
+    )
+
+
+def _unit_item(side: Private, policy: Policy, identities: Identities) -> Item:
+    unit = side.unit(policy)
+    return Item(identities.field("unit", unit.type), unit)
+
+
+def _as_fields(old: tuple[Field, ...], new: tuple[Field, ...]) -> tuple[Item, ...]:
+    """A side's columns in the types of the union: an implicit conversion could raise."""
+    return tuple(
+        Item(
+            a, Ref(a.id, a.type) if a.type == b.type else Cast(Ref(a.id, a.type), b.type, safe=True)
+        )
+        for a, b in zip(old, new, strict=True)
+    )

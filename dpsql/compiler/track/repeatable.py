@@ -1,0 +1,83 @@
+"""Which public queries have the same rows however often they are evaluated.
+
+What private rows are joined to is measured when a query is compiled and read again when it runs, by
+an engine that evaluates on several threads. Rows of tables, and what is computed row by row, are
+the same each time; so are the keys of GROUP BY and DISTINCT, and exact sums. Which of several equal
+rows comes first is not, nor the last digits of a sum of DOUBLE, nor anything that a view may hide.
+Whatever is not known to be the same is evaluated once, and its rows are kept.
+
+Proof (PRIVACY.md R21). Each operator that is called repeatable gives the same multiset of rows for
+the same inputs, in whatever order it meets them.
+"""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from dpsql.compiler.resolve.typing import type_of
+from dpsql.model.algebra import (
+    Aggregate,
+    Evaluated,
+    Field,
+    Filter,
+    Join,
+    Limit,
+    Match,
+    Measure,
+    OneRow,
+    Project,
+    Relation,
+    Released,
+    Scan,
+    Sort,
+    Staged,
+    Union,
+    Values,
+    Window,
+)
+from dpsql.model.tree import Kind, Star
+from dpsql.model.vocabulary import Policy
+from dpsql.model.walk import inputs
+
+EXACT = frozenset("count sum min max bool_and bool_or".split())
+"""Aggregates that are the same in every order of exact values, which equal only themselves."""
+
+
+def is_repeatable(relation: Relation, policy: Policy) -> bool:
+    """Whether every evaluation of a public relation over the same data has the same rows."""
+    return _itself(relation, policy) and all(is_repeatable(r, policy) for r in inputs(relation))
+
+
+def _itself(relation: Relation, policy: Policy) -> bool:
+    """Whether the operator adds nothing that may differ."""
+    match relation:
+        case OneRow() | Values() | Evaluated() | Filter() | Project() | Sort() | Join() | Match():
+            return True
+        case Scan():
+            table = policy.table(relation.table)
+            return table is not None and not table.view
+        case Aggregate():
+            keys = (item.field for item in relation.keys)
+            return all(map(_is_exact, keys)) and all(map(_is_settled, relation.measures))
+        case Union():
+            kept = relation.kind == "UNION" and relation.all
+            return kept or all(map(_is_exact, relation.fields))
+        case Window() | Limit() | Released() | Staged():
+            return False
+        case _:
+            assert_never(relation)
+
+
+def _is_exact(field: Field) -> bool:
+    """Whether equal values are the same value, as 0.0 and -0.0 are not."""
+    return field.type.kind is not Kind.DOUBLE
+
+
+def _is_settled(measure: Measure) -> bool:
+    call = measure.call
+    if call.function not in EXACT:
+        return False
+    arguments = [arg for arg in call.args if not isinstance(arg, Star)]
+    return call.function == "count" or all(
+        type_of(arg).kind is not Kind.DOUBLE for arg in arguments
+    )

@@ -1,0 +1,422 @@
+"""track: Resolved → Tracked. The privacy unit and the stability of every operator.
+
+One rule per operator, and whatever has no rule is refused. A query splits at its lowest aggregates
+over private rows that are not within one unit; above them everything is public.
+
+Proof (PRIVACY.md R7, R11, R13, R15, R20, R25). Each operator below gives a unit rows that follow
+from that unit's rows of its inputs, from public rows and from nothing else; then removing a unit
+removes its rows and touches no others. The match over operators is closed: what has no rule is
+refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import TypeAlias, assert_never
+
+from dpsql.compiler.infer.column_facts import PublicData
+from dpsql.compiler.plan.private_plan import PrivateBlock, Tracked
+from dpsql.compiler.resolve.scopes import Identities
+from dpsql.compiler.track.amplification import Growth, require_small
+from dpsql.compiler.track.blocks import Blocks
+from dpsql.compiler.track.grouping_sets import from_finest, one_by_one, sums_up
+from dpsql.compiler.track.join_order import (
+    INNER,
+    MOST_SIDES,
+    Side,
+    connected,
+    connects,
+    cost,
+    sides_of,
+)
+from dpsql.compiler.track.joins import (
+    compared_columns,
+    join_public,
+    join_units,
+    match_units,
+    padded,
+    with_join_conditions,
+)
+from dpsql.compiler.track.multiplicity import counted
+from dpsql.compiler.track.padding import filtered, projected, still_padded
+from dpsql.compiler.track.per_unit import (
+    aggregate_within,
+    cut_by_rank,
+    union_within,
+    unit_keys,
+    window_within,
+)
+from dpsql.compiler.track.repeatable import is_repeatable
+from dpsql.compiler.track.several_units import require_one_person
+from dpsql.compiler.track.table_scans import private_scan
+from dpsql.compiler.track.uniqueness import key_within, keys_of
+from dpsql.compiler.track.units import Private
+from dpsql.model.algebra import (
+    Aggregate,
+    Evaluated,
+    Filter,
+    Join,
+    Limit,
+    Match,
+    OneRow,
+    Project,
+    Relation,
+    Released,
+    Resolved,
+    Scan,
+    Sort,
+    Staged,
+    Union,
+    Values,
+    Window,
+)
+from dpsql.model.errors import Reason, Refused
+from dpsql.model.tree import NOWHERE, JoinKind, Ref, Span
+from dpsql.model.vocabulary import Policy
+from dpsql.model.walk import relations
+
+Frequency: TypeAlias = Callable[[Relation, tuple[Ref, ...]], int]
+HasDomain: TypeAlias = Callable[[PrivateBlock], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class _Open:
+    """A relation that is public or released: anything may be done with it."""
+
+    relation: Relation
+
+
+_Sides: TypeAlias = Mapping[Relation, "_Open | Private"]
+
+
+def track(
+    resolved: Resolved,
+    policy: Policy,
+    public: PublicData,
+    has_domain: HasDomain,
+    identities: Identities,
+) -> Tracked:
+    """The query split into private blocks and an outer query over what they release.
+
+    `public` measures public relations, and evaluates once what would not be the same again;
+    `has_domain` says whether the keys of a block are public.
+
+    Raises `Refused` where an operator has no stability rule, where a join does not imply equal
+    units, and where private rows would be returned as they are.
+    """
+    # One order of joins after another may ask the same.
+    measures = cache(public.frequency), public.once
+    relation = counted(resolved.relation, policy, measures[0], identities)
+    outermost, blocks = _outermost_limit(relation), Blocks(policy, identities)
+    tracker = _Tracker(policy, *measures, has_domain, identities, blocks, [], outermost)
+    standing = tracker.track(relation)
+    if isinstance(standing, Private):
+        raise _raw_rows(relation, standing, policy)
+    return Tracked(standing.relation, tuple(tracker.blocks.listed), tuple(tracker.stages))
+
+
+@dataclass(frozen=True, slots=True)
+class _Tracker:
+    policy: Policy
+    frequency: Frequency
+    once: Callable[[Relation], Evaluated]
+    has_domain: HasDomain
+    identities: Identities
+    blocks: Blocks
+    stages: list[Relation]
+    outermost: Limit | None
+
+    def track(self, relation: Relation) -> _Open | Private:
+        match relation:
+            case OneRow() | Values() | Released() | Staged() | Evaluated():
+                return _Open(relation)
+            case Scan():
+                return self._scan(relation)
+            case Filter():
+                return self._filter(relation)
+            case Project():
+                source = self.track(relation.input)
+                if isinstance(source, _Open):
+                    return _Open(replace(relation, input=source.relation))
+                return projected(source, relation.items)
+            case Join():
+                return self._join(relation)
+            case Match():
+                return self._match(relation)
+            case Aggregate():
+                return self._aggregate(relation)
+            case Sort():
+                source = self.track(relation.input)
+                # An order without a limit does not matter to the aggregate above it.
+                if isinstance(source, Private):
+                    return source
+                return _Open(replace(relation, input=source.relation))
+            case Window():
+                source = self.track(relation.input)
+                if isinstance(source, Private):
+                    require_one_person(source, "a window function", relation.items[0].call.span)
+                    return window_within(relation, _bare(source), self.policy, self.identities)
+                return _Open(replace(relation, input=source.relation))
+            case Limit():
+                source = self.track(relation.input)
+                if isinstance(source, Private):
+                    raise self._limited(relation, source)
+                return _Open(replace(relation, input=source.relation))
+            case Union():
+                return self._union(relation)
+            case _:
+                assert_never(relation)
+
+    def _scan(self, scan: Scan) -> _Open | Private:
+        table = self.policy.table(scan.table)
+        assert table is not None
+        if not table.private:
+            return _Open(scan)
+        return private_scan(scan, table, self.policy, self.identities)
+
+    def _filter(self, relation: Filter) -> _Open | Private:
+        source = self.track(with_join_conditions(relation.input, relation.predicate))
+        if isinstance(source, _Open):
+            return _Open(Filter(source.relation, relation.predicate))
+        return cut_by_rank(filtered(source, relation.predicate), relation.predicate)
+
+    def _join(self, join: Join) -> _Open | Private:
+        if join.kind is JoinKind.RIGHT:
+            join = replace(join, left=join.right, right=join.left, kind=JoinKind.LEFT)
+        if join.kind in INNER:
+            return self._inner(join)
+        return self._joined(join, self.track(join.left), self.track(join.right))
+
+    def _inner(self, join: Join) -> _Open | Private:
+        """Inner joins of one FROM, in the order that proves the least of one unit's rows."""
+        tracked = {side: self.track(side) for side in sides_of(join)}
+        private = any(isinstance(side, Private) for side in tracked.values())
+        if not (private and 2 < len(tracked) <= MOST_SIDES):  # noqa: PLR2004
+            return self._folded(join, tracked)
+        sides = [self._side(relation, side) for relation, side in tracked.items()]
+        other = connected(join, sides)
+        found = self._cost(other, tracked)
+        # A product of public tables in the text is not even measured where there is a better order.
+        if found is not None and connects(other) and not connects(join):
+            return self._folded(other, tracked)
+        written = self._cost(join, tracked)
+        better = found is not None and (written is None or found < written)
+        return self._folded(other if better else join, tracked)
+
+    def _side(self, relation: Relation, side: _Open | Private) -> Side:
+        if isinstance(side, Private):
+            return Side(relation, anchors=side.anchors)
+        return Side(relation, keys_of(side.relation, self.policy, self.blocks.keys))
+
+    def _cost(self, join: Join, tracked: _Sides) -> tuple[float, ...] | None:
+        """What the joins cost in this order; None where it is refused."""
+        stages = len(self.stages)
+        try:
+            joined = self._folded(join, tracked)
+        except Refused:
+            return None
+        finally:
+            del self.stages[stages:]
+        assert isinstance(joined, Private)
+        return cost(joined)
+
+    def _folded(self, relation: Relation, tracked: _Sides) -> _Open | Private:
+        """Inner joins of sides that are tracked."""
+        if not (isinstance(relation, Join) and relation.kind in INNER):
+            return tracked[relation]
+        left, right = (self._folded(side, tracked) for side in (relation.left, relation.right))
+        return self._joined(relation, left, right)
+
+    def _joined(self, join: Join, left: _Open | Private, right: _Open | Private) -> _Open | Private:
+        if isinstance(left, _Open) and isinstance(right, _Open):
+            return _Open(replace(join, left=left.relation, right=right.relation))
+        if join.kind is JoinKind.FULL:
+            raise _no_rule("FULL JOIN of private rows", join.span)
+        if isinstance(left, Private) and isinstance(right, Private):
+            for side in (left, right):
+                require_one_person(side, "a join with private rows", join.span)
+        if isinstance(left, Private):
+            right = _bare(right) if isinstance(right, Private) else right
+            padding = still_padded(join, left.padding, right.relation)
+            left = left if padding else _bare(left)
+            if isinstance(right, Private):
+                joined = join_units(join, left, right, self.policy, self.identities)
+            else:
+                joined = self._join_public(join, left, right, private_left=True)
+            return self._small(replace(joined, padding=padding), join.span)
+        assert isinstance(right, Private)
+        assert isinstance(left, _Open)
+        if join.kind is not JoinKind.LEFT:
+            joined = self._join_public(join, _bare(right), left, private_left=False)
+            return self._small(joined, join.span)
+        if _is_released(left.relation):
+            raise _no_rule("a LEFT JOIN from released results to private rows", join.span)
+        inner = replace(join, kind=JoinKind.INNER)
+        joined = self._join_public(inner, _bare(right), left, private_left=False)
+        return padded(self._small(joined, join.span), left.relation, right)
+
+    def _small(self, joined: Private, span: Span) -> Private:
+        """Raises `Refused` where joins make too many rows of one person's."""
+        require_small(joined.growth, joined.max_rows, self.policy.limits.max_fanout, span)
+        return joined
+
+    def _join_public(
+        self, join: Join, private: Private, public: _Open, *, private_left: bool
+    ) -> Private:
+        there = self._staged(public.relation)
+        measured = public.relation if _is_released(public.relation) else there
+        keys = keys_of(measured, self.policy, self.blocks.keys)
+        left, right = (private.relation, there) if private_left else (there, private.relation)
+
+        def frequency(columns: tuple[Ref, ...]) -> int:
+            if isinstance(there, Staged) and there.source is None:
+                raise _no_rule(
+                    "a join of private rows with several rows of a released result",
+                    join.span,
+                    "Join on all of its group keys.",
+                )
+            return self._frequency(there, columns)
+
+        return join_public(replace(join, left=left, right=right), private, there, keys, frequency)
+
+    def _staged(self, relation: Relation) -> Relation:
+        """What private rows may be joined to: public tables, and what was evaluated before."""
+        if _is_released(relation):
+            self.stages.append(relation)
+            return Staged(len(self.stages) - 1, relation.fields)
+        if is_repeatable(relation, self.policy):
+            return relation
+        evaluated = self.once(relation)
+        digests = [s.digest if isinstance(s, Evaluated) else None for s in self.stages]
+        if evaluated.digest not in digests:
+            self.stages.append(evaluated)
+            digests.append(evaluated.digest)
+        return Staged(digests.index(evaluated.digest), relation.fields, relation)
+
+    def _frequency(self, there: Relation, columns: tuple[Ref, ...]) -> int:
+        """How often a value of these columns occurs: of a stage, in those very rows."""
+        if not isinstance(there, Staged):
+            return self.frequency(there, columns)
+        places = {f.id: n for n, f in enumerate(there.fields)}
+        evaluated = self.stages[there.stage]
+        same = tuple(evaluated.fields[places[column.id]] for column in columns)
+        return self.frequency(evaluated, tuple(Ref(f.id, f.type) for f in same))
+
+    def _match(self, relation: Match) -> _Open | Private:
+        source, other = self.track(relation.input), self.track(relation.other)
+        if isinstance(source, Private) and isinstance(other, Private):
+            for side in (source, other):
+                require_one_person(side, "EXISTS or IN of private rows", relation.span)
+            sides = _bare(source), _bare(other)
+            return match_units(relation, *sides, self.policy, self.identities)
+        if isinstance(other, Private):
+            raise _no_rule(
+                "a condition on whether private rows exist",
+                relation.span,
+                "Compare with their COUNT(*): it is released with noise.",
+            )
+        if isinstance(source, _Open):
+            return _Open(replace(relation, input=source.relation, other=other.relation))
+        there = self._staged(other.relation)
+        if not isinstance(there, Staged) or there.source is not None:
+            self._require_few_comparisons(relation, source, there)
+        source = _bare(source)
+        return replace(source, relation=replace(relation, input=source.relation, other=there))
+
+    def _require_few_comparisons(self, match: Match, source: Private, other: Relation) -> None:
+        """Raises `Refused` where a private row is compared with too many public ones."""
+        columns = compared_columns(match)
+        keys = keys_of(other, self.policy, self.blocks.keys)
+        if columns is None or key_within(keys, frozenset(c.id for c in columns)) is not None:
+            return
+        growth = source.growth.times(Growth(self._frequency(other, columns)))
+        require_small(growth, None, self.policy.limits.max_fanout, match.span)
+
+    def _limited(self, relation: Limit, rows: Private) -> Refused:
+        source = relation.input
+        while isinstance(source, Sort | Project | Filter):
+            source = source.input
+        if relation is self.outermost or isinstance(source, Aggregate):
+            return _raw_rows(source, rows, self.policy)
+        return _no_rule("LIMIT or OFFSET over private rows", relation.span)
+
+    def _union(self, relation: Union) -> _Open | Private:
+        left, right = self.track(relation.left), self.track(relation.right)
+        if isinstance(left, Private) and isinstance(right, Private):
+            for side in (left, right):
+                require_one_person(side, relation.kind, relation.span)
+            sides = _bare(left), _bare(right)
+            return union_within(relation, *sides, self.policy, self.identities)
+        if isinstance(left, Private) or isinstance(right, Private):
+            raise _no_rule(f"{relation.kind} of private rows and public ones", relation.span)
+        return _Open(replace(relation, left=left.relation, right=right.relation))
+
+    def _aggregate(self, relation: Aggregate) -> _Open | Private:
+        source = self.track(relation.input)
+        if isinstance(source, _Open):
+            return _Open(replace(relation, input=source.relation))
+        if relation.sets:
+            return self._sets(relation, source)
+        if unit_keys((item.expression for item in relation.keys), source):
+            return aggregate_within(relation, _bare(source), self.policy, self.identities)
+        return _Open(self.blocks.released(relation, source))
+
+    def _sets(self, relation: Aggregate, source: Private) -> _Open | Private:
+        if unit_keys((item.expression for item in relation.keys), source):
+            raise _no_rule("GROUPING SETS within one unit", relation.span, "Use UNION ALL.")
+        finest = self.blocks.block(replace(relation, measures=(), sets=()), source)
+        if sums_up(relation) and self.has_domain(finest):
+            return self.track(from_finest(relation, self.identities))
+        return self.track(one_by_one(relation, self.identities))
+
+
+def _is_released(relation: Relation) -> bool:
+    return any(isinstance(part, Released) for part in relations(relation))
+
+
+def _bare(source: Private) -> Private:
+    """Rows of which each is a private one; of a public LEFT JOIN only an aggregate makes sense."""
+    if source.padding is not None:
+        place = next(r.span for r in relations(source.relation) if isinstance(r, Join))
+        raise _no_rule(
+            "this use of a public table LEFT JOIN private rows",
+            place,
+            "Group by the public table's columns and aggregate the private ones.",
+        )
+    return source
+
+
+def _no_rule(construct: str, span: Span, fix: str = "") -> Refused:
+    facts = {"fix": fix} if fix else {}
+    return Refused(Reason.UNSUPPORTED_PRIVATE_OPERATOR, span, construct=construct, **facts)
+
+
+def _outermost_limit(relation: Relation) -> Limit | None:
+    """The LIMIT of the query itself, if it has one."""
+    while isinstance(relation, Project | Sort):
+        relation = relation.input
+    return relation if isinstance(relation, Limit) else None
+
+
+def _raw_rows(asked: Relation, rows: Private, policy: Policy) -> Refused:
+    """Rows of one person each: at the key that makes them so, or where they come from.
+
+    What is fetched beside them has no place in the text.
+    """
+    within = (r for r in relations(rows.relation) if isinstance(r, Aggregate) and r.span != NOWHERE)
+    aggregate = next(within, None)
+    if aggregate is None:
+        scans = (r for r in relations(asked) if isinstance(r, Scan))
+        return Refused(Reason.RAW_ROWS, next(scans).span)
+    keys = {
+        name.lower()
+        for table in policy.tables
+        if table.private
+        for name in (*table.key, *(link.column for link in (table.link, *table.several) if link))
+    }
+    for item in aggregate.keys:
+        if item.field.name.lower() in keys:
+            return Refused(Reason.UNIT_KEY_EXPOSED, item.expression.span, column=item.field.name)
+    return Refused(Reason.UNIT_KEY_EXPOSED, aggregate.keys[0].expression.span)

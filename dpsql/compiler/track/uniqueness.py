@@ -1,0 +1,175 @@
+"""Which columns of a public or released relation are a key: at most one row has their values.
+
+Proof (PRIVACY.md R22). Of a join: two rows that agree on a key of the left have the same left row,
+and if that meets at most one right row they are one row. Columns count as equated only where equal
+values are one value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import date
+from typing import TypeAlias
+
+from dpsql.model.algebra import (
+    Aggregate,
+    Filter,
+    Item,
+    Join,
+    Limit,
+    Match,
+    OneRow,
+    Project,
+    Relation,
+    Released,
+    Scan,
+    Sort,
+    Staged,
+    Values,
+    Window,
+)
+from dpsql.model.tree import Call, Expression, JoinKind, Kind, Ref, SqlType
+from dpsql.model.vocabulary import Fact, FactKind, Policy
+from dpsql.model.walk import implied
+
+Keys: TypeAlias = "tuple[Key, ...]"
+EXACT = ({Kind.INTEGER, Kind.DECIMAL}, {Kind.DATE, Kind.TIMESTAMP})
+"""Types that compare without rounding."""
+
+MOST_KEYS = 8
+"""Keys looked at per relation: a join of many tables would have very many."""
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """Columns no two rows agree on, NULLs apart, and the facts that say so.
+
+    With `nulls` no two rows agree on them where NULL is taken for a value either.
+    """
+
+    columns: frozenset[int]
+    facts: frozenset[Fact] = frozenset()
+    nulls: bool = False
+
+
+def keys_of(relation: Relation, policy: Policy, block_keys: Callable[[int], int]) -> Keys:
+    """The known keys; `block_keys` says how many key columns a released block has."""
+
+    def keys(relation: Relation) -> Keys:
+        match relation:
+            case OneRow():
+                return (Key(frozenset()),)
+            case Scan():
+                return _declared(relation, policy)
+            case Values():
+                return _written(relation)
+            case Released():
+                count = block_keys(relation.block)
+                return (Key(frozenset(f.id for f in relation.fields[:count])),)
+            case Staged(source=source) if source is not None:
+                return _evaluated(keys(source), policy)
+            case Aggregate(sets=()):
+                return (Key(frozenset(item.field.id for item in relation.keys)),)
+            case Project():
+                return projected_keys(keys(relation.input), relation.items)
+            case Filter() | Sort() | Window() | Match():
+                return keys(relation.input)
+            case Limit():
+                single = (Key(frozenset()),) if relation.limit == 1 else ()
+                return single + keys(relation.input)
+            case Join():
+                return _joined(relation, keys(relation.left), keys(relation.right))
+            case _:
+                return ()
+
+    return keys(relation)
+
+
+def key_within(keys: Sequence[Key], columns: frozenset[int]) -> Key | None:
+    """A key all of whose columns are among these; the one with the fewest facts."""
+    fitting = [key for key in keys if key.columns <= columns]
+    return min(fitting, key=lambda key: len(key.facts), default=None)
+
+
+def equal_columns(condition: Expression | None, here: set[int]) -> dict[int, int]:
+    """Columns of one side that the condition equates with columns of the other side.
+
+    Only where equal means one value: as DOUBLE, many whole numbers equal the same one.
+    """
+    equal = {}
+    for part in implied(condition):
+        if isinstance(part, Call) and part.function == "eq":
+            a, b = part.args
+            if not (isinstance(a, Ref) and isinstance(b, Ref)):
+                continue
+            if (a.id in here) != (b.id in here) and _alike(a.type, b.type):
+                first, second = (a, b) if a.id in here else (b, a)
+                equal[first.id] = second.id
+    return equal
+
+
+def _alike(a: SqlType, b: SqlType) -> bool:
+    """Whether a value of one type equals at most one value of the other."""
+    return a.kind is b.kind or any({a.kind, b.kind} <= kinds for kinds in EXACT)
+
+
+def _evaluated(keys: Keys, policy: Policy) -> Keys:
+    """The keys of every evaluation: a fact about a view was checked of one of them."""
+
+    def is_view(name: str) -> bool:
+        table = policy.table(name)
+        return table is not None and table.view
+
+    return tuple(key for key in keys if not any(is_view(fact.table) for fact in key.facts))
+
+
+def _declared(scan: Scan, policy: Policy) -> Keys:
+    table = policy.table(scan.table)
+    assert table is not None
+    fact = policy.fact(FactKind.UNIQUE_KEY, table.name)
+    named = {f.name.lower(): f.id for f in scan.fields}
+    wanted = [name.lower() for name in table.key]
+    if fact is None or not wanted or not all(name in named for name in wanted):
+        return ()
+    return (Key(frozenset(named[name] for name in wanted), frozenset({fact})),)
+
+
+def _written(relation: Values) -> Keys:
+    """The columns of constants that are all different, and stay so as DOUBLE."""
+    found = []
+    for column, cells in zip(relation.fields, zip(*relation.rows, strict=True), strict=True):
+        values = [cell.value for cell in cells if cell.value is not None]
+        if column.type.is_numeric:
+            values = [float(value) for value in values if not isinstance(value, str | date)]
+        if len(set(values)) == len(relation.rows):
+            found.append(Key(frozenset({column.id})))
+    single = [Key(frozenset())] if len(relation.rows) == 1 else []
+    return tuple((single + found)[:MOST_KEYS])
+
+
+def projected_keys(keys: Keys, items: tuple[Item, ...]) -> Keys:
+    """The keys of which all columns are still there, under their new identities."""
+    renamed = {
+        item.expression.id: item.field.id for item in items if isinstance(item.expression, Ref)
+    }
+    return tuple(
+        replace(key, columns=frozenset(renamed[n] for n in key.columns))
+        for key in keys
+        if key.columns <= renamed.keys()
+    )
+
+
+def _joined(join: Join, left: Keys, right: Keys) -> Keys:
+    """A side's keys stay keys where each of its rows meets at most one of the other side."""
+    if join.kind in (JoinKind.RIGHT, JoinKind.FULL):
+        return ()
+    equal = equal_columns(join.condition, {f.id for f in join.left.fields})
+    found = []
+    if (once := key_within(right, frozenset(equal.values()))) is not None:
+        found += [Key(key.columns, key.facts | once.facts) for key in left]
+    if join.kind is not JoinKind.LEFT:
+        once = key_within(left, frozenset(equal))
+        found += [] if once is None else [Key(k.columns, k.facts | once.facts) for k in right]
+    found += [Key(a.columns | b.columns, a.facts | b.facts) for a in left for b in right]
+    return tuple(found[:MOST_KEYS])

@@ -1,0 +1,342 @@
+"""The privacy unit of a relation: anchors, pending links, and the joins that fetch the unit.
+
+Proof (PRIVACY.md R2, R3, R7, R8). See `attach_unit`: whose a row is follows from the rows that its
+links reach, so that every other unit has the same rows when one is gone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from dpsql.compiler.plan.private_plan import DeclaredLimits
+from dpsql.compiler.resolve.scopes import Identities
+from dpsql.compiler.track.amplification import UNJOINED, Growth
+from dpsql.compiler.track.uniqueness import Keys
+from dpsql.model.algebra import Aggregate, Field, Filter, Item, Join, Measure, Relation, Scan
+from dpsql.model.tree import BOOLEAN, AggregateCall, Call, JoinKind, Ref
+from dpsql.model.vocabulary import Fact, FactKind, Policy, TablePolicy
+from dpsql.model.walk import relations
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Anchor:
+    """Column `id` holds the key of the row of `table` that this row belongs to.
+
+    `root` is the column of the scan it came from: renames change `id`, never `root`.
+    """
+
+    id: int
+    table: str
+    root: int
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Pending:
+    """The link of table `source` in column `root`, not yet shown to lead to a row of `table`."""
+
+    root: int
+    table: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class Padding:
+    """Public LEFT JOIN private: the groups are the keys of `source`, with or without rows.
+
+    `public` are the columns of the public side; `absent` those that are NULL in a public row
+    without a private one.
+    """
+
+    source: Relation
+    public: frozenset[int]
+    absent: frozenset[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Unique:
+    """That the values of a column are all different, NULLs apart, as `facts` say.
+
+    `settling` are the facts which say that it tells any two rows apart, because it is never NULL
+    either; None where it may be.
+    """
+
+    facts: frozenset[Fact] = frozenset()
+    settling: frozenset[Fact] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Copied:
+    """What a unit had before each of its rows met several public ones.
+
+    `rows` is the proved most rows, `groups` the owner's limit on groups. What is read of `free`
+    columns is read of one of those rows: a unit has no more different values there than it had
+    rows, however often they are copied, dropped or joined later on.
+    """
+
+    free: frozenset[int]
+    rows: int | None
+    groups: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Private:
+    """A private relation, stable as PRIVACY.md R7 says.
+
+    `anchors` identify its unit; `pending` are the links not yet shown to lead to a row;
+    `max_rows` is the proved most rows of one unit; `determined` the columns the unit determines;
+    `unique` the columns whose values are all different; `declared` the owner's limits. `ranks` are
+    row numbers within one unit; `padding` speaks of public rows that the plain query would show
+    without a private one; `growth` of what joins made of its rows.
+
+    Rows that belong to several people have no anchors: `several` are the columns of their links.
+
+    No two rows of one unit agree on a key of `apart`; other units may have the same values there.
+    `copied` says what was known before joins with public rows that multiply.
+    """
+
+    relation: Relation
+    anchors: frozenset[Anchor]
+    pending: frozenset[Pending]
+    max_rows: int | None
+    determined: frozenset[int]
+    unique: Mapping[int, Unique]
+    declared: DeclaredLimits
+    facts: frozenset[Fact]
+    ranks: frozenset[int] = frozenset()
+    padding: Padding | None = None
+    growth: Growth = UNJOINED
+    several: frozenset[int] = frozenset()
+    apart: Keys = ()
+    copied: tuple[Copied, ...] = ()
+
+    def unit(self, policy: Policy) -> Ref:
+        """The column that holds the unit key; the smallest id, so that plans are canonical."""
+        number = min(a.id for a in self.anchors if a.table == policy.unit.table)
+        kind = next(f.type for f in self.relation.fields if f.id == number)
+        return Ref(number, kind)
+
+
+def leads(column: int, table: TablePolicy, policy: Policy) -> Iterator[tuple[Anchor, Pending]]:
+    """What the link of `table` in this column leads to, and where that has yet to be shown.
+
+    Where the key of a table is also its link, the value goes on to the table behind it.
+    """
+    while table.link is not None:
+        target = policy.table(table.link.table)
+        assert target is not None
+        yield Anchor(column, target.name, column), Pending(column, target.name, table.name)
+        if target.link is None or not _same(target.key, target.link.column):
+            return
+        table = target
+
+
+def _same(key: tuple[str, ...], column: str) -> bool:
+    return tuple(name.lower() for name in key) == (column.lower(),)
+
+
+def attach_unit(rows: Private, policy: Policy, identities: Identities) -> Private:
+    """The same rows, each with its unit key, which is never NULL and belongs to a unit.
+
+    Joins along the declared path from the anchor nearest to the unit table, and drops rows whose
+    links are broken unless a fact vouches that none is. A row under a key that several units share
+    belongs to nobody and is dropped, unless a fact vouches that keys are unique.
+
+    Whose a row is follows from the rows that its links reach, and from nothing else. A unit's data
+    is every row from which a path of links reaches it; let D' be D without that of unit A.
+    (1) From a row of D' no path of D reaches A: the row would be gone. So each row on its paths is
+    in D' too, its paths are the same in D and D', and so is whose it is. (2) A row of D that is not
+    in D' reaches A, so in D it is A's or, if it reaches others too, nobody's. Hence every unit but
+    A has the same rows in D and D': the rows under a key of A and B go with A, and were nobody's.
+    """
+    while not any(a.table == policy.unit.table for a in rows.anchors):
+        rows = _hop(rows, policy, identities)
+    return _never_null(settled(rows, rows.pending, policy, identities), policy)
+
+
+def settled(
+    rows: Private, links: frozenset[Pending], policy: Policy, identities: Identities
+) -> Private:
+    """The rows for which these links lead to a row, each of which has an anchor."""
+    found = {
+        (min(a for a in rows.anchors if (a.root, a.table) == (link.root, link.table)), link)
+        for link in links
+    }
+    for anchor, link in sorted(found):
+        rows = _settle(rows, link, anchor, policy, identities)
+    return rows
+
+
+def _hop(rows: Private, policy: Policy, identities: Identities) -> Private:
+    """One join towards the unit: from the anchor's table to the table that it links to."""
+    anchor = min(rows.anchors, key=lambda a: (distance(a.table, policy), a))
+    table = policy.table(anchor.table)
+    assert table is not None
+    assert table.link is not None
+    unique = policy.fact(FactKind.UNIQUE_KEY, table.name)
+    if unique is None:
+        return _past_shared_keys(rows, anchor, policy, identities)
+    key = _column(table, table.key[0], identities)
+    link = _column(table, table.link.column, identities)
+    found = dict(leads(link.field.id, table, policy))
+    return replace(
+        rows,
+        relation=_inner(rows, anchor, key.ref, Scan(table.name, (key.field, link.field))),
+        anchors=rows.anchors | found.keys(),
+        pending=_without(rows.pending, anchor) | set(found.values()),
+        facts=rows.facts | {unique},
+    )
+
+
+def _past_shared_keys(
+    rows: Private, anchor: Anchor, policy: Policy, identities: Identities
+) -> Private:
+    """The rows with the one unit of their key in the anchor's table, all the way."""
+    found = owners(anchor.table, policy, identities)
+    unit = Anchor(found.first.id, policy.unit.table, found.first.id)
+    link = Pending(unit.root, unit.table, found.last_table)
+    return replace(
+        _of_one_unit(rows, anchor, found),
+        anchors=rows.anchors | {unit},
+        pending=_without(rows.pending, anchor) | {link},
+    )
+
+
+def _without(pending: frozenset[Pending], anchor: Anchor) -> frozenset[Pending]:
+    """The links but that which the anchor follows: it has led to a row."""
+    return frozenset(p for p in pending if (p.root, p.table) != (anchor.root, anchor.table))
+
+
+@dataclass(frozen=True, slots=True)
+class Owners:
+    """The first and last unit that the rows of each key of a table reach, NULL if none.
+
+    `last_table` is the one whose links name the units.
+    """
+
+    relation: Relation
+    key: Ref
+    first: Ref
+    last: Ref
+    last_table: str
+    facts: frozenset[Fact]
+
+
+def owners(name: str, policy: Policy, identities: Identities) -> Owners:
+    """The units behind the keys of a table, whose rows may share a key."""
+    table = policy.table(name)
+    assert table is not None
+    assert table.link is not None
+    link = _column(table, table.link.column, identities)
+    key = link if _same(table.key, link.field.name) else _column(table, table.key[0], identities)
+    relation: Relation = Scan(table.name, tuple(dict.fromkeys((key.field, link.field))))
+    found = Owners(relation, key.ref, link.ref, link.ref, table.name, frozenset())
+    if table.link.table != policy.unit.table:
+        above = owners(table.link.table, policy, identities)
+        on = Call("eq", (link.ref, above.key), BOOLEAN)
+        joined = Join(relation, above.relation, JoinKind.INNER, on)
+        found = replace(above, relation=joined, key=key.ref)
+    unique = policy.fact(FactKind.UNIQUE_KEY, table.name)
+    if unique is not None:
+        return replace(found, facts=found.facts | {unique})
+    item = Item(identities.field(key.field.name, key.field.type), key.ref)
+    ends = tuple(
+        Measure(identities.field("unit", end.type), AggregateCall(function, (end,), type=end.type))
+        for function, end in (("min", found.first), ("max", found.last))
+    )
+    first, last = (Ref(measure.field.id, measure.field.type) for measure in ends)
+    grouped = Aggregate(found.relation, (item,), ends)
+    key_of_group = Ref(item.field.id, item.field.type)
+    return replace(found, relation=grouped, key=key_of_group, first=first, last=last)
+
+
+def only_of_one_unit(
+    rows: Private, anchor: Anchor, policy: Policy, identities: Identities
+) -> Private:
+    """The rows whose key in the anchor's table is not shared by several units."""
+    return _of_one_unit(rows, anchor, owners(anchor.table, policy, identities))
+
+
+def _of_one_unit(rows: Private, anchor: Anchor, found: Owners) -> Private:
+    alone = Filter(found.relation, Call("eq", (found.first, found.last), BOOLEAN))
+    relation = _inner(rows, anchor, found.key, alone)
+    return replace(rows, relation=relation, facts=rows.facts | found.facts)
+
+
+def _settle(
+    rows: Private, link: Pending, anchor: Anchor, policy: Policy, identities: Identities
+) -> Private:
+    """Drop rows whose link leads nowhere, unless a fact vouches that every link resolves."""
+    done = replace(rows, pending=rows.pending - {link})
+    resolves = policy.fact(FactKind.LINK_RESOLVES, link.source)
+    if resolves is not None:
+        return replace(done, facts=rows.facts | {resolves})
+    parent, key, unique = different_keys(link.table, policy, identities)
+    facts = rows.facts | unique
+    return replace(done, relation=_inner(rows, anchor, key, parent), facts=facts)
+
+
+def different_keys(
+    name: str, policy: Policy, identities: Identities
+) -> tuple[Relation, Ref, frozenset[Fact]]:
+    """The keys of a table, each once, and the facts that say so."""
+    table = policy.table(name)
+    assert table is not None
+    key = _column(table, table.key[0], identities)
+    rows = Scan(table.name, (key.field,))
+    unique = policy.fact(FactKind.UNIQUE_KEY, table.name)
+    if unique is not None:
+        return rows, key.ref, frozenset({unique})
+    item = Item(identities.field(key.field.name, key.field.type), key.ref)
+    return Aggregate(rows, (item,), ()), _Column(item.field).ref, frozenset()
+
+
+def _never_null(rows: Private, policy: Policy) -> Private:
+    """Rows without a unit belong to nobody; an inner join on the key has dropped them already."""
+    unit = rows.unit(policy)
+    root = next(a.root for a in rows.anchors if (a.id, a.table) == (unit.id, policy.unit.table))
+    owner = _owner(rows.relation, root)
+    fact = policy.fact(FactKind.NOT_NULL_LINK, owner) if owner else None
+    if fact is not None:
+        return replace(rows, facts=rows.facts | {fact})
+    present = Call("not", (Call("is_null", (unit,), BOOLEAN),), BOOLEAN)
+    return replace(rows, relation=Filter(rows.relation, present))
+
+
+@dataclass(frozen=True, slots=True)
+class _Column:
+    field: Field
+
+    @property
+    def ref(self) -> Ref:
+        return Ref(self.field.id, self.field.type)
+
+
+def _column(table: TablePolicy, name: str, identities: Identities) -> _Column:
+    column = table.column(name)
+    assert column is not None
+    return _Column(identities.field(column.name, column.type))
+
+
+def _inner(rows: Private, anchor: Anchor, key: Ref, parent: Relation) -> Join:
+    condition = Call("eq", (Ref(anchor.id, key.type), key), BOOLEAN)
+    return Join(rows.relation, parent, JoinKind.INNER, condition)
+
+
+def distance(table: str, policy: Policy) -> int:
+    """How many declared links lead from `table` to the unit table."""
+    hops = 0
+    while table != policy.unit.table:
+        declared = policy.table(table)
+        assert declared is not None
+        assert declared.link is not None
+        table, hops = declared.link.table, hops + 1
+    return hops
+
+
+def _owner(relation: Relation, root: int) -> str | None:
+    """The table whose scan gave column `root` its identity."""
+    for part in relations(relation):
+        if isinstance(part, Scan) and any(f.id == root for f in part.fields):
+            return part.table
+    return None

@@ -1,0 +1,1 @@
+"""Relations, expressions and private blocks as DuckDB SQL, printed from our own tree."""

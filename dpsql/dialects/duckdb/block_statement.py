@@ -1,0 +1,311 @@
+"""The one statement of a private block on DuckDB: clip, bound contributions, sum integers.
+
+Shape: `rows` (each with its unit), `totals` (one row per unit and group),
+`clipped`, `many`, `cut` and `kept` (clipped totals of at most L0 groups per unit) and the exact
+sums. Stages that a proof makes superfluous are not printed. COUNT(DISTINCT x) is no sum of units'
+totals: a unit and group carries the list of its values, and `bounded` is read once for the sums and
+once for each such count. What is chosen carries lists of cells, and their histogram follows the
+sums. Work and memory follow the rows that there are, never a limit: what is within its limit is
+neither hashed nor ranked.
+
+Proof (PRIVACY.md R27). What is kept of a unit follows from its own rows and the query's key: groups
+strictly below the hash of rank L0 + 1, values and cells by hash and then by value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from dpsql.compiler.plan.lattices import Histogram
+from dpsql.compiler.plan.private_plan import BlockPlan, BlockSql, PartQuery, PrivateBlock
+from dpsql.dialects.duckdb.histogram_sql import cell, cells_of_rows, fewest, kept_cells, with_cells
+from dpsql.dialects.duckdb.relation_sql import Printer
+from dpsql.dialects.duckdb.sample_sql import block_values, inputs_of
+from dpsql.dialects.duckdb.total_sql import (
+    as_integer,
+    clipped_total,
+    row_value,
+    unit_value,
+    weighed_value,
+)
+from dpsql.dialects.duckdb.unit_sql import known, looked_up
+from dpsql.model.algebra import Staged
+from dpsql.model.sql_names import type_name
+from dpsql.model.tree import INTEGER, Call, Cast, Expression, Kind, SqlType
+from dpsql.model.walk import relations
+
+
+def block_sql(plan: BlockPlan) -> BlockSql:
+    """The statement that returns a block's keys and exact integers, one row per group."""
+    parts = relations(weighed_rows(plan.block)[0].rows)
+    more = 1 if plan.histograms else 0
+    return BlockSql(
+        _Block(plan).sql(),
+        (*(item.field.type for item in plan.block.keys), *[INTEGER] * more),
+        len(plan.queries) + more,
+        tuple(sorted({part.stage for part in parts if isinstance(part, Staged)})),
+    )
+
+
+class _Block:
+    def __init__(self, plan: BlockPlan) -> None:
+        self.plan = plan
+        self.parts = plan.queries
+        self.histograms = plan.histograms
+        self.keys = [f"k{n}" for n in range(len(plan.block.keys))]
+        self.inputs: dict[Expression, str] = {}
+        asked: list[PartQuery | Histogram] = [*self.parts, *self.histograms]
+        for query in asked:
+            for node in _read(query):
+                self.inputs.setdefault(node, f"x{len(self.inputs)}")
+        self.sampled = [n for n, part in enumerate(self.parts) if part.blocks]
+        late = not (plan.row_level or self.sampled)
+        block, self.weight = weighed_rows(plan.block)
+        read = [*self.inputs, *([] if self.weight is None else [self.weight])]
+        self.rows, self.lookup = looked_up(block, read) if late else (block.rows, None)
+
+    def sql(self) -> str:
+        if not (self.keys or self.parts or self.histograms):
+            return "SELECT 1 AS one"  # one group, of which nothing is asked
+        if self.plan.row_level:
+            sums = [self._sum_of_rows(part) for part in self.parts]
+            listed = [self._cells_of_rows(query) for query in self.histograms]
+            source = "rows"
+            if self.sampled:
+                both = [self._grouped(sums, "rows"), *self._samples("rows")]
+                source = f"({' UNION ALL '.join(both)})"
+                sums = [f"SUM(p{n})" for n in range(len(self.parts))]
+            return f"WITH rows AS ({self._rows()}) {self._result(sums, source, listed)}"
+        stages = [f"rows AS ({self._rows()})", f"totals AS ({self._totals()})"]
+        source = self._clipped()
+        if self.plan.enforce_l0:
+            stages += self._sampled(source)
+            source = "SELECT * FROM kept"
+        if self.sampled or self.histograms or any(part.distinct for part in self.parts):
+            stages.append(f"bounded AS MATERIALIZED ({source})")
+            counts, samples = self._distinct_counts(), self._samples(self._kept_rows())
+            source = " UNION ALL ".join([self._without_values(), *counts, *samples])
+        sums = [f"SUM(p{n})" for n in range(len(self.parts))]
+        listed = [self._cells_of_units(n) for n in range(len(self.histograms))]
+        return f"WITH {', '.join(stages)} {self._result(sums, f'({source})', listed)}"
+
+    def _result(self, sums: list[str], source: str, listed: list[str]) -> str:
+        """The sums of each group, and the cells of the histograms if there are any."""
+        if not listed:
+            return self._grouped(sums, source)
+        sizes = [query.grid.cells for query in self.histograms]
+        firsts = [sum(sizes[:n]) for n in range(len(sizes))]
+        totals = self._grouped(sums, source) if sums or self.keys else None
+        return with_cells(self.keys, len(sums), totals, list(zip(listed, firsts, strict=True)))
+
+    def _rows(self) -> str:
+        """unit, keys, the inputs of the measurements, and how many private rows a row is."""
+        block = self.plan.block
+        printer = Printer(lambda _relation: None)
+        source, where, columns = printer.source(self.rows)
+        whose = self.sampled or not self.plan.row_level
+        items = [f"{columns[block.unit.id]} AS u"] if whose else []
+        items += [
+            f"{_one_zero(key.field.type, printer.text(key.expression, columns))} AS {name}"
+            for key, name in zip(block.keys, self.keys, strict=True)
+        ]
+        items += [
+            f"{_typed(node, printer.text(node, columns))} AS {name}"
+            for node, name in self.inputs.items()
+        ]
+        if self.weight is not None:
+            items.append(f"{printer.text(self.weight, columns)} AS w")
+        conditions = f" WHERE {' AND '.join(f'({c})' for c in where)}" if where else ""
+        return f"SELECT {', '.join(items) or '1 AS one'} FROM {source}{conditions}"
+
+    def _totals(self) -> str:
+        """One row per unit and group with its unclipped totals."""
+        names = ", ".join(["u", *self.keys])
+        sums = [f"{self._unit_total(part)} AS s{n}" for n, part in enumerate(self.parts)]
+        lists = [f"{self._listed_cells(query)} AS l{n}" for n, query in enumerate(self.histograms)]
+        return f"SELECT {', '.join([names, *sums, *lists])} FROM rows GROUP BY {names}"
+
+    def _clipped(self) -> str:
+        """One row per unit and group with its clipped integers."""
+        names = [*(["u"] if self.plan.enforce_l0 else []), *self.keys]
+        clips = [
+            f"{self._values_of(part, f's{n}') if part.distinct else self._clip(part, f's{n}')}"
+            f" AS p{n}"
+            for n, part in enumerate(self.parts)
+        ]
+        lists = [
+            f"{kept_cells(query, f'l{n}', self._hash)} AS l{n}"
+            for n, query in enumerate(self.histograms)
+        ]
+        listed = ", ".join(names + clips + lists) or "1 AS one"
+        return f"SELECT {listed} FROM totals{self._known()}"
+
+    def _clip(self, part: PartQuery, total: str) -> str:
+        return clipped_total(part, total, whole=self.weight is not None)
+
+    def _known(self) -> str:
+        """Keeps the totals of the units that exist, where their rows were not looked up."""
+        return "" if self.lookup is None else f" SEMI JOIN {known(self.lookup, 'totals.u')}"
+
+    def _unit_total(self, part: PartQuery) -> str:
+        if part.distinct:
+            return self._values(part)
+        if not part.units:
+            return self._sum(part, unit_value)
+        if part.condition is None:
+            return "1"
+        return f"CASE WHEN COUNT(*){self._filter(part)} > 0 THEN 1 ELSE 0 END"
+
+    def _values(self, part: PartQuery) -> str:
+        """The values of a unit in a group as a list; where one may be added, that of least hash."""
+        assert part.argument is not None
+        x = self.inputs[part.argument]
+        if not part.chosen:
+            return f"list({x}){self._filter(part)}"
+        # A NULL that the policy does not declare must not take the place of a value.
+        conditions = [
+            f"{x} IS NOT NULL",
+            *([self.inputs[part.condition]] if part.condition else []),
+        ]
+        where = f"FILTER (WHERE {' AND '.join(conditions)})"
+        if part.total_upper == 1:
+            # Of equal hashes, which whoever writes texts can make, the least value: which one the
+            # engine meets first depends on other people's rows.
+            return f"[(MIN({{'h': {self._hash(x)}, 'x': {x}}}) {where}).x]"
+        return f"list(DISTINCT {x}) {where}"
+
+    def _values_of(self, part: PartQuery, values: str) -> str:
+        """Those of its values that a unit may add to a group."""
+        if not part.chosen or part.total_upper == 1:
+            return values
+        return fewest(values, part.total_upper, self._hash)
+
+    def _hash(self, *columns: str) -> str:
+        """The keyed hash that units, keys and these columns are chosen by."""
+        return f"hash($sampling_key::UBIGINT, {', '.join(['u', *self.keys, *columns])})"
+
+    def _without_values(self) -> str:
+        """What is summed of each unit and group: nothing yet of the distinct values."""
+        parts = [f"0 AS p{n}" if p.distinct else f"p{n}" for n, p in enumerate(self.parts)]
+        return f"SELECT {', '.join([*self.keys, *parts])} FROM bounded"
+
+    def _distinct_counts(self) -> list[str]:
+        """For each count of distinct values its rows, one per group, with zeros elsewhere."""
+        group = f" GROUP BY {', '.join(self.keys)}" if self.keys else ""
+        counts = []
+        for place, part in enumerate(self.parts):
+            if part.distinct:
+                places = range(len(self.parts))
+                listed = ["COUNT(DISTINCT v)" if n == place else "0" for n in places]
+                values = f"SELECT {', '.join([*self.keys, f'unnest(p{place}) AS v'])} FROM bounded"
+                counts.append(f"SELECT {', '.join([*self.keys, *listed])} FROM ({values}){group}")
+        return counts
+
+    def _kept_rows(self) -> str:
+        """The rows of the groups that units keep: those with the totals that are kept."""
+        if not self.plan.enforce_l0:
+            return "rows"
+        kept = f"cut.m IS NULL OR {self._hash()} < cut.m"
+        return f"(SELECT rows.* FROM rows LEFT JOIN cut USING (u) WHERE {kept})"
+
+    def _samples(self, rows: str) -> list[str]:
+        """For each sampled part its rows, one per group, with zeros elsewhere."""
+        group = f" GROUP BY {', '.join(self.keys)}" if self.keys else ""
+        sums = []
+        for place in self.sampled:
+            part = self.parts[place]
+            value = f"SUM({row_value(part, 'v')})"
+            listed = [f"{value if n == place else 0} AS p{n}" for n in range(len(self.parts))]
+            values = block_values(part, self.keys, self.inputs, rows)
+            sums.append(f"SELECT {', '.join([*self.keys, *listed])} FROM ({values}){group}")
+        return sums
+
+    def _cells_of_rows(self, query: Histogram) -> str:
+        """The cell of every row."""
+        where = "" if query.condition is None else f" WHERE {self.inputs[query.condition]}"
+        place = cell(query, self.inputs[query.argument])
+        return f"SELECT {', '.join([*self.keys, f'{place} AS cell'])} FROM rows{where}"
+
+    def _cells_of_units(self, number: int) -> str:
+        """The cell of every row that a unit kept."""
+        return f"SELECT {', '.join([*self.keys, f'unnest(l{number}) AS cell'])} FROM bounded"
+
+    def _listed_cells(self, query: Histogram) -> str:
+        """The cells of a unit's rows in a group."""
+        place = cell(query, self.inputs[query.argument])
+        conditions = [f"{place} IS NOT NULL"]
+        if query.condition is not None:
+            conditions.append(self.inputs[query.condition])
+        return cells_of_rows(query, place, f" FILTER (WHERE {' AND '.join(conditions)})")
+
+    def _sum(self, part: PartQuery, of_row: Callable[[PartQuery, str], str] = row_value) -> str:
+        """A part over whole groups of rows, or over those of one unit."""
+        if part.blocks:
+            return "SUM(0)"
+        if part.argument is None:
+            if self.weight is not None:
+                return f"COALESCE(SUM(w){self._filter(part)}, 0)"
+            return f"COUNT(*){self._filter(part)}"
+        if part.distinct:
+            return f"COUNT(DISTINCT {self.inputs[part.argument]}){self._filter(part)}"
+        x = self.inputs[part.argument]
+        value = of_row(part, x) if self.weight is None else weighed_value(part, x, "w")
+        return f"SUM({value}){self._filter(part)}"
+
+    def _sum_of_rows(self, part: PartQuery) -> str:
+        """A part over whole groups of rows, as an integer."""
+        total = self._sum(part)
+        return total if self.weight is not None else as_integer(part, total)
+
+    def _filter(self, part: PartQuery) -> str:
+        return "" if part.condition is None else f" FILTER (WHERE {self.inputs[part.condition]})"
+
+    def _sampled(self, source: str) -> list[str]:
+        """Units with more than L0 groups keep those whose keyed hash is below their L0+1st.
+
+        Strictly below: however many hashes are equal, no more than L0 groups are kept. Which they
+        are depends on the rows of the unit and the key alone.
+        """
+        l0 = self.plan.l0
+        many = f"SELECT u FROM clipped GROUP BY u HAVING COUNT(*) > {l0}"
+        hashes = f"SELECT u, {self._hash()} AS h FROM clipped SEMI JOIN many USING (u)"
+        place = "ROW_NUMBER() OVER (PARTITION BY u ORDER BY h)"
+        cut = f"SELECT u, h AS m FROM ({hashes}) QUALIFY {place} = {l0 + 1}"
+        kept = (
+            "SELECT clipped.* FROM clipped LEFT JOIN cut USING (u)"
+            f" WHERE cut.m IS NULL OR {self._hash()} < cut.m"
+        )
+        named = {"clipped AS MATERIALIZED": source, "many AS": many, "cut AS": cut, "kept AS": kept}
+        return [f"{name} ({sql})" for name, sql in named.items()]
+
+    def _grouped(self, sums: list[str], source: str) -> str:
+        listed = [*self.keys, *(f"COALESCE({s}::HUGEINT, 0) AS p{n}" for n, s in enumerate(sums))]
+        group = f" GROUP BY {', '.join(self.keys)}" if self.keys else ""
+        return f"SELECT {', '.join(listed)} FROM {source}{group}"
+
+
+def weighed_rows(block: PrivateBlock) -> tuple[PrivateBlock, Expression | None]:
+    """The block over the rows that are added up, and how many of its own each of them is."""
+    if block.weighed is None:
+        return block, None
+    return replace(block, rows=block.weighed.rows), block.weighed.weight
+
+
+def _read(part: PartQuery | Histogram) -> list[Expression]:
+    """What a part reads of a row."""
+    if isinstance(part, PartQuery) and part.blocks:
+        return list(inputs_of(part))
+    return [node for node in (part.argument, part.condition) if node is not None]
+
+
+def _one_zero(kind: SqlType, text: str) -> str:
+    """A key in which 0.0 stands for -0.0 too: which one a group shows would depend on its rows."""
+    return f"CASE WHEN {text} = 0 THEN 0.0 ELSE {text} END" if kind.kind is Kind.DOUBLE else text
+
+
+def _typed(node: Expression, text: str) -> str:
+    """An input in the very type that its lattice is made for, whatever the engine makes of it."""
+    if isinstance(node, Call | Cast) and node.type.kind is Kind.DECIMAL:
+        return f"TRY_CAST({text} AS {type_name(node.type)})"
+    return text

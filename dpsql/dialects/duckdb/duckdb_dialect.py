@@ -1,0 +1,26 @@
+"""DuckDB's dialect, as a value."""
+
+from __future__ import annotations
+
+from dpsql.compiler.plan.private_plan import BlockPlan, BlockSql
+from dpsql.compiler.rewrite.dialect import Dialect, Tables
+from dpsql.dialects.duckdb.block_statement import block_sql
+from dpsql.dialects.duckdb.relation_sql import Printer
+from dpsql.model.algebra import Relation
+from dpsql.model.tree import Expression
+
+
+class _DuckDB:
+    def query(
+        self,
+        relation: Relation,
+        outputs: tuple[Expression, ...],
+        tables: Tables = lambda _relation: None,
+    ) -> str:
+        return Printer(tables).select(relation, outputs)
+
+    def block(self, plan: BlockPlan) -> BlockSql:
+        return block_sql(plan)
+
+
+DUCKDB: Dialect = _DuckDB()

@@ -1,0 +1,286 @@
+"""Expressions as DuckDB SQL that cannot raise, whatever the rows.
+
+DuckDB's `TRY(x)` is NULL where `x` raises, but its optimiser computes a subexpression that occurs
+twice beforehand, outside of any TRY. So no text inside a TRY may raise but its outermost operator:
+every raising operator has a TRY of its own, and every implicit conversion that can raise is
+written out as TRY_CAST.
+
+    >>> from dpsql.model.tree import INTEGER, Call, Literal, Ref
+    >>> bucket = Call("int_div", (Ref(1, INTEGER), Literal(10, INTEGER)), INTEGER)
+    >>> expression(bucket, lambda ref: f"c{ref.id}")
+    'c1 // 10::BIGINT'
+    >>> expression(Call("add", (bucket, Ref(2, INTEGER)), INTEGER), lambda ref: f"c{ref.id}")
+    'TRY((c1 // 10::BIGINT) + c2)'
+
+Why nothing may raise: SECURITY.md S8.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from typing import assert_never
+
+from dpsql import functions
+from dpsql.dialects.duckdb.call_sql import (
+    MOMENTS,
+    aggregate_name,
+    framed,
+    spelled,
+    widest,
+    window_name,
+)
+from dpsql.dialects.duckdb.literal_sql import constant
+from dpsql.dialects.duckdb.sql_text import ATOM, CAST, LOOSE, MINUS, OTHER, Text
+from dpsql.functions import Function
+from dpsql.model.errors import Reason, Refused
+from dpsql.model.intervals import Facts
+from dpsql.model.sql_names import identifier, type_name
+from dpsql.model.ticking import tick
+from dpsql.model.tree import (
+    BOOLEAN,
+    DOUBLE,
+    INTEGER,
+    AggregateCall,
+    Call,
+    Cast,
+    Clip,
+    Expression,
+    Kind,
+    Literal,
+    Membership,
+    Name,
+    Ref,
+    ScalarQuery,
+    SortKey,
+    SqlType,
+    Star,
+    WindowCall,
+)
+from dpsql.model.walk import refs
+
+__all__ = ["expression", "identifier", "sort_key", "type_name"]
+
+Column = Callable[[Ref], str]
+
+PATH = re.compile(r'(?:"(?:[^"]|"")*"|\w+)(?:\.(?:"(?:[^"]|"")*"|\w+))*')
+INT64 = 2**63
+
+CONSTANT = re.compile(r"-?\d|'|(?:TRUE|FALSE|NULL)\Z")
+"""What a constant begins with: as a key of ORDER BY it would be a position, or refused."""
+
+WIDENED = frozenset(
+    {"add", "sub", "mul", "int_div", "pg_div", "mod", "neg", "abs", "round", "trunc"}
+)
+"""Integer operators, computed in at least 64 bits whatever the width of the columns."""
+
+WIDE_RESULTS = WIDENED | {
+    *("length", "strpos", "extract", "date_diff", "date_sub", "epoch_ms", "epoch_us")
+}
+COUNTING = frozenset(
+    """left right substring left_grapheme right_grapheme substring_grapheme repeat""".split()
+)
+"""Functions whose integer arguments must be BIGINT: DuckDB refuses HUGEINT there."""
+
+OF_BITS = frozenset({"hex", "bin", "to_base", "format_bytes", "format_decimal_bytes"})
+"""Functions whose first argument is BIGINT if it is an integer, as DuckDB's or to show 64 bits."""
+
+
+def expression(e: Expression, column: Column, *, total: bool = True) -> str:
+    """The SQL of a resolved expression; `column` gives the text of a column.
+
+    With `total` False it is the plain form, which may raise. Raises `Refused` for calls whose
+    arguments the function does not accept and for constants that DuckDB cannot hold.
+    """
+    return _Printer(column, total).text(e).sql
+
+
+def sort_key(key: SortKey, column: Column, *, total: bool = True) -> str:
+    """One item of ORDER BY.
+
+    >>> sort_key(SortKey(Ref(1, INTEGER), descending=True, nulls_first=False), lambda ref: "a")
+    'a DESC NULLS LAST'
+    """
+    text = expression(key.expression, column, total=total)
+    words = [f"coalesce({text})" if CONSTANT.match(text) else text]
+    if key.descending:
+        words.append("DESC")
+    if key.nulls_first is not None:
+        words.append("NULLS FIRST" if key.nulls_first else "NULLS LAST")
+    return " ".join(words)
+
+
+def compared(left: Expression, right: Expression, column: Column) -> tuple[str, str]:
+    """Both sides of a comparison, with the conversions it makes where they can raise."""
+    printer = _Printer(column, total=True)
+    args = (printer.text(left), printer.text(right))
+    equal = functions.lookup("eq")
+    assert equal is not None
+    first, second = _converted(equal, args, tuple(map(_facts, args)))
+    return first.operand(OTHER), second.sql
+
+
+@dataclass(frozen=True, slots=True)
+class _Printer:
+    column: Column
+    total: bool
+
+    def text(self, e: Expression) -> Text:
+        tick()
+        match e:
+            case Literal():
+                return _literal(e)
+            case Name() | ScalarQuery() | Membership():
+                raise AssertionError(e)
+            case Star():
+                return Text("*", BOOLEAN)
+            case Ref():
+                sql = self.column(e)
+                return Text(sql, e.type, ATOM if PATH.fullmatch(sql) else LOOSE)
+            case Call():
+                return self._call(e)
+            case Cast():
+                return self._cast(e)
+            case AggregateCall(clip=Clip()) | AggregateCall(epsilon=Decimal()):
+                construct = "a named argument where nothing is released"
+                raise Refused(Reason.UNSUPPORTED_SYNTAX, e.span, construct=construct)
+            case AggregateCall():
+                return Text(self._aggregate(e), e.type)
+            case WindowCall():
+                return Text(self._window(e), e.type)
+            case _:
+                assert_never(e)
+
+    def _call(self, call: Call) -> Text:
+        function = functions.function_of(call)
+        args = tuple(map(self.text, call.args))
+        known = tuple(map(_facts, args))
+        kind = function.result_type(tuple(arg.type for arg in args)) or call.type
+        if self.total:
+            args = _widened(call.function, kind, _converted(function, args, known))
+        if call.function in COUNTING:
+            args = (args[0], *map(_bigint, args[1:]))
+        if call.function in OF_BITS and args[0].type == INTEGER:
+            args = (_bigint(args[0]), *args[1:])
+        printed = spelled(call.function, args, kind, total=self.total)
+        wide = call.function in WIDE_RESULTS and kind == INTEGER
+        if self.total and function.raises(known, kind):
+            return Text(f"TRY({printed.sql})", kind, wide=wide)
+        return replace(printed, wide=wide)
+
+    def _cast(self, cast: Cast) -> Text:
+        arg = self.text(cast.arg)
+        function = functions.cast_to(cast.type)
+        guarded = self.total and function.raises((_facts(arg),), cast.type)
+        sql = f"CAST({arg.sql} AS {type_name(cast.type)})"
+        if cast.safe or guarded:
+            # DuckDB 1.5 raises in TRY_CAST of a far TIMESTAMPTZ, and in TRY it does not.
+            zoned = arg.type.kind is Kind.TIMESTAMPTZ
+            sql = f"TRY({sql})" if zoned else f"TRY_{sql}"
+        return Text(sql, cast.type, wide=cast.type == INTEGER)
+
+    def _aggregate(self, call: AggregateCall) -> str:
+        # Constants are the same in any order. DuckDB takes MODE's for the fraction of a percentile.
+        ordered = any(refs(arg) for arg in call.args if not isinstance(arg, Star))
+        keys = ", ".join(self._key(key) for key in call.order_by) if ordered else ""
+        order = f" ORDER BY {keys}" if keys else ""
+        return self._guarded(call, aggregate_name(call), order, "")
+
+    def _window(self, call: WindowCall) -> str:
+        clauses = []
+        if call.partition_by:
+            clauses.append(f"PARTITION BY {self._listed(call.partition_by)}")
+        if call.order_by:
+            clauses.append(
+                f"ORDER BY {', '.join(self._window_key(k, call) for k in call.order_by)}"
+            )
+        if call.frame is not None:
+            clauses.append(framed(call.frame))
+        ignored = " IGNORE NULLS" if call.ignore_nulls else ""
+        return self._guarded(call, window_name(call), ignored, f" OVER ({' '.join(clauses)})")
+
+    def _guarded(self, call: AggregateCall | WindowCall, name: str, inner: str, over: str) -> str:
+        """The call; as text where it is a list; NULL where a moment would not fit a DOUBLE."""
+        condition = "" if call.filter is None else f" FILTER (WHERE {self.text(call.filter).sql})"
+        distinct = "DISTINCT " if call.distinct else ""
+        end = f"{inner}){condition}{over}"
+        if call.function in ("list", "histogram"):
+            return f"CAST({name}({distinct}{self._listed(call.args)}{end} AS VARCHAR)"
+        if call.function not in MOMENTS or not self.total:
+            return f"{name}({distinct}{self._listed(call.args)}{end}"
+        args = [f"TRY_CAST({self.text(arg).sql} AS DOUBLE)" for arg in call.args]
+        most = widest(call.function)
+        fits = [f"{arg} BETWEEN -{most} AND {most}" for arg in args]
+        cut = [f"CASE WHEN {fit} THEN {arg} END" for fit, arg in zip(fits, args, strict=True)]
+        every = f"bool_and({' AND '.join(fits)}){condition}{over}"
+        return f"CASE WHEN {every} THEN {name}({distinct}{', '.join(cut)}{end} END"
+
+    def _key(self, key: SortKey) -> str:
+        return sort_key(key, self.column, total=self.total)
+
+    def _window_key(self, key: SortKey, call: WindowCall) -> str:
+        """A key; as DOUBLE under a RANGE frame, whose distances would overflow narrow integers."""
+        frame = call.frame
+        if frame is None or frame.unit != "RANGE" or not frame.has_distance:
+            return self._key(key)
+        return self._key(replace(key, expression=Cast(key.expression, DOUBLE, safe=True)))
+
+    def _listed(self, items: tuple[Expression, ...]) -> str:
+        return ", ".join(self.text(item).sql for item in items)
+
+
+def _literal(literal: Literal) -> Text:
+    sql = constant(literal)
+    return Text(sql, literal.type, MINUS if sql.startswith("-") else ATOM, literal=literal)
+
+
+def _facts(text: Text) -> Facts:
+    """What the text alone says: everything of a constant, the type of anything else."""
+    if text.literal is not None:
+        return functions.literal_facts(text.literal)
+    return Facts(text.type)
+
+
+def _converted(
+    function: Function, args: tuple[Text, ...], known: tuple[Facts, ...]
+) -> tuple[Text, ...]:
+    """Conversions that can raise, written out as TRY_CAST."""
+    operands = function.operands(tuple(arg.type for arg in args))
+    return tuple(
+        Text(f"TRY_CAST({arg.sql} AS {type_name(operand)})", operand)
+        if operand is not None and functions.conversion_raises(fact, operand)
+        else arg
+        for arg, fact, operand in zip(args, known, operands, strict=True)
+    )
+
+
+def _widened(name: str, kind: SqlType, args: tuple[Text, ...]) -> tuple[Text, ...]:
+    """Integer operands of which one at least is known to have 64 bits or more."""
+    if name not in WIDENED or kind != INTEGER or args[0].type.kind is not Kind.INTEGER:
+        return args
+    if name in ("round", "trunc"):
+        # ROUND(BIGINT, -n) wraps around in DuckDB 1.5; ROUND(x) changes nothing.
+        return (_as(args[0], "HUGEINT"), args[1]) if args[1:] else args
+    typed = [_typed_integer(arg) for arg in args]
+    if not any(arg.wide for arg in typed):
+        typed[0] = _as(typed[0], "HUGEINT")
+    return tuple(typed)
+
+
+def _typed_integer(arg: Text) -> Text:
+    if arg.literal is None or not isinstance(arg.literal.value, int):
+        return arg
+    return _as(arg, "BIGINT" if -INT64 <= arg.literal.value < INT64 else "HUGEINT")
+
+
+def _as(arg: Text, width: str) -> Text:
+    return Text(f"{arg.operand(ATOM)}::{width}", INTEGER, CAST, wide=True)
+
+
+def _bigint(arg: Text) -> Text:
+    value = None if arg.literal is None else arg.literal.value
+    if isinstance(value, int) and -INT64 <= value < INT64:
+        return arg
+    return Text(f"TRY_CAST({arg.sql} AS BIGINT)", INTEGER, wide=True)

@@ -1,0 +1,134 @@
+"""One row, one total on DuckDB: clamped, and then an integer of the lattice.
+
+Whole numbers on a public lattice: PRIVACY.md R28.
+"""
+
+from __future__ import annotations
+
+from dpsql.compiler.plan.private_plan import PartQuery
+
+BIGINT_LIMIT = 2**62
+INTEGER_LIMIT = 2**31
+MOST_DIGITS, NARROW_DIGITS = 38, 18
+"""Digits of DuckDB's widest DECIMAL, and of the widest that has 64 bits."""
+
+
+def row_value(part: PartQuery, x: str) -> str:
+    """Clamp, scale, round half up and centre one row; NULL and NaN stay out (PRIVACY.md R28).
+
+    A DECIMAL is its own lattice and stays as it is; other numbers become integers.
+    """
+    if _is_decimal(part):
+        value = clamped(x, _decimal(part.lower, part), _decimal(part.upper, part))
+        return f"{value} - {_decimal(part.centre, part)}" if part.centre else value
+    if part.lattice.base == 2:  # noqa: PLR2004
+        lower, upper = (_double(float(b * part.lattice.step)) for b in (part.lower, part.upper))
+        within = f"CASE WHEN isnan({x}) THEN NULL {_cases(x, lower, upper)}"
+        value = f"FLOOR({within} * {_double(2.0**part.lattice.digits)} + 0.5)::BIGINT"
+    else:
+        value = f"({clamped(x, str(part.lower), str(part.upper))})::BIGINT"
+    return f"{value} - ({part.centre})" if part.centre else value
+
+
+def unit_value(part: PartQuery, x: str) -> str:
+    """One row for the total of its unit: in 32 bits where its bounds allow, else as `row_value`.
+
+    DuckDB adds INTEGERs in 64 bits and what is wider in 128, at several times the cost. A unit with
+    2^32 rows in a group would overflow; its total is clipped all the same.
+    """
+    if not _is_narrow(part):
+        return row_value(part, x)
+    if not _is_decimal(part):
+        return f"({row_value(part, x)})::INTEGER"
+    scale, digits = part.lattice.digits, _digits(part, part.lower, part.upper)
+    value = clamped(x, _decimal(part.lower, part), _decimal(part.upper, part))
+    steps = f"'{10**scale}'::DECIMAL({scale + 1}, 0)"
+    integer = f"(({value})::DECIMAL({digits}, {scale}) * {steps})::INTEGER"
+    return f"{integer} - ({part.centre})" if part.centre else integer
+
+
+def weighed_value(part: PartQuery, x: str, weight: str) -> str:
+    """One row as an integer, as often as it counts."""
+    value = row_integer(part, x)
+    if part.centre and _is_decimal(part):
+        value = f"{value} - ({part.centre})"
+    return f"({value})::HUGEINT * {weight}"
+
+
+def clipped_total(part: PartQuery, total: str, *, whole: bool = False) -> str:
+    """A unit's total in a group, the sum of its `unit_value`, clipped and then an integer.
+
+    A sum of `weighed_value` is a `whole` number already.
+    """
+    lower, upper = part.total_lower, part.total_upper
+    if _is_decimal(part) and not (whole or _is_narrow(part)):
+        return _decimal_integer(part, total, lower, upper)
+    return f"({clamped(total, str(lower), str(upper))})::{_integer(lower, upper)}"
+
+
+def row_integer(part: PartQuery, x: str) -> str:
+    """One row as an integer, clamped; NULL and NaN are NULL."""
+    if not _is_decimal(part):
+        return row_value(part, x)
+    return _decimal_integer(part, x, part.lower, part.upper)
+
+
+def _decimal_integer(part: PartQuery, x: str, lower: int, upper: int) -> str:
+    """A DECIMAL, clamped, as its digits without the point."""
+    clipped = f"({clamped(x, _decimal(lower, part), _decimal(upper, part))})"
+    scale, integer = part.lattice.digits, _integer(lower, upper)
+    if _digits(part, lower, upper) + scale > MOST_DIGITS:
+        return f"{as_integer(part, clipped)}::{integer}"
+    # With 38 digits on the left the product has 38 too: with fewer it can overflow.
+    return f"({clipped}::DECIMAL({MOST_DIGITS}, {scale}) * {10**scale})::{integer}"
+
+
+def as_integer(part: PartQuery, total: str) -> str:
+    """A sum over rows as an integer; of a DECIMAL, its digits without the point."""
+    if not _is_decimal(part):
+        return total
+    return f"replace({total}::DECIMAL({MOST_DIGITS}, {part.lattice.digits})::VARCHAR, '.', '')"
+
+
+def _is_decimal(part: PartQuery) -> bool:
+    return part.argument is not None and part.lattice.base == 10 and part.lattice.digits > 0  # noqa: PLR2004
+
+
+def _is_narrow(part: PartQuery) -> bool:
+    """Whether the policy's bounds keep a row, centred or not, within 32 bits.
+
+    A DECIMAL times its scale must stay within 18 digits, which DuckDB multiplies in 64 bits.
+    """
+    bounds = (part.lower, part.upper, part.lower - part.centre, part.upper - part.centre)
+    scale = part.lattice.digits if _is_decimal(part) else 0
+    digits = _digits(part, part.lower, part.upper) + scale + 1 if scale else 0
+    return max(map(abs, bounds)) < INTEGER_LIMIT and digits <= NARROW_DIGITS
+
+
+def _decimal(value: int, part: PartQuery) -> str:
+    scale = part.lattice.digits
+    sign, digits = ("-" if value < 0 else ""), str(abs(value)).rjust(scale + 1, "0")
+    precision = _digits(part, value)
+    return f"'{sign}{digits[:-scale]}.{digits[-scale:]}'::DECIMAL({precision}, {scale})"
+
+
+def _digits(part: PartQuery, *values: int) -> int:
+    return max(part.lattice.digits + 1, *(len(str(abs(value))) for value in values))
+
+
+def _double(value: float) -> str:
+    return f"{value!r}::DOUBLE"
+
+
+def clamped(x: str, lower: str, upper: str) -> str:
+    """The value, no less than `lower` and no more than `upper`; NULL stays NULL."""
+    return f"CASE {_cases(x, lower, upper)}"
+
+
+def _cases(x: str, lower: str, upper: str) -> str:
+    return f"WHEN {x} < {lower} THEN {lower} WHEN {x} > {upper} THEN {upper} ELSE {x} END"
+
+
+def _integer(lower: int, upper: int) -> str:
+    """The integer type that surely holds every value between the bounds."""
+    return "BIGINT" if lower > -BIGINT_LIMIT and upper < BIGINT_LIMIT else "HUGEINT"

@@ -1,0 +1,1 @@
+"""How PostgreSQL divides texts into words and calls columns."""

@@ -1,0 +1,178 @@
+r"""Text → words, as PostgreSQL's scanner divides it: enough to tell one kind of statement.
+
+>>> [word.text for word in words("FETCH 5 FROM c -- all\n;")]
+['FETCH', '5', 'FROM', 'c', ';']
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+
+from dpsql.model.errors import Reason, Refused
+from dpsql.model.tree import Span
+
+MAX_CHARACTERS = 1 << 20
+"""Longest text of one message that is looked at; a single query may have much less."""
+
+
+class WordKind(StrEnum):
+    """What a word is, told by how it begins."""
+
+    NAME = "name"
+    QUOTED = "quoted"
+    STRING = "string"
+    DOLLAR = "dollar"
+    NUMBER = "number"
+    PARAMETER = "parameter"
+    SIGN = "sign"
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """A word as written, and where it stands in the text."""
+
+    kind: WordKind
+    text: str
+    start: int
+
+    @property
+    def stop(self) -> int:
+        return self.start + len(self.text)
+
+    @property
+    def span(self) -> Span:
+        return Span(self.start, self.stop)
+
+    @property
+    def value(self) -> str:
+        """What the word means: a name in lower case, a string without its quotes."""
+        match self.kind:
+            case WordKind.NAME:
+                return self.text.lower()
+            case WordKind.QUOTED:
+                return self.text[1:-1].replace('""', '"')
+            case WordKind.STRING:
+                return self.text[self.text.index("'") + 1 : -1].replace("''", "'")
+            case WordKind.DOLLAR:
+                quote = self.text.index("$", 1) + 1
+                return self.text[quote:-quote]
+            case WordKind.NUMBER | WordKind.PARAMETER | WordKind.SIGN:
+                return self.text
+
+
+_WORD = re.compile(
+    r"""
+    (?P<gap>\s+ | --[^\n]*)
+    | (?P<comment>/\*)
+    | (?P<string>[eE]'(?:[^'\\]|\\.|'')*' | (?:[nNbBxX]|[uU]&)?'(?:[^']|'')*')
+    | (?P<quoted>(?:[uU]&)?"(?:[^"]|"")*")
+    | (?P<dollar>\$(?P<tag>(?:[^\W\d]\w*)?)\$.*?\$(?P=tag)\$)
+    | (?P<parameter>\$\d+)
+    | (?P<number>\d+(?:\.\d*)?(?:[eE][+-]?\d+)? | \.\d+(?:[eE][+-]?\d+)?)
+    | (?P<name>[^\W\d][\w$]*)
+    | (?P<sign>::|:=|<=|>=|<>|!=|\|\||.)
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+_COMMENT_EDGE = re.compile(r"/\*|\*/")
+
+
+def words(text: str) -> Iterator[Word]:
+    """The words of a text, comments and white space left out.
+
+    Raises `Refused` (SYNTAX) where a quote or a comment is not closed, and (TOO_LARGE).
+    """
+    if len(text) > MAX_CHARACTERS:
+        raise Refused(Reason.TOO_LARGE, what="characters", limit=MAX_CHARACTERS)
+    at = 0
+    while at < len(text):
+        found = _WORD.match(text, at)
+        assert found is not None
+        kind = found.lastgroup or ""
+        if kind == "comment":
+            at = _after_comment(text, at)
+            continue
+        at = found.end()
+        if kind == "gap":
+            continue
+        if kind == "sign" and found.group() in ("'", '"'):
+            raise Refused(Reason.SYNTAX, Span(at - 1, at), why="a quote is not closed")
+        yield Word(WordKind("dollar" if kind == "tag" else kind), found.group(), found.start())
+
+
+def _after_comment(text: str, start: int) -> int:
+    """Behind the block comment at `start`; they nest, as in PostgreSQL."""
+    depth = 0
+    for edge in _COMMENT_EDGE.finditer(text, start):
+        depth += 1 if edge.group() == "/*" else -1
+        if depth == 0:
+            return edge.end()
+    raise Refused(Reason.SYNTAX, Span(start, start + 2), why="a comment is not closed")
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """One statement of a text: its own text, its words placed in it, and where it begins.
+
+    `remark` is the comment before it.
+    """
+
+    text: str
+    words: tuple[Word, ...]
+    offset: int
+    remark: str = ""
+
+
+def pieces(text: str) -> tuple[Piece, ...]:
+    """The statements of a text, which semicolons divide; empty ones are left out.
+
+    >>> [piece.text for piece in pieces("BEGIN; SELECT ';' ;; ")]
+    ['BEGIN', "SELECT ';'"]
+    """
+    found: list[Piece] = []
+    run: list[Word] = []
+    since = 0
+    for word in words(text):
+        if word.text == ";":
+            found += _piece(text, run, since)
+            run, since = [], word.stop
+        else:
+            run.append(word)
+    return (*found, *_piece(text, run, since))
+
+
+def _piece(text: str, run: list[Word], since: int) -> list[Piece]:
+    if not run:
+        return []
+    start, stop = run[0].start, run[-1].stop
+    placed = tuple(Word(word.kind, word.text, word.start - start) for word in run)
+    return [Piece(text[start:stop], placed, start, text[since:start].strip())]
+
+
+@dataclass(frozen=True, slots=True)
+class Numbered:
+    """A text whose `$n` became `?` in place: which number stood at each, and where."""
+
+    text: str
+    numbers: tuple[int, ...]
+    places: tuple[Span, ...]
+
+
+def numbered(piece: Piece) -> Numbered:
+    """The text with `?` for every `$n`, each of the same length, so that places stay true.
+
+    >>> numbered(pieces("SELECT $2::int, '$1', $10")[0])
+    Numbered(text="SELECT ? ::int, '$1', ?  ", numbers=(2, 10), places=(Span(start=7, stop=8), \
+Span(start=22, stop=23)))
+    """
+    parts, at = [], 0
+    found = [word for word in piece.words if word.kind is WordKind.PARAMETER]
+    for word in found:
+        parts += [piece.text[at : word.start], "?".ljust(len(word.text))]
+        at = word.stop
+    places = tuple(Span(word.start, word.start + 1) for word in found)
+    numbers = tuple(int(word.text[1:]) for word in found)
+    return Numbered("".join([*parts, piece.text[at:]]), numbers, places)

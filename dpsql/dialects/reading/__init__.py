@@ -1,0 +1,1 @@
+"""Text → Statement: the only users of sqlglot for what analysts ask."""

@@ -1,0 +1,326 @@
+"""Calls by name: scalar functions, aggregates, FILTER and OVER.
+
+Names were kept from sqlglot (see `tokens`), so arguments arrive as written.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from sqlglot import exp
+
+from dpsql.dialects.reading.function_names import (
+    AGGREGATES,
+    CONSTANTS,
+    NULL_IGNORING,
+    OMITTED,
+    OTHERWISE_IN_POSTGRES,
+    PART_FUNCTIONS,
+    SCALARS,
+    TODAY,
+    WINDOWS,
+    WITHIN_GROUP,
+    Row,
+    refusal_of,
+)
+from dpsql.dialects.reading.list_arguments import as_text, each, elements, is_list
+from dpsql.dialects.reading.named_arguments import Named
+from dpsql.dialects.reading.nodes import Origin, name_of, spoken
+from dpsql.dialects.reading.time_calls import TIME_CALLS, part_of, standard_part
+from dpsql.dialects.reading.tokens import DURATION, FUNCTION
+from dpsql.dialects.reading.window_frames import Read, sort_keys, window_of
+from dpsql.model.errors import Reason, Refused
+from dpsql.model.tree import (
+    DATE,
+    STATED,
+    VARCHAR,
+    AggregateCall,
+    Call,
+    Cast,
+    Expression,
+    Literal,
+    SortKey,
+    Star,
+    WindowCall,
+)
+
+APPROXIMATE = "approx_count_distinct"
+_COUNT_IF = frozenset({"count_if", "countif"})
+_GEOMETRIC = frozenset({"geomean", "geometric_mean"})
+_WRITTEN_OUT = _COUNT_IF | _GEOMETRIC
+"""Aggregates that are read as others."""
+
+
+def anonymous(node: exp.Expression, origin: Origin, read: Read) -> Expression:
+    """A call of a scalar function or an aggregate by name."""
+    name, args = _name_and_arguments(node, origin)
+    if is_list(node):
+        raise origin.refusal(node, "a list here")
+    if str(node.this).startswith(DURATION):
+        raise origin.refusal(node, "INTERVAL, unless it is added to a date or time")
+    if name in TIME_CALLS:
+        return TIME_CALLS[name](node, args, origin, read)
+    if name in AGGREGATES or name in _WRITTEN_OUT:
+        return _aggregates(node, origin, read)
+    values = tuple(read(arg, origin) for arg in args)
+    call = Call(name, values, span=origin.span(node))
+    if name in STATED:
+        _check_count(Row(name, 1, 1), call)
+        return call
+    if name == "concat" and values:
+        return replace(call, args=tuple(_or_empty(value) for value in values))
+    if name in PART_FUNCTIONS:
+        _check_count(Row(name, 1, 1), call)
+        return part_of(PART_FUNCTIONS[name], values[0], call.span)
+    if name in WINDOWS:
+        raise origin.refusal(node, f"{name.upper()} without OVER")
+    if name in TODAY and not values:
+        return Literal(origin.day, DATE, call.span)
+    if name in CONSTANTS and not values:
+        return replace(CONSTANTS[name], span=call.span)
+    if name not in SCALARS:
+        raise Refused(refusal_of(name), call.span, name=name)
+    if origin.dialect == "postgres" and name in OTHERWISE_IN_POSTGRES:
+        raise Refused(Reason.UNSUPPORTED_FUNCTION, call.span, name=name)
+    row = SCALARS[name]
+    _check_count(row, call)
+    call = _completed(name, replace(call, function=row.function))
+    return _with_part(call, origin, node) if row.function in _OF_PARTS else call
+
+
+_OF_PARTS = ("extract", "date_trunc", "date_diff", "date_sub")
+
+
+def _with_part(call: Call, origin: Origin, node: exp.Expression) -> Call:
+    """The call with its first argument, which must be a string, as the part's standard name."""
+    part, *values = call.args
+    if not (isinstance(part, Literal) and isinstance(part.value, str)):
+        raise origin.refusal(node, f"{call.function.upper()} of a computed part")
+    name = standard_part(part.value)
+    if call.function == "extract":
+        return part_of(name, values[0], call.span)
+    if call.function == "date_trunc" and name in _LONG and origin.dialect == "postgres":
+        raise origin.refusal(node, f"DATE_TRUNC to a {name}, which engines count differently")
+    return replace(call, args=(Literal(name, VARCHAR, part.span), *values))
+
+
+_LONG = ("century", "millennium")
+
+
+def _completed(name: str, call: Call) -> Call:
+    """The call with the argument that was left out."""
+    count, last = OMITTED.get(name, (0, None))
+    if last is None or len(call.args) >= count:
+        return call
+    return replace(call, args=(*call.args, replace(last, span=call.span)))
+
+
+def _or_empty(value: Expression) -> Expression:
+    """CONCAT() skips NULLs, where `||` is NULL: coalesce(CAST(value AS VARCHAR), '')."""
+    text = Cast(value, VARCHAR, span=value.span)
+    return Call("coalesce", (text, Literal("", VARCHAR, value.span)), span=value.span)
+
+
+def _name_and_arguments(node: exp.Expression, origin: Origin) -> tuple[str, list[exp.Expression]]:
+    this, args = origin.take(node, "this", "expressions")
+    if isinstance(this, exp.Identifier):
+        return name_of(this, origin).lower(), args or []
+    return str(this).removeprefix(FUNCTION).lower(), args or []
+
+
+def _check_count(row: Row, call: Call) -> None:
+    if not row.takes(len(call.args)):
+        types = f"{len(call.args)} argument{'' if len(call.args) == 1 else 's'}"
+        raise Refused(Reason.TYPE_MISMATCH, call.span, function=call.function, types=types)
+
+
+def _aggregates(node: exp.Expression, origin: Origin, read: Read) -> Expression:
+    """An aggregate, or what is made of aggregates: a list of quantiles, a geometric mean."""
+    name, args = _name_and_arguments(node, origin)
+    if name in _GEOMETRIC:
+        mean = _aggregate("avg", args, node, origin, read)
+        logs = tuple(Call("ln", (x,), span=x.span) for x in mean.args)
+        return Call("exp", (replace(mean, args=logs),), span=mean.span)
+    listed = elements(name, args, origin)
+    if listed is None:
+        return _aggregate(name, args, node, origin, read)
+    values = [_aggregate(name, args, node, origin, read) for args in listed]
+    return as_text(values, origin, origin.span(node))
+
+
+def _aggregate(
+    name: str, args: list[exp.Expression], node: exp.Expression, origin: Origin, read: Read
+) -> AggregateCall:
+    args, order_by = _ordered(args, origin, read)
+    args, distinct = _distinct(args, origin)
+    if name in _COUNT_IF:
+        return _count_if(node, args, origin, read, distinct=distinct or bool(order_by))
+    row = AGGREGATES[name]
+    values = tuple(read(arg, origin) for arg in args) if distinct else ()
+    values = values or _arguments(name, args, origin, read)
+    if not row.takes(len(values)):
+        raise origin.refusal(node, f"{name.upper()} of {len(values)} arguments")
+    # The exact number of distinct values is an approximate one as well.
+    distinct = distinct or name == APPROXIMATE
+    span = origin.span(node)
+    call = AggregateCall(row.function, values, distinct, span=span, order_by=order_by)
+    return _with_named(call, origin)
+
+
+def _with_named(call: AggregateCall, origin: Origin) -> AggregateCall:
+    """The call with its named arguments."""
+    named = origin.named.get(call.span.start, Named())
+    origin.heard.add(call.span.start)
+    return replace(call, clip=named.clip, epsilon=named.epsilon)
+
+
+def _ordered(
+    args: list[exp.Expression], origin: Origin, read: Read
+) -> tuple[list[exp.Expression], tuple[SortKey, ...]]:
+    """The arguments and the ORDER BY behind the last of them."""
+    if not args or not isinstance(args[-1], exp.Order):
+        return args, ()
+    (last,) = origin.take(args[-1], "this", "expressions")[:1]
+    return [*args[:-1], last], sort_keys(args[-1], origin, read)
+
+
+def _distinct(args: list[exp.Expression], origin: Origin) -> tuple[list[exp.Expression], bool]:
+    """The arguments, and whether DISTINCT stands before them."""
+    if len(args) != 1 or not isinstance(args[0], exp.Distinct):
+        return args, False
+    return origin.take(args[0], "expressions")[0], True
+
+
+def within_group(node: exp.Expression, origin: Origin, read: Read) -> Expression:
+    """Reads PERCENTILE_CONT(p) WITHIN GROUP (ORDER BY x), and MODE() and the like of the kind."""
+    this, order = origin.take(node, "this", "expression")
+    if not isinstance(this, exp.Anonymous):
+        raise origin.refusal(node)
+    name, args = _name_and_arguments(this, origin)
+    row = WITHIN_GROUP.get(name)
+    keys = sort_keys(order, origin, read)
+    if row is None or len(keys) != 1:
+        raise origin.refusal(node, f"{name.upper()} WITHIN GROUP")
+    listed, span = elements(name, args, origin), origin.span(node)
+    calls = []
+    for own in [args] if listed is None else listed:
+        values = (keys[0].expression, *(read(arg, origin) for arg in own))
+        if not row.takes(len(values)):
+            raise origin.refusal(node, f"{name.upper()} of {len(args)} arguments")
+        # The order says which end is low: it matters only where it is turned round.
+        order_by = keys if keys[0].descending else ()
+        call = AggregateCall(row.function, values, span=span, order_by=order_by)
+        calls.append(_with_named(call, origin))
+    return calls[0] if listed is None else as_text(calls, origin, span)
+
+
+def _arguments(
+    name: str, args: list[exp.Expression], origin: Origin, read: Read
+) -> tuple[Expression, ...]:
+    """The arguments; `*` only as the one argument of COUNT, which may leave it out in DuckDB."""
+    if name == "count" and not args and origin.dialect == "duckdb":
+        return (Star(None),)
+    if name == "count" and len(args) == 1 and isinstance(args[0], exp.Star):
+        origin.take(args[0])
+        return (Star(None, origin.span(args[0])),)
+    return tuple(read(arg, origin) for arg in args)
+
+
+def _count_if(
+    node: exp.Expression,
+    args: list[exp.Expression],
+    origin: Origin,
+    read: Read,
+    *,
+    distinct: bool,
+) -> AggregateCall:
+    """COUNT_IF(x) counts the rows where x is true: COUNT(*) FILTER (WHERE x)."""
+    if distinct or len(args) != 1:
+        raise origin.refusal(node, "this COUNT_IF")
+    span = origin.span(node)
+    condition = read(args[0], origin)
+    call = AggregateCall("count", (Star(None, span),), filter=condition, span=span)
+    return _with_named(call, origin)
+
+
+def filtered(node: exp.Expression, origin: Origin, read: Read) -> Expression:
+    """Reads aggregate FILTER (WHERE condition)."""
+    this, where = origin.take(node, "this", "expression")
+    call = read(this, origin)
+    if not _aggregated(this, origin) or not isinstance(where, exp.Where):
+        raise origin.refusal(node, "FILTER on this function")
+    (condition,) = origin.take(where, "this")
+    predicate = read(condition, origin)
+
+    def kept(one: AggregateCall) -> AggregateCall:
+        if one.filter is None:
+            return replace(one, filter=predicate)
+        return replace(one, filter=Call("and", (predicate, one.filter), span=predicate.span))
+
+    return each(call, kept)
+
+
+def _aggregated(node: exp.Expression, origin: Origin) -> bool:
+    """Whether a call is of an aggregate, also of one that is read as a list of them."""
+    if not isinstance(node, exp.Anonymous):
+        return isinstance(node, exp.WithinGroup)
+    name, _ = _name_and_arguments(node, origin)
+    return name in AGGREGATES or name in _WRITTEN_OUT
+
+
+def trim(node: exp.Expression, origin: Origin, read: Read) -> Expression:
+    """TRIM([LEADING | TRAILING | BOTH] [characters] [FROM] text)."""
+    text, characters, position = origin.take(node, "this", "expression", "position")
+    name = {None: "trim", "BOTH": "trim", "LEADING": "ltrim", "TRAILING": "rtrim"}.get(position)
+    if name is None:
+        raise origin.refusal(node)
+    args = [text] if characters is None else [text, characters]
+    values = tuple(read(arg, origin) for arg in args)
+    return Call(name, values, span=origin.span(node))
+
+
+def window(node: exp.Expression, origin: Origin, read: Read) -> Expression:
+    """Reads function([DISTINCT] args [IGNORE NULLS]) [FILTER (WHERE …)] OVER …."""
+    this, *_rest = origin.take(node, "this", "partition_by", "order", "spec", "alias", "over")
+    condition = None
+    if isinstance(this, exp.Filter):
+        this, where = origin.take(this, "this", "expression")
+        (predicate,) = origin.take(where, "this")
+        condition = read(predicate, origin)
+    this, ignores = _without_nulls(this, origin)
+    if not isinstance(this, exp.Anonymous):
+        raise origin.refusal(this, f"{spoken(this)} with OVER")
+    call = replace(_window_call(this, origin, read, ignores=ignores), span=origin.span(node))
+    if condition is not None and call.function in WINDOWS:
+        raise origin.refusal(node, f"FILTER in {call.function.upper()}")
+    return window_of(replace(call, filter=condition), node, origin, read)
+
+
+def _without_nulls(node: exp.Expression, origin: Origin) -> tuple[exp.Expression, bool]:
+    """What stands before IGNORE NULLS or RESPECT NULLS, and whether it is the former."""
+    if not isinstance(node, exp.IgnoreNulls | exp.RespectNulls):
+        return node, False
+    return origin.take(node, "this")[0], isinstance(node, exp.IgnoreNulls)
+
+
+def _window_call(node: exp.Anonymous, origin: Origin, read: Read, *, ignores: bool) -> WindowCall:
+    name, args = _name_and_arguments(node, origin)
+    if name in SCALARS or name in PART_FUNCTIONS:
+        raise origin.refusal(node, f"{name.upper()} with OVER")
+    row = WINDOWS.get(name, AGGREGATES.get(name))
+    if row is None:
+        raise Refused(refusal_of(name), origin.span(node), name=name)
+    if origin.span(node).start in origin.named:
+        raise origin.refusal(node, "a named argument with OVER")
+    args, distinct = _distinct(args, origin)
+    if args:
+        args = [*args]
+        args[-1], inside = _without_nulls(args[-1], origin)
+        ignores = ignores or inside
+    if (ignores and name not in NULL_IGNORING) or (distinct and name in WINDOWS):
+        construct = "IGNORE NULLS" if ignores else "DISTINCT"
+        raise origin.refusal(node, f"{construct} in {name.upper()}")
+    values = _arguments(name, args, origin, read)
+    _check_count(row, Call(name, values, span=origin.span(node)))
+    distinct = distinct or name == APPROXIMATE
+    return WindowCall(row.function, values, distinct=distinct, ignore_nulls=ignores)

@@ -1,0 +1,396 @@
+"""sqlglot expressions → our expressions: a handler per node class, a missing one is a refusal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from sqlglot import exp
+
+from dpsql.dialects.reading.calls import anonymous, filtered, trim, window, within_group
+from dpsql.dialects.reading.function_names import TODAY, refusal_of
+from dpsql.dialects.reading.interval_literals import duration_of, later, opposite
+from dpsql.dialects.reading.literals import (
+    cast_type,
+    literal,
+    negative,
+    temporal,
+)
+from dpsql.dialects.reading.nodes import Origin, name_of, placeholder_of
+from dpsql.dialects.reading.time_calls import counts_with_part, extracted, standard_part
+from dpsql.dialects.reading.tokens import FUNCTION
+from dpsql.dialects.reading.zone_casts import at_time_zone
+from dpsql.model.bound_parameters import bound
+from dpsql.model.errors import Reason, Refused
+from dpsql.model.ticking import tick
+from dpsql.model.tree import (
+    BOOLEAN,
+    DATE,
+    INTEGER,
+    NULL,
+    VARCHAR,
+    Call,
+    Cast,
+    Expression,
+    Literal,
+    Membership,
+    Name,
+    ScalarQuery,
+)
+
+
+def expression(node: exp.Expression, origin: Origin) -> Expression:
+    """The expression that `node` says; raises `Refused` for everything without a handler."""
+    tick()
+    handler = _HANDLERS.get(type(node))
+    if handler is None:
+        raise origin.refusal(node, _SPOKEN.get(type(node).__name__))
+    return handler(node, origin)
+
+
+def _binary(function: str) -> Callable[[exp.Expression, Origin], Expression]:
+    def handle(node: exp.Expression, origin: Origin) -> Expression:
+        left, right = origin.take(node, "this", "expression")
+        args = expression(left, origin), expression(right, origin)
+        return Call(function, args, span=origin.span(node))
+
+    return handle
+
+
+def _sum(function: str) -> Callable[[exp.Expression, Origin], Expression]:
+    """`+` and `-`: of numbers, or of a moment and an INTERVAL."""
+
+    def handle(node: exp.Expression, origin: Origin) -> Expression:
+        left, right = origin.take(node, "this", "expression")
+        span = origin.span(node)
+        step = duration_of(right, origin, expression)
+        if step is not None:
+            moment = expression(left, origin)
+            return later(moment, step if function == "add" else opposite(step), span)
+        step = duration_of(left, origin, expression) if function == "add" else None
+        if step is not None:
+            return later(expression(right, origin), step, span)
+        return Call(function, (expression(left, origin), expression(right, origin)), span=span)
+
+    return handle
+
+
+def _connective(function: str) -> Callable[[exp.Expression, Origin], Expression]:
+    """AND, OR: a chain of the same connective, however long, is one call of many arguments."""
+
+    def handle(node: exp.Expression, origin: Origin) -> Expression:
+        leaves: list[Expression] = []
+        pending = [node]
+        while pending:
+            current = pending.pop()
+            if type(current) is type(node):
+                left, right = origin.take(current, "this", "expression")
+                pending += [right, left]
+            else:
+                leaves.append(expression(current, origin))
+        return Call(function, tuple(leaves), span=origin.span(node))
+
+    return handle
+
+
+def _pattern(function: str) -> Callable[[exp.Expression, Origin], Expression]:
+    def handle(node: exp.Expression, origin: Origin) -> Expression:
+        left, right, negate = origin.take(node, "this", "expression", "negate")
+        args = expression(left, origin), expression(right, origin)
+        return _not_if(negate, Call(function, args, span=origin.span(node)))
+
+    return handle
+
+
+def _not_if(negate: object, call: Call) -> Call:
+    return Call("not", (call,), span=call.span) if negate else call
+
+
+def _escape(node: exp.Expression, origin: Origin) -> Expression:
+    """LIKE … ESCAPE 'c': the escape is the third argument of the pattern's call."""
+    inner, character = origin.take(node, "this", "expression")
+    if not isinstance(inner, exp.Like | exp.ILike):
+        raise origin.refusal(node)
+    call, escape = expression(inner, origin), expression(character, origin)
+    match call, escape:
+        case Call("not", (Call() as pattern,)), Literal(str() as value) if len(value) == 1:
+            negated = True
+        case Call() as pattern, Literal(str() as value) if len(value) == 1:
+            negated = False
+        case _:
+            raise origin.refusal(node, "this ESCAPE")
+    escaped = Call(pattern.function, (*pattern.args, escape), span=origin.span(node))
+    return _not_if(negated, escaped)
+
+
+def _division(node: exp.Expression, origin: Origin) -> Expression:
+    """`/`: of floats in DuckDB, of integers where both are in Postgres."""
+    left, right, _typed, _safe = origin.take(node, "this", "expression", "typed", "safe")
+    args = expression(left, origin), expression(right, origin)
+    whole = origin.dialect == "postgres" and not any(map(counts_with_part, args))
+    function = "pg_div" if whole else "div"
+    return Call(function, args, span=origin.span(node))
+
+
+def _concatenation(node: exp.Expression, origin: Origin) -> Expression:
+    """`||`; of two constants it is one, as in the patterns that clients put together."""
+    left, right, _safe = origin.take(node, "this", "expression", "safe")
+    args = expression(left, origin), expression(right, origin)
+    match args:
+        case Literal(str() as a, type=kind), Literal(str() as b) if kind == VARCHAR:
+            return Literal(a + b, VARCHAR, origin.span(node))
+        case _:
+            return Call("concat", args, span=origin.span(node))
+
+
+def _unary(function: str) -> Callable[[exp.Expression, Origin], Expression]:
+    def handle(node: exp.Expression, origin: Origin) -> Expression:
+        (this,) = origin.take(node, "this")
+        return Call(function, (expression(this, origin),), span=origin.span(node))
+
+    return handle
+
+
+def _negation(node: exp.Expression, origin: Origin) -> Expression:
+    (this,) = origin.take(node, "this")
+    if isinstance(this, exp.Literal) and not this.is_string:
+        return negative(literal(this, origin), origin.span(node))
+    return Call("neg", (expression(this, origin),), span=origin.span(node))
+
+
+def _parenthesised(node: exp.Expression, origin: Origin) -> Expression:
+    (this,) = origin.take(node, "this")
+    return expression(this, origin)
+
+
+def _is(node: exp.Expression, origin: Origin) -> Expression:
+    """IS [NOT] NULL | TRUE | FALSE | UNKNOWN."""
+    left, right, negate = origin.take(node, "this", "expression", "negate")
+    tested, span = expression(left, origin), origin.span(node)
+    if isinstance(right, exp.Null):
+        return _not_if(negate, Call("is_null", (tested,), span=span))
+    if isinstance(right, exp.Boolean):
+        truth = expression(right, origin)
+        return _not_if(negate, Call("is_not_distinct", (tested, truth), span=span))
+    raise origin.refusal(node, "this IS")
+
+
+def _in(node: exp.Expression, origin: Origin) -> Expression:
+    this, members, query = origin.take(node, "this", "expressions", "query")
+    if query is not None:
+        value = expression(this, origin)
+        return Membership(origin.read_query(query, origin), value, origin.span(node))
+    if not members:
+        raise origin.refusal(node, "an empty IN")
+    if isinstance(this, exp.Tuple):
+        matches = tuple(_same_row(this, member, node, origin) for member in members)
+        return matches[0] if len(matches) == 1 else Call("or", matches, span=origin.span(node))
+    args = tuple(expression(e, origin) for e in (this, *members))
+    return Call("in", args, span=origin.span(node))
+
+
+def _same_row(
+    left: exp.Expression, right: exp.Expression, node: exp.Expression, origin: Origin
+) -> Expression:
+    """(a, b) = (c, d) as a = c AND b = d, which is NULL in the same cases."""
+    if not isinstance(left, exp.Tuple) or not isinstance(right, exp.Tuple):
+        raise origin.refusal(node, "a row of values")
+    sides = [origin.take(side, "expressions")[0] for side in (left, right)]
+    if len(sides[0]) != len(sides[1]):
+        raise Refused(Reason.SYNTAX, origin.span(node), why="the rows differ in length")
+    span = origin.span(node)
+    equal = tuple(
+        Call("eq", (expression(a, origin), expression(b, origin)), span=span)
+        for a, b in zip(*sides, strict=True)
+    )
+    return equal[0] if len(equal) == 1 else Call("and", equal, span=span)
+
+
+def _equality(node: exp.Expression, origin: Origin) -> Expression:
+    """`=` of values or of rows of values."""
+    left, right = origin.take(node, "this", "expression")
+    if isinstance(left, exp.Tuple):
+        return _same_row(left, right, node, origin)
+    args = expression(left, origin), expression(right, origin)
+    return Call("eq", args, span=origin.span(node))
+
+
+def _between(node: exp.Expression, origin: Origin) -> Expression:
+    """BETWEEN low AND high; SYMMETRIC also takes the bounds the other way round."""
+    this, low, high, symmetric = origin.take(node, "this", "low", "high", "symmetric")
+    tested, span = expression(this, origin), origin.span(node)
+    ends = expression(low, origin), expression(high, origin)
+
+    def within(first: Expression, last: Expression) -> Call:
+        above, below = Call("ge", (tested, first), span=span), Call("le", (tested, last), span=span)
+        return Call("and", (above, below), span=span)
+
+    if not symmetric:
+        return within(*ends)
+    return Call("or", (within(*ends), within(*ends[::-1])), span=span)
+
+
+def _case(node: exp.Expression, origin: Origin) -> Expression:
+    """CASE [operand] WHEN … THEN … [ELSE …] END, always with an ELSE in our tree."""
+    operand, branches, default = origin.take(node, "this", "ifs", "default")
+    span = origin.span(node)
+    tested = None if operand is None else expression(operand, origin)
+    args: list[Expression] = []
+    for branch in branches:
+        condition, value = origin.take(branch, "this", "true")
+        when = expression(condition, origin)
+        args.append(when if tested is None else Call("eq", (tested, when), span=when.span))
+        args.append(expression(value, origin))
+    args.append(Literal(None, NULL, span) if default is None else expression(default, origin))
+    return Call("case", tuple(args), span=span)
+
+
+def _cast(node: exp.Expression, origin: Origin) -> Expression:
+    """CAST, TRY_CAST, `::`, and typed literals such as DATE '2025-01-01'."""
+    this, to, safe = origin.take(node, "this", "to", "safe")
+    target, longest = cast_type(to, origin)
+    safe = bool(safe) or isinstance(node, exp.TryCast)
+    arg, span = expression(this, origin), origin.span(node)
+    if isinstance(arg, Literal) and arg.type == VARCHAR and target.is_temporal and not safe:
+        return temporal(arg, target, origin)
+    cast = Cast(arg, target, safe, span)
+    if longest is None:
+        return cast
+    return Call("left", (cast, Literal(longest, INTEGER, span)), span=span)
+
+
+def _extract(node: exp.Expression, origin: Origin) -> Expression:
+    part, this = origin.take(node, "this", "expression")
+    if not isinstance(part, exp.Var | exp.Literal):
+        raise origin.refusal(node, "EXTRACT of a computed part")
+    written = str(origin.take(part, "this", "is_string")[0])
+    return extracted(standard_part(written), this, origin, expression, origin.span(node))
+
+
+def _substring(node: exp.Expression, origin: Origin) -> Expression:
+    text, start, length = origin.take(node, "this", "start", "length")
+    first = Literal(1, INTEGER, origin.span(node)) if start is None else expression(start, origin)
+    rest = () if length is None else (expression(length, origin),)
+    return Call("substring", (expression(text, origin), first, *rest), span=origin.span(node))
+
+
+def _position(node: exp.Expression, origin: Origin) -> Expression:
+    text, sought = origin.take(node, "this", "substr")
+    args = expression(text, origin), expression(sought, origin)
+    return Call("strpos", args, span=origin.span(node))
+
+
+def _column(node: exp.Expression, origin: Origin) -> Expression:
+    """A column, or what was renamed to one; `main.t.a` and `public.t.a` are t.a."""
+    this, table, schema = origin.take(node, "this", "table", "db")
+    number = placeholder_of(this)
+    if number is not None and table is None:
+        return bound(origin.parameters[number], origin.span(node))
+    if schema is not None and name_of(schema, origin).lower() not in ("main", "public"):
+        raise Refused(
+            Reason.UNKNOWN_TABLE, origin.span(node), table=name_of(table, origin), known=()
+        )
+    if isinstance(this, exp.Identifier) and not this.quoted and this.name.startswith(FUNCTION):
+        name = this.name.removeprefix(FUNCTION).lower()
+        if name in TODAY:
+            return Literal(origin.day, DATE, origin.span(node))
+        raise Refused(refusal_of(name), origin.span(node), name=name)
+    qualifier = None if table is None else name_of(table, origin)
+    if isinstance(this, exp.Star):
+        raise origin.refusal(node, _SPOKEN["Star"])
+    return Name(name_of(this, origin), qualifier, origin.span(node))
+
+
+def _boolean(node: exp.Expression, origin: Origin) -> Expression:
+    (value,) = origin.take(node, "this")
+    return Literal(bool(value), BOOLEAN, origin.span(node))
+
+
+def _null(node: exp.Expression, origin: Origin) -> Expression:
+    origin.take(node)
+    return Literal(None, NULL, origin.span(node))
+
+
+def _subquery(node: exp.Expression, origin: Origin) -> Expression:
+    return ScalarQuery(origin.read_query(node, origin), origin.span(node))
+
+
+def _exists(node: exp.Expression, origin: Origin) -> Expression:
+    (this,) = origin.take(node, "this")
+    return Membership(origin.read_query(this, origin), None, origin.span(node))
+
+
+def _call(
+    reader: Callable[
+        [exp.Expression, Origin, Callable[[exp.Expression, Origin], Expression]], Expression
+    ],
+) -> Callable[[exp.Expression, Origin], Expression]:
+    """A reader of calls, told how to read its arguments."""
+
+    def handle(node: exp.Expression, origin: Origin) -> Expression:
+        return reader(node, origin, expression)
+
+    return handle
+
+
+_SPOKEN = {
+    "Anonymous": "this function",
+    "Star": "* in an expression",
+    "Order": "ORDER BY in a function call",
+    "Limit": "LIMIT in a function call",
+    "Distinct": "DISTINCT in this function",
+    "Dot": "access to a part of a value",
+    "Tuple": "a row of values",
+    "Var": "this word",
+}
+
+_BINARY: Mapping[type[exp.Expression], str] = {
+    exp.Mul: "mul",
+    exp.IntDiv: "int_div",
+    exp.Mod: "mod",
+    exp.NEQ: "ne",
+    exp.LT: "lt",
+    exp.LTE: "le",
+    exp.GT: "gt",
+    exp.GTE: "ge",
+    exp.NullSafeEQ: "is_not_distinct",
+    exp.NullSafeNEQ: "is_distinct",
+}
+
+_HANDLERS: Mapping[type[exp.Expression], Callable[[exp.Expression, Origin], Expression]] = {
+    **{node: _binary(function) for node, function in _BINARY.items()},
+    exp.Add: _sum("add"),
+    exp.Sub: _sum("sub"),
+    exp.EQ: _equality,
+    exp.And: _connective("and"),
+    exp.Or: _connective("or"),
+    exp.Not: _unary("not"),
+    exp.Neg: _negation,
+    exp.Paren: _parenthesised,
+    exp.Div: _division,
+    exp.DPipe: _concatenation,
+    exp.Like: _pattern("like"),
+    exp.ILike: _pattern("ilike"),
+    exp.Escape: _escape,
+    exp.Is: _is,
+    exp.In: _in,
+    exp.Between: _between,
+    exp.Case: _case,
+    exp.Cast: _cast,
+    exp.TryCast: _cast,
+    exp.Extract: _extract,
+    exp.Substring: _substring,
+    exp.StrPosition: _position,
+    exp.Column: _column,
+    exp.Literal: literal,
+    exp.Boolean: _boolean,
+    exp.Null: _null,
+    exp.Subquery: _subquery,
+    exp.Select: _subquery,
+    exp.Exists: _exists,
+    exp.Trim: _call(trim),
+    exp.AtTimeZone: _call(at_time_zone),
+    exp.Anonymous: _call(anonymous),
+    exp.Filter: _call(filtered),
+    exp.Window: _call(window),
+    exp.WithinGroup: _call(within_group),
+}

@@ -1,0 +1,298 @@
+"""Names of functions as analysts write them: a row each, a missing row is a refusal."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from dpsql.model.errors import Reason
+from dpsql.model.tree import DOUBLE, INTEGER, VARCHAR, Literal
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """The registry's name of a function and how many arguments it takes (`most` None: any)."""
+
+    function: str
+    least: int
+    most: int | None
+
+    def takes(self, count: int) -> bool:
+        return self.least <= count and (self.most is None or count <= self.most)
+
+
+def _rows(*rows: tuple[str, str, int, int | None]) -> dict[str, Row]:
+    return {
+        name: Row(function, least, most)
+        for names, function, least, most in rows
+        for name in names.split()
+    }
+
+
+_OF_ONE = (
+    "cbrt log10 log2 degrees radians sin cos tan cot asin acos atan sinh cosh tanh asinh acosh"
+    " atanh gamma lgamma even isnan isinf isfinite signbit reverse md5 sha1 sha256"
+    " strip_accents nfc_normalize hex bin url_encode url_decode ascii unicode strlen bit_length"
+    " factorial chr length_grapheme format_bytes"
+)
+_OF_TWO = (
+    "atan2 fdiv fmod gcd lcm xor levenshtein damerau_levenshtein hamming jaccard"
+    " jaro_similarity jaro_winkler_similarity left_grapheme right_grapheme"
+)
+"""Functions that DuckDB and the registry call by the same name."""
+
+SCALARS = _rows(
+    ("abs", "abs", 1, 1),
+    ("sign", "sign", 1, 1),
+    ("round", "round", 1, 2),
+    ("floor", "floor", 1, 1),
+    ("ceil ceiling", "ceil", 1, 1),
+    ("trunc", "trunc", 1, 2),
+    ("add", "add", 2, 2),
+    ("subtract", "sub", 2, 2),
+    ("multiply", "mul", 2, 2),
+    ("divide div", "int_div", 2, 2),
+    ("zeroifnull", "coalesce", 1, 1),
+    ("nullifzero", "nullif", 1, 1),
+    ("sqrt", "sqrt", 1, 1),
+    ("ln", "ln", 1, 1),
+    ("exp", "exp", 1, 1),
+    ("pow power", "pow", 2, 2),
+    *((name, name, 1, 1) for name in _OF_ONE.split()),
+    *((name, name, 2, 2) for name in _OF_TWO.split()),
+    ("greatest_common_divisor", "gcd", 2, 2),
+    ("least_common_multiple", "lcm", 2, 2),
+    ("log", "log10", 1, 1),
+    ("width_bucket", "width_bucket", 4, 4),
+    ("mod", "mod", 2, 2),
+    ("least", "least", 1, None),
+    ("greatest", "greatest", 1, None),
+    ("coalesce", "coalesce", 1, None),
+    ("ifnull", "coalesce", 2, 2),
+    ("nullif", "nullif", 2, 2),
+    ("if", "case", 3, 3),
+    ("length len char_length character_length", "length", 1, 1),
+    ("lower lcase", "lower", 1, 1),
+    ("upper ucase", "upper", 1, 1),
+    ("substr", "substring", 2, 3),
+    ("ltrim", "ltrim", 1, 2),
+    ("rtrim", "rtrim", 1, 2),
+    ("btrim", "trim", 1, 2),
+    ("replace", "replace", 3, 3),
+    ("left", "left", 2, 2),
+    ("right", "right", 2, 2),
+    ("starts_with prefix", "starts_with", 2, 2),
+    ("ends_with suffix", "ends_with", 2, 2),
+    ("editdist3", "levenshtein", 2, 2),
+    ("mismatches", "hamming", 2, 2),
+    ("instr", "strpos", 2, 2),
+    ("to_hex", "hex", 1, 1),
+    ("to_binary", "bin", 1, 1),
+    ("ord", "unicode", 1, 1),
+    ("octet_length", "strlen", 1, 1),
+    ("lpad", "lpad", 2, 3),
+    ("rpad", "rpad", 2, 3),
+    ("repeat", "repeat", 2, 2),
+    ("substring_grapheme", "substring_grapheme", 2, 3),
+    ("to_base", "to_base", 2, 3),
+    ("formatreadablesize", "format_bytes", 1, 1),
+    ("formatreadabledecimalsize", "format_decimal_bytes", 1, 1),
+    ("printf", "printf", 1, None),
+    ("format", "format", 1, None),
+    ("regexp_like", "regexp_matches", 2, 3),
+    ("split_part", "split_part", 3, 3),
+    ("translate", "translate", 3, 3),
+    ("concat_ws", "concat_ws", 2, None),
+    ("regexp_matches", "regexp_matches", 2, 3),
+    ("regexp_full_match", "regexp_full_match", 2, 3),
+    ("regexp_extract", "regexp_extract", 2, 4),
+    ("regexp_replace", "regexp_replace", 3, 4),
+    ("iif", "case", 3, 3),
+    ("nvl", "coalesce", 2, 2),
+    ("contains", "contains", 2, 2),
+    ("strpos", "strpos", 2, 2),
+    ("date_trunc datetrunc", "date_trunc", 2, 2),
+    ("date_part datepart", "extract", 2, 2),
+    ("date_diff datediff", "date_diff", 3, 3),
+    ("datesub", "date_sub", 3, 3),
+    ("last_day", "last_day", 1, 1),
+    ("monthname", "monthname", 1, 1),
+    ("dayname", "dayname", 1, 1),
+    ("make_date", "make_date", 3, 3),
+    ("epoch_us", "epoch_us", 1, 1),
+    ("timezone", "timezone", 2, 2),
+)
+"""Functions whose arguments go to the registry in the order written."""
+
+OMITTED: dict[str, tuple[int, Literal]] = {
+    **dict.fromkeys(("lpad", "rpad"), (3, Literal(" ", VARCHAR))),
+    **dict.fromkeys(("zeroifnull", "nullifzero"), (2, Literal(0, INTEGER))),
+}
+"""Functions that may be written without their last argument: how many they have, and which."""
+
+CONSTANTS = {"pi": Literal(math.pi, DOUBLE)}
+"""Functions of no argument."""
+
+OTHERWISE_IN_POSTGRES = frozenset("format regexp_matches sha256 to_hex".split())
+"""Names that mean something else there: another format, rows of arrays, bytes, other digits."""
+
+PART_FUNCTIONS = {
+    name: part
+    for names, part in (
+        ("year", "year"),
+        ("month", "month"),
+        ("day dayofmonth", "day"),
+        ("quarter", "quarter"),
+        ("week weekofyear", "week"),
+        ("dayofweek weekday", "dow"),
+        ("isodow", "isodow"),
+        ("dayofyear", "doy"),
+        ("hour", "hour"),
+        ("minute", "minute"),
+        ("second", "second"),
+        ("epoch", "epoch"),
+        ("microsecond", "microseconds"),
+        ("millisecond", "milliseconds"),
+        ("isoyear", "isoyear"),
+        ("yearweek", "yearweek"),
+        ("decade", "decade"),
+        ("century", "century"),
+        ("millennium", "millennium"),
+        ("era", "era"),
+    )
+    for name in names.split()
+}
+"""YEAR(x) is EXTRACT(year FROM x)."""
+
+PARTS = {
+    name: part
+    for names, part in (
+        ("microsecond microseconds us usec", "microseconds"),
+        ("millisecond milliseconds ms msec", "milliseconds"),
+        ("second seconds s sec secs", "second"),
+        ("minute minutes m min mins", "minute"),
+        ("hour hours h hr hrs", "hour"),
+        ("day days d dayofmonth", "day"),
+        ("week weeks w weekofyear", "week"),
+        ("month months mon mons", "month"),
+        ("quarter quarters", "quarter"),
+        ("year years y yr yrs", "year"),
+        ("dow dayofweek weekday", "dow"),
+        ("doy dayofyear", "doy"),
+        ("decade decades", "decade"),
+        ("century centuries", "century"),
+        ("millennium millenniums millennia mil", "millennium"),
+    )
+    for name in names.split()
+}
+"""Spellings of date parts; the standard name of each."""
+
+AGGREGATES = _rows(
+    ("grouping grouping_id", "grouping", 1, None),
+    ("count", "count", 1, 1),
+    ("approx_count_distinct", "count", 1, 1),
+    ("sum", "sum", 1, 1),
+    ("avg mean favg", "avg", 1, 1),
+    ("min", "min", 1, 1),
+    ("max", "max", 1, 1),
+    ("median", "median", 1, 1),
+    ("mode", "mode", 1, 1),
+    ("any_value arbitrary", "any_value", 1, 1),
+    ("first", "first", 1, 1),
+    ("last", "last", 1, 1),
+    ("arg_max argmax max_by", "arg_max", 2, 2),
+    ("arg_min argmin min_by", "arg_min", 2, 2),
+    ("arg_max_null", "arg_max_null", 2, 2),
+    ("arg_min_null", "arg_min_null", 2, 2),
+    ("bool_and every logical_and", "bool_and", 1, 1),
+    ("bool_or logical_or", "bool_or", 1, 1),
+    ("string_agg listagg group_concat", "string_agg", 1, 2),
+    ("list array_agg", "list", 1, 1),
+    ("histogram", "histogram", 1, 1),
+    ("quantile_cont percentile_cont", "quantile_cont", 2, 2),
+    ("quantile quantile_disc percentile_disc", "quantile_disc", 2, 2),
+    ("approx_quantile approx_quantiles", "quantile_disc", 2, 2),
+    ("stddev stddev_samp", "stddev", 1, 1),
+    ("stddev_pop", "stddev_pop", 1, 1),
+    ("variance var_samp", "variance", 1, 1),
+    ("var_pop", "var_pop", 1, 1),
+    ("covar_pop", "covar_pop", 2, 2),
+    ("covar_samp", "covar_samp", 2, 2),
+    ("corr", "corr", 2, 2),
+    ("ptr_mean", "ptr_mean", 2, 2),
+    ("regr_slope", "regr_slope", 2, 2),
+    ("regr_intercept", "regr_intercept", 2, 2),
+    ("regr_r2", "regr_r2", 2, 2),
+    ("regr_count", "regr_count", 2, 2),
+    ("regr_avgx", "regr_avgx", 2, 2),
+    ("regr_avgy", "regr_avgy", 2, 2),
+    ("regr_sxx", "regr_sxx", 2, 2),
+    ("regr_sxy", "regr_sxy", 2, 2),
+    ("regr_syy", "regr_syy", 2, 2),
+    ("skewness", "skewness", 1, 1),
+    ("kurtosis", "kurtosis", 1, 1),
+    ("kurtosis_pop", "kurtosis_pop", 1, 1),
+    ("mad", "mad", 1, 1),
+    ("entropy", "entropy", 1, 1),
+    ("sample_aggregate", "sample_aggregate", 3, 4),
+)
+"""Aggregates by their standard names; which of them are answered is decided by their recipes."""
+
+WITHIN_GROUP = _rows(
+    ("percentile_cont", "quantile_cont", 2, 2),
+    ("percentile_disc", "quantile_disc", 2, 2),
+    ("mode", "mode", 1, 1),
+)
+"""Aggregates written f(constants) WITHIN GROUP (ORDER BY x): f(x, constants)."""
+
+WINDOWS = _rows(
+    ("row_number", "row_number", 0, 0),
+    ("rank", "rank", 0, 0),
+    ("dense_rank", "dense_rank", 0, 0),
+    ("percent_rank", "percent_rank", 0, 0),
+    ("cume_dist", "cume_dist", 0, 0),
+    ("ntile", "ntile", 1, 1),
+    ("lag", "lag", 1, 3),
+    ("lead", "lead", 1, 3),
+    ("first_value first", "first_value", 1, 1),
+    ("last_value last", "last_value", 1, 1),
+    ("nth_value", "nth_value", 2, 2),
+)
+"""Functions that need OVER; every aggregate may have it."""
+
+NULL_IGNORING = frozenset("lag lead first first_value last last_value nth_value".split())
+"""Functions that may have IGNORE NULLS."""
+
+_OTHER_AGGREGATES = frozenset(
+    """approx_top_k arbitrary arg_max arg_min
+    array_agg bit_and bit_or bit_xor bool_and bool_or entropy every favg first fsum
+    geometric_mean geomean group_concat json_agg jsonb_agg json_group_array
+    kahan_sum kurtosis last list listagg mad max_by min_by mode percentile_cont percentile_disc
+    product quantile quantile_cont quantile_disc regr_avgx regr_avgy regr_count regr_intercept
+    regr_r2 regr_slope regr_sxx regr_sxy regr_syy reservoir_quantile sem skewness string_agg
+    sumkahan xmlagg""".split()
+)
+
+TODAY = frozenset({"current_date", "today"})
+"""Read as the constant that they are for a day."""
+
+_IMPURE = frozenset(
+    """age clock_timestamp current_catalog current_database current_localtime
+    current_localtimestamp current_query current_schema current_schemas current_setting
+    current_time current_timestamp current_user currval gen_random_uuid get_current_time
+    get_current_timestamp getdate getenv getvariable localtime localtimestamp nextval now
+    pg_sleep random session_user setseed sleep_ms statement_timestamp
+    transaction_timestamp txid_current user uuid uuidv4 uuidv7 version""".split()
+)
+
+
+def refusal_of(name: str) -> Reason:
+    """Why a function without a row is refused: as an aggregate, as impure, or as unknown."""
+    known = exp.FUNCTION_BY_NAME.get(name.upper())
+    if name in _OTHER_AGGREGATES or name in AGGREGATES:
+        return Reason.UNSUPPORTED_AGGREGATE
+    if known is not None and issubclass(known, exp.AggFunc):
+        return Reason.UNSUPPORTED_AGGREGATE
+    return Reason.UNSUPPORTED_FUNCTION if name in _IMPURE else Reason.UNKNOWN_FUNCTION

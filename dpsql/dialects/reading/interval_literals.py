@@ -1,0 +1,228 @@
+"""INTERVAL in expressions: what is added to a moment becomes calls of `date_add`.
+
+Our tree has no INTERVAL. It is read where it is added to something or taken from it, times a
+number or not; anywhere else it is refused.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from datetime import UTC, date
+from fractions import Fraction
+
+from sqlglot import exp
+
+from dpsql.dialects.reading.durations import TEXT, UNITS
+from dpsql.dialects.reading.literals import negative
+from dpsql.dialects.reading.nodes import Origin
+from dpsql.dialects.reading.tokens import DURATION, FUNCTION
+from dpsql.dialects.reading.window_frames import Read
+from dpsql.functions.date_arithmetic import moved
+from dpsql.model.errors import Reason, Refused
+from dpsql.model.tree import (
+    DATE,
+    INTEGER,
+    TIMESTAMP,
+    TIMESTAMPTZ,
+    VARCHAR,
+    Call,
+    Cast,
+    Expression,
+    Literal,
+    Span,
+)
+
+ORDER = ("month", "day", "microseconds")
+"""The parts of an interval in the order in which the engines add them."""
+
+_MAKERS = {
+    f"to_{name}": name
+    for name in """microseconds milliseconds seconds minutes hours days weeks months quarters years
+    decades centuries""".split()
+}
+"""TO_DAYS(n) is n days."""
+
+_PIECE = re.compile(r"\s*([+-]?(?:\d+\.?\d*|\.\d+))\s*([A-Za-z]+)\s*")
+_CLOCK = re.compile(r"\s*([+-]?)(\d{1,4}):(\d{2})(?::(\d{2}(?:\.\d{1,6})?))?\s*")
+
+
+@dataclass(frozen=True, slots=True)
+class Duration:
+    """An interval: so many of each part, at most once each, in `ORDER`."""
+
+    parts: tuple[tuple[str, Expression], ...]
+
+
+def duration_of(node: exp.Expression, origin: Origin, read: Read) -> Duration | None:
+    """The interval that a node says, None if it says none."""
+    match node:
+        case exp.Paren():
+            (this,) = origin.take(node, "this")
+            return duration_of(this, origin, read)
+        case exp.Neg():
+            (this,) = origin.take(node, "this")
+            inner = duration_of(this, origin, read)
+            return None if inner is None else _times(inner, _integer(-1, origin, node))
+        case exp.Mul():
+            return _product(node, origin, read)
+        case exp.Cast():
+            return _of_cast(node, origin, read)
+        case exp.Anonymous():
+            return _of_call(node, origin, read)
+        case _:
+            return None
+
+
+def _integer(value: int, origin: Origin, node: exp.Expression) -> Literal:
+    return Literal(value, INTEGER, origin.span(node))
+
+
+def _product(node: exp.Expression, origin: Origin, read: Read) -> Duration | None:
+    left, right = origin.take(node, "this", "expression")
+    for side, other in ((right, left), (left, right)):
+        inner = duration_of(side, origin, read)
+        if inner is not None:
+            return _times(inner, _whole(read(other, origin)))
+    return None
+
+
+def _whole(factor: Expression) -> Expression:
+    """FLOOR and its like give whole numbers as DOUBLE; as INTEGER they can count units."""
+    match factor:
+        case Call("floor" | "ceil" | "round" | "trunc", (_,)):
+            return Cast(factor, INTEGER, span=factor.span)
+        case _:
+            return factor
+
+
+def _of_cast(node: exp.Expression, origin: Origin, read: Read) -> Duration | None:
+    """CAST('1 day' AS INTERVAL) and '1 day'::interval."""
+    to = node.args.get("to")
+    if not (isinstance(to, exp.DataType) and to.this == exp.DType.INTERVAL):
+        return None
+    this, _to, safe = origin.take(node, "this", "to", "safe")
+    origin.take(to, "this", "nested")
+    if safe or not (isinstance(this, exp.Literal) and this.is_string):
+        raise origin.refusal(node, "a cast to INTERVAL of anything but a constant")
+    return _of_text(str(this.this), read(this, origin).span)
+
+
+def _of_call(node: exp.Expression, origin: Origin, read: Read) -> Duration | None:
+    written = str(node.this)
+    unit = (
+        written.removeprefix(DURATION)
+        if written.startswith(DURATION)
+        else _MAKERS.get(written.removeprefix(FUNCTION).lower())
+    )
+    if unit is None:
+        return None
+    _this, args = origin.take(node, "this", "expressions")
+    if len(args) != 1:
+        raise origin.refusal(node, "an INTERVAL of more than one number")
+    value = read(args[0], origin)
+    if unit == TEXT:
+        assert isinstance(value, Literal)
+        return _of_text(str(value.value), value.span)
+    if isinstance(value, Literal) and not isinstance(value.value, int):
+        return _of_text(f"{value.value} {unit}", value.span)
+    part, size = UNITS[unit]
+    return _times(Duration(((part, Literal(size, INTEGER, value.span)),)), value)
+
+
+def _of_text(text: str, span: Span) -> Duration:
+    """The interval of a string such as '1 day 02:00:00'."""
+    totals = dict.fromkeys(ORDER, Fraction(0))
+    rest = text
+    while (piece := _PIECE.match(rest)) and piece.group(2).lower() in UNITS:
+        part, size = UNITS[piece.group(2).lower()]
+        totals[part] += Fraction(piece.group(1)) * size
+        rest = rest[piece.end() :]
+    if clock := _CLOCK.fullmatch(rest):
+        sign, hours, minutes, seconds = clock.groups()
+        moment = 3600 * int(hours) + 60 * int(minutes) + Fraction(seconds or 0)
+        totals["microseconds"] += 1_000_000 * moment * (-1 if sign == "-" else 1)
+        rest = ""
+    if rest or rest == text or any(n.denominator > 1 for n in totals.values()):
+        raise Refused(Reason.TYPE_MISMATCH, span, function="INTERVAL", types=("this string",))
+    parts = tuple((u, Literal(int(n), INTEGER, span)) for u, n in totals.items() if n)
+    return Duration(parts or (("day", Literal(0, INTEGER, span)),))
+
+
+def _times(duration: Duration, factor: Expression) -> Duration:
+    return Duration(tuple((unit, _multiplied(count, factor)) for unit, count in duration.parts))
+
+
+def _multiplied(count: Expression, factor: Expression) -> Expression:
+    """The product; of two constants, or with one, computed here."""
+    numbers = (count, factor)
+    values = [n.value if isinstance(n, Literal) and type(n.value) is int else None for n in numbers]
+    match values:
+        case [int(a), int(b)]:
+            return Literal(a * b, INTEGER, factor.span)
+        case [1, None]:
+            return factor
+        case [-1, None]:
+            return Call("neg", (factor,), span=factor.span)
+        case [None, 1]:
+            return count
+        case [None, -1]:
+            return Call("neg", (count,), span=count.span)
+        case _:
+            return Call("mul", (factor, count), span=factor.span)
+
+
+def opposite(duration: Duration) -> Duration:
+    """The interval with every part the other way round."""
+    return _times(duration, Literal(-1, INTEGER))
+
+
+def later(moment: Expression, duration: Duration, span: Span) -> Expression:
+    """The moment plus an interval; of constants, the constant."""
+    for unit, count in duration.parts:
+        moment = _later(moment, unit, count, span)
+    return moment
+
+
+def _later(moment: Expression, unit: str, count: Expression, span: Span) -> Expression:
+    call = Call("date_add", (Literal(unit, VARCHAR, span), count, moment), span=span)
+    if isinstance(moment, Literal) and moment.type.is_temporal and isinstance(count, Literal):
+        return _constant(moment, unit, count, span)
+    return _sunday(call)
+
+
+def _constant(moment: Literal, unit: str, count: Literal, span: Span) -> Literal:
+    assert isinstance(moment.value, date)
+    result = None
+    if isinstance(count.value, int):
+        result = moved(moment.value, unit, count.value)
+    if result is None:
+        raise Refused(Reason.TYPE_MISMATCH, span, function="INTERVAL", types=("this date",))
+    kind = TIMESTAMPTZ if moment.type == TIMESTAMPTZ else TIMESTAMP
+    return Literal(result.replace(tzinfo=UTC) if kind == TIMESTAMPTZ else result, kind, span)
+
+
+def _sunday(call: Call) -> Call:
+    """The day minus its day of the week is the Sunday before it: one period, which can be listed.
+
+    Written DATE_TRUNC('day', d) - EXTRACT(DOW FROM d) * INTERVAL '1 day'.
+    """
+    match call.args:
+        case (
+            Literal("day"),
+            Call("neg", (Call("extract", (Literal("dow"), day)),)),
+            Call("date_trunc", (Literal("day"), moment)),
+        ) if day == moment or _is_day_of(moment, day) or _is_day_of(day, moment):
+            unit, one = call.args[0], Literal(1, INTEGER, call.span)
+            after = Call("date_add", (unit, one, day), span=call.span)
+            week = Literal("week", VARCHAR, call.span)
+            monday = Call("date_trunc", (week, after), span=call.span)
+            back = negative(one, call.span)
+            return replace(call, args=(unit, back, monday))
+        case _:
+            return call
+
+
+def _is_day_of(day: Expression, moment: Expression) -> bool:
+    """Whether the one is the other cast to DATE."""
+    return isinstance(day, Cast) and day.type == DATE and day.arg == moment

@@ -1,0 +1,161 @@
+"""Constants and types: numbers, typed strings, bound parameters, and the types of casts."""
+
+from __future__ import annotations
+
+import math
+import re
+from datetime import UTC, date, datetime
+from decimal import Decimal
+
+from sqlglot import exp
+
+from dpsql.dialects.reading.nodes import Origin
+from dpsql.model.bound_parameters import MAX_DIGITS
+from dpsql.model.errors import Reason, Refused
+from dpsql.model.tree import (
+    BOOLEAN,
+    DATE,
+    DOUBLE,
+    INTEGER,
+    TIMESTAMP,
+    TIMESTAMPTZ,
+    VARCHAR,
+    Kind,
+    Literal,
+    Span,
+    SqlType,
+    decimal,
+)
+
+_DOUBLE = re.compile(r"(?:\d+(?:\.\d*)?|\.\d+)[eE][+-]?\d+\Z")
+_DECIMAL = re.compile(r"(\d*)(?:\.(\d*))?\Z")
+
+_TYPES = {
+    "BOOLEAN": BOOLEAN,
+    "TINYINT": INTEGER,
+    "SMALLINT": INTEGER,
+    "INT": INTEGER,
+    "BIGINT": INTEGER,
+    "INT128": INTEGER,
+    "UTINYINT": INTEGER,
+    "USMALLINT": INTEGER,
+    "UINT": INTEGER,
+    "UBIGINT": INTEGER,
+    "FLOAT": DOUBLE,
+    "DOUBLE": DOUBLE,
+    "TEXT": VARCHAR,
+    "VARCHAR": VARCHAR,
+    "DATE": DATE,
+    "TIMESTAMP": TIMESTAMP,
+    "TIMESTAMPNTZ": TIMESTAMP,
+    "TIMESTAMPTZ": TIMESTAMPTZ,
+}
+"""sqlglot's type names to ours. Integers of every width become INTEGER: dpsql computes in 64 bits
+and wider, so a narrow cast does not fail, or wrap, where the engine's own would.
+"""
+
+
+def number(written: str, span: Span) -> Literal:
+    """An unsigned numeric literal as the engines type it: INTEGER, DECIMAL(p, s) or DOUBLE.
+
+    >>> number("1.50", Span(0, 4)).type
+    SqlType(kind=<Kind.DECIMAL: 'DECIMAL'>, precision=3, scale=2)
+    """
+    if _DOUBLE.match(written):
+        value = float(written)
+        if math.isinf(value):
+            raise Refused(Reason.UNSUPPORTED_SYNTAX, span, construct="a number beyond DOUBLE")
+        return Literal(value, DOUBLE, span)
+    parts = _DECIMAL.match(written)
+    if parts is None or written in ("", "."):
+        raise Refused(Reason.SYNTAX, span, why="this is not a number")
+    whole, fraction = parts.groups()
+    if len(whole) + len(fraction or "") > MAX_DIGITS:
+        construct = f"a number of more than {MAX_DIGITS} digits"
+        raise Refused(Reason.UNSUPPORTED_SYNTAX, span, construct=construct)
+    if fraction is None:
+        return Literal(int(whole), INTEGER, span)
+    kind = decimal(max(1, len(whole) + len(fraction)), len(fraction))
+    return Literal(Decimal(f"{whole or '0'}.{fraction or '0'}"), kind, span)
+
+
+def literal(node: exp.Expression, origin: Origin) -> Literal:
+    """A number or a string as written."""
+    written, is_string = origin.take(node, "this", "is_string")
+    span = origin.span(node)
+    return Literal(str(written), VARCHAR, span) if is_string else number(str(written), span)
+
+
+def negative(positive: Literal, span: Span) -> Literal:
+    """The literal with its sign changed: -1 is a constant, not an operation."""
+    assert isinstance(positive.value, int | float | Decimal)
+    return Literal(-positive.value, positive.type, span)
+
+
+def cast_type(node: exp.Expression, origin: Origin) -> tuple[SqlType, int | None]:
+    """The target of a cast, and the most characters of a Postgres VARCHAR(n).
+
+    A bare NUMERIC is DECIMAL(18, 3) in DuckDB; in Postgres it keeps every digit, to which DOUBLE
+    comes closest. Raises `Refused` for types the tree cannot say.
+    """
+    if not isinstance(node, exp.DataType):
+        raise origin.refusal(node, "this type")
+    kind, params = origin.take(node, "this", "expressions")
+    name = str(getattr(kind, "value", kind)).upper()
+    sizes = [_size(param, origin) for param in params or []]
+    if name == "DECIMAL":
+        return _decimal_of(sizes, node, origin), None
+    if name not in _TYPES:
+        raise origin.refusal(node, f"the type {name}")
+    target = _TYPES[name]
+    if sizes and (target != VARCHAR or len(sizes) > 1):
+        raise origin.refusal(node, f"{name} with a precision")
+    return target, sizes[0] if sizes and origin.dialect == "postgres" else None
+
+
+def _size(param: exp.Expression, origin: Origin) -> int:
+    if not isinstance(param, exp.DataTypeParam):
+        raise origin.refusal(param, "this type")
+    (value,) = origin.take(param, "this")
+    size = literal(value, origin).value if isinstance(value, exp.Literal) else None
+    if not isinstance(size, int):
+        raise origin.refusal(param, "this type")
+    return size
+
+
+def _decimal_of(sizes: list[int], node: exp.Expression, origin: Origin) -> SqlType:
+    match sizes:
+        case []:
+            return DOUBLE if origin.dialect == "postgres" else decimal(18, 3)
+        case [precision] if 1 <= precision <= MAX_DIGITS:
+            return decimal(precision, 0)
+        case [precision, scale] if 1 <= precision <= MAX_DIGITS and 0 <= scale <= precision:
+            return decimal(precision, scale)
+        case _:
+            raise origin.refusal(node, "DECIMAL of this precision")
+
+
+def temporal(text: Literal, target: SqlType, origin: Origin) -> Literal:
+    """A string literal as the constant of a DATE, TIMESTAMP or TIMESTAMPTZ; ISO 8601 only.
+
+    Time zones: a TIMESTAMPTZ without one is UTC; a TIMESTAMP with one becomes UTC in DuckDB and
+    ignores it in Postgres, as these engines do.
+    """
+    assert isinstance(text.value, str)
+    try:
+        moment = datetime.fromisoformat(text.value.strip())
+        return Literal(_as_kind(moment, target.kind, origin.dialect), target, text.span)
+    except (ValueError, OverflowError):
+        raise Refused(
+            Reason.TYPE_MISMATCH, text.span, function=target.kind.value, types="this string"
+        ) from None
+
+
+def _as_kind(moment: datetime, kind: Kind, dialect: str) -> date | datetime:
+    if kind is Kind.DATE:
+        return moment.date()
+    if kind is Kind.TIMESTAMPTZ:
+        return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
+    if moment.tzinfo and dialect == "duckdb":
+        moment = moment.astimezone(UTC)
+    return moment.replace(tzinfo=None)

@@ -1,0 +1,130 @@
+"""The one way to read a sqlglot node: every argument is taken by name, or the node is refused.
+
+What is not taken is unknown, and refused: SECURITY.md S13.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import date
+from typing import Any
+
+from sqlglot import exp
+
+from dpsql.dialects.reading.named_arguments import Named
+from dpsql.dialects.reading.tokens import FUNCTION, PLACEHOLDER
+from dpsql.model.errors import Reason, Refused
+from dpsql.model.tree import NOWHERE, Query, Span, Value
+
+_ARGUMENTS = {
+    "all": "GROUP BY ALL",
+    "hint": "a hint",
+    "into": "SELECT INTO",
+    "joins": "a join in parentheses",
+    "laterals": "LATERAL",
+    "locks": "FOR UPDATE",
+    "pivots": "PIVOT",
+    "recursive": "WITH RECURSIVE",
+    "sample": "TABLESAMPLE",
+    "zone": "a time zone",
+}
+"""What people call the arguments that are refused; others go by sqlglot's name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a tree comes from: dialect, parameters, the day, and the span of every node by id.
+
+    `strings` are the offsets of the string literals, which sqlglot also accepts as names;
+    `read_query` reads the queries inside of expressions; `named` are the named arguments of
+    aggregates, by the offset of the aggregate's name; `heard` are those that were read.
+    """
+
+    dialect: str
+    parameters: tuple[Value, ...]
+    day: date
+    spans: Mapping[int, Span]
+    strings: frozenset[int]
+    read_query: Callable[[exp.Expression, Origin], Query]
+    named: Mapping[int, Named]
+    heard: set[int] = field(default_factory=set)
+
+    def span(self, node: exp.Expression) -> Span:
+        """The characters the node was written with, or those of what it is part of."""
+        current: Any = node
+        while current is not None and id(current) not in self.spans:
+            current = current.parent
+        return NOWHERE if current is None else self.spans[id(current)]
+
+    def take(self, node: exp.Expression, *names: str) -> tuple[Any, ...]:
+        """The node's arguments of these names (None if absent); refuses if it has any other.
+
+        This is what keeps an attribute that no rule reads (FILTER, IGNORE NULLS, a sample, a join
+        kind) from being dropped: nothing else in the importer may look into `node.args`.
+        """
+        for name, value in node.args.items():
+            if name not in names and not _is_absent(value):
+                raise self._argument_refusal(node, name, value)
+        return tuple(node.args.get(name) for name in names)
+
+    def refusal(self, node: exp.Expression, construct: str | None = None) -> Refused:
+        """The refusal of the node's syntax, at its place; to be raised by the caller."""
+        name = construct or spoken(node)
+        return Refused(Reason.UNSUPPORTED_SYNTAX, self.span(node), construct=name)
+
+    def _argument_refusal(self, node: exp.Expression, name: str, value: object) -> Refused:
+        first = value[0] if isinstance(value, list) else value
+        return Refused(
+            Reason.UNSUPPORTED_SYNTAX,
+            self.span(first if isinstance(first, exp.Expression) else node),
+            construct=_ARGUMENTS.get(name, f"{spoken(node)} with {name.strip('_')}"),
+        )
+
+
+def _is_absent(value: object) -> bool:
+    return value is None or value is False or (isinstance(value, list) and not value)
+
+
+def spoken(node: exp.Expression) -> str:
+    """The class of the node in words: WithinGroup is WITHIN GROUP."""
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", type(node).__name__).upper()
+
+
+def nodes_of(root: exp.Expression) -> list[exp.Expression]:
+    """Every node of the tree."""
+    return [node for node in root.walk() if isinstance(node, exp.Expression)]
+
+
+def name_of(identifier: exp.Expression, origin: Origin) -> str:
+    """The name as written, whether a plain identifier or one renamed before a parenthesis."""
+    if not isinstance(identifier, exp.Identifier):
+        raise origin.refusal(identifier)
+    if origin.span(identifier).start in origin.strings:
+        raise origin.refusal(identifier, "a string as a name")
+    name, quoted = origin.take(identifier, "this", "quoted")
+    if quoted:
+        return str(name)
+    if str(name).startswith(PLACEHOLDER):
+        raise Refused(Reason.SYNTAX, origin.span(identifier), why="a name cannot be a parameter")
+    return str(name).removeprefix(FUNCTION)
+
+
+def placeholder_of(identifier: exp.Expression) -> int | None:
+    """The number of the `?` that was renamed to this identifier."""
+    if isinstance(identifier, exp.Identifier) and not identifier.quoted:
+        name = str(identifier.this)
+        if name.startswith(PLACEHOLDER):
+            return int(name.removeprefix(PLACEHOLDER))
+    return None
+
+
+def is_bare_values(node: exp.Expression) -> bool:
+    """Whether it is the SELECT * that sqlglot puts around VALUES where a query stands."""
+    source = node.args.get("from_") or node.args.get("from")
+    values = None if source is None else source.this
+    if not isinstance(node, exp.Select) or not isinstance(values, exp.Values):
+        return False
+    alias = values.args.get("alias")
+    return alias is not None and "start" not in alias.this.meta

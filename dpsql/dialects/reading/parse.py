@@ -1,0 +1,67 @@
+"""parse: text → Statement. Bytes and characters are checked here, SQL in `from_sqlglot`."""
+
+from __future__ import annotations
+
+from datetime import date
+
+from dpsql.dialects.reading import from_sqlglot
+from dpsql.dialects.reading.request_options import divided
+from dpsql.model.errors import Reason, Refused
+from dpsql.model.today import today
+from dpsql.model.tree import Span, Statement, Value
+
+MAX_BYTES = 64 * 1024
+"""Longest text, in UTF-8."""
+
+DIALECTS = frozenset({"duckdb", "postgres"})
+
+
+def parse(
+    text: str,
+    dialect: str = "duckdb",
+    parameters: tuple[Value, ...] = (),
+    day: date | None = None,
+) -> Statement:
+    """The one SELECT in `text`, spelled in `dialect`, with `parameters` bound to its `?` in order.
+
+    CURRENT_DATE is `day`, today unless given.
+
+    Raises `Refused`, and nothing else, for any text: with the place of what is wrong or of what
+    the tree cannot say. Raises ValueError for a dialect that does not exist.
+
+    >>> parse("SELECT COUNT(*) FROM orders").query.source
+    TableName(name='orders', alias=None, column_aliases=(), span=Span(start=21, stop=27))
+    """
+    if dialect not in DIALECTS:
+        msg = f"unknown dialect {dialect!r}"
+        raise ValueError(msg)
+    _check_characters(text)
+    try:
+        return from_sqlglot.statement(text, dialect, parameters, day or today())
+    except RecursionError:
+        raise Refused(Reason.TOO_LARGE, what="nesting levels") from None
+
+
+def divide(text: str, dialect: str = "duckdb") -> tuple[Span, ...]:
+    r"""Where each statement of a text stands; semicolons in strings and comments divide nothing.
+
+    Raises `Refused` for a text that is no SQL.
+
+    >>> divide("SELECT ';' AS a; -- b;\n SELECT 2;")
+    (Span(start=0, stop=15), Span(start=24, stop=32))
+    """
+    _check_characters(text)
+    return divided(text, dialect)
+
+
+def _check_characters(text: str) -> None:
+    """Raises `Refused` for a text that is too long or that no engine could be sent."""
+    try:
+        size = len(text.encode())
+    except UnicodeEncodeError as error:
+        place = Span(error.start, error.end)
+        raise Refused(Reason.SYNTAX, place, why="this character is not Unicode text") from None
+    if size > MAX_BYTES:
+        raise Refused(Reason.TOO_LARGE, what="bytes", limit=MAX_BYTES)
+    if (nul := text.find("\0")) >= 0:
+        raise Refused(Reason.SYNTAX, Span(nul, nul + 1), why="this character is not SQL")

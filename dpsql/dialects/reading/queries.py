@@ -1,0 +1,218 @@
+"""sqlglot queries → our queries: SELECT, set operations and WITH."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlglot import exp
+
+from dpsql.dialects.postgres.labels import unaliased
+from dpsql.dialects.reading.expressions import expression
+from dpsql.dialects.reading.group_by import groups
+from dpsql.dialects.reading.nodes import Origin, name_of, placeholder_of
+from dpsql.dialects.reading.sources import alias_of, source
+from dpsql.dialects.reading.stars import star_of
+from dpsql.dialects.reading.window_frames import definitions, sort_keys, with_windows
+from dpsql.model.bound_parameters import bound
+from dpsql.model.errors import Reason, Refused
+from dpsql.model.tree import (
+    CommonTable,
+    Expression,
+    Literal,
+    Query,
+    Select,
+    SelectItem,
+    SetOperation,
+)
+
+_SELECT = (
+    "expressions",
+    "from_",
+    "from",
+    "joins",
+    "where",
+    "group",
+    "having",
+    "qualify",
+    "distinct",
+    "order",
+    "limit",
+    "offset",
+    "with_",
+    "with",
+    "windows",
+)
+_SET = (
+    "this",
+    "expression",
+    "distinct",
+    "order",
+    "limit",
+    "offset",
+    "with_",
+    "with",
+    "by_name",
+)
+"""Arguments of exp.Select and exp.SetOperation; `from` and `with` became `from_` and `with_`."""
+
+_MOST_ROWS = 2**63
+"""Engines count rows in 64 bits, and fail beyond: after the charge."""
+
+
+def query(node: exp.Expression, origin: Origin) -> Query:
+    """The query that `node` says; raises `Refused` for what the tree cannot say."""
+    match node:
+        case exp.Select():
+            return _select(node, origin)
+        case exp.Union() | exp.Intersect() | exp.Except():
+            return _set_operation(node, origin)
+        case exp.Subquery():
+            (inner,) = origin.take(node, "this")
+            return query(inner, origin)
+        case _:
+            raise origin.refusal(node, "a statement in a query" if _is_statement(node) else None)
+
+
+def _is_statement(node: exp.Expression) -> bool:
+    return isinstance(node, exp.Command | exp.DDL | exp.DML)
+
+
+def _select(node: exp.Select, origin: Origin) -> Select:
+    taken = dict(zip(_SELECT, origin.take(node, *_SELECT), strict=True))
+    if not taken["expressions"]:
+        raise Refused(Reason.SYNTAX, origin.span(node), why="nothing is selected")
+    keys = _distinct_on(taken["distinct"], origin)
+    group_by, sets = groups(taken["group"], origin, expression)
+    select = Select(
+        items=tuple(_item(item, origin) for item in taken["expressions"]),
+        source=source(taken["from_"] or taken["from"], taken["joins"] or [], origin, query),
+        where=_clause(taken["where"], origin),
+        group_by=group_by,
+        having=_clause(taken["having"], origin),
+        qualify=_clause(taken["qualify"], origin),
+        distinct=taken["distinct"] is not None and not keys,
+        order_by=sort_keys(taken["order"], origin, expression),
+        limit=_count(taken["limit"], origin),
+        offset=_count(taken["offset"], origin) or 0,
+        ctes=_common_tables(taken["with_"] or taken["with"], origin),
+        span=origin.span(node),
+        distinct_on=keys,
+        grouping_sets=sets,
+    )
+    return with_windows(select, definitions(taken["windows"] or [], origin, expression))
+
+
+def _item(node: exp.Expression, origin: Origin) -> SelectItem:
+    if isinstance(node, exp.Alias):
+        this, alias = origin.take(node, "this", "alias")
+        return SelectItem(expression(this, origin), name_of(alias, origin))
+    star = star_of(node, origin, expression)
+    if star is not None:
+        return SelectItem(star)
+    written = expression(node, origin)
+    return SelectItem(written, unaliased(written) if origin.dialect == "postgres" else None)
+
+
+def _clause(node: exp.Expression | None, origin: Origin) -> Expression | None:
+    """The condition in WHERE, HAVING or QUALIFY."""
+    if node is None:
+        return None
+    (condition,) = origin.take(node, "this")
+    return expression(condition, origin)
+
+
+def _distinct_on(node: exp.Expression | None, origin: Origin) -> tuple[Expression, ...]:
+    """The keys of DISTINCT ON; none for a plain DISTINCT."""
+    if node is None:
+        return ()
+    (keys,) = origin.take(node, "on")
+    if keys is None:
+        return ()
+    listed = origin.take(keys, "expressions")[0] if isinstance(keys, exp.Tuple) else [keys]
+    return tuple(expression(key, origin) for key in listed)
+
+
+def _count(node: exp.Expression | None, origin: Origin) -> int | None:
+    """LIMIT or OFFSET: a whole number, written or bound; None is no limit, as ALL and NULL are."""
+    if node is None:
+        return None
+    value = _fetched(node, origin) if isinstance(node, exp.Fetch) else _limit(node, origin)
+    if isinstance(node, exp.Limit) and isinstance(value, exp.Var) and value.name.upper() == "ALL":
+        return None
+    count = _constant(value, origin)
+    if isinstance(count, Literal) and count.value is None:
+        return None
+    if not (isinstance(count, Literal) and type(count.value) is int and count.value >= 0):
+        raise origin.refusal(node, "LIMIT or OFFSET by an expression")
+    if count.value >= _MOST_ROWS:
+        raise origin.refusal(node, "LIMIT or OFFSET of so many rows")
+    return count.value
+
+
+def _constant(node: exp.Expression, origin: Origin) -> Expression | None:
+    """A constant or a bound parameter, which is a bare name behind FETCH FIRST."""
+    number = placeholder_of(node)
+    if number is not None:
+        return bound(origin.parameters[number], origin.span(node))
+    plain = isinstance(node, exp.Literal | exp.Column | exp.Null)
+    return expression(node, origin) if plain else None
+
+
+def _limit(node: exp.Expression, origin: Origin) -> Any:
+    value, options = origin.take(node, "expression", "limit_options")
+    _check_options(options, node, origin)
+    return value
+
+
+def _fetched(node: exp.Fetch, origin: Origin) -> Any:
+    """FETCH {FIRST | NEXT} n ROWS ONLY is LIMIT n."""
+    count, _direction, options = origin.take(node, "count", "direction", "limit_options")
+    _check_options(options, node, origin)
+    return count
+
+
+def _check_options(options: exp.Expression | None, node: exp.Expression, origin: Origin) -> None:
+    if options is None:
+        return
+    _rows, percent, ties = origin.take(options, "rows", "percent", "with_ties")
+    if percent or ties:
+        construct = "LIMIT by percentage" if percent else "FETCH … WITH TIES"
+        raise origin.refusal(node, construct)
+
+
+def _set_operation(node: exp.Expression, origin: Origin) -> SetOperation:
+    taken = dict(zip(_SET, origin.take(node, *_SET), strict=True))
+    for side in (taken["this"], taken["expression"]):
+        if isinstance(node, exp.Intersect) and isinstance(side, exp.Union | exp.Except):
+            # INTERSECT binds closer than UNION; some parsers read from left to right.
+            raise origin.refusal(node, "INTERSECT beside UNION or EXCEPT without parentheses")
+    return SetOperation(
+        kind=type(node).__name__.upper(),
+        all=taken["distinct"] is False,
+        left=query(taken["this"], origin),
+        right=query(taken["expression"], origin),
+        order_by=sort_keys(taken["order"], origin, expression),
+        limit=_count(taken["limit"], origin),
+        offset=_count(taken["offset"], origin) or 0,
+        ctes=_common_tables(taken["with_"] or taken["with"], origin),
+        span=origin.span(node),
+        by_name=bool(taken["by_name"]),
+    )
+
+
+def _common_tables(node: exp.Expression | None, origin: Origin) -> tuple[CommonTable, ...]:
+    if node is None:
+        return ()
+    (tables,) = origin.take(node, "expressions")
+    return tuple(_common_table(table, origin) for table in tables)
+
+
+def _common_table(node: exp.Expression, origin: Origin) -> CommonTable:
+    if not isinstance(node, exp.CTE):
+        raise origin.refusal(node)
+    # MATERIALIZED is a hint about speed.
+    this, alias, _materialized = origin.take(node, "this", "alias", "materialized")
+    name, columns = alias_of(alias, origin)
+    if name is None:
+        raise origin.refusal(node, "WITH without a name")
+    return CommonTable(name, query(this, origin), columns)

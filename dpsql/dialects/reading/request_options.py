@@ -1,0 +1,267 @@
+"""What surrounds the query: EXPLAIN PRIVACY (…), OPTIONS(name = …), the kind of statement.
+
+Both forms are read from the text and then blanked with spaces, so that every offset stays true.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Any
+
+from sqlglot import Token, TokenType
+
+from dpsql.dialects.reading.named_arguments import NUMBER, Named, positive, without_named
+from dpsql.dialects.reading.tokens import is_word, skip_gap, span_of, tokenize
+from dpsql.model.errors import Reason, Refused
+from dpsql.model.tree import PlanForm, Span
+
+_FIRST_WORD = re.compile(r"[^\W\d]\w*|.|\Z", re.DOTALL)
+
+_UNITS = re.compile(r"\d{1,9}\Z")
+
+_FORMS = {
+    **dict.fromkeys([("VERBOSE", word) for word in ", ) ON TRUE 1".split()], PlanForm.LONG),
+    **dict.fromkeys([("VERBOSE", word) for word in "OFF FALSE 0".split()], PlanForm.SHORT),
+    ("FORMAT", "TEXT"): PlanForm.SHORT,
+    ("FORMAT", "JSON"): PlanForm.JSON,
+}
+"""What an option of EXPLAIN PRIVACY with this word behind it asks for."""
+
+_STATEMENTS = frozenset(
+    """ALTER ANALYZE ATTACH BEGIN CALL CHECKPOINT COMMENT COMMIT COPY CREATE DEALLOCATE DECLARE
+    DELETE DESCRIBE DETACH DISCARD DO DROP EXECUTE EXPLAIN EXPORT FETCH FORCE GRANT IMPORT INSERT
+    INSTALL LISTEN LOAD LOCK MERGE NOTIFY PIVOT PRAGMA PREPARE REFRESH REINDEX RELEASE RENAME
+    REPLACE RESET REVOKE ROLLBACK SAVEPOINT SECURITY SET SHOW START SUMMARIZE TABLE TRUNCATE
+    UNLISTEN UNPIVOT UPDATE UPSERT USE VACUUM""".split()
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """The query's own text and tokens, and what was asked around it."""
+
+    text: str
+    tokens: tuple[Token, ...]
+    epsilon: Decimal | None
+    explain: PlanForm | None
+    min_units: int | None = None
+    max_error: str | None = None
+    confidence: Decimal | None = None
+    nonnegative: bool = False
+    mechanism: str | None = None
+    named: Mapping[int, Named] = field(default_factory=dict)
+
+
+def read_request(text: str, dialect: str) -> Request:
+    """Splits a text into its query and what surrounds it; refuses what is no single SELECT."""
+    rest, explain = _without_explain(text)
+    _check_first_word(rest)
+    tokens = tokenize(rest, dialect)
+    _check_single(tokens)
+    tokens = tuple(t for t in tokens if t.token_type is not TokenType.SEMICOLON)
+    before = tokens
+    tokens, options = _without_options(tokens)
+    tokens, named = without_named(tokens, allowed=tokens != before)
+    return Request(
+        rest,
+        tokens,
+        options.get("epsilon"),
+        explain,
+        options.get("min_privacy_units_per_group"),
+        options.get("max_error"),
+        options.get("confidence"),
+        options.get("nonnegative", False),
+        options.get("mechanism"),
+        named,
+    )
+
+
+def divided(text: str, dialect: str) -> tuple[Span, ...]:
+    """Where each statement of a text stands, without the semicolons between them."""
+    spans: list[Span] = []
+    begins = True
+    for token in tokenize(text, dialect):
+        if token.token_type is TokenType.SEMICOLON:
+            begins = True
+            continue
+        here = span_of(token)
+        if begins:
+            spans.append(here)
+        spans[-1] = Span(spans[-1].start, here.stop)
+        begins = False
+    return tuple(spans)
+
+
+def _without_explain(text: str) -> tuple[str, PlanForm | None]:
+    """The text with EXPLAIN PRIVACY and its options blanked, and which form they ask for."""
+    explain = _word_at(text, 0)
+    if explain.group().upper() != "EXPLAIN":
+        return text, None
+    privacy = _word_at(text, explain.end())
+    if privacy.group().upper() != "PRIVACY":
+        raise Refused(
+            Reason.UNSUPPORTED_STATEMENT,
+            Span(*explain.span()),
+            construct="EXPLAIN",
+            fix="Write EXPLAIN PRIVACY SELECT …",
+        )
+    form, end = _form(text, privacy.end())
+    return " " * end + text[end:], form
+
+
+def _form(text: str, start: int) -> tuple[PlanForm, int]:
+    """VERBOSE, or (option, …) as in PostgreSQL: the form that is asked for, and where it ends."""
+    first = _word_at(text, start)
+    if first.group().upper() == "VERBOSE":
+        return PlanForm.LONG, first.end()
+    inner = _word_at(text, first.end())
+    if first.group() != "(" or inner.group().upper() in ("SELECT", "WITH", "("):
+        return PlanForm.SHORT, start
+    form = PlanForm.SHORT
+    while True:
+        option = inner.group().upper()
+        value = _word_at(text, inner.end())
+        said = value.group().upper()
+        if (option, said) not in _FORMS:
+            why = "there is VERBOSE [ON | OFF], and FORMAT TEXT or JSON"
+            raise Refused(Reason.BAD_OPTION, Span(*inner.span()), option=inner.group(), why=why)
+        form = max(form, _FORMS[option, said], key=tuple(PlanForm).index)
+        end = value if said in (",", ")") else _word_at(text, value.end())
+        if end.group() == ")":
+            return form, end.end()
+        if end.group() != ",":
+            raise Refused(Reason.SYNTAX, Span(*end.span()), why="expected EXPLAIN PRIVACY (…)")
+        inner = _word_at(text, end.end())
+
+
+def _word_at(text: str, start: int) -> re.Match[str]:
+    found = _FIRST_WORD.match(text, skip_gap(text, start, len(text)))
+    assert found is not None
+    return found
+
+
+def _check_first_word(text: str) -> None:
+    first = _word_at(text, 0)
+    word, span = first.group().upper(), Span(*first.span())
+    if word in ("SELECT", "WITH", "("):
+        return
+    if word in _STATEMENTS:
+        raise Refused(Reason.UNSUPPORTED_STATEMENT, span, construct=word)
+    if word in ("FROM", "VALUES"):
+        construct = "FROM without SELECT" if word == "FROM" else word
+        raise Refused(Reason.UNSUPPORTED_SYNTAX, span, construct=construct)
+    raise Refused(Reason.SYNTAX, span, why="a query begins with SELECT or WITH")
+
+
+def _check_single(tokens: Sequence[Token]) -> None:
+    """Semicolons may end the text, not divide it."""
+    ended = False
+    for token in tokens:
+        if token.token_type is TokenType.SEMICOLON:
+            ended = True
+        elif ended:
+            raise Refused(
+                Reason.UNSUPPORTED_STATEMENT, span_of(token), construct="several statements"
+            )
+
+
+def _without_options(tokens: tuple[Token, ...]) -> tuple[tuple[Token, ...], dict[str, Any]]:
+    """Takes WITH DIFFERENTIAL_PRIVACY [OPTIONS (name = number, …)] out of the first SELECT."""
+    depth = 0
+    for i, token in enumerate(tokens):
+        depth += (token.token_type is TokenType.L_PAREN) - (token.token_type is TokenType.R_PAREN)
+        if token.token_type is TokenType.SELECT and _words(tokens, i + 1, "WITH"):
+            if depth or not _words(tokens, i + 2, "DIFFERENTIAL_PRIVACY"):
+                raise Refused(
+                    Reason.UNSUPPORTED_SYNTAX, span_of(tokens[i + 1]), construct="SELECT WITH"
+                )
+            stop, options = _options(tokens, i + 3)
+            return tokens[: i + 1] + tokens[stop:], options
+    return tokens, {}
+
+
+def _words(tokens: Sequence[Token], i: int, word: str) -> bool:
+    return i < len(tokens) and is_word(tokens[i]) and tokens[i].text.upper() == word
+
+
+def _options(tokens: Sequence[Token], i: int) -> tuple[int, dict[str, Any]]:
+    """Reads OPTIONS ( name = number, … ) at token `i`: where it ends, and what it asks for."""
+    options: dict[str, Any] = {}
+    if not _words(tokens, i, "OPTIONS"):
+        return i, options
+    _expect(tokens, i + 1, TokenType.L_PAREN)
+    i += 2
+    while True:
+        name = _expect(tokens, i, TokenType.VAR)
+        option = name.text.lower()
+        if option not in _READERS or option in options:
+            why = "it is given twice" if option in _READERS else "there is no such option"
+            raise Refused(Reason.BAD_OPTION, span_of(name), option=name.text, why=why)
+        _expect(tokens, i + 1, TokenType.EQ)
+        options[option] = _READERS[option](tokens[i + 2] if i + 2 < len(tokens) else tokens[-1])
+        i += 3
+        if i < len(tokens) and tokens[i].token_type is TokenType.R_PAREN:
+            return i + 1, options
+        _expect(tokens, i, TokenType.COMMA)
+        i += 1
+
+
+def _units(token: Token) -> int:
+    """The whole number, from 1 on, that the token is."""
+    written = token.text if token.token_type is TokenType.NUMBER else ""
+    value = int(written) if _UNITS.match(written) else 0
+    if value < 1:
+        raise Refused(
+            Reason.BAD_OPTION,
+            span_of(token),
+            option="min_privacy_units_per_group",
+            why="it is not a whole number from 1 on",
+        )
+    return value
+
+
+def _max_error(token: Token) -> str:
+    """A positive number, or the text of one with a percent sign."""
+    written = token.text
+    if token.token_type is TokenType.STRING and written.endswith("%"):
+        number = written[:-1]
+    else:
+        number = written if token.token_type is TokenType.NUMBER else ""
+    if not NUMBER.match(number) or Decimal(number) <= 0:
+        why = "it is neither a positive number nor a text like '5%'"
+        raise Refused(Reason.BAD_OPTION, span_of(token), option="max_error", why=why)
+    return written
+
+
+def _truth(token: Token) -> bool:
+    if token.token_type not in (TokenType.TRUE, TokenType.FALSE):
+        why = "it is neither true nor false"
+        raise Refused(Reason.BAD_OPTION, span_of(token), option="nonnegative", why=why)
+    return token.token_type is TokenType.TRUE
+
+
+def _text(token: Token) -> str:
+    if token.token_type is not TokenType.STRING:
+        why = "it is not a text such as 'laplace'"
+        raise Refused(Reason.BAD_OPTION, span_of(token), option="mechanism", why=why)
+    return token.text
+
+
+_READERS: dict[str, Callable[[Token], Decimal | int | str]] = {
+    "nonnegative": _truth,
+    "mechanism": _text,
+    "epsilon": lambda token: positive(token, "epsilon"),
+    "max_error": _max_error,
+    "confidence": lambda token: positive(token, "confidence"),
+    "min_privacy_units_per_group": _units,
+}
+
+
+def _expect(tokens: Sequence[Token], i: int, kind: TokenType) -> Token:
+    token = tokens[i] if i < len(tokens) else tokens[-1]
+    if i >= len(tokens) or token.token_type is not kind:
+        raise Refused(Reason.SYNTAX, span_of(token), why="expected OPTIONS(name = number)")
+    return token

@@ -1,0 +1,197 @@
+"""Calls about time whose arguments are intervals, parts or formats."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+from sqlglot import exp
+
+from dpsql.dialects.reading.function_names import PARTS
+from dpsql.dialects.reading.interval_literals import Duration, duration_of, later, opposite
+from dpsql.dialects.reading.nodes import Origin
+from dpsql.dialects.reading.time_formats import formatted, parsed, parsed_constant
+from dpsql.dialects.reading.window_frames import Read
+from dpsql.model.errors import Reason, Refused
+from dpsql.model.tree import (
+    DATE,
+    DOUBLE,
+    TIMESTAMPTZ,
+    VARCHAR,
+    Call,
+    Cast,
+    Expression,
+    Literal,
+    Span,
+)
+
+Nodes: TypeAlias = "list[exp.Expression]"
+
+
+def standard_part(written: str) -> str:
+    """The standard name of a part, or what was written in lower case.
+
+    >>> standard_part("Years")
+    'year'
+    """
+    return PARTS.get(written.lower(), written.lower())
+
+
+def part_of(part: str, moment: Expression, span: Span) -> Call:
+    """EXTRACT(part FROM moment)."""
+    if part == "epoch":
+        return Call("epoch", (moment,), span=span)
+    return Call("extract", (Literal(part, VARCHAR, span), moment), span=span)
+
+
+def extracted(
+    part: str, node: exp.Expression, origin: Origin, read: Read, span: Span
+) -> Expression:
+    """EXTRACT from a moment, or days and seconds from the difference of two moments."""
+    pair = _difference(node, origin) if part in ("epoch", "day") else None
+    if pair is None:
+        return part_of(part, read(node, origin), span)
+    later_one, earlier = (read(side, origin) for side in pair)
+    if part == "day":
+        return Call("date_sub", (Literal("day", VARCHAR, span), earlier, later_one), span=span)
+    unit = Literal("microseconds", VARCHAR, span)
+    micros = Call("date_diff", (unit, earlier, later_one), span=span)
+    return Call("div", (micros, Literal(1_000_000.0, DOUBLE, span)), span=span)
+
+
+def counts_with_part(term: Expression) -> bool:
+    """Whether a term computes with an EXTRACT, which in Postgres is no integer.
+
+    Its documentation says numeric of EXTRACT and double precision of DATE_PART.
+    """
+    match term:
+        case Call("extract"):
+            return True
+        case Call("add" | "sub" | "mul" | "neg", args):
+            return any(map(counts_with_part, args))
+        case _:
+            return False
+
+
+def _difference(node: exp.Expression, origin: Origin) -> tuple[exp.Expression, ...] | None:
+    """Both sides of `a - b`, in parentheses or not, where both are columns or casts."""
+    while isinstance(node, exp.Paren):
+        (node,) = origin.take(node, "this")
+    if not isinstance(node, exp.Sub):
+        return None
+    sides: tuple[exp.Expression, ...] = origin.take(node, "this", "expression")
+    return sides if all(isinstance(side, exp.Column | exp.Cast) for side in sides) else None
+
+
+def _count(node: exp.Expression, args: Nodes, origin: Origin, name: str, *allowed: int) -> Span:
+    span = origin.span(node)
+    if len(args) not in allowed:
+        types = (f"{len(args)} argument{'' if len(args) == 1 else 's'}",)
+        raise Refused(Reason.TYPE_MISMATCH, span, function=name, types=types)
+    return span
+
+
+def _date_add(node: exp.Expression, args: Nodes, origin: Origin, read: Read) -> Expression:
+    """DATE_ADD(moment, INTERVAL …)."""
+    span = _count(node, args, origin, "date_add", 2)
+    return later(read(args[0], origin), _duration(args[1], origin, read), span)
+
+
+def _date_sub(node: exp.Expression, args: Nodes, origin: Origin, read: Read) -> Expression:
+    """DATE_SUB(moment, INTERVAL …), or DuckDB's DATE_SUB(part, start, end)."""
+    span = _count(node, args, origin, "date_sub", 2, 3)
+    if len(args) == len("xi"):
+        step = opposite(_duration(args[1], origin, read))
+        return later(read(args[0], origin), step, span)
+    part, start, end = (read(arg, origin) for arg in args)
+    if not (isinstance(part, Literal) and isinstance(part.value, str)):
+        raise origin.refusal(node, "DATE_SUB of a computed part")
+    name = Literal(standard_part(part.value), VARCHAR, part.span)
+    return Call("date_sub", (name, start, end), span=span)
+
+
+def _duration(node: exp.Expression, origin: Origin, read: Read) -> Duration:
+    step = duration_of(node, origin, read)
+    if step is None:
+        raise origin.refusal(node, "anything but an INTERVAL here")
+    return step
+
+
+def _time_bucket(node: exp.Expression, args: Nodes, origin: Origin, read: Read) -> Expression:
+    """TIME_BUCKET(width, moment [, origin]) and Postgres' DATE_BIN(width, moment, origin)."""
+    span = _count(node, args, origin, "time_bucket", 2, 3)
+    width = _duration(args[0], origin, read).parts
+    if len(width) != 1:
+        raise origin.refusal(node, "a bucket of mixed units")
+    ((unit, count),) = width
+    rest = tuple(read(arg, origin) for arg in args[1:])
+    return Call("time_bucket", (Literal(unit, VARCHAR, span), count, *rest), span=span)
+
+
+def _date_bin(node: exp.Expression, args: Nodes, origin: Origin, read: Read) -> Expression:
+    if origin.dialect != "postgres":
+        raise Refused(Reason.UNKNOWN_FUNCTION, origin.span(node), name="date_bin")
+    _count(node, args, origin, "date_bin", 3)
+    return _time_bucket(node, args, origin, read)
+
+
+def _to_timestamp(node: exp.Expression, args: Nodes, origin: Origin, read: Read) -> Expression:
+    """TO_TIMESTAMP(seconds), or of a constant with a format: both TIMESTAMPTZ, in UTC."""
+    span = _count(node, args, origin, "to_timestamp", 1, 2)
+    values = tuple(read(arg, origin) for arg in args)
+    if len(values) == 1:
+        return Call("to_timestamp", values, span=span)
+    return parsed_constant(values[0], values[1], TIMESTAMPTZ, span)
+
+
+def _to_date(node: exp.Expression, args: Nodes, origin: Origin, read: Read) -> Expression:
+    span = _count(node, args, origin, "to_date", 2)
+    return parsed_constant(read(args[0], origin), read(args[1], origin), DATE, span)
+
+
+def _to_char(node: exp.Expression, args: Nodes, origin: Origin, read: Read) -> Expression:
+    span = _count(node, args, origin, "to_char", 2)
+    return formatted(read(args[0], origin), read(args[1], origin), span)
+
+
+def _strftime(node: exp.Expression, args: Nodes, origin: Origin, read: Read) -> Expression:
+    """STRFTIME(moment, format), in either order as DuckDB has it."""
+    span = _count(node, args, origin, "strftime", 2)
+    first, second = (read(arg, origin) for arg in args)
+    swapped = isinstance(first, Literal) and first.type == VARCHAR
+    return Call("strftime", (second, first) if swapped else (first, second), span=span)
+
+
+def _strptime(node: exp.Expression, args: Nodes, origin: Origin, read: Read) -> Expression:
+    span = _count(node, args, origin, "strptime", 2)
+    return parsed(read(args[0], origin), read(args[1], origin), span)
+
+
+def _epoch_ms(node: exp.Expression, args: Nodes, origin: Origin, read: Read) -> Expression:
+    """EPOCH_MS(moment) is a number; EPOCH_MS(number) is a moment."""
+    span = _count(node, args, origin, "epoch_ms", 1)
+    return Call("epoch_ms", (read(args[0], origin),), span=span)
+
+
+def _make_timestamp(node: exp.Expression, args: Nodes, origin: Origin, read: Read) -> Expression:
+    """MAKE_TIMESTAMP(y, m, d, h, m, s): the day, plus the rest."""
+    span = _count(node, args, origin, "make_timestamp", 6)
+    values = tuple(read(arg, origin) for arg in args)
+    return Call("make_timestamp", (*values[:5], Cast(values[5], DOUBLE, span=span)), span=span)
+
+
+TIME_CALLS: dict[str, Callable[[exp.Expression, Nodes, Origin, Read], Expression]] = {
+    "date_add": _date_add,
+    "date_sub": _date_sub,
+    "time_bucket": _time_bucket,
+    "date_bin": _date_bin,
+    "to_timestamp": _to_timestamp,
+    "to_date": _to_date,
+    "to_char": _to_char,
+    "strftime": _strftime,
+    "strptime": _strptime,
+    "try_strptime": _strptime,
+    "epoch_ms": _epoch_ms,
+    "make_timestamp": _make_timestamp,
+}
+"""Functions that read their arguments themselves."""

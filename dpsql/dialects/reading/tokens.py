@@ -1,0 +1,292 @@
+"""Text → tokens, checked: what may reach sqlglot's parser at all.
+
+sqlglot is not a validator and its compiled parser has no stack guard, so everything that could
+make it wrong, slow or crash is refused on the tokens: odd white space, foreign literals and
+operators, deep nesting, nested joins. Two kinds of token are then renamed, which keeps sqlglot
+from interpreting them: the name of every ordinary function (it arrives as exp.Anonymous with the
+arguments as written), and every `?` (it arrives as a column with the placeholder's number).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from sqlglot import Token, TokenType
+from sqlglot.dialects.dialect import Dialect
+from sqlglot.errors import SqlglotError
+from sqlglot.parser import Parser
+
+from dpsql.dialects.reading.brackets import as_calls, number_lists
+from dpsql.model.errors import Reason, Refused
+from dpsql.model.tree import Span
+
+FUNCTION = "function "
+"""Prefix of a renamed function name; no unquoted identifier can contain its space."""
+
+DURATION = "interval "
+"""Prefix of the name of an INTERVAL that became a call, followed by its unit."""
+
+PLACEHOLDER = "placeholder "
+"""Prefix of a renamed `?`, followed by its number from 0."""
+
+MAX_TOKENS = 10_000
+"""Most words, signs and constants of one text: what follows takes time for each."""
+
+_PIECE = re.compile(r"\w+|[^\w\s]")
+"""Roughly a token: counted first, because to tokenize 64 KiB takes time of its own."""
+
+_SPACE = " \t\r\n\f\v"
+_WORD = re.compile(r"[^\W\d][\w$]*(?:[ \t\r\n\f\v]+[^\W\d]\w*)*\Z")
+_SYMBOLS = frozenset("( ) , . * + - / // % = == <> != < <= > >= => || :: ; ?".split())
+
+_BEFORE_PARENTHESIS = frozenset(
+    """ALL AND AS ASC BETWEEN BY CASE CAST CUBE DESC DISTINCT ELSE ESCAPE EXCEPT EXCLUDE EXISTS
+    EXTRACT FILTER FROM GROUP HAVING ILIKE IN INTERSECT IS JOIN LIKE MATERIALIZED NOT ON OR OVER
+    POSITION QUALIFY RENAME ROLLUP SELECT SETS SOME SUBSTRING THEN TRIM TRY_CAST UNION USING VALUES
+    WHEN WHERE WITH""".split()
+)
+"""Words that may stand before a parenthesis without being an ordinary function."""
+
+_REFUSED_WORDS = frozenset(
+    {"ANY", "ARRAY", "LATERAL", "PRIOR", "STRAIGHT_JOIN"}
+    | {"CONNECT BY", "MATCH_RECOGNIZE", "START WITH"}
+)
+"""Words whose grammar is never answered and makes sqlglot slow, recurse or change its tables."""
+
+_KNOWN_PREFIXES = frozenset({"CASE", "MAP"})
+"""Words to which the parser gives a grammar of their own: CASE is ours, MAP needs a bracket."""
+
+_STAR_MODIFIERS = frozenset({"ILIKE", "LIKE"})
+
+
+@dataclass(frozen=True, slots=True)
+class Tokens:
+    """The tokens of one statement.
+
+    `tokens` go to the parser; `calls` maps the offset of every token before a `(` to the offset
+    behind the matching `)`;
+    `type_arguments` are the offsets of the numbers in CAST(x AS DECIMAL(10, 2)); `placeholders`
+    are the places of the `?`.
+    """
+
+    tokens: tuple[Token, ...]
+    calls: dict[int, int] = field(default_factory=dict)
+    type_arguments: frozenset[int] = frozenset()
+    placeholders: tuple[Span, ...] = ()
+
+
+def span_of(token: Token) -> Span:
+    """The token's characters; sqlglot's `end` is inclusive."""
+    return Span(token.start, token.end + 1)
+
+
+def is_word(token: Token) -> bool:
+    """Whether the token is written as a bare word: a keyword or an unquoted name."""
+    return token.token_type not in (TokenType.STRING, TokenType.IDENTIFIER) and (
+        _WORD.match(token.text) is not None
+    )
+
+
+def tokenize(text: str, dialect: str) -> tuple[Token, ...]:
+    """The text's tokens; raises `Refused` for what the lexical rules of dpsql do not allow."""
+    if len(_PIECE.findall(text)) > 3 * MAX_TOKENS:
+        raise Refused(Reason.TOO_LARGE, what="tokens", limit=MAX_TOKENS)
+    try:
+        read = Dialect.get_or_raise(dialect).tokenize(text)
+    except SqlglotError:
+        raise Refused(
+            Reason.SYNTAX, Span(0, len(text)), why="a quote or a comment is not closed"
+        ) from None
+    if len(read) > MAX_TOKENS:
+        raise Refused(Reason.TOO_LARGE, span_of(read[MAX_TOKENS]), what="tokens", limit=MAX_TOKENS)
+    tokens = _with_fractions(read)
+    offset, lists = 0, number_lists(tokens)
+    for place, token in enumerate(tokens):
+        _check_gap(text, offset, token.start)
+        if place not in lists:
+            _check_token(text, token)
+        offset = token.end + 1
+    _check_gap(text, offset, len(text))
+    for left, right in pairwise(tokens):
+        _check_neighbours(left, right)
+    return as_calls(tokens, lists)
+
+
+def _with_fractions(tokens: Sequence[Token]) -> tuple[Token, ...]:
+    """The tokens with `.5` as one number; after a name or a number the point is another thing."""
+    merged: list[Token] = []
+    for token in tokens:
+        point = merged[-1] if merged else None
+        if (
+            point is not None
+            and point.token_type is TokenType.DOT
+            and token.token_type is TokenType.NUMBER
+            and point.end + 1 == token.start
+            and (len(merged) == 1 or merged[-2].end + 1 < point.start)
+        ):
+            number = f"0.{token.text}"
+            token = Token(token.token_type, number, token.line, token.col, point.start, token.end)  # noqa: PLW2901
+            merged.pop()
+        merged.append(token)
+    return tuple(merged)
+
+
+def skip_gap(text: str, start: int, stop: int) -> int:
+    """The first offset from `start` that is neither ASCII white space nor in an SQL comment."""
+    while start < stop:
+        if text[start] in _SPACE:
+            start += 1
+        elif text.startswith("--", start):
+            end = text.find("\n", start)
+            start = stop if end < 0 else end + 1
+        elif text.startswith("/*", start):
+            start = _after_comment(text, start)
+        else:
+            break
+    return start
+
+
+def _check_gap(text: str, start: int, stop: int) -> None:
+    """Between tokens stand white space and comments as the engines read them, nothing else."""
+    start = skip_gap(text, start, stop)
+    if start < stop:
+        raise Refused(Reason.SYNTAX, Span(start, start + 1), why="this character is not SQL")
+
+
+def _after_comment(text: str, start: int) -> int:
+    """Behind the block comment at `start`; comments inside are refused, as engines disagree."""
+    end = text.find("*/", start + 2)
+    if end < 0 or text.find("/*", start + 2, end) >= 0:
+        raise Refused(Reason.SYNTAX, Span(start, start + 2), why="comments do not nest")
+    return end + 2
+
+
+def _check_token(text: str, token: Token) -> None:
+    written = text[token.start : token.end + 1]
+    span = span_of(token)
+    match token.token_type:
+        case TokenType.STRING if written.startswith("'"):
+            return
+        case TokenType.IDENTIFIER if written.startswith('"') and len(written) > len('""'):
+            return
+        case TokenType.NUMBER if written[:1].isdigit() or written[:1] == ".":
+            return
+    if any(not (c.isprintable() or c in _SPACE) for c in written):
+        raise Refused(Reason.SYNTAX, span, why="this character is not SQL")
+    if not (_WORD.match(written) or written in _SYMBOLS):
+        raise Refused(Reason.UNSUPPORTED_SYNTAX, span, construct=_shown(written))
+    word = " ".join(written.upper().split())
+    if word in _REFUSED_WORDS:
+        raise Refused(Reason.UNSUPPORTED_SYNTAX, span, construct=word)
+
+
+def _shown(written: str) -> str:
+    return written if len(written) <= len("!~~*") else "this kind of literal"
+
+
+def _check_neighbours(left: Token, right: Token) -> None:
+    """`0x1F` and `x'ab'` must not fall apart into two tokens; strings do not concatenate."""
+    strings = (TokenType.STRING, TokenType.IDENTIFIER)
+    touching = left.end + 1 == right.start
+    right_value = right.token_type in (*strings, TokenType.NUMBER) or is_word(right)
+    split = touching and right_value and (left.token_type is TokenType.NUMBER or is_word(left))
+    joined = left.token_type is TokenType.STRING and right.token_type is TokenType.STRING
+    if split or joined:
+        raise Refused(Reason.SYNTAX, span_of(right), why="a separator is missing here")
+
+
+def prepare(tokens: Sequence[Token], dialect: str) -> Tokens:
+    """Renames functions and placeholders, and pairs parentheses. Raises `Refused`."""
+    renamed: list[Token] = []
+    parser = Dialect.get_or_raise(dialect).parser_class
+    prefixes = parser.NO_PAREN_FUNCTION_PARSERS.keys() - _KNOWN_PREFIXES
+    placeholders: list[Span] = []
+    for i, token in enumerate(tokens):
+        _check_star(tokens, i)
+        if token.token_type is TokenType.PLACEHOLDER:
+            renamed.append(_renamed(token, f"{PLACEHOLDER}{len(placeholders)}"))
+            placeholders.append(span_of(token))
+        elif token.text.startswith(DURATION) and token.token_type is TokenType.VAR:
+            renamed.append(token)
+        elif token.token_type in parser.NO_PAREN_FUNCTIONS or _is_function_name(tokens, i):
+            renamed.append(_renamed(token, FUNCTION + token.text))
+        elif is_word(token) and token.text.upper() in prefixes:
+            construct = f"{token.text.upper()} without parentheses"
+            raise Refused(Reason.UNSUPPORTED_SYNTAX, span_of(token), construct=construct)
+        else:
+            renamed.append(token)
+    calls, arguments = _parentheses(tokens)
+    return Tokens(tuple(renamed), calls, frozenset(arguments), tuple(placeholders))
+
+
+def _is_function_name(tokens: Sequence[Token], i: int) -> bool:
+    """Whether token `i` is a name before `(`, and neither syntax nor the type of a cast."""
+    token = tokens[i]
+    if i + 1 == len(tokens) or tokens[i + 1].token_type is not TokenType.L_PAREN:
+        return False
+    if token.token_type is TokenType.IDENTIFIER:
+        return not names_type(tokens, i)
+    if not is_word(token):
+        return False
+    if any(c in _SPACE for c in token.text) and token.token_type not in Parser.TYPE_TOKENS:
+        return False
+    if token.text.upper() == "REPLACE" and _modifies_star(tokens, i):
+        return False
+    return token.text.upper() not in _BEFORE_PARENTHESIS and not names_type(tokens, i)
+
+
+def _modifies_star(tokens: Sequence[Token], i: int) -> bool:
+    """Whether the REPLACE at `i` is that of `* REPLACE (…)`, maybe behind `* EXCLUDE …`."""
+    ends = (TokenType.R_PAREN, TokenType.VAR, TokenType.IDENTIFIER)
+    return _is_star(tokens, i - 1) or (i > 0 and tokens[i - 1].token_type in ends)
+
+
+def _is_star(tokens: Sequence[Token], i: int) -> bool:
+    """Whether token `i` is the `*` that means all columns."""
+    before = (TokenType.SELECT, TokenType.COMMA, TokenType.DOT, TokenType.DISTINCT, TokenType.ALL)
+    if i < 1 or tokens[i].token_type is not TokenType.STAR:
+        return False
+    return tokens[i - 1].token_type in before
+
+
+def _check_star(tokens: Sequence[Token], i: int) -> None:
+    """Refuses `* LIKE …` after the `*` that means all columns."""
+    word = tokens[i].text.upper()
+    if word in _STAR_MODIFIERS and _is_star(tokens, i - 1):
+        raise Refused(Reason.UNSUPPORTED_SYNTAX, span_of(tokens[i]), construct=f"* {word}")
+
+
+def names_type(tokens: Sequence[Token], i: int) -> bool:
+    """Whether token `i` is the type of a cast: it stands behind AS or `::`."""
+    return i > 0 and tokens[i - 1].token_type in (TokenType.ALIAS, TokenType.DCOLON)
+
+
+def _renamed(token: Token, text: str) -> Token:
+    return Token(TokenType.VAR, text, token.line, token.col, token.start, token.end)
+
+
+def _parentheses(tokens: Sequence[Token]) -> tuple[dict[int, int], set[int]]:
+    """`Tokens.calls` and `Tokens.type_arguments`; refuses unbalanced parentheses."""
+    calls: dict[int, int] = {}
+    arguments: set[int] = set()
+    opened: list[int] = []
+    for i, token in enumerate(tokens):
+        if token.token_type is TokenType.L_PAREN:
+            opened.append(i)
+        elif token.token_type is TokenType.R_PAREN:
+            if not opened:
+                raise Refused(Reason.SYNTAX, span_of(token), why="nothing is open here")
+            calls[tokens[max(opened.pop() - 1, 0)].start] = token.end + 1
+        elif token.token_type is TokenType.NUMBER and opened and _types(tokens, opened[-1]):
+            arguments.add(token.start)
+    if opened:
+        raise Refused(Reason.SYNTAX, span_of(tokens[opened[-1]]), why="this is never closed")
+    return calls, arguments
+
+
+def _types(tokens: Sequence[Token], i: int) -> bool:
+    """Whether the parenthesis at `i` holds the arguments of a cast's type."""
+    return i > 0 and names_type(tokens, i - 1)

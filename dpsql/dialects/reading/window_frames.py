@@ -1,0 +1,169 @@
+"""Window functions: OVER, named windows and frames; and the keys of every ORDER BY."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, TypeAlias
+
+from sqlglot import exp
+
+from dpsql.dialects.reading.nodes import Origin, name_of
+from dpsql.model.errors import Reason, Refused
+from dpsql.model.tree import (
+    Expression,
+    Frame,
+    Literal,
+    Select,
+    SelectItem,
+    SortKey,
+    Star,
+    Value,
+    WindowCall,
+)
+from dpsql.model.walk import map_children
+
+MAX_OFFSET = 2**31
+"""Offsets of frames are below it."""
+
+Read: TypeAlias = Callable[[exp.Expression, Origin], Expression]
+
+
+def window_of(call: WindowCall, node: exp.Expression, origin: Origin, read: Read) -> WindowCall:
+    """`call` with what its OVER says: [name] PARTITION BY … ORDER BY … frame."""
+    names = "this", "partition_by", "order", "spec", "alias", "over"
+    _this, partition, order, spec, base, _over = origin.take(node, *names)
+    return replace(
+        call,
+        partition_by=tuple(read(e, origin) for e in partition or ()),
+        order_by=sort_keys(order, origin, read),
+        frame=None if spec is None else _frame(spec, origin, read),
+        base=None if base is None else name_of(base, origin).lower(),
+    )
+
+
+def definitions(
+    nodes: list[exp.Expression], origin: Origin, read: Read
+) -> Mapping[str, WindowCall]:
+    """The windows of a WINDOW clause by name; one may build on those before it."""
+    known: dict[str, WindowCall] = {}
+    for node in nodes:
+        span = origin.span(node)
+        name = name_of(node.this, origin).lower()
+        if name in known:
+            raise Refused(Reason.SYNTAX, span, why="two windows have this name")
+        known[name] = _completed(
+            window_of(WindowCall("window", (), span=span), node, origin, read), known
+        )
+    return known
+
+
+def with_windows(select: Select, known: Mapping[str, WindowCall]) -> Select:
+    """The SELECT with the named windows written out wherever its calls refer to them.
+
+    Raises `Refused` for a name that is not known and for what a name may not be changed in.
+    """
+
+    def complete(node: Expression) -> Expression:
+        node = map_children(node, complete)
+        return _completed(node, known) if isinstance(node, WindowCall) else node
+
+    def optional(node: Expression | None) -> Expression | None:
+        return None if node is None else complete(node)
+
+    return replace(
+        select,
+        items=tuple(SelectItem(complete(i.expression), i.alias) for i in select.items),
+        where=optional(select.where),
+        group_by=tuple(map(complete, select.group_by)),
+        having=optional(select.having),
+        qualify=optional(select.qualify),
+        distinct_on=tuple(map(complete, select.distinct_on)),
+        order_by=tuple(replace(k, expression=complete(k.expression)) for k in select.order_by),
+    )
+
+
+def _completed(call: WindowCall, known: Mapping[str, WindowCall]) -> WindowCall:
+    """The call with its named window filled in; a name's PARTITION BY and ORDER BY are fixed."""
+    if call.base is None:
+        return call
+    base = known.get(call.base)
+    if base is None:
+        raise Refused(Reason.SYNTAX, call.span, why="no window has this name")
+    if call.partition_by or (call.order_by and base.order_by):
+        raise Refused(Reason.SYNTAX, call.span, why="a named window cannot be overridden")
+    return replace(
+        call,
+        partition_by=base.partition_by,
+        order_by=call.order_by or base.order_by,
+        frame=call.frame or base.frame,
+        base=None,
+    )
+
+
+def sort_keys(order: Any, origin: Origin, read: Read) -> tuple[SortKey, ...]:
+    """The keys of ORDER BY; sqlglot states where NULLs go by the rules of its dialect."""
+    if order is None:
+        return ()
+    # In a call, `this` is the argument before ORDER BY, which the call's reader takes.
+    keys, _argument = origin.take(order, "expressions", "this")
+    return tuple(_sort_key(key, origin, read) for key in keys)
+
+
+def _sort_key(key: exp.Expression, origin: Origin, read: Read) -> SortKey:
+    if not isinstance(key, exp.Ordered):
+        raise origin.refusal(key)
+    this, descending, nulls_first = origin.take(key, "this", "desc", "nulls_first")
+    if isinstance(this, exp.Var) and this.name.upper() == "ALL":
+        origin.take(this, "this")
+        return SortKey(Star(None, origin.span(key)), bool(descending), bool(nulls_first))
+    return SortKey(read(this, origin), bool(descending), bool(nulls_first))
+
+
+def _frame(spec: exp.Expression, origin: Origin, read: Read) -> Frame:
+    names = "kind", "start", "start_side", "end", "end_side", "exclude"
+    kind, start, start_side, end, end_side, excluded = origin.take(spec, *names)
+    unit = str(kind).upper()
+    if unit not in ("ROWS", "RANGE", "GROUPS"):
+        raise origin.refusal(spec, f"a window frame of {unit}")
+    first = _frame_bound(start, start_side, spec, origin, read)
+    last = (0, 1) if end is None else _frame_bound(end, end_side, spec, origin, read)
+    if _rank(first) > _rank(last) or first == (None, 1) or last == (None, -1):
+        raise Refused(Reason.SYNTAX, origin.span(spec), why="this frame ends before it starts")
+    return Frame(unit, first, last, _excluded(excluded, spec, origin))
+
+
+def _rank(bound: tuple[int | None, int]) -> int:
+    """-1 for PRECEDING, 0 for CURRENT ROW, 1 for FOLLOWING: no frame may go back."""
+    return 0 if bound[0] == 0 else bound[1]
+
+
+def _excluded(node: exp.Expression | None, spec: exp.Expression, origin: Origin) -> str:
+    """What EXCLUDE leaves out of a frame."""
+    if node is None:
+        return ""
+    word = str(origin.take(node, "this")[0]).upper() if isinstance(node, exp.Var) else ""
+    if word not in ("CURRENT ROW", "GROUP", "TIES", "NO OTHERS"):
+        raise origin.refusal(spec, "this EXCLUDE of a frame")
+    return "" if word == "NO OTHERS" else word
+
+
+def _frame_bound(
+    bound: Any, side: Any, spec: exp.Expression, origin: Origin, read: Read
+) -> tuple[int | None, int]:
+    direction = 1 if str(side).upper() == "FOLLOWING" else -1
+    match bound:
+        case "CURRENT ROW":
+            return 0, direction
+        case "UNBOUNDED":
+            return None, direction
+        case exp.Literal() | exp.Column():
+            offset = read(bound, origin)
+            if isinstance(offset, Literal) and _is_offset(offset.value):
+                return int(str(offset.value)), direction
+    raise origin.refusal(spec, "a window frame with this offset")
+
+
+def _is_offset(value: Value) -> bool:
+    """Whether it is a number of rows that every engine takes."""
+    return type(value) is int and 0 <= value < MAX_OFFSET

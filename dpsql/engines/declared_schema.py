@@ -1,0 +1,119 @@
+"""The schema from DuckDB's catalogue functions: declarations only, no row is read."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from dpsql.engines.exact_values import base_type
+from dpsql.engines.files import name as quoted
+from dpsql.model.schema import ForeignKey, SchemaColumn, SchemaTable
+from dpsql.model.tree import (
+    BOOLEAN,
+    DATE,
+    DOUBLE,
+    INTEGER,
+    TIMESTAMP,
+    TIMESTAMPTZ,
+    VARCHAR,
+    SqlType,
+    decimal,
+)
+
+Rows = list[tuple[Any, ...]]
+Ask = Callable[[str], Sequence[tuple[Any, ...]]]
+
+_HERE = "database_name = current_database() AND schema_name = 'main'"
+_COLUMNS = (
+    "SELECT table_name, column_name, data_type, NOT is_nullable FROM duckdb_columns()"
+    f" WHERE {_HERE} AND NOT internal ORDER BY table_oid, column_index"
+)
+_CONSTRAINTS = (
+    "SELECT table_name, constraint_type, constraint_column_names, referenced_table,"
+    " referenced_column_names, expression FROM duckdb_constraints()"
+    f" WHERE {_HERE} ORDER BY table_oid, constraint_index"
+)
+_SOURCES = (
+    f"SELECT table_name, coalesce(sql, ''), false FROM duckdb_tables() WHERE {_HERE} UNION ALL"
+    f" SELECT view_name, coalesce(sql, ''), true FROM duckdb_views() WHERE {_HERE} AND NOT internal"
+)
+_TYPES = {
+    **dict.fromkeys(
+        "TINYINT SMALLINT INTEGER BIGINT HUGEINT UTINYINT USMALLINT UINTEGER UBIGINT".split(),
+        INTEGER,
+    ),
+    "BOOLEAN": BOOLEAN,
+    "FLOAT": DOUBLE,
+    "DOUBLE": DOUBLE,
+    "VARCHAR": VARCHAR,
+    "ENUM": VARCHAR,
+    "DATE": DATE,
+    "TIMESTAMP": TIMESTAMP,
+    "TIMESTAMP WITH TIME ZONE": TIMESTAMPTZ,
+}
+
+
+def tables(ask: Ask) -> tuple[SchemaTable, ...]:
+    """All tables and views of schema main, in the order of their creation."""
+    sources = ask(_SOURCES)
+    collated, views = _collated(sources), {name for name, _sql, view in sources if view}
+    columns: dict[str, list[SchemaColumn]] = defaultdict(list)
+    for table, column, type_name, not_null in ask(_COLUMNS):
+        kind = sql_type(type_name)
+        if table in collated and kind == VARCHAR:
+            kind = None
+        values = _enum_values(ask, table, column) if base_type(type_name) == "ENUM" else ()
+        columns[table].append(SchemaColumn(column, kind, type_name, not_null, values))
+    constraints: dict[str, Rows] = defaultdict(list)
+    for table, *rest in ask(_CONSTRAINTS):
+        constraints[table].append(tuple(rest))
+    found = (_table(name, tuple(columns[name]), constraints[name]) for name in columns)
+    return tuple(replace(table, view=table.name in views) for table in found)
+
+
+def sql_type(type_name: str) -> SqlType | None:
+    """DuckDB's name of a type in our terms; None where we have no type that is exactly it.
+
+    >>> sql_type("DECIMAL(12,2)")
+    SqlType(kind=<Kind.DECIMAL: 'DECIMAL'>, precision=12, scale=2)
+    >>> sql_type("TIMESTAMP_NS") is None
+    True
+    """
+    if found := re.fullmatch(r"DECIMAL\((\d+),(\d+)\)", type_name):
+        return decimal(int(found[1]), int(found[2]))
+    return None if type_name.endswith("]") else _TYPES.get(base_type(type_name))
+
+
+def _collated(sources: Sequence[tuple[Any, ...]]) -> set[str]:
+    """Tables whose texts may compare equal though they differ.
+
+    The catalogue does not say which column has a collation, or what a view inherits. A group of
+    equal texts shows one of them, and which one would depend on a single row.
+    """
+    mentions = {name for name, sql, _view in sources if "collate" in sql.lower()}
+    return mentions | {name for name, _sql, view in sources if view and mentions}
+
+
+def _enum_values(ask: Ask, table: str, column: str) -> tuple[str, ...]:
+    sql = f"SELECT enum_range((SELECT {quoted(column)} FROM {quoted(table)} LIMIT 0))"
+    return tuple(ask(sql)[0][0])
+
+
+def _table(name: str, columns: tuple[SchemaColumn, ...], constraints: Rows) -> SchemaTable:
+    keys = {
+        kind: tuple(tuple(row[1]) for row in constraints if row[0] == kind)
+        for kind in ("PRIMARY KEY", "UNIQUE")
+    }
+    foreign = tuple(
+        ForeignKey(tuple(own), table, tuple(referenced))
+        for kind, own, table, referenced, _check in constraints
+        if kind == "FOREIGN KEY"
+    )
+    checks = tuple(row[4] for row in constraints if row[0] == "CHECK")
+    primary = keys["PRIMARY KEY"]
+    return SchemaTable(
+        name, columns, primary + keys["UNIQUE"], primary[0] if primary else (), foreign, checks
+    )

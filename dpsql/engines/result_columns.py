@@ -1,0 +1,150 @@
+"""Exact columns, our side: encoded chunks become keys and integers again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from typing import Any, Final
+
+import numpy as np
+
+from dpsql.model.table import Table, Values
+from dpsql.model.vocabulary import Exact
+
+Chunk = Sequence[Any]
+"""Encoded columns of some rows (see `encode`): arrays, or tuples; None for one without a value."""
+
+
+class _Beyond:
+    """A date or time outside of years 1 to 9999, which Python cannot hold."""
+
+
+_BEYOND: Final = _Beyond()
+_EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - TIMESTAMP has no zone
+_EPOCH_DAY = _EPOCH.toordinal()
+_FIRST, _LAST = ((t - _EPOCH) // timedelta(microseconds=1) for t in (datetime.min, datetime.max))  # noqa: DTZ901
+
+
+def exact(chunks: Sequence[tuple[int, Chunk]], decoders: Sequence[str], parts: int) -> Exact:
+    """Decoded chunks, each with its number of rows. Groups whose key is `_Beyond` are left out.
+
+    Leaving a group out depends on its key alone; merging two groups would not be private.
+    """
+    keys: list[tuple[Any, ...]] = []
+    columns: list[list[np.ndarray]] = [[] for _ in range(parts)]
+    for count, chunk in chunks:
+        rows, kept = _rows(count, chunk, decoders)
+        keys += rows
+        for n in range(parts):
+            at = len(decoders) + 2 * n
+            values = _integers(chunk[at], chunk[at + 1])
+            columns[n].append(values if kept is None else values[kept])
+    return Exact(keys, [_joined(pieces) for pieces in columns])
+
+
+def rows(chunks: Sequence[tuple[int, Chunk]], decoders: Sequence[str]) -> Table:
+    """The rows of chunks, each with its number of rows; none of their values is `_Beyond`."""
+    columns = [
+        _column(name, [(count, chunk[place]) for count, chunk in chunks])
+        for place, name in enumerate(decoders)
+    ]
+    return Table(sum(count for count, _chunk in chunks), columns)
+
+
+def _column(decoder: str, pieces: Sequence[tuple[int, Any]]) -> Values:
+    """One column: an array as it came if it is of numbers without NULL."""
+    arrays = [piece for _count, piece in pieces if _is_plain(piece)]
+    if decoder == "plain" and pieces and len(arrays) == len(pieces):
+        return np.concatenate(arrays)
+    found: list[Any] = []
+    for count, piece in pieces:
+        found += [None] * count if piece is None else _DECODE[decoder](_listed(piece))
+    return found
+
+
+def _is_plain(piece: Any) -> bool:
+    return isinstance(piece, np.ndarray) and not np.ma.isMA(piece) and piece.dtype.kind in "ifb"
+
+
+def moment(microseconds: int | None) -> datetime | None:
+    """A TIMESTAMPTZ in UTC; the nearest one that Python can hold.
+
+    >>> moment(0)
+    datetime.datetime(1970, 1, 1, 0, 0, tzinfo=datetime.timezone.utc)
+    """
+    if microseconds is None:
+        return None
+    within = min(max(microseconds, _FIRST), _LAST)
+    return (_EPOCH + timedelta(microseconds=within)).replace(tzinfo=UTC)
+
+
+def _rows(
+    count: int, chunk: Chunk, decoders: Sequence[str]
+) -> tuple[list[tuple[Any, ...]], np.ndarray | None]:
+    """Key tuples, and the positions that were kept if any was left out."""
+    if not decoders:
+        return [()] * count, None
+    decoded = _decoded(count, chunk, decoders)
+    rows = list(zip(*decoded, strict=True))
+    if not any(value is _BEYOND for column in decoded for value in column):
+        return rows, None
+    kept = [n for n, row in enumerate(rows) if not any(v is _BEYOND for v in row)]
+    return [rows[n] for n in kept], np.array(kept, dtype=np.intp)
+
+
+def _decoded(count: int, chunk: Chunk, decoders: Sequence[str]) -> list[list[Any]]:
+    return [
+        [None] * count if column is None else _DECODE[name](_listed(column))
+        for name, column in zip(decoders, chunk, strict=False)
+    ]
+
+
+def _listed(column: np.ndarray | tuple[Any, ...]) -> list[Any]:
+    return column.tolist() if isinstance(column, np.ndarray) else list(column)
+
+
+def _date(days: int) -> date | _Beyond:
+    ordinal = days + _EPOCH_DAY
+    return date.fromordinal(ordinal) if 1 <= ordinal <= date.max.toordinal() else _BEYOND
+
+
+def _timestamp(microseconds: int) -> datetime | _Beyond:
+    if not _FIRST <= microseconds <= _LAST:
+        return _BEYOND
+    return _EPOCH + timedelta(microseconds=microseconds)
+
+
+def _timestamptz(microseconds: int) -> datetime | _Beyond:
+    value = _timestamp(microseconds)
+    return value.replace(tzinfo=UTC) if isinstance(value, datetime) else value
+
+
+def _each(convert: Callable[[Any], Any]) -> Callable[[list[Any]], list[Any]]:
+    return lambda values: [None if v is None else convert(v) for v in values]
+
+
+_DECODE: dict[str, Callable[[list[Any]], list[Any]]] = {
+    "plain": list,
+    "integer": _each(int),
+    "decimal": _each(Decimal),
+    "date": _each(_date),
+    "timestamp": _each(_timestamp),
+    "timestamptz": _each(_timestamptz),
+    "moment": _each(moment),
+}
+
+
+def _integers(narrow: np.ndarray | None, beyond: np.ndarray | None) -> np.ndarray:
+    """One part: int64, or Python integers where some value needs more bits."""
+    assert narrow is not None
+    if beyond is None:
+        return narrow
+    values = np.empty(len(narrow), dtype=object)
+    pairs = zip(narrow.tolist(), beyond.tolist(), strict=True)
+    values[:] = [value if text is None else int(text) for value, text in pairs]
+    return values
+
+
+def _joined(pieces: list[np.ndarray]) -> np.ndarray:
+    return np.concatenate(pieces) if pieces else np.zeros(0, dtype=np.int64)

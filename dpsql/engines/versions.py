@@ -1,0 +1,45 @@
+"""The versions of the engine and the parser that dpsql is tested with: no other is trusted.
+
+What a plan is proved by, that no expression raises and that a statement means what its tokens say,
+was tried with these. The test suite runs with the highest of each, a part of it with the lowest.
+
+>>> within("2.0.1", *TESTED["duckdb"]), within("2.1.0.dev7", *TESTED["duckdb"])
+(True, False)
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from importlib.metadata import PackageNotFoundError, version
+
+from dpsql.model.errors import WrongVersion
+
+TESTED = {"duckdb": ("1.5.6", "2.1"), "sqlglot": ("30.20", "31")}
+"""Per package the first version that is tested, and the first that is not any more."""
+
+
+def within(installed: str, first: str, end: str) -> bool:
+    """Whether a version lies in [first, end); a pre-release counts as its release."""
+    return _numbers(first) <= _numbers(installed) < _numbers(end)
+
+
+def require_tested(installed: Callable[[str], str] = version) -> None:
+    """Raises `WrongVersion` where the engine or the parser is not one of those."""
+    for package, (first, end) in TESTED.items():
+        try:
+            found = installed(package)
+        except PackageNotFoundError:
+            found = "none"
+        if not within(found, first, end):
+            raise WrongVersion(
+                f"{package} {found} is installed, and dpsql is tested with {first} and later, "
+                f"below {end}. Install one of these: pip install '{package}>={first},<{end}'."
+            )
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    """The numbers of a version, without what follows its release."""
+    found = re.match(r"\d+(?:\.\d+)*", text)
+    numbers = [int(part) for part in found[0].split(".")] if found else []
+    return (*numbers, 0, 0, 0)[:3]

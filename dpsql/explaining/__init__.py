@@ -1,0 +1,1 @@
+"""The plan and the price of a question, in words."""

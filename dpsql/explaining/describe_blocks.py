@@ -1,0 +1,314 @@
+"""The plan in words and natural units, for the person who checks it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from decimal import Decimal
+from math import sqrt
+from typing import assert_never
+
+from dpsql.compiler.calibrate.choices import rank_error
+from dpsql.compiler.plan.canonical import Writer
+from dpsql.compiler.plan.lattices import Choice, Histogram, TreeRelease
+from dpsql.compiler.plan.private_plan import BlockPlan, BlockSql, PartQuery, PrivatePlan, Release
+from dpsql.explaining.explanation import (
+    BlockLines,
+    ChoiceLine,
+    FewerGroups,
+    FewerRows,
+    Help,
+    LargerEpsilon,
+    LimitLine,
+    PublicKeys,
+    ReleaseLine,
+    TighterBounds,
+    approximate,
+)
+from dpsql.explaining.terms import labels, term, where
+from dpsql.mechanisms import margin, standard_deviation
+from dpsql.mechanisms.scores import Aim, Most, Peak, Rank, Reached
+from dpsql.mechanisms.shown_counts import widening
+from dpsql.mechanisms.threshold import Threshold
+from dpsql.mechanisms.top_keys import Top
+from dpsql.mechanisms.truncated_geometric import KeyTrials
+from dpsql.model.vocabulary import Budget, Mechanism, Noise, Policy
+
+
+def describe(plan: BlockPlan, sql: BlockSql, policy: Policy) -> BlockLines:
+    """One block as lines: unit, limits, keys, measurements, facts and SQL."""
+    limits = (
+        LimitLine("groups per unit (L0)", plan.groups.value, plan.groups.how),
+        LimitLine("rows per unit", plan.rows.value, plan.rows.how),
+        LimitLine("rows per unit and group", plan.rows_per_group.value, plan.rows_per_group.how),
+    )
+    names = labels(plan.block.rows)
+    return BlockLines(
+        f"{policy.unit.table}.{policy.unit.key} ({policy.unit.neighbours.value})",
+        limits,
+        _keys(plan, names),
+        tuple(_release(r, names, _adjusted(n, plan)) for n, r in enumerate(plan.releases)),
+        tuple(f"{f.table}: {f.kind.value} ({f.voucher.value})" for f in plan.block.facts),
+        sql.sql,
+        (
+            *(_choice(choice, names) for choice in plan.choices),
+            *(_tree(tree, names) for tree in plan.trees),
+        ),
+    )
+
+
+def notes(plan: PrivatePlan) -> Iterator[str]:
+    """What is made to agree; and where private keys are in the way, that nothing is."""
+    for levels in plan.levels:
+        names = ", ".join(f"release_{table.block}" for table in levels.tables)
+        yield (
+            f"{names} measure the same rows: their totals are made equal (weighted least squares)"
+        )
+    rows = [_rows(block) for block in plan.blocks]
+    for n, block in enumerate(plan.blocks):
+        if block.domain is None and rows.count(rows[n]) > 1:
+            yield (
+                f"release_{n} shows private keys, not all of them: they do not add up to totals "
+                "of the same rows"
+            )
+
+
+def helps(blocks: Sequence[BlockPlan], budget: Budget, epsilon: Decimal) -> tuple[Help, ...]:
+    """What would make the errors of these blocks smaller, or hide less; each thing once."""
+    every = (found for block in blocks for found in _helps(block))
+    larger = LargerEpsilon(budget.max_query_epsilon)
+    known = (larger,) if blocks and epsilon < budget.max_query_epsilon else ()
+    return tuple(dict.fromkeys((*known, *every)))
+
+
+def _helps(plan: BlockPlan) -> Iterator[Help]:
+    names = labels(plan.block.rows)
+    if plan.block.keys and plan.domain is None:
+        yield PublicKeys(tuple(key.field.name for key in plan.block.keys))
+    sums = [query for query in plan.queries if not (query.units or query.distinct or query.blocks)]
+    written = {argument for measure in plan.block.measures for argument in measure.call.args}
+    for query in sums:
+        if query.argument in written and query.upper - query.lower > 1:
+            step = float(query.lattice.step)
+            yield TighterBounds(term(query.argument, names), query.lower * step, query.upper * step)
+    rows = plan.rows_per_group.value
+    if sums and rows is not None and rows > 1:
+        yield FewerRows(rows)
+    if plan.l0 > 1:
+        yield FewerGroups(plan.l0)
+
+
+def _keys(plan: BlockPlan, columns: Mapping[int, str]) -> str:
+    names = ", ".join(key.field.name for key in plan.block.keys)
+    if not plan.block.keys:
+        return ""
+    if plan.top is not None:
+        return f"{names}: {_top(plan, plan.top, columns)}"
+    if plan.domain is not None:
+        return f"{names}: {len(plan.domain)} public keys, each answered, empty ones too"
+    chosen = plan.trials or plan.threshold
+    assert chosen is not None
+    rival = "" if plan.runner_up is None else f"; otherwise: {_shown(plan.runner_up)}"
+    return f"{names}: private keys; {_shown(chosen)}{rival}"
+
+
+def _top(plan: BlockPlan, top: Top, names: Mapping[int, str]) -> str:
+    (scored,) = plan.unreleased
+    step = float(scored.lattice.step)
+    which = "lowest" if top.lowest else "highest"
+    mechanism = "permute-and-flip" if top.flips else "exponential mechanism"
+    measured = ", and then measured" if plan.releases else ""
+    return (
+        f"{top.count} of {top.keys} public keys, chosen one after another by the {which} "
+        f"{_summed(scored, names)} ({_bounds(scored)}; {mechanism}, ε = "
+        f"{float(top.epsilon):.3g} each){measured}; a key passed over exceeds the one chosen by "
+        f"at most {top.error * step:.4g} at 95 %; otherwise: every key with noise, by at most "
+        f"{plan.otherwise * step:.4g}"
+    )
+
+
+def _shown(selection: Threshold | KeyTrials) -> str:
+    match selection:
+        case Threshold():
+            columns = selection.counted.columns
+            summed = f", the sum of its first {columns} measurements," if columns > 1 else ""
+            return (
+                f"a key is shown if its noisy unit count{summed} reaches {selection.units:.6g} "
+                f"(δ = {float(selection.delta):.3g}){_near(selection)}"
+            )
+        case KeyTrials():
+            delta = selection.delta * selection.keys
+            return (
+                f"a key of {selection.even} units is shown every other time, of "
+                f"{selection.certain} always, by a trial each with truncated geometric odds "
+                f"(δ = {float(delta):.3g})"
+            )
+        case _:
+            assert_never(selection)
+
+
+def _near(threshold: Threshold) -> str:
+    """What a count says that is shown because it is large."""
+    wider = widening(threshold)
+    if wider is None:
+        return ""
+    return (
+        f"; a count below about {wider.until / threshold.counted.unit:.4g} may be that of a much "
+        "smaller group, which noise has lifted: its margin reaches as far"
+    )
+
+
+def _adjusted(place: int, plan: BlockPlan) -> str:
+    adjusted = any(place in agreement.places for agreement in plan.agreements)
+    return ", then adjusted to agree with the others of its rows" if adjusted else ""
+
+
+def _release(release: Release, names: Mapping[int, str], adjusted: str) -> ReleaseLine:
+    query, step = release.query, float(release.query.released.step)
+    scale = float(release.noise.scale)
+    if release.noise.mechanism is Mechanism.DISCRETE_GAUSSIAN:
+        scale = sqrt(scale)
+    return ReleaseLine(
+        _measured(release, names),
+        _bounds(query) + (", paid for with the line above" if release.joint else "") + adjusted,
+        query.total_lower * step,
+        query.total_upper * step,
+        release.sensitivity.l0,
+        release.sensitivity.linf * step,
+        step,
+        release.noise.mechanism.value,
+        scale * step,
+        standard_deviation(release.noise) * step,
+        margin(release.noise) * step,
+        "" if release.runner_up is None else _otherwise(release.runner_up, step),
+    )
+
+
+def _otherwise(noise: Noise, step: float) -> str:
+    price = f", δ = {float(noise.delta):.3g}" if noise.delta else ""
+    return f"{noise.mechanism.value}, error {approximate(standard_deviation(noise) * step)}{price}"
+
+
+def _measured(release: Release, names: Mapping[int, str]) -> str:
+    query = release.query
+    kept = where(query.condition, query.argument, names)
+    if query.proposal is not None:
+        rows, test = query.proposal.rows, release.stability
+        if test is None:
+            return f"test of at least {rows} rows{kept}"
+        assert query.argument is not None
+        mean = f"mean of {term(query.argument, names)}{kept}"
+        delta = f"δ = {float(test.delta):.3g}"
+        return f"{mean}, shown if the noisy count of its test is {test.least} ({delta})"
+    return _summed(query, names)
+
+
+def _summed(query: PartQuery, names: Mapping[int, str]) -> str:
+    kept = where(query.condition, query.argument, names)
+    if query.units:
+        return f"number of units{kept}"
+    if query.argument is None:
+        return f"number of rows{kept}"
+    what = term(query.argument, names)
+    if query.blocks:
+        return f"sum of {what} over {query.blocks} blocks of units"
+    if query.distinct:
+        return f"number of distinct values of {what}{kept}"
+    return f"{'centred ' if query.centre else ''}sum of {what}{kept}"
+
+
+def _bounds(query: PartQuery) -> str:
+    if query.distinct:
+        how = "chosen by a keyed hash" if query.chosen else "proved: no unit has more"
+        return f"at most {query.total_upper} of each unit and group, {how}"
+    if query.argument is None:
+        return "each counts 1"
+    step = float(query.lattice.step)
+    centre = f", minus {query.centre * step:g}" if query.centre else ""
+    each = "each block, chosen by a keyed hash of the unit," if query.blocks else "each row"
+    return f"{each} in [{query.lower * step:g}, {query.upper * step:g}]{centre}"
+
+
+def _choice(choice: Choice, names: Mapping[int, str]) -> ChoiceLine:
+    """One choice as a line."""
+    histogram = choice.query.histogram
+    rival = choice.otherwise
+    return ChoiceLine(
+        _asked(histogram, choice.aim, names),
+        _cells(histogram),
+        histogram.grid.cells,
+        choice.rounds,
+        histogram.rows,
+        _mechanism(choice),
+        f"ε = {float(choice.epsilon):,.4g}",
+        choice.expected,
+        rank_error(choice),
+        "" if rival is None else f"a tree of counts, error {approximate(rival)}",
+    )
+
+
+def _tree(tree: TreeRelease, names: Mapping[int, str]) -> ChoiceLine:
+    """The quantiles read from one tree as a line."""
+    noise, shape, histogram = tree.noise, tree.shape, tree.histogram
+    asked = ", ".join(f"{float(rank.fraction):.6g}" for rank in tree.ranks)
+    ends = any(rank.is_extreme for rank in tree.ranks)
+    reached = f", ends reached by {tree.reserve} rows" if ends else ""
+    return ChoiceLine(
+        f"quantiles {asked}{_of(histogram, names)}{reached}",
+        _cells(histogram),
+        histogram.grid.cells,
+        tree.sensitivity.l0 // shape.levels,
+        histogram.rows,
+        f"tree of {shape.levels} levels by {shape.branching}, {noise.mechanism.value}",
+        f"{standard_deviation(noise):,.4g} a count",
+        tree.error,
+        tree.error * margin(noise) / standard_deviation(noise),
+        f"a choice for each, error {approximate(tree.otherwise)}",
+    )
+
+
+def _of(histogram: Histogram, names: Mapping[int, str]) -> str:
+    kept = where(histogram.condition, histogram.argument, names)
+    return f" of {term(histogram.argument, names)}{kept}"
+
+
+def _asked(histogram: Histogram, aim: Aim, names: Mapping[int, str]) -> str:
+    of, kept = _of(histogram, names), where(histogram.condition, None, names)
+    match aim:
+        case Most():
+            return f"most frequent value{of}"
+        case Peak(options=options, lowest=lowest, rows=rows):
+            units = "unit" if rows == 1 else "units"
+            end = "lowest" if lowest else "highest"
+            return f"which of {options} values {rows} {units} reach the {end} level with{kept}"
+        case Rank() if aim.is_extreme:
+            name = "maximum" if aim.numerator else "minimum"
+            units = "unit" if aim.rows == 1 else "units"
+            return f"{name}{of}, reached by {aim.rows} {units}"
+        case Reached(highest=highest, rows=rows):
+            name = "maximum" if highest else "minimum"
+            return f"{name}{of}, reached by {rows} noisy units"
+        case Rank():
+            return f"quantile {float(aim.fraction):.6g}{of}"
+        case _:
+            assert_never(aim)
+
+
+def _mechanism(choice: Choice) -> str:
+    if choice.scan is not None:
+        return "sparse vector"
+    return "permute-and-flip" if choice.flips else "exponential"
+
+
+def _cells(histogram: Histogram) -> str:
+    grid = histogram.grid
+    ends = f"[{grid.value(grid.lower)}, {grid.value(grid.upper)}]"
+    each = "each value" if grid.width == 1 else f"{grid.cells} equal cells"
+    listed = f"{grid.cells} listed values" if grid.values else f"{each} in {ends}"
+    kept = histogram.kept.value
+    return f"{listed}; of each unit and group at most {histogram.rows} rows, {kept}"
+
+
+def _rows(block: BlockPlan) -> str:
+    writer = Writer()
+    writer.number(block.block.rows)
+    return writer.write((block.block.rows, block.block.unit))

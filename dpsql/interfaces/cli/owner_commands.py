@@ -1,0 +1,208 @@
+"""The owner's commands: `init`, `check`, `budget`, `refresh`, `demo`."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from textwrap import indent
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from dpsql.interfaces.amounts import loss_text, plain, share_text
+from dpsql.interfaces.cli.options import Settings, common
+from dpsql.interfaces.cli.output import output
+from dpsql.interfaces.cli.terminal import encodable, note
+from dpsql.interfaces.messages import printable
+from dpsql.interfaces.receipts import cost_text
+from dpsql.interfaces.tables import grid, table
+from dpsql.interfaces.wordings import ExitCode
+from dpsql.ledgers import Charged
+from dpsql.model.vocabulary import Budget, Loss, Request
+
+if TYPE_CHECKING:
+    from dpsql.owner.check import Finding
+    from dpsql.proxy import Proxy
+
+_BUDGET_HEADERS = ("budget", "ε", "used", "questions left", "fits", "accountant", "spent", "limit")
+_HISTORY_HEADERS = ("query", "time (UTC)", "analyst", "budget", "epsilon", "charge")
+
+
+@click.command()
+@common
+@click.option("--history", metavar="N", type=click.IntRange(1), help="The latest N charges too.")
+@click.option("--accept-ledger", is_flag=True, help="Owner: trust the ledger file as it is now.")
+@click.pass_obj
+def budget(
+    settings: Settings,
+    policy: str | None,
+    analyst: str | None,
+    history: int | None,
+    *,
+    accept_ledger: bool,
+) -> None:
+    """Show what each budget has spent and what is left."""
+    from dpsql.owner.record import unnamed_budgets  # noqa: PLC0415
+
+    settings = settings.with_options(policy, analyst)
+    if accept_ledger:
+        _accept(settings.policy)
+    with settings.open(settings.policy) as proxy:
+        rows = [_pot(*pot) for pot in proxy.budgets()]
+        lines = list(grid([_BUDGET_HEADERS, *rows]))
+        if history is not None:
+            accountants = {pot.name: pot.accountant for pot, _, _ in proxy.budgets()}
+            entries = [_entry(e, accountants) for e in proxy.history(settings.analyst, history)]
+            lines += ["", *grid([_HISTORY_HEADERS, *entries])]
+        _warn_of_lapsed_facts(proxy)
+        unnamed = unnamed_budgets(proxy.ledger, proxy.policy.budgets)
+    click.echo("\n".join(lines))
+    _note_unnamed(unnamed)
+
+
+def _note_unnamed(pots: Sequence[Charged]) -> None:
+    """Tells what was spent under budgets that the policy does not name."""
+    for pot in pots:
+        spent = loss_text(pot.spent, pot.accountant)
+        note(
+            f"notice: {spent} was spent under the budget {printable(pot.budget)}, which the policy "
+            "does not name. A budget with a new name begins at zero: name it as it was, or lower "
+            "the new one by what is spent."
+        )
+
+
+def _pot(pot: Budget, spent: Loss, limit: Loss) -> tuple[str, ...]:
+    """One budget: first in ε, per cent and questions, then as the accountant counts."""
+    from dpsql.accountants.remaining import fitting, questions  # noqa: PLC0415
+
+    fits = fitting(pot, spent)
+    return (
+        printable(pot.name),
+        plain(pot.epsilon),
+        share_text(spent, limit),
+        f"{questions(pot, spent):,} at ε = {plain(pot.query_epsilon)}",
+        "nothing" if fits is None else f"ε = {plain(fits)}",
+        pot.accountant,
+        loss_text(spent, pot.accountant),
+        loss_text(limit, pot.accountant),
+    )
+
+
+def _entry(entry: Any, accountants: dict[str, str]) -> tuple[str, ...]:
+    return (
+        entry.query_id,
+        f"{entry.time:%Y-%m-%d %H:%M:%S}",
+        printable(entry.analyst),
+        printable(entry.budget),
+        plain(entry.epsilon),
+        loss_text(entry.loss, accountants.get(entry.budget)),
+    )
+
+
+def _accept(policy: str) -> None:
+    from dpsql.ledgers.sqlite import accept  # noqa: PLC0415
+    from dpsql.policy.load import load  # noqa: PLC0415
+
+    accept(load(policy).ledger)
+    note("The ledger is accepted as it is now.")
+
+
+@click.command()
+@common
+@click.option("--record", is_flag=True, help="Check the new data and record what they confirm.")
+@click.pass_context
+def refresh(
+    context: click.Context, policy: str | None, analyst: str | None, *, record: bool
+) -> None:
+    """Start a new data version: remembered answers and recorded facts no longer count.
+
+    A running server takes it up, with policy, users and certificate, and loses no connection.
+    """
+    settings = context.ensure_object(Settings).with_options(policy, analyst)
+    if record:
+        from dpsql.owner.record import check_policy  # noqa: PLC0415
+
+        _show(settings.policy, check_policy(settings.policy, record=True, refresh=True))
+        note("A new data version has begun; what the data confirms is recorded.")
+        return
+    with settings.open(settings.policy) as proxy:
+        click.echo(f"data version {proxy.refresh()}")
+        _warn_of_lapsed_facts(proxy)
+
+
+def _warn_of_lapsed_facts(proxy: Proxy) -> None:
+    if proxy.facts_lapsed:
+        note(
+            "The facts that were recorded do not count for the data as they now are: plans and "
+            "prices do without. Record them anew: dpsql check --record"
+        )
+
+
+@click.command()
+@click.argument("database", type=click.Path())
+@click.option("-o", "--output", "target", default="dpsql.toml", show_default=True, metavar="FILE")
+def init(database: str, target: str) -> None:
+    """Draft a policy from DATABASE's schema, never from its data; you fill in each DECIDE."""
+    from dpsql.engines.duckdb import DuckDBEngine  # noqa: PLC0415
+    from dpsql.model.resources import Database, Limits  # noqa: PLC0415
+    from dpsql.policy.init import draft  # noqa: PLC0415
+
+    if target != "-" and Path(target).exists():
+        raise click.UsageError(f"{target} exists; name another file with -o.")
+    with output(target) as write:
+        with DuckDBEngine(Database("duckdb", str(Path(database).resolve())), Limits()) as engine:
+            schema = engine.schema()
+        # The policy's paths are relative to its own folder.
+        text = draft(schema, os.path.relpath(database, Path(target).parent))
+        write(text)
+    decisions = text.count('"DECIDE"')
+    note(f"{decisions} decisions to make; then run: dpsql check --policy {target}")
+
+
+@click.command()
+@common
+@click.option("--record", is_flag=True, help="Record what the data confirms, for later proofs.")
+@click.pass_context
+def check(context: click.Context, policy: str | None, analyst: str | None, *, record: bool) -> None:
+    """For the owner only: does the data fit the policy? Prints exact numbers of private rows."""
+    from dpsql.owner.record import check_policy, unnamed_budgets_of  # noqa: PLC0415
+
+    path = context.ensure_object(Settings).with_options(policy, analyst).policy
+    findings = check_policy(path, record=record)
+    _show(path, findings)
+    if record:
+        note("What the data confirms is recorded, until the data changes.")
+    _note_unnamed(unnamed_budgets_of(path))
+    if any(finding.rows for finding in findings):
+        context.exit(ExitCode.BAD_INPUT)
+    note("The data fits the policy.")
+
+
+def _show(path: str, findings: Sequence[Finding]) -> None:
+    for finding in findings:
+        click.echo(f"{path}:{finding.line}: {printable(finding.message)}")
+        click.echo(f"  fix: {printable(finding.fix)}")
+
+
+@click.command()
+@click.argument("directory", type=click.Path(file_okay=False), default="dpsql-demo")
+@click.pass_obj
+def demo(settings: Settings, directory: str) -> None:
+    """Build a small shop database with its policy in DIRECTORY and answer three queries."""
+    from dpsql.policy.demo import QUERIES, build  # noqa: PLC0415
+
+    policy = Path(directory) / "dpsql.toml"
+    if policy.exists():
+        note(f"{policy} exists and is kept.")
+    else:
+        build(Path(directory))
+    with settings.open(str(policy)) as proxy:
+        who = proxy.analyst(settings.analyst)
+        for title, sql in QUERIES:
+            answer = proxy.ask(Request(sql, who))
+            click.echo(f"\n{title}\n\n{indent(sql, '    ')}\n")
+            click.echo(encodable(table(answer).text, sys.stdout.encoding), nl=False)
+            note(cost_text(answer.receipt))
+    note(f'\nGo on: cd {directory}; dpsql query "SELECT COUNT(*) AS n FROM orders"')

@@ -1,0 +1,171 @@
+"""`dpsql user`: who may log in to `dpsql serve`, also while it runs."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import closing
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import click
+
+from dpsql.interfaces.cli.options import Settings, common
+from dpsql.interfaces.cli.terminal import note
+from dpsql.interfaces.messages import printable
+from dpsql.interfaces.tables import grid
+from dpsql.model.errors import Reason, Refused
+
+if TYPE_CHECKING:
+    from dpsql.interfaces.pgwire.login_file import User
+    from dpsql.policy.draft import Draft
+
+_HEADERS = ("user", "logs in by", "state")
+
+
+@click.group()
+def user() -> None:
+    """Say who may log in to `dpsql serve`; a running server heeds it within seconds."""
+
+
+@user.command()
+@common
+@click.option("--certificate", is_flag=True, help="By a client certificate, without a password.")
+@click.argument("name")
+@click.pass_obj
+def add(
+    settings: Settings, policy: str | None, analyst: str | None, name: str, *, certificate: bool
+) -> None:
+    """Let analyst NAME log in: with a password, asked for or the first line of stdin.
+
+    Only a salted verifier of it is kept, from which the password does not follow.
+    """
+    from dpsql.interfaces.pgwire.login_file import ByCertificate, User, verifier_of  # noqa: PLC0415
+
+    draft = _draft(settings, policy, analyst)
+    known = tuple(known for known, _ in draft.analysts)
+    if name not in known:
+        raise Refused(Reason.BAD_OPTION, option="analyst", value=name, known=known)
+    if certificate and draft.server.client_ca is None:
+        raise click.UsageError("No client certificate is believed: [server] client_ca is missing.")
+    try:
+        credential = ByCertificate() if certificate else verifier_of(_password(name))
+    except ValueError as error:
+        raise click.UsageError(f"{error}.") from None
+    _write(draft, {**_users(draft), name: User(credential)})
+    how = "a client certificate of that name" if certificate else "the password"
+    note(f"{printable(name)} can log in with {how}; see {draft.server.users}.")
+
+
+@user.command("list")
+@common
+@click.pass_obj
+def listed(settings: Settings, policy: str | None, analyst: str | None) -> None:
+    """List who may log in, how, and who is kept out."""
+    draft = _draft(settings, policy, analyst)
+    known = {known for known, _ in draft.analysts}
+    rows = [
+        (printable(name), _way(found), _state(found, analyst=name in known))
+        for name, found in sorted(_users(draft).items())
+    ]
+    click.echo("\n".join(grid([_HEADERS, *rows])))
+
+
+@user.command()
+@common
+@click.argument("name")
+@click.pass_obj
+def remove(settings: Settings, policy: str | None, analyst: str | None, name: str) -> None:
+    """Forget how NAME logs in, and end the sessions."""
+    draft = _draft(settings, policy, analyst)
+    users = _users(draft)
+    _require(users, name)
+    _write(draft, {other: found for other, found in users.items() if other != name})
+    note(f"{printable(name)} can no longer log in.")
+
+
+@user.command()
+@common
+@click.argument("name")
+@click.pass_obj
+def disable(settings: Settings, policy: str | None, analyst: str | None, name: str) -> None:
+    """Keep NAME out, and end the sessions, until `dpsql user enable`."""
+    _switch(_draft(settings, policy, analyst), name, disabled=True)
+    note(f"{printable(name)} can no longer log in.")
+
+
+@user.command()
+@common
+@click.argument("name")
+@click.pass_obj
+def enable(settings: Settings, policy: str | None, analyst: str | None, name: str) -> None:
+    """Let NAME, who was disabled, log in again."""
+    _switch(_draft(settings, policy, analyst), name, disabled=False)
+    note(f"{printable(name)} can log in.")
+
+
+@user.command()
+@common
+@click.argument("name")
+@click.pass_obj
+def resume(settings: Settings, policy: str | None, analyst: str | None, name: str) -> None:
+    """Let analyst NAME ask anew, whose answers came late too often."""
+    draft = _draft(settings, policy, analyst)
+    known = tuple(known for known, _ in draft.analysts)
+    if name not in known:
+        raise Refused(Reason.BAD_OPTION, option="analyst", value=name, known=known)
+    from dpsql.ledgers.sqlite import SqliteLedger  # noqa: PLC0415
+
+    with closing(SqliteLedger.open(draft.ledger)) as ledger:
+        late = ledger.late(name)
+        ledger.resume(name)
+    note(f"{printable(name)} may ask anew; {late} late answers no longer count.")
+
+
+def _draft(settings: Settings, policy: str | None, analyst: str | None) -> Draft:
+    from dpsql.policy.load import load  # noqa: PLC0415
+
+    return load(settings.with_options(policy, analyst).policy)
+
+
+def _users(draft: Draft) -> dict[str, User]:
+    from dpsql.interfaces.pgwire.login_file import read_users  # noqa: PLC0415
+
+    try:
+        return read_users(draft.server.users)
+    except ValueError as error:
+        raise click.UsageError(f"{draft.server.users}: {error}.") from None
+
+
+def _write(draft: Draft, users: dict[str, User]) -> None:
+    from dpsql.interfaces.pgwire.login_file import write_users  # noqa: PLC0415
+
+    write_users(draft.server.users, users)
+
+
+def _switch(draft: Draft, name: str, *, disabled: bool) -> None:
+    users = _users(draft)
+    _require(users, name)
+    _write(draft, {**users, name: replace(users[name], disabled=disabled)})
+
+
+def _require(users: dict[str, User], name: str) -> None:
+    if name not in users:
+        raise Refused(Reason.BAD_OPTION, option="user", value=name, known=tuple(sorted(users)))
+
+
+def _way(user: User) -> str:
+    from dpsql.interfaces.pgwire.login_file import ByCertificate  # noqa: PLC0415
+
+    return "certificate" if isinstance(user.credential, ByCertificate) else "password"
+
+
+def _state(user: User, *, analyst: bool) -> str:
+    if not analyst:
+        return "no analyst of the policy"
+    return "disabled" if user.disabled else "may log in"
+
+
+def _password(name: str) -> str:
+    if sys.stdin.isatty():
+        return str(click.prompt(f"Password of {name}", hide_input=True, confirmation_prompt=True))
+    return sys.stdin.readline().removesuffix("\n")

@@ -1,0 +1,193 @@
+"""Columns and rows as NumPy arrays, Arrow tables, and frames of pandas and polars.
+
+Types follow from the declared columns, an empty result's too. Repeated names get numbers, since
+frames are asked by name. Each library is an extra, imported when it is first used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from dpsql.model.errors import MissingExtra
+from dpsql.model.tree import Kind, SqlType
+from dpsql.model.vocabulary import Column
+
+if TYPE_CHECKING:
+    from polars import DataFrame as PolarsFrame
+
+Rows: TypeAlias = Sequence[tuple[Any, ...]]
+_INT64 = range(-(2**63), 2**63)
+_MAX_PRECISION = 38
+
+
+def module(name: str, extra: str, what: str) -> Any:
+    """The library `name`. Raises MissingExtra, with the command that installs it."""
+    try:
+        return import_module(name)
+    except ImportError:
+        message = f"{what} needs the extra: pip install 'dpsql[{extra}]'."
+        raise MissingExtra(message) from None
+
+
+def unique(name: str, taken: set[str]) -> str:
+    """The name, with a number if it is taken; it is taken afterwards.
+
+    >>> unique("n", {"n", "n_2"})
+    'n_3'
+    """
+    number, free = 1, name
+    while free in taken:
+        number += 1
+        free = f"{name}_{number}"
+    taken.add(free)
+    return free
+
+
+def _labelled(columns: Sequence[Column], rows: Rows) -> list[tuple[str, SqlType, list[Any]]]:
+    """The unique name, type and cells of each column."""
+    cells = zip(*rows, strict=True) if rows else ((),) * len(columns)
+    taken: set[str] = set()
+    return [
+        (unique(column.name, taken), column.type, list(values))
+        for column, values in zip(columns, cells, strict=True)
+    ]
+
+
+# --- Arrow ---
+
+
+def arrow(columns: Sequence[Column], rows: Rows) -> Any:
+    """A pyarrow.Table."""
+    pa = module("pyarrow", "arrow", "An Arrow table")
+    labelled = _labelled(columns, rows)
+    arrays = [pa.array(cells, type=arrow_type(pa, kind, cells)) for _, kind, cells in labelled]
+    return pa.table(arrays, names=[name for name, _, _ in labelled])
+
+
+def arrow_type(pa: Any, kind: SqlType, cells: Sequence[Any]) -> Any:
+    """INTEGER is int64, DECIMAL(p, s) decimal128(38, s), the rest as named.
+
+    An INTEGER column with a value beyond 64 bits is decimal128(38, 0).
+    """
+    match kind.kind:
+        case Kind.INTEGER:
+            return pa.int64() if _fit(cells) else pa.decimal128(_MAX_PRECISION, 0)
+        case Kind.DECIMAL:
+            return pa.decimal128(_MAX_PRECISION, kind.scale)
+        case Kind.TIMESTAMPTZ:
+            return pa.timestamp("us", tz="UTC")
+        case _:
+            return {
+                Kind.BOOLEAN: pa.bool_(),
+                Kind.DOUBLE: pa.float64(),
+                Kind.VARCHAR: pa.string(),
+                Kind.DATE: pa.date32(),
+                Kind.TIMESTAMP: pa.timestamp("us"),
+                Kind.NULL: pa.null(),
+            }[kind.kind]
+
+
+def _fit(cells: Sequence[Any]) -> bool:
+    return all(v is None or v in _INT64 for v in cells)
+
+
+# --- NumPy and pandas ---
+
+_NUMPY = {
+    Kind.BOOLEAN: ("bool", False),
+    Kind.INTEGER: ("int64", 0),
+    Kind.DECIMAL: ("float64", 0.0),
+    Kind.DOUBLE: ("float64", 0.0),
+    Kind.DATE: ("datetime64[D]", "NaT"),
+    Kind.TIMESTAMP: ("datetime64[us]", "NaT"),
+    Kind.TIMESTAMPTZ: ("datetime64[us]", "NaT"),
+}
+"""The dtype of a kind, and what stands in a masked place; other kinds are objects."""
+
+
+def numpy_arrays(columns: Sequence[Column], rows: Rows) -> dict[str, Any]:
+    """A masked array per column; times with a zone are in UTC.
+
+    >>> from dpsql.model.tree import INTEGER
+    >>> numpy_arrays([Column("n", INTEGER)], [(1,), (None,)])["n"].sum()
+    np.int64(1)
+    """
+    return {name: _masked(kind, cells) for name, kind, cells in _labelled(columns, rows)}
+
+
+def _masked(kind: SqlType, cells: list[Any]) -> Any:
+    import numpy as np  # noqa: PLC0415 - `import dpsql` is light
+
+    dtype, filler = _NUMPY.get(kind.kind, ("object", None))
+    if kind.kind is Kind.INTEGER and not _fit(cells):
+        dtype, filler = "object", None
+    if kind.kind is Kind.TIMESTAMPTZ:
+        cells = [_in_utc(cell) for cell in cells]
+    values = np.array([filler if cell is None else cell for cell in cells], dtype=dtype)
+    return np.ma.MaskedArray(values, mask=[cell is None for cell in cells])
+
+
+def _in_utc(moment: datetime | None) -> datetime | None:
+    return None if moment is None else moment.astimezone(UTC).replace(tzinfo=None)
+
+
+def pandas(columns: Sequence[Column], rows: Rows) -> Any:
+    """A pandas.DataFrame: DECIMAL as float64, DATE as datetime64.
+
+    NULL is NaN, NaT or None; INTEGER and BOOLEAN with a NULL are Int64 and boolean.
+    """
+    pd = module("pandas", "pandas", "A pandas frame")
+    labelled = _labelled(columns, rows)
+    series = {name: _series(pd, kind, cells) for name, kind, cells in labelled}
+    return pd.DataFrame(series, index=range(len(rows)))
+
+
+def _series(pd: Any, kind: SqlType, cells: list[Any]) -> Any:
+    array = _masked(kind, cells)
+    missing = array.mask.any()
+    match kind.kind:
+        case Kind.INTEGER | Kind.BOOLEAN if missing and array.dtype != object:
+            dtype = "Int64" if kind.kind is Kind.INTEGER else "boolean"
+            return pd.array(cells, dtype=dtype)
+        case Kind.DECIMAL | Kind.DOUBLE:
+            return array.filled(float("nan"))
+        case Kind.DATE:
+            return array.data.astype("datetime64[s]")
+        case Kind.TIMESTAMPTZ:
+            return pd.DatetimeIndex(array.data, tz="UTC")
+        case _:
+            return array.data
+
+
+# --- polars ---
+
+
+def polars(columns: Sequence[Column], rows: Rows) -> PolarsFrame:
+    """A polars.DataFrame; an INTEGER column with a value beyond 64 bits is Int128."""
+    pl = module("polars", "polars", "A polars frame")
+    labelled = _labelled(columns, rows)
+    schema = {name: _polars_type(pl, kind, cells) for name, kind, cells in labelled}
+    frame: PolarsFrame = pl.DataFrame({n: cells for n, _, cells in labelled}, schema=schema)
+    return frame
+
+
+def _polars_type(pl: Any, kind: SqlType, cells: list[Any]) -> Any:
+    match kind.kind:
+        case Kind.INTEGER:
+            return pl.Int64 if _fit(cells) else pl.Int128
+        case Kind.DECIMAL:
+            return pl.Decimal(_MAX_PRECISION, kind.scale)
+        case Kind.TIMESTAMPTZ:
+            return pl.Datetime("us", "UTC")
+        case _:
+            return {
+                Kind.BOOLEAN: pl.Boolean,
+                Kind.DOUBLE: pl.Float64,
+                Kind.VARCHAR: pl.String,
+                Kind.DATE: pl.Date,
+                Kind.TIMESTAMP: pl.Datetime("us"),
+                Kind.NULL: pl.Null,
+            }[kind.kind]

@@ -1,0 +1,96 @@
+"""dpsql_budget() and dpsql_history(): what one analyst spent, as rows of functions in a FROM."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+from dpsql.accountants.remaining import fitting, questions
+from dpsql.engines import ScratchTable
+from dpsql.interfaces.amounts import share_text
+from dpsql.model.tree import BOOLEAN, TIMESTAMPTZ, VARCHAR, Kind, SqlType, decimal
+from dpsql.model.vocabulary import Loss
+
+if TYPE_CHECKING:
+    from dpsql.proxy import Proxy
+
+LATEST = 1000
+"""Most rows of dpsql_history()."""
+
+DIGITS = 38
+_AMOUNT = decimal(DIGITS, 0)
+_AMOUNTS = ("spent", "total", "remaining", "delta_spent", "delta_total")
+_IN_EPSILON = ("epsilon", "per_cent_spent", "questions_left", "question_epsilon", "largest_epsilon")
+REPORTS: dict[str, tuple[tuple[str, SqlType], ...]] = {
+    "dpsql_budget": (
+        ("budget", VARCHAR),
+        ("accountant", VARCHAR),
+        *((name, _AMOUNT) for name in (*_AMOUNTS, *_IN_EPSILON)),
+    ),
+    "dpsql_history": (
+        ("query_id", VARCHAR),
+        ("time", TIMESTAMPTZ),
+        ("budget", VARCHAR),
+        ("epsilon", _AMOUNT),
+        ("charge", _AMOUNT),
+        ("delta", _AMOUNT),
+        ("answered", BOOLEAN),
+    ),
+}
+"""Columns by function; a DECIMAL has as many digits behind the point as its rows need."""
+
+_Row = tuple[Any, ...]
+
+
+def report(proxy: Proxy, analyst: str, function: str) -> ScratchTable:
+    """The rows about one analyst. Amounts are ρ under zcdp and ε under the others."""
+    rows = _budget(proxy, analyst) if function == "dpsql_budget" else _history(proxy, analyst)
+    values = list(zip(*rows, strict=True)) or [()] * len(REPORTS[function])
+    columns = tuple(
+        (name, _exact(column) if kind.kind is Kind.DECIMAL else kind)
+        for (name, kind), column in zip(REPORTS[function], values, strict=True)
+    )
+    return ScratchTable(function, columns, rows)
+
+
+def _exact(column: tuple[Decimal, ...]) -> SqlType:
+    """The DECIMAL that holds these amounts without zeros at their ends."""
+    exponents = [int(value.normalize().as_tuple().exponent) for value in column]
+    return decimal(DIGITS, max(0, *(-exponent for exponent in exponents), 0))
+
+
+def _budget(proxy: Proxy, analyst: str) -> list[_Row]:
+    own = proxy.policy.budget_of(analyst)
+    found = [(b, spent, limit) for b, spent, limit in proxy.budgets() if b == own]
+    return [
+        (
+            budget.name,
+            budget.accountant,
+            _amount(spent),
+            _amount(limit),
+            _amount(limit) - _amount(spent),
+            _delta(spent),
+            _delta(limit),
+            budget.epsilon,
+            Decimal(share_text(spent, limit).removesuffix(" %")),
+            Decimal(questions(budget, spent)),
+            budget.query_epsilon,
+            fitting(budget, spent) or Decimal(0),
+        )
+        for budget, spent, limit in found
+    ]
+
+
+def _history(proxy: Proxy, analyst: str) -> list[_Row]:
+    return [
+        (e.query_id, e.time, e.budget, e.epsilon, _amount(e.loss), _delta(e.loss), e.remembered)
+        for e in proxy.history(analyst, LATEST)
+    ]
+
+
+def _amount(loss: Loss) -> Decimal:
+    return Decimal(loss.amount).scaleb(-9)
+
+
+def _delta(loss: Loss) -> Decimal:
+    return Decimal(loss.delta).scaleb(-18)

@@ -1,0 +1,172 @@
+"""Constants take the type of their surroundings, and casts between PostgreSQL's types."""
+
+from __future__ import annotations
+
+import re
+from datetime import date
+from decimal import Decimal
+from typing import Any
+
+from sqlglot import exp
+
+from dpsql.interfaces.pgwire.catalogue.translation import oids
+from dpsql.interfaces.pgwire.catalogue.translation.pg_scopes import Reading, Scope
+from dpsql.interfaces.pgwire.catalogue.translation.pg_terms import (
+    NULL,
+    Names,
+    Term,
+    refuse,
+    unknown_literal,
+)
+from dpsql.model.errors import Reason, Refused
+
+_NUMBER = re.compile(r"\s*[+-]?\d{1,18}(\.\d{1,18})?\s*\Z")
+_WHOLE = re.compile(r"\s*[+-]?\d{1,18}\s*\Z")
+_TRUE, _FALSE = ("t", "true", "y", "yes", "on", "1"), ("f", "false", "n", "no", "off", "0")
+_PARAMETERS = re.compile(r"\(\s*(\d+)\s*(?:,\s*\d+\s*)?\)")
+_HEADER = 4
+
+
+def target(node: exp.Expression, names: Names) -> tuple[int, int]:
+    """The type that a cast names, with its modifier."""
+    text = node.sql("postgres").lower()
+    size = _PARAMETERS.search(text)
+    text = _PARAMETERS.sub("", text)
+    schema, dot, name = text.partition(".")
+    base = names.base(schema, name) if dot else None
+    oid = base or names.number(oids.REGTYPE, text)
+    if oid is None:
+        raise Refused(Reason.UNSUPPORTED_SYNTAX, construct="this type over the catalogue")
+    sized = size is not None and oid in (oids.VARCHAR, oids.BPCHAR)
+    return oid, int(size[1]) + _HEADER if size is not None and sized else -1
+
+
+def cast(item: Term, oid: int, scope: Scope) -> Term:
+    """An expression as the type `oid`; its column keeps its name."""
+    reading = scope.reading
+    if item.parameter is not None:
+        return parameter(item.parameter, oid, reading)
+    if item.literal is not None:
+        return Term(_constant(item.literal, oid, reading.names), oid, item.name)
+    return Term(_converted(item, oid), oid, item.name, zero=item.zero)
+
+
+def typed(item: Term, oid: int, scope: Scope) -> Term:
+    """A constant or parameter without a type of its own as `oid`; anything else as it is."""
+    if item.parameter is None and item.literal is None:
+        return item
+    return cast(item, oid, scope)
+
+
+def agreed(items: list[Term], scope: Scope) -> tuple[list[Term], int]:
+    """Expressions that stand side by side, and the type they have together."""
+    oid = oids.common(*(item.oid for item in items))
+    return [typed(item, oid, scope) for item in items], oid
+
+
+def parameter(number: int, oid: int, reading: Reading) -> Term:
+    """The value of a parameter as a constant of type `oid`; NULL where values are not yet given."""
+    reading.types.setdefault(number, oid)
+    if reading.values is None:
+        return Term(f"CAST(NULL AS {oids.shadow_type(oid)})", oid)
+    if not 0 < number <= len(reading.values):
+        raise Refused(Reason.BAD_PARAMETER, expected=number, given=len(reading.values))
+    return Term(_value(reading.values[number - 1], oid, reading.names), oid)
+
+
+def untyped(number: int, reading: Reading) -> Term:
+    """A parameter whose surroundings will decide its type; text where they do not."""
+    if reading.values is None:
+        return Term("NULL", oids.UNKNOWN, parameter=number)
+    if not 0 < number <= len(reading.values):
+        raise Refused(Reason.BAD_PARAMETER, expected=number, given=len(reading.values))
+    value = _value(reading.values[number - 1], oids.TEXT, reading.names)
+    return Term(value, oids.UNKNOWN, parameter=number)
+
+
+def _value(value: Any, oid: int, names: Names) -> str:
+    match value:
+        case None:
+            return f"CAST(NULL AS {oids.shadow_type(oid)})"
+        case bool() | int() | float() | Decimal() | str() | date():
+            return _constant(str(value), oid, names)
+        case list() | tuple():
+            element = oids.ELEMENTS.get(oid, oids.TEXT)
+            inner = ", ".join(_value(v, element, names) for v in value)
+            return f"CAST([{inner}] AS {oids.shadow_type(oid)})"
+    raise Refused(Reason.BAD_PARAMETER, why="one of them is not a value")
+
+
+def _constant(text: str, oid: int, names: Names) -> str:
+    """A constant of type `oid` from its text. Raises `Refused` for what PostgreSQL refuses."""
+    quoted = unknown_literal(text).sql
+    if oid == oids.BOOL:
+        word = text.strip().lower()
+        if word not in _TRUE + _FALSE:
+            raise Refused(Reason.TYPE_MISMATCH)
+        return "TRUE" if word in _TRUE else "FALSE"
+    if oid in oids.REGS and not _WHOLE.match(text):
+        return _object(text, oid, names)
+    if oid in oids.ELEMENTS:
+        return _array(text, oid, names)
+    if oid in oids.TEXTS:
+        return quoted
+    if oid in (*oids.INTEGERS, oids.OID, oids.XID, oids.CID, *oids.REGS):
+        if not _WHOLE.match(text):
+            raise Refused(Reason.TYPE_MISMATCH)
+        return f"CAST({int(text)} AS {oids.shadow_type(oid)})"
+    if oid == oids.NUMERIC and _NUMBER.match(text):
+        return text.strip()  # with the digits it has
+    return f"TRY_CAST({quoted} AS {oids.shadow_type(oid)})"
+
+
+def _object(text: str, oid: int, names: Names) -> str:
+    if text == "-":
+        return "0"
+    number = names.number(oid, text)
+    if number is None:
+        if oid == oids.REGCLASS:
+            raise Refused(Reason.UNKNOWN_TABLE, table=text, known=())
+        raise Refused(Reason.UNSUPPORTED_SYNTAX, construct="an object that is not there")
+    return str(number)
+
+
+def _array(text: str, oid: int, names: Names) -> str:
+    """A constant like '{a,b}', or '1 2' for the vectors."""
+    if oid in (oids.INT2VECTOR, oids.OIDVECTOR):
+        parts = text.split()
+    else:
+        body = text.strip()
+        if not (body.startswith("{") and body.endswith("}")):
+            raise Refused(Reason.TYPE_MISMATCH)
+        parts = [p.strip().strip('"') for p in body[1:-1].split(",")] if body != "{}" else []
+    inner = ", ".join(_constant(p, oids.ELEMENTS[oid], names) for p in parts)
+    return f"CAST([{inner}] AS {oids.shadow_type(oid)})"
+
+
+def _converted(item: Term, oid: int) -> str:
+    """`item` as another type: numbers become names and names numbers at the reg-types."""
+    source = item.oid
+    if source == oid:
+        return item.sql
+    if item is NULL or item.sql == "NULL":
+        return f"CAST(NULL AS {oids.shadow_type(oid)})"
+    if source in oids.REGS and oid in oids.TEXTS:
+        return f"pg_reg_text({source}, {item.sql})"
+    if oid in oids.REGS and source in oids.TEXTS:
+        return f"pg_reg_number({oid}, {item.sql})"
+    if oids.ELEMENTS.get(source) in oids.REGS and oids.ELEMENTS.get(oid) in oids.TEXTS:
+        return f"pg_reg_texts({oids.ELEMENTS[source]}, {item.sql})"
+    if oid in oids.ELEMENTS and source in oids.ELEMENTS:
+        inner = _converted(Term("e", oids.ELEMENTS[source]), oids.ELEMENTS[oid])
+        return item.sql if inner == "e" else f"list_transform({item.sql}, lambda e: {inner})"
+    if source in oids.ELEMENTS and oid in oids.TEXTS:
+        inner = _converted(Term("e", oids.ELEMENTS[source]), oids.TEXT)
+        return f"pg_array_text(list_transform({item.sql}, lambda e: {inner}))"
+    if oid in oids.ELEMENTS:
+        return refuse("this cast")
+    if oids.shadow_type(source) == oids.shadow_type(oid) and oid != oids.NUMERIC:
+        return item.sql
+    if oid == oids.INT4 and source == oids.CHAR:
+        return f"ascii({item.sql})"
+    return f"CAST({item.sql} AS {oids.shadow_type(oid)})"

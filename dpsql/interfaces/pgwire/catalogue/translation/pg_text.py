@@ -1,0 +1,145 @@
+"""Text → sqlglot's tree, with every function's name kept from sqlglot's own interpretation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from sqlglot import Token, TokenType, exp
+from sqlglot.dialects.dialect import Dialect
+from sqlglot.errors import ErrorLevel, SqlglotError
+
+from dpsql.interfaces.pgwire.catalogue.translation.pg_terms import refused
+from dpsql.model.errors import Reason, Refused
+
+FUNCTION = "function "
+"""Prefix of a renamed function; no unquoted identifier can contain its space."""
+
+MAX_TEXT, MAX_TOKENS, MAX_DEPTH = 60_000, 10_000, 60
+"""What the longest question of the tools we know stays below by a factor of five."""
+
+_SYNTAX = frozenset(
+    """ALL AND ANY ARRAY AS BETWEEN BY CASE CAST DISTINCT ELSE EXCEPT EXISTS EXTRACT FILTER FROM
+    HAVING ILIKE IN INTERSECT IS JOIN LATERAL LIKE MATERIALIZED NOT ON ONLY OPERATOR OR OVER
+    POSITION SELECT SOME SUBSTRING THEN TRIM UNION USING VALUES WHEN WHERE WITH INTERVAL TABLESAMPLE
+    ROW LIMIT OFFSET WITHIN""".split()
+)
+"""Words that may stand before a parenthesis without being a function's name."""
+
+_OPENING = (TokenType.L_PAREN, TokenType.L_BRACKET)
+_CLOSING = (TokenType.R_PAREN, TokenType.R_BRACKET)
+_NAMED_TYPES = frozenset("oid name regclass regtype regproc regnamespace regrole xid cid".split())
+"""Types whose arrays sqlglot cannot read; PostgreSQL knows them by an underscore too."""
+
+
+def read(text: str) -> exp.Expression:
+    """The tree of the one statement in `text`. Raises `Refused`."""
+    tokens = _tokens(text)
+    try:
+        parser = Dialect.get_or_raise("postgres").parser(error_level=ErrorLevel.IMMEDIATE)
+        roots = parser.parse(list(_renamed(tokens)), text)
+    except RecursionError:
+        raise
+    except Exception:  # noqa: BLE001 - on odd input it also raises KeyError, TypeError and others
+        raise Refused(Reason.SYNTAX) from None
+    if len(roots) != 1 or not isinstance(roots[0], exp.Expression):
+        raise Refused(Reason.SYNTAX, why="this is not one statement")
+    return roots[0]
+
+
+def _tokens(text: str) -> list[Token]:
+    if len(text) > MAX_TEXT:
+        raise Refused(Reason.TOO_LARGE)
+    try:
+        tokens = list(Dialect.get_or_raise("postgres").tokenize(text))
+    except SqlglotError:
+        raise Refused(Reason.SYNTAX) from None
+    while tokens and tokens[-1].token_type is TokenType.SEMICOLON:
+        tokens.pop()
+    if any(token.token_type is TokenType.SEMICOLON for token in tokens):
+        raise Refused(Reason.SYNTAX, why="this is not one statement")
+    depth = 0
+    for token in tokens:
+        depth += (token.token_type in _OPENING) - (token.token_type in _CLOSING)
+        if depth > MAX_DEPTH or len(tokens) > MAX_TOKENS:
+            raise Refused(Reason.TOO_LARGE)
+    return tokens
+
+
+def _renamed(tokens: Sequence[Token]) -> Iterator[Token]:
+    """The tokens with functions marked, `oid[]` written as `_oid`, and `AS select` as a name."""
+    skip = 0
+    for i, token in enumerate(tokens):
+        if skip:
+            skip -= 1
+        elif _is_array_type(tokens, i):
+            yield _named(token, f"_{token.text.lower()}")
+            skip = 2
+        elif _is_label(tokens, i):
+            yield _named(token, token.text.lower())
+        elif _is_call(tokens, i):
+            lower = token.token_type is not TokenType.IDENTIFIER
+            yield _named(token, FUNCTION + (token.text.lower() if lower else token.text))
+        else:
+            yield token
+
+
+def _is_call(tokens: Sequence[Token], i: int) -> bool:
+    token = tokens[i]
+    if i + 1 == len(tokens) or tokens[i + 1].token_type is not TokenType.L_PAREN:
+        return False
+    if token.token_type in (TokenType.STRING, TokenType.NUMBER) or not token.text:
+        return False
+    before = tokens[i - 1].token_type if i else None
+    if before in (TokenType.ALIAS, TokenType.DCOLON):
+        return False
+    if before is TokenType.DOT and i > 2 and tokens[i - 3].token_type in _TYPE_BEFORE:  # noqa: PLR2004
+        return False
+    if before in (TokenType.R_PAREN, TokenType.VAR, TokenType.IDENTIFIER):
+        return False  # an alias with its columns: FROM f(x) s(r)
+    word = token.text.upper()
+    return word not in _SYNTAX and " " not in word and (word[0].isalpha() or word[0] == "_")
+
+
+_TYPE_BEFORE = (TokenType.ALIAS, TokenType.DCOLON)
+
+
+def _is_label(tokens: Sequence[Token], i: int) -> bool:
+    """Whether SELECT is a column's name here: no query begins right after AS."""
+    behind_as = i > 0 and tokens[i - 1].token_type is TokenType.ALIAS
+    return behind_as and tokens[i].token_type is TokenType.SELECT
+
+
+def _is_array_type(tokens: Sequence[Token], i: int) -> bool:
+    behind = [t.token_type for t in tokens[i + 1 : i + 3]]
+    return (
+        behind == [TokenType.L_BRACKET, TokenType.R_BRACKET]
+        and tokens[i].text.lower() in _NAMED_TYPES
+    )
+
+
+def _named(token: Token, text: str) -> Token:
+    return Token(TokenType.VAR, text, token.line, token.col, token.start, token.end)
+
+
+def spelled(name: exp.Expression | None) -> str:
+    """A name as PostgreSQL keeps it: lower-cased unless it was quoted."""
+    if not isinstance(name, exp.Identifier):
+        raise refused("a name of this form")
+    text = str(name.this).removeprefix(FUNCTION)
+    return text if name.quoted else text.lower()
+
+
+def called(node: exp.Expression) -> tuple[str | None, exp.Anonymous] | None:
+    """The schema and the call, where `node` is one of our marked functions."""
+    schema = None
+    if isinstance(node, exp.Dot) and isinstance(node.expression, exp.Anonymous):
+        schema = node.this.name if isinstance(node.this, exp.Identifier) else "?"
+        node = node.expression
+    return (schema, node) if isinstance(node, exp.Anonymous) else None
+
+
+def function_name(call: exp.Anonymous) -> str:
+    """The function's name as written, lower-cased unless it was quoted."""
+    if not call.name.startswith(FUNCTION):
+        raise refused(f"{call.name}()")
+    return call.name.removeprefix(FUNCTION)

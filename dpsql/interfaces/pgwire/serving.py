@@ -1,0 +1,122 @@
+"""`dpsql serve` from its policy to its end: certificate, listening, signals, shutdown."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+import ssl
+from collections.abc import Callable
+from functools import partial
+from ipaddress import ip_address
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
+
+from dpsql.interfaces.pgwire import tls
+from dpsql.interfaces.pgwire.catalogue import Catalogue
+from dpsql.interfaces.pgwire.login_file import read_users
+from dpsql.interfaces.pgwire.memory import bound_memory
+from dpsql.interfaces.pgwire.present import Present
+from dpsql.interfaces.pgwire.server import Server
+from dpsql.interfaces.pgwire.telemetry import JsonHandler, Telemetry, serve_metrics
+from dpsql.model.errors import Unreachable
+from dpsql.policy.draft import Server as Limits
+
+if TYPE_CHECKING:
+    from dpsql.proxy import Proxy
+
+
+Make = Callable[[], tuple["Proxy", Limits]]
+"""Opens the policy as it now is, and says how it is served."""
+
+
+def serve(make: Make, write: Callable[[str], object], *, self_signed: bool) -> None:
+    """Serve until SIGINT or SIGTERM, and take up all that changed at SIGHUP.
+
+    `write` takes the log's lines. Other hosts are served with TLS only. Raises the errors of
+    `make`, `Unreachable` and `MissingExtra`.
+    """
+    with TemporaryDirectory(prefix="dpsql-") as folder:
+        telemetry = Telemetry(write)
+        logging.getLogger().addHandler(JsonHandler(telemetry))
+        present = _present(make, Path(folder), self_signed=self_signed)
+        for event, told in present.warnings():
+            telemetry.event(event, **told)
+        server = Server(
+            present,
+            telemetry,
+            partial(_present, make, Path(folder), self_signed=self_signed),
+            only_encrypted=not _is_local(present.limits.host),
+        )
+        bound_memory(present.limits.memory)
+        asyncio.run(_until_stopped(server, present, telemetry))
+
+
+def _present(make: Make, folder: Path, *, self_signed: bool) -> Present:
+    """What is served from now on."""
+    proxy, limits = make()
+    try:
+        context, binding = _encryption(limits, folder, self_signed=self_signed)
+    except BaseException:
+        proxy.close()
+        raise
+    catalogue, users = partial(Catalogue, proxy.policy), partial(read_users, limits.users)
+    return Present(proxy, catalogue, users, limits, context, binding)
+
+
+def _encryption(
+    limits: Limits, folder: Path, *, self_signed: bool
+) -> tuple[ssl.SSLContext | None, bytes | None]:
+    """How TLS is spoken, if it is, and what logins are bound to."""
+    certificate, key = limits.certificate, limits.key
+    if self_signed:
+        certificate, key = tls.self_signed(folder, limits.host)
+    if certificate is not None and key is not None:
+        return tls.context(certificate, key, limits.client_ca), tls.binding(certificate)
+    if not _is_local(limits.host):
+        raise Unreachable(
+            f"{limits.host} is not this machine alone: passwords and answers would travel in "
+            "the clear. Give [server] certificate and key, or --self-signed for trying out."
+        )
+    return None, None
+
+
+async def _until_stopped(server: Server, present: Present, telemetry: Telemetry) -> None:
+    stopped, limits = asyncio.Event(), present.limits
+    reloading = set[asyncio.Task[None]]()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, stopped.set)
+
+    def reload() -> None:
+        task = asyncio.create_task(server.renew())
+        reloading.add(task)
+        task.add_done_callback(reloading.discard)
+
+    asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, reload)
+    try:
+        listening = await server.start()
+        metrics = None
+        if limits.metrics_port is not None:
+            metrics = await serve_metrics(
+                telemetry, limits.host, limits.metrics_port, server.gauges
+            )
+    except OSError:
+        raise Unreachable(
+            f"{limits.host}:{limits.port} cannot be listened on. Is another server running there?"
+        ) from None
+    port = listening.sockets[0].getsockname()[1]
+    telemetry.event("listening", host=limits.host, port=port, tls=present.context is not None)
+    await stopped.wait()
+    telemetry.event("stopping")
+    if metrics is not None:
+        metrics.close()
+    await server.stop()
+    telemetry.event("stopped")
+
+
+def _is_local(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

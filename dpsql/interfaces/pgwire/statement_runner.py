@@ -1,0 +1,360 @@
+"""Command → Result: what each statement does to a session, and what it returns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, assert_never
+
+from dpsql.dialects.postgres.words import Piece
+from dpsql.engines import Stop
+from dpsql.interfaces.pgwire.answers import Answers, placed
+from dpsql.interfaces.pgwire.faults import Fault
+from dpsql.interfaces.pgwire.portals import Columns, Portal, Prepared, Result, Warned, moves_back
+from dpsql.interfaces.pgwire.settings import BadSetting, spelled
+from dpsql.interfaces.pgwire.statements.commands import (
+    Ask,
+    Begin,
+    CloseCursor,
+    Command,
+    Copy,
+    Deallocate,
+    Declare,
+    Discard,
+    Discarded,
+    Execute,
+    Fetch,
+    Finish,
+    Listen,
+    Modes,
+    Prepare,
+    ReleaseSavepoint,
+    Reset,
+    Savepoint,
+    SetTransaction,
+    SetValue,
+    Show,
+    UnlockAll,
+)
+from dpsql.interfaces.pgwire.statements.session_statements import command as read_command
+from dpsql.interfaces.pgwire.transactions import BROKEN, IDLE, Transaction
+from dpsql.interfaces.pgwire.values import type_oids
+from dpsql.interfaces.pgwire.values.wire_parameters import BadValue, parameter
+from dpsql.interfaces.pgwire.values.wire_tables import WireColumn
+
+_UNLOCKED = (WireColumn("pg_advisory_unlock_all", type_oids.VOID),)
+_SHOWN_ALL = tuple(WireColumn(name, type_oids.TEXT) for name in ("name", "setting", "description"))
+
+
+@dataclass(slots=True)
+class Runner:
+    """One session's statements, and how they are carried out."""
+
+    answers: Answers
+    transaction: Transaction
+    statements: dict[str, Prepared] = field(default_factory=dict)
+
+    # --- before running ---
+
+    def prepare(self, piece: Piece | None, declared: Sequence[int], stop: Stop) -> Prepared:
+        """A statement with its types. Raises `Fault`."""
+        if piece is None:
+            return Prepared(None, None, tuple(declared), None)
+        command = command_of(piece)
+        self.require_healthy(command)
+        match command:
+            case Ask():
+                found = self.answers.describe(piece, declared, stop)
+                return Prepared(command, piece, found.parameters, found.columns)
+            case _:
+                if declared:
+                    raise Fault("42601", "this statement takes no parameters")
+                return Prepared(command, piece, (), self.columns(command, stop))
+
+    def columns(self, command: Command, stop: Stop) -> Columns | None:
+        """What a statement without parameters returns. Raises `Fault`."""
+        match command:
+            case Ask(piece=piece):
+                return self.answers.describe(piece, (), stop).columns
+            case Show(name=name):
+                return _SHOWN_ALL if name is None else (_shown(name),)
+            case Fetch(cursor=name, move=False):
+                return self._cursor(name).prepared.columns
+            case Execute(name=name):
+                return self.statement(name).columns
+            case UnlockAll():
+                return _UNLOCKED
+            case _:
+                return None
+
+    def require_healthy(self, command: Command) -> None:
+        """In a failed transaction only its end is possible. Raises `Fault`."""
+        ending = isinstance(command, Finish) or (
+            isinstance(command, ReleaseSavepoint) and command.rollback
+        )
+        if self.transaction.status == BROKEN and not ending:
+            raise Fault(
+                "25P02",
+                "current transaction is aborted, commands ignored until end of transaction block",
+            )
+
+    def statement(self, name: str) -> Prepared:
+        """A prepared statement. Raises `Fault`."""
+        found = self.statements.get(name)
+        if found is None:
+            raise Fault("26000", f'prepared statement "{name}" does not exist')
+        return found
+
+    # --- running ---
+
+    def run(
+        self, command: Command, values: Sequence[Any], stop: Stop, *, block: bool = False
+    ) -> Result:
+        """Carry out a statement; `block` says that it stands among others in one message.
+
+        Raises `Fault`.
+        """
+        self.require_healthy(command)
+        match command:
+            case Ask(piece=piece):
+                return self._ask(piece, values, stop)
+            case Begin() | Finish() | Savepoint() | ReleaseSavepoint():
+                return self._transact(command)
+            case SetTransaction() | SetValue() | Reset() | Show() | Discard():
+                return self._configure(command)
+            case Declare():
+                return self._declare(command, stop, block=block)
+            case Fetch():
+                return self._fetch(command, stop)
+            case CloseCursor(name=name):
+                return self._close(name)
+            case Copy(query=query, options=options):
+                asked = self._ask(query, (), stop)
+                return replace(asked, tag="COPY", copy=options)
+            case Prepare() | Execute() | Deallocate():
+                return self._prepared(command, stop)
+            case Listen(tag=tag):
+                return Result(None, (), tag)
+            case UnlockAll():
+                return Result(_UNLOCKED, [("",)], "SELECT", counted=True)
+            case _:
+                assert_never(command)
+
+    def _ask(self, piece: Piece, values: Sequence[Any], stop: Stop) -> Result:
+        return self.answers.ask(piece, values, self.transaction.settings, stop)
+
+    # --- transactions and settings ---
+
+    def _transact(self, command: Begin | Finish | Savepoint | ReleaseSavepoint) -> Result:
+        transaction = self.transaction
+        match command:
+            case Begin(tag=tag, modes=modes):
+                warning = transaction.begin()
+                for name, value in modes:
+                    transaction.settings.set(name, value, local=True)
+                return _warned(tag, warning)
+            case Finish(commit=commit, chain=chain):
+                if chain and transaction.status == IDLE:
+                    raise Fault("25P01", "AND CHAIN can only be used in transaction blocks")
+                tag, warning = transaction.finish(commit=commit)
+                if chain:
+                    transaction.begin()
+                return _warned(tag, warning)
+            case Savepoint(name=name):
+                transaction.save(name)
+                return Result(None, (), "SAVEPOINT")
+            case ReleaseSavepoint(name=name, rollback=rollback):
+                transaction.release(name, rollback=rollback)
+                return Result(None, (), "ROLLBACK" if rollback else "RELEASE")
+
+    def _configure(self, command: SetTransaction | SetValue | Reset | Show | Discard) -> Result:
+        settings = self.transaction.settings
+        try:
+            match command:
+                case SetTransaction(modes=modes, session=session):
+                    return self._set_transaction(modes, session=session)
+                case SetValue(name=name, value=value, local=local):
+                    if local and self.transaction.status == IDLE:
+                        warning = "25P01", "SET LOCAL can only be used in transaction blocks"
+                        return _warned("SET", warning)
+                    settings.set(name, value, local=local)
+                    return Result(None, (), "SET")
+                case Reset(name=name):
+                    settings.reset(name)
+                    return Result(None, (), "RESET")
+                case Show(name=None):
+                    return Result(_SHOWN_ALL, [(*pair, "") for pair in settings.all()], "SHOW")
+                case Show(name=name):
+                    shown = settings.show(name or "")
+                    return Result((_shown(name or ""),), [(shown,)], "SHOW")
+                case Discard(what=what):
+                    return self._discard(what)
+        except BadSetting as bad:
+            raise Fault(bad.sqlstate, str(bad)) from None
+
+    def _set_transaction(self, modes: Modes, *, session: bool) -> Result:
+        if not session and self.transaction.status == IDLE:
+            warning = "25P01", "SET TRANSACTION can only be used in transaction blocks"
+            return _warned("SET", warning)
+        for name, value in modes:
+            default = f"default_{name}" if session else name
+            self.transaction.settings.set(default, value, local=not session)
+        return Result(None, (), "SET")
+
+    def _discard(self, what: Discarded) -> Result:
+        if what is Discarded.ALL:
+            if self.transaction.status != IDLE:
+                raise Fault("25001", "DISCARD ALL cannot run inside a transaction block")
+            self.transaction.portals.clear()
+            self.transaction.settings.reset(None)
+            self.statements.clear()
+        return Result(None, (), f"DISCARD {what.value}")
+
+    # --- cursors ---
+
+    def _declare(self, command: Declare, stop: Stop, *, block: bool) -> Result:
+        portals = self.transaction.portals
+        if self.transaction.status == IDLE and not (command.hold or block):
+            raise Fault("25P01", "DECLARE CURSOR can only be used in transaction blocks")
+        if command.name in portals:
+            raise Fault("42P03", f'cursor "{command.name}" already exists')
+        query = Ask(command.query)
+        prepared = Prepared(query, command.query, (), self.columns(query, stop))
+        portals[command.name] = Portal(
+            prepared,
+            formats=(int(command.binary),),
+            hold=command.hold,
+            backward=command.backward,
+            cursor=True,
+        )
+        return Result(None, (), "DECLARE CURSOR")
+
+    def _cursor(self, name: str) -> Portal:
+        found = self.transaction.portals.get(name)
+        if found is None or not name:
+            raise Fault("34000", f'cursor "{name}" does not exist')
+        return found
+
+    def _fetch(self, command: Fetch, stop: Stop) -> Result:
+        portal = self._cursor(command.cursor)
+        if not portal.backward and moves_back(command.direction, command.count, portal.at):
+            raise Fault(
+                "55000", "cursor can only scan forward", hint="Declare it with SCROLL option."
+            )
+        self.start(portal, stop)
+        self.keep(portal)
+        rows = portal.fetch(command.direction, command.count)
+        if command.move:
+            return Result(None, (), f"MOVE {len(rows)}")
+        form = portal.formats[0] if portal.cursor else 0
+        paid = None if portal.result is None else portal.result.receipt
+        return Result(portal.prepared.columns, rows, "FETCH", counted=True, form=form, receipt=paid)
+
+    def start(self, portal: Portal, stop: Stop, *, block: bool = False) -> None:
+        """Run a portal's statement unless it ran: it is charged once, however it is fetched."""
+        if portal.result is None:
+            assert portal.prepared.command is not None
+            portal.result = self.run(portal.prepared.command, portal.values, stop, block=block)
+
+    def keep(self, portal: Portal) -> None:
+        """Keep all rows of a portal that ran: they are asked for a few at a time.
+
+        Nobody says when the next are, and until then the engine is for others. Raises `Fault`.
+        """
+        assert portal.result is not None
+        assert portal.prepared.piece is not None
+        with placed(portal.prepared.piece):
+            portal.result = portal.result.kept(self.answers.most_cells)
+
+    def _close(self, name: str | None) -> Result:
+        if name is None:
+            self.transaction.portals.clear()
+            return Result(None, (), "CLOSE CURSOR ALL")
+        self._cursor(name)
+        del self.transaction.portals[name]
+        return Result(None, (), "CLOSE CURSOR")
+
+    # --- prepared statements ---
+
+    def _prepared(self, command: Prepare | Execute | Deallocate, stop: Stop) -> Result:
+        match command:
+            case Prepare(name=name, types=types, query=query):
+                if name in self.statements:
+                    raise Fault("42P05", f'prepared statement "{name}" already exists')
+                declared = [_type(kind) for kind in types]
+                self.statements[name] = self.prepare(query, declared, stop)
+                return Result(None, (), "PREPARE")
+            case Execute(name=name, arguments=arguments):
+                return self._execute(name, arguments, stop)
+            case Deallocate(name=name):
+                if name is None:
+                    self.statements.clear()
+                else:
+                    self.statement(name)
+                    del self.statements[name]
+                return Result(None, (), "DEALLOCATE" if name else "DEALLOCATE ALL")
+
+    def _execute(self, name: str, arguments: Sequence[str | None], stop: Stop) -> Result:
+        prepared = self.statement(name)
+        if len(arguments) != len(prepared.parameters):
+            raise Fault("42601", f'wrong number of parameters for prepared statement "{name}"')
+        assert prepared.command is not None
+        raw = [None if text is None else text.encode() for text in arguments]
+        values = decoded(raw, prepared.parameters, ())
+        found = self.run(prepared.command, values, stop)
+        return replace(fitted(found, prepared.columns), repeatable=False)
+
+
+def command_of(piece: Piece) -> Command:
+    """What a statement says. Raises `Fault`."""
+    with placed(piece):
+        return read_command(piece)
+
+
+def decoded(
+    raw: Sequence[bytes | None], types: Sequence[int], formats: Sequence[int]
+) -> tuple[Any, ...]:
+    """The values of parameters. Raises `Fault`."""
+    forms = spread(formats, len(types))
+    values: list[Any] = []
+    for number, (value, oid, form) in enumerate(zip(raw, types, forms, strict=True), start=1):
+        try:
+            values.append(None if value is None else parameter(value, oid, form))
+        except BadValue:
+            state = "22P03" if form else "22P02"
+            raise Fault(state, f"parameter ${number} is no value of its type") from None
+    return tuple(values)
+
+
+def spread(formats: Sequence[int], count: int) -> tuple[int, ...]:
+    """A format per column: none means text, one is for all. Raises `Fault`."""
+    if any(form not in (0, 1) for form in formats):
+        raise Fault("08P01", "a format is neither text nor binary")
+    if len(formats) <= 1:
+        return (formats[0] if formats else 0,) * count
+    if len(formats) != count:
+        raise Fault("08P01", f"there are {len(formats)} formats for {count} values")
+    return tuple(formats)
+
+
+def fitted(result: Result, columns: Columns | None) -> Result:
+    """The result under the columns that were announced for it."""
+    if columns is None or result.columns is None or columns == result.columns:
+        return result
+    return replace(result, columns=columns)
+
+
+def _warned(tag: str, warning: Warned) -> Result:
+    return Result(None, (), tag, warning=warning)
+
+
+def _shown(name: str) -> WireColumn:
+    """The column of SHOW: its setting, spelled as PostgreSQL does."""
+    return WireColumn(spelled(name), type_oids.TEXT)
+
+
+def _type(name: str) -> int:
+    oid = type_oids.named(name)
+    if oid is None:
+        raise Fault("0A000", f"type {name} is not supported")
+    return oid

@@ -1,0 +1,1 @@
+"""The statements that a PostgreSQL session knows besides queries."""

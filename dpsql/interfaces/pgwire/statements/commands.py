@@ -1,0 +1,225 @@
+"""The statements a session knows besides queries: what each says, as frozen values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TypeAlias
+
+from dpsql.dialects.postgres.words import Piece
+
+Modes: TypeAlias = tuple[tuple[str, str], ...]
+"""What a transaction shall be, as names and values of settings."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """A query, or anything else: the catalogue or the proxy answers or refuses it."""
+
+    piece: Piece
+
+
+@dataclass(frozen=True, slots=True)
+class Begin:
+    """BEGIN or START TRANSACTION; `tag` is what is answered, `modes` are settings for it."""
+
+    tag: str
+    modes: Modes = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Finish:
+    """COMMIT or ROLLBACK of a transaction; with `chain` the next one begins at once."""
+
+    commit: bool
+    chain: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Savepoint:
+    """SAVEPOINT name."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseSavepoint:
+    """RELEASE name, or with `rollback` ROLLBACK TO name."""
+
+    name: str
+    rollback: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SetTransaction:
+    """SET TRANSACTION, or with `session` SET SESSION CHARACTERISTICS AS TRANSACTION."""
+
+    modes: Modes
+    session: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SetValue:
+    """SET name: `value` None is the default; `local` ends with the transaction."""
+
+    name: str
+    value: str | None
+    local: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Reset:
+    """RESET name; None is ALL."""
+
+    name: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Show:
+    """SHOW name; None is ALL."""
+
+    name: str | None
+
+
+class Discarded(StrEnum):
+    """What DISCARD throws away."""
+
+    ALL = "ALL"
+    PLANS = "PLANS"
+    SEQUENCES = "SEQUENCES"
+    TEMP = "TEMP"
+
+
+@dataclass(frozen=True, slots=True)
+class Discard:
+    """DISCARD."""
+
+    what: Discarded
+
+
+@dataclass(frozen=True, slots=True)
+class Declare:
+    """DECLARE name CURSOR FOR query; `hold` outlives the transaction."""
+
+    name: str
+    query: Piece
+    hold: bool
+    backward: bool
+    binary: bool
+
+
+class Direction(StrEnum):
+    """Where FETCH and MOVE go: by several rows, or to one row."""
+
+    FORWARD = "forward"
+    BACKWARD = "backward"
+    ABSOLUTE = "absolute"
+    RELATIVE = "relative"
+
+
+@dataclass(frozen=True, slots=True)
+class Fetch:
+    """FETCH or MOVE; `count` None is ALL."""
+
+    cursor: str
+    direction: Direction
+    count: int | None
+    move: bool
+
+
+@dataclass(frozen=True, slots=True)
+class CloseCursor:
+    """CLOSE name; None is ALL."""
+
+    name: str | None
+
+
+class CopyFormat(StrEnum):
+    """How COPY writes rows."""
+
+    TEXT = "text"
+    CSV = "csv"
+    BINARY = "binary"
+
+
+@dataclass(frozen=True, slots=True)
+class CopyOptions:
+    """The options of COPY … TO STDOUT, with PostgreSQL's defaults filled in.
+
+    `force_quote` names columns; None is every column.
+    """
+
+    format: CopyFormat = CopyFormat.TEXT
+    header: bool = False
+    delimiter: str = "\t"
+    null: str = "\\N"
+    quote: str = '"'
+    escape: str = '"'
+    force_quote: tuple[str, ...] | None = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """COPY (query) TO STDOUT."""
+
+    query: Piece
+    options: CopyOptions
+
+
+@dataclass(frozen=True, slots=True)
+class Prepare:
+    """PREPARE name (types) AS query."""
+
+    name: str
+    types: tuple[str, ...]
+    query: Piece
+
+
+@dataclass(frozen=True, slots=True)
+class Execute:
+    """EXECUTE name (constants)."""
+
+    name: str
+    arguments: tuple[str | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Deallocate:
+    """DEALLOCATE name; None is ALL."""
+
+    name: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Listen:
+    """LISTEN or UNLISTEN: accepted; nothing is ever notified."""
+
+    tag: str
+
+
+@dataclass(frozen=True, slots=True)
+class UnlockAll:
+    """SELECT pg_advisory_unlock_all(), which pools send: there are no locks."""
+
+
+Command: TypeAlias = (
+    Ask
+    | Begin
+    | Finish
+    | Savepoint
+    | ReleaseSavepoint
+    | SetTransaction
+    | SetValue
+    | Reset
+    | Show
+    | Discard
+    | Declare
+    | Fetch
+    | CloseCursor
+    | Copy
+    | Prepare
+    | Execute
+    | Deallocate
+    | Listen
+    | UnlockAll
+)

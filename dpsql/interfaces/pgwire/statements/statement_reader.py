@@ -1,0 +1,128 @@
+"""Reading the words of one statement from left to right."""
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+from dpsql.dialects.postgres.words import Piece, Word, WordKind
+from dpsql.model.errors import Reason, Refused
+from dpsql.model.tree import Span
+
+
+class WordReader:
+    """The words of a statement and how many of them were read."""
+
+    def __init__(self, piece: Piece) -> None:
+        self._piece = piece
+        self._at = 0
+
+    @property
+    def next(self) -> Word | None:
+        """The next word, None at the end."""
+        words = self._piece.words
+        return words[self._at] if self._at < len(words) else None
+
+    def take(self, *keywords: str) -> bool:
+        """Whether the next words are these keywords or signs; reads them if so."""
+        following = self._piece.words[self._at : self._at + len(keywords)]
+        plain = (WordKind.NAME, WordKind.SIGN)
+        found = [word.text.upper() if word.kind in plain else None for word in following]
+        if found != list(keywords):
+            return False
+        self._at += len(keywords)
+        return True
+
+    def take_any(self, *keywords: str) -> str | None:
+        """The one of these keywords that comes next, read; None if none does."""
+        return next((keyword for keyword in keywords if self.take(keyword)), None)
+
+    def expect(self, *keywords: str) -> None:
+        """Read these keywords. Raises `Refused`."""
+        if not self.take(*keywords):
+            self.fail(f"expected {' '.join(keywords)}")
+
+    def word(self, *kinds: WordKind) -> Word:
+        """The next word, of one of these kinds. Raises `Refused`."""
+        word = self.next
+        if word is None or word.kind not in kinds:
+            self.fail("this is not what stands here")
+        self._at += 1
+        return word
+
+    def name(self) -> str:
+        """A name. Raises `Refused`."""
+        return self.word(WordKind.NAME, WordKind.QUOTED).value
+
+    def dotted(self) -> str:
+        """A name that may have parts, as in dpsql.epsilon. Raises `Refused`."""
+        parts = [self.name()]
+        while self.take("."):
+            parts.append(self.name())
+        return ".".join(parts)
+
+    def relation(self) -> Piece:
+        """`dotted` as a statement of its own. Raises `Refused`."""
+        start = self._at
+        self.dotted()
+        stop, self._at = self._at, start
+        found = self._slice(stop)
+        self._at = stop
+        return found
+
+    def whole(self) -> int | None:
+        """A whole number, maybe signed; None if none comes next."""
+        before = self._at
+        sign = -1 if self.take("-") else 1
+        _ = sign > 0 and self.take("+")
+        word = self.next
+        if word is None or word.kind is not WordKind.NUMBER or not word.text.isdigit():
+            self._at = before
+            return None
+        self._at += 1
+        return sign * int(word.text)
+
+    def constant(self) -> str | None:
+        """A string, number or word as text; NULL is None. Raises `Refused`."""
+        sign = "-" if self.take("-") else ""
+        word = self.word(
+            WordKind.NAME, WordKind.QUOTED, WordKind.STRING, WordKind.DOLLAR, WordKind.NUMBER
+        )
+        if word.kind is WordKind.NAME and word.value == "null":
+            return None
+        return sign + word.value
+
+    def end(self) -> None:
+        """Nothing may follow. Raises `Refused`."""
+        if self.next is not None:
+            self.fail("this is too much")
+
+    def rest(self) -> Piece:
+        """All that follows, as a statement of its own."""
+        return self._slice(len(self._piece.words))
+
+    def parenthesised(self) -> Piece:
+        """What stands between the next parentheses. Raises `Refused`."""
+        self.expect("(")
+        depth, stop = 1, self._at
+        while depth:
+            if stop == len(self._piece.words):
+                self.fail("this is never closed")
+            depth += {"(": 1, ")": -1}.get(self._piece.words[stop].text, 0)
+            stop += 1
+        inner = self._slice(stop - 1)
+        self._at = stop
+        return inner
+
+    def _slice(self, stop: int) -> Piece:
+        inner = self._piece.words[self._at : stop]
+        if not inner:
+            self.fail("a query is missing here")
+        first, last = inner[0].start, inner[-1].stop
+        placed = tuple(Word(word.kind, word.text, word.start - first) for word in inner)
+        return Piece(self._piece.text[first:last], placed, self._piece.offset + first)
+
+    def fail(self, why: str) -> NoReturn:
+        """Raises `Refused` (SYNTAX) at the next word, or at the end."""
+        end = len(self._piece.text)
+        span = self.next.span if self.next else Span(max(0, end - 1), end)
+        raise Refused(Reason.SYNTAX, span, why=why)

@@ -1,0 +1,1 @@
+"""Values and their types, as they cross the wire."""

@@ -1,0 +1,191 @@
+"""PostgreSQL's numbers for types (catalogue pg_type), and which of them ours are.
+
+>>> oid_of(INTEGER), kind_of(NUMERIC).kind.value
+(20, 'DECIMAL')
+"""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from dpsql.model.tree import (
+    BOOLEAN,
+    DATE,
+    DOUBLE,
+    INTEGER,
+    TIMESTAMP,
+    TIMESTAMPTZ,
+    VARCHAR,
+    Kind,
+    SqlType,
+    decimal,
+)
+
+BOOL, CHAR, NAME, INT8, INT2, INT2VECTOR, INT4, REGPROC, TEXT = 16, 18, 19, 20, 21, 22, 23, 24, 25
+OID, TID, XID, CID, OIDVECTOR = 26, 27, 28, 29, 30
+FLOAT4, FLOAT8, UNKNOWN, BPCHAR, VARCHAR_OID = 700, 701, 705, 1042, 1043
+DATE_OID, TIME_OID, TIMESTAMP_OID, TIMESTAMPTZ_OID, NUMERIC = 1082, 1083, 1114, 1184, 1700
+REGCLASS, REGTYPE, UUID_OID, BYTEA, VOID = 2205, 2206, 2950, 17, 2278
+
+ELEMENTS = {
+    1000: BOOL,
+    1002: CHAR,
+    1003: NAME,
+    1005: INT2,
+    1007: INT4,
+    1009: TEXT,
+    1014: BPCHAR,
+    1015: VARCHAR_OID,
+    1016: INT8,
+    1021: FLOAT4,
+    1022: FLOAT8,
+    1028: OID,
+    1034: 1033,
+    1115: TIMESTAMP_OID,
+    1182: DATE_OID,
+    1185: TIMESTAMPTZ_OID,
+    1231: NUMERIC,
+    2210: REGCLASS,
+    2211: REGTYPE,
+    INT2VECTOR: INT2,
+    OIDVECTOR: OID,
+}
+"""Array types by the type of their elements."""
+
+INTEGERS = {INT2: 2, INT4: 4, INT8: 8, OID: 4, XID: 4, CID: 4}
+"""Widths of whole numbers, in bytes."""
+
+UNSIGNED = frozenset({OID, XID, CID, REGPROC, REGCLASS, REGTYPE})
+
+_SIZES = {
+    BOOL: 1,
+    CHAR: 1,
+    NAME: 64,
+    FLOAT4: 4,
+    FLOAT8: 8,
+    DATE_OID: 4,
+    TIME_OID: 8,
+    TIMESTAMP_OID: 8,
+    TIMESTAMPTZ_OID: 8,
+    UUID_OID: 16,
+    UNKNOWN: -2,
+    REGPROC: 4,
+    REGCLASS: 4,
+    REGTYPE: 4,
+    TID: 6,
+    **INTEGERS,
+}
+
+_NAMES = {
+    "bool": BOOL,
+    "boolean": BOOL,
+    "char": BPCHAR,
+    "character": BPCHAR,
+    "character varying": VARCHAR_OID,
+    "varchar": VARCHAR_OID,
+    "text": TEXT,
+    "name": NAME,
+    "smallint": INT2,
+    "int2": INT2,
+    "int": INT4,
+    "integer": INT4,
+    "int4": INT4,
+    "bigint": INT8,
+    "int8": INT8,
+    "oid": OID,
+    "regclass": REGCLASS,
+    "regtype": REGTYPE,
+    "real": FLOAT4,
+    "float4": FLOAT4,
+    "float": FLOAT8,
+    "double precision": FLOAT8,
+    "float8": FLOAT8,
+    "numeric": NUMERIC,
+    "decimal": NUMERIC,
+    "date": DATE_OID,
+    "timestamp": TIMESTAMP_OID,
+    "timestamp without time zone": TIMESTAMP_OID,
+    "timestamptz": TIMESTAMPTZ_OID,
+    "timestamp with time zone": TIMESTAMPTZ_OID,
+    "uuid": UUID_OID,
+}
+_ARRAYS = {element: array for array, element in ELEMENTS.items() if array > OIDVECTOR}
+
+
+def oid_of(kind: SqlType) -> int:
+    """The type that a column of ours has; INTEGER is told as int8."""
+    match kind.kind:
+        case Kind.BOOLEAN:
+            return BOOL
+        case Kind.INTEGER:
+            return INT8
+        case Kind.DECIMAL:
+            return NUMERIC
+        case Kind.DOUBLE:
+            return FLOAT8
+        case Kind.VARCHAR | Kind.NULL:
+            return TEXT
+        case Kind.DATE:
+            return DATE_OID
+        case Kind.TIMESTAMP:
+            return TIMESTAMP_OID
+        case Kind.TIMESTAMPTZ:
+            return TIMESTAMPTZ_OID
+        case _:
+            assert_never(kind.kind)
+
+
+_HEADER = 4
+"""PostgreSQL adds the size of a value's header to the modifiers of numeric."""
+
+
+def typmod_of(kind: SqlType) -> int:
+    """The modifier of a column's type: precision and scale of a decimal, else -1.
+
+    >>> typmod_of(decimal(10, 2))
+    655366
+    """
+    if kind.kind is not Kind.DECIMAL:
+        return -1
+    return (kind.precision << 16 | kind.scale) + _HEADER
+
+
+_KINDS = {
+    BOOL: BOOLEAN,
+    INT2: INTEGER,
+    INT4: INTEGER,
+    INT8: INTEGER,
+    OID: INTEGER,
+    FLOAT4: DOUBLE,
+    FLOAT8: DOUBLE,
+    NUMERIC: decimal(38, 10),
+    TEXT: VARCHAR,
+    VARCHAR_OID: VARCHAR,
+    BPCHAR: VARCHAR,
+    NAME: VARCHAR,
+    CHAR: VARCHAR,
+    UUID_OID: VARCHAR,
+    DATE_OID: DATE,
+    TIMESTAMP_OID: TIMESTAMP,
+    TIMESTAMPTZ_OID: TIMESTAMPTZ,
+}
+
+
+def kind_of(oid: int) -> SqlType | None:
+    """Our type of a parameter that a client declares; None where it leaves it open or unknown."""
+    return _KINDS.get(oid)
+
+
+def size_of(oid: int) -> int:
+    """pg_type.typlen: the bytes of a value, -1 where they vary."""
+    return _SIZES.get(oid, -1)
+
+
+def named(name: str) -> int | None:
+    """The type of this SQL name, maybe with [] behind it.
+
+    >>> named("integer"), named("oid[]"), named("money")
+    (23, 1028, None)
+    """
+    element = _NAMES.get(name.removesuffix("[]").strip())
+    return _ARRAYS.get(element or 0) if name.endswith("[]") else element

@@ -1,0 +1,272 @@
+r"""Values → text and binary, as PostgreSQL writes them, by the type that was announced.
+
+>>> encoder(NUMERIC, 0)(Decimal("1.50")), encoder(BOOL, 1)(True), encoder(22, 0)([1, 2])
+(b'1.50', b'\x01', b'1 2')
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Sequence
+from datetime import UTC, date, datetime, tzinfo
+from decimal import Decimal
+from functools import partial
+from math import isinf, isnan
+from typing import Any
+from uuid import UUID
+
+from dpsql.interfaces.pgwire.values.type_oids import (
+    BOOL,
+    BYTEA,
+    DATE_OID,
+    ELEMENTS,
+    FLOAT4,
+    FLOAT8,
+    INT2VECTOR,
+    INTEGERS,
+    NUMERIC,
+    OIDVECTOR,
+    REGCLASS,
+    REGPROC,
+    REGTYPE,
+    TIMESTAMP_OID,
+    TIMESTAMPTZ_OID,
+    UNSIGNED,
+    UUID_OID,
+)
+
+Encoder = Callable[[Any], bytes]
+TEXT_FORMAT, BINARY_FORMAT = 0, 1
+EPOCH = datetime(2000, 1, 1)  # noqa: DTZ001 - TIMESTAMP has no zone
+"""PostgreSQL counts days and microseconds from here."""
+
+_VECTORS = (INT2VECTOR, OIDVECTOR)
+_BASE, _BASE_DIGITS = 10_000, 4
+PLAIN_FROM, PLAIN_TO = 1e-4, 1e15
+"""Between these PostgreSQL writes no exponent."""
+
+
+class OutOfRange(Exception):
+    """A released number does not fit the type that was announced for it."""
+
+
+def encoder(oid: int, form: int, zone: tzinfo = UTC) -> Encoder:
+    """How values of this type are written in text (0) or binary (1); moments in `zone`."""
+    if oid in ELEMENTS:
+        element = encoder(ELEMENTS[oid], form, zone)
+        if form == BINARY_FORMAT:
+            return partial(_array_binary, ELEMENTS[oid], element, int(oid not in _VECTORS))
+        return partial(_vector_text if oid in _VECTORS else _array_text, element)
+    if form == BINARY_FORMAT:
+        return _BINARY.get(oid, as_text)
+    if oid == TIMESTAMPTZ_OID:
+        return partial(_moment_text, zone)
+    return _TEXT.get(oid, as_text)
+
+
+# --- text ---
+
+
+def as_text(value: Any) -> bytes:
+    """What has no rule of its own: the text of the value."""
+    return str(value).encode("utf-8", "replace")
+
+
+def range_of(oid: int) -> tuple[int, int]:
+    """The least value of a whole number's type, and the first that is too large."""
+    bits = 8 * INTEGERS[oid]
+    return (0, 1 << bits) if oid in UNSIGNED else (-1 << bits - 1, 1 << bits - 1)
+
+
+def _integer_text(oid: int) -> Encoder:
+    least, end = range_of(oid)
+
+    def write(value: int) -> bytes:
+        if not least <= value < end:
+            raise OutOfRange
+        return b"%d" % value
+
+    return write
+
+
+def _bool_text(value: bool) -> bytes:  # noqa: FBT001
+    return b"t" if value else b"f"
+
+
+def _bytes_text(value: bytes) -> bytes:
+    return b"\\x" + value.hex().encode()
+
+
+def _numeric_text(value: Decimal | int) -> bytes:
+    return format(value, "f").encode()
+
+
+def float_text(value: float) -> bytes:
+    """The shortest digits that give the number back, with an exponent where PostgreSQL has one.
+
+    >>> float_text(100000.0), float_text(1e15), float_text(0.00001), float_text(float("inf"))
+    (b'100000', b'1e+15', b'1e-05', b'Infinity')
+    """
+    if PLAIN_FROM <= abs(value) < PLAIN_TO:
+        return repr(value).removesuffix(".0").encode()
+    if isnan(value):
+        return b"NaN"
+    if isinf(value):
+        return b"Infinity" if value > 0 else b"-Infinity"
+    sign, digits, _ = Decimal(repr(value)).as_tuple()
+    if value == 0:
+        return b"-0" if sign else b"0"
+    exponent = Decimal(repr(value)).adjusted()
+    figures = "".join(map(str, digits)).rstrip("0")
+    mantissa = f"{figures[0]}.{figures[1:]}".rstrip(".")
+    return f"{'-' * sign}{mantissa}e{exponent:+03d}".encode()
+
+
+def _date_text(value: date) -> bytes:
+    return value.isoformat().encode()
+
+
+def _timestamp_text(value: datetime) -> bytes:
+    plain = value.replace(tzinfo=None)
+    text = plain.isoformat(" ")
+    return (text.rstrip("0") if plain.microsecond else text).encode()
+
+
+def _moment_text(zone: tzinfo, value: datetime) -> bytes:
+    """A moment in the session's zone, its offset as short as it can be: +00, +05:30."""
+    try:
+        local = _aware(value).astimezone(zone)
+    except OverflowError:
+        local = _aware(value)
+    seconds = int((local.utcoffset() or UTC.utcoffset(None)).total_seconds())
+    hours, rest = divmod(abs(seconds), 3600)
+    offset = f"{'-' if seconds < 0 else '+'}{hours:02d}"
+    parts = [rest // 60, rest % 60]
+    while parts and not parts[-1]:
+        parts.pop()
+    offset += "".join(f":{part:02d}" for part in parts)
+    return _timestamp_text(local) + offset.encode()
+
+
+def _aware(value: datetime) -> datetime:
+    return value if value.tzinfo else value.replace(tzinfo=UTC)
+
+
+def _vector_text(element: Encoder, values: Sequence[Any]) -> bytes:
+    return b" ".join(map(element, values))
+
+
+def _array_text(element: Encoder, values: Sequence[Any]) -> bytes:
+    """{a,b}: NULL bare, and quotes around what would read otherwise."""
+    return b"{" + b",".join(_member_text(element, value) for value in values) + b"}"
+
+
+def _member_text(element: Encoder, value: Any) -> bytes:
+    if value is None:
+        return b"NULL"
+    if isinstance(value, list | tuple):
+        return _array_text(element, value)
+    text = element(value)
+    special = any(c in b'{},"\\ \t\r\n\v\f' for c in text)
+    if text and not special and text.upper() != b"NULL":
+        return text
+    return b'"' + text.replace(b"\\", b"\\\\").replace(b'"', b'\\"') + b'"'
+
+
+# --- binary ---
+
+
+def _integer_binary(oid: int) -> Encoder:
+    (least, end), width, signed = range_of(oid), INTEGERS[oid], oid not in UNSIGNED
+
+    def write(value: int) -> bytes:
+        if not least <= value < end:
+            raise OutOfRange
+        return value.to_bytes(width, "big", signed=signed)
+
+    return write
+
+
+def _reg_binary(value: Any) -> bytes:
+    return int(value).to_bytes(4, "big") if isinstance(value, int) else as_text(value)
+
+
+def _bool_binary(value: bool) -> bytes:  # noqa: FBT001
+    return b"\1" if value else b"\0"
+
+
+def _numeric_binary(value: Decimal | int) -> bytes:
+    """Base-10000 digits, the weight of the first, a sign, and the digits behind the point."""
+    number = Decimal(value)
+    if not number.is_finite():
+        raise OutOfRange
+    sign, digits, exponent = number.as_tuple()
+    assert isinstance(exponent, int)
+    scale = max(0, -exponent)
+    figures = ("".join(map(str, digits)) + "0" * max(0, exponent)).rjust(scale, "0")
+    whole, fraction = figures[: len(figures) - scale], figures[len(figures) - scale :]
+    whole = whole.rjust(-(-len(whole) // _BASE_DIGITS) * _BASE_DIGITS, "0")
+    fraction = fraction.ljust(-(-len(fraction) // _BASE_DIGITS) * _BASE_DIGITS, "0")
+    joined = whole + fraction
+    groups = [int(joined[n : n + _BASE_DIGITS]) for n in range(0, len(joined), _BASE_DIGITS)]
+    weight = len(whole) // _BASE_DIGITS - 1
+    while groups and groups[0] == 0:
+        groups, weight = groups[1:], weight - 1
+    while groups and groups[-1] == 0:
+        groups = groups[:-1]
+    signed = 0x4000 if sign and groups else 0
+    head = struct.pack("!HhHH", len(groups), weight if groups else 0, signed, scale)
+    return head + struct.pack(f"!{len(groups)}H", *groups)
+
+
+def _date_binary(value: date) -> bytes:
+    return struct.pack("!i", (value - EPOCH.date()).days)
+
+
+def _timestamp_binary(value: datetime) -> bytes:
+    since = value.replace(tzinfo=None) - EPOCH
+    return struct.pack("!q", (since.days * 86_400 + since.seconds) * 10**6 + since.microseconds)
+
+
+def _moment_binary(value: datetime) -> bytes:
+    return _timestamp_binary(_aware(value).astimezone(UTC))
+
+
+def _array_binary(oid: int, element: Encoder, lower: int, values: Sequence[Any]) -> bytes:
+    """One dimension (none if empty) from index `lower`; vectors count from 0."""
+    members = [None if value is None else element(value) for value in values]
+    dimensions = struct.pack("!ii", len(members), lower) if members else b""
+    head = struct.pack("!iiI", int(bool(members)), int(None in members), oid) + dimensions
+    packed = (
+        b"\xff\xff\xff\xff" if member is None else struct.pack("!i", len(member)) + member
+        for member in members
+    )
+    return head + b"".join(packed)
+
+
+_TEXT: dict[int, Encoder] = {
+    **{oid: _integer_text(oid) for oid in INTEGERS},
+    BOOL: _bool_text,
+    BYTEA: _bytes_text,
+    FLOAT4: float_text,
+    FLOAT8: float_text,
+    NUMERIC: _numeric_text,
+    DATE_OID: _date_text,
+    TIMESTAMP_OID: _timestamp_text,
+}
+
+_BINARY: dict[int, Encoder] = {
+    **{oid: _integer_binary(oid) for oid in INTEGERS},
+    BOOL: _bool_binary,
+    BYTEA: bytes,
+    FLOAT4: partial(struct.pack, "!f"),
+    FLOAT8: partial(struct.pack, "!d"),
+    NUMERIC: _numeric_binary,
+    DATE_OID: _date_binary,
+    TIMESTAMP_OID: _timestamp_binary,
+    TIMESTAMPTZ_OID: _moment_binary,
+    REGCLASS: _reg_binary,
+    REGPROC: _reg_binary,
+    REGTYPE: _reg_binary,
+    UUID_OID: lambda value: UUID(str(value)).bytes,
+}

@@ -1,0 +1,223 @@
+r"""Parameters in text and binary → values, by their type.
+
+>>> parameter(b"42", 20, 0), parameter(b"\x00\x2a", 21, 1), parameter(b"{1,NULL}", 1007, 0)
+(42, 42, [1, None])
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from datetime import UTC, date, datetime, timedelta
+from decimal import Context, Decimal, InvalidOperation
+from functools import partial
+from typing import Any
+from uuid import UUID
+
+from dpsql.interfaces.pgwire.values.type_oids import (
+    BOOL,
+    DATE_OID,
+    ELEMENTS,
+    FLOAT4,
+    FLOAT8,
+    INTEGERS,
+    NUMERIC,
+    REGCLASS,
+    REGPROC,
+    REGTYPE,
+    TIMESTAMP_OID,
+    TIMESTAMPTZ_OID,
+    UNSIGNED,
+    UUID_OID,
+)
+from dpsql.interfaces.pgwire.values.wire_encoding import BINARY_FORMAT, EPOCH
+
+_TRUE = frozenset("t true y yes on 1".split())
+_FALSE = frozenset("f false n no off 0".split())
+_BLANKS = " \t\n\r\v\f"
+_MOST_DIGITS = 400
+_WIDE = Context(prec=4 * _MOST_DIGITS)
+_NEGATIVE, _NAN = 0x4000, 0xC000
+_BASE_DIGITS = 4
+
+
+class BadValue(Exception):
+    """The bytes are no value of the type."""
+
+
+def parameter(raw: bytes, oid: int, form: int) -> Any:
+    """The value of a parameter of type `oid`, in text (0) or binary (1). Raises `BadValue`."""
+    try:
+        if form == BINARY_FORMAT:
+            return _binary(raw, oid)
+        return _text(raw.decode(), oid)
+    except (ValueError, ArithmeticError, struct.error, IndexError):
+        raise BadValue from None
+
+
+# --- text ---
+
+
+def _text(text: str, oid: int) -> Any:
+    if oid in ELEMENTS:
+        return _array(text, ELEMENTS[oid])
+    return _TEXT.get(oid, str)(text)
+
+
+def _integer(text: str) -> int:
+    if len(text) > _MOST_DIGITS or "_" in text:
+        raise ValueError
+    return int(text)
+
+
+def _boolean(text: str) -> bool:
+    word = text.strip().lower()
+    if word not in _TRUE | _FALSE:
+        raise ValueError
+    return word in _TRUE
+
+
+def _number(text: str) -> Decimal:
+    if len(text) > _MOST_DIGITS or "_" in text:
+        raise ValueError
+    try:
+        return Decimal(text.strip())
+    except InvalidOperation:
+        raise ValueError from None
+
+
+def _moment(text: str) -> datetime:
+    moment = datetime.fromisoformat(_iso(text))
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+def _timestamp(text: str) -> datetime:
+    return datetime.fromisoformat(_iso(text)).replace(tzinfo=None)
+
+
+def _date(text: str) -> date:
+    return datetime.fromisoformat(_iso(text)).date()
+
+
+def _iso(text: str) -> str:
+    return text.strip().removesuffix(" UTC").removesuffix(" GMT")
+
+
+def _array(text: str, element: int) -> list[Any]:
+    """{1, NULL, "a b"}: one dimension; blanks around a member are not its own."""
+    if not (text.startswith("{") and text.endswith("}")):
+        raise ValueError
+    if text == "{}":
+        return []
+    members, current, quoted, escaped, was_quoted = [], "", False, False, False
+    for c in text[1:-1] + ",":
+        if escaped or (quoted and c not in '"\\'):
+            current, escaped = current + c, False
+        elif c == "\\":
+            escaped = True
+        elif c == '"':
+            quoted, was_quoted = not quoted, True
+        elif c == ",":
+            member = current if was_quoted else current.rstrip(_BLANKS)
+            bare_null = not was_quoted and member.upper() == "NULL"
+            members.append(None if bare_null else _text(member, element))
+            current, was_quoted = "", False
+        elif c not in _BLANKS or (current and not was_quoted):
+            current += c
+    if quoted or escaped:
+        raise ValueError
+    return members
+
+
+_TEXT: dict[int, Callable[[str], Any]] = {
+    **dict.fromkeys(INTEGERS, _integer),
+    BOOL: _boolean,
+    FLOAT4: float,
+    FLOAT8: float,
+    NUMERIC: _number,
+    DATE_OID: _date,
+    TIMESTAMP_OID: _timestamp,
+    TIMESTAMPTZ_OID: _moment,
+    UUID_OID: lambda text: str(UUID(text)),
+}
+
+
+# --- binary ---
+
+
+def _binary(raw: bytes, oid: int) -> Any:
+    if oid in ELEMENTS:
+        return _array_binary(raw)
+    read = _BINARY.get(oid)
+    return raw.decode() if read is None else read(raw)
+
+
+def _integer_binary(oid: int, raw: bytes) -> int:
+    if len(raw) != INTEGERS.get(oid, 4):
+        raise ValueError
+    return int.from_bytes(raw, "big", signed=oid not in UNSIGNED)
+
+
+def _boolean_binary(raw: bytes) -> bool:
+    if raw not in (b"\0", b"\1"):
+        raise ValueError
+    return raw == b"\1"
+
+
+def _float_binary(layout: str, raw: bytes) -> float:
+    (value,) = struct.unpack(layout, raw)
+    return float(value)
+
+
+def _number_binary(raw: bytes) -> Decimal:
+    count, weight, sign, scale = struct.unpack_from("!HhHH", raw)
+    groups = struct.unpack(f"!{count}H", raw[8:])
+    if sign not in (0, _NEGATIVE) or any(group >= 10**_BASE_DIGITS for group in groups):
+        raise ValueError
+    if count > _MOST_DIGITS or abs(weight) > _MOST_DIGITS or scale > _MOST_DIGITS:
+        raise ValueError
+    digits = "".join(f"{group:04d}" for group in groups) or "0"
+    value = Decimal(f"{digits}E{_BASE_DIGITS * (weight - count + 1)}")
+    exact = value.quantize(Decimal(1).scaleb(-scale), context=_WIDE) if scale else value
+    return exact.copy_negate() if sign else exact
+
+
+def _date_binary(raw: bytes) -> date:
+    (days,) = struct.unpack("!i", raw)
+    return EPOCH.date() + timedelta(days=days)
+
+
+def _timestamp_binary(raw: bytes) -> datetime:
+    (microseconds,) = struct.unpack("!q", raw)
+    return EPOCH + timedelta(microseconds=microseconds)
+
+
+def _array_binary(raw: bytes) -> list[Any]:
+    dimensions, _, element = struct.unpack_from("!iiI", raw)
+    if dimensions == 0:
+        return []
+    if dimensions != 1:
+        raise ValueError
+    count, _ = struct.unpack_from("!ii", raw, 12)
+    members, at = [], 20
+    for _ in range(count):
+        (size,) = struct.unpack_from("!i", raw, at)
+        at += 4
+        if size < -1 or at + size > len(raw):
+            raise ValueError
+        members.append(None if size == -1 else _binary(raw[at : at + size], element))
+        at += max(0, size)
+    return members
+
+
+_BINARY: dict[int, Callable[[bytes], Any]] = {
+    **{oid: partial(_integer_binary, oid) for oid in (*INTEGERS, REGCLASS, REGTYPE, REGPROC)},
+    BOOL: _boolean_binary,
+    FLOAT4: partial(_float_binary, "!f"),
+    FLOAT8: partial(_float_binary, "!d"),
+    NUMERIC: _number_binary,
+    DATE_OID: _date_binary,
+    TIMESTAMP_OID: _timestamp_binary,
+    TIMESTAMPTZ_OID: lambda raw: _timestamp_binary(raw).replace(tzinfo=UTC),
+    UUID_OID: lambda raw: str(UUID(bytes=raw)),
+}

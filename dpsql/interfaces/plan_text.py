@@ -1,0 +1,245 @@
+"""An explanation as text: what a question costs, how well, what helps; then how, step by step."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from math import isnan
+from textwrap import wrap
+from typing import assert_never
+
+from dpsql.explaining.explanation import (
+    BlockLines,
+    ChoiceLine,
+    Explanation,
+    LimitLine,
+    ReleaseLine,
+    approximate,
+)
+from dpsql.interfaces.amounts import loss_text, plain, share_text
+from dpsql.interfaces.doors import Door
+from dpsql.interfaces.helps import help_text
+from dpsql.interfaces.messages import printable
+from dpsql.interfaces.plan_json import plan_json
+from dpsql.interfaces.receipts import questions_text
+from dpsql.interfaces.sentences import sentences
+from dpsql.interfaces.sql_layout import laid_out
+from dpsql.interfaces.tables import grid
+from dpsql.model.tree import PlanForm
+from dpsql.model.vocabulary import Column, Loss, Rest
+
+WIDTH = 100
+"""Columns of a plan that no terminal shows."""
+
+_NARROWEST = 40
+_INDENT = "  "
+_TOGETHER = re.compile("(?<=[=±]) | (?=[=%])")
+
+Entry = tuple[str, str]
+"""A label and what stands behind it."""
+
+
+def plan_text(
+    explanation: Explanation,
+    form: PlanForm | str | None = None,
+    *,
+    width: int = WIDTH,
+    door: Door | None = None,
+) -> str:
+    """The plan in the form that was asked for, in lines of at most `width` where words allow it.
+
+    Short it has the charge, the error of each column, what is cut or hidden, and what would help;
+    long each release with its proofs, and every statement that would run, too; as JSON everything.
+    """
+    width = max(width, _NARROWEST)
+    match PlanForm(form or explanation.form):
+        case PlanForm.SHORT:
+            lines = [*_short(explanation, width, door), *_more(explanation, door)]
+        case PlanForm.LONG:
+            lines = [*_short(explanation, width, door), *_steps(explanation, width)]
+        case PlanForm.JSON:
+            return plan_json(explanation)
+        case unknown:
+            assert_never(unknown)
+    return "\n".join([*lines, ""])
+
+
+# --- short ---
+
+
+def _short(explanation: Explanation, width: int, door: Door | None) -> Iterator[str]:
+    for text in _charge(explanation):
+        yield from _sentence(text, width)
+    yield ""
+    expected = explanation.expected or (None,) * len(explanation.columns)
+    cells = [_column(*pair) for pair in zip(explanation.columns, expected, strict=True)]
+    yield from grid([("column", "type", "± at 95 %"), *cells])
+    told = sentences(explanation.notices, explanation.columns)
+    yield from _apart(_listed("Told with the answer:", told, width))
+    helps = (help_text(each, door) for each in explanation.helps)
+    yield from _apart(_listed("What would help:", helps, width))
+
+
+def _apart(lines: Iterator[str]) -> Iterator[str]:
+    for number, line in enumerate(lines):
+        yield from ("", line) if not number else (line,)
+
+
+def _more(explanation: Explanation, door: Door | None) -> Iterator[str]:
+    if door is not None and explanation.blocks:
+        yield ""
+        yield f"{door.verbose} shows every measurement, proof and statement."
+
+
+def _charge(explanation: Explanation) -> Iterator[str]:
+    accountant = explanation.accountant
+    if not explanation.blocks:
+        yield "Public tables only: exact, at no cost."
+        return
+    if explanation.remembered:
+        yield "Charge: nothing; this question was answered before and its answer is remembered."
+    else:
+        charge = loss_text(explanation.charge, accountant)
+        yield f"Charge: ε = {plain(explanation.epsilon)} as one query, {charge} ({accountant})."
+    who = explanation.budget, explanation.analyst, accountant
+    state = explanation.charge, explanation.spent, explanation.limit
+    yield from budget_lines(*who, *state, explanation.rest)
+    yield from (f"Groups: {printable(block.keys)}" for block in explanation.blocks if block.keys)
+    yield from map(printable, explanation.notes)
+
+
+def budget_lines(
+    budget: str,
+    analyst: str,
+    accountant: str,
+    charge: Loss,
+    spent: Loss,
+    limit: Loss,
+    rest: Rest | None,
+) -> Iterator[str]:
+    """What is spent of a budget, before and after a charge that is not yet made, and what it
+    leaves.
+    """
+    after = spent + charge
+    yield (
+        f"Budget {printable(budget)} of {printable(analyst)}: "
+        f"{loss_text(spent, accountant)} of {loss_text(limit, accountant)} is spent "
+        f"({share_text(spent, limit)}); after this query {share_text(after, limit)}."
+    )
+    if not after.fits(limit):
+        instead = "" if rest is None or rest.fits is None else f"; ε = {plain(rest.fits)} fits"
+        yield f"The budget cannot pay for this query: asking would be refused{instead}."
+    elif rest is not None:
+        verb = "remains" if rest.questions == 1 else "remain"
+        yield f"After it {questions_text(rest.questions, rest.question, rest.keyed)} {verb}."
+
+
+def _column(column: Column, expected: float | None) -> tuple[str, str, str]:
+    error = "exact" if expected is None else "depends on the data"
+    if expected is not None and not isnan(expected):
+        error = approximate(expected)
+    return printable(column.name), str(column.type), error
+
+
+# --- long ---
+
+
+def _steps(explanation: Explanation, width: int) -> Iterator[str]:
+    for number, block in enumerate(explanation.blocks):
+        yield ""
+        yield from _sentence(
+            f"Release {number}: one privacy unit is {printable(block.unit)}", width
+        )
+        yield from (f"{_INDENT}{line}" for line in _block(block, width - len(_INDENT)))
+    for number, sql in enumerate(explanation.stages):
+        yield from ("", f"Stage {number}, evaluated before what is joined to it:")
+        yield from _statement(sql, width)
+    yield from ("", "Outer query, over what was released:" if explanation.blocks else "Query:")
+    yield from _statement(explanation.outer_sql, width)
+
+
+def _block(block: BlockLines, width: int) -> Iterator[str]:
+    yield "Contribution limits:"
+    yield from _entries(map(_limit, block.limits), width)
+    yield from _sentence(f"Keys: {printable(block.keys) or 'one group: no GROUP BY'}", width)
+    for measured in block.releases:
+        yield from _sentence(f"Measured: {printable(measured.output)}", width)
+        yield from _entries(_noised(measured), width)
+    for chosen in block.choices:
+        yield from _sentence(f"Chosen in each group: {printable(chosen.output)}", width)
+        yield from _entries(_chosen(chosen), width)
+    yield from _listed("Facts relied on:", map(printable, block.facts), width)
+    if not block.facts:
+        yield "Facts relied on: none."
+    yield "SQL for the database:"
+    yield from _statement(block.sql, width)
+
+
+def _limit(line: LimitLine) -> Entry:
+    value = "no limit" if line.value is None else f"{line.value:,}"
+    return printable(line.name), f"{value}, {printable(line.how)}"
+
+
+def _noised(line: ReleaseLine) -> list[Entry]:
+    symbol = "σ" if "Gaussian" in line.mechanism else "b"
+    clip = f"[{approximate(line.lower)}, {approximate(line.upper)}], in steps of {line.step:.6g}"
+    scale, error = approximate(line.scale), approximate(line.error)
+    noise = f"{line.mechanism}, {symbol} = {scale}{f', error {error}' * (error != scale)}"
+    entries = [
+        ("what counts", printable(line.bounds)),
+        ("one unit's total", clip),
+        ("one unit changes", f"{_groups(line.l0)}, by {approximate(line.linf)} each (Linf)"),
+        ("noise", f"{noise}, ± {approximate(line.margin)} at 95 %"),
+    ]
+    return entries + [("otherwise", printable(line.otherwise))] * bool(line.otherwise)
+
+
+def _groups(l0: int) -> str:
+    return "1 group (L0)" if l0 == 1 else f"{l0:,} groups (L0)"
+
+
+def _chosen(line: ChoiceLine) -> list[Entry]:
+    error = "unknown" if line.expected is None else approximate(line.expected)
+    entries = [
+        ("among", f"{line.candidates:,} cells: {printable(line.bounds)}"),
+        ("one unit changes", f"{_groups(line.l0)}, by {line.rows:,} rows each"),
+        ("noise", f"{line.mechanism}, {line.scale}"),
+        ("in rows", f"error {error}, ± {approximate(line.reach)} at 95 %"),
+    ]
+    return entries + [("otherwise", printable(line.otherwise))] * bool(line.otherwise)
+
+
+# --- lines ---
+
+
+def _sentence(text: str, width: int) -> Iterator[str]:
+    yield from _wrapped(text, width, behind=_INDENT)
+
+
+def _wrapped(text: str, width: int, *, before: str = "", behind: str) -> Iterator[str]:
+    """Lines, none of which ends between a number and its sign or unit."""
+    kept = _TOGETHER.sub("\xa0", text)
+    lines = wrap(kept, width, initial_indent=before, subsequent_indent=behind)
+    return (line.replace("\xa0", " ") for line in lines)
+
+
+def _entries(entries: Iterable[Entry], width: int) -> Iterator[str]:
+    """Labels in a column, and beside each its text, wrapped there."""
+    entries = list(entries)
+    room = max((len(label) for label, _ in entries), default=0)
+    for label, text in entries:
+        head = f"{_INDENT}{label.ljust(room)}{_INDENT}"
+        yield from _wrapped(text, width, before=head, behind=" " * len(head))
+
+
+def _listed(title: str, texts: Iterable[str], width: int) -> Iterator[str]:
+    """A list under its title; nothing at all where there is nothing to list."""
+    for number, text in enumerate(texts):
+        if not number:
+            yield title
+        yield from _wrapped(text, width, before="  - ", behind="    ")
+
+
+def _statement(sql: str, width: int) -> Iterator[str]:
+    for line in laid_out(sql, width - len(_INDENT)).splitlines():
+        yield f"{_INDENT}{printable(line)}"

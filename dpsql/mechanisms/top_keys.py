@@ -1,0 +1,147 @@
+"""The highest keys of a public list, where nothing but which they are is asked.
+
+Each of k rounds is an exponential mechanism over the keys that are left, P(key) ∝ exp(r·score), or
+permute-and-flip at that rate.
+
+Proof (PRIVACY.md R48, R54). One unit that comes or goes moves every score by its own clipped total,
+a number in [L, U] with L <= 0 <= U, and so the difference of any two scores by at most U - L,
+however many keys it touches. Then r·(U - L) bounds the range of the log-likelihood ratios over the
+keys:
+
+    ln P(i)/P'(i) = r·(s_i - s'_i) - ln Z/Z',
+
+whose second term is the same for all i. That is ε-bounded range with ε = r·(U - L), without the
+usual factor 2, because what moves all scores alike moves nothing (Durfee and Rogers 2019). A
+replaced unit moves a difference by at most 2·(U - L). The rounds compose adaptively.
+
+Permute-and-flip (McKenna and Sheldon 2020) is the place of the largest of scores with exponential
+noise of rate r (Ding et al. 2021), and what moves all scores alike moves nothing there either. So
+the scores may be taken to move by numbers in [0, U - L]: then a key's lead over all others shrinks
+by at most U - L, and by the noise's tail its probability by a factor of at most exp(r·(U - L)). It
+is ε-DP with the same ε, and at equal ε errs less; bounded range costs less under zCDP.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from math import exp, log, sqrt
+from statistics import NormalDist
+from typing import assert_never
+
+from dpsql.mechanisms.exponential import rate_down
+from dpsql.mechanisms.laws import Flips, Law, Softmax
+from dpsql.model.vocabulary import (
+    ApproximateEvent,
+    BoundedRangeEvent,
+    Mechanism,
+    Neighbours,
+    Noise,
+    Sensitivity,
+)
+
+_DOUBT = 0.05
+"""Errors are those that are exceeded in one answer of twenty."""
+
+
+@dataclass(frozen=True, slots=True)
+class Top:
+    """Mechanism and charge in one, made by `top` only: `count` keys with the highest scores.
+
+    With `lowest` those with the lowest. `keys` is how many there are to choose from; of equal
+    scores, the key that is listed first counts as the better one.
+    """
+
+    count: int
+    keys: int
+    lowest: bool
+    rate: Fraction
+    epsilon: Fraction
+    flips: bool = False
+
+    @property
+    def event(self) -> BoundedRangeEvent | ApproximateEvent:
+        """What the rounds cost."""
+        if self.flips:
+            return ApproximateEvent(self.epsilon, rounds=self.count)
+        return BoundedRangeEvent(self.epsilon, self.count)
+
+    @property
+    def error(self) -> float:
+        """By how much a key passed over may exceed the one chosen, at 95 %, in steps of scores.
+
+        By a union bound over the keys: one behind by t is e^(-r·t) times as likely as the best. By
+        permute-and-flip it passes so rarely, and then the best has passed too: half of that.
+        """
+        odds = self.keys / (2 * _DOUBT) if self.flips else self.keys / _DOUBT - 1
+        return log(odds) / float(self.rate)
+
+    def law(self, scores: Sequence[int]) -> Law:
+        """What a round draws from: a place among these scores, the best of which comes first."""
+        falling = tuple(-s for s in scores) if self.lowest else tuple(scores)
+        return Flips(falling, self.rate) if self.flips else Softmax(falling, self.rate)
+
+    def best_first(self, scores: Sequence[int]) -> list[int]:
+        """The places of the scores from the best to the worst, equal ones in their order.
+
+        >>> Top(1, 3, False, Fraction(1), Fraction(1)).best_first([3, 5, 5])
+        [1, 2, 0]
+        """
+        sign = 1 if self.lowest else -1
+        return sorted(range(len(scores)), key=lambda place: (sign * scores[place], place))
+
+
+def spread(sensitivity: Sensitivity) -> int:
+    """The most by which one unit changes the difference of two scores.
+
+    >>> spread(Sensitivity(3, -2, 5)), spread(Sensitivity(3, 0, 5, Neighbours.REPLACE))
+    (7, 10)
+    """
+    once = max(0, sensitivity.upper) - min(0, sensitivity.lower)
+    return max(1, 2 * once if sensitivity.neighbours is Neighbours.REPLACE else once)
+
+
+def top(
+    count: int,
+    keys: int,
+    sensitivity: Sensitivity,
+    epsilon: Fraction,
+    *,
+    lowest: bool,
+    flips: bool = False,
+) -> Top:
+    """A choice of `count` keys, each round of at most ε-bounded range, or ε-DP if it flips."""
+    distance = spread(sensitivity)
+    rate = rate_down(epsilon, distance)
+    return Top(count, keys, lowest, rate, rate * distance, flips)
+
+
+def error_of_noise(noise: Noise, keys: int) -> float:
+    """The same error where every score is released with noise and the noisy ones are ordered.
+
+    The difference of two draws exceeds it with probability at most 5 % / keys.
+
+        >>> round(error_of_noise(Noise(Mechanism.DISCRETE_GAUSSIAN, Fraction(100)), 20), 1)
+        39.7
+    """
+    tail = _DOUBT / keys
+    match noise.mechanism:
+        case Mechanism.DISCRETE_GAUSSIAN:
+            return sqrt(2 * noise.scale) * -NormalDist().inv_cdf(tail)
+        case Mechanism.DISCRETE_LAPLACE:
+            return float(noise.scale) * _two_laplace(tail)
+        case _:
+            assert_never(noise.mechanism)
+
+
+def _two_laplace(tail: float) -> float:
+    """The t that the difference of two Laplace draws of scale 1 exceeds with this probability.
+
+    P(difference > t) = e^-t·(1/2 + t/4), from the sum of two densities e^-|x|/2.
+    """
+    low, high = 0.0, 100.0
+    while high - low > 1e-9:  # noqa: PLR2004
+        t = (low + high) / 2
+        low, high = (t, high) if exp(-t) * (1 / 2 + t / 4) > tail else (low, t)
+    return high

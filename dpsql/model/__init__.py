@@ -1,0 +1,1 @@
+"""What everybody speaks of: queries, facts, errors, policies, answers. Read `vocabulary`."""

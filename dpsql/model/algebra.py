@@ -1,0 +1,260 @@
+"""Resolved relations: the query as operators over columns with unique ids.
+
+Names are gone (they survive only as labels of `Field`), so renames, shadowing CTEs and aliases
+cannot move a bound from one value to another: a fact belongs to a field id.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from dpsql.model.tree import (
+    NOWHERE,
+    AggregateCall,
+    Expression,
+    JoinKind,
+    Literal,
+    SortKey,
+    Span,
+    SqlType,
+    WindowCall,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One column of a relation: its identity, its label and its type."""
+
+    id: int
+    name: str
+    type: SqlType
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """A computed column: `expression` under the identity of `field`."""
+
+    field: Field
+    expression: Expression
+
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """A base table; `fields[i].name` is the column's name in the table."""
+
+    table: str
+    fields: tuple[Field, ...]
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class OneRow:
+    """A relation of one row and no columns: SELECT without FROM."""
+
+    fields: tuple[Field, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Values:
+    """Rows of constants, one value per field, in the fields' types: public like a public table."""
+
+    fields: tuple[Field, ...]
+    rows: tuple[tuple[Literal, ...], ...]
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Released:
+    """The noisy table of block `block`: its key fields, then the measures numbered `measures`.
+
+    From `calibrate` on, the fields behind the keys are the parts of the block, all of them.
+    """
+
+    block: int
+    fields: tuple[Field, ...]
+    measures: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Staged:
+    """The rows of stage `stage`, evaluated before the private rows that they are joined to.
+
+    A result that was released; or a public query, its `source`: what is known of that is true of
+    the rows, which another evaluation might not have.
+    """
+
+    stage: int
+    fields: tuple[Field, ...]
+    source: Relation | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluated:
+    """The rows of a public query as it was evaluated once: `digest` says which rows these are."""
+
+    digest: str
+    fields: tuple[Field, ...]
+    rows: Sequence[tuple[Any, ...]] = field(repr=False, compare=False)
+    sql: str = field(default="", compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """Rows of `input` for which `predicate` is true."""
+
+    input: Relation
+    predicate: Expression
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        return self.input.fields
+
+
+@dataclass(frozen=True, slots=True)
+class Project:
+    """One row per row of `input`, with these columns only."""
+
+    input: Relation
+    items: tuple[Item, ...]
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        return tuple(item.field for item in self.items)
+
+
+@dataclass(frozen=True, slots=True)
+class Join:
+    """left kind JOIN right ON condition (None for CROSS)."""
+
+    left: Relation
+    right: Relation
+    kind: JoinKind
+    condition: Expression | None
+    span: Span = field(default=NOWHERE, compare=False)
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        return self.left.fields + self.right.fields
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """`input` with a truth value: whether a row of `other` matches (EXISTS, IN).
+
+    `condition` reads both sides (None: any row matches). With `member` = (value, option) it is
+    `value IN (options of the rows that match)`, NULL as SQL has it.
+    """
+
+    input: Relation
+    other: Relation
+    condition: Expression | None
+    mark: Field
+    member: tuple[Expression, Expression] | None = None
+    span: Span = field(default=NOWHERE, compare=False)
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        return (*self.input.fields, self.mark)
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """An aggregate column: `call` under the identity of `field`."""
+
+    field: Field
+    call: AggregateCall
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregate:
+    """GROUP BY keys; without keys exactly one row.
+
+    With `sets` it is one grouping per set of key positions, the other keys NULL. `rows` is the
+    owner's limit on the rows of a group, where the groups are within one unit.
+    """
+
+    input: Relation
+    keys: tuple[Item, ...]
+    measures: tuple[Measure, ...]
+    span: Span = field(default=NOWHERE, compare=False)
+    rows: int | None = None
+    sets: tuple[tuple[int, ...], ...] = ()
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        return tuple(k.field for k in self.keys) + tuple(m.field for m in self.measures)
+
+
+@dataclass(frozen=True, slots=True)
+class WindowItem:
+    """A window function under the identity of `field`."""
+
+    field: Field
+    call: WindowCall
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """`input` with window columns added; `rows` limits the rows of a unit, as in `Aggregate`."""
+
+    input: Relation
+    items: tuple[WindowItem, ...]
+    rows: int | None = None
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        return self.input.fields + tuple(item.field for item in self.items)
+
+
+@dataclass(frozen=True, slots=True)
+class Union:
+    """left UNION | INTERSECT | EXCEPT [ALL] right, column by column."""
+
+    kind: str
+    all: bool
+    left: Relation
+    right: Relation
+    fields: tuple[Field, ...]
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Sort:
+    """ORDER BY."""
+
+    input: Relation
+    keys: tuple[SortKey, ...]
+    span: Span = field(default=NOWHERE, compare=False)
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        return self.input.fields
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """LIMIT limit OFFSET offset."""
+
+    input: Relation
+    limit: int | None
+    offset: int
+    span: Span = field(default=NOWHERE, compare=False)
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        return self.input.fields
+
+
+Relation: TypeAlias = (
+    "Scan | OneRow | Values | Released | Staged | Evaluated | Filter | Project | Join | Match"
+    " | Aggregate | Window | Union | Sort | Limit"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """A statement with every name resolved and every expression typed."""
+
+    relation: Relation

@@ -1,0 +1,112 @@
+"""Bound parameters → literals: plain Python values, and what libraries derive from them."""
+
+from __future__ import annotations
+
+import math
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from numbers import Integral, Real
+
+from dpsql.model.errors import Reason, Refused
+from dpsql.model.tree import (
+    BOOLEAN,
+    DATE,
+    DOUBLE,
+    INTEGER,
+    NULL,
+    TIMESTAMP,
+    TIMESTAMPTZ,
+    VARCHAR,
+    Literal,
+    Span,
+    SqlType,
+    Value,
+    decimal,
+)
+
+MAX_DIGITS = 38
+"""Digits of the widest INTEGER and DECIMAL."""
+
+MAX_BYTES = 64 * 1024
+"""Longest string, in UTF-8: a text that says it itself could not be longer."""
+
+
+def bound(value: object, span: Span) -> Literal:
+    """The literal of a parameter; times with a zone become UTC. Raises `Refused` for others.
+
+    Numbers of NumPy and times of pandas are read as what they are derived from.
+
+    >>> bound(True, Span(0, 1)).type.kind.value
+    'BOOLEAN'
+    """
+    try:
+        plain = _plain(value)
+    except (OverflowError, TypeError, ValueError):
+        raise Refused(Reason.BAD_PARAMETER, span, why="no such number or time in UTC") from None
+    return Literal(plain, _type_of(plain, value, span), span)
+
+
+def _plain(value: object) -> Value:
+    """The value as exactly one of our types, so that it prints as that type does; else None."""
+    match value:
+        case bool() | Decimal():
+            return value
+        case Integral():
+            return int(value)
+        case Real():
+            return float(value)
+        case str():
+            return str.__str__(value)
+        case datetime():
+            moment = value if value.tzinfo is None else value.astimezone(UTC)
+            time = moment.hour, moment.minute, moment.second, moment.microsecond
+            zone = moment.tzinfo and UTC
+            return datetime(moment.year, moment.month, moment.day, *time, tzinfo=zone)
+        case date():
+            return date(value.year, value.month, value.day)
+        case _:
+            return None
+
+
+def _type_of(value: Value, given: object, span: Span) -> SqlType:
+    match value:
+        case None if given is None:
+            return NULL
+        case bool():
+            return BOOLEAN
+        case int() if abs(value) < 10**MAX_DIGITS:
+            return INTEGER
+        case float() if math.isfinite(value):
+            return DOUBLE
+        case Decimal() if value.is_finite():
+            return _decimal_type(value, span)
+        case str() if "\0" not in value and _fits(value, span):
+            return VARCHAR
+        case datetime():
+            return TIMESTAMP if value.tzinfo is None else TIMESTAMPTZ
+        case date():
+            return DATE
+        case _:
+            why = f"no literal for this {type(given).__name__}"
+            raise Refused(Reason.BAD_PARAMETER, span, why=why)
+
+
+def _decimal_type(value: Decimal, span: Span) -> SqlType:
+    _, digits, exponent = value.as_tuple()
+    assert isinstance(exponent, int)
+    scale = max(0, -exponent)
+    precision = max(len(digits) + max(0, exponent), scale, 1)
+    if precision > MAX_DIGITS:
+        raise Refused(Reason.BAD_PARAMETER, span, why=f"more than {MAX_DIGITS} digits")
+    return decimal(precision, scale)
+
+
+def _fits(value: str, span: Span) -> bool:
+    """Whether a string is Unicode text. Raises `Refused` for one that is too long."""
+    try:
+        size = len(value.encode()) if len(value) <= MAX_BYTES else len(value)
+    except UnicodeEncodeError:
+        return False
+    if size > MAX_BYTES:
+        raise Refused(Reason.TOO_LARGE, span, what="bytes", limit=MAX_BYTES)
+    return True

@@ -1,0 +1,46 @@
+"""A bounded number of things in memory, the oldest forgotten first.
+
+>>> cache = Kept(2, lambda _: 1)
+>>> for n in range(3): cache.put(n, n)
+>>> cache.get(0), cache.get(2)
+(None, 2)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from threading import Lock
+from typing import Any, Generic, TypeVar
+
+T = TypeVar("T")
+
+
+class Kept(Generic[T]):
+    """A thread-safe dictionary whose values together weigh at most `most`."""
+
+    def __init__(self, most: int, weight: Callable[[T], int]) -> None:
+        self._most, self._weight = most, weight
+        self._values: dict[Any, T] = {}
+        self._total = 0
+        self._lock = Lock()
+
+    def get(self, key: Any) -> T | None:
+        """The value, None if it was never put or is forgotten."""
+        with self._lock:
+            return self._values.get(key)
+
+    def put(self, key: Any, value: T) -> None:
+        """Keep a value, in place of others where there is no room; one too heavy is not kept."""
+        weight = self._weight(value)
+        if weight > self._most:
+            return
+        with self._lock:
+            self._forget(key)
+            while self._total + weight > self._most:
+                self._forget(next(iter(self._values)))
+            self._values[key] = value
+            self._total += weight
+
+    def _forget(self, key: Any) -> None:
+        if key in self._values:
+            self._total -= self._weight(self._values.pop(key))

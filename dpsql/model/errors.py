@@ -1,0 +1,130 @@
+"""The closed list of reasons, and one exception tree.
+
+An error carries a reason, a place and public facts; sentences are made in
+`dpsql.interfaces.messages`. Nothing about data is ever an argument of an error.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from dpsql.model.tree import NOWHERE, Span
+
+
+class Reason(StrEnum):
+    """Why a query was not answered. Every member has a case and a line in docs/errors.md."""
+
+    # The text is wrong: exit code 1.
+    SYNTAX = "syntax-error"
+    TOO_LARGE = "query-too-large"
+    UNKNOWN_TABLE = "unknown-table"
+    UNKNOWN_COLUMN = "unknown-column"
+    AMBIGUOUS_COLUMN = "ambiguous-column"
+    UNKNOWN_FUNCTION = "unknown-function"
+    TYPE_MISMATCH = "type-mismatch"
+    NOT_GROUPED = "not-grouped"
+    MISPLACED_AGGREGATE = "misplaced-aggregate"
+    BAD_PARAMETER = "bad-parameter"
+    BAD_OPTION = "bad-option"
+    UNDECIDED_POLICY = "undecided-policy"
+
+    # The text is right and cannot be answered privately: exit code 3.
+    UNSUPPORTED_SYNTAX = "unsupported-syntax"
+    UNSUPPORTED_STATEMENT = "unsupported-statement"
+    RAW_ROWS = "raw-rows"
+    HIDDEN_COLUMN = "hidden-column"
+    UNBOUNDED_INPUT = "unbounded-input"
+    UNBOUNDED_CONTRIBUTION = "unbounded-contribution"
+    UNSUPPORTED_AGGREGATE = "unsupported-aggregate"
+    UNSUPPORTED_FUNCTION = "unsupported-function"
+    UNEQUAL_UNITS = "unequal-units"
+    UNSUPPORTED_PRIVATE_OPERATOR = "unsupported-private-operator"
+    UNIT_KEY_EXPOSED = "unit-key-exposed"
+    PRIVATE_KEYS_NEED_DELTA = "private-keys-need-delta"
+    EPSILON_TOO_LARGE = "epsilon-too-large"
+    NOT_USEFUL = "not-useful"
+
+    # The budget cannot pay: exit code 4.
+    BUDGET_EXHAUSTED = "budget-exhausted"
+    ALARMS_USED = "alarms-used"
+
+    # The owner has to act: exit code 4.
+    ANALYST_STOPPED = "analyst-stopped"
+
+
+class DpsqlError(Exception):
+    """Root of everything dpsql raises on purpose."""
+
+
+class Refused(DpsqlError):
+    """The query's fault: a reason, a place in the text, and public facts for the message.
+
+    Facts are names and numbers from the text, the policy or the ledger, never from data.
+    """
+
+    def __init__(self, reason: Reason, span: Span = NOWHERE, /, **facts: object) -> None:
+        self.reason = reason
+        self.span = span
+        self.facts = facts
+        super().__init__(f"{reason.value}: {facts}" if facts else reason.value)
+
+
+class PolicyError(DpsqlError):
+    """The owner's policy file is wrong: where, what, and how to fix it."""
+
+    def __init__(self, path: str, line: int | None, message: str, fix: str) -> None:
+        self.path, self.line, self.message, self.fix = path, line, message, fix
+        where = path if line is None else f"{path}:{line}"
+        super().__init__(f"{where}: {message} {fix}")
+
+
+class Failed(DpsqlError):
+    """Ours or the engine's fault: says only which query failed, how, and whether it was charged.
+
+    `detail` is for the owner's eyes: it may hold a path.
+    """
+
+    def __init__(
+        self,
+        query_id: str,
+        *,
+        cancelled: bool = False,
+        timed_out: bool = False,
+        charged: bool = True,
+        detail: str = "",
+    ) -> None:
+        self.query_id, self.cancelled, self.timed_out = query_id, cancelled, timed_out
+        self.charged, self.detail = charged, detail
+        what = "was cancelled" if cancelled else "timed out" if timed_out else "failed"
+        then = "its charge stays" if charged else "nothing was charged"
+        super().__init__(f"Query {query_id} {what}; {then}.")
+
+
+class Unreachable(DpsqlError):
+    """The database cannot be opened; carries the owner's own path and no engine text."""
+
+
+class DataChanged(Unreachable):
+    """The data is not that which a plan is about; nothing was charged.
+
+    The words are always the same. `detail` is for the owner's eyes: it may hold a path.
+    """
+
+    def __init__(self, detail: str = "") -> None:
+        self.detail = detail
+        super().__init__(
+            "The data has changed since it was opened. Nothing was charged."
+            " Its owner must refresh it, or open the policy again."
+        )
+
+
+class WrongVersion(DpsqlError):
+    """The engine or the parser that is installed is not one that dpsql is tested with."""
+
+
+class LedgerError(DpsqlError):
+    """The ledger cannot be trusted or used: edited, rolled back, cloned, locked or unwritable."""
+
+
+class MissingExtra(DpsqlError):
+    """An optional dependency is not installed; says which extra to install."""

@@ -1,0 +1,156 @@
+"""notices: what a reader of numbers is told beside them; the words are made in the interfaces.
+
+All but `Empty` follow from the text, the policy and public data, never from private data. Limits
+that hold by proof are not told: only what SQL enforces can make an answer differ from the truth.
+`columns` are places in the result, none where a number is only used on the way to it; `units`
+names the table whose rows are protected.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from dpsql.model.tree import Value
+
+Ends: TypeAlias = tuple[Value, Value]
+"""The least and the greatest value that count."""
+
+
+@dataclass(frozen=True, slots=True)
+class Clipped:
+    """A unit's rows in a group are cut to `rows`, their values to `values` (an argument each).
+
+    `total` is what a unit adds at most to a sum. What is None or empty is not cut. `grouped` says
+    that there are groups.
+    """
+
+    columns: tuple[int, ...]
+    units: str
+    grouped: bool
+    rows: int | None = None
+    values: tuple[Ends, ...] = ()
+    total: Ends | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FewValues:
+    """Of the different values of a unit in a group at most `values` count."""
+
+    columns: tuple[int, ...]
+    units: str
+    grouped: bool
+    values: int
+
+
+@dataclass(frozen=True, slots=True)
+class Sampled:
+    """A unit counts in at most `groups` groups, a random choice of its own."""
+
+    columns: tuple[int, ...]
+    units: str
+    groups: int
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """Only `values` values that the policy declares count: of the key `name`, or of what a column
+    is computed from (None).
+    """
+
+    columns: tuple[int, ...]
+    name: str | None
+    values: int
+
+
+@dataclass(frozen=True, slots=True)
+class Hidden:
+    """Groups of fewer units than `least`, or about as many, are not shown."""
+
+    columns: tuple[int, ...]
+    units: str
+    least: int
+
+
+@dataclass(frozen=True, slots=True)
+class Empty:
+    """The answer has no rows; groups smaller than `hidden` would not be shown (None: all would)."""
+
+    hidden: Hidden | None
+
+
+@dataclass(frozen=True, slots=True)
+class Drowned:
+    """No number can say anything: each errs by more than all that it can be.
+
+    At most `most` units can be in a group, and the noise of the clearest number is that of
+    `noise` units.
+    """
+
+    units: str
+    most: int
+    noise: float
+
+
+@dataclass(frozen=True, slots=True)
+class NeverShown:
+    """No group can be shown: it needs `least` units, and at most `most` can be in one."""
+
+    units: str
+    most: int
+    least: int
+
+
+@dataclass(frozen=True, slots=True)
+class CountedKeys:
+    """The groups of these private keys are counted as they are shown: not all there are."""
+
+    keys: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class BoundsFound:
+    """The bounds of a column, which declares none, were found by a private question."""
+
+    table: str
+    column: str
+    lower: float
+    upper: float
+
+
+@dataclass(frozen=True, slots=True)
+class Unprotected:
+    """People whom this column of a table names are not protected: so the owner declares."""
+
+    columns: tuple[int, ...]
+    table: str
+    column: str
+
+
+Cut: TypeAlias = Clipped | FewValues | Sampled | Listed | Hidden
+"""What is about columns: SQL leaves something out of them."""
+
+Notice: TypeAlias = Cut | Empty | Drowned | NeverShown | CountedKeys | BoundsFound | Unprotected
+
+
+def marked(notices: tuple[Notice, ...]) -> frozenset[int]:
+    """The places of the columns that a notice speaks of.
+
+    >>> sorted(marked((Sampled((1, 2), "people", 5), Listed((0,), "city", 2))))
+    [0, 1, 2]
+    """
+    return frozenset(place for notice in notices for place in places(notice))
+
+
+def places(notice: Notice) -> tuple[int, ...]:
+    """The columns of one notice."""
+    match notice:
+        case Empty() | Drowned() | NeverShown() | CountedKeys() | BoundsFound():
+            return ()
+        case _:
+            return notice.columns
+
+
+def useless(notices: tuple[Notice, ...]) -> Drowned | NeverShown | None:
+    """Why an answer cannot be of use, if it cannot."""
+    return next((n for n in notices if isinstance(n, Drowned | NeverShown)), None)

@@ -1,0 +1,81 @@
+"""What an analyst wishes of an answer beside its text."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from decimal import Decimal, InvalidOperation
+
+from dpsql.model.errors import Reason, Refused
+
+EPSILONS = range(-18, 7)
+"""Powers of ten of the epsilons that anybody means."""
+_ERRORS = range(-30, 31)
+_MOST_DIGITS = 100
+
+
+def sensible(number: Decimal, magnitudes: range = EPSILONS) -> bool:
+    """Whether a number is positive and of a size that is meant: exact arithmetic takes for ever
+    with others.
+
+    >>> [sensible(Decimal(text)) for text in ("0.1", "0", "sNaN", "Infinity", "1e-99999999")]
+    [True, False, False, False, False]
+    """
+    if not (number.is_finite() and number > 0 and number.adjusted() in magnitudes):
+        return False
+    return len(number.as_tuple().digits) <= _MOST_DIGITS
+
+
+@dataclass(frozen=True, slots=True)
+class Precision:
+    """The error that an analyst wants: a half-width at `confidence`, of every number.
+
+    `error` is in the units of the numbers or, if `relative`, a fraction of them.
+    """
+
+    error: Decimal
+    relative: bool = False
+    confidence: Decimal = Decimal("0.95")
+
+
+def wished(
+    asked: Precision | None, error: str | None, confidence: Decimal | None
+) -> Precision | None:
+    """What an interface or the text wants; the text where both do. "5%" is relative.
+
+    Raises `Refused` for an error or a confidence that no answer could have.
+    """
+    if confidence is not None and error is None and asked is None:
+        raise Refused(Reason.BAD_OPTION, option="confidence", why="there is no max_error beside it")
+    wanted = asked
+    if error is not None:
+        wanted = parsed(error)
+    if wanted is not None:
+        if confidence is not None:
+            wanted = replace(wanted, confidence=confidence)
+        _check(wanted)
+    return wanted
+
+
+def parsed(text: str) -> Precision:
+    """An error as people write it.
+
+    >>> parsed("5%").relative, parsed("100").error
+    (True, Decimal('100'))
+    """
+    try:
+        number = Decimal(text.removesuffix("%"))
+    except InvalidOperation:
+        number = Decimal("NaN")
+    if text.endswith("%") and sensible(number, _ERRORS):
+        return Precision(number / 100, relative=True)
+    return Precision(number, relative=text.endswith("%"))
+
+
+def _check(wanted: Precision) -> None:
+    if not sensible(wanted.error, _ERRORS):
+        raise Refused(Reason.BAD_OPTION, option="max_error", why="it is not a positive number")
+    sure = wanted.confidence
+    if not (sure.is_finite() and Decimal("0.5") <= sure <= Decimal("0.9999")):
+        raise Refused(
+            Reason.BAD_OPTION, option="confidence", why="it is not between 0.5 and 0.9999"
+        )

@@ -1,0 +1,55 @@
+"""The schema of a database as its engine reports it: declarations only, nothing measured."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dpsql.model.tree import SqlType
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaColumn:
+    """A column as declared in the database; `type` None where dpsql has no such type."""
+
+    name: str
+    type: SqlType | None
+    type_name: str
+    not_null: bool = False
+    enum_values: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignKey:
+    """columns reference table.referenced, enforced by the engine."""
+
+    columns: tuple[str, ...]
+    table: str
+    referenced: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaTable:
+    """A table as declared in the database: constraints only, nothing measured.
+
+    A `view` is the database's own, evaluated whenever it is read.
+    """
+
+    name: str
+    columns: tuple[SchemaColumn, ...]
+    unique_keys: tuple[tuple[str, ...], ...] = ()
+    primary_key: tuple[str, ...] = ()
+    foreign_keys: tuple[ForeignKey, ...] = ()
+    checks: tuple[str, ...] = ()
+    view: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """All tables and views of a database, with the identity of its files at the time of asking."""
+
+    tables: tuple[SchemaTable, ...]
+    identity: str = ""
+
+    def table(self, name: str) -> SchemaTable | None:
+        """The table called `name`, ignoring case."""
+        return next((t for t in self.tables if t.name.lower() == name.lower()), None)

@@ -1,0 +1,402 @@
+"""The frozen SQL tree: what a SELECT can say, and no more.
+
+``parse`` writes the syntax half (`Name`, `Star`, `Select`, ...); ``resolve`` turns it into the
+relations of `dpsql.model.algebra`, whose expressions use the same `Literal`, `Call` and `Cast` with
+their types filled in and `Ref` instead of `Name`.
+
+    >>> Literal(1, INTEGER).value
+    1
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import date, datetime
+from decimal import Decimal
+from enum import StrEnum
+from typing import TypeAlias
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Half-open range of character offsets into the analyst's SQL text."""
+
+    start: int
+    stop: int
+
+
+NOWHERE = Span(0, 0)
+
+
+class Kind(StrEnum):
+    """The families of SQL types dpsql can reason about."""
+
+    BOOLEAN = "BOOLEAN"
+    INTEGER = "INTEGER"
+    DECIMAL = "DECIMAL"
+    DOUBLE = "DOUBLE"
+    VARCHAR = "VARCHAR"
+    DATE = "DATE"
+    TIMESTAMP = "TIMESTAMP"
+    TIMESTAMPTZ = "TIMESTAMPTZ"
+    NULL = "NULL"
+
+
+@dataclass(frozen=True, slots=True)
+class SqlType:
+    """A type: INTEGER of any width up to 128 bits, DECIMAL(precision, scale), or a bare kind."""
+
+    kind: Kind
+    precision: int = 0
+    scale: int = 0
+
+    @property
+    def is_numeric(self) -> bool:
+        return self.kind in (Kind.INTEGER, Kind.DECIMAL, Kind.DOUBLE)
+
+    @property
+    def is_temporal(self) -> bool:
+        return self.kind in (Kind.DATE, Kind.TIMESTAMP, Kind.TIMESTAMPTZ)
+
+    def __str__(self) -> str:
+        if self.kind is Kind.DECIMAL:
+            return f"DECIMAL({self.precision}, {self.scale})"
+        return self.kind.value
+
+
+BOOLEAN = SqlType(Kind.BOOLEAN)
+INTEGER = SqlType(Kind.INTEGER)
+DOUBLE = SqlType(Kind.DOUBLE)
+VARCHAR = SqlType(Kind.VARCHAR)
+DATE = SqlType(Kind.DATE)
+TIMESTAMP = SqlType(Kind.TIMESTAMP)
+TIMESTAMPTZ = SqlType(Kind.TIMESTAMPTZ)
+NULL = SqlType(Kind.NULL)
+
+
+def decimal(precision: int, scale: int) -> SqlType:
+    """DECIMAL(precision, scale)."""
+    return SqlType(Kind.DECIMAL, precision, scale)
+
+
+Value: TypeAlias = "None | bool | int | Decimal | float | str | date | datetime"
+"""A constant: what a literal, a bound or a member of a finite domain can be."""
+
+
+# --- expressions -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Literal:
+    """A constant with its type."""
+
+    value: Value
+    type: SqlType
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """A column by name, before resolution; `table` is its qualifier if one was written."""
+
+    name: str
+    table: str | None = None
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Star:
+    """`*` or `t.*` in a SELECT list or in COUNT(*); alone in GROUP BY or ORDER BY it means ALL.
+
+    `exclude` leaves columns out, `replacing` gives (column, new value), `renaming` (old, new name).
+    """
+
+    table: str | None = None
+    span: Span = field(default=NOWHERE, compare=False)
+    exclude: tuple[str, ...] = ()
+    replacing: tuple[tuple[str, Expression], ...] = ()
+    renaming: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Ref:
+    """A column by identity, after resolution: ids are unique within a statement."""
+
+    id: int
+    type: SqlType
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A scalar function or operator by its registry name; see `dpsql.functions`.
+
+    CASE is `case(when1, then1, when2, then2, ..., otherwise)`, IN is `in(x, v1, v2, ...)`.
+    """
+
+    function: str
+    args: tuple[Expression, ...]
+    type: SqlType = NULL
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+STATED = frozenset({"dp_stddev", "dp_interval_low", "dp_interval_high"})
+"""Calls that state the error of a number; see `dpsql.compiler.errors.stated_errors`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cast:
+    """CAST(arg AS to); `safe` is TRY_CAST."""
+
+    arg: Expression
+    type: SqlType
+    safe: bool = False
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Clip:
+    """Bounds that an analyst puts on what one unit adds: each row, or its total in a group."""
+
+    lower: Decimal
+    upper: Decimal
+    per_group: bool
+
+
+@dataclass(frozen=True, slots=True)
+class AggregateCall:
+    """An aggregate by its registry name; `args` is `(Star(),)` for COUNT(*).
+
+    `clip` and `epsilon` (what it may spend of that of the query) are its named arguments.
+    """
+
+    function: str
+    args: tuple[Expression, ...]
+    distinct: bool = False
+    filter: Expression | None = None
+    type: SqlType = NULL
+    span: Span = field(default=NOWHERE, compare=False)
+    order_by: tuple[SortKey, ...] = ()
+    clip: Clip | None = None
+    epsilon: Decimal | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SortKey:
+    """One ORDER BY item; `nulls_first` None means the dialect's default."""
+
+    expression: Expression
+    descending: bool = False
+    nulls_first: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """ROWS, RANGE or GROUPS frame.
+
+    A bound is (offset, direction): None for UNBOUNDED, 0 for CURRENT ROW; direction -1 for
+    PRECEDING, +1 for FOLLOWING. `exclude` is CURRENT ROW, GROUP, TIES or nothing.
+    """
+
+    unit: str
+    start: tuple[int | None, int]
+    end: tuple[int | None, int]
+    exclude: str = ""
+
+    @property
+    def has_distance(self) -> bool:
+        """Whether a bound is some way off the current row."""
+        return bool({self.start[0], self.end[0]} - {None, 0})
+
+
+@dataclass(frozen=True, slots=True)
+class WindowCall:
+    """function([DISTINCT] args [IGNORE NULLS]) [FILTER] OVER (PARTITION BY ... ORDER BY ... frame).
+
+    `base` names a window of the WINDOW clause until the parser has put that in its place.
+    """
+
+    function: str
+    args: tuple[Expression, ...]
+    partition_by: tuple[Expression, ...] = ()
+    order_by: tuple[SortKey, ...] = ()
+    frame: Frame | None = None
+    type: SqlType = NULL
+    span: Span = field(default=NOWHERE, compare=False)
+    distinct: bool = False
+    ignore_nulls: bool = False
+    filter: Expression | None = None
+    base: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ScalarQuery:
+    """(SELECT ...) as a value, before resolution."""
+
+    query: Query
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Membership:
+    """EXISTS (query), or `value IN (query)` where a value is given; before resolution."""
+
+    query: Query
+    value: Expression | None = None
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+Expression: TypeAlias = (
+    "Literal | Name | Star | Ref | Call | Cast | AggregateCall | WindowCall"
+    " | ScalarQuery | Membership"
+)
+
+
+# --- queries, as written ---------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class TableName:
+    """A table or CTE by name, with its alias; column aliases as in `t AS x(a, b)`."""
+
+    name: str
+    alias: str | None = None
+    column_aliases: tuple[str, ...] = ()
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Derived:
+    """A subquery in FROM."""
+
+    query: Query
+    alias: str | None = None
+    column_aliases: tuple[str, ...] = ()
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class ValuesList:
+    """Rows of constants in FROM, all of one length: VALUES, or what a series function gives."""
+
+    names: tuple[str, ...]
+    rows: tuple[tuple[Literal, ...], ...]
+    alias: str | None = None
+    column_aliases: tuple[str, ...] = ()
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+class JoinKind(StrEnum):
+    """The joins the tree can say; which region accepts which is for `track` to decide."""
+
+    INNER = "INNER"
+    LEFT = "LEFT"
+    RIGHT = "RIGHT"
+    FULL = "FULL"
+    CROSS = "CROSS"
+
+
+@dataclass(frozen=True, slots=True)
+class JoinedTables:
+    """left kind JOIN right ON condition, or USING (names); CROSS and comma joins have neither.
+
+    A `natural` join equates all columns of the same name.
+    """
+
+    left: FromItem
+    right: FromItem
+    kind: JoinKind
+    condition: Expression | None = None
+    using: tuple[str, ...] = ()
+    span: Span = field(default=NOWHERE, compare=False)
+    natural: bool = False
+
+
+FromItem: TypeAlias = "TableName | Derived | ValuesList | JoinedTables"
+
+
+@dataclass(frozen=True, slots=True)
+class SelectItem:
+    """expression [AS alias]."""
+
+    expression: Expression
+    alias: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CommonTable:
+    """name [(columns)] AS (query), one member of WITH."""
+
+    name: str
+    query: Query
+    column_aliases: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Select:
+    """One SELECT; ordinals in GROUP BY and ORDER BY are integer literals until resolved.
+
+    `grouping_sets` are positions in `group_by`, one tuple per grouping; () for a plain GROUP BY.
+    """
+
+    items: tuple[SelectItem, ...]
+    source: FromItem | None = None
+    where: Expression | None = None
+    group_by: tuple[Expression, ...] = ()
+    having: Expression | None = None
+    qualify: Expression | None = None
+    distinct: bool = False
+    order_by: tuple[SortKey, ...] = ()
+    limit: int | None = None
+    offset: int = 0
+    ctes: tuple[CommonTable, ...] = ()
+    span: Span = field(default=NOWHERE, compare=False)
+    distinct_on: tuple[Expression, ...] = ()
+    grouping_sets: tuple[tuple[int, ...], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SetOperation:
+    """left UNION | INTERSECT | EXCEPT [ALL] [BY NAME] right."""
+
+    kind: str
+    all: bool
+    left: Query
+    right: Query
+    order_by: tuple[SortKey, ...] = ()
+    limit: int | None = None
+    offset: int = 0
+    ctes: tuple[CommonTable, ...] = ()
+    span: Span = field(default=NOWHERE, compare=False)
+    by_name: bool = False
+
+
+Query: TypeAlias = "Select | SetOperation"
+
+
+class PlanForm(StrEnum):
+    """How a plan is shown: what matters to who asks, everything, or everything for programs."""
+
+    SHORT = "short"
+    LONG = "long"
+    JSON = "json"
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """A parsed request; `epsilon`, `min_units` (the fewest units of a private key that is shown),
+
+    `max_error` ("5%" is relative), `confidence`, `nonnegative` (counts) and `mechanism` (a name)
+    are what OPTIONS asked for, `explain` is how EXPLAIN PRIVACY shows the plan; `divided` says
+    that an aggregate names its own epsilon.
+    """
+
+    query: Query
+    epsilon: Decimal | None = None
+    explain: PlanForm | None = None
+    min_units: int | None = None
+    max_error: str | None = None
+    confidence: Decimal | None = None
+    nonnegative: bool = False
+    mechanism: str | None = None
+    divided: bool = False

@@ -1,0 +1,420 @@
+"""The vocabulary: every type that crosses a line of the pipeline. Read this first.
+
+Policy (the owner's word) → plan (what will run, with proofs) → Exact → Noisy → Answer, Receipt.
+Lattice integers are plain `int`; amounts of privacy are integers in ledger units (see `Loss`).
+
+Units and neighbours are those of PRIVACY.md R1; amounts are whole and exact values have no repr
+(SECURITY.md S12, S19).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import date
+from decimal import Decimal
+from enum import StrEnum
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
+
+from dpsql.model.bounds_methods import BoundsMethod
+from dpsql.model.link import Link
+from dpsql.model.notices import Notice
+from dpsql.model.query_options import Precision
+from dpsql.model.resources import Database, Limits
+from dpsql.model.today import today
+from dpsql.model.tree import SqlType, Value
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy as np
+
+    from dpsql.model.flow import Flow
+
+# --- the policy ------------------------------------------------------------------------------
+
+
+class Neighbours(StrEnum):
+    """What one unit's change means: its data added or removed, or replaced by another's."""
+
+    ADD_REMOVE = "add_remove"
+    REPLACE = "replace"
+
+
+@dataclass(frozen=True, slots=True)
+class PrivacyUnit:
+    """One key of one table: a customer."""
+
+    table: str
+    key: str
+    neighbours: Neighbours = Neighbours.ADD_REMOVE
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnPolicy:
+    """What the owner declares of a column; `values` excludes NULL, `nullable` adds it.
+
+    `enforced` says that the engine's constraints keep its bounds or values; no proof needs it.
+    """
+
+    name: str
+    type: SqlType
+    bounds: tuple[Value, Value] | None = None
+    values: tuple[Value, ...] | None = None
+    nullable: bool = False
+    hidden: bool = False
+    private_bounds: BoundsMethod | None = None
+    enforced: bool = field(default=False, repr=False)
+
+
+class FactKind(StrEnum):
+    """Facts about data on which a proof may lean (PRIVACY.md R5)."""
+
+    UNIQUE_KEY = "unique key"
+    NOT_NULL_KEY = "key is never null"
+    NOT_NULL_LINK = "link is never null"
+    LINK_RESOLVES = "link always resolves"
+    MAX_ROWS = "rows per unit"
+
+
+class Voucher(StrEnum):
+    """Who vouches for a fact: a constraint the engine enforces, or a recorded `dpsql check`."""
+
+    CONSTRAINT = "engine constraint"
+    CHECK = "recorded check"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Fact:
+    """A statement about one private or public table's data, and who vouches for it."""
+
+    kind: FactKind
+    table: str
+    voucher: Voucher = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class TablePolicy:
+    """A table: public, or private with its link towards the unit and its contribution limits.
+
+    `key` is () and limits are None where none are declared. From `expected_rows`, about how many
+    there are, time and use are predicted. A `view` is evaluated whenever it is read. Rows that
+    belong to all whom `several` links name have no `link`. The owner leaves those unprotected whom
+    `unprotected` links name; `second_keys` are columns of links that are not declared.
+    """
+
+    name: str
+    private: bool
+    columns: tuple[ColumnPolicy, ...]
+    key: tuple[str, ...] = ()
+    link: Link | None = None
+    max_rows_per_unit: int | None = None
+    max_groups_per_unit: int | None = None
+    max_rows_per_group: int | None = None
+    max_public_groups: int | None = None
+    expected_rows: int | None = None
+    view: bool = False
+    several: tuple[Link, ...] = ()
+    unprotected: tuple[Link, ...] = ()
+    second_keys: tuple[str, ...] = ()
+
+    def column(self, name: str) -> ColumnPolicy | None:
+        """The column called `name`, ignoring case."""
+        return next((c for c in self.columns if c.name.lower() == name.lower()), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """A pot of privacy shared by the analysts who name it. Amounts are exact decimals.
+
+    `min_query_charge` is in ρ or ε; above an ε of `confirm_above` the useless is to be confirmed.
+    """
+
+    name: str
+    epsilon: Decimal
+    delta: Decimal
+    accountant: str = "zcdp"
+    query_epsilon: Decimal = Decimal("0.1")
+    max_query_epsilon: Decimal = Decimal(1)
+    query_delta: Decimal = Decimal("1e-9")
+    min_query_charge: Decimal | None = None
+    confirm_above: Decimal | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """Everything the owner decides, bound to the database's schema: every column has its type.
+
+    `version` is a hash of the decisions (not of layout or comments); `facts` are those vouched
+    for of the data that has the identity `data` (None: of any). Paths are absolute.
+    """
+
+    path: str
+    version: str
+    database: Database
+    unit: PrivacyUnit
+    tables: tuple[TablePolicy, ...]
+    budgets: tuple[Budget, ...]
+    analysts: tuple[tuple[str, str], ...]
+    ledger: str
+    limits: Limits = field(default_factory=Limits)
+    facts: frozenset[Fact] = frozenset()
+    data: str | None = None
+
+    def table(self, name: str) -> TablePolicy | None:
+        """The table called `name`, ignoring case."""
+        return next((t for t in self.tables if t.name.lower() == name.lower()), None)
+
+    def fact(self, kind: FactKind, table: str) -> Fact | None:
+        """The vouched fact of this kind about this table, if there is one."""
+        return next((f for f in self.facts if f.kind is kind and f.table == table), None)
+
+    def budget_of(self, analyst: str) -> Budget | None:
+        """The pot that pays for `analyst`."""
+        name = dict(self.analysts).get(analyst)
+        return next((b for b in self.budgets if b.name == name), None)
+
+
+# --- privacy: sensitivity, noise, loss ---------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Sensitivity:
+    """What one unit can change: at most `l0` groups, each by at most `linf` lattice steps.
+
+    `lower`, `upper` are the clip of one unit's total in one group, in lattice steps, with
+    linf = max(|lower|, |upper|). Under REPLACE the L1 distance doubles and one group can move by
+    upper - lower (PRIVACY.md R30). `alone` says that no other measurement shares it.
+
+        >>> Sensitivity(l0=2, lower=0, upper=500).l1
+        1000
+        >>> Sensitivity(2, -3, 4, Neighbours.REPLACE).l2_squared
+        98
+    """
+
+    l0: int
+    lower: int
+    upper: int
+    neighbours: Neighbours = Neighbours.ADD_REMOVE
+    alone: bool = False
+
+    @property
+    def linf(self) -> int:
+        return max(abs(self.lower), abs(self.upper))
+
+    @property
+    def l1(self) -> int:
+        once = self.l0 * self.linf
+        return 2 * once if self.neighbours is Neighbours.REPLACE else once
+
+    @property
+    def l2_squared(self) -> int:
+        if self.neighbours is Neighbours.REPLACE:
+            return self.l0 * max(2 * self.linf**2, (self.upper - self.lower) ** 2)
+        return self.l0 * self.linf**2
+
+
+class Mechanism(StrEnum):
+    """The additive integer mechanisms."""
+
+    DISCRETE_LAPLACE = "discrete Laplace"
+    DISCRETE_GAUSSIAN = "discrete Gaussian"
+
+
+@dataclass(frozen=True, slots=True)
+class Noise:
+    """An integer noise law. `scale` is b for Laplace (P(x) ∝ exp(-|x|/b)) and σ² for Gaussian.
+
+    `delta` is the δ this noise spends by itself: zero except for a Gaussian under the approximate
+    accountant.
+    """
+
+    mechanism: Mechanism
+    scale: Fraction
+    delta: Fraction = Fraction(0)
+
+
+@dataclass(frozen=True, slots=True)
+class NoiseEvent:
+    """The privacy loss of one noised column, as a record that accountants interpret."""
+
+    noise: Noise
+    sensitivity: Sensitivity
+
+
+@dataclass(frozen=True, slots=True)
+class SelectionEvent:
+    """The δ spent by publishing the private keys of one release."""
+
+    delta: Fraction
+
+
+@dataclass(frozen=True, slots=True)
+class BoundedRangeEvent:
+    """`rounds` adaptive choices that one unit can sway, each with ε-bounded range.
+
+    The exponential mechanism at ε is one: it is ε-DP and ε²/8-zCDP (Durfee and Rogers 2019;
+    Cesar and Rogers 2021).
+    """
+
+    epsilon: Fraction
+    rounds: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class ApproximateEvent:
+    """`rounds` adaptive steps that one unit can sway, each (ε, δ)-DP; no more is known of them."""
+
+    epsilon: Fraction
+    delta: Fraction = Fraction(0)
+    rounds: int = 1
+
+
+EventPart: TypeAlias = NoiseEvent | SelectionEvent | BoundedRangeEvent | ApproximateEvent
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """The privacy loss of one query: the composition of its parts."""
+
+    parts: tuple[EventPart, ...]
+
+
+NANO = 10**9
+ATTO = 10**18
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Loss:
+    """An amount of privacy in ledger units: integers, so NaN and infinity cannot occur.
+
+    `amount` is in 1e-9 (ρ under zcdp, ε otherwise), `delta` in 1e-18.
+    """
+
+    amount: int
+    delta: int = 0
+
+    def __post_init__(self) -> None:
+        if self.amount < 0 or self.delta < 0:
+            msg = "a privacy loss is never negative"
+            raise ValueError(msg)
+
+    def __add__(self, other: Loss) -> Loss:
+        return Loss(self.amount + other.amount, self.delta + other.delta)
+
+    def fits(self, limit: Loss) -> bool:
+        """Whether this total stays within the limit, in both coordinates."""
+        return self.amount <= limit.amount and self.delta <= limit.delta
+
+
+# --- results -----------------------------------------------------------------------------------
+
+
+class Exact:
+    """Exact integers per group, straight from the engine: refuses repr and pickling.
+
+    `keys` is one tuple of key values per group; `parts` one integer array (int64 or object) per
+    part, aligned with `keys`.
+    """
+
+    __slots__ = ("keys", "parts")
+
+    def __init__(self, keys: list[tuple[Any, ...]], parts: Sequence[np.ndarray]) -> None:
+        self.keys, self.parts = keys, tuple(parts)
+
+    def __repr__(self) -> str:
+        return f"Exact(rows=<{type(self).__name__} hidden>)"
+
+    def __reduce__(self) -> NoReturn:
+        msg = "exact values are never serialised"
+        raise TypeError(msg)
+
+
+@dataclass(frozen=True, slots=True)
+class Noisy:
+    """Released keys and noisy integers of one block: public from here on; None is withheld."""
+
+    keys: tuple[tuple[Any, ...], ...]
+    parts: tuple[tuple[int | None, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A result column: fixed by the text, never by data."""
+
+    name: str
+    type: SqlType
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """What one answer cost: `charged`, zero if remembered or public; `least` if no question is
+    charged less. `left` questions of ε `question` (`keyed` with private keys) can still be paid.
+    """
+
+    query_id: str
+    analyst: str
+    budget: str
+    accountant: str
+    epsilon: Decimal
+    charged: Loss
+    spent: Loss
+    limit: Loss
+    remembered: bool = False
+    least: bool = False
+    question: Decimal | None = None
+    left: int | None = None
+    keyed: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Columns, rows, and the standard error of every number in the shape of the rows.
+
+    An error is None where the value is exact (keys, public data) and NaN where it is noisy and
+    its error unknown. `margins` are the half-widths at 95 %, same shape. `explanation` is the
+    `Explanation` that answers EXPLAIN PRIVACY, whose rows the interface writes. Where there is a
+    `flow` the rows are in it, and all are exact.
+    """
+
+    columns: tuple[Column, ...]
+    rows: Sequence[tuple[Any, ...]]
+    errors: tuple[tuple[float | None, ...], ...]
+    margins: tuple[tuple[float | None, ...], ...]
+    receipt: Receipt | None = None
+    notices: tuple[Notice, ...] = ()
+    explanation: object | None = None
+    flow: Flow | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What an interface asks: text, who asks, spelling, for how much or how well, when, and
+    whether it is `confirmed` that even what cannot be of use is wanted. With `flowing` many rows of
+    public data may come as a flow.
+    """
+
+    sql: str
+    analyst: str
+    dialect: str = "duckdb"
+    parameters: tuple[Value, ...] = ()
+    epsilon: Decimal | None = None
+    precision: Precision | None = None
+    nonnegative: bool = False
+    day: date = field(default_factory=today)
+    confirmed: bool = False
+    flowing: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Rest:
+    """What a charge leaves of its budget: so many `questions` of the default ε, of `question`.
+
+    So many as `keyed` of them can show private keys (None: none ever can).
+    `fits` is the largest ε of a question that could be paid for instead (None: none can).
+    """
+
+    question: Decimal
+    questions: int
+    keyed: int | None
+    fits: Decimal | None

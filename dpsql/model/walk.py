@@ -1,0 +1,269 @@
+"""Walking and rebuilding expressions and relations: the only place that knows every node's parts.
+
+>>> from dpsql.model.tree import INTEGER, Call, Ref
+>>> sorted(refs(Call("add", (Ref(1, INTEGER), Ref(2, INTEGER)))))
+[1, 2]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from itertools import chain, islice
+from typing import assert_never, cast
+
+from dpsql.model.algebra import (
+    Aggregate,
+    Evaluated,
+    Filter,
+    Item,
+    Join,
+    Limit,
+    Match,
+    OneRow,
+    Project,
+    Relation,
+    Released,
+    Scan,
+    Sort,
+    Staged,
+    Union,
+    Values,
+    Window,
+)
+from dpsql.model.ticking import tick
+from dpsql.model.tree import (
+    BOOLEAN,
+    AggregateCall,
+    Call,
+    Cast,
+    Expression,
+    Literal,
+    Membership,
+    Name,
+    Ref,
+    ScalarQuery,
+    SortKey,
+    Star,
+    WindowCall,
+)
+
+MOST_NODES = 2_000
+"""Nodes of a formula that is put together from those of nested queries."""
+
+
+def children(expression: Expression) -> tuple[Expression, ...]:
+    """The direct subexpressions, in reading order."""
+    tick()
+    match expression:
+        case Literal() | Name() | Ref() | ScalarQuery():
+            return ()
+        case Star(replacing=replacing):
+            return tuple(value for _, value in replacing)
+        case Call(args=args):
+            return args
+        case Cast(arg=arg):
+            return (arg,)
+        case Membership(value=value):
+            return () if value is None else (value,)
+        case AggregateCall(args=args, filter=condition, order_by=order):
+            kept = () if condition is None else (condition,)
+            return (*args, *kept, *(key.expression for key in order))
+        case WindowCall(args=args, partition_by=partition, order_by=order, filter=condition):
+            kept = () if condition is None else (condition,)
+            return (*args, *kept, *partition, *(key.expression for key in order))
+        case _:
+            assert_never(expression)
+
+
+def map_children(expression: Expression, change: Callable[[Expression], Expression]) -> Expression:
+    """The same node with `change` applied to each direct subexpression."""
+    tick()
+    match expression:
+        case Literal() | Name() | Ref() | ScalarQuery():
+            return expression
+        case Star(replacing=replacing):
+            changed = tuple((column, change(value)) for column, value in replacing)
+            return replace(expression, replacing=changed) if replacing else expression
+        case Call(args=args):
+            return replace(expression, args=tuple(map(change, args)))
+        case Cast(arg=arg):
+            return replace(expression, arg=change(arg))
+        case Membership(value=value):
+            return expression if value is None else replace(expression, value=change(value))
+        case AggregateCall(args=args, filter=condition, order_by=order):
+            return replace(
+                expression,
+                args=tuple(map(change, args)),
+                filter=None if condition is None else change(condition),
+                order_by=_map_keys(order, change),
+            )
+        case WindowCall(args=args, partition_by=partition, order_by=order, filter=condition):
+            return replace(
+                expression,
+                args=tuple(map(change, args)),
+                filter=None if condition is None else change(condition),
+                partition_by=tuple(map(change, partition)),
+                order_by=_map_keys(order, change),
+            )
+        case _:
+            assert_never(expression)
+
+
+def _map_keys(
+    keys: tuple[SortKey, ...], change: Callable[[Expression], Expression]
+) -> tuple[SortKey, ...]:
+    return tuple(replace(key, expression=change(key.expression)) for key in keys)
+
+
+def walk(expression: Expression) -> Iterator[Expression]:
+    """The expression and everything below it, parents first."""
+    yield expression
+    for child in children(expression):
+        yield from walk(child)
+
+
+def refs(expression: Expression) -> frozenset[int]:
+    """The ids of the columns an expression reads."""
+    return frozenset(node.id for node in walk(expression) if isinstance(node, Ref))
+
+
+def substitute(expression: Expression, values: Mapping[int, Expression]) -> Expression:
+    """The expression with each `Ref` whose id is in `values` replaced."""
+    if isinstance(expression, Ref):
+        return values.get(expression.id, expression)
+    return map_children(expression, lambda child: substitute(child, values))
+
+
+def composed(expression: Expression, values: Mapping[int, Expression]) -> Expression | None:
+    """`substitute`, or None beyond `MOST_NODES`: each nested query could double a formula."""
+    parts = (
+        walk(values[node.id]) if isinstance(node, Ref) and node.id in values else (node,)
+        for node in walk(expression)
+    )
+    size = sum(1 for _ in islice(chain.from_iterable(parts), MOST_NODES + 1))
+    return substitute(expression, values) if size <= MOST_NODES else None
+
+
+def conjuncts(predicate: Expression | None) -> tuple[Expression, ...]:
+    """The predicates that must all hold for `predicate` to hold."""
+    if predicate is None:
+        return ()
+    if isinstance(predicate, Call) and predicate.function == "and":
+        return tuple(part for arg in predicate.args for part in conjuncts(arg))
+    return (predicate,)
+
+
+def implied(predicate: Expression | None) -> tuple[Expression, ...]:
+    """The conjuncts, and what every branch of an OR among them says."""
+    found: list[Expression] = []
+    for part in conjuncts(predicate):
+        found.append(part)
+        if isinstance(part, Call) and part.function == "or":
+            first, *others = (implied(branch) for branch in part.args)
+            found += [p for p in first if all(p in other for other in others)]
+    return tuple(found)
+
+
+def both(predicates: tuple[Expression, ...]) -> Expression | None:
+    """The condition that all of these hold; None where there are none."""
+    if len(predicates) <= 1:
+        return predicates[0] if predicates else None
+    return Call("and", predicates, BOOLEAN)
+
+
+def expressions(relation: Relation) -> tuple[Expression, ...]:
+    """The expressions that a relation itself holds, those of its inputs left out."""
+    match relation:
+        case Scan() | OneRow() | Values() | Released() | Staged() | Evaluated() | Union() | Limit():
+            return ()
+        case Filter(predicate=predicate):
+            return (predicate,)
+        case Project(items=items):
+            return tuple(item.expression for item in items)
+        case Join(condition=condition):
+            return () if condition is None else (condition,)
+        case Match(condition=condition, member=member):
+            return (() if condition is None else (condition,)) + (member or ())
+        case Aggregate(keys=keys, measures=measures):
+            return tuple(k.expression for k in keys) + tuple(m.call for m in measures)
+        case Window(items=windows):
+            return tuple(item.call for item in windows)
+        case Sort(keys=order):
+            return tuple(key.expression for key in order)
+        case _:
+            assert_never(relation)
+
+
+def map_expressions(relation: Relation, change: Callable[[Expression], Expression]) -> Relation:
+    """The same relation with `change` applied to each of its `expressions`."""
+    match relation:
+        case Scan() | OneRow() | Values() | Released() | Staged() | Evaluated() | Union() | Limit():
+            return relation
+        case Filter(predicate=predicate):
+            return replace(relation, predicate=change(predicate))
+        case Project(items=items):
+            return replace(relation, items=_map_items(items, change))
+        case Join(condition=condition):
+            return replace(relation, condition=None if condition is None else change(condition))
+        case Match(condition=condition, member=member):
+            return replace(
+                relation,
+                condition=None if condition is None else change(condition),
+                member=None if member is None else (change(member[0]), change(member[1])),
+            )
+        case Aggregate(keys=keys, measures=measures):
+            called = tuple(replace(m, call=cast("AggregateCall", change(m.call))) for m in measures)
+            return replace(relation, keys=_map_items(keys, change), measures=called)
+        case Window(items=windows):
+            added = tuple(replace(w, call=cast("WindowCall", change(w.call))) for w in windows)
+            return replace(relation, items=added)
+        case Sort(keys=order):
+            return replace(relation, keys=_map_keys(order, change))
+        case _:
+            assert_never(relation)
+
+
+def _map_items(
+    items: tuple[Item, ...], change: Callable[[Expression], Expression]
+) -> tuple[Item, ...]:
+    return tuple(replace(item, expression=change(item.expression)) for item in items)
+
+
+def inputs(relation: Relation) -> tuple[Relation, ...]:
+    """The direct inputs of a relation."""
+    match relation:
+        case Scan() | OneRow() | Values() | Released() | Evaluated():
+            return ()
+        case Staged(source=source):
+            return () if source is None else (source,)
+        case Filter() | Project() | Aggregate() | Window() | Sort() | Limit():
+            return (relation.input,)
+        case Match():
+            return (relation.input, relation.other)
+        case Join() | Union():
+            return (relation.left, relation.right)
+        case _:
+            assert_never(relation)
+
+
+def map_inputs(relation: Relation, change: Callable[[Relation], Relation]) -> Relation:
+    """The same relation with `change` applied to each direct input; a stage's are past change."""
+    match relation:
+        case Scan() | OneRow() | Values() | Released() | Staged() | Evaluated():
+            return relation
+        case Filter() | Project() | Aggregate() | Window() | Sort() | Limit():
+            return replace(relation, input=change(relation.input))
+        case Match():
+            return replace(relation, input=change(relation.input), other=change(relation.other))
+        case Join() | Union():
+            return replace(relation, left=change(relation.left), right=change(relation.right))
+        case _:
+            assert_never(relation)
+
+
+def relations(relation: Relation) -> Iterator[Relation]:
+    """The relation and everything below it, parents first."""
+    yield relation
+    for source in inputs(relation):
+        yield from relations(source)

@@ -1,0 +1,1 @@
+"""Streams of counting queries against one threshold."""

@@ -1,0 +1,360 @@
+"""monitor: a stream of counting queries against one threshold, by sparse vector.
+
+Charged once, durably, when it is opened: ε for all its alarms, however many queries it answers.
+
+What an adversary sees who chooses every question after the answers before it: one bit per query,
+until the alarms are used up. All bits together, and that the monitor has ended, are ε-DP (the
+proof is in `dpsql.mechanisms.sparse_vector`). A refusal depends on the text alone and is free. The
+noisy threshold is in memory only and in one process: a monitor that is opened again has another
+one and is charged anew. A question asked again gets the bits it got, also after the end, as long
+as the data version is the same; to ask it of new data is a new query. That a statement failed says
+that it failed, and no more; the time it took is not hidden, as for any query.
+
+What a monitor loses: PRIVACY.md R52.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from fractions import Fraction
+from hashlib import sha256
+from threading import RLock
+from typing import Self
+
+from dpsql import accountants
+from dpsql.accountants.remaining import rest
+from dpsql.answering.precision import read
+from dpsql.answering.vault import Vault
+from dpsql.engines import Stop
+from dpsql.ledgers import Remembered
+from dpsql.mechanisms.sparse_vector import SparseVector, sparse_vector
+from dpsql.model.errors import Reason, Refused
+from dpsql.model.notices import Notice
+from dpsql.model.tree import Value
+from dpsql.model.vocabulary import (
+    Budget,
+    Column,
+    Event,
+    Exact,
+    Loss,
+    Neighbours,
+    Noisy,
+    Receipt,
+    Request,
+    Rest,
+)
+from dpsql.preparation.compilation import Compiler
+from dpsql.preparation.question import Account, Cost, account
+from dpsql.preparation.streams import Stream, stream
+
+MOST_ALARMS = 10_000
+MOST_DIGITS = 100
+"""Digits of a threshold before or behind the point: more are never meant."""
+
+
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """What is watched for: noisy values at or above `threshold`, `alarms` times.
+
+    `both_ways` admits sums that one person can lower, for more noise on every query.
+    """
+
+    analyst: str
+    threshold: Decimal
+    alarms: int
+    epsilon: Decimal | None = None
+    both_ways: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The bits of one statement: for each public key, in order, whether it is above.
+
+    `answers` ends early where the alarms were used up. A statement without groups has one key: ().
+    `notices` are about the `columns` of the statement.
+    """
+
+    keys: tuple[str, ...]
+    answers: tuple[tuple[tuple[Value, ...], bool], ...]
+    complete: bool = True
+    notices: tuple[Notice, ...] = ()
+    columns: tuple[Column, ...] = ()
+
+    @property
+    def above(self) -> bool:
+        """Whether anything is above.
+
+        >>> Verdict((), (((), True),)).above
+        True
+        """
+        return any(above for _, above in self.answers)
+
+
+@dataclass(frozen=True, slots=True)
+class Desk:
+    """What a monitor works with: the compiler and the vault, for one account."""
+
+    compiler: Compiler
+    vault: Vault
+    account: Account
+
+    @classmethod
+    def of(cls, compiler: Compiler, vault: Vault, wish: Watch) -> Self:
+        """The desk of a wish. Raises `Refused` for an unknown analyst or a bad epsilon."""
+        return cls(compiler, vault, account(compiler.policy, wish.analyst, wish.epsilon))
+
+    def stream(self, request: Request) -> Stream:
+        """The queries of a statement, which bind. Raises `Refused`, or `Failed` free of charge.
+
+        It is paid for by what surrounds it, and so has no wishes of its own.
+        """
+        asked = read(self.compiler, request, Stop())
+        says = asked.statement
+        if says.explain or says.epsilon is not None or says.mechanism is not None:
+            raise Refused(Reason.UNSUPPORTED_STATEMENT, construct="EXPLAIN or OPTIONS here")
+        found = stream(self.compiler.prepared(asked))
+        self.vault.require_stream(found)
+        return found
+
+    def opened(self, law: SparseVector, question: str, data: Collection[str | None]) -> Receipt:
+        """Debits the whole monitor; see `Vault.opened`."""
+        return self.vault.opened(self.compiler, self.account, self.cost(law, question), data)
+
+    def cost(self, law: SparseVector, question: str) -> Cost:
+        """What a monitor spends."""
+        event, budget = Event((law.event,)), self.account.budget
+        loss = accountants.get(budget.accountant).loss(event)
+        return Cost(question, event, accountants.price(loss, budget))
+
+    def recalled(self, question: str) -> Remembered | None:
+        """What the same was told before, if it paid as much."""
+        payer, version = self.account, self.compiler.policy.version
+        return self.vault.ledger.recall(payer.analyst, question, version, payer.epsilon)
+
+    @property
+    def data_version(self) -> int:
+        """The present data version."""
+        return self.vault.ledger.data_version()
+
+
+class Monitor:
+    """An open monitor: thread-safe, a context manager; ended by its last alarm or by `close`.
+
+    `close` records in the ledger what was answered, under the query that paid for it.
+    """
+
+    def __init__(
+        self,
+        desk: Desk,
+        wish: Watch,
+        law: SparseVector,
+        question: str,
+        data: Collection[str | None],
+    ) -> None:
+        self._desk, self._wish, self._law = desk, wish, law
+        self._lock = RLock()
+        self._known: dict[tuple[str, int], tuple[Verdict, Noisy]] = {}
+        self._closed = False
+        self.receipt = desk.opened(law, question, data)
+        self._run = desk.vault.run(law)
+
+    @property
+    def left(self) -> int:
+        """The alarms that are left."""
+        return 0 if self._closed else self._run.left
+
+    def ask(self, sql: str, parameters: Sequence[Value] = (), dialect: str = "duckdb") -> Verdict:
+        """Whether each query of a statement is above the threshold.
+
+        Raises `Refused` for what is no stream, and once the alarms are used up; `Failed` where the
+        engine failed: the question may be asked again.
+        """
+        asked = self._desk.stream(Request(sql, self._wish.analyst, dialect, tuple(parameters)))
+        return self.verdict(asked)
+
+    def can_tell(self, asked: Stream) -> bool:
+        """Whether a statement would be answered: an alarm is left, or it was answered before."""
+        place = asked.question, self._desk.data_version
+        return self.left > 0 or place in self._known
+
+    def verdict(self, asked: Stream) -> Verdict:
+        """`ask` for a statement that is compiled already."""
+        _require_fit(asked, self._law)
+        with self._lock:
+            place = asked.question, self._desk.data_version
+            if place not in self._known:
+                if not self.left:
+                    raise Refused(Reason.ALARMS_USED, alarms=self._law.alarms)
+                exact = self._desk.vault.measured(self.receipt.query_id, asked)
+                self._known[place] = self._compared(asked, exact)
+            return self._known[place][0]
+
+    def close(self) -> None:
+        """End the monitor and record its answers; a second time it does nothing."""
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
+            answers = {question: noisy for (question, _), (_, noisy) in self._known.items()}
+            self._desk.vault.ledger.remember(self.receipt.query_id, tuple(answers.values()))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        self.close()
+
+    def _compared(self, asked: Stream, exact: Exact) -> tuple[Verdict, Noisy]:
+        """One comparison per key of the domain, whether the data has it or not."""
+        values = {key: int(exact.parts[0][n]) for n, key in enumerate(exact.keys)}
+        threshold = Fraction(self._wish.threshold) / asked.release.query.lattice.step
+        answers: list[tuple[tuple[Value, ...], bool]] = []
+        for key in asked.domain:
+            if not self._run.left:
+                break
+            above = self._run.above(values.get(key, 0), threshold, asked.distance)
+            answers.append((key, above))
+        complete = len(answers) == len(asked.domain)
+        told = Verdict(asked.keys, tuple(answers), complete, asked.notices, asked.columns)
+        return told, Noisy(
+            tuple(key for key, _ in answers), tuple((int(above),) for _, above in answers)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """What a list of statements got: a verdict each, empty for those behind the last alarm."""
+
+    verdicts: tuple[Verdict, ...]
+    left: int
+    receipt: Receipt
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """What watching statements costs, and the noise that decides between above and below.
+
+    A remembered list costs nothing. The noise of `law` is in units of each stream's distance.
+    """
+
+    wish: Watch
+    streams: tuple[Stream, ...]
+    law: SparseVector
+    epsilon: Decimal
+    budget: Budget
+    charge: Loss
+    spent: Loss
+    limit: Loss
+    remembered: bool
+    rest: Rest
+
+
+def priced(desk: Desk, wish: Watch, requests: Sequence[Request]) -> Price:
+    """The price of `watched`, which refuses what this refuses, but for an exhausted budget."""
+    streams, law, question = _compiled(desk, wish, requests)
+    known = desk.recalled(question)
+    budget = desk.account.budget
+    charge = Loss(0) if known else desk.cost(law, question).loss
+    spent = desk.vault.ledger.spent(budget.name)
+    return Price(
+        wish=wish,
+        streams=tuple(streams),
+        law=law,
+        epsilon=desk.account.epsilon,
+        budget=budget,
+        charge=charge,
+        spent=spent,
+        limit=desk.account.limit,
+        remembered=known is not None,
+        rest=rest(budget, spent, charge),
+    )
+
+
+def monitored(desk: Desk, wish: Watch) -> Monitor:
+    """A monitor for questions to come. Raises `Refused` before anything is charged."""
+    one_way = desk.compiler.policy.unit.neighbours is Neighbours.ADD_REMOVE and not wish.both_ways
+    law = _law(desk, wish, one_way=one_way)
+    return Monitor(desk, wish, law, secrets.token_hex(32), (desk.compiler.policy.data,))
+
+
+def watched(desk: Desk, wish: Watch, requests: Sequence[Request]) -> Watched:
+    """The verdicts of known statements: all are compiled before anything is charged.
+
+    One question of the ledger: asked again, it gets the same answers at no cost. Raises `Refused`,
+    with the number from 1 of the `statement` that is at fault.
+    """
+    streams, law, question = _compiled(desk, wish, requests)
+    known = desk.recalled(question)
+    if known is None:
+        data = {asked.data for asked in streams}
+        return _asked(Monitor(desk, wish, law, question, data), streams)
+    distinct = dict.fromkeys(asked.question for asked in streams)
+    answers = dict(zip(distinct, known.answer, strict=False))
+    verdicts = tuple(_told(asked, answers.get(asked.question)) for asked in streams)
+    alarms = sum(bool(part) for noisy in known.answer for (part,) in noisy.parts)
+    receipt = desk.vault.receipt(replace(desk.account, epsilon=known.epsilon), known.query_id)
+    return Watched(verdicts, law.alarms - alarms, receipt)
+
+
+def _compiled(
+    desk: Desk, wish: Watch, requests: Sequence[Request]
+) -> tuple[list[Stream], SparseVector, str]:
+    streams = [_numbered(desk, number, request) for number, request in enumerate(requests, 1)]
+    one_way = not wish.both_ways and all(asked.one_way for asked in streams)
+    law = _law(desk, wish, one_way=one_way)
+    return streams, law, _question(wish, law, streams)
+
+
+def _asked(monitor: Monitor, streams: Sequence[Stream]) -> Watched:
+    """Every statement in order, as long as alarms are left; a repeated one is free."""
+    with monitor:
+        verdicts = tuple(
+            monitor.verdict(asked) if monitor.can_tell(asked) else _told(asked, None)
+            for asked in streams
+        )
+        return Watched(verdicts, monitor.left, monitor.receipt)
+
+
+def _told(asked: Stream, noisy: Noisy | None) -> Verdict:
+    """The verdict that is recorded in the ledger as keys and bits; None: it was never asked."""
+    if noisy is None:
+        return Verdict(asked.keys, (), False, asked.notices, asked.columns)
+    answers = tuple((key, bool(bit)) for key, (bit,) in zip(noisy.keys, noisy.parts, strict=True))
+    complete = len(answers) == len(asked.domain)
+    return Verdict(asked.keys, answers, complete, asked.notices, asked.columns)
+
+
+def _law(desk: Desk, wish: Watch, *, one_way: bool) -> SparseVector:
+    if not (isinstance(wish.alarms, int) and 1 <= wish.alarms <= MOST_ALARMS):
+        known = (f"a whole number from 1 to {MOST_ALARMS}",)
+        raise Refused(Reason.BAD_OPTION, option="alarms", value=wish.alarms, known=known)
+    if not wish.threshold.is_finite() or abs(wish.threshold.adjusted()) > MOST_DIGITS:
+        known = ("a finite number",)
+        raise Refused(Reason.BAD_OPTION, option="threshold", value=wish.threshold, known=known)
+    return sparse_vector(Fraction(desk.account.epsilon), wish.alarms, one_way=one_way)
+
+
+def _numbered(desk: Desk, number: int, request: Request) -> Stream:
+    try:
+        return desk.stream(request)
+    except Refused as refused:
+        facts = refused.facts | {"statement": number}
+        raise Refused(refused.reason, refused.span, **facts) from None
+
+
+def _require_fit(asked: Stream, law: SparseVector) -> None:
+    if law.one_way and not asked.one_way:
+        raise Refused(
+            Reason.UNSUPPORTED_PRIVATE_OPERATOR,
+            construct="watching a sum that one person can lower",
+            fix="Open the monitor with both_ways=True: every query gets more noise.",
+        )
+
+
+def _question(wish: Watch, law: SparseVector, streams: Sequence[Stream]) -> str:
+    """What identifies a list of statements and what it is watched for, whatever the epsilon."""
+    words = ["watch", str(Fraction(wish.threshold)), str(law.alarms), str(law.one_way)]
+    return sha256("\n".join(words + [asked.question for asked in streams]).encode()).hexdigest()

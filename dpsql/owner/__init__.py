@@ -1,0 +1,1 @@
+"""What only the owner may do: check the policy against the data, and tune it."""

@@ -1,0 +1,273 @@
+"""check: does the data fit the policy? For the owner only: findings count private rows.
+
+What it records, proofs lean on: PRIVACY.md R5.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from dpsql.dialects.duckdb.literal_sql import constant
+from dpsql.model.sql_names import identifier
+from dpsql.model.tree import Kind, Literal, Value
+from dpsql.model.vocabulary import ColumnPolicy, Fact, FactKind, Policy, TablePolicy, Voucher
+from dpsql.owner.ownership import (
+    RowsOfSeveral,
+    all_among_units,
+    look_alikes,
+    units_of_keys,
+)
+from dpsql.policy.lines import Lines
+
+AS_LINK = 'Add it to links, with other_people = "unprotected" if they need no protection.'
+
+Rows = Callable[[str], Sequence[tuple[Any, ...]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that does not fit: where in the policy, what, how many rows, how to mend it.
+
+    Without rows it is no mistake: the owner is reminded of what the policy says.
+    """
+
+    line: int
+    table: str
+    column: str | None
+    message: str
+    rows: int
+    fix: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Question:
+    """A count that should be zero: the condition of a bad row, and what to say of it."""
+
+    condition: str
+    column: str | None
+    place: tuple[str, ...]
+    what: str
+    fix: str
+
+
+def check(policy: Policy, lines: Lines, rows: Rows) -> tuple[tuple[Finding, ...], frozenset[Fact]]:
+    """What does not fit, and the facts that the data confirms.
+
+    One scan per table for the rows themselves, one query per key, link and row limit.
+    """
+    findings: list[Finding] = []
+    facts: set[Fact] = set()
+    for table in policy.tables:
+        checker = _Table(policy, table, lines, rows)
+        findings += checker.values()
+        findings += checker.shared()
+        findings += checker.other_people()
+        for kind, found in checker.structure():
+            if found is None:
+                facts.add(Fact(kind, table.name, Voucher.CHECK))
+            else:
+                findings.append(found)
+    return tuple(sorted(findings, key=lambda f: f.line)), frozenset(facts)
+
+
+class _Table:
+    def __init__(self, policy: Policy, table: TablePolicy, lines: Lines, rows: Rows) -> None:
+        self.policy, self.table, self.lines, self.rows = policy, table, lines, rows
+        self.name = identifier(table.name)
+
+    def values(self) -> list[Finding]:
+        """Rows outside bounds and lists, NULL where it is not declared, NaN and infinities."""
+        if not self.table.private:
+            return []
+        questions = [q for column in self.table.columns for q in _questions(column)]
+        if not questions:
+            return []
+        counts = ", ".join(f"COUNT(*) FILTER (WHERE {q.condition})" for q in questions)
+        found = self.rows(f"SELECT {counts} FROM {self.name}")[0]
+        return [
+            self._finding(q.column, q.place, f"{count} rows {q.what}", count, q.fix)
+            for q, count in zip(questions, found, strict=True)
+            if count
+        ]
+
+    def structure(self) -> list[tuple[FactKind, Finding | None]]:
+        """Key, link and row limit: each a fact, or the finding that says why it is none."""
+        result = []
+        if self.table.key:
+            unique = self._unique()
+            result.append((FactKind.UNIQUE_KEY, unique))
+            if unique is None:
+                result.append((FactKind.NOT_NULL_KEY, None))
+        if self.table.several:
+            several = RowsOfSeveral(self.table, self.policy)
+            result.append((FactKind.LINK_RESOLVES, self._of_somebody(several)))
+            if self.table.max_rows_per_unit is not None:
+                limit = self.table.max_rows_per_unit
+                result.append((FactKind.MAX_ROWS, self._row_limit(limit, several.each())))
+        elif self.table.private:
+            result.append((FactKind.NOT_NULL_LINK, self._never_null()))
+        if self.table.link is not None:
+            result.append((FactKind.LINK_RESOLVES, self._resolves()))
+            if self.table.max_rows_per_unit is not None:
+                limit = self.table.max_rows_per_unit
+                result.append((FactKind.MAX_ROWS, self._row_limit(limit, self._unit_rows())))
+        return result
+
+    def shared(self) -> list[Finding]:
+        """Rows under a key that rows of several units have: they belong to nobody."""
+        link = self.table.link
+        if link is None or link.table == self.policy.unit.table:
+            return []
+        count = self._count(
+            f"SELECT COUNT(*) FROM {self.name} AS a JOIN ({units_of_keys(link.table, self.policy)})"
+            f" AS b ON a.{identifier(link.column)} = b.k WHERE b.lo <> b.hi"
+        )
+        what = f"{count} rows are below a key that several units share: they enter no answer."
+        fix = "Make the keys above them unique, or accept that."
+        found = self._if(count, link.column, ("link",), what, fix)
+        return [] if found is None else [found]
+
+    def other_people(self) -> list[Finding]:
+        """Columns that name people and are no link, and those whose people are not protected."""
+        found = [
+            self._named(
+                link.column, "links", "names people who are not protected.", "Nothing, if so be it."
+            )
+            for link in self.table.unprotected
+        ]
+        found += [
+            self._named(name, "columns", f"references {self._people()} and is no link.", AS_LINK)
+            for name in self.table.second_keys
+        ]
+        return found + [
+            self._named(name, "columns", f"may name {self._people()} and is no link.", AS_LINK)
+            for name in look_alikes(self.table, self.policy)
+            if self._count(all_among_units(self.table, name, self.policy))
+        ]
+
+    def _people(self) -> str:
+        return f"{self.policy.unit.table}.{self.policy.unit.key}"
+
+    def _named(self, column: str, place: str, what: str, fix: str) -> Finding:
+        """A finding about a column; of what the owner has decided no rows are counted."""
+        name, decided = identifier(column), place == "links"
+        condition = f"SELECT COUNT(*) FROM {self.name} WHERE {name} IS NOT NULL"
+        count = 0 if decided else self._count(condition)
+        where = (place,) if decided else (place, column)
+        return self._finding(column, where, f"{column} {what}", count, fix)
+
+    def _unique(self) -> Finding | None:
+        names = ", ".join(map(identifier, self.table.key))
+        absent = " OR ".join(f"{identifier(name)} IS NULL" for name in self.table.key)
+        count = self._count(
+            f"SELECT COALESCE(SUM(n), 0) FROM (SELECT COUNT(*) AS n FROM {self.name}"
+            f" GROUP BY {names} HAVING COUNT(*) > 1 OR {absent})"
+        )
+        what = f"{count} rows share their key {', '.join(self.table.key)} or have none."
+        return self._if(count, None, ("key",), what, "Make the key unique, or name another.")
+
+    def _never_null(self) -> Finding | None:
+        link = self.table.link
+        column = link.column if link else self.table.key[0]
+        count = self._count(f"SELECT COUNT(*) FROM {self.name} WHERE {identifier(column)} IS NULL")
+        place = ("link",) if link else ("key",)
+        what = f"{count} rows have no {column}: they belong to nobody and enter no answer."
+        return self._if(count, column, place, what, "Fill it in, or accept that.")
+
+    def _resolves(self) -> Finding | None:
+        link = self.table.link
+        assert link is not None
+        here, there = identifier(link.column), identifier(link.key)
+        count = self._count(
+            f"SELECT COUNT(*) FROM {self.name} AS a WHERE a.{here} IS NOT NULL AND NOT EXISTS"
+            f" (SELECT 1 FROM {identifier(link.table)} AS b WHERE b.{there} = a.{here})"
+        )
+        what = f"{count} rows link to no row of {link.table}: they enter no answer."
+        return self._if(count, link.column, ("link",), what, "Mend the links, or accept that.")
+
+    def _of_somebody(self, several: RowsOfSeveral) -> Finding | None:
+        count = self._count(f"SELECT COUNT(*) FROM ({several.nobodys()})")
+        what = f"{count} rows link to nobody, or to a key that several share: they enter no answer."
+        return self._if(count, None, ("links",), what, "Mend the links, or accept that.")
+
+    def _row_limit(self, limit: int, rows: str) -> Finding | None:
+        units = f"SELECT u, COUNT(*) AS n FROM ({rows}) GROUP BY u HAVING COUNT(*) > {limit}"
+        count, most = self.rows(f"SELECT COUNT(*), MAX(n) FROM ({units})")[0]
+        what = f"{count} units have more than {limit} rows, one has {most}."
+        then = "no query may use them" if self.table.several else "they are clipped"
+        fix = f"Raise max_rows_per_unit to {most}, or accept that {then}."
+        return self._if(count, None, ("max_rows_per_unit",), what, fix)
+
+    def _unit_rows(self) -> str:
+        """SELECT of each row's unit, joined along the declared links."""
+        sql, table = f"{self.name} AS t0", self.table
+        hops = 0
+        while table.link is not None and table.link.table != self.policy.unit.table:
+            link = table.link
+            joined = identifier(link.table)
+            hops += 1
+            sql += (
+                f" JOIN {joined} AS t{hops} ON t{hops - 1}.{identifier(link.column)}"
+                f" = t{hops}.{identifier(link.key)}"
+            )
+            found = self.policy.table(link.table)
+            assert found is not None
+            table = found
+        assert table.link is not None
+        return f"SELECT t{hops}.{identifier(table.link.column)} AS u FROM {sql}"
+
+    def _count(self, sql: str) -> int:
+        return int(self.rows(sql)[0][0])
+
+    def _if(
+        self, count: int, column: str | None, place: tuple[str, ...], what: str, fix: str
+    ) -> Finding | None:
+        if not count:
+            return None
+        return Finding(self._line(place), self.table.name, column, self._said(what), count, fix)
+
+    def _finding(
+        self, column: str | None, place: tuple[str, ...], what: str, count: int, fix: str
+    ) -> Finding:
+        said = self._said(what)
+        return Finding(self._line(place), self.table.name, column, said, count, fix)
+
+    def _said(self, what: str) -> str:
+        return f"{self.table.name}: {what}"
+
+    def _line(self, place: tuple[str, ...]) -> int:
+        return self.lines.of(("tables", self.table.name, *place))
+
+
+def _questions(column: ColumnPolicy) -> list[_Question]:
+    name = identifier(column.name)
+    place = ("columns", column.name)
+    result = []
+    if not column.nullable and (column.bounds is not None or column.values is not None):
+        fix = "Declare nullable = true, so that NULL is a group of its own."
+        what = f"have no {column.name}, which is not declared nullable."
+        result.append(_Question(f"{name} IS NULL", column.name, place, what, fix))
+    if column.bounds is not None:
+        lower, upper = (constant(Literal(end, column.type)) for end in column.bounds)
+        what = f"have {column.name} outside its bounds: they are clipped."
+        outside = f"{name} < {lower} OR {name} > {upper}"
+        if column.type.kind is Kind.DOUBLE:
+            outside = f"NOT isnan({name}) AND ({outside})"
+            nan = f"have NaN in {column.name}: they enter no sum."
+            result.append(
+                _Question(f"isnan({name})", column.name, place, nan, "Replace NaN with NULL.")
+            )
+        result.append(_Question(outside, column.name, place, what, "Widen the bounds, or accept."))
+    if column.values is not None:
+        listed = ", ".join(_listed(value, column) for value in column.values)
+        what = f"have a {column.name} that is not listed: they are in no group."
+        result.append(
+            _Question(f"{name} NOT IN ({listed})", column.name, place, what, "List it, or accept.")
+        )
+    return result
+
+
+def _listed(value: Value, column: ColumnPolicy) -> str:
+    return constant(Literal(value, column.type))

@@ -1,0 +1,1 @@
+"""From text, policy and public data to a question that is ready to run."""

@@ -1,0 +1,293 @@
+"""Private bounds: a column without declared bounds gets them from a private look at its size.
+
+Where a question is refused for want of the bounds of columns that the policy marks
+`private_bounds`, it becomes two private questions. The first looks at such a column in public bins
+of log2 |x|, with a fifth of what the question may spend: it counts their units, or asks for the
+extreme bins by exponential mechanism or by sparse vector. The second is the question itself, under
+the policy in which what the first released is the column's declared bounds, with the rest.
+
+Proof (PRIVACY.md R64). The first question is an ordinary private question over public keys. The
+second is an ordinary private question too, whichever bounds it is asked with: bounds are clipped
+to, not trusted, so its sensitivity holds for every policy and hence for every outcome of the first.
+It is chosen by released numbers alone, and each accountant's filter admits adaptively chosen
+questions (PRIVACY.md R56): the loss of the pair is the sum of the two, which is within what one
+question of this epsilon may spend.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from decimal import ROUND_DOWN, Context, Decimal
+from fractions import Fraction
+from functools import lru_cache
+from math import ceil, log2
+from typing import Any
+
+from dpsql.accountants import Accountant
+from dpsql.accountants.preference import SPARSE_VECTOR
+from dpsql.compiler.plan.private_plan import BlockPlan
+from dpsql.mechanisms.tails import reach
+from dpsql.model.bounds_methods import BoundsMethod
+from dpsql.model.errors import Reason, Refused
+from dpsql.model.notices import BoundsFound
+from dpsql.model.tree import Kind, SqlType
+from dpsql.model.vocabulary import Budget, ColumnPolicy, Loss, Noise, Policy
+from dpsql.policy.values import of_type
+from dpsql.preparation.question import FoundBounds
+
+SHARE = Fraction(1, 5)
+"""What finding bounds may spend of what a question may spend, for all its columns together."""
+SURE = 0.95
+"""How probably no empty bin is taken for one with rows."""
+LEAST_DOUBLE, MOST = -20, 40
+"""Sizes of DOUBLEs from 2^-20, and of all numbers up to 2^40, are told apart."""
+
+Found = tuple[FoundBounds, ...]
+
+
+def wanting(policy: Policy, compiles: Callable[[Found], bool]) -> Found:
+    """The columns, at their widest bounds, without which a question is refused for want of bounds.
+
+    `compiles` says whether it is accepted with some columns' bounds. Empty where nothing is
+    wanting, or where private bounds do not help.
+    """
+    widest = tuple(
+        _between(table.name, column, MOST, MOST)
+        for table in policy.tables
+        for column in table.columns
+        if column.private_bounds
+    )
+    if not widest or compiles(()) or not compiles(widest):
+        return ()
+    needed = widest
+    for bounds in widest:
+        rest = tuple(b for b in needed if b != bounds)
+        needed = rest if compiles(rest) else needed
+    return needed
+
+
+def with_bounds(policy: Policy, found: Found) -> Policy:
+    """The policy in which found bounds are declared ones."""
+    tables = []
+    for table in policy.tables:
+        ends = {b.column: (b.lower, b.upper) for b in found if b.table == table.name}
+        columns = tuple(
+            replace(c, bounds=(_value(ends[c.name][0], c.type), _value(ends[c.name][1], c.type)))
+            if c.name in ends
+            else c
+            for c in table.columns
+        )
+        tables.append(replace(table, columns=columns))
+    return replace(policy, tables=tuple(tables))
+
+
+def question(policy: Policy, bounds: FoundBounds) -> str:
+    """The SQL of the first step, in DuckDB's spelling.
+
+    The histogram counts units by bin, or rows where no column of the table is the unit's key. The
+    other methods ask for the lowest and the highest bin; of each unit its own extremes count.
+    """
+    match _method(policy, bounds):
+        case BoundsMethod.LOG_HISTOGRAM:
+            who, counted = _counted(policy, bounds)
+            sized = _sized(policy, bounds, who)
+            return f"SELECT size, COUNT({counted}) AS n FROM ({sized}) AS sized GROUP BY size"
+        case BoundsMethod.QUANTILE:
+            how = ""
+        case BoundsMethod.SPARSE_VECTOR:
+            how = f"WITH DIFFERENTIAL_PRIVACY OPTIONS(mechanism = '{SPARSE_VECTOR}') "
+    sized = _sized(policy, bounds, "")
+    return f"SELECT {how}MIN(size) AS lowest, MAX(size) AS highest FROM ({sized}) AS sized"
+
+
+def _sized(policy: Policy, bounds: FoundBounds, who: str) -> str:
+    """The SQL of a column's rows by bin, with what it says `who` they are of.
+
+    Bin 0 has |x| up to the least size; bin k, or -k for negative numbers, those up to 2^k times it.
+    NULL, NaN and what is beyond the largest size are in no bin.
+    """
+    x, table = f"CAST({_quoted(bounds.column)} AS DOUBLE)", _quoted(bounds.table)
+    kind = _column(policy, bounds).type
+    edges = [float(Fraction(2) ** k) for k in range(_least(kind), _most(kind) + 1)]
+    cases = [f"WHEN {x} < -{edges[k]!r} THEN -{k + 1}" for k in reversed(range(len(edges) - 1))]
+    cases += [f"WHEN {x} <= {edge!r} THEN {k}" for k, edge in enumerate(edges[:-1])]
+    words = f"CASE {' '.join(cases)} ELSE {len(edges) - 1} END"
+    return (
+        f"SELECT {who}{words} AS size FROM {table} "
+        f"WHERE {x} >= -{edges[-1]!r} AND {x} <= {edges[-1]!r}"
+    )
+
+
+def _counted(policy: Policy, bounds: FoundBounds) -> tuple[str, str]:
+    """What is selected beside the size, and what is counted of it: one unit counts once if it can.
+
+    A row of the unit's own table is a unit.
+    """
+    table = policy.table(bounds.table)
+    assert table is not None
+    link = table.link
+    if link is None or link.table.lower() != policy.unit.table.lower():
+        return "", "*"
+    unit = table.column(link.column)
+    if unit is None or unit.hidden:
+        return "", "*"
+    return f"{_quoted(link.column)} AS who, ", "DISTINCT who"
+
+
+def found(
+    policy: Policy, bounds: FoundBounds, rows: Iterable[Sequence[Any]], paid: BlockPlan
+) -> FoundBounds:
+    """The bounds that the answer to `question` says, whose block was `paid` for; 0 among them.
+
+    [-1, 1] if there is nothing but zeros.
+    """
+    match _method(policy, bounds):
+        case BoundsMethod.LOG_HISTOGRAM:
+            return found_by_counts(policy, bounds, rows, paid.releases[-1].noise)
+        case BoundsMethod.QUANTILE | BoundsMethod.SPARSE_VECTOR:
+            ((lowest, highest),) = rows
+            # Where no bin has people enough, each end is found at the other: neither says anything.
+            return _outermost(policy, bounds, [min(int(lowest), 0), max(int(highest), 0)])
+
+
+def found_by_counts(
+    policy: Policy, bounds: FoundBounds, rows: Iterable[Sequence[Any]], noise: Noise
+) -> FoundBounds:
+    """The bounds that released counts by size say, 0 among them; [-1, 1] where they say nothing.
+
+    The outermost bins whose noisy counts reach t, where no empty bin of all 2B reaches t with
+    probability `SURE`: P(Z >= t) <= 1 - SURE^(1/2B). Laplace noise has t = -b·ln(2(1 -
+    SURE^(1/2B))) there.
+    """
+    column = _column(policy, bounds)
+    least, most = _least(column.type), _most(column.type)
+    full = _bar(noise, 2 * (most - least))
+    return _outermost(policy, bounds, [int(size) for size, count in rows if count >= full])
+
+
+def _outermost(policy: Policy, bounds: FoundBounds, sizes: list[int]) -> FoundBounds:
+    """The bounds of bins of these sizes; [-1, 1] where there are none but zero."""
+    column = _column(policy, bounds)
+    least = _least(column.type)
+    if not any(sizes):
+        return _between(bounds.table, column, 0, 0)
+    lower, upper = min(sizes), max(sizes)
+    return _between(
+        bounds.table,
+        column,
+        least - lower if lower < 0 else None,
+        least + upper if upper > 0 else None,
+    )
+
+
+@lru_cache
+def _bar(noise: Noise, bins: int) -> int:
+    """The least t that no empty bin of so many reaches with probability `SURE`."""
+    return reach(noise, 1 - SURE ** (1 / bins))
+
+
+def shares(
+    accountant: Accountant, budget: Budget, epsilon: Decimal, columns: int
+) -> tuple[Decimal, Decimal]:
+    """The epsilons of finding each column's bounds, and of the question that is asked with them.
+
+    Together they spend no more than one question of `epsilon` may, in the accountant's own measure.
+    """
+    delta = Fraction(budget.query_delta)
+    ways = (False, True) if accountant.supports_selection and delta else (False,)
+
+    def amount(of: Decimal, *, selects: bool) -> Fraction:
+        return accountant.allowance(Fraction(of), delta, selects_keys=selects).amount
+
+    whole = min(amount(epsilon, selects=way) for way in ways)
+
+    def largest(part: Fraction) -> Decimal:
+        return _largest(
+            epsilon, lambda e: max(amount(e, selects=way) for way in ways) <= whole * part
+        )
+
+    return largest(SHARE / columns), largest(1 - SHARE)
+
+
+def payable(budget: Budget, accountant: Accountant, spent: Loss, needed: Loss) -> None:
+    """Refuse a question before its first step where the budget cannot pay for all of them."""
+    limit = accountant.limit(budget)
+    if not (spent + needed).fits(limit):
+        left = Loss(max(0, limit.amount - spent.amount), max(0, limit.delta - spent.delta))
+        raise Refused(
+            Reason.BUDGET_EXHAUSTED,
+            budget=budget.name,
+            accountant=budget.accountant,
+            needed=needed,
+            left=left,
+            limit=limit,
+        )
+
+
+def notice(bounds: FoundBounds) -> BoundsFound:
+    """What an answer says of the bounds that it was computed with."""
+    return BoundsFound(bounds.table, bounds.column, float(bounds.lower), float(bounds.upper))
+
+
+def _largest(most: Decimal, fits: Callable[[Decimal], bool]) -> Decimal:
+    """The largest epsilon, to six digits, that fits, where less always does."""
+    low, high, six = Decimal(0), most, Context(prec=6, rounding=ROUND_DOWN)
+    for _ in range(30):
+        middle = six.plus((low + high) / 2)
+        low, high = (middle, high) if fits(middle) else (low, middle)
+    return low
+
+
+def _between(table: str, column: ColumnPolicy, below: int | None, above: int | None) -> FoundBounds:
+    """The column's bounds -2^below and 2^above (None: 0), within what its type can hold."""
+    kind = column.type
+    largest = Fraction(10) ** kind.precision - 1 if kind.kind is Kind.DECIMAL else None
+
+    def end(exponent: int | None) -> Fraction:
+        size = Fraction(0) if exponent is None else Fraction(2) ** exponent
+        return size if largest is None else min(size, largest / 10**kind.scale)
+
+    return FoundBounds(table, column.name, -end(below), end(above))
+
+
+def _least(kind: SqlType) -> int:
+    """The exponent of the smallest size that is told apart: its power is a value of the type."""
+    if kind.kind is Kind.DECIMAL:
+        return -kind.scale
+    return LEAST_DOUBLE if kind.kind is Kind.DOUBLE else 0
+
+
+def _most(kind: SqlType) -> int:
+    """The exponent of the largest size, at least 2 above the smallest."""
+    if kind.kind is not Kind.DECIMAL:
+        return MOST
+    whole = Fraction(10) ** (kind.precision - kind.scale)
+    return min(MOST, max(ceil(log2(whole)), 2 - kind.scale))
+
+
+def _value(end: Fraction, kind: SqlType) -> Any:
+    match kind.kind:
+        case Kind.INTEGER:
+            return int(end)
+        case Kind.DECIMAL:
+            return of_type(Decimal(f"{int(end * 10**kind.scale)}E-{kind.scale}"), kind)
+        case _:
+            return float(end)
+
+
+def _method(policy: Policy, bounds: FoundBounds) -> BoundsMethod:
+    method = _column(policy, bounds).private_bounds
+    assert method is not None
+    return method
+
+
+def _column(policy: Policy, bounds: FoundBounds) -> ColumnPolicy:
+    table = policy.table(bounds.table)
+    column = None if table is None else table.column(bounds.column)
+    assert column is not None
+    return column
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'

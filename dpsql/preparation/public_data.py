@@ -1,0 +1,169 @@
+"""Public data at compile time: ranges and values of public tables, and constants evaluated.
+
+What is public, and read once: PRIVACY.md R6, R21.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any, Protocol
+
+from dpsql.compiler.plan.canonical import Writer
+from dpsql.dialects.duckdb.expression_sql import expression
+from dpsql.dialects.duckdb.relation_sql import statement
+from dpsql.engines import ScratchTable
+from dpsql.functions import facts_of_values
+from dpsql.model.algebra import Evaluated, Field, Relation
+from dpsql.model.bounded_cache import Kept
+from dpsql.model.errors import Reason, Refused
+from dpsql.model.intervals import Facts, hull
+from dpsql.model.sql_names import identifier
+from dpsql.model.tree import INTEGER, Expression, Ref, SqlType, Value
+
+Row = tuple[Value, ...]
+
+
+class _Engine(Protocol):
+    def rows(self, sql: str) -> Sequence[tuple[Any, ...]]: ...
+
+    def scratch(self, sql: str, tables: Sequence[ScratchTable] = ()) -> list[tuple[Any, ...]]: ...
+
+
+TABLE = "evaluated"
+MOST_CELLS = 1_000_000
+"""Values of one public relation that is evaluated once and loaded for each query."""
+
+MOST_KEPT = 4 * MOST_CELLS
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """Rows that were evaluated once, and what identifies them."""
+
+    digest: str
+    rows: Sequence[tuple[Any, ...]]
+
+
+def _kept() -> Kept[_Rows]:
+    return Kept(MOST_KEPT, lambda known: 1 + sum(map(len, known.rows[:1])) * len(known.rows))
+
+
+class PublicTables:
+    """What may be measured: public tables are public entirely. Measures once, then remembers."""
+
+    def __init__(self, engine: _Engine) -> None:
+        self._engine = engine
+        self._facts: dict[tuple[str, str, int], Facts] = {}
+        self._sizes: dict[str, int] = {}
+        self._evaluated: Kept[_Rows] = _kept()
+
+    def forget(self) -> None:
+        """Measure anew from here on; what is being measured now is not remembered."""
+        self._facts, self._sizes, self._evaluated = {}, {}, _kept()
+
+    def values(self, table: str, column: str) -> list[Any]:
+        """The distinct non-NULL values of a public column, in order."""
+        return self._distinct(table, column, "")
+
+    def facts(self, table: str, column: str, kind: SqlType, limit: int) -> Facts:
+        """Range, nullability and, up to `limit` values, the domain of a public column."""
+        known, key = self._facts, (table, column, limit)
+        if key not in known:
+            known[key] = self._measured(table, column, kind, limit)
+        return known[key]
+
+    def size(self, table: str) -> int:
+        """How many rows a public table has."""
+        known = self._sizes
+        if table not in known:
+            known[table] = self._engine.rows(f"SELECT COUNT(*) FROM {identifier(table)}")[0][0]
+        return known[table]
+
+    def frequency(self, relation: Relation, columns: tuple[Ref, ...]) -> int:
+        """Most rows of a public relation that agree on these columns; all rows if there are none.
+
+        A row that meets none does not multiply, so the answer is at least one.
+        """
+        if isinstance(relation, Evaluated):
+            places = {f.id: f"c{n}" for n, f in enumerate(relation.fields)}
+            sql = _most(TABLE, [places[column.id] for column in columns])
+            fields = ((f"c{n}", f.type) for n, f in enumerate(relation.fields))
+            found = self._engine.scratch(sql, [ScratchTable(TABLE, tuple(fields), relation.rows)])
+        else:
+            rows = statement(relation, columns)
+            sql = _most(f"({rows})", [f"c{n}" for n in range(len(columns))])
+            found = list(self._engine.rows(sql))
+        return max(1, found[0][0] or 0)
+
+    def once(self, relation: Relation) -> Evaluated:
+        """The rows of a public relation, as it was evaluated once for this data.
+
+        Raises `Refused` where they are very many.
+        """
+        writer = Writer()
+        writer.number(relation)
+        kept, key = self._evaluated, writer.write(relation)
+        sql = statement(relation, tuple(Ref(f.id, f.type) for f in relation.fields))
+        known = kept.get(key)
+        if known is None:
+            most = MOST_CELLS // max(1, len(relation.fields))
+            rows = self._engine.rows(f"SELECT * FROM ({sql}) LIMIT {most + 1}")
+            if len(rows) > most:
+                what = "rows in a public subquery or view that private rows are joined to"
+                raise Refused(Reason.TOO_LARGE, what=what, limit=most)
+            known = _Rows(_digest(relation, rows), rows)
+            kept.put(key, known)
+        return Evaluated(known.digest, relation.fields, known.rows, sql)
+
+    def distinct(
+        self, relation: Relation, outputs: tuple[Expression, ...], limit: int
+    ) -> list[Row]:
+        """The different rows of these expressions over a public relation, at most `limit`."""
+        rows = statement(relation, outputs)
+        sql = f"SELECT DISTINCT * FROM ({rows}) ORDER BY ALL LIMIT {limit}"
+        return list(self._engine.rows(sql))
+
+    def evaluate(
+        self, outputs: tuple[Expression, ...], fields: tuple[Field, ...], rows: Sequence[Row]
+    ) -> list[Row]:
+        """Values of expressions over rows of constants, by the engine's own functions."""
+        names = {field.id: f'"v{n}"' for n, field in enumerate(fields)}
+        listed = ", ".join(expression(node, lambda ref: names[ref.id]) for node in outputs)
+        columns = tuple((f"v{n}", field.type) for n, field in enumerate(fields))
+        numbered = [(*row, place) for place, row in enumerate(rows)]
+        table = ScratchTable("given", (*columns, ("place", INTEGER)), numbered)
+        return self._engine.scratch(f"SELECT {listed} FROM given ORDER BY place", [table])
+
+    def _measured(self, table: str, column: str, kind: SqlType, limit: int) -> Facts:
+        values = self._distinct(table, column, f" LIMIT {limit + 1}")
+        name = identifier(column)
+        lowest, highest, absent = self._engine.rows(
+            f"SELECT MIN({name}), MAX({name}), COUNT(*) - COUNT({name}) FROM {identifier(table)}"
+        )[0]
+        known = facts_of_values(kind, values)
+        return Facts(
+            kind,
+            hull([v for v in (lowest, highest) if v is not None]),
+            absent > 0,
+            known.domain if len(values) <= limit else None,
+            known.nan or len(values) > limit,
+        )
+
+    def _distinct(self, table: str, column: str, limit: str) -> list[Any]:
+        name = identifier(column)
+        sql = f"SELECT DISTINCT {name} FROM {identifier(table)} WHERE {name} IS NOT NULL"
+        return [row[0] for row in self._engine.rows(f"{sql} ORDER BY 1{limit}")]
+
+
+def _most(source: str, columns: Sequence[str]) -> str:
+    """The SQL of how many rows agree on these columns at most."""
+    group = f" GROUP BY {', '.join(columns)}" if columns else ""
+    return f"SELECT MAX(n) FROM (SELECT COUNT(*) AS n FROM {source}{group})"
+
+
+def _digest(relation: Relation, rows: Sequence[tuple[Any, ...]]) -> str:
+    """sha256 (hex) of rows in any order, and of the types of their columns."""
+    types = ",".join(str(field.type) for field in relation.fields)
+    return sha256("\n".join([types, *sorted(map(repr, rows))]).encode()).hexdigest()

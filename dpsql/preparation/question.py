@@ -1,0 +1,155 @@
+"""What is asked of the proxy, and who pays for it, as far as the policy's budgets say."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+from dpsql import accountants
+from dpsql.accountants.remaining import in_epsilon, keyed_questions, questions
+from dpsql.engines import Stop
+from dpsql.ledgers import Charge
+from dpsql.model.errors import Reason, Refused
+from dpsql.model.notices import Notice, useless
+from dpsql.model.query_options import Precision, sensible
+from dpsql.model.tree import Statement
+from dpsql.model.vocabulary import Budget, Event, Loss, Policy, Receipt, Request
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """Who pays for a question: an analyst, from a budget, up to an epsilon."""
+
+    analyst: str
+    budget: Budget
+    epsilon: Decimal
+
+    @property
+    def limit(self) -> Loss:
+        """All that the budget may ever spend."""
+        return accountants.get(self.budget.accountant).limit(self.budget)
+
+    def charge(self, query_id: str, cost: Cost, policy_version: str) -> Charge:
+        """The charge of a question, as a ledger records it."""
+        return Charge(
+            query_id=query_id,
+            analyst=self.analyst,
+            budget=self.budget.name,
+            accountant=self.budget.accountant,
+            epsilon=self.epsilon,
+            event=cost.event,
+            loss=cost.loss,
+            limit=self.limit,
+            question=cost.question,
+            policy_version=policy_version,
+        )
+
+    def receipt(
+        self, query_id: str, charged: Loss, spent: Loss, *, remembered: bool = False
+    ) -> Receipt:
+        """What is told with the answer of a question that now cost `charged`."""
+        return Receipt(
+            query_id,
+            self.analyst,
+            self.budget.name,
+            self.budget.accountant,
+            epsilon=self.epsilon,
+            charged=charged,
+            spent=spent,
+            limit=self.limit,
+            remembered=remembered,
+            least=accountants.is_least(charged, self.budget),
+            question=self.budget.query_epsilon,
+            left=questions(self.budget, spent),
+            keyed=keyed_questions(self.budget, spent),
+        )
+
+    def in_epsilon(self, refused: Refused, spent: Loss) -> Refused:
+        """What the ledger refuses to charge, told in ε."""
+        return in_epsilon(refused, self.budget, self.epsilon, spent)
+
+
+def account(policy: Policy, analyst: str, *wishes: Decimal | None) -> Account:
+    """The account of an analyst, up to the smallest epsilon that is wished for.
+
+    Without a wish it is the policy's. Raises `Refused` for an unknown analyst, and for an epsilon
+    that is no positive number or more than one question may cost.
+    """
+    budget = policy.budget_of(analyst)
+    if budget is None:
+        raise Refused(Reason.BAD_OPTION, option="analyst", value=analyst)
+    epsilons = [wish for wish in wishes if wish is not None]
+    for wish in epsilons:
+        if not sensible(wish):
+            raise Refused(Reason.BAD_OPTION, option="epsilon", value=wish)
+    epsilon = min(epsilons, default=budget.query_epsilon)
+    if epsilon > budget.max_query_epsilon:
+        raise Refused(Reason.EPSILON_TOO_LARGE, epsilon=epsilon, limit=budget.max_query_epsilon)
+    return Account(analyst, budget, epsilon)
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What answering a question spends, and the identity of that question (see `canonical`)."""
+
+    question: str
+    event: Event
+    loss: Loss
+
+
+@dataclass(frozen=True, slots=True)
+class FoundBounds:
+    """Bounds of one column of a private table, as released values or their widest say."""
+
+    table: str
+    column: str
+    lower: Fraction
+    upper: Fraction
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A request with who pays for it, and the wish to stop it.
+
+    `wanted` is a relative error, of which the account's epsilon is the first try. `bounds` are
+    those that were found privately for columns that declare none.
+    """
+
+    request: Request
+    statement: Statement
+    account: Account
+    stop: Stop
+    wanted: Precision | None = None
+    bounds: tuple[FoundBounds, ...] = ()
+
+    def at(self, epsilon: Decimal) -> Asked:
+        """The same, paid for up to another epsilon."""
+        return replace(self, account=replace(self.account, epsilon=epsilon))
+
+    def require_useful(self, notices: tuple[Notice, ...], needed: Loss) -> None:
+        """Refuse what cannot be of use, where the policy wants it confirmed and nobody has."""
+        why, limit = useless(notices), self.account.budget.confirm_above
+        epsilon, accountant = self.account.epsilon, self.account.budget.accountant
+        if why is None or limit is None or epsilon <= limit or self.request.confirmed:
+            return
+        facts = {field.name: getattr(why, field.name) for field in fields(why)}
+        paid = {"epsilon": epsilon, "needed": needed, "accountant": accountant}
+        raise Refused(Reason.NOT_USEFUL, **(facts | paid))
+
+
+def text_key(request: Request) -> tuple[Any, ...]:
+    """What a statement is parsed from, the date included, which CURRENT_DATE is read as.
+
+    Equal parameters of different types are different.
+
+    Raises `Refused` for parameters that cannot be values.
+    """
+    try:
+        hash(request.parameters)
+    except TypeError:
+        raise Refused(Reason.BAD_PARAMETER, why="one of them is not a value") from None
+    types = tuple(type(value) for value in request.parameters)
+    spelling = request.sql, request.dialect, request.parameters, types
+    return *spelling, request.nonnegative, request.day

@@ -1,0 +1,169 @@
+"""signature: what a statement takes and returns, told before its parameters are known.
+
+Types of parameters follow from what stands beside them; the columns follow from samples of these
+types. Only names and types are looked at: whether the query is private enough is asked later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from itertools import pairwise
+from typing import assert_never
+
+from dpsql.compiler.resolve.resolve import resolve
+from dpsql.compiler.resolve.scopes import Identities
+from dpsql.compiler.resolve.typing import COERCING, type_of
+from dpsql.dialects.postgres.words import words
+from dpsql.dialects.reading.parse import parse
+from dpsql.model.algebra import Relation
+from dpsql.model.errors import Refused
+from dpsql.model.tree import (
+    INTEGER,
+    VARCHAR,
+    Call,
+    Cast,
+    Expression,
+    Kind,
+    Literal,
+    Span,
+    SqlType,
+    Value,
+)
+from dpsql.model.vocabulary import Column, Policy
+from dpsql.model.walk import expressions, relations, walk
+
+_TEXTS = ("2000-01-01", "month")
+_GUESSES: tuple[Value, ...] = (None, 1, *_TEXTS)
+"""Values tried in turn for a parameter of unknown type, until names and types fit."""
+
+_ALIKE = COERCING | frozenset("add sub mul div like ilike concat mod".split())
+"""Functions whose arguments have one type, or types that fit each other."""
+
+
+_COUNTING = frozenset("limit offset first next".split())
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """The columns of a statement's result, and the type of each parameter."""
+
+    columns: tuple[Column, ...]
+    parameters: tuple[SqlType, ...]
+
+
+def signature(
+    text: str,
+    dialect: str,
+    policy: Policy,
+    places: Sequence[Span],
+    declared: Sequence[SqlType | None],
+) -> Signature:
+    """The signature of the SELECT in `text` with a `?` at each of `places`.
+
+    `declared` are the types that the client fixed, None where it did not. Raises `Refused` for a
+    text that is wrong whatever the parameters are.
+    """
+    counts = _counts(text)
+    declared = [
+        kind or (INTEGER if place.start in counts else None)
+        for place, kind in zip(places, declared, strict=True)
+    ]
+    guesses = [_guesses(kind) for kind in declared]
+    while True:
+        values = tuple(left[0] for left in guesses)
+        try:
+            resolved = resolve(parse(text, dialect, values), policy, Identities())
+        except Refused as refused:
+            if not _guess_again(guesses, places, refused.span):
+                raise
+            continue
+        found = {place.start: kind for place, kind in _beside(resolved.relation)}
+        types = tuple(
+            kind or _settled(found.get(place.start), value)
+            for place, kind, value in zip(places, declared, values, strict=True)
+        )
+        columns = tuple(Column(f.name, f.type) for f in resolved.relation.fields)
+        return Signature(columns, types)
+
+
+def _counts(text: str) -> set[int]:
+    """Where a word stands that says how many rows are meant."""
+    return {word.start for before, word in pairwise(words(text)) if before.value in _COUNTING}
+
+
+def _guesses(declared: SqlType | None) -> tuple[Value, ...]:
+    """The values to try for a parameter: of any type, or of the one declared."""
+    if declared is None:
+        return _GUESSES
+    return _TEXTS if declared == VARCHAR else (sample(declared),)
+
+
+def _guess_again(guesses: list[tuple[Value, ...]], places: Sequence[Span], span: Span) -> bool:
+    """Whether a parameter in `span`, or else any, has another guess left; takes it."""
+    unsettled = [n for n, left in enumerate(guesses) if len(left) > 1]
+    inside = [n for n in unsettled if span.start <= places[n].start < span.stop]
+    for n in inside or unsettled:
+        guesses[n] = guesses[n][1:]
+    return bool(unsettled)
+
+
+def _settled(beside: SqlType | None, value: Value) -> SqlType:
+    """The type of a parameter for which `value` fitted, among neighbours of type `beside`."""
+    if isinstance(value, str):
+        return VARCHAR
+    if beside is not None and beside.kind is not Kind.NULL:
+        return beside
+    return VARCHAR if value is None else INTEGER
+
+
+def _beside(relation: Relation) -> Iterator[tuple[Span, SqlType]]:
+    """Each constant's place with the type that its company gives it."""
+    for node in relations(relation):
+        for expression in expressions(node):
+            for part in walk(expression):
+                yield from _company(part)
+
+
+def _company(expression: Expression) -> Iterator[tuple[Span, SqlType]]:
+    match expression:
+        case Cast(arg=Literal(span=span), type=kind):
+            yield span, kind
+        case Call(function=function, args=args) if function in _ALIKE:
+            types = [type_of(arg) for arg in args if not isinstance(arg, Literal)]
+            for arg in args:
+                if isinstance(arg, Literal) and types:
+                    yield arg.span, types[0]
+        case _:
+            return
+
+
+def sample(kind: SqlType) -> Value:
+    """Some value of a type.
+
+    >>> sample(INTEGER), sample(VARCHAR)
+    (1, '2000-01-01')
+    """
+    match kind.kind:
+        case Kind.BOOLEAN:
+            return True
+        case Kind.INTEGER:
+            return 1
+        case Kind.DECIMAL:
+            return Decimal(1)
+        case Kind.DOUBLE:
+            return 1.0
+        case Kind.VARCHAR:
+            return "2000-01-01"
+        case Kind.DATE:
+            return date(2000, 1, 1)
+        case Kind.TIMESTAMP:
+            return datetime(2000, 1, 1)  # noqa: DTZ001
+        case Kind.TIMESTAMPTZ:
+            return datetime(2000, 1, 1, tzinfo=UTC)
+        case Kind.NULL:
+            return None
+        case _:
+            assert_never(kind.kind)

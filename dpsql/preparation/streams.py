@@ -1,0 +1,140 @@
+"""streams: a compiled statement as queries for sparse vector, one per public key; nothing is run.
+
+A stream has one additive measurement. Each key is a query of its own, and sparse vector asks only
+how far one unit moves one query: how many groups a unit has does not count, so none are sampled.
+
+Proof (PRIVACY.md R52). A unit's clipped total moves one query by the farther end of its clip, or
+from end to end where it is replaced; totals that are not negative move all queries one way.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import assert_never
+
+from dpsql.compiler.plan.prepared import Prepared
+from dpsql.compiler.plan.private_plan import BlockSql, Release
+from dpsql.dialects.duckdb.block_statement import block_sql
+from dpsql.engines import ScratchTable
+from dpsql.model.algebra import Evaluated, Project, Relation, Released
+from dpsql.model.errors import Reason, Refused
+from dpsql.model.notices import Clipped, FewValues, Listed, Notice
+from dpsql.model.tree import NOWHERE, Cast, Expression, Ref, Span, Value
+from dpsql.model.vocabulary import Column, Neighbours
+from dpsql.release.finish import evaluated
+
+_SHAPE = "Ask SELECT keys, one COUNT or SUM, FROM … GROUP BY keys, without more around it."
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """The queries of one statement, one per key of `domain`; `keys` are the names of its columns.
+
+    `sql` measures them all. `question` identifies what is asked, `data` of which data (None: any).
+    The SQL reads `tables`, which were evaluated before.
+    `notices` are about the `columns` of the statement.
+    """
+
+    keys: tuple[str, ...]
+    domain: tuple[tuple[Value, ...], ...]
+    release: Release
+    sql: BlockSql
+    question: str
+    data: str | None = None
+    tables: tuple[ScratchTable, ...] = ()
+    notices: tuple[Notice, ...] = ()
+    columns: tuple[Column, ...] = ()
+
+    @property
+    def distance(self) -> int:
+        """The most lattice steps by which one unit moves one query.
+
+        A unit's total that comes or goes moves it by itself, whichever way, so that the farther end
+        of the clip bounds it. One that turns into another's may go from end to end. Both may be
+        zero, which an analyst's own bounds need not hold.
+        """
+        clip = self.release.sensitivity
+        match clip.neighbours:
+            case Neighbours.ADD_REMOVE:
+                return max(1, clip.linf)
+            case Neighbours.REPLACE:
+                return max(1, max(0, clip.upper) - min(0, clip.lower))
+            case _:
+                assert_never(clip.neighbours)
+
+    @property
+    def one_way(self) -> bool:
+        """Whether a unit that is added adds to every query, and no unit can be replaced.
+
+        Sums over units of totals >= 0 are such, and so are counts of distinct values: a unit adds
+        to a set. What a unit contributes depends on its own rows alone.
+        """
+        added = self.release.sensitivity.neighbours is Neighbours.ADD_REMOVE
+        return added and self.release.query.total_lower >= 0
+
+
+def stream(prepared: Prepared) -> Stream:
+    """The stream that a statement asks for. Raises `Refused` if it is no stream."""
+    plan = prepared.plan
+    if plan is None:
+        raise _refusal(
+            "watching public tables", fix="Ask it as a query: public tables cost nothing."
+        )
+    if len(plan.blocks) != 1 or any(not isinstance(s, Evaluated) for s in plan.stages):
+        raise _refusal("watching a query in several steps")
+    (block,) = plan.blocks
+    if block.domain is None:
+        raise _refusal(
+            "watching private group keys",
+            block.block.keys[0].expression.span,
+            fix="Group by columns with declared values.",
+        )
+    alone = [query.blocks for query in block.queries] == [0] and not block.histograms
+    if not (alone and _is_plain(plan.outer, len(block.block.keys))):
+        raise _refusal("watching anything but one COUNT or SUM", block.block.span, fix=_SHAPE)
+    measured = block_sql(replace(block, enforce_l0=False))
+    return Stream(
+        tuple(key.field.name for key in block.block.keys),
+        block.domain,
+        block.releases[0],
+        measured,
+        prepared.question,
+        prepared.data,
+        tuple(evaluated(prepared.rewritten, number) for number in measured.stages),
+        tuple(n for n in prepared.notices if isinstance(n, Clipped | FewValues | Listed)),
+        prepared.columns,
+    )
+
+
+def _refusal(construct: str, span: Span = NOWHERE, **facts: str) -> Refused:
+    return Refused(Reason.UNSUPPORTED_PRIVATE_OPERATOR, span, construct=construct, **facts)
+
+
+def _is_plain(outer: Relation, keys: int) -> bool:
+    """Whether the outputs are keys of the group and the measurement behind them, as released."""
+    columns = [_released(outer, field.id) for field in outer.fields]
+    return [place for place in columns if place not in range(keys)] == [keys]
+
+
+def _released(relation: Relation, column: int) -> int | None:
+    """The place in the released table that a column repeats; None if it is computed."""
+    match relation:
+        case Project():
+            (item,) = (item for item in relation.items if item.field.id == column)
+            below = _repeated(item.expression)
+            return None if below is None else _released(relation.input, below)
+        case Released():
+            return [field.id for field in relation.fields].index(column)
+        case _:
+            return None
+
+
+def _repeated(expression: Expression) -> int | None:
+    """The column that an expression repeats, perhaps in another type."""
+    match expression:
+        case Ref(id=column):
+            return column
+        case Cast(arg=Ref(id=column)):
+            return column
+        case _:
+            return None

@@ -1,0 +1,97 @@
+"""workload: how much a question is expected to do with private rows, from public things alone.
+
+Sizes of private tables are those that the owner declares (`expected_rows`), never the data's: what
+is predicted is seen by the analyst, who waits for it.
+
+The grid that it is for: PRIVACY.md R70.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import inf, prod
+from typing import assert_never
+
+from dpsql.compiler.plan.prepared import Prepared
+from dpsql.compiler.plan.private_plan import BlockPlan
+from dpsql.compiler.track.uniqueness import equal_columns
+from dpsql.model.algebra import (
+    Aggregate,
+    Evaluated,
+    Filter,
+    Join,
+    Limit,
+    Match,
+    OneRow,
+    Project,
+    Relation,
+    Released,
+    Scan,
+    Sort,
+    Staged,
+    Union,
+    Values,
+    Window,
+)
+from dpsql.model.tree import JoinKind
+from dpsql.model.vocabulary import Policy
+from dpsql.model.walk import relations
+
+PublicSize = Callable[[str], int]
+"""How many rows a public table has."""
+
+
+def operations(prepared: Prepared, policy: Policy, public: PublicSize) -> float | None:
+    """How many rows the operators of a query go through, each counted; None: nobody says."""
+    sizes = _Sizes(policy, public)
+    total = sum(sizes.of_block(block) for block in prepared.blocks)
+    return None if total == inf else total
+
+
+class _Sizes:
+    """Expected sizes of relations; infinite where a table's size is not declared."""
+
+    def __init__(self, policy: Policy, public: PublicSize) -> None:
+        self.policy, self.public = policy, public
+
+    def of_block(self, block: BlockPlan) -> float:
+        """Its operators, then an aggregate per unit and one per group, of each measurement."""
+        rows = block.block.rows
+        measured = 1 + len(block.queries) + len(block.histograms)
+        steps = 1 if block.row_level else 3
+        return sum(map(self.of, relations(rows))) + steps * measured * self.of(rows)
+
+    def of(self, relation: Relation) -> float:
+        match relation:
+            case Scan():
+                return self.of_table(relation.table)
+            case OneRow():
+                return 1
+            case Values() | Evaluated():
+                return len(relation.rows)
+            case Staged(source=source) if source is not None:
+                return self.of(source)
+            case Released() | Staged():
+                return self.policy.limits.max_public_groups
+            case Join():
+                return self.of_join(relation)
+            case Union():
+                return self.of(relation.left) + self.of(relation.right)
+            case Filter() | Project() | Match() | Aggregate() | Window() | Sort() | Limit():
+                return self.of(relation.input)
+            case _:
+                assert_never(relation)
+
+    def of_table(self, name: str) -> float:
+        table = self.policy.table(name)
+        assert table is not None
+        if table.expected_rows is not None:
+            return table.expected_rows
+        return inf if table.private else self.public(name)
+
+    def of_join(self, join: Join) -> float:
+        """Rows that are looked up, or each beside each."""
+        sides = self.of(join.left), self.of(join.right)
+        here = {f.id for f in join.left.fields}
+        looked_up = join.kind is not JoinKind.CROSS and equal_columns(join.condition, here)
+        return max(sides) if looked_up else prod(sides)

@@ -1,0 +1,1 @@
+"""Exact → Noisy → Answer: run, add noise, make what was measured agree, finish."""

@@ -1,0 +1,151 @@
+"""The steps that wait for an engine, and what their failures tell.
+
+What can be known before a charge is known before it: that every statement binds (`Bound`), that the
+data is still that which a plan's proofs are about, and that somebody is there to run it. After the
+charge the same is asked again of the very snapshot that the statement reads; what fails there stays
+charged.
+
+Nobody is charged for nothing, no text of the engine comes out, and data that changed is noticed:
+SECURITY.md S3, S5, S11.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from secrets import token_hex
+from typing import TypeAlias, TypeVar
+
+from dpsql.compiler.plan.prepared import Prepared
+from dpsql.engines import (
+    Engine,
+    EngineFailed,
+    Interrupted,
+    ScratchTable,
+    Stop,
+    TimedOut,
+    Unrun,
+)
+from dpsql.engines.limited import limited
+from dpsql.model.bounded_cache import Kept
+from dpsql.model.errors import Failed, Unreachable
+from dpsql.model.tree import SqlType
+from dpsql.model.vocabulary import Exact, Noisy
+from dpsql.release.finish import stage
+from dpsql.release.histogram_choices import Chooser
+from dpsql.release.release import Sampler, narrowed, release
+
+T = TypeVar("T")
+Columns: TypeAlias = tuple[tuple[str, SqlType], ...]
+KEPT_STATEMENTS = 4096
+"""Statements that are known to bind."""
+
+
+class Bound:
+    """Statements of plans, each bound once before anything is charged for them."""
+
+    def __init__(self) -> None:
+        self._known: Kept[bool] = Kept(KEPT_STATEMENTS, lambda _: 1)
+
+    def require(
+        self, engine: Engine, statements: Sequence[Unrun], data: str | None, stop: Stop
+    ) -> None:
+        """Raises `Failed`, of which nothing was charged, where one of them does not bind."""
+        new = [s for s in statements if self._known.get((data, _text(s))) is None]
+        if new:
+            guarded(token_hex(8), lambda: engine.bind(new, stop, data), charged=False)
+        for statement in new:
+            self._known.put((data, _text(statement)), True)
+
+
+def require_ready(
+    engine: Engine, query_id: str, data: str | None, stop: Stop | None = None
+) -> None:
+    """Return where a charge would not be for nothing, as far as anybody can know it.
+
+    Raises `DataChanged`, or `Failed` without a charge.
+    """
+    guarded(query_id, lambda: engine.ready(data, stop), charged=False)
+    if stop is not None and stop.wanted:
+        raise Failed(query_id, cancelled=True, charged=False)
+
+
+def _text(statement: Unrun) -> tuple[str, ...]:
+    """What decides whether a statement binds."""
+    tables = (str((table.name, table.columns)) for table in statement.tables)
+    return statement.sql, str(statement.shape), *tables
+
+
+def statements(prepared: Prepared) -> Iterator[Unrun]:
+    """Every statement that answering takes, on the owner's engine or on scratch."""
+    plan, rewritten = prepared.plan, prepared.rewritten
+    assert plan is not None
+    for block, sql in zip(plan.blocks, rewritten.blocks, strict=True):
+        if block.queries or block.histograms:
+            staged = (
+                ScratchTable(f"stage_{n}", rewritten.stages[n].columns, ()) for n in sql.stages
+            )
+            yield Unrun(sql.sql, tuple(staged), (len(sql.keys), sql.parts))
+    outer = [(rewritten.outer_sql, rewritten.tables)]
+    for text, tables in [*((s.sql, s.tables) for s in rewritten.stages), *outer]:
+        yield from (Unrun(t.public_sql) for t in tables if t.public_sql is not None)
+        yield Unrun(text, _empty((t.name, t.columns) for t in tables))
+
+
+def _empty(tables: Iterable[tuple[str, Columns]]) -> tuple[ScratchTable, ...]:
+    return tuple(ScratchTable(name, columns, ()) for name, columns in tables)
+
+
+def guarded(query_id: str, step: Callable[[], T], *, charged: bool = True) -> T:
+    """Run a step of the engine; its failures say which query failed, and nothing else.
+
+    Before a charge it may say too why the data cannot be used: see `Unreachable`.
+    """
+    try:
+        return step()
+    except Interrupted:
+        failed = Failed(query_id, cancelled=True, charged=charged)
+    except TimedOut:
+        failed = Failed(query_id, timed_out=True, charged=charged)
+    except EngineFailed:
+        failed = Failed(query_id, charged=charged)
+    except Unreachable as error:
+        if not charged:
+            raise
+        failed = Failed(query_id, detail=getattr(error, "detail", "") or str(error))
+    raise failed
+
+
+def freely(step: Callable[[], T], stop: Stop, seconds: float) -> T:
+    """A step that nobody pays for: `stop` ends it, and so do so many seconds.
+
+    Raises `Failed`, of which nothing was charged.
+    """
+
+    def bounded() -> T:
+        with limited(stop, seconds):
+            return step()
+
+    return guarded(token_hex(8), bounded, charged=False)
+
+
+def released(
+    prepared: Prepared, engine: Engine, sampler: Sampler, chooser: Chooser, stop: Stop
+) -> tuple[Noisy, ...]:
+    """The noisy tables of a private query, block after block."""
+    plan, rewritten = prepared.plan, prepared.rewritten
+    assert plan is not None
+    result = list[Noisy]()
+    public = partial(engine.rows, stop=stop, data=prepared.data)
+    scratch = partial(engine.scratch, stop=stop)
+    for block, sql in zip(plan.blocks, rewritten.blocks, strict=True):
+        exact, there = Exact([], []), block  # listed keys alone: the data has no say
+        if block.queries or block.histograms:
+            stages = [stage(plan, rewritten, n, result, public, scratch) for n in sql.stages]
+            key = int.from_bytes(os.urandom(8))
+            shape = len(sql.keys), sql.parts, key
+            exact = engine.aggregate(sql.sql, *shape, stages, stop, prepared.data)
+            there = narrowed(block, dict(zip(sql.stages, stages, strict=True)))
+        result.append(release(exact, there, sampler, chooser))
+    return tuple(result)

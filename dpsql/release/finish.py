@@ -1,0 +1,120 @@
+"""finish: Noisy → Answer. Measurements of the same rows are made to agree; then the outer query
+over the released tables, and the error of every number.
+
+All of it is post-processing of a shape that the text fixes: PRIVACY.md R66, SECURITY.md S6.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from dpsql.compiler.plan.private_plan import PrivatePlan, ReleasedTable, Rewritten
+from dpsql.engines import ScratchTable
+from dpsql.mechanisms import widest
+from dpsql.model.notices import Empty, Hidden, Notice
+from dpsql.model.vocabulary import Answer, Column, Noisy, Receipt
+from dpsql.release.consistent_tables import each_settled, settled
+from dpsql.release.release import in_units
+
+Rows = Sequence[tuple[Any, ...]]
+
+
+def finish(
+    plan: PrivatePlan,
+    rewritten: Rewritten,
+    noisy: Sequence[Noisy],
+    public: Callable[[str], Rows],
+    scratch: Callable[[str, Sequence[ScratchTable]], Rows],
+    receipt: Receipt,
+    notices: tuple[Notice, ...] = (),
+) -> Answer:
+    """Run the outer query where nothing private is, and split off the error columns.
+
+    `public` reads public tables exactly; `scratch` runs the outer query over the given tables.
+    `notices` are those of the plan.
+    """
+    tables = _tables(plan, rewritten.tables, settled(plan, noisy), public)
+    rows = scratch(rewritten.outer_sql, tables)
+    width = len(rewritten.output)
+    factor = margin_factor(plan)
+    values = tuple(row[:width] for row in rows)
+    errors = tuple(row[width:] for row in rows)
+    margins = tuple(tuple(None if e is None else e * factor for e in row) for row in errors)
+    columns = tuple(Column(f.name, f.type) for f in rewritten.output)
+    told = notices if values else (*notices, _empty(notices))
+    return Answer(columns, values, errors, margins, receipt, told)
+
+
+def _empty(notices: tuple[Notice, ...]) -> Empty:
+    """Why there are no rows: of several tables of private keys the least threshold is told."""
+    hidden = [notice for notice in notices if isinstance(notice, Hidden)]
+    return Empty(min(hidden, key=lambda notice: notice.least, default=None))
+
+
+def stage(
+    plan: PrivatePlan,
+    rewritten: Rewritten,
+    number: int,
+    noisy: Sequence[Noisy],
+    public: Callable[[str], Rows],
+    scratch: Callable[[str, Sequence[ScratchTable]], Rows],
+) -> ScratchTable:
+    """The rows of a stage, from the blocks before it, as a table for the blocks behind it."""
+    sql = rewritten.stages[number]
+    if sql.rows is not None:
+        return evaluated(rewritten, number)
+    rows = scratch(sql.sql, _tables(plan, sql.tables, each_settled(plan, noisy), public))
+    return ScratchTable(f"stage_{number}", sql.columns, rows)
+
+
+def evaluated(rewritten: Rewritten, number: int) -> ScratchTable:
+    """A stage that was evaluated when the query was compiled."""
+    sql = rewritten.stages[number]
+    assert sql.rows is not None
+    return ScratchTable(f"stage_{number}", sql.columns, sql.rows)
+
+
+def _tables(
+    plan: PrivatePlan,
+    tables: Sequence[ReleasedTable],
+    noisy: Sequence[Noisy],
+    public: Callable[[str], Rows],
+) -> list[ScratchTable]:
+    return [
+        ScratchTable(
+            table.name,
+            table.columns,
+            _natural(plan, table.block, noisy)
+            if table.block is not None
+            else public(table.public_sql or ""),
+        )
+        for table in tables
+    ]
+
+
+def unnoised(rewritten: Rewritten, rows: Sequence[tuple[Any, ...]]) -> Answer:
+    """The answer of a query over public tables alone."""
+    columns = tuple(Column(f.name, f.type) for f in rewritten.output)
+    nothing: tuple[tuple[None, ...], ...] = ((None,) * len(columns),) * len(rows)
+    return Answer(columns, rows, nothing, nothing)
+
+
+def _natural(plan: PrivatePlan, block: int, noisy: Sequence[Noisy]) -> Rows:
+    """Keys and noisy values of one block, in the units of their columns."""
+    lattices = plan.blocks[block].lattices
+    return [
+        (*key, *(in_units(v, lattice) for v, lattice in zip(parts, lattices, strict=True)))
+        for key, parts in zip(noisy[block].keys, noisy[block].parts, strict=True)
+    ]
+
+
+def expected_margins(plan: PrivatePlan | None, rewritten: Rewritten) -> tuple[float | None, ...]:
+    """The half-width at 95 % of each output before it is released: see `Rewritten.expected`."""
+    factor = 0.0 if plan is None else margin_factor(plan)
+    return tuple(None if e is None else e * factor for e in rewritten.expected)
+
+
+def margin_factor(plan: PrivatePlan, confidence: float = 0.95) -> float:
+    """Half-width at a confidence over standard error: the largest among the measurements."""
+    return widest((noise for block in plan.blocks for noise in block.noises), confidence)

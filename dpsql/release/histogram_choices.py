@@ -1,0 +1,157 @@
+"""Choices and quantiles from exact histograms: which cell of each group, and what it stands for."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from dpsql.compiler.plan.lattices import Choice, Grid
+from dpsql.compiler.plan.private_plan import BlockPlan
+from dpsql.mechanisms import margin
+from dpsql.mechanisms.count_tree import Found, quantiles
+from dpsql.mechanisms.entropy import Entropy
+from dpsql.mechanisms.exponential import Candidates, exponential, permute_and_flip
+from dpsql.mechanisms.histogram_scan import first_reached
+from dpsql.mechanisms.scores import Counted, Rank, Reached, candidates
+from dpsql.model.vocabulary import Exact, Noise
+
+Key: TypeAlias = tuple[Any, ...]
+Chooser: TypeAlias = Callable[[Choice, Candidates], np.ndarray]
+"""Chooses a cell in every list: the plan's mechanism, or the best one in tests of the laws."""
+
+Noised: TypeAlias = Callable[[Noise, np.ndarray], np.ndarray]
+"""Adds noise of a law to integers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cells:
+    """The cells with rows, as the engine counted them: refuses repr as `Exact` does.
+
+    `keys[i]` is the group of the i-th, `cells[i]` its place in all histograms one after another.
+    """
+
+    keys: list[Key]
+    cells: np.ndarray
+    counts: np.ndarray
+
+    def __repr__(self) -> str:
+        return "Cells(<hidden>)"
+
+
+def chosen(choice: Choice, listed: Candidates, entropy: Entropy) -> np.ndarray:
+    """The cell that the plan's mechanism chooses in every list."""
+    if choice.scan is not None:
+        assert isinstance(choice.aim, Reached)
+        return first_reached(listed, choice.aim, choice.scan, entropy)
+    choose = permute_and_flip if choice.flips else exponential
+    return choose(listed, choice.rate, entropy)
+
+
+def separated(exact: Exact, plan: BlockPlan) -> tuple[Exact, Cells]:
+    """The groups' sums, and the cells of their histograms."""
+    if not plan.histograms:
+        return exact, Cells([], np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))
+    places = np.array([-1 if key[-1] is None else key[-1] for key in exact.keys], dtype=np.int64)
+    groups, cells = np.flatnonzero(places < 0), np.flatnonzero(places >= 0)
+    sums = Exact([exact.keys[n][:-1] for n in groups], [part[groups] for part in exact.parts[:-1]])
+    keys = [exact.keys[n][:-1] for n in cells]
+    return sums, Cells(keys, places[cells], exact.parts[-1][cells])
+
+
+def chosen_columns(
+    cells: Cells, keys: Sequence[Key], plan: BlockPlan, chooser: Chooser | None, noised: Noised
+) -> list[np.ndarray]:
+    """The integers that the chosen cells stand for, and those read from trees: one of each key.
+
+    Cells of groups that are not among the keys are left out. Quantiles of the same values are put
+    in order where choices made one by one have crossed: that is free, and never farther from the
+    quantiles in truth.
+    """
+    if not keys:
+        return [np.zeros(0, dtype=object)] * plan.asked_of_histograms
+    counted = dict(zip(plan.histograms, _counted(cells, keys, plan), strict=True))
+    columns: list[np.ndarray] = []
+    for choice in plan.choices:
+        own = counted[choice.query.histogram]
+        assert chooser is not None
+        columns.append(chooser(choice, candidates(own, choice.aim)))
+    read: list[Found] = []
+    for tree in plan.trees:
+        asked = tree.shape, counted[tree.histogram], tree.read, partial(noised, tree.noise)
+        read += quantiles(*asked, margin(tree.noise))
+    integers = _ordered(plan, [*columns, *(found.cell for found in read)])
+    return integers + list(_halves(plan, read, integers[len(columns) :]))
+
+
+def _halves(
+    plan: BlockPlan, read: Sequence[Found], points: Sequence[np.ndarray]
+) -> Iterator[np.ndarray]:
+    """Half the intervals about the points that are read from trees, where they are known."""
+    for tree in plan.trees:
+        for point, found, _ in zip(points, read, tree.halves, strict=False):
+            yield _half(tree.histogram.grid, point, found)
+        read, points = read[len(tree.ranks) :], points[len(tree.ranks) :]
+
+
+def _half(grid: Grid, points: np.ndarray, found: Found) -> np.ndarray:
+    """Half the interval about each integer that holds whatever its quantile may be in truth.
+
+    A row of a DOUBLE is rounded to the lattice: it may be half a step beyond its cell.
+    """
+    rounded = int(grid.lattice.base == 2)  # noqa: PLR2004
+    ends = zip(points.tolist(), found.low.tolist(), found.high.tolist(), strict=True)
+    halves = (max(x - grid.ends(low)[0], grid.ends(high)[1] - x) for x, low, high in ends)
+    return np.array([half + rounded for half in halves], dtype=object)
+
+
+def _counted(cells: Cells, keys: Sequence[Key], plan: BlockPlan) -> Iterator[Counted]:
+    """The histograms of all keys, one after another."""
+    places = {comparable(key): place for place, key in enumerate(keys)}
+    groups = np.array([places.get(comparable(key), -1) for key in cells.keys], dtype=np.int64)
+    first = 0
+    for histogram in plan.histograms:
+        size = histogram.grid.cells
+        own = (cells.cells >= first) & (cells.cells < first + size)
+        here = np.flatnonzero((groups >= 0) & own)
+        located = groups[here] * size + (cells.cells[here] - first)
+        order = np.argsort(located)
+        yield Counted(len(keys), size, located[order], cells.counts[here][order])
+        first += size
+
+
+def _ordered(plan: BlockPlan, columns: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """The integers that cells stand for, those of quantiles of the same values in their order."""
+    asked = [(choice.query.histogram, choice.query.aim) for choice in plan.choices]
+    asked += [(tree.histogram, rank) for tree in plan.trees for rank in tree.ranks]
+    alike: dict[tuple[object, ...], list[tuple[Rank, int]]] = defaultdict(list)
+    for place, (histogram, aim) in enumerate(asked):
+        if isinstance(aim, Rank):
+            values = histogram.argument, histogram.condition, histogram.grid
+            alike[values].append((aim, place))
+    integers = [
+        np.array([histogram.grid.point(int(cell)) for cell in column], dtype=object)
+        for (histogram, _), column in zip(asked, columns, strict=True)
+    ]
+    for ranks in alike.values():
+        places = [place for _, place in sorted(ranks, key=lambda rank: rank[0].place)]
+        rising = np.sort(np.stack([integers[place] for place in places]), axis=0)
+        for place, column in zip(places, rising, strict=True):
+            integers[place] = column
+    return integers
+
+
+def comparable(key: Key) -> Key:
+    """The key with all NaN as one: Python's NaN differs from itself.
+
+    >>> comparable((float("nan"), 1)) == comparable((float("nan"), 1))
+    True
+    """
+    return tuple(_NAN if value != value else value for value in key)  # noqa: PLR0124
+
+
+_NAN = object()

@@ -1,0 +1,184 @@
+"""release: Exact → Noisy. The only place where noise is added and private keys are chosen.
+
+Every key of a domain is there, and every draw is its own: PRIVACY.md R29, SECURITY.md S6, S10.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from decimal import Decimal
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from dpsql.compiler.plan.lattices import Lattice
+from dpsql.compiler.plan.private_plan import BlockPlan
+from dpsql.engines import ScratchTable
+from dpsql.mechanisms.laws import Law
+from dpsql.mechanisms.stability import means, shown
+from dpsql.mechanisms.top_keys import Top
+from dpsql.model.tree import Value
+from dpsql.model.vocabulary import Exact, Noise, Noisy
+from dpsql.release.histogram_choices import Chooser, chosen_columns, separated
+
+Sampler: TypeAlias = Callable[[Law, int], np.ndarray]
+"""Draws `count` integers of a law: the mechanisms' sampler, or zeros in tests of the laws."""
+
+
+def release(
+    exact: Exact, plan: BlockPlan, sampler: Sampler, chooser: Chooser | None = None
+) -> Noisy:
+    """The noisy table of a block: its measurements, then its choices, which need a `chooser`.
+
+    Public keys: one row per key of the domain, in its order, whether the data has it or not.
+    Private keys: those whose noisy unit count reaches the threshold, or whose trial succeeds,
+    ordered by key. Draws are made for every group of a column at once, those later dropped
+    included. The top keys come in the order of their choice, each with its place or measurements.
+    """
+    if plan.top is not None:
+        return _top(exact, plan, plan.top, sampler)
+    sums, cells = separated(exact, plan)
+    keys = sums.keys if plan.domain is None else plan.domain
+
+    def noised(noise: Noise, counts: np.ndarray) -> np.ndarray:
+        return _noised(counts.ravel(), noise, sampler).reshape(counts.shape)
+
+    choices = chosen_columns(cells, keys, plan, chooser, noised)
+    if plan.domain is not None:
+        return _public(sums, plan, plan.domain, sampler, choices)
+    return _private(sums, plan, sampler, choices)
+
+
+def narrowed(plan: BlockPlan, stages: Mapping[int, ScratchTable]) -> BlockPlan:
+    """The block without the public keys that rows released before rule out: no row has them.
+
+    `stages` are those that the block reads.
+    """
+    domain = plan.domain or ()
+    for place in plan.within:
+        there = {row[place.column] for row in stages[place.stage].rows} - {None}
+        domain = tuple(key for key in domain if key[place.key] in there)
+    return replace(plan, domain=domain) if plan.within else plan
+
+
+def _top(exact: Exact, plan: BlockPlan, top: Top, sampler: Sampler) -> Noisy:
+    assert plan.domain is not None
+    scores, *parts = [_over(plan.domain, exact, part) for part in exact.parts]
+    left, chosen = top.best_first(scores.tolist()), list[int]()
+    for _ in range(min(top.count, len(left))):
+        place = sampler(top.law([int(scores[n]) for n in left]), 1)[0]
+        chosen.append(left.pop(int(place)))
+    keys = tuple(plan.domain[n] for n in chosen)
+    if not plan.releases:
+        places = range(1, len(keys) + 1)
+        return Noisy(keys, tuple((n,) for n in (places if top.lowest else reversed(places))))
+    measured = zip(parts, plan.releases, strict=True)
+    columns = [_noised(part[chosen], release_.noise, sampler) for part, release_ in measured]
+    return Noisy(keys, _rows(columns, len(keys)))
+
+
+def _over(domain: tuple[tuple[Value, ...], ...], exact: Exact, part: np.ndarray) -> np.ndarray:
+    """A part of every public key, zero where the data does not have it."""
+    found = dict(zip(exact.keys, part.tolist(), strict=True))
+    return np.array([int(found.get(key, 0)) for key in domain], dtype=object)
+
+
+def _public(
+    exact: Exact,
+    plan: BlockPlan,
+    domain: tuple[tuple[Value, ...], ...],
+    sampler: Sampler,
+    choices: list[np.ndarray],
+) -> Noisy:
+    positions = {key: place for place, key in enumerate(domain)}
+    rows = [(positions[key], n) for n, key in enumerate(exact.keys) if key in positions]
+    complete = [np.zeros(len(domain), dtype=part.dtype) for part in exact.parts]
+    for column, part in zip(complete, exact.parts, strict=True):
+        for place, n in rows:
+            column[place] = part[n]
+    columns = [
+        _noised(column, release_.noise, sampler)
+        for release_, column in zip(plan.releases, with_means(complete, plan), strict=True)
+    ]
+    return Noisy(domain, _rows(withheld(columns, plan) + choices, len(domain)))
+
+
+def _private(exact: Exact, plan: BlockPlan, sampler: Sampler, choices: list[np.ndarray]) -> Noisy:
+    columns = [
+        _noised(part, release_.noise, sampler)
+        for release_, part in zip(plan.releases, exact.parts[len(plan.unreleased) :], strict=True)
+    ]
+    if plan.trials is not None:
+        (counts,) = exact.parts[: len(plan.unreleased)]
+        kept = np.flatnonzero(plan.trials.kept(counts, sampler(plan.trials.draw, len(counts))))
+    else:
+        assert plan.threshold is not None
+        kept = plan.threshold.kept(columns)
+    order = sorted(kept.tolist(), key=lambda n: tuple(map(_sortable, exact.keys[n])))
+    keys = tuple(exact.keys[n] for n in order)
+    return Noisy(keys, _rows([column[order] for column in columns + choices], len(order)))
+
+
+def with_means(parts: list[np.ndarray], plan: BlockPlan) -> list[np.ndarray]:
+    """The exact columns, with means in place of the sums that become one."""
+    columns = list(parts)
+    for place, release_ in enumerate(plan.releases):
+        query, test = release_.query, release_.stability
+        if test is not None:
+            assert query.proposal is not None
+            steps = query.lattice.base**query.proposal.finer
+            columns[place] = means(parts[place], parts[test.count], steps)
+    return columns
+
+
+def withheld(columns: list[np.ndarray], plan: BlockPlan) -> list[np.ndarray]:
+    """The noisy columns: a mean is None where its test fails, and of the test one bit is left."""
+    result = list(columns)
+    for place, release_ in enumerate(plan.releases):
+        query, test = release_.query, release_.stability
+        if test is not None and query.proposal is not None:
+            steps = query.lattice.base**query.proposal.finer
+            bounds = (query.lower - query.centre) * steps, (query.upper - query.centre) * steps
+            passed = columns[test.count] >= test.least
+            result[place] = shown(columns[place], passed, bounds)
+            result[test.count] = passed.astype(np.int64)
+    return result
+
+
+def _noised(part: np.ndarray, noise: Noise, sampler: Sampler) -> np.ndarray:
+    """Exact integers plus noise, in Python integers wherever 64 bits might not hold the sum."""
+    drawn = sampler(noise, len(part))
+    if object in (part.dtype, drawn.dtype) or _near_limit(part) or _near_limit(drawn):
+        part, drawn = part.astype(object), drawn.astype(object)
+    total: np.ndarray = part + drawn
+    return total
+
+
+def _near_limit(values: np.ndarray) -> bool:
+    limit = 2**62
+    return len(values) > 0 and (int(values.max()) >= limit or int(values.min()) <= -limit)
+
+
+def _rows(columns: list[np.ndarray], count: int) -> tuple[tuple[int | None, ...], ...]:
+    if not columns:
+        return ((),) * count
+    return tuple(zip(*(column.tolist() for column in columns), strict=True))
+
+
+def _sortable(value: Any) -> tuple[int, Any]:
+    """NULL last, NaN before it; the rest by value, so that the engine's order never shows."""
+    if value is None:
+        return (2, 0)
+    if value != value:  # noqa: PLR0124
+        return (1, 0)
+    return (0, value)
+
+
+def in_units(value: int | None, lattice: Lattice) -> int | Decimal | float | None:
+    """A noisy lattice integer in the units of its column; what is withheld is NULL."""
+    if value is None:
+        return None
+    if lattice.base == 10:  # noqa: PLR2004
+        return Decimal(f"{value}E-{lattice.digits}") if lattice.digits else value
+    return float(value * lattice.step)
