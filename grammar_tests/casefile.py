@@ -15,6 +15,8 @@ from dataclasses import dataclass, field, replace
 from fcntl import LOCK_EX, flock
 from pathlib import Path
 
+import duckdb
+
 CASES = Path(__file__).parent / "cases"
 WORD = re.compile(r"-- (?P<word>[a-z]+)(?P<colon>:)? ?(?P<rest>.*)")
 SETTINGS = ("accountant", "dialect", "duckdb", "rows")
@@ -46,6 +48,11 @@ class Case:
     @property
     def accepted(self) -> bool:
         return self.verdict == "accept"
+
+    @property
+    def holds_here(self) -> bool:
+        """Whether the DuckDB that is installed is as new as the case wants it."""
+        return int(duckdb.__version__.split(".")[0]) >= int(self.setting("duckdb", "1"))
 
     def setting(self, name: str, default: str) -> str:
         """A setting of the case, or its default."""

@@ -223,6 +223,8 @@ def _same_value(ours: Any, plain: Any, noisy: bool) -> bool:  # noqa: FBT001
     if isinstance(plain, float | Decimal | int) and not isinstance(plain, bool):
         if ours is None:
             return False
+        if isnan(plain):
+            return isnan(ours)
         return isclose(float(ours), float(plain), rel_tol=1e-6, abs_tol=1e-5)
     return bool(ours == plain)
 

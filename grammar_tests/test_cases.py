@@ -157,8 +157,8 @@ def rewritten(prepared: Prepared) -> str:
 @pytest.mark.parametrize("case", ALL, ids=lambda case: case.id)
 def test_case(case: Case, request: pytest.FixtureRequest) -> None:
     """With --update what turned out is written, but never another verdict: that still fails."""
-    if int(duckdb.__version__.split(".")[0]) < int(case.setting("duckdb", "1")):
-        pytest.skip("an older DuckDB raises, and what raises is NULL")
+    if not case.holds_here:
+        pytest.skip("the DuckDB that is installed is older than what the case speaks of")
     holds(case, update=request.config.getoption("--update"))
 
 

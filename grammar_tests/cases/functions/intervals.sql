@@ -27,6 +27,7 @@ SELECT COUNT(*) AS n FROM orders WHERE placed_at + INTERVAL (-2) WEEK >= TIMESTA
 
 -- case: a fraction of an hour
 SELECT COUNT(*) AS n FROM orders WHERE placed_at + INTERVAL 1.5 HOUR >= TIMESTAMP '2024-06-01';
+-- duckdb: 2
 -- accept
 -- keys: 1 public, l0 proved
 -- release: rows l0=1 linf=10
