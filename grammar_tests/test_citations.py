@@ -18,6 +18,8 @@ from pathlib import Path
 
 import pytest
 
+from grammar_tests.test_layers import FLOORS
+
 ROOT = Path(__file__).parent.parent
 HOUSE = ROOT / "dpsql"
 DOCUMENTS = {"PRIVACY.md": "R", "SECURITY.md": "S"}
@@ -298,11 +300,34 @@ def test_the_guides_of_the_house_are_shipped() -> None:
     assert not {"*.md", "docs/"} & set(ignored)
 
 
+def table(text: str, heading: str) -> list[list[str]]:
+    """The cells of the one table below a heading, without its own."""
+    section = text.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
+    rows = [line.split("|")[1:-1] for line in section.splitlines() if line.startswith("| ")]
+    return rows[1:]
+
+
+def test_the_map_has_every_room_on_its_floor() -> None:
+    rows = table((HOUSE / "README.md").read_text("utf-8"), "The rooms")
+    rooms = {
+        name.strip("`/"): int(floor) for floor, name, _ in ([c.strip() for c in r] for r in rows)
+    }
+    folders = {path.parent.relative_to(HOUSE).as_posix() for path in SOURCES} - {"."}
+    assert {name for name in rooms if not name.endswith(".py")} == folders
+    floors = {name: n for n, names in enumerate(FLOORS, start=1) for name in names}
+    assert {name: floors[name.split("/")[0].removesuffix(".py")] for name in rooms} == rooms
+
+
+def test_the_types_on_the_arrows_exist() -> None:
+    picture = (HOUSE / "README.md").read_text("utf-8").partition("```")[2].partition("```")[0]
+    types = set(re.findall(r"(?m)^ +│ (\w+)", picture))
+    assert len(types) == 11
+    assert sorted(types - set(_classes(SOURCES))) == []
+
+
 def glossary(text: str) -> list[str]:
     """What the code calls the words of the last column of the glossary."""
-    table = text.partition("\n## Glossary\n")[2].partition("\n## ")[0]
-    rows = [line.split("|")[1:-1] for line in table.splitlines() if line.startswith("| ")]
-    return [name for row in rows[1:] for name in _NAMED.findall(row[-1])]
+    return [name for row in table(text, "Glossary") for name in _NAMED.findall(row[-1])]
 
 
 def unknown_names(names: Iterable[str]) -> list[str]:
