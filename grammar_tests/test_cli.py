@@ -18,6 +18,7 @@ from click.testing import CliRunner, Result
 
 from dpsql.interfaces import records
 from dpsql.interfaces.cli import main
+from dpsql.interfaces.cli import owner as owner_module
 from dpsql.interfaces.cli import terminal as terminal_module
 from dpsql.interfaces.cli.options import Settings
 from dpsql.interfaces.cli.output import output
@@ -385,6 +386,37 @@ def test_budget_and_history() -> None:
     ]
     assert text.count("6f3a   2025-01-02 03:04:05  ana") == 2
     assert "6f3a" not in run("budget").stdout
+
+
+def test_what_is_wider_than_the_terminal_breaks_between_words(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    whole = run("query", "SELECT 1").stderr
+    monkeypatch.setattr(terminal_module, "columns", lambda _stream: 40)
+    broken = run("query", "SELECT 1").stderr
+    assert broken.split() == whole.split()
+    assert max(map(len, whole.splitlines())) > 40 >= max(map(len, broken.splitlines()))
+    excerpt = "  " + "SELECT 1 " * 9
+    terminal_module.note(excerpt)
+    assert capsys.readouterr().err == f"{excerpt}\n"
+
+
+def test_a_budget_wider_than_the_terminal_has_lines_of_its_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    wide = run("budget", "--history", "2").stdout
+    monkeypatch.setattr(owner_module, "columns", lambda _stream: 60)
+    narrow = run("budget", "--history", "2").stdout
+    assert max(map(len, wide.splitlines())) > 60 >= max(map(len, narrow.splitlines()))
+    assert "\n  questions left  989 at ε = 0.1\n" in narrow
+    assert sorted(set(wide.split())) == sorted(set(narrow.split()))
+
+
+def test_every_command_is_listed_once_with_its_whole_sentence() -> None:
+    listed = " ".join(run("--help").stdout.split())
+    for name, command in main.commands.items():
+        assert listed.count(f" {name} {command.get_short_help_str(1_000)}") == 1
+    assert listed.count("...") == "COMMAND [ARGS]...".count("...")
 
 
 def test_refresh() -> None:

@@ -154,6 +154,7 @@ def test_the_version_follows_decisions_not_layout(tmp_path: Path) -> None:
 def test_an_undecided_policy_says_where(tmp_path: Path) -> None:
     engine = PlainEngine(world.build(world.well_behaved(), constraints=True))
     text = init.draft(Schema(declared(engine.rows)), "shop.duckdb")
+    assert text.endswith('"dpsql.ledger"\n')
     with pytest.raises(PolicyError, match="decisions are open") as caught:
         load(written(tmp_path, text))
     lines = [n for n, line in enumerate(text.splitlines(), 1) if '"DECIDE"' in line]

@@ -88,6 +88,23 @@ def grid(rows: Sequence[Sequence[str]]) -> Iterator[str]:
         yield _GAP + _GAP.join(cells).rstrip()
 
 
+def sheet(headers: Sequence[str], rows: Sequence[Sequence[str]], room: int | None) -> Iterator[str]:
+    """A grid under headers; where it is wider than the room, each row as lines of its own.
+
+    >>> list(sheet(["a", "long"], [["1", "2"]], 12))
+    ['  a  long', '  1  2']
+    >>> list(sheet(["a", "long"], [["1", "2"], ["3", "4"]], 8))
+    ['  a     1', '  long  2', '', '  a     3', '  long  4']
+    """
+    lines = [*grid([headers, *rows])]
+    if room is None or not rows or max(map(width, lines)) <= room:
+        yield from lines
+        return
+    for n, row in enumerate(rows):
+        yield from [""] if n else []
+        yield from grid([*zip(headers, row, strict=True)])
+
+
 def _columns(answer: Answer) -> tuple[Cells, ...]:
     places = marked(answer.notices)
     return tuple(

@@ -30,7 +30,7 @@ def draft(schema: Schema, database: str) -> str:
     ]
     for table in schema.tables:
         lines += ["", *_table(table)]
-    return "\n".join([*lines, *BUDGETS])
+    return "".join(f"{line}\n" for line in [*lines, *BUDGETS])
 
 
 BUDGETS = f"""

@@ -26,6 +26,14 @@ from dpsql.interfaces.cli.watch import watch
 from dpsql.interfaces.wordings import ExitCode
 from dpsql.model.errors import DpsqlError
 
+SECTIONS = {
+    "Ask": (query, explain, watch, budget),
+    "Own the data": (init, check, tune, refresh, serve, user),
+    "Learn": (demo, manual, completion),
+}
+_WHOLE = 1_000
+"""Longer than any sentence: what a command does is never cut off."""
+
 
 class Program(click.Group):
     """The group of all commands; every error leaves as a message and an exit code."""
@@ -53,6 +61,14 @@ class Program(click.Group):
             sys.exit(show_fault(error))
         sys.exit(code if isinstance(code, int) else ExitCode.ANSWERED)
 
+    def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
+        """The commands by who needs them, each with the whole sentence that says what it does."""
+        del context
+        for title, commands in SECTIONS.items():
+            with formatter.section(title):
+                lines = [(str(c.name), c.get_short_help_str(_WHOLE)) for c in commands]
+                formatter.write_dl(lines, col_max=12)
+
 
 @click.group(cls=Program, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="dpsql", message="dpsql %(version)s")
@@ -67,6 +83,5 @@ def main(context: click.Context, policy: str | None, analyst: str | None) -> Non
     context.obj = settings.with_options(policy, analyst)
 
 
-OWNER = (init, check, budget, refresh, tune, demo, serve, user)
-for command in (query, explain, watch, *OWNER, completion, manual):
+for command in (command for commands in SECTIONS.values() for command in commands):
     main.add_command(command)

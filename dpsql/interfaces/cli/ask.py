@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
 from collections.abc import Callable
 from dataclasses import replace
@@ -19,7 +18,14 @@ from dpsql.interfaces.amounts import loss_text, plain
 from dpsql.interfaces.asking import answered
 from dpsql.interfaces.cli.options import Command, Settings, common, exact_epsilon
 from dpsql.interfaces.cli.output import output
-from dpsql.interfaces.cli.terminal import Progress, can_answer, interruptible, note, show_error
+from dpsql.interfaces.cli.terminal import (
+    Progress,
+    can_answer,
+    columns,
+    interruptible,
+    note,
+    show_error,
+)
 from dpsql.interfaces.doors import COMMAND_LINE
 from dpsql.interfaces.plan_text import WIDTH, plan_text
 from dpsql.interfaces.receipts import cost_text
@@ -129,7 +135,7 @@ def query(
             write(_plan(answer.explanation, target=target))
             return
         if style == "table":
-            drawn = table(answer, None if target else _terminal_width())
+            drawn = table(answer, None if target else columns(sys.stdout))
             write(drawn.text)
             notices = (*remarks(answer, COMMAND_LINE), *drawn.notices)
         else:
@@ -254,7 +260,3 @@ def _price(
     """What the query may cost, or the error that decides it."""
     sure = None if confidence is None else Decimal(repr(confidence))
     return epsilon, wished(None, within, sure)
-
-
-def _terminal_width() -> int | None:
-    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None

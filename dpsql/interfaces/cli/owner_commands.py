@@ -14,10 +14,10 @@ import click
 from dpsql.interfaces.amounts import loss_text, plain, share_text
 from dpsql.interfaces.cli.options import Settings, common
 from dpsql.interfaces.cli.output import output
-from dpsql.interfaces.cli.terminal import encodable, note
+from dpsql.interfaces.cli.terminal import columns, encodable, note
 from dpsql.interfaces.messages import printable
 from dpsql.interfaces.receipts import cost_text
-from dpsql.interfaces.tables import grid, table
+from dpsql.interfaces.tables import sheet, table
 from dpsql.interfaces.wordings import ExitCode
 from dpsql.ledgers import Charged
 from dpsql.model.vocabulary import Budget, Loss, Request
@@ -50,12 +50,12 @@ def budget(
     if accept_ledger:
         _accept(settings.policy)
     with settings.open(settings.policy) as proxy:
-        rows = [_pot(*pot) for pot in proxy.budgets()]
-        lines = list(grid([_BUDGET_HEADERS, *rows]))
+        room = columns(sys.stdout)
+        lines = list(sheet(_BUDGET_HEADERS, [_pot(*pot) for pot in proxy.budgets()], room))
         if history is not None:
             accountants = {pot.name: pot.accountant for pot, _, _ in proxy.budgets()}
             entries = [_entry(e, accountants) for e in proxy.history(settings.analyst, history)]
-            lines += ["", *grid([_HISTORY_HEADERS, *entries])]
+            lines += ["", *sheet(_HISTORY_HEADERS, entries, room)]
         _warn_of_lapsed_facts(proxy)
         unnamed = unnamed_budgets(proxy.ledger, proxy.policy.budgets)
     click.echo("\n".join(lines))
@@ -203,6 +203,7 @@ def demo(settings: Settings, directory: str) -> None:
         for title, sql in QUERIES:
             answer = proxy.ask(Request(sql, who))
             click.echo(f"\n{title}\n\n{indent(sql, '    ')}\n")
-            click.echo(encodable(table(answer).text, sys.stdout.encoding), nl=False)
+            drawn = table(answer, columns(sys.stdout))
+            click.echo(encodable(drawn.text, sys.stdout.encoding), nl=False)
             note(cost_text(answer.receipt))
     note(f'\nGo on: cd {directory}; dpsql query "SELECT COUNT(*) AS n FROM orders"')

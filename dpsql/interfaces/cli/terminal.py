@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 import traceback
 from collections.abc import Callable
 from pathlib import PurePath
 from threading import Event, Thread
 from time import monotonic
-from typing import TypeVar
+from typing import TextIO, TypeVar
 
 import click
 
@@ -51,9 +52,20 @@ def can_answer() -> bool:
     return sys.stdin.isatty() and sys.stderr.isatty()
 
 
+def columns(stream: TextIO) -> int | None:
+    """How wide the terminal is that a stream writes to, None where it writes elsewhere."""
+    return shutil.get_terminal_size().columns if stream.isatty() else None
+
+
 def note(text: str) -> None:
-    """A line for people, on stderr."""
-    click.echo(encodable(text, sys.stderr.encoding), err=True)
+    """Lines for people, on stderr; on a terminal they break between words, excerpts of SQL not."""
+    room = columns(sys.stderr)
+    lines = text.split("\n") if room is None else [_broken(s, room) for s in text.split("\n")]
+    click.echo(encodable("\n".join(lines), sys.stderr.encoding), err=True)
+
+
+def _broken(line: str, room: int) -> str:
+    return line if line.startswith(" ") else click.wrap_text(line, room, subsequent_indent="  ")
 
 
 def show_error(error: DpsqlError, sql: str = "") -> ExitCode:
