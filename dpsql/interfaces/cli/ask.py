@@ -177,7 +177,7 @@ def _explain(settings: Settings, target: str | None, form: PlanForm | None, **as
 
 def _plan(plan: Explanation, form: PlanForm | None = None, target: str | None = None) -> str:
     """The plan as wide as the terminal that it is written to."""
-    width = None if target else _terminal_width()
+    width = None if target else columns(sys.stdout)
     return plan_text(plan, form, width=width or WIDTH, door=COMMAND_LINE)
 
 
