@@ -72,13 +72,14 @@ def _operation(combine: Combine) -> Callable[[Args, SqlType], Interval]:
 
 def _overflows(combine: Combine) -> Callable[[Args, SqlType], bool]:
     def raises(args: Args, kind: SqlType) -> bool:
-        result = _exactly(combine, args, kind)
         match kind.kind:
             case Kind.INTEGER:
+                result = _exactly(combine, args, kind)
                 return not all(
                     i.within(-INT64, INT64) for i in (result, *(a.interval for a in args))
                 )
             case Kind.DECIMAL:
+                result = _exactly(combine, args, kind)
                 spare = (SAFE_DIGITS if kind.scale <= SAFE_DIGITS else MAX_PRECISION) - kind.scale
                 return not result.within(-(10**spare) + 1, 10**spare - 1)
             case _:

@@ -30,6 +30,8 @@ _Extended: TypeAlias = "Fraction | float"
 """A Fraction, or one of the two float infinities, which compare exactly with it."""
 
 MAX_DOUBLE = Fraction(sys.float_info.max)
+EXACT_IN_DOUBLE = 2**sys.float_info.mant_dig
+"""Every integer up to here is a DOUBLE."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,6 +304,8 @@ def _greatest(a: Bound, b: Bound) -> Bound:
 
 def _double(end: Fraction, direction: float, ulps: int) -> Fraction | None:
     """The nearest double at or beyond `end` in `direction`, then `ulps` further; None: infinite."""
+    if not ulps and end.denominator == 1 and abs(end.numerator) <= EXACT_IN_DOUBLE:
+        return end
     if abs(end) > MAX_DOUBLE:
         double = direction if (end > 0) == (direction > 0) else float(MAX_DOUBLE) * (1, -1)[end < 0]
     else:

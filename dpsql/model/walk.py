@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from itertools import chain, islice
+from operator import is_
 from typing import assert_never, cast
 
 from dpsql.model.algebra import (
@@ -86,9 +87,12 @@ def map_children(expression: Expression, change: Callable[[Expression], Expressi
             changed = tuple((column, change(value)) for column, value in replacing)
             return replace(expression, replacing=changed) if replacing else expression
         case Call(args=args):
-            return replace(expression, args=tuple(map(change, args)))
+            changed_args = tuple(map(change, args))
+            same = all(map(is_, changed_args, args))
+            return expression if same else replace(expression, args=changed_args)
         case Cast(arg=arg):
-            return replace(expression, arg=change(arg))
+            changed_arg = change(arg)
+            return expression if changed_arg is arg else replace(expression, arg=changed_arg)
         case Membership(value=value):
             return expression if value is None else replace(expression, value=change(value))
         case AggregateCall(args=args, filter=condition, order_by=order):
@@ -118,9 +122,11 @@ def _map_keys(
 
 def walk(expression: Expression) -> Iterator[Expression]:
     """The expression and everything below it, parents first."""
-    yield expression
-    for child in children(expression):
-        yield from walk(child)
+    left = [expression]
+    while left:
+        node = left.pop()
+        yield node
+        left += reversed(children(node))
 
 
 def refs(expression: Expression) -> frozenset[int]:

@@ -113,7 +113,8 @@ def steady(
     def known(error: Expression) -> float | None:
         if error == EXACT:
             return None
-        found = [evaluate(substitute(error, meaning), point) for point in points]
+        formula = substitute(error, meaning)
+        found = [evaluate(formula, point) for point in points]
         here, there = (nan if value is None else value for value in found)
         return here if isclose(here, there, rel_tol=1e-9) else nan
 

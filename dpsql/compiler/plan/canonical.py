@@ -13,6 +13,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import fields, is_dataclass
 from enum import Enum
+from functools import cache
 from typing import Any
 
 from dpsql.compiler.plan.private_plan import BlockPlan, PrivatePlan
@@ -62,6 +63,11 @@ def _block(plan: BlockPlan) -> str:
     )
 
 
+@cache
+def _names(kind: type[Any]) -> tuple[str, ...]:
+    return tuple(field.name for field in fields(kind))
+
+
 class Writer:
     """Writes frozen values as text; equal texts mean equal values up to column identity."""
 
@@ -102,7 +108,7 @@ class Writer:
                 return f"[{','.join(map(self.write, value))}]"
             case _ if is_dataclass(value):
                 tick()
-                inner = (self.write(getattr(value, f.name)) for f in fields(value))
+                inner = (self.write(getattr(value, name)) for name in _names(type(value)))
                 return f"{type(value).__name__}({','.join(inner)})"
             case _:
                 return f"{type(value).__name__}:{value!r}"

@@ -168,7 +168,7 @@ class _Printer:
         wide = call.function in WIDE_RESULTS and kind == INTEGER
         if self.total and function.raises(known, kind):
             return Text(f"TRY({printed.sql})", kind, wide=wide)
-        return replace(printed, wide=wide)
+        return printed if printed.wide == wide else replace(printed, wide=wide)
 
     def _cast(self, cast: Cast) -> Text:
         arg = self.text(cast.arg)
