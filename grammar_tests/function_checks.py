@@ -8,6 +8,7 @@ from datetime import date, datetime
 from decimal import Decimal
 from fractions import Fraction
 from functools import cache
+from itertools import product
 from math import inf, isfinite, isnan
 from typing import Any
 
@@ -163,6 +164,7 @@ def complaints(e: Call | Cast, rows: list[Row]) -> Iterator[str]:
     """Each part of the samples of which a result contradicts the facts of `e`."""
     args = children(e)
     reads = sources(e)
+    values = {row[: len(reads)]: value_of(row[-1], e.type) for row in rows}
     choices: list[dict[int, Sample]] = [{}]
     for ref in reads:
         options = samples(column_of(ref))
@@ -176,12 +178,12 @@ def complaints(e: Call | Cast, rows: list[Row]) -> Iterator[str]:
             if isinstance(arg, Literal | Ref)
         )
         facts = functions.facts(e, known, 2000)
-        for row in rows:
-            inside = all(row[n] in choice[ref.id].positions for n, ref in enumerate(reads))
-            broken = inside and broken_fact(value_of(row[-1], e.type), facts)
-            if broken:
+        inside = product(*(choice[ref.id].positions for ref in reads))
+        for value, at in {values[at]: at for at in inside}.items():  # many rows have one value
+            if broken := broken_fact(value, facts):
                 text = expression(e, column_text)
-                yield f"{text} = {row} is not in {broken}, given {[k.interval for k in known]}"
+                given = [k.interval for k in known]
+                yield f"{text} = {value} at {at} is not in {broken}, given {given}"
                 break
 
 
