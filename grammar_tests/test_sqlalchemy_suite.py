@@ -30,7 +30,8 @@ _SUMMARY = re.compile(r"^\d+ \w+.* in [\d.]+s.*$", re.MULTILINE)
 
 def run(*arguments: str) -> tuple[int, str]:
     """The exit code and output of the suite; nothing of the project's own pytest settings."""
-    fixed = "-c /dev/null --rootdir . --confcutdir . -q -rs -p no:cacheprovider -p no:xdist --tb=short".split()
+    fixed = "-c /dev/null --rootdir . --confcutdir . -q -rs --tb=short".split()
+    fixed += ["-p", "no:cacheprovider", "-p", "no:xdist"]
     fixed += ["-W", "ignore::pytest.PytestUnknownMarkWarning"]
     plugin = ["-p", "grammar_tests.sqlalchemy_suite.unanswered"]
     done = subprocess.run(  # noqa: S603

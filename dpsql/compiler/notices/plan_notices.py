@@ -102,7 +102,9 @@ def undeclared(policy: Policy) -> Policy:
 
 
 def _plain(column: ColumnPolicy) -> ColumnPolicy:
-    return column if column.enforced else replace(column, bounds=None, values=None)
+    if column.enforced or column.bounds is column.values is None:
+        return column
+    return replace(column, bounds=None, values=None)
 
 
 def _unlimited(relation: Relation) -> Relation:
