@@ -108,7 +108,8 @@ class Writer:
                 return f"[{','.join(map(self.write, value))}]"
             case _ if is_dataclass(value):
                 tick()
-                inner = (self.write(getattr(value, name)) for name in _names(type(value)))
+                kind: type[Any] = type(value)
+                inner = (self.write(getattr(value, name)) for name in _names(kind))
                 return f"{type(value).__name__}({','.join(inner)})"
             case _:
                 return f"{type(value).__name__}:{value!r}"
