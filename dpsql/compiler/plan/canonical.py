@@ -108,7 +108,7 @@ class Writer:
                 return f"[{','.join(map(self.write, value))}]"
             case _ if is_dataclass(value):
                 tick()
-                kind: type[Any] = type(value)
+                kind: Any = type(value)
                 inner = (self.write(getattr(value, name)) for name in _names(kind))
                 return f"{type(value).__name__}({','.join(inner)})"
             case _:
