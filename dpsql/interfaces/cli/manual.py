@@ -18,7 +18,7 @@ from dpsql.model.errors import Reason
 
 TOPICS = (
     *("guarantee", "policy", "choosing", "sql", "answers", "errors", "commands"),
-    *("dbapi", "sqlalchemy", "postgres", "deployment", "ledger"),
+    *("dbapi", "sqlalchemy", "postgres", "deployment", "ledger", "peers"),
 )
 """The pages, in the order in which they are best read."""
 
