@@ -23,6 +23,7 @@ from dpsql.interfaces.dbapi_cursor import Cursor, Parameters
 from dpsql.interfaces.dbapi_errors import DatabaseError, NotSupportedError
 from dpsql.ledgers.sqlite import SqliteLedger
 from dpsql.model.schema import Schema, SchemaTable
+from dpsql.model.table import Table
 from dpsql.model.vocabulary import ColumnPolicy, Exact, Policy, TablePolicy
 from dpsql.policy.bind import bind
 from dpsql.policy.load import load
@@ -74,9 +75,10 @@ class InProcessEngine:
             raise EngineFailed from None
         return [tuple(moment(v) if n in moments else v for n, v in enumerate(row)) for row in rows]
 
-    def few(self, sql: str, _cells: int, stop: Stop | None = None) -> list[tuple[Any, ...]]:
+    def few(self, sql: str, _cells: int, stop: Stop | None = None) -> Table:
         """All rows: no test of a driver makes many."""
-        return self.rows(sql, stop)
+        rows = self.rows(sql, stop)
+        return Table(len(rows), [list(column) for column in zip(*rows, strict=True)])
 
     def scratch(self, sql: str, *_arguments: Any) -> list[tuple[Any, ...]]:
         raise AssertionError(sql)
@@ -122,6 +124,7 @@ class Scratch:
             raise DatabaseError(str(error)) from error
         if sql.split(maxsplit=1)[0].upper() in ("CREATE", "DROP", "ALTER"):
             self.proxy.adopt(self._policy())
+        self.proxy.vault.forget()  # rows are others now, which a proxy is told by `refresh`
 
     def _policy(self) -> Policy:
         known = catalogue(self._engine.rows)
