@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import gc
+import json
 import tracemalloc
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from threading import active_count
 
+import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
+import dpsql
 from dpsql.engines import EngineFailed, Stop
 from dpsql.engines.duckdb import DuckDBEngine
 from dpsql.interfaces.cli import main
+from dpsql.interfaces.pgwire import backend
 from dpsql.interfaces.pgwire.frontend import Bind, Execute, Parse, Query, Sync
 from dpsql.model.errors import Failed, Reason, Refused
 from dpsql.model.flow import AHEAD, Flow
+from dpsql.model.stored import Room, Share
 from dpsql.model.table import Table
 from dpsql.proxy import Proxy
 from grammar_tests.proxy_kit import request, shop
@@ -75,7 +81,7 @@ def test_more_than_may_be_kept_is_refused_with_what_to_do(proxy: Proxy) -> None:
     with pytest.raises(Refused) as caught:
         proxy.ask(request(rows(4)))
     assert caught.value.reason is Reason.TOO_LARGE
-    assert "COPY" in str(caught.value.facts["fix"])
+    assert "CSV" in str(caught.value.facts["fix"])
     assert proxy.ask(request(rows(1))).rows
 
 
@@ -98,25 +104,94 @@ def test_the_wire_passes_all_rows_on(proxy: Proxy, door: Callable[[], tuple[obje
     assert not client.of(b"E")
 
 
-CURSOR = f"DECLARE c SCROLL CURSOR FOR {rows(4)}"
-KEPT: dict[str, tuple[object, ...]] = {
-    "some at a time": (Parse("", rows(4), ()), Bind("", "", (), (), ()), Execute("", 10), Sync()),
-    "cursor": (Query("BEGIN"), Query(CURSOR), Query("FETCH 1 FROM c")),
-}
+CURSOR = f"DECLARE c SCROLL CURSOR WITH HOLD FOR {rows(4)}"
 
 
-@pytest.mark.parametrize("door", KEPT.values(), ids=KEPT)
-def test_what_the_wire_must_keep_is_bounded(proxy: Proxy, door: tuple[object, ...]) -> None:
+def test_rows_that_are_fetched_some_at_a_time_are_all_there(proxy: Proxy) -> None:
+    client, found = Client(proxy), list[int]()
+    client.send(Query("BEGIN"))
+    client.send(Parse("", rows(4), ()), Bind("p", "", (), (), ()), Execute("p", 3000), Sync())
+    while client.of(b"s"):
+        found += [int(row[0] or 0) for row in client.rows]
+        client.send(Execute("p", 3000), Sync())
+    found += [int(row[0] or 0) for row in client.rows]
+    assert len(found) == 10_000
+    assert sorted(found) == list(range(10_000))
+
+
+def test_a_cursor_goes_both_ways_through_more_than_may_be_kept(proxy: Proxy) -> None:
     client = Client(proxy)
-    client.send(*door)  # type: ignore[arg-type]
+    client.send(*asked(rows(4)))
+    there = [row[0] for row in client.rows]
+
+    def fetched(what: str) -> list[str | None]:
+        client.query(f"FETCH {what} FROM c")
+        return [row[0] for row in client.rows]
+
+    client.query(CURSOR)
+    assert fetched("9000") == there[:9000]
+    assert fetched("BACKWARD 8500") == there[499:8999][::-1]
+    assert fetched("ABSOLUTE -1") == there[-1:]
+    assert fetched("ABSOLUTE 8193") == there[8192:8193]
+    assert fetched("ALL") == there[8193:]
+    assert fetched("BACKWARD ALL") == there[::-1]
+    before = proxy.vault._room.taken.total()
+    client.query("CLOSE c")
+    assert proxy.vault._room.taken.total() < before
+    client.query(CURSOR)
+    fetched("1")
+    client.session.end()
+    assert proxy.vault._room.taken.total() < before
+
+
+def test_files_have_a_limit_and_an_owner_a_share_of_it(proxy: Proxy) -> None:
+    limits = replace(proxy.policy.limits, max_result_files="40kB")
+    proxy.adopt(replace(proxy.policy, limits=limits))
+    gc.collect()
+    client = Client(proxy)
+    client.send(Parse("", rows(4), ()), Bind("", "", (), (), ()), Execute("", 10), Sync())
     assert client.error["C"] == "54001"
-    assert "COPY" in client.error["H"]
-    client.send(Query("ROLLBACK"))
-    client.send(*asked(rows(3), limit=10))
-    assert len(client.rows) == 10
+    assert "max_result_files" in client.error["D"]
+    assert proxy.vault._room.taken.total() == 0
+    client.send(*asked(rows(4)))
+    assert len(client.rows) == 10_000
+    room, ends = Room(), [100, 50, 50]
+    for owner, size in zip("aab", ends, strict=True):
+        share = Share(room, 200, owner, 2)
+        if room.taken[owner]:
+            with pytest.raises(Refused):
+                share.take(size)
+        else:
+            share.take(size)
 
 
-@pytest.mark.parametrize(("style", "head"), [("csv", 1), ("jsonl", 0)])
+def test_the_database_api_has_all_rows_and_few_of_them_in_memory(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dpsql.answering.vault.FEW_CELLS", 100)
+    small = folder.with_name("cells.toml")
+    small.write_text(folder.read_text().replace("[limits]", "[limits]\nmax_result_cells = 100"))
+    with dpsql.connect(str(small), analyst="ana") as connection:
+        cursor = connection.cursor().execute(rows(4))
+        assert cursor.rowcount == 10_000
+        first = cursor.fetchone()
+        assert first is not None
+        some = cursor.fetchmany(9000)
+        rest = list(cursor)
+        assert sorted(n for n, _ in (first, *some, *rest)) == list(range(10_000))
+        assert len(cursor.errors) == len(cursor.margins) == 10_000
+        assert cursor.errors[7] == (None, None)
+        cursor.scroll(5, "absolute")
+        assert cursor.fetchone() == some[4]
+        cursor.scroll(0, "absolute")
+        assert cursor.fetchnumpy()["n"].sum() == 10_000 * 9999 // 2
+        other = connection.cursor().execute(rows(1))  # while the first is being read
+        assert other.rowcount == 10
+        with pytest.raises(dpsql.Error):
+            cursor.executemany(rows(4), [()])
+
+
+@pytest.mark.parametrize(("style", "head"), [("csv", 1), ("jsonl", 0), ("json", 0)])
 def test_the_command_line_passes_all_rows_on(
     folder: Path, monkeypatch: pytest.MonkeyPatch, style: str, head: int
 ) -> None:
@@ -127,12 +202,33 @@ def test_the_command_line_passes_all_rows_on(
     assert len(found.stdout.splitlines()) == 1000 + head
 
 
+def test_parquet_and_json_hold_what_they_do_of_few_rows(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    huge = rows(3).replace("AS n,", "AS n, d0.x::HUGEINT * 1000000000000000000000 AS h,")
+    arguments = ["query", "--policy", str(folder), "--analyst", "ana", "-o"]
+    for style in ("json", "parquet"):
+        kept, flowed = tmp_path / f"kept.{style}", tmp_path / f"flowed.{style}"
+        for target, few in ((kept, 1_000_000), (flowed, 100)):
+            monkeypatch.setattr("dpsql.answering.vault.FEW_CELLS", few)
+            found = CliRunner().invoke(main, [*arguments, str(target), "--format", style, huge])
+            assert found.exit_code == 0, found.stderr
+        if style == "json":
+            one, other = (json.loads(path.read_text()) for path in (kept, flowed))
+        else:
+            tables = [pq.read_table(path) for path in (kept, flowed)]
+            assert tables[0].schema == tables[1].schema
+            one, other = (table.to_pylist() for table in tables)
+        assert sorted(one, key=str) == sorted(other, key=str)
+        assert len(one) == 1000
+
+
 def test_the_command_line_says_how_to_have_all_rows(folder: Path) -> None:
     text = folder.read_text()
     small = folder.with_name("small.toml")
     small.write_text(text.replace("[limits]", "[limits]\nmax_result_cells = 100"))
     arguments = ["query", "--policy", str(small), "--analyst", "ana", "--format"]
-    assert "--format csv" in CliRunner().invoke(main, [*arguments, "json", rows(3)]).stderr
+    assert "as CSV" in CliRunner().invoke(main, [*arguments, "markdown", rows(3)]).stderr
     assert CliRunner().invoke(main, [*arguments, "csv", rows(3)]).exit_code == 0
 
 
@@ -151,6 +247,74 @@ def test_memory_does_not_grow_with_the_rows(proxy: Proxy) -> None:
         tracemalloc.stop()
     assert count == 10**6
     assert peak < 40 << 20
+
+
+MANY, FEW_BYTES = 80_000, 6 << 20
+"""Rows, and less than they take in memory."""
+SOME = f"{rows(5)} LIMIT {MANY}"
+
+
+def peak_of(work: Callable[[], object]) -> int:
+    """The most bytes of Python objects that there were at once."""
+    tracemalloc.start()
+    try:
+        work()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def test_memory_does_not_grow_with_the_rows_of_a_cursor(proxy: Proxy) -> None:
+    client, count = Client(proxy), 0
+    client.send(Query("BEGIN"))
+    client.send(Parse("", SOME, ()), Bind("p", "", (), (), ()), Sync())
+
+    def fetch() -> None:
+        nonlocal count
+        more = True
+        while more:
+            sent = b"".join(client.session.handle([Execute("p", 10_000)]))
+            count += sent.count(b"row")
+            more = sent.endswith(backend.PORTAL_SUSPENDED)
+
+    assert peak_of(fetch) < FEW_BYTES
+    assert count == MANY
+
+
+def test_memory_does_not_grow_with_the_rows_of_the_database_api(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dpsql.answering.vault.FEW_CELLS", 100)
+    with dpsql.connect(str(folder), analyst="ana") as connection:
+        cursor = connection.cursor().execute(rows(3))
+
+        def fetch() -> None:
+            assert sum(1 for _ in cursor.execute(SOME)) == MANY
+
+        assert peak_of(fetch) < FEW_BYTES
+
+
+def test_rows_that_are_kept_take_more(proxy: Proxy) -> None:
+    """The wrong twin: the same rows in memory."""
+    limits = replace(proxy.policy.limits, max_result_cells=10**6)
+    proxy.adopt(replace(proxy.policy, limits=limits))
+    kept: list[object] = []
+    assert peak_of(lambda: kept.extend(proxy.ask(request(SOME)).rows)) > FEW_BYTES
+
+
+@pytest.mark.parametrize("style", ["parquet", "json"])
+def test_memory_does_not_grow_with_the_rows_of_a_file(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, style: str
+) -> None:
+    monkeypatch.setattr("dpsql.answering.vault.FEW_CELLS", 100)
+    arguments = ["query", "--policy", str(folder), "--analyst", "ana", "--format", style, "-o"]
+
+    def write(sql: str) -> None:
+        found = CliRunner().invoke(main, [*arguments, str(tmp_path / "rows"), sql])
+        assert found.exit_code == 0
+
+    write(rows(3))  # what is imported
+    assert peak_of(lambda: write(SOME)) < FEW_BYTES
 
 
 def test_who_leaves_early_leaves_the_engine_free(proxy: Proxy) -> None:
@@ -185,7 +349,7 @@ def test_a_reader_is_never_outrun() -> None:
             take(Table(1, [[n]]))
             handed.append(n)
 
-    tables = Flow(each, lambda: None).tables()
+    tables = Flow(each, lambda: None, Share(Room(), 0)).tables()
     for n, _table in enumerate(tables):
         assert len(handed) <= n + AHEAD + 2
 
@@ -195,7 +359,7 @@ def test_a_flow_that_fails_says_so() -> None:
         take(Table(1, [[1]]))
         raise EngineFailed
 
-    tables = Flow(each, lambda: None).tables()
+    tables = Flow(each, lambda: None, Share(Room(), 0)).tables()
     next(tables)
     with pytest.raises(EngineFailed):
         next(tables)

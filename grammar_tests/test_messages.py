@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import ast
 import re
+from collections.abc import Iterator
 from pathlib import Path
+from string import Formatter
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import dpsql
+from dpsql.interfaces import doors
+from dpsql.interfaces.doors import WIRE
 from dpsql.interfaces.messages import describe, place, printable
 from dpsql.interfaces.wordings import WORDINGS, ExitCode
 from dpsql.model.errors import (
@@ -159,3 +165,74 @@ def rows_of_the_page() -> dict[str, tuple[str, str]]:
 def test_every_reason_has_its_line() -> None:
     expected = {r.value: (str(int(w.exit_code)), w.sqlstate) for r, w in WORDINGS.items()}
     assert rows_of_the_page() == expected
+
+
+class Said(dict[str, str]):
+    """Facts of which those that nobody knows are called by their names."""
+
+    def __missing__(self, name: str) -> str:
+        return name
+
+
+# --- no door is told of another's ways ---
+
+OPTION = re.compile(r"(^|[\s(])--[a-z]|\bconnect\(")
+OF_A_DOOR = {"cli", "sqlalchemy"}
+"""Folders under interfaces that only one door sees; so are files that begin with these."""
+APART = ("dbapi", "watching", "doors", "curves", "tables", "__main__")
+OWNERS = (
+    "dpsql check --record",  # what the owner is to be asked for, by its name
+    "--self-signed",  # told where the server is started
+    "--accept-ledger",  # told to the owner where a ledger fails closed
+)
+
+
+def texts(path: Path) -> Iterator[str]:
+    """The constant texts of a file that are no documentation."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    told = {
+        id(node.value)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in told:
+            yield node.value
+
+
+def of_every_door() -> list[Path]:
+    """The files whose texts may reach whoever asks, through whichever door."""
+    folder = Path(dpsql.__file__).parent
+    inside = (path.relative_to(folder) for path in sorted(folder.rglob("*.py")))
+    return [
+        folder / path
+        for path in inside
+        if not OF_A_DOOR & set(path.parts) and not path.name.startswith(APART)
+    ]
+
+
+@pytest.mark.parametrize("path", of_every_door(), ids=lambda path: path.stem)
+def test_no_text_names_what_only_one_door_has(path: Path) -> None:
+    for text in texts(path):
+        rest = text
+        for known in OWNERS:
+            rest = rest.replace(known, "")
+        assert not OPTION.search(rest), text
+
+
+def test_a_text_that_names_an_option_would_be_seen() -> None:
+    assert OPTION.search("Ask for less by --epsilon 0.2.")
+    assert OPTION.search("Open it by connect(…, epsilon='0.2').")
+    assert any("connect(" in text for text in texts(Path(doors.__file__)))
+
+
+@pytest.mark.parametrize("reason", list(Reason))
+def test_what_the_wire_says_fits_the_wire(reason: Reason) -> None:
+    wording = WORDINGS[reason]
+    names = set(WIRE.words("0.2"))
+    for text in (*wording.headline, *wording.why, *wording.fix):
+        ways = {
+            name for _, name, _, _ in Formatter().parse(text) if name and name.startswith("by_")
+        }
+        said = text.format_map(Said(WIRE.words("0.2"))) if ways <= names else ""
+        assert not OPTION.search(said), said

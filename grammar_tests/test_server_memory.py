@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from dpsql.interfaces.pgwire.frontend import Query
-from dpsql.interfaces.pgwire.memory import bytes_of
 from dpsql.model.errors import PolicyError
+from dpsql.model.resources import bytes_of
 from dpsql.policy.load import load
 from dpsql.proxy import Proxy
 from grammar_tests.proxy_kit import policy, shop

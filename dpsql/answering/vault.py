@@ -29,8 +29,10 @@ from dpsql.mechanisms.entropy import Entropy
 from dpsql.mechanisms.sparse_vector import Run, SparseVector
 from dpsql.model.errors import Refused
 from dpsql.model.flow import Flow
+from dpsql.model.resources import bytes_of
+from dpsql.model.stored import Room, Share
 from dpsql.model.today import today
-from dpsql.model.vocabulary import Answer, Exact, Loss, Noisy, Receipt
+from dpsql.model.vocabulary import Answer, Exact, Loss, Noisy, Policy, Receipt
 from dpsql.preparation.compilation import Compiler
 from dpsql.preparation.question import Account, Asked, Cost, text_key
 from dpsql.preparation.streams import Stream
@@ -56,7 +58,7 @@ class Vault:
         self._chooser = partial(chosen, entropy=Entropy())
         self._bound = Bound()
         self._answers = answers_of()
-        self._rows = PublicRows()
+        self._rows, self._room = PublicRows(), Room()
 
     # --- a question ---
 
@@ -249,6 +251,11 @@ class Vault:
             charged=not receipt.remembered,
         )
 
+    def _share(self, policy: Policy, owner: str) -> Share:
+        """What an owner may take of the room for temporary files."""
+        most = bytes_of(policy.limits.max_result_files)
+        return Share(self._room, most, owner, len(policy.analysts))
+
     def _public(self, compiler: Compiler, asked: Asked, prepared: Prepared) -> Answer:
         """Public rows: many of them as a flow to whoever can take that, or else not too many."""
         sql, stop, most = prepared.rewritten.outer_sql, asked.stop, compiler.policy.limits
@@ -259,6 +266,7 @@ class Vault:
         flow = Flow(
             lambda take: compiler.freely(lambda: self.engine.each(sql, take, stop), stop),
             Limit(stop, monotonic() + most.statement_seconds, monotonic),
+            self._share(compiler.policy, stop.owner),
         )
         if asked.request.flowing:
             return replace(unnoised(prepared.rewritten, ()), flow=flow)

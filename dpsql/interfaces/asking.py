@@ -9,6 +9,7 @@ from dpsql.engines import Stop
 from dpsql.explaining.explanation import Explanation
 from dpsql.interfaces.doors import Door
 from dpsql.interfaces.plan_text import plan_text
+from dpsql.model.on_demand import Repeated
 from dpsql.model.tree import PlanForm
 from dpsql.model.vocabulary import Answer, Request
 
@@ -31,3 +32,15 @@ def answered(
     rows = tuple((line,) for line in ([text] if whole else text.splitlines()))
     exact = ((None,),) * len(rows)
     return replace(answer, rows=rows, errors=exact, margins=exact)
+
+
+def stored(answer: Answer) -> Answer:
+    """The answer; the rows of one that flows are in a temporary file, and all are exact.
+
+    Raises `Refused` where there is no room for it.
+    """
+    if answer.flow is None:
+        return answer
+    rows = answer.flow.stored()
+    exact = Repeated((None,) * len(answer.columns), len(rows))
+    return replace(answer, rows=rows, errors=exact, margins=exact, flow=None)

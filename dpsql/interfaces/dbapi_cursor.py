@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import cached_property, partial
-from itertools import chain, islice
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from dpsql.engines import Stop
 from dpsql.explaining.explanation import Explanation
 from dpsql.interfaces import data_frames
-from dpsql.interfaces.asking import answered
+from dpsql.interfaces.asking import answered, stored
 from dpsql.interfaces.dbapi_errors import InterfaceError, ProgrammingError, Warning, raised_from  # noqa: A004
 from dpsql.interfaces.doors import DATABASE_API
 from dpsql.interfaces.sentences import sentences
 from dpsql.model.errors import DpsqlError
 from dpsql.model.notices import marked
+from dpsql.model.on_demand import OnDemand
 from dpsql.model.tree import DOUBLE, Kind, Value
-from dpsql.model.vocabulary import Answer, Column, Receipt
+from dpsql.model.vocabulary import Answer, Column, Receipt, Request
 
 if TYPE_CHECKING:
     import numpy as np
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
     from dpsql.proxy import Proxy
 
 Row = tuple[Any, ...]
-Deviations = tuple[tuple[float | None, ...], ...]
+Deviations = Sequence[tuple[float | None, ...]]
 Parameters = Sequence[Value]
 Description = tuple[str, str, None, None, int | None, int | None, None]
 Result = TypeVar("Result")
@@ -43,8 +45,8 @@ class _Results:
         self.columns = answers[-1].columns if answers else ()
 
     @cached_property
-    def rows(self) -> tuple[Row, ...]:
-        return _joined([tuple(answer.rows) for answer in self.answers])
+    def rows(self) -> Sequence[Row]:
+        return _joined([answer.rows for answer in self.answers])
 
     @cached_property
     def errors(self) -> Deviations:
@@ -55,8 +57,11 @@ class _Results:
         return _joined([answer.margins for answer in self.answers])
 
 
-def _joined(pieces: Sequence[tuple[Row, ...]]) -> tuple[Row, ...]:
-    return pieces[0] if len(pieces) == 1 else tuple(chain.from_iterable(pieces))
+def _joined(pieces: Sequence[Sequence[Row]]) -> Sequence[Row]:
+    """The rows of all; those of a file stay in it."""
+    if len(pieces) == 1 and isinstance(pieces[0], OnDemand):
+        return pieces[0]
+    return tuple(chain.from_iterable(pieces))
 
 
 class Cursor:
@@ -81,8 +86,11 @@ class Cursor:
     # --- asking ---
 
     def execute(self, sql: str, parameters: Parameters = ()) -> Self:
-        """Answer one SELECT; each ? takes one parameter. Returns the cursor."""
-        return self._run(sql, (parameters,))
+        """Answer one SELECT; each ? takes one parameter. Returns the cursor.
+
+        Very many rows of public tables are in a temporary file, and not in memory.
+        """
+        return self._run(sql, (parameters,), flowing=True)
 
     def executemany(self, sql: str, seq_of_parameters: Sequence[Parameters]) -> Self:
         """Answer a SELECT once per parameters, each charged by itself; keeps all rows in order."""
@@ -97,15 +105,18 @@ class Cursor:
         """Stop what this cursor runs in another thread, and nothing else; its charge stays."""
         self._stop.wanted = True
 
-    def _run(self, sql: str, seq_of_parameters: Iterable[Parameters]) -> Self:
+    def _run(
+        self, sql: str, seq_of_parameters: Iterable[Parameters], *, flowing: bool = False
+    ) -> Self:
         proxy, stop = self._proxy(), Stop()
         if not isinstance(seq_of_parameters, Iterable):
             raise ProgrammingError("Many parameters are a sequence of lists or tuples.")
         self._keep(())
         self._stop = stop
-        requests = (self.connection.request(sql, one) for one in seq_of_parameters)
+        asked = (self.connection.request(sql, one) for one in seq_of_parameters)
+        requests = (replace(request, flowing=flowing) for request in asked)
         with self.connection.stopped_by(stop):
-            self._keep(tuple(_told(sql, partial(answered, proxy, one, stop)) for one in requests))
+            self._keep(tuple(_told(sql, partial(_answered, proxy, one, stop)) for one in requests))
         return self
 
     def _keep(self, answers: tuple[Answer, ...]) -> None:
@@ -173,7 +184,7 @@ class Cursor:
         first = self._next
         wanted = max(0, self.arraysize if size is None else size)
         self._next = min(len(rows), first + wanted)
-        return list(islice(rows, first, self._next))
+        return list(rows[first : self._next])
 
     def fetchall(self) -> list[Row]:
         """All rows not yet fetched."""
@@ -266,6 +277,10 @@ class Cursor:
         if self._results is None:
             raise InterfaceError("There is no result: execute a statement first.", sqlstate="24000")
         return self._results
+
+
+def _answered(proxy: Proxy, request: Request, stop: Stop) -> Answer:
+    return stored(answered(proxy, request, stop))
 
 
 def _told(sql: str, call: Callable[[], Result]) -> Result:

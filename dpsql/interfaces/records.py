@@ -9,27 +9,33 @@ In JSON every column of which something is told is followed by `n_notice`, in wo
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from decimal import Decimal
-from io import BytesIO
+from io import BufferedIOBase, BytesIO, RawIOBase
 from math import isfinite
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from dpsql.interfaces.amounts import exact_text
 from dpsql.interfaces.data_frames import arrow_type, unique
 from dpsql.interfaces.sentences import sentence
 from dpsql.model.errors import MissingExtra
 from dpsql.model.notices import places
+from dpsql.model.on_demand import Repeated
 from dpsql.model.tree import DOUBLE, SqlType
 from dpsql.model.vocabulary import Answer
 
 if TYPE_CHECKING:
+    from dpsql.model.flow import Flow
+    from dpsql.model.stored import Stored
     from dpsql.model.table import Table
 
 _MARGIN = "_margin"
 _NOTICE = "_notice"
+_BETWEEN = ",\n "
+"""What stands between two objects of a JSON array."""
+Write: TypeAlias = Callable[[str | bytes], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,20 +65,44 @@ def _records(answer: Answer, columns: tuple[RecordColumn, ...]) -> Iterator[tupl
         yield tuple((margins if c.margin else row)[c.source] for c in columns)
 
 
-def flowed(answer: Answer, write: Callable[[str], object], *, lines: bool) -> Answer:
-    """The answer; if it is a flow, it has been written as JSON lines or as CSV, as it came."""
-    if answer.flow is None:
-        return answer
-    if not lines:
-        write(_csv_head(answer))
+def flowed(answer: Answer, write: Write, style: str) -> Answer:
+    """The answer; if it is a flow, it has been written in one of the styles of `FLOWING`."""
+    if answer.flow is not None:
+        FLOWING[style](answer, answer.flow, write)
+    return answer
+
+
+def _part(answer: Answer, rows: Sequence[tuple[Any, ...]]) -> Answer:
+    """Some rows of an answer that flows: all of them are exact."""
+    return replace(answer, rows=rows, margins=Repeated((None,) * len(answer.columns), len(rows)))
+
+
+def _flow_csv(answer: Answer, flow: Flow, write: Write) -> None:
+    write(_csv_head(answer))
+    flow.into(lambda table: write(_csv_body(_part(answer, table))))
+
+
+def _flow_json_lines(answer: Answer, flow: Flow, write: Write) -> None:
+    flow.into(lambda table: write(json_lines(_part(answer, table))))
+
+
+def _flow_json_array(answer: Answer, flow: Flow, write: Write) -> None:
+    before = "["
 
     def take(table: Table) -> None:
-        nothing = (None,) * len(answer.columns)
-        part = replace(answer, rows=table, margins=(nothing,) * len(table))
-        write(json_lines(part) if lines else _csv_body(part))
+        nonlocal before
+        write(before + _BETWEEN.join(_json_objects(_part(answer, table))))
+        before = _BETWEEN
 
-    answer.flow.into(take)
-    return answer
+    flow.into(take)
+    write("]\n")
+
+
+def _flow_parquet(answer: Answer, flow: Flow, write: Write) -> None:
+    """The type of a column of integers is known when all rows are: they wait in a file."""
+    rows = flow.stored()
+    parts = (_part(answer, table) for table in rows.tables())
+    _write_parquet(parts, _part(answer, _extremes(rows, len(answer.columns))), _Sink(write))
 
 
 def json_lines(answer: Answer) -> str:
@@ -82,7 +112,7 @@ def json_lines(answer: Answer) -> str:
 
 def json_array(answer: Answer) -> str:
     """One JSON array of row objects."""
-    return "[" + ",\n ".join(_json_objects(answer)) + "]\n"
+    return f"[{_BETWEEN.join(_json_objects(answer))}]\n"
 
 
 def _json_objects(answer: Answer) -> Iterator[str]:
@@ -165,17 +195,70 @@ def parquet(answer: Answer) -> bytes:
 
     An INTEGER column with a value beyond 64 bits becomes DECIMAL(38, 0). Raises MissingExtra.
     """
+    sink = BytesIO()
+    _write_parquet([answer], answer, sink)
+    return sink.getvalue()
+
+
+def _write_parquet(
+    parts: Iterable[Answer], extremes: Answer, sink: BufferedIOBase | RawIOBase
+) -> None:
+    """Write the parts of an answer; `extremes` has rows with the least and greatest values."""
     require_parquet()
     import pyarrow as pa  # noqa: PLC0415
     import pyarrow.parquet as pq  # noqa: PLC0415
 
-    columns = record_columns(answer)
-    records = list(_records(answer, columns))
-    cells = [[record[i] for record in records] for i in range(len(columns))]
-    arrays = [
-        pa.array(values, type=arrow_type(pa, column.type, values))
-        for column, values in zip(columns, cells, strict=True)
+    columns = record_columns(extremes)
+    fields = [
+        pa.field(column.name, arrow_type(pa, column.type, values))
+        for column, values in zip(columns, _cells(extremes, columns), strict=True)
     ]
-    buffer = BytesIO()
-    pq.write_table(pa.table(arrays, names=[column.name for column in columns]), buffer)
-    return buffer.getvalue()
+    schema = pa.schema(fields)
+    with pq.ParquetWriter(sink, schema) as writer:
+        for part in parts:
+            cells = zip(schema.types, _cells(part, columns), strict=True)
+            arrays = [pa.array(values, type=kind) for kind, values in cells]
+            writer.write_table(pa.table(arrays, schema=schema))
+
+
+def _cells(answer: Answer, columns: tuple[RecordColumn, ...]) -> list[list[Any]]:
+    records = list(_records(answer, columns))
+    return [[record[i] for record in records] for i in range(len(columns))]
+
+
+def _extremes(rows: Stored, count: int) -> list[tuple[Any, ...]]:
+    """Two rows with the least and the greatest of whole numbers; nothing of other columns."""
+    from dpsql.model.table import listed  # noqa: PLC0415 - the command line starts without NumPy
+
+    found: list[tuple[int, int] | None] = [None] * count
+    for table in rows.tables():
+        for place, column in enumerate(map(listed, table.columns)):
+            whole = [value for value in column if type(value) is int]
+            if whole:
+                least, most = found[place] or (whole[0], whole[0])
+                found[place] = min(least, *whole), max(most, *whole)
+    return [tuple(None if pair is None else pair[end] for pair in found) for end in (0, 1)]
+
+
+class _Sink(RawIOBase):
+    """A file that is only written, from its beginning to its end."""
+
+    def __init__(self, put: Write) -> None:
+        self._put = put
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, content: Any) -> int:
+        data = bytes(content)
+        self._put(data)
+        return len(data)
+
+
+FLOWING: dict[str, Callable[[Answer, Flow, Write], None]] = {
+    "csv": _flow_csv,
+    "jsonl": _flow_json_lines,
+    "json": _flow_json_array,
+    "parquet": _flow_parquet,
+}
+"""Formats that are written as the rows come, however many they are."""

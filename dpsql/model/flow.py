@@ -1,7 +1,7 @@
 """Flow: rows of public data that are read as they are used, so that they are never all in memory.
 
 Whoever reads slowly makes the engine wait. A flow is read once: pushed `into` a function of this
-thread, pulled as `tables` by any thread, or `kept` if there are not too many.
+thread, pulled as `tables` by any thread, `stored` in a file, or `kept` if there are not too many.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from threading import Event, Thread
 from typing import Any
 
 from dpsql.model.errors import Reason, Refused
+from dpsql.model.stored import Share, Stored, Storing
 from dpsql.model.table import Table, concatenated
 
 AHEAD = 4
@@ -30,11 +31,13 @@ class _Left(Exception):
 class Flow:
     """Rows that `each` hands over, table after table; raises what `each` raises.
 
-    `look`, called while a reader is waited for, raises where that should end.
+    `look`, called while a reader is waited for, raises where that should end. `share` is for the
+    file in which they may be `stored`.
     """
 
     each: Callable[[Take], None]
     look: Callable[[], None]
+    share: Share
 
     def into(self, take: Take) -> None:
         """Hand every table to `take`."""
@@ -52,12 +55,18 @@ class Flow:
                     Reason.TOO_LARGE,
                     what="values in its answer to be kept at once",
                     why=f"At most {most:,} are (max_result_cells); more can only be passed on.",
-                    fix="Ask for fewer rows, or all of them by COPY (…) TO STDOUT or --format csv.",
+                    fix="Ask for fewer rows, or for a format that is written as they come, as CSV.",
                 )
             tables.append(table)
 
         self.each(take)
         return concatenated(tables)
+
+    def stored(self) -> Stored:
+        """All rows, in a temporary file; raises `Refused` where that has no room."""
+        with Storing(self.share) as storing:
+            self.each(storing.add)
+            return storing.rows()
 
     def tables(self) -> Iterator[Table]:
         """The tables, read in a thread that is at most `AHEAD` of whoever asks for them."""

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+
+_UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
+_BINARY = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +24,8 @@ class Limits:
 
     `max_fanout` is the most public rows that one private row may be joined to. `free_seconds` is
     how long what nobody pays for may take: compiling, and questions about public data alone.
-    `max_result_cells` is the most values of such an answer that are kept at once.
+    `max_result_cells` is the most values of such an answer that are kept in memory at once, and
+    `max_result_files` what those may take in temporary files that are fetched some at a time.
     """
 
     max_public_groups: int = 10_000
@@ -30,3 +35,16 @@ class Limits:
     max_fanout: int = 10_000
     free_seconds: float = 30.0
     max_result_cells: int = 10_000_000
+    max_result_files: str = "10GB"
+
+
+def bytes_of(amount: str) -> int:
+    """An amount of memory as policies write it.
+
+    >>> bytes_of("1.5KiB"), bytes_of("2 GB")
+    (1536, 2000000000)
+    """
+    found = re.fullmatch(r"([\d.]+)\s*([kmgt]?)(i?)b", amount.lower())
+    assert found is not None
+    number, unit, binary = found.groups()
+    return int(float(number) * (_BINARY if binary else _UNITS)[unit])

@@ -379,8 +379,8 @@ class Answer:
 
     columns: tuple[Column, ...]
     rows: Sequence[tuple[Any, ...]]
-    errors: tuple[tuple[float | None, ...], ...]
-    margins: tuple[tuple[float | None, ...], ...]
+    errors: Sequence[tuple[float | None, ...]]
+    margins: Sequence[tuple[float | None, ...]]
     receipt: Receipt | None = None
     notices: tuple[Notice, ...] = ()
     explanation: object | None = None

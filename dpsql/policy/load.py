@@ -325,6 +325,7 @@ def _limits(reader: Reader) -> Limits:
         max_fanout=reader.count("max_fanout") or default.max_fanout,
         free_seconds=_seconds(reader, "free_seconds", default.free_seconds),
         max_result_cells=reader.count("max_result_cells") or default.max_result_cells,
+        max_result_files=reader.memory("max_result_files", default.max_result_files),
     )
 
 

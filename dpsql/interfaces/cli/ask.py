@@ -48,9 +48,6 @@ _FORMATS: dict[str, Callable[[Answer], str | bytes]] = {
     "parquet": records.parquet,
 }
 
-_FLOWING = frozenset({"csv", "jsonl"})
-"""Formats that are written as the rows come, however many they are."""
-
 Call = Callable[["Proxy", Request], Callable[[], Any]]
 """What is asked before anything runs, and then runs until it is cancelled."""
 
@@ -129,8 +126,8 @@ def query(
         _explain(settings, target, PlanForm.JSON if style == "json" else None, **asked)
         return
     with output(target) as write:
-        flows = partial(records.flowed, write=write, lines=style == "jsonl")
-        answer = _ask(settings, flows if style in _FLOWING else None, yes=yes, **asked)
+        flows = partial(records.flowed, write=write, style=style)
+        answer = _ask(settings, flows if style in records.FLOWING else None, yes=yes, **asked)
         if isinstance(answer.explanation, Explanation) and style == "table":
             write(_plan(answer.explanation, target=target))
             return

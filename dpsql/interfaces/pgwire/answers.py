@@ -160,11 +160,6 @@ class Answers:
             flow=answer.flow,
         )
 
-    @property
-    def most_cells(self) -> int:
-        """How many values of one result are kept."""
-        return self.proxy.policy.limits.max_result_cells
-
     def _reports(self, piece: Piece) -> list[ScratchTable]:
         """What the analyst spent, as far as a statement names it."""
         named = {word.value for word in piece.words} & REPORTS.keys()

@@ -11,8 +11,8 @@ import re
 import resource
 from pathlib import Path
 
-_UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
-_BINARY = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+from dpsql.model.resources import bytes_of
+
 _STATUS = Path("/proc/self/status")
 
 
@@ -34,15 +34,3 @@ def bound_memory(amount: str) -> None:
 
 def _status() -> str:
     return _STATUS.read_text("utf-8") if _STATUS.exists() else ""
-
-
-def bytes_of(amount: str) -> int:
-    """An amount of memory as policies write it.
-
-    >>> bytes_of("1.5KiB"), bytes_of("2 GB")
-    (1536, 2000000000)
-    """
-    found = re.fullmatch(r"([\d.]+)\s*([kmgt]?)(i?)b", amount.lower())
-    assert found is not None
-    number, unit, binary = found.groups()
-    return int(float(number) * (_BINARY if binary else _UNITS)[unit])

@@ -10,6 +10,7 @@ from dpsql.dialects.postgres.words import Piece
 from dpsql.interfaces.pgwire.statements.commands import Command, CopyOptions, Direction
 from dpsql.interfaces.pgwire.values.wire_tables import WireColumn
 from dpsql.model.flow import Flow
+from dpsql.model.stored import tables_of
 from dpsql.model.vocabulary import Receipt
 
 Row = tuple[Any, ...]
@@ -47,13 +48,13 @@ class Result:
 
     def tables(self) -> Iterator[Sequence[Row]]:
         """The rows, some at a time."""
-        return iter([self.rows]) if self.flow is None else self.flow.tables()
+        return tables_of(self.rows) if self.flow is None else self.flow.tables()
 
-    def kept(self, most: int) -> Result:
-        """The result with all of its rows. Raises `Refused` where they are too many."""
+    def stored(self) -> Result:
+        """The result with all of its rows. Raises `Refused` where there is no room for them."""
         if self.flow is None:
             return self
-        return replace(self, rows=self.flow.kept(most), flow=None)
+        return replace(self, rows=self.flow.stored(), flow=None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -334,6 +334,7 @@ class Server:
                     raise fatal("57P01", "terminating connection: the server is stopping")
         finally:
             visit.session.cancel()
+            visit.session.end()
             del self._visits[visit.number]
             self._telemetry.open_connections -= 1
             self._telemetry.event("logout", connection=visit.number)

@@ -28,6 +28,7 @@ from dpsql.interfaces.pgwire.transactions import IDLE
 from dpsql.interfaces.pgwire.values.data_rows import data_rows
 from dpsql.interfaces.pgwire.values.wire_encoding import OutOfRange
 from dpsql.model.errors import DpsqlError
+from dpsql.model.stored import tables_of
 
 if TYPE_CHECKING:
     from dpsql.proxy import Proxy
@@ -82,6 +83,10 @@ class Session:
         """Stop what runs; `late` says that its time is over."""
         self._late = late
         self._stop.wanted = True
+
+    def end(self) -> None:
+        """Nobody asks any more: what was kept for later is gone."""
+        self._transaction.portals.clear()
 
     def again(self, messages: tuple[frontend.Message, ...]) -> bytes | None:
         """The answer to a batch that was asked and paid for before; waits `MOMENT` at most.
@@ -312,7 +317,7 @@ class Session:
             return
         self._runner.keep(portal)
         rows, more = portal.forward(message.limit)
-        yield from self._rows(result, result.columns, forms, [rows])
+        yield from self._rows(result, result.columns, forms, tables_of(rows))
         if more:
             yield backend.PORTAL_SUSPENDED
         else:

@@ -257,14 +257,15 @@ class Runner:
             portal.result = self.run(portal.prepared.command, portal.values, stop, block=block)
 
     def keep(self, portal: Portal) -> None:
-        """Keep all rows of a portal that ran: they are asked for a few at a time.
+        """Store all rows of a portal that ran: they are asked for a few at a time.
 
-        Nobody says when the next are, and until then the engine is for others. Raises `Fault`.
+        Nobody says when the next are, and until then the engine is for others; they go into a file,
+        as memory is for others too. Raises `Fault`.
         """
         assert portal.result is not None
         assert portal.prepared.piece is not None
         with placed(portal.prepared.piece):
-            portal.result = portal.result.kept(self.answers.most_cells)
+            portal.result = portal.result.stored()
 
     def _close(self, name: str | None) -> Result:
         if name is None:

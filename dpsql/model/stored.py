@@ -1,0 +1,194 @@
+"""Stored: many rows in a temporary file, read back some at a time, forwards or backwards.
+
+The file has no name, and is gone with the rows or with the process. What all such files may take is
+bounded by a `Room`.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import weakref
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from tempfile import TemporaryFile
+from threading import Lock
+from typing import Self, overload
+
+from dpsql.model.errors import Reason, Refused
+from dpsql.model.on_demand import OnDemand, Row
+from dpsql.model.table import Table, concatenated
+
+PIECE_ROWS = 1 << 13
+"""Rows that are read back at once."""
+
+
+class Room:
+    """How many bytes of temporary files there are, by owner."""
+
+    def __init__(self) -> None:
+        self.taken: Counter[str] = Counter()
+        self.lock = Lock()
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """A room as one owner has it: `most` bytes for all, and half of that if there are others."""
+
+    room: Room
+    most: int
+    owner: str = ""
+    owners: int = 1
+
+    def take(self, size: int) -> None:
+        """Count more bytes; raises `Refused` where there is no room for them."""
+        taken, own = self.room.taken, self.most if self.owners <= 1 else self.most // 2
+        with self.room.lock:
+            if taken.total() + size > self.most or taken[self.owner] + size > own:
+                raise _no_room("There is no more room for them (max_result_files).")
+            taken[self.owner] += size
+
+    def give_back(self, size: int) -> None:
+        """Count no longer what is gone."""
+        with self.room.lock:
+            self.room.taken[self.owner] -= size
+
+
+class Stored(OnDemand):
+    """Rows in a file; a slice is the same rows in another order, and reads nothing."""
+
+    __slots__ = ("_file", "_places")
+    __hash__ = None  # type: ignore[assignment]
+
+    def __init__(self, file: _File, places: range) -> None:
+        self._file, self._places = file, places
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    @overload
+    def __getitem__(self, at: int) -> Row: ...
+
+    @overload
+    def __getitem__(self, at: slice) -> Stored: ...
+
+    def __getitem__(self, at: int | slice) -> Row | Stored:
+        if isinstance(at, slice):
+            return Stored(self._file, self._places[at])
+        return self._file.row(self._places[at])
+
+    def __iter__(self) -> Iterator[Row]:
+        for table in self.tables():
+            yield from table
+
+    def tables(self) -> Iterator[Table]:
+        """The rows, some at a time."""
+        for start in range(0, len(self._places), PIECE_ROWS):
+            places = self._places[start : start + PIECE_ROWS]
+            first, last = min(places[0], places[-1]), max(places[0], places[-1])
+            yield self._file.table(first, last)[:: places.step]
+
+
+def tables_of(rows: Sequence[Row]) -> Iterator[Sequence[Row]]:
+    """Rows some at a time, of which only those of a file are read."""
+    return rows.tables() if isinstance(rows, Stored) else iter([rows])
+
+
+class Storing:
+    """A file that is being filled; gone if that fails. Raises `Refused` where it has no room."""
+
+    def __init__(self, share: Share) -> None:
+        self._file = _File(share)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, failed: type[BaseException] | None, *_others: object) -> None:
+        if failed is not None:
+            self._file.drop()
+
+    def add(self, table: Table) -> None:
+        """Write more rows."""
+        self._file.add(table)
+
+    def rows(self) -> Stored:
+        """All rows that were written."""
+        return Stored(self._file, range(self._file.count))
+
+
+class _File:
+    """Tables one behind the other, each pickled; their first rows, and where their bytes end."""
+
+    def __init__(self, share: Share) -> None:
+        try:
+            with TemporaryFile() as file:
+                self._descriptor = os.dup(file.fileno())
+        except OSError:
+            raise _no_room("No temporary file can be made.") from None
+        self._share, self._taken = share, [0]
+        self._starts, self._ends = list[int](), [0]
+        self.count = 0
+        self._loaded: tuple[int, Table] = -1, Table(0, [])
+        self._rows: tuple[int, list[Row]] = 0, []
+        self.drop = weakref.finalize(self, _gone, self._descriptor, share, self._taken)
+
+    def add(self, table: Table) -> None:
+        content = memoryview(pickle.dumps((len(table), table.columns), protocol=5))
+        self._share.take(len(content))
+        self._taken[0] += len(content)
+        end = self._ends[-1] + len(content)
+        try:
+            while content:
+                content = content[os.pwrite(self._descriptor, content, end - len(content)) :]
+        except OSError:
+            raise _no_room("The disk for temporary files is full.") from None
+        self._starts.append(self.count)
+        self._ends.append(end)
+        self.count += len(table)
+
+    def table(self, first: int, last: int) -> Table:
+        """The rows from `first` to `last`, both included."""
+        pieces = range(self._piece(first), self._piece(last) + 1)
+        found = [self._load(piece) for piece in pieces]
+        start = self._starts[pieces[0]]
+        whole = found[0] if len(found) == 1 else concatenated(found)
+        return whole[first - start : last - start + 1]
+
+    def row(self, place: int) -> Row:
+        """One row; those around it are at hand for the next."""
+        start, rows = self._rows
+        if not start <= place < start + len(rows):
+            piece = self._piece(place)
+            start, rows = self._rows = self._starts[piece], list(self._load(piece))
+        return rows[place - start]
+
+    def _piece(self, row: int) -> int:
+        return bisect_right(self._starts, row) - 1
+
+    def _load(self, piece: int) -> Table:
+        """A table; the last one that was read is at hand."""
+        known, table = self._loaded
+        if known != piece:
+            at, end = self._ends[piece], self._ends[piece + 1]
+            data = bytearray()
+            while at + len(data) < end:
+                data += os.pread(self._descriptor, end - at - len(data), at + len(data))
+            table = Table(*pickle.loads(data))  # noqa: S301 - our own file, which has no name
+            self._loaded = piece, table
+        return table
+
+
+def _gone(descriptor: int, share: Share, taken: list[int]) -> None:
+    os.close(descriptor)
+    share.give_back(taken[0])
+
+
+def _no_room(why: str) -> Refused:
+    return Refused(
+        Reason.TOO_LARGE,
+        what="rows to be fetched some at a time, or backwards",
+        why=why,
+        fix="Ask for fewer rows, or for all of them at once.",
+    )
