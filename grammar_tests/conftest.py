@@ -29,7 +29,7 @@ settings.load_profile("the same in every run")
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
-        "--update", action="store_true", help="refresh the pinned sections of the case files"
+        "--update", action="store_true", help="refresh what cases pin and what pages print"
     )
 
 
