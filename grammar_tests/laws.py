@@ -17,7 +17,7 @@ import numpy as np
 from dpsql.compiler.errors.small_groups import NAME
 from dpsql.compiler.plan.lattices import Choice, Histogram, TreeRelease
 from dpsql.compiler.plan.prepared import Prepared
-from dpsql.compiler.plan.private_plan import BlockPlan
+from dpsql.compiler.plan.private_plan import BlockPlan, Release
 from dpsql.compiler.resolve.scopes import Identities
 from dpsql.compiler.rewrite.rewrite import rewrite
 from dpsql.dialects.duckdb.duckdb_dialect import DUCKDB
@@ -146,7 +146,7 @@ def _known_to_be_exact(prepared: Prepared) -> Prepared:
     if not any(isinstance(node, Call) and node.function == NAME for node in nodes):
         return prepared
     blocks = (
-        replace(block, releases=tuple(replace(r, noise=NO_NOISE) for r in block.releases))
+        replace(block, releases=tuple(noised(r, NO_NOISE) for r in block.releases))
         for block in plan.blocks
     )
     identities = Identities()
@@ -157,6 +157,11 @@ def _known_to_be_exact(prepared: Prepared) -> Prepared:
         prepared,
         rewritten=replace(prepared.rewritten, outer_sql=known.outer_sql, stages=known.stages),
     )
+
+
+def noised(release: Release, noise: Noise) -> Release:
+    """The release with other noise."""
+    return replace(release, payment=replace(release.payment, noise=noise))
 
 
 def exact_blocks(
@@ -286,13 +291,10 @@ def _told_apart(key: tuple[Any, ...]) -> tuple[Any, ...]:
 
 def charges(block: BlockPlan) -> list[list[int]]:
     """The places of the sums that are paid for together."""
-    found = [[n] for n in range(len(block.unreleased))]
-    for n, made in enumerate(block.releases, len(found)):
-        if made.joint and found:
-            found[-1].append(n)
-        else:
-            found.append([n])
-    return found
+    judged = len(block.unreleased)
+    places = {release.field.id: n for n, release in enumerate(block.releases, judged)}
+    paid = [[places[column] for column in payment.columns] for payment in block.payments]
+    return [*([n] for n in range(judged)), *paid]
 
 
 def claimed(

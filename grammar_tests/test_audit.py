@@ -28,7 +28,7 @@ from dpsql.release.release import Sampler, release
 from grammar_tests import clopper_pearson, world
 from grammar_tests.bound import over
 from grammar_tests.draws import ENTROPY
-from grammar_tests.laws import BUDGET, SAMPLING_KEY, PlainEngine, compiled, without_unit
+from grammar_tests.laws import BUDGET, SAMPLING_KEY, PlainEngine, compiled, noised, without_unit
 
 RELEASES, BATCH = 20_000, 1_000
 ALPHA = 0.001
@@ -222,7 +222,7 @@ def half_sensitivity(case: Neighbours) -> Neighbours:
         laplace = noise.mechanism is Mechanism.DISCRETE_LAPLACE
         return replace(noise, scale=noise.scale / (2 if laplace else 4))
 
-    releases = tuple(replace(r, noise=less(r.noise)) for r in case.plan.releases)
+    releases = tuple(noised(r, less(r.noise)) for r in case.plan.releases)
     return replace(case, plan=replace(case.plan, releases=releases))
 
 

@@ -19,7 +19,7 @@ from dpsql.compiler.plan.private_plan import BlockPlan
 from dpsql.engines.declared_schema import tables as declared
 from dpsql.model.errors import Refused
 from dpsql.model.notices import Clipped, FewValues, Listed, Sampled
-from dpsql.model.vocabulary import Policy
+from dpsql.model.vocabulary import Policy, Sensitivity
 from dpsql.preparation.public_data import PublicTables
 from dpsql.release.histogram_choices import separated
 from grammar_tests import casefile, world
@@ -204,9 +204,12 @@ def test_neighbours_differ_by_no_more_than_claimed(name: str) -> None:
 def halved(plan: Prepared) -> Prepared:
     """A sensitivity one step too small."""
 
+    def half(claim: Sensitivity) -> Sensitivity:
+        return replace(claim, lower=0, upper=claim.linf // 2)
+
     def smaller(block: BlockPlan) -> BlockPlan:
         releases = tuple(
-            replace(r, sensitivity=replace(r.sensitivity, lower=0, upper=r.sensitivity.linf // 2))
+            replace(r, payment=replace(r.payment, sensitivity=half(r.sensitivity)))
             for r in block.releases
         )
         return replace(block, releases=releases)
@@ -236,7 +239,10 @@ def one_charge(plan: Prepared) -> Prepared:
     """Measurements paid for together that are not bounded together."""
 
     def joint(block: BlockPlan) -> BlockPlan:
-        return replace(block, releases=tuple(replace(r, joint=True) for r in block.releases))
+        columns = tuple(release.field.id for release in block.releases)
+        one = replace(block.releases[0].payment, columns=columns) if columns else None
+        releases = tuple(replace(r, payment=one or r.payment) for r in block.releases)
+        return replace(block, releases=releases)
 
     return _with_blocks(plan, joint)
 

@@ -284,7 +284,8 @@ def test_the_distance_is_the_farthest_move_of_a_clipped_total(
     sensitivity = replace(
         found.release.sensitivity, lower=lower, upper=upper, neighbours=neighbours
     )
-    found = replace(found, release=replace(found.release, query=query, sensitivity=sensitivity))
+    payment = replace(found.release.payment, sensitivity=sensitivity)
+    found = replace(found, release=replace(found.release, query=query, payment=payment))
     totals = {0, *range(lower, upper + 1)}
     replaced = neighbours is Neighbours.REPLACE
     others = totals if replaced else {0}

@@ -12,7 +12,7 @@ from fractions import Fraction
 import pytest
 
 from dpsql import accountants
-from dpsql.compiler.plan.private_plan import BlockPlan, PrivatePlan
+from dpsql.compiler.plan.private_plan import BlockPlan, Payment, PrivatePlan, Release, Unpaid
 from dpsql.model.errors import Refused
 from dpsql.model.vocabulary import (
     ATTO,
@@ -75,8 +75,8 @@ def losses(block: BlockPlan) -> Iterator[EventPart]:
     before = len(block.unreleased)
     for charge in charges(block):
         if charge[0] >= before:
-            made = block.releases[charge[0] - before]
-            yield NoiseEvent(made.noise, made.sensitivity)
+            first = block.releases[charge[0] - before]
+            yield NoiseEvent(first.noise, first.sensitivity)
     for tree in block.trees:
         yield NoiseEvent(tree.noise, tree.sensitivity)
     for choice in block.choices:
@@ -127,3 +127,47 @@ def test_a_query_spends_what_it_may_on_all_that_it_releases(what: str, accountan
     assert may.amount * 97 / 100 <= amount <= may.amount
     spent = Fraction(plan.loss.delta, ATTO)
     assert may.selection_delta * 97 / 100 <= spent <= may.selection_delta + may.noise_delta
+
+
+# --- no column without what pays for it ----------------------------------------------------------
+
+
+def broken(block: BlockPlan) -> Iterator[tuple[Release, ...]]:
+    """The releases of a block without one of them, or with one that is paid for otherwise."""
+
+    def paid_by(payment: Payment, place: int) -> tuple[Release, ...]:
+        one = replace(block.releases[place], payment=payment)
+        return (*block.releases[:place], one, *block.releases[place + 1 :])
+
+    payments = block.payments
+    for place, release in enumerate(block.releases):
+        own = release.payment
+        if len(own.columns) > 1:
+            yield (*block.releases[:place], *block.releases[place + 1 :])
+        yield (*block.releases, release)
+        yield paid_by(replace(own, columns=()), place)
+        yield paid_by(replace(own, columns=(*own.columns, -1)), place)
+        yield paid_by(replace(own, columns=own.columns * 2), place)
+        for other in payments:
+            if other != own:
+                yield paid_by(other, place)
+                yield paid_by(replace(own, columns=own.columns + other.columns), place)
+
+
+@pytest.mark.parametrize("what", ["moments", "moments of several rows", "disjoint rows"])
+def test_no_column_is_without_what_pays_for_it(what: str) -> None:
+    """The first of those that share a payment is no more than the others: none can be left out."""
+    plan = plan_of(what, "approximate")
+    (block,) = plan.blocks
+    assert len(block.releases) > len(block.payments)
+    tried = 0
+    for releases in broken(block):
+        with pytest.raises(Unpaid):
+            replace(block, releases=releases)
+        tried += 1
+    assert tried > len(block.releases)
+    assert replace(block, releases=block.releases) == block
+    for gone in block.payments:
+        left = tuple(release for release in block.releases if release.payment != gone)
+        with pytest.raises(Unpaid):
+            replace(plan, blocks=(replace(block, releases=left),))

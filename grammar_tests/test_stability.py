@@ -20,7 +20,7 @@ from dpsql.model.vocabulary import Exact, Mechanism, Neighbours, Noise, Selectio
 from dpsql.release.release import Sampler, release
 from grammar_tests import world
 from grammar_tests.bound import over
-from grammar_tests.laws import BUDGET, PlainEngine, compiled, no_noise
+from grammar_tests.laws import BUDGET, PlainEngine, compiled, no_noise, noised
 from grammar_tests.test_audit import EPSILON, RELEASES, excess, real
 from grammar_tests.test_sparse_vector import at_least
 
@@ -157,7 +157,7 @@ def untested(made: Release) -> Release:
 
 def less_noise(made: Release) -> Release:
     """Noise for a quarter of what a row changes, and no test."""
-    return untested(replace(made, noise=replace(made.noise, scale=made.noise.scale / 4)))
+    return untested(noised(made, replace(made.noise, scale=made.noise.scale / 4)))
 
 
 def only_the_mean_has_noise(law: Law, count: int) -> np.ndarray:

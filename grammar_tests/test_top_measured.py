@@ -17,7 +17,7 @@ from dpsql.model.vocabulary import Exact, Loss
 from dpsql.proxy import Proxy
 from dpsql.release.release import release
 from grammar_tests.bound import shop
-from grammar_tests.laws import BUDGET, compiled, no_noise, noiseless
+from grammar_tests.laws import BUDGET, compiled, no_noise, noised, noiseless
 from grammar_tests.proxy_kit import request
 from grammar_tests.proxy_kit import shop as shop_on_disk
 from grammar_tests.test_audit import RELEASES, _loss, excess, neighbours, pooled, real
@@ -41,7 +41,7 @@ def test_it_is_taken_where_both_errors_are_smaller(accountant: str) -> None:
     assert every.top is None
     (one,), (other,) = block.releases, every.releases
     assert standard_deviation(one.noise) < standard_deviation(other.noise)
-    assert one.runner_up == other.noise
+    assert one.payment.runner_up == other.noise
     assert block.top.error < error_of_noise(other.noise, 24) == block.otherwise
 
 
@@ -190,7 +190,7 @@ def paid_twice(case: Audited) -> Audited:
     """A measurement that spends the whole budget again, and more than that."""
     (one,) = case.plan.releases
     noise = replace(one.noise, scale=one.noise.scale * Fraction(1, 4))
-    return replace(case, plan=replace(case.plan, releases=(replace(one, noise=noise),)))
+    return replace(case, plan=replace(case.plan, releases=(noised(one, noise),)))
 
 
 @pytest.mark.parametrize(

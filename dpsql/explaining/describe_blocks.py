@@ -165,11 +165,12 @@ def _adjusted(place: int, plan: BlockPlan) -> str:
 def _release(release: Release, names: Mapping[int, str], adjusted: str) -> ReleaseLine:
     query, step = release.query, float(release.query.released.step)
     scale = float(release.noise.scale)
+    later, rival = release.field.id != release.payment.columns[0], release.payment.runner_up
     if release.noise.mechanism is Mechanism.DISCRETE_GAUSSIAN:
         scale = sqrt(scale)
     return ReleaseLine(
         _measured(release, names),
-        _bounds(query) + (", paid for with the line above" if release.joint else "") + adjusted,
+        _bounds(query) + (", paid for with the line above" if later else "") + adjusted,
         query.total_lower * step,
         query.total_upper * step,
         release.sensitivity.l0,
@@ -179,7 +180,7 @@ def _release(release: Release, names: Mapping[int, str], adjusted: str) -> Relea
         scale * step,
         standard_deviation(release.noise) * step,
         margin(release.noise) * step,
-        "" if release.runner_up is None else _otherwise(release.runner_up, step),
+        "" if rival is None else _otherwise(rival, step),
     )
 
 

@@ -10,6 +10,7 @@ own only where the charge before it is for both.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
 
@@ -19,7 +20,7 @@ from dpsql.compiler.calibrate.choices import Payer, columns_of, event_of
 from dpsql.compiler.calibrate.contributions import contributions_of
 from dpsql.compiler.calibrate.fixed_shares import Claim, with_claims
 from dpsql.compiler.calibrate.key_selection import selection_events, with_keys_selected
-from dpsql.compiler.calibrate.measurements import Measurements
+from dpsql.compiler.calibrate.measurements import Column, Measurements
 from dpsql.compiler.calibrate.moment_vectors import Family
 from dpsql.compiler.calibrate.propose_test_release import (
     events_of_tests,
@@ -47,6 +48,7 @@ from dpsql.compiler.plan.private_plan import (
     Bounded,
     BoundedBlock,
     PartQuery,
+    Payment,
     PrivatePlan,
     Release,
 )
@@ -83,10 +85,8 @@ def calibrate(
     measured = [_with_trees(m, allowance, accountant, neighbours, identities) for m in measured]
     measured = _apart(measured, with_values(bounded.outer, measured, identities))
     measured = least_error(measured, bounded.outer, accountant, allowance, identities)
-    outer, *stages = (
-        with_values(relation, measured, identities) for relation in (bounded.outer, *bounded.stages)
-    )
-    parts, outputs = charges(measured, outer)
+    queries = [with_values(q, measured, identities) for q in (bounded.outer, *bounded.stages)]
+    parts, outputs = charges(measured, queries[0])
     claims = _claims(measured, accountant, allowance, delta)
     shares = with_claims(split(parts, outputs, accountant.order), parts, claims)
     each = iter(shares)
@@ -96,10 +96,30 @@ def calibrate(
         for m, own in zip(measured, paid, strict=True)
     )
     if not (claims or wishes.whole):
-        blocks, (outer, *stages) = with_top(blocks, (outer, *stages), paid, accountant)
+        blocks, queries = with_top(blocks, queries, paid, accountant)
+    return _priced(blocks, queries, accountant, wishes.epsilon, shares)
+
+
+def _priced(
+    blocks: tuple[BlockPlan, ...],
+    queries: Sequence[Relation],
+    accountant: Accountant,
+    epsilon: Fraction,
+    shares: Sequence[Fraction],
+) -> PrivatePlan:
+    """The plan of these blocks and what it costs."""
     event = Event(tuple(part for block in blocks for part in _events(block)))
-    price = event, accountant.loss(event), wishes.epsilon, tuple(shares)
-    return PrivatePlan(blocks, tuple(stages), outer, *price, levels_of(blocks, stages))
+    outer, *stages = queries
+    return PrivatePlan(
+        blocks=blocks,
+        stages=tuple(stages),
+        outer=outer,
+        event=event,
+        loss=accountant.loss(event),
+        epsilon=epsilon,
+        shares=tuple(shares),
+        levels=levels_of(blocks, stages),
+    )
 
 
 def _allowance(
@@ -120,16 +140,16 @@ def _measure(bounded: BoundedBlock, identities: Identities, wishes: Wishes) -> M
     """The measurements a block needs, each once, and how its measures follow from them."""
     block = bounded.block
     contributions = contributions_of(bounded)
-    parts, typical = dict[PartQuery, Field](), dict[PartQuery, float]()
+    columns = dict[PartQuery, Column]()
     choices: dict[ChoiceQuery, Field] = {}
     alike = _Alike(block.rows)
 
     def named(part: PartQuery, adds: float) -> Ref:
         if contributions.row_level:
             part = replace(part, units=False)
-        field = parts.get(part) or identities.field("part", part_type(part.released))
-        parts[part] = field
-        typical.setdefault(part, adds)
+        if part not in columns:
+            columns[part] = Column(part, identities.field("part", part_type(part.released)), adds)
+        field = columns[part].field
         return Ref(field.id, field.type)
 
     if bounded.domain is None:
@@ -148,13 +168,12 @@ def _measure(bounded: BoundedBlock, identities: Identities, wishes: Wishes) -> M
             centred = None if nan or recipe.centred is None else recipe.centred(asked)
             if centred and (family := Family(*map(alike.first, centred))).width:
                 sums[len(values)] = needed[0], family
-        columns = tuple(map(named, needed, adds))
+        read = tuple(map(named, needed, adds))
         if recipe.choices is not None:
-            columns += columns_of(recipe.choices(asked), choices, identities)
-        values.append(recipe.combine(asked, columns))
-    alone = (False,) * len(parts)
-    table = tuple(parts), tuple(parts.values()), tuple(values), tuple(typical.values())
-    made = Measurements(*table, alone, families, sums)
+            read += columns_of(recipe.choices(asked), choices, identities)
+        values.append(recipe.combine(asked, read))
+    alone = tuple((column,) for column in columns.values())
+    made = Measurements(alone, tuple(values), families, sums)
     return Measured(bounded, contributions, made, Wanted(choices), wishes.nonnegative)
 
 
@@ -209,9 +228,8 @@ def _claims(
 def _deciding(measured: Measured) -> list[Field]:
     """The counts that are looked at: private keys are chosen by one, and so are tests."""
     tests = {proposal.test for proposal in proposals(measured.made.parts)}
-    made = zip(measured.made.parts, measured.made.fields, strict=True)
     keys = measured.fields[:1] if measured.bounded.domain is None else ()
-    return [*keys, *(field for part, field in made if part in tests)]
+    return [*keys, *(column.field for column in measured.made.columns if column.part in tests)]
 
 
 def _released(
@@ -224,27 +242,22 @@ def _released(
 ) -> BlockPlan:
     contributions, l0 = measured.contributions, measured.l0
 
-    def release(place: int, size: int, allowance: Allowance) -> Release:
-        part, field = measured.made.parts[place], measured.fields[place]
-        sensitivity = measured.sensitivity(part, neighbours, size)
-        share = allowance.amount, allowance.noise_delta, sensitivity
-        noise, other = accountant.noise(*share), accountant.runner_up(*share)
-        return Release(field, part, sensitivity, noise, measured.made.joint[place], other)
-
-    paid = zip(measured.made.charges, allowances, strict=False)
-    releases = tuple(release(n, len(group), allowance) for group, allowance in paid for n in group)
-    rest, payer = allowances[len(measured.made.charges) :], Payer(accountant, neighbours, l0)
+    count = len(measured.made.paid)
+    paid = zip(measured.made.paid, allowances[:count], strict=True)
+    payer = Payer(accountant, neighbours, l0)
+    noisy = tuple(r for each in paid for r in _paid(measured, *each, payer))
+    rest = allowances[count:]
     chosen, trees = made_of(measured.wanted, rest, payer)
     plan = BlockPlan(
-        measured.bounded.block,
-        measured.bounded.domain,
-        None,
-        tested(releases, selection_delta),
-        contributions.groups,
-        contributions.rows_per_group,
-        contributions.rows,
-        contributions.row_level,
-        contributions.enforce,
+        block=measured.bounded.block,
+        domain=measured.bounded.domain,
+        threshold=None,
+        releases=tested(noisy, selection_delta),
+        groups=contributions.groups,
+        rows_per_group=contributions.rows_per_group,
+        rows=contributions.rows,
+        row_level=contributions.row_level,
+        enforce_l0=contributions.enforce,
         choices=chosen,
         trees=trees,
         agreements=measured.made.agreed,
@@ -256,6 +269,22 @@ def _released(
     return with_keys_selected(plan, payer, allowances[0], selection_delta, counted, rival)
 
 
+def _paid(
+    measured: Measured, together: tuple[Column, ...], allowance: Allowance, payer: Payer
+) -> Iterator[Release]:
+    """The columns that share one payment."""
+    size, neighbours = len(together), payer.neighbours
+    (sensitivity,) = {measured.sensitivity(c.part, neighbours, size) for c in together}
+    share = allowance.amount, allowance.noise_delta, sensitivity
+    payment = Payment(
+        noise=payer.accountant.noise(*share),
+        sensitivity=sensitivity,
+        columns=tuple(column.field.id for column in together),
+        runner_up=payer.accountant.runner_up(*share),
+    )
+    return (Release(column.field, column.part, payment) for column in together)
+
+
 def _private(plan: BlockPlan, measured: Measured, wishes: Wishes) -> BlockPlan:
     """The block of private keys, none of fewer units than are wished for."""
     alone = not wishes.whole and measured.keys_alone
@@ -264,7 +293,7 @@ def _private(plan: BlockPlan, measured: Measured, wishes: Wishes) -> BlockPlan:
 
 def _events(block: BlockPlan) -> tuple[EventPart, ...]:
     losses = (
-        *(NoiseEvent(r.noise, r.sensitivity) for r in block.releases if not r.joint),
+        *(NoiseEvent(payment.noise, payment.sensitivity) for payment in block.payments),
         *(NoiseEvent(tree.noise, tree.sensitivity) for tree in block.trees),
         *map(event_of, block.choices),
     )

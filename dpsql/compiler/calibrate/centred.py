@@ -20,7 +20,7 @@ from dataclasses import replace
 
 from dpsql.compiler.aggregates.formulas import double, plus, times
 from dpsql.compiler.aggregates.recipe import as_double, part_type
-from dpsql.compiler.calibrate.measurements import Measurements
+from dpsql.compiler.calibrate.measurements import Column, Measurements
 from dpsql.compiler.calibrate.moment_vectors import Family
 from dpsql.compiler.resolve.scopes import Identities
 from dpsql.model.algebra import Field
@@ -33,7 +33,7 @@ def about_centres(made: Measurements, identities: Identities) -> Measurements:
 
     The sums may be anywhere, and others may read what they measure.
     """
-    table = dict(zip(made.parts, zip(made.fields, made.typical, strict=True), strict=True))
+    table = {column.part: column for column in made.columns}
     formulas: dict[int, Expression] = {}
     families = dict(made.families)
     for place, (plain, family) in made.sums.items():
@@ -41,16 +41,14 @@ def about_centres(made: Measurements, identities: Identities) -> Measurements:
             continue
         families[place] = family
         if plain in table:
-            centred = identities.field("part", part_type(plain.lattice))
-            centred, _ = table.setdefault(family.centred, (centred, family.offset))
-            field, _ = table.pop(plain)
-            formulas[field.id] = _whole_sum(family, table[family.count][0], centred)
+            field = identities.field("part", part_type(plain.lattice))
+            centred = Column(family.centred, field, family.offset)
+            centred = table.setdefault(family.centred, centred)
+            count, whole = table[family.count], table.pop(plain)
+            formulas[whole.field.id] = _whole_sum(family, count.field, centred.field)
     return replace(
         made,
-        parts=tuple(table),
-        fields=tuple(field for field, _ in table.values()),
-        typical=tuple(adds for _, adds in table.values()),
-        joint=(False,) * len(table),
+        paid=tuple((column,) for column in table.values()),
         values=tuple(substitute(value, formulas) for value in made.values),
         families=families,
     )

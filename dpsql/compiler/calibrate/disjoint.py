@@ -14,7 +14,7 @@ from collections import defaultdict
 from collections.abc import Hashable
 from dataclasses import replace
 
-from dpsql.compiler.calibrate.measurements import Measurements
+from dpsql.compiler.calibrate.measurements import Column, Measurements
 from dpsql.compiler.plan.private_plan import PartQuery
 from dpsql.compiler.resolve.typing import type_of
 from dpsql.model.comparisons import against_constant
@@ -31,27 +31,16 @@ def pooled(made: Measurements, rows: int) -> Measurements:
     Two of them are if their conditions differ in one equality with different constants. No unit has
     more than `rows` rows in a group.
     """
-    sides = {
-        charge[0]: _sides(made.parts[charge[0]], rows) if len(charge) == 1 else {}
-        for charge in made.charges
-    }
+    sides = [_sides(together[0].part, rows) if len(together) == 1 else {} for together in made.paid]
     first: dict[Hashable, dict[Value, int]] = defaultdict(dict)
-    for place, known in sides.items():
+    for place, known in enumerate(sides):
         for side, constant in known.items():
             first[side].setdefault(constant, place)
-    groups: dict[Hashable, list[int]] = defaultdict(list)
-    for charge in made.charges:
-        place = charge[0]
+    groups: dict[Hashable, list[Column]] = defaultdict(list)
+    for place, together in enumerate(made.paid):
         own = [side for side, c in sides[place].items() if first[side][c] == place]
-        groups[max(own, key=lambda side: len(first[side]), default=charge)] += charge
-    order = [n for listed in groups.values() for n in listed]
-    return replace(
-        made,
-        parts=tuple(made.parts[n] for n in order),
-        fields=tuple(made.fields[n] for n in order),
-        typical=tuple(made.typical[n] for n in order),
-        joint=tuple(n != listed[0] for listed in groups.values() for n in listed),
-    )
+        groups[max(own, key=lambda side: len(first[side]), default=place)] += together
+    return replace(made, paid=tuple(map(tuple, groups.values())))
 
 
 def _sides(part: PartQuery, rows: int) -> dict[Hashable, Value]:

@@ -24,31 +24,43 @@ from dpsql.model.walk import substitute
 
 
 @dataclass(frozen=True, slots=True)
-class Measurements:
-    """The parts of a block as columns, its measures over them, and which parts share a charge.
+class Column:
+    """A part as a column of the released table, and what one row adds to it in typical data."""
 
-    `joint` says that the part before it pays for a part too; `families` gives the moments that a
-    measure is made of, by its place; `sums` the plain sum that a measure is, and the moments that
+    part: PartQuery
+    field: Field
+    typical: float
+
+
+@dataclass(frozen=True, slots=True)
+class Measurements:
+    """What is measured of a block, and its measures over that.
+
+    Columns that are listed together in `paid` share one payment. `families` gives the moments that
+    a measure is made of, by its place; `sums` the plain sum that a measure is, and the moments that
     it could be made of. The lists of an agreement add up to the same number each. `counted` says
     how the units are counted that private keys need.
     """
 
-    parts: tuple[PartQuery, ...]
-    fields: tuple[Field, ...]
+    paid: tuple[tuple[Column, ...], ...]
     values: tuple[Expression, ...]
-    typical: tuple[float, ...]
-    joint: tuple[bool, ...]
     families: Mapping[int, Family]
     sums: Mapping[int, tuple[PartQuery, Family]] = field(default_factory=dict)
     agreements: tuple[tuple[tuple[PartQuery, ...], ...], ...] = ()
     counted: Counted = ALONE
 
     @property
-    def charges(self) -> tuple[tuple[int, ...], ...]:
-        """The places of the parts that one share of the budget pays for."""
-        starts = [n for n, joint in enumerate(self.joint) if not joint]
-        ends = [*starts[1:], len(self.joint)]
-        return tuple(tuple(range(a, b)) for a, b in zip(starts, ends, strict=False))
+    def columns(self) -> tuple[Column, ...]:
+        """All that is measured, in the order of the released table."""
+        return tuple(column for together in self.paid for column in together)
+
+    @property
+    def parts(self) -> tuple[PartQuery, ...]:
+        return tuple(column.part for column in self.columns)
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        return tuple(column.field for column in self.columns)
 
     @property
     def agreed(self) -> tuple[Agreement, ...]:
@@ -75,25 +87,31 @@ def with_vectors(
     vector has too is read from there: SUM(x) of x from 0 on is Σ(x - L).
     """
     gone = {part for each in vectors for part in (*each.members, *each.parts)}
-    known = dict(zip(one_by_one.parts, one_by_one.typical, strict=True))
-    fields = dict(zip(one_by_one.parts, one_by_one.fields, strict=True))
-    table = [(part, fields[part], known[part], False) for part in known if part not in gone]
+    columns = {column.part: column for column in one_by_one.columns}
+    known = {part: column.typical for part, column in columns.items()}
+    paid: list[tuple[Column, ...]] = [
+        (column,) for part, column in columns.items() if part not in gone
+    ]
     formulas: dict[Key, Mapping[PartQuery, Expression]] = {}
     counted = one_by_one.counted
     for each in vectors:
-        own = [
-            fields.get(part) or identities.field("part", part_type(part.lattice))
-            for part in each.parts
-        ]
-        formulas[each.family.key] = each.formulas(tuple(Ref(f.id, f.type) for f in own))
-        later = [n > 0 for n in range(len(own))]
-        new = list(zip(each.parts, own, each.typical(known), later, strict=True))
-        table = [*table, *new] if each.units is None else [*new, *table]
+        own = tuple(
+            Column(
+                part,
+                columns[part].field
+                if part in columns
+                else identities.field("part", part_type(part.lattice)),
+                adds,
+            )
+            for part, adds in zip(each.parts, each.typical(known), strict=True)
+        )
+        formulas[each.family.key] = each.formulas(
+            tuple(Ref(column.field.id, column.field.type) for column in own)
+        )
+        paid = [*paid, own] if each.units is None else [own, *paid]
         counted = counted if each.units is None else each.counted
-    parts, columns, typicals, joint = zip(*table, strict=True)
     values = _over_vectors(one_by_one, formulas)
-    families = one_by_one.families
-    return Measurements(parts, columns, values, typicals, joint, families, counted=counted)
+    return Measurements(tuple(paid), values, one_by_one.families, counted=counted)
 
 
 def merged(families: Iterable[Family]) -> Sequence[Family]:

@@ -30,7 +30,7 @@ from typing import Any
 
 from dpsql.compiler.aggregates.recipe import part_type
 from dpsql.compiler.calibrate.disjoint import compared, divisible
-from dpsql.compiler.calibrate.measurements import Measurements
+from dpsql.compiler.calibrate.measurements import Column, Measurements
 from dpsql.compiler.calibrate.moment_vectors import untrue
 from dpsql.compiler.plan.private_plan import PartQuery
 from dpsql.compiler.resolve.scopes import Identities
@@ -100,7 +100,8 @@ def divided(
 
     Without `wholes` a whole that is divided is not measured itself: it is the sum of its parts.
     """
-    alone = [made.parts[c[0]] for c in made.charges if len(c) == 1 and c[0] >= limits.first]
+    deciding = made.columns[: limits.first]
+    alone = [c.part for c, *others in made.paid if not others and c not in deciding]
     free = [part for part in alone if divisible(part, limits.rows)]
     claimed = _claimed(free)
     tested = {test.part for tests in claimed.values() for test in tests}
@@ -231,30 +232,27 @@ def _measured(
     limits: Limits,
 ) -> Measurements:
     """The measurements with each division in the place of its first member."""
-    fields = dict(zip(made.parts, made.fields, strict=True))
-    typical = dict(zip(made.parts, made.typical, strict=True))
+    columns = {column.part: column for column in made.columns}
     at = {member: d for d in divisions for member in d.members}
     charges: dict[tuple[PartQuery, ...], None] = {}
-    for charge in made.charges:
-        division = at.get(made.parts[charge[0]])
-        charges[tuple(made.parts[n] for n in charge) if division is None else division.parts] = None
+    for together in made.paid:
+        division = at.get(together[0].part)
+        charges[tuple(c.part for c in together) if division is None else division.parts] = None
     for division in divisions:
+        typical = columns[division.members[0]].typical
         for part in division.parts:
-            fields.setdefault(part, identities.field("part", part_type(part.lattice)))
-            typical.setdefault(part, typical[division.members[0]])
+            if part not in columns:
+                field = identities.field("part", part_type(part.lattice))
+                columns[part] = Column(part, field, typical)
     instead = {
-        fields[whole].id: _sum([_term(part, fields[part], limits) for part in parts])
+        columns[whole].field.id: _sum([_term(part, columns[part].field, limits) for part in parts])
         for division in divisions
         for whole, parts in division.sums.items()
     }
-    parts = tuple(part for charge in charges for part in charge)
     return replace(
         made,
-        parts=parts,
-        fields=tuple(fields[part] for part in parts),
+        paid=tuple(tuple(columns[part] for part in charge) for charge in charges),
         values=tuple(substitute(value, instead) for value in made.values),
-        typical=tuple(typical[part] for part in parts),
-        joint=tuple(n > 0 for charge in charges for n in range(len(charge))),
         agreements=agreements,
     )
 

@@ -182,11 +182,11 @@ def charges(measured: list[Measured], outer: Relation) -> tuple[list[Part], list
 
 def paid_for(m: Measured) -> Iterator[Part]:
     """What shares of the budget pay for in one block: its measurements, then its choices."""
-    for charge in m.made.charges:
+    for columns in m.made.paid:
         yield Part(
-            tuple(m.fields[n].id for n in charge),
-            m.made.parts[charge[0]].reach,
-            tuple(ROWS * m.made.typical[n] for n in charge),
+            tuple(column.field.id for column in columns),
+            columns[0].part.reach,
+            tuple(ROWS * column.typical for column in columns),
         )
     yield from m.wanted.parts
 

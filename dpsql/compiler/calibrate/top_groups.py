@@ -12,14 +12,14 @@ however many groups, and then numbers of the k chosen groups for at most k group
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 
 from dpsql.accountants import Accountant, Allowance
 from dpsql.compiler.calibrate.key_selection import as_released
 from dpsql.compiler.calibrate.top_shapes import AskedTop, asked_top
-from dpsql.compiler.plan.private_plan import BlockPlan, Contribution, Release
+from dpsql.compiler.plan.private_plan import BlockPlan, Contribution, Payment, Release
 from dpsql.mechanisms import standard_deviation
 from dpsql.mechanisms.top_keys import error_of_noise, top
 from dpsql.model.algebra import Relation, Released
@@ -114,7 +114,7 @@ def _way(
     rest = [allowance.share(1 - share) for allowance in paid]
     return replace(
         block,
-        releases=tuple(_measured(block, rest, l0, accountant)) if measured else (),
+        releases=_measured(block, rest, l0, accountant) if measured else (),
         unreleased=(scored.query,),
         top=found,
         otherwise=error_of_noise(scored.noise, keys),
@@ -125,14 +125,16 @@ def _way(
 
 def _measured(
     block: BlockPlan, rest: Sequence[Allowance], l0: int, accountant: Accountant
-) -> Iterator[Release]:
+) -> tuple[Release, ...]:
     """The measurements of the chosen groups; the runner-up is the noise of a release of all."""
-    left, allowance = iter(rest), rest[0]
-    for release in block.releases:
-        allowance = allowance if release.joint else next(left)
-        sensitivity = replace(release.sensitivity, l0=l0)
+
+    def of_few(payment: Payment, allowance: Allowance) -> Payment:
+        sensitivity = replace(payment.sensitivity, l0=l0)
         noise = accountant.noise(allowance.amount, allowance.noise_delta, sensitivity)
-        yield replace(release, sensitivity=sensitivity, noise=noise, runner_up=release.noise)
+        return Payment(noise, sensitivity, payment.columns, runner_up=payment.noise)
+
+    paid = dict(zip(block.payments, map(of_few, block.payments, rest), strict=True))
+    return tuple(replace(release, payment=paid[release.payment]) for release in block.releases)
 
 
 def _worst(way: BlockPlan, block: BlockPlan) -> float:

@@ -13,10 +13,11 @@ from dpsql.mechanisms.stability import Stability
 from dpsql.mechanisms.threshold import Threshold
 from dpsql.mechanisms.top_keys import Top
 from dpsql.mechanisms.truncated_geometric import KeyTrials
-from dpsql.model.algebra import Field, Item, Measure, Relation
+from dpsql.model.algebra import Field, Item, Measure, Relation, Released
 from dpsql.model.intervals import Facts
 from dpsql.model.tree import Expression, Ref, Span, SqlType, Value
 from dpsql.model.vocabulary import Event, Fact, Loss, Noise, Sensitivity
+from dpsql.model.walk import relations
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,22 +225,43 @@ class PartQuery:
 
 
 @dataclass(frozen=True, slots=True)
-class Release:
-    """One noised measurement: `field` labels it in the released table.
+class Payment:
+    """The noise of the released columns with these ids, and what one unit changes of them.
 
-    `joint` says that the loss of the measurement before it covers this one too: what one unit
-    changes of both together, in L1, is within the one sensitivity that they have. `runner_up` is
-    the noise of the same loss that would have been worse. A mean with `stability` is shown only
-    where its test is passed.
+    Of all of them together: it changes their vector, in L1, within the one sensitivity that they
+    have, so that one loss covers them. `runner_up` is the noise of the same loss that would have
+    been worse.
+    """
+
+    noise: Noise
+    sensitivity: Sensitivity
+    columns: tuple[int, ...]
+    runner_up: Noise | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """One noised measurement: `field` labels it in the released table, `payment` pays for it.
+
+    A mean with `stability` is shown only where its test is passed.
     """
 
     field: Field
     query: PartQuery
-    sensitivity: Sensitivity
-    noise: Noise
-    joint: bool = False
-    runner_up: Noise | None = None
+    payment: Payment
     stability: Stability | None = None
+
+    @property
+    def noise(self) -> Noise:
+        return self.payment.noise
+
+    @property
+    def sensitivity(self) -> Sensitivity:
+        return self.payment.sensitivity
+
+
+class Unpaid(ValueError):
+    """A plan with a column that no payment names, or a payment for what is not released."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,6 +304,19 @@ class BlockPlan:
     trees: tuple[TreeRelease, ...] = ()
     agreements: tuple[Agreement, ...] = ()
     within: tuple[Within, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Every release is named by the payment that it names, once, and nothing else is."""
+        columns = [release.field.id for release in self.releases]
+        paid = [column for payment in self.payments for column in payment.columns]
+        own = all(release.field.id in release.payment.columns for release in self.releases)
+        if not own or len(paid) != len(set(paid)) or sorted(paid) != sorted(columns):
+            raise Unpaid(columns, paid)
+
+    @property
+    def payments(self) -> tuple[Payment, ...]:
+        """What pays for the releases, each once."""
+        return tuple(dict.fromkeys(release.payment for release in self.releases))
 
     @property
     def queries(self) -> tuple[PartQuery, ...]:
@@ -351,6 +386,16 @@ class PrivatePlan:
     epsilon: Fraction
     shares: tuple[Fraction, ...]
     levels: tuple[Levels, ...] = ()
+
+    def __post_init__(self) -> None:
+        """What is read of a block is what it releases, no column more and none less."""
+        for query in (self.outer, *self.stages):
+            for read in relations(query):
+                if isinstance(read, Released):
+                    block = self.blocks[read.block]
+                    columns = len(read.fields), len(block.block.keys) + len(block.lattices)
+                    if columns[0] != columns[1]:
+                        raise Unpaid(*columns)
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,11 +51,11 @@ SELECT COUNT(*) AS n, COUNT(p.category) AS met FROM customers c LEFT JOIN produc
 --       t1."customer_id" AS u,
 --       NOT t3.c10 IS NULL AS x0,
 --       NOT coalesce(NOT t3.c10 IS NULL, FALSE) AS x1,
---       coalesce(t3.c31, 1) AS w
+--       coalesce(t3.c30, 1) AS w
 --     FROM
 --       "customers" AS t1
 --       LEFT JOIN (
---         SELECT t2."category" AS c10, count(*) AS c31
+--         SELECT t2."category" AS c10, count(*) AS c30
 --         FROM "products" AS t2
 --         WHERE (t2."list_price" > 5)
 --         GROUP BY 1
