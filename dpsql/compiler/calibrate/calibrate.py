@@ -251,7 +251,6 @@ def _released(
     plan = BlockPlan(
         block=measured.bounded.block,
         domain=measured.bounded.domain,
-        threshold=None,
         releases=tested(noisy, selection_delta),
         groups=contributions.groups,
         rows_per_group=contributions.rows_per_group,

@@ -11,12 +11,22 @@ What a question must say of itself: PRIVACY.md R69.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from functools import cache
 from typing import Any
 
-from dpsql.compiler.plan.private_plan import BlockPlan, PrivatePlan
+from dpsql.compiler.plan.lattices import Choice, TreeRelease
+from dpsql.compiler.plan.private_plan import (
+    BlockPlan,
+    Contribution,
+    PrivateBlock,
+    PrivatePlan,
+    Release,
+)
+from dpsql.consistency.marginals import Levels, Table
+from dpsql.mechanisms.top_keys import Top
 from dpsql.model.algebra import Evaluated, Field, Relation, Scan, Staged
 from dpsql.model.comparisons import MIRRORED
 from dpsql.model.ticking import tick
@@ -28,10 +38,96 @@ COMMUTATIVE = frozenset({"and", "or", "eq", "ne", "add", "mul", "is_distinct", "
 TURNED = frozenset({"gt", "ge"})
 
 
+_PRICE = "noise and its price: with less noise the question is the same"
+_PROOF = "what proofs rest on: what follows from them is here"
+_TOLD = "what is told, and changes nothing"
+_FOLLOWS = "it follows from what is here"
+
+LEFT_OUT: Mapping[type, Mapping[str, str]] = {
+    PrivatePlan: {
+        "outer": "what is computed of released numbers",
+        "event": _PRICE,
+        "loss": _PRICE,
+        "epsilon": _PRICE,
+    },
+    BlockPlan: {
+        "rows_per_group": _FOLLOWS,
+        "rows": _FOLLOWS,
+        "threshold": _PRICE,
+        "keys_alone": "whether there may be trials: then a count is unreleased",
+        "trials": _PRICE,
+        "runner_up": _TOLD,
+        "otherwise": _TOLD,
+        "agreements": _FOLLOWS,
+        "within": _FOLLOWS,
+    },
+    PrivateBlock: {
+        "unit_ids": _PROOF,
+        "max_rows": _PROOF,
+        "determined": _PROOF,
+        "measures": "the releases are made of them",
+        "declared": _PROOF,
+        "facts": _PROOF,
+        "span": _TOLD,
+        "groups": "the domain has its keys",
+        "several": _FOLLOWS,
+        "max_groups": _PROOF,
+        "alone": _PROOF,
+        "weighed": "fewer rows with the same integers",
+    },
+    Contribution: {"how": _TOLD},
+    Release: {"field": "a label", "payment": _PRICE, "stability": _PRICE},
+    Choice: {
+        "field": "a label",
+        "aim": "the query's, away from the ends by as much as noise asks for",
+        "flips": _PRICE,
+        "rate": _PRICE,
+        "epsilon": _PRICE,
+        "rounds": _FOLLOWS,
+        "scan": "a mechanism by name is part of the context",
+        "expected": _TOLD,
+        "otherwise": _TOLD,
+    },
+    TreeRelease: {
+        "fields": "labels",
+        "shape": _PRICE,
+        "sensitivity": _PRICE,
+        "noise": _PRICE,
+        "error": _TOLD,
+        "otherwise": _TOLD,
+        "reserve": _PRICE,
+    },
+    Top: {"keys": _FOLLOWS, "rate": _PRICE, "epsilon": _PRICE, "flips": _PRICE},
+    Levels: {"sizes": _FOLLOWS, "agreements": _FOLLOWS, "starts": _FOLLOWS},
+    Table: {"axes": _FOLLOWS, "deviations": _PRICE},
+}
+"""What is no part of a question, and why. Every other field of these types is one."""
+
+_READ_AS: Mapping[tuple[type, str], Callable[[Any], Any]] = {
+    (PrivateBlock, "keys"): lambda keys: tuple(key.expression for key in keys),
+    (TreeRelease, "halves"): len,
+}
+"""What counts of a field whose labels do not."""
+
+
+def asked(value: object) -> tuple[Any, ...]:
+    """The parts of a question that a value has, in the order of its fields."""
+    kind: Any = type(value)
+    left_out = LEFT_OUT[kind]
+    return tuple(
+        _READ_AS.get((kind, name), lambda x: x)(getattr(value, name))
+        for name in _names(kind)
+        if name not in left_out
+    )
+
+
 def question(plan: PrivatePlan, *context: str) -> str:
     """sha256 (hex) of what is asked of the private data, in this context."""
-    parts = [*context, str(plan.shares), *map(_block, plan.blocks), *map(_stage, plan.stages)]
-    parts += [str([(t.block, t.quantities) for t in levels.tables]) for levels in plan.levels]
+    blocks, stages, shares, levels = asked(plan)
+    parts = [*context, str(shares), *map(_block, blocks), *map(_stage, stages)]
+    for each in levels:
+        (tables,) = asked(each)
+        parts.append(str([asked(table) for table in tables]))
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
 
@@ -44,23 +140,8 @@ def _stage(relation: Relation) -> str:
 def _block(plan: BlockPlan) -> str:
     writer = Writer()
     writer.number(plan.block.rows)
-    return writer.write(
-        (
-            plan.block.rows,
-            plan.block.unit,
-            tuple(key.expression for key in plan.block.keys),
-            plan.domain,
-            plan.unreleased,
-            tuple(release.query for release in plan.releases),
-            tuple(choice.query for choice in plan.choices),
-            tuple((tree.histogram, tree.ranks, len(tree.halves)) for tree in plan.trees),
-            plan.groups.value,
-            plan.enforce_l0,
-            plan.row_level,
-            plan.floor,
-            None if plan.top is None else (plan.top.count, plan.top.lowest),
-        )
-    )
+    block, *others = asked(plan)
+    return writer.write((*asked(block), *others))
 
 
 @cache
@@ -106,6 +187,9 @@ class Writer:
                 return str(value.value)
             case tuple() | list():
                 return f"[{','.join(map(self.write, value))}]"
+            case _ if type(value) in LEFT_OUT:
+                parts = asked(value)
+                return self.write(parts if len(parts) > 1 else parts[0])
             case _ if is_dataclass(value):
                 tick()
                 kind: Any = type(value)

@@ -264,7 +264,7 @@ class Unpaid(ValueError):
     """A plan with a column that no payment names, or a payment for what is not released."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BlockPlan:
     """One joint release: contribution bounds, measurements, and how its keys are published.
 
@@ -286,22 +286,22 @@ class BlockPlan:
 
     block: PrivateBlock
     domain: tuple[tuple[Value, ...], ...] | None
-    threshold: Threshold | None
-    releases: tuple[Release, ...]
-    groups: Contribution
-    rows_per_group: Contribution
-    rows: Contribution
-    row_level: bool
-    enforce_l0: bool
-    floor: int = 1
-    keys_alone: bool = False
     unreleased: tuple[PartQuery, ...] = ()
-    trials: KeyTrials | None = None
-    runner_up: Threshold | KeyTrials | None = None
-    top: Top | None = None
-    otherwise: float = 0.0
+    releases: tuple[Release, ...]
     choices: tuple[Choice, ...] = ()
     trees: tuple[TreeRelease, ...] = ()
+    groups: Contribution
+    enforce_l0: bool
+    row_level: bool
+    floor: int = 1
+    top: Top | None = None
+    rows_per_group: Contribution
+    rows: Contribution
+    threshold: Threshold | None = None
+    keys_alone: bool = False
+    trials: KeyTrials | None = None
+    runner_up: Threshold | KeyTrials | None = None
+    otherwise: float = 0.0
     agreements: tuple[Agreement, ...] = ()
     within: tuple[Within, ...] = ()
 
