@@ -8,8 +8,10 @@ SELECT t1.category AS k, MAX(t0.age) AS m FROM customers AS t0 JOIN products AS 
 -- choice: 2/2 of 121 l0=1 rows=1 greatest
 -- rewrite:
 --   WITH rows AS (
---     SELECT t1."customer_id" AS u, t2."category" AS k0, t1."age" AS x0
---     FROM "customers" AS t1 INNER JOIN "products" AS t2 ON t1."country" = t2."category"
+--     SELECT t1."customer_id" AS u, t3.c10 AS k0, t1."age" AS x0, t3.c20 AS w
+--     FROM
+--       "customers" AS t1
+--       INNER JOIN (SELECT t2."category" AS c10, count(*) AS c20 FROM "products" AS t2 GROUP BY 1) AS t3 ON t1."country" = t3.c10
 --   ),
 --   totals AS (
 --     SELECT

@@ -89,26 +89,18 @@ SELECT COUNT(*) FROM countries n, countries m, customers c WHERE c.country = n.c
 -- release: rows l0=1 linf=2
 -- rewrite:
 --   WITH rows AS (
---     SELECT t3.c5 AS u
+--     SELECT t1."customer_id" AS u, t5.c19 AS w
 --     FROM
---       (
---         SELECT
---           t1."customer_id" AS c5,
---           t1."country" AS c6,
---           t1."segment" AS c7,
---           t1."city" AS c8,
---           t1."age" AS c9,
---           t1."income"::DOUBLE AS c10,
---           t1."vip" AS c11,
---           t1."joined" AS c12,
---           t2."code" AS c1,
---           t2."region" AS c2
---         FROM "customers" AS t1 INNER JOIN "countries" AS t2 ON t1."country" = t2."code"
---       ) AS t3
---       INNER JOIN "countries" AS t4 ON t3.c2 = t4."region"
---     WHERE (t3.c6 = t3.c1 AND t3.c2 = t4."region")
+--       "customers" AS t1
+--       CROSS JOIN (
+--         SELECT t2."code" AS c1, t2."region" AS c2, t4.c4 AS c4, t4.c19 AS c19
+--         FROM
+--           "countries" AS t2
+--           INNER JOIN (SELECT t3."region" AS c4, count(*) AS c19 FROM "countries" AS t3 GROUP BY 1) AS t4 ON t2."region" = t4.c4
+--       ) AS t5
+--     WHERE (t1."country" = t5.c1)
 --   ),
---   totals AS (SELECT u, COUNT(*) AS s0 FROM rows GROUP BY u)
+--   totals AS (SELECT u, COALESCE(SUM(w), 0) AS s0 FROM rows GROUP BY u)
 --   SELECT COALESCE(SUM(p0)::HUGEINT, 0) AS p0
 --   FROM (SELECT (CASE WHEN s0 < 0 THEN 0 WHEN s0 > 2 THEN 2 ELSE s0 END)::BIGINT AS p0 FROM totals)
 --   SELECT t1.c0 AS c0 FROM release_0 AS t1
