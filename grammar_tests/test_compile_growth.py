@@ -9,7 +9,7 @@ from types import FrameType
 import pytest
 
 from grammar_tests.bound import shop
-from grammar_tests.laws import compiled
+from grammar_tests.laws import compiled, parsed
 
 MANY = 40
 NEARLY_LINEAR = 2.4
@@ -44,6 +44,7 @@ SHAPES: dict[str, Callable[[int], str]] = {
 def calls(sql: str) -> int:
     """How many Python functions are called to compile a statement."""
     policy, engine = shop()
+    parsed.cache_clear()
     count = 0
 
     def counted(_frame: FrameType, event: str, _argument: object) -> None:
