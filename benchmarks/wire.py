@@ -105,9 +105,11 @@ def serving(policy: str, *options: str) -> Iterator[tuple[Where, int]]:
         drain = Thread(target=lambda: [None for _ in served.stderr or ()])
         drain.start()
         where = {"host": "127.0.0.1", "port": port, "user": "ana", "password": PASSWORD}
-        yield {**where, "ssl": False}, served.pid
-        served.terminate()
-        drain.join()
+        try:
+            yield {**where, "ssl": False}, served.pid
+        finally:
+            served.terminate()
+            drain.join()
 
 
 @contextmanager

@@ -101,10 +101,14 @@ class WatchedEngine:
         self.engine.each(sql, take, stop)
 
     def scratch(
-        self, sql: str, tables: Sequence[Load] = (), stop: Stop | None = None
+        self,
+        sql: str,
+        tables: Sequence[Load] = (),
+        stop: Stop | None = None,
+        cells: int | None = None,
     ) -> list[tuple[Any, ...]]:
         self.calls.append(("scratch", sql))
-        return self.engine.scratch(sql, tables, stop)
+        return self.engine.scratch(sql, tables, stop, cells)
 
     def ready(self, data: str | None, stop: Stop | None = None) -> None:
         self.calls.append(("ready", ""))

@@ -56,7 +56,11 @@ class Fake:
         raise NotImplementedError
 
     def scratch(
-        self, sql: Any, tables: Sequence[Load] = (), stop: Stop | None = None
+        self,
+        sql: Any,
+        tables: Sequence[Load] = (),
+        stop: Stop | None = None,
+        _cells: int | None = None,
     ) -> list[tuple[Any, ...]]:
         return [(self, *tables), *self.rows(sql, stop)]
 

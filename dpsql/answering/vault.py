@@ -27,7 +27,7 @@ from dpsql.engines.limited import Limit
 from dpsql.ledgers import Ledger, Remembered, Spent
 from dpsql.mechanisms.entropy import Entropy
 from dpsql.mechanisms.sparse_vector import Run, SparseVector
-from dpsql.model.errors import Refused
+from dpsql.model.errors import Reason, Refused
 from dpsql.model.flow import Flow
 from dpsql.model.resources import bytes_of
 from dpsql.model.stored import Room, Share
@@ -36,7 +36,7 @@ from dpsql.model.vocabulary import Answer, Exact, Loss, Noisy, Policy, Receipt
 from dpsql.preparation.compilation import Compiler
 from dpsql.preparation.question import Account, Asked, Cost, text_key
 from dpsql.preparation.streams import Stream
-from dpsql.preparation.workload import operations
+from dpsql.preparation.workload import fewest, operations
 from dpsql.release.execution import Bound, guarded, released, require_ready, statements
 from dpsql.release.finish import finish, unnoised
 from dpsql.release.histogram_choices import chosen
@@ -94,7 +94,10 @@ class Vault:
         if kept is not None and before is not None and before.query_id == known.query_id:
             answer = replace(kept.answer, receipt=receipt)
         else:
-            answer = self._finished(paid, known.answer, receipt, self.engine, asked.stop)
+            most, stop = compiler.policy.limits.max_result_cells, asked.stop
+            answer = compiler.freely(
+                lambda: self._finished(paid, known.answer, receipt, self.engine, most, stop), stop
+            )
         answers.put(key, Finished(stamp, answer))
         return answer
 
@@ -120,6 +123,7 @@ class Vault:
         plan, query_id = prepared.plan, secrets.token_hex(8)
         assert plan is not None
         asked.require_useful(prepared.notices, plan.loss)
+        self._require_room(compiler, prepared, asked.stop)
         self.require_bound(prepared, asked.stop)
         size = self._size(compiler, prepared, asked.stop)
         with admitted(asked.stop), self._taken(query_id, asked.stop) as engine:
@@ -132,7 +136,8 @@ class Vault:
             )
             self.ledger.remember(query_id, noisy)
             receipt = self.receipt(asked.account, query_id, plan.loss)
-            return self._finished(prepared, noisy, receipt, engine, asked.stop)
+            most = compiler.policy.limits.max_result_cells
+            return self._finished(prepared, noisy, receipt, engine, most, asked.stop)
 
     def require_bound(self, prepared: Prepared, stop: Stop) -> None:
         """Raises `Failed`, of which nothing was charged, where a statement would always fail."""
@@ -210,6 +215,20 @@ class Vault:
             taken = self.engine.taken(stop)
             yield guarded(query_id, lambda: stack.enter_context(taken), charged=False)
 
+    def _require_room(self, compiler: Compiler, prepared: Prepared, stop: Stop) -> None:
+        """Raises `Refused` where the answer would always have more values than are kept."""
+        plan, most = prepared.plan, compiler.policy.limits.max_result_cells
+        assert plan is not None
+        outer = plan.outer
+        rows = compiler.freely(partial(fewest, outer, compiler.public.size), stop)
+        if rows * len(outer.fields) > most:
+            raise Refused(
+                Reason.TOO_LARGE,
+                what="values in its answer",
+                why=f"Each row stands beside each other: {rows:,} where nothing joins them.",
+                fix="Join on a condition, or ask for fewer rows.",
+            )
+
     def _size(self, compiler: Compiler, prepared: Prepared, stop: Stop) -> float | None:
         """What the question is expected to take, where that is asked for: see
         `dpsql.preparation.workload`.
@@ -233,6 +252,7 @@ class Vault:
         noisy: Sequence[Noisy],
         receipt: Receipt,
         engine: Engine,
+        most_cells: int,
         stop: Stop,
     ) -> Answer:
         plan = prepared.plan
@@ -244,7 +264,7 @@ class Vault:
                 prepared.rewritten,
                 noisy,
                 partial(engine.rows, stop=stop, data=prepared.data),
-                partial(engine.scratch, stop=stop),
+                partial(engine.scratch, stop=stop, cells=most_cells),
                 receipt,
                 prepared.notices,
             ),

@@ -22,6 +22,10 @@ class EngineFailed(Exception):
     """The engine could not run the statement; never says why."""
 
 
+class TooMany(EngineFailed):
+    """The statement has more values than may be kept."""
+
+
 class Interrupted(Exception):
     """`cancel` stopped the statement."""
 
@@ -153,9 +157,16 @@ class Engine(Protocol):
         ...
 
     def scratch(
-        self, sql: str, tables: Sequence[Load] = (), stop: Stop | None = None
+        self,
+        sql: str,
+        tables: Sequence[Load] = (),
+        stop: Stop | None = None,
+        cells: int | None = None,
     ) -> list[tuple[Any, ...]]:
-        """Rows of a query over what is given alone; nothing of it survives."""
+        """Rows of a query over what is given alone; nothing of it survives.
+
+        Raises `TooMany` where they have more values than `cells`, of which none is kept then.
+        """
         ...
 
     def taken(self, stop: Stop | None = None) -> AbstractContextManager[Engine]:

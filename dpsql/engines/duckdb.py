@@ -18,7 +18,16 @@ from threading import RLock
 from time import monotonic
 from typing import Any, Self, TypeAlias
 
-from dpsql.engines import EngineFailed, Interrupted, Load, ScratchTable, Stop, TimedOut, Unrun
+from dpsql.engines import (
+    EngineFailed,
+    Interrupted,
+    Load,
+    ScratchTable,
+    Stop,
+    TimedOut,
+    TooMany,
+    Unrun,
+)
 from dpsql.engines.declared_schema import tables as catalogue
 from dpsql.engines.files import WHY, CannotOpen, Signature, Sources
 from dpsql.engines.limited import present
@@ -185,10 +194,22 @@ class DuckDBEngine:
 
         self._ask("each", sql, stop=stop, take=chunk)
 
-    def scratch(self, sql: str, tables: Sequence[Load] = (), stop: Stop | None = None) -> list[Row]:
-        """Rows of a SELECT over these tables alone, which last for this call."""
+    def scratch(
+        self,
+        sql: str,
+        tables: Sequence[Load] = (),
+        stop: Stop | None = None,
+        cells: int | None = None,
+    ) -> list[Row]:
+        """Rows of a SELECT over these tables alone, which last for this call.
+
+        Raises `TooMany` where they have more values than `cells`.
+        """
         loads = [loaded(table) for table in tables]
-        decoders, *chunks = self._ask("scratch", sql, loads, stop=stop)
+        found = self._ask("scratch", sql, loads, cells, stop=stop)
+        if not found:
+            raise TooMany
+        decoders, *chunks = found
         return list(decoded_rows(chunks, decoders))
 
     @contextmanager

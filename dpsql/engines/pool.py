@@ -102,11 +102,15 @@ class EnginePool:
             engine.each(sql, take, stop)
 
     def scratch(
-        self, sql: str, tables: Sequence[Load] = (), stop: Stop | None = None
+        self,
+        sql: str,
+        tables: Sequence[Load] = (),
+        stop: Stop | None = None,
+        cells: int | None = None,
     ) -> list[tuple[Any, ...]]:
         """As `Engine.scratch`, on whichever engine is free."""
         with self.taken(stop) as engine:
-            return engine.scratch(sql, tables, stop)
+            return engine.scratch(sql, tables, stop, cells)
 
     def cancel(self) -> None:
         """Stop all that is running; safe in threads and signal handlers."""

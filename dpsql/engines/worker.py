@@ -204,11 +204,19 @@ def _few(cursor: Any, sql: str, cells: int, *, by_columns: bool = True) -> Itera
 
 
 def _scratch(
-    cursor: Any, sql: str, loads: list[tuple[str, list[str]]], *, by_columns: bool = True
+    cursor: Any,
+    sql: str,
+    loads: list[tuple[str, list[str]]],
+    cells: int | None = None,
+    *,
+    by_columns: bool = True,
 ) -> Iterator[Any]:
     for statement, columns in loads:
         cursor.execute(statement, columns)
-    yield from _rows(cursor, sql, by_columns=by_columns)
+    if cells is None:
+        yield from _rows(cursor, sql, by_columns=by_columns)
+    else:
+        yield from _few(cursor, sql, cells, by_columns=by_columns)
 
 
 def _script(cursor: Any, statements: list[tuple[str, list[Any]]]) -> Iterator[Any]:

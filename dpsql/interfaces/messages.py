@@ -126,6 +126,9 @@ def _share(facts: dict[str, object]) -> dict[str, str]:
 
 
 def _failure(error: Failed) -> Message:
+    if error.too_large:
+        fix = "Ask for fewer rows: join what is released to fewer, or add LIMIT."
+        return Message("failed", str(error), "", fix, ExitCode.BAD_INPUT, "54001")
     stopped = error.cancelled or error.timed_out
     return Message(
         "cancelled" if error.cancelled else "timed-out" if error.timed_out else "failed",

@@ -90,12 +90,14 @@ class Failed(DpsqlError):
         *,
         cancelled: bool = False,
         timed_out: bool = False,
+        too_large: bool = False,
         charged: bool = True,
         detail: str = "",
     ) -> None:
         self.query_id, self.cancelled, self.timed_out = query_id, cancelled, timed_out
-        self.charged, self.detail = charged, detail
+        self.too_large, self.charged, self.detail = too_large, charged, detail
         what = "was cancelled" if cancelled else "timed out" if timed_out else "failed"
+        what = "has too many values in its answer" if too_large else what
         then = "its charge stays" if charged else "nothing was charged"
         super().__init__(f"Query {query_id} {what}; {then}.")
 

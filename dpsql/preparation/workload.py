@@ -48,6 +48,34 @@ def operations(prepared: Prepared, policy: Policy, public: PublicSize) -> float 
     return None if total == inf else total
 
 
+def fewest(outer: Relation, public: PublicSize) -> float:
+    """How many rows there are at least behind the releases, if each shows at least one group.
+
+    Only what multiplies without a condition is told beforehand: all rows beside all rows.
+    """
+    match outer:
+        case Scan():
+            return public(outer.table)
+        case OneRow() | Released() | Aggregate():
+            return 1
+        case Staged():
+            return 1 if outer.source is None else fewest(outer.source, public)
+        case Values() | Evaluated():
+            return len(outer.rows)
+        case Join(kind=JoinKind.CROSS):
+            return fewest(outer.left, public) * fewest(outer.right, public)
+        case Project() | Window() | Sort():
+            return fewest(outer.input, public)
+        case Limit(limit=None, offset=0):
+            return fewest(outer.input, public)
+        case Union(kind="UNION", all=True):
+            return fewest(outer.left, public) + fewest(outer.right, public)
+        case Filter() | Match() | Join() | Limit() | Union():
+            return 0
+        case _:
+            assert_never(outer)
+
+
 class _Sizes:
     """Expected sizes of relations; infinite where a table's size is not declared."""
 

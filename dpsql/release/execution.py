@@ -25,6 +25,7 @@ from dpsql.engines import (
     ScratchTable,
     Stop,
     TimedOut,
+    TooMany,
     Unrun,
 )
 from dpsql.engines.limited import limited
@@ -108,6 +109,8 @@ def guarded(query_id: str, step: Callable[[], T], *, charged: bool = True) -> T:
         failed = Failed(query_id, cancelled=True, charged=charged)
     except TimedOut:
         failed = Failed(query_id, timed_out=True, charged=charged)
+    except TooMany:
+        failed = Failed(query_id, too_large=True, charged=charged)
     except EngineFailed:
         failed = Failed(query_id, charged=charged)
     except Unreachable as error:

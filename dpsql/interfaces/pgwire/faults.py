@@ -58,7 +58,7 @@ def fault_of(error: DpsqlError, text: str = "", offset: int = 0) -> Fault:
     >>> fault_of(Refused(Reason.RAW_ROWS)).sqlstate
     '42501'
     """
-    if isinstance(error, Failed) and not (error.cancelled or error.timed_out):
+    if isinstance(error, Failed) and not (error.cancelled or error.timed_out or error.too_large):
         return Fault("XX000", str(error), log=error.detail, query=error.query_id)
     if isinstance(error, DataChanged):
         return Fault("55000", str(error), log=error.detail)
