@@ -78,6 +78,8 @@ def prepared(folder: Path) -> str:
     with policy.open("a", encoding="utf-8") as file:
         file.write('\n[tables.numbers]\naccess = "public"\n')
         file.write('\n[analysts.mallory]\nbudget = "default"\n')
+        file.write(f"\n[server]\nmax_connections_per_analyst = {2 * max(CONNECTIONS)}\n")
+        file.write(f"max_connections = {4 * max(CONNECTIONS)}\n")
     users = {name: User(verifier_of(PASSWORD)) for name in ("ana", "mallory")}
     write_users(str(folder / "dpsql.users"), users)
     return str(policy)
