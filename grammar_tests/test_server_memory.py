@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from dpsql.interfaces.pgwire import serving
 from dpsql.interfaces.pgwire.frontend import Query
-from dpsql.model.errors import PolicyError
+from dpsql.model.errors import PolicyError, Unreachable
 from dpsql.model.resources import bytes_of
 from dpsql.policy.load import load
 from dpsql.proxy import Proxy
@@ -74,3 +77,20 @@ def test_the_policy_says_how_much(tmp_path: Path) -> None:
     written = policy(tmp_path, ("[ledger]", '[server]\nmemory = "much"\n\n[ledger]'))
     with pytest.raises(PolicyError, match="no amount of memory"):
         load(str(written))
+
+
+def test_threads_of_a_server_give_way_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python's own turns are 5 ms, of which an answer that is sent again would wait for some."""
+    before = sys.getswitchinterval()
+    monkeypatch.setattr(logging.getLogger(), "addHandler", lambda _handler: None)
+
+    def make() -> Any:
+        assert sys.getswitchinterval() == pytest.approx(serving.TURN_SECONDS)
+        raise Unreachable("nothing is served")
+
+    try:
+        with pytest.raises(Unreachable):
+            serving.serve(make, lambda _line: None, self_signed=False)
+    finally:
+        sys.setswitchinterval(before)
+    assert before > serving.TURN_SECONDS

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import signal
 import ssl
+import sys
 from collections.abc import Callable
 from functools import partial
 from ipaddress import ip_address
@@ -27,6 +28,12 @@ if TYPE_CHECKING:
     from dpsql.proxy import Proxy
 
 
+TURN_SECONDS = 0.0002
+"""How long a thread that compiles may keep the others from their turn.
+
+An answer that is sent again needs some turns, and would wait for 0.005 seconds at each of them.
+"""
+
 Make = Callable[[], tuple["Proxy", Limits]]
 """Opens the policy as it now is, and says how it is served."""
 
@@ -37,6 +44,7 @@ def serve(make: Make, write: Callable[[str], object], *, self_signed: bool) -> N
     `write` takes the log's lines. Other hosts are served with TLS only. Raises the errors of
     `make`, `Unreachable` and `MissingExtra`.
     """
+    sys.setswitchinterval(TURN_SECONDS)
     with TemporaryDirectory(prefix="dpsql-") as folder:
         telemetry = Telemetry(write)
         logging.getLogger().addHandler(JsonHandler(telemetry))
