@@ -22,7 +22,7 @@ from typing import Any
 
 from benchmarks.common import seconds, table
 from dpsql.ledgers import Charge, store
-from dpsql.ledgers.chain import Kind, Row, link
+from dpsql.ledgers.chain import EntryKind, EntryRow, link
 from dpsql.ledgers.codec import encode_event
 from dpsql.ledgers.sqlite import SqliteLedger
 from dpsql.ledgers.store import Patience
@@ -112,8 +112,8 @@ def fill(path: str) -> None:
         assert last is not None
         opened.execute("BEGIN")
         for n in range(1, ENTRIES):
-            row = Row(
-                n, Kind.CHARGE.value, n, 1, f"q{n}", "ana", "b", "zcdp", "0.1", 1, 0, event,
+            row = EntryRow(
+                n, EntryKind.CHARGE.value, n, 1, f"q{n}", "ana", "b", "zcdp", "0.1", 1, 0, event,
                 "ab" * 32, "v",
             )  # fmt: skip
             last = link(last, row)

@@ -414,7 +414,7 @@ def _behind(choice: Choice, counted: dict[int, int], cells: np.ndarray) -> np.nd
     size = choice.query.histogram.grid.cells
     places = np.array(sorted(counted), dtype=np.int64)
     counts = np.array([counted[place] for place in sorted(counted)], dtype=np.int64)
-    return candidates(scores.Counted(1, size, places, counts), choice.aim).behind_at(cells)
+    return candidates(scores.HistogramCounts(1, size, places, counts), choice.aim).behind_at(cells)
 
 
 @contextmanager

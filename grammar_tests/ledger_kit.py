@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from dpsql.ledgers import Charge, Ledger, Remembered, store
-from dpsql.ledgers.chain import Row, link
+from dpsql.ledgers.chain import EntryRow, link
 from dpsql.ledgers.sqlite import SqliteLedger
 from dpsql.model.vocabulary import (
     Event,
@@ -117,7 +117,7 @@ def forge(path: Path) -> None:
     """Append an entry with a wrong hash: no trigger is against that."""
     with raw(path) as opened:
         last = [row for row, _ in store.rows(opened, 0)][-1]
-        store.insert_row(opened, Row(last.sequence + 1, "refresh", 0, 2), bytes(32))
+        store.insert_row(opened, EntryRow(last.sequence + 1, "refresh", 0, 2), bytes(32))
 
 
 def back_up(path: Path) -> Path:

@@ -10,7 +10,7 @@ from dpsql.interfaces.pgwire.catalogue import Catalogue
 from dpsql.interfaces.pgwire.frontend import Bind, Execute, Message, Parse, Query, Sync
 from dpsql.interfaces.pgwire.outcomes import SUCCESS, Outcome
 from dpsql.interfaces.pgwire.session import Session
-from dpsql.interfaces.pgwire.settings import Settings
+from dpsql.interfaces.pgwire.settings import SessionSettings
 from dpsql.interfaces.pgwire.statement_runner import Runner
 from dpsql.interfaces.pgwire.transactions import Transaction
 from dpsql.proxy import Proxy
@@ -24,7 +24,7 @@ class Client:
     """A session and what it said: kinds as one string, rows as text, the last error."""
 
     def __init__(self, proxy: Proxy) -> None:
-        settings = Settings({"session_authorization": "ana"})
+        settings = SessionSettings({"session_authorization": "ana"})
         self.errors: list[tuple[str, str]] = []
         answers = Answers(proxy, lambda: Catalogue(proxy.policy, "ana", settings), "ana")
         self.session = Session(Runner(answers, Transaction(settings)), self._told)

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpsql.compiler.plan.prepared import Prepared
-from dpsql.consistency.least_squares import Agreement, agreed, covariance, kin
+from dpsql.consistency.least_squares import Agreement, agreed, covariance, dependent
 from dpsql.model.ticking import CHECK
 from dpsql.model.vocabulary import Answer, Exact, Noisy
 from dpsql.release.finish import finish
@@ -105,7 +105,7 @@ def test_what_is_not_part_of_an_agreement_stays() -> None:
 
 def test_kin_are_those_of_agreements_with_common_places() -> None:
     apart = Agreement(((8,), (9, 10)))
-    assert kin([*LEVELS, apart]) == [frozenset(range(8)), frozenset({8, 9, 10})]
+    assert dependent([*LEVELS, apart]) == [frozenset(range(8)), frozenset({8, 9, 10})]
 
 
 ASKED = """SELECT COUNT(*) AS n, COUNT(*) FILTER (WHERE vip) AS v,

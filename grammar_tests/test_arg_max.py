@@ -14,7 +14,7 @@ from dpsql.compiler.aggregates.candidates import place_on
 from dpsql.compiler.plan.lattices import WHOLE, Grid, Lattice
 from dpsql.dialects.duckdb.relation_sql import Printer
 from dpsql.mechanisms.peaks import distances
-from dpsql.mechanisms.scores import Counted, Peak, candidates
+from dpsql.mechanisms.scores import HistogramCounts, Peak, candidates
 from dpsql.model.sql_names import type_name
 from dpsql.model.tree import (
     DATE,
@@ -101,7 +101,7 @@ def test_levels_without_rows_change_nothing() -> None:
 
 def test_options_of_each_group_without_rows_are_alike() -> None:
     places, counts = np.array([1, 5, 12 + 4]), np.array([3, 2, 7])
-    listed = candidates(Counted(3, 12, places, counts), Peak(3, lowest=False, rows=2))
+    listed = candidates(HistogramCounts(3, 12, places, counts), Peak(3, lowest=False, rows=2))
     assert (listed.lists, listed.size) == (3, 3)
     assert listed.behind.reshape(3, 3).tolist() == [[2, 1, 0], [2, 0, 2], [0, 0, 0]]
 

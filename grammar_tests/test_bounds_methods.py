@@ -18,8 +18,8 @@ from dpsql.mechanisms.exponential import Candidates
 from dpsql.mechanisms.scores import Reached
 from dpsql.model.bounds_methods import BoundsMethod
 from dpsql.model.vocabulary import Exact
-from dpsql.preparation.private_bounds import found, question
-from dpsql.preparation.question import FoundBounds
+from dpsql.preparation.private_bounds import bounds_of_answers, question
+from dpsql.preparation.question import ReleasedBounds
 from dpsql.proxy import Proxy
 from dpsql.release.histogram_choices import chosen
 from dpsql.release.release import release
@@ -138,7 +138,7 @@ def test_bounds_are_those_of_the_extreme_bins(
     widest = widest_of(policy, engine, TOTAL)
     plan = compiled(question(policy, widest), policy, engine).plan
     assert plan is not None
-    made = found(policy, widest, [(lowest, highest)], plan.blocks[0])
+    made = bounds_of_answers(policy, widest, [(lowest, highest)], plan.blocks[0])
     assert (made.lower, made.upper) == (Fraction(lower), Fraction(upper))
 
 
@@ -170,19 +170,19 @@ class Extremes(Pair):
             total[here] += self._seconds(self._read(cells), side, here.size, louder)
         return total
 
-    def exactly(self, side: int) -> FoundBounds:
+    def exactly(self, side: int) -> ReleasedBounds:
         """The twin's bounds: those of the true extremes, whoever reaches them."""
         untouched = tuple(replace(c, aim=c.query.aim) for c in self.plan.choices)
         listed = captured(self.bins[side], replace(self.plan, choices=untouched))
         pairs = zip(untouched, listed, strict=True)
         return self._read(np.array([the_best(choice, one)[0] for choice, one in pairs]))
 
-    def _read(self, cells: np.ndarray) -> FoundBounds:
+    def _read(self, cells: np.ndarray) -> ReleasedBounds:
         ends = zip(self.plan.choices, cells, strict=True)
         row = [choice.query.histogram.grid.point(int(cell)) for choice, cell in ends]
-        return found(self.policy, self.widest, [row], self.plan)
+        return bounds_of_answers(self.policy, self.widest, [row], self.plan)
 
-    def _seconds(self, bounds: FoundBounds, side: int, count: int, louder: int) -> np.ndarray:
+    def _seconds(self, bounds: ReleasedBounds, side: int, count: int, louder: int) -> np.ndarray:
         prepared, *exact = self.step(bounds)
         assert prepared.plan is not None
         ((one,),) = (block.releases for block in prepared.plan.blocks)

@@ -20,7 +20,7 @@ from dpsql.compiler.plan.lattices import Choice
 from dpsql.compiler.plan.prepared import Prepared
 from dpsql.compiler.plan.private_plan import BlockPlan
 from dpsql.mechanisms.exponential import Candidates
-from dpsql.mechanisms.scores import Counted, Most, Rank, Reached, candidates
+from dpsql.mechanisms.scores import HistogramCounts, Most, Rank, Reached, candidates
 from dpsql.model.vocabulary import ApproximateEvent, BoundedRangeEvent, Exact, Neighbours
 from dpsql.release.histogram_choices import chosen
 from dpsql.release.release import release
@@ -73,7 +73,7 @@ def test_scores_are_those_of_their_definition(aim: Rank | Most | Reached) -> Non
     cells, counts = np.unique(
         [10 * n + r for n, rows in enumerate(ROWS) for r in rows], return_counts=True
     )
-    found = candidates(Counted(len(ROWS), 10, cells.astype(np.int64), counts), aim)
+    found = candidates(HistogramCounts(len(ROWS), 10, cells.astype(np.int64), counts), aim)
     for place, rows in enumerate(ROWS):
         wanted = np.array([score(rows, cell, aim) for cell in range(10)])
         assert (

@@ -20,7 +20,7 @@ from dpsql.interfaces import records
 from dpsql.interfaces.cli import main
 from dpsql.interfaces.cli import owner_commands as budget_module
 from dpsql.interfaces.cli import terminal as terminal_module
-from dpsql.interfaces.cli.options import Settings
+from dpsql.interfaces.cli.options import CommandSettings
 from dpsql.interfaces.cli.output import output
 from dpsql.interfaces.cli.terminal import Progress, interruptible
 from dpsql.interfaces.plan_text import plan_text
@@ -42,7 +42,7 @@ from grammar_tests.fakes import ANSWER, EXPLANATION, NOTICE, FakeProxy
 
 def run(*args: str, proxy: FakeProxy | None = None, **options: Any) -> Result:
     fake: Any = proxy or FakeProxy()
-    settings = Settings(open=lambda _path: fake)
+    settings = CommandSettings(open=lambda _path: fake)
     return CliRunner().invoke(main, args, obj=settings, **options)
 
 

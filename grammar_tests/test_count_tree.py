@@ -18,7 +18,7 @@ from dpsql.compiler.plan.lattices import TreeRelease
 from dpsql.compiler.plan.prepared import Prepared
 from dpsql.compiler.plan.private_plan import BlockPlan
 from dpsql.mechanisms.count_tree import Shape, best_shape, quantiles
-from dpsql.mechanisms.scores import Counted, Rank
+from dpsql.mechanisms.scores import HistogramCounts, Rank
 from dpsql.model.vocabulary import Exact, Mechanism, Neighbours, Noise, NoiseEvent
 from dpsql.release.histogram_choices import separated
 from dpsql.release.release import release
@@ -55,11 +55,11 @@ def lower(fraction: Fraction) -> Rank:
     return Rank(2 * fraction.numerator, 2 * fraction.denominator, -1)
 
 
-def counted(lists: Sequence[Sequence[int]], size: int) -> Counted:
+def counted(lists: Sequence[Sequence[int]], size: int) -> HistogramCounts:
     """Histograms of lists of cells."""
     located = [cell + n * size for n, cells in enumerate(lists) for cell in cells]
     places, counts = np.unique(np.array(located, dtype=np.int64), return_counts=True)
-    return Counted(len(lists), size, places, counts)
+    return HistogramCounts(len(lists), size, places, counts)
 
 
 def exactly(counts: np.ndarray) -> np.ndarray:
@@ -111,7 +111,7 @@ def rank_error(shape: Shape, deviation: float) -> float:
     """The root mean square of how far the ranks of deciles are off, over cells of 50 rows each."""
     lists, each = 100, 50
     places = np.arange(lists * shape.cells)
-    rows = Counted(lists, shape.cells, places, np.full(places.size, each))
+    rows = HistogramCounts(lists, shape.cells, places, np.full(places.size, each))
     found = quantiles(shape, rows, [lower(f) for f in NINE], normal(deviation))
     wanted = [float(f) * shape.cells for f in NINE]
     off = [(cells.cell + 0.5 - at) * each for cells, at in zip(found, wanted, strict=True)]
@@ -242,20 +242,22 @@ def test_quantiles_chosen_one_by_one_are_put_in_order() -> None:
 # --- audits --------------------------------------------------------------------------------------
 
 
-def histogram(exact: Exact, plan: BlockPlan) -> Counted:
+def histogram(exact: Exact, plan: BlockPlan) -> HistogramCounts:
     """The one histogram of a block without keys."""
     _, cells = separated(exact, plan)
     order = np.argsort(cells.cells)
     size = plan.trees[0].histogram.grid.cells
-    return Counted(1, size, cells.cells[order], cells.counts[order])
+    return HistogramCounts(1, size, cells.cells[order], cells.counts[order])
 
 
-def nodes(rows: Counted, shape: Shape) -> list[np.ndarray]:
+def nodes(rows: HistogramCounts, shape: Shape) -> list[np.ndarray]:
     """The counts of every level, the lowest first."""
     return [rows.nodes(shape.branching**level).table()[0] for level in range(shape.levels)]
 
 
-def losses(tree: TreeRelease, noise: Noise, ours: Counted, theirs: Counted) -> np.ndarray:
+def losses(
+    tree: TreeRelease, noise: Noise, ours: HistogramCounts, theirs: HistogramCounts
+) -> np.ndarray:
     """ln(likelihood of `ours` / likelihood of `theirs`) of many readings of `ours`."""
     levels = cycle(zip(nodes(ours, tree.shape), nodes(theirs, tree.shape), strict=True))
     found: list[np.ndarray] = []
@@ -271,7 +273,7 @@ def losses(tree: TreeRelease, noise: Noise, ours: Counted, theirs: Counted) -> n
         return np.asarray(noisy)
 
     places = (ours.places + ours.size * np.arange(RELEASES)[:, None]).ravel()
-    many = Counted(RELEASES, ours.size, places, np.tile(ours.counts, RELEASES))
+    many = HistogramCounts(RELEASES, ours.size, places, np.tile(ours.counts, RELEASES))
     quantiles(tree.shape, many, tree.ranks, noised)
     height = tree.shape.levels
     parts = [np.concatenate(found[level::height]) for level in range(height)]

@@ -28,7 +28,7 @@ from dpsql.model.errors import DataChanged, Failed
 from dpsql.monitoring.monitor import Desk, Watch
 from dpsql.owner.record import check_policy
 from dpsql.policy.load import load
-from dpsql.preparation.question import Asked
+from dpsql.preparation.question import Question
 from dpsql.proxy import Proxy
 from grammar_tests import world
 from grammar_tests.ledger_kit import contents
@@ -74,7 +74,7 @@ def silently(path: Path) -> Iterator[Proxy]:
         yield proxy
 
 
-def compiled(proxy: Proxy, sql: str) -> tuple[Asked, Prepared]:
+def compiled(proxy: Proxy, sql: str) -> tuple[Question, Prepared]:
     asked = proxy.compiler.read(request(sql), Stop())
     return asked, proxy.compiler.prepared(asked)
 

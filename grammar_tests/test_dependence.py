@@ -10,7 +10,7 @@ from math import sqrt
 
 import pytest
 
-from dpsql.compiler.errors.noisy_columns import Origin
+from dpsql.compiler.errors.noisy_columns import ErrorSource
 from grammar_tests.laws import compiled
 from grammar_tests.test_finish import answers, coverage, crowd
 
@@ -112,7 +112,7 @@ def test_what_only_a_condition_reads_has_no_share(value: str) -> None:
 
 
 def test_what_is_wrongly_taken_to_be_independent_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Origin, "is_apart", lambda *_: True)
+    monkeypatch.setattr(ErrorSource, "is_apart", lambda *_: True)
     for sql in (
         f"SELECT n + MAX(n) OVER () FROM ({COUNTS}) AS t",
         f"WITH a AS ({COUNTS}) SELECT a.n + b.n FROM a JOIN a AS b ON a.segment = b.segment",

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from dpsql.consistency.least_squares import Agreement
-from dpsql.consistency.marginals import Levels, Spread, Table, made_to_agree
+from dpsql.consistency.marginals import Marginal, Marginals, Spread, consistent
 
 SCALE = 10**6
 """Lattice steps to a unit of noise, so that rounding does not show."""
@@ -19,18 +19,18 @@ SIZES = (2, 3, 2)
 BY_KEYS = ((0, 1), (2, 0), (1,), ())
 """Keys in an order of their own, some in common, none with all."""
 
-ONE = Levels(
-    SIZES, tuple(Table(n, by, (0,), (n + 1.0,)) for n, by in enumerate(BY_KEYS)), (), ((),)
+ONE = Marginals(
+    SIZES, tuple(Marginal(n, by, (0,), (n + 1.0,)) for n, by in enumerate(BY_KEYS)), (), ((),)
 )
 
 PARTS = Agreement(((0,), (1, 2)))
 AGAIN = Agreement(((2,), (3, 4)))
-SEVERAL = Levels(
+SEVERAL = Marginals(
     (2, 3),
     (
-        Table(0, (1, 0), (0, None, 1, 2), (1.0, 1.0, 2.0, 3.0)),
-        Table(1, (0,), (0, 1, 2, 3, 4), (2.0, 1.0, 1.0, 0.5, 4.0)),
-        Table(2, (), (0,), (1.5,)),
+        Marginal(0, (1, 0), (0, None, 1, 2), (1.0, 1.0, 2.0, 3.0)),
+        Marginal(1, (0,), (0, 1, 2, 3, 4), (2.0, 1.0, 1.0, 0.5, 4.0)),
+        Marginal(2, (), (0,), (1.5,)),
     ),
     (PARTS, AGAIN),
     ((), (), (1,), (1,), (1, 3)),
@@ -40,7 +40,7 @@ SEVERAL = Levels(
 CASES = pytest.mark.parametrize("levels", [ONE, SEVERAL], ids=["one quantity", "several"])
 
 
-def places(levels: Levels) -> list[tuple[int, int, tuple[int, ...]]]:
+def places(levels: Marginals) -> list[tuple[int, int, tuple[int, ...]]]:
     """Every measurement that takes part: its table, its place, and its cell."""
     return [
         (n, place, cell)
@@ -51,7 +51,7 @@ def places(levels: Levels) -> list[tuple[int, int, tuple[int, ...]]]:
     ]
 
 
-def solved(levels: Levels) -> tuple[np.ndarray, np.ndarray]:
+def solved(levels: Marginals) -> tuple[np.ndarray, np.ndarray]:
     """Least squares over the cells behind the measurements: the map from them, and its covariance.
 
     The unknowns are the quantities of each cell by all keys, as far as agreements leave them free.
@@ -79,7 +79,7 @@ def solved(levels: Levels) -> tuple[np.ndarray, np.ndarray]:
     return design @ inverse @ design.T @ np.diag(weights), design @ inverse @ design.T
 
 
-def drawn(levels: Levels, generator: np.random.Generator, most: int) -> list[np.ndarray]:
+def drawn(levels: Marginals, generator: np.random.Generator, most: int) -> list[np.ndarray]:
     """Tables of Python integers."""
     return [
         np.array(
@@ -92,11 +92,11 @@ def drawn(levels: Levels, generator: np.random.Generator, most: int) -> list[np.
     ]
 
 
-def listed(levels: Levels, tables: Sequence[np.ndarray]) -> np.ndarray:
+def listed(levels: Marginals, tables: Sequence[np.ndarray]) -> np.ndarray:
     return np.array([tables[n][(place, *cell)] for n, place, cell in places(levels)], dtype=object)
 
 
-def totals(table: Table, cells: np.ndarray, quantity: int, common: set[int]) -> list[object]:
+def totals(table: Marginal, cells: np.ndarray, quantity: int, common: set[int]) -> list[object]:
     """The totals of a quantity by the keys in common, those in ascending order."""
     found = cells[[table.quantities.index(quantity)]]
     ascending = found.transpose(0, *(1 + np.argsort(table.axes)))
@@ -105,7 +105,7 @@ def totals(table: Table, cells: np.ndarray, quantity: int, common: set[int]) -> 
     return result
 
 
-def all_agree(levels: Levels, tables: Sequence[np.ndarray]) -> bool:
+def all_agree(levels: Marginals, tables: Sequence[np.ndarray]) -> bool:
     """Whether any two tables say the same of each total that both of them know."""
     pairs = combinations(zip(levels.tables, tables, strict=True), 2)
     return all(
@@ -118,11 +118,11 @@ def all_agree(levels: Levels, tables: Sequence[np.ndarray]) -> bool:
 
 
 @CASES
-def test_agreement_is_least_squares_over_all_cells(levels: Levels) -> None:
+def test_agreement_is_least_squares_over_all_cells(levels: Marginals) -> None:
     generator = np.random.default_rng(1)
     estimate, covariance = solved(levels)
     measured = drawn(levels, generator, 100 * SCALE)
-    found = listed(levels, made_to_agree(levels, measured)).astype(float)
+    found = listed(levels, consistent(levels, measured)).astype(float)
     expected = estimate @ listed(levels, measured).astype(float)
     assert np.abs(found - expected).max() < 10
     spread = Spread.of(levels)
@@ -140,7 +140,7 @@ def test_agreement_is_least_squares_over_all_cells(levels: Levels) -> None:
 
 
 @CASES
-def test_no_error_grows(levels: Levels) -> None:
+def test_no_error_grows(levels: Marginals) -> None:
     _, covariance = solved(levels)
     before = np.diag([levels.tables[n].deviations[p] ** 2 for n, p, _ in places(levels)])
     assert np.linalg.eigvalsh(before - covariance).min() > -1e-9
@@ -148,10 +148,10 @@ def test_no_error_grows(levels: Levels) -> None:
 
 @CASES
 @pytest.mark.parametrize("most", [50, 10**25])
-def test_totals_agree_to_the_last_digit(levels: Levels, most: int) -> None:
+def test_totals_agree_to_the_last_digit(levels: Marginals, most: int) -> None:
     generator = np.random.default_rng(2)
     small = [table * (most // 50) + 3 for table in drawn(levels, generator, 50)]
-    found = made_to_agree(levels, small)
+    found = consistent(levels, small)
     assert all(type(value) is int for table in found for value in table.ravel().tolist())
     assert all_agree(levels, found)
     assert not all_agree(levels, small)
@@ -164,16 +164,16 @@ def test_totals_agree_to_the_last_digit(levels: Levels, most: int) -> None:
 
 
 @CASES
-def test_what_agrees_already_stays(levels: Levels) -> None:
+def test_what_agrees_already_stays(levels: Marginals) -> None:
     generator = np.random.default_rng(3)
-    there = made_to_agree(levels, drawn(levels, generator, 10**18))
-    again = made_to_agree(levels, there)
+    there = consistent(levels, drawn(levels, generator, 10**18))
+    again = consistent(levels, there)
     assert all((a == b).all() for a, b in zip(there, again, strict=True))
 
 
 def test_what_takes_no_part_stays() -> None:
     measured = drawn(SEVERAL, np.random.default_rng(4), 50)
-    assert (made_to_agree(SEVERAL, measured)[0][1] == measured[0][1]).all()
+    assert (consistent(SEVERAL, measured)[0][1] == measured[0][1]).all()
 
 
 def test_rounding_is_counted() -> None:
@@ -190,6 +190,6 @@ def test_rounding_is_counted() -> None:
             for t in tables
         ]
         whole = [np.vectorize(int, otypes=[object])(table) for table in noise]
-        errors.append([float((t.astype(float) ** 2).mean()) for t in made_to_agree(levels, whole)])
+        errors.append([float((t.astype(float) ** 2).mean()) for t in consistent(levels, whole)])
     for n, found in enumerate(np.mean(errors, axis=0)):
         assert found == pytest.approx(spread.between((n, 0), (n, 0)), rel=0.1)

@@ -10,7 +10,7 @@ from types import FrameType
 import pytest
 
 from dpsql.engines import Interrupted, Stop, TimedOut
-from dpsql.engines.limited import Limit, limited, present
+from dpsql.engines.limited import WorkLimit, limited, present
 from dpsql.model.errors import Failed
 from dpsql.model.table import Table
 from dpsql.model.ticking import CHECK, tick
@@ -158,8 +158,8 @@ def test_a_limit_within_another_never_lasts_longer() -> None:
         outer = present()
         with limited(Stop(), 1000):
             inner = present()
-            assert isinstance(inner, Limit)
-            assert isinstance(outer, Limit)
+            assert isinstance(inner, WorkLimit)
+            assert isinstance(outer, WorkLimit)
             assert inner.left < 50
         assert present() is outer
     assert present() is None

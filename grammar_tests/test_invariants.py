@@ -23,7 +23,7 @@ from dpsql.ledgers.sqlite import SqliteLedger
 from dpsql.model.errors import Failed, Reason, Refused
 from dpsql.model.vocabulary import Answer, Request
 from dpsql.preparation.compilation import Compiler
-from dpsql.preparation.question import Asked
+from dpsql.preparation.question import Question
 from dpsql.proxy import Proxy
 from grammar_tests.ledger_kit import contents
 from grammar_tests.proxy_kit import (
@@ -83,13 +83,13 @@ def spent(path: Path) -> Any:
 
 
 class ChargesAfterRunning(Vault):
-    def charged(self, compiler: Compiler, asked: Asked, prepared: Prepared) -> Answer:
+    def charged(self, compiler: Compiler, asked: Question, prepared: Prepared) -> Answer:
         self._released("", prepared, self.engine, None, asked.stop)
         return super().charged(compiler, asked, prepared)
 
 
 class RefundsOnFailure(Vault):
-    def charged(self, compiler: Compiler, asked: Asked, prepared: Prepared) -> Answer:
+    def charged(self, compiler: Compiler, asked: Question, prepared: Prepared) -> Answer:
         assert isinstance(self.ledger, SqliteLedger)
         path = Path(self.ledger._path)
         before = contents(path)
@@ -102,7 +102,7 @@ class RefundsOnFailure(Vault):
 
 
 class RemembersByText(Compiler):
-    def prepared(self, asked: Asked) -> Prepared:
+    def prepared(self, asked: Question) -> Prepared:
         found = super().prepared(asked)
         return replace(found, question=sha256(asked.request.sql.encode()).hexdigest())
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from dpsql.ledgers.sqlite import SqliteLedger
-from dpsql.model.bounded_cache import Kept
+from dpsql.model.bounded_cache import BoundedCache
 from dpsql.model.errors import LedgerError
 from dpsql.proxy import Proxy
 from grammar_tests import world
@@ -17,7 +17,7 @@ from grammar_tests.proxy_kit import BY_COUNTRY, request, shop, watched
 
 
 def test_the_oldest_is_forgotten_and_the_heavy_is_not_kept() -> None:
-    kept = Kept[str](4, len)
+    kept = BoundedCache[str](4, len)
     for key in ("aa", "b", "c"):
         kept.put(key, key)
     kept.put("dd", "dd")

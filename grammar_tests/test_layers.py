@@ -134,6 +134,16 @@ def test_no_two_files_share_a_name() -> None:
     assert [name for name, count in names.items() if count > 1] == []
 
 
+def test_no_two_public_classes_share_a_name() -> None:
+    names = Counter(
+        node.name
+        for path in SOURCES
+        for node in ast.parse(path.read_text()).body
+        if isinstance(node, ast.ClassDef)
+    )
+    assert [name for name, count in names.items() if count > 1 and name[0] != "_"] == []
+
+
 def test_sqlglot_is_imported_only_where_sql_is_read() -> None:
     users = {p for p in SOURCES if any(m.split(".")[0] == "sqlglot" for m in imports(p))}
     assert {p.parent.relative_to(ROOT).as_posix() for p in users} == READS_SQL

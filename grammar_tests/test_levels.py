@@ -21,7 +21,7 @@ from dpsql.model.algebra import Released
 from dpsql.model.vocabulary import Loss, Mechanism, Noisy
 from dpsql.model.walk import relations
 from dpsql.proxy import Proxy
-from dpsql.release.consistent_tables import settled
+from dpsql.release.consistent_tables import consistent_tables
 from dpsql.release.finish import finish
 from grammar_tests.bound import shop
 from grammar_tests.laws import BUDGET, compiled, noiseless_blocks
@@ -163,12 +163,12 @@ def covered(accountant: str) -> tuple[dict[str, float], dict[str, float]]:
     first = noised(exact, plan, generator)
     answer = finish(plan, prepared.rewritten, first, engine.rows, engine.scratch, RECEIPT)
     shown = [float(value) for value in answer.rows[0]]  # counts perhaps rounded
-    assert shown == pytest.approx(outputs(plan, settled(plan, first)), abs=0.5)
+    assert shown == pytest.approx(outputs(plan, consistent_tables(plan, first)), abs=0.5)
     margins = np.array(answer.margins[0], dtype=float)
     inside = np.zeros((2, len(true)))
     for _ in range(ROUNDS):
         noisy = noised(exact, plan, generator)
-        for n, tables in enumerate((settled(plan, noisy), noisy)):
+        for n, tables in enumerate((consistent_tables(plan, noisy), noisy)):
             inside[n] += np.abs(outputs(plan, tables) - true) <= margins
     with_, without = (dict(zip(SHOWN, row / ROUNDS, strict=True)) for row in inside)
     return with_, without

@@ -15,7 +15,7 @@ from dpsql.ledgers.sqlite import SqliteLedger
 from dpsql.model.errors import Failed, Reason, Refused
 from dpsql.model.vocabulary import Neighbours, Request
 from dpsql.monitoring.monitor import Watch
-from dpsql.preparation.streams import Stream, stream
+from dpsql.preparation.streams import QueryStream, stream
 from dpsql.proxy import Proxy
 from grammar_tests import world
 from grammar_tests.bound import over
@@ -236,7 +236,7 @@ def test_threads_share_the_alarms(quiet: Quiet) -> None:
 # --- what one unit changes -----------------------------------------------------------------------
 
 
-def values(sql: str, engine: PlainEngine, found: Stream) -> dict[Any, int]:
+def values(sql: str, engine: PlainEngine, found: QueryStream) -> dict[Any, int]:
     assert found.sql.keys or found.domain == ((),), sql
     exact = engine.aggregate(found.sql.sql, len(found.sql.keys), 1, SAMPLING_KEY)
     read = {key: int(exact.parts[0][n]) for n, key in enumerate(exact.keys)}

@@ -14,9 +14,9 @@ import pytest
 import dpsql
 from dpsql.interfaces.amounts import plain
 from dpsql.interfaces.dbapi import Connection
-from dpsql.interfaces.pgwire.settings import BadSetting, Settings
+from dpsql.interfaces.pgwire.settings import BadSetting, SessionSettings
 from dpsql.model.errors import Refused
-from dpsql.model.query_options import Precision, wished
+from dpsql.model.query_options import Precision, requested_precision
 from dpsql.proxy import Proxy
 
 NUMBERS = (
@@ -124,13 +124,13 @@ def test_no_epsilon(proxy: Proxy, number: str) -> None:
         with pytest.raises(dpsql.ProgrammingError, match="bad-option"):
             connection.watch(1000, alarms=1)
     with pytest.raises(Refused):
-        wished(Precision(Decimal(number)), None, None)
+        requested_precision(Precision(Decimal(number)), None, None)
     with pytest.raises(Refused):
-        wished(None, f"{number}%", None)
+        requested_precision(None, f"{number}%", None)
     with pytest.raises(Refused):
-        wished(None, "5", Decimal(number))
+        requested_precision(None, "5", Decimal(number))
     with pytest.raises(BadSetting):
-        Settings({}).set("dpsql.epsilon", number, local=False)
+        SessionSettings({}).set("dpsql.epsilon", number, local=False)
 
 
 @pytest.mark.parametrize("number", [n for n in NUMBERS if len(n) > 2 and len(n) < 99])

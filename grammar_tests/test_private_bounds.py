@@ -19,14 +19,14 @@ from dpsql.model.bounds_methods import BoundsMethod
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.vocabulary import Answer, Mechanism, Noise, Policy
 from dpsql.preparation.private_bounds import (
-    Found,
-    found_by_counts,
+    ColumnBounds,
+    bounds_by_counts,
     question,
     shares,
     wanting,
     with_bounds,
 )
-from dpsql.preparation.question import FoundBounds
+from dpsql.preparation.question import ReleasedBounds
 from dpsql.proxy import Proxy
 from grammar_tests import proxy_kit, world
 from grammar_tests.bound import over
@@ -110,7 +110,7 @@ def test_a_plan_of_its_text_asked_alone_is_not_the_plan_of_the_search(tmp_path: 
     with opened(tmp_path, *changes) as proxy:
         (budget,) = proxy.policy.budgets
         small, _ = shares(accountants.get(budget.accountant), budget, Decimal(1), 1)
-        widest = FoundBounds("orders", "amount", Fraction(-1), Fraction(1))
+        widest = ReleasedBounds("orders", "amount", Fraction(-1), Fraction(1))
         alone = proxy_kit.request(question(proxy.policy, widest), str(small))
         assert proxy.explain(alone).charge.delta > 0
         assert proxy.explain(amounts).charge.delta == 0
@@ -220,8 +220,8 @@ def searching(
     return replace(policy, tables=tables)
 
 
-def compiles_over(policy: Policy, engine: PlainEngine, sql: str) -> Callable[[Found], bool]:
-    def compiles(bounds: Found) -> bool:
+def compiles_over(policy: Policy, engine: PlainEngine, sql: str) -> Callable[[ColumnBounds], bool]:
+    def compiles(bounds: ColumnBounds) -> bool:
         try:
             compiled(sql, with_bounds(policy, bounds), engine)
         except Refused as refused:
@@ -250,7 +250,7 @@ def test_only_bounds_that_are_wanting_are_looked_for(sql: str, columns: list[str
     assert [b.column for b in widest] == columns
 
 
-def widest_of(policy: Policy, engine: PlainEngine, sql: str) -> FoundBounds:
+def widest_of(policy: Policy, engine: PlainEngine, sql: str) -> ReleasedBounds:
     (bounds,) = wanting(policy, compiles_over(policy, engine, sql))
     return bounds
 
@@ -272,7 +272,7 @@ def test_bounds_are_the_outermost_full_bins(counts: dict[int, int], lower: int, 
     policy, engine = over(crowd(), constraints=True)
     policy = searching(policy, "income")
     widest = widest_of(policy, engine, TOTAL)
-    chosen = found_by_counts(policy, widest, counts.items(), NOISE)
+    chosen = bounds_by_counts(policy, widest, counts.items(), NOISE)
     assert (chosen.lower, chosen.upper) == (Fraction(lower), Fraction(upper))
 
 
@@ -284,11 +284,11 @@ def test_the_bar_is_the_formula_of_the_histogram() -> None:
     b = 10.0
     bar = -b * math.log(2 * (1 - 0.95 ** (1 / 120)))
     noise = Noise(Mechanism.DISCRETE_LAPLACE, Fraction(10))
-    assert found_by_counts(policy, widest, [(40, math.ceil(bar) + 1)], noise).upper == 2**20
-    assert found_by_counts(policy, widest, [(40, math.floor(bar) - 1)], noise).upper == 1
+    assert bounds_by_counts(policy, widest, [(40, math.ceil(bar) + 1)], noise).upper == 2**20
+    assert bounds_by_counts(policy, widest, [(40, math.floor(bar) - 1)], noise).upper == 1
 
 
-def sizes(policy: Policy, engine: PlainEngine, bounds: FoundBounds) -> dict[int, int]:
+def sizes(policy: Policy, engine: PlainEngine, bounds: ReleasedBounds) -> dict[int, int]:
     (block,) = integers(compiled(question(policy, bounds), policy, engine), engine)
     return {key[0]: parts[-1] for key, parts in block.items() if parts[-1]}
 

@@ -16,8 +16,8 @@ from dpsql.mechanisms.laws import Law
 from dpsql.model.bounds_methods import BoundsMethod
 from dpsql.model.tree import Value
 from dpsql.model.vocabulary import Exact, Mechanism, Noise, Policy
-from dpsql.preparation.private_bounds import found_by_counts, question, shares, with_bounds
-from dpsql.preparation.question import FoundBounds
+from dpsql.preparation.private_bounds import bounds_by_counts, question, shares, with_bounds
+from dpsql.preparation.question import ReleasedBounds
 from dpsql.release.release import Sampler, release
 from grammar_tests import world
 from grammar_tests.bound import over
@@ -50,7 +50,7 @@ class Pair:
         small, self.large = shares(law, self.budget, Decimal(EPSILON.numerator), 1)
         self.widest = widest_of(self.policy, self.engine, TOTAL)
         self.first = self._compiled(question(self.policy, self.widest), self.policy, small)
-        self.second: dict[FoundBounds, tuple[Prepared, Exact, Exact]] = {}
+        self.second: dict[ReleasedBounds, tuple[Prepared, Exact, Exact]] = {}
         self.bins = self._exact(self.first)
 
     def _compiled(self, sql: str, policy: Policy, epsilon: Decimal) -> Prepared:
@@ -83,7 +83,7 @@ class Pair:
             return told + self._second_losses(fixed[side], side, RELEASES, sampler)
         (moved,) = np.flatnonzero(counts[0] != counts[1])
         result = likelier(noise, noisy[:, moved], counts[0][moved], counts[1][moved])
-        chosen: dict[FoundBounds, list[int]] = {}
+        chosen: dict[ReleasedBounds, list[int]] = {}
         for n in range(RELEASES):
             chosen.setdefault(self._found(keys, noisy[n], noise), []).append(n)
         for bounds, places in chosen.items():
@@ -93,11 +93,11 @@ class Pair:
     def _bins(self, exact: Exact) -> dict[Value, int]:
         return {key[0]: int(n) for key, n in zip(exact.keys, exact.parts[0], strict=True)}
 
-    def _found(self, keys: list[Value], counts: np.ndarray, noise: Noise) -> FoundBounds:
+    def _found(self, keys: list[Value], counts: np.ndarray, noise: Noise) -> ReleasedBounds:
         rows = list(zip(keys, counts.tolist(), strict=True))
-        return found_by_counts(self.policy, self.widest, rows, noise)
+        return bounds_by_counts(self.policy, self.widest, rows, noise)
 
-    def step(self, bounds: FoundBounds) -> tuple[Prepared, Exact, Exact]:
+    def step(self, bounds: ReleasedBounds) -> tuple[Prepared, Exact, Exact]:
         """The second step with these bounds, and its exact integers on both sides."""
         if bounds not in self.second:
             prepared = self._compiled(TOTAL, with_bounds(self.policy, (bounds,)), self.large)
@@ -105,7 +105,7 @@ class Pair:
         return self.second[bounds]
 
     def _second_losses(
-        self, bounds: FoundBounds, side: int, count: int, sampler: Sampler
+        self, bounds: ReleasedBounds, side: int, count: int, sampler: Sampler
     ) -> np.ndarray:
         prepared, *exact = self.step(bounds)
         assert prepared.plan is not None

@@ -14,7 +14,7 @@ from dpsql.compiler.plan.prepared import Prepared
 from dpsql.compiler.plan.private_plan import BlockPlan
 from dpsql.mechanisms import count_tree
 from dpsql.mechanisms.count_tree import Found, Shape, quantiles, reserve
-from dpsql.mechanisms.scores import Counted, Rank
+from dpsql.mechanisms.scores import HistogramCounts, Rank
 from dpsql.mechanisms.tree_ranks import ends_of_cells
 from dpsql.release.finish import margin_factor
 from grammar_tests.bound import shop
@@ -71,7 +71,7 @@ def read(rows: np.ndarray, shape: Shape, margin: float) -> list[Found]:
     """Deciles of many releases of the same rows."""
     cells, counts = np.unique(rows, return_counts=True)
     places = (CELLS * np.arange(RELEASES)[:, None] + cells).ravel()
-    many = Counted(RELEASES, CELLS, places, np.tile(counts, RELEASES))
+    many = HistogramCounts(RELEASES, CELLS, places, np.tile(counts, RELEASES))
     return quantiles(shape, many, [lower(f) for f in NINE], seeded(DEVIATION), margin)
 
 
@@ -113,7 +113,7 @@ def ends(rows: np.ndarray, decile: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def test_of_nothing_all_is_possible() -> None:
-    nothing = Counted(1, CELLS, np.zeros(0, dtype=int), np.zeros(0, dtype=int))
+    nothing = HistogramCounts(1, CELLS, np.zeros(0, dtype=int), np.zeros(0, dtype=int))
     (found,) = quantiles(Shape(2, 7), nothing, [Rank(2, 4, -1)], lambda counts: counts, 5.0)
     assert (found.low.tolist(), found.high.tolist()) == ([0], [CELLS - 1])
 
@@ -125,7 +125,7 @@ def passed(shape: Shape, rows: int) -> float:
     """How often the reading of either end is beyond all rows, which are in the middle."""
     inside = np.unique(ROWS["few"], return_counts=True)
     places = (CELLS * np.arange(RELEASES)[:, None] + inside[0]).ravel()
-    many = Counted(RELEASES, CELLS, places, np.tile(20 * inside[1], RELEASES))
+    many = HistogramCounts(RELEASES, CELLS, places, np.tile(20 * inside[1], RELEASES))
     asked = [Rank(0, 2, 1).at(rows), Rank(2, 2, -1).at(rows)]
     low, high = quantiles(shape, many, asked, seeded(DEVIATION))
     beyond = [low.cell < ROWS["few"].min(), high.cell > ROWS["few"].max()]

@@ -24,7 +24,7 @@ from dpsql.compiler.plan.private_plan import (
     PrivatePlan,
     Proposal,
 )
-from dpsql.consistency.marginals import Levels, Table
+from dpsql.consistency.marginals import Marginal, Marginals
 from dpsql.model.algebra import Field, Filter, Item, Scan
 from dpsql.model.tree import BOOLEAN, INTEGER, Literal
 from grammar_tests.bound import shop
@@ -148,7 +148,7 @@ class Odd:
 
 ODD: Any = Odd()
 ODD_TABLE = Scan("odd", ())
-LEVELS = Levels((2,), (Table(0, (0,), (0, None), (1.0, 1.0)),), (), ())
+LEVELS = Marginals((2,), (Marginal(0, (0,), (0, None), (1.0, 1.0)),), (), ())
 INSTEAD: dict[tuple[type, str], Callable[[Any], Any]] = {
     (PrivatePlan, "blocks"): lambda blocks: (*blocks, *blocks),
     (PrivatePlan, "stages"): lambda stages: (*stages, ODD_TABLE),
@@ -158,7 +158,7 @@ INSTEAD: dict[tuple[type, str], Callable[[Any], Any]] = {
     (PrivateBlock, "rows"): lambda rows: Filter(rows, Literal(True, BOOLEAN)),
     (PrivateBlock, "keys"): lambda keys: (*keys, Item(Field(0, "k", INTEGER), Literal(1, INTEGER))),
     (TreeRelease, "halves"): lambda halves: (*halves, ODD),
-    (Levels, "tables"): lambda tables: (*tables, *tables),
+    (Marginals, "tables"): lambda tables: (*tables, *tables),
 }
 """Other values of fields, where it cannot be anything."""
 HOLDING = (

@@ -20,7 +20,7 @@ import pytest
 from dpsql.compiler.plan.lattices import Choice
 from dpsql.compiler.plan.prepared import Prepared
 from dpsql.compiler.plan.private_plan import BlockPlan
-from dpsql.mechanisms.scores import Counted as Histograms
+from dpsql.mechanisms.scores import HistogramCounts as Histograms
 from dpsql.mechanisms.scores import Reached, candidates
 from dpsql.mechanisms.sums import laplace_tail
 from dpsql.mechanisms.threshold import Threshold

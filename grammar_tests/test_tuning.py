@@ -18,7 +18,7 @@ from dpsql.interfaces.curves import draw, text
 from dpsql.ledgers.sqlite import SqliteLedger
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.vocabulary import Budget, Neighbours
-from dpsql.owner.tuning import BEYOND, EDGES, Limit, questions, tuned
+from dpsql.owner.tuning import BEYOND, EDGES, TunedLimit, questions, tuned
 from grammar_tests import world
 from grammar_tests.bound import over
 from grammar_tests.laws import (
@@ -68,7 +68,7 @@ def test_without_noise_the_histogram_is_that_of_the_data() -> None:
         " FROM items JOIN orders USING (order_id) JOIN customers USING (customer_id)"
         " GROUP BY ALL) GROUP BY customer_id"
     )
-    for kind, place in ((Limit.GROUPS, 0), (Limit.ROWS, 1)):
+    for kind, place in ((TunedLimit.GROUPS, 0), (TunedLimit.ROWS, 1)):
         rows, _ = noiseless(compiled(asked[kind], policy, engine), engine)
         found = {most: units for most, units in rows if units}
         expected: dict[int, int] = {}
@@ -104,7 +104,7 @@ def test_bins_have_rising_edges_without_gaps() -> None:
 
 
 def test_the_best_limit_has_the_least_error() -> None:
-    found = tuned(Limit.ROWS, {1: 500.0, 5: 100.0, 100: 3.0, 1000: -4.0}, 2.0, BUDGET)
+    found = tuned(TunedLimit.ROWS, {1: 500.0, 5: 100.0, 100: 3.0, 1000: -4.0}, 2.0, BUDGET)
     assert [e.limit for e in found.estimates] == [e for e in EDGES if e <= 100]
     assert found.best == min(found.estimates, key=lambda e: e.bias**2 + e.noise**2)
     first, last = found.estimates[0], found.estimates[-1]
@@ -115,7 +115,7 @@ def test_the_best_limit_has_the_least_error() -> None:
 def test_more_noise_wants_a_smaller_limit() -> None:
     histogram = {1: 500.0, 10: 200.0, 100: 5.0}
     limits = [
-        tuned(Limit.ROWS, histogram, 2.0, replace(BUDGET, query_epsilon=Decimal(e))).best
+        tuned(TunedLimit.ROWS, histogram, 2.0, replace(BUDGET, query_epsilon=Decimal(e))).best
         for e in ("0.001", "0.1", "10")
     ]
     found = [best.limit for best in limits if best is not None]
@@ -125,15 +125,15 @@ def test_more_noise_wants_a_smaller_limit() -> None:
 
 def test_groups_spread_their_bias_and_replacing_doubles_noise() -> None:
     histogram = {2: 100.0, 10: 50.0}
-    rows = tuned(Limit.ROWS, histogram, 2.0, BUDGET).estimates
-    groups = tuned(Limit.GROUPS, histogram, 2.0, BUDGET).estimates
+    rows = tuned(TunedLimit.ROWS, histogram, 2.0, BUDGET).estimates
+    groups = tuned(TunedLimit.GROUPS, histogram, 2.0, BUDGET).estimates
     assert [e.bias for e in groups] == [e.bias / 10 for e in rows]
-    doubled = tuned(Limit.ROWS, histogram, 2.0, BUDGET, Neighbours.REPLACE).estimates
+    doubled = tuned(TunedLimit.ROWS, histogram, 2.0, BUDGET, Neighbours.REPLACE).estimates
     assert doubled[3].noise == pytest.approx(2 * rows[3].noise, rel=0.05)
 
 
 def test_where_nothing_stands_out_nothing_is_recommended() -> None:
-    assert tuned(Limit.ROWS, {1: 30.0, 5: -12.0}, 40.0, BUDGET).best is None
+    assert tuned(TunedLimit.ROWS, {1: 30.0, 5: -12.0}, 40.0, BUDGET).best is None
 
 
 # --- the command ---------------------------------------------------------------------------------
@@ -209,13 +209,13 @@ def test_a_picture_needs_its_extra_before_anything_is_charged(
 @pytest.mark.parametrize(("name", "begins"), [("a.png", b"\x89PNG"), ("a.svg", b"<?xml")])
 def test_a_picture_is_drawn(tmp_path: Path, name: str, begins: bytes) -> None:
     histogram = {1: 500.0, 10: 200.0}
-    draw([tuned(kind, histogram, 2.0, BUDGET) for kind in Limit], tmp_path / name)
+    draw([tuned(kind, histogram, 2.0, BUDGET) for kind in TunedLimit], tmp_path / name)
     assert (tmp_path / name).read_bytes().startswith(begins)
 
 
 def test_a_table_marks_the_recommendation() -> None:
-    shown = text([tuned(Limit.ROWS, {1: 500.0, 2: 20.0}, 2.0, BUDGET)])
+    shown = text([tuned(TunedLimit.ROWS, {1: 500.0, 2: 20.0}, 2.0, BUDGET)])
     assert "recommended: max_rows_per_group = 2" in shown
     (marked,) = [line.split() for line in shown.splitlines() if line.endswith("<")]
     assert marked[:2] == ["2", "0"]
-    assert "no unit stands out" in text([tuned(Limit.ROWS, {}, 2.0, BUDGET)])
+    assert "no unit stands out" in text([tuned(TunedLimit.ROWS, {}, 2.0, BUDGET)])

@@ -16,7 +16,7 @@ from dpsql.interfaces.pgwire.admission import (
     Strangers,
     share,
 )
-from dpsql.policy.draft import Server
+from dpsql.policy.draft import ServerSettings
 
 
 @dataclass
@@ -88,5 +88,5 @@ def test_failures_take_no_more_memory_than_they_may(monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.parametrize(("analysts", "most"), [(0, 101), (1, 101), (2, 51), (4, 26), (50, 26)])
 def test_an_analyst_has_a_share_of_the_connections(analysts: int, most: int) -> None:
-    assert share(Server(max_connections=101), analysts) == most
-    assert share(Server(max_connections=101, max_connections_per_analyst=7), analysts) == 7
+    assert share(ServerSettings(max_connections=101), analysts) == most
+    assert share(ServerSettings(max_connections=101, max_connections_per_analyst=7), analysts) == 7

@@ -20,7 +20,7 @@ from dpsql.interfaces.pgwire.pacing import Pacer
 from dpsql.interfaces.pgwire.present import Present
 from dpsql.interfaces.pgwire.server import Server
 from dpsql.interfaces.pgwire.telemetry import Telemetry
-from dpsql.policy.draft import Server as Limits
+from dpsql.policy.draft import ServerSettings as Limits
 from dpsql.proxy import Proxy
 from grammar_tests.proxy_kit import shop
 

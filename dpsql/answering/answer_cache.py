@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dpsql.model.bounded_cache import Kept
+from dpsql.model.bounded_cache import BoundedCache
 from dpsql.model.vocabulary import Answer
 
 MOST_CELLS = 1_000_000
@@ -19,6 +19,6 @@ class Finished:
     answer: Answer
 
 
-def answers_of(cells: int = MOST_CELLS) -> Kept[Finished]:
+def answers_of(cells: int = MOST_CELLS) -> BoundedCache[Finished]:
     """Finished answers of at most this many cells in all."""
-    return Kept(cells, lambda kept: 1 + len(kept.answer.rows) * len(kept.answer.columns))
+    return BoundedCache(cells, lambda kept: 1 + len(kept.answer.rows) * len(kept.answer.columns))

@@ -21,10 +21,10 @@ from dpsql.answering.vault import Vault
 from dpsql.compiler.plan.prepared import Prepared
 from dpsql.engines import Stop
 from dpsql.model.errors import Reason, Refused
-from dpsql.model.query_options import Precision, wished
+from dpsql.model.query_options import Precision, requested_precision
 from dpsql.model.vocabulary import Answer, Budget, Request
 from dpsql.preparation.compilation import Compiler
-from dpsql.preparation.question import Asked
+from dpsql.preparation.question import Question
 from dpsql.release.finish import margin_factor
 
 FIRST_SHARE = 8
@@ -35,7 +35,7 @@ _ROOM = 1.1
 """Next time a little more than would have been right this time: values move."""
 
 
-def read(compiler: Compiler, request: Request, stop: Stop) -> Asked:
+def read(compiler: Compiler, request: Request, stop: Stop) -> Question:
     """The request with the epsilon that it may spend, its wish for precision heeded.
 
     Raises `Refused` before anything is paid, or `Failed` where that takes too long or is stopped.
@@ -43,10 +43,10 @@ def read(compiler: Compiler, request: Request, stop: Stop) -> Asked:
     return compiler.freely(lambda: _read(compiler, request, stop), stop)
 
 
-def _read(compiler: Compiler, request: Request, stop: Stop) -> Asked:
+def _read(compiler: Compiler, request: Request, stop: Stop) -> Question:
     asked = compiler.read(request, stop)
     statement = asked.statement
-    wanted = wished(request.precision, statement.max_error, statement.confidence)
+    wanted = requested_precision(request.precision, statement.max_error, statement.confidence)
     if wanted is None:
         return asked
     if statement.divided or not (request.epsilon is statement.epsilon is None):
@@ -58,7 +58,7 @@ def _read(compiler: Compiler, request: Request, stop: Stop) -> Asked:
     return first
 
 
-def _epsilon_for(wanted: Precision, asked: Asked, compiler: Compiler) -> Decimal:
+def _epsilon_for(wanted: Precision, asked: Question, compiler: Compiler) -> Decimal:
     """The smallest epsilon, to three digits, whose plan promises an absolute error.
 
     No smaller than what the least charge buys: the rest is more precise than asked, for nothing.
@@ -111,7 +111,7 @@ def _first(budget: Budget) -> Decimal:
     return max(share, accountants.cheapest_epsilon(budget))
 
 
-def answered(compiler: Compiler, vault: Vault, asked: Asked) -> Answer:
+def answered(compiler: Compiler, vault: Vault, asked: Question) -> Answer:
     """The answer to what `read` gave; its numbers are as precise as asked.
 
     Raises `Refused` with the price where the policy does not allow a relative error; what was spent

@@ -14,7 +14,7 @@ from types import NoneType
 import numpy as np
 
 from dpsql.engines import Engine, Stop
-from dpsql.model.bounded_cache import Kept
+from dpsql.model.bounded_cache import BoundedCache
 from dpsql.model.table import Table
 
 MOST_BYTES = 64 << 20
@@ -36,7 +36,7 @@ class PublicRows:
     """The rows of whole statements, by their SQL: what we print has no function that chooses."""
 
     def __init__(self) -> None:
-        self._known: Kept[_Given] = Kept(MOST_BYTES, lambda given: given.size)
+        self._known: BoundedCache[_Given] = BoundedCache(MOST_BYTES, lambda given: given.size)
 
     def few(self, engine: Engine, sql: str, cells: int, stop: Stop) -> Table | None:
         """As `Engine.few` of this engine, which may not be asked."""

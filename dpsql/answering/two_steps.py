@@ -20,15 +20,15 @@ from dpsql.model.errors import Reason, Refused
 from dpsql.model.vocabulary import Answer, Loss, Request
 from dpsql.preparation.compilation import Compiler
 from dpsql.preparation.private_bounds import (
-    Found,
-    found,
+    ColumnBounds,
+    bounds_of_answers,
     notice,
     payable,
     question,
     shares,
     wanting,
 )
-from dpsql.preparation.question import Account, Asked, FoundBounds
+from dpsql.preparation.question import Account, Question, ReleasedBounds
 
 _ANY = Decimal("1e-9")
 """Remembered bounds are used whatever was paid for them: bounds are found once."""
@@ -40,30 +40,30 @@ class Steps:
     at its `widest`.
     """
 
-    asked: Asked
-    widest: Found
-    searches: tuple[Asked, ...]
+    asked: Question
+    widest: ColumnBounds
+    searches: tuple[Question, ...]
     known: tuple[Answer | None, ...]
-    last: Asked
+    last: Question
 
     @property
-    def to_pay(self) -> tuple[Asked, ...]:
+    def to_pay(self) -> tuple[Question, ...]:
         """The first steps that are not remembered."""
         pairs = zip(self.searches, self.known, strict=True)
         return tuple(search for search, known in pairs if known is None)
 
-    def found(self, compiler: Compiler, answers: tuple[Answer, ...]) -> Found:
+    def found(self, compiler: Compiler, answers: tuple[Answer, ...]) -> ColumnBounds:
         """The bounds that the answers of the first steps say."""
         bounds = []
         for widest, search, answer in zip(self.widest, self.searches, answers, strict=True):
             assert answer.receipt is not None
             paid = compiler.prepared(search.at(answer.receipt.epsilon)).plan
             assert paid is not None
-            bounds.append(found(compiler.policy, widest, answer.rows, paid.blocks[0]))
+            bounds.append(bounds_of_answers(compiler.policy, widest, answer.rows, paid.blocks[0]))
         return tuple(bounds)
 
 
-def answered(compiler: Compiler, vault: Vault, asked: Asked) -> Answer:
+def answered(compiler: Compiler, vault: Vault, asked: Question) -> Answer:
     """The answer, in two steps where bounds have to be found; raises as `Proxy.ask` does."""
     steps = steps_of(compiler, vault, asked)
     if steps is None:
@@ -81,10 +81,10 @@ def answered(compiler: Compiler, vault: Vault, asked: Asked) -> Answer:
     return _together(asked, fresh, last, bounds)
 
 
-def steps_of(compiler: Compiler, vault: Vault, asked: Asked) -> Steps | None:
+def steps_of(compiler: Compiler, vault: Vault, asked: Question) -> Steps | None:
     """The steps of a question for which bounds have to be found; None where it is but one."""
 
-    def compiles(bounds: Found) -> bool:
+    def compiles(bounds: ColumnBounds) -> bool:
         try:
             compiler.prepared(replace(asked, bounds=bounds))
         except Refused as refused:
@@ -102,7 +102,9 @@ def steps_of(compiler: Compiler, vault: Vault, asked: Asked) -> Steps | None:
     return Steps(asked, widest, searches, known, replace(asked.at(large), bounds=widest))
 
 
-def _search(compiler: Compiler, asked: Asked, bounds: FoundBounds, epsilon: Decimal) -> Asked:
+def _search(
+    compiler: Compiler, asked: Question, bounds: ReleasedBounds, epsilon: Decimal
+) -> Question:
     request = Request(question(compiler.policy, bounds), asked.request.analyst)
     # What surrounds noise with a δ of its own leaves it to the second step.
     budget = asked.account.budget
@@ -126,13 +128,13 @@ def _require_pay(compiler: Compiler, vault: Vault, steps: Steps) -> None:
         raise steps.asked.account.in_epsilon(refused, spent) from None
 
 
-def _loss(compiler: Compiler, asked: Asked) -> Loss:
+def _loss(compiler: Compiler, asked: Question) -> Loss:
     plan = compiler.prepared(asked).plan
     assert plan is not None
     return plan.loss
 
 
-def _together(asked: Asked, fresh: list[Answer], last: Answer, bounds: Found) -> Answer:
+def _together(asked: Question, fresh: list[Answer], last: Answer, bounds: ColumnBounds) -> Answer:
     """The second step's answer with the price of all steps and the bounds that were used."""
     receipt = last.receipt
     assert receipt is not None

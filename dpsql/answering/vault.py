@@ -23,7 +23,7 @@ from dpsql.answering.answer_cache import Finished, answers_of
 from dpsql.answering.public_rows import PublicRows
 from dpsql.compiler.plan.prepared import Prepared
 from dpsql.engines import Engine, Stop, Unrun, admitted, paced
-from dpsql.engines.limited import Limit
+from dpsql.engines.limited import WorkLimit
 from dpsql.ledgers import Ledger, Remembered, Spent
 from dpsql.mechanisms.entropy import Entropy
 from dpsql.mechanisms.sparse_vector import Run, SparseVector
@@ -34,8 +34,8 @@ from dpsql.model.stored import Room, Share
 from dpsql.model.today import today
 from dpsql.model.vocabulary import Answer, Exact, Loss, Noisy, Policy, Receipt
 from dpsql.preparation.compilation import Compiler
-from dpsql.preparation.question import Account, Asked, Cost, text_key
-from dpsql.preparation.streams import Stream
+from dpsql.preparation.question import Account, Cost, Question, text_key
+from dpsql.preparation.streams import QueryStream
 from dpsql.preparation.workload import fewest, operations
 from dpsql.release.execution import Bound, guarded, released, require_ready, statements
 from dpsql.release.finish import finish, unnoised
@@ -62,7 +62,7 @@ class Vault:
 
     # --- a question ---
 
-    def answered(self, compiler: Compiler, asked: Asked) -> Answer:
+    def answered(self, compiler: Compiler, asked: Question) -> Answer:
         """The answer to one question: of public rows, remembered, or charged now.
 
         Raises as `Proxy.ask` does.
@@ -73,7 +73,7 @@ class Vault:
         return self.remembered(compiler, asked) or self.charged(compiler, asked, prepared)
 
     def remembered(
-        self, compiler: Compiler, asked: Asked, least: Decimal | None = None
+        self, compiler: Compiler, asked: Question, least: Decimal | None = None
     ) -> Answer | None:
         """The answer that was paid for before, if the ledger still stands by it.
 
@@ -102,7 +102,7 @@ class Vault:
         return answer
 
     def recalled(
-        self, compiler: Compiler, asked: Asked, least: Decimal
+        self, compiler: Compiler, asked: Question, least: Decimal
     ) -> tuple[Remembered, Prepared] | None:
         """The noisy answer of the same question, and the question as it is asked at that epsilon.
 
@@ -118,7 +118,7 @@ class Vault:
                         return known, paid
         return None
 
-    def charged(self, compiler: Compiler, asked: Asked, prepared: Prepared) -> Answer:
+    def charged(self, compiler: Compiler, asked: Question, prepared: Prepared) -> Answer:
         """The answer that is paid for now: whatever happens after the charge, it stays."""
         plan, query_id = prepared.plan, secrets.token_hex(8)
         assert plan is not None
@@ -145,7 +145,7 @@ class Vault:
 
     # --- a monitor ---
 
-    def require_stream(self, stream: Stream) -> None:
+    def require_stream(self, stream: QueryStream) -> None:
         """Raises `Failed`, of which nothing was charged, where its statement would always fail."""
         shape = len(stream.sql.keys), stream.sql.parts
         measured = Unrun(stream.sql.sql, stream.tables, shape)
@@ -168,7 +168,7 @@ class Vault:
         """A noisy threshold that was never used."""
         return Run(law, self.sampler)
 
-    def measured(self, query_id: str, stream: Stream) -> Exact:
+    def measured(self, query_id: str, stream: QueryStream) -> Exact:
         """The exact integers of a stream, for whatever was charged for them."""
         sql, key = stream.sql, int.from_bytes(os.urandom(8))
         shape = len(sql.keys), sql.parts, key
@@ -276,7 +276,7 @@ class Vault:
         most = bytes_of(policy.limits.max_result_files)
         return Share(self._room, most, owner, len(policy.analysts))
 
-    def _public(self, compiler: Compiler, asked: Asked, prepared: Prepared) -> Answer:
+    def _public(self, compiler: Compiler, asked: Question, prepared: Prepared) -> Answer:
         """Public rows: many of them as a flow to whoever can take that, or else not too many."""
         sql, stop, most = prepared.rewritten.outer_sql, asked.stop, compiler.policy.limits
         few = min(FEW_CELLS, most.max_result_cells)
@@ -285,7 +285,7 @@ class Vault:
             return unnoised(prepared.rewritten, rows)
         flow = Flow(
             lambda take: compiler.freely(lambda: self.engine.each(sql, take, stop), stop),
-            Limit(stop, monotonic() + most.statement_seconds, monotonic),
+            WorkLimit(stop, monotonic() + most.statement_seconds, monotonic),
             self._share(compiler.policy, stop.owner),
         )
         if asked.request.flowing:

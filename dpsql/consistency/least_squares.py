@@ -42,7 +42,7 @@ class Agreement:
         return Agreement(tuple(tuple(new[place] for place in listed) for listed in self.lists))
 
 
-def kin(agreements: Sequence[Agreement]) -> list[frozenset[int]]:
+def dependent(agreements: Sequence[Agreement]) -> list[frozenset[int]]:
     """The places whose errors depend on one another, those of agreements with common places."""
     found: list[frozenset[int]] = []
     for agreement in agreements:
@@ -63,7 +63,7 @@ def covariance(agreements: Sequence[Agreement], deviations: Sequence[float]) -> 
     """
     scale = np.asarray(deviations, dtype=float)
     result: np.ndarray = np.diag(scale**2)
-    for group in kin(agreements):
+    for group in dependent(agreements):
         tick()
         places = sorted(group)
         position = {place: n for n, place in enumerate(places)}

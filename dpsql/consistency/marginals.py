@@ -39,7 +39,7 @@ _ONE = 1 << 40
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class Marginal:
     """What block `block` measures of each cell, by the keys numbered `axes` in their order.
 
     `quantities` numbers what each place measures (None: it takes no part); `deviations` are those
@@ -53,7 +53,7 @@ class Table:
 
 
 @dataclass(frozen=True, slots=True)
-class Levels:
+class Marginals:
     """Tables of the same rows; `sizes` has the number of values of each key.
 
     In every cell the quantities keep `agreements`. Think of those that add up as pieces of one
@@ -61,7 +61,7 @@ class Levels:
     """
 
     sizes: tuple[int, ...]
-    tables: tuple[Table, ...]
+    tables: tuple[Marginal, ...]
     agreements: tuple[Agreement, ...]
     starts: tuple[tuple[int, ...], ...]
 
@@ -87,7 +87,7 @@ class Effect:
         return [sum(known.values()) ** -0.5 for known in self.readings]
 
 
-def effects(levels: Levels) -> Iterator[Effect]:
+def effects(levels: Marginals) -> Iterator[Effect]:
     """The effects of all tables, each once."""
     for axes in dict.fromkeys(axes for table in levels.tables for axes in _subsets(table.axes)):
         readings: dict[int, dict[Reading, float]] = defaultdict(dict)
@@ -117,11 +117,11 @@ def _subsets(axes: Axes) -> Iterator[Axes]:
 class Spread:
     """The covariances of what agrees: `known` has each effect's, and the places of quantities."""
 
-    levels: Levels
+    levels: Marginals
     known: tuple[tuple[Axes, Mapping[int, int], np.ndarray], ...]
 
     @classmethod
-    def of(cls, levels: Levels) -> Spread:
+    def of(cls, levels: Marginals) -> Spread:
         known = [
             (
                 effect.axes,
@@ -135,8 +135,8 @@ class Spread:
     def between(self, one: Reading, other: Reading) -> float:
         """The covariance of two measurements in lattice steps, of cells whose common keys agree.
 
-        >>> halves = Table(0, (0,), (0,), (1.0,)), Table(1, (), (0,), (1.0,))
-        >>> spread = Spread.of(Levels((2,), halves, (), ((),)))
+        >>> halves = Marginal(0, (0,), (0,), (1.0,)), Marginal(1, (), (0,), (1.0,))
+        >>> spread = Spread.of(Marginals((2,), halves, (), ((),)))
         >>> round(spread.between((1, 0), (1, 0)), 3)  # 2/3, and 1/12 by rounding
         0.75
         """
@@ -164,14 +164,14 @@ class Spread:
 # --- values ----------------------------------------------------------------------------------
 
 
-def made_to_agree(levels: Levels, measured: Sequence[np.ndarray]) -> list[np.ndarray]:
+def consistent(levels: Marginals, measured: Sequence[np.ndarray]) -> list[np.ndarray]:
     """The tables with quantities that agree, whole numbers as before.
 
     Each is an array of Python integers: places first, then an axis for each key of the table.
 
-    >>> halves = Table(0, (0,), (0,), (1.0,)), Table(1, (), (0,), (1.0,))
-    >>> found = made_to_agree(
-    ...     Levels((2,), halves, (), ((),)), [np.array([[2, 4]], object), np.array([9], object)]
+    >>> halves = Marginal(0, (0,), (0,), (1.0,)), Marginal(1, (), (0,), (1.0,))
+    >>> found = consistent(
+    ...     Marginals((2,), halves, (), ((),)), [np.array([[2, 4]], object), np.array([9], object)]
     ... )
     >>> [table.tolist() for table in found]
     [[[3, 5]], [8]]
@@ -186,7 +186,7 @@ def made_to_agree(levels: Levels, measured: Sequence[np.ndarray]) -> list[np.nda
 
 
 def _estimated(
-    effect: Effect, levels: Levels, measured: Sequence[np.ndarray]
+    effect: Effect, levels: Marginals, measured: Sequence[np.ndarray]
 ) -> dict[int, np.ndarray]:
     """The effect of each quantity, in parts of n(S)·_ONE² to a lattice step."""
     read = {
@@ -238,8 +238,8 @@ def _whole(factors: np.ndarray) -> np.ndarray:
 
 
 def _rounded(
-    levels: Levels,
-    table: Table,
+    levels: Marginals,
+    table: Marginal,
     cells: np.ndarray,
     estimates: Mapping[Axes, Mapping[int, np.ndarray]],
 ) -> np.ndarray:

@@ -18,11 +18,11 @@ from typing import Any
 from dpsql.engines import Engine, Interrupted, Load, Stop, TimedOut
 from dpsql.model.ticking import CHECK, tick
 
-__all__ = ["Following", "Limit", "limited", "present", "tick"]
+__all__ = ["Following", "WorkLimit", "limited", "present", "tick"]
 
 
 @dataclass(frozen=True, slots=True)
-class Limit:
+class WorkLimit:
     """When the work of a context must end: at once where `stop` is wanted, else at `deadline`."""
 
     stop: Stop
@@ -42,10 +42,10 @@ class Limit:
         return self.deadline - self.clock()
 
 
-def present() -> Limit | None:
+def present() -> WorkLimit | None:
     """The limit of this context, if it has one."""
     found = CHECK.get()
-    return found if isinstance(found, Limit) else None
+    return found if isinstance(found, WorkLimit) else None
 
 
 @contextmanager
@@ -54,7 +54,7 @@ def limited(stop: Stop, seconds: float, clock: Callable[[], float] = monotonic) 
     outer, deadline = present(), clock() + seconds
     if outer is not None:
         deadline = min(deadline, clock() + outer.left)
-    token = CHECK.set(Limit(stop, deadline, clock))
+    token = CHECK.set(WorkLimit(stop, deadline, clock))
     try:
         yield
     finally:

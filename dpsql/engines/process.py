@@ -19,7 +19,7 @@ from typing import Any
 
 from dpsql.engines import message_frames
 from dpsql.engines.files import Sources
-from dpsql.engines.worker import ID_BYTES, Settings
+from dpsql.engines.worker import ID_BYTES, WorkerSettings
 
 SLICE_SECONDS = 0.05
 """How often a waiting call looks whether it should stop."""
@@ -79,7 +79,7 @@ class WorkerProcess:
         assert self._process.stdout is not None
         self._to, self._from = self._process.stdin.fileno(), self._process.stdout.fileno()
         path = [entry or str(Path.cwd()) for entry in sys.path]
-        hello = message_frames.encode(Settings(sources, memory))
+        hello = message_frames.encode(WorkerSettings(sources, memory))
         # So little that it fits into the empty pipe: this does not wait.
         with contextlib.suppress(OSError):
             os.write(self._to, pickle.dumps(path) + hello)

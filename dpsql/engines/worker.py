@@ -36,7 +36,7 @@ ID_BYTES = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class WorkerSettings:
     """What a worker opens, and DuckDB's memory limit for each instance."""
 
     sources: Sources
@@ -67,7 +67,7 @@ def _send(replies: BinaryIO, messages: Iterator[tuple[str, Any]]) -> None:
 class _Worker:
     """Three instances, one running call, and the thread that interrupts it."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: WorkerSettings) -> None:
         self._settings = settings
         self._signature: Signature = ()
         self._file: int | None = None

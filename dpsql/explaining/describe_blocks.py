@@ -234,7 +234,7 @@ def _choice(choice: Choice, names: Mapping[int, str]) -> ChoiceLine:
     histogram = choice.query.histogram
     rival = choice.otherwise
     return ChoiceLine(
-        _asked(histogram, choice.aim, names),
+        _aim(histogram, choice.aim, names),
         _cells(histogram),
         histogram.grid.cells,
         choice.rounds,
@@ -272,7 +272,7 @@ def _of(histogram: Histogram, names: Mapping[int, str]) -> str:
     return f" of {term(histogram.argument, names)}{kept}"
 
 
-def _asked(histogram: Histogram, aim: Aim, names: Mapping[int, str]) -> str:
+def _aim(histogram: Histogram, aim: Aim, names: Mapping[int, str]) -> str:
     of, kept = _of(histogram, names), where(histogram.condition, None, names)
     match aim:
         case Most():

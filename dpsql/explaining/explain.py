@@ -19,11 +19,11 @@ from dpsql.model.tree import VARCHAR
 from dpsql.model.vocabulary import Answer, Budget, Column, Event, Loss
 from dpsql.preparation.compilation import Compiler
 from dpsql.preparation.private_bounds import SHARE, notice
-from dpsql.preparation.question import Asked
+from dpsql.preparation.question import Question
 from dpsql.release.finish import expected_margins
 
 
-def explained(compiler: Compiler, vault: Vault, asked: Asked) -> Explanation:
+def explained(compiler: Compiler, vault: Vault, asked: Question) -> Explanation:
     """What asking this would do and cost now; see `Proxy.explain`."""
     plan = compiler.freely(lambda: _explained(compiler, vault, asked), asked.stop)
     return replace(plan, form=asked.statement.explain or plan.form)
@@ -34,7 +34,7 @@ def shown(explanation: Explanation) -> Answer:
     return Answer((Column("plan", VARCHAR),), (), (), (), explanation=explanation)
 
 
-def _explained(compiler: Compiler, vault: Vault, asked: Asked) -> Explanation:
+def _explained(compiler: Compiler, vault: Vault, asked: Question) -> Explanation:
     steps = steps_of(compiler, vault, asked)
     if steps is None:
         return _of_one(compiler, vault, asked)
@@ -68,7 +68,7 @@ def _of_all(compiler: Compiler, vault: Vault, steps: Steps) -> Explanation:
     )
 
 
-def _of_one(compiler: Compiler, vault: Vault, asked: Asked) -> Explanation:
+def _of_one(compiler: Compiler, vault: Vault, asked: Question) -> Explanation:
     """Of one question: it costs nothing where the ledger remembers its answer."""
     prepared, budget = compiler.prepared(asked), asked.account.budget
     known = prepared.plan and vault.recalled(compiler, asked, asked.account.epsilon)

@@ -37,12 +37,12 @@ def _years(args: Args) -> tuple[int, int] | None:
     return (int(lo), int(hi)) if lo >= FIRST_YEAR and hi <= LAST_YEAR else None
 
 
-def _made_date(args: Args, _kind: SqlType) -> Interval:
+def _date(args: Args, _kind: SqlType) -> Interval:
     years = _years(args)
     return Interval() if years is None else Interval(date(years[0], 1, 1), date(years[1], 12, 31))
 
 
-def _made_time(args: Args, _kind: SqlType) -> Interval:
+def _time(args: Args, _kind: SqlType) -> Interval:
     """Until the end of the year, and 60 seconds may carry into the next one."""
     years = _years(args)
     if years is None or years[1] == LAST_YEAR:
@@ -192,8 +192,8 @@ def _bucket_raises(args: Args, kind: SqlType) -> bool:
 
 
 DATE_MAKING = (
-    Function("make_date", fixed(DATE, WHOLE, WHOLE, WHOLE), _made_date, raises=_always),
-    Function("make_timestamp", _time_type, _made_time, raises=_always),
+    Function("make_date", fixed(DATE, WHOLE, WHOLE, WHOLE), _date, raises=_always),
+    Function("make_timestamp", _time_type, _time, raises=_always),
     Function(
         "to_timestamp",
         fixed(TIMESTAMPTZ, NUMBERS),

@@ -99,7 +99,7 @@ def pieces(form: str) -> list[str] | None:
     return found if "".join(found) == form else None
 
 
-def _known(table: frozenset[str]) -> Callable[[tuple[Expression, ...]], bool]:
+def _listed(table: frozenset[str]) -> Callable[[tuple[Expression, ...]], bool]:
     """Accepts a constant format of these specifiers."""
 
     def accepts(args: tuple[Expression, ...]) -> bool:
@@ -175,12 +175,12 @@ DATE_TEXT = (
         nulls=any_nullable,
         raises=lambda args, _kind: not args[0].interval.is_bounded,
         image=_written,
-        accepts=_known(frozenset(SPECIFIERS)),
+        accepts=_listed(frozenset(SPECIFIERS)),
     ),
     Function(
         "strptime",
         fixed(TIMESTAMP, TEXT, TEXT),
         raises=lambda _args, _kind: True,
-        accepts=_known(READABLE),
+        accepts=_listed(READABLE),
     ),
 )

@@ -22,7 +22,7 @@ _MARK = "*"
 
 
 @dataclass(frozen=True, slots=True)
-class Cells:
+class TextColumn:
     """One column as text: its header and one cell per row, not yet padded."""
 
     header: str
@@ -35,14 +35,14 @@ class Cells:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class TextTable:
     """A table as text, and what had to be left out of it."""
 
     text: str
     notices: tuple[str, ...] = ()
 
 
-def table(answer: Answer, terminal_width: int | None = None) -> Table:
+def table(answer: Answer, terminal_width: int | None = None) -> TextTable:
     """An answer as an aligned table of at most `terminal_width` cells (None: any width).
 
     Text columns are shortened first, then the last columns are left out; a notice says so. Columns
@@ -60,7 +60,7 @@ def table(answer: Answer, terminal_width: int | None = None) -> Table:
         lines.append("(no rows)")
     for footnote in footnotes(answer):
         lines += _wrapped(f"{_MARK} {footnote}", terminal_width)
-    return Table("".join(f"{line.rstrip()}\n" for line in lines), notices)
+    return TextTable("".join(f"{line.rstrip()}\n" for line in lines), notices)
 
 
 def markdown(answer: Answer) -> str:
@@ -105,7 +105,7 @@ def sheet(headers: Sequence[str], rows: Sequence[Sequence[str]], room: int | Non
         yield from grid([*zip(headers, row, strict=True)])
 
 
-def _columns(answer: Answer) -> tuple[Cells, ...]:
+def _columns(answer: Answer) -> tuple[TextColumn, ...]:
     places = marked(answer.notices)
     return tuple(
         _column(
@@ -125,7 +125,7 @@ def _scale(kind: SqlType) -> int | None:
     return kind.scale if kind.kind in (Kind.DECIMAL, Kind.INTEGER) else None
 
 
-def _column(name: str, kind: SqlType, pairs: tuple[tuple[str, str], ...]) -> Cells:
+def _column(name: str, kind: SqlType, pairs: tuple[tuple[str, str], ...]) -> TextColumn:
     """Aligns the values and the margins of one column at its ± signs."""
     values = [printable(value) for value, _ in pairs]
     margins = [margin for _, margin in pairs]
@@ -138,10 +138,12 @@ def _column(name: str, kind: SqlType, pairs: tuple[tuple[str, str], ...]) -> Cel
         else value
         for value, margin in zip(values, margins, strict=True)
     )
-    return Cells(printable(name), cells, noisy or kind.is_numeric)
+    return TextColumn(printable(name), cells, noisy or kind.is_numeric)
 
 
-def _fit(columns: tuple[Cells, ...], room: int) -> tuple[tuple[Cells, ...], tuple[str, ...]]:
+def _fit(
+    columns: tuple[TextColumn, ...], room: int
+) -> tuple[tuple[TextColumn, ...], tuple[str, ...]]:
     """Shortens text columns, the widest first, then leaves out columns from the right."""
     limits = [column.width for column in columns]
     texts = [i for i, column in enumerate(columns) if not column.numeric]
@@ -174,7 +176,7 @@ def _total(widths: list[int]) -> int:
     return sum(widths) + len(_GAP) * (len(widths) - 1)
 
 
-def _shorten(column: Cells, limit: int) -> Cells:
+def _shorten(column: TextColumn, limit: int) -> TextColumn:
     if column.numeric or column.width <= limit:
         return column
     cells = tuple(_cut(cell, limit) for cell in column.cells)

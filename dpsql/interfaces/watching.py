@@ -13,7 +13,7 @@ from dpsql.mechanisms import margin
 
 if TYPE_CHECKING:
     from dpsql.monitoring.monitor import Price
-    from dpsql.preparation.streams import Stream
+    from dpsql.preparation.streams import QueryStream
 
 
 def price_text(price: Price) -> str:
@@ -44,7 +44,7 @@ def _lines(price: Price) -> Iterator[str]:
     yield from grid([heads, *rows])
 
 
-def _row(number: int, stream: Stream, price: Price) -> tuple[str, ...]:
+def _row(number: int, stream: QueryStream, price: Price) -> tuple[str, ...]:
     moves = stream.distance * float(stream.release.query.lattice.step)
     noises = price.law.threshold, price.law.query
     margins = (f"{moves * margin(noise):,.6g}" for noise in noises)

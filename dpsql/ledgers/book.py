@@ -12,7 +12,7 @@ from hashlib import sha256
 from typing import Any
 
 from dpsql.ledgers import store
-from dpsql.ledgers.chain import START, BrokenChain, Kind, Row, State, extend, link
+from dpsql.ledgers.chain import START, BrokenChain, EntryKind, EntryRow, State, extend, link
 from dpsql.ledgers.mark import check_mark, read_mark
 from dpsql.model.errors import LedgerError
 
@@ -54,16 +54,18 @@ class Book:
         marked = None if digest is None else digest.hex()
         check_mark(mark, self.state, marked, self._path)
 
-    def append(self, kind: Kind, **columns: Any) -> None:
+    def append(self, kind: EntryKind, **columns: Any) -> None:
         """Add one entry after the last."""
-        version = self.state.data_version + (kind is Kind.REFRESH)
+        version = self.state.data_version + (kind is EntryKind.REFRESH)
         moment = (self._clock() - EPOCH) // timedelta(microseconds=1)
-        row = Row(self.state.sequence + 1, kind.value, moment, version, **columns)
+        row = EntryRow(self.state.sequence + 1, kind.value, moment, version, **columns)
         recorded = link(self.state.hash, row)
         store.insert_row(self.opened, row, recorded)
         self.state = extend(self.state, [(row, recorded)])
 
-    def find(self, kind: Kind, condition: str, *values: object, limit: int = LARGEST) -> list[Row]:
+    def find(
+        self, kind: EntryKind, condition: str, *values: object, limit: int = LARGEST
+    ) -> list[EntryRow]:
         """Entries of a kind, newest first."""
         where = f"kind = '{kind.value}' AND {condition}"
         return store.rows_where(self.opened, where, values, limit)
@@ -74,7 +76,7 @@ class Book:
         Raises LedgerError if the stored answer or its entry was edited.
         """
         payload = store.payload_of(self.opened, query_id)
-        found = self.find(Kind.ANSWER, "query_id = ?", query_id)
+        found = self.find(EntryKind.ANSWER, "query_id = ?", query_id)
         if payload is None and not found:
             return None
         if payload is None or not found or found[0].detail != sha256(payload).hexdigest():
@@ -87,9 +89,9 @@ class Book:
 
     def answered(self, query_id: str | None) -> bool:
         """Whether an answer of this query was recorded."""
-        return bool(self.find(Kind.ANSWER, "query_id = ?", query_id))
+        return bool(self.find(EntryKind.ANSWER, "query_id = ?", query_id))
 
-    def confirm(self, row: Row) -> None:
+    def confirm(self, row: EntryRow) -> None:
         """Raises LedgerError if a row read again does not carry its recorded hash."""
         before = store.hash_at(self.opened, row.sequence - 1)
         if before is None or link(before, row) != store.hash_at(self.opened, row.sequence):

@@ -18,7 +18,7 @@ from dpsql.ledgers.codec import canonical, decode_facts
 from dpsql.model.vocabulary import Fact, Loss
 
 
-class Kind(StrEnum):
+class EntryKind(StrEnum):
     """What an entry records."""
 
     OPENED = "opened"  # detail: the ledger's id
@@ -31,7 +31,7 @@ class Kind(StrEnum):
     RESUMED = "resumed"  # of an analyst, whose late answers no longer count
 
 
-class Row(NamedTuple):
+class EntryRow(NamedTuple):
     """One entry, column by column; `time` in microseconds since 1970 UTC.
 
     `amount` and `delta` are those of a `Loss`; fields that a kind does not use are None.
@@ -96,16 +96,16 @@ class BrokenChain(Exception):
         super().__init__(f"entry {sequence} is not what was written")
 
 
-def link(previous: bytes, row: Row) -> bytes:
+def link(previous: bytes, row: EntryRow) -> bytes:
     """The hash of an entry: sha256 of the previous hash and the row as a JSON list.
 
-    >>> link(bytes(32), Row(0, "opened", 0, 1)).hex()[:16]
+    >>> link(bytes(32), EntryRow(0, "opened", 0, 1)).hex()[:16]
     'c7c6ee484db9dc41'
     """
     return sha256(previous + canonical(row).encode("ascii")).digest()
 
 
-def extend(state: State, rows: Iterable[tuple[Row, bytes]]) -> State:
+def extend(state: State, rows: Iterable[tuple[EntryRow, bytes]]) -> State:
     """The state after these rows, each with its recorded hash, in order.
 
     Raises BrokenChain at the first row that does not follow from the one before.
@@ -135,22 +135,22 @@ class _Fold:
         }
         self._late = dict(state.late)
 
-    def add(self, row: Row) -> None:
+    def add(self, row: EntryRow) -> None:
         """Take in one checked row; raises ValueError, TypeError or KeyError if it is none."""
         match row.kind:
-            case Kind.CHARGE:
+            case EntryKind.CHARGE:
                 self._debit(row)
-            case Kind.ANSWER | Kind.ACCEPTED:
+            case EntryKind.ANSWER | EntryKind.ACCEPTED:
                 pass
-            case Kind.LATE:
+            case EntryKind.LATE:
                 self._late[str(row.analyst)] = self._late.get(str(row.analyst), 0) + 1
-            case Kind.RESUMED:
+            case EntryKind.RESUMED:
                 self._late.pop(str(row.analyst), None)
-            case Kind.OPENED:
+            case EntryKind.OPENED:
                 self._ledger = str(row.detail)
-            case Kind.REFRESH:
+            case EntryKind.REFRESH:
                 self._version, self._files, self._facts = self._version + 1, "", frozenset()
-            case Kind.FACTS:
+            case EntryKind.FACTS:
                 self._files, self._facts = decode_facts(str(row.detail))
                 self._recorded = self._recorded or bool(self._facts)
             case _:
@@ -158,7 +158,7 @@ class _Fold:
         if row.data_version != self._version:
             raise ValueError("data versions follow one another")
 
-    def _debit(self, row: Row) -> None:
+    def _debit(self, row: EntryRow) -> None:
         budget, accountant, amount, delta = row.budget, row.accountant, row.amount, row.delta
         if budget is None or accountant is None or amount is None or delta is None:
             raise ValueError("a charge names its budget, its accountant and its loss")

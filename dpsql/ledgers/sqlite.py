@@ -24,7 +24,7 @@ from typing import Self
 
 from dpsql.ledgers import Charge, Charged, Entry, Remembered, Spent, store
 from dpsql.ledgers.book import EPOCH, LARGEST, RESTORE, Book
-from dpsql.ledgers.chain import START, Kind, Row, State
+from dpsql.ledgers.chain import START, EntryKind, EntryRow, State
 from dpsql.ledgers.codec import (
     decode_answer,
     decode_event,
@@ -99,7 +99,7 @@ class SqliteLedger:
         with self._writing() as book:
             spent = _spent_after(book.state, charge)
             book.append(
-                Kind.CHARGE,
+                EntryKind.CHARGE,
                 query_id=charge.query_id,
                 analyst=charge.analyst,
                 budget=charge.budget,
@@ -117,32 +117,32 @@ class SqliteLedger:
         """Record what a charged query released; see `Ledger.remember`."""
         payload = encode_answer(answer)
         with self._writing() as book:
-            if not book.find(Kind.CHARGE, "query_id = ?", query_id):
+            if not book.find(EntryKind.CHARGE, "query_id = ?", query_id):
                 raise LedgerError(f"Query {query_id} was never charged; its answer is not kept.")
             digest = sha256(payload).hexdigest()
-            book.append(Kind.ANSWER, query_id=query_id, detail=digest)
+            book.append(EntryKind.ANSWER, query_id=query_id, detail=digest)
             book.opened.execute("INSERT INTO answers VALUES (?, ?)", (query_id, payload))
 
     def refresh(self) -> int:
         """Start a new data version; see `Ledger.refresh`."""
         with self._writing() as book:
-            book.append(Kind.REFRESH)
+            book.append(EntryKind.REFRESH)
             return book.state.data_version
 
     def record_facts(self, facts: frozenset[Fact], identity: str) -> None:
         """Record what a check found; see `Ledger.record_facts`."""
         with self._writing() as book:
-            book.append(Kind.FACTS, detail=encode_facts(facts, identity))
+            book.append(EntryKind.FACTS, detail=encode_facts(facts, identity))
 
     def record_late(self, analyst: str, query_id: str) -> None:
         """Record a late answer; see `Ledger.record_late`."""
         with self._writing() as book:
-            book.append(Kind.LATE, analyst=analyst, detail=query_id)
+            book.append(EntryKind.LATE, analyst=analyst, detail=query_id)
 
     def resume(self, analyst: str) -> None:
         """Forget an analyst's late answers; see `Ledger.resume`."""
         with self._writing() as book:
-            book.append(Kind.RESUMED, analyst=analyst)
+            book.append(EntryKind.RESUMED, analyst=analyst)
 
     # --- reading ---
 
@@ -158,7 +158,7 @@ class SqliteLedger:
         same = "question = ? AND analyst = ? AND policy_version = ? AND data_version = ?"
         with self._reading() as book:
             version = book.state.data_version
-            asked = book.find(Kind.CHARGE, same, question, analyst, policy_version, version)
+            asked = book.find(EntryKind.CHARGE, same, question, analyst, policy_version, version)
             paid = [(Decimal(str(row.epsilon)), row) for row in asked]
             enough = [(paid, row) for paid, row in paid if paid >= epsilon]
             for most, row in sorted(enough, key=itemgetter(0), reverse=True):
@@ -193,7 +193,9 @@ class SqliteLedger:
     def history(self, analyst: str | None = None, limit: int = 20) -> tuple[Entry, ...]:
         """The latest charges, newest first."""
         with self._reading() as book:
-            charges = book.find(Kind.CHARGE, "analyst = coalesce(?, analyst)", analyst, limit=limit)
+            charges = book.find(
+                EntryKind.CHARGE, "analyst = coalesce(?, analyst)", analyst, limit=limit
+            )
             for row in charges:
                 book.confirm(row)
             return tuple(_entry(row, remembered=book.answered(row.query_id)) for row in charges)
@@ -248,7 +250,7 @@ class SqliteLedger:
             for statement in store.SCHEMA:
                 opened.execute(statement)
             name = f"{int(self._patience.entropy.below(1 << 128, 1)[0]):032x}"
-            Book(self._path, opened, self._clock).append(Kind.OPENED, detail=name)
+            Book(self._path, opened, self._clock).append(EntryKind.OPENED, detail=name)
 
     @contextmanager
     def _writing(self) -> Iterator[Book]:
@@ -312,7 +314,7 @@ def accept(path: str) -> None:
             _require_schema(path, schema)
             book = Book(path, opened, utc_now)
             book.catch_up(START)
-            book.append(Kind.ACCEPTED, detail=identity_of(path))
+            book.append(EntryKind.ACCEPTED, detail=identity_of(path))
         with store.transaction(opened, patience, write=True):
             book.catch_up(START)
             write_mark(path, mark_of(book.state, path))
@@ -359,7 +361,7 @@ def _spent_after(state: State, charge: Charge) -> Spent:
     return Spent(before, after)
 
 
-def _entry(row: Row, *, remembered: bool) -> Entry:
+def _entry(row: EntryRow, *, remembered: bool) -> Entry:
     assert row.amount is not None
     assert row.delta is not None
     return Entry(

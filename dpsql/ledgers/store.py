@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TypeVar
 from urllib.parse import quote
 
-from dpsql.ledgers.chain import Row
+from dpsql.ledgers.chain import EntryRow
 from dpsql.ledgers.mark import sync_folder
 from dpsql.mechanisms.entropy import Entropy
 from dpsql.model.errors import LedgerError
@@ -243,29 +243,29 @@ def upgrade(opened: sqlite3.Connection) -> None:
 
 # --- rows ------------------------------------------------------------------------------------
 
-_COLUMNS = ", ".join(Row._fields)
-_MARKS = ", ".join("?" * (len(Row._fields) + 1))
+_COLUMNS = ", ".join(EntryRow._fields)
+_MARKS = ", ".join("?" * (len(EntryRow._fields) + 1))
 _INSERT = f"INSERT INTO entries ({_COLUMNS}, hash) VALUES ({_MARKS})"
 _SELECT = f"SELECT {_COLUMNS}, hash FROM entries"
 
 
-def insert_row(opened: sqlite3.Connection, row: Row, recorded: bytes) -> None:
+def insert_row(opened: sqlite3.Connection, row: EntryRow, recorded: bytes) -> None:
     """Append one entry with its hash."""
     opened.execute(_INSERT, (*row, recorded))
 
 
-def rows(opened: sqlite3.Connection, first: int) -> Iterator[tuple[Row, bytes]]:
+def rows(opened: sqlite3.Connection, first: int) -> Iterator[tuple[EntryRow, bytes]]:
     """The entries from `first` on, in order, each with its recorded hash."""
     found = opened.execute(f"{_SELECT} WHERE sequence >= ? ORDER BY sequence", (first,))
-    return ((Row._make(values[:-1]), values[-1]) for values in found)
+    return ((EntryRow._make(values[:-1]), values[-1]) for values in found)
 
 
 def rows_where(
     opened: sqlite3.Connection, condition: str, values: tuple[object, ...], limit: int
-) -> list[Row]:
+) -> list[EntryRow]:
     """The newest entries that meet an SQL condition, newest first."""
     query = f"{_SELECT} WHERE {condition} ORDER BY sequence DESC LIMIT ?"
-    return [Row._make(found[:-1]) for found in opened.execute(query, (*values, limit))]
+    return [EntryRow._make(found[:-1]) for found in opened.execute(query, (*values, limit))]
 
 
 def hash_at(opened: sqlite3.Connection, sequence: int) -> bytes | None:

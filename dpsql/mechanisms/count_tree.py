@@ -24,7 +24,7 @@ from typing import TypeAlias
 import numpy as np
 
 from dpsql.mechanisms.integers import distinct
-from dpsql.mechanisms.scores import MOST_STEPS, Counted, Rank
+from dpsql.mechanisms.scores import MOST_STEPS, HistogramCounts, Rank
 from dpsql.mechanisms.tree_ranks import between, ends_of_cells
 
 Noised: TypeAlias = Callable[[np.ndarray], np.ndarray]
@@ -105,14 +105,18 @@ class Found:
 
 
 def quantiles(
-    shape: Shape, counted: Counted, ranks: Sequence[Rank], noised: Noised, margin: float = 0.0
+    shape: Shape,
+    counted: HistogramCounts,
+    ranks: Sequence[Rank],
+    noised: Noised,
+    margin: float = 0.0,
 ) -> list[Found]:
     """For every rank the cell of each histogram that holds the row of that rank.
 
     An extreme rank is so many rows from its end as it says, or half of all rows if these are fewer.
     The cells that a quantile may be in follow from the `margin` of the noise of a count.
 
-    >>> rows = Counted(1, 10, np.array([2, 5]), np.array([3, 2]))
+    >>> rows = HistogramCounts(1, 10, np.array([2, 5]), np.array([3, 2]))
     >>> ranks = [Rank(2, 4, -1), Rank(16, 20, -1)]
     >>> [found.cell for found in quantiles(Shape(2, 4), rows, ranks, lambda counts: counts)]
     [array([2]), array([5])]
@@ -131,7 +135,7 @@ def _joined(parts: Sequence[Found]) -> Found:
 
 
 def _read(
-    shape: Shape, counted: Counted, ranks: Sequence[Rank], noised: Noised, margin: float
+    shape: Shape, counted: HistogramCounts, ranks: Sequence[Rank], noised: Noised, margin: float
 ) -> list[Found]:
     branching, left = shape.branching, shape.levels - shape.whole
     width = branching**left
@@ -160,7 +164,7 @@ def _clamped(found: Found, empty: np.ndarray, last: int) -> Found:
 
 def _below(
     shape: Shape,
-    counted: Counted,
+    counted: HistogramCounts,
     ranks: Sequence[Rank],
     rows: np.ndarray,
     found: Sequence[tuple[Found, np.ndarray]],
@@ -225,7 +229,7 @@ def _passed(rows: np.ndarray, target: np.ndarray) -> tuple[np.ndarray, np.ndarra
 def _estimates(
     branching: int,
     levels: int,
-    counted: Counted,
+    counted: HistogramCounts,
     noised: Noised,
     total: np.ndarray | None = None,
 ) -> np.ndarray:

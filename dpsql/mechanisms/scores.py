@@ -149,7 +149,7 @@ Aim: TypeAlias = Rank | Most | Peak | Reached
 
 
 @dataclass(frozen=True, slots=True)
-class Counted:
+class HistogramCounts:
     """Histograms of `size` cells, one for each of `lists`: refuses repr as `Exact` does.
 
     `places` are the cells with rows, counted through all histograms, rising; `counts` their rows.
@@ -163,19 +163,19 @@ class Counted:
     def __repr__(self) -> str:
         return "Counted(<hidden>)"
 
-    def between(self, first: int, last: int) -> Counted:
+    def between(self, first: int, last: int) -> HistogramCounts:
         """The histograms from `first` up to `last`, without it."""
         begin, end = np.searchsorted(self.places, [first * self.size, last * self.size])
         places = self.places[begin:end] - first * self.size
-        return Counted(last - first, self.size, places, self.counts[begin:end])
+        return HistogramCounts(last - first, self.size, places, self.counts[begin:end])
 
-    def nodes(self, width: int) -> Counted:
+    def nodes(self, width: int) -> HistogramCounts:
         """The counts of nodes of so many cells, a place for each cell with rows."""
         size = -(-self.size // width)
         own, cell = np.divmod(self.places, self.size)
-        return Counted(self.lists, size, own * size + cell // width, self.counts)
+        return HistogramCounts(self.lists, size, own * size + cell // width, self.counts)
 
-    def below(self, nodes: np.ndarray, width: int) -> Counted:
+    def below(self, nodes: np.ndarray, width: int) -> HistogramCounts:
         """The cells of these nodes of so many cells, rising; each becomes a histogram."""
         size = -(-self.size // width)
         own, cell = np.divmod(self.places, self.size)
@@ -183,7 +183,7 @@ class Counted:
         found = np.minimum(np.searchsorted(nodes, node), len(nodes) - 1)
         inside = nodes[found] == node
         places = (found * width + cell % width)[inside]
-        return Counted(len(nodes), width, places, self.counts[inside])
+        return HistogramCounts(len(nodes), width, places, self.counts[inside])
 
     def table(self) -> np.ndarray:
         """All counts, a histogram in each row, zeros included."""
@@ -193,10 +193,10 @@ class Counted:
         return table.reshape(self.lists, self.size)
 
 
-def candidates(counted: Counted, aim: Aim) -> Candidates:
+def candidates(counted: HistogramCounts, aim: Aim) -> Candidates:
     """The cells of histograms as candidates: those without rows are in few runs.
 
-    >>> found = candidates(Counted(1, 10, np.array([2, 5]), np.array([3, 1])), Rank(1, 2))
+    >>> found = candidates(HistogramCounts(1, 10, np.array([2, 5]), np.array([3, 1])), Rank(1, 2))
     >>> found.starts.tolist(), found.behind.tolist()
     ([0, 2, 3, 5, 6], [4, 0, 2, 2, 4])
     """
@@ -218,7 +218,7 @@ def candidates(counted: Counted, aim: Aim) -> Candidates:
     return Candidates(lists, size, starts, best[own] - scores, best)
 
 
-def _options(counted: Counted, aim: Peak) -> Candidates:
+def _options(counted: HistogramCounts, aim: Peak) -> Candidates:
     """The options of every histogram as candidates, those with rows or none."""
     behind = []
     for number in range(counted.lists):

@@ -1,6 +1,6 @@
 """A bounded number of things in memory, the oldest forgotten first.
 
->>> cache = Kept(2, lambda _: 1)
+>>> cache = BoundedCache(2, lambda _: 1)
 >>> for n in range(3): cache.put(n, n)
 >>> cache.get(0), cache.get(2)
 (None, 2)
@@ -15,7 +15,7 @@ from typing import Any, Generic, TypeVar
 T = TypeVar("T")
 
 
-class Kept(Generic[T]):
+class BoundedCache(Generic[T]):
     """A thread-safe dictionary whose values together weigh at most `most`."""
 
     def __init__(self, most: int, weight: Callable[[T], int]) -> None:

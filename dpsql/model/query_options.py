@@ -37,7 +37,7 @@ class Precision:
     confidence: Decimal = Decimal("0.95")
 
 
-def wished(
+def requested_precision(
     asked: Precision | None, error: str | None, confidence: Decimal | None
 ) -> Precision | None:
     """What an interface or the text wants; the text where both do. "5%" is relative.

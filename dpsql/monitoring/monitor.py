@@ -48,7 +48,7 @@ from dpsql.model.vocabulary import (
 )
 from dpsql.preparation.compilation import Compiler
 from dpsql.preparation.question import Account, Cost, account
-from dpsql.preparation.streams import Stream, stream
+from dpsql.preparation.streams import QueryStream, stream
 
 MOST_ALARMS = 10_000
 MOST_DIGITS = 100
@@ -106,7 +106,7 @@ class Desk:
         """The desk of a wish. Raises `Refused` for an unknown analyst or a bad epsilon."""
         return cls(compiler, vault, account(compiler.policy, wish.analyst, wish.epsilon))
 
-    def stream(self, request: Request) -> Stream:
+    def stream(self, request: Request) -> QueryStream:
         """The queries of a statement, which bind. Raises `Refused`, or `Failed` free of charge.
 
         It is paid for by what surrounds it, and so has no wishes of its own.
@@ -175,12 +175,12 @@ class Monitor:
         asked = self._desk.stream(Request(sql, self._wish.analyst, dialect, tuple(parameters)))
         return self.verdict(asked)
 
-    def can_tell(self, asked: Stream) -> bool:
+    def can_tell(self, asked: QueryStream) -> bool:
         """Whether a statement would be answered: an alarm is left, or it was answered before."""
         place = asked.question, self._desk.data_version
         return self.left > 0 or place in self._known
 
-    def verdict(self, asked: Stream) -> Verdict:
+    def verdict(self, asked: QueryStream) -> Verdict:
         """`ask` for a statement that is compiled already."""
         _require_fit(asked, self._law)
         with self._lock:
@@ -207,7 +207,7 @@ class Monitor:
     def __exit__(self, *_exception: object) -> None:
         self.close()
 
-    def _compared(self, asked: Stream, exact: Exact) -> tuple[Verdict, Noisy]:
+    def _compared(self, asked: QueryStream, exact: Exact) -> tuple[Verdict, Noisy]:
         """One comparison per key of the domain, whether the data has it or not."""
         values = {key: int(exact.parts[0][n]) for n, key in enumerate(exact.keys)}
         threshold = Fraction(self._wish.threshold) / asked.release.query.lattice.step
@@ -241,7 +241,7 @@ class Price:
     """
 
     wish: Watch
-    streams: tuple[Stream, ...]
+    streams: tuple[QueryStream, ...]
     law: SparseVector
     epsilon: Decimal
     budget: Budget
@@ -301,14 +301,14 @@ def watched(desk: Desk, wish: Watch, requests: Sequence[Request]) -> Watched:
 
 def _compiled(
     desk: Desk, wish: Watch, requests: Sequence[Request]
-) -> tuple[list[Stream], SparseVector, str]:
+) -> tuple[list[QueryStream], SparseVector, str]:
     streams = [_numbered(desk, number, request) for number, request in enumerate(requests, 1)]
     one_way = not wish.both_ways and all(asked.one_way for asked in streams)
     law = _law(desk, wish, one_way=one_way)
     return streams, law, _question(wish, law, streams)
 
 
-def _asked(monitor: Monitor, streams: Sequence[Stream]) -> Watched:
+def _asked(monitor: Monitor, streams: Sequence[QueryStream]) -> Watched:
     """Every statement in order, as long as alarms are left; a repeated one is free."""
     with monitor:
         verdicts = tuple(
@@ -318,7 +318,7 @@ def _asked(monitor: Monitor, streams: Sequence[Stream]) -> Watched:
         return Watched(verdicts, monitor.left, monitor.receipt)
 
 
-def _told(asked: Stream, noisy: Noisy | None) -> Verdict:
+def _told(asked: QueryStream, noisy: Noisy | None) -> Verdict:
     """The verdict that is recorded in the ledger as keys and bits; None: it was never asked."""
     if noisy is None:
         return Verdict(asked.keys, (), False, asked.notices, asked.columns)
@@ -337,7 +337,7 @@ def _law(desk: Desk, wish: Watch, *, one_way: bool) -> SparseVector:
     return sparse_vector(Fraction(desk.account.epsilon), wish.alarms, one_way=one_way)
 
 
-def _numbered(desk: Desk, number: int, request: Request) -> Stream:
+def _numbered(desk: Desk, number: int, request: Request) -> QueryStream:
     try:
         return desk.stream(request)
     except Refused as refused:
@@ -345,7 +345,7 @@ def _numbered(desk: Desk, number: int, request: Request) -> Stream:
         raise Refused(refused.reason, refused.span, **facts) from None
 
 
-def _require_fit(asked: Stream, law: SparseVector) -> None:
+def _require_fit(asked: QueryStream, law: SparseVector) -> None:
     if law.one_way and not asked.one_way:
         raise Refused(
             Reason.UNSUPPORTED_PRIVATE_OPERATOR,
@@ -354,7 +354,7 @@ def _require_fit(asked: Stream, law: SparseVector) -> None:
         )
 
 
-def _question(wish: Watch, law: SparseVector, streams: Sequence[Stream]) -> str:
+def _question(wish: Watch, law: SparseVector, streams: Sequence[QueryStream]) -> str:
     """What identifies a list of statements and what it is watched for, whatever the epsilon."""
     words = ["watch", str(Fraction(wish.threshold)), str(law.alarms), str(law.one_way)]
     return sha256("\n".join(words + [asked.question for asked in streams]).encode()).hexdigest()

@@ -34,7 +34,7 @@ BEYOND = 2 * EDGES[-1]
 """What stands for the last bin."""
 
 
-class Limit(StrEnum):
+class TunedLimit(StrEnum):
     """The limits of a policy that can be tuned."""
 
     ROWS = "max_rows_per_group"
@@ -58,7 +58,7 @@ class Estimate:
 class Tuned:
     """The estimates of one limit by rising limit; none where no unit stood out of the noise."""
 
-    kind: Limit
+    kind: TunedLimit
     estimates: tuple[Estimate, ...]
 
     @property
@@ -67,7 +67,7 @@ class Tuned:
         return min(self.estimates, key=lambda estimate: estimate.error, default=None)
 
 
-def questions(policy: Policy, name: str, by: Sequence[str]) -> dict[Limit, str]:
+def questions(policy: Policy, name: str, by: Sequence[str]) -> dict[TunedLimit, str]:
     """The histogram that each limit of a private table is tuned by, as SQL over the policy.
 
     With group columns `by` there are two: groups per unit, and rows in the largest group of each.
@@ -90,12 +90,12 @@ def questions(policy: Policy, name: str, by: Sequence[str]) -> dict[Limit, str]:
     keys = ", ".join(f"t0.{identifier(column)}" for column in by)
     if not by:
         rows = f"SELECT {unit} AS unit, COUNT(*) AS n FROM {source} GROUP BY {unit}"
-        return {Limit.ROWS: _histogram(rows)}
+        return {TunedLimit.ROWS: _histogram(rows)}
     groups = f"SELECT {unit} AS unit, {keys}, COUNT(*) AS m FROM {source} GROUP BY {unit}, {keys}"
     each = f"FROM ({groups}) AS g GROUP BY unit"
     return {
-        Limit.GROUPS: _histogram(f"SELECT unit, COUNT(*) AS n {each}"),
-        Limit.ROWS: _histogram(f"SELECT unit, MAX(m) AS n {each}"),
+        TunedLimit.GROUPS: _histogram(f"SELECT unit, COUNT(*) AS n {each}"),
+        TunedLimit.ROWS: _histogram(f"SELECT unit, MAX(m) AS n {each}"),
     }
 
 
@@ -121,7 +121,7 @@ def _histogram(rows: str) -> str:
 
 
 def tuned(
-    kind: Limit,
+    kind: TunedLimit,
     units: Mapping[int, float],
     margin: float,
     budget: Budget,
@@ -133,7 +133,7 @@ def tuned(
 
     >>> from decimal import Decimal
     >>> budget = Budget("b", Decimal(1), Decimal(0), "pure")
-    >>> tuned(Limit.ROWS, {1: 900.0, 4: 300.0, 50: 20.0}, 30.0, budget).best.limit
+    >>> tuned(TunedLimit.ROWS, {1: 900.0, 4: 300.0, 50: 20.0}, 30.0, budget).best.limit
     4
     """
     held = {most: count for most, count in units.items() if count > margin}
@@ -141,7 +141,7 @@ def tuned(
         return Tuned(kind, ())
     largest = max(held)
     limits = [edge for edge in EDGES if edge < largest] + [min(largest, EDGES[-1])]
-    spread = 1 if kind is Limit.ROWS else largest
+    spread = 1 if kind is TunedLimit.ROWS else largest
     noise = _noise(kind, budget, neighbours)
     return Tuned(
         kind, tuple(Estimate(c, _lost(held, c) / spread, noise(c)) for c in dict.fromkeys(limits))
@@ -158,14 +158,14 @@ _MIDDLES: dict[int, float] = {1: 1.0, BEYOND: float(BEYOND)} | {
 }
 
 
-def _noise(kind: Limit, budget: Budget, neighbours: Neighbours) -> Callable[[int], float]:
+def _noise(kind: TunedLimit, budget: Budget, neighbours: Neighbours) -> Callable[[int], float]:
     """The standard deviation of a count's noise, by the limit."""
     epsilon, delta = Fraction(budget.query_epsilon), Fraction(budget.query_delta)
     accountant = accountants.preferring(budget, None, epsilon)
     allowance = accountant.allowance(epsilon, delta, selects_keys=False)
 
     def deviation(limit: int) -> float:
-        l0, linf = (1, limit) if kind is Limit.ROWS else (limit, 1)
+        l0, linf = (1, limit) if kind is TunedLimit.ROWS else (limit, 1)
         sensitivity = Sensitivity(l0, 0, linf, neighbours)
         return standard_deviation(
             accountant.noise(allowance.amount, allowance.noise_delta, sensitivity)

@@ -51,7 +51,7 @@ class DraftTable:
 
 
 @dataclass(frozen=True, slots=True)
-class Server:
+class ServerSettings:
     """How `dpsql serve` listens, and what it bears from its clients.
 
     `users` is the file of those who may log in; `certificate` and `key` are PEM files, and
@@ -93,7 +93,7 @@ class Draft:
     analysts: tuple[tuple[str, str], ...]
     ledger: str
     limits: Limits
-    server: Server
+    server: ServerSettings
 
     def table(self, name: str) -> DraftTable | None:
         """The table called `name`, ignoring case."""

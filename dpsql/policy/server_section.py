@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from dpsql.policy.draft import Server
+from dpsql.policy.draft import ServerSettings
 from dpsql.policy.value_reader import Reader
 
 _FILES = ("users", "certificate", "key", "client_ca")
@@ -31,10 +31,10 @@ LEAST_MESSAGE = 1 << 16
 """A message must have room for the longest query."""
 
 
-def server(reader: Reader, folder: Path) -> Server:
+def server(reader: Reader, folder: Path) -> ServerSettings:
     """The table as written, its files relative to the policy's folder. Raises `PolicyError`."""
     reader.only("host", "log_statements", "memory", *_FILES, *_COUNTS, *_SECONDS)
-    default = Server()
+    default = ServerSettings()
     if ("certificate" in reader.values) != ("key" in reader.values):
         reader.fail(None, "A certificate needs its key.", "Give both certificate and key.")
     if "client_ca" in reader.values and "certificate" not in reader.values:
@@ -45,7 +45,7 @@ def server(reader: Reader, folder: Path) -> Server:
         for name in _FILES
         if name in reader.values or name == "users"
     }
-    return Server(
+    return ServerSettings(
         host=reader.text("host", default.host),
         users=paths["users"],
         certificate=paths.get("certificate"),

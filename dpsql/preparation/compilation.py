@@ -11,13 +11,13 @@ from typing import TypeVar
 from dpsql.compiler.plan.prepared import Prepared
 from dpsql.dialects.reading.parse import parse
 from dpsql.engines import Stop
-from dpsql.model.bounded_cache import Kept
+from dpsql.model.bounded_cache import BoundedCache
 from dpsql.model.tree import Span, SqlType, Statement
 from dpsql.model.vocabulary import Policy, Request
 from dpsql.preparation.prepare import plans_of, prepare
 from dpsql.preparation.private_bounds import with_bounds
 from dpsql.preparation.public_data import PublicTables
-from dpsql.preparation.question import Asked, account, text_key
+from dpsql.preparation.question import Question, account, text_key
 from dpsql.preparation.signature import Signature, signature
 from dpsql.release.execution import freely
 
@@ -31,7 +31,7 @@ class Compiler:
 
     def __init__(self, policy: Policy, public: PublicTables) -> None:
         self.policy, self.public = policy, public
-        self._statements: Kept[Statement] = Kept(REMEMBERED_PLANS, lambda _: 1)
+        self._statements: BoundedCache[Statement] = BoundedCache(REMEMBERED_PLANS, lambda _: 1)
         self._plans = plans_of(REMEMBERED_PLANS)
         self._lock = Lock()
 
@@ -42,16 +42,16 @@ class Compiler:
             self.public.forget()
             self._plans = plans_of(REMEMBERED_PLANS)  # what is being compiled ends up in the old
 
-    def read(self, request: Request, stop: Stop) -> Asked:
+    def read(self, request: Request, stop: Stop) -> Question:
         """The statement of a request and who pays for it; see `precision.read` for how much.
 
         Raises `Refused` for what is no statement, or what the analyst may not pay.
         """
         statement = self._parsed(request)
         wishes = request.epsilon, statement.epsilon
-        return Asked(request, statement, account(self.policy, request.analyst, *wishes), stop)
+        return Question(request, statement, account(self.policy, request.analyst, *wishes), stop)
 
-    def prepared(self, asked: Asked) -> Prepared:
+    def prepared(self, asked: Question) -> Prepared:
         """The plan of what is asked. Raises `Refused`, or `Failed` where compiling takes too long
         or is stopped.
         """
@@ -93,7 +93,7 @@ class Compiler:
             self._statements.put(key, statement)
         return statement
 
-    def _compiled(self, asked: Asked, policy: Policy) -> Prepared:
+    def _compiled(self, asked: Question, policy: Policy) -> Prepared:
         return prepare(
             asked.statement,
             with_bounds(policy, asked.bounds),

@@ -11,7 +11,7 @@ from functools import partial
 
 from dpsql import accountants
 from dpsql.accountants.preference import SPARSE_VECTOR, bad_mechanism
-from dpsql.compiler.aggregates.recipe import Wishes
+from dpsql.compiler.aggregates.recipe import MeasurementOptions
 from dpsql.compiler.calibrate.calibrate import calibrate
 from dpsql.compiler.infer.column_facts import Evaluate, PublicData
 from dpsql.compiler.infer.infer import has_domain, infer
@@ -27,7 +27,7 @@ from dpsql.compiler.rewrite.weights import weighed
 from dpsql.compiler.track.track import track
 from dpsql.compiler.track.uniqueness import keys_of
 from dpsql.dialects.duckdb.duckdb_dialect import DUCKDB
-from dpsql.model.bounded_cache import Kept
+from dpsql.model.bounded_cache import BoundedCache
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.tree import Statement
 from dpsql.model.vocabulary import Budget, Column, Policy
@@ -36,9 +36,9 @@ CELLS_OF_A_PLAN = 10_000
 _MIN_UNITS = "min_privacy_units_per_group"
 
 
-def plans_of(most: int) -> Kept[Prepared]:
+def plans_of(most: int) -> BoundedCache[Prepared]:
     """So many plans; those with many rows of public subqueries leave room for fewer."""
-    return Kept(most, lambda plan: 1 + plan.cells // CELLS_OF_A_PLAN)
+    return BoundedCache(most, lambda plan: 1 + plan.cells // CELLS_OF_A_PLAN)
 
 
 def prepare(
@@ -64,10 +64,10 @@ def prepare(
         return _public(statement, columns, rewrite_public(tracked.outer, identities, DUCKDB))
     bounded = infer(tracked, policy, public, evaluate)
     payer = accountant, policy.unit.neighbours
-    wishes = Wishes(epsilon, _floor(statement, policy), statement.nonnegative, scans)
+    wishes = MeasurementOptions(epsilon, _floor(statement, policy), statement.nonnegative, scans)
     context = (budget.accountant, str(budget.query_delta), *([named] if named else []))
 
-    def planned(wishes: Wishes) -> Prepared:
+    def planned(wishes: MeasurementOptions) -> Prepared:
         plan = calibrate(bounded, *payer, wishes, Fraction(budget.query_delta), identities)
         plan = weighed(plan, policy, public.frequency, identities)
         sql = _written(plan, policy, identities)

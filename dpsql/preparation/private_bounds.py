@@ -34,7 +34,7 @@ from dpsql.model.notices import BoundsFound
 from dpsql.model.tree import Kind, SqlType
 from dpsql.model.vocabulary import Budget, ColumnPolicy, Loss, Noise, Policy
 from dpsql.policy.values import of_type
-from dpsql.preparation.question import FoundBounds
+from dpsql.preparation.question import ReleasedBounds
 
 SHARE = Fraction(1, 5)
 """What finding bounds may spend of what a question may spend, for all its columns together."""
@@ -43,10 +43,10 @@ SURE = 0.95
 LEAST_DOUBLE, MOST = -20, 40
 """Sizes of DOUBLEs from 2^-20, and of all numbers up to 2^40, are told apart."""
 
-Found = tuple[FoundBounds, ...]
+ColumnBounds = tuple[ReleasedBounds, ...]
 
 
-def wanting(policy: Policy, compiles: Callable[[Found], bool]) -> Found:
+def wanting(policy: Policy, compiles: Callable[[ColumnBounds], bool]) -> ColumnBounds:
     """The columns, at their widest bounds, without which a question is refused for want of bounds.
 
     `compiles` says whether it is accepted with some columns' bounds. Empty where nothing is
@@ -67,7 +67,7 @@ def wanting(policy: Policy, compiles: Callable[[Found], bool]) -> Found:
     return needed
 
 
-def with_bounds(policy: Policy, found: Found) -> Policy:
+def with_bounds(policy: Policy, found: ColumnBounds) -> Policy:
     """The policy in which found bounds are declared ones."""
     tables = []
     for table in policy.tables:
@@ -82,7 +82,7 @@ def with_bounds(policy: Policy, found: Found) -> Policy:
     return replace(policy, tables=tuple(tables))
 
 
-def question(policy: Policy, bounds: FoundBounds) -> str:
+def question(policy: Policy, bounds: ReleasedBounds) -> str:
     """The SQL of the first step, in DuckDB's spelling.
 
     The histogram counts units by bin, or rows where no column of the table is the unit's key. The
@@ -101,7 +101,7 @@ def question(policy: Policy, bounds: FoundBounds) -> str:
     return f"SELECT {how}MIN(size) AS lowest, MAX(size) AS highest FROM ({sized}) AS sized"
 
 
-def _sized(policy: Policy, bounds: FoundBounds, who: str) -> str:
+def _sized(policy: Policy, bounds: ReleasedBounds, who: str) -> str:
     """The SQL of a column's rows by bin, with what it says `who` they are of.
 
     Bin 0 has |x| up to the least size; bin k, or -k for negative numbers, those up to 2^k times it.
@@ -119,7 +119,7 @@ def _sized(policy: Policy, bounds: FoundBounds, who: str) -> str:
     )
 
 
-def _counted(policy: Policy, bounds: FoundBounds) -> tuple[str, str]:
+def _counted(policy: Policy, bounds: ReleasedBounds) -> tuple[str, str]:
     """What is selected beside the size, and what is counted of it: one unit counts once if it can.
 
     A row of the unit's own table is a unit.
@@ -135,25 +135,25 @@ def _counted(policy: Policy, bounds: FoundBounds) -> tuple[str, str]:
     return f"{_quoted(link.column)} AS who, ", "DISTINCT who"
 
 
-def found(
-    policy: Policy, bounds: FoundBounds, rows: Iterable[Sequence[Any]], paid: BlockPlan
-) -> FoundBounds:
+def bounds_of_answers(
+    policy: Policy, bounds: ReleasedBounds, rows: Iterable[Sequence[Any]], paid: BlockPlan
+) -> ReleasedBounds:
     """The bounds that the answer to `question` says, whose block was `paid` for; 0 among them.
 
     [-1, 1] if there is nothing but zeros.
     """
     match _method(policy, bounds):
         case BoundsMethod.LOG_HISTOGRAM:
-            return found_by_counts(policy, bounds, rows, paid.releases[-1].noise)
+            return bounds_by_counts(policy, bounds, rows, paid.releases[-1].noise)
         case BoundsMethod.QUANTILE | BoundsMethod.SPARSE_VECTOR:
             ((lowest, highest),) = rows
             # Where no bin has people enough, each end is found at the other: neither says anything.
             return _outermost(policy, bounds, [min(int(lowest), 0), max(int(highest), 0)])
 
 
-def found_by_counts(
-    policy: Policy, bounds: FoundBounds, rows: Iterable[Sequence[Any]], noise: Noise
-) -> FoundBounds:
+def bounds_by_counts(
+    policy: Policy, bounds: ReleasedBounds, rows: Iterable[Sequence[Any]], noise: Noise
+) -> ReleasedBounds:
     """The bounds that released counts by size say, 0 among them; [-1, 1] where they say nothing.
 
     The outermost bins whose noisy counts reach t, where no empty bin of all 2B reaches t with
@@ -166,7 +166,7 @@ def found_by_counts(
     return _outermost(policy, bounds, [int(size) for size, count in rows if count >= full])
 
 
-def _outermost(policy: Policy, bounds: FoundBounds, sizes: list[int]) -> FoundBounds:
+def _outermost(policy: Policy, bounds: ReleasedBounds, sizes: list[int]) -> ReleasedBounds:
     """The bounds of bins of these sizes; [-1, 1] where there are none but zero."""
     column = _column(policy, bounds)
     least = _least(column.type)
@@ -225,7 +225,7 @@ def payable(budget: Budget, accountant: Accountant, spent: Loss, needed: Loss) -
         )
 
 
-def notice(bounds: FoundBounds) -> BoundsFound:
+def notice(bounds: ReleasedBounds) -> BoundsFound:
     """What an answer says of the bounds that it was computed with."""
     return BoundsFound(bounds.table, bounds.column, float(bounds.lower), float(bounds.upper))
 
@@ -239,7 +239,9 @@ def _largest(most: Decimal, fits: Callable[[Decimal], bool]) -> Decimal:
     return low
 
 
-def _between(table: str, column: ColumnPolicy, below: int | None, above: int | None) -> FoundBounds:
+def _between(
+    table: str, column: ColumnPolicy, below: int | None, above: int | None
+) -> ReleasedBounds:
     """The column's bounds -2^below and 2^above (None: 0), within what its type can hold."""
     kind = column.type
     largest = Fraction(10) ** kind.precision - 1 if kind.kind is Kind.DECIMAL else None
@@ -248,7 +250,7 @@ def _between(table: str, column: ColumnPolicy, below: int | None, above: int | N
         size = Fraction(0) if exponent is None else Fraction(2) ** exponent
         return size if largest is None else min(size, largest / 10**kind.scale)
 
-    return FoundBounds(table, column.name, -end(below), end(above))
+    return ReleasedBounds(table, column.name, -end(below), end(above))
 
 
 def _least(kind: SqlType) -> int:
@@ -276,13 +278,13 @@ def _value(end: Fraction, kind: SqlType) -> Any:
             return float(end)
 
 
-def _method(policy: Policy, bounds: FoundBounds) -> BoundsMethod:
+def _method(policy: Policy, bounds: ReleasedBounds) -> BoundsMethod:
     method = _column(policy, bounds).private_bounds
     assert method is not None
     return method
 
 
-def _column(policy: Policy, bounds: FoundBounds) -> ColumnPolicy:
+def _column(policy: Policy, bounds: ReleasedBounds) -> ColumnPolicy:
     table = policy.table(bounds.table)
     column = None if table is None else table.column(bounds.column)
     assert column is not None

@@ -16,7 +16,7 @@ from dpsql.dialects.duckdb.relation_sql import statement
 from dpsql.engines import ScratchTable
 from dpsql.functions import facts_of_values
 from dpsql.model.algebra import Evaluated, Field, Relation
-from dpsql.model.bounded_cache import Kept
+from dpsql.model.bounded_cache import BoundedCache
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.intervals import Facts, hull
 from dpsql.model.sql_names import identifier
@@ -46,8 +46,10 @@ class _Rows:
     rows: Sequence[tuple[Any, ...]]
 
 
-def _kept() -> Kept[_Rows]:
-    return Kept(MOST_KEPT, lambda known: 1 + sum(map(len, known.rows[:1])) * len(known.rows))
+def _kept() -> BoundedCache[_Rows]:
+    return BoundedCache(
+        MOST_KEPT, lambda known: 1 + sum(map(len, known.rows[:1])) * len(known.rows)
+    )
 
 
 class PublicTables:
@@ -57,7 +59,7 @@ class PublicTables:
         self._engine = engine
         self._facts: dict[tuple[str, str, int], Facts] = {}
         self._sizes: dict[str, int] = {}
-        self._evaluated: Kept[_Rows] = _kept()
+        self._evaluated: BoundedCache[_Rows] = _kept()
 
     def forget(self) -> None:
         """Measure anew from here on; what is being measured now is not remembered."""

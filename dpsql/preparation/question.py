@@ -100,7 +100,7 @@ class Cost:
 
 
 @dataclass(frozen=True, slots=True)
-class FoundBounds:
+class ReleasedBounds:
     """Bounds of one column of a private table, as released values or their widest say."""
 
     table: str
@@ -110,7 +110,7 @@ class FoundBounds:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class Question:
     """A request with who pays for it, and the wish to stop it.
 
     `wanted` is a relative error, of which the account's epsilon is the first try. `bounds` are
@@ -122,9 +122,9 @@ class Asked:
     account: Account
     stop: Stop
     wanted: Precision | None = None
-    bounds: tuple[FoundBounds, ...] = ()
+    bounds: tuple[ReleasedBounds, ...] = ()
 
-    def at(self, epsilon: Decimal) -> Asked:
+    def at(self, epsilon: Decimal) -> Question:
         """The same, paid for up to another epsilon."""
         return replace(self, account=replace(self.account, epsilon=epsilon))
 

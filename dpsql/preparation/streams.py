@@ -27,7 +27,7 @@ _SHAPE = "Ask SELECT keys, one COUNT or SUM, FROM … GROUP BY keys, without mor
 
 
 @dataclass(frozen=True, slots=True)
-class Stream:
+class QueryStream:
     """The queries of one statement, one per key of `domain`; `keys` are the names of its columns.
 
     `sql` measures them all. `question` identifies what is asked, `data` of which data (None: any).
@@ -73,7 +73,7 @@ class Stream:
         return added and self.release.query.total_lower >= 0
 
 
-def stream(prepared: Prepared) -> Stream:
+def stream(prepared: Prepared) -> QueryStream:
     """The stream that a statement asks for. Raises `Refused` if it is no stream."""
     plan = prepared.plan
     if plan is None:
@@ -93,7 +93,7 @@ def stream(prepared: Prepared) -> Stream:
     if not (alone and _is_plain(plan.outer, len(block.block.keys))):
         raise _refusal("watching anything but one COUNT or SUM", block.block.span, fix=_SHAPE)
     measured = block_sql(replace(block, enforce_l0=False))
-    return Stream(
+    return QueryStream(
         tuple(key.field.name for key in block.block.keys),
         block.domain,
         block.releases[0],

@@ -9,23 +9,23 @@ import numpy as np
 
 from dpsql.compiler.plan.private_plan import BlockPlan, PrivatePlan
 from dpsql.consistency.least_squares import Row, agreed
-from dpsql.consistency.marginals import Levels, Table, made_to_agree
+from dpsql.consistency.marginals import Marginal, Marginals, consistent
 from dpsql.mechanisms import standard_deviation
 from dpsql.model.tree import Value
 from dpsql.model.vocabulary import Noisy
 
 
-def each_settled(plan: PrivatePlan, noisy: Sequence[Noisy]) -> list[Noisy]:
+def each_consistent(plan: PrivatePlan, noisy: Sequence[Noisy]) -> list[Noisy]:
     """The first tables of a query, each with measurements of its own that agree."""
     return [_alone(block, table) for block, table in zip(plan.blocks, noisy, strict=False)]
 
 
-def settled(plan: PrivatePlan, noisy: Sequence[Noisy]) -> list[Noisy]:
+def consistent_tables(plan: PrivatePlan, noisy: Sequence[Noisy]) -> list[Noisy]:
     """All tables of a query, with measurements that agree wherever the plan says so."""
-    result = each_settled(plan, noisy)
+    result = each_consistent(plan, noisy)
     for levels in plan.levels:
         cells = [_cells(levels, table, plan, noisy[table.block]) for table in levels.tables]
-        for table, found in zip(levels.tables, made_to_agree(levels, cells), strict=True):
+        for table, found in zip(levels.tables, consistent(levels, cells), strict=True):
             result[table.block] = _with(noisy[table.block], table, plan, found)
     return result
 
@@ -35,7 +35,7 @@ def _alone(block: BlockPlan, noisy: Noisy) -> Noisy:
     return replace(noisy, parts=tuple(agreed(noisy.parts, block.agreements, deviations)))
 
 
-def _cells(levels: Levels, table: Table, plan: PrivatePlan, noisy: Noisy) -> np.ndarray:
+def _cells(levels: Marginals, table: Marginal, plan: PrivatePlan, noisy: Noisy) -> np.ndarray:
     """The measurements that take part: places first, then an axis for each key."""
     places = _places(table, plan)
     cells = np.zeros((len(table.quantities), len(places)), dtype=object)
@@ -46,7 +46,7 @@ def _cells(levels: Levels, table: Table, plan: PrivatePlan, noisy: Noisy) -> np.
     return cells.reshape(-1, *(levels.sizes[axis] for axis in table.axes))
 
 
-def _with(noisy: Noisy, table: Table, plan: PrivatePlan, found: np.ndarray) -> Noisy:
+def _with(noisy: Noisy, table: Marginal, plan: PrivatePlan, found: np.ndarray) -> Noisy:
     places, columns = _places(table, plan), found.reshape(len(table.quantities), -1)
 
     def row(key: tuple[Value, ...], old: Row) -> Row:
@@ -60,7 +60,7 @@ def _with(noisy: Noisy, table: Table, plan: PrivatePlan, found: np.ndarray) -> N
     return replace(noisy, parts=tuple(map(row, noisy.keys, noisy.parts)))
 
 
-def _places(table: Table, plan: PrivatePlan) -> dict[tuple[Value, ...], int]:
+def _places(table: Marginal, plan: PrivatePlan) -> dict[tuple[Value, ...], int]:
     """Where the keys of a table stand in its domain, which is a product of its keys' domains."""
     domain = plan.blocks[table.block].domain
     assert domain is not None

@@ -29,7 +29,7 @@ from dpsql.engines import (
     Unrun,
 )
 from dpsql.engines.limited import limited
-from dpsql.model.bounded_cache import Kept
+from dpsql.model.bounded_cache import BoundedCache
 from dpsql.model.errors import Failed, Unreachable
 from dpsql.model.tree import SqlType
 from dpsql.model.vocabulary import Exact, Noisy
@@ -47,7 +47,7 @@ class Bound:
     """Statements of plans, each bound once before anything is charged for them."""
 
     def __init__(self) -> None:
-        self._known: Kept[bool] = Kept(KEPT_STATEMENTS, lambda _: 1)
+        self._known: BoundedCache[bool] = BoundedCache(KEPT_STATEMENTS, lambda _: 1)
 
     def require(
         self, engine: Engine, statements: Sequence[Unrun], data: str | None, stop: Stop

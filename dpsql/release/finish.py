@@ -14,7 +14,7 @@ from dpsql.engines import ScratchTable
 from dpsql.mechanisms import widest
 from dpsql.model.notices import Empty, Hidden, Notice
 from dpsql.model.vocabulary import Answer, Column, Noisy, Receipt
-from dpsql.release.consistent_tables import each_settled, settled
+from dpsql.release.consistent_tables import consistent_tables, each_consistent
 from dpsql.release.release import in_units
 
 Rows = Sequence[tuple[Any, ...]]
@@ -34,7 +34,7 @@ def finish(
     `public` reads public tables exactly; `scratch` runs the outer query over the given tables.
     `notices` are those of the plan.
     """
-    tables = _tables(plan, rewritten.tables, settled(plan, noisy), public)
+    tables = _tables(plan, rewritten.tables, consistent_tables(plan, noisy), public)
     rows = scratch(rewritten.outer_sql, tables)
     width = len(rewritten.output)
     factor = margin_factor(plan)
@@ -64,7 +64,7 @@ def stage(
     sql = rewritten.stages[number]
     if sql.rows is not None:
         return evaluated(rewritten, number)
-    rows = scratch(sql.sql, _tables(plan, sql.tables, each_settled(plan, noisy), public))
+    rows = scratch(sql.sql, _tables(plan, sql.tables, each_consistent(plan, noisy), public))
     return ScratchTable(f"stage_{number}", sql.columns, rows)
 
 

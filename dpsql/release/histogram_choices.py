@@ -17,7 +17,7 @@ from dpsql.mechanisms.count_tree import Found, quantiles
 from dpsql.mechanisms.entropy import Entropy
 from dpsql.mechanisms.exponential import Candidates, exponential, permute_and_flip
 from dpsql.mechanisms.histogram_scan import first_reached
-from dpsql.mechanisms.scores import Counted, Rank, Reached, candidates
+from dpsql.mechanisms.scores import HistogramCounts, Rank, Reached, candidates
 from dpsql.model.vocabulary import Exact, Noise
 
 Key: TypeAlias = tuple[Any, ...]
@@ -29,7 +29,7 @@ Noised: TypeAlias = Callable[[Noise, np.ndarray], np.ndarray]
 
 
 @dataclass(frozen=True, slots=True)
-class Cells:
+class CountedCells:
     """The cells with rows, as the engine counted them: refuses repr as `Exact` does.
 
     `keys[i]` is the group of the i-th, `cells[i]` its place in all histograms one after another.
@@ -52,19 +52,23 @@ def chosen(choice: Choice, listed: Candidates, entropy: Entropy) -> np.ndarray:
     return choose(listed, choice.rate, entropy)
 
 
-def separated(exact: Exact, plan: BlockPlan) -> tuple[Exact, Cells]:
+def separated(exact: Exact, plan: BlockPlan) -> tuple[Exact, CountedCells]:
     """The groups' sums, and the cells of their histograms."""
     if not plan.histograms:
-        return exact, Cells([], np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))
+        return exact, CountedCells([], np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))
     places = np.array([-1 if key[-1] is None else key[-1] for key in exact.keys], dtype=np.int64)
     groups, cells = np.flatnonzero(places < 0), np.flatnonzero(places >= 0)
     sums = Exact([exact.keys[n][:-1] for n in groups], [part[groups] for part in exact.parts[:-1]])
     keys = [exact.keys[n][:-1] for n in cells]
-    return sums, Cells(keys, places[cells], exact.parts[-1][cells])
+    return sums, CountedCells(keys, places[cells], exact.parts[-1][cells])
 
 
 def chosen_columns(
-    cells: Cells, keys: Sequence[Key], plan: BlockPlan, chooser: Chooser | None, noised: Noised
+    cells: CountedCells,
+    keys: Sequence[Key],
+    plan: BlockPlan,
+    chooser: Chooser | None,
+    noised: Noised,
 ) -> list[np.ndarray]:
     """The integers that the chosen cells stand for, and those read from trees: one of each key.
 
@@ -109,7 +113,9 @@ def _half(grid: Grid, points: np.ndarray, found: Found) -> np.ndarray:
     return np.array([half + rounded for half in halves], dtype=object)
 
 
-def _counted(cells: Cells, keys: Sequence[Key], plan: BlockPlan) -> Iterator[Counted]:
+def _counted(
+    cells: CountedCells, keys: Sequence[Key], plan: BlockPlan
+) -> Iterator[HistogramCounts]:
     """The histograms of all keys, one after another."""
     places = {comparable(key): place for place, key in enumerate(keys)}
     groups = np.array([places.get(comparable(key), -1) for key in cells.keys], dtype=np.int64)
@@ -120,7 +126,7 @@ def _counted(cells: Cells, keys: Sequence[Key], plan: BlockPlan) -> Iterator[Cou
         here = np.flatnonzero((groups >= 0) & own)
         located = groups[here] * size + (cells.cells[here] - first)
         order = np.argsort(located)
-        yield Counted(len(keys), size, located[order], cells.counts[here][order])
+        yield HistogramCounts(len(keys), size, located[order], cells.counts[here][order])
         first += size
 
 

@@ -21,8 +21,8 @@ from dpsql.compiler.aggregates.candidates import (
     place_on,
     value_on,
 )
-from dpsql.compiler.aggregates.recipe import Asked, Recipe, no_distinct
-from dpsql.compiler.plan.lattices import WHOLE, ChoiceQuery, Grid, Histogram, Kept
+from dpsql.compiler.aggregates.recipe import BoundedCall, Recipe, no_distinct
+from dpsql.compiler.plan.lattices import WHOLE, ChoiceQuery, ContributedRows, Grid, Histogram
 from dpsql.mechanisms.scores import Peak
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.tree import BOOLEAN, INTEGER, Call, Expression, Literal, Ref, Value
@@ -34,29 +34,29 @@ def _end(*, lowest: bool, null: bool = False) -> Recipe:
     With `null` rows without x count too: NULL is an option, the last.
     """
 
-    def options_of(asked: Asked) -> Grid:
+    def options_of(asked: BoundedCall) -> Grid:
         grid = grid_of_values(asked)
         if not (null and asked.arguments[0].nullable):
             return grid
         return replace(grid, upper=grid.upper + 1, values=(*grid.values, None))
 
-    def choices(asked: Asked) -> tuple[ChoiceQuery, ...]:
+    def choices(asked: BoundedCall) -> tuple[ChoiceQuery, ...]:
         options = options_of(asked)
         _check(asked, options)
         level, levels = _level(asked, CELLS // options.cells)
         grid = Grid(INTEGER, WHOLE, 0, levels * options.cells - 1)
         cell = _of("add", _of("mul", level, _whole(options.cells)), _option(asked, options))
-        kept = Kept.LEAST if lowest else Kept.GREATEST
+        kept = ContributedRows.LEAST if lowest else ContributedRows.GREATEST
         histogram = Histogram(cell, asked.call.filter, grid, 1, kept)
         return (ChoiceQuery(histogram, Peak(options.cells, lowest)),)
 
-    def combine(asked: Asked, parts: tuple[Ref, ...]) -> Expression:
+    def combine(asked: BoundedCall, parts: tuple[Ref, ...]) -> Expression:
         return value_on(options_of(asked), parts[0], asked.call.type)
 
     return Recipe(lambda _asked: (), combine, choices=choices)
 
 
-def _check(asked: Asked, options: Grid) -> None:
+def _check(asked: BoundedCall, options: Grid) -> None:
     no_distinct(asked)
     y = asked.arguments[1].type
     ordered = y.is_numeric or y.is_temporal
@@ -66,14 +66,14 @@ def _check(asked: Asked, options: Grid) -> None:
         raise Refused(Reason.UNSUPPORTED_AGGREGATE, asked.call.span, name=name, fix=fix)
 
 
-def _level(asked: Asked, most: int) -> tuple[Expression, int]:
+def _level(asked: BoundedCall, most: int) -> tuple[Expression, int]:
     """The level of y, from 0 on, and how many there are: at most `most`. Of NULL it is NULL."""
     grid = coarser(grid_over(asked, 1), most)
     above = _of("sub", place_on(grid, asked.call.args[1]), _whole(grid.lower))
     return above if grid.width == 1 else _of("int_div", above, _whole(grid.width)), grid.cells
 
 
-def _option(asked: Asked, options: Grid) -> Expression:
+def _option(asked: BoundedCall, options: Grid) -> Expression:
     """The place of x in its list; of what is not listed NULL."""
     branches: list[Expression] = []
     for place, value in enumerate(options.values):

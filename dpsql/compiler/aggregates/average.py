@@ -13,7 +13,7 @@ from __future__ import annotations
 from dpsql.compiler.aggregates.clipped_sums import Range, centred_sum, count_of_rows, range_of
 from dpsql.compiler.aggregates.formulas import at_least_one, clamped, double, over, plus
 from dpsql.compiler.aggregates.recipe import (
-    Asked,
+    BoundedCall,
     Parts,
     Recipe,
     as_double,
@@ -23,13 +23,13 @@ from dpsql.compiler.aggregates.recipe import (
 from dpsql.model.tree import DOUBLE, Call, Expression, Ref
 
 
-def _parts(asked: Asked) -> Parts:
+def _parts(asked: BoundedCall) -> Parts:
     no_distinct(asked)
     no_bounds_of_totals(asked)
     return (count_of_rows(asked), centred_sum(asked))
 
 
-def _combine(asked: Asked, parts: tuple[Ref, ...]) -> Expression:
+def _combine(asked: BoundedCall, parts: tuple[Ref, ...]) -> Expression:
     count, centred = parts
     bounds = range_of(asked)
     ends = (double(float(end - bounds.centre)) for end in (bounds.lower, bounds.upper))
@@ -44,7 +44,7 @@ def mean(bounds: Range, count: Expression, centred: Expression) -> Expression:
     return clamped(value, float(bounds.lower), float(bounds.upper))
 
 
-def _typical(asked: Asked) -> tuple[float, ...]:
+def _typical(asked: BoundedCall) -> tuple[float, ...]:
     return (1.0, range_of(asked).offset)
 
 

@@ -13,7 +13,7 @@ from datetime import date, datetime, timedelta
 from fractions import Fraction
 
 from dpsql.compiler.aggregates.formulas import double, plus, times
-from dpsql.compiler.aggregates.recipe import Asked, no_bounds, row_bounds
+from dpsql.compiler.aggregates.recipe import BoundedCall, no_bounds, row_bounds
 from dpsql.compiler.plan.lattices import WHOLE, Grid, Lattice
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.intervals import Bound, distinct
@@ -42,7 +42,7 @@ MICROSECOND = timedelta(microseconds=1)
 EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001  ends are in UTC
 
 
-def grid_over(asked: Asked, place: int = 0) -> Grid:
+def grid_over(asked: BoundedCall, place: int = 0) -> Grid:
     """The grid over the bounds of an argument, or a refusal where it has none.
 
     Of a type that has no bounds the listed values are the grid, in order.
@@ -61,7 +61,7 @@ def grid_over(asked: Asked, place: int = 0) -> Grid:
     return _grid(facts.type, WHOLE, _since_1970(lo), _since_1970(hi))
 
 
-def grid_of_values(asked: Asked) -> Grid:
+def grid_of_values(asked: BoundedCall) -> Grid:
     """The listed values of the argument in order, or a refusal where they are not listed."""
     facts = asked.argument
     assert facts is not None
@@ -76,7 +76,7 @@ def grid_of_values(asked: Asked) -> Grid:
     return Grid(facts.type, WHOLE, 0, len(values) - 1, values=values)
 
 
-def grid_of_candidates(asked: Asked) -> Grid:
+def grid_of_candidates(asked: BoundedCall) -> Grid:
     """The listed values of the argument, or the values that its bounds leave, if they are few."""
     facts = asked.argument
     assert facts is not None

@@ -16,7 +16,7 @@ from math import sqrt
 
 from dpsql.compiler.aggregates.formulas import minus, times
 from dpsql.compiler.aggregates.recipe import (
-    Asked,
+    BoundedCall,
     as_double,
     clip_between,
     counted,
@@ -52,7 +52,7 @@ class Range:
         return float(self.upper - self.lower) / 6
 
 
-def range_of(asked: Asked, place: int = 0) -> Range:
+def range_of(asked: BoundedCall, place: int = 0) -> Range:
     """The bounds of an argument, and its centre on the lattice."""
     bounds = row_bounds(asked, place)
     step = bounds.lattice.step
@@ -60,12 +60,12 @@ def range_of(asked: Asked, place: int = 0) -> Range:
     return Range(bounds.lower * step, bounds.upper * step, centre * step)
 
 
-def count_of_rows(asked: Asked) -> PartQuery:
+def count_of_rows(asked: BoundedCall) -> PartQuery:
     """The rows in which every argument is there: what COUNT(x) asks for too."""
     return PartQuery(None, counted(asked), total_upper=rows_of_unit(asked))
 
 
-def centred_sum(asked: Asked, place: int = 0) -> PartQuery:
+def centred_sum(asked: BoundedCall, place: int = 0) -> PartQuery:
     """Σz of one argument, over the rows in which the others are there too."""
     bounds, rows = row_bounds(asked, place), rows_of_unit(asked)
     centre = (bounds.lower + bounds.upper) // 2
@@ -81,7 +81,7 @@ def centred_sum(asked: Asked, place: int = 0) -> PartQuery:
     )
 
 
-def product_sum(asked: Asked, first: int, second: int) -> PartQuery:
+def product_sum(asked: BoundedCall, first: int, second: int) -> PartQuery:
     """Σz·w of two arguments; of one argument Σ(z² - `half_square`)."""
     a, b = range_of(asked, first), range_of(asked, second)
     most = a.reach * b.reach
@@ -100,17 +100,17 @@ def product_sum(asked: Asked, first: int, second: int) -> PartQuery:
     )
 
 
-def half_square(asked: Asked, place: int = 0) -> Fraction:
+def half_square(asked: BoundedCall, place: int = 0) -> Fraction:
     """What `product_sum` takes from every square: the middle of its range."""
     part = product_sum(asked, place, place)
     return part.centre * part.lattice.step
 
 
-def typical_square(asked: Asked, place: int = 0) -> float:
+def typical_square(asked: BoundedCall, place: int = 0) -> float:
     """What a row adds to the sum of squares in typical data."""
     bounds = range_of(asked, place)
     return bounds.deviation**2 + bounds.offset**2 - float(half_square(asked, place))
 
 
-def _deviation(asked: Asked, place: int, bounds: Range) -> Expression:
+def _deviation(asked: BoundedCall, place: int, bounds: Range) -> Expression:
     return minus(as_double(asked.call.args[place]), number(bounds.centre, DOUBLE))

@@ -10,25 +10,25 @@ is there whether a row is or not.
 
 from __future__ import annotations
 
-from dpsql.compiler.aggregates.recipe import Asked, Parts, Recipe
+from dpsql.compiler.aggregates.recipe import BoundedCall, Parts, Recipe
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.tree import Expression, Literal, Ref
 
 
-def _parts(asked: Asked) -> Parts:
+def _parts(asked: BoundedCall) -> Parts:
     if one_value(asked) is None:
         name = asked.call.function
         raise Refused(Reason.UNSUPPORTED_AGGREGATE, asked.call.span, name=name)
     return ()
 
 
-def _combine(asked: Asked, _parts: tuple[Ref, ...]) -> Expression:
+def _combine(asked: BoundedCall, _parts: tuple[Ref, ...]) -> Expression:
     value = one_value(asked)
     assert value is not None
     return value
 
 
-def one_value(asked: Asked) -> Expression | None:
+def one_value(asked: BoundedCall) -> Expression | None:
     """The one value: an expression over the keys, or a constant; None where there may be more.
 
     Where no row passes a FILTER the value is NULL, and whether one does is private.

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dpsql.compiler.aggregates.distinct import distinct_values
 from dpsql.compiler.aggregates.recipe import (
-    Asked,
+    BoundedCall,
     Parts,
     Recipe,
     count_clip,
@@ -18,7 +18,7 @@ from dpsql.compiler.plan.private_plan import PartQuery
 from dpsql.model.tree import Expression, Ref
 
 
-def _parts(asked: Asked) -> Parts:
+def _parts(asked: BoundedCall) -> Parts:
     if not asked.call.distinct:
         return (PartQuery(None, counted(asked), total_upper=count_clip(asked)),)
     if asked.call.clip is not None:
@@ -28,7 +28,7 @@ def _parts(asked: Asked) -> Parts:
     return (distinct_values(asked),)
 
 
-def _combine(asked: Asked, parts: tuple[Ref, ...]) -> Expression:
+def _combine(asked: BoundedCall, parts: tuple[Ref, ...]) -> Expression:
     return not_below_zero(asked, parts[0], _parts(asked)[0])
 
 

@@ -14,12 +14,12 @@ at most k values it is at most k smaller, and never larger.
 
 from __future__ import annotations
 
-from dpsql.compiler.aggregates.recipe import Asked, conjunction, count_clip, counted
+from dpsql.compiler.aggregates.recipe import BoundedCall, conjunction, count_clip, counted
 from dpsql.compiler.plan.private_plan import PartQuery
 from dpsql.model.tree import BOOLEAN, Call, Expression, Literal
 
 
-def distinct_values(asked: Asked) -> PartQuery:
+def distinct_values(asked: BoundedCall) -> PartQuery:
     """The measurement of COUNT(DISTINCT x), or a refusal where nothing limits a unit's values."""
     condition = counted(asked)
     if asked.one_value:
@@ -31,13 +31,15 @@ def distinct_values(asked: Asked) -> PartQuery:
     return _part(asked, condition, count_clip(asked), chosen=not asked.rows_proved)
 
 
-def _part(asked: Asked, condition: Expression | None, most: int, *, chosen: bool) -> PartQuery:
+def _part(
+    asked: BoundedCall, condition: Expression | None, most: int, *, chosen: bool
+) -> PartQuery:
     fewer = most if asked.call.clip is None else min(most, count_clip(asked))
     chosen = chosen or asked.call.clip is not None
     return PartQuery(asked.expression, condition, total_upper=fewer, distinct=True, chosen=chosen)
 
 
-def _listed(asked: Asked) -> tuple[Literal, ...] | None:
+def _listed(asked: BoundedCall) -> tuple[Literal, ...] | None:
     """The values that x can take, as constants; None where they are not finitely many.
 
     NaN is a value for DISTINCT and has no place in a list.

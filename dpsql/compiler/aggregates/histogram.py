@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 
 from dpsql.compiler.aggregates.recipe import (
-    Asked,
+    BoundedCall,
     Parts,
     Recipe,
     conjunction,
@@ -40,7 +40,7 @@ MOST_VALUES = 100
 _PLAIN = re.compile(r"[\w.:/+-]+(?: [\w.:/+-]+)*")
 
 
-def _values(asked: Asked) -> tuple[Value, ...]:
+def _values(asked: BoundedCall) -> tuple[Value, ...]:
     facts = asked.argument
     listed = () if facts is None else _listed(facts)
     if not listed or len(listed) > MOST_VALUES:
@@ -58,7 +58,7 @@ def _listed(facts: Facts) -> tuple[Value, ...]:
     return facts.domain or () if facts.type.kind in exact else ()
 
 
-def _parts(asked: Asked) -> Parts:
+def _parts(asked: BoundedCall) -> Parts:
     no_distinct(asked)
     facts = asked.argument
     assert facts is not None
@@ -75,7 +75,7 @@ def _parts(asked: Asked) -> Parts:
     )
 
 
-def _combine(asked: Asked, parts: tuple[Ref, ...]) -> Expression:
+def _combine(asked: BoundedCall, parts: tuple[Ref, ...]) -> Expression:
     entries = map(_entry, _values(asked), parts)
     inside = Call("concat_ws", (_text(", "), *entries), VARCHAR)
     return Call("concat", (_text("{"), inside, _text("}")), VARCHAR)

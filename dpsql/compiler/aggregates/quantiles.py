@@ -18,8 +18,8 @@ from typing import TypeAlias
 
 from dpsql.compiler.aggregates.candidates import coarser, grid_of_candidates, grid_over, value_on
 from dpsql.compiler.aggregates.constant import one_value
-from dpsql.compiler.aggregates.recipe import Asked, Recipe, no_distinct, rows_of_unit
-from dpsql.compiler.plan.lattices import ChoiceQuery, Grid, Histogram, Kept
+from dpsql.compiler.aggregates.recipe import BoundedCall, Recipe, no_distinct, rows_of_unit
+from dpsql.compiler.plan.lattices import ChoiceQuery, ContributedRows, Grid, Histogram
 from dpsql.mechanisms.scores import MOST_STEPS, Aim, Most, Rank, Reached
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.tree import Expression, Literal, Ref
@@ -33,11 +33,11 @@ LOWEST, HIGHEST = Rank(0, 2, 1), Rank(2, 2, -1)
 Choices: TypeAlias = tuple[ChoiceQuery, ...]
 
 
-def _no_parts(_asked: Asked) -> tuple[()]:
+def _no_parts(_asked: BoundedCall) -> tuple[()]:
     return ()
 
 
-def _quantile(asked: Asked) -> Choices:
+def _quantile(asked: BoundedCall) -> Choices:
     """The row of rank ⌈α·n⌉ from the end at which the order begins."""
     no_distinct(asked)
     alpha = _fraction(asked)
@@ -49,7 +49,7 @@ def _quantile(asked: Asked) -> Choices:
     return _of_rows(asked, grid_over(asked), aim)
 
 
-def _falls(asked: Asked) -> bool:
+def _falls(asked: BoundedCall) -> bool:
     """Whether the rows are ordered from the greatest on; refuses any other order."""
     call = asked.call
     if not call.order_by:
@@ -60,15 +60,15 @@ def _falls(asked: Asked) -> bool:
     return key.descending
 
 
-def _of_rows(asked: Asked, grid: Grid, aim: Aim) -> Choices:
-    kept = Kept.ALL if asked.rows_proved else Kept.HASHED
+def _of_rows(asked: BoundedCall, grid: Grid, aim: Aim) -> Choices:
+    kept = ContributedRows.ALL if asked.rows_proved else ContributedRows.HASHED
     rows = rows_of_unit(asked)
     histogram = Histogram(asked.expression, asked.call.filter, grid, rows, kept)
     return (ChoiceQuery(histogram, aim),)
 
 
-def _extreme(asked: Asked, aim: Rank) -> Choices:
-    kept = Kept.LEAST if aim == LOWEST else Kept.GREATEST
+def _extreme(asked: BoundedCall, aim: Rank) -> Choices:
+    kept = ContributedRows.LEAST if aim == LOWEST else ContributedRows.GREATEST
     grid = grid_over(asked)
     if grid.cells == 1:
         # One candidate would always be chosen, whether a row passes or not.
@@ -80,42 +80,42 @@ def _extreme(asked: Asked, aim: Rank) -> Choices:
     return (ChoiceQuery(histogram, by),)
 
 
-def _value(asked: Asked, parts: tuple[Ref, ...]) -> Expression:
+def _value(asked: BoundedCall, parts: tuple[Ref, ...]) -> Expression:
     return value_on(grid_over(asked), parts[0], asked.call.type)
 
 
 def _end(aim: Rank) -> Recipe:
     """MIN or MAX: the one value if there is one, else an extreme quantile."""
 
-    def choices(asked: Asked) -> Choices:
-        return () if _known(asked) is not None else _extreme(asked, aim)
+    def choices(asked: BoundedCall) -> Choices:
+        return () if _constant(asked) is not None else _extreme(asked, aim)
 
-    def value(asked: Asked, parts: tuple[Ref, ...]) -> Expression:
-        return _known(asked) or _value(asked, parts)
+    def value(asked: BoundedCall, parts: tuple[Ref, ...]) -> Expression:
+        return _constant(asked) or _value(asked, parts)
 
     return Recipe(_no_parts, value, choices=choices)
 
 
-def _known(asked: Asked) -> Expression | None:
+def _constant(asked: BoundedCall) -> Expression | None:
     """The one value that all rows have: nothing is measured. None where there may be more."""
     return one_value(asked) if asked.call.clip is None else None
 
 
-def _mode(asked: Asked) -> Choices:
+def _mode(asked: BoundedCall) -> Choices:
     """The listed value of most rows."""
     no_distinct(asked)
     if asked.call.order_by:
         raise Refused(Reason.UNSUPPORTED_AGGREGATE, asked.call.span, name="mode by an order")
-    if _known(asked) is not None:
+    if _constant(asked) is not None:
         return ()
     return _of_rows(asked, grid_of_candidates(asked), Most())
 
 
-def _mode_value(asked: Asked, parts: tuple[Ref, ...]) -> Expression:
-    return _known(asked) or value_on(grid_of_candidates(asked), parts[0], asked.call.type)
+def _mode_value(asked: BoundedCall, parts: tuple[Ref, ...]) -> Expression:
+    return _constant(asked) or value_on(grid_of_candidates(asked), parts[0], asked.call.type)
 
 
-def _fraction(asked: Asked) -> Fraction:
+def _fraction(asked: BoundedCall) -> Fraction:
     """The fraction asked for, one half where none is written; to six digits."""
     if len(asked.call.args) == 1:
         return HALF

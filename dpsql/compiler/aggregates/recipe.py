@@ -36,7 +36,7 @@ MAX_STEPS = 2**62
 
 
 @dataclass(frozen=True, slots=True)
-class Wishes:
+class MeasurementOptions:
     """What is asked of a whole query: what it may spend, and how its results are to be.
 
     `floor` is the fewest units of a private key that is shown, by a noisy count or by trial;
@@ -55,7 +55,7 @@ class Wishes:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class BoundedCall:
     """One aggregate call of a private block.
 
     `arguments` describes its arguments (none for COUNT(*)); `rows` is the most rows of one unit
@@ -72,7 +72,7 @@ class Asked:
     rows_proved: bool = False
     one_value: bool = False
     of_keys: Expression | None = None
-    wishes: Wishes = Wishes(Fraction(1))
+    wishes: MeasurementOptions = MeasurementOptions(Fraction(1))
 
     @property
     def argument(self) -> Facts | None:
@@ -103,12 +103,12 @@ class Recipe:
     BY of the call too.
     """
 
-    parts: Callable[[Asked], Parts]
-    combine: Callable[[Asked, tuple[Ref, ...]], Expression]
-    typical: Callable[[Asked], tuple[float, ...]] | None = None
+    parts: Callable[[BoundedCall], Parts]
+    combine: Callable[[BoundedCall, tuple[Ref, ...]], Expression]
+    typical: Callable[[BoundedCall], tuple[float, ...]] | None = None
     moments: bool = False
-    centred: Callable[[Asked], Parts] | None = None
-    choices: Callable[[Asked], tuple[ChoiceQuery, ...]] | None = None
+    centred: Callable[[BoundedCall], Parts] | None = None
+    choices: Callable[[BoundedCall], tuple[ChoiceQuery, ...]] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +120,7 @@ class RowBounds:
     upper: int
 
 
-def rows_of_unit(asked: Asked) -> int:
+def rows_of_unit(asked: BoundedCall) -> int:
     """The most rows of one unit in one group, or a refusal where nothing limits them."""
     if asked.rows is None:
         raise Refused(
@@ -132,7 +132,7 @@ def rows_of_unit(asked: Asked) -> int:
     return asked.rows
 
 
-def row_bounds(asked: Asked, place: int = 0) -> RowBounds:
+def row_bounds(asked: BoundedCall, place: int = 0) -> RowBounds:
     """The lattice and clip of an aggregated expression, or a refusal where it is unbounded.
 
     INTEGER and DECIMAL are exact; DOUBLE uses the step 2^-k of PRIVACY.md R28.
@@ -151,7 +151,7 @@ def row_bounds(asked: Asked, place: int = 0) -> RowBounds:
     return clip_between(asked, facts.type, lo, hi)
 
 
-def total_clip(asked: Asked, bounds: RowBounds) -> tuple[int, int]:
+def total_clip(asked: BoundedCall, bounds: RowBounds) -> tuple[int, int]:
     """The clip of a unit's total of such rows in one group, in lattice steps.
 
     It follows from the rows; an analyst's own bounds narrow it, and stand where rows have no limit.
@@ -172,13 +172,13 @@ def total_clip(asked: Asked, bounds: RowBounds) -> tuple[int, int]:
     return low, high
 
 
-def no_bounds_of_totals(asked: Asked) -> None:
+def no_bounds_of_totals(asked: BoundedCall) -> None:
     """Refuse bounds of what a unit adds to a group where they say nothing of its several rows."""
     if asked.call.clip is not None and asked.call.clip.per_group and not asked.one_row:
         raise _no_clip(asked, "a unit can have several rows here: ask for bounds per row")
 
 
-def no_bounds(asked: Asked) -> None:
+def no_bounds(asked: BoundedCall) -> None:
     """Refuse contribution bounds of what is no number."""
     if asked.call.clip is not None:
         raise _no_clip(asked, "they are for numbers")
@@ -188,7 +188,7 @@ COUNTED = RowBounds(Lattice(10, 0), 1, 1)
 """A row that counts 1."""
 
 
-def count_clip(asked: Asked) -> int:
+def count_clip(asked: BoundedCall) -> int:
     """The most that a unit's number of rows counts in one group."""
     if asked.call.clip is None:
         return rows_of_unit(asked)
@@ -197,12 +197,12 @@ def count_clip(asked: Asked) -> int:
     return max(1, total_clip(asked, COUNTED)[1])
 
 
-def _no_clip(asked: Asked, why: str) -> Refused:
+def _no_clip(asked: BoundedCall, why: str) -> Refused:
     option, fix = "contribution bounds", "Bounds are (low, high), within the declared ones."
     return Refused(Reason.BAD_OPTION, asked.call.span, option=option, why=why, fix=fix)
 
 
-def clip_between(asked: Asked, kind: SqlType, lo: Fraction, hi: Fraction) -> RowBounds:
+def clip_between(asked: BoundedCall, kind: SqlType, lo: Fraction, hi: Fraction) -> RowBounds:
     """The lattice and clip of values in [lo, hi], or a refusal where they are too wide."""
     lattice = _lattice(kind, lo, hi)
     bounds = RowBounds(lattice, floor(lo / lattice.step), ceil(hi / lattice.step))
@@ -213,7 +213,7 @@ def clip_between(asked: Asked, kind: SqlType, lo: Fraction, hi: Fraction) -> Row
     return bounds
 
 
-def counted(asked: Asked) -> Expression | None:
+def counted(asked: BoundedCall) -> Expression | None:
     """The rows that count: those the FILTER keeps whose arguments are there; None for every row."""
     condition = asked.call.filter
     for argument, facts in zip(asked.call.args, asked.arguments, strict=False):
@@ -228,7 +228,7 @@ def conjunction(condition: Expression | None, other: Expression) -> Expression:
     return other if condition is None else Call("and", (condition, other), BOOLEAN)
 
 
-def no_distinct(asked: Asked) -> None:
+def no_distinct(asked: BoundedCall) -> None:
     """Refuse DISTINCT where no rule reads it."""
     if asked.call.distinct:
         raise Refused(
@@ -238,7 +238,7 @@ def no_distinct(asked: Asked) -> None:
         )
 
 
-def not_below_zero(asked: Asked, value: Expression, part: PartQuery) -> Expression:
+def not_below_zero(asked: BoundedCall, value: Expression, part: PartQuery) -> Expression:
     """The value, zero instead of a negative number where that is asked for and is impossible."""
     if not asked.wishes.nonnegative or part.total_lower < 0:
         return value

@@ -32,11 +32,11 @@ from dpsql.compiler.aggregates.formulas import (
     root,
     times,
 )
-from dpsql.compiler.aggregates.recipe import Asked, Parts, Recipe, as_double, no_distinct
+from dpsql.compiler.aggregates.recipe import BoundedCall, Parts, Recipe, as_double, no_distinct
 from dpsql.compiler.plan.private_plan import PartQuery
 from dpsql.model.tree import BOOLEAN, DOUBLE, Call, Expression, Literal, Ref
 
-_SUMS: dict[str, Callable[[Asked], PartQuery]] = {
+_SUMS: dict[str, Callable[[BoundedCall], PartQuery]] = {
     "n": count_of_rows,
     "y": lambda asked: centred_sum(asked, 0),
     "x": lambda asked: centred_sum(asked, 1),
@@ -52,7 +52,7 @@ _CORRELATION = 0.5
 class _Moments:
     """The noisy moments of a call by name, and what is known of its two arguments."""
 
-    asked: Asked
+    asked: BoundedCall
     sums: dict[str, Ref]
 
     @property
@@ -101,21 +101,21 @@ def _of(names: str, formula: Callable[[_Moments], Expression]) -> Recipe:
     """The recipe of a formula over the named moments."""
     listed = names.split()
 
-    def parts(asked: Asked) -> Parts:
+    def parts(asked: BoundedCall) -> Parts:
         no_distinct(asked)
         return tuple(_SUMS[name](asked) for name in listed)
 
-    def combine(asked: Asked, columns: tuple[Ref, ...]) -> Expression:
+    def combine(asked: BoundedCall, columns: tuple[Ref, ...]) -> Expression:
         return formula(_Moments(asked, dict(zip(listed, columns, strict=True))))
 
-    def typical(asked: Asked) -> tuple[float, ...]:
+    def typical(asked: BoundedCall) -> tuple[float, ...]:
         known = _typical(asked)
         return tuple(known[name] for name in listed)
 
     return Recipe(parts, combine, typical)
 
 
-def _typical(asked: Asked) -> dict[str, float]:
+def _typical(asked: BoundedCall) -> dict[str, float]:
     y, x = range_of(asked, 0), range_of(asked, 1)
     return {
         "n": 1.0,

@@ -23,7 +23,7 @@ from math import ceil, sqrt
 
 from dpsql.compiler.aggregates.formulas import clamped, double, over, plus
 from dpsql.compiler.aggregates.recipe import (
-    Asked,
+    BoundedCall,
     Parts,
     Recipe,
     RowBounds,
@@ -81,7 +81,7 @@ def _number(arg: Expression) -> Fraction | None:
     return Fraction(value) if Decimal(value).is_finite() else None
 
 
-def _blocks(asked: Asked) -> int:
+def _blocks(asked: BoundedCall) -> int:
     written = asked.call.args[3:]
     if not written:
         return blocks_at(asked.wishes.noise)
@@ -90,7 +90,7 @@ def _blocks(asked: Asked) -> int:
     return written[0].value
 
 
-def _bounds(asked: Asked) -> RowBounds:
+def _bounds(asked: BoundedCall) -> RowBounds:
     lower, upper = (_number(arg) for arg in asked.call.args[1:3])
     assert lower is not None
     assert upper is not None
@@ -100,7 +100,7 @@ def _bounds(asked: Asked) -> RowBounds:
     return bounds
 
 
-def _parts(asked: Asked) -> Parts:
+def _parts(asked: BoundedCall) -> Parts:
     no_distinct(asked)
     bounds = _bounds(asked)
     width = bounds.upper - bounds.lower
@@ -129,7 +129,7 @@ def _filtered(expression: Expression, condition: Expression | None) -> Expressio
     return replace(expression, filter=kept)
 
 
-def _combine(asked: Asked, parts: tuple[Ref, ...]) -> Expression:
+def _combine(asked: BoundedCall, parts: tuple[Ref, ...]) -> Expression:
     (total,) = parts
     bounds = _bounds(asked)
     step = bounds.lattice.step

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from dpsql.compiler.aggregates.clipped_sums import centred_sum, count_of_rows, range_of
 from dpsql.compiler.aggregates.formulas import double, plus
-from dpsql.compiler.aggregates.recipe import Asked, Parts, Recipe, as_double, no_distinct
+from dpsql.compiler.aggregates.recipe import BoundedCall, Parts, Recipe, as_double, no_distinct
 from dpsql.compiler.plan.private_plan import Proposal
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.tree import Expression, Literal, Ref
@@ -22,7 +22,7 @@ _FINER = {2: (20, 60), 10: (6, 18)}
 """By the lattice's base: how many digits finer a mean is, and the most digits that it has then."""
 
 
-def _parts(asked: Asked) -> Parts:
+def _parts(asked: BoundedCall) -> Parts:
     no_distinct(asked)
     if asked.rows != 1 or not asked.rows_proved:
         raise Refused(
@@ -44,7 +44,7 @@ def _parts(asked: Asked) -> Parts:
     return (count, replace(total, total_lower=0, total_upper=distance, proposal=proposal))
 
 
-def _combine(asked: Asked, parts: tuple[Ref, ...]) -> Expression:
+def _combine(asked: BoundedCall, parts: tuple[Ref, ...]) -> Expression:
     _, mean = parts
     return plus(double(float(range_of(asked).centre)), as_double(mean))
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dpsql.compiler.aggregates.clipped_sums import centred_sum, count_of_rows
 from dpsql.compiler.aggregates.recipe import (
-    Asked,
+    BoundedCall,
     Parts,
     Recipe,
     conjunction,
@@ -22,7 +22,7 @@ from dpsql.compiler.plan.private_plan import PartQuery
 from dpsql.model.tree import INTEGER, Call, Cast, Expression, Literal, Ref
 
 
-def _parts(asked: Asked) -> Parts:
+def _parts(asked: BoundedCall) -> Parts:
     no_distinct(asked)
     value, condition = _unfolded(asked)
     if value == Literal(1, INTEGER):
@@ -43,13 +43,13 @@ def _parts(asked: Asked) -> Parts:
     )
 
 
-def _combine(asked: Asked, parts: tuple[Ref, ...]) -> Expression:
+def _combine(asked: BoundedCall, parts: tuple[Ref, ...]) -> Expression:
     (total,) = parts
     value = total if total.type == asked.call.type else Cast(total, asked.call.type)
     return not_below_zero(asked, value, _parts(asked)[0])
 
 
-def _unfolded(asked: Asked) -> tuple[Expression, Expression | None]:
+def _unfolded(asked: BoundedCall) -> tuple[Expression, Expression | None]:
     """What is summed, and of which rows: SUM(CASE WHEN c THEN x ELSE 0 END) sums those of c."""
     match asked.expression:
         case Call(
@@ -61,7 +61,7 @@ def _unfolded(asked: Asked) -> tuple[Expression, Expression | None]:
             return asked.expression, asked.call.filter
 
 
-def _typical(asked: Asked) -> tuple[float, ...]:
+def _typical(asked: BoundedCall) -> tuple[float, ...]:
     """The middle of the bounds; what is counted adds 1."""
     if _unfolded(asked)[0] == Literal(1, INTEGER):
         return (1.0,)
@@ -69,7 +69,7 @@ def _typical(asked: Asked) -> tuple[float, ...]:
     return (float((bounds.lower + bounds.upper) / 2 * bounds.lattice.step),)
 
 
-def _centred(asked: Asked) -> Parts:
+def _centred(asked: BoundedCall) -> Parts:
     clipped = asked.call.clip is not None and asked.call.clip.per_group
     if clipped or _unfolded(asked)[0] != asked.expression:
         return ()

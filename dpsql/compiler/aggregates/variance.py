@@ -27,11 +27,11 @@ from dpsql.compiler.aggregates.formulas import (
     root,
     times,
 )
-from dpsql.compiler.aggregates.recipe import Asked, Parts, Recipe, as_double, no_distinct
+from dpsql.compiler.aggregates.recipe import BoundedCall, Parts, Recipe, as_double, no_distinct
 from dpsql.model.tree import Expression, Ref
 
 
-def _parts(asked: Asked) -> Parts:
+def _parts(asked: BoundedCall) -> Parts:
     no_distinct(asked)
     return (count_of_rows(asked), centred_sum(asked), product_sum(asked, 0, 0))
 
@@ -46,12 +46,12 @@ def variance(
     return clamped(value, 0.0, float(bounds.reach**2))
 
 
-def _typical(asked: Asked) -> tuple[float, ...]:
+def _typical(asked: BoundedCall) -> tuple[float, ...]:
     return (1.0, range_of(asked).offset, typical_square(asked))
 
 
 def _of(*, sample: bool, deviation: bool) -> Recipe:
-    def combine(asked: Asked, parts: tuple[Ref, ...]) -> Expression:
+    def combine(asked: BoundedCall, parts: tuple[Ref, ...]) -> Expression:
         count, centred, squares = parts
         half = float(half_square(asked))
         value = variance(range_of(asked), half, count, centred, squares)

@@ -15,12 +15,12 @@ from dataclasses import replace
 from fractions import Fraction
 
 from dpsql.accountants import Accountant, Allowance
-from dpsql.compiler.aggregates.recipe import Wishes, part_type
+from dpsql.compiler.aggregates.recipe import MeasurementOptions, part_type
 from dpsql.compiler.calibrate.choices import Payer, columns_of, event_of
 from dpsql.compiler.calibrate.contributions import contributions_of
 from dpsql.compiler.calibrate.fixed_shares import Claim, with_claims
 from dpsql.compiler.calibrate.key_selection import selection_events, with_keys_selected
-from dpsql.compiler.calibrate.measurements import Column, Measurements
+from dpsql.compiler.calibrate.measurements import Measurements, PartColumn
 from dpsql.compiler.calibrate.moment_vectors import Family
 from dpsql.compiler.calibrate.propose_test_release import (
     events_of_tests,
@@ -28,8 +28,8 @@ from dpsql.compiler.calibrate.propose_test_release import (
     require_testable,
     tested,
 )
-from dpsql.compiler.calibrate.quantile_trees import Wanted, made_of, planned
-from dpsql.compiler.calibrate.recipes import asked_of, parts_of, recipe_of
+from dpsql.compiler.calibrate.quantile_trees import Wanted, planned, trees_of
+from dpsql.compiler.calibrate.recipes import bounded_call, parts_of, recipe_of
 from dpsql.compiler.calibrate.shared_totals import levels_of
 from dpsql.compiler.calibrate.splitting import split
 from dpsql.compiler.calibrate.strategies import (
@@ -68,7 +68,7 @@ def calibrate(
     bounded: Bounded,
     accountant: Accountant,
     neighbours: Neighbours,
-    wishes: Wishes,
+    wishes: MeasurementOptions,
     delta: Fraction,
     identities: Identities,
 ) -> PrivatePlan:
@@ -136,11 +136,11 @@ def _allowance(
     return allowance, allowance.selection_delta / max(1, steps)
 
 
-def _measure(bounded: BoundedBlock, identities: Identities, wishes: Wishes) -> Measured:
+def _measure(bounded: BoundedBlock, identities: Identities, wishes: MeasurementOptions) -> Measured:
     """The measurements a block needs, each once, and how its measures follow from them."""
     block = bounded.block
     contributions = contributions_of(bounded)
-    columns = dict[PartQuery, Column]()
+    columns = dict[PartQuery, PartColumn]()
     choices: dict[ChoiceQuery, Field] = {}
     alike = _Alike(block.rows)
 
@@ -148,7 +148,8 @@ def _measure(bounded: BoundedBlock, identities: Identities, wishes: Wishes) -> M
         if contributions.row_level:
             part = replace(part, units=False)
         if part not in columns:
-            columns[part] = Column(part, identities.field("part", part_type(part.released)), adds)
+            column = identities.field("part", part_type(part.released))
+            columns[part] = PartColumn(part, column, adds)
         field = columns[part].field
         return Ref(field.id, field.type)
 
@@ -158,7 +159,7 @@ def _measure(bounded: BoundedBlock, identities: Identities, wishes: Wishes) -> M
     families, sums = dict[int, Family](), dict[int, tuple[PartQuery, Family]]()
     for measure, arguments in zip(block.measures, bounded.arguments, strict=True):
         recipe = recipe_of(measure.call)
-        asked = asked_of(block, measure.call, arguments, contributions, wishes)
+        asked = bounded_call(block, measure.call, arguments, contributions, wishes)
         needed = tuple(map(alike.first, parts_of(block, recipe, asked)))
         adds = recipe.typical(asked) if recipe.typical else (1.0,) * len(needed)
         if asked.rows_proved and arguments:
@@ -238,7 +239,7 @@ def _released(
     neighbours: Neighbours,
     allowances: list[Allowance],
     selection_delta: Fraction,
-    wishes: Wishes,
+    wishes: MeasurementOptions,
 ) -> BlockPlan:
     contributions, l0 = measured.contributions, measured.l0
 
@@ -247,7 +248,7 @@ def _released(
     payer = Payer(accountant, neighbours, l0)
     noisy = tuple(r for each in paid for r in _paid(measured, *each, payer))
     rest = allowances[count:]
-    chosen, trees = made_of(measured.wanted, rest, payer)
+    chosen, trees = trees_of(measured.wanted, rest, payer)
     plan = BlockPlan(
         block=measured.bounded.block,
         domain=measured.bounded.domain,
@@ -269,7 +270,7 @@ def _released(
 
 
 def _paid(
-    measured: Measured, together: tuple[Column, ...], allowance: Allowance, payer: Payer
+    measured: Measured, together: tuple[PartColumn, ...], allowance: Allowance, payer: Payer
 ) -> Iterator[Release]:
     """The columns that share one payment."""
     size, neighbours = len(together), payer.neighbours
@@ -284,7 +285,7 @@ def _paid(
     return (Release(column.field, column.part, payment) for column in together)
 
 
-def _private(plan: BlockPlan, measured: Measured, wishes: Wishes) -> BlockPlan:
+def _private(plan: BlockPlan, measured: Measured, wishes: MeasurementOptions) -> BlockPlan:
     """The block of private keys, none of fewer units than are wished for."""
     alone = not wishes.whole and measured.keys_alone
     return replace(plan, floor=wishes.floor, keys_alone=alone)

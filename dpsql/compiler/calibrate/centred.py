@@ -20,7 +20,7 @@ from dataclasses import replace
 
 from dpsql.compiler.aggregates.formulas import double, plus, times
 from dpsql.compiler.aggregates.recipe import as_double, part_type
-from dpsql.compiler.calibrate.measurements import Column, Measurements
+from dpsql.compiler.calibrate.measurements import Measurements, PartColumn
 from dpsql.compiler.calibrate.moment_vectors import Family
 from dpsql.compiler.resolve.scopes import Identities
 from dpsql.model.algebra import Field
@@ -42,7 +42,7 @@ def about_centres(made: Measurements, identities: Identities) -> Measurements:
         families[place] = family
         if plain in table:
             field = identities.field("part", part_type(plain.lattice))
-            centred = Column(family.centred, field, family.offset)
+            centred = PartColumn(family.centred, field, family.offset)
             centred = table.setdefault(family.centred, centred)
             count, whole = table[family.count], table.pop(plain)
             formulas[whole.field.id] = _whole_sum(family, count.field, centred.field)

@@ -14,7 +14,7 @@ from collections import defaultdict
 from collections.abc import Hashable
 from dataclasses import replace
 
-from dpsql.compiler.calibrate.measurements import Column, Measurements
+from dpsql.compiler.calibrate.measurements import Measurements, PartColumn
 from dpsql.compiler.plan.private_plan import PartQuery
 from dpsql.compiler.resolve.typing import type_of
 from dpsql.model.comparisons import against_constant
@@ -36,7 +36,7 @@ def pooled(made: Measurements, rows: int) -> Measurements:
     for place, known in enumerate(sides):
         for side, constant in known.items():
             first[side].setdefault(constant, place)
-    groups: dict[Hashable, list[Column]] = defaultdict(list)
+    groups: dict[Hashable, list[PartColumn]] = defaultdict(list)
     for place, together in enumerate(made.paid):
         own = [side for side, c in sides[place].items() if first[side][c] == place]
         groups[max(own, key=lambda side: len(first[side]), default=place)] += together

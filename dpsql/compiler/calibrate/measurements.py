@@ -17,14 +17,14 @@ from dpsql.compiler.plan.private_plan import PartQuery
 from dpsql.compiler.resolve.scopes import Identities
 from dpsql.compiler.resolve.typing import type_of
 from dpsql.consistency.least_squares import Agreement
-from dpsql.mechanisms.threshold import ALONE, Counted
+from dpsql.mechanisms.threshold import ALONE, UnitCount
 from dpsql.model.algebra import Field
 from dpsql.model.tree import Expression, Ref
 from dpsql.model.walk import substitute
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class PartColumn:
     """A part as a column of the released table, and what one row adds to it in typical data."""
 
     part: PartQuery
@@ -42,15 +42,15 @@ class Measurements:
     how the units are counted that private keys need.
     """
 
-    paid: tuple[tuple[Column, ...], ...]
+    paid: tuple[tuple[PartColumn, ...], ...]
     values: tuple[Expression, ...]
     families: Mapping[int, Family]
     sums: Mapping[int, tuple[PartQuery, Family]] = field(default_factory=dict)
     agreements: tuple[tuple[tuple[PartQuery, ...], ...], ...] = ()
-    counted: Counted = ALONE
+    counted: UnitCount = ALONE
 
     @property
-    def columns(self) -> tuple[Column, ...]:
+    def columns(self) -> tuple[PartColumn, ...]:
         """All that is measured, in the order of the released table."""
         return tuple(column for together in self.paid for column in together)
 
@@ -89,14 +89,14 @@ def with_vectors(
     gone = {part for each in vectors for part in (*each.members, *each.parts)}
     columns = {column.part: column for column in one_by_one.columns}
     known = {part: column.typical for part, column in columns.items()}
-    paid: list[tuple[Column, ...]] = [
+    paid: list[tuple[PartColumn, ...]] = [
         (column,) for part, column in columns.items() if part not in gone
     ]
     formulas: dict[Key, Mapping[PartQuery, Expression]] = {}
     counted = one_by_one.counted
     for each in vectors:
         own = tuple(
-            Column(
+            PartColumn(
                 part,
                 columns[part].field
                 if part in columns

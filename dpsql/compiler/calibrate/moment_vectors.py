@@ -27,7 +27,7 @@ from dpsql.compiler.aggregates.recipe import as_double, part_type
 from dpsql.compiler.plan.lattices import Lattice
 from dpsql.compiler.plan.private_plan import PartQuery
 from dpsql.compiler.resolve.typing import type_of
-from dpsql.mechanisms.threshold import Counted
+from dpsql.mechanisms.threshold import UnitCount
 from dpsql.model.tree import (
     BOOLEAN,
     DOUBLE,
@@ -133,9 +133,9 @@ class Vector:
         return (*own, _rest(own[-1], self.family.row, self.family.count.condition))
 
     @property
-    def counted(self) -> Counted:
+    def counted(self) -> UnitCount:
         """How its sums together count units that have one row each."""
-        return Counted(len(self.parts), self.family.row, self.parts[0].total_upper)
+        return UnitCount(len(self.parts), self.family.row, self.parts[0].total_upper)
 
     def formulas(self, columns: tuple[Ref, ...]) -> dict[PartQuery, Expression]:
         """The measurements that it replaces, over the columns of its sums."""

@@ -30,7 +30,7 @@ from typing import Any
 
 from dpsql.compiler.aggregates.recipe import part_type
 from dpsql.compiler.calibrate.disjoint import compared, divisible
-from dpsql.compiler.calibrate.measurements import Column, Measurements
+from dpsql.compiler.calibrate.measurements import Measurements, PartColumn
 from dpsql.compiler.calibrate.moment_vectors import untrue
 from dpsql.compiler.plan.private_plan import PartQuery
 from dpsql.compiler.resolve.scopes import Identities
@@ -66,7 +66,7 @@ class _Test:
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class RowLimits:
     """No unit has more than `rows` rows in a group; the `first` measurements are left alone.
 
     `known` describes conditions, and what they compare with constants. `nonnegative` asks for sums
@@ -94,7 +94,7 @@ class _Division:
 
 
 def divided(
-    made: Measurements, limits: Limits, identities: Identities, *, wholes: bool = True
+    made: Measurements, limits: RowLimits, identities: Identities, *, wholes: bool = True
 ) -> Measurements:
     """The same measures over divisions of the wholes that they measure.
 
@@ -229,7 +229,7 @@ def _measured(
     divisions: Sequence[_Division],
     agreements: tuple[tuple[tuple[PartQuery, ...], ...], ...],
     identities: Identities,
-    limits: Limits,
+    limits: RowLimits,
 ) -> Measurements:
     """The measurements with each division in the place of its first member."""
     columns = {column.part: column for column in made.columns}
@@ -243,7 +243,7 @@ def _measured(
         for part in division.parts:
             if part not in columns:
                 field = identities.field("part", part_type(part.lattice))
-                columns[part] = Column(part, field, typical)
+                columns[part] = PartColumn(part, field, typical)
     instead = {
         columns[whole].field.id: _sum([_term(part, columns[part].field, limits) for part in parts])
         for division in divisions
@@ -257,7 +257,7 @@ def _measured(
     )
 
 
-def _term(part: PartQuery, field: Field, limits: Limits) -> Ref | Call:
+def _term(part: PartQuery, field: Field, limits: RowLimits) -> Ref | Call:
     term = Ref(field.id, field.type)
     if not limits.nonnegative or part.total_lower < 0:
         return term

@@ -100,7 +100,7 @@ def _halves(tree: Mapping[ChoiceQuery, Field], identities: Identities) -> tuple[
     )
 
 
-def made_of(
+def trees_of(
     wanted: Wanted, allowances: Sequence[Allowance], payer: Payer
 ) -> tuple[tuple[Choice, ...], tuple[TreeRelease, ...]]:
     """Each choice and each tree, paid for by an allowance of its own."""

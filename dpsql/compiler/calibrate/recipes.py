@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dpsql.compiler import aggregates
-from dpsql.compiler.aggregates.recipe import Asked, Recipe, Wishes
+from dpsql.compiler.aggregates.recipe import BoundedCall, MeasurementOptions, Recipe
 from dpsql.compiler.calibrate.contributions import Contributions
 from dpsql.compiler.plan.private_plan import PartQuery, PrivateBlock
 from dpsql.compiler.track.several_units import require_direct
@@ -22,17 +22,17 @@ def recipe_of(call: AggregateCall) -> Recipe:
     return recipe
 
 
-def asked_of(
+def bounded_call(
     block: PrivateBlock,
     call: AggregateCall,
     arguments: tuple[Facts, ...],
     contributions: Contributions,
-    wishes: Wishes,
-) -> Asked:
+    wishes: MeasurementOptions,
+) -> BoundedCall:
     """What a recipe is asked: the call, and what is known of its arguments in this block."""
     argument, rows = call.args[0], contributions.rows_per_group.value
     of_keys = _over_keys(argument, block.keys)
-    return Asked(
+    return BoundedCall(
         call,
         arguments,
         rows,
@@ -44,7 +44,7 @@ def asked_of(
     )
 
 
-def parts_of(block: PrivateBlock, recipe: Recipe, asked: Asked) -> tuple[PartQuery, ...]:
+def parts_of(block: PrivateBlock, recipe: Recipe, asked: BoundedCall) -> tuple[PartQuery, ...]:
     """What SQL sums for an aggregate. Raises `Refused` for what cannot be asked of this block."""
     parts = recipe.parts(asked)
     require_direct(block, asked.call, parts, chosen=recipe.choices is not None)

@@ -20,7 +20,7 @@ from dpsql.compiler.calibrate.disjoint import divisible
 from dpsql.compiler.plan.canonical import Writer
 from dpsql.compiler.plan.private_plan import BlockPlan
 from dpsql.consistency.least_squares import Agreement
-from dpsql.consistency.marginals import Levels, Table
+from dpsql.consistency.marginals import Marginal, Marginals
 from dpsql.mechanisms import standard_deviation
 from dpsql.model.algebra import Relation, Released
 from dpsql.model.tree import Value
@@ -34,7 +34,7 @@ _Quantity: TypeAlias = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class _Told:
+class _Cells:
     """A block's table in words that are the same in other blocks of the same rows.
 
     `quantities` has one of each measurement, None of one that does not add up; `lists` are the
@@ -48,18 +48,18 @@ class _Told:
     lists: tuple[tuple[tuple[_Quantity, ...], ...], ...]
 
 
-def levels_of(blocks: Sequence[BlockPlan], stages: Sequence[Relation]) -> tuple[Levels, ...]:
+def levels_of(blocks: Sequence[BlockPlan], stages: Sequence[Relation]) -> tuple[Marginals, ...]:
     """The tables that measure some of the same, those of the same rows together.
 
     A table that a stage reads is left as it is: the others are not yet there.
     """
     staged = {r.block for stage in stages for r in relations(stage) if isinstance(r, Released)}
-    of_rows: dict[str, list[_Told]] = defaultdict(list)
+    of_rows: dict[str, list[_Cells]] = defaultdict(list)
     for number, block in enumerate(blocks):
         if number not in staged and _adds_up(block):
             writer = Writer()
             writer.number(block.block.rows)
-            told = _told(number, block, writer)
+            told = _cells_of(number, block, writer)
             if told is not None:
                 of_rows[writer.write((block.block.rows, block.block.unit))].append(told)
     return tuple(levels for known in of_rows.values() for levels in _shared(known))
@@ -78,7 +78,7 @@ def _adds_up(block: BlockPlan) -> bool:
     )
 
 
-def _told(number: int, block: BlockPlan, writer: Writer) -> _Told | None:
+def _cells_of(number: int, block: BlockPlan, writer: Writer) -> _Cells | None:
     """None where there is no group, a key stands twice, or its values depend on another's."""
     rows, domain = block.rows.value, block.domain
     assert rows is not None
@@ -95,7 +95,7 @@ def _told(number: int, block: BlockPlan, writer: Writer) -> _Told | None:
     texts = [writer.write(part) for part in parts]
     quantities = [tuple(texts[place] for place in places) for places in line]
     adds_up = [divisible(part, rows) for part in parts]
-    return _Told(
+    return _Cells(
         number,
         domains,
         tuple(q if yes else None for q, yes in zip(quantities, adds_up, strict=True)),
@@ -119,7 +119,7 @@ def _before(agreements: Sequence[Agreement]) -> dict[int, tuple[int, ...]]:
     return found
 
 
-def _shared(known: Sequence[_Told]) -> Iterator[Levels]:
+def _shared(known: Sequence[_Cells]) -> Iterator[Marginals]:
     """The tables that measure what another one measures too, if there are any."""
     count: dict[_Quantity, int] = defaultdict(int)
     for told in known:
@@ -132,12 +132,12 @@ def _shared(known: Sequence[_Told]) -> Iterator[Levels]:
         yield _levels(kept, domains)
 
 
-def _levels(kept: Sequence[_Told], domains: dict[str, tuple[Value, ...]]) -> Levels:
+def _levels(kept: Sequence[_Cells], domains: dict[str, tuple[Value, ...]]) -> Marginals:
     axes = {key: n for n, key in enumerate(domains)}
     quantities = dict.fromkeys(q for told in kept for q in told.quantities if q is not None)
     number = {quantity: n for n, quantity in enumerate(quantities)}
     tables = [
-        Table(
+        Marginal(
             told.block,
             tuple(axes[key] for key in told.domains),
             tuple(None if q is None else number[q] for q in told.quantities),
@@ -151,4 +151,4 @@ def _levels(kept: Sequence[_Told], domains: dict[str, tuple[Value, ...]]) -> Lev
         for lists in told.lists
     )
     starts = tuple(tuple(number[q[: n + 1]] for n in range(len(q) - 1)) for q in quantities)
-    return Levels(tuple(map(len, domains.values())), tuple(tables), tuple(agreements), starts)
+    return Marginals(tuple(map(len, domains.values())), tuple(tables), tuple(agreements), starts)

@@ -19,7 +19,7 @@ from dpsql.compiler.calibrate.disjoint import pooled
 from dpsql.compiler.calibrate.key_selection import Rival
 from dpsql.compiler.calibrate.key_vectors import led_by_vectors, number_of_units
 from dpsql.compiler.calibrate.measurements import Measurements, together
-from dpsql.compiler.calibrate.partitions import Limits, divided
+from dpsql.compiler.calibrate.partitions import RowLimits, divided
 from dpsql.compiler.calibrate.quantile_trees import Wanted
 from dpsql.compiler.calibrate.splitting import ROWS, Part, better, split
 from dpsql.compiler.errors.outputs import NOTHING_APART, Apart, shown
@@ -96,7 +96,7 @@ def least_error(
     That is not told where aggregates have an epsilon of their own.
     """
     order = accountant.order
-    ways = list(_ways(measured, order, identities))
+    ways = list(_strategies(measured, order, identities))
     charged = [charges(way, with_values(outer, way, identities)) for way in ways]
 
     def least(places: Sequence[int]) -> int:
@@ -124,7 +124,9 @@ def _with_rivals(
     ]
 
 
-def _ways(measured: list[Measured], order: int, identities: Identities) -> Iterator[list[Measured]]:
+def _strategies(
+    measured: list[Measured], order: int, identities: Identities
+) -> Iterator[list[Measured]]:
     """As asked for, sums about their centres, and moments together where noise is Laplace's."""
     centred = [replace(m, made=about_centres(m.made, identities)) for m in measured]
     for way in [measured] if centred == measured else [measured, centred]:
@@ -168,7 +170,7 @@ def _divided(measured: Measured, identities: Identities, *, wholes: bool) -> Mea
     if proved is None or proved != measured.contributions.rows_per_group.value:
         return measured
     threshold = int(measured.bounded.domain is None)
-    limits = Limits(proved, threshold, measured.bounded.tested, measured.nonnegative)
+    limits = RowLimits(proved, threshold, measured.bounded.tested, measured.nonnegative)
     made = divided(measured.made, limits, identities, wholes=wholes)
     return replace(measured, made=pooled(made, proved))
 

@@ -18,7 +18,7 @@ from fractions import Fraction
 
 from dpsql.accountants import Accountant, Allowance
 from dpsql.compiler.calibrate.key_selection import as_released
-from dpsql.compiler.calibrate.top_shapes import AskedTop, asked_top
+from dpsql.compiler.calibrate.top_shapes import TopShape, top_shape
 from dpsql.compiler.plan.private_plan import BlockPlan, Contribution, Payment, Release
 from dpsql.mechanisms import standard_deviation
 from dpsql.mechanisms.top_keys import error_of_noise, top
@@ -42,7 +42,7 @@ def with_top(
     `queries` are the outer query and the stages, `paid` what the charges of each block may spend.
     With the blocks come the queries over the columns that they then release.
     """
-    asked = asked_top(queries[0], [len(block.block.keys) for block in blocks])
+    asked = top_shape(queries[0], [len(block.block.keys) for block in blocks])
     read = [r.block for query in queries for r in relations(query) if isinstance(r, Released)]
     if asked is not None and read.count(asked.block) == 1:
         chosen = _chosen(blocks[asked.block], asked, paid[asked.block], accountant)
@@ -51,7 +51,7 @@ def with_top(
 
 
 def _chosen(
-    block: BlockPlan, asked: AskedTop, paid: Sequence[Allowance], accountant: Accountant
+    block: BlockPlan, asked: TopShape, paid: Sequence[Allowance], accountant: Accountant
 ) -> BlockPlan:
     if (
         block.domain is None
@@ -91,7 +91,7 @@ def _epsilons(
 
 def _way(
     block: BlockPlan,
-    asked: AskedTop,
+    asked: TopShape,
     paid: Sequence[Allowance],
     share: Fraction,
     accountant: Accountant,

@@ -18,7 +18,7 @@ _ENDS = {"arg_max": "max", "arg_min": "min"}
 
 
 @dataclass(frozen=True, slots=True)
-class AskedTop:
+class TopShape:
     """The `count` first keys of `block`, ordered by the measurement in column `scored`.
 
     `scored` counts the columns behind the keys. `shown` says that measurements are shown too;
@@ -33,7 +33,7 @@ class AskedTop:
     filled: frozenset[int] = frozenset()
 
 
-def asked_top(query: Relation, keys: Sequence[int]) -> AskedTop | None:
+def top_shape(query: Relation, keys: Sequence[int]) -> TopShape | None:
     """What a query asks for, None where it is not the first groups of a block in an order.
 
     `keys` says how many columns of each block are keys.
@@ -55,7 +55,7 @@ def asked_top(query: Relation, keys: Sequence[int]) -> AskedTop | None:
 
 def _first_rows(
     ordered: Sort, outputs: list[Expression], limit: int, keys: Sequence[int]
-) -> AskedTop | None:
+) -> TopShape | None:
     """Ordered by a measurement first."""
     order = [key.expression for key in ordered.keys]
     found = _over_released(ordered.input, [*outputs, *order])
@@ -69,7 +69,7 @@ def _first_rows(
     noisy = {f.id for f in released.fields[keys[released.block] :]}
     shown = [*read[: len(outputs)], *(key.expression for key in others)]
     measured = any(refs(expression) & noisy for expression in shown)
-    return AskedTop(released.block, limit, scored, not first.descending, measured)
+    return TopShape(released.block, limit, scored, not first.descending, measured)
 
 
 def _in_order(keys: Sequence[SortKey], expressions: Sequence[Expression]) -> list[SortKey]:
@@ -78,7 +78,7 @@ def _in_order(keys: Sequence[SortKey], expressions: Sequence[Expression]) -> lis
 
 def _of_ends(
     source: Relation, measures: tuple[Measure, ...], keys: Sequence[int]
-) -> AskedTop | None:
+) -> TopShape | None:
     """ARG_MAX(key, y) and MAX(y) of one measurement y, or ARG_MIN and MIN."""
     calls = [measure.call for measure in measures]
     ends = {call.function for call in calls} & _ENDS.keys()
@@ -100,7 +100,7 @@ def _of_ends(
     (scored,) = (score for score in scores if score is not None)
     kept = frozenset(place for place in filled if place is not None)
     shown = any(call.function != end for call in calls)
-    return AskedTop(released.block, 1, scored, end == "arg_min", shown, kept)
+    return TopShape(released.block, 1, scored, end == "arg_min", shown, kept)
 
 
 def _has_more(call: AggregateCall) -> bool:

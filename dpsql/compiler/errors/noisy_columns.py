@@ -107,15 +107,15 @@ class NoiseOfBlock:
     withheld: frozenset[int] = frozenset()
     near: Near | None = None
 
-    def origin(self, place: int, block: int, read: int) -> Origin:
+    def origin(self, place: int, block: int, read: int) -> ErrorSource:
         """Where a part of the table comes from; quantiles of trees count as read from one tree."""
         chosen = place >= len(self.correlation)
         if place in self.halves:
             kin = frozenset((block, other) for other in self.halves)
-            return Origin(kin, read, chosen=chosen)
+            return ErrorSource(kin, read, chosen=chosen)
         group = next((kin for kin in self.kin if place in kin), (place,))
         kin = frozenset((block, other) for other in group)
-        return Origin(kin, read, place, self.correlation, chosen=chosen)
+        return ErrorSource(kin, read, place, self.correlation, chosen=chosen)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -131,7 +131,7 @@ class Addend:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Origin:
+class ErrorSource:
     """Where the error of a base comes from.
 
     `kin` are the (block, part) pairs whose noise it may depend on; other noise is independent of
@@ -150,7 +150,7 @@ class Origin:
     chosen: bool = False
     addend: Addend | None = None
 
-    def is_apart(self, other: Origin) -> bool:
+    def is_apart(self, other: ErrorSource) -> bool:
         """Whether the two errors are known to be independent."""
         return (
             self.kin.isdisjoint(other.kin) or other.read in self.apart or self.read in other.apart
@@ -176,7 +176,7 @@ class Traced:
     relation: Relation
     meaning: Mapping[int, Expression] = field(default_factory=dict)
     deviation: Mapping[int, Expression | None] = field(default_factory=dict)
-    origin: Mapping[int, Origin] = field(default_factory=dict)
+    origin: Mapping[int, ErrorSource] = field(default_factory=dict)
     alone: Mapping[int, Expression] = field(default_factory=dict)
     cells: Mapping[int, Cell | None] = field(default_factory=dict)
     table: tuple[int, int] | None = None
@@ -274,7 +274,7 @@ class Traced:
             return Joint(tuple(bases))
         return Joint(tuple(bases), correlation[np.ix_(places, places)])
 
-    def total(self, expression: Expression, read: int) -> Origin | None:
+    def total(self, expression: Expression, read: int) -> ErrorSource | None:
         """The origin of a total of such values, of the rows `read`; None where they are exact."""
         origins = [self.origin[base] for base in self.bases(expression)]
         if not origins:
@@ -283,7 +283,7 @@ class Traced:
         chosen = any(origin.chosen for origin in origins)
         alone = isinstance(self.rewritten(expression), Ref) and not many and not chosen
         place, correlation = origins[0].place if alone else None, origins[0].correlation
-        return Origin(kin_of(origins), read, place, correlation, many=many, chosen=chosen)
+        return ErrorSource(kin_of(origins), read, place, correlation, many=many, chosen=chosen)
 
     def addend(self, expression: Expression) -> Addend | None:
         """What each row adds to the sum of an expression over all rows of a released table."""
@@ -324,12 +324,14 @@ def _is_certain(
             return refs(expression).isdisjoint(noisy)
 
 
-def kin_of(origins: Iterable[Origin]) -> frozenset[tuple[int, int]]:
+def kin_of(origins: Iterable[ErrorSource]) -> frozenset[tuple[int, int]]:
     """What any of them may depend on."""
     return frozenset[tuple[int, int]]().union(*(origin.kin for origin in origins))
 
 
-def of_totals(source: Traced, totals: Sequence[tuple[Field, AggregateCall]]) -> dict[int, Origin]:
+def of_totals(
+    source: Traced, totals: Sequence[tuple[Field, AggregateCall]]
+) -> dict[int, ErrorSource]:
     """The origins of aggregates; those over the same rows are as if read at the same place."""
     reads: dict[AggregateCall, int] = {}
     origin = {}

@@ -18,9 +18,9 @@ from dpsql.compiler.errors.aggregate_errors import argument_error, error_of_many
 from dpsql.compiler.errors.expression_errors import NAN, formula
 from dpsql.compiler.errors.joined_totals import joined
 from dpsql.compiler.errors.noisy_columns import (
+    ErrorSource,
     Near,
     NoiseOfBlock,
-    Origin,
     Traced,
     is_linear,
     kin_of,
@@ -283,7 +283,7 @@ class _Tracer:
         fields, items = list(relation.fields), [[_kept(f) for f in side] for side in old]
         meaning: dict[int, Expression] = {}
         deviation: dict[int, Expression | None] = {}
-        origin: dict[int, Origin] = {}
+        origin: dict[int, ErrorSource] = {}
         alone: dict[int, Expression] = {}
         common = kin_of(left.origin.values()) & kin_of(right.origin.values())
 
@@ -303,7 +303,7 @@ class _Tracer:
             deviation[new.id] = None
             read = [s.origin[n] for s, r in zip(sides, refs_here, strict=True) for n in s.bases(r)]
             many = bool(common) or any(one.many for one in read)
-            origin[new.id] = Origin(kin_of(read), relation.fields[0].id, many=many)
+            origin[new.id] = ErrorSource(kin_of(read), relation.fields[0].id, many=many)
             if relation.kind == "UNION" and relation.all:
                 here = list(zip(sides, refs_here, strict=True))
                 deviation[new.id] = error = added([side.error(ref) for side, ref in here])
@@ -342,8 +342,8 @@ def _of_sides(relation: Union, sides: Sequence[Traced]) -> bool:
 
 
 def _with_addends(
-    source: Traced, totals: Sequence[tuple[Field, AggregateCall]], origin: Mapping[int, Origin]
-) -> dict[int, Origin]:
+    source: Traced, totals: Sequence[tuple[Field, AggregateCall]], origin: Mapping[int, ErrorSource]
+) -> dict[int, ErrorSource]:
     """The origins of totals of all rows; those of sums know what each row adds."""
     known = dict(origin)
     for column, call in totals:

@@ -49,7 +49,7 @@ def with_noise_known(relation: Relation, blocks: list[tuple[float | None, ...]])
         columns = blocks[source.block]
         fields = source.fields[len(source.fields) - len(columns) :]
         deviations = {f.id: d for f, d in zip(fields, columns, strict=True) if d is not None}
-        return _known(expression, deviations)
+        return _with_deviation(expression, deviations)
 
     return _map_items(relation, known)
 
@@ -69,8 +69,8 @@ def _map_items(
     return replace(inner, items=tuple(items))
 
 
-def _known(expression: Expression, deviations: Deviations) -> Expression:
-    node = map_children(expression, lambda child: _known(child, deviations))
+def _with_deviation(expression: Expression, deviations: Deviations) -> Expression:
+    node = map_children(expression, lambda child: _with_deviation(child, deviations))
     if not isinstance(node, Call) or node.function != NAME:
         return node
     centred, count, *bounds = node.args

@@ -75,7 +75,7 @@ class PublicData(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Origin:
+class FactSource:
     """Where facts start: declarations, public data, and the engine's functions; at most `limit`
     values are listed of a domain.
     """
@@ -132,7 +132,7 @@ _Source: TypeAlias = "_Stored | _Computed | _OfRows | _OneOf | _Unknown"
 class Columns:
     """The facts of a relation's columns and of expressions over them."""
 
-    def __init__(self, rows: Relation, origin: Origin) -> None:
+    def __init__(self, rows: Relation, origin: FactSource) -> None:
         self.origin = origin
         self.defined: dict[int, _Source] = dict(_definitions(rows))
         self.predicates = tuple(predicates(rows))

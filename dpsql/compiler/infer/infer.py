@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from itertools import product
 from math import isnan, prod
 
-from dpsql.compiler.infer.column_facts import Columns, Evaluate, Origin, PublicData, Row
+from dpsql.compiler.infer.column_facts import Columns, Evaluate, FactSource, PublicData, Row
 from dpsql.compiler.plan.private_plan import Bounded, BoundedBlock, PrivateBlock, Tracked, Within
 from dpsql.compiler.resolve.typing import type_of
 from dpsql.model.algebra import Relation, Staged
@@ -40,13 +40,13 @@ def has_domain(block: PrivateBlock, policy: Policy, public: PublicData, evaluate
 
 def _block(block: PrivateBlock, policy: Policy, public: PublicData, evaluate: Evaluate) -> _Block:
     limit = block.declared.public_groups or policy.limits.max_public_groups
-    return _Block(block, Origin(policy, public, evaluate, limit))
+    return _Block(block, FactSource(policy, public, evaluate, limit))
 
 
 class _Block:
     """The keys and arguments of one block."""
 
-    def __init__(self, block: PrivateBlock, origin: Origin) -> None:
+    def __init__(self, block: PrivateBlock, origin: FactSource) -> None:
         self.block, self.origin = block, origin
         self.rows = Columns(block.rows, origin)
 

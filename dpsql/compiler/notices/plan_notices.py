@@ -12,13 +12,13 @@ from dataclasses import dataclass, replace
 from datetime import date
 from fractions import Fraction
 
-from dpsql.compiler.aggregates.recipe import Asked, Wishes, counted, row_bounds
+from dpsql.compiler.aggregates.recipe import BoundedCall, MeasurementOptions, counted, row_bounds
 from dpsql.compiler.calibrate.contributions import contributions_of
-from dpsql.compiler.calibrate.recipes import asked_of, recipe_of
-from dpsql.compiler.infer.column_facts import Columns, Evaluate, Origin, PublicData
+from dpsql.compiler.calibrate.recipes import bounded_call, recipe_of
+from dpsql.compiler.infer.column_facts import Columns, Evaluate, FactSource, PublicData
 from dpsql.compiler.notices.counted_keys import counted_keys
 from dpsql.compiler.notices.usefulness import least_shown, useless
-from dpsql.compiler.plan.lattices import ChoiceQuery, Kept
+from dpsql.compiler.plan.lattices import ChoiceQuery, ContributedRows
 from dpsql.compiler.plan.private_plan import (
     BlockPlan,
     Bounded,
@@ -51,7 +51,7 @@ def notices(
     policy: Policy,
     public: PublicData,
     evaluate: Evaluate,
-    wishes: Wishes,
+    wishes: MeasurementOptions,
 ) -> tuple[Notice, ...]:
     """What is told with every answer of the plan, in the order of its blocks, each thing once.
 
@@ -59,7 +59,7 @@ def notices(
     of what is not promised to them.
     """
     limit = policy.limits.max_public_groups
-    plain = Origin(undeclared(policy), public, evaluate, limit)
+    plain = FactSource(undeclared(policy), public, evaluate, limit)
     fed = _Fed.of(bounded.outer, len(bounded.outer.fields))
     found: dict[Cut, tuple[int, ...]] = {}
     for number, (block, made) in enumerate(zip(bounded.blocks, plan.blocks, strict=True)):
@@ -68,7 +68,7 @@ def notices(
             alone = replace(notice, columns=())
             found[alone] = tuple(sorted({*found.get(alone, ()), *notice.columns}))
     told = [replace(notice, columns=columns) for notice, columns in found.items()]
-    drowned = useless(plan, Origin(policy, public, evaluate, limit), policy)
+    drowned = useless(plan, FactSource(policy, public, evaluate, limit), policy)
     numbers = _numbers(bounded, fed)
     others = [
         Unprotected(numbers, t.name, link.column) for t in policy.tables for link in t.unprotected
@@ -181,9 +181,9 @@ class _Block:
     bounded: BoundedBlock
     made: BlockPlan
     units: str
-    plain: Origin
+    plain: FactSource
     fed: _Fed
-    wishes: Wishes
+    wishes: MeasurementOptions
 
     @property
     def block(self) -> PrivateBlock:
@@ -212,12 +212,12 @@ class _Block:
         call, arguments = self.block.measures[place].call, self.bounded.arguments[place]
         recipe = recipe_of(call)
         limits = contributions_of(self.bounded)
-        asked = asked_of(self.block, call, arguments, limits, self.wishes)
+        asked = bounded_call(self.block, call, arguments, limits, self.wishes)
         parts = [part for part in recipe.parts(asked) if not part.blocks]
         choices = () if recipe.choices is None else recipe.choices(asked)
         grouped, rows = bool(self.block.keys), None
         additive = [part for part in parts if not (part.units or part.distinct)]
-        hashed = [c.histogram.rows for c in choices if c.histogram.kept is Kept.HASHED]
+        hashed = [c.histogram.rows for c in choices if c.histogram.kept is ContributedRows.HASHED]
         if additive and not asked.rows_proved:
             rows = asked.rows
         elif hashed:
@@ -260,7 +260,7 @@ class _Block:
 
 
 def _counts_listed(
-    asked: Asked, parts: Sequence[PartQuery], choices: Sequence[ChoiceQuery]
+    asked: BoundedCall, parts: Sequence[PartQuery], choices: Sequence[ChoiceQuery]
 ) -> bool:
     """Whether listed values of the argument alone count; numbers beyond a grid are clipped."""
     if asked.call.distinct:
@@ -275,7 +275,7 @@ def _beyond(proved: tuple[Value, ...] | None, known: Sequence[Value]) -> bool:
     return proved is None or not set(proved) <= set(known)
 
 
-def _is_cut(asked: Asked, part: PartQuery) -> bool:
+def _is_cut(asked: BoundedCall, part: PartQuery) -> bool:
     """Whether a unit may have more different values than are counted of it."""
     known = asked.argument.domain if asked.argument is not None else None
     possible = [1] * asked.one_value + [asked.rows] * asked.rows_proved
@@ -292,7 +292,7 @@ def _total(parts: Sequence[PartQuery]) -> Ends | None:
     return _number(part.total_lower * step), _number(part.total_upper * step)
 
 
-def _clipped(asked: Asked, proved: Columns) -> Iterator[Ends]:
+def _clipped(asked: BoundedCall, proved: Columns) -> Iterator[Ends]:
     """The ends to which arguments are clipped whose values nothing keeps there."""
     for place, facts in enumerate(asked.arguments):
         argument = asked.call.args[place]

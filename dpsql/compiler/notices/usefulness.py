@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from math import ceil, inf
 
 from dpsql.compiler.calibrate.choices import rank_error
-from dpsql.compiler.infer.column_facts import Columns, Origin
+from dpsql.compiler.infer.column_facts import Columns, FactSource
 from dpsql.compiler.plan.private_plan import BlockPlan, PrivateBlock, PrivatePlan, least
 from dpsql.mechanisms import margin, standard_deviation
 from dpsql.model.algebra import Field, Join, Relation, Scan, Union
@@ -20,14 +20,16 @@ from dpsql.model.vocabulary import Policy
 from dpsql.model.walk import relations
 
 
-def useless(plan: PrivatePlan, origin: Origin, policy: Policy) -> Iterator[Drowned | NeverShown]:
+def useless(
+    plan: PrivatePlan, origin: FactSource, policy: Policy
+) -> Iterator[Drowned | NeverShown]:
     """Why no part of the answer can be of use; nothing where some part can, or may be."""
     reasons = [_reason(block, origin, policy) for block in plan.blocks]
     if reasons and all(reason is not None for reason in reasons):
         yield from (reason for reason in reasons[:1] if reason is not None)
 
 
-def _reason(plan: BlockPlan, origin: Origin, policy: Policy) -> Drowned | NeverShown | None:
+def _reason(plan: BlockPlan, origin: FactSource, policy: Policy) -> Drowned | NeverShown | None:
     most, units = _most_units(plan.block, origin, policy), policy.unit.table
     if most is None:
         return None
@@ -52,7 +54,7 @@ def _noise_in_units(plan: BlockPlan) -> Iterator[float]:
         yield tree.error * margin(tree.noise) / standard_deviation(tree.noise) / tree.histogram.rows
 
 
-def _most_units(block: PrivateBlock, origin: Origin, policy: Policy) -> int | None:
+def _most_units(block: PrivateBlock, origin: FactSource, policy: Policy) -> int | None:
     """How many units the text leaves: as many as the values of a key in every row, or as many as
     rows are expected; None: any number.
     """

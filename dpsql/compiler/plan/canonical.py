@@ -25,7 +25,7 @@ from dpsql.compiler.plan.private_plan import (
     PrivatePlan,
     Release,
 )
-from dpsql.consistency.marginals import Levels, Table
+from dpsql.consistency.marginals import Marginal, Marginals
 from dpsql.mechanisms.top_keys import Top
 from dpsql.model.algebra import Evaluated, Field, Relation, Scan, Staged
 from dpsql.model.comparisons import MIRRORED
@@ -98,8 +98,8 @@ LEFT_OUT: Mapping[type, Mapping[str, str]] = {
         "reserve": _PRICE,
     },
     Top: {"keys": _FOLLOWS, "rate": _PRICE, "epsilon": _PRICE, "flips": _PRICE},
-    Levels: {"sizes": _FOLLOWS, "agreements": _FOLLOWS, "starts": _FOLLOWS},
-    Table: {"axes": _FOLLOWS, "deviations": _PRICE},
+    Marginals: {"sizes": _FOLLOWS, "agreements": _FOLLOWS, "starts": _FOLLOWS},
+    Marginal: {"axes": _FOLLOWS, "deviations": _PRICE},
 }
 """What is no part of a question, and why. Every other field of these types is one."""
 

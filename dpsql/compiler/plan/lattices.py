@@ -32,7 +32,7 @@ WHOLE = Lattice(10, 0)
 """The lattice of integers themselves."""
 
 
-class Kept(StrEnum):
+class ContributedRows(StrEnum):
     """Which of its rows in a group a unit contributes to a histogram."""
 
     ALL = "proved: no unit has more"
@@ -107,7 +107,7 @@ class Histogram:
     condition: Expression | None
     grid: Grid
     rows: int
-    kept: Kept
+    kept: ContributedRows
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from fractions import Fraction
 
 from dpsql.compiler.plan.lattices import WHOLE, Choice, Histogram, Lattice, TreeRelease
 from dpsql.consistency.least_squares import Agreement
-from dpsql.consistency.marginals import Levels
+from dpsql.consistency.marginals import Marginals
 from dpsql.mechanisms.stability import Stability
 from dpsql.mechanisms.threshold import Threshold
 from dpsql.mechanisms.top_keys import Top
@@ -385,7 +385,7 @@ class PrivatePlan:
     loss: Loss
     epsilon: Fraction
     shares: tuple[Fraction, ...]
-    levels: tuple[Levels, ...] = ()
+    levels: tuple[Marginals, ...] = ()
 
     def __post_init__(self) -> None:
         """What is read of a block is what it releases, no column more and none less."""

@@ -17,14 +17,14 @@ _TRUTHS = {
 """PostgreSQL's words, https://www.postgresql.org/docs/15/datatype-boolean.html."""
 
 
-def unquoted(literal: Literal, wanted: SqlType) -> Literal:
+def coerced(literal: Literal, wanted: SqlType) -> Literal:
     """A string literal as a constant that is compared with `wanted`; as it is where it is none.
 
     Beside INTEGER only whole numbers are numbers, as in PostgreSQL.
 
-    >>> unquoted(Literal("99", VARCHAR), INTEGER).value
+    >>> coerced(Literal("99", VARCHAR), INTEGER).value
     99
-    >>> unquoted(Literal("99.5", VARCHAR), INTEGER).value
+    >>> coerced(Literal("99.5", VARCHAR), INTEGER).value
     '99.5'
     """
     if literal.type != VARCHAR or not isinstance(literal.value, str):

@@ -9,7 +9,7 @@ from typing import assert_never
 from dpsql import functions
 from dpsql.compiler import aggregates
 from dpsql.compiler.aggregates.sample import SAMPLE, check_sampled
-from dpsql.compiler.resolve.literal_coercion import unquoted
+from dpsql.compiler.resolve.literal_coercion import coerced
 from dpsql.compiler.resolve.scopes import Scope
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.tree import (
@@ -205,7 +205,7 @@ def _unquoted(args: tuple[Expression, ...]) -> tuple[Expression, ...]:
     """String literals beside numbers as numbers, beside BOOLEANs as these."""
     company = [type_of(a) for a in args if type_of(a) not in (VARCHAR, NULL)]
     wanted = next((kind for kind in company if kind != INTEGER), INTEGER)
-    return tuple(unquoted(a, wanted) if company and isinstance(a, Literal) else a for a in args)
+    return tuple(coerced(a, wanted) if company and isinstance(a, Literal) else a for a in args)
 
 
 def _in_one_zone(args: tuple[Expression, ...], function: str) -> tuple[Expression, ...]:

@@ -23,7 +23,7 @@ from dpsql.compiler.plan.private_plan import (
 from dpsql.compiler.resolve.scopes import Identities
 from dpsql.compiler.rewrite.dialect import Columns, Dialect
 from dpsql.compiler.track.uniqueness import Keys
-from dpsql.consistency.least_squares import covariance, kin
+from dpsql.consistency.least_squares import covariance, dependent
 from dpsql.consistency.marginals import Spread
 from dpsql.mechanisms import standard_deviation, widest
 from dpsql.mechanisms.shown_counts import widening
@@ -97,7 +97,7 @@ def _noise(block: BlockPlan) -> NoiseOfBlock:
     return NoiseOfBlock(
         (*(sizes * steps).tolist(), *(None for _ in range(block.asked_of_histograms))),
         after / np.outer(sizes, sizes),
-        kin(block.agreements),
+        dependent(block.agreements),
         halves=block.halves,
         selected=block.domain is None or block.top is not None or bool(block.within),
         withheld=frozenset(n for n, r in enumerate(block.releases) if r.stability is not None),

@@ -26,7 +26,7 @@ from dataclasses import dataclass, replace
 from functools import reduce
 from math import prod
 
-from dpsql.compiler.plan.lattices import Histogram, Kept
+from dpsql.compiler.plan.lattices import ContributedRows, Histogram
 from dpsql.compiler.plan.private_plan import BlockPlan, PartQuery, PrivatePlan, Weighed
 from dpsql.compiler.resolve.scopes import Identities
 from dpsql.compiler.rewrite.weighed_measures import is_weighable, weighed_aggregate
@@ -300,7 +300,9 @@ def _adds_up(plan: BlockPlan) -> bool:
 
     Where no person has more than one row, none is repeated.
     """
-    extremes = all(h.kept in (Kept.LEAST, Kept.GREATEST) for h in plan.histograms)
+    extremes = all(
+        h.kept in (ContributedRows.LEAST, ContributedRows.GREATEST) for h in plan.histograms
+    )
     sampled = any(part.blocks for part in plan.queries)
     return extremes and not sampled and (plan.block.several or not plan.row_level)
 

@@ -29,7 +29,7 @@ from dpsql.dialects.duckdb.total_sql import (
     unit_value,
     weighed_value,
 )
-from dpsql.dialects.duckdb.unit_sql import known, looked_up
+from dpsql.dialects.duckdb.unit_sql import exists, looked_up
 from dpsql.model.algebra import Staged
 from dpsql.model.sql_names import type_name
 from dpsql.model.tree import INTEGER, Call, Cast, Expression, Kind, SqlType
@@ -146,7 +146,7 @@ class _Block:
 
     def _known(self) -> str:
         """Keeps the totals of the units that exist, where their rows were not looked up."""
-        return "" if self.lookup is None else f" SEMI JOIN {known(self.lookup, 'totals.u')}"
+        return "" if self.lookup is None else f" SEMI JOIN {exists(self.lookup, 'totals.u')}"
 
     def _unit_total(self, part: PartQuery) -> str:
         if part.distinct:

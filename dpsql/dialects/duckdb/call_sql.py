@@ -251,15 +251,15 @@ def widest(function: str) -> str:
 
 def aggregate_name(call: AggregateCall) -> str:
     """DuckDB's name of an aggregate; refused if it has none."""
-    return _known(AGGREGATES, call)
+    return _spelling(AGGREGATES, call)
 
 
 def window_name(call: WindowCall) -> str:
     """DuckDB's name of a window function; refused if it has none."""
-    return _known(WINDOWS, call)
+    return _spelling(WINDOWS, call)
 
 
-def _known(names: dict[str, str], call: AggregateCall | WindowCall) -> str:
+def _spelling(names: dict[str, str], call: AggregateCall | WindowCall) -> str:
     if call.function not in names:
         raise Refused(Reason.UNSUPPORTED_AGGREGATE, call.span, name=call.function)
     return names[call.function]

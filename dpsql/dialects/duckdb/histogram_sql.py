@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import date
 
-from dpsql.compiler.plan.lattices import Grid, Histogram, Kept
+from dpsql.compiler.plan.lattices import ContributedRows, Grid, Histogram
 from dpsql.compiler.plan.private_plan import PartQuery
 from dpsql.dialects.duckdb.literal_sql import constant
 from dpsql.dialects.duckdb.total_sql import clamped, row_integer
@@ -48,11 +48,11 @@ def _between(grid: Grid, x: str) -> str:
 def cells_of_rows(query: Histogram, place: str, where: str) -> str:
     """The cells of a unit's rows in a group, as a list; of an extreme only that."""
     match query.kept:
-        case Kept.ALL | Kept.HASHED:
+        case ContributedRows.ALL | ContributedRows.HASHED:
             return f"list({place}){where}"
-        case Kept.LEAST:
+        case ContributedRows.LEAST:
             return f"[MIN({place}){where}]"
-        case Kept.GREATEST:
+        case ContributedRows.GREATEST:
             return f"[MAX({place}){where}]"
 
 
@@ -61,7 +61,7 @@ def kept_cells(query: Histogram, listed: str, hashed: Callable[[str], str]) -> s
 
     The hash is of the cell: of rows in one cell any may be kept.
     """
-    return fewest(listed, query.rows, hashed) if query.kept is Kept.HASHED else listed
+    return fewest(listed, query.rows, hashed) if query.kept is ContributedRows.HASHED else listed
 
 
 def fewest(listed: str, most: int, hashed: Callable[[str], str]) -> str:

@@ -50,7 +50,7 @@ def _has_each_once(side: Relation, block: PrivateBlock) -> bool:
             return False
 
 
-def known(join: Join, unit: str) -> str:
+def exists(join: Join, unit: str) -> str:
     """The right side of such a join and its condition, for a column `unit` on the left."""
     source, where, columns = Printer(lambda _relation: None).source(join.right)
     assert not where

@@ -20,7 +20,7 @@ from dpsql.dialects.reading.function_names import (
     TODAY,
     WINDOWS,
     WITHIN_GROUP,
-    Row,
+    FunctionName,
     refusal_of,
 )
 from dpsql.dialects.reading.list_arguments import as_text, each, elements, is_list
@@ -65,12 +65,12 @@ def anonymous(node: exp.Expression, origin: Origin, read: Read) -> Expression:
     values = tuple(read(arg, origin) for arg in args)
     call = Call(name, values, span=origin.span(node))
     if name in STATED:
-        _check_count(Row(name, 1, 1), call)
+        _check_count(FunctionName(name, 1, 1), call)
         return call
     if name == "concat" and values:
         return replace(call, args=tuple(_or_empty(value) for value in values))
     if name in PART_FUNCTIONS:
-        _check_count(Row(name, 1, 1), call)
+        _check_count(FunctionName(name, 1, 1), call)
         return part_of(PART_FUNCTIONS[name], values[0], call.span)
     if name in WINDOWS:
         raise origin.refusal(node, f"{name.upper()} without OVER")
@@ -128,7 +128,7 @@ def _name_and_arguments(node: exp.Expression, origin: Origin) -> tuple[str, list
     return str(this).removeprefix(FUNCTION).lower(), args or []
 
 
-def _check_count(row: Row, call: Call) -> None:
+def _check_count(row: FunctionName, call: Call) -> None:
     if not row.takes(len(call.args)):
         types = f"{len(call.args)} argument{'' if len(call.args) == 1 else 's'}"
         raise Refused(Reason.TYPE_MISMATCH, call.span, function=call.function, types=types)

@@ -12,7 +12,7 @@ from dpsql.model.tree import DOUBLE, INTEGER, VARCHAR, Literal
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class FunctionName:
     """The registry's name of a function and how many arguments it takes (`most` None: any)."""
 
     function: str
@@ -23,9 +23,9 @@ class Row:
         return self.least <= count and (self.most is None or count <= self.most)
 
 
-def _rows(*rows: tuple[str, str, int, int | None]) -> dict[str, Row]:
+def _rows(*rows: tuple[str, str, int, int | None]) -> dict[str, FunctionName]:
     return {
-        name: Row(function, least, most)
+        name: FunctionName(function, least, most)
         for names, function, least, most in rows
         for name in names.split()
     }

@@ -40,7 +40,7 @@ _STATEMENTS = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class OptionedQuery:
     """The query's own text and tokens, and what was asked around it."""
 
     text: str
@@ -55,7 +55,7 @@ class Request:
     named: Mapping[int, Named] = field(default_factory=dict)
 
 
-def read_request(text: str, dialect: str) -> Request:
+def read_request(text: str, dialect: str) -> OptionedQuery:
     """Splits a text into its query and what surrounds it; refuses what is no single SELECT."""
     rest, explain = _without_explain(text)
     _check_first_word(rest)
@@ -65,7 +65,7 @@ def read_request(text: str, dialect: str) -> Request:
     before = tokens
     tokens, options = _without_options(tokens)
     tokens, named = without_named(tokens, allowed=tokens != before)
-    return Request(
+    return OptionedQuery(
         rest,
         tokens,
         options.get("epsilon"),

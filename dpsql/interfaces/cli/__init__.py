@@ -15,7 +15,7 @@ import click
 
 from dpsql.interfaces.cli.ask import explain, query
 from dpsql.interfaces.cli.manual import manual
-from dpsql.interfaces.cli.options import Settings, common
+from dpsql.interfaces.cli.options import CommandSettings, common
 from dpsql.interfaces.cli.owner_commands import budget, check, demo, init, refresh
 from dpsql.interfaces.cli.serve import serve
 from dpsql.interfaces.cli.shells import completion
@@ -77,7 +77,7 @@ class Program(click.Group):
 def main(context: click.Context, policy: str | None, analyst: str | None) -> None:
     """Ordinary SQL in, differentially private answers out."""
     context.color = use_color()
-    settings = context.obj if isinstance(context.obj, Settings) else Settings()
+    settings = context.obj if isinstance(context.obj, CommandSettings) else CommandSettings()
     # Read here and not by each command, where it would win over an --analyst before its name.
     analyst = analyst or os.environ.get("DPSQL_ANALYST")
     context.obj = settings.with_options(policy, analyst)

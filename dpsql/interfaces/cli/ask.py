@@ -16,7 +16,7 @@ from dpsql.explaining.explanation import Explanation
 from dpsql.interfaces import records
 from dpsql.interfaces.amounts import loss_text, plain
 from dpsql.interfaces.asking import answered
-from dpsql.interfaces.cli.options import Command, Settings, common, exact_epsilon
+from dpsql.interfaces.cli.options import Command, CommandSettings, common, exact_epsilon
 from dpsql.interfaces.cli.output import output
 from dpsql.interfaces.cli.terminal import (
     Progress,
@@ -33,7 +33,7 @@ from dpsql.interfaces.sentences import footnotes, remarks, sentence
 from dpsql.interfaces.tables import markdown, table
 from dpsql.model.errors import DpsqlError, Failed, Reason, Refused
 from dpsql.model.notices import useless
-from dpsql.model.query_options import Precision, wished
+from dpsql.model.query_options import Precision, requested_precision
 from dpsql.model.tree import PlanForm
 from dpsql.model.vocabulary import Answer, Loss, Request
 
@@ -108,7 +108,7 @@ def _question(command: Command) -> Command:
 @click.option("--yes", is_flag=True, help="Ask even what cannot be of use, without asking back.")
 @click.pass_obj
 def query(
-    settings: Settings,
+    settings: CommandSettings,
     /,
     *,
     style: str,
@@ -158,13 +158,15 @@ def query(
     help="How the plan is written; json has everything.",
 )
 @click.pass_obj
-def explain(settings: Settings, /, *, verbose: bool, style: str, **asked: Any) -> None:
+def explain(settings: CommandSettings, /, *, verbose: bool, style: str, **asked: Any) -> None:
     """Show the price and expected error of one SELECT; runs nothing, costs nothing."""
     form = PlanForm.JSON if style == "json" else PlanForm.LONG if verbose else None
     _explain(settings, None, form, **asked)
 
 
-def _explain(settings: Settings, target: str | None, form: PlanForm | None, **asked: Any) -> None:
+def _explain(
+    settings: CommandSettings, target: str | None, form: PlanForm | None, **asked: Any
+) -> None:
     with output(target) as write:
         plan, _ = _with_proxy(
             settings, lambda proxy, request: partial(proxy.explain, request), **asked
@@ -178,7 +180,9 @@ def _plan(plan: Explanation, form: PlanForm | None = None, target: str | None = 
     return plan_text(plan, form, width=width or WIDTH, door=COMMAND_LINE)
 
 
-def _ask(settings: Settings, pass_on: PassOn | None = None, *, yes: bool, **asked: Any) -> Answer:
+def _ask(
+    settings: CommandSettings, pass_on: PassOn | None = None, *, yes: bool, **asked: Any
+) -> Answer:
     """The answer, passed on while the proxy is open where it flows.
 
     If Ctrl-C came too late for the statement, its charge is still reported.
@@ -213,7 +217,7 @@ def _confirmed(
 
 
 def _with_proxy(
-    settings: Settings,
+    settings: CommandSettings,
     call: Call,
     *,
     sql: str | None,
@@ -256,4 +260,4 @@ def _price(
 ) -> tuple[Decimal | None, Precision | None]:
     """What the query may cost, or the error that decides it."""
     sure = None if confidence is None else Decimal(repr(confidence))
-    return epsilon, wished(None, within, sure)
+    return epsilon, requested_precision(None, within, sure)

@@ -36,14 +36,14 @@ def open_proxy(path: str) -> Proxy:
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class CommandSettings:
     """What every command needs: the policy file, who asks, and how the proxy is opened."""
 
     policy: str = "dpsql.toml"
     analyst: str | None = None
     open: Callable[[str], Proxy] = open_proxy
 
-    def with_options(self, policy: str | None, analyst: str | None) -> Settings:
+    def with_options(self, policy: str | None, analyst: str | None) -> CommandSettings:
         """These settings, overridden by what was given nearer to the command."""
         return replace(self, policy=policy or self.policy, analyst=analyst or self.analyst)
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dpsql.interfaces.amounts import loss_text, plain, share_text
-from dpsql.interfaces.cli.options import Settings, common
+from dpsql.interfaces.cli.options import CommandSettings, common
 from dpsql.interfaces.cli.output import output
 from dpsql.interfaces.cli.terminal import columns, encodable, note
 from dpsql.interfaces.messages import printable
@@ -36,7 +36,7 @@ _HISTORY_HEADERS = ("query", "time (UTC)", "analyst", "budget", "epsilon", "char
 @click.option("--accept-ledger", is_flag=True, help="Owner: trust the ledger file as it is now.")
 @click.pass_obj
 def budget(
-    settings: Settings,
+    settings: CommandSettings,
     policy: str | None,
     analyst: str | None,
     history: int | None,
@@ -120,7 +120,7 @@ def refresh(
 
     A running server takes it up, with policy, users and certificate, and loses no connection.
     """
-    settings = context.ensure_object(Settings).with_options(policy, analyst)
+    settings = context.ensure_object(CommandSettings).with_options(policy, analyst)
     if record:
         from dpsql.owner.record import check_policy  # noqa: PLC0415
 
@@ -169,7 +169,7 @@ def check(context: click.Context, policy: str | None, analyst: str | None, *, re
     """For the owner only: does the data fit the policy? Prints exact numbers of private rows."""
     from dpsql.owner.record import check_policy, unnamed_budgets_of  # noqa: PLC0415
 
-    path = context.ensure_object(Settings).with_options(policy, analyst).policy
+    path = context.ensure_object(CommandSettings).with_options(policy, analyst).policy
     findings = check_policy(path, record=record)
     _show(path, findings)
     if record:
@@ -189,7 +189,7 @@ def _show(path: str, findings: Sequence[Finding]) -> None:
 @click.command()
 @click.argument("directory", type=click.Path(file_okay=False), default="dpsql-demo")
 @click.pass_obj
-def demo(settings: Settings, directory: str) -> None:
+def demo(settings: CommandSettings, directory: str) -> None:
     """Build a small shop database with its policy in DIRECTORY and answer three queries."""
     from dpsql.policy.demo import QUERIES, build  # noqa: PLC0415
 

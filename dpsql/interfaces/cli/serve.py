@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from dpsql.interfaces.cli.options import Settings, common
+from dpsql.interfaces.cli.options import CommandSettings, common
 from dpsql.interfaces.cli.terminal import note
 
 if TYPE_CHECKING:
-    from dpsql.policy.draft import Server
+    from dpsql.policy.draft import ServerSettings
     from dpsql.proxy import Proxy
 
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 @click.option("--self-signed", is_flag=True, help="TLS with a certificate made for trying out.")
 @click.pass_obj
 def serve(
-    settings: Settings,
+    settings: CommandSettings,
     policy: str | None,
     analyst: str | None,
     host: str | None,
@@ -38,7 +38,7 @@ def serve(
 
     settings = settings.with_options(policy, analyst)
 
-    def make() -> tuple[Proxy, Server]:
+    def make() -> tuple[Proxy, ServerSettings]:
         limits = load(settings.policy).server
         where = host or limits.host, limits.port if port is None else port
         return settings.open(settings.policy), replace(limits, host=where[0], port=where[1])

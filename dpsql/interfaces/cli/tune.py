@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from dpsql.interfaces.cli.options import Settings, common, exact_epsilon
+from dpsql.interfaces.cli.options import CommandSettings, common, exact_epsilon
 from dpsql.interfaces.cli.output import output
 from dpsql.interfaces.cli.terminal import Progress, interruptible, note, show_error
 from dpsql.interfaces.receipts import cost_text
@@ -19,7 +19,7 @@ from dpsql.model.vocabulary import Request
 
 if TYPE_CHECKING:
     from dpsql.model.vocabulary import Answer
-    from dpsql.owner.tuning import Limit, Tuned
+    from dpsql.owner.tuning import Tuned, TunedLimit
     from dpsql.proxy import Proxy
 
 _PICTURES = (".png", ".svg", ".pdf")
@@ -48,7 +48,7 @@ _PICTURES = (".png", ".svg", ".pdf")
 @common
 @click.pass_obj
 def tune(
-    settings: Settings,
+    settings: CommandSettings,
     /,
     *,
     table: str,
@@ -85,7 +85,7 @@ def tune(
 
 
 def _found(
-    settings: Settings, table: str, by: Sequence[str], epsilon: Decimal
+    settings: CommandSettings, table: str, by: Sequence[str], epsilon: Decimal
 ) -> tuple[list[Tuned], list[Answer]]:
     """The estimates of each limit, and the answers that they come from."""
     from dpsql.owner.tuning import questions  # noqa: PLC0415
@@ -103,7 +103,7 @@ def _found(
 
 
 def _work(
-    proxy: Proxy, request: Request, asked: dict[Limit, str]
+    proxy: Proxy, request: Request, asked: dict[TunedLimit, str]
 ) -> Callable[[], tuple[list[Tuned], list[Answer]]]:
     from dpsql.owner.tuning import tuned  # noqa: PLC0415
 

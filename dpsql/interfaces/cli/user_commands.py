@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from dpsql.interfaces.cli.options import Settings, common
+from dpsql.interfaces.cli.options import CommandSettings, common
 from dpsql.interfaces.cli.terminal import note
 from dpsql.interfaces.messages import printable
 from dpsql.interfaces.tables import grid
@@ -33,7 +33,12 @@ def user() -> None:
 @click.argument("name")
 @click.pass_obj
 def add(
-    settings: Settings, policy: str | None, analyst: str | None, name: str, *, certificate: bool
+    settings: CommandSettings,
+    policy: str | None,
+    analyst: str | None,
+    name: str,
+    *,
+    certificate: bool,
 ) -> None:
     """Let analyst NAME log in: with a password, asked for or the first line of stdin.
 
@@ -59,7 +64,7 @@ def add(
 @user.command("list")
 @common
 @click.pass_obj
-def listed(settings: Settings, policy: str | None, analyst: str | None) -> None:
+def listed(settings: CommandSettings, policy: str | None, analyst: str | None) -> None:
     """List who may log in, how, and who is kept out."""
     draft = _draft(settings, policy, analyst)
     known = {known for known, _ in draft.analysts}
@@ -74,7 +79,7 @@ def listed(settings: Settings, policy: str | None, analyst: str | None) -> None:
 @common
 @click.argument("name")
 @click.pass_obj
-def remove(settings: Settings, policy: str | None, analyst: str | None, name: str) -> None:
+def remove(settings: CommandSettings, policy: str | None, analyst: str | None, name: str) -> None:
     """Forget how NAME logs in, and end the sessions."""
     draft = _draft(settings, policy, analyst)
     users = _users(draft)
@@ -87,7 +92,7 @@ def remove(settings: Settings, policy: str | None, analyst: str | None, name: st
 @common
 @click.argument("name")
 @click.pass_obj
-def disable(settings: Settings, policy: str | None, analyst: str | None, name: str) -> None:
+def disable(settings: CommandSettings, policy: str | None, analyst: str | None, name: str) -> None:
     """Keep NAME out, and end the sessions, until `dpsql user enable`."""
     _switch(_draft(settings, policy, analyst), name, disabled=True)
     note(f"{printable(name)} can no longer log in.")
@@ -97,7 +102,7 @@ def disable(settings: Settings, policy: str | None, analyst: str | None, name: s
 @common
 @click.argument("name")
 @click.pass_obj
-def enable(settings: Settings, policy: str | None, analyst: str | None, name: str) -> None:
+def enable(settings: CommandSettings, policy: str | None, analyst: str | None, name: str) -> None:
     """Let NAME, who was disabled, log in again."""
     _switch(_draft(settings, policy, analyst), name, disabled=False)
     note(f"{printable(name)} can log in.")
@@ -107,7 +112,7 @@ def enable(settings: Settings, policy: str | None, analyst: str | None, name: st
 @common
 @click.argument("name")
 @click.pass_obj
-def resume(settings: Settings, policy: str | None, analyst: str | None, name: str) -> None:
+def resume(settings: CommandSettings, policy: str | None, analyst: str | None, name: str) -> None:
     """Let analyst NAME ask anew, whose answers came late too often."""
     draft = _draft(settings, policy, analyst)
     known = tuple(known for known, _ in draft.analysts)
@@ -121,7 +126,7 @@ def resume(settings: Settings, policy: str | None, analyst: str | None, name: st
     note(f"{printable(name)} may ask anew; {late} late answers no longer count.")
 
 
-def _draft(settings: Settings, policy: str | None, analyst: str | None) -> Draft:
+def _draft(settings: CommandSettings, policy: str | None, analyst: str | None) -> Draft:
     from dpsql.policy.load import load  # noqa: PLC0415
 
     return load(settings.with_options(policy, analyst).policy)

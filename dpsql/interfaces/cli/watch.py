@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from dpsql.interfaces.cli.ask import read_sql
-from dpsql.interfaces.cli.options import Settings, common, exact_epsilon
+from dpsql.interfaces.cli.options import CommandSettings, common, exact_epsilon
 from dpsql.interfaces.cli.output import output
 from dpsql.interfaces.cli.terminal import Progress, interruptible, note, show_error
 from dpsql.interfaces.messages import printable
@@ -68,7 +68,7 @@ def _exact_number(_context: click.Context, _option: click.Parameter, text: str) 
 @common
 @click.pass_obj
 def watch(
-    settings: Settings, /, *, file: str, style: str, only_explain: bool, **asked: Any
+    settings: CommandSettings, /, *, file: str, style: str, only_explain: bool, **asked: Any
 ) -> None:
     """Which COUNTs and SUMs of FILE are above a threshold? Costs the same however many are not.
 
@@ -97,7 +97,7 @@ def watch(
 
 
 def _with_proxy(
-    settings: Settings,
+    settings: CommandSettings,
     text: str,
     call: Callable[[Proxy, Watch, list[Request]], T],
     *,

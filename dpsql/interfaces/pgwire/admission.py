@@ -17,7 +17,7 @@ from ipaddress import IPv6Address, ip_address
 from math import ceil
 from typing import TypeAlias
 
-from dpsql.policy.draft import Server as Limits
+from dpsql.policy.draft import ServerSettings as Limits
 
 Task: TypeAlias = "asyncio.Task[None]"
 FAILURE_SECONDS = 60.0

@@ -37,7 +37,7 @@ REMEMBERED_TEXTS = 512
 """Texts of which a session remembers whether the catalogue answers them."""
 
 
-class Catalogue(Protocol):
+class CatalogueAnswers(Protocol):
     """What answers questions about tables, types and settings from the policy alone."""
 
     def claims(self, sql: str) -> bool:
@@ -66,18 +66,20 @@ class Description:
 class Answers:
     """The proxy and the catalogue as one analyst sees them."""
 
-    def __init__(self, proxy: Proxy, catalogue: Callable[[], Catalogue], analyst: str) -> None:
+    def __init__(
+        self, proxy: Proxy, catalogue: Callable[[], CatalogueAnswers], analyst: str
+    ) -> None:
         self.analyst = analyst
         self.take_up(proxy, catalogue)
 
-    def take_up(self, proxy: Proxy, catalogue: Callable[[], Catalogue]) -> None:
+    def take_up(self, proxy: Proxy, catalogue: Callable[[], CatalogueAnswers]) -> None:
         """Ask these from now on."""
         self.proxy, self._make_catalogue = proxy, catalogue
-        self._catalogue: Catalogue | None = None
+        self._catalogue: CatalogueAnswers | None = None
         self._claimed: dict[str, bool] = {}
 
     @property
-    def catalogue(self) -> Catalogue:
+    def catalogue(self) -> CatalogueAnswers:
         """The catalogue, made when it is first needed."""
         if self._catalogue is None:
             self._catalogue = self._make_catalogue()

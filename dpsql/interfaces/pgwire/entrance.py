@@ -11,7 +11,7 @@ from dpsql.interfaces.pgwire.catalogue.objects import DATABASE
 from dpsql.interfaces.pgwire.faults import Fault
 from dpsql.interfaces.pgwire.login import Login, LoginFailed
 from dpsql.interfaces.pgwire.login_file import Verifier, nobody
-from dpsql.interfaces.pgwire.settings import BadSetting, Settings
+from dpsql.interfaces.pgwire.settings import BadSetting, SessionSettings
 
 NEWEST = (3, 2)
 _LONG_KEYS = (3, 2)
@@ -92,9 +92,9 @@ def require_database(wanted: Guest) -> None:
         raise fatal("3D000", f'database "{wanted.database}" does not exist')
 
 
-def first_settings(wanted: Guest) -> Settings:
+def first_settings(wanted: Guest) -> SessionSettings:
     """A session's settings as its client begins it. Raises `Fault`, fatal."""
-    settings = Settings({"session_authorization": wanted.user})
+    settings = SessionSettings({"session_authorization": wanted.user})
     for name, value in wanted.settings:
         try:
             settings.start_with(name, value)

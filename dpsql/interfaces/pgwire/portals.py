@@ -58,7 +58,7 @@ class Result:
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared:
+class PreparedStatement:
     """A statement with the types of its parameters and its columns; None: an empty text."""
 
     command: Command | None
@@ -74,7 +74,7 @@ class Portal:
     `at` is the place among the rows: 0 before the first, n on the nth, one more behind the last.
     """
 
-    prepared: Prepared
+    prepared: PreparedStatement
     values: tuple[Any, ...] = ()
     formats: tuple[int, ...] = ()
     hold: bool = False

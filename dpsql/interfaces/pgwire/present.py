@@ -8,16 +8,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 from dpsql.interfaces.amounts import loss_text
-from dpsql.interfaces.pgwire.answers import Catalogue
+from dpsql.interfaces.pgwire.answers import CatalogueAnswers
 from dpsql.interfaces.pgwire.login_file import ByCertificate, Users, Verifier
 from dpsql.interfaces.pgwire.pacing import LateAnswers
 from dpsql.owner.record import unnamed_budgets
-from dpsql.policy.draft import Server as Limits
+from dpsql.policy.draft import ServerSettings as Limits
 
 if TYPE_CHECKING:
     from dpsql.proxy import Proxy
 
-MakeCatalogue: TypeAlias = Callable[[str, Mapping[str, str]], Catalogue]
+MakeCatalogue: TypeAlias = Callable[[str, Mapping[str, str]], CatalogueAnswers]
 """The catalogue of an analyst whose settings are these."""
 
 

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 
 from dpsql.interfaces.pgwire.frontend import Bind, Describe, Execute, Message, Parse, Query, Sync
 from dpsql.interfaces.pgwire.outcomes import Outcome
-from dpsql.interfaces.pgwire.portals import Prepared
-from dpsql.model.bounded_cache import Kept
+from dpsql.interfaces.pgwire.portals import PreparedStatement
+from dpsql.model.bounded_cache import BoundedCache
 
 MOST_BYTES = 1 << 18
 """What one session keeps, texts of statements included."""
 
-Statements = Mapping[str, Prepared]
+Statements = Mapping[str, PreparedStatement]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +32,8 @@ class Repeat:
     data: bytes
     size: int
     stamp: object
-    used: tuple[tuple[str, Prepared], ...]
-    left: Prepared | None
+    used: tuple[tuple[str, PreparedStatement], ...]
+    left: PreparedStatement | None
     outcomes: tuple[Outcome, ...] = ()
 
 
@@ -45,7 +45,7 @@ class Repeats:
     """
 
     def __init__(self) -> None:
-        self._kept: Kept[Repeat] = Kept(MOST_BYTES, lambda repeat: repeat.size)
+        self._kept: BoundedCache[Repeat] = BoundedCache(MOST_BYTES, lambda repeat: repeat.size)
 
     def get(
         self, messages: tuple[Message, ...], settings: object, statements: Statements

@@ -30,13 +30,13 @@ from dpsql.interfaces.pgwire.outcomes import Outcome
 from dpsql.interfaces.pgwire.pacing import Pacer
 from dpsql.interfaces.pgwire.present import Present
 from dpsql.interfaces.pgwire.session import CHUNK_BYTES, Session
-from dpsql.interfaces.pgwire.settings import Settings
+from dpsql.interfaces.pgwire.settings import SessionSettings
 from dpsql.interfaces.pgwire.statement_runner import Runner
-from dpsql.interfaces.pgwire.stream import Stream
+from dpsql.interfaces.pgwire.stream import MessageStream
 from dpsql.interfaces.pgwire.telemetry import Gauge, Telemetry
 from dpsql.interfaces.pgwire.transactions import Transaction
 from dpsql.model.errors import DpsqlError
-from dpsql.policy.draft import Server as Limits
+from dpsql.policy.draft import ServerSettings as Limits
 
 MAX_LOGIN_BYTES = 1 << 14
 MAX_THREADS = 64
@@ -55,7 +55,7 @@ class _Visit:
     analyst: str
     secret: bytes
     session: Session
-    settings: Settings
+    settings: SessionSettings
     present: Present
     task: asyncio.Task[None]
     busy: bool = False
@@ -164,7 +164,7 @@ class Server:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         self._telemetry.count("connections")
-        stream = Stream(reader, writer, self._limits.idle_seconds)
+        stream = MessageStream(reader, writer, self._limits.idle_seconds)
         crowded_out = self._strangers.came(task, stream.address)
         if crowded_out is not None:
             self._strangers.gone(crowded_out)
@@ -176,7 +176,7 @@ class Server:
             self._strangers.gone(task)
             await stream.close()
 
-    async def _served(self, stream: Stream, task: asyncio.Task[None]) -> None:
+    async def _served(self, stream: MessageStream, task: asyncio.Task[None]) -> None:
         """Let a client in and answer it; every way this ends is an ordinary one."""
         try:
             visit = await self._entered(stream, task)
@@ -200,7 +200,7 @@ class Server:
             self._telemetry.event("failed", sqlstate="XX000", kind=type(error).__name__)
             await stream.refuse(fatal("XX000", "the server failed"))
 
-    async def _entered(self, stream: Stream, task: asyncio.Task[None]) -> _Visit | None:
+    async def _entered(self, stream: MessageStream, task: asyncio.Task[None]) -> _Visit | None:
         """The visit of a client that logged in; None if it only came to cancel."""
         async with asyncio.timeout(self._limits.login_seconds):
             startup = await self._first(stream)
@@ -226,7 +226,7 @@ class Server:
         if sum(visit.analyst == analyst for visit in self._visits.values()) >= most:
             raise fatal("53300", f'too many connections for role "{analyst}"')
 
-    async def _first(self, stream: Stream) -> frontend.Startup | None:
+    async def _first(self, stream: MessageStream) -> frontend.Startup | None:
         while True:
             match await stream.startup():
                 case frontend.Startup() as startup:
@@ -245,7 +245,7 @@ class Server:
             self._telemetry.event("cancel", connection=visit.number)
             visit.session.cancel()
 
-    async def _logged_in(self, stream: Stream, wanted: Guest) -> None:
+    async def _logged_in(self, stream: MessageStream, wanted: Guest) -> None:
         users = await asyncio.to_thread(self.present.users)
         credential = self.present.credential(users, wanted.user)
         if isinstance(credential, ByCertificate):
@@ -292,7 +292,9 @@ class Server:
                 if self.present.credential(users, visit.analyst) is None:
                     visit.task.cancel("the user may no longer log in")
 
-    async def _welcomed(self, stream: Stream, wanted: Guest, task: asyncio.Task[None]) -> _Visit:
+    async def _welcomed(
+        self, stream: MessageStream, wanted: Guest, task: asyncio.Task[None]
+    ) -> _Visit:
         settings = first_settings(wanted)
         number, secret = next(self._numbers), wanted.secret
         present = self.present
@@ -309,7 +311,7 @@ class Server:
         return visit
 
     def _session(
-        self, present: Present, analyst: str, address: str, settings: Settings, number: int
+        self, present: Present, analyst: str, address: str, settings: SessionSettings, number: int
     ) -> Session:
         def told(outcome: Outcome) -> None:
             who = {"analyst": analyst, "door": "postgres", "address": address}
@@ -320,7 +322,7 @@ class Server:
         runner, pace = Runner(answers, Transaction(settings)), self._pacer.of(analyst)
         return Session(runner, told, pace, texts=present.limits.log_statements)
 
-    async def _visited(self, stream: Stream, visit: _Visit) -> None:
+    async def _visited(self, stream: MessageStream, visit: _Visit) -> None:
         """Answer messages until the client leaves."""
         self._telemetry.open_connections += 1
         who, tls = {"analyst": visit.analyst, "address": stream.address}, stream.encrypted
@@ -339,7 +341,7 @@ class Server:
             self._telemetry.open_connections -= 1
             self._telemetry.event("logout", connection=visit.number)
 
-    async def _batch(self, stream: Stream) -> list[frontend.Message]:
+    async def _batch(self, stream: MessageStream) -> list[frontend.Message]:
         """The messages up to the next at which an answer is due; none if the client leaves."""
         most, messages = self._limits.max_message_bytes, list[frontend.Message]()
         gathered = 0
@@ -358,7 +360,7 @@ class Server:
         return messages
 
     async def _answered(
-        self, stream: Stream, visit: _Visit, messages: list[frontend.Message]
+        self, stream: MessageStream, visit: _Visit, messages: list[frontend.Message]
     ) -> None:
         """Answer what was answered before at once, anything else in a thread.
 
@@ -378,7 +380,7 @@ class Server:
             await self._closed(present)
 
     async def _worked_out(
-        self, stream: Stream, visit: _Visit, messages: list[frontend.Message]
+        self, stream: MessageStream, visit: _Visit, messages: list[frontend.Message]
     ) -> None:
         repeated = visit.session.again(tuple(messages))
         if repeated is not None:

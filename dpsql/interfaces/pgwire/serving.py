@@ -22,7 +22,7 @@ from dpsql.interfaces.pgwire.present import Present
 from dpsql.interfaces.pgwire.server import Server
 from dpsql.interfaces.pgwire.telemetry import JsonHandler, Telemetry, serve_metrics
 from dpsql.model.errors import Unreachable
-from dpsql.policy.draft import Server as Limits
+from dpsql.policy.draft import ServerSettings as Limits
 
 if TYPE_CHECKING:
     from dpsql.proxy import Proxy

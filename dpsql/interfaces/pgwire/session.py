@@ -16,7 +16,7 @@ from zoneinfo import ZoneInfo
 from dpsql.dialects.postgres.words import Piece, pieces
 from dpsql.engines import Pace, Stop
 from dpsql.interfaces.pgwire import backend, frontend
-from dpsql.interfaces.pgwire.answers import Catalogue
+from dpsql.interfaces.pgwire.answers import CatalogueAnswers
 from dpsql.interfaces.pgwire.copy_formats import copied
 from dpsql.interfaces.pgwire.faults import Fault, fault_of, internal
 from dpsql.interfaces.pgwire.outcomes import Outcome, normalised
@@ -75,7 +75,7 @@ class Session:
         """How long a statement may take; 0 is any time."""
         return milliseconds(self._transaction.settings["statement_timeout"]) / 1000
 
-    def take_up(self, proxy: Proxy, catalogue: Callable[[], Catalogue]) -> None:
+    def take_up(self, proxy: Proxy, catalogue: Callable[[], CatalogueAnswers]) -> None:
         """Ask these from the next message on; what was prepared and opened stays."""
         self._runner.answers.take_up(proxy, catalogue)
 

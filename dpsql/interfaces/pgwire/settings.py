@@ -163,7 +163,7 @@ _ALL = (
 _BY_NAME = {setting.name.lower(): setting for setting in _ALL}
 
 
-class Settings(Mapping[str, str]):
+class SessionSettings(Mapping[str, str]):
     """One session's settings: a mapping of the present values by name in lower case.
 
     `fixed` are values that this session has from its login.
@@ -190,7 +190,7 @@ class Settings(Mapping[str, str]):
 
     def show(self, name: str) -> str:
         """The present value. Raises `BadSetting`."""
-        return self[_known(name)]
+        return self[_setting(name)]
 
     def all(self) -> tuple[tuple[str, str], ...]:
         """Every setting with its value, by name."""
@@ -198,7 +198,7 @@ class Settings(Mapping[str, str]):
 
     def set(self, name: str, value: str | None, *, local: bool) -> None:
         """Set one; None is its default. Raises `BadSetting`."""
-        known = _known(name)
+        known = _setting(name)
         rule = _BY_NAME[known].rule
         if rule is None:
             raise BadSetting("55P02", f'parameter "{known}" cannot be changed')
@@ -214,11 +214,11 @@ class Settings(Mapping[str, str]):
     def start_with(self, name: str, value: str) -> None:
         """A value from the startup message: the session's default from now on."""
         self.set(name, value, local=False)
-        self._defaults[_known(name)] = self._values.pop(_known(name))
+        self._defaults[_setting(name)] = self._values.pop(_setting(name))
 
     def reset(self, name: str | None) -> None:
         """Back to the default: one, or all. Raises `BadSetting`."""
-        for known in list(self._values) if name is None else [_known(name)]:
+        for known in list(self._values) if name is None else [_setting(name)]:
             self._values.pop(known, None)
             self._local.pop(known, None)
 
@@ -249,7 +249,7 @@ def spelled(name: str) -> str:
     return name if found is None else found.name
 
 
-def _known(name: str) -> str:
+def _setting(name: str) -> str:
     if name.lower() not in _BY_NAME:
         raise BadSetting("42704", f'unrecognized configuration parameter "{name}"')
     return name.lower()

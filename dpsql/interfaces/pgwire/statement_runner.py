@@ -10,7 +10,14 @@ from dpsql.dialects.postgres.words import Piece
 from dpsql.engines import Stop
 from dpsql.interfaces.pgwire.answers import Answers, placed
 from dpsql.interfaces.pgwire.faults import Fault
-from dpsql.interfaces.pgwire.portals import Columns, Portal, Prepared, Result, Warned, moves_back
+from dpsql.interfaces.pgwire.portals import (
+    Columns,
+    Portal,
+    PreparedStatement,
+    Result,
+    Warned,
+    moves_back,
+)
 from dpsql.interfaces.pgwire.settings import BadSetting, spelled
 from dpsql.interfaces.pgwire.statements.commands import (
     Ask,
@@ -22,7 +29,7 @@ from dpsql.interfaces.pgwire.statements.commands import (
     Declare,
     Discard,
     Discarded,
-    Execute,
+    ExecutePrepared,
     Fetch,
     Finish,
     Listen,
@@ -52,24 +59,26 @@ class Runner:
 
     answers: Answers
     transaction: Transaction
-    statements: dict[str, Prepared] = field(default_factory=dict)
+    statements: dict[str, PreparedStatement] = field(default_factory=dict)
 
     # --- before running ---
 
-    def prepare(self, piece: Piece | None, declared: Sequence[int], stop: Stop) -> Prepared:
+    def prepare(
+        self, piece: Piece | None, declared: Sequence[int], stop: Stop
+    ) -> PreparedStatement:
         """A statement with its types. Raises `Fault`."""
         if piece is None:
-            return Prepared(None, None, tuple(declared), None)
+            return PreparedStatement(None, None, tuple(declared), None)
         command = command_of(piece)
         self.require_healthy(command)
         match command:
             case Ask():
                 found = self.answers.describe(piece, declared, stop)
-                return Prepared(command, piece, found.parameters, found.columns)
+                return PreparedStatement(command, piece, found.parameters, found.columns)
             case _:
                 if declared:
                     raise Fault("42601", "this statement takes no parameters")
-                return Prepared(command, piece, (), self.columns(command, stop))
+                return PreparedStatement(command, piece, (), self.columns(command, stop))
 
     def columns(self, command: Command, stop: Stop) -> Columns | None:
         """What a statement without parameters returns. Raises `Fault`."""
@@ -80,7 +89,7 @@ class Runner:
                 return _SHOWN_ALL if name is None else (_shown(name),)
             case Fetch(cursor=name, move=False):
                 return self._cursor(name).prepared.columns
-            case Execute(name=name):
+            case ExecutePrepared(name=name):
                 return self.statement(name).columns
             case UnlockAll():
                 return _UNLOCKED
@@ -98,7 +107,7 @@ class Runner:
                 "current transaction is aborted, commands ignored until end of transaction block",
             )
 
-    def statement(self, name: str) -> Prepared:
+    def statement(self, name: str) -> PreparedStatement:
         """A prepared statement. Raises `Fault`."""
         found = self.statements.get(name)
         if found is None:
@@ -131,7 +140,7 @@ class Runner:
             case Copy(query=query, options=options):
                 asked = self._ask(query, (), stop)
                 return replace(asked, tag="COPY", copy=options)
-            case Prepare() | Execute() | Deallocate():
+            case Prepare() | ExecutePrepared() | Deallocate():
                 return self._prepared(command, stop)
             case Listen(tag=tag):
                 return Result(None, (), tag)
@@ -219,7 +228,7 @@ class Runner:
         if command.name in portals:
             raise Fault("42P03", f'cursor "{command.name}" already exists')
         query = Ask(command.query)
-        prepared = Prepared(query, command.query, (), self.columns(query, stop))
+        prepared = PreparedStatement(query, command.query, (), self.columns(query, stop))
         portals[command.name] = Portal(
             prepared,
             formats=(int(command.binary),),
@@ -277,7 +286,7 @@ class Runner:
 
     # --- prepared statements ---
 
-    def _prepared(self, command: Prepare | Execute | Deallocate, stop: Stop) -> Result:
+    def _prepared(self, command: Prepare | ExecutePrepared | Deallocate, stop: Stop) -> Result:
         match command:
             case Prepare(name=name, types=types, query=query):
                 if name in self.statements:
@@ -285,7 +294,7 @@ class Runner:
                 declared = [_type(kind) for kind in types]
                 self.statements[name] = self.prepare(query, declared, stop)
                 return Result(None, (), "PREPARE")
-            case Execute(name=name, arguments=arguments):
+            case ExecutePrepared(name=name, arguments=arguments):
                 return self._execute(name, arguments, stop)
             case Deallocate(name=name):
                 if name is None:

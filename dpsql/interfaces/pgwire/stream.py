@@ -21,7 +21,7 @@ READ_BYTES = 1 << 16
 _SETTLE_SECONDS = 0.001
 
 
-class Stream:
+class MessageStream:
     """One client's socket.
 
     `address` is where it comes from, `common_name` that of the certificate the client has shown,

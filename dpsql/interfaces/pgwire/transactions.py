@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from dpsql.interfaces.pgwire.faults import Fault
 from dpsql.interfaces.pgwire.portals import Portal, Warned
-from dpsql.interfaces.pgwire.settings import Settings
+from dpsql.interfaces.pgwire.settings import SessionSettings
 
 IDLE, OPEN, BROKEN = b"I", b"T", b"E"
 _Saved: TypeAlias = tuple[dict[str, str], dict[str, str]]
@@ -26,7 +26,7 @@ class _Mark:
 class Transaction:
     """A session's portals and settings, and where its transaction stands."""
 
-    settings: Settings
+    settings: SessionSettings
     portals: dict[str, Portal] = field(default_factory=dict)
     status: bytes = IDLE
     _start: _Saved | None = None

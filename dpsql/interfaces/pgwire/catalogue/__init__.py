@@ -31,7 +31,7 @@ from dpsql.interfaces.pgwire.catalogue.objects import DATABASE, objects
 from dpsql.interfaces.pgwire.catalogue.recorded import rows
 from dpsql.interfaces.pgwire.catalogue.shadow import script
 from dpsql.interfaces.pgwire.catalogue.translation import oids
-from dpsql.interfaces.pgwire.catalogue.translation.pg_terms import Column
+from dpsql.interfaces.pgwire.catalogue.translation.pg_terms import PgColumn
 from dpsql.interfaces.pgwire.catalogue.translation.translate import Translation, concerns, translate
 from dpsql.interfaces.pgwire.values.wire_tables import WireColumn, WireResult
 from dpsql.model.errors import Failed, Reason, Refused
@@ -134,7 +134,7 @@ class Catalogue:
         return tuple(values)
 
 
-def _wire(column: Column) -> WireColumn:
+def _wire(column: PgColumn) -> WireColumn:
     return WireColumn(column.name, column.oid, column.typmod)
 
 

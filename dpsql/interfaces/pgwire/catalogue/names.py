@@ -12,7 +12,7 @@ from dpsql.interfaces.pgwire.catalogue.objects import Row
 from dpsql.interfaces.pgwire.catalogue.shadow import EXTRA, SHADOWS
 from dpsql.interfaces.pgwire.catalogue.spending import REPORTS
 from dpsql.interfaces.pgwire.catalogue.translation import oids
-from dpsql.interfaces.pgwire.catalogue.translation.pg_terms import Column, Relation
+from dpsql.interfaces.pgwire.catalogue.translation.pg_terms import PgColumn, Relation
 from dpsql.interfaces.pgwire.values.type_oids import oid_of
 
 SEARCH_PATH = ("pg_catalog", "public")
@@ -95,7 +95,7 @@ class ShadowNames:
             return Relation("cat.pg_get_keywords", EXTRA[name])
         if name not in REPORTS:
             return None
-        return Relation(f"temp.{name}", tuple(Column(n, oid_of(t)) for n, t in REPORTS[name]))
+        return Relation(f"temp.{name}", tuple(PgColumn(n, oid_of(t)) for n, t in REPORTS[name]))
 
     def base(self, schema: str, name: str) -> int | None:
         """The type below a domain of information_schema."""

@@ -10,7 +10,7 @@ import re
 from functools import cache
 from pathlib import Path
 
-from dpsql.interfaces.pgwire.catalogue.translation.pg_terms import Column
+from dpsql.interfaces.pgwire.catalogue.translation.pg_terms import PgColumn
 
 FOLDER = Path(__file__).parent / "data"
 SCHEMAS = {"11": "pg_catalog", "13207": "information_schema"}
@@ -44,7 +44,7 @@ def rows(name: str) -> list[dict[str, str]]:
 
 
 @cache
-def relations() -> dict[tuple[str, str], tuple[Column, ...]]:
+def relations() -> dict[tuple[str, str], tuple[PgColumn, ...]]:
     """Every table and view of pg_catalog and information_schema with its columns.
 
     A column of a domain has the type below, as a client is told it.
@@ -62,14 +62,14 @@ def relations() -> dict[tuple[str, str], tuple[Column, ...]]:
         for r in rows("pg_type")
         if r["typtype"] == "d"
     }
-    found: dict[tuple[str, str], list[Column]] = {key: [] for key in classes.values()}
+    found: dict[tuple[str, str], list[PgColumn]] = {key: [] for key in classes.values()}
     for row in rows("pg_attribute"):
         key = classes.get(row["attrelid"])
         if key is None or int(row["attnum"]) < 1:
             continue
         plain = int(row["atttypid"]), int(row["atttypmod"])
         oid, typmod = domains.get(row["atttypid"], plain)
-        found[key].append(Column(row["attname"], oid, typmod, oid in ZERO_BASED))
+        found[key].append(PgColumn(row["attname"], oid, typmod, oid in ZERO_BASED))
     return {key: tuple(columns) for key, columns in found.items()}
 
 

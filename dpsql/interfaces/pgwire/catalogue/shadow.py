@@ -17,7 +17,7 @@ from dpsql.interfaces.pgwire.catalogue.macros import MACROS
 from dpsql.interfaces.pgwire.catalogue.naming import keywords
 from dpsql.interfaces.pgwire.catalogue.objects import Row
 from dpsql.interfaces.pgwire.catalogue.translation import oids
-from dpsql.interfaces.pgwire.catalogue.translation.pg_terms import Column
+from dpsql.interfaces.pgwire.catalogue.translation.pg_terms import PgColumn
 from dpsql.interfaces.pgwire.catalogue.views import VIEWS
 
 Statement: TypeAlias = tuple[str, list[Any]]
@@ -28,11 +28,16 @@ SHADOWS = {"pg_catalog": "cat", "information_schema": "info"}
 
 _NULL, _BACKSLASH, _TAB, _LINE = "\\N", "\x01", "\x02", "\x03"
 _HIDDEN = {ord("\\"): _BACKSLASH, ord("\t"): _TAB, ord("\n"): _LINE, ord("\r"): " "}
-EXTRA: dict[str, tuple[Column, ...]] = {
-    "pg_get_keywords": tuple(Column(n, oid) for n, oid in recorded.KEYWORDS),
-    "definitions": tuple(Column(n, oid) for n, oid in recorded.DEFINITIONS),
+EXTRA: dict[str, tuple[PgColumn, ...]] = {
+    "pg_get_keywords": tuple(PgColumn(n, oid) for n, oid in recorded.KEYWORDS),
+    "definitions": tuple(PgColumn(n, oid) for n, oid in recorded.DEFINITIONS),
     "pg_settings_recorded": recorded.relations()["pg_catalog", "pg_settings"],
-    "names": (Column("kind", 26), Column("oid", 26), Column("spelled", 25), Column("shown", 16)),
+    "names": (
+        PgColumn("kind", 26),
+        PgColumn("oid", 26),
+        PgColumn("spelled", 25),
+        PgColumn("shown", 16),
+    ),
 }
 """Tables of the shadow's own, filled as the others are."""
 
@@ -53,7 +58,7 @@ def script(rows: dict[str, list[Row]]) -> Iterator[Statement]:
     yield from (_view(schema, relation, sql) for (schema, relation), sql in VIEWS.items())
 
 
-def _create(schema: str, relation: str, columns: tuple[Column, ...]) -> Statement:
+def _create(schema: str, relation: str, columns: tuple[PgColumn, ...]) -> Statement:
     listed = ", ".join(f"{identifier(c.name)} {oids.shadow_type(c.oid)}" for c in columns)
     return f"CREATE TABLE {schema}.{identifier(relation)} ({listed})", []
 
@@ -70,7 +75,7 @@ def _view(schema: str, relation: str, sql: str) -> Statement:
 
 
 def _fill(
-    schema: str, relation: str, columns: tuple[Column, ...], rows: list[Row]
+    schema: str, relation: str, columns: tuple[PgColumn, ...], rows: list[Row]
 ) -> Iterator[Statement]:
     """Insert PostgreSQL's own rows and these, both as COPY writes them."""
     lines = ["\t".join(_field(row.get(c.name)) for c in columns) for row in rows]

@@ -176,7 +176,7 @@ class Prepare:
 
 
 @dataclass(frozen=True, slots=True)
-class Execute:
+class ExecutePrepared:
     """EXECUTE name (constants)."""
 
     name: str
@@ -218,7 +218,7 @@ Command: TypeAlias = (
     | CloseCursor
     | Copy
     | Prepare
-    | Execute
+    | ExecutePrepared
     | Deallocate
     | Listen
     | UnlockAll

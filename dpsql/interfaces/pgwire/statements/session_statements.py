@@ -15,7 +15,7 @@ from dpsql.interfaces.pgwire.statements.commands import (
     Direction,
     Discard,
     Discarded,
-    Execute,
+    ExecutePrepared,
     Fetch,
     Finish,
     Listen,
@@ -262,7 +262,7 @@ def _execute(reader: WordReader) -> Command:
         while reader.take(","):
             arguments.append(reader.constant())
         reader.expect(")")
-    return _ending(reader, Execute(name, tuple(arguments)))
+    return _ending(reader, ExecutePrepared(name, tuple(arguments)))
 
 
 def _deallocate(reader: WordReader) -> Command:

@@ -10,7 +10,7 @@ from typing import Any
 from sqlglot import exp
 
 from dpsql.interfaces.pgwire.catalogue.translation import oids
-from dpsql.interfaces.pgwire.catalogue.translation.pg_scopes import Reading, Scope
+from dpsql.interfaces.pgwire.catalogue.translation.pg_scopes import PgScope, Reading
 from dpsql.interfaces.pgwire.catalogue.translation.pg_terms import (
     NULL,
     Names,
@@ -41,7 +41,7 @@ def target(node: exp.Expression, names: Names) -> tuple[int, int]:
     return oid, int(size[1]) + _HEADER if size is not None and sized else -1
 
 
-def cast(item: Term, oid: int, scope: Scope) -> Term:
+def cast(item: Term, oid: int, scope: PgScope) -> Term:
     """An expression as the type `oid`; its column keeps its name."""
     reading = scope.reading
     if item.parameter is not None:
@@ -51,14 +51,14 @@ def cast(item: Term, oid: int, scope: Scope) -> Term:
     return Term(_converted(item, oid), oid, item.name, zero=item.zero)
 
 
-def typed(item: Term, oid: int, scope: Scope) -> Term:
+def typed(item: Term, oid: int, scope: PgScope) -> Term:
     """A constant or parameter without a type of its own as `oid`; anything else as it is."""
     if item.parameter is None and item.literal is None:
         return item
     return cast(item, oid, scope)
 
 
-def agreed(items: list[Term], scope: Scope) -> tuple[list[Term], int]:
+def agreed(items: list[Term], scope: PgScope) -> tuple[list[Term], int]:
     """Expressions that stand side by side, and the type they have together."""
     oid = oids.common(*(item.oid for item in items))
     return [typed(item, oid, scope) for item in items], oid

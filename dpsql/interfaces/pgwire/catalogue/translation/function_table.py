@@ -41,7 +41,7 @@ _Add = Callable[[str, int | None, tuple[int, ...], str], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Function:
+class PgFunction:
     """What a function returns (None: as its first argument), takes, and is in DuckDB."""
 
     oid: int | None
@@ -49,12 +49,12 @@ class Function:
     sql: str
 
 
-def _rows() -> dict[tuple[str, int], Function]:
-    table: dict[tuple[str, int], Function] = {}
+def _rows() -> dict[tuple[str, int], PgFunction]:
+    table: dict[tuple[str, int], PgFunction] = {}
 
     def add(names: str, oid: int | None, arguments: tuple[int, ...], sql: str) -> None:
         for name in names.split():
-            table[name, len(arguments)] = Function(oid, arguments, sql)
+            table[name, len(arguments)] = PgFunction(oid, arguments, sql)
 
     _definitions(add)
     _session(add)

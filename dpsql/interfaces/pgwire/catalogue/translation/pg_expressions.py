@@ -7,7 +7,7 @@ from sqlglot import exp
 from dpsql.interfaces.pgwire.catalogue.translation import casts, oids
 from dpsql.interfaces.pgwire.catalogue.translation.pg_functions import CONSTANTS, call
 from dpsql.interfaces.pgwire.catalogue.translation.pg_operators import compare, operator
-from dpsql.interfaces.pgwire.catalogue.translation.pg_scopes import Scope
+from dpsql.interfaces.pgwire.catalogue.translation.pg_scopes import PgScope
 from dpsql.interfaces.pgwire.catalogue.translation.pg_terms import (
     NULL,
     Term,
@@ -19,7 +19,7 @@ from dpsql.interfaces.pgwire.catalogue.translation.pg_text import called, spelle
 _INT4_END, _INT8_END = 2**31, 2**63
 
 
-def expression(node: exp.Expression, scope: Scope) -> Term:
+def expression(node: exp.Expression, scope: PgScope) -> Term:
     """One expression in its scope. Raises `Refused` for nodes that nothing here answers."""
     match node:
         case exp.Column():
@@ -53,7 +53,7 @@ def expression(node: exp.Expression, scope: Scope) -> Term:
     return Term(f"(NOT {found.sql})", oids.BOOL) if negated else found
 
 
-def _plain(node: exp.Expression, scope: Scope) -> Term:
+def _plain(node: exp.Expression, scope: PgScope) -> Term:
     """Constants, words that stand for a value, and operators."""
     match node:
         case exp.Literal() if node.is_string:
@@ -90,7 +90,7 @@ def _wrapped(term: Term) -> Term:
     return Term(f"({term.sql})", term.oid, term.name, term.typmod, term.zero)
 
 
-def _column(node: exp.Column, scope: Scope) -> Term:
+def _column(node: exp.Column, scope: PgScope) -> Term:
     if isinstance(node.this, exp.Star):
         refuse("a star here")
     name = spelled(node.this)
@@ -119,13 +119,13 @@ def _joined(node: exp.Concat) -> Term:
     return unknown_literal("".join(str(p.this) for p in parts))
 
 
-def _parameter(node: exp.Parameter, scope: Scope) -> Term:
+def _parameter(node: exp.Parameter, scope: PgScope) -> Term:
     if not (isinstance(node.this, exp.Literal) and str(node.this.this).isdigit()):
         refuse("this kind of parameter")
     return casts.untyped(int(str(node.this.this)), scope.reading)
 
 
-def _cast(node: exp.Cast, scope: Scope) -> Term:
+def _cast(node: exp.Cast, scope: PgScope) -> Term:
     item = expression(node.this, scope)
     oid, typmod = casts.target(node.args["to"], scope.reading.names)
     result = casts.cast(item, oid, scope)
@@ -143,7 +143,7 @@ def _type_name(node: exp.Expression) -> str:
     return (own | more).get(text.strip('"'), text.strip('"'))
 
 
-def _case(node: exp.Case, scope: Scope) -> Term:
+def _case(node: exp.Case, scope: PgScope) -> Term:
     subject = expression(node.this, scope) if node.this is not None else None
     whens, results = [], []
     for branch in node.args["ifs"]:
@@ -162,7 +162,7 @@ def _case(node: exp.Case, scope: Scope) -> Term:
     return Term(f"CASE {arms} ELSE {otherwise.sql} END", oid, named)
 
 
-def _scalar(node: exp.Expression, scope: Scope) -> Term:
+def _scalar(node: exp.Expression, scope: PgScope) -> Term:
     printed = scope.reading.query(node, scope)
     if len(printed.columns) != 1:
         refuse("a subquery of several columns")
@@ -170,7 +170,7 @@ def _scalar(node: exp.Expression, scope: Scope) -> Term:
     return Term(f"({printed.sql})", column.oid, column.name, column.typmod, column.zero)
 
 
-def _array(node: exp.Array, scope: Scope) -> Term:
+def _array(node: exp.Array, scope: PgScope) -> Term:
     """ARRAY[a, b] or ARRAY(SELECT …)."""
     first = node.expressions[0] if node.expressions else None
     if isinstance(first, exp.Select | exp.Union | exp.Subquery):
@@ -188,7 +188,7 @@ def _array_type(element: int) -> int:
     return found if found is not None else refuse("an array of this type")
 
 
-def _subscript(node: exp.Bracket, scope: Scope) -> Term:
+def _subscript(node: exp.Bracket, scope: PgScope) -> Term:
     array = expression(node.this, scope)
     (index,) = node.expressions if len(node.expressions) == 1 else refuse("several subscripts")
     if array.oid not in oids.ELEMENTS or isinstance(index, exp.Slice):
@@ -201,7 +201,7 @@ def _subscript(node: exp.Bracket, scope: Scope) -> Term:
     return Term(sql, oids.ELEMENTS[array.oid], array.name)
 
 
-def _field(node: exp.Dot, scope: Scope) -> Term:
+def _field(node: exp.Dot, scope: PgScope) -> Term:
     """`(composite).field`, where the composite is what _pg_expandarray makes."""
     inner = node.this
     while isinstance(inner, exp.Paren):
@@ -213,13 +213,13 @@ def _field(node: exp.Dot, scope: Scope) -> Term:
     return Term(f"({composite.sql}).{name}", oid, name)
 
 
-def _in(node: exp.In, scope: Scope) -> Term:
+def _in(node: exp.In, scope: PgScope) -> Term:
     if node.args.get("negate"):
         return Term(f"(NOT {_inside(node, scope).sql})", oids.BOOL)
     return _inside(node, scope)
 
 
-def _inside(node: exp.In, scope: Scope) -> Term:
+def _inside(node: exp.In, scope: PgScope) -> Term:
     query = node.args.get("query")
     if query is not None:
         left = _row(node.this, scope)
@@ -232,13 +232,13 @@ def _inside(node: exp.In, scope: Scope) -> Term:
     return Term(f"({left_item.sql} IN ({inner}))", oids.BOOL)
 
 
-def _row(node: exp.Expression, scope: Scope) -> str:
+def _row(node: exp.Expression, scope: PgScope) -> str:
     if isinstance(node, exp.Tuple):
         return "(" + ", ".join(expression(e, scope).sql for e in node.expressions) + ")"
     return expression(node, scope).sql
 
 
-def _text_syntax(node: exp.Expression, scope: Scope) -> Term:
+def _text_syntax(node: exp.Expression, scope: PgScope) -> Term:
     """TRIM(…) and SUBSTRING(… FROM … FOR …)."""
     text = casts.typed(expression(node.this, scope), oids.TEXT, scope).sql
     if isinstance(node, exp.Trim):

@@ -9,13 +9,13 @@ from itertools import zip_longest
 from sqlglot import exp
 
 from dpsql.interfaces.pgwire.catalogue.translation import casts, oids
-from dpsql.interfaces.pgwire.catalogue.translation.function_table import FUNCTIONS, Function
-from dpsql.interfaces.pgwire.catalogue.translation.pg_scopes import Scope
+from dpsql.interfaces.pgwire.catalogue.translation.function_table import FUNCTIONS, PgFunction
+from dpsql.interfaces.pgwire.catalogue.translation.pg_scopes import PgScope
 from dpsql.interfaces.pgwire.catalogue.translation.pg_terms import Term, refuse, unknown_literal
 from dpsql.interfaces.pgwire.catalogue.translation.pg_text import called, function_name
 from dpsql.model.errors import Reason, Refused
 
-Read = Callable[[exp.Expression, Scope], Term]
+Read = Callable[[exp.Expression, PgScope], Term]
 SCHEMAS = ("pg_catalog", "information_schema")
 
 CONSTANTS: dict[type[exp.Expression], Term] = {
@@ -44,7 +44,7 @@ _ANY_NUMBER = ("coalesce", "greatest", "least", "nullif")
 _RANKS = ("row_number", "rank", "dense_rank")
 
 
-def call(node: exp.Expression, scope: Scope, read: Read) -> Term:
+def call(node: exp.Expression, scope: PgScope, read: Read) -> Term:
     """A function's call, plain, over a window or with a filter."""
     match node:
         case exp.Window():
@@ -71,7 +71,7 @@ def call(node: exp.Expression, scope: Scope, read: Read) -> Term:
     return _plain(name, arguments, scope)
 
 
-def _plain(name: str, arguments: list[Term], scope: Scope) -> Term:
+def _plain(name: str, arguments: list[Term], scope: PgScope) -> Term:
     if name in _ANY_NUMBER:
         agreed, oid = casts.agreed(arguments, scope)
         return Term(f"{name}({', '.join(a.sql for a in agreed)})", oid, name)
@@ -81,7 +81,7 @@ def _plain(name: str, arguments: list[Term], scope: Scope) -> Term:
     return _applied(name, row, arguments, scope)
 
 
-def _applied(name: str, row: Function, arguments: list[Term], scope: Scope) -> Term:
+def _applied(name: str, row: PgFunction, arguments: list[Term], scope: PgScope) -> Term:
     """A row of the table over its arguments; constants take the types that the row names."""
     given = []
     for argument, oid in zip(arguments, row.arguments, strict=True):
@@ -98,7 +98,7 @@ def _applied(name: str, row: Function, arguments: list[Term], scope: Scope) -> T
     return Term(sql, oid, name)
 
 
-def _format(arguments: list[Term], scope: Scope) -> Term:
+def _format(arguments: list[Term], scope: PgScope) -> Term:
     """FORMAT of a constant with %s and %I, which are all that tools write."""
     template = arguments[0].literal if arguments else None
     if template is None:
@@ -117,7 +117,7 @@ _FORMATS = {"s": "coalesce({}, '')", "I": "pg_quote_ident({})"}
 """What FORMAT writes of a value: its text, or a name quoted where it must be."""
 
 
-def _aggregate(name: str, function: exp.Anonymous, scope: Scope, read: Read) -> Term:
+def _aggregate(name: str, function: exp.Anonymous, scope: PgScope, read: Read) -> Term:
     """An aggregate with its DISTINCT and ORDER BY."""
     nodes = list(function.expressions)
     if name == "count" and len(nodes) == 1 and isinstance(nodes[0], exp.Star):
@@ -146,7 +146,7 @@ def _aggregate(name: str, function: exp.Anonymous, scope: Scope, read: Read) -> 
     return Term(sql, oid, name)
 
 
-def _window(node: exp.Window, scope: Scope, read: Read) -> Term:
+def _window(node: exp.Window, scope: PgScope, read: Read) -> Term:
     inner = node.this
     found = called(inner)
     name = function_name(found[1]) if found else ""
@@ -168,7 +168,7 @@ def _window(node: exp.Window, scope: Scope, read: Read) -> Term:
     return Term(f"{function.sql} OVER ({' '.join(parts)})", function.oid, name)
 
 
-def ordered(node: exp.Expression, scope: Scope, read: Read) -> str:
+def ordered(node: exp.Expression, scope: PgScope, read: Read) -> str:
     """One key of an ORDER BY that is an expression."""
     if not isinstance(node, exp.Ordered):
         return read(node, scope).sql
@@ -181,7 +181,7 @@ def direction(node: exp.Ordered) -> str:
     return f" {way} NULLS {'FIRST' if node.args.get('nulls_first') else 'LAST'}"
 
 
-def _unnest(name: str, arguments: list[Term], scope: Scope) -> Term:
+def _unnest(name: str, arguments: list[Term], scope: PgScope) -> Term:
     (array,) = arguments if len(arguments) == 1 else refuse("unnest of several arrays")
     array = casts.typed(array, oids.ARRAYS[oids.TEXT], scope)
     if array.oid not in oids.ELEMENTS:
@@ -189,7 +189,7 @@ def _unnest(name: str, arguments: list[Term], scope: Scope) -> Term:
     return Term(f"unnest({array.sql})", oids.ELEMENTS[array.oid], name)
 
 
-def _series(name: str, arguments: list[Term], _scope: Scope) -> Term:
+def _series(name: str, arguments: list[Term], _scope: PgScope) -> Term:
     if not 1 < len(arguments) < 4:  # noqa: PLR2004 - first, last and maybe a step
         refuse(f"{name} of {len(arguments)} arguments")
     inner = ", ".join(a.sql for a in arguments)
@@ -198,24 +198,24 @@ def _series(name: str, arguments: list[Term], _scope: Scope) -> Term:
     return Term(f"unnest(pg_series({inner})::{kind}[])", oid, name)
 
 
-def _subscripts(name: str, arguments: list[Term], _scope: Scope) -> Term:
+def _subscripts(name: str, arguments: list[Term], _scope: PgScope) -> Term:
     array = arguments[0]
     first = 0 if array.zero else 1
     last = f"len({array.sql}) - {1 - first}"
     return Term(f"unnest(generate_series({first}, {last})::INTEGER[])", oids.INT4, name)
 
 
-def _expanded(name: str, arguments: list[Term], _scope: Scope) -> Term:
+def _expanded(name: str, arguments: list[Term], _scope: PgScope) -> Term:
     """Pairs (x, n) of an array's elements and their numbers from 1."""
     return Term(f"unnest(pg_pairs({arguments[0].sql}))", oids.RECORD, name)
 
 
-def _itself(name: str, arguments: list[Term], scope: Scope) -> Term:
+def _itself(name: str, arguments: list[Term], scope: PgScope) -> Term:
     relation = casts.typed(arguments[0], oids.REGCLASS, scope)
     return Term(f"unnest([{relation.sql}])", oids.REGCLASS, name)
 
 
-_SETS: dict[str, Callable[[str, list[Term], Scope], Term]] = {
+_SETS: dict[str, Callable[[str, list[Term], PgScope], Term]] = {
     "unnest": _unnest,
     "generate_series": _series,
     "generate_subscripts": _subscripts,

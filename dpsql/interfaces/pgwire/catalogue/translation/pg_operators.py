@@ -7,11 +7,11 @@ from collections.abc import Callable
 from sqlglot import exp
 
 from dpsql.interfaces.pgwire.catalogue.translation import casts, oids
-from dpsql.interfaces.pgwire.catalogue.translation.pg_scopes import Scope
+from dpsql.interfaces.pgwire.catalogue.translation.pg_scopes import PgScope
 from dpsql.interfaces.pgwire.catalogue.translation.pg_terms import Term, refuse
 from dpsql.interfaces.pgwire.catalogue.translation.pg_text import FUNCTION
 
-Read = Callable[[exp.Expression, Scope], Term]
+Read = Callable[[exp.Expression, PgScope], Term]
 
 _COMPARISONS: dict[type[exp.Expression], str] = {
     exp.EQ: "=",
@@ -53,7 +53,7 @@ _WRITTEN = {
 }
 
 
-def operator(node: exp.Expression, scope: Scope, read: Read) -> Term:
+def operator(node: exp.Expression, scope: PgScope, read: Read) -> Term:
     """One operator. Raises `Refused` for those that nothing here answers."""
     if any(value and name not in _READ for name, value in node.args.items()):
         refuse(type(node).__name__.upper())
@@ -82,7 +82,7 @@ def operator(node: exp.Expression, scope: Scope, read: Read) -> Term:
     return _binary(node, scope, read)
 
 
-def _binary(node: exp.Expression, scope: Scope, read: Read) -> Term:
+def _binary(node: exp.Expression, scope: PgScope, read: Read) -> Term:
     if (sign := _COMPARISONS.get(type(node))) is not None:
         return compared(sign, node, scope, read)
     if (sign := _ARITHMETIC.get(type(node))) is not None:
@@ -97,11 +97,11 @@ def _binary(node: exp.Expression, scope: Scope, read: Read) -> Term:
     return refuse(type(node).__name__.upper())
 
 
-def _condition(node: exp.Expression, scope: Scope, read: Read) -> str:
+def _condition(node: exp.Expression, scope: PgScope, read: Read) -> str:
     return casts.typed(read(node, scope), oids.BOOL, scope).sql
 
 
-def _is(node: exp.Is, scope: Scope, read: Read) -> Term:
+def _is(node: exp.Is, scope: PgScope, read: Read) -> Term:
     word = {exp.Null: "NULL", exp.Boolean: "TRUE"}.get(type(node.expression))
     if word is None:
         refuse("this form of IS")
@@ -111,7 +111,7 @@ def _is(node: exp.Is, scope: Scope, read: Read) -> Term:
     return Term(f"({read(node.this, scope).sql} IS {negated}{word})", oids.BOOL)
 
 
-def compared(sign: str, node: exp.Expression, scope: Scope, read: Read) -> Term:
+def compared(sign: str, node: exp.Expression, scope: PgScope, read: Read) -> Term:
     """A comparison, whose right side may be ANY or ALL of an array or a subquery."""
     right = node.expression
     is_all = isinstance(right, exp.Anonymous) and right.name.removeprefix(FUNCTION).upper() == "ALL"
@@ -132,13 +132,13 @@ def compared(sign: str, node: exp.Expression, scope: Scope, read: Read) -> Term:
     return Term(f"({left.sql} {sign} {word}({array.sql}))", oids.BOOL)
 
 
-def compare(sign: str, sides: list[Term], scope: Scope) -> Term:
+def compare(sign: str, sides: list[Term], scope: PgScope) -> Term:
     """A comparison of two terms; a constant beside a number or a boolean becomes one."""
     (left, right), _ = casts.agreed(sides, scope)
     return Term(f"({left.sql} {sign} {right.sql})", oids.BOOL)
 
 
-def _joined(sides: list[Term], scope: Scope) -> Term:
+def _joined(sides: list[Term], scope: PgScope) -> Term:
     """`||` of arrays or of texts."""
     if any(side.oid in oids.ELEMENTS for side in sides):
         (left, right), oid = casts.agreed(sides, scope)
@@ -148,13 +148,13 @@ def _joined(sides: list[Term], scope: Scope) -> Term:
 
 
 def _matched(
-    pattern: str, left: exp.Expression, right: exp.Expression, scope: Scope, read: Read
+    pattern: str, left: exp.Expression, right: exp.Expression, scope: PgScope, read: Read
 ) -> Term:
     sides = [casts.typed(read(side, scope), oids.TEXT, scope).sql for side in (left, right)]
     return Term("(" + pattern.format(*sides) + ")", oids.BOOL)
 
 
-def _escaped(node: exp.Escape, scope: Scope, read: Read) -> Term:
+def _escaped(node: exp.Escape, scope: PgScope, read: Read) -> Term:
     inner, character = node.this, node.expression
     if not (isinstance(inner, exp.Like | exp.ILike) and isinstance(character, exp.Literal)):
         refuse("this form of ESCAPE")
@@ -164,7 +164,7 @@ def _escaped(node: exp.Escape, scope: Scope, read: Read) -> Term:
     return _matched(pattern, inner.this, inner.expression, scope, read)
 
 
-def _written(node: exp.Operator, scope: Scope, read: Read) -> Term:
+def _written(node: exp.Operator, scope: PgScope, read: Read) -> Term:
     """`OPERATOR(pg_catalog.~)` and its like."""
     sign = str(node.args["operator"]).removeprefix("pg_catalog.")
     if sign in _COMPARISONS.values():

@@ -13,9 +13,9 @@ from dpsql.interfaces.pgwire.catalogue.translation.pg_functions import (
     is_aggregate,
     ordered,
 )
-from dpsql.interfaces.pgwire.catalogue.translation.pg_scopes import Printed, Scope, column_of
+from dpsql.interfaces.pgwire.catalogue.translation.pg_scopes import PgScope, Printed, column_of
 from dpsql.interfaces.pgwire.catalogue.translation.pg_sources import PLACE, add_join, add_source
-from dpsql.interfaces.pgwire.catalogue.translation.pg_terms import Column, Term, refuse
+from dpsql.interfaces.pgwire.catalogue.translation.pg_terms import PgColumn, Term, refuse
 from dpsql.interfaces.pgwire.catalogue.translation.pg_text import function_name, spelled
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.sql_names import identifier
@@ -31,7 +31,7 @@ _SETS: dict[type[exp.Expression], str] = {
 }
 
 
-def query(node: exp.Expression, outer: Scope) -> Printed:
+def query(node: exp.Expression, outer: PgScope) -> Printed:
     """A query in the sight of `outer`. Raises `Refused`."""
     match node:
         case exp.Subquery():
@@ -45,13 +45,13 @@ def query(node: exp.Expression, outer: Scope) -> Printed:
     return refuse(type(node).__name__.upper())
 
 
-def _parenthesised(node: exp.Subquery, outer: Scope) -> Printed:
+def _parenthesised(node: exp.Subquery, outer: PgScope) -> Printed:
     inner = query(node.this, outer)
     rest = _order_by_output(node, inner.columns) + _limit(node, outer)
     return Printed(f"({inner.sql}){rest}" if rest else inner.sql, inner.columns)
 
 
-def _select(node: exp.Select, outer: Scope) -> Printed:
+def _select(node: exp.Select, outer: PgScope) -> Printed:
     unread = [k for k, v in node.args.items() if v and k not in _CLAUSES]
     if unread or node.args.get("kind"):
         refuse(" ".join(unread).upper() or "this SELECT")
@@ -74,7 +74,7 @@ def _select(node: exp.Select, outer: Scope) -> Printed:
     return Printed("".join(parts), tuple(column_of(item) for item in items))
 
 
-def _condition(node: exp.Expression, scope: Scope) -> str:
+def _condition(node: exp.Expression, scope: PgScope) -> str:
     return casts.typed(expression(node, scope), oids.BOOL, scope).sql
 
 
@@ -82,7 +82,7 @@ def _listed(items: Sequence[Term]) -> str:
     return ", ".join(f"{item.sql} AS {identifier(item.name)}" for item in items)
 
 
-def _items(nodes: Sequence[exp.Expression], scope: Scope) -> list[Term]:
+def _items(nodes: Sequence[exp.Expression], scope: PgScope) -> list[Term]:
     found: list[Term] = []
     for node in nodes:
         match node:
@@ -98,7 +98,7 @@ def _items(nodes: Sequence[exp.Expression], scope: Scope) -> list[Term]:
     return found
 
 
-def _distinct(node: exp.Select, scope: Scope) -> str:
+def _distinct(node: exp.Select, scope: PgScope) -> str:
     distinct = node.args.get("distinct")
     if distinct is None:
         return ""
@@ -109,7 +109,7 @@ def _distinct(node: exp.Select, scope: Scope) -> str:
     return f"DISTINCT ON ({', '.join(expression(k, scope).sql for k in keys)}) "
 
 
-def _with(node: exp.Expression, scope: Scope) -> str:
+def _with(node: exp.Expression, scope: PgScope) -> str:
     """WITH, whose names the query and the later ones see; a recursive one sees itself."""
     found = node.args.get("with_")
     if found is None:
@@ -130,20 +130,20 @@ def _with(node: exp.Expression, scope: Scope) -> str:
     return f"WITH {'RECURSIVE ' if recursive else ''}{', '.join(printed)} "
 
 
-def _first(node: exp.Union, scope: Scope) -> Printed:
+def _first(node: exp.Union, scope: PgScope) -> Printed:
     """The part of a recursive query that does not see itself."""
     return query(node.this, scope)
 
 
-def renamed(columns: Sequence[Column], names: Sequence[str]) -> tuple[Column, ...]:
+def renamed(columns: Sequence[PgColumn], names: Sequence[str]) -> tuple[PgColumn, ...]:
     """Columns under the names of an alias's list, as far as it reaches."""
     if len(names) > len(columns):
         raise Refused(Reason.SYNTAX)
     new = [*names, *(c.name for c in columns[len(names) :])]
-    return tuple(Column(n, c.oid, c.typmod, c.zero) for n, c in zip(new, columns, strict=True))
+    return tuple(PgColumn(n, c.oid, c.typmod, c.zero) for n, c in zip(new, columns, strict=True))
 
 
-def _from(node: exp.Select, scope: Scope) -> str:
+def _from(node: exp.Select, scope: PgScope) -> str:
     """FROM and its joins; each source sees those before it where it is lateral."""
     source = node.args.get("from_")
     if source is None:
@@ -156,7 +156,7 @@ def _from(node: exp.Select, scope: Scope) -> str:
     return f" FROM {sql}"
 
 
-def _group(node: exp.Group | None, items: Sequence[Term], scope: Scope) -> str:
+def _group(node: exp.Group | None, items: Sequence[Term], scope: PgScope) -> str:
     if node is None:
         return ""
     if any(v for k, v in node.args.items() if k != "expressions"):
@@ -165,7 +165,7 @@ def _group(node: exp.Group | None, items: Sequence[Term], scope: Scope) -> str:
     return f" GROUP BY {', '.join(keys)}"
 
 
-def _group_key(key: exp.Expression, items: Sequence[Term], scope: Scope) -> str:
+def _group_key(key: exp.Expression, items: Sequence[Term], scope: PgScope) -> str:
     """A position, an input column or the name of an output column, in this order."""
     if isinstance(key, exp.Literal):
         return str(_position(key, len(items)))
@@ -188,7 +188,7 @@ def _position(node: exp.Literal, columns: int) -> int:
     return int(text)
 
 
-def _order(node: exp.Order | None, items: Sequence[Term], scope: Scope) -> str:
+def _order(node: exp.Order | None, items: Sequence[Term], scope: PgScope) -> str:
     """ORDER BY: positions and output names first, then expressions over the input."""
     if node is None:
         return ""
@@ -225,7 +225,7 @@ def _output(key: exp.Ordered, names: Sequence[str]) -> str | None:
     return None
 
 
-def _order_by_output(node: exp.Expression, columns: Sequence[Column]) -> str:
+def _order_by_output(node: exp.Expression, columns: Sequence[PgColumn]) -> str:
     order = node.args.get("order")
     if order is None:
         return ""
@@ -235,7 +235,7 @@ def _order_by_output(node: exp.Expression, columns: Sequence[Column]) -> str:
     return f" ORDER BY {', '.join(str(key) for key in keys)}"
 
 
-def _limit(node: exp.Expression, scope: Scope) -> str:
+def _limit(node: exp.Expression, scope: PgScope) -> str:
     sql = ""
     limit, offset = node.args.get("limit"), node.args.get("offset")
     count = limit.args.get("count") if isinstance(limit, exp.Fetch) else limit and limit.expression
@@ -249,7 +249,7 @@ def _limit(node: exp.Expression, scope: Scope) -> str:
     return sql
 
 
-def _set_operation(node: exp.Expression, outer: Scope) -> Printed:
+def _set_operation(node: exp.Expression, outer: PgScope) -> Printed:
     scope = outer.inner()
     prefix = _with(node, scope)
     left, right = query(node.this, scope), query(node.expression, scope)
@@ -257,18 +257,18 @@ def _set_operation(node: exp.Expression, outer: Scope) -> Printed:
         raise Refused(Reason.SYNTAX, why="both sides of UNION must have as many columns")
     word = _SETS[type(node)] + ("" if node.args.get("distinct") else " ALL")
     columns = tuple(
-        Column(a.name, oids.common(a.oid, b.oid), a.typmod if a.typmod == b.typmod else -1)
+        PgColumn(a.name, oids.common(a.oid, b.oid), a.typmod if a.typmod == b.typmod else -1)
         for a, b in zip(left.columns, right.columns, strict=True)
     )
     rest = _order_by_output(node, columns) + _limit(node, scope)
     return Printed(f"{prefix}({left.sql}) {word} ({right.sql}){rest}", columns)
 
 
-def values(node: exp.Values, outer: Scope) -> Printed:
+def values(node: exp.Values, outer: PgScope) -> Printed:
     """VALUES: columns column1, column2, …"""
     rows = [[expression(e, outer) for e in row.expressions] for row in node.expressions]
     types = [oids.common(*(item.oid for item in column)) for column in zip(*rows, strict=True)]
-    columns = tuple(Column(f"column{i}", oid) for i, oid in enumerate(types, 1))
+    columns = tuple(PgColumn(f"column{i}", oid) for i, oid in enumerate(types, 1))
     listed = ", ".join(
         "(" + ", ".join(casts.typed(i, t, outer).sql for i, t in zip(r, types, strict=True)) + ")"
         for r in rows

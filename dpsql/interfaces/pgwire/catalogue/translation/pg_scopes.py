@@ -9,7 +9,7 @@ from typing import Any
 from sqlglot import exp
 
 from dpsql.interfaces.pgwire.catalogue.translation import oids
-from dpsql.interfaces.pgwire.catalogue.translation.pg_terms import Column, Names, Term
+from dpsql.interfaces.pgwire.catalogue.translation.pg_terms import Names, PgColumn, Term
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.sql_names import identifier
 
@@ -19,7 +19,7 @@ class Printed:
     """A query printed for DuckDB, and its columns."""
 
     sql: str
-    columns: tuple[Column, ...]
+    columns: tuple[PgColumn, ...]
 
 
 @dataclass(slots=True)
@@ -31,34 +31,34 @@ class Reading:
 
     names: Names
     values: tuple[Any, ...] | None
-    query: Callable[[exp.Expression, Scope], Printed]
+    query: Callable[[exp.Expression, PgScope], Printed]
     types: dict[int, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class PgSource:
     """A table of a FROM under the name its columns are qualified with, and its own OID."""
 
     alias: str
-    columns: tuple[Column, ...]
+    columns: tuple[PgColumn, ...]
     number: int | None = None
 
 
 @dataclass(slots=True)
-class Scope:
+class PgScope:
     """The sources in sight, nearest first; `merged` are the columns that USING made one."""
 
     reading: Reading
-    parent: Scope | None = None
-    sources: list[Source] = field(default_factory=list)
+    parent: PgScope | None = None
+    sources: list[PgSource] = field(default_factory=list)
     merged: list[str] = field(default_factory=list)
-    ctes: dict[str, tuple[Column, ...]] = field(default_factory=dict)
+    ctes: dict[str, tuple[PgColumn, ...]] = field(default_factory=dict)
 
-    def inner(self) -> Scope:
+    def inner(self) -> PgScope:
         """The scope of a query inside this one."""
-        return Scope(self.reading, self)
+        return PgScope(self.reading, self)
 
-    def cte(self, name: str) -> tuple[Column, ...] | None:
+    def cte(self, name: str) -> tuple[PgColumn, ...] | None:
         """The columns of the nearest common table expression of that name."""
         if name in self.ctes:
             return self.ctes[name]
@@ -103,12 +103,12 @@ class Scope:
         return first + rest
 
 
-def term(column: Column, prefix: str) -> Term:
+def term(column: PgColumn, prefix: str) -> Term:
     """A reference to a column."""
     sql = prefix + identifier(column.name)
     return Term(sql, column.oid, column.name, column.typmod, column.zero)
 
 
-def column_of(item: Term) -> Column:
+def column_of(item: Term) -> PgColumn:
     """What an expression in a SELECT list is to the query outside."""
-    return Column(item.name, item.oid, item.typmod, item.zero)
+    return PgColumn(item.name, item.oid, item.typmod, item.zero)

@@ -9,8 +9,8 @@ from sqlglot import exp
 from dpsql.interfaces.pgwire.catalogue.translation import casts, oids
 from dpsql.interfaces.pgwire.catalogue.translation.pg_expressions import expression
 from dpsql.interfaces.pgwire.catalogue.translation.pg_functions import call, returns_rows
-from dpsql.interfaces.pgwire.catalogue.translation.pg_scopes import Printed, Scope, Source
-from dpsql.interfaces.pgwire.catalogue.translation.pg_terms import Column, refuse
+from dpsql.interfaces.pgwire.catalogue.translation.pg_scopes import PgScope, PgSource, Printed
+from dpsql.interfaces.pgwire.catalogue.translation.pg_terms import PgColumn, refuse
 from dpsql.interfaces.pgwire.catalogue.translation.pg_text import called, function_name, spelled
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.sql_names import identifier
@@ -22,7 +22,7 @@ _TABLE = frozenset({"this", "db", "catalog", "alias", "joins", "ordinality", "on
 _SIDES = {"": "", "LEFT": "LEFT ", "RIGHT": "RIGHT ", "FULL": "FULL "}
 
 
-def add_source(node: exp.Expression, scope: Scope) -> str:
+def add_source(node: exp.Expression, scope: PgScope) -> str:
     """Print a source and put it in sight."""
     match node:
         case exp.Table():
@@ -38,7 +38,7 @@ def add_source(node: exp.Expression, scope: Scope) -> str:
     return refuse(type(node).__name__.upper())
 
 
-def _table(node: exp.Table, scope: Scope) -> str:
+def _table(node: exp.Table, scope: PgScope) -> str:
     if any(v for k, v in node.args.items() if k not in _TABLE):
         refuse("TABLESAMPLE" if node.args.get("sample") else "this table")
     if not isinstance(node.this, exp.Identifier):
@@ -50,7 +50,7 @@ def _table(node: exp.Table, scope: Scope) -> str:
     return f"({sql})" if node.args.get("joins") else sql
 
 
-def _relation(node: exp.Table, scope: Scope) -> str:
+def _relation(node: exp.Table, scope: PgScope) -> str:
     name = spelled(node.this)
     schema = spelled(node.args["db"]) if node.args.get("db") else None
     columns = scope.cte(name) if schema is None else None
@@ -66,7 +66,7 @@ def _relation(node: exp.Table, scope: Scope) -> str:
 
 
 def _aliased(
-    sql: str, columns: tuple[Column, ...], node: exp.Expression, scope: Scope, default: str
+    sql: str, columns: tuple[PgColumn, ...], node: exp.Expression, scope: PgScope, default: str
 ) -> str:
     """`sql AS alias(columns)`, in sight from now on."""
     alias = node.args.get("alias")
@@ -78,12 +78,12 @@ def _aliased(
     shown = tuple(replace(c, name=n) for n, c in zip(new, columns, strict=True))
     if any(source.alias == name for source in scope.sources):
         raise Refused(Reason.SYNTAX, why="a table's name is used twice")
-    scope.sources.append(Source(name, shown))
+    scope.sources.append(PgSource(name, shown))
     listed = f"({', '.join(identifier(c.name) for c in shown)})" if given else ""
     return f"{sql} AS {identifier(name)}{listed}"
 
 
-def _function(node: exp.Table, scope: Scope) -> str:
+def _function(node: exp.Table, scope: PgScope) -> str:
     """A function that returns rows as a table of one column, maybe numbered."""
     inner = node.this
     if node.args.get("db"):
@@ -98,12 +98,12 @@ def _function(node: exp.Table, scope: Scope) -> str:
     item = call(inner, scope, expression)
     alias = node.args.get("alias")
     own = spelled(alias.this) if alias is not None and alias.this is not None else name
-    columns = [Column(own, item.oid)]
+    columns = [PgColumn(own, item.oid)]
     if item.oid == oids.RECORD:
-        columns = [Column("x", oids.INT2), Column("n", oids.INT4)]
+        columns = [PgColumn("x", oids.INT2), PgColumn("n", oids.INT4)]
     number = " WITH ORDINALITY" if node.args.get("ordinality") else ""
     if number:
-        columns.append(Column("ordinality", oids.INT8))
+        columns.append(PgColumn("ordinality", oids.INT8))
     if item.oid == oids.RECORD:
         listed = f"(SELECT e.x, e.n FROM (SELECT {item.sql}) AS q(e))"
         return _aliased(listed, tuple(columns), node, scope, name)
@@ -113,7 +113,7 @@ def _function(node: exp.Table, scope: Scope) -> str:
     return sql if given else f"{sql}({shown})"
 
 
-def _single(node: exp.Table, inner: exp.Expression, scope: Scope) -> str:
+def _single(node: exp.Table, inner: exp.Expression, scope: PgScope) -> str:
     """A function that returns one value, as a table of one row."""
     item = call(inner, scope, expression)
     alias = node.args.get("alias")
@@ -121,14 +121,14 @@ def _single(node: exp.Table, inner: exp.Expression, scope: Scope) -> str:
         item = item.named(spelled(alias.this))
     return _aliased(
         f"(SELECT {item.sql} AS {identifier(item.name)})",
-        (Column(item.name, item.oid),),
+        (PgColumn(item.name, item.oid),),
         node,
         scope,
         item.name,
     )
 
 
-def _subquery(node: exp.Subquery, scope: Scope, outer: Scope) -> str:
+def _subquery(node: exp.Subquery, scope: PgScope, outer: PgScope) -> str:
     """A subquery, or a join in parentheses."""
     inner = node.this
     if isinstance(inner, exp.Table | exp.Subquery) and not node.args.get("alias"):
@@ -139,12 +139,12 @@ def _subquery(node: exp.Subquery, scope: Scope, outer: Scope) -> str:
     return _derived(scope.reading.query(inner, outer_of(scope, outer)), node, scope)
 
 
-def outer_of(scope: Scope, outer: Scope) -> Scope:
+def outer_of(scope: PgScope, outer: PgScope) -> PgScope:
     """Where a subquery of a FROM looks: around the query, and at its common table expressions."""
-    return Scope(scope.reading, outer if outer is not scope else None, ctes=scope.ctes)
+    return PgScope(scope.reading, outer if outer is not scope else None, ctes=scope.ctes)
 
 
-def _lateral(node: exp.Lateral, scope: Scope) -> str:
+def _lateral(node: exp.Lateral, scope: PgScope) -> str:
     if isinstance(node.this, exp.Subquery):
         printed = scope.reading.query(node.this.this, scope)
         sql = _derived(printed, node, scope)
@@ -161,14 +161,14 @@ def _numbered(printed: Printed) -> Printed:
     return Printed(sql, printed.columns)
 
 
-def _derived(printed: Printed, node: exp.Expression, scope: Scope) -> str:
+def _derived(printed: Printed, node: exp.Expression, scope: PgScope) -> str:
     alias = node.args.get("alias")
     if alias is None or alias.this is None:
         raise Refused(Reason.SYNTAX, why="a subquery of FROM needs a name")
     return _aliased(f"({printed.sql})", printed.columns, node, scope, "")
 
 
-def add_join(node: exp.Join, scope: Scope) -> str:
+def add_join(node: exp.Join, scope: PgScope) -> str:
     """A join with its condition, which sees both sides."""
     kind, side = str(node.args.get("kind") or ""), str(node.args.get("side") or "")
     if node.args.get("method") or kind not in ("", "INNER", "OUTER", "CROSS") or side not in _SIDES:

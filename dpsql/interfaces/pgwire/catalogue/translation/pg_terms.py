@@ -15,7 +15,7 @@ UNNAMED = "?column?"
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class PgColumn:
     """A column of a relation; `zero` says that its arrays count from 0."""
 
     name: str
@@ -29,7 +29,7 @@ class Relation:
     """A relation of the catalogue: how the shadow calls it, its columns and its OID."""
 
     sql: str
-    columns: tuple[Column, ...]
+    columns: tuple[PgColumn, ...]
     oid: int | None = None
 
 

@@ -10,8 +10,8 @@ from sqlglot import exp
 from dpsql.interfaces.pgwire.catalogue.translation import oids
 from dpsql.interfaces.pgwire.catalogue.translation.pg_functions import CONSTANTS, SCHEMAS, is_known
 from dpsql.interfaces.pgwire.catalogue.translation.pg_queries import query
-from dpsql.interfaces.pgwire.catalogue.translation.pg_scopes import Reading, Scope
-from dpsql.interfaces.pgwire.catalogue.translation.pg_terms import Column, Names
+from dpsql.interfaces.pgwire.catalogue.translation.pg_scopes import PgScope, Reading
+from dpsql.interfaces.pgwire.catalogue.translation.pg_terms import Names, PgColumn
 from dpsql.interfaces.pgwire.catalogue.translation.pg_text import FUNCTION, read, spelled
 from dpsql.model.errors import Refused
 
@@ -21,7 +21,7 @@ class Translation:
     """DuckDB SQL over the shadow, the columns it returns, and the types of its parameters."""
 
     sql: str
-    columns: tuple[Column, ...]
+    columns: tuple[PgColumn, ...]
     parameters: tuple[int, ...]
 
 
@@ -32,7 +32,7 @@ def translate(text: str, names: Names, values: tuple[Any, ...] | None, count: in
     """
     reading = Reading(names, values, query)
     root = read(text)
-    printed = query(root, Scope(reading))
+    printed = query(root, PgScope(reading))
     types = tuple(reading.types.get(n, oids.TEXT) for n in range(1, count + 1))
     told = (replace(c, oid=oids.TEXT) if c.oid == oids.UNKNOWN else c for c in printed.columns)
     return Translation(printed.sql, tuple(told), types)
