@@ -8,14 +8,15 @@ from dataclasses import dataclass
 @dataclass(frozen=True, slots=True)
 class Door:
     """`epsilon` asks for the ε that takes the place of {}, `confirm` for an answer that cannot be
-    of use, `dialect` for another spelling of SQL, `verbose` for a whole plan (empty: there is no
-    such way).
+    of use, `dialect` for another spelling of SQL, `verbose` for a whole plan, `manual` for what SQL
+    is answered (empty: there is no such way).
     """
 
     epsilon: str
     confirm: str
     dialect: str = ""
     verbose: str = ""
+    manual: str = ""
 
     def words(self, fits: str = "") -> dict[str, str]:
         """The ways by the names that texts call them, those that the door has.
@@ -28,10 +29,11 @@ class Door:
             "by_fitting": self.epsilon.format(fits) if fits else "",
             "by_confirm": self.confirm,
             "by_dialect": self.dialect,
+            "by_manual": self.manual,
         }
         return {name: text for name, text in named.items() if text}
 
 
-COMMAND_LINE = Door("--epsilon {}", "--yes", "--dialect", "--verbose")
+COMMAND_LINE = Door("--epsilon {}", "--yes", "--dialect", "--verbose", "dpsql help sql")
 DATABASE_API = Door("connect(…, epsilon='{}')", "connect(…, confirm=True)", "connect(…, dialect=…)")
 WIRE = Door("SET dpsql.epsilon = {}", "SET dpsql.confirm = on", verbose="EXPLAIN PRIVACY VERBOSE")

@@ -105,7 +105,8 @@ WORDINGS: dict[Reason, Wording] = {
             "There is no such function.",
         ),
         "Only functions with a rule are called; a function without one is never passed on.",
-        "dpsql help sql lists the functions.",
+        "{by_manual} lists the functions.",
+        "The page on SQL lists the functions.",
     ),
     Reason.TYPE_MISMATCH: _input(
         "42804",
@@ -212,7 +213,8 @@ WORDINGS: dict[Reason, Wording] = {
             "This aggregate has no privacy rule.",
         ),
         ("What one person can change in it is not known, so its noise cannot be sized.",),
-        "Counts, sums, averages, quantiles and their kin are answered: dpsql help sql.",
+        "Counts, sums, averages, quantiles and their kin are answered; {by_manual} lists them.",
+        "Counts, sums, averages, quantiles and their kin are answered; the page on SQL lists them.",
     ),
     Reason.UNSUPPORTED_FUNCTION: _privacy(
         "0A000",
