@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import lru_cache
 from itertools import count
 from typing import Any
 from unittest.mock import patch
@@ -31,16 +30,15 @@ from dpsql.compiler.track.track import _Tracker
 from dpsql.compiler.track.uniqueness import Key, Keys
 from dpsql.compiler.track.units import Private, attach_unit
 from dpsql.dialects.duckdb.relation_sql import statement
-from dpsql.dialects.reading.parse import parse
 from dpsql.model.algebra import Aggregate, Filter, Join, Relation, Scan, Window
 from dpsql.model.errors import Refused
 from dpsql.model.sql_names import identifier
-from dpsql.model.tree import AggregateCall, Expression, Ref, Star, Statement, WindowCall
+from dpsql.model.tree import AggregateCall, Expression, Ref, Star, WindowCall
 from dpsql.model.vocabulary import Policy
 from dpsql.model.walk import relations
 from dpsql.preparation.prepare import prepare
 from dpsql.preparation.public_data import PublicTables
-from grammar_tests.laws import BUDGET, PlainEngine, exact_blocks
+from grammar_tests.laws import BUDGET, PlainEngine, exact_blocks, parsed
 
 BEYOND = 15_000
 """Where the ids of columns begin that only the count needs."""
@@ -121,7 +119,7 @@ def claims_of(sql: str, policy: Policy, engine: PlainEngine, dialect: str = "duc
         return calibrate(bounded, *rest)
 
     public = PublicTables(engine)
-    asked = _parsed(sql, dialect), policy, BUDGET, Fraction(1), public, public.evaluate
+    asked = parsed(sql, dialect), policy, BUDGET, Fraction(1), public, public.evaluate
     with (
         recorded() as claims,
         patch("dpsql.preparation.prepare.calibrate", enough),
@@ -129,11 +127,6 @@ def claims_of(sql: str, policy: Policy, engine: PlainEngine, dialect: str = "duc
     ):
         claims.prepared = prepare(*asked)
     return claims
-
-
-@lru_cache(2000)
-def _parsed(sql: str, dialect: str) -> Statement:
-    return parse(sql, dialect)
 
 
 class _Beyond(Identities):
