@@ -21,6 +21,7 @@ from dpsql.compiler.plan.private_plan import (
     StageSql,
 )
 from dpsql.compiler.resolve.scopes import Identities
+from dpsql.compiler.rewrite.common_terms import computed_once, once
 from dpsql.compiler.rewrite.dialect import Columns, Dialect
 from dpsql.compiler.track.uniqueness import Keys
 from dpsql.consistency.least_squares import covariance, dependent
@@ -55,9 +56,9 @@ def rewrite(
 
     outer, outputs, errors = traced(known)
     tables = _Tables(dialect)
-    sql = dialect.query(written_out(outer), outputs + errors, tables.source)
+    sql = tables.query(outer, outputs + errors, identities)
     plain = outer if states(known) else known
-    shown = dialect.query(written_out(plain), outputs, _Tables(dialect).source)
+    shown = _Tables(dialect).query(plain, outputs, identities)
     return Rewritten(
         tuple(map(dialect.block, plan.blocks)),
         tuple(tables.listed),
@@ -65,7 +66,8 @@ def rewrite(
         shown,
         plan.outer.fields,
         tuple(
-            _stage(traced, with_noise_known(stage, deviations), dialect) for stage in plan.stages
+            _stage(traced, with_noise_known(stage, deviations), dialect, identities)
+            for stage in plan.stages
         ),
         steady(outer, errors, max(map(_far, noise), default=0.0)),
     )
@@ -114,7 +116,12 @@ def _near(block: BlockPlan) -> Near | None:
     return Near(wider, block.threshold.counted.columns, step)
 
 
-def _stage(traced: Callable[[Relation], _Traced], relation: Relation, dialect: Dialect) -> StageSql:
+def _stage(
+    traced: Callable[[Relation], _Traced],
+    relation: Relation,
+    dialect: Dialect,
+    identities: Identities,
+) -> StageSql:
     """What later blocks read as a table; its columns are named by position."""
     columns = tuple((f"c{n}", f.type) for n, f in enumerate(relation.fields))
     if isinstance(relation, Evaluated):
@@ -122,7 +129,7 @@ def _stage(traced: Callable[[Relation], _Traced], relation: Relation, dialect: D
     tables = _Tables(dialect)
     outputs = tuple(Ref(f.id, f.type) for f in relation.fields)
     rows = traced(relation)[0] if states(relation) else relation
-    sql = dialect.query(written_out(rows), outputs, tables.source)
+    sql = tables.query(rows, outputs, identities)
     return StageSql(columns, tuple(tables.listed), sql)
 
 
@@ -139,6 +146,13 @@ class _Tables:
     def __init__(self, dialect: Dialect) -> None:
         self.dialect = dialect
         self.listed: list[ReleasedTable] = []
+
+    def query(
+        self, relation: Relation, outputs: tuple[Expression, ...], identities: Identities
+    ) -> str:
+        """The statement of these outputs, in which each term is computed once."""
+        written = computed_once(written_out(relation), identities)
+        return self.dialect.query(*once(written, outputs, identities), self.source)
 
     def source(self, relation: Relation) -> tuple[str, Columns] | None:
         """The table that holds this relation, or None where the printer must look inside."""

@@ -69,6 +69,8 @@ class Printer:
     def select(self, relation: Relation, outputs: tuple[Expression, ...]) -> str:
         """One SELECT of `outputs` over `relation`, its columns named c0, c1, ..."""
         built = self._build(relation)
+        if built.computed and not all(isinstance(output, Ref) for output in outputs):
+            built = self._nested(built, relation)
         items = [
             f"{self._text(output, built)} AS c{position}" for position, output in enumerate(outputs)
         ]
@@ -128,7 +130,7 @@ class Printer:
 
     def _ordered(self, relation: Sort | Limit) -> _Select:
         built = self._build(relation.input)
-        if built.limit:
+        if built.limit or (built.computed and not built.order_by):
             built = self._nested(built, relation.input)
         if isinstance(relation, Sort):
             keys = ", ".join(sort_key(k, lambda r: built.columns[r.id]) for k in relation.keys)

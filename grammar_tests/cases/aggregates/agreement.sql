@@ -51,16 +51,20 @@ SELECT COUNT(*) FILTER (WHERE age <= 20) AS a, COUNT(*) FILTER (WHERE age < 40) 
 --     COALESCE(COUNT(*) FILTER (WHERE x5)::HUGEINT, 0) AS p5,
 --     COALESCE(COUNT(*) FILTER (WHERE x6)::HUGEINT, 0) AS p6
 --   FROM rows
---   SELECT t2.c9 AS c0, t2.c10 AS c1, t2.c11 AS c2, t2.c12 AS c3, t2.c13 AS c4
+--   SELECT t3.c9 AS c0, t3.c10 AS c1, t3.c11 AS c2, t3.c12 AS c3, t3.c13 AS c4
 --   FROM (
 --     SELECT
---       t1.c0 AS c9,
---       TRY(t1.c0::HUGEINT + t1.c1) AS c10,
---       TRY(TRY(t1.c0::HUGEINT + t1.c1) + t1.c2) AS c11,
---       TRY(t1.c4::HUGEINT + t1.c5) AS c12,
---       t1.c4 AS c13
---     FROM release_0 AS t1
---   ) AS t2
+--       t2.c43 AS c9,
+--       t2.c55 AS c10,
+--       TRY(t2.c55::HUGEINT + t2.c45) AS c11,
+--       TRY(t2.c47::HUGEINT + t2.c48) AS c12,
+--       t2.c47 AS c13
+--     FROM (
+--       SELECT
+--         t1.c0 AS c43, t1.c2 AS c45, t1.c4 AS c47, t1.c5 AS c48, TRY(t1.c0::HUGEINT + t1.c1) AS c55
+--       FROM release_0 AS t1
+--     ) AS t2
+--   ) AS t3
 
 -- case: thresholds of dates are divisions each
 SELECT COUNT(*) FILTER (WHERE joined < DATE '2022-01-01') AS a, COUNT(*) FILTER (WHERE joined < DATE '2023-01-01') AS b FROM customers;

@@ -17,24 +17,16 @@ SELECT AVG(age) AS mean_age FROM customers;
 --       SUM((CASE WHEN x1 < 0 THEN 0 WHEN x1 > 120 THEN 120 ELSE x1 END)::BIGINT - (60))::HUGEINT, 0
 --     ) AS p1
 --   FROM rows
---   SELECT t2.c9 AS c0
+--   SELECT t3.c9 AS c0
 --   FROM (
 --     SELECT
 --       60.0e0
 --       + least(
---         greatest(
---           CAST(t1.c1 AS DOUBLE)
---           * greatest(1.0e0, CAST(t1.c0 AS DOUBLE))
---           / (
---             greatest(1.0e0, CAST(t1.c0 AS DOUBLE)) * greatest(1.0e0, CAST(t1.c0 AS DOUBLE))
---             + 153.22940656026202e0
---           ),
---           -60.0e0
---         ),
+--         greatest(CAST(t2.c18 AS DOUBLE) * t2.c25 / (t2.c25 * t2.c25 + 153.22940656026202e0), -60.0e0),
 --         60.0e0
 --       ) AS c9
---     FROM release_0 AS t1
---   ) AS t2
+--     FROM (SELECT t1.c1 AS c18, greatest(1.0e0, CAST(t1.c0 AS DOUBLE)) AS c25 FROM release_0 AS t1) AS t2
+--   ) AS t3
 
 -- case: average of linked rows
 SELECT AVG(amount) AS mean FROM orders;
@@ -70,24 +62,18 @@ SELECT AVG(income) AS mean FROM customers;
 --       0
 --     ) AS p1
 --   FROM rows
---   SELECT t2.c9 AS c0
+--   SELECT t3.c9 AS c0
 --   FROM (
 --     SELECT
 --       100000.0e0
 --       + least(
 --         greatest(
---           CAST(t1.c1 AS DOUBLE)
---           * greatest(1.0e0, CAST(t1.c0 AS DOUBLE))
---           / (
---             greatest(1.0e0, CAST(t1.c0 AS DOUBLE)) * greatest(1.0e0, CAST(t1.c0 AS DOUBLE))
---             + 153.22940580710096e0
---           ),
---           -100000.0e0
+--           CAST(t2.c18 AS DOUBLE) * t2.c25 / (t2.c25 * t2.c25 + 153.22940580710096e0), -100000.0e0
 --         ),
 --         100000.0e0
 --       ) AS c9
---     FROM release_0 AS t1
---   ) AS t2
+--     FROM (SELECT t1.c1 AS c18, greatest(1.0e0, CAST(t1.c0 AS DOUBLE)) AS c25 FROM release_0 AS t1) AS t2
+--   ) AS t3
 
 -- case: average shares its count
 SELECT AVG(amount) AS mean, COUNT(amount) AS n FROM orders;

@@ -38,31 +38,28 @@ SELECT SUM(age) AS s, AVG(age) AS mean FROM customers;
 --     ) AS p0,
 --     COALESCE(SUM((CASE WHEN x1 < 0 THEN 0 WHEN x1 > 120 THEN 120 ELSE x1 END)::BIGINT)::HUGEINT, 0) AS p1
 --   FROM rows
---   SELECT t2.c9 AS c0, t2.c10 AS c1
+--   SELECT t4.c9 AS c0, t4.c10 AS c1
 --   FROM (
 --     SELECT
---       t1.c1 AS c9,
+--       t3.c33 AS c9,
 --       60.0e0
 --       + least(
 --         greatest(
---           CAST(
---             CAST(t1.c1 AS DOUBLE)
---             - 60.0e0 * ((CAST(t1.c0 AS DOUBLE) + CAST(t1.c1 AS DOUBLE)) / 120.0e0) AS DOUBLE
---           )
---           * greatest(1.0e0, CAST((CAST(t1.c0 AS DOUBLE) + CAST(t1.c1 AS DOUBLE)) / 120.0e0 AS DOUBLE))
---           / (
---             greatest(1.0e0, CAST((CAST(t1.c0 AS DOUBLE) + CAST(t1.c1 AS DOUBLE)) / 120.0e0 AS DOUBLE))
---             * greatest(
---               1.0e0, CAST((CAST(t1.c0 AS DOUBLE) + CAST(t1.c1 AS DOUBLE)) / 120.0e0 AS DOUBLE)
---             )
---             + 15.999907407728912e0
---           ),
+--           CAST(CAST(t3.c33 AS DOUBLE) - 60.0e0 * t3.c49 AS DOUBLE)
+--           * t3.c50
+--           / (t3.c50 * t3.c50 + 15.999907407728912e0),
 --           -60.0e0
 --         ),
 --         60.0e0
 --       ) AS c10
---     FROM release_0 AS t1
---   ) AS t2
+--     FROM (
+--       SELECT t2.c33 AS c33, t2.c49 AS c49, greatest(1.0e0, CAST(t2.c49 AS DOUBLE)) AS c50
+--       FROM (
+--         SELECT t1.c1 AS c33, (CAST(t1.c0 AS DOUBLE) + CAST(t1.c1 AS DOUBLE)) / 120.0e0 AS c49
+--         FROM release_0 AS t1
+--       ) AS t2
+--     ) AS t3
+--   ) AS t4
 
 -- case: decimals, divided as numbers
 SELECT SUM(CAST(age AS DECIMAL(10, 2)) / 4) AS s, AVG(CAST(age AS DECIMAL(10, 2)) / 4) AS mean

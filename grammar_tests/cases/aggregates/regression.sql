@@ -69,20 +69,17 @@ SELECT REGR_AVGX(age, income) AS x, REGR_AVGY(age, income) AS y, REGR_COUNT(age,
 --       0
 --     ) AS p2
 --   FROM rows
---   SELECT t2.c9 AS c0, t2.c10 AS c1, t2.c11 AS c2
+--   SELECT t3.c9 AS c0, t3.c10 AS c1, t3.c11 AS c2
 --   FROM (
 --     SELECT
---       least(
---         greatest(100000.0e0 + CAST(t1.c1 AS DOUBLE) / greatest(1.0e0, CAST(t1.c0 AS DOUBLE)), 0.0e0),
---         200000.0e0
---       ) AS c9,
---       least(
---         greatest(60.0e0 + CAST(t1.c2 AS DOUBLE) / greatest(1.0e0, CAST(t1.c0 AS DOUBLE)), 0.0e0),
---         120.0e0
---       ) AS c10,
---       t1.c0 AS c11
---     FROM release_0 AS t1
---   ) AS t2
+--       least(greatest(100000.0e0 + CAST(t2.c25 AS DOUBLE) / t2.c33, 0.0e0), 200000.0e0) AS c9,
+--       least(greatest(60.0e0 + CAST(t2.c26 AS DOUBLE) / t2.c33, 0.0e0), 120.0e0) AS c10,
+--       t2.c24 AS c11
+--     FROM (
+--       SELECT t1.c0 AS c24, t1.c1 AS c25, t1.c2 AS c26, greatest(1.0e0, CAST(t1.c0 AS DOUBLE)) AS c33
+--       FROM release_0 AS t1
+--     ) AS t2
+--   ) AS t3
 
 -- case: sums of squares
 SELECT REGR_SXX(amount, quantity) AS xx, REGR_SXY(amount, quantity) AS xy, REGR_SYY(amount, quantity) AS yy FROM orders;

@@ -112,21 +112,17 @@ SELECT VAR_POP(CAST(age > 40 AS INTEGER)) AS v FROM customers;
 --       0
 --     ) AS p2
 --   FROM rows
---   SELECT t2.c9 AS c0
+--   SELECT t4.c9 AS c0
 --   FROM (
---     SELECT least(
---       greatest(
---         t1.c2 / greatest(1.0e0, CAST(t1.c0 AS DOUBLE))
---         + 0.5e0
---         - CAST(t1.c1 AS DOUBLE)
---         / greatest(1.0e0, CAST(t1.c0 AS DOUBLE))
---         * (CAST(t1.c1 AS DOUBLE) / greatest(1.0e0, CAST(t1.c0 AS DOUBLE))),
---         0.0e0
---       ),
---       1.0e0
---     ) AS c9
---     FROM release_0 AS t1
---   ) AS t2
+--     SELECT least(greatest(t3.c22 / t3.c36 + 0.5e0 - t3.c37 * t3.c37, 0.0e0), 1.0e0) AS c9
+--     FROM (
+--       SELECT t2.c22 AS c22, t2.c36 AS c36, CAST(t2.c21 AS DOUBLE) / t2.c36 AS c37
+--       FROM (
+--         SELECT t1.c1 AS c21, t1.c2 AS c22, greatest(1.0e0, CAST(t1.c0 AS DOUBLE)) AS c36
+--         FROM release_0 AS t1
+--       ) AS t2
+--     ) AS t3
+--   ) AS t4
 
 -- case: of different values is refused
 SELECT VAR_POP(DISTINCT age) AS v FROM customers;
@@ -179,26 +175,26 @@ SELECT segment, AVG(age) AS a, COUNT(*) AS n FROM customers GROUP BY segment;
 --     ) AS p2
 --   FROM rows
 --   GROUP BY k0
---   SELECT t2.c9 AS c0, t2.c10 AS c1, t2.c11 AS c2
+--   SELECT t3.c9 AS c0, t3.c10 AS c1, t3.c11 AS c2
 --   FROM (
 --     SELECT
---       t1.c0 AS c9,
+--       t2.c9 AS c9,
 --       60.0e0
 --       + least(
---         greatest(
---           CAST(t1.c3 AS DOUBLE)
---           * greatest(1.0e0, CAST(t1.c1 AS DOUBLE))
---           / (
---             greatest(1.0e0, CAST(t1.c1 AS DOUBLE)) * greatest(1.0e0, CAST(t1.c1 AS DOUBLE))
---             + 35.29399782080942e0
---           ),
---           -60.0e0
---         ),
+--         greatest(CAST(t2.c39 AS DOUBLE) * t2.c47 / (t2.c47 * t2.c47 + 35.29399782080942e0), -60.0e0),
 --         60.0e0
 --       ) AS c10,
---       TRY(t1.c1::HUGEINT + t1.c2) AS c11
---     FROM release_0 AS t1
---   ) AS t2
+--       TRY(t2.c37::HUGEINT + t2.c38) AS c11
+--     FROM (
+--       SELECT
+--         t1.c0 AS c9,
+--         t1.c1 AS c37,
+--         t1.c2 AS c38,
+--         t1.c3 AS c39,
+--         greatest(1.0e0, CAST(t1.c1 AS DOUBLE)) AS c47
+--       FROM release_0 AS t1
+--     ) AS t2
+--   ) AS t3
 
 -- case: several averages share their count
 SELECT AVG(age) AS a, AVG(income) AS b, AVG(customer_id % 7) AS c, COUNT(*) AS n FROM customers;

@@ -62,24 +62,16 @@ SELECT AVG(n) FROM (SELECT customer_id, COUNT(*) AS n FROM orders, countries GRO
 --       SUM((CASE WHEN x0 < 0 THEN 0 WHEN x0 > 150 THEN 150 ELSE x0 END)::BIGINT - (75))::HUGEINT, 0
 --     ) AS p1
 --   FROM rows
---   SELECT t2.c16 AS c0
+--   SELECT t3.c16 AS c0
 --   FROM (
 --     SELECT
 --       75.0e0
 --       + least(
---         greatest(
---           CAST(t1.c1 AS DOUBLE)
---           * greatest(1.0e0, CAST(t1.c0 AS DOUBLE))
---           / (
---             greatest(1.0e0, CAST(t1.c0 AS DOUBLE)) * greatest(1.0e0, CAST(t1.c0 AS DOUBLE))
---             + 153.2294066253662e0
---           ),
---           -75.0e0
---         ),
+--         greatest(CAST(t2.c26 AS DOUBLE) * t2.c33 / (t2.c33 * t2.c33 + 153.2294066253662e0), -75.0e0),
 --         75.0e0
 --       ) AS c16
---     FROM release_0 AS t1
---   ) AS t2
+--     FROM (SELECT t1.c1 AS c26, greatest(1.0e0, CAST(t1.c0 AS DOUBLE)) AS c33 FROM release_0 AS t1) AS t2
+--   ) AS t3
 
 -- case: rows that none of them meets
 SELECT COUNT(*) FROM customers, countries WHERE region = 'nowhere';

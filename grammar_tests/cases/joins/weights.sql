@@ -144,26 +144,21 @@ SELECT AVG(n) AS n, SUM(s) AS s, SUM(a) AS a FROM (SELECT o.customer_id, COUNT(*
 --       0
 --     ) AS p3
 --   FROM rows
---   SELECT t2.c23 AS c0, t2.c24 AS c1, t2.c25 AS c2
+--   SELECT t3.c23 AS c0, t3.c24 AS c1, t3.c25 AS c2
 --   FROM (
 --     SELECT
 --       75.0e0
 --       + least(
---         greatest(
---           CAST(t1.c1 AS DOUBLE)
---           * greatest(1.0e0, CAST(t1.c0 AS DOUBLE))
---           / (
---             greatest(1.0e0, CAST(t1.c0 AS DOUBLE)) * greatest(1.0e0, CAST(t1.c0 AS DOUBLE))
---             + 377.57309581909175e0
---           ),
---           -75.0e0
---         ),
+--         greatest(CAST(t2.c42 AS DOUBLE) * t2.c56 / (t2.c56 * t2.c56 + 377.57309581909175e0), -75.0e0),
 --         75.0e0
 --       ) AS c23,
---       t1.c2 AS c24,
---       t1.c3 AS c25
---     FROM release_0 AS t1
---   ) AS t2
+--       t2.c43 AS c24,
+--       t2.c44 AS c25
+--     FROM (
+--       SELECT t1.c1 AS c42, t1.c2 AS c43, t1.c3 AS c44, greatest(1.0e0, CAST(t1.c0 AS DOUBLE)) AS c56
+--       FROM release_0 AS t1
+--     ) AS t2
+--   ) AS t3
 
 -- case: the keys of the public side are read
 SELECT p.category, COUNT(*) AS n, MAX(c.age) AS oldest FROM customers c JOIN products p ON p.list_price > c.age GROUP BY p.category HAVING COUNT(*) > 1;

@@ -143,26 +143,23 @@ SELECT city, COUNT(*) AS n, AVG(income) AS mean FROM customers GROUP BY city;
 --     ) AS p1
 --   FROM rows
 --   GROUP BY k0
---   SELECT t2.c9 AS c0, t2.c10 AS c1, t2.c11 AS c2
+--   SELECT t3.c9 AS c0, t3.c10 AS c1, t3.c11 AS c2
 --   FROM (
 --     SELECT
---       t1.c0 AS c9,
---       t1.c1 AS c10,
+--       t2.c9 AS c9,
+--       t2.c21 AS c10,
 --       100000.0e0
 --       + least(
 --         greatest(
---           CAST(t1.c2 AS DOUBLE)
---           * greatest(1.0e0, CAST(t1.c1 AS DOUBLE))
---           / (
---             greatest(1.0e0, CAST(t1.c1 AS DOUBLE)) * greatest(1.0e0, CAST(t1.c1 AS DOUBLE))
---             + 188.50347091632366e0
---           ),
---           -100000.0e0
+--           CAST(t2.c22 AS DOUBLE) * t2.c32 / (t2.c32 * t2.c32 + 188.50347091632366e0), -100000.0e0
 --         ),
 --         100000.0e0
 --       ) AS c11
---     FROM release_0 AS t1
---   ) AS t2
+--     FROM (
+--       SELECT t1.c0 AS c9, t1.c1 AS c21, t1.c2 AS c22, greatest(1.0e0, CAST(t1.c1 AS DOUBLE)) AS c32
+--       FROM release_0 AS t1
+--     ) AS t2
+--   ) AS t3
 
 -- case: units with several rows are counted by themselves
 SELECT device, COUNT(*) AS n, AVG(duration) AS mean FROM events GROUP BY device;

@@ -235,37 +235,30 @@ SELECT AVG(s), AVG(m) FROM (SELECT customer_id, discount, SUM(income) AS s, MIN(
 --       (CASE WHEN s3 < -5368709120 THEN -5368709120 WHEN s3 > 5368709120 THEN 5368709120 ELSE s3 END)::BIGINT AS p3
 --     FROM totals
 --   )
---   SELECT t2.c26 AS c0, t2.c27 AS c1
+--   SELECT t3.c26 AS c0, t3.c27 AS c1
 --   FROM (
 --     SELECT
 --       5000000.0e0
 --       + least(
 --         greatest(
---           CAST(t1.c1 AS DOUBLE)
---           * greatest(1.0e0, CAST(t1.c0 AS DOUBLE))
---           / (
---             greatest(1.0e0, CAST(t1.c0 AS DOUBLE)) * greatest(1.0e0, CAST(t1.c0 AS DOUBLE))
---             + 30645.88135469349e0
---           ),
---           -5000000.0e0
+--           CAST(t2.c43 AS DOUBLE) * t2.c58 / (t2.c58 * t2.c58 + 30645.88135469349e0), -5000000.0e0
 --         ),
 --         5000000.015625e0
 --       ) AS c26,
 --       0.5e0
 --       + least(
---         greatest(
---           CAST(t1.c3 AS DOUBLE)
---           * greatest(1.0e0, CAST(t1.c2 AS DOUBLE))
---           / (
---             greatest(1.0e0, CAST(t1.c2 AS DOUBLE)) * greatest(1.0e0, CAST(t1.c2 AS DOUBLE))
---             + 30645.881355069418e0
---           ),
---           -0.5e0
---         ),
+--         greatest(CAST(t2.c45 AS DOUBLE) * t2.c59 / (t2.c59 * t2.c59 + 30645.881355069418e0), -0.5e0),
 --         0.5e0
 --       ) AS c27
---     FROM release_0 AS t1
---   ) AS t2
+--     FROM (
+--       SELECT
+--         t1.c1 AS c43,
+--         t1.c3 AS c45,
+--         greatest(1.0e0, CAST(t1.c0 AS DOUBLE)) AS c58,
+--         greatest(1.0e0, CAST(t1.c2 AS DOUBLE)) AS c59
+--       FROM release_0 AS t1
+--     ) AS t2
+--   ) AS t3
 
 -- case: a funnel by minima
 SELECT COUNT(*) FROM (SELECT customer_id, MIN(placed_at) FILTER (WHERE status = 'open') AS opened, MAX(placed_at) FILTER (WHERE status = 'paid') AS paid FROM orders GROUP BY customer_id) t WHERE paid > opened;
