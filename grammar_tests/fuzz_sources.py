@@ -38,8 +38,19 @@ LINKS = (
     ("items", "product_id", "products", "product_id"),
     ("orders", "quantity", "products", "product_id"),
     ("customers", "country", "products", "category"),
+    ("customers", "segment", "products", "category"),
+    ("orders", "status", "products", "category"),
+    ("items", "price", "products", "list_price"),
+    ("products", "category", "products", "category"),
 )
 """Columns that may be equated: table, column, table that joins, its column."""
+
+
+SHAPES = (
+    *("{0} = {1} || ''", "UPPER({0}) = {1}", "{0} IS NOT DISTINCT FROM {1}", "{0} <> {1}"),
+    *("{0} = {1} AND {1} <> 'SE'", "({0} = {1} OR {1} IS NULL)"),
+)
+"""How else a public column is met than by an equality of columns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +132,8 @@ def _join(dice: Dice, clause: _Clause) -> None:
     on = f"{owner.column(left)} = {member.column(right)}"
     if dice.chance(10):
         on = f"{member.column(right)} = {owner.column(left)}"
+    if right == "category" and dice.chance(15):
+        on = dice.pick(SHAPES).format(owner.column(left), member.column(right))
     clause.members.append(member)
     if clause.comma:
         clause.text += f", {member.text}"

@@ -84,6 +84,7 @@ def rows(number: int) -> world.Tables:
     """The tables of shop `number`: twice as many units, each with a few rows or none."""
     chance = Random(number)  # noqa: S311
     tables: world.Tables = {**world.PUBLIC, **{name: [] for name in NULLABLE}}
+    tables["products"] = [*world.PUBLIC["products"], *_repeating(chance)]
     for unit in range(1, 2 * number + 1):
         tables["customers"].append(_customer(chance, unit))
         for order in _numbers(chance, unit):
@@ -95,6 +96,13 @@ def rows(number: int) -> world.Tables:
             for n in _numbers(chance, unit)
         ]
     return {name: [_with_nulls(chance, name, row) for row in tables[name]] for name in tables}
+
+
+def _repeating(chance: Random) -> list[tuple[Any, ...]]:
+    """Products whose category and price private rows may equal, several of them alike."""
+    categories = ("NO", "SE", "consumer", "paid", "NO", None)
+    prices = (Decimal("12.50"), Decimal("7.25"), Decimal("7.25"), None)
+    return [(n, chance.choice(categories), chance.choice(prices)) for n in range(4, 9)]
 
 
 def _numbers(chance: Random, parent: int) -> range:
