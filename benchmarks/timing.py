@@ -33,9 +33,8 @@ from unittest.mock import patch
 import duckdb
 
 from benchmarks.common import table
-from dpsql import prepare
-from dpsql.compiler.track import amplification, track
 from dpsql.compiler.rewrite.weights import MOST_WEIGHT
+from dpsql.compiler.track import amplification, track
 from dpsql.engines import Stop
 from dpsql.engines.duckdb import DuckDBEngine
 from dpsql.engines.pool import EnginePool
@@ -43,6 +42,7 @@ from dpsql.interfaces.pgwire.pacing import FACTOR, FIRST_STEP, Pacer, step
 from dpsql.model.errors import Failed, Refused
 from dpsql.model.vocabulary import NANO, Request
 from dpsql.policy.load import load
+from dpsql.preparation import prepare
 from dpsql.proxy import Proxy
 
 PEOPLE, VISITS, CITIES, PLACES = 2000, 24, 5, 100

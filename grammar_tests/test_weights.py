@@ -25,6 +25,7 @@ from dpsql.model.algebra import Relation
 from dpsql.model.errors import Refused
 from dpsql.model.tree import Ref
 from dpsql.model.walk import relations
+from dpsql.preparation.streams import stream
 from grammar_tests import casefile, fuzz_world, world
 from grammar_tests.bound import over, shop, transfers
 from grammar_tests.fuzz_queries import QUERIES
@@ -295,6 +296,12 @@ def test_the_rows_of_one_person_do_not_grow_with_a_public_table(sql: str) -> Non
 def test_rows_that_grow_would_be_seen(sql: str) -> None:
     with row_by_row():
         assert rows_of_one(sql, 60) >= 60 > rows_of_one(sql, 6)
+
+
+def test_a_monitor_adds_up_weights_too() -> None:
+    policy, engine = over(world.well_behaved(), constraints=True)
+    sql = "SELECT COUNT(*) FROM customers c JOIN countries k ON c.segment = k.region"
+    assert "SUM(w)" in stream(compiled(sql, policy, engine)).sql.sql
 
 
 def test_what_repeats_and_is_not_measured_would_be_seen(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -254,7 +254,9 @@ class _Weigher:
     def _counted(self, rows: _Thin, read: frozenset[int], *, several: bool = False) -> _Thin:
         """The different rows of the columns that are read, each with how many there are.
 
-        A join of `several` relations is not measured: that could be more work than the query.
+        Two rows that agree are enough: to count them is already faster than to join both, while
+        with none it would be slower. A join of `several` relations is not measured: that could be
+        more work than the query.
         """
         kept = [f for f in rows.relation.fields if f.id in read]
         keys = keys_of(rows.relation, self.policy, _no_block)
