@@ -21,9 +21,8 @@ from statistics import mean, median
 import duckdb
 
 from benchmarks.common import table
-from dpsql.model.bounds_methods import BoundsMethod
 from dpsql.model.notices import BoundsFound
-from dpsql.model.vocabulary import Request
+from dpsql.model.vocabulary import BoundsMethod, Request
 from dpsql.proxy import Proxy
 
 EPSILONS = (Decimal("0.1"), Decimal(1))

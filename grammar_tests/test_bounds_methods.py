@@ -16,8 +16,7 @@ from dpsql.compiler.plan.private_plan import BlockPlan
 from dpsql.interfaces.sentences import sentence
 from dpsql.mechanisms.exponential import Candidates
 from dpsql.mechanisms.scores import Reached
-from dpsql.model.bounds_methods import BoundsMethod
-from dpsql.model.vocabulary import Exact
+from dpsql.model.vocabulary import BoundsMethod, Exact
 from dpsql.preparation.private_bounds import bounds_of_answers, question
 from dpsql.preparation.question import ReleasedBounds
 from dpsql.proxy import Proxy

@@ -15,9 +15,8 @@ from dpsql import accountants
 from dpsql.compiler.plan.prepared import Prepared
 from dpsql.interfaces.plan_text import plan_text
 from dpsql.interfaces.sentences import sentence
-from dpsql.model.bounds_methods import BoundsMethod
 from dpsql.model.errors import Reason, Refused
-from dpsql.model.vocabulary import Answer, Mechanism, Noise, Policy
+from dpsql.model.vocabulary import Answer, BoundsMethod, Mechanism, Noise, Policy
 from dpsql.preparation.private_bounds import (
     ColumnBounds,
     bounds_by_counts,

@@ -13,9 +13,8 @@ import pytest
 from dpsql import accountants
 from dpsql.compiler.plan.prepared import Prepared
 from dpsql.mechanisms.laws import Law
-from dpsql.model.bounds_methods import BoundsMethod
 from dpsql.model.tree import Value
-from dpsql.model.vocabulary import Exact, Mechanism, Noise, Policy
+from dpsql.model.vocabulary import BoundsMethod, Exact, Mechanism, Noise, Policy
 from dpsql.preparation.private_bounds import bounds_by_counts, question, shares, with_bounds
 from dpsql.preparation.question import ReleasedBounds
 from dpsql.release.release import Sampler, release

@@ -1,1 +1,1 @@
-"""The pure pipeline, one verb a file."""
+"""The pure pipeline, one step a room."""

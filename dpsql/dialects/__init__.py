@@ -1,1 +1,1 @@
-"""SQL dialects: the only users of sqlglot."""
+"""SQL text, in and out: `reading` an analyst's, and printing what engines run."""

@@ -16,8 +16,6 @@ from enum import StrEnum
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
-from dpsql.model.bounds_methods import BoundsMethod
-from dpsql.model.link import Link
 from dpsql.model.notices import Notice
 from dpsql.model.query_options import Precision
 from dpsql.model.resources import Database, Limits
@@ -32,6 +30,23 @@ if TYPE_CHECKING:
     from dpsql.model.flow import Flow
 
 # --- the policy ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """One declared foreign-key hop: column of this table references table.key."""
+
+    column: str
+    table: str
+    key: str
+
+
+class BoundsMethod(StrEnum):
+    """A noisy histogram of sizes, extreme sizes by exponential mechanism, or by sparse vector."""
+
+    LOG_HISTOGRAM = "log_histogram"
+    QUANTILE = "quantile"
+    SPARSE_VECTOR = "sparse_vector"
 
 
 class Neighbours(StrEnum):

@@ -13,10 +13,9 @@ from fractions import Fraction
 from typing import Any, NoReturn
 
 from dpsql.model.errors import PolicyError
-from dpsql.model.link import Link
 from dpsql.model.schema import Schema, SchemaColumn, SchemaTable
 from dpsql.model.tree import Kind, SqlType, Value
-from dpsql.model.vocabulary import ColumnPolicy, Fact, FactKind, Policy, TablePolicy, Voucher
+from dpsql.model.vocabulary import ColumnPolicy, Fact, FactKind, Link, Policy, TablePolicy, Voucher
 from dpsql.policy.checks import Check, checks
 from dpsql.policy.draft import Draft, DraftColumn, DraftTable
 from dpsql.policy.values import of_type

@@ -5,11 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from dpsql.model.bounds_methods import BoundsMethod
-from dpsql.model.link import Link
 from dpsql.model.resources import Database, Limits
 from dpsql.model.tree import Value
-from dpsql.model.vocabulary import Budget, PrivacyUnit
+from dpsql.model.vocabulary import BoundsMethod, Budget, Link, PrivacyUnit
 from dpsql.policy.lines import Lines
 
 

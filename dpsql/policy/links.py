@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dpsql.model.link import Link
+from dpsql.model.vocabulary import Link
 from dpsql.policy.draft import Draft, DraftTable
 from dpsql.policy.value_reader import Reader
 

@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from dpsql.accountants import is_affordable
-from dpsql.model.bounds_methods import BoundsMethod
 from dpsql.model.errors import PolicyError
 from dpsql.model.resources import Database, Limits
-from dpsql.model.vocabulary import Budget, Neighbours, PrivacyUnit
+from dpsql.model.vocabulary import BoundsMethod, Budget, Neighbours, PrivacyUnit
 from dpsql.policy.draft import Draft, DraftColumn, DraftTable
 from dpsql.policy.lines import Lines
 from dpsql.policy.links import check_links, links_of

@@ -28,11 +28,10 @@ from dpsql.accountants import Accountant
 from dpsql.accountants.preference import SPARSE_VECTOR
 from dpsql.compiler.plan.private_plan import BlockPlan
 from dpsql.mechanisms.tails import reach
-from dpsql.model.bounds_methods import BoundsMethod
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.notices import BoundsFound
 from dpsql.model.tree import Kind, SqlType
-from dpsql.model.vocabulary import Budget, ColumnPolicy, Loss, Noise, Policy
+from dpsql.model.vocabulary import BoundsMethod, Budget, ColumnPolicy, Loss, Noise, Policy
 from dpsql.policy.values import of_type
 from dpsql.preparation.question import ReleasedBounds
 

@@ -27,9 +27,8 @@ from dpsql.compiler.resolve.scopes import Identities
 from dpsql.compiler.track.units import Private, different_keys, owners
 from dpsql.model.algebra import Aggregate, Field, Filter, Join, Relation, Scan
 from dpsql.model.errors import Reason, Refused
-from dpsql.model.link import Link
 from dpsql.model.tree import BOOLEAN, AggregateCall, Call, Expression, JoinKind, Ref, Span
-from dpsql.model.vocabulary import Fact, FactKind, Policy, TablePolicy
+from dpsql.model.vocabulary import Fact, FactKind, Link, Policy, TablePolicy
 
 
 def several_scan(
