@@ -12,6 +12,7 @@ import pytest
 
 import dpsql
 from dpsql.explaining.explanation import ChoiceLine, Explanation
+from dpsql.interfaces.doors import COMMAND_LINE
 from dpsql.interfaces.plan_text import plan_text
 from dpsql.model.tree import PlanForm
 from dpsql.proxy import Proxy
@@ -143,6 +144,8 @@ def test_text_keeps_to_the_width(proxy: Proxy, sql: str, width: int) -> None:
     prose = text.split("SQL for the database:")[0]
     assert max(map(len, prose.splitlines())) <= width
     assert not [line for line in prose.splitlines() if line.strip() == "%"]
+    brief = plan_text(plan(proxy, sql), width=width, door=COMMAND_LINE)
+    assert max(map(len, brief.splitlines())) <= width
 
 
 def test_json_says_what_the_documentation_says(proxy: Proxy) -> None:

@@ -54,7 +54,7 @@ def plan_text(
     width = max(width, _NARROWEST)
     match PlanForm(form or explanation.form):
         case PlanForm.SHORT:
-            lines = [*_short(explanation, width, door), *_more(explanation, door)]
+            lines = [*_short(explanation, width, door), *_more(explanation, width, door)]
         case PlanForm.LONG:
             lines = [*_short(explanation, width, door), *_steps(explanation, width)]
         case PlanForm.JSON:
@@ -85,10 +85,11 @@ def _apart(lines: Iterator[str]) -> Iterator[str]:
         yield from ("", line) if not number else (line,)
 
 
-def _more(explanation: Explanation, door: Door | None) -> Iterator[str]:
+def _more(explanation: Explanation, width: int, door: Door | None) -> Iterator[str]:
     if door is not None and explanation.blocks:
         yield ""
-        yield f"{door.verbose} shows every measurement, proof and statement."
+        text = f"{door.verbose} shows every measurement, proof and statement."
+        yield from _sentence(text, width)
 
 
 def _charge(explanation: Explanation) -> Iterator[str]:
