@@ -112,7 +112,7 @@ class _CsvFields:
         if not (must or ends_copy or text == self._null or _has_any([text], self._special)):
             return text
         inner = text
-        for c in {self._escape, self._quote}:
+        for c in dict.fromkeys((self._escape, self._quote)):  # the escape first: it comes anew
             inner = inner.replace(c, self._escape + c)
         return self._quote + inner + self._quote
 
