@@ -21,6 +21,7 @@ from dpsql.interfaces.sentences import sentence, sentences
 from dpsql.interfaces.tables import markdown, table
 from dpsql.interfaces.watching import price_text
 from dpsql.model.notices import (
+    Assumed,
     BoundsFound,
     Clipped,
     Drowned,
@@ -118,6 +119,16 @@ TOLD = [
     (
         "SELECT AVG(t) AS m FROM (SELECT customer_id, SUM(amount) AS t FROM orders GROUP BY 1)",
         ("values in m are clipped to 0 … 25,000",),
+    ),
+    (
+        (
+            "SELECT AVG(t) AS m, COUNT(*) FILTER (WHERE t >= 5) AS n "
+            "FROM (SELECT customer_id, COUNT(*) AS t FROM orders GROUP BY 1)"
+        ),
+        (
+            "values in m are clipped to 0 … 50",
+            "totals in m, n agree as if there were no values but the 51 declared",
+        ),
     ),
     ("SELECT COUNT(*) FROM countries", ()),
 ]
@@ -274,6 +285,7 @@ NOTICES: tuple[Notice, ...] = (
     Sampled((0, 1), "customers", 5),
     Listed((0,), "status", 3),
     Listed((1,), None, 3),
+    Assumed((0, 1), 3),
     Hidden((0,), "customers", 164),
     Empty(None),
     Empty(Hidden((0,), "customers", 164)),

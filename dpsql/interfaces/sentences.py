@@ -10,6 +10,7 @@ from dpsql.interfaces.amounts import exact_text
 from dpsql.interfaces.doors import Door
 from dpsql.interfaces.messages import printable
 from dpsql.model.notices import (
+    Assumed,
     BoundsFound,
     Clipped,
     CountedKeys,
@@ -66,17 +67,37 @@ def _said(notice: Notice, names: str, door: Door | None) -> str:
         case FewValues(units=units, grouped=grouped, values=values):
             different = f"{_some(values, 'different value')} each{_per(grouped)}"
             return f"{units} count with at most {different} in {names}"
-        case Sampled(units=units, groups=groups):
-            most = _some(groups, "group")
-            return f"{units} count in at most {most} each, chosen at random, in {names}"
+        case Sampled(units=units, groups=n):
+            return (
+                f"{units} count in at most {_some(n, 'group')} each, chosen at random, in {names}"
+            )
         case Listed(name=None, values=values):
             return f"values other than the {values:,} declared do not count in {names}"
         case Listed(name=name, values=values):
             return f"rows with another {name} than the {values:,} declared are left out"
+        case Assumed(values=values):
+            return f"totals in {names} agree as if there were no values but the {values:,} declared"
         case Hidden():
             return _hidden(notice)
         case Empty():
             return _empty(notice, door)
+        case Drowned() | NeverShown():
+            return _useless(notice, door)
+        case CountedKeys(keys=keys):
+            listed = ", ".join(keys)
+            other = f"; COUNT(DISTINCT {listed}) tells, with a known error" * (len(keys) == 1)
+            return f"how many {listed} are shown is not how many there are{other}"
+        case BoundsFound(table=table, column=column, lower=lower, upper=upper):
+            ends = f"[{lower:.10g}, {upper:.10g}]"
+            return f"The bounds {ends} of {table}.{column} were found privately."
+        case Unprotected(table=table, column=column):
+            return f"people whom {table}.{column} names are not protected from what this tells"
+        case _:
+            assert_never(notice)
+
+
+def _useless(notice: Drowned | NeverShown, door: Door | None) -> str:
+    match notice:
         case Drowned(units=units, most=most, noise=noise):
             return (
                 f"this cannot be useful: at most {most:,} of {units} can be counted, and the "
@@ -87,15 +108,6 @@ def _said(notice: Notice, names: str, door: Door | None) -> str:
                 f"this cannot be useful: a group is shown from about {least:,} of {units} on, and "
                 f"at most {most:,} can be in one; ask about more of them, or with {_larger(door)}"
             )
-        case CountedKeys(keys=keys):
-            listed = ", ".join(keys)
-            other = f"; COUNT(DISTINCT {listed}) tells, with a known error" * (len(keys) == 1)
-            return f"how many {listed} are shown is not how many there are{other}"
-        case BoundsFound(table=table, column=column, lower=lower, upper=upper):
-            ends = f"[{lower:.10g}, {upper:.10g}]"
-            return f"The bounds {ends} of {table}.{column} were found privately."
-        case Unprotected(table=table, column=column):
-            return f"people whom {table}.{column} names are not protected from what this tells"
         case _:
             assert_never(notice)
 

@@ -64,6 +64,14 @@ class Listed:
 
 
 @dataclass(frozen=True, slots=True)
+class Assumed:
+    """Numbers are made to agree as if a column held no other values than the `values` declared."""
+
+    columns: tuple[int, ...]
+    values: int
+
+
+@dataclass(frozen=True, slots=True)
 class Hidden:
     """Groups of fewer units than `least`, or about as many, are not shown."""
 
@@ -127,8 +135,8 @@ class Unprotected:
     column: str
 
 
-Cut: TypeAlias = Clipped | FewValues | Sampled | Listed | Hidden
-"""What is about columns: SQL leaves something out of them."""
+Cut: TypeAlias = Clipped | FewValues | Sampled | Listed | Assumed | Hidden
+"""What is about columns: something is left out of them, or taken for granted."""
 
 Notice: TypeAlias = Cut | Empty | Drowned | NeverShown | CountedKeys | BoundsFound | Unprotected
 

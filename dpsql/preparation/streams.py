@@ -18,7 +18,7 @@ from dpsql.dialects.duckdb.block_statement import block_sql
 from dpsql.engines import ScratchTable
 from dpsql.model.algebra import Evaluated, Project, Relation, Released
 from dpsql.model.errors import Reason, Refused
-from dpsql.model.notices import Clipped, FewValues, Listed, Notice
+from dpsql.model.notices import Assumed, Clipped, FewValues, Listed, Notice
 from dpsql.model.tree import NOWHERE, Cast, Expression, Ref, Span, Value
 from dpsql.model.vocabulary import Column, Neighbours
 from dpsql.release.finish import evaluated
@@ -101,7 +101,7 @@ def stream(prepared: Prepared) -> QueryStream:
         prepared.question,
         prepared.data,
         tuple(evaluated(prepared.rewritten, number) for number in measured.stages),
-        tuple(n for n in prepared.notices if isinstance(n, Clipped | FewValues | Listed)),
+        tuple(n for n in prepared.notices if isinstance(n, Clipped | FewValues | Listed | Assumed)),
         prepared.columns,
     )
 

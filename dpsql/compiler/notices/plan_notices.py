@@ -30,6 +30,7 @@ from dpsql.compiler.plan.private_plan import (
 from dpsql.model.algebra import Aggregate, Project, Relation, Released, Union, Window
 from dpsql.model.intervals import Bound, Interval
 from dpsql.model.notices import (
+    Assumed,
     Clipped,
     Cut,
     Ends,
@@ -236,14 +237,14 @@ class _Block:
             if _beyond(proved.facts(call.args[0]).domain, known):
                 yield Listed(columns, None, len(known))
 
-    def _agreeing(self, columns: tuple[int, ...], proved: Columns) -> Iterator[Listed]:
+    def _agreeing(self, columns: tuple[int, ...], proved: Columns) -> Iterator[Assumed]:
         """Parts agree with their total as if a column held nothing but what it declares."""
         for expression, facts in self.bounded.tested.items():
             known = facts.domain
             if known is None or not isinstance(expression, Ref):
                 continue
             if _beyond(proved.facts(expression).domain, known):
-                yield Listed(columns, None, len(known))
+                yield Assumed(columns, len(known))
 
     def _keys(self, proved: Columns) -> Iterator[Listed | Hidden]:
         keys = self.block.keys
