@@ -151,7 +151,7 @@ TWINS = {
 @pytest.mark.parametrize("twin", TWINS)
 def test_a_wrong_proof_is_disproved(twin: str) -> None:
     place, instead = TWINS[twin]
-    with patch(f"dpsql.compiler.{place}", instead):
+    with patch(f"dpsql.compiler.track.{place}", instead):
         disproved, _counting = counted("flood")
     assert disproved
 
@@ -159,7 +159,7 @@ def test_a_wrong_proof_is_disproved(twin: str) -> None:
 @pytest.mark.parametrize("twin", ["alone", "copies"])
 def test_a_wrong_proof_is_broken_by_neighbours(twin: str) -> None:
     place, instead = TWINS[twin]
-    with patch(f"dpsql.compiler.{place}", instead):
+    with patch(f"dpsql.compiler.track.{place}", instead):
         assert broken("adversarial")
 
 

@@ -54,14 +54,14 @@ SELECT COUNT(*) FILTER (WHERE age <= 20) AS a, COUNT(*) FILTER (WHERE age < 40) 
 --   SELECT t3.c9 AS c0, t3.c10 AS c1, t3.c11 AS c2, t3.c12 AS c3, t3.c13 AS c4
 --   FROM (
 --     SELECT
---       t2.c43 AS c9,
---       t2.c55 AS c10,
---       TRY(t2.c55::HUGEINT + t2.c45) AS c11,
---       TRY(t2.c47::HUGEINT + t2.c48) AS c12,
---       t2.c47 AS c13
+--       t2.c41 AS c9,
+--       t2.c53 AS c10,
+--       TRY(t2.c53::HUGEINT + t2.c43) AS c11,
+--       TRY(t2.c45::HUGEINT + t2.c46) AS c12,
+--       t2.c45 AS c13
 --     FROM (
 --       SELECT
---         t1.c0 AS c43, t1.c2 AS c45, t1.c4 AS c47, t1.c5 AS c48, TRY(t1.c0::HUGEINT + t1.c1) AS c55
+--         t1.c0 AS c41, t1.c2 AS c43, t1.c4 AS c45, t1.c5 AS c46, TRY(t1.c0::HUGEINT + t1.c1) AS c53
 --       FROM release_0 AS t1
 --     ) AS t2
 --   ) AS t3
