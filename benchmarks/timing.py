@@ -34,7 +34,7 @@ import duckdb
 
 from benchmarks.common import table
 from dpsql.compiler.rewrite.weights import MOST_WEIGHT
-from dpsql.compiler.track import amplification, track
+from dpsql.compiler.track import track, units
 from dpsql.engines import Stop
 from dpsql.engines.duckdb import DuckDBEngine
 from dpsql.engines.pool import EnginePool
@@ -185,7 +185,7 @@ def opened(remedies: Remedies) -> Iterator[Proxy]:
     """A proxy over fresh data, as a server has it."""
     with ExitStack() as stack:
         if not remedies.joins:
-            stack.enter_context(patch.object(amplification, "MOST_SELF_JOINS", 100))
+            stack.enter_context(patch.object(units, "MOST_SELF_JOINS", 100))
         if not remedies.counted:
             stack.enter_context(patch.object(prepare, "weighed", lambda plan, *_: plan))
             stack.enter_context(patch.object(track, "counted", lambda relation, *_: relation))

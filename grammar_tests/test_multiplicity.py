@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from dpsql.compiler.plan.private_plan import PrivatePlan
-from dpsql.compiler.track import multiplicity, track
-from dpsql.compiler.track.inner_joins import Joined
+from dpsql.compiler.track import join_order, track
+from dpsql.compiler.track.join_order import Joined
 from dpsql.model.walk import relations
 from grammar_tests import world
 from grammar_tests.bound import over
@@ -68,7 +68,7 @@ def test_random_questions_are_answered_as_by_the_plain_engine() -> None:
 
 
 def test_one_row_too_many_would_be_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    right = multiplicity.counted
+    right = join_order.counted
 
     def wrong(relation: Any, policy: Any, count: Any, identities: Any) -> Any:
         return right(relation, policy, lambda *some: count(*some) + 1, identities)
@@ -81,9 +81,9 @@ def test_what_ties_public_rows_to_private_ones_is_heeded(monkeypatch: pytest.Mon
     """A wrong twin: whatever is public is taken for idle."""
 
     def idle(group: Any, _above: Any, _joined: Any, policy: Any) -> bool:
-        return all(multiplicity._is_public(leaf, policy) for leaf in group)
+        return all(join_order._is_public(leaf, policy) for leaf in group)
 
-    monkeypatch.setattr(multiplicity, "_is_idle", idle)
+    monkeypatch.setattr(join_order, "_is_idle", idle)
     monkeypatch.setattr(Joined, "groups", lambda self: [(x,) for x in self.leaves])
     assert different(range(3)) > 0
 

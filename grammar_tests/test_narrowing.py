@@ -11,7 +11,7 @@ import duckdb
 import pytest
 
 from dpsql import functions
-from dpsql.compiler.infer.implied_predicates import SUBJECT, Held, statements
+from dpsql.compiler.infer.column_facts import SUBJECT, Held, statements
 from dpsql.dialects.duckdb.expression_sql import expression
 from dpsql.functions.registry import REGISTRY
 from dpsql.model.intervals import Facts, Interval

@@ -141,7 +141,7 @@ class Call:
 
 
 STATED = frozenset({"dp_stddev", "dp_interval_low", "dp_interval_high"})
-"""Calls that state the error of a number; see `dpsql.compiler.errors.stated_errors`."""
+"""Calls that state the error of a number; see `dpsql.compiler.errors.propagate`."""
 
 
 @dataclass(frozen=True, slots=True)

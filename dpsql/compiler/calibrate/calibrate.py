@@ -53,7 +53,7 @@ from dpsql.compiler.plan.private_plan import (
     Release,
 )
 from dpsql.compiler.resolve.scopes import Identities
-from dpsql.compiler.track.samples import noise_of_one
+from dpsql.compiler.track.blocks import noise_of_one
 from dpsql.model.algebra import Field, Relation
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.tree import Expression, Ref, Span

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from math import isclose, nan
 
 from dpsql.compiler.aggregates.formulas import evaluate
-from dpsql.compiler.resolve.stated_names import is_stated
+from dpsql.compiler.resolve.scopes import is_stated
 from dpsql.model.algebra import Field, Filter, Join, Limit, Project, Relation, Released, Sort
 from dpsql.model.tree import DOUBLE, Expression, Literal, Ref
 from dpsql.model.walk import composed, map_children, refs, relations, substitute

@@ -6,18 +6,27 @@ the summed squares of its changes when each base moves by one standard deviation
 by finite differences; exact for linear expressions). Bases travel upwards as hidden columns.
 
 Errors are post-processing too: PRIVACY.md R66.
+
+A total beside its rows, `n / (SELECT SUM(n) FROM t)`, is what the row adds to it and an independent
+rest, as with a window.
+
+DP_STDDEV, DP_INTERVAL_LOW and DP_INTERVAL_HIGH of released numbers are columns. They are computed
+from scales of noise and released values, which are public, so that they measure and cost nothing.
+An exact number has the error 0. What is stated is exact itself, and the budget is split as if it
+were not asked for: the same numbers are measured with and without their errors.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import assert_never
+from functools import partial
+from typing import TypeVar, assert_never, cast
 
-from dpsql.compiler.errors.aggregate_errors import argument_error, error_of_many, is_noisy
-from dpsql.compiler.errors.expression_errors import NAN, formula
-from dpsql.compiler.errors.joined_totals import joined
+from dpsql.compiler.aggregates.formulas import double, minus, plus, times
+from dpsql.compiler.errors.expression_errors import NAN, formula, or_zero, remaining
 from dpsql.compiler.errors.noisy_columns import (
+    Addend,
     ErrorSource,
     Near,
     NoiseOfBlock,
@@ -28,10 +37,13 @@ from dpsql.compiler.errors.noisy_columns import (
 )
 from dpsql.compiler.errors.outputs import EXACT
 from dpsql.compiler.errors.small_groups import as_ratio
-from dpsql.compiler.errors.stated_errors import OneInput, Stating, states
-from dpsql.compiler.errors.window_errors import trace_windows
-from dpsql.compiler.resolve.scopes import Identities
-from dpsql.compiler.resolve.stated_names import require_none
+from dpsql.compiler.errors.window_errors import (
+    argument_error,
+    error_of_many,
+    is_noisy,
+    trace_windows,
+)
+from dpsql.compiler.resolve.scopes import Identities, is_stated, require_none, stated_in
 from dpsql.compiler.track.uniqueness import Keys, equal_columns, key_within
 from dpsql.model.algebra import (
     Aggregate,
@@ -54,17 +66,29 @@ from dpsql.model.algebra import (
     Values,
     Window,
 )
+from dpsql.model.errors import Reason, Refused
 from dpsql.model.tree import (
+    BOOLEAN,
     DOUBLE,
     INTEGER,
     AggregateCall,
+    Call,
     Cast,
     Expression,
     JoinKind,
     Literal,
     Ref,
 )
-from dpsql.model.walk import composed, map_inputs, refs
+from dpsql.model.walk import (
+    composed,
+    map_children,
+    map_expressions,
+    map_inputs,
+    refs,
+    relations,
+    substitute,
+    walk,
+)
 
 
 def propagate(
@@ -381,3 +405,126 @@ def _kept(column: Field) -> Item:
 
 def _ref(column: Field) -> Ref:
     return Ref(column.id, column.type)
+
+
+def joined(left: Traced, right: Traced, relation: Join, identities: Identities) -> Traced:
+    """Both sides of a join, with hidden columns for the rests of the totals on its right."""
+    result = Traced(
+        replace(relation, left=left.relation, right=right.relation),
+        {**left.meaning, **right.meaning},
+        {**left.deviation, **right.deviation},
+        {**left.origin, **right.origin},
+        {**left.alone, **right.alone},
+        {**left.cells, **right.cells},
+        left.table,
+        certain=left.certain | right.certain,
+    )
+    for base, origin in right.origin.items():
+        own = None if origin.addend is None else _own(left, origin.addend)
+        if own is not None:
+            result = _split(result, base, own, identities)
+    return result
+
+
+def _own(left: Traced, addend: Addend) -> Expression | None:
+    """What a row of this side adds, over its bases."""
+    if left.table is None or left.table[0] != addend.block:
+        return None
+    types = {f.id: f.type for f in left.relation.fields}
+    here = {
+        origin.place: Ref(base, types[base])
+        for base, origin in left.origin.items()
+        if origin.read == left.table[1] and base in types
+    }
+    if not here.keys() >= set(addend.places.values()):
+        return None
+    return substitute(addend.expression, {n: here[p] for n, p in addend.places.items()})
+
+
+def _split(traced: Traced, base: int, own: Expression, identities: Identities) -> Traced:
+    """The same with a total as the sum of its own row and a new, independent base."""
+    total, error = traced.deviation[base], traced.error_over(own)
+    types = {f.id: f.type for f in traced.relation.fields}
+    if total is None or base not in types or traced.table is None:
+        return traced
+    rest = identities.field("rest", DOUBLE)
+    kept = tuple(Item(f, Ref(f.id, f.type)) for f in traced.relation.fields)
+    value = formula("sub", Cast(Ref(base, types[base]), DOUBLE), or_zero(own))
+    square = formula("mul", error, error)
+    whole = {base: formula("add", or_zero(own), Ref(rest.id, DOUBLE))}
+    origin = replace(traced.origin[base], read=rest.id, many=True, addend=None)
+    apart = frozenset({traced.table[1]})
+    return replace(
+        traced,
+        relation=Project(traced.relation, (*kept, Item(rest, value))),
+        meaning={n: substitute(e, whole) for n, e in traced.meaning.items()},
+        deviation={
+            **traced.deviation,
+            rest.id: remaining(formula("mul", total, total), square),
+        },
+        origin={**traced.origin, rest.id: replace(origin, apart=apart)},
+    )
+
+
+OneInput = TypeVar("OneInput", bound=Filter | Sort | Limit | Project | Aggregate | Window)
+
+
+def states(relation: Relation) -> bool:
+    """Whether errors are stated anywhere in a query."""
+    return any(True for part in relations(relation) for _ in stated_in(part))
+
+
+@dataclass(frozen=True, slots=True)
+class Stating:
+    """Writes stated errors as columns; `factor` is half an interval over the standard error."""
+
+    identities: Identities
+    factor: float
+
+    def over(self, relation: OneInput, source: Traced) -> tuple[OneInput, Traced]:
+        """The relation reading errors as columns, and its input, `source`, with these columns.
+
+        Raises `Refused` where an error is not known.
+        """
+        while calls := {c for c in stated_in(relation) if _is_innermost(c)}:
+            errors = {call: self.identities.field("error", DOUBLE) for call in calls}
+            kept = (Item(f, Ref(f.id, f.type)) for f in source.relation.fields)
+            stated = (Item(f, self._formula(call, source)) for call, f in errors.items())
+            source = source.over(Project(source.relation, (*kept, *stated)))
+            read = {call: Ref(f.id, DOUBLE) for call, f in errors.items()}
+            relation = cast("OneInput", map_expressions(relation, partial(_put, read)))
+        return relation, source
+
+    def _formula(self, call: Call, source: Traced) -> Expression:
+        """NULL where the number is, or where its error is not known for its row."""
+        (number,) = call.args
+        error = source.error(number)
+        if error is NAN:
+            construct = f"{call.function.upper()} of a number whose error is not known"
+            raise Refused(Reason.UNSUPPORTED_SYNTAX, call.span, construct=construct)
+        known = double(0) if error is EXACT else _where_known(error)
+        value, margin = Cast(number, DOUBLE), times(known, double(self.factor))
+        match call.function:
+            case "dp_stddev":
+                found = known
+            case "dp_interval_low":
+                found = minus(value, margin)
+            case "dp_interval_high":
+                found = plus(value, margin)
+            case _:
+                raise AssertionError(call.function)
+        return Call("case", (Call("is_null", (number,), BOOLEAN), EXACT, found), DOUBLE)
+
+
+def _where_known(error: Expression) -> Expression:
+    return Call("nullif", (Call("coalesce", (error, double(0)), DOUBLE), NAN), DOUBLE)
+
+
+def _is_innermost(call: Call) -> bool:
+    return not any(is_stated(node) for arg in call.args for node in walk(arg))
+
+
+def _put(known: Mapping[Call, Ref], expression: Expression) -> Expression:
+    if isinstance(expression, Call) and expression in known:
+        return known[expression]
+    return map_children(expression, partial(_put, known))

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dpsql.compiler.resolve.nested import Nested, is_grouped
 from dpsql.compiler.resolve.scopes import Identities
-from dpsql.compiler.resolve.subqueries import Lookup
+from dpsql.compiler.resolve.subqueries import Lookup, Nested, is_grouped
 from dpsql.compiler.resolve.typing import predicate, type_of, typed
 from dpsql.model.algebra import (
     Aggregate,

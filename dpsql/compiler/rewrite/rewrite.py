@@ -10,9 +10,8 @@ import numpy as np
 
 from dpsql.compiler.errors.noisy_columns import Near, NoiseOfBlock, Settled
 from dpsql.compiler.errors.outputs import steady
-from dpsql.compiler.errors.propagate import propagate
+from dpsql.compiler.errors.propagate import propagate, states
 from dpsql.compiler.errors.small_groups import with_noise_known, written_out
-from dpsql.compiler.errors.stated_errors import states
 from dpsql.compiler.plan.private_plan import (
     BlockPlan,
     PrivatePlan,

@@ -30,8 +30,7 @@ from dpsql.compiler.plan.lattices import ContributedRows, Histogram
 from dpsql.compiler.plan.private_plan import BlockPlan, PartQuery, PrivatePlan, Weighed
 from dpsql.compiler.resolve.scopes import Identities
 from dpsql.compiler.rewrite.weighed_measures import is_weighable, weighed_aggregate
-from dpsql.compiler.track.inner_joins import Joined, columns_of, rebuilt
-from dpsql.compiler.track.join_order import connects
+from dpsql.compiler.track.join_order import Joined, columns_of, connects, rebuilt
 from dpsql.compiler.track.uniqueness import key_within, keys_of
 from dpsql.model.algebra import (
     Aggregate,

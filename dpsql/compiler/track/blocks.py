@@ -3,26 +3,46 @@
 Proof (PRIVACY.md R7, R11, R14). A block reads a stable relation, so that its groups are sums over
 units. A unit's rows that were copied have no more different values in their own columns than there
 were rows before.
+
+A public LEFT JOIN private pads: a public row without a private one is shown with NULLs. Its groups
+are the public keys, and an aggregate that skips NULLs does not see the padding; whatever could is
+refused.
+
+Proof (PRIVACY.md R9, R10, R14). A row stays or becomes one row by a function of it. The unit is the
+column itself, not what is computed of it. A padding row is never seen: aggregates are NULL where it
+is, and what cannot be shown to be so is refused (SECURITY.md S7).
+
+A block of units in SAMPLE_AGGREGATE is to its aggregates what one unit is to those of GROUP BY
+unit: its rows are seen in an order that depends on other units' rows, and nothing computed of it
+may.
+
+Proof (PRIVACY.md R18, R37). What an aggregate over a block says does not depend on the order of its
+rows, and it cannot fail.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from math import inf
 from typing import cast
 
+from dpsql import functions
+from dpsql.accountants import Accountant
+from dpsql.compiler.aggregates.sample import SAMPLE
 from dpsql.compiler.plan.canonical import Writer
 from dpsql.compiler.plan.private_plan import PrivateBlock, least
-from dpsql.compiler.resolve.scopes import Identities
-from dpsql.compiler.resolve.stated_names import require_none
-from dpsql.compiler.track.padding import is_strict
-from dpsql.compiler.track.samples import prepared
+from dpsql.compiler.resolve.scopes import Identities, require_none
+from dpsql.compiler.track.per_unit import in_any_order
 from dpsql.compiler.track.several_units import require_other_keys
-from dpsql.compiler.track.units import Padding, Private, attach_unit
-from dpsql.model.algebra import Aggregate, Item, Measure, Released
+from dpsql.compiler.track.uniqueness import projected_keys
+from dpsql.compiler.track.units import Copied, Padding, Private, attach_unit
+from dpsql.mechanisms import standard_deviation
+from dpsql.model.algebra import Aggregate, Filter, Item, Join, Measure, Project, Relation, Released
 from dpsql.model.errors import Reason, Refused
-from dpsql.model.tree import AggregateCall, Ref
-from dpsql.model.vocabulary import Policy
-from dpsql.model.walk import refs, relations, substitute
+from dpsql.model.tree import AggregateCall, Call, Cast, Expression, JoinKind, Literal, Ref
+from dpsql.model.vocabulary import Neighbours, Policy, Sensitivity
+from dpsql.model.walk import conjuncts, map_children, refs, relations, substitute
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,3 +167,154 @@ def _check_padding(relation: Aggregate, padding: Padding) -> None:
                 construct=f"{measure.call.function.upper()} that counts rows without a match",
                 fix="Aggregate a column of the private table, or use an inner JOIN.",
             )
+
+
+def filtered(source: Private, predicate: Expression) -> Private:
+    """Rows for which the predicate is true."""
+    padding = source.padding
+    if padding is not None:
+        padding = _filtered_padding(padding, predicate)
+    return replace(source, relation=Filter(source.relation, predicate), padding=padding)
+
+
+def _filtered_padding(padding: Padding, predicate: Expression) -> Padding | None:
+    """A condition on public columns keeps padding of its rows; one that needs a row drops it."""
+    for part in conjuncts(predicate):
+        if refs(part) <= padding.public:
+            padding = replace(padding, source=Filter(padding.source, part))
+        elif rejects_nulls(part, padding.absent):
+            return None
+        else:
+            padding = replace(padding, public=frozenset(), absent=frozenset())
+    return padding
+
+
+def still_padded(join: Join, padding: Padding | None, right: Relation) -> Padding | None:
+    """After another LEFT JOIN on private columns: nothing on its right meets a padding row."""
+    if padding is None or join.kind is not JoinKind.LEFT or join.condition is None:
+        return None
+    if not any(rejects_nulls(part, padding.absent) for part in conjuncts(join.condition)):
+        return None
+    return replace(padding, absent=padding.absent | {f.id for f in right.fields})
+
+
+def projected(source: Private, items: tuple[Item, ...]) -> Private:
+    """The private relation with these columns; its unit travels along by identity only."""
+    anchors = set(source.anchors)
+    determined = set(source.determined)
+    unique = dict(source.unique)
+    ranks, keys = set(source.ranks), set(source.growth.keys)
+    several = set(source.several)
+    for item in items:
+        if refs(item.expression) <= source.determined:
+            determined.add(item.field.id)
+        if isinstance(item.expression, Ref):
+            old = item.expression.id
+            anchors |= {replace(a, id=item.field.id) for a in source.anchors if a.id == old}
+            several |= {item.field.id} if old in source.several else set()
+            if old in source.unique:
+                unique[item.field.id] = source.unique[old]
+            if old in source.ranks:
+                ranks.add(item.field.id)
+            if old in source.growth.keys:
+                keys.add(item.field.id)
+    carried = {a.id for a in source.anchors} - {item.field.id for item in items}
+    hidden = tuple(Item(f, Ref(f.id, f.type)) for f in source.relation.fields if f.id in carried)
+    return replace(
+        source,
+        relation=Project(source.relation, items + hidden),
+        anchors=frozenset(anchors),
+        determined=frozenset(determined),
+        unique=unique,
+        ranks=frozenset(ranks),
+        several=frozenset(several),
+        growth=replace(source.growth, keys=frozenset(keys)),
+        apart=projected_keys(source.apart, items + hidden),
+        copied=tuple(_projected_copied(copied, items) for copied in source.copied),
+        padding=None if source.padding is None else _projected_padding(source.padding, items),
+    )
+
+
+def _projected_copied(copied: Copied, items: tuple[Item, ...]) -> Copied:
+    free = {item.field.id for item in items if refs(item.expression) <= copied.free}
+    return replace(copied, free=copied.free | free)
+
+
+def _projected_padding(padding: Padding, items: tuple[Item, ...]) -> Padding:
+    public = [i for i in items if refs(i.expression) <= padding.public]
+    kept = {f.id for f in padding.source.fields}
+    source = Project(
+        padding.source,
+        tuple(public)
+        + tuple(
+            Item(f, Ref(f.id, f.type))
+            for f in padding.source.fields
+            if f.id in kept - {i.field.id for i in public}
+        ),
+    )
+    absent = {i.field.id for i in items if is_strict(i.expression, padding.absent)}
+    return Padding(
+        source,
+        padding.public | {i.field.id for i in public},
+        padding.absent | absent,
+    )
+
+
+def is_strict(expression: Expression, absent: frozenset[int]) -> bool:
+    """Whether the expression is NULL wherever these columns are all NULL."""
+    match expression:
+        case Ref():
+            return expression.id in absent
+        case Literal():
+            return expression.value is None
+        case Cast():
+            return is_strict(expression.arg, absent)
+        case Call():
+            return functions.is_strict(expression.function) and any(
+                is_strict(arg, absent) for arg in expression.args
+            )
+        case _:
+            return False
+
+
+def rejects_nulls(predicate: Expression, absent: frozenset[int]) -> bool:
+    """Whether the predicate is not true wherever these columns are all NULL."""
+    if isinstance(predicate, Call) and predicate.function == "or":
+        return all(rejects_nulls(branch, absent) for branch in predicate.args)
+    if isinstance(predicate, Call) and predicate.function == "not":
+        (inner,) = predicate.args
+        if isinstance(inner, Call) and inner.function == "is_null":
+            return is_strict(inner.args[0], absent)
+        return is_strict(inner, absent)
+    return is_strict(predicate, absent)
+
+
+_STEPS = 1 << 20
+"""So many steps of a lattice are one."""
+
+
+def noise_of_one(
+    accountant: Accountant, neighbours: Neighbours, epsilon: Fraction, delta: Fraction
+) -> float:
+    """The standard error of a sum that a person moves by one, if it is all that a query asks."""
+    allowance = accountant.allowance(epsilon, delta, selects_keys=False)
+    if not allowance.amount:
+        return inf
+    one = Sensitivity(1, -_STEPS, _STEPS, neighbours)
+    noise = accountant.noise(allowance.amount, allowance.noise_delta, one)
+    return standard_deviation(noise) / _STEPS
+
+
+def prepared(measure: Measure) -> Measure:
+    """The measure; SAMPLE_AGGREGATE with its aggregates in their safe form, or a refusal."""
+    call = measure.call
+    if call.function != SAMPLE:
+        return measure
+    expression = _safe(call.args[0])
+    return replace(measure, call=replace(call, args=(expression, *call.args[1:])))
+
+
+def _safe(expression: Expression) -> Expression:
+    if isinstance(expression, AggregateCall):
+        return in_any_order(expression)
+    return map_children(expression, _safe)

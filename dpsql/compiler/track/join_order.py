@@ -1,4 +1,4 @@
-"""The order of inner joins: all orders make the same rows, and that of the least bound counts.
+"""Inner joins as sets: in every order the same rows, of which the order of least bound counts.
 
 `FROM a, b, c` joins in the order of the text; where `a` and `b` share no column, each row of one
 meets all rows of the other. Inner joins commute, and a condition may wait until its columns are
@@ -7,19 +7,131 @@ Outer joins and whatever else is no inner join are sides that stay whole.
 
 Proof (PRIVACY.md R13). A set of inner joins is a product with a filter, in every order; so a bound
 that one order proves is one of the rows.
+
+Leaves of a tree of inner joins can be taken out and put in wherever that leaves the same rows:
+public relations that multiply rows and do nothing else do so by a number, not by rows.
+
+`FROM people, cities` counts each person as often as there are cities. Nothing above reads a city,
+so the cities need not meet anybody's rows: they are counted, which anybody may, and what is counted
+and summed of the people is multiplied. A condition on the cities alone is theirs.
+
+What this leaves is equal: an inner join with n rows that no condition ties to the others repeats
+each of those n times. COUNT and SUM of rows that are repeated are n times as large; averages,
+extremes and sets of values are as they were.
+
+Proof (PRIVACY.md R23). An inner join with n rows that no condition ties to the others repeats each
+row n times, and n is public.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from math import inf
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+from math import inf, prod
 
+from dpsql.compiler.resolve.scopes import Identities
 from dpsql.compiler.track.uniqueness import Keys, equal_columns, key_within
 from dpsql.compiler.track.units import Anchor, Private
-from dpsql.model.algebra import Join, Relation
-from dpsql.model.tree import Expression, JoinKind, Span
-from dpsql.model.walk import both, conjuncts, refs
+from dpsql.model.algebra import (
+    Aggregate,
+    Filter,
+    Item,
+    Join,
+    Measure,
+    Project,
+    Relation,
+    Scan,
+    Values,
+)
+from dpsql.model.tree import (
+    INTEGER,
+    AggregateCall,
+    Call,
+    Expression,
+    JoinKind,
+    Kind,
+    Literal,
+    Ref,
+    Span,
+)
+from dpsql.model.vocabulary import Policy
+from dpsql.model.walk import both, conjuncts, map_inputs, refs, relations
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """What an inner join joins, and every condition on it."""
+
+    leaves: tuple[Relation, ...]
+    conditions: tuple[Expression, ...]
+
+    @classmethod
+    def of(cls, relation: Relation) -> Joined:
+        match relation:
+            case Filter():
+                inner = cls.of(relation.input)
+                return cls(inner.leaves, inner.conditions + conjuncts(relation.predicate))
+            case Join(kind=JoinKind.INNER | JoinKind.CROSS):
+                left, right = cls.of(relation.left), cls.of(relation.right)
+                own = conjuncts(relation.condition)
+                return cls(left.leaves + right.leaves, left.conditions + right.conditions + own)
+            case _:
+                return cls((relation,), ())
+
+    def groups(self) -> list[tuple[Relation, ...]]:
+        """The leaves in groups that no condition ties to one another."""
+        groups: list[tuple[Relation, ...]] = [(leaf,) for leaf in self.leaves]
+        for condition in self.conditions:
+            tied = [group for group in groups if refs(condition) & columns_of(group)]
+            if len(tied) > 1:
+                groups = [group for group in groups if group not in tied]
+                groups.append(tuple(leaf for group in tied for leaf in group))
+        return groups
+
+
+def columns_of(leaves: Sequence[Relation]) -> frozenset[int]:
+    """The columns of these relations."""
+    return frozenset(f.id for leaf in leaves for f in leaf.fields)
+
+
+def rebuilt(
+    relation: Relation,
+    leaf: Callable[[Relation], Relation | None],
+    kept: Callable[[Expression], bool],
+) -> Relation | None:
+    """The tree with `leaf` of each leaf, None of one that goes, and only the conditions `kept`."""
+    match relation:
+        case Filter():
+            inner = rebuilt(relation.input, leaf, kept)
+            return inner if inner is None else filtered(inner, relation.predicate, kept)
+        case Join(kind=JoinKind.INNER | JoinKind.CROSS):
+            left, right = (rebuilt(side, leaf, kept) for side in (relation.left, relation.right))
+            if left is None or right is None:
+                alone = left if right is None else right
+                return None if alone is None else filtered(alone, relation.condition, kept)
+            own = tuple(filter(kept, conjuncts(relation.condition)))
+            kind = relation.kind if own else JoinKind.CROSS
+            return replace(relation, left=left, right=right, kind=kind, condition=both(own))
+        case _:
+            return leaf(relation)
+
+
+def filtered(
+    relation: Relation, predicate: Expression | None, kept: Callable[[Expression], bool]
+) -> Relation:
+    """The rows that meet those conditions of the predicate that are kept."""
+    condition = both(tuple(filter(kept, conjuncts(predicate))))
+    return relation if condition is None else Filter(relation, condition)
+
+
+def is_public_table(part: Relation, policy: Policy) -> bool:
+    """Whether this is rows of constants or a public table."""
+    if isinstance(part, Scan):
+        table = policy.table(part.table)
+        return table is not None and not table.private
+    return isinstance(part, Values)
+
 
 INNER = frozenset({JoinKind.INNER, JoinKind.CROSS})
 MOST_SIDES = 24
@@ -136,3 +248,124 @@ def _spans(join: Join) -> dict[Relation, Span]:
         else:
             found[part] = join.span
     return found
+
+
+Count = Callable[[Relation, tuple[Ref, ...]], int]
+"""How often one value of some columns occurs in a public relation; see `track`."""
+
+REPEATED = frozenset({"count", "sum", "count_if"})
+"""What grows with the rows. COUNT and SUM of DISTINCT values do not."""
+UNMOVED = frozenset("avg min max bool_and bool_or var_pop stddev_pop".split())
+"""What is the same however often all rows are repeated."""
+MOST = 1 << 31
+"""A larger number is left to the limit on joins."""
+
+
+def counted(relation: Relation, policy: Policy, count: Count, identities: Identities) -> Relation:
+    """The same query, in which public relations that only multiply are numbers."""
+
+    def change(part: Relation) -> Relation:
+        return counted(part, policy, count, identities)
+
+    relation = map_inputs(relation, change)
+    if not isinstance(relation, Aggregate) or not _may_be_multiplied(relation):
+        return relation
+    joined = Joined.of(relation.input)
+    if all(_is_public(part, policy) for part in relations(relation.input) if _is_table(part)):
+        return relation
+    idle = [group for group in joined.groups() if _is_idle(group, relation, joined, policy)]
+    numbers = [count(_product(group, joined), ()) for group in idle]
+    # One row or none: it is not for `count` to say which, and one multiplies nothing.
+    gone = [group for group, number in zip(idle, numbers, strict=True) if 1 < number < MOST]
+    factor = prod(number for number in numbers if 1 < number < MOST)
+    if not gone or factor >= MOST:
+        return relation
+    columns = frozenset().union(*map(columns_of, gone))
+    rest = _without(relation.input, columns)
+    return _multiplied(replace(relation, input=rest), factor, identities)
+
+
+def _is_idle(group: tuple[Relation, ...], above: Aggregate, joined: Joined, policy: Policy) -> bool:
+    """Whether a group is of public tables, and nothing but its own conditions reads it.
+
+    A condition on no table at all belongs to none of them.
+    """
+    columns = columns_of(group)
+    read = (item.expression for item in above.keys)
+    measured = (part for m in above.measures for part in _inputs(m.call))
+    return (
+        all(_is_public(leaf, policy) for leaf in group)
+        and not any(refs(part) & columns for part in (*read, *measured))
+        and all(refs(c) <= columns for c in joined.conditions if refs(c) & columns)
+    )
+
+
+def _is_table(part: Relation) -> bool:
+    return isinstance(part, Scan | Values)
+
+
+def _is_public(part: Relation, policy: Policy) -> bool:
+    """Whether this is a public table, or columns and conditions over one: it has as many rows
+    every time.
+    """
+    if isinstance(part, Project | Filter):
+        return _is_public(part.input, policy)
+    return is_public_table(part, policy)
+
+
+def _inputs(call: AggregateCall) -> Iterator[Expression]:
+    yield from call.args
+    yield from () if call.filter is None else (call.filter,)
+    yield from (key.expression for key in call.order_by)
+
+
+def _product(group: tuple[Relation, ...], joined: Joined) -> Relation:
+    """The rows of a group that meet its own conditions."""
+    own = tuple(c for c in joined.conditions if refs(c) and refs(c) <= columns_of(group))
+    rows = reduce(lambda a, b: Join(a, b, JoinKind.CROSS, None), group)
+    condition = both(own)
+    return rows if condition is None else Filter(rows, condition)
+
+
+def _may_be_multiplied(relation: Aggregate) -> bool:
+    return all(_is_unmoved(m.call) or _is_repeated(m) for m in relation.measures)
+
+
+def _is_unmoved(call: AggregateCall) -> bool:
+    return call.clip is None and (
+        call.function in UNMOVED or (call.distinct and call.function in REPEATED)
+    )
+
+
+def _is_repeated(measure: Measure) -> bool:
+    call = measure.call
+    exact = measure.field.type.kind in (Kind.INTEGER, Kind.DOUBLE)
+    return call.function in REPEATED and call.clip is None and exact
+
+
+def _without(relation: Relation, columns: frozenset[int]) -> Relation:
+    """The join without the leaves that have these columns and without what is said of them."""
+    rest = rebuilt(
+        relation,
+        lambda leaf: None if columns_of((leaf,)) & columns else leaf,
+        lambda condition: not refs(condition) & columns,
+    )
+    assert rest is not None
+    return rest
+
+
+def _multiplied(relation: Aggregate, factor: int, identities: Identities) -> Relation:
+    """The aggregate of rows each of which stands for so many."""
+    items = [Item(key.field, Ref(key.field.id, key.field.type)) for key in relation.keys]
+    measures = []
+    for measure in relation.measures:
+        column = measure.field
+        if _is_unmoved(measure.call):
+            measures.append(measure)
+            items.append(Item(column, Ref(column.id, column.type)))
+            continue
+        once = identities.field(column.name, column.type)
+        measures.append(Measure(once, measure.call))
+        value = Ref(once.id, once.type), Literal(factor, INTEGER)
+        items.append(Item(column, Call("mul", value, column.type)))
+    return Project(replace(relation, measures=tuple(measures)), tuple(items))

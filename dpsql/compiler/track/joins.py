@@ -15,16 +15,17 @@ from itertools import chain
 
 from dpsql.compiler.plan.private_plan import DeclaredLimits, product, total
 from dpsql.compiler.resolve.scopes import Identities
-from dpsql.compiler.track.amplification import Growth, require_small
 from dpsql.compiler.track.uniqueness import MOST_KEYS, Key, Keys, equal_columns, key_within
 from dpsql.compiler.track.units import (
     Anchor,
     Copied,
+    Growth,
     Padding,
     Pending,
     Private,
     distance,
     only_of_one_unit,
+    require_small,
     settled,
 )
 from dpsql.model.algebra import Filter, Item, Join, Match, Project, Relation, Scan

@@ -17,9 +17,8 @@ from dataclasses import replace
 from dpsql.compiler.plan.private_plan import DeclaredLimits, least, total
 from dpsql.compiler.resolve.scopes import Identities
 from dpsql.compiler.resolve.typing import type_of
-from dpsql.compiler.track.amplification import UNJOINED, Growth
 from dpsql.compiler.track.uniqueness import Key
-from dpsql.compiler.track.units import Anchor, Private, Unique, attach_unit
+from dpsql.compiler.track.units import UNJOINED, Anchor, Growth, Private, Unique, attach_unit
 from dpsql.model.algebra import (
     Aggregate,
     Field,

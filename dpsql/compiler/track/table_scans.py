@@ -10,10 +10,9 @@ from dataclasses import replace
 
 from dpsql.compiler.plan.private_plan import DeclaredLimits
 from dpsql.compiler.resolve.scopes import Identities
-from dpsql.compiler.track.amplification import Growth
 from dpsql.compiler.track.several_units import several_scan
 from dpsql.compiler.track.uniqueness import Key, Keys
-from dpsql.compiler.track.units import Anchor, Pending, Private, Unique, leads
+from dpsql.compiler.track.units import Anchor, Growth, Pending, Private, Unique, leads
 from dpsql.model.algebra import Field, Scan
 from dpsql.model.vocabulary import Fact, FactKind, Policy, TablePolicy
 

@@ -1,10 +1,12 @@
 """Calls by name: scalar functions, aggregates, FILTER and OVER.
 
-Names were kept from sqlglot (see `tokens`), so arguments arrive as written.
+Names were kept from sqlglot (see `tokens`), so arguments arrive as written. There are no list
+types: a list of quantiles is the text that its engine shows it as, made of a quantile each.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from sqlglot import exp
@@ -23,11 +25,10 @@ from dpsql.dialects.reading.function_names import (
     FunctionName,
     refusal_of,
 )
-from dpsql.dialects.reading.list_arguments import as_text, each, elements, is_list
-from dpsql.dialects.reading.named_arguments import Named
 from dpsql.dialects.reading.nodes import Origin, name_of, spoken
+from dpsql.dialects.reading.request_options import Named
 from dpsql.dialects.reading.time_calls import TIME_CALLS, part_of, standard_part
-from dpsql.dialects.reading.tokens import DURATION, FUNCTION
+from dpsql.dialects.reading.tokens import DURATION, FUNCTION, NUMBERS
 from dpsql.dialects.reading.window_frames import Read, sort_keys, window_of
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.tree import (
@@ -40,9 +41,72 @@ from dpsql.model.tree import (
     Expression,
     Literal,
     SortKey,
+    Span,
     Star,
     WindowCall,
 )
+from dpsql.model.walk import map_children
+
+BOUNDARIES = "approx_quantiles"
+"""GoogleSQL's: n + 1 boundaries of n parts with equally many rows, the ends included."""
+
+MOST = 100
+"""Elements of a list."""
+
+_LISTED = frozenset(
+    "quantile quantile_cont quantile_disc approx_quantile percentile_cont percentile_disc".split()
+)
+
+_BRACKETS = {"duckdb": ("[", ", ", "]"), "postgres": ("{", ",", "}")}
+
+
+def elements(
+    name: str, args: list[exp.Expression], origin: Origin
+) -> list[list[exp.Expression]] | None:
+    """The arguments of the call for each element of the list, None where one value is asked for."""
+    if name == BOUNDARIES:
+        return [[*args[:-1], fraction] for fraction in _boundaries(args, origin)]
+    if name not in _LISTED or not args or not is_list(args[-1]):
+        return None
+    _, written = origin.take(args[-1], "this", "expressions")
+    if len(written) > MOST:
+        raise origin.refusal(args[-1], f"a list of {len(written)} quantiles")
+    return [[*args[:-1], fraction] for fraction in written]
+
+
+def is_list(node: exp.Expression) -> bool:
+    """Whether a node is a list of numbers."""
+    return isinstance(node, exp.Anonymous) and node.name == NUMBERS
+
+
+def _boundaries(args: list[exp.Expression], origin: Origin) -> list[exp.Expression]:
+    number = args[1] if len(args) == 2 else None  # noqa: PLR2004
+    written = None if number is None else origin.take(number, "this", "is_string")[0]
+    if not (isinstance(written, str) and written.isdecimal() and 1 <= int(written) < MOST):
+        raise origin.refusal(args[-1], f"APPROX_QUANTILES of anything but x, 1 to {MOST - 1}")
+    parts = int(written)
+    return [exp.Literal.number(n / parts) for n in range(parts + 1)]
+
+
+def as_text(values: Sequence[Expression], origin: Origin, span: Span) -> Expression:
+    """The values as the text of a list."""
+    opening, comma, closing = (
+        Literal(mark, VARCHAR, span) for mark in _BRACKETS.get(origin.dialect, _BRACKETS["duckdb"])
+    )
+    nothing = Literal("NULL", VARCHAR, span)
+    shown = [
+        Call("coalesce", (Cast(value, VARCHAR, span=span), nothing), span=span) for value in values
+    ]
+    inside = Call("concat_ws", (comma, *shown), span=span)
+    return Call("concat", (opening, inside, closing), span=span)
+
+
+def each(text: Expression, change: Callable[[AggregateCall], AggregateCall]) -> Expression:
+    """The text of a list with every aggregate in it changed."""
+    if isinstance(text, AggregateCall):
+        return change(text)
+    return map_children(text, lambda child: each(child, change))
+
 
 APPROXIMATE = "approx_count_distinct"
 _COUNT_IF = frozenset({"count_if", "countif"})

@@ -9,16 +9,12 @@ from sqlglot import exp
 from dpsql.dialects.reading.calls import anonymous, filtered, trim, window, within_group
 from dpsql.dialects.reading.function_names import TODAY, refusal_of
 from dpsql.dialects.reading.interval_literals import duration_of, later, opposite
-from dpsql.dialects.reading.literals import (
-    cast_type,
-    literal,
-    negative,
-    temporal,
-)
+from dpsql.dialects.reading.literals import cast_type, literal, negative, temporal
 from dpsql.dialects.reading.nodes import Origin, name_of, placeholder_of
 from dpsql.dialects.reading.time_calls import counts_with_part, extracted, standard_part
 from dpsql.dialects.reading.tokens import FUNCTION
-from dpsql.dialects.reading.zone_casts import at_time_zone
+from dpsql.dialects.reading.window_frames import Read
+from dpsql.functions.zone_names import ZONES
 from dpsql.model.bound_parameters import bound
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.ticking import tick
@@ -35,6 +31,7 @@ from dpsql.model.tree import (
     Membership,
     Name,
     ScalarQuery,
+    Span,
 )
 
 
@@ -317,6 +314,22 @@ def _subquery(node: exp.Expression, origin: Origin) -> Expression:
 def _exists(node: exp.Expression, origin: Origin) -> Expression:
     (this,) = origin.take(node, "this")
     return Membership(origin.read_query(this, origin), None, origin.span(node))
+
+
+def at_time_zone(node: exp.Expression, origin: Origin, read: Read) -> Expression:
+    """The moment AT TIME ZONE 'name'."""
+    moment, zone = origin.take(node, "this", "zone")
+    return in_zone(read(zone, origin), read(moment, origin), origin.span(node))
+
+
+def in_zone(zone: Expression, moment: Expression, span: Span) -> Call:
+    """TIMEZONE(zone, moment); raises `Refused` for a zone that is computed or not known."""
+    if not (isinstance(zone, Literal) and isinstance(zone.value, str)):
+        raise Refused(Reason.UNSUPPORTED_SYNTAX, span, construct="a computed time zone")
+    name = ZONES.get(zone.value.lower())
+    if name is None:
+        raise Refused(Reason.UNSUPPORTED_SYNTAX, zone.span, construct="this time zone")
+    return Call("timezone", (Literal(name, VARCHAR, zone.span), moment), span=span)
 
 
 def _call(

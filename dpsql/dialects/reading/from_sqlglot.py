@@ -1,27 +1,33 @@
-"""Text → Statement through sqlglot: what our tree cannot say is refused, by construction."""
+"""Text → Statement through sqlglot: what our tree cannot say is refused, by construction.
+
+sqlglot knows of names, literals and calls only where they were written, and may drop what it does
+not understand: places are found here, and that nothing was dropped is checked.
+"""
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from datetime import date
+from typing import Any
 
 from sqlglot import Token, TokenType, exp
 from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import ErrorLevel, ParseError
 
-from dpsql.dialects.reading.durations import with_durations
-from dpsql.dialects.reading.nesting_limits import (
+from dpsql.dialects.reading.interval_literals import with_durations
+from dpsql.dialects.reading.nodes import Origin, is_bare_values, nodes_of
+from dpsql.dialects.reading.queries import query
+from dpsql.dialects.reading.request_options import read_request
+from dpsql.dialects.reading.tokens import (
+    Tokens,
     check_clauses,
     check_joins,
     check_nesting,
+    prepare,
+    span_of,
     with_bare_counts,
 )
-from dpsql.dialects.reading.nodes import Origin
-from dpsql.dialects.reading.queries import query
-from dpsql.dialects.reading.request_options import read_request
-from dpsql.dialects.reading.spans import spans_of
-from dpsql.dialects.reading.tokens import Tokens, prepare, span_of
-from dpsql.dialects.reading.tree_checks import check_depth, check_nothing_dropped
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.tree import NOWHERE, Span, Statement, Value
 
@@ -94,3 +100,157 @@ def _place(error: ParseError, tokens: tuple[Token, ...], text: str) -> Span:
     end = len(text.rstrip())
     found = (span_of(t) for t in tokens if (t.line, t.col) == where)
     return next(found, Span(max(0, end - 1), end))
+
+
+def spans_of(root: exp.Expression, tokens: Tokens) -> dict[int, Span]:
+    """Every node's span by id: its own, or from its first to its last descendant with one."""
+    placed = [(_own_span(node, tokens), node) for node in nodes_of(root)]
+    known = sorted(((s, n) for s, n in placed if s != NOWHERE), key=lambda pair: pair[0].start)
+    starts: dict[int, int] = {}
+    stops: dict[int, int] = {}
+    # From the left, the first visitor of an ancestor is its leftmost; from the right, likewise.
+    for span, node in known:
+        _climb(node, starts, span.start, lambda old, new: new < old)
+    for span, node in sorted(known, key=lambda pair: -pair[0].stop):
+        _climb(node, stops, span.stop, lambda old, new: new > old)
+    spans = {key: Span(start, stops[key]) for key, start in starts.items()}
+    for kind, word in _KEYWORDS.items():
+        _widen(
+            spans, [n for _, n in placed if type(n) is kind and not is_bare_values(n)], word, tokens
+        )
+    return spans
+
+
+_KEYWORDS: Mapping[type[exp.Expression], str] = {
+    exp.Select: "SELECT",
+    exp.Case: "CASE",
+    exp.Extract: "EXTRACT",
+    exp.Trim: "TRIM",
+    exp.Substring: "SUBSTRING",
+    exp.StrPosition: "POSITION",
+}
+"""Nodes that begin with a keyword to which sqlglot gives no position."""
+
+
+def _widen(spans: dict[int, Span], nodes: list[exp.Expression], word: str, tokens: Tokens) -> None:
+    """Lets nodes begin at their keywords: the first in the text at the first keyword, and so on.
+
+    `nodes` come with parents before children, and the sort keeps that order among equals.
+    """
+    words = [
+        t
+        for t in tokens.tokens
+        if t.text.upper() == word and t.token_type is not TokenType.IDENTIFIER
+    ]
+    if len(words) != len(nodes):
+        return
+    for node, token in zip(sorted(nodes, key=lambda n: _first(n, spans)), words, strict=True):
+        stop = tokens.calls.get(token.start, token.end + 1)
+        old = spans.get(id(node), Span(token.start, stop))
+        spans[id(node)] = Span(token.start, max(old.stop, stop))
+
+
+def _first(node: exp.Expression, spans: Mapping[int, Span]) -> int:
+    """Where the node's own contents begin: a SELECT's WITH stands before its keyword."""
+    parts = node.expressions if isinstance(node, exp.Select) else [node]
+    return min((spans[id(part)].start for part in parts if id(part) in spans), default=0)
+
+
+def _climb(node: exp.Expression, known: dict[int, int], offset: int, better: Any) -> None:
+    """Gives `offset` to the node and its ancestors until one has a better one."""
+    current: Any = node
+    while current is not None:
+        old = known.get(id(current))
+        if old is not None and not better(old, offset):
+            return
+        known[id(current)] = offset
+        current = current.parent
+
+
+def _own_span(node: exp.Expression, tokens: Tokens) -> Span:
+    start, end = node.meta.get("start"), node.meta.get("end")
+    if start is None or end is None:
+        return NOWHERE
+    if isinstance(node, exp.Anonymous):
+        return Span(start, tokens.calls.get(start, end + 1))
+    return Span(start, end + 1)
+
+
+MAX_DEPTH = 64
+"""Most levels of a tree, chains of AND and of OR counted once: our own passes recurse over it."""
+
+_SILENT_WORDS = frozenset(
+    """BOTH BY CAST CURRENT EXCLUDE EXTRACT FIRST FOLLOWING GROUP GROUPS IGNORE LAST LEADING
+    MATERIALIZED NAME NEXT NO NULLS ONLY OTHERS POSITION PRECEDING RENAME RESPECT ROWS SUBSTRING
+    SYMMETRIC TIES TRAILING TRIM TRY_CAST UNBOUNDED UNKNOWN WITHIN ZONE""".split()
+)
+"""Bare words that sqlglot reads as syntax without giving any node their position."""
+
+
+def check_depth(root: exp.Expression, limit: int = MAX_DEPTH) -> None:
+    """Raises `Refused` (TOO_LARGE) for a tree of more than `limit` levels; does not recurse.
+
+    Chains of one connective count as one level, because the importer flattens them.
+    """
+    pending = [(root, 1)]
+    while pending:
+        node, depth = pending.pop()
+        if depth > limit:
+            raise Refused(Reason.TOO_LARGE, what="levels", limit=limit)
+        for child in node.iter_expressions():
+            assert isinstance(child, exp.Expression)
+            same = isinstance(node, exp.And | exp.Or) and type(child) is type(node)
+            pending.append((child, depth if same else depth + 1))
+
+
+def check_nothing_dropped(root: exp.Expression, tokens: Tokens) -> None:
+    """Raises `Refused` at the first name, number, string or SELECT that is in no node.
+
+    A second wall behind `Origin.take`: sqlglot may swallow syntax without a trace in its tree,
+    and writes a SELECT * of its own for a query that begins with FROM.
+    """
+    read = {node.meta["start"] for node in nodes_of(root) if "start" in node.meta}
+    for i, token in enumerate(tokens.tokens):
+        if _must_be_read(i, tokens) and token.start not in read:
+            raise Refused(
+                Reason.UNSUPPORTED_SYNTAX, span_of(token), construct=token.text.split(" ")[-1]
+            )
+    selects = sum(t.token_type is TokenType.SELECT for t in tokens.tokens)
+    read_selects = [n for n in nodes_of(root) if isinstance(n, exp.Select)]
+    if selects != sum(not is_bare_values(node) for node in read_selects):
+        raise Refused(
+            Reason.UNSUPPORTED_SYNTAX, _first_from(tokens), construct="FROM without SELECT"
+        )
+
+
+def _must_be_read(i: int, tokens: Tokens) -> bool:
+    token = tokens.tokens[i]
+    if _is_part(tokens.tokens[max(0, i - 2) : i]) or _begins_zone(tokens.tokens[i : i + 3]):
+        return False
+    match token.token_type:
+        case TokenType.STRING | TokenType.IDENTIFIER:
+            return True
+        case TokenType.NUMBER:
+            return token.start not in tokens.type_arguments
+        case TokenType.VAR:
+            return token.text.upper() not in _SILENT_WORDS
+        case _:
+            return False
+
+
+def _is_part(before: tuple[Token, ...]) -> bool:
+    """Whether these two tokens are EXTRACT and its parenthesis: the part has no position."""
+    return (
+        len(before) > 1
+        and before[0].text.upper() == "EXTRACT"
+        and before[1].token_type is TokenType.L_PAREN
+    )
+
+
+def _begins_zone(words: tuple[Token, ...]) -> bool:
+    """Whether these tokens are AT TIME ZONE, behind which its constant is read."""
+    return [word.text.upper() for word in words] == ["AT", "TIME", "ZONE"]
+
+
+def _first_from(tokens: Tokens) -> Span:
+    return next((span_of(t) for t in tokens.tokens if t.token_type is TokenType.FROM), NOWHERE)

@@ -13,7 +13,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from dpsql.dialects.reading.named_arguments import Named
+from dpsql.dialects.reading.request_options import Named
 from dpsql.dialects.reading.tokens import FUNCTION, PLACEHOLDER
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.tree import NOWHERE, Query, Span, Value

@@ -1,17 +1,18 @@
-"""sqlglot queries → our queries: SELECT, set operations and WITH."""
+"""sqlglot queries → our queries: SELECT with its stars and groupings, set operations and WITH."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from itertools import combinations
+from typing import Any, TypeAlias
 
 from sqlglot import exp
 
 from dpsql.dialects.postgres.labels import unaliased
 from dpsql.dialects.reading.expressions import expression
-from dpsql.dialects.reading.group_by import groups
 from dpsql.dialects.reading.nodes import Origin, name_of, placeholder_of
 from dpsql.dialects.reading.sources import alias_of, source
-from dpsql.dialects.reading.stars import star_of
 from dpsql.dialects.reading.window_frames import definitions, sort_keys, with_windows
 from dpsql.model.bound_parameters import bound
 from dpsql.model.errors import Reason, Refused
@@ -19,10 +20,12 @@ from dpsql.model.tree import (
     CommonTable,
     Expression,
     Literal,
+    Name,
     Query,
     Select,
     SelectItem,
     SetOperation,
+    Star,
 )
 
 _SELECT = (
@@ -216,3 +219,129 @@ def _common_table(node: exp.Expression, origin: Origin) -> CommonTable:
     if name is None:
         raise origin.refusal(node, "WITH without a name")
     return CommonTable(name, query(this, origin), columns)
+
+
+Set: TypeAlias = tuple[int, ...]
+Read: TypeAlias = Callable[[exp.Expression, Origin], Expression]
+
+MAX_SETS = 64
+"""Most groupings of one GROUP BY: CUBE doubles them with each key."""
+
+
+@dataclass(slots=True)
+class _Keys:
+    """Keys in the order in which they are met, each once."""
+
+    read: Read
+    origin: Origin
+    listed: list[Expression] = field(default_factory=list)
+
+    def place(self, node: exp.Expression) -> int:
+        key = self.read(node, self.origin)
+        if key not in self.listed:
+            self.listed.append(key)
+        return self.listed.index(key)
+
+    def composite(self, node: exp.Expression) -> Set:
+        """A key, or several in parentheses that come and go together."""
+        if isinstance(node, exp.Tuple):
+            (members,) = self.origin.take(node, "expressions")
+            return tuple(self.place(member) for member in members or ())
+        return (self.place(node),)
+
+    def sets(self, node: exp.Expression) -> list[Set]:
+        """The groupings of one element of GROUP BY."""
+        if not isinstance(node, exp.Rollup | exp.Cube | exp.GroupingSets):
+            return [self.composite(node)]
+        (members,) = self.origin.take(node, "expressions")
+        if isinstance(node, exp.GroupingSets):
+            return [chosen for member in members for chosen in self.sets(member)]
+        parts = [self.composite(member) for member in members]
+        if isinstance(node, exp.Rollup):
+            return [_joined(parts[:size]) for size in range(len(parts), -1, -1)]
+        if 2 ** len(parts) > MAX_SETS:
+            raise _too_many(node, self.origin)
+        sizes = range(len(parts), -1, -1)
+        return [_joined(list(some)) for size in sizes for some in combinations(parts, size)]
+
+
+def groups(
+    node: exp.Expression | None, origin: Origin, read: Read
+) -> tuple[tuple[Expression, ...], tuple[Set, ...]]:
+    """The keys and, where there is more than one, the groupings; GROUP BY ALL is a lone star."""
+    if node is None:
+        return (), ()
+    elements, every = origin.take(node, "expressions", "all")
+    if every:
+        return (Star(None, origin.span(node)),), ()
+    keys = _Keys(read, origin)
+    if not any(isinstance(e, exp.Rollup | exp.Cube | exp.GroupingSets) for e in elements or ()):
+        return tuple(read(key, origin) for key in elements or ()), ()
+    product: list[Set] = [()]
+    for element in elements:
+        product = [_joined([a, b]) for a in product for b in keys.sets(element)]
+        if len(product) > MAX_SETS:
+            raise _too_many(node, origin)
+    return tuple(keys.listed), tuple(product)
+
+
+def _joined(parts: list[Set]) -> Set:
+    return tuple(dict.fromkeys(place for part in parts for place in part))
+
+
+def _too_many(node: exp.Expression, origin: Origin) -> Refused:
+    return Refused(Reason.TOO_LARGE, origin.span(node), what="groupings", limit=MAX_SETS)
+
+
+def star_of(
+    node: exp.Expression,
+    origin: Origin,
+    read: Callable[[exp.Expression, Origin], Expression],
+) -> Star | None:
+    """`*` or `t.*` with EXCLUDE (EXCEPT), REPLACE and RENAME; None for anything else."""
+    if isinstance(node, exp.Column) and isinstance(node.this, exp.Star):
+        star, table = origin.take(node, "this", "table")
+        qualifier = name_of(table, origin)
+    elif isinstance(node, exp.Star):
+        star, qualifier = node, None
+    else:
+        return None
+    names = "except_", "except", "replace", "rename"
+    left_out, excluded, replaced, renamed = origin.take(star, *names)
+    return Star(
+        qualifier,
+        origin.span(node),
+        tuple(_column(e, origin, read) for e in left_out or excluded or ()),
+        tuple(_replaced(e, origin, read) for e in replaced or ()),
+        tuple(_renamed(e, origin, read) for e in renamed or ()),
+    )
+
+
+def _column(
+    node: exp.Expression, origin: Origin, read: Callable[[exp.Expression, Origin], Expression]
+) -> str:
+    column = read(node, origin)
+    if not isinstance(column, Name) or column.table is not None:
+        raise origin.refusal(node, "this column of a * list")
+    return column.name
+
+
+def _replaced(
+    node: exp.Expression, origin: Origin, read: Callable[[exp.Expression, Origin], Expression]
+) -> tuple[str, Expression]:
+    value, column = _aliased(node, origin)
+    return name_of(column, origin), read(value, origin)
+
+
+def _renamed(
+    node: exp.Expression, origin: Origin, read: Callable[[exp.Expression, Origin], Expression]
+) -> tuple[str, str]:
+    old, new = _aliased(node, origin)
+    return _column(old, origin, read), name_of(new, origin)
+
+
+def _aliased(node: exp.Expression, origin: Origin) -> tuple[exp.Expression, exp.Expression]:
+    if not isinstance(node, exp.Alias):
+        raise origin.refusal(node, "this item of a * list")
+    this, alias = origin.take(node, "this", "alias")
+    return this, alias

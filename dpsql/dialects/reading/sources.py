@@ -8,18 +8,18 @@ from typing import TypeAlias
 from sqlglot import exp
 
 from dpsql.dialects.reading.expressions import expression
-from dpsql.dialects.reading.nesting_limits import MAX_JOINS
 from dpsql.dialects.reading.nodes import Origin, name_of
-from dpsql.dialects.reading.series import series
-from dpsql.dialects.reading.tokens import FUNCTION
+from dpsql.dialects.reading.tokens import FUNCTION, MAX_JOINS
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.tree import (
+    INTEGER,
     Derived,
     FromItem,
     JoinedTables,
     JoinKind,
     Literal,
     Query,
+    Span,
     TableName,
     ValuesList,
 )
@@ -193,3 +193,23 @@ def _series(node: exp.Anonymous, alias: exp.Expression | None, origin: Origin) -
 def _check_rows(count: int, node: exp.Expression, origin: Origin) -> None:
     if count > MAX_ROWS:
         raise Refused(Reason.TOO_LARGE, origin.span(node), what="rows of constants", limit=MAX_ROWS)
+
+
+def series(function: str, bounds: tuple[Literal, ...], span: Span, limit: int) -> list[Literal]:
+    """The values of `function` from start to stop by step; GENERATE_SERIES includes the stop.
+
+    >>> [n.value for n in series("range", (Literal(3, INTEGER),), Span(0, 0), 10)]
+    [0, 1, 2]
+
+    At most `limit` + 1 of them are made, so that the caller can tell that there are too many.
+    Raises `Refused` for bounds that are not whole numbers and for a step of zero.
+    """
+    numbers = [bound.value for bound in bounds if type(bound.value) is int]
+    if len(numbers) != len(bounds) or not 1 <= len(numbers) <= len(("start", "stop", "step")):
+        types = tuple(str(bound.type) for bound in bounds)
+        raise Refused(Reason.TYPE_MISMATCH, span, function=function, types=types)
+    start, stop, step = (0, numbers[0], 1) if len(numbers) == 1 else (*numbers, 1)[:3]
+    if step == 0:
+        raise Refused(Reason.SYNTAX, span, why="the step of a series is not zero")
+    end = stop if function == "range" else stop + (1 if step > 0 else -1)
+    return [Literal(n, INTEGER, span) for n in range(start, end, step)[: limit + 1]]
