@@ -7,7 +7,7 @@ Cached: one grouped count, prepared once and asked again and again over 1, 8 and
 of 100,000 rows in binary. Both servers run as processes of their own, one after the other.
 
 Beside an abusive analyst: the same cached answer on one connection while another analyst sends, on
-eight, statements that are free and as heavy as may be.
+eight and from a process of their own, statements that are free and as heavy as may be.
 """
 
 from __future__ import annotations
@@ -44,6 +44,9 @@ Where = dict[str, Any]
 
 
 def main() -> None:
+    if sys.argv[1:2] == ["--abuse"]:
+        asyncio.run(abuse(json.loads(sys.argv[2])))
+        return
     duration = float(sys.argv[1]) if len(sys.argv) > 1 else 5.0
     with tempfile.TemporaryDirectory() as name:
         policy = prepared(Path(name))
@@ -160,10 +163,18 @@ async def measured(where: Where, duration: float) -> dict[int | str, Any]:
 
 ABUSE = (
     "SELECT COUNT(*) FROM numbers a, numbers b WHERE a.n % 7 = b.n % 5",
-    "SELECT " + ", ".join(f"SUM(age + {n}) AS s{n}" for n in range(300)) + " FROM customers",
+    "EXPLAIN PRIVACY SELECT "
+    + ", ".join(f"SUM(age + {n}) AS s{n}" for n in range(300))
+    + " FROM customers",
     "SELECT count(*) FROM pg_attribute a, pg_attribute b WHERE a.attname || b.attname = a.attname",
+    "EXPLAIN PRIVACY SELECT "
+    + ", ".join(f"AVG(age + {n}) AS s{n}" for n in range(300))
+    + " FROM customers",
+    "EXPLAIN PRIVACY SELECT " + " + ".join(f"unknown_{n}" for n in range(20_000)),
 )
-"""Free work for an engine, for the compiler (by EXPLAIN) and for the catalogue."""
+"""Free work for an engine, for the compiler, for the catalogue, and for what reads texts."""
+
+ABUSIVE_CONNECTIONS = 8
 
 
 async def beside_abuse(where: Where, duration: float) -> list[tuple[str, float, float, float]]:
@@ -172,25 +183,42 @@ async def beside_abuse(where: Where, duration: float) -> list[tuple[str, float, 
     for _ in range(3):
         await client.fetch(COUNT)
     alone = await rates([client], duration)
-    over = asyncio.Event()
-
-    async def abuse(number: int) -> None:
-        mallory = await asyncpg.connect(**{**where, "user": "mallory"})
-        sql = ABUSE[number % len(ABUSE)]
-        while not over.is_set():
-            with suppress(asyncpg.PostgresError, TimeoutError):
-                heavy = sql if "age" not in sql else f"EXPLAIN PRIVACY {sql}"
-                await asyncio.wait_for(mallory.fetch(f"{heavy} -- {time.time()}"), 3)
-        mallory.terminate()
-
-    abusive = [asyncio.create_task(abuse(number)) for number in range(8)]
-    await asyncio.sleep(1)
-    disturbed = await rates([client], duration)
-    over.set()
-    await asyncio.gather(*abusive, return_exceptions=True)
+    with abusing(where):
+        disturbed = await rates([client], duration)
     await client.close()
     ratio = [there / here for here, there in zip(alone, disturbed, strict=True)]
     return [("alone", *alone), ("beside", *disturbed), ("ratio", ratio[0], ratio[1], ratio[2])]
+
+
+@contextmanager
+def abusing(where: Where) -> Iterator[None]:
+    """Mallory at work: in a process of her own, which delays nobody's client."""
+    told = json.dumps({**where, "user": "mallory"})
+    command = [sys.executable, "-m", "benchmarks.wire", "--abuse", told]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:  # noqa: S603
+        assert process.stdout is not None
+        process.stdout.readline()
+        try:
+            yield
+        finally:
+            process.terminate()
+
+
+async def abuse(where: Where) -> None:
+    """Send what is free and heavy over several connections, until somebody ends it."""
+
+    async def send(number: int) -> None:
+        mallory = await asyncpg.connect(**where)
+        sql = ABUSE[number % len(ABUSE)]
+        while True:
+            with suppress(asyncpg.PostgresError, TimeoutError):
+                await asyncio.wait_for(mallory.fetch(f"{sql} -- {time.time()}"), 3)
+
+    sending = [asyncio.create_task(send(number)) for number in range(ABUSIVE_CONNECTIONS)]
+    await asyncio.sleep(1)
+    sys.stdout.write("busy\n")
+    sys.stdout.flush()
+    await asyncio.gather(*sending)
 
 
 async def rates(clients: list[Any], duration: float) -> tuple[float, float, float]:

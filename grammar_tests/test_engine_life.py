@@ -13,8 +13,7 @@ from typing import Any
 import duckdb
 import pytest
 
-from dpsql.engines import EngineFailed, Interrupted, TimedOut
-from dpsql.engines import duckdb as duckdb_engine
+from dpsql.engines import EngineFailed, Interrupted, TimedOut, supervised
 from dpsql.engines.duckdb import DuckDBEngine
 from dpsql.engines.files import CannotOpen, Sources
 from dpsql.engines.hardening import private
@@ -61,7 +60,7 @@ def _pid(engine: DuckDBEngine) -> int:
 def test_cancel_interrupts_and_keeps_the_worker(
     engine: DuckDBEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(duckdb_engine, "GRACE_SECONDS", 60.0)  # also on a loaded machine
+    monkeypatch.setattr(supervised, "GRACE_SECONDS", 60.0)  # also on a loaded machine
     engine.rows("SELECT 1")
     before = _pid(engine)
     thread = _cancelling(engine)

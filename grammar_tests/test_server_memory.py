@@ -21,7 +21,7 @@ from grammar_tests.session_kit import COUNTRIES, Client
 
 BOUNDED = """
 import resource, sys
-from dpsql.interfaces.pgwire.memory import bound_memory
+from dpsql.engines.memory import bound_memory
 from dpsql.proxy import Proxy
 bound_memory("100MB")
 try:

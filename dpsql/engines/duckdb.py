@@ -1,40 +1,27 @@
 """DuckDB: every call runs in a child process that can be killed.
 
-Nothing outlives a statement, which is bounded from outside: SECURITY.md S9, S15.
+Nothing outlives a statement, which is bounded from outside: SECURITY.md S9.
 """
 
 from __future__ import annotations
 
 import hashlib
-import os
-import weakref
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import lru_cache
-from itertools import count
 from pathlib import Path
-from threading import RLock
-from time import monotonic
-from typing import Any, Self, TypeAlias
+from typing import Any, TypeAlias
 
-from dpsql.engines import (
-    EngineFailed,
-    Interrupted,
-    Load,
-    ScratchTable,
-    Stop,
-    TimedOut,
-    TooMany,
-    Unrun,
-)
+from dpsql.engines import EngineFailed, Load, ScratchTable, Stop, TooMany, Unrun
 from dpsql.engines.declared_schema import tables as catalogue
 from dpsql.engines.files import WHY, CannotOpen, Signature, Sources
 from dpsql.engines.limited import present
-from dpsql.engines.process import SLICE_SECONDS, Tick, WorkerProcess
+from dpsql.engines.process import Tick, WorkerProcess
 from dpsql.engines.result_columns import exact
 from dpsql.engines.result_columns import rows as decoded_rows
 from dpsql.engines.scratch_tables import load, loaded
+from dpsql.engines.supervised import Reply, SupervisedWorker, WorkerCall, reply_of
+from dpsql.engines.worker import WorkerSettings
 from dpsql.model.errors import DataChanged, Unreachable
 from dpsql.model.resources import Database, Limits
 from dpsql.model.schema import Schema
@@ -42,52 +29,14 @@ from dpsql.model.table import Table
 from dpsql.model.vocabulary import Exact
 
 Row: TypeAlias = tuple[Any, ...]
-_Reply: TypeAlias = tuple[str, Any, list[Any]]
-"""How a reply ended, why if the database is unreachable, and its chunks."""
-
-GRACE_SECONDS = 0.2
-"""How long an interrupted statement may take to stop before its process is killed."""
-
-START_SECONDS = 120.0
-"""How long a process may take to open the database."""
 
 
-@dataclass(slots=True)
-class _Call:
-    """One statement on its way: when it must end, and whether and why it was stopped.
-
-    `take` is handed the chunks of its reply, which are else gathered; `broken` is what it raised.
-    """
-
-    number: int
-    deadline: float
-    stop: Stop
-    take: Callable[[Any], None] | None = None
-    broken: BaseException | None = None
-    timed_out: bool = False
-    kill_after: float | None = None
-
-    def hand(self, chunk: Any, chunks: list[Any]) -> None:
-        """Keep a chunk or hand it on: the time that this takes is not the statement's."""
-        if self.take is None:
-            chunks.append(chunk)
-        elif self.broken is None and self.kill_after is None:
-            began = monotonic()
-            try:
-                self.take(chunk)
-            except BaseException as error:  # noqa: BLE001 - raised when the worker is done
-                self.broken = error
-            self.deadline += monotonic() - began
-
-
-class DuckDBEngine:
+class DuckDBEngine(SupervisedWorker):
     """The owner's DuckDB file or data files, read only, behind a worker process.
 
-    Starting it does not wait: errors come with the first call. Threads take turns; a forked child
-    starts a worker of its own. The data must stay as it was at the first call, since the facts a
-    plan relies on are about that data: otherwise calls raise `DataChanged` until `schema` is
-    asked again. `script` are statements with their parameters, of ours, that fill the scratch
-    instance when a worker starts.
+    The data must stay as it was at the first call, since the facts a plan relies on are about that
+    data: otherwise calls raise `DataChanged` until `schema` is asked again. `script` are statements
+    with their parameters, of ours, that fill the scratch instance when a worker starts.
     """
 
     def __init__(
@@ -97,14 +46,7 @@ class DuckDBEngine:
         files = tuple((table, str(Path(file).absolute())) for table, file in database.files)
         self._sources, self._limits, self._script = Sources(path, files), limits, script
         self._signature: Signature | None = None
-        self._numbers = count()
-        self._closed = False
-        self._lock = RLock()
-        self._call: _Call | None = None
-        self._worker: WorkerProcess | None = None
-        self._opened = False
-        self._start()
-        _ENGINES.add(self)
+        super().__init__()
 
     def schema(self) -> Schema:
         """Tables and views of schema main, and the files' identity.
@@ -212,30 +154,6 @@ class DuckDBEngine:
         decoders, *chunks = found
         return list(decoded_rows(chunks, decoders))
 
-    @contextmanager
-    def taken(self, stop: Stop | None = None) -> Iterator[Self]:
-        """The engine itself, for several calls of this thread."""
-        with self._turn(stop or Stop()):
-            yield self
-
-    def cancel(self) -> None:
-        """Stop the running call, if there is one; safe in threads and signal handlers."""
-        call = self._call
-        if call is not None:
-            call.stop.wanted = True
-
-    def close(self) -> None:
-        """Stop the worker; later calls raise `EngineFailed`."""
-        with self._lock:
-            self._closed = True
-            self._drop()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_exception: object) -> None:
-        self.close()
-
     # --- one call ---
 
     def _ask(
@@ -250,27 +168,21 @@ class DuckDBEngine:
 
         With `take` they are handed to it instead; what it raises ends the call and is raised.
 
-        Raises `Interrupted`, `TimedOut`, `EngineFailed`, `Unreachable`: outside of every handler,
-        so that no other exception hangs on them.
+        Raises `Interrupted`, `TimedOut`, `EngineFailed`, `Unreachable`.
         """
-        stop = stop or Stop()
-        with self._turn(stop):
-            call = _Call(next(self._numbers), monotonic() + START_SECONDS, stop, take)
-            self._call = call
-            outcome = "gone"
-            try:
-                outcome, why, chunks = self._exchange(call, operation, arguments, data)
-            finally:
-                self._call = None
-                # A half-read reply is useless, and so is a worker that could not open.
-                if outcome not in ("done", "failed", "changed"):
-                    self._drop()
-        if call.broken is not None:
-            raise call.broken
-        if stop.wanted:
-            raise Interrupted
-        if call.timed_out:
-            raise TimedOut
+
+        def early() -> Reply | None:
+            if data not in (None, _identity(self._signature)):
+                return "changed", None, []
+            return ("done", None, []) if operation is None else None
+
+        def exchange(call: WorkerCall) -> Reply:
+            if operation is None and self._signature not in (None, self._present()):
+                return "changed", None, []
+            request = operation, arguments, data is not None
+            return self._sent(call, request, self._seconds, early)
+
+        outcome, why, chunks = self._replied(exchange, stop or Stop(), take)
         if "changed" in (outcome, why):
             raise DataChanged(f"{self._sources.spelled()} {WHY['changed']}.")
         if outcome == "unreachable":
@@ -279,88 +191,27 @@ class DuckDBEngine:
             raise EngineFailed
         return chunks
 
-    @contextmanager
-    def _turn(self, stop: Stop) -> Iterator[None]:
-        """The thread's turn; raises `Interrupted` where the wait is ended by `stop`."""
-        lock = self._lock
-        while not lock.acquire(timeout=SLICE_SECONDS):
-            if stop.wanted:
-                raise Interrupted
-        try:
-            yield
-        finally:
-            lock.release()
-
-    def _exchange(
-        self, call: _Call, operation: str | None, arguments: tuple[Any, ...], data: str | None
-    ) -> _Reply:
-        """Send a request to a worker that has opened the data, and collect the reply."""
-        if self._closed:
-            return "failed", None, []
-        if operation is None and self._signature not in (None, self._present()):
-            return "changed", None, []
-        worker = self._living()
-
-        def tick() -> None:
-            _stop_if_due(call, worker)
-
-        if not self._opened:
-            opened = self._open(call, worker, tick)
-            if opened[0] != "done":
-                return opened
-        if data not in (None, _identity(self._signature)):
-            return "changed", None, []
-        if operation is None:
-            return "done", None, []
-        call.deadline = monotonic() + self._seconds()
-        if not worker.send((call.number, operation, arguments, data is not None), tick):
-            return "gone", None, []
-        return _reply(worker, tick, call)
-
     def _seconds(self) -> float:
         """How long a statement may take; less where it is part of what is free."""
         most, limit = self._limits.statement_seconds, present()
         return most if limit is None else min(most, limit.left)
 
-    def _open(self, call: _Call, worker: WorkerProcess, tick: Tick) -> _Reply:
+    def _open(self, call: WorkerCall, worker: WorkerProcess, tick: Tick) -> Reply:
         """Wait until the worker has opened the data; it must be the data of the first call."""
-        reply = outcome, _why, chunks = _reply(worker, tick)
+        reply = outcome, _why, chunks = reply_of(worker, tick)
         if outcome != "done":
             return reply
         if self._signature not in (None, chunks[0]):
             return "unreachable", "changed", []
-        self._signature, self._opened = chunks[0], True
+        self._signature = chunks[0]
         if not self._script:
             return reply
         sent = worker.send((call.number, "script", (list(self._script),), False), tick)
-        return _reply(worker, tick) if sent else ("gone", None, [])
+        return reply_of(worker, tick) if sent else ("gone", None, [])
 
-    # --- the worker ---
-
-    def _living(self) -> WorkerProcess:
-        """The worker; a new one where it ended while nobody asked anything of it."""
-        if self._worker is not None and not self._worker.is_alive:
-            self._drop()
-        return self._worker or self._start()
-
-    def _start(self) -> WorkerProcess:
-        worker = WorkerProcess(self._sources, self._limits.memory)
-        self._worker = worker
-        self._finalizer = weakref.finalize(self, worker.close)
-        return worker
-
-    def _drop(self) -> None:
-        if self._worker is not None:
-            self._finalizer()
-        self._worker, self._opened = None, False
-
-    def _disown(self) -> None:
-        """After a fork, in the child: nothing is running, nobody waits, there is no worker."""
-        if self._worker is not None:
-            self._finalizer.detach()
-            self._worker.disown()
-        self._lock = RLock()
-        self._call, self._worker, self._opened = None, None, False
+    def _launched(self) -> WorkerProcess:
+        settings = WorkerSettings(self._sources, self._limits.memory)
+        return WorkerProcess("dpsql.engines.worker", settings)
 
     def _present(self) -> Signature | None:
         try:
@@ -373,41 +224,3 @@ class DuckDBEngine:
 def _identity(signature: Signature | None) -> str:
     """A data version as the rest of the house knows it."""
     return hashlib.sha256(repr(signature).encode()).hexdigest()
-
-
-def _stop_if_due(call: _Call, worker: WorkerProcess) -> None:
-    """Interrupt a call that was cancelled or is too late; kill the worker if that fails."""
-    now = monotonic()
-    if call.kill_after is not None:
-        if now > call.kill_after:
-            worker.kill()
-    elif call.stop.wanted or call.broken is not None or now > call.deadline:
-        call.timed_out = not call.stop.wanted
-        call.kill_after = now + GRACE_SECONDS
-        worker.interrupt(call.number)
-
-
-def _reply(worker: WorkerProcess, tick: Tick, call: _Call | None = None) -> _Reply:
-    """Everything up to the last message of a reply; `call` may take its chunks."""
-    chunks: list[Any] = []
-    while (message := worker.receive(tick)) is not None:
-        kind, content = message
-        if kind != "chunk":
-            return kind, content, chunks
-        if call is None:
-            chunks.append(content)
-            continue
-        call.hand(content, chunks)
-        tick()  # waiting ticks too, but here may be nothing to wait for
-    return "gone", None, []
-
-
-_ENGINES: weakref.WeakSet[DuckDBEngine] = weakref.WeakSet()
-
-
-def _disown_all() -> None:
-    for engine in list(_ENGINES):
-        engine._disown()  # noqa: SLF001 - the same module
-
-
-os.register_at_fork(after_in_child=_disown_all)

@@ -1,12 +1,19 @@
-"""Frames: length-prefixed pickles, what the engine's two processes say to each other."""
+"""Frames: length-prefixed pickles between us and a worker process; and the worker's end of it."""
 
 from __future__ import annotations
 
+import os
 import pickle
-from typing import Any, BinaryIO
+import sys
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
 
 HEADER = 8
 """Bytes of the big-endian length in front of each pickle."""
+ID_BYTES = 8
+"""A call's number on the control pipe: interrupt this call if it is still running."""
 
 
 def encode(message: Any) -> bytes:
@@ -31,3 +38,27 @@ def read(stream: BinaryIO) -> Any:
     if len(header) < HEADER:
         return None
     return decode(stream.read(int.from_bytes(header, "big")))
+
+
+# --- in a worker ---
+
+
+def stream_of_replies() -> BinaryIO:
+    """What was standard output: whatever is printed must not end up between two frames."""
+    replies = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return replies
+
+
+def send(replies: BinaryIO, messages: Iterable[tuple[str, Any]]) -> None:
+    """Each message as soon as it is made."""
+    for message in messages:
+        replies.write(encode(message))
+        replies.flush()
+
+
+def watch(control: int, interrupt: Callable[[int], object]) -> None:
+    """Interrupt the calls named on the control pipe; when it closes, our parent is gone."""
+    while len(number := os.read(control, ID_BYTES)) == ID_BYTES:
+        interrupt(int.from_bytes(number, "big"))
+    os._exit(0)

@@ -18,8 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from dpsql.engines import message_frames
-from dpsql.engines.files import Sources
-from dpsql.engines.worker import ID_BYTES, WorkerSettings
+from dpsql.engines.message_frames import ID_BYTES
 
 SLICE_SECONDS = 0.05
 """How often a waiting call looks whether it should stop."""
@@ -29,7 +28,8 @@ _LAST_SECONDS = 1.0
 
 _MAIN = (
     "import pickle, sys; sys.path[:] = pickle.load(sys.stdin.buffer);"
-    " from dpsql.engines.worker import main; main(sys.stdin.buffer, int(sys.argv[1]))"
+    " from importlib import import_module;"
+    " import_module(sys.argv[1]).main(sys.stdin.buffer, int(sys.argv[2]))"
 )
 _PASSED_ON = ("PATH", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "LANG", "LC_ALL")
 
@@ -57,15 +57,16 @@ def fallen() -> list[Fallen]:
 
 
 class WorkerProcess:
-    """A child process that runs DuckDB. Starting it does not wait for it.
+    """A child process, which runs `main` of a module. Starting it does not wait for it.
 
-    Its own session keeps the terminal's Ctrl-C from it; what it prints as an error is discarded.
+    `settings` are the first that it reads, and little. Its own session keeps the terminal's Ctrl-C
+    from it; what it prints as an error is discarded.
     """
 
-    def __init__(self, sources: Sources, memory: str) -> None:
+    def __init__(self, module: str, settings: Any) -> None:
         control, self._control = os.pipe()
         self._process = subprocess.Popen(  # noqa: S603
-            [sys.executable, "-I", "-S", "-c", _MAIN, str(control)],
+            [sys.executable, "-I", "-S", "-c", _MAIN, module, str(control)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -79,7 +80,7 @@ class WorkerProcess:
         assert self._process.stdout is not None
         self._to, self._from = self._process.stdin.fileno(), self._process.stdout.fileno()
         path = [entry or str(Path.cwd()) for entry in sys.path]
-        hello = message_frames.encode(WorkerSettings(sources, memory))
+        hello = message_frames.encode(settings)
         # So little that it fits into the empty pipe: this does not wait.
         with contextlib.suppress(OSError):
             os.write(self._to, pickle.dumps(path) + hello)
@@ -116,7 +117,7 @@ class WorkerProcess:
         return None if body is None else message_frames.decode(body)
 
     def interrupt(self, call: int) -> None:
-        """Ask DuckDB to stop this call; it may not listen."""
+        """Ask it to stop this call; it may not listen."""
         with contextlib.suppress(OSError):
             os.write(self._control, call.to_bytes(ID_BYTES, "big"))
 

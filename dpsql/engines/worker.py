@@ -15,7 +15,6 @@ SECURITY.md S5, S9.
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -31,8 +30,6 @@ from dpsql.engines.files import CannotOpen, Signature, Sources, stamp
 from dpsql.engines.hardening import bound_process, one_select, private, scratch, twin
 
 CHUNK_ROWS = 1 << 13
-ID_BYTES = 8
-"""A call's number on the control pipe: interrupt this call if it is still running."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,23 +42,15 @@ class WorkerSettings:
 
 def main(requests: BinaryIO, control: int) -> None:
     """Serve requests until the stream ends; `control` is the descriptor of the control pipe."""
-    replies = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
-    # Whatever the engine prints must not end up between two frames.
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    replies = message_frames.stream_of_replies()
     settings = message_frames.read(requests)
     worker = _Worker(settings)
-    Thread(target=worker.watch, args=(control,), daemon=True).start()
-    _send(replies, worker.open())
+    Thread(target=message_frames.watch, args=(control, worker.interrupt), daemon=True).start()
+    message_frames.send(replies, worker.open())
     Thread(target=worker.prepare, daemon=True).start()
     while (request := message_frames.read(requests)) is not None:
         *asked, held = request
-        _send(replies, worker.answer(*asked, held=held))
-
-
-def _send(replies: BinaryIO, messages: Iterator[tuple[str, Any]]) -> None:
-    for message in messages:
-        replies.write(message_frames.encode(message))
-        replies.flush()
+        message_frames.send(replies, worker.answer(*asked, held=held))
 
 
 class _Worker:
@@ -137,13 +126,11 @@ class _Worker:
             outcome = "failed", None
         yield outcome
 
-    def watch(self, control: int) -> None:
-        """Interrupt the calls named on the control pipe; when it closes, our parent is gone."""
-        while len(number := os.read(control, ID_BYTES)) == ID_BYTES:
-            with self._lock:
-                if self._call == int.from_bytes(number, "big"):
-                    self._cursor.interrupt()
-        os._exit(0)
+    def interrupt(self, call: int) -> None:
+        """Stop this call if it is still running."""
+        with self._lock:
+            if self._call == call:
+                self._cursor.interrupt()
 
     def _instance(self, operation: str, *, held: bool) -> Any:
         if operation in ("scratch", "script"):

@@ -1,0 +1,249 @@
+"""A worker that is supervised: one process, asked in turns, started anew where it has ended.
+
+It is interrupted where a call is cancelled or takes too long, and killed where it does not listen:
+SECURITY.md S15.
+"""
+
+from __future__ import annotations
+
+import os
+import weakref
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import count
+from threading import RLock
+from time import monotonic
+from typing import Any, Self, TypeAlias
+
+from dpsql.engines import Interrupted, Stop, TimedOut
+from dpsql.engines.process import SLICE_SECONDS, Tick, WorkerProcess
+
+Reply: TypeAlias = tuple[str, Any, list[Any]]
+"""How a reply ended, what was said of that, and its chunks."""
+
+GRACE_SECONDS = 0.2
+"""How long an interrupted call may take to stop before its process is killed."""
+
+START_SECONDS = 120.0
+"""How long a process may take until it can be asked."""
+
+_WHOLE = ("done", "failed", "changed", "raised")
+"""Ends of a reply after which a worker can be asked again."""
+
+
+@dataclass(slots=True)
+class WorkerCall:
+    """One call on its way: when it must end, and whether and why it was stopped.
+
+    `take` is handed the chunks of its reply, which are else gathered; `broken` is what it raised.
+    """
+
+    number: int
+    deadline: float
+    stop: Stop
+    take: Callable[[Any], None] | None = None
+    broken: BaseException | None = None
+    timed_out: bool = False
+    kill_after: float | None = None
+
+    def hand(self, chunk: Any, chunks: list[Any]) -> None:
+        """Keep a chunk or hand it on: the time that this takes is not the call's."""
+        if self.take is None:
+            chunks.append(chunk)
+        elif self.broken is None and self.kill_after is None:
+            began = monotonic()
+            try:
+                self.take(chunk)
+            except BaseException as error:  # noqa: BLE001 - raised when the worker is done
+                self.broken = error
+            self.deadline += monotonic() - began
+
+
+class SupervisedWorker(ABC):
+    """What talks to a worker process: thread-safe, a context manager.
+
+    Starting it does not wait: errors come with the first call. Threads take turns; a forked child
+    starts a worker of its own.
+    """
+
+    def __init__(self) -> None:
+        self._numbers = count()
+        self._closed = False
+        self._lock = RLock()
+        self._call: WorkerCall | None = None
+        self._worker: WorkerProcess | None = None
+        self._opened = False
+        self._start()
+        _SUPERVISED.add(self)
+
+    @abstractmethod
+    def _launched(self) -> WorkerProcess:
+        """A new process."""
+
+    @abstractmethod
+    def _open(self, call: WorkerCall, worker: WorkerProcess, tick: Tick) -> Reply:
+        """What a new process is told and says before it is asked anything."""
+
+    def cancel(self) -> None:
+        """Stop the running call, if there is one; safe in threads and signal handlers."""
+        call = self._call
+        if call is not None:
+            call.stop.wanted = True
+
+    def close(self) -> None:
+        """Stop the worker; later calls fail."""
+        with self._lock:
+            self._closed = True
+            self._drop()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        self.close()
+
+    # --- one call ---
+
+    @contextmanager
+    def taken(self, stop: Stop | None = None) -> Iterator[Self]:
+        """The worker itself, for several calls of this thread."""
+        with self._turn(stop or Stop()):
+            yield self
+
+    def _replied(
+        self,
+        exchange: Callable[[WorkerCall], Reply],
+        stop: Stop,
+        take: Callable[[Any], None] | None = None,
+    ) -> Reply:
+        """What an exchange brings. Raises `Interrupted`, `TimedOut`, and what `take` raises:
+        outside of every handler, so that no other exception hangs on them.
+        """
+        with self._turn(stop):
+            call = WorkerCall(next(self._numbers), monotonic() + START_SECONDS, stop, take)
+            self._call = call
+            outcome = "gone"
+            try:
+                reply = exchange(call)
+                outcome = reply[0]
+            finally:
+                self._call = None
+                # A half-read reply is useless, and so is a worker that could not open.
+                if outcome not in _WHOLE:
+                    self._drop()
+        if call.broken is not None:
+            raise call.broken
+        if stop.wanted:
+            raise Interrupted
+        if call.timed_out:
+            raise TimedOut
+        return reply
+
+    @contextmanager
+    def _turn(self, stop: Stop) -> Iterator[None]:
+        """The thread's turn; raises `Interrupted` where the wait is ended by `stop`."""
+        lock = self._lock
+        while not lock.acquire(timeout=SLICE_SECONDS):
+            if stop.wanted:
+                raise Interrupted
+        try:
+            yield
+        finally:
+            lock.release()
+
+    def _sent(
+        self,
+        call: WorkerCall,
+        request: tuple[Any, ...],
+        seconds: Callable[[], float],
+        early: Callable[[], Reply | None] = lambda: None,
+    ) -> Reply:
+        """The reply of an opened worker, which may take so many `seconds` from when it is asked.
+
+        It is not asked where, once it is open, there is an `early` reply.
+        """
+        if self._closed:
+            return "failed", None, []
+        worker = self._living()
+
+        def tick() -> None:
+            _stop_if_due(call, worker)
+
+        if not self._opened:
+            opened = self._open(call, worker, tick)
+            if opened[0] != "done":
+                self._drop()
+                return opened
+            self._opened = True
+        if (known := early()) is not None:
+            return known
+        call.deadline = monotonic() + seconds()
+        sent = worker.send((call.number, *request), tick)
+        return reply_of(worker, tick, call) if sent else ("gone", None, [])
+
+    # --- the process ---
+
+    def _living(self) -> WorkerProcess:
+        """The worker; a new one where it ended while nobody asked anything of it."""
+        if self._worker is not None and not self._worker.is_alive:
+            self._drop()
+        return self._worker or self._start()
+
+    def _start(self) -> WorkerProcess:
+        worker = self._launched()
+        self._worker = worker
+        self._finalizer = weakref.finalize(self, worker.close)
+        return worker
+
+    def _drop(self) -> None:
+        if self._worker is not None:
+            self._finalizer()
+        self._worker, self._opened = None, False
+
+    def _disown(self) -> None:
+        """After a fork, in the child: nothing is running, nobody waits, there is no worker."""
+        if self._worker is not None:
+            self._finalizer.detach()
+            self._worker.disown()
+        self._lock = RLock()
+        self._call, self._worker, self._opened = None, None, False
+
+
+def _stop_if_due(call: WorkerCall, worker: WorkerProcess) -> None:
+    """Interrupt a call that was cancelled or is too late; kill the worker if that fails."""
+    now = monotonic()
+    if call.kill_after is not None:
+        if now > call.kill_after:
+            worker.kill()
+    elif call.stop.wanted or call.broken is not None or now > call.deadline:
+        call.timed_out = not call.stop.wanted
+        call.kill_after = now + GRACE_SECONDS
+        worker.interrupt(call.number)
+
+
+def reply_of(worker: WorkerProcess, tick: Tick, call: WorkerCall | None = None) -> Reply:
+    """Everything up to the last message of a reply; `call` may take its chunks."""
+    chunks: list[Any] = []
+    while (message := worker.receive(tick)) is not None:
+        kind, content = message
+        if kind != "chunk":
+            return kind, content, chunks
+        if call is None:
+            chunks.append(content)
+            continue
+        call.hand(content, chunks)
+        tick()  # waiting ticks too, but here may be nothing to wait for
+    return "gone", None, []
+
+
+_SUPERVISED: weakref.WeakSet[SupervisedWorker] = weakref.WeakSet()
+
+
+def _disown_all() -> None:
+    for worker in list(_SUPERVISED):
+        worker._disown()  # noqa: SLF001 - the same module
+
+
+os.register_at_fork(after_in_child=_disown_all)
