@@ -8,6 +8,8 @@ from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
+from dpsql.accountants import ACCOUNTANTS
+
 ROOT = Path(__file__).parent.parent
 HOUSE = ROOT / "dpsql"
 SOURCES = sorted(HOUSE.rglob("*.py"))
@@ -149,6 +151,35 @@ def test_no_two_public_classes_share_a_name() -> None:
 def test_sqlglot_is_imported_only_where_sql_is_read() -> None:
     users = {p for p in SOURCES if any(m.split(".")[0] == "sqlglot" for m in imports(p))}
     assert {p.parent.relative_to(ROOT).as_posix() for p in users} == READS_SQL
+
+
+ACCOUNTANT_NAMES = frozenset(accountant.name for accountant in ACCOUNTANTS)
+NAMES_AN_ACCOUNTANT = {
+    ("model/vocabulary.py", "zcdp"),  # what a policy means that says nothing
+    ("ledgers/codec.py", "approximate"),  # no accountant: a kind of event in a record
+}
+
+
+def accountants_named(text: str) -> list[str]:
+    """The constants of a source that are an accountant's name: its facts are asked of it."""
+    nodes = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Constant)]
+    return [node.value for node in nodes if node.value in ACCOUNTANT_NAMES]
+
+
+def test_what_depends_on_the_accountant_is_asked_of_it() -> None:
+    elsewhere = [path for path in SOURCES if path.parent.name != "accountants"]
+    found = {
+        (path.relative_to(HOUSE).as_posix(), name)
+        for path in elsewhere
+        for name in accountants_named(path.read_text())
+    }
+    assert found == NAMES_AN_ACCOUNTANT
+
+
+def test_a_branch_on_an_accountant_would_be_seen() -> None:
+    assert accountants_named('if budget.accountant == "zcdp": pass') == ["zcdp"]
+    assert accountants_named('match accountant.name:\n case "pure": pass') == ["pure"]
+    assert accountants_named('"""Under zcdp."""') == []
 
 
 def too_long(path: Path) -> list[str]:

@@ -1,6 +1,6 @@
 """Accountants: events to losses, and the filters that stop a budget.
 
-The least charge: PRIVACY.md R63.
+The least charge: PRIVACY.md R63. Accountants of other packages: SECURITY.md S23.
 """
 
 from dataclasses import replace
@@ -10,9 +10,10 @@ from math import ceil, floor
 
 from dpsql.accountants.approximate import Approximate
 from dpsql.accountants.base import Accountant, Allowance
-from dpsql.accountants.preference import LAWS_OF, TEXTBOOK, WRONG_ABOVE, bad_mechanism
+from dpsql.accountants.preference import bad_mechanism
 from dpsql.accountants.pure import Pure
 from dpsql.accountants.zcdp import Zcdp
+from dpsql.model.installed import Registry
 from dpsql.model.vocabulary import NANO, Budget, Loss
 
 __all__ = [
@@ -30,15 +31,21 @@ ACCOUNTANTS: tuple[Accountant, ...] = (Zcdp(), Pure(), Approximate())
 
 
 def get(name: str) -> Accountant:
-    """The accountant that a policy calls `name`; raises ValueError if there is none.
+    """The accountant that a policy calls `name`; raises `Unusable` if there is none.
 
     >>> get("pure").supports_selection
     False
     """
-    for accountant in ACCOUNTANTS:
-        if accountant.name == name:
-            return accountant
-    raise ValueError(f"the accountants are {', '.join(a.name for a in ACCOUNTANTS)}")
+    return _BY_NAME.get(name)
+
+
+def _accepted(value: object, name: str) -> Accountant | None:
+    """An accountant that is installed: the ledger records its name, by which it is found again."""
+    return value if isinstance(value, Accountant) and value.name == name else None
+
+
+_OWN: dict[str, Accountant] = {a.name: a for a in ACCOUNTANTS}
+_BY_NAME = Registry("accountant", "dpsql.accountants", _OWN, _accepted)
 
 
 def preferring(budget: Budget, mechanism: str | None, epsilon: Fraction) -> Accountant:
@@ -50,19 +57,11 @@ def preferring(budget: Budget, mechanism: str | None, epsilon: Fraction) -> Acco
         >>> preferring(Budget("b", Decimal(1), Decimal("1e-6")), "laplace", Fraction(1)).mechanism
         'laplace'
     """
-    name, accountant = budget.accountant, get(budget.accountant)
-    if mechanism is not None and mechanism not in LAWS_OF[name]:
-        raise bad_mechanism(f"the accountant {name} takes {' or '.join(LAWS_OF[name])}")
-    if mechanism == TEXTBOOK and epsilon >= 1:
-        raise bad_mechanism(WRONG_ABOVE)
-    match accountant:
-        case Approximate():
-            worth = Fraction(budget.epsilon) / Fraction(budget.delta) if budget.delta else 0
-            return replace(accountant, mechanism=mechanism, delta_worth=Fraction(worth))
-        case Zcdp():
-            return replace(accountant, mechanism=mechanism)
-        case _:
-            return accountant
+    accountant = get(budget.accountant)
+    if mechanism is not None and mechanism not in accountant.laws:
+        laws = " or ".join(accountant.laws)
+        raise bad_mechanism(f"the accountant {accountant.name} takes {laws}")
+    return accountant.preferring(budget, mechanism, epsilon)
 
 
 def least_charge(budget: Budget) -> Loss:

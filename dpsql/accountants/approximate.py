@@ -10,12 +10,20 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import inf
-from typing import assert_never
+from typing import Self, assert_never
 
 from dpsql.accountants.base import Allowance, allowance_down, loss_down, loss_up
 from dpsql.accountants.conversion import epsilon_of, rho_of
 from dpsql.accountants.exact_gaussian import calibrated, epsilon_at
-from dpsql.accountants.preference import TEXTBOOK, preferred, textbook_variance
+from dpsql.accountants.preference import (
+    GAUSSIAN,
+    LAPLACE,
+    TEXTBOOK,
+    WRONG_ABOVE,
+    bad_mechanism,
+    preferred,
+    textbook_variance,
+)
 from dpsql.accountants.pure import laplace_epsilon
 from dpsql.mechanisms.calibration import effective, gaussian, laplace
 from dpsql.mechanisms.error import standard_deviation
@@ -49,10 +57,21 @@ class Approximate:
     """
 
     name: str = "approximate"
+    unit: str = "ε"
+    laws: tuple[str, ...] = (LAPLACE, GAUSSIAN, TEXTBOOK)
     supports_selection: bool = True
+    needs_delta: bool = False
     order: int = 2
+    vectors_help: bool = True
     mechanism: str | None = None
     delta_worth: Fraction = Fraction(0)
+
+    def preferring(self, budget: Budget, law: str | None, epsilon: Fraction) -> Self:
+        """Whose noise is of that law, or is worth more to who pays from this budget."""
+        if law == TEXTBOOK and epsilon >= 1:
+            raise bad_mechanism(WRONG_ABOVE)
+        worth = Fraction(budget.epsilon) / Fraction(budget.delta) if budget.delta else Fraction(0)
+        return replace(self, mechanism=law, delta_worth=worth)
 
     def limit(self, budget: Budget) -> Loss:
         """ε and δ as they are."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil, floor
-from typing import Protocol
+from typing import Protocol, Self, runtime_checkable
 
 from dpsql.model.vocabulary import ATTO, NANO, Budget, Event, Loss, Noise, Sensitivity
 
@@ -35,6 +35,7 @@ class Allowance:
         return Allowance(self.amount * part, self.selection_delta * part, self.noise_delta * part)
 
 
+@runtime_checkable
 class Accountant(Protocol):
     """One way to measure and add up privacy loss, chosen when a budget is created.
 
@@ -47,12 +48,38 @@ class Accountant(Protocol):
         """Its name in a policy."""
 
     @property
+    def unit(self) -> str:
+        """The letter of its amounts: ρ or ε."""
+
+    @property
+    def laws(self) -> tuple[str, ...]:
+        """The laws of noise that it can charge for as they are meant, by their names in a query."""
+
+    @property
     def supports_selection(self) -> bool:
-        """Whether private keys can be published, which costs δ."""
+        """Whether private keys can be published, which costs δ: if not, no δ is ever spent."""
+
+    @property
+    def needs_delta(self) -> bool:
+        """Whether an ε is an amount only together with a δ, in a budget and in a question."""
 
     @property
     def order(self) -> int:
         """n, where the variance of the noise is proportional to 1/amount^n."""
+
+    @property
+    def vectors_help(self) -> bool:
+        """Whether values that are measured together may err less than one by one.
+
+        So it is where a charge grows with the sum of what a unit changes in each (L1): none
+        changes each by the most at once.
+        """
+
+    def preferring(self, budget: Budget, law: str | None, epsilon: Fraction) -> Self:
+        """Itself as it serves a query of `epsilon` from this budget, with noise of that law.
+
+        Raises `Refused` where the law would not be what its name says.
+        """
 
     def limit(self, budget: Budget) -> Loss:
         """The most a budget may spend in total, rounded down."""

@@ -16,12 +16,6 @@ from dpsql.model.errors import Reason, Refused
 from dpsql.model.vocabulary import Mechanism, Noise
 
 LAPLACE, GAUSSIAN, TEXTBOOK = "laplace", "gaussian", "gaussian-textbook"
-LAWS_OF = {
-    "pure": (LAPLACE,),
-    "zcdp": (LAPLACE, GAUSSIAN),
-    "approximate": (LAPLACE, GAUSSIAN, TEXTBOOK),
-}
-"""The laws that each accountant can charge for as they are meant."""
 
 SPARSE_VECTOR = "sparse-vector"
 """No law of noise, but a way to choose extremes, under every accountant."""

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import assert_never
+from typing import Self, assert_never
 
 from dpsql.accountants.base import Allowance, allowance_down, loss_down, loss_up
+from dpsql.accountants.preference import LAPLACE
 from dpsql.mechanisms.calibration import effective, laplace
 from dpsql.model.vocabulary import (
     NANO,
@@ -33,8 +34,16 @@ class Pure:
     """ε-DP: ε adds up; private keys cannot be selected."""
 
     name: str = "pure"
+    unit: str = "ε"
+    laws: tuple[str, ...] = (LAPLACE,)
     supports_selection: bool = False
+    needs_delta: bool = False
     order: int = 2
+    vectors_help: bool = True
+
+    def preferring(self, budget: Budget, law: str | None, epsilon: Fraction) -> Self:  # noqa: ARG002
+        """Itself: it has one law."""
+        return self
 
     def limit(self, budget: Budget) -> Loss:
         """ε; a δ of the budget is not used."""

@@ -7,14 +7,14 @@ and selection share δ, so that both together keep it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import inf
-from typing import assert_never
+from typing import Self, assert_never
 
 from dpsql.accountants.base import Allowance, allowance_down, loss_down, loss_up
 from dpsql.accountants.conversion import epsilon_of, rho_of
-from dpsql.accountants.preference import preferred
+from dpsql.accountants.preference import GAUSSIAN, LAPLACE, preferred
 from dpsql.mechanisms.calibration import effective, gaussian, laplace, root_down
 from dpsql.model.vocabulary import (
     ATTO,
@@ -38,9 +38,17 @@ class Zcdp:
     """Approximate zCDP: ρ and δ each add up (Whitehouse et al. 2023)."""
 
     name: str = "zcdp"
+    unit: str = "ρ"
+    laws: tuple[str, ...] = (LAPLACE, GAUSSIAN)
     supports_selection: bool = True
+    needs_delta: bool = True
     order: int = 1
+    vectors_help: bool = False
     mechanism: str | None = None
+
+    def preferring(self, budget: Budget, law: str | None, epsilon: Fraction) -> Self:  # noqa: ARG002
+        """Whose noise is of that law."""
+        return replace(self, mechanism=law)
 
     def limit(self, budget: Budget) -> Loss:
         """ρ from (ε, δ/2), and δ/2 for selection.

@@ -108,7 +108,8 @@ def _search(
     request = Request(question(compiler.policy, bounds), asked.request.analyst)
     # What surrounds noise with a δ of its own leaves it to the second step.
     budget = asked.account.budget
-    delta = budget.query_delta if budget.accountant == "zcdp" else Decimal(0)
+    needed = accountants.get(budget.accountant).needs_delta
+    delta = budget.query_delta if needed else Decimal(0)
     account = Account(request.analyst, replace(budget, query_delta=delta), epsilon)
     return replace(compiler.read(request, asked.stop), account=account)
 

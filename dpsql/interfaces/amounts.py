@@ -7,6 +7,7 @@ from decimal import MAX_EMAX, MIN_EMIN, ROUND_HALF_EVEN, Context, Decimal
 from math import floor, isfinite, isnan, log10
 from typing import Any
 
+from dpsql import accountants
 from dpsql.model.vocabulary import Loss
 
 _WIDE = Context(prec=80, rounding=ROUND_HALF_EVEN, Emin=MIN_EMIN, Emax=MAX_EMAX)
@@ -44,7 +45,7 @@ def rounded(amount: Decimal) -> str:
 
 
 def loss_text(loss: Loss, accountant: str | None = None, *, exact: bool = False) -> str:
-    """A loss in words: ρ under zcdp, ε under the others, and δ where any is spent.
+    """A loss in words, in the unit of its accountant, and δ where any is spent.
 
     >>> loss_text(Loss(185_071_234, 10**9), "zcdp")
     'ρ = 0.185, δ = 1e-9'
@@ -52,7 +53,7 @@ def loss_text(loss: Loss, accountant: str | None = None, *, exact: bool = False)
     'ε = 0.185071234'
     """
     say = plain if exact else rounded
-    unit = {None: "", "zcdp": "ρ = "}.get(accountant, "ε = ")
+    unit = "" if accountant is None else f"{accountants.get(accountant).unit} = "
     text = unit + say(Decimal(loss.amount).scaleb(-9))
     return f"{text}, δ = {say(Decimal(loss.delta).scaleb(-18))}" if loss.delta else text
 

@@ -138,6 +138,9 @@ class TablePolicy:
         return next((c for c in self.columns if c.name.lower() == name.lower()), None)
 
 
+DEFAULT_ACCOUNTANT = "zcdp"
+
+
 @dataclass(frozen=True, slots=True)
 class Budget:
     """A pot of privacy shared by the analysts who name it. Amounts are exact decimals.
@@ -148,7 +151,7 @@ class Budget:
     name: str
     epsilon: Decimal
     delta: Decimal
-    accountant: str = "zcdp"
+    accountant: str = DEFAULT_ACCOUNTANT
     query_epsilon: Decimal = Decimal("0.1")
     max_query_epsilon: Decimal = Decimal(1)
     query_delta: Decimal = Decimal("1e-9")

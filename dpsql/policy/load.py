@@ -9,17 +9,18 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from dpsql.accountants import is_affordable
+from dpsql import accountants
+from dpsql.accountants import Accountant, is_affordable
 from dpsql.model.errors import PolicyError
+from dpsql.model.installed import Unusable
 from dpsql.model.resources import Database, Limits
-from dpsql.model.vocabulary import BoundsMethod, Budget, Neighbours, PrivacyUnit
+from dpsql.model.vocabulary import DEFAULT_ACCOUNTANT, BoundsMethod, Budget, Neighbours, PrivacyUnit
 from dpsql.policy.draft import Draft, DraftColumn, DraftTable
 from dpsql.policy.lines import Lines
 from dpsql.policy.links import check_links, links_of
 from dpsql.policy.server_section import server
 from dpsql.policy.value_reader import UNDECIDED, Reader
 
-ACCOUNTANTS = ("zcdp", "pure", "approximate")
 LEAST_EPSILON, MOST_EPSILON = Decimal("1e-9"), Decimal("1e6")
 """The ledger counts in steps of the least; beyond the most, nothing is promised."""
 LEAST_DELTA = Decimal("1e-18")
@@ -246,7 +247,7 @@ def _budget(reader: Reader, name: str) -> Budget:
         name,
         reader.amount("epsilon"),
         reader.amount("delta", "0"),
-        reader.choice("accountant", ACCOUNTANTS, "zcdp"),
+        _accountant(reader).name,
         reader.amount("query_epsilon", "0.1"),
         reader.amount("max_query_epsilon", "1"),
         reader.amount("query_delta", "1e-9"),
@@ -268,17 +269,24 @@ def _budget(reader: Reader, name: str) -> Budget:
     return budget
 
 
+def _accountant(reader: Reader) -> Accountant:
+    try:
+        return accountants.get(reader.text("accountant", DEFAULT_ACCOUNTANT))
+    except Unusable as error:
+        reader.fail("accountant", error.message, error.fix)
+
+
 def _consistent(reader: Reader, budget: Budget) -> None:
+    accountant = accountants.get(budget.accountant)
     if budget.query_epsilon > budget.max_query_epsilon:
         reader.fail("query_epsilon", "query_epsilon is above max_query_epsilon.", "Lower it.")
-    if budget.accountant == "pure" and budget.delta > 0:
-        reader.fail("delta", "The pure accountant has no δ.", "Write delta = 0.0.")
+    if budget.delta > 0 and not accountant.supports_selection:
+        reader.fail("delta", f"The {accountant.name} accountant has no δ.", "Write delta = 0.0.")
     if 0 < budget.delta < budget.query_delta:
         reader.fail("query_delta", "query_delta is above delta.", "Lower it: queries share delta.")
-    if budget.accountant == "zcdp" and not (budget.delta > 0 and budget.query_delta > 0):
-        reader.fail(
-            "delta", "The zcdp accountant needs delta and query_delta.", "Write delta = 1e-6."
-        )
+    if accountant.needs_delta and not (budget.delta > 0 and budget.query_delta > 0):
+        why = f"The {accountant.name} accountant needs delta and query_delta."
+        reader.fail("delta", why, "Write delta = 1e-6.")
     _affordable(reader, budget)
 
 

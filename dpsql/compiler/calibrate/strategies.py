@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
+from itertools import chain
 
 from dpsql.accountants import Accountant, Allowance
 from dpsql.compiler.calibrate.centred import about_centres
@@ -96,7 +97,7 @@ def least_error(
     That is not told where aggregates have an epsilon of their own.
     """
     order = accountant.order
-    ways = list(_strategies(measured, order, identities))
+    ways = list(_strategies(measured, accountant, identities))
     charged = [charges(way, with_values(outer, way, identities)) for way in ways]
 
     def least(places: Sequence[int]) -> int:
@@ -125,16 +126,17 @@ def _with_rivals(
 
 
 def _strategies(
-    measured: list[Measured], order: int, identities: Identities
+    measured: list[Measured], accountant: Accountant, identities: Identities
 ) -> Iterator[list[Measured]]:
-    """As asked for, sums about their centres, and moments together where noise is Laplace's."""
+    """As asked for, sums about their centres, and moments together where that may err less.
+
+    So may wholes that are also sums of their parts.
+    """
+    vectors = accountant.vectors_help
     centred = [replace(m, made=about_centres(m.made, identities)) for m in measured]
     for way in [measured] if centred == measured else [measured, centred]:
-        yield from _pooled(way, order, identities)
-        if order == 1:
-            continue
-        for joined in _joined(way, identities):
-            yield from _pooled(joined, order, identities)
+        for joined in chain((way,), _joined(way, identities) if vectors else ()):
+            yield from _pooled(joined, identities, sums=vectors)
 
 
 def _joined(way: list[Measured], identities: Identities) -> Iterator[list[Measured]]:
@@ -157,11 +159,11 @@ def _by_vectors(measured: Measured, identities: Identities) -> Iterator[Measured
             yield replace(measured, made=led, apart=measured.apart.counted_by(instead))
 
 
-def _pooled(way: list[Measured], order: int, identities: Identities) -> Iterator[list[Measured]]:
-    """Disjoint rows paid for once; where noise is Laplace's, wholes also as sums of their parts."""
+def _pooled(way: list[Measured], identities: Identities, *, sums: bool) -> Iterator[list[Measured]]:
+    """Disjoint rows paid for once; with `sums`, wholes also as sums of their parts."""
     made = [_divided(m, identities, wholes=True) for m in way]
     yield made
-    if order > 1 and any(m.made.agreements for m in made):
+    if sums and any(m.made.agreements for m in made):
         yield [_divided(m, identities, wholes=False) for m in way]
 
 

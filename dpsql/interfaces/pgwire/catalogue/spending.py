@@ -43,7 +43,7 @@ _Row = tuple[Any, ...]
 
 
 def report(proxy: Proxy, analyst: str, function: str) -> ScratchTable:
-    """The rows about one analyst. Amounts are ρ under zcdp and ε under the others."""
+    """The rows about one analyst, amounts in the unit of their accountant."""
     rows = _budget(proxy, analyst) if function == "dpsql_budget" else _history(proxy, analyst)
     values = list(zip(*rows, strict=True)) or [()] * len(REPORTS[function])
     columns = tuple(

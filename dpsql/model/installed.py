@@ -1,0 +1,72 @@
+"""What the owner has installed beside this package: values by name, in groups of entry points.
+
+They are code of the owner's own Python environment, and as trusted: SECURITY.md S23.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+
+class Unusable(ValueError):
+    """Nothing that can be used is installed under a name; `fix` says what is, or what is wrong."""
+
+    def __init__(self, message: str, fix: str) -> None:
+        self.message, self.fix = message, fix
+        super().__init__(f"{message} {fix}")
+
+
+@dataclass(frozen=True, slots=True)
+class Registry(Generic[T]):
+    """Values of one kind by name: our own, which nobody replaces, and those in a `group`.
+
+    `accepts` hands back an installed value if it is what its name says.
+    """
+
+    kind: str
+    group: str
+    own: Mapping[str, T]
+    accepts: Callable[[object, str], T | None]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Our own, and those that are installed; nothing is imported."""
+        installed = sorted(point.name for point in entry_points(group=self.group))
+        return tuple(dict.fromkeys([*self.own, *installed]))
+
+    def get(self, name: str) -> T:
+        """The value of that name, for which it alone is imported. Raises `Unusable`."""
+        if name in self.own:
+            return self.own[name]
+        points = entry_points(group=self.group, name=name)
+        if not points:
+            raise Unusable(f"{self.kind} is {name!r}.", f"Write one of {', '.join(self.names)}.")
+        if len(points) > 1:
+            where = " and ".join(sorted(map(_package, points)))
+            raise Unusable(f"{self.kind} {name!r} is in {where}.", "Uninstall one of them.")
+        (point,) = points
+        found = self.accepts(_loaded(point, self.kind), name)
+        if found is None:
+            message = f"{self.kind} {name!r} of {_package(point)} is none of that name."
+            raise Unusable(message, f"It is {point.value}; install a version that fits.")
+        return found
+
+
+def _package(point: EntryPoint) -> str:
+    return point.dist.name if point.dist is not None else "a package"
+
+
+@cache
+def _loaded(point: EntryPoint, kind: str) -> object:
+    """The value of an entry point, imported once."""
+    try:
+        return point.load()
+    except Exception as error:
+        message = f"{kind} {point.name!r} of {_package(point)} cannot be imported."
+        raise Unusable(message, f"{point.value} raises {type(error).__name__}: {error}") from error
