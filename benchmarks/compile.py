@@ -20,7 +20,7 @@ import duckdb
 
 from benchmarks.common import seconds, table
 from dpsql.dialects.reading.parse import MAX_BYTES, parse
-from dpsql.engines.duckdb import DuckDBEngine
+from dpsql.engines.duckdb.duckdb_engine import DuckDBEngine
 from dpsql.model.errors import Refused
 from dpsql.model.vocabulary import Policy
 from dpsql.policy.bind import bind

@@ -15,7 +15,7 @@ import duckdb
 
 from benchmarks.common import paired, table
 from dpsql.engines import ScratchTable
-from dpsql.engines.duckdb import DuckDBEngine
+from dpsql.engines.duckdb.duckdb_engine import DuckDBEngine
 from dpsql.model.resources import Database, Limits
 from dpsql.model.tree import DOUBLE, INTEGER, VARCHAR
 
@@ -94,7 +94,7 @@ def filled(query: str, given: ScratchTable) -> list[Any]:
 MEASURE = """
 import sys
 from pathlib import Path
-from dpsql.engines.duckdb import DuckDBEngine
+from dpsql.engines.duckdb.duckdb_engine import DuckDBEngine
 from dpsql.model.resources import Database, Limits
 
 def peak(pid):

@@ -36,7 +36,7 @@ from benchmarks.common import table
 from dpsql.compiler.rewrite.weights import MOST_WEIGHT
 from dpsql.compiler.track import track, units
 from dpsql.engines import Stop
-from dpsql.engines.duckdb import DuckDBEngine
+from dpsql.engines.duckdb.duckdb_engine import DuckDBEngine
 from dpsql.engines.pool import EnginePool
 from dpsql.interfaces.pgwire.pacing import FACTOR, FIRST_STEP, Pacer, step
 from dpsql.model.errors import Failed, Refused

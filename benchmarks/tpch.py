@@ -25,7 +25,7 @@ import numpy as np
 
 from benchmarks.common import paired, seconds, table
 from dpsql.engines import ScratchTable, Stop
-from dpsql.engines.duckdb import DuckDBEngine
+from dpsql.engines.duckdb.duckdb_engine import DuckDBEngine
 from dpsql.mechanisms.laws import Law
 from dpsql.model.resources import Database, Limits
 from dpsql.model.vocabulary import Answer, Exact, Request

@@ -15,7 +15,7 @@ from dpsql import accountants
 from dpsql.answering import precision
 from dpsql.answering.vault import Vault
 from dpsql.engines import Engine, Stop
-from dpsql.engines.duckdb import DuckDBEngine
+from dpsql.engines.duckdb.duckdb_engine import DuckDBEngine
 from dpsql.engines.limited import Following
 from dpsql.engines.pool import EnginePool
 from dpsql.engines.versions import require_tested

@@ -9,7 +9,7 @@ from functools import cache
 from random import Random
 from typing import Any
 
-from dpsql.engines.declared_schema import tables as declared
+from dpsql.engines.duckdb.declared_schema import tables as declared
 from dpsql.model.schema import Schema
 from dpsql.model.vocabulary import Policy
 from dpsql.policy.bind import bind

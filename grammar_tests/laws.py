@@ -24,8 +24,8 @@ from dpsql.compiler.rewrite.rewrite import rewrite
 from dpsql.dialects.duckdb.duckdb_dialect import DUCKDB
 from dpsql.dialects.reading.parse import parse
 from dpsql.engines import ScratchTable
-from dpsql.engines.hardening import NO_STATISTICS
-from dpsql.engines.scratch_tables import load
+from dpsql.engines.duckdb.hardening import NO_STATISTICS
+from dpsql.engines.duckdb.scratch_tables import load
 from dpsql.mechanisms import scores
 from dpsql.mechanisms.exponential import Candidates, best
 from dpsql.mechanisms.laws import Law

@@ -13,7 +13,7 @@ from typing import Any
 
 import duckdb
 
-from dpsql.engines.declared_schema import tables as declared
+from dpsql.engines.duckdb.declared_schema import tables as declared
 from dpsql.model.schema import Schema
 from dpsql.model.vocabulary import Policy
 from dpsql.owner.check import check

@@ -15,9 +15,9 @@ from typing import Any, Self
 import duckdb
 
 from dpsql.engines import EngineFailed, Stop
-from dpsql.engines.declared_schema import tables as catalogue
-from dpsql.engines.exact_values import is_moment, with_moments
-from dpsql.engines.result_columns import moment
+from dpsql.engines.duckdb.declared_schema import tables as catalogue
+from dpsql.engines.duckdb.exact_values import is_moment, with_moments
+from dpsql.engines.duckdb.result_columns import moment
 from dpsql.interfaces.dbapi import Connection
 from dpsql.interfaces.dbapi_cursor import Cursor, Parameters
 from dpsql.interfaces.dbapi_errors import DatabaseError, NotSupportedError

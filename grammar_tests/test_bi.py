@@ -9,7 +9,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from dpsql.engines.declared_schema import tables as declared
+from dpsql.engines.duckdb.declared_schema import tables as declared
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.schema import Schema
 from dpsql.model.vocabulary import Policy

@@ -256,7 +256,7 @@ def test_the_servers_process_runs_no_sql() -> None:
         for path in root.rglob("*.py")
         if re.search(r"^\s*(import|from) _?duckdb\b", path.read_text("utf-8"), re.MULTILINE)
     }
-    assert users == {"engines/hardening.py", "engines/worker.py", "policy/demo.py"}
+    assert users == {"engines/duckdb/hardening.py", "engines/duckdb/worker.py", "policy/demo.py"}
 
 
 def test_parameters_have_the_types_that_their_places_want(catalogue: Catalogue) -> None:

@@ -14,7 +14,7 @@ from dpsql.compiler.plan.prepared import Prepared
 from dpsql.compiler.plan.private_plan import Rewritten
 from dpsql.dialects.duckdb.block_statement import block_sql
 from dpsql.engines import EngineFailed, ScratchTable, Unrun
-from dpsql.engines.duckdb import DuckDBEngine
+from dpsql.engines.duckdb.duckdb_engine import DuckDBEngine
 from dpsql.model.errors import Failed
 from dpsql.model.resources import Database
 from dpsql.model.tree import DATE, INTEGER

@@ -21,7 +21,7 @@ import pytest
 
 from dpsql.compiler.plan.prepared import Prepared
 from dpsql.engines import Stop
-from dpsql.engines.duckdb import DuckDBEngine
+from dpsql.engines.duckdb.duckdb_engine import DuckDBEngine
 from dpsql.engines.pool import EnginePool
 from dpsql.ledgers import Charge
 from dpsql.model.errors import DataChanged, Failed

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from dpsql.engines.hardening import scratch
-from dpsql.engines.result_columns import rows
-from dpsql.engines.worker import CHUNK_ROWS, _rows
+from dpsql.engines.duckdb.hardening import scratch
+from dpsql.engines.duckdb.result_columns import rows
+from dpsql.engines.duckdb.worker import CHUNK_ROWS, _rows
 
 COUNT = CHUNK_ROWS + 1
 VALUES = """

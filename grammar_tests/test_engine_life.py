@@ -14,9 +14,9 @@ import duckdb
 import pytest
 
 from dpsql.engines import EngineFailed, Interrupted, TimedOut, supervised
-from dpsql.engines.duckdb import DuckDBEngine
-from dpsql.engines.files import CannotOpen, Sources
-from dpsql.engines.hardening import private
+from dpsql.engines.duckdb.duckdb_engine import DuckDBEngine
+from dpsql.engines.duckdb.files import CannotOpen, Sources
+from dpsql.engines.duckdb.hardening import private
 from dpsql.engines.process import Fallen, fallen
 from dpsql.model.errors import Unreachable
 from dpsql.model.resources import Database, Limits

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from dpsql.engines import EngineFailed, Interrupted, Load, ScratchTable, Stop
-from dpsql.engines.duckdb import DuckDBEngine
+from dpsql.engines.duckdb.duckdb_engine import DuckDBEngine
 from dpsql.engines.pool import EnginePool
 from dpsql.model.errors import Unreachable
 from dpsql.model.resources import Database

@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 
 from dpsql.engines import EngineFailed, ScratchTable
-from dpsql.engines.duckdb import DuckDBEngine
-from dpsql.engines.files import Sources
-from dpsql.engines.hardening import private
+from dpsql.engines.duckdb.duckdb_engine import DuckDBEngine
+from dpsql.engines.duckdb.files import Sources
+from dpsql.engines.duckdb.hardening import private
 from dpsql.model.tree import (
     BOOLEAN,
     DATE,

@@ -18,7 +18,7 @@ import pytest
 
 from dpsql.compiler.plan.prepared import Prepared
 from dpsql.compiler.track import track
-from dpsql.engines.declared_schema import tables as declared
+from dpsql.engines.duckdb.declared_schema import tables as declared
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.schema import Schema
 from dpsql.model.vocabulary import Policy

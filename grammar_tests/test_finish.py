@@ -13,7 +13,7 @@ import pytest
 
 from dpsql import mechanisms
 from dpsql.compiler.plan.prepared import Prepared
-from dpsql.engines.declared_schema import tables as declared
+from dpsql.engines.duckdb.declared_schema import tables as declared
 from dpsql.model.schema import Schema
 from dpsql.model.vocabulary import Answer, Exact, Loss, Noisy, Policy, Receipt
 from dpsql.policy.bind import bind

@@ -16,7 +16,7 @@ from click.testing import CliRunner
 
 import dpsql
 from dpsql.engines import EngineFailed, Stop
-from dpsql.engines.duckdb import DuckDBEngine
+from dpsql.engines.duckdb.duckdb_engine import DuckDBEngine
 from dpsql.interfaces.cli import main
 from dpsql.interfaces.pgwire import backend
 from dpsql.interfaces.pgwire.frontend import Bind, Execute, Parse, Query, Sync

@@ -19,7 +19,7 @@ import pytest
 from dpsql import mechanisms
 from dpsql.compiler.plan.prepared import Prepared
 from dpsql.engines import Stop
-from dpsql.engines.duckdb import DuckDBEngine
+from dpsql.engines.duckdb.duckdb_engine import DuckDBEngine
 from dpsql.engines.pool import EnginePool
 from dpsql.explaining.explanation import Explanation
 from dpsql.ledgers import Charge, Spent

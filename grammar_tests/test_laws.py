@@ -16,7 +16,7 @@ import pytest
 
 from dpsql.compiler.plan.prepared import Prepared
 from dpsql.compiler.plan.private_plan import BlockPlan
-from dpsql.engines.declared_schema import tables as declared
+from dpsql.engines.duckdb.declared_schema import tables as declared
 from dpsql.model.errors import Refused
 from dpsql.model.notices import Assumed, Clipped, FewValues, Listed, Sampled
 from dpsql.model.vocabulary import Policy, Sensitivity

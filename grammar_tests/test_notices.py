@@ -12,7 +12,7 @@ import pytest
 import dpsql
 from dpsql.compiler.plan.prepared import Prepared
 from dpsql.compiler.plan.private_plan import BlockPlan
-from dpsql.engines.declared_schema import tables as declared
+from dpsql.engines.duckdb.declared_schema import tables as declared
 from dpsql.interfaces import records
 from dpsql.interfaces.doors import COMMAND_LINE, DATABASE_API, WIRE
 from dpsql.interfaces.messages import width

@@ -19,7 +19,7 @@ import pytest
 
 from dpsql.compiler.plan.prepared import Prepared
 from dpsql.engines import EngineFailed, Interrupted, Stop, TimedOut
-from dpsql.engines.duckdb import DuckDBEngine
+from dpsql.engines.duckdb.duckdb_engine import DuckDBEngine
 from dpsql.engines.pool import EnginePool
 from dpsql.interfaces.pgwire.pacing import Pacer
 from dpsql.ledgers import store

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 
 from dpsql.compiler.track import units
-from dpsql.engines.declared_schema import tables as declared
+from dpsql.engines.duckdb.declared_schema import tables as declared
 from dpsql.model import comparisons
 from dpsql.model.errors import Refused
 from dpsql.model.schema import Schema

@@ -11,7 +11,7 @@ import duckdb
 import psycopg2
 import pytest
 
-from dpsql.engines.declared_schema import tables as declared
+from dpsql.engines.duckdb.declared_schema import tables as declared
 from dpsql.model.schema import Schema
 from dpsql.model.vocabulary import Policy
 from dpsql.policy import demo

@@ -17,7 +17,7 @@ import pytest
 
 from dpsql.dialects.postgres.words import pieces
 from dpsql.engines import Interrupted, Stop
-from dpsql.engines.duckdb import DuckDBEngine
+from dpsql.engines.duckdb.duckdb_engine import DuckDBEngine
 from dpsql.engines.pool import EnginePool
 from dpsql.interfaces.pgwire.outcomes import normalised
 from dpsql.interfaces.pgwire.telemetry import Gauge, JsonHandler, Telemetry, serve_metrics

@@ -14,7 +14,7 @@ from typing import Any
 import duckdb
 import pytest
 
-from dpsql.engines.declared_schema import tables as declared
+from dpsql.engines.duckdb.declared_schema import tables as declared
 from dpsql.model.schema import Schema
 from dpsql.model.tree import Kind
 from dpsql.model.vocabulary import Policy

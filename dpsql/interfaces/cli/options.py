@@ -20,7 +20,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 def open_proxy(path: str) -> Proxy:
     """The real proxy; its engine starts while the compiler is imported."""
-    from dpsql.engines.duckdb import DuckDBEngine  # noqa: PLC0415
+    from dpsql.engines.duckdb.duckdb_engine import DuckDBEngine  # noqa: PLC0415
     from dpsql.engines.pool import EnginePool  # noqa: PLC0415
     from dpsql.policy.load import load  # noqa: PLC0415
 

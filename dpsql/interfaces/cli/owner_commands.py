@@ -145,7 +145,7 @@ def _warn_of_lapsed_facts(proxy: Proxy) -> None:
 @click.option("-o", "--output", "target", default="dpsql.toml", show_default=True, metavar="FILE")
 def init(database: str, target: str) -> None:
     """Draft a policy from DATABASE's schema, never from its data; you fill in each DECIDE."""
-    from dpsql.engines.duckdb import DuckDBEngine  # noqa: PLC0415
+    from dpsql.engines.duckdb.duckdb_engine import DuckDBEngine  # noqa: PLC0415
     from dpsql.model.resources import Database, Limits  # noqa: PLC0415
     from dpsql.policy.init import draft  # noqa: PLC0415
 

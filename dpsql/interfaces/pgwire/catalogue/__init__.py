@@ -24,7 +24,7 @@ from dpsql.engines import (
     TimedOut,
     Variable,
 )
-from dpsql.engines.duckdb import DuckDBEngine
+from dpsql.engines.duckdb.duckdb_engine import DuckDBEngine
 from dpsql.engines.pool import EnginePool
 from dpsql.interfaces.pgwire.catalogue.names import ShadowNames
 from dpsql.interfaces.pgwire.catalogue.objects import DATABASE, objects

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from dpsql.engines.files import name as identifier
+from dpsql.engines.duckdb.files import name as identifier
 from dpsql.interfaces.pgwire.catalogue import recorded
 from dpsql.interfaces.pgwire.catalogue.naming import parts, quote
 from dpsql.interfaces.pgwire.catalogue.objects import Row

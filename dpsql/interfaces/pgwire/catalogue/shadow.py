@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, TypeAlias
 
-from dpsql.engines.files import name as identifier
-from dpsql.engines.files import text as literal
+from dpsql.engines.duckdb.files import name as identifier
+from dpsql.engines.duckdb.files import text as literal
 from dpsql.interfaces.pgwire.catalogue import recorded
 from dpsql.interfaces.pgwire.catalogue.macros import MACROS
 from dpsql.interfaces.pgwire.catalogue.naming import keywords

@@ -25,9 +25,15 @@ from typing import Any, BinaryIO
 import _duckdb as duckdb
 
 from dpsql.engines import message_frames
-from dpsql.engines.exact_values import encoded, is_beyond, is_encodable, is_moment, with_moments
-from dpsql.engines.files import CannotOpen, Signature, Sources, stamp
-from dpsql.engines.hardening import bound_process, one_select, private, scratch, twin
+from dpsql.engines.duckdb.exact_values import (
+    encoded,
+    is_beyond,
+    is_encodable,
+    is_moment,
+    with_moments,
+)
+from dpsql.engines.duckdb.files import CannotOpen, Signature, Sources, stamp
+from dpsql.engines.duckdb.hardening import bound_process, one_select, private, scratch, twin
 
 CHUNK_ROWS = 1 << 13
 

@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from dpsql.engines.exact_values import base_type
-from dpsql.engines.files import name as quoted
+from dpsql.engines.duckdb.exact_values import base_type
+from dpsql.engines.duckdb.files import name as quoted
 from dpsql.model.schema import ForeignKey, SchemaColumn, SchemaTable
 from dpsql.model.tree import (
     BOOLEAN,

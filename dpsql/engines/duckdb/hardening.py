@@ -14,7 +14,7 @@ from typing import Any
 # The engine without its Python conveniences, which would take longer to import than it does.
 import _duckdb as duckdb
 
-from dpsql.engines.files import CannotOpen, Sources, name, reader, text
+from dpsql.engines.duckdb.files import CannotOpen, Sources, name, reader, text
 
 MEMORY_FACTOR, MEMORY_MARGIN = 2, 2 << 30
 """The process may hold this many times DuckDB's own limit, plus a margin for code and threads."""

@@ -13,15 +13,15 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from dpsql.engines import EngineFailed, Load, ScratchTable, Stop, TooMany, Unrun
-from dpsql.engines.declared_schema import tables as catalogue
-from dpsql.engines.files import WHY, CannotOpen, Signature, Sources
+from dpsql.engines.duckdb.declared_schema import tables as catalogue
+from dpsql.engines.duckdb.files import WHY, CannotOpen, Signature, Sources
+from dpsql.engines.duckdb.result_columns import exact
+from dpsql.engines.duckdb.result_columns import rows as decoded_rows
+from dpsql.engines.duckdb.scratch_tables import load, loaded
+from dpsql.engines.duckdb.worker import WorkerSettings
 from dpsql.engines.limited import present
 from dpsql.engines.process import Tick, WorkerProcess
-from dpsql.engines.result_columns import exact
-from dpsql.engines.result_columns import rows as decoded_rows
-from dpsql.engines.scratch_tables import load, loaded
 from dpsql.engines.supervised import Reply, SupervisedWorker, WorkerCall, reply_of
-from dpsql.engines.worker import WorkerSettings
 from dpsql.model.errors import DataChanged, Unreachable
 from dpsql.model.resources import Database, Limits
 from dpsql.model.schema import Schema
@@ -211,7 +211,7 @@ class DuckDBEngine(SupervisedWorker):
 
     def _launched(self) -> WorkerProcess:
         settings = WorkerSettings(self._sources, self._limits.memory)
-        return WorkerProcess("dpsql.engines.worker", settings)
+        return WorkerProcess("dpsql.engines.duckdb.worker", settings)
 
     def _present(self) -> Signature | None:
         try:
