@@ -17,6 +17,7 @@ import numpy as np
 
 from dpsql.compiler.errors.small_groups import NAME
 from dpsql.compiler.plan.lattices import Choice, Histogram, TreeRelease
+from dpsql.compiler.plan.measurement_kinds import StableMean
 from dpsql.compiler.plan.prepared import Prepared
 from dpsql.compiler.plan.private_plan import BlockPlan, Release
 from dpsql.compiler.resolve.scopes import Identities
@@ -373,10 +374,9 @@ def too_far(
 def promised(block: BlockPlan, place: int, *sides: tuple[int, ...]) -> bool:
     """Whether the claim is made: of a mean only where one side has the rows that were proposed."""
     made = block.releases[place - len(block.unreleased)]
-    proposal = made.query.proposal
-    if made.stability is None or proposal is None:
+    if made.stability is None or not isinstance(made.query, StableMean):
         return True
-    return max(side[made.stability.count] for side in sides) >= proposal.rows
+    return max(side[made.stability.count] for side in sides) >= made.query.test.rows
 
 
 def moved_nodes(tree: TreeRelease, here: Counted, there: Counted) -> tuple[int, int]:

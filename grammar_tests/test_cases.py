@@ -13,6 +13,16 @@ import duckdb
 import pytest
 
 from dpsql.compiler.plan.lattices import Choice, Histogram, TreeRelease
+from dpsql.compiler.plan.measurement_kinds import (
+    BlockAverage,
+    ClippedSum,
+    DistinctCount,
+    Measurement,
+    RowCount,
+    RowTest,
+    StableMean,
+    UnitCount,
+)
 from dpsql.compiler.plan.prepared import Prepared
 from dpsql.compiler.plan.private_plan import BlockPlan, Release
 from dpsql.interfaces.sql_layout import laid_out
@@ -110,13 +120,20 @@ def _keys(block: BlockPlan) -> str:
     return f"keys: {len(block.domain)} public, l0 {how}"
 
 
+MEASURED: dict[type[Measurement], str] = {
+    RowCount: "rows",
+    UnitCount: "units",
+    ClippedSum: "sum",
+    DistinctCount: "distinct",
+    BlockAverage: "sum",
+    RowTest: "test",
+    StableMean: "mean",
+}
+
+
 def _release(release: Release) -> str:
     query, sensitivity = release.query, release.sensitivity
-    what = "distinct" if query.distinct else "sum"
-    if query.argument is None:
-        what = "units" if query.units else "rows"
-    if query.proposal is not None:
-        what = "test" if release.stability is None else "mean"
+    what = MEASURED[type(query)]
     linf = float(sensitivity.linf * query.released.step)
     return f"release: {what} l0={sensitivity.l0} linf={linf:.10g}"
 

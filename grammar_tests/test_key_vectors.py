@@ -21,7 +21,7 @@ from dpsql.explaining.describe_blocks import describe
 from dpsql.mechanisms.entropy import Entropy
 from dpsql.mechanisms.sums import laplace_tail, reach_of_sum
 from dpsql.mechanisms.tails import reach
-from dpsql.mechanisms.threshold import UnitCount, threshold
+from dpsql.mechanisms.threshold import UnitCounting, threshold
 from dpsql.model.resources import Limits
 from dpsql.model.vocabulary import Exact, Mechanism, Neighbours, Noise, Policy
 from dpsql.release.finish import finish
@@ -106,15 +106,15 @@ def test_a_threshold_of_a_sum_is_the_least_that_keeps_delta(columns: int, l0: in
     def lone(value: int) -> float:
         return -float(np.expm1(l0 * np.log1p(-found[value - most])))
 
-    chosen = threshold(noise, l0, DELTA, counted=UnitCount(columns, 10, most))
+    chosen = threshold(noise, l0, DELTA, counted=UnitCounting(columns, 10, most))
     assert lone(chosen.value) <= DELTA < lone(chosen.value - 1)
     assert chosen.units == chosen.value / 10
-    one = threshold(noise, l0, DELTA, counted=UnitCount(1, 10, most))
+    one = threshold(noise, l0, DELTA, counted=UnitCounting(1, 10, most))
     assert lone(one.value) > 2 * DELTA, "the twin: the tail of one draw"
 
 
 def test_a_threshold_of_a_sum_has_a_floor_and_sees_the_keys_of_two_units() -> None:
-    noise, counted = Noise(LAPLACE, Fraction(25)), UnitCount(2, 10, 12)
+    noise, counted = Noise(LAPLACE, Fraction(25)), UnitCounting(2, 10, 12)
     assert threshold(noise, 1, DELTA, floor=500, counted=counted).units == 500
     free = threshold(noise, 2, DELTA, counted=counted)
     assert threshold(noise, 1, DELTA, Neighbours.REPLACE, counted=counted) == free
@@ -123,7 +123,7 @@ def test_a_threshold_of_a_sum_has_a_floor_and_sees_the_keys_of_two_units() -> No
 
 def test_keys_are_kept_by_sums_that_64_bits_do_not_hold() -> None:
     wide = np.array([2**62 + 5, 1])
-    chosen = threshold(Noise(LAPLACE, Fraction(2**60)), 1, DELTA, counted=UnitCount(3, 1, 1))
+    chosen = threshold(Noise(LAPLACE, Fraction(2**60)), 1, DELTA, counted=UnitCounting(3, 1, 1))
     assert chosen.value > 2**63
     assert chosen.kept([wide] * 3).tolist() == []
     assert replace(chosen, value=3 * 2**62).kept([wide] * 3).tolist() == [0]

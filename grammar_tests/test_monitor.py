@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from dpsql.compiler.plan.measurement_kinds import ClippedSum
 from dpsql.ledgers.sqlite import SqliteLedger
 from dpsql.model.errors import Failed, Reason, Refused
 from dpsql.model.vocabulary import Neighbours, Request
@@ -280,6 +281,7 @@ def test_the_distance_is_the_farthest_move_of_a_clipped_total(
     policy, engine = over(world.empty(), constraints=True)
     found = stream(compiled(SIGNED, policy, engine))
     lower, upper = clip
+    assert isinstance(found.release.query, ClippedSum)
     query = replace(found.release.query, total_lower=lower, total_upper=upper)
     sensitivity = replace(
         found.release.sensitivity, lower=lower, upper=upper, neighbours=neighbours

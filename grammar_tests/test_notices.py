@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import dpsql
+from dpsql.compiler.plan.measurement_kinds import BlockAverage, DistinctCount, UnitCount
 from dpsql.compiler.plan.prepared import Prepared
 from dpsql.compiler.plan.private_plan import BlockPlan
 from dpsql.engines.duckdb.declared_schema import tables as declared
@@ -150,9 +151,13 @@ def owed(block: BlockPlan) -> set[type[Notice]]:
         found.add(Sampled)
     if block.domain is None and block.block.keys:
         found.add(Hidden)
-    sums = [r.query for r in block.releases if not (r.query.units or r.query.blocks)]
+    sums = [r.query for r in block.releases if not isinstance(r.query, UnitCount | BlockAverage)]
     limit = block.rows_per_group.how.startswith("enforced")
-    if limit and any(not q.distinct for q in sums) and not block.keys_alone:
+    if (
+        limit
+        and any(not isinstance(query, DistinctCount) for query in sums)
+        and not block.keys_alone
+    ):
         found.add(Clipped)
     return found
 

@@ -8,22 +8,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from copy import copy
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
 from decimal import Decimal
 from itertools import combinations
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
-from dpsql.compiler.plan.canonical import LEFT_OUT, question
-from dpsql.compiler.plan.lattices import TreeRelease
-from dpsql.compiler.plan.private_plan import (
-    BlockPlan,
-    PartQuery,
-    PrivateBlock,
-    PrivatePlan,
-    Proposal,
+from dpsql.compiler.plan.canonical import LEFT_OUT, Writer, question
+from dpsql.compiler.plan.lattices import WHOLE, TreeRelease
+from dpsql.compiler.plan.measurement_kinds import (
+    BlockAverage,
+    ClippedSum,
+    DistinctCount,
+    Measurement,
+    RowCount,
+    RowTest,
+    StableMean,
+    UnitCount,
 )
+from dpsql.compiler.plan.private_plan import BlockPlan, PrivateBlock, PrivatePlan
 from dpsql.consistency.marginals import Marginal, Marginals
 from dpsql.model.algebra import Field, Filter, Item, Scan
 from dpsql.model.tree import BOOLEAN, INTEGER, Literal
@@ -87,12 +91,17 @@ def test_accountants_and_the_delta_of_queries_are_part_of_a_question() -> None:
 EXAMPLES: dict[str, Any] = {
     "argument": Literal(1, INTEGER),
     "condition": Literal(True, BOOLEAN),
-    "proposal": Proposal(7),
+    "test": RowTest(None, 7),
 }
 MEASURED = {
     "sums": "SELECT SUM(amount) FROM orders",
     "private keys": "SELECT device, COUNT(*) FROM events GROUP BY device",
     "the first keys": FIRST.format("DESC", 1),
+    "rows": "SELECT COUNT(*) FROM orders",
+    "units": "SELECT COUNT(DISTINCT customer_id) FROM orders",
+    "distinct values": "SELECT COUNT(DISTINCT status) FROM orders",
+    "blocks of units": "SELECT SAMPLE_AGGREGATE(AVG(age), 0, 120) FROM customers",
+    "a tested mean": "SELECT PTR_MEAN(age, 20) FROM customers",
 }
 
 
@@ -109,19 +118,23 @@ def changed(value: Any, name: str) -> Any:
             return EXAMPLES[name] if value is None or value != EXAMPLES[name] else None
 
 
+def near(part: Measurement) -> Iterator[tuple[str, Measurement]]:
+    """The measurement with one field changed."""
+    for one in fields(part):
+        other: dict[str, Any] = {one.name: changed(getattr(part, one.name), one.name)}
+        yield one.name, replace(part, **other)
+
+
 def twins(block: BlockPlan) -> Iterator[tuple[str, BlockPlan]]:
     """The block with one field of one measurement changed."""
-    for one in fields(PartQuery):
-        for n, release in enumerate(block.releases):
-            query = replace(
-                release.query, **{one.name: changed(getattr(release.query, one.name), one.name)}
-            )
+    for n, release in enumerate(block.releases):
+        for name, query in near(release.query):
             other = replace(release, query=query)
             releases = (*block.releases[:n], other, *block.releases[n + 1 :])
-            yield one.name, replace(block, releases=releases)
-        for query in block.unreleased:
-            other_query = replace(query, **{one.name: changed(getattr(query, one.name), one.name)})
-            yield one.name, replace(block, unreleased=(other_query,))
+            yield name, replace(block, releases=releases)
+    for judged in block.unreleased:
+        for name, query in near(judged):
+            yield name, replace(block, unreleased=(query,))
     assert block.groups.value is not None
     yield "l0", replace(block, groups=replace(block.groups, value=block.groups.value + 1))
     yield "enforced", replace(block, enforce_l0=not block.enforce_l0)
@@ -137,6 +150,48 @@ def test_every_field_of_a_measurement_is_part_of_its_question(what: str) -> None
     (block,) = plan.blocks
     for name, twin in twins(block):
         assert question(replace(plan, blocks=(twin,))) != question(plan), name
+
+
+SUMMED: dict[str, Any] = {"argument": Literal(1, INTEGER), "lattice": WHOLE, "lower": 0, "upper": 1}
+TEST = RowTest(None, 9)
+KINDS: tuple[Measurement, ...] = (
+    RowCount(None, 1),
+    UnitCount(None),
+    ClippedSum(**SUMMED, condition=None, total_lower=-1, total_upper=1),
+    DistinctCount(argument=SUMMED["argument"], condition=None, total_upper=1, chosen=False),
+    BlockAverage(**SUMMED, blocks=9),
+    TEST,
+    StableMean(**SUMMED, condition=None, centre=0, finer=0, test=TEST),
+)
+"""One of each, in as much as they can the same."""
+
+
+def test_every_kind_of_measurement_is_told_from_the_others() -> None:
+    assert set(map(type, KINDS)) == set(get_args(Measurement))
+    written = [Writer().write(part) for part in KINDS]
+    assert len(set(written)) == len(written)
+    seen = set()
+    for sql in MEASURED.values():
+        plan = compiled(sql, *shop()).plan
+        assert plan is not None
+        seen |= {type(query) for block in plan.blocks for query in block.queries}
+    assert seen == set(map(type, KINDS))
+
+
+@dataclass(frozen=True, slots=True)
+class Newer(RowCount):
+    """A kind with a field that it did not have when answers were paid for."""
+
+    norm: int | None = None
+
+
+def test_answers_that_were_paid_for_are_found_by_what_is_newer_too() -> None:
+    assert Writer().write(RowCount(None, 3)) == (
+        "PartQuery(NoneType:None,NoneType:None,Lattice(int:10,int:0),int:1,int:1,int:0,int:0,int:3,"
+        "bool:False,bool:False,bool:False,int:0,NoneType:None)"
+    )
+    assert Writer().write(Newer(None, 3)) == Writer().write(RowCount(None, 3))
+    assert len({Writer().write(Newer(None, 3, norm)) for norm in (None, 1, 2)}) == 3
 
 
 # --- every field of what a plan is made of -------------------------------------------------------

@@ -14,6 +14,7 @@ import duckdb
 import pytest
 
 from dpsql.compiler.aggregates.sample import blocks_at
+from dpsql.compiler.plan.measurement_kinds import BlockAverage
 from dpsql.compiler.plan.prepared import Prepared
 from dpsql.compiler.track.per_unit import in_any_order
 from dpsql.dialects.duckdb.relation_sql import Printer
@@ -94,6 +95,7 @@ def test_the_default_follows_from_the_noise_alone(accountant: str) -> None:
             plan = compiled(sql.format(width), policy, engine, budget=budget, epsilon=epsilon).plan
             assert plan is not None
             (made,) = plan.blocks[0].releases
+            assert isinstance(made.query, BlockAverage)
             noise = standard_deviation(made.noise) / made.query.total_upper
             assert made.query.blocks == max(10, ceil(sqrt(1000 * noise)))
             found.append(made.query.blocks)
@@ -176,6 +178,7 @@ def test_a_replaced_unit_moves_two_blocks() -> None:
     plan = compiled(RATIO, policy, engine).plan
     assert plan is not None
     (release,) = plan.blocks[0].releases
+    assert isinstance(release.query, BlockAverage)
     width = release.query.upper - release.query.lower
     assert release.sensitivity == Sensitivity(1, -width, width, Neighbours.REPLACE, alone=True)
     assert release.sensitivity.l1 == 2 * width

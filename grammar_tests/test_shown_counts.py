@@ -11,7 +11,7 @@ import pytest
 
 from dpsql.explaining.describe_blocks import describe
 from dpsql.mechanisms.shown_counts import Widening, widening
-from dpsql.mechanisms.threshold import ALONE, Threshold, UnitCount, threshold
+from dpsql.mechanisms.threshold import ALONE, Threshold, UnitCounting, threshold
 from dpsql.model.vocabulary import Mechanism, Noise, Noisy
 from dpsql.release.finish import finish
 from grammar_tests.bound import shop
@@ -26,7 +26,7 @@ CHOSEN = {
     "wide": threshold(Noise(GAUSSIAN, Fraction(160**2)), 4, DELTA),
     "Laplace": threshold(Noise(LAPLACE, Fraction(7)), 1, DELTA),
     "a floor": threshold(Noise(GAUSSIAN, Fraction(64)), 1, DELTA, floor=200),
-    "two draws": threshold(Noise(LAPLACE, Fraction(40)), 1, DELTA, counted=UnitCount(2, 10, 12)),
+    "two draws": threshold(Noise(LAPLACE, Fraction(40)), 1, DELTA, counted=UnitCounting(2, 10, 12)),
 }
 
 

@@ -10,7 +10,19 @@ from typing import assert_never
 from dpsql.compiler.calibrate.choices import rank_error
 from dpsql.compiler.plan.canonical import Writer
 from dpsql.compiler.plan.lattices import Choice, Histogram, TreeRelease
-from dpsql.compiler.plan.private_plan import BlockPlan, BlockSql, PartQuery, PrivatePlan, Release
+from dpsql.compiler.plan.measurement_kinds import (
+    BlockAverage,
+    ClippedSum,
+    DistinctCount,
+    Measurement,
+    RowCount,
+    RowTest,
+    StableMean,
+    UnitCount,
+    ValueTotal,
+    adds_rows,
+)
+from dpsql.compiler.plan.private_plan import BlockPlan, BlockSql, PrivatePlan, Release
 from dpsql.explaining.explanation import (
     BlockLines,
     ChoiceLine,
@@ -84,10 +96,12 @@ def _helps(plan: BlockPlan) -> Iterator[Help]:
     names = labels(plan.block.rows)
     if plan.block.keys and plan.domain is None:
         yield PublicKeys(tuple(key.field.name for key in plan.block.keys))
-    sums = [query for query in plan.queries if not (query.units or query.distinct or query.blocks)]
+    sums = list(filter(adds_rows, plan.queries))
     written = {argument for measure in plan.block.measures for argument in measure.call.args}
     for query in sums:
-        if query.argument in written and query.upper - query.lower > 1:
+        if not isinstance(query, ValueTotal) or query.argument not in written:
+            continue
+        if query.upper - query.lower > 1:
             step = float(query.lattice.step)
             yield TighterBounds(term(query.argument, names), query.lower * step, query.upper * step)
     rows = plan.rows_per_group.value
@@ -190,42 +204,51 @@ def _otherwise(noise: Noise, step: float) -> str:
 
 
 def _measured(release: Release, names: Mapping[int, str]) -> str:
-    query = release.query
+    query, test = release.query, release.stability
+    summed = _summed(query, names)
+    if not isinstance(query, StableMean) or test is None:
+        return summed
+    delta = f"δ = {float(test.delta):.3g}"
+    return f"{summed}, shown if the noisy count of its test is {test.least} ({delta})"
+
+
+def _summed(query: Measurement, names: Mapping[int, str]) -> str:
+    match query:
+        case UnitCount():
+            return f"number of units{where(query.condition, None, names)}"
+        case RowCount():
+            return f"number of rows{where(query.condition, None, names)}"
+        case RowTest():
+            return f"test of at least {query.rows} rows{where(query.condition, None, names)}"
+        case BlockAverage():
+            return f"sum of {term(query.argument, names)} over {query.blocks} blocks of units"
+        case DistinctCount():
+            what = "number of distinct values of"
+        case StableMean():
+            what = "mean of"
+        case ClippedSum():
+            what = "centred sum of" if query.centre else "sum of"
+        case _:
+            assert_never(query)
     kept = where(query.condition, query.argument, names)
-    if query.proposal is not None:
-        rows, test = query.proposal.rows, release.stability
-        if test is None:
-            return f"test of at least {rows} rows{kept}"
-        assert query.argument is not None
-        mean = f"mean of {term(query.argument, names)}{kept}"
-        delta = f"δ = {float(test.delta):.3g}"
-        return f"{mean}, shown if the noisy count of its test is {test.least} ({delta})"
-    return _summed(query, names)
+    return f"{what} {term(query.argument, names)}{kept}"
 
 
-def _summed(query: PartQuery, names: Mapping[int, str]) -> str:
-    kept = where(query.condition, query.argument, names)
-    if query.units:
-        return f"number of units{kept}"
-    if query.argument is None:
-        return f"number of rows{kept}"
-    what = term(query.argument, names)
-    if query.blocks:
-        return f"sum of {what} over {query.blocks} blocks of units"
-    if query.distinct:
-        return f"number of distinct values of {what}{kept}"
-    return f"{'centred ' if query.centre else ''}sum of {what}{kept}"
-
-
-def _bounds(query: PartQuery) -> str:
-    if query.distinct:
-        how = "chosen by a keyed hash" if query.chosen else "proved: no unit has more"
-        return f"at most {query.total_upper} of each unit and group, {how}"
-    if query.argument is None:
-        return "each counts 1"
+def _bounds(query: Measurement) -> str:
+    match query:
+        case DistinctCount():
+            how = "chosen by a keyed hash" if query.chosen else "proved: no unit has more"
+            return f"at most {query.total_upper} of each unit and group, {how}"
+        case RowCount() | UnitCount() | RowTest():
+            return "each counts 1"
+        case BlockAverage():
+            each = "each block, chosen by a keyed hash of the unit,"
+        case ClippedSum() | StableMean():
+            each = "each row"
+        case _:
+            assert_never(query)
     step = float(query.lattice.step)
     centre = f", minus {query.centre * step:g}" if query.centre else ""
-    each = "each block, chosen by a keyed hash of the unit," if query.blocks else "each row"
     return f"{each} in [{query.lower * step:g}, {query.upper * step:g}]{centre}"
 
 

@@ -25,7 +25,7 @@ from dpsql.model.vocabulary import Neighbours, Noise
 
 
 @dataclass(frozen=True, slots=True)
-class UnitCount:
+class UnitCounting:
     """How the units of a group are counted: by the sum of its first `columns` measurements.
 
     A unit counts `unit` steps of their lattice; by rounding it may add up to `most`.
@@ -36,7 +36,7 @@ class UnitCount:
     most: int = 1
 
 
-ALONE = UnitCount()
+ALONE = UnitCounting()
 """By a measurement of its own."""
 
 
@@ -52,7 +52,7 @@ class Threshold:
     value: int
     noise: Noise
     delta: Fraction
-    counted: UnitCount = ALONE
+    counted: UnitCounting = ALONE
 
     @property
     def units(self) -> float:
@@ -65,7 +65,7 @@ class Threshold:
         >>> from dpsql.model.vocabulary import Mechanism
         >>> steps = [np.array([60, 10]), np.array([70, 20])]
         >>> noise = Noise(Mechanism.DISCRETE_LAPLACE, Fraction(1))
-        >>> Threshold(100, noise, Fraction(1, 100), UnitCount(columns=2)).kept(steps)
+        >>> Threshold(100, noise, Fraction(1, 100), UnitCounting(columns=2)).kept(steps)
         array([0])
         """
         first, *others = columns[: self.counted.columns]
@@ -82,7 +82,7 @@ def threshold(
     delta: Fraction,
     neighbours: Neighbours = Neighbours.ADD_REMOVE,
     floor: int = 1,
-    counted: UnitCount = ALONE,
+    counted: UnitCounting = ALONE,
 ) -> Threshold:
     """The least threshold for counts of units in which a unit has at most l0 keys.
 

@@ -12,6 +12,16 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import assert_never
 
+from dpsql.compiler.plan.measurement_kinds import (
+    BlockAverage,
+    ClippedSum,
+    DistinctCount,
+    Measurement,
+    RowCount,
+    RowTest,
+    StableMean,
+    UnitCount,
+)
 from dpsql.compiler.plan.prepared import Prepared
 from dpsql.compiler.plan.private_plan import BlockSql, Release
 from dpsql.dialects.duckdb.block_statement import block_sql
@@ -89,7 +99,7 @@ def stream(prepared: Prepared) -> QueryStream:
             block.block.keys[0].expression.span,
             fix="Group by columns with declared values.",
         )
-    alone = [query.blocks for query in block.queries] == [0] and not block.histograms
+    alone = [_is_total(query) for query in block.queries] == [True] and not block.histograms
     if not (alone and _is_plain(plan.outer, len(block.block.keys))):
         raise _refusal("watching anything but one COUNT or SUM", block.block.span, fix=_SHAPE)
     measured = block_sql(replace(block, enforce_l0=False))
@@ -108,6 +118,17 @@ def stream(prepared: Prepared) -> QueryStream:
 
 def _refusal(construct: str, span: Span = NOWHERE, **facts: str) -> Refused:
     return Refused(Reason.UNSUPPORTED_PRIVATE_OPERATOR, span, construct=construct, **facts)
+
+
+def _is_total(query: Measurement) -> bool:
+    """Whether it is a total over units, each of which moves it by no more than the clip."""
+    match query:
+        case RowCount() | UnitCount() | ClippedSum() | DistinctCount():
+            return True
+        case BlockAverage() | RowTest() | StableMean():
+            return False
+        case _:
+            assert_never(query)
 
 
 def _is_plain(outer: Relation, keys: int) -> bool:

@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from dpsql.compiler.plan.lattices import Lattice
+from dpsql.compiler.plan.measurement_kinds import StableMean
 from dpsql.compiler.plan.private_plan import BlockPlan
 from dpsql.engines import ScratchTable
 from dpsql.mechanisms.laws import Law
@@ -125,10 +126,8 @@ def with_means(parts: list[np.ndarray], plan: BlockPlan) -> list[np.ndarray]:
     columns = list(parts)
     for place, release_ in enumerate(plan.releases):
         query, test = release_.query, release_.stability
-        if test is not None:
-            assert query.proposal is not None
-            steps = query.lattice.base**query.proposal.finer
-            columns[place] = means(parts[place], parts[test.count], steps)
+        if test is not None and isinstance(query, StableMean):
+            columns[place] = means(parts[place], parts[test.count], query.steps)
     return columns
 
 
@@ -137,9 +136,9 @@ def withheld(columns: list[np.ndarray], plan: BlockPlan) -> list[np.ndarray]:
     result = list(columns)
     for place, release_ in enumerate(plan.releases):
         query, test = release_.query, release_.stability
-        if test is not None and query.proposal is not None:
-            steps = query.lattice.base**query.proposal.finer
-            bounds = (query.lower - query.centre) * steps, (query.upper - query.centre) * steps
+        if test is not None and isinstance(query, StableMean):
+            ends = query.lower - query.centre, query.upper - query.centre
+            bounds = ends[0] * query.steps, ends[1] * query.steps
             passed = columns[test.count] >= test.least
             result[place] = shown(columns[place], passed, bounds)
             result[test.count] = passed.astype(np.int64)

@@ -24,7 +24,7 @@ from dpsql.compiler.aggregates.recipe import (
     row_bounds,
     rows_of_unit,
 )
-from dpsql.compiler.plan.private_plan import PartQuery
+from dpsql.compiler.plan.measurement_kinds import ClippedSum, RowCount
 from dpsql.model.tree import DOUBLE, Expression
 
 
@@ -60,41 +60,41 @@ def range_of(asked: BoundedCall, place: int = 0) -> Range:
     return Range(bounds.lower * step, bounds.upper * step, centre * step)
 
 
-def count_of_rows(asked: BoundedCall) -> PartQuery:
+def count_of_rows(asked: BoundedCall) -> RowCount:
     """The rows in which every argument is there: what COUNT(x) asks for too."""
-    return PartQuery(None, counted(asked), total_upper=rows_of_unit(asked))
+    return RowCount(counted(asked), rows_of_unit(asked))
 
 
-def centred_sum(asked: BoundedCall, place: int = 0) -> PartQuery:
+def centred_sum(asked: BoundedCall, place: int = 0) -> ClippedSum:
     """Σz of one argument, over the rows in which the others are there too."""
     bounds, rows = row_bounds(asked, place), rows_of_unit(asked)
     centre = (bounds.lower + bounds.upper) // 2
-    return PartQuery(
-        asked.call.args[place],
-        asked.call.filter if len(asked.arguments) == 1 else counted(asked),
-        bounds.lattice,
-        bounds.lower,
-        bounds.upper,
-        centre,
+    return ClippedSum(
+        argument=asked.call.args[place],
+        condition=asked.call.filter if len(asked.arguments) == 1 else counted(asked),
+        lattice=bounds.lattice,
+        lower=bounds.lower,
+        upper=bounds.upper,
+        centre=centre,
         total_lower=rows * (bounds.lower - centre),
         total_upper=rows * (bounds.upper - centre),
     )
 
 
-def product_sum(asked: BoundedCall, first: int, second: int) -> PartQuery:
+def product_sum(asked: BoundedCall, first: int, second: int) -> ClippedSum:
     """Σz·w of two arguments; of one argument Σ(z² - `half_square`)."""
     a, b = range_of(asked, first), range_of(asked, second)
     most = a.reach * b.reach
     bounds = clip_between(asked, DOUBLE, Fraction(0) if first == second else -most, most)
     centre = (bounds.lower + bounds.upper) // 2
     rows = rows_of_unit(asked)
-    return PartQuery(
-        times(_deviation(asked, first, a), _deviation(asked, second, b)),
-        asked.call.filter if len(asked.arguments) == 1 else counted(asked),
-        bounds.lattice,
-        bounds.lower,
-        bounds.upper,
-        centre,
+    return ClippedSum(
+        argument=times(_deviation(asked, first, a), _deviation(asked, second, b)),
+        condition=asked.call.filter if len(asked.arguments) == 1 else counted(asked),
+        lattice=bounds.lattice,
+        lower=bounds.lower,
+        upper=bounds.upper,
+        centre=centre,
         total_lower=rows * (bounds.lower - centre),
         total_upper=rows * (bounds.upper - centre),
     )

@@ -14,17 +14,17 @@ from dpsql.compiler.aggregates.recipe import (
     counted,
     not_below_zero,
 )
-from dpsql.compiler.plan.private_plan import PartQuery
+from dpsql.compiler.plan.measurement_kinds import RowCount, UnitCount
 from dpsql.model.tree import Expression, Ref
 
 
 def _parts(asked: BoundedCall) -> Parts:
     if not asked.call.distinct:
-        return (PartQuery(None, counted(asked), total_upper=count_clip(asked)),)
+        return (RowCount(counted(asked), count_clip(asked)),)
     if asked.call.clip is not None:
         count_clip(asked)
     if asked.is_unit:
-        return (PartQuery(None, counted(asked), units=True),)
+        return (UnitCount(counted(asked)),)
     return (distinct_values(asked),)
 
 

@@ -15,11 +15,11 @@ at most k values it is at most k smaller, and never larger.
 from __future__ import annotations
 
 from dpsql.compiler.aggregates.recipe import BoundedCall, conjunction, count_clip, counted
-from dpsql.compiler.plan.private_plan import PartQuery
+from dpsql.compiler.plan.measurement_kinds import DistinctCount
 from dpsql.model.tree import BOOLEAN, Call, Expression, Literal
 
 
-def distinct_values(asked: BoundedCall) -> PartQuery:
+def distinct_values(asked: BoundedCall) -> DistinctCount:
     """The measurement of COUNT(DISTINCT x), or a refusal where nothing limits a unit's values."""
     condition = counted(asked)
     if asked.one_value:
@@ -33,10 +33,12 @@ def distinct_values(asked: BoundedCall) -> PartQuery:
 
 def _part(
     asked: BoundedCall, condition: Expression | None, most: int, *, chosen: bool
-) -> PartQuery:
+) -> DistinctCount:
     fewer = most if asked.call.clip is None else min(most, count_clip(asked))
     chosen = chosen or asked.call.clip is not None
-    return PartQuery(asked.expression, condition, total_upper=fewer, distinct=True, chosen=chosen)
+    return DistinctCount(
+        argument=asked.expression, condition=condition, total_upper=fewer, chosen=chosen
+    )
 
 
 def _listed(asked: BoundedCall) -> tuple[Literal, ...] | None:

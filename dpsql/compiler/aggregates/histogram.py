@@ -18,7 +18,7 @@ from dpsql.compiler.aggregates.recipe import (
     no_distinct,
     rows_of_unit,
 )
-from dpsql.compiler.plan.private_plan import PartQuery
+from dpsql.compiler.plan.measurement_kinds import RowCount
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.intervals import Facts
 from dpsql.model.tree import (
@@ -63,13 +63,12 @@ def _parts(asked: BoundedCall) -> Parts:
     facts = asked.argument
     assert facts is not None
     return tuple(
-        PartQuery(
-            None,
+        RowCount(
             conjunction(
                 asked.call.filter,
                 Call("eq", (asked.expression, Literal(value, facts.type)), BOOLEAN),
             ),
-            total_upper=rows_of_unit(asked),
+            rows_of_unit(asked),
         )
         for value in _values(asked)
     )

@@ -12,7 +12,7 @@ from fractions import Fraction
 from math import ceil, floor
 
 from dpsql.compiler.plan.lattices import ChoiceQuery, Lattice
-from dpsql.compiler.plan.private_plan import PartQuery
+from dpsql.compiler.plan.measurement_kinds import Measurement
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.intervals import Facts
 from dpsql.model.tree import (
@@ -88,7 +88,7 @@ class BoundedCall:
         return self.rows_proved and self.rows == 1
 
 
-Parts = tuple[PartQuery, ...]
+Parts = tuple[Measurement, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,7 +238,7 @@ def no_distinct(asked: BoundedCall) -> None:
         )
 
 
-def not_below_zero(asked: BoundedCall, value: Expression, part: PartQuery) -> Expression:
+def not_below_zero(asked: BoundedCall, value: Expression, part: Measurement) -> Expression:
     """The value, zero instead of a negative number where that is asked for and is impossible."""
     if not asked.wishes.nonnegative or part.total_lower < 0:
         return value

@@ -33,10 +33,10 @@ from dpsql.compiler.aggregates.formulas import (
     times,
 )
 from dpsql.compiler.aggregates.recipe import BoundedCall, Parts, Recipe, as_double, no_distinct
-from dpsql.compiler.plan.private_plan import PartQuery
+from dpsql.compiler.plan.measurement_kinds import Measurement
 from dpsql.model.tree import BOOLEAN, DOUBLE, Call, Expression, Literal, Ref
 
-_SUMS: dict[str, Callable[[BoundedCall], PartQuery]] = {
+_SUMS: dict[str, Callable[[BoundedCall], Measurement]] = {
     "n": count_of_rows,
     "y": lambda asked: centred_sum(asked, 0),
     "x": lambda asked: centred_sum(asked, 1),

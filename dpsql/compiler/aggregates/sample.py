@@ -32,7 +32,7 @@ from dpsql.compiler.aggregates.recipe import (
     conjunction,
     no_distinct,
 )
-from dpsql.compiler.plan.private_plan import PartQuery
+from dpsql.compiler.plan.measurement_kinds import BlockAverage
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.tree import DOUBLE, AggregateCall, Expression, Literal, Ref, WindowCall
 from dpsql.model.walk import children, map_children, walk
@@ -103,17 +103,12 @@ def _bounds(asked: BoundedCall) -> RowBounds:
 def _parts(asked: BoundedCall) -> Parts:
     no_distinct(asked)
     bounds = _bounds(asked)
-    width = bounds.upper - bounds.lower
     return (
-        PartQuery(
-            _filtered(asked.expression, asked.call.filter),
-            None,
-            bounds.lattice,
-            bounds.lower,
-            bounds.upper,
-            (bounds.lower + bounds.upper) // 2,
-            total_lower=-width,
-            total_upper=width,
+        BlockAverage(
+            argument=_filtered(asked.expression, asked.call.filter),
+            lattice=bounds.lattice,
+            lower=bounds.lower,
+            upper=bounds.upper,
             blocks=_blocks(asked),
         ),
     )

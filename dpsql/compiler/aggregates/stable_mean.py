@@ -9,12 +9,17 @@ distance is that of a mean of `rows` rows, rounded up to whole steps.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-from dpsql.compiler.aggregates.clipped_sums import centred_sum, count_of_rows, range_of
+from dpsql.compiler.aggregates.clipped_sums import centred_sum, range_of
 from dpsql.compiler.aggregates.formulas import double, plus
-from dpsql.compiler.aggregates.recipe import BoundedCall, Parts, Recipe, as_double, no_distinct
-from dpsql.compiler.plan.private_plan import Proposal
+from dpsql.compiler.aggregates.recipe import (
+    BoundedCall,
+    Parts,
+    Recipe,
+    as_double,
+    counted,
+    no_distinct,
+)
+from dpsql.compiler.plan.measurement_kinds import RowTest, StableMean
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.tree import Expression, Literal, Ref
 
@@ -34,14 +39,20 @@ def _parts(asked: BoundedCall) -> Parts:
     rows = asked.call.args[1]
     assert isinstance(rows, Literal)
     assert isinstance(rows.value, int)
-    count = replace(count_of_rows(asked), proposal=Proposal(rows.value))
+    test = RowTest(counted(asked), rows.value)
     total = centred_sum(asked)
     finer, most = _FINER[total.lattice.base]
-    finer = max(0, min(finer, most - total.lattice.digits))
-    steps = total.lattice.base**finer
-    distance = -(-(total.upper - total.lower) * steps // rows.value)
-    proposal = Proposal(rows.value, finer, count)
-    return (count, replace(total, total_lower=0, total_upper=distance, proposal=proposal))
+    mean = StableMean(
+        argument=total.argument,
+        condition=total.condition,
+        lattice=total.lattice,
+        lower=total.lower,
+        upper=total.upper,
+        centre=total.centre,
+        finer=max(0, min(finer, most - total.lattice.digits)),
+        test=test,
+    )
+    return (test, mean)
 
 
 def _combine(asked: BoundedCall, parts: tuple[Ref, ...]) -> Expression:

@@ -18,7 +18,7 @@ from dpsql.compiler.aggregates.recipe import (
     row_bounds,
     total_clip,
 )
-from dpsql.compiler.plan.private_plan import PartQuery
+from dpsql.compiler.plan.measurement_kinds import ClippedSum, RowCount
 from dpsql.model.tree import INTEGER, Call, Cast, Expression, Literal, Ref
 
 
@@ -27,16 +27,16 @@ def _parts(asked: BoundedCall) -> Parts:
     value, condition = _unfolded(asked)
     if value == Literal(1, INTEGER):
         # SUM(1) is how some tools count: the same measurement, released once.
-        return (PartQuery(None, condition, total_upper=count_clip(asked)),)
+        return (RowCount(condition, count_clip(asked)),)
     bounds = row_bounds(asked)
     lower, upper = total_clip(asked, bounds)
     return (
-        PartQuery(
-            value,
-            condition,
-            bounds.lattice,
-            bounds.lower,
-            bounds.upper,
+        ClippedSum(
+            argument=value,
+            condition=condition,
+            lattice=bounds.lattice,
+            lower=bounds.lower,
+            upper=bounds.upper,
             total_lower=lower,
             total_upper=upper,
         ),

@@ -10,13 +10,13 @@ Proof (PRIVACY.md R31). The rows that decide are counted, as COUNT counts.
 from __future__ import annotations
 
 from dpsql.compiler.aggregates.recipe import BoundedCall, Parts, Recipe, conjunction, rows_of_unit
-from dpsql.compiler.plan.private_plan import PartQuery
+from dpsql.compiler.plan.measurement_kinds import RowCount
 from dpsql.model.tree import BOOLEAN, INTEGER, Call, Expression, Literal, Ref
 
 
 def _any(asked: BoundedCall) -> Parts:
     condition = conjunction(asked.call.filter, asked.expression)
-    return (PartQuery(None, condition, total_upper=rows_of_unit(asked)),)
+    return (RowCount(condition, rows_of_unit(asked)),)
 
 
 def _some(_asked: BoundedCall, parts: tuple[Ref, ...]) -> Expression:
@@ -26,7 +26,7 @@ def _some(_asked: BoundedCall, parts: tuple[Ref, ...]) -> Expression:
 def _but(asked: BoundedCall) -> Parts:
     fails = Call("not", (asked.expression,), BOOLEAN)
     condition = conjunction(asked.call.filter, fails)
-    return (PartQuery(None, condition, total_upper=rows_of_unit(asked)),)
+    return (RowCount(condition, rows_of_unit(asked)),)
 
 
 def _none(_asked: BoundedCall, parts: tuple[Ref, ...]) -> Expression:

@@ -21,10 +21,10 @@ from dpsql.compiler.calibrate.contributions import contributions_of
 from dpsql.compiler.calibrate.fixed_shares import Claim, with_claims
 from dpsql.compiler.calibrate.key_selection import selection_events, with_keys_selected
 from dpsql.compiler.calibrate.measurements import Measurements, PartColumn
-from dpsql.compiler.calibrate.moment_vectors import Family
+from dpsql.compiler.calibrate.moment_vectors import Family, family_of
 from dpsql.compiler.calibrate.propose_test_release import (
     events_of_tests,
-    proposals,
+    means_of,
     require_testable,
     tested,
 )
@@ -43,11 +43,11 @@ from dpsql.compiler.calibrate.top_groups import with_top
 from dpsql.compiler.errors.outputs import apart, shown
 from dpsql.compiler.plan.canonical import Writer
 from dpsql.compiler.plan.lattices import ChoiceQuery
+from dpsql.compiler.plan.measurement_kinds import Measurement, RowCount, UnitCount
 from dpsql.compiler.plan.private_plan import (
     BlockPlan,
     Bounded,
     BoundedBlock,
-    PartQuery,
     Payment,
     PrivatePlan,
     Release,
@@ -60,7 +60,7 @@ from dpsql.model.tree import Expression, Ref, Span
 from dpsql.model.vocabulary import Event, EventPart, Neighbours, NoiseEvent
 from dpsql.model.walk import refs
 
-UNIT_COUNT = PartQuery(None, None, units=True)
+UNIT_COUNT = UnitCount(None)
 """How many units have a key: what private keys are selected by (PRIVACY.md R44)."""
 
 
@@ -129,7 +129,7 @@ def _allowance(
     private = [m for m in measured if m.bounded.domain is None]
     if private and not accountant.supports_selection:
         raise Refused(Reason.PRIVATE_KEYS_NEED_DELTA, private[0].bounded.block.span)
-    steps = len(private) + sum(len(proposals(m.made.parts)) for m in measured)
+    steps = len(private) + sum(len(means_of(m.made.parts)) for m in measured)
     allowance = accountant.allowance(epsilon, delta, selects_keys=steps > 0)
     if not allowance.amount or (steps and not allowance.selection_delta):
         raise Refused(Reason.BAD_OPTION, option="epsilon", why="it is too small to spend")
@@ -140,13 +140,13 @@ def _measure(bounded: BoundedBlock, identities: Identities, wishes: MeasurementO
     """The measurements a block needs, each once, and how its measures follow from them."""
     block = bounded.block
     contributions = contributions_of(bounded)
-    columns = dict[PartQuery, PartColumn]()
+    columns = dict[Measurement, PartColumn]()
     choices: dict[ChoiceQuery, Field] = {}
     alike = _Alike(block.rows)
 
-    def named(part: PartQuery, adds: float) -> Ref:
-        if contributions.row_level:
-            part = replace(part, units=False)
+    def named(part: Measurement, adds: float) -> Ref:
+        if contributions.row_level and isinstance(part, UnitCount):
+            part = RowCount(part.condition, 1)
         if part not in columns:
             column = identities.field("part", part_type(part.released))
             columns[part] = PartColumn(part, column, adds)
@@ -156,7 +156,7 @@ def _measure(bounded: BoundedBlock, identities: Identities, wishes: MeasurementO
     if bounded.domain is None:
         named(UNIT_COUNT, 1.0)
     values: list[Expression] = []
-    families, sums = dict[int, Family](), dict[int, tuple[PartQuery, Family]]()
+    families, sums = dict[int, Family](), dict[int, tuple[Measurement, Family]]()
     for measure, arguments in zip(block.measures, bounded.arguments, strict=True):
         recipe = recipe_of(measure.call)
         asked = bounded_call(block, measure.call, arguments, contributions, wishes)
@@ -164,10 +164,10 @@ def _measure(bounded: BoundedBlock, identities: Identities, wishes: MeasurementO
         adds = recipe.typical(asked) if recipe.typical else (1.0,) * len(needed)
         if asked.rows_proved and arguments:
             nan = arguments[0].may_be_nan
-            if recipe.moments and (family := Family(*needed, nan=nan)).width:
+            if recipe.moments and (family := family_of(needed, nan=nan)):
                 families[len(values)] = family
-            centred = None if nan or recipe.centred is None else recipe.centred(asked)
-            if centred and (family := Family(*map(alike.first, centred))).width:
+            centred = () if nan or recipe.centred is None else recipe.centred(asked)
+            if family := family_of(tuple(map(alike.first, centred))):
                 sums[len(values)] = needed[0], family
         read = tuple(map(named, needed, adds))
         if recipe.choices is not None:
@@ -182,10 +182,10 @@ class _Alike:
     """Measurements by what they measure: `1 <= x` and `x >= 1` are written in one way."""
 
     def __init__(self, rows: Relation) -> None:
-        self._writer, self._known = Writer(), dict[str, PartQuery]()
+        self._writer, self._known = Writer(), dict[str, Measurement]()
         self._writer.number(rows)
 
-    def first(self, part: PartQuery) -> PartQuery:
+    def first(self, part: Measurement) -> Measurement:
         """The first measurement of the same: none is made twice, and none has two names."""
         return self._known.setdefault(self._writer.write(part), part)
 
@@ -228,7 +228,7 @@ def _claims(
 
 def _deciding(measured: Measured) -> list[Field]:
     """The counts that are looked at: private keys are chosen by one, and so are tests."""
-    tests = {proposal.test for proposal in proposals(measured.made.parts)}
+    tests = {mean.test for mean in means_of(measured.made.parts)}
     keys = measured.fields[:1] if measured.bounded.domain is None else ()
     return [*keys, *(column.field for column in measured.made.columns if column.part in tests)]
 

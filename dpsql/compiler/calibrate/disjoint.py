@@ -13,9 +13,20 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Hashable
 from dataclasses import replace
+from typing import TypeGuard, assert_never
 
 from dpsql.compiler.calibrate.measurements import Measurements, PartColumn
-from dpsql.compiler.plan.private_plan import PartQuery
+from dpsql.compiler.plan.measurement_kinds import (
+    AdditiveTotal,
+    BlockAverage,
+    ClippedSum,
+    DistinctCount,
+    Measurement,
+    RowCount,
+    RowTest,
+    StableMean,
+    UnitCount,
+)
 from dpsql.compiler.resolve.typing import type_of
 from dpsql.model.comparisons import against_constant
 from dpsql.model.tree import Expression, Kind, Value
@@ -43,7 +54,7 @@ def pooled(made: Measurements, rows: int) -> Measurements:
     return replace(made, paid=tuple(map(tuple, groups.values())))
 
 
-def _sides(part: PartQuery, rows: int) -> dict[Hashable, Value]:
+def _sides(part: Measurement, rows: int) -> dict[Hashable, Value]:
     """The measurement without each equality of its condition, and that equality's constant."""
     if part.condition is None or not divisible(part, rows):
         return {}
@@ -58,16 +69,24 @@ def _sides(part: PartQuery, rows: int) -> dict[Hashable, Value]:
     return found
 
 
-def divisible(part: PartQuery, rows: int) -> bool:
+def divisible(part: Measurement, rows: int) -> TypeGuard[AdditiveTotal]:
     """Whether measurements of disjoint rows like this one add up to that of all of them.
 
     They do not where a unit's total is clipped below what its rows allow, or away from zero, as an
     analyst's own bounds may: several clipped totals could add up to more than the one clip.
     """
-    row = max(abs(part.lower - part.centre), abs(part.upper - part.centre))
+    match part:
+        case RowCount():
+            row = 1
+        case ClippedSum():
+            row = max(abs(part.lower - part.centre), abs(part.upper - part.centre))
+        case UnitCount() | DistinctCount() | BlockAverage() | RowTest() | StableMean():
+            return False
+        case _:
+            assert_never(part)
     narrow = max(abs(part.total_lower), abs(part.total_upper)) < rows * row
     raised = not part.total_lower <= 0 <= part.total_upper
-    return not (part.units or part.distinct or part.blocks or part.proposal or narrow or raised)
+    return not (narrow or raised)
 
 
 def compared(condition: Expression) -> tuple[Expression, Value] | None:

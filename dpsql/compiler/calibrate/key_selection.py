@@ -16,7 +16,7 @@ from fractions import Fraction
 from dpsql.accountants import Allowance
 from dpsql.compiler.calibrate.choices import Payer
 from dpsql.compiler.plan.private_plan import BlockPlan
-from dpsql.mechanisms.threshold import ALONE, Threshold, UnitCount, threshold
+from dpsql.mechanisms.threshold import ALONE, Threshold, UnitCounting, threshold
 from dpsql.mechanisms.truncated_geometric import key_trials, keys_of_unit
 from dpsql.model.algebra import Relation, Released
 from dpsql.model.vocabulary import EventPart, Noise, SelectionEvent, Sensitivity
@@ -27,7 +27,7 @@ from dpsql.model.walk import map_inputs
 class Rival:
     """Another way to count the units of a block, and what it would have to spend."""
 
-    counted: UnitCount
+    counted: UnitCounting
     allowance: Allowance
 
 
@@ -36,7 +36,7 @@ def with_keys_selected(
     payer: Payer,
     allowance: Allowance,
     delta: Fraction,
-    counted: UnitCount = ALONE,
+    counted: UnitCounting = ALONE,
     rival: Rival | None = None,
 ) -> BlockPlan:
     """The block with a threshold on the first of its measurements, which are `counted` as units.
@@ -63,7 +63,7 @@ def with_keys_selected(
 
 
 def _threshold(
-    plan: BlockPlan, payer: Payer, noise: Noise, delta: Fraction, counted: UnitCount
+    plan: BlockPlan, payer: Payer, noise: Noise, delta: Fraction, counted: UnitCounting
 ) -> Threshold:
     return threshold(noise, plan.l0, delta, payer.neighbours, plan.floor, counted)
 

@@ -20,6 +20,7 @@ from dataclasses import replace
 from dpsql.compiler.aggregates.formulas import double, over
 from dpsql.compiler.calibrate.measurements import Measurements, merged, with_vectors
 from dpsql.compiler.calibrate.moment_vectors import Vector, summed, whole
+from dpsql.compiler.plan.measurement_kinds import RowCount
 from dpsql.compiler.resolve.scopes import Identities
 from dpsql.model.tree import Expression, Ref
 
@@ -31,7 +32,7 @@ def led_by_vectors(made: Measurements, identities: Identities) -> Iterator[Measu
     """
     units, vectors = made.parts[0], _vectors(made)
     vectors.sort(key=lambda v: (v.family.squares is None, v.family.count != units))
-    if not vectors:
+    if not vectors or not isinstance(units, RowCount):
         return
     first = replace(vectors[0], units=units)
     squares = [v for v in vectors[1:] if v.family.squares is not None]

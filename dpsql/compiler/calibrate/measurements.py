@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 
 from dpsql.compiler.aggregates.recipe import part_type
 from dpsql.compiler.calibrate.moment_vectors import Family, Key, Vector, fitted, whole
-from dpsql.compiler.plan.private_plan import PartQuery
+from dpsql.compiler.plan.measurement_kinds import Measurement, RowCount
 from dpsql.compiler.resolve.scopes import Identities
 from dpsql.compiler.resolve.typing import type_of
 from dpsql.consistency.least_squares import Agreement
-from dpsql.mechanisms.threshold import ALONE, UnitCount
+from dpsql.mechanisms.threshold import ALONE, UnitCounting
 from dpsql.model.algebra import Field
 from dpsql.model.tree import Expression, Ref
 from dpsql.model.walk import substitute
@@ -27,7 +27,7 @@ from dpsql.model.walk import substitute
 class PartColumn:
     """A part as a column of the released table, and what one row adds to it in typical data."""
 
-    part: PartQuery
+    part: Measurement
     field: Field
     typical: float
 
@@ -45,9 +45,9 @@ class Measurements:
     paid: tuple[tuple[PartColumn, ...], ...]
     values: tuple[Expression, ...]
     families: Mapping[int, Family]
-    sums: Mapping[int, tuple[PartQuery, Family]] = field(default_factory=dict)
-    agreements: tuple[tuple[tuple[PartQuery, ...], ...], ...] = ()
-    counted: UnitCount = ALONE
+    sums: Mapping[int, tuple[Measurement, Family]] = field(default_factory=dict)
+    agreements: tuple[tuple[tuple[Measurement, ...], ...], ...] = ()
+    counted: UnitCounting = ALONE
 
     @property
     def columns(self) -> tuple[PartColumn, ...]:
@@ -55,7 +55,7 @@ class Measurements:
         return tuple(column for together in self.paid for column in together)
 
     @property
-    def parts(self) -> tuple[PartQuery, ...]:
+    def parts(self) -> tuple[Measurement, ...]:
         return tuple(column.part for column in self.columns)
 
     @property
@@ -92,7 +92,7 @@ def with_vectors(
     paid: list[tuple[PartColumn, ...]] = [
         (column,) for part, column in columns.items() if part not in gone
     ]
-    formulas: dict[Key, Mapping[PartQuery, Expression]] = {}
+    formulas: dict[Key, Mapping[Measurement, Expression]] = {}
     counted = one_by_one.counted
     for each in vectors:
         own = tuple(
@@ -125,17 +125,17 @@ def merged(families: Iterable[Family]) -> Sequence[Family]:
 
 def _over_vectors(
     one_by_one: Measurements,
-    formulas: Mapping[Key, Mapping[PartQuery, Expression]],
+    formulas: Mapping[Key, Mapping[Measurement, Expression]],
 ) -> tuple[Expression, ...]:
     """The measures, each over its own family's vector, or the first that knows what it reads."""
     columns = dict(zip(one_by_one.parts, one_by_one.fields, strict=True))
     anywhere: dict[int, Expression] = {}
-    counts: dict[PartQuery, Expression] = {}
+    counts: dict[Measurement, Expression] = {}
     for known in formulas.values():
         for part, formula in known.items():
             counts.setdefault(part, formula)
             if part in columns:
-                shown = whole(formula) if part.argument is None else formula
+                shown = whole(formula) if isinstance(part, RowCount) else formula
                 anywhere.setdefault(columns[part].id, shown)
     values = []
     for n, value in enumerate(one_by_one.values):

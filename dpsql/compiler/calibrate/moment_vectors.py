@@ -25,9 +25,9 @@ from typing import TypeAlias
 from dpsql.compiler.aggregates.formulas import double, minus, over, plus, times
 from dpsql.compiler.aggregates.recipe import as_double, part_type
 from dpsql.compiler.plan.lattices import Lattice
-from dpsql.compiler.plan.private_plan import PartQuery
+from dpsql.compiler.plan.measurement_kinds import ClippedSum, Measurement, RowCount
 from dpsql.compiler.resolve.typing import type_of
-from dpsql.mechanisms.threshold import UnitCount
+from dpsql.mechanisms.threshold import UnitCounting
 from dpsql.model.tree import (
     BOOLEAN,
     DOUBLE,
@@ -44,7 +44,7 @@ from dpsql.model.tree import (
 UNIT = Lattice(2, 30)
 """The lattice of polynomials of degree 2."""
 
-Key: TypeAlias = tuple[PartQuery, PartQuery]
+Key: TypeAlias = tuple[RowCount, ClippedSum]
 """Count and centred sum: no two families have both in common."""
 
 SLACK = 3
@@ -59,16 +59,15 @@ class Family:
     Rows of NaN, if there may be any (`nan`), count as the centre: so they do in the centred sum.
     """
 
-    count: PartQuery
-    centred: PartQuery
-    squares: PartQuery | None = None
+    count: RowCount
+    centred: ClippedSum
+    squares: ClippedSum | None = None
     nan: bool = field(default=False, kw_only=True)
 
     @property
     def argument(self) -> Expression:
         """What is summed, never NaN."""
         x, centre = self.centred.argument, self.centred.centre * self.centred.lattice.step
-        assert x is not None
         if not self.nan:
             return x
         return Call("case", (Call("isnan", (x,), BOOLEAN), double(float(centre)), x), DOUBLE)
@@ -85,7 +84,7 @@ class Family:
         return self.count, self.centred
 
     @property
-    def members(self) -> tuple[PartQuery, ...]:
+    def members(self) -> tuple[Measurement, ...]:
         known = (self.count, self.centred)
         return known if self.squares is None else (*known, self.squares)
 
@@ -105,6 +104,18 @@ class Family:
         return (self.centred.centre - self.centred.lower) * self.centred.lattice.step
 
 
+def family_of(parts: tuple[Measurement, ...], *, nan: bool = False) -> Family | None:
+    """The moments that these are, in the order of a family; None where there is nothing to vary."""
+    match parts:
+        case (RowCount() as count, ClippedSum() as centred):
+            family = Family(count, centred, nan=nan)
+        case (RowCount() as count, ClippedSum() as centred, ClippedSum() as squares):
+            family = Family(count, centred, squares, nan=nan)
+        case _:
+            return None
+    return family if family.width else None
+
+
 @dataclass(frozen=True, slots=True)
 class Vector:
     """A family measured together; its sums are also the `plain` sum of its argument.
@@ -114,17 +125,17 @@ class Vector:
     """
 
     family: Family
-    plain: PartQuery | None = None
-    units: PartQuery | None = None
+    plain: Measurement | None = None
+    units: RowCount | None = None
 
     @property
-    def members(self) -> frozenset[PartQuery]:
+    def members(self) -> frozenset[Measurement]:
         """What it measures in the place of."""
         more = (part for part in (self.plain, self.units) if part is not None)
         return frozenset((*self.family.members, *more))
 
     @property
-    def parts(self) -> tuple[PartQuery, ...]:
+    def parts(self) -> tuple[ClippedSum, ...]:
         """Its sums."""
         own = vector(self.family)
         if self.units is None or self.units == self.family.count:
@@ -133,11 +144,11 @@ class Vector:
         return (*own, _rest(own[-1], self.family.row, self.family.count.condition))
 
     @property
-    def counted(self) -> UnitCount:
+    def counted(self) -> UnitCounting:
         """How its sums together count units that have one row each."""
-        return UnitCount(len(self.parts), self.family.row, self.parts[0].total_upper)
+        return UnitCounting(len(self.parts), self.family.row, self.parts[0].total_upper)
 
-    def formulas(self, columns: tuple[Ref, ...]) -> dict[PartQuery, Expression]:
+    def formulas(self, columns: tuple[Ref, ...]) -> dict[Measurement, Expression]:
         """The measurements that it replaces, over the columns of its sums."""
         own = len(vector(self.family))
         known = moments(self.family, columns[:own])
@@ -155,13 +166,13 @@ class Vector:
         """What a row adds to all its sums together."""
         return float(self.family.row * self.parts[0].lattice.step)
 
-    def typical(self, known: Mapping[PartQuery, float]) -> tuple[float, ...]:
+    def typical(self, known: Mapping[Measurement, float]) -> tuple[float, ...]:
         """What one row adds to each of its sums in typical data: nothing to those left out."""
         own = typical(self.family, known)
         return (*own, *(0.0 for _ in self.parts[len(own) :]))
 
 
-def vector(family: Family) -> tuple[PartQuery, ...]:
+def vector(family: Family) -> tuple[ClippedSum, ...]:
     """The sums of the Bernstein polynomials, scaled by U - L for degree 1.
 
     Each is clipped to what a unit changes all of them by together.
@@ -169,20 +180,21 @@ def vector(family: Family) -> tuple[PartQuery, ...]:
     return _ends(family) if family.squares is None else _squares(family)
 
 
-def _ends(family: Family) -> tuple[PartQuery, ...]:
+def _ends(family: Family) -> tuple[ClippedSum, ...]:
     """Σ(U - x) and Σ(x - L), exact in the lattice of x."""
     x = family.centred
     argument = family.argument
     # A row of a DOUBLE at the middle of two lattice points is rounded up on both sides.
     most = family.count.total_upper * (x.upper - x.lower + (x.lattice.base == 2))  # noqa: PLR2004
     turned = Call("neg", (argument,), type_of(argument))
+    above = replace(x, argument=argument, centre=x.lower, total_lower=0, total_upper=most)
     return (
-        _part(x, turned, (-x.upper, -x.lower), -x.upper, most),
-        _part(x, argument, (x.lower, x.upper), x.lower, most),
+        replace(above, argument=turned, lower=-x.upper, upper=-x.lower, centre=-x.upper),
+        above,
     )
 
 
-def _rest(last: PartQuery, row: int, counted: Expression) -> PartQuery:
+def _rest(last: ClippedSum, row: int, counted: Expression) -> ClippedSum:
     """Of each row that is not counted what any row adds, in the lattice of the vector."""
     kind, step = part_type(last.lattice), last.lattice.step
     each = float(row * step) if kind == DOUBLE else Decimal(f"{row}E-{last.lattice.digits}")
@@ -197,13 +209,7 @@ def untrue(condition: Expression) -> Expression:
     return Call("not", (true,), BOOLEAN)
 
 
-def _part(
-    x: PartQuery, argument: Expression, bounds: tuple[int, int], centre: int, most: int
-) -> PartQuery:
-    return PartQuery(argument, x.condition, x.lattice, *bounds, centre, 0, most)
-
-
-def _squares(family: Family) -> tuple[PartQuery, ...]:
+def _squares(family: Family) -> tuple[ClippedSum, ...]:
     """Σ(1 - t)², Σ2t(1 - t) and Σt²."""
     x = family.centred
     lower, width = float(x.lower * x.lattice.step), float(family.width)
@@ -216,10 +222,21 @@ def _squares(family: Family) -> tuple[PartQuery, ...]:
     one = 1 << UNIT.digits
     most = family.count.total_upper * (one + SLACK)
     polynomials = times(rest, rest), times(double(2), times(t, rest)), times(t, t)
-    return tuple(PartQuery(p, x.condition, UNIT, 0, one, total_upper=most) for p in polynomials)
+    return tuple(
+        ClippedSum(
+            argument=polynomial,
+            condition=x.condition,
+            lattice=UNIT,
+            lower=0,
+            upper=one,
+            total_lower=0,
+            total_upper=most,
+        )
+        for polynomial in polynomials
+    )
 
 
-def moments(family: Family, columns: tuple[Ref, ...]) -> dict[PartQuery, Expression]:
+def moments(family: Family, columns: tuple[Ref, ...]) -> dict[Measurement, Expression]:
     """The moments of the family as formulas over the columns of its vector."""
     parts, total = [as_double(column) for column in columns], summed(columns)
     width, shift = float(family.width), float(family.shift)
@@ -245,7 +262,7 @@ def summed(columns: Sequence[Ref]) -> Expression:
     return total
 
 
-def typical(family: Family, known: Mapping[PartQuery, float]) -> tuple[float, ...]:
+def typical(family: Family, known: Mapping[Measurement, float]) -> tuple[float, ...]:
     """What one row adds to the vector where it adds `known` to the moments."""
     width, shift = float(family.width), float(family.shift)
     mean = known.get(family.centred, family.offset) + shift

@@ -32,7 +32,7 @@ from dpsql.compiler.aggregates.recipe import part_type
 from dpsql.compiler.calibrate.disjoint import compared, divisible
 from dpsql.compiler.calibrate.measurements import Measurements, PartColumn
 from dpsql.compiler.calibrate.moment_vectors import untrue
-from dpsql.compiler.plan.private_plan import PartQuery
+from dpsql.compiler.plan.measurement_kinds import AdditiveTotal, Measurement
 from dpsql.compiler.resolve.scopes import Identities
 from dpsql.compiler.resolve.typing import type_of
 from dpsql.model.algebra import Field
@@ -46,7 +46,7 @@ _MOST = 32
 """Conditions of one division: what each excludes of the others grows as their square."""
 
 
-_Whole = tuple[PartQuery, frozenset[Expression]]
+_Whole = tuple[AdditiveTotal, frozenset[Expression]]
 """What measurements that differ in one condition measure, and the conditions that they share."""
 
 
@@ -58,7 +58,7 @@ class _Test:
     the order of their places.
     """
 
-    part: PartQuery
+    part: AdditiveTotal
     condition: Expression
     subject: tuple[str, Expression]
     place: Any
@@ -83,11 +83,11 @@ class RowLimits:
 class _Division:
     """Disjoint parts of a whole; `sums` has the measurements that several of them add up to."""
 
-    parts: tuple[PartQuery, ...]
-    sums: Mapping[PartQuery, tuple[PartQuery, ...]]
-    members: tuple[PartQuery, ...]
+    parts: tuple[AdditiveTotal, ...]
+    sums: Mapping[AdditiveTotal, tuple[AdditiveTotal, ...]]
+    members: tuple[AdditiveTotal, ...]
 
-    def of(self, whole: PartQuery) -> _Division:
+    def of(self, whole: AdditiveTotal) -> _Division:
         """The division of a whole that is measured by its parts alone."""
         sums = {**self.sums, whole: self.parts}
         return replace(self, sums=sums, members=(*self.members, whole))
@@ -108,7 +108,7 @@ def divided(
     inner = {test.part for tests in claimed.values() for test in tests if test.nested}
     totals = {_as_whole(part): part for part in free if part not in inner}
     divisions: list[_Division] = []
-    agreements: list[tuple[tuple[PartQuery, ...], ...]] = []
+    agreements: list[tuple[tuple[Measurement, ...], ...]] = []
     for whole in sorted(claimed, key=lambda whole: len(whole[1])):
         families = [f for f in _families(claimed[whole]) if len(f) <= _MOST]
         closed = len(families) + (whole in totals) > 1
@@ -127,11 +127,11 @@ def divided(
     return _measured(made, divisions, tuple(agreements), identities, limits)
 
 
-def _as_whole(part: PartQuery) -> _Whole:
+def _as_whole(part: AdditiveTotal) -> _Whole:
     return replace(part, condition=None), frozenset(conjuncts(part.condition))
 
 
-def _claimed(parts: Sequence[PartQuery]) -> dict[_Whole, list[_Test]]:
+def _claimed(parts: Sequence[AdditiveTotal]) -> dict[_Whole, list[_Test]]:
     """Each measurement's test in the one whole of which most is measured."""
     candidates: dict[_Whole, list[_Test]] = defaultdict(list)
     for part in parts:
@@ -140,7 +140,7 @@ def _claimed(parts: Sequence[PartQuery]) -> dict[_Whole, list[_Test]]:
             candidates[bare, conditions - {condition}].append(_test(part, condition))
     there = set(map(_as_whole, parts))
     sizes = {whole: len(tests) + (whole in there) for whole, tests in candidates.items()}
-    taken: set[PartQuery] = set()
+    taken: set[AdditiveTotal] = set()
     claimed: dict[_Whole, list[_Test]] = {}
     for whole in sorted(candidates, key=lambda whole: -sizes[whole]):
         tests = [test for test in candidates[whole] if test.part not in taken]
@@ -150,7 +150,7 @@ def _claimed(parts: Sequence[PartQuery]) -> dict[_Whole, list[_Test]]:
     return claimed
 
 
-def _test(part: PartQuery, condition: Expression) -> _Test:
+def _test(part: AdditiveTotal, condition: Expression) -> _Test:
     equal = compared(condition)
     if equal is not None:
         return _Test(part, condition, ("eq", equal[0]), equal[1])
@@ -165,7 +165,7 @@ def _test(part: PartQuery, condition: Expression) -> _Test:
 
 
 def _threshold(
-    part: PartQuery, condition: Expression, sign: str, side: Expression, limit: Literal
+    part: AdditiveTotal, condition: Expression, sign: str, side: Expression, limit: Literal
 ) -> _Test:
     """Below a limit more rows as it grows, above it fewer."""
     if not {type_of(side).kind, limit.type.kind} <= _NUMBERS or not _is_finite(limit):
@@ -227,14 +227,14 @@ def _denied(condition: Expression) -> Expression:
 def _measured(
     made: Measurements,
     divisions: Sequence[_Division],
-    agreements: tuple[tuple[tuple[PartQuery, ...], ...], ...],
+    agreements: tuple[tuple[tuple[Measurement, ...], ...], ...],
     identities: Identities,
     limits: RowLimits,
 ) -> Measurements:
     """The measurements with each division in the place of its first member."""
     columns = {column.part: column for column in made.columns}
-    at = {member: d for d in divisions for member in d.members}
-    charges: dict[tuple[PartQuery, ...], None] = {}
+    at: dict[Measurement, _Division] = {member: d for d in divisions for member in d.members}
+    charges: dict[tuple[Measurement, ...], None] = {}
     for together in made.paid:
         division = at.get(together[0].part)
         charges[tuple(c.part for c in together) if division is None else division.parts] = None
@@ -257,7 +257,7 @@ def _measured(
     )
 
 
-def _term(part: PartQuery, field: Field, limits: RowLimits) -> Ref | Call:
+def _term(part: AdditiveTotal, field: Field, limits: RowLimits) -> Ref | Call:
     term = Ref(field.id, field.type)
     if not limits.nonnegative or part.total_lower < 0:
         return term

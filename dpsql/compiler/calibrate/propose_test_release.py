@@ -11,26 +11,26 @@ from dataclasses import replace
 from fractions import Fraction
 
 from dpsql.accountants import Accountant
-from dpsql.compiler.plan.private_plan import BoundedBlock, PartQuery, Proposal, Release
+from dpsql.compiler.plan.measurement_kinds import Measurement, StableMean
+from dpsql.compiler.plan.private_plan import BoundedBlock, Release
 from dpsql.mechanisms.stability import stability
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.vocabulary import EventPart, Neighbours, SelectionEvent
 
 
-def proposals(parts: Sequence[PartQuery]) -> list[Proposal]:
-    """The proposals that are tested among a block's measurements: one per mean."""
-    found = [part.proposal for part in parts if part.proposal is not None]
-    return [proposal for proposal in found if proposal.test is not None]
+def means_of(parts: Sequence[Measurement]) -> list[StableMean]:
+    """What is shown where its test is passed, among a block's measurements."""
+    return [part for part in parts if isinstance(part, StableMean)]
 
 
 def require_testable(
     bounded: BoundedBlock,
-    parts: Sequence[PartQuery],
+    parts: Sequence[Measurement],
     accountant: Accountant,
     neighbours: Neighbours,
 ) -> None:
     """Raises `Refused` for a proposal that no proof covers, or that has no δ."""
-    if not proposals(parts):
+    if not means_of(parts):
         return
     name, span = "PTR_MEAN", bounded.block.span
     if not accountant.supports_selection:
@@ -48,12 +48,12 @@ def tested(releases: tuple[Release, ...], delta: Fraction) -> tuple[Release, ...
     places = {release.query: place for place, release in enumerate(releases)}
 
     def with_test(release: Release) -> Release:
-        proposal = release.query.proposal
-        if proposal is None or proposal.test is None:
+        if not isinstance(release.query, StableMean):
             return release
-        place = places[proposal.test]
+        test = release.query.test
+        place = places[test]
         noise = releases[place].noise
-        return replace(release, stability=stability(place, noise, proposal.rows, delta))
+        return replace(release, stability=stability(place, noise, test.rows, delta))
 
     return tuple(map(with_test, releases))
 

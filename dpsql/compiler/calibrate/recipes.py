@@ -5,7 +5,8 @@ from __future__ import annotations
 from dpsql.compiler import aggregates
 from dpsql.compiler.aggregates.recipe import BoundedCall, MeasurementOptions, Recipe
 from dpsql.compiler.calibrate.contributions import Contributions
-from dpsql.compiler.plan.private_plan import PartQuery, PrivateBlock
+from dpsql.compiler.plan.measurement_kinds import Measurement
+from dpsql.compiler.plan.private_plan import PrivateBlock
 from dpsql.compiler.track.several_units import require_direct
 from dpsql.model.algebra import Item
 from dpsql.model.errors import Reason, Refused
@@ -44,7 +45,7 @@ def bounded_call(
     )
 
 
-def parts_of(block: PrivateBlock, recipe: Recipe, asked: BoundedCall) -> tuple[PartQuery, ...]:
+def parts_of(block: PrivateBlock, recipe: Recipe, asked: BoundedCall) -> tuple[Measurement, ...]:
     """What SQL sums for an aggregate. Raises `Refused` for what cannot be asked of this block."""
     parts = recipe.parts(asked)
     require_direct(block, asked.call, parts, chosen=recipe.choices is not None)

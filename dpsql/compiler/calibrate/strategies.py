@@ -24,7 +24,8 @@ from dpsql.compiler.calibrate.partitions import RowLimits, divided
 from dpsql.compiler.calibrate.quantile_trees import Wanted
 from dpsql.compiler.calibrate.splitting import ROWS, Part, better, split
 from dpsql.compiler.errors.outputs import NOTHING_APART, Apart, shown
-from dpsql.compiler.plan.private_plan import BoundedBlock, PartQuery
+from dpsql.compiler.plan.measurement_kinds import Measurement
+from dpsql.compiler.plan.private_plan import BoundedBlock
 from dpsql.compiler.resolve.scopes import Identities
 from dpsql.model.algebra import Field, Item, Measure, OneRow, Project, Relation, Released
 from dpsql.model.tree import Expression, Ref
@@ -62,7 +63,7 @@ class Measured:
         assert self.contributions.groups.value is not None
         return self.contributions.groups.value
 
-    def sensitivity(self, part: PartQuery, neighbours: Neighbours, sharing: int) -> Sensitivity:
+    def sensitivity(self, part: Measurement, neighbours: Neighbours, sharing: int) -> Sensitivity:
         """What one unit changes of a measurement, whose charge `sharing` of them have.
 
         What is known of one alone is so of a unit that is all in one group or in each as much.

@@ -57,7 +57,7 @@ def _chosen(
         block.domain is None
         or block.block.several
         or block.histograms
-        or any(r.query.proposal for r in block.releases)
+        or any(r.stability is not None for r in block.releases)
     ):
         return block
     if any(key[place] is None for key in block.domain for place in asked.filled):

@@ -23,11 +23,17 @@ from dpsql.compiler.calibrate.contributions import contributions_of
 from dpsql.compiler.calibrate.recipes import bounded_call, recipe_of
 from dpsql.compiler.infer.column_facts import Columns, Evaluate, FactSource, PublicData
 from dpsql.compiler.plan.lattices import ChoiceQuery, ContributedRows
+from dpsql.compiler.plan.measurement_kinds import (
+    BlockAverage,
+    DistinctCount,
+    Measurement,
+    ValueTotal,
+    adds_rows,
+)
 from dpsql.compiler.plan.private_plan import (
     BlockPlan,
     Bounded,
     BoundedBlock,
-    PartQuery,
     PrivateBlock,
     PrivatePlan,
     least,
@@ -236,20 +242,20 @@ class _Block:
         recipe = recipe_of(call)
         limits = contributions_of(self.bounded)
         asked = bounded_call(self.block, call, arguments, limits, self.wishes)
-        parts = [part for part in recipe.parts(asked) if not part.blocks]
+        parts = [part for part in recipe.parts(asked) if not isinstance(part, BlockAverage)]
         choices = () if recipe.choices is None else recipe.choices(asked)
         grouped, rows = bool(self.block.keys), None
-        additive = [part for part in parts if not (part.units or part.distinct)]
+        additive = list(filter(adds_rows, parts))
         hashed = [c.histogram.rows for c in choices if c.histogram.kept is ContributedRows.HASHED]
         if additive and not asked.rows_proved:
             rows = asked.rows
         elif hashed:
             rows = min(hashed)
         for part in parts:
-            if part.distinct and _is_cut(asked, part):
+            if isinstance(part, DistinctCount) and _is_cut(asked, part):
                 yield FewValues(columns, self.units, grouped, part.total_upper)
         values: tuple[Ends, ...] = ()
-        if choices or any(part.argument is not None for part in additive):
+        if choices or any(isinstance(part, ValueTotal) for part in additive):
             values = tuple(_clipped(asked, proved))
         if rows is not None or values:
             total = _total(additive) if call.function == "sum" and rows is not None else None
@@ -283,11 +289,12 @@ class _Block:
 
 
 def _counts_listed(
-    asked: BoundedCall, parts: Sequence[PartQuery], choices: Sequence[ChoiceQuery]
+    asked: BoundedCall, parts: Sequence[Measurement], choices: Sequence[ChoiceQuery]
 ) -> bool:
     """Whether listed values of the argument alone count; numbers beyond a grid are clipped."""
     if asked.call.distinct:
-        return any(part.distinct and part.condition != counted(asked) for part in parts)
+        sets = [part for part in parts if isinstance(part, DistinctCount)]
+        return any(part.condition != counted(asked) for part in sets)
     kind = None if asked.argument is None else asked.argument.type
     clipped = kind is not None and (kind.is_numeric or kind.is_temporal)
     return asked.call.function == "histogram" or (bool(choices) and not clipped)
@@ -298,7 +305,7 @@ def _beyond(proved: tuple[Value, ...] | None, known: Sequence[Value]) -> bool:
     return proved is None or not set(proved) <= set(known)
 
 
-def _is_cut(asked: BoundedCall, part: PartQuery) -> bool:
+def _is_cut(asked: BoundedCall, part: DistinctCount) -> bool:
     """Whether a unit may have more different values than are counted of it."""
     known = asked.argument.domain if asked.argument is not None else None
     possible = [1] * asked.one_value + [asked.rows] * asked.rows_proved
@@ -306,7 +313,7 @@ def _is_cut(asked: BoundedCall, part: PartQuery) -> bool:
     return not any(most is not None and most <= part.total_upper for most in possible)
 
 
-def _total(parts: Sequence[PartQuery]) -> Ends | None:
+def _total(parts: Sequence[Measurement]) -> Ends | None:
     """What a unit adds at most to the sum of one part, in its own units."""
     if len(parts) != 1:
         return None

@@ -17,7 +17,14 @@ from enum import Enum
 from functools import cache
 from typing import Any
 
-from dpsql.compiler.plan.lattices import Choice, TreeRelease
+from dpsql.compiler.plan.lattices import WHOLE, Choice, TreeRelease
+from dpsql.compiler.plan.measurement_kinds import (
+    DistinctCount,
+    Measurement,
+    RowTest,
+    StableMean,
+    UnitCount,
+)
 from dpsql.compiler.plan.private_plan import (
     BlockPlan,
     Contribution,
@@ -103,6 +110,28 @@ LEFT_OUT: Mapping[type, Mapping[str, str]] = {
 }
 """What is no part of a question, and why. Every other field of these types is one."""
 
+_MEASUREMENT: Mapping[str, Any] = {
+    "argument": None,
+    "condition": None,
+    "lattice": WHOLE,
+    "lower": 1,
+    "upper": 1,
+    "centre": 0,
+    "total_lower": 0,
+    "total_upper": 1,
+    "units": False,
+    "distinct": False,
+    "chosen": False,
+    "blocks": 0,
+}
+"""What a question says of a measurement, by name and in this order, and where it has no such field.
+
+Answers that were paid for are found by it, so that words and order stay; what a kind has besides is
+written behind them by its name, where it is not None.
+"""
+_TEST: Mapping[str, Any] = {"rows": 0, "finer": 0, "test": None}
+"""The same of what is tested first."""
+
 _READ_AS: Mapping[tuple[type, str], Callable[[Any], Any]] = {
     (PrivateBlock, "keys"): lambda keys: tuple(key.expression for key in keys),
     (TreeRelease, "halves"): len,
@@ -177,6 +206,9 @@ class Writer:
                 return f"Staged({self.write(stage)},{self.write(columns)})"
             case Evaluated(digest=digest):
                 return f"Evaluated({digest})"
+            case _ if isinstance(value, Measurement):
+                tick()
+                return self._measurement(value)
             case Call(function=name, args=args):
                 tick()
                 written = [self.write(arg) for arg in args]
@@ -197,3 +229,20 @@ class Writer:
                 return f"{type(value).__name__}({','.join(inner)})"
             case _:
                 return f"{type(value).__name__}:{value!r}"
+
+    def _measurement(self, part: Measurement) -> str:
+        """Every field of a measurement, whatever kind it is of."""
+        marks = {"units": isinstance(part, UnitCount), "distinct": isinstance(part, DistinctCount)}
+        words = [
+            self.write(marks.get(name, getattr(part, name, absent)))
+            for name, absent in _MEASUREMENT.items()
+        ]
+        tested = isinstance(part, RowTest | StableMean)
+        test = (self.write(getattr(part, name, absent)) for name, absent in _TEST.items())
+        words.append(f"Proposal({','.join(test)})" if tested else self.write(None))
+        kind: Any = type(part)
+        for name in _names(kind):
+            value = getattr(part, name)
+            if name not in _MEASUREMENT and name not in _TEST and value is not None:
+                words.append(f"{name}={self.write(value)}")
+        return f"PartQuery({','.join(words)})"

@@ -109,6 +109,11 @@ class Histogram:
     rows: int
     kept: ContributedRows
 
+    @property
+    def expressions(self) -> list[Expression]:
+        """What it says of a row."""
+        return [self.argument] if self.condition is None else [self.argument, self.condition]
+
 
 @dataclass(frozen=True, slots=True)
 class ChoiceQuery:

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from dpsql.compiler.plan.lattices import WHOLE, Choice, Histogram, Lattice, TreeRelease
+from dpsql.compiler.plan.lattices import Choice, Histogram, Lattice, TreeRelease
+from dpsql.compiler.plan.measurement_kinds import Measurement
 from dpsql.consistency.least_squares import Agreement
 from dpsql.consistency.marginals import Marginals
 from dpsql.mechanisms.stability import Stability
@@ -170,61 +171,6 @@ class Bounded:
 
 
 @dataclass(frozen=True, slots=True)
-class Proposal:
-    """That at least `rows` rows of each group count: see `mechanisms.stability`.
-
-    A count with a proposal is its test. A sum becomes the mean, in steps of `finer` more digits,
-    and is shown only where `test`, a count of the same block, is passed.
-    """
-
-    rows: int
-    finer: int = 0
-    test: PartQuery | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class PartQuery:
-    """What one measurement sums: per unit and group, a clipped total of clipped rows.
-
-    Without `argument` every row counts 1; `units` counts the unit itself once. `condition` keeps
-    rows (FILTER). Rows are clipped to [`lower`, `upper`], then `centre` is subtracted; a unit's
-    total in a group is clipped to [`total_lower`, `total_upper`]; all in lattice steps.
-
-    With a `proposal` for a mean the total's clip is that of the mean, on the grid `released`.
-    `distinct` counts the different values of `argument`, NULL not among them, over all units of a
-    group, at most `total_upper` of each unit; `chosen` says that SQL must choose them.
-
-    With `blocks` the argument is an expression over aggregates, computed of each of so many blocks
-    of units and clipped as a row is; a block without a finite value counts as the centre.
-    """
-
-    argument: Expression | None
-    condition: Expression | None
-    lattice: Lattice = WHOLE
-    lower: int = 1
-    upper: int = 1
-    centre: int = 0
-    total_lower: int = 0
-    total_upper: int = 1
-    units: bool = False
-    distinct: bool = False
-    chosen: bool = False
-    blocks: int = 0
-    proposal: Proposal | None = None
-
-    @property
-    def released(self) -> Lattice:
-        """The grid of what is released: that of the sum, or of the mean that it becomes."""
-        finer = 0 if self.proposal is None else self.proposal.finer
-        return Lattice(self.lattice.base, self.lattice.digits + finer)
-
-    @property
-    def reach(self) -> float:
-        """The most that one unit changes one group, in units of the values."""
-        return float(max(abs(self.total_lower), abs(self.total_upper)) * self.released.step)
-
-
-@dataclass(frozen=True, slots=True)
 class Payment:
     """The noise of the released columns with these ids, and what one unit changes of them.
 
@@ -247,7 +193,7 @@ class Release:
     """
 
     field: Field
-    query: PartQuery
+    query: Measurement
     payment: Payment
     stability: Stability | None = None
 
@@ -286,7 +232,7 @@ class BlockPlan:
 
     block: PrivateBlock
     domain: tuple[tuple[Value, ...], ...] | None
-    unreleased: tuple[PartQuery, ...] = ()
+    unreleased: tuple[Measurement, ...] = ()
     releases: tuple[Release, ...]
     choices: tuple[Choice, ...] = ()
     trees: tuple[TreeRelease, ...] = ()
@@ -319,7 +265,7 @@ class BlockPlan:
         return tuple(dict.fromkeys(release.payment for release in self.releases))
 
     @property
-    def queries(self) -> tuple[PartQuery, ...]:
+    def queries(self) -> tuple[Measurement, ...]:
         """What SQL sums, in the order of its columns."""
         return (*self.unreleased, *(release.query for release in self.releases))
 

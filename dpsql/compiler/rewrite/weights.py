@@ -25,9 +25,21 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from math import prod
+from typing import assert_never
 
-from dpsql.compiler.plan.lattices import ContributedRows, Histogram
-from dpsql.compiler.plan.private_plan import BlockPlan, PartQuery, PrivatePlan, Weighed
+from dpsql.compiler.plan.lattices import ContributedRows
+from dpsql.compiler.plan.measurement_kinds import (
+    BlockAverage,
+    ClippedSum,
+    DistinctCount,
+    Measurement,
+    RowCount,
+    RowTest,
+    StableMean,
+    UnitCount,
+    expressions_of,
+)
+from dpsql.compiler.plan.private_plan import BlockPlan, PrivatePlan, Weighed
 from dpsql.compiler.resolve.scopes import Identities
 from dpsql.compiler.rewrite.weighed_measures import is_weighable, weighed_aggregate
 from dpsql.compiler.track.join_order import Joined, columns_of, connects, rebuilt
@@ -119,8 +131,8 @@ class _Weigher:
         thin = _Thin(rows)
         if _adds_up(plan):
             read = [key.expression for key in block.keys]
-            asked: list[PartQuery | Histogram] = [*plan.queries, *plan.histograms]
-            read += [e for q in asked for e in (q.argument, q.condition) if e is not None]
+            read += [node for query in plan.queries for node in expressions_of(query)]
+            read += [node for query in plan.histograms for node in query.expressions]
             read += [] if block.several else [block.unit]
             thin = self.thin(rows, _read(read))
         if thin.relation == block.rows:
@@ -304,8 +316,19 @@ def _adds_up(plan: BlockPlan) -> bool:
     extremes = all(
         h.kept in (ContributedRows.LEAST, ContributedRows.GREATEST) for h in plan.histograms
     )
-    sampled = any(part.blocks for part in plan.queries)
-    return extremes and not sampled and (plan.block.several or not plan.row_level)
+    sums = all(map(_weighs, plan.queries))
+    return extremes and sums and (plan.block.several or not plan.row_level)
+
+
+def _weighs(part: Measurement) -> bool:
+    """Whether a row with a weight does as well as so many rows."""
+    match part:
+        case RowCount() | UnitCount() | ClippedSum() | DistinctCount() | RowTest() | StableMean():
+            return True
+        case BlockAverage():
+            return False
+        case _:
+            assert_never(part)
 
 
 def _chain(parts: Sequence[Relation], conditions: Sequence[Expression]) -> Relation:

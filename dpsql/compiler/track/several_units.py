@@ -22,7 +22,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dpsql.compiler.plan.private_plan import DeclaredLimits, PartQuery, PrivateBlock
+from dpsql.compiler.plan.measurement_kinds import AdditiveTotal, Measurement
+from dpsql.compiler.plan.private_plan import DeclaredLimits, PrivateBlock
 from dpsql.compiler.resolve.scopes import Identities
 from dpsql.compiler.track.units import Private, different_keys, owners
 from dpsql.model.algebra import Aggregate, Field, Filter, Join, Relation, Scan
@@ -121,7 +122,7 @@ def require_public_keys(block: PrivateBlock) -> None:
 
 
 def require_direct(
-    block: PrivateBlock, call: AggregateCall, parts: Sequence[PartQuery], *, chosen: bool
+    block: PrivateBlock, call: AggregateCall, parts: Sequence[Measurement], *, chosen: bool
 ) -> None:
     """Refuse all but direct counts and sums of rows that belong to several people.
 
@@ -131,7 +132,7 @@ def require_direct(
         return
     # What one person adds to a group cannot be clipped: it is not computed.
     clips = call.clip is not None and call.clip.per_group
-    if chosen or clips or any(p.units or p.distinct or p.blocks or p.proposal for p in parts):
+    if chosen or clips or not all(isinstance(part, AdditiveTotal) for part in parts):
         raise _refused(f"{call.function.upper()}{'(DISTINCT)' if call.distinct else ''}", call.span)
 
 

@@ -16,9 +16,22 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import assert_never
 
 from dpsql.compiler.plan.lattices import Histogram
-from dpsql.compiler.plan.private_plan import BlockPlan, BlockSql, PartQuery, PrivateBlock
+from dpsql.compiler.plan.measurement_kinds import (
+    BlockAverage,
+    ClippedSum,
+    DistinctCount,
+    Measurement,
+    RowCount,
+    RowTest,
+    StableMean,
+    UnitCount,
+    ValueTotal,
+    expressions_of,
+)
+from dpsql.compiler.plan.private_plan import BlockPlan, BlockSql, PrivateBlock
 from dpsql.dialects.duckdb.histogram_sql import cell, cells_of_rows, fewest, kept_cells, with_cells
 from dpsql.dialects.duckdb.relation_sql import Printer
 from dpsql.dialects.duckdb.sample_sql import block_values, inputs_of
@@ -55,11 +68,11 @@ class _Block:
         self.histograms = plan.histograms
         self.keys = [f"k{n}" for n in range(len(plan.block.keys))]
         self.inputs: dict[Expression, str] = {}
-        asked: list[PartQuery | Histogram] = [*self.parts, *self.histograms]
+        asked: list[Measurement | Histogram] = [*self.parts, *self.histograms]
         for query in asked:
             for node in _read(query):
                 self.inputs.setdefault(node, f"x{len(self.inputs)}")
-        self.sampled = [n for n, part in enumerate(self.parts) if part.blocks]
+        self.sampled = {n: p for n, p in enumerate(self.parts) if isinstance(p, BlockAverage)}
         late = not (plan.row_level or self.sampled)
         block, self.weight = weighed_rows(plan.block)
         read = [*self.inputs, *([] if self.weight is None else [self.weight])]
@@ -82,7 +95,8 @@ class _Block:
         if self.plan.enforce_l0:
             stages += self._sampled(source)
             source = "SELECT * FROM kept"
-        if self.sampled or self.histograms or any(part.distinct for part in self.parts):
+        distinct = any(isinstance(part, DistinctCount) for part in self.parts)
+        if self.sampled or self.histograms or distinct:
             stages.append(f"bounded AS MATERIALIZED ({source})")
             counts, samples = self._distinct_counts(), self._samples(self._kept_rows())
             source = " UNION ALL ".join([self._without_values(), *counts, *samples])
@@ -129,11 +143,7 @@ class _Block:
     def _clipped(self) -> str:
         """One row per unit and group with its clipped integers."""
         names = [*(["u"] if self.plan.enforce_l0 else []), *self.keys]
-        clips = [
-            f"{self._values_of(part, f's{n}') if part.distinct else self._clip(part, f's{n}')}"
-            f" AS p{n}"
-            for n, part in enumerate(self.parts)
-        ]
+        clips = [f"{self._clip(part, f's{n}')} AS p{n}" for n, part in enumerate(self.parts)]
         lists = [
             f"{kept_cells(query, f'l{n}', self._hash)} AS l{n}"
             for n, query in enumerate(self.histograms)
@@ -141,25 +151,30 @@ class _Block:
         listed = ", ".join(names + clips + lists) or "1 AS one"
         return f"SELECT {listed} FROM totals{self._known()}"
 
-    def _clip(self, part: PartQuery, total: str) -> str:
+    def _clip(self, part: Measurement, total: str) -> str:
+        if isinstance(part, DistinctCount):
+            return self._values_of(part, total)
         return clipped_total(part, total, whole=self.weight is not None)
 
     def _known(self) -> str:
         """Keeps the totals of the units that exist, where their rows were not looked up."""
         return "" if self.lookup is None else f" SEMI JOIN {exists(self.lookup, 'totals.u')}"
 
-    def _unit_total(self, part: PartQuery) -> str:
-        if part.distinct:
-            return self._values(part)
-        if not part.units:
-            return self._sum(part, unit_value)
-        if part.condition is None:
-            return "1"
-        return f"CASE WHEN COUNT(*){self._filter(part)} > 0 THEN 1 ELSE 0 END"
+    def _unit_total(self, part: Measurement) -> str:
+        match part:
+            case DistinctCount():
+                return self._values(part)
+            case UnitCount(condition=None):
+                return "1"
+            case UnitCount():
+                return f"CASE WHEN COUNT(*){self._filter(part)} > 0 THEN 1 ELSE 0 END"
+            case RowCount() | ClippedSum() | BlockAverage() | RowTest() | StableMean():
+                return self._sum(part, unit_value)
+            case _:
+                assert_never(part)
 
-    def _values(self, part: PartQuery) -> str:
+    def _values(self, part: DistinctCount) -> str:
         """The values of a unit in a group as a list; where one may be added, that of least hash."""
-        assert part.argument is not None
         x = self.inputs[part.argument]
         if not part.chosen:
             return f"list({x}){self._filter(part)}"
@@ -175,7 +190,7 @@ class _Block:
             return f"[(MIN({{'h': {self._hash(x)}, 'x': {x}}}) {where}).x]"
         return f"list(DISTINCT {x}) {where}"
 
-    def _values_of(self, part: PartQuery, values: str) -> str:
+    def _values_of(self, part: DistinctCount, values: str) -> str:
         """Those of its values that a unit may add to a group."""
         if not part.chosen or part.total_upper == 1:
             return values
@@ -187,7 +202,10 @@ class _Block:
 
     def _without_values(self) -> str:
         """What is summed of each unit and group: nothing yet of the distinct values."""
-        parts = [f"0 AS p{n}" if p.distinct else f"p{n}" for n, p in enumerate(self.parts)]
+        parts = [
+            f"0 AS p{n}" if isinstance(part, DistinctCount) else f"p{n}"
+            for n, part in enumerate(self.parts)
+        ]
         return f"SELECT {', '.join([*self.keys, *parts])} FROM bounded"
 
     def _distinct_counts(self) -> list[str]:
@@ -195,7 +213,7 @@ class _Block:
         group = f" GROUP BY {', '.join(self.keys)}" if self.keys else ""
         counts = []
         for place, part in enumerate(self.parts):
-            if part.distinct:
+            if isinstance(part, DistinctCount):
                 places = range(len(self.parts))
                 listed = ["COUNT(DISTINCT v)" if n == place else "0" for n in places]
                 values = f"SELECT {', '.join([*self.keys, f'unnest(p{place}) AS v'])} FROM bounded"
@@ -213,8 +231,7 @@ class _Block:
         """For each sampled part its rows, one per group, with zeros elsewhere."""
         group = f" GROUP BY {', '.join(self.keys)}" if self.keys else ""
         sums = []
-        for place in self.sampled:
-            part = self.parts[place]
+        for place, part in self.sampled.items():
             value = f"SUM({row_value(part, 'v')})"
             listed = [f"{value if n == place else 0} AS p{n}" for n in range(len(self.parts))]
             values = block_values(part, self.keys, self.inputs, rows)
@@ -239,26 +256,30 @@ class _Block:
             conditions.append(self.inputs[query.condition])
         return cells_of_rows(query, place, f" FILTER (WHERE {' AND '.join(conditions)})")
 
-    def _sum(self, part: PartQuery, of_row: Callable[[PartQuery, str], str] = row_value) -> str:
+    def _sum(self, part: Measurement, of_row: Callable[[ValueTotal, str], str] = row_value) -> str:
         """A part over whole groups of rows, or over those of one unit."""
-        if part.blocks:
-            return "SUM(0)"
-        if part.argument is None:
-            if self.weight is not None:
-                return f"COALESCE(SUM(w){self._filter(part)}, 0)"
-            return f"COUNT(*){self._filter(part)}"
-        if part.distinct:
-            return f"COUNT(DISTINCT {self.inputs[part.argument]}){self._filter(part)}"
-        x = self.inputs[part.argument]
-        value = of_row(part, x) if self.weight is None else weighed_value(part, x, "w")
-        return f"SUM({value}){self._filter(part)}"
+        match part:
+            case BlockAverage():
+                return "SUM(0)"
+            case RowCount() | UnitCount() | RowTest():
+                counted = "COUNT(*)" if self.weight is None else "SUM(w)"
+                total = f"{counted}{self._filter(part)}"
+                return total if self.weight is None else f"COALESCE({total}, 0)"
+            case DistinctCount():
+                return f"COUNT(DISTINCT {self.inputs[part.argument]}){self._filter(part)}"
+            case ClippedSum() | StableMean():
+                x = self.inputs[part.argument]
+                value = of_row(part, x) if self.weight is None else weighed_value(part, x, "w")
+                return f"SUM({value}){self._filter(part)}"
+            case _:
+                assert_never(part)
 
-    def _sum_of_rows(self, part: PartQuery) -> str:
+    def _sum_of_rows(self, part: Measurement) -> str:
         """A part over whole groups of rows, as an integer."""
         total = self._sum(part)
-        return total if self.weight is not None else as_integer(part, total)
+        return total if self.weight is not None else as_integer(part.lattice, total)
 
-    def _filter(self, part: PartQuery) -> str:
+    def _filter(self, part: Measurement) -> str:
         return "" if part.condition is None else f" FILTER (WHERE {self.inputs[part.condition]})"
 
     def _sampled(self, source: str) -> list[str]:
@@ -292,11 +313,15 @@ def weighed_rows(block: PrivateBlock) -> tuple[PrivateBlock, Expression | None]:
     return replace(block, rows=block.weighed.rows), block.weighed.weight
 
 
-def _read(part: PartQuery | Histogram) -> list[Expression]:
+def _read(part: Measurement | Histogram) -> list[Expression]:
     """What a part reads of a row."""
-    if isinstance(part, PartQuery) and part.blocks:
-        return list(inputs_of(part))
-    return [node for node in (part.argument, part.condition) if node is not None]
+    match part:
+        case BlockAverage():
+            return list(inputs_of(part))
+        case Histogram():
+            return part.expressions
+        case _:
+            return expressions_of(part)
 
 
 def _one_zero(kind: SqlType, text: str) -> str:

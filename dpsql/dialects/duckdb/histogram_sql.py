@@ -9,7 +9,7 @@ from collections.abc import Callable
 from datetime import date
 
 from dpsql.compiler.plan.lattices import ContributedRows, Grid, Histogram
-from dpsql.compiler.plan.private_plan import PartQuery
+from dpsql.compiler.plan.measurement_kinds import ClippedSum
 from dpsql.dialects.duckdb.literal_sql import constant
 from dpsql.dialects.duckdb.total_sql import clamped, row_integer
 from dpsql.model.tree import DATE, Kind, Literal
@@ -35,8 +35,16 @@ def _integer(query: Histogram, x: str) -> str:
         case Kind.TIMESTAMP | Kind.TIMESTAMPTZ:
             return f"epoch_us({_between(grid, x)})"
         case _:
-            part = PartQuery(query.argument, None, grid.lattice, grid.lower, grid.upper)
-            return row_integer(part, x)
+            row = ClippedSum(
+                argument=query.argument,
+                condition=None,
+                lattice=grid.lattice,
+                lower=grid.lower,
+                upper=grid.upper,
+                total_lower=grid.lower,
+                total_upper=grid.upper,
+            )
+            return row_integer(row, x)
 
 
 def _between(grid: Grid, x: str) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from dpsql.compiler.plan.private_plan import PartQuery
+from dpsql.compiler.plan.measurement_kinds import BlockAverage
 from dpsql.dialects.duckdb.relation_sql import Printer
 from dpsql.model.tree import (
     AggregateCall,
@@ -22,22 +22,20 @@ from dpsql.model.tree import (
 from dpsql.model.walk import children, map_children, walk
 
 
-def inputs_of(part: PartQuery) -> Iterator[Expression]:
+def inputs_of(part: BlockAverage) -> Iterator[Expression]:
     """What the aggregates of a sampled part read of a row, constants left out."""
-    assert part.argument is not None
     for call in _aggregates(part.argument):
         yield from (child for child in children(call) if not isinstance(child, Literal | Star))
 
 
 def block_values(
-    part: PartQuery, keys: Sequence[str], inputs: Mapping[Expression, str], source: str
+    part: BlockAverage, keys: Sequence[str], inputs: Mapping[Expression, str], source: str
 ) -> str:
     """One row per group and block of units: its value `v`, NULL where that is not finite.
 
     `source` has the units as `u`, the keys, and the `inputs` under their names. The block of a
     unit is a keyed hash of it alone: all of its rows are in one block, in every group.
     """
-    assert part.argument is not None
     calls = list(dict.fromkeys(_aggregates(part.argument)))
     names = dict(enumerate(inputs.values()))
     places = {expression: n for n, expression in enumerate(inputs)}

@@ -5,7 +5,8 @@ Whole numbers on a public lattice: PRIVACY.md R28.
 
 from __future__ import annotations
 
-from dpsql.compiler.plan.private_plan import PartQuery
+from dpsql.compiler.plan.lattices import Lattice
+from dpsql.compiler.plan.measurement_kinds import Measurement, ValueTotal
 
 BIGINT_LIMIT = 2**62
 INTEGER_LIMIT = 2**31
@@ -13,12 +14,12 @@ MOST_DIGITS, NARROW_DIGITS = 38, 18
 """Digits of DuckDB's widest DECIMAL, and of the widest that has 64 bits."""
 
 
-def row_value(part: PartQuery, x: str) -> str:
+def row_value(part: ValueTotal, x: str) -> str:
     """Clamp, scale, round half up and centre one row; NULL and NaN stay out (PRIVACY.md R28).
 
     A DECIMAL is its own lattice and stays as it is; other numbers become integers.
     """
-    if _is_decimal(part):
+    if _is_decimal(part.lattice):
         value = clamped(x, _decimal(part.lower, part), _decimal(part.upper, part))
         return f"{value} - {_decimal(part.centre, part)}" if part.centre else value
     if part.lattice.base == 2:  # noqa: PLR2004
@@ -30,7 +31,7 @@ def row_value(part: PartQuery, x: str) -> str:
     return f"{value} - ({part.centre})" if part.centre else value
 
 
-def unit_value(part: PartQuery, x: str) -> str:
+def unit_value(part: ValueTotal, x: str) -> str:
     """One row for the total of its unit: in 32 bits where its bounds allow, else as `row_value`.
 
     DuckDB adds INTEGERs in 64 bits and what is wider in 128, at several times the cost. A unit with
@@ -38,7 +39,7 @@ def unit_value(part: PartQuery, x: str) -> str:
     """
     if not _is_narrow(part):
         return row_value(part, x)
-    if not _is_decimal(part):
+    if not _is_decimal(part.lattice):
         return f"({row_value(part, x)})::INTEGER"
     scale, digits = part.lattice.digits, _digits(part, part.lower, part.upper)
     value = clamped(x, _decimal(part.lower, part), _decimal(part.upper, part))
@@ -47,72 +48,76 @@ def unit_value(part: PartQuery, x: str) -> str:
     return f"{integer} - ({part.centre})" if part.centre else integer
 
 
-def weighed_value(part: PartQuery, x: str, weight: str) -> str:
+def weighed_value(part: ValueTotal, x: str, weight: str) -> str:
     """One row as an integer, as often as it counts."""
     value = row_integer(part, x)
-    if part.centre and _is_decimal(part):
+    if part.centre and _is_decimal(part.lattice):
         value = f"{value} - ({part.centre})"
     return f"({value})::HUGEINT * {weight}"
 
 
-def clipped_total(part: PartQuery, total: str, *, whole: bool = False) -> str:
+def clipped_total(part: Measurement, total: str, *, whole: bool = False) -> str:
     """A unit's total in a group, the sum of its `unit_value`, clipped and then an integer.
 
     A sum of `weighed_value` is a `whole` number already.
     """
     lower, upper = part.total_lower, part.total_upper
-    if _is_decimal(part) and not (whole or _is_narrow(part)):
+    if (
+        isinstance(part, ValueTotal)
+        and _is_decimal(part.lattice)
+        and not (whole or _is_narrow(part))
+    ):
         return _decimal_integer(part, total, lower, upper)
     return f"({clamped(total, str(lower), str(upper))})::{_integer(lower, upper)}"
 
 
-def row_integer(part: PartQuery, x: str) -> str:
+def row_integer(part: ValueTotal, x: str) -> str:
     """One row as an integer, clamped; NULL and NaN are NULL."""
-    if not _is_decimal(part):
+    if not _is_decimal(part.lattice):
         return row_value(part, x)
     return _decimal_integer(part, x, part.lower, part.upper)
 
 
-def _decimal_integer(part: PartQuery, x: str, lower: int, upper: int) -> str:
+def _decimal_integer(part: ValueTotal, x: str, lower: int, upper: int) -> str:
     """A DECIMAL, clamped, as its digits without the point."""
     clipped = f"({clamped(x, _decimal(lower, part), _decimal(upper, part))})"
     scale, integer = part.lattice.digits, _integer(lower, upper)
     if _digits(part, lower, upper) + scale > MOST_DIGITS:
-        return f"{as_integer(part, clipped)}::{integer}"
+        return f"{as_integer(part.lattice, clipped)}::{integer}"
     # With 38 digits on the left the product has 38 too: with fewer it can overflow.
     return f"({clipped}::DECIMAL({MOST_DIGITS}, {scale}) * {10**scale})::{integer}"
 
 
-def as_integer(part: PartQuery, total: str) -> str:
+def as_integer(lattice: Lattice, total: str) -> str:
     """A sum over rows as an integer; of a DECIMAL, its digits without the point."""
-    if not _is_decimal(part):
+    if not _is_decimal(lattice):
         return total
-    return f"replace({total}::DECIMAL({MOST_DIGITS}, {part.lattice.digits})::VARCHAR, '.', '')"
+    return f"replace({total}::DECIMAL({MOST_DIGITS}, {lattice.digits})::VARCHAR, '.', '')"
 
 
-def _is_decimal(part: PartQuery) -> bool:
-    return part.argument is not None and part.lattice.base == 10 and part.lattice.digits > 0  # noqa: PLR2004
+def _is_decimal(lattice: Lattice) -> bool:
+    return lattice.base == 10 and lattice.digits > 0  # noqa: PLR2004
 
 
-def _is_narrow(part: PartQuery) -> bool:
+def _is_narrow(part: ValueTotal) -> bool:
     """Whether the policy's bounds keep a row, centred or not, within 32 bits.
 
     A DECIMAL times its scale must stay within 18 digits, which DuckDB multiplies in 64 bits.
     """
     bounds = (part.lower, part.upper, part.lower - part.centre, part.upper - part.centre)
-    scale = part.lattice.digits if _is_decimal(part) else 0
+    scale = part.lattice.digits if _is_decimal(part.lattice) else 0
     digits = _digits(part, part.lower, part.upper) + scale + 1 if scale else 0
     return max(map(abs, bounds)) < INTEGER_LIMIT and digits <= NARROW_DIGITS
 
 
-def _decimal(value: int, part: PartQuery) -> str:
+def _decimal(value: int, part: ValueTotal) -> str:
     scale = part.lattice.digits
     sign, digits = ("-" if value < 0 else ""), str(abs(value)).rjust(scale + 1, "0")
     precision = _digits(part, value)
     return f"'{sign}{digits[:-scale]}.{digits[-scale:]}'::DECIMAL({precision}, {scale})"
 
 
-def _digits(part: PartQuery, *values: int) -> int:
+def _digits(part: ValueTotal, *values: int) -> int:
     return max(part.lattice.digits + 1, *(len(str(abs(value))) for value in values))
 
 

@@ -1,0 +1,216 @@
+"""Measurements: what is summed of a block's rows, each kind with the fields that it has.
+
+A measurement adds up what each unit contributes to a group: its total there, of rows that are
+clipped one by one, clipped to [`total_lower`, `total_upper`]. Every kind has these two, the
+`lattice` in whose steps rows are clipped, the lattice on which it is `released`, and a `condition`
+that keeps rows (FILTER; None: all of them).
+
+Whole numbers on a public lattice: PRIVACY.md R28.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Protocol, TypeAlias, assert_never
+
+from dpsql.compiler.plan.lattices import WHOLE, Lattice
+from dpsql.model.tree import Expression
+
+
+class _Clipped(Protocol):
+    """What all measurements have in common."""
+
+    @property
+    def lattice(self) -> Lattice: ...
+    @property
+    def released(self) -> Lattice: ...
+    @property
+    def total_lower(self) -> int: ...
+    @property
+    def total_upper(self) -> int: ...
+
+
+class _Total:
+    """What follows from the clip of a unit's total."""
+
+    __slots__ = ()
+
+    @property
+    def released(self: _Clipped) -> Lattice:
+        """The grid of what is released, in whose steps totals are clipped."""
+        return self.lattice
+
+    @property
+    def reach(self: _Clipped) -> float:
+        """The most that one unit changes one group, in units of the values."""
+        return float(max(abs(self.total_lower), abs(self.total_upper)) * self.released.step)
+
+
+@dataclass(frozen=True, slots=True)
+class RowCount(_Total):
+    """The rows: each counts 1, those of one unit in a group at most `total_upper`."""
+
+    condition: Expression | None
+    total_upper: int
+
+    lattice: ClassVar[Lattice] = WHOLE
+    total_lower: ClassVar[int] = 0
+
+
+@dataclass(frozen=True, slots=True)
+class UnitCount(_Total):
+    """The units that have a row: each counts 1, however many it has."""
+
+    condition: Expression | None
+
+    lattice: ClassVar[Lattice] = WHOLE
+    total_lower: ClassVar[int] = 0
+    total_upper: ClassVar[int] = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClippedSum(_Total):
+    """The values of `argument`: a row is clipped to [`lower`, `upper`], then less `centre`."""
+
+    argument: Expression
+    condition: Expression | None
+    lattice: Lattice
+    lower: int
+    upper: int
+    centre: int = 0
+    total_lower: int
+    total_upper: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DistinctCount(_Total):
+    """The different values of `argument` over all units of a group, NULL not among them.
+
+    Of each unit at most `total_upper` values; `chosen` says that SQL must choose them.
+    """
+
+    argument: Expression
+    condition: Expression | None
+    total_upper: int
+    chosen: bool
+
+    lattice: ClassVar[Lattice] = WHOLE
+    total_lower: ClassVar[int] = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BlockAverage(_Total):
+    """The values of `argument`, an expression over aggregates, of each of `blocks` blocks of units.
+
+    A block's value is clipped to [`lower`, `upper`], then less the middle; without a finite value
+    it is the middle. A unit is in one block, whose value it may move from end to end.
+    """
+
+    argument: Expression
+    lattice: Lattice
+    lower: int
+    upper: int
+    blocks: int
+
+    condition: ClassVar[None] = None
+
+    @property
+    def centre(self) -> int:
+        return (self.lower + self.upper) // 2
+
+    @property
+    def total_lower(self) -> int:
+        return self.lower - self.upper
+
+    @property
+    def total_upper(self) -> int:
+        return self.upper - self.lower
+
+
+@dataclass(frozen=True, slots=True)
+class RowTest(_Total):
+    """The rows, of which a unit has one, to test that there are at least `rows`.
+
+    Of it one bit is shown: see `mechanisms.stability`.
+    """
+
+    condition: Expression | None
+    rows: int
+
+    lattice: ClassVar[Lattice] = WHOLE
+    total_lower: ClassVar[int] = 0
+    total_upper: ClassVar[int] = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StableMean(_Total):
+    """The mean of `argument` where `test` is passed, in steps of `finer` more digits.
+
+    A unit has one row, clipped to [`lower`, `upper`], then less `centre`. What a unit moves is the
+    mean of as many rows as are tested for: see `mechanisms.stability`.
+    """
+
+    argument: Expression
+    condition: Expression | None
+    lattice: Lattice
+    lower: int
+    upper: int
+    centre: int
+    finer: int
+    test: RowTest
+
+    total_lower: ClassVar[int] = 0
+
+    @property
+    def rows(self) -> int:
+        """How many rows there are at least."""
+        return self.test.rows
+
+    @property
+    def steps(self) -> int:
+        """How many steps of the mean are one of the lattice."""
+        return int(self.lattice.base**self.finer)
+
+    @property
+    def released(self) -> Lattice:
+        return Lattice(self.lattice.base, self.lattice.digits + self.finer)
+
+    @property
+    def total_upper(self) -> int:
+        """The most that one row moves a mean of so many, rounded up."""
+        return -(-(self.upper - self.lower) * self.steps // self.rows)
+
+
+AdditiveTotal: TypeAlias = RowCount | ClippedSum
+"""What adds up over the rows of a unit where no unit has more than are counted."""
+
+ValueTotal: TypeAlias = ClippedSum | BlockAverage | StableMean
+"""What is computed of values that are clipped one by one."""
+
+Measurement: TypeAlias = (
+    RowCount | UnitCount | ClippedSum | DistinctCount | BlockAverage | RowTest | StableMean
+)
+
+
+def expressions_of(part: Measurement) -> list[Expression]:
+    """What a measurement says of a row, or of a block of units."""
+    said: tuple[Expression | None, ...]
+    match part:
+        case RowCount() | UnitCount() | RowTest():
+            said = (part.condition,)
+        case ClippedSum() | DistinctCount() | BlockAverage() | StableMean():
+            said = (part.argument, part.condition)
+        case _:
+            assert_never(part)
+    return [node for node in said if node is not None]
+
+
+def adds_rows(part: Measurement) -> bool:
+    """Whether every row that counts adds to the total of its unit, so that a limit of rows cuts."""
+    match part:
+        case RowCount() | ClippedSum() | RowTest() | StableMean():
+            return True
+        case UnitCount() | DistinctCount() | BlockAverage():
+            return False
+        case _:
+            assert_never(part)
