@@ -1,0 +1,201 @@
+"""A clip for the norm of what one unit contributes, chosen from noisy votes by predicted error.
+
+Each unit votes once, for the octave that its norm is in. What is released of the votes is one noisy
+number for each octave; everything below is computed from these numbers.
+
+* The largest norm is looked for from the far end: the outermost octave whose count stands out so
+  that of empty ones one in a million would, and from there on octaves that stand out a little, of
+  which one in between may not. Looking from the peak outward instead ends at the first gap, and a
+  tenth of the units a thousand times larger than the others would be cut.
+* What a clip C takes away is a sum over octaves, with norms that are log-uniform within each. The
+  clip with the least predicted error is taken, the mean |bias + noise| of a group.
+* Beyond the outermost octave that is seen there may be units that cannot be. Where the counts fall
+  towards it, they are taken to fall on in a few octaves more, each time faster than before, and are
+  weighed with what was counted there: a clip may lie beyond what is seen. Where they do not fall,
+  norms end sharply.
+
+What is cut is a bias that the votes cannot tell where it matters: units in octaves that do not
+stand out may hold everything. They bound how many are cut instead (`NormBound.above`).
+
+Proof (PRIVACY.md R71). A unit that comes or goes changes one count by one, and a choice that reads
+noisy counts and public numbers alone is post-processing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import pairwise
+from math import ceil, erf, exp, inf, isqrt, log, pi, sqrt
+
+from dpsql.mechanisms.error import standard_deviation
+from dpsql.mechanisms.tails import reach
+from dpsql.model.vocabulary import Noise
+
+_FAR, _NEAR = 1e-6, 0.01
+"""How probably an empty octave stands out, anywhere, and next to one that stood out."""
+
+_QUARTERS = 4
+"""Candidates for the clip in an octave."""
+
+_BEYOND = 3
+"""So many octaves beyond the last that stands out, counts are taken to fall on."""
+
+_STEEPER, _FLATTEST = 0.7, 0.9
+"""By how much at least a fall steepens from one octave to the next, and the slowest first fall."""
+
+_SURE = 2.0
+"""Deviations of noise that a sum stays within at 97 %, of Laplace noise too."""
+
+_TIE = 1 - 1e-9
+"""Errors so close are equal: which is less must not depend on the last bit of a logarithm."""
+
+_LN2 = log(2)
+
+_SHARES = {(1, False): Fraction(3, 20), (1, True): Fraction(1, 10)} | {
+    (2, False): Fraction(1, 5),
+    (2, True): Fraction(3, 20),
+}
+_MANY_GROUPS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Octaves:
+    """Bins of whole norms: bin i has those in (2^(i-1), 2^i], for i from `lowest` to `highest`.
+
+    What is smaller counts in the lowest, what is larger in the highest. No bin is below 0.
+
+    >>> [Octaves(2, 10).of(norm) for norm in (0, 4, 5, 8, 9, 5000)]
+    [2, 2, 3, 3, 4, 10]
+    """
+
+    lowest: int
+    highest: int
+
+    def of(self, norm: int) -> int:
+        """The bin of a norm."""
+        return min(max((norm - 1).bit_length() if norm else 0, self.lowest), self.highest)
+
+
+@dataclass(frozen=True, slots=True)
+class NormBound:
+    """A clip for norms, in whole steps, and at most about how many units have more (95 %).
+
+    Where no octave stands out, the clip is not `visible`: there are too few units to find one.
+    """
+
+    bound: int
+    above: int
+    visible: bool
+
+
+def share(order: int, groups: int) -> Fraction:
+    """What part of the budget the votes take, by the order of the accountant and public groups.
+
+    The order is 1 where amounts are ρ and 2 where they are ε. One number needs a clip that cuts a
+    few units, to see which takes more.
+
+    >>> share(1, 53), share(2, 1)
+    (Fraction(1, 10), Fraction(1, 5))
+    """
+    return _SHARES[order, groups >= _MANY_GROUPS]
+
+
+def chosen(
+    octaves: Octaves,
+    counts: Sequence[int],
+    votes: Noise,
+    noise_of: Callable[[int], float],
+    *,
+    gaussian: bool,
+    groups: float,
+    weight: float,
+) -> NormBound:
+    """The clip of least predicted error, by the noisy counts of octaves, the lowest first.
+
+    `votes` is the law of their noise; `noise_of` has the standard deviation, in steps, of the
+    answer's noise for a clip, `gaussian` or Laplace's. Of what a clip takes from the norms of all
+    units, `weight` times is lost over all of the `groups` together.
+
+    >>> from dpsql.model.vocabulary import Mechanism
+    >>> votes = Noise(Mechanism.DISCRETE_LAPLACE, Fraction(5))
+    >>> counts, law = [10, -3, 6, 104, 890, 1012, 413, 2, -7, 1], {"groups": 1, "weight": 1}
+    >>> chosen(Octaves(0, 9), counts, votes, lambda clip: 2.0 * clip, gaussian=False, **law)
+    NormBound(bound=90, above=21, visible=True)
+    """
+    last, visible = _last(counts, votes)
+    expected = [float(count) for count in counts[: last + 1]]
+    if visible:
+        expected += _beyond(counts, last, standard_deviation(votes) ** 2)
+    bound, least = 1, inf
+    for clip, cut in _cuts(expected, octaves.lowest):
+        error = _error(cut * weight / groups, noise_of(clip), gaussian=gaussian)
+        if error < least * _TIE:
+            bound, least = clip, error
+    more = counts[max(0, bound.bit_length() - octaves.lowest) :]
+    noise = _SURE * standard_deviation(votes) * sqrt(len(more))
+    return NormBound(bound, max(0, ceil(sum(more) + noise)), visible)
+
+
+def _last(counts: Sequence[int], votes: Noise) -> tuple[int, bool]:
+    """The place of the outermost octave that stands out, and whether there is one."""
+    far, near = reach(votes, _FAR), reach(votes, _NEAR)
+    seen = [place for place, count in enumerate(counts) if count >= far]
+    last = seen[-1] if seen else max(range(len(counts)), key=counts.__getitem__)
+    for place in range(last + 1, len(counts)):
+        if counts[place] >= near:
+            last = place
+        elif place - last > 1:
+            break
+    return last, bool(seen)
+
+
+def _beyond(counts: Sequence[int], last: int, variance: float) -> Iterator[float]:
+    """What is expected in the octaves beyond the last, of which none where counts rise to it.
+
+    The fall from the last two steepens by as much as it steepened before. What is expected is as
+    unsure as it is large: it and what was counted are weighed by their variances.
+    """
+    third, second, first = ([0, 0, *counts])[last : last + 3]
+    if not 0 < first < second:
+        return
+    fall, expected = min(first / second, _FLATTEST), float(first)
+    steeper = _STEEPER * min(max(first * third / second**2, 0.0), 1.0)
+    for count in counts[last + 1 : last + 1 + _BEYOND]:
+        fall *= steeper
+        expected *= fall
+        weight = expected**2 / (variance + expected**2)
+        yield max(0.0, expected + weight * (count - expected))
+
+
+def _cuts(expected: Sequence[float], lowest: int) -> Iterator[tuple[int, float]]:
+    """Candidates for the clip, the largest first, and what each takes from the norms of all units.
+
+    Counts are noisy, so that the sums need not rise where the clip falls: the largest so far holds.
+    """
+    units = norms = most = 0.0
+    for octave in reversed(range(lowest, lowest + len(expected))):
+        upper, count = 2.0**octave, expected[octave - lowest]
+        quarters = (_QUARTERS * octave - quarter for quarter in range(_QUARTERS + 1))
+        for clip, smaller in pairwise(map(_whole_power, quarters)):
+            if clip > smaller:
+                inside = (upper - clip - clip * log(upper / clip)) / _LN2
+                most = max(most, norms - units * clip + count * inside)
+                yield clip, most
+        units += count
+        norms += count * upper / (2 * _LN2)
+
+
+def _whole_power(quarters: int) -> int:
+    """2^(quarters/4), rounded down, the same on every machine."""
+    return isqrt(isqrt(1 << quarters)) if quarters >= 0 else 0
+
+
+def _error(bias: float, deviation: float, *, gaussian: bool) -> float:
+    """The mean of |bias + noise|."""
+    if gaussian:
+        z = bias / deviation
+        return deviation * sqrt(2 / pi) * exp(-z * z / 2) + bias * erf(z / sqrt(2))
+    scale = deviation / sqrt(2)
+    return bias + scale * exp(-bias / scale)
