@@ -12,6 +12,7 @@ from math import ceil, exp, log
 import numpy as np
 import pytest
 
+from dpsql.compiler.plan.prepared import Prepared
 from dpsql.compiler.plan.private_plan import BlockPlan, Release
 from dpsql.mechanisms.laws import Law
 from dpsql.mechanisms.stability import means, stability
@@ -20,7 +21,7 @@ from dpsql.model.vocabulary import Exact, Mechanism, Neighbours, Noise, Selectio
 from dpsql.release.release import Sampler, release
 from grammar_tests import world
 from grammar_tests.bound import over
-from grammar_tests.laws import BUDGET, PlainEngine, compiled, no_noise, noised
+from grammar_tests.laws import BUDGET, PlainEngine, compiled, no_noise, noised, noiseless
 from grammar_tests.test_audit import EPSILON, RELEASES, excess, real
 from grammar_tests.test_sparse_vector import at_least
 
@@ -77,6 +78,51 @@ def test_one_row_moves_a_mean_by_no_more_than_proposed() -> None:
                 moved = abs(int(pair[0][0]) - int(pair[1][0]))
                 assert moved <= distance or len(table) < rows
     assert abs(means(np.array([HIGH]), np.array([1]), steps)[0]) > (HIGH - LOW) * steps // 4
+
+
+BY_STATUS = """
+SELECT s, PTR_MEAN(q, 3) AS m
+FROM (SELECT customer_id, status AS s, SUM(quantity) AS q FROM orders GROUP BY 1, 2) AS t GROUP BY s
+"""
+"""A customer is in three groups, with one row in each."""
+
+
+def by_status() -> Prepared:
+    policy, _ = over(world.well_behaved(), constraints=True)
+    engine = PlainEngine(world.build(world.well_behaved(), constraints=False))
+    budget = replace(BUDGET, accountant="approximate", query_delta=DELTA)
+    return compiled(BY_STATUS, policy, engine, budget=budget)
+
+
+def test_the_tests_of_all_groups_of_a_unit_share_the_delta() -> None:
+    plan = by_status().plan
+    assert plan is not None
+    (block,) = plan.blocks
+    count, mean = block.releases
+    assert mean.stability is not None
+    assert (block.l0, count.sensitivity.l0, mean.sensitivity.l0) == (3, 3, 3)
+    chance = at_least(count.noise, mean.stability.least - 2)
+    assert 0 < block.l0 * chance <= float(mean.stability.delta)
+    spent = [part.delta for part in plan.event.parts if isinstance(part, SelectionEvent)]
+    assert spent == [mean.stability.delta]
+
+
+def test_one_test_of_several_with_all_of_the_delta_is_wrong() -> None:
+    """The wrong twin: three groups with a row of one unit pass more often than is paid for."""
+    plan = by_status().plan
+    assert plan is not None
+    noise = plan.blocks[0].releases[0].noise
+    twin, right = (stability(0, noise, 3, Fraction(DELTA), groups) for groups in (1, 3))
+    assert 1 - (1 - at_least(noise, twin.least - 2)) ** 3 > 1.1 * float(DELTA)
+    assert 1 - (1 - at_least(noise, right.least - 2)) ** 3 <= float(DELTA)
+
+
+def test_a_value_below_the_middle_of_its_bounds_stays_below_it() -> None:
+    """A unit's total is its one row, less the centre, whichever way that lies."""
+    engine = PlainEngine(world.build(world.well_behaved(), constraints=False))
+    rows, _ = noiseless(by_status(), engine)
+    plain = engine.rows(BY_STATUS)
+    assert {s: round(float(m), 5) for s, m in rows} == {s: round(m, 5) for s, m in plain}
 
 
 # --- what is released ----------------------------------------------------------------------------

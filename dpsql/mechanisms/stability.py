@@ -25,8 +25,10 @@ That is (2ε, δ)-DP, or δ-approximate zCDP with the ρ of both. For discrete L
 1/ε, t is ln(1/(δ·(1 + e^-ε)))/ε rounded up: about ln(1/(2δ))/ε. The constant ln(2/δ)/(2ε) that is
 sometimes given for Lap(1/ε) passes the test with probability near sqrt(δ/8) and is not used.
 
-Groups. If a unit has one row, it is in one group, and all other groups are as they were: the loss
-of all groups is that of one, unless a unit's row can be replaced by one in another group.
+Groups. If a unit has one row in each of k groups at most, all other groups are as they were. Those
+of max(n, n') >= r cost no more than noise for k groups does. Each of the others shows something but
+"not passed" with probability at most δ/k where its test has that much, all of them with δ at most.
+Under replacement a unit's rows can turn into rows of k other groups: that is not claimed.
 """
 
 from __future__ import annotations
@@ -53,14 +55,16 @@ class Stability:
     delta: Fraction
 
 
-def stability(count: int, noise: Noise, rows: int, delta: Fraction) -> Stability:
+def stability(count: int, noise: Noise, rows: int, delta: Fraction, groups: int = 1) -> Stability:
     """The test of at least `rows` rows by a count with this noise. Raises ValueError unless 0 < δ.
+
+    A unit has a row in so many `groups` at most, whose tests share `delta`.
 
     >>> from dpsql.model.vocabulary import Mechanism
     >>> stability(0, Noise(Mechanism.DISCRETE_LAPLACE, Fraction(10)), 100, Fraction(1, 10**6)).least
     231
     """
-    return Stability(count, rows - 1 + reach(noise, float(delta)), delta)
+    return Stability(count, rows - 1 + reach(noise, float(delta / groups)), delta)
 
 
 def means(sums: np.ndarray, counts: np.ndarray, steps: int) -> np.ndarray:

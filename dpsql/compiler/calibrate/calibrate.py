@@ -252,7 +252,7 @@ def _released(
     plan = BlockPlan(
         block=measured.bounded.block,
         domain=measured.bounded.domain,
-        releases=tested(noisy, selection_delta),
+        releases=tested(noisy, selection_delta, l0),
         groups=contributions.groups,
         rows_per_group=contributions.rows_per_group,
         rows=contributions.rows,

@@ -43,8 +43,8 @@ def require_testable(
         raise Refused(Reason.UNSUPPORTED_AGGREGATE, span, name=f"{name} by group under REPLACE")
 
 
-def tested(releases: tuple[Release, ...], delta: Fraction) -> tuple[Release, ...]:
-    """The releases with the test of each mean, for which it may use `delta`."""
+def tested(releases: tuple[Release, ...], delta: Fraction, l0: int) -> tuple[Release, ...]:
+    """The releases with the test of each mean, for which it may use `delta` in `l0` groups."""
     places = {release.query: place for place, release in enumerate(releases)}
 
     def with_test(release: Release) -> Release:
@@ -53,7 +53,7 @@ def tested(releases: tuple[Release, ...], delta: Fraction) -> tuple[Release, ...
         test = release.query.test
         place = places[test]
         noise = releases[place].noise
-        return replace(release, stability=stability(place, noise, test.rows, delta))
+        return replace(release, stability=stability(place, noise, test.rows, delta, l0))
 
     return tuple(map(with_test, releases))
 

@@ -205,6 +205,17 @@ def expressions_of(part: Measurement) -> list[Expression]:
     return [node for node in said if node is not None]
 
 
+def clip_of_unit(part: Measurement) -> tuple[int, int]:
+    """What SQL clips the total of a unit in a group to, in steps of its lattice."""
+    match part:
+        case RowCount() | UnitCount() | ClippedSum() | DistinctCount() | BlockAverage() | RowTest():
+            return part.total_lower, part.total_upper
+        case StableMean():
+            return part.lower - part.centre, part.upper - part.centre
+        case _:
+            assert_never(part)
+
+
 def adds_rows(part: Measurement) -> bool:
     """Whether every row that counts adds to the total of its unit, so that a limit of rows cuts."""
     match part:

@@ -6,7 +6,7 @@ Whole numbers on a public lattice: PRIVACY.md R28.
 from __future__ import annotations
 
 from dpsql.compiler.plan.lattices import Lattice
-from dpsql.compiler.plan.measurement_kinds import Measurement, ValueTotal
+from dpsql.compiler.plan.measurement_kinds import Measurement, ValueTotal, clip_of_unit
 
 BIGINT_LIMIT = 2**62
 INTEGER_LIMIT = 2**31
@@ -61,7 +61,7 @@ def clipped_total(part: Measurement, total: str, *, whole: bool = False) -> str:
 
     A sum of `weighed_value` is a `whole` number already.
     """
-    lower, upper = part.total_lower, part.total_upper
+    lower, upper = clip_of_unit(part)
     if (
         isinstance(part, ValueTotal)
         and _is_decimal(part.lattice)
