@@ -10,9 +10,8 @@ from itertools import product
 from typing import TypeAlias
 
 from dpsql import functions
-from dpsql.functions.date_arithmetic import LENGTHS, MONTHS, STEPS
-from dpsql.functions.date_text import SPECIFIERS
-from dpsql.functions.dates import PARTS, UNITS
+from dpsql.functions.date_making import SPECIFIERS
+from dpsql.functions.dates import LENGTHS, MONTHS, PARTS, STEPS, UNITS
 from dpsql.model.tree import (
     BOOLEAN,
     DATE,

@@ -18,8 +18,8 @@ from dpsql.model.schema import Schema
 from dpsql.model.vocabulary import Policy
 from dpsql.owner.check import check
 from dpsql.policy.bind import bind
-from dpsql.policy.lines import Lines
 from dpsql.policy.load import load
+from dpsql.policy.value_reader import Lines
 from dpsql.preparation.public_data import PublicTables
 from grammar_tests.laws import PlainEngine
 

@@ -32,8 +32,7 @@ from dpsql.compiler.track.units import Private, attach_unit
 from dpsql.dialects.duckdb.relation_sql import statement
 from dpsql.model.algebra import Aggregate, Filter, Join, Relation, Scan, Window
 from dpsql.model.errors import Refused
-from dpsql.model.sql_names import identifier
-from dpsql.model.tree import AggregateCall, Expression, Ref, Star, WindowCall
+from dpsql.model.tree import AggregateCall, Expression, Ref, Star, WindowCall, identifier
 from dpsql.model.vocabulary import Policy
 from dpsql.model.walk import relations
 from dpsql.preparation.prepare import prepare

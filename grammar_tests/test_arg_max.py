@@ -13,9 +13,7 @@ import pytest
 from dpsql.compiler.aggregates.candidates import place_on
 from dpsql.compiler.plan.lattices import WHOLE, Grid, Lattice
 from dpsql.dialects.duckdb.relation_sql import Printer
-from dpsql.mechanisms.peaks import distances
-from dpsql.mechanisms.scores import HistogramCounts, Peak, candidates
-from dpsql.model.sql_names import type_name
+from dpsql.mechanisms.scores import HistogramCounts, Peak, candidates, distances
 from dpsql.model.tree import (
     DATE,
     DOUBLE,
@@ -26,6 +24,7 @@ from dpsql.model.tree import (
     Ref,
     SqlType,
     decimal,
+    type_name,
 )
 from grammar_tests.bound import shop
 from grammar_tests.laws import BUDGET, compiled

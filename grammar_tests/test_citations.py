@@ -50,7 +50,7 @@ CLAIMS = frozenset(
 """Who makes one of these claims something of private data."""
 
 NO_CLAIM = {
-    "mechanisms": "__init__ draw error integers laws shown_counts tree_ranks".split(),
+    "mechanisms": "__init__ error laws shown_counts".split(),
     "aggregates": "__init__ argument_rules candidates formulas unit_facts".split(),
     "accountants": "__init__ base preference remaining reports".split(),
 }
@@ -216,8 +216,8 @@ def test_a_rule_says_what_holds_why_where_and_who_would_notice(name: str) -> Non
 
 
 def test_names_that_nothing_has_would_be_seen() -> None:
-    body = "*Code:* `units.py`, `nowhere.py`, `today.py`\n*Tests:* `test_laws.py::test_nothing`\n"
-    wrong = ["nowhere.py", "today.py", "test_laws.py::test_nothing"]
+    body = "*Code:* `units.py`, `nowhere.py`, `ticking.py`\n*Tests:* `test_laws.py::test_nothing`\n"
+    wrong = ["nowhere.py", "ticking.py", "test_laws.py::test_nothing"]
     assert wrong_names(Rule("R2", body)) == wrong
 
 
@@ -233,7 +233,7 @@ def test_code_says_which_rule() -> None:
 def test_modules_that_are_named_exist() -> None:
     readers = [*(path for path in READERS if path.suffix == ".py"), *GUIDES]
     assert {path: wrong for path in readers if (wrong := lost(path.read_text("utf-8")))} == {}
-    assert lost("`mechanisms.laplace`, `units.attach_unit`, `o.amount`") == []
+    assert lost("`mechanisms.draw`, `units.attach_unit`, `o.amount`") == []
     assert lost("`mechanisms.nowhere`, `units.nobody`") == ["mechanisms.nowhere", "units.nobody"]
 
 

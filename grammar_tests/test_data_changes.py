@@ -26,7 +26,7 @@ from dpsql.engines.pool import EnginePool
 from dpsql.ledgers import Charge
 from dpsql.model.errors import DataChanged, Failed
 from dpsql.monitoring.monitor import Desk, Watch
-from dpsql.owner.record import check_policy
+from dpsql.owner.check import check_policy
 from dpsql.policy.load import load
 from dpsql.preparation.question import Question
 from dpsql.proxy import Proxy
@@ -296,9 +296,9 @@ def test_an_engine_that_cannot_run_is_not_charged_for(path: Path) -> None:
 
 def test_facts_are_recorded_by_the_owners_command_alone() -> None:
     users = {str(p.relative_to(ROOT)) for p in SOURCES if ".record_facts(" in p.read_text("utf-8")}
-    assert users == {"dpsql/owner/record.py"}
+    assert users == {"dpsql/owner/check.py"}
     tellers = {str(p.relative_to(ROOT)) for p in SOURCES if "check_policy(" in p.read_text("utf-8")}
-    assert tellers == {"dpsql/owner/record.py", "dpsql/interfaces/cli/owner_commands.py"}
+    assert tellers == {"dpsql/owner/check.py", "dpsql/interfaces/cli/owner_commands.py"}
 
 
 def test_over_the_wire_words_are_constant_and_the_owners_log_has_the_path(tmp_path: Path) -> None:

@@ -10,9 +10,8 @@ from statistics import NormalDist
 import numpy as np
 import pytest
 
-from dpsql.mechanisms import decay_bounds, exponential
-from dpsql.mechanisms.decay_bounds import Bounds, is_below
-from dpsql.mechanisms.exponential import Candidates
+from dpsql.mechanisms import exponential
+from dpsql.mechanisms.exponential import Bounds, Candidates, is_below
 from grammar_tests.draws import ENTROPY
 from grammar_tests.test_exponential import REJECTED, exponential_law, misfit
 
@@ -69,7 +68,7 @@ def chosen() -> float:
 
 def test_doubtful_trials_keep_the_law(monkeypatch: pytest.MonkeyPatch) -> None:
     """Bounds so loose that half of the trials need more bits; if these failed, it would be seen."""
-    monkeypatch.setattr(decay_bounds, "_LOOSE", 1)
+    monkeypatch.setattr(exponential, "_LOOSE", 1)
     assert chosen() < REJECTED
     monkeypatch.setattr(exponential, "is_below", lambda *_: False)
     assert chosen() > REJECTED

@@ -21,8 +21,7 @@ from dpsql.interfaces.cli import main
 from dpsql.interfaces.pgwire import backend
 from dpsql.interfaces.pgwire.frontend import Bind, Execute, Parse, Query, Sync
 from dpsql.model.errors import Failed, Reason, Refused
-from dpsql.model.flow import AHEAD, Flow
-from dpsql.model.stored import Room, Share
+from dpsql.model.stored import AHEAD, Flow, Room, Share
 from dpsql.model.table import Table
 from dpsql.proxy import Proxy
 from grammar_tests.proxy_kit import request, shop

@@ -7,7 +7,7 @@ import random
 import duckdb
 import pytest
 
-from dpsql.functions.formats import fields_of
+from dpsql.functions.strings import fields_of
 from dpsql.model.tree import Kind
 
 VALUES = {

@@ -15,9 +15,9 @@ import pytest
 from dpsql import functions
 from dpsql.dialects.duckdb.expression_sql import expression
 from dpsql.functions.arithmetic import _operation
+from dpsql.functions.date_making import FARTHEST
 from dpsql.functions.registry import REGISTRY
 from dpsql.functions.zone_names import ZONES
-from dpsql.functions.zones import FARTHEST
 from dpsql.model.intervals import Facts, Interval
 from dpsql.model.tree import (
     BOOLEAN,

@@ -19,8 +19,7 @@ from dpsql.compiler.plan.prepared import Prepared
 from dpsql.compiler.plan.private_plan import BlockPlan
 from dpsql.explaining.describe_blocks import describe
 from dpsql.mechanisms.entropy import Entropy
-from dpsql.mechanisms.sums import laplace_tail, reach_of_sum
-from dpsql.mechanisms.tails import reach
+from dpsql.mechanisms.tails import laplace_tail, reach, reach_of_sum
 from dpsql.mechanisms.threshold import UnitCounting, threshold
 from dpsql.model.resources import Limits
 from dpsql.model.vocabulary import Exact, Mechanism, Neighbours, Noise, Policy

@@ -18,7 +18,7 @@ from dpsql.model.errors import Reason, Refused
 from dpsql.model.notices import Clipped
 from dpsql.model.vocabulary import FactKind, Neighbours, Policy, Sensitivity
 from dpsql.owner.check import check
-from dpsql.policy.lines import Lines
+from dpsql.policy.value_reader import Lines
 from grammar_tests import casefile
 from grammar_tests.laws import (
     BUDGET,

@@ -7,7 +7,7 @@ import random
 import duckdb
 import pytest
 
-from dpsql.functions.patterns import LONGEST_PATTERN, groups_of
+from dpsql.functions.strings import LONGEST_PATTERN, groups_of
 
 PARTS = [
     *"a b Z 0 _ - ^ $ . | ( ) (?: ) [ [^ ] ] * + ? { } , : = ! & ~ / # \\".split(" "),

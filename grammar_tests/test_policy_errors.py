@@ -13,8 +13,7 @@ from dpsql.engines.duckdb.declared_schema import tables as declared
 from dpsql.model.errors import PolicyError
 from dpsql.model.schema import Schema
 from dpsql.model.vocabulary import FactKind, Policy
-from dpsql.owner.check import check
-from dpsql.owner.record import check_policy
+from dpsql.owner.check import check, check_policy
 from dpsql.policy import demo, init
 from dpsql.policy.bind import bind
 from dpsql.policy.load import load

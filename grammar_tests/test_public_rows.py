@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from dpsql.answering.public_rows import PublicRows
+from dpsql.answering.vault import PublicRows
 from dpsql.engines import Stop
 from dpsql.model.table import Table
 from dpsql.proxy import Proxy

@@ -13,9 +13,8 @@ from dpsql import accountants
 from dpsql.compiler.plan.prepared import Prepared
 from dpsql.compiler.plan.private_plan import BlockPlan
 from dpsql.mechanisms import count_tree
-from dpsql.mechanisms.count_tree import Found, Shape, quantiles, reserve
+from dpsql.mechanisms.count_tree import Found, Shape, ends_of_cells, quantiles, reserve
 from dpsql.mechanisms.scores import HistogramCounts, Rank
-from dpsql.mechanisms.tree_ranks import ends_of_cells
 from dpsql.release.finish import margin_factor
 from grammar_tests.bound import shop
 from grammar_tests.laws import compiled, noiseless

@@ -22,7 +22,7 @@ from dpsql.compiler.plan.prepared import Prepared
 from dpsql.compiler.plan.private_plan import BlockPlan
 from dpsql.mechanisms.scores import HistogramCounts as Histograms
 from dpsql.mechanisms.scores import Reached, candidates
-from dpsql.mechanisms.sums import laplace_tail
+from dpsql.mechanisms.tails import laplace_tail
 from dpsql.mechanisms.threshold import Threshold
 from dpsql.model.vocabulary import Mechanism, Neighbours, Noise, Sensitivity
 from grammar_tests import world

@@ -12,9 +12,8 @@ from dpsql import accountants
 from dpsql.compiler.plan.lattices import Choice
 from dpsql.compiler.plan.prepared import Prepared
 from dpsql.mechanisms.exponential import Candidates
-from dpsql.mechanisms.histogram_scan import first_reached, least_rows, scanning
 from dpsql.mechanisms.scores import Reached
-from dpsql.mechanisms.sparse_vector import SparseVector
+from dpsql.mechanisms.sparse_vector import SparseVector, first_reached, least_rows, scanning
 from dpsql.mechanisms.tails import reach
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.vocabulary import ApproximateEvent, Neighbours, Noise

@@ -10,7 +10,7 @@ import pytest
 
 from dpsql.answering import vault
 from dpsql.dialects.reading.parse import parse
-from dpsql.model.today import today
+from dpsql.model.query_options import today
 from dpsql.proxy import Proxy
 from grammar_tests import proxy_kit
 

@@ -18,7 +18,7 @@ import pytest
 
 from dpsql.interfaces.pgwire import server, tls
 from dpsql.interfaces.pgwire.login_file import User, verifier_of
-from dpsql.owner.record import check_policy
+from dpsql.owner.check import check_policy
 from dpsql.proxy import Proxy
 from grammar_tests import world
 from grammar_tests.proxy_kit import WatchedEngine, policy, shop

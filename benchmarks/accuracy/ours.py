@@ -10,7 +10,7 @@ import duckdb
 from benchmarks.accuracy.errors import Release
 from benchmarks.accuracy.questions import BOUNDS, DELTA, EPSILON, VALUES, Question, Where
 from dpsql.model.vocabulary import Request
-from dpsql.owner.record import check_policy
+from dpsql.owner.check import check_policy
 from dpsql.proxy import Proxy
 
 POLICY = """

@@ -5,6 +5,9 @@ this, with a plan of the compiler, and nothing here asks anybody for anything.
 
 The debit comes first: SECURITY.md S3. To tell again what was paid for loses nothing: PRIVACY.md
 R69.
+
+Rows over public tables alone are given again while the data are the same, since a dashboard asks
+the same list of cities all day. Only what is small is kept, in memory.
 """
 
 from __future__ import annotations
@@ -13,25 +16,29 @@ import os
 import secrets
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from datetime import date, time, timedelta
 from decimal import Decimal
 from functools import partial
+from sys import getsizeof
 from time import monotonic
+from types import NoneType
+
+import numpy as np
 
 from dpsql import mechanisms
-from dpsql.answering.answer_cache import Finished, answers_of
-from dpsql.answering.public_rows import PublicRows
 from dpsql.compiler.plan.prepared import Prepared
 from dpsql.engines import Engine, Stop, Unrun, admitted, paced
 from dpsql.engines.limited import WorkLimit
 from dpsql.ledgers import Ledger, Remembered, Spent
 from dpsql.mechanisms.entropy import Entropy
 from dpsql.mechanisms.sparse_vector import Run, SparseVector
+from dpsql.model.bounded_cache import BoundedCache
 from dpsql.model.errors import Reason, Refused
-from dpsql.model.flow import Flow
+from dpsql.model.query_options import today
 from dpsql.model.resources import bytes_of
-from dpsql.model.stored import Room, Share
-from dpsql.model.today import today
+from dpsql.model.stored import Flow, Room, Share
+from dpsql.model.table import Table
 from dpsql.model.vocabulary import Answer, Exact, Loss, Noisy, Policy, Receipt
 from dpsql.preparation.compilation import Compiler
 from dpsql.preparation.question import Account, Cost, Question, text_key
@@ -291,3 +298,70 @@ class Vault:
         if asked.request.flowing:
             return replace(unnoised(prepared.rewritten, ()), flow=flow)
         return unnoised(prepared.rewritten, flow.kept(most.max_result_cells))
+
+
+MOST_CELLS = 1_000_000
+"""Values of all finished answers that are kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """A remembered answer, finished: good as it is while the ledger's stamp is still the same."""
+
+    stamp: object
+    answer: Answer
+
+
+def answers_of(cells: int = MOST_CELLS) -> BoundedCache[Finished]:
+    """Finished answers of at most this many cells in all."""
+    return BoundedCache(cells, lambda kept: 1 + len(kept.answer.rows) * len(kept.answer.columns))
+
+
+MOST_BYTES = 64 << 20
+"""What all rows that are kept may take."""
+_LEAST_BYTES = 1 << 10
+_FLAT = (NoneType, bool, int, float, Decimal, str, date, time, timedelta)
+"""Types whose values hold no others."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Given:
+    """Rows that were given as an answer, and about how many bytes they take."""
+
+    rows: Table
+    size: int
+
+
+class PublicRows:
+    """The rows of whole statements, by their SQL: what we print has no function that chooses."""
+
+    def __init__(self) -> None:
+        self._known: BoundedCache[_Given] = BoundedCache(MOST_BYTES, lambda given: given.size)
+
+    def few(self, engine: Engine, sql: str, cells: int, stop: Stop) -> Table | None:
+        """As `Engine.few` of this engine, which may not be asked."""
+        known = self._known.get(sql)
+        if known is not None:
+            return known.rows
+        rows = engine.few(sql, cells, stop)
+        size = None if rows is None else _size(rows)
+        if rows is not None and size is not None:
+            self._known.put(sql, _Given(rows, size))
+        return rows
+
+
+def _size(rows: Table) -> int | None:
+    """About how many bytes rows take; None where nobody can say.
+
+    >>> _size(Table(2, [np.array([1, 2]), ["a", None]])) > 16, _size(Table(1, [[[1]]]))
+    (True, None)
+    """
+    size = _LEAST_BYTES
+    for column in rows.columns:
+        if isinstance(column, np.ndarray):
+            size += column.nbytes
+        elif all(issubclass(kind, _FLAT) for kind in set(map(type, column))):
+            size += 8 * len(column) + sum(map(getsizeof, column))
+        else:
+            return None
+    return size

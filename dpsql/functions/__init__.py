@@ -1,13 +1,9 @@
 """Scalar functions: types, intervals, domains and total forms."""
 
 from dpsql.functions.conversions import cast_to
-from dpsql.functions.narrowing import either, intersect, narrow
-from dpsql.functions.registry import REGISTRY, lookup
-from dpsql.functions.row import LONGEST_TEXT, Function
-from dpsql.functions.shaving import shaved
-from dpsql.functions.texts import LONGEST_COMPARED
-from dpsql.functions.type_rules import common_type, conversion_raises
-from dpsql.functions.value_facts import (
+from dpsql.functions.narrowing import either, intersect, narrow, shaved
+from dpsql.functions.registry import (
+    REGISTRY,
     converted_facts,
     declared_facts,
     facts,
@@ -17,7 +13,11 @@ from dpsql.functions.value_facts import (
     is_strict,
     listed,
     literal_facts,
+    lookup,
 )
+from dpsql.functions.row import LONGEST_TEXT, Function
+from dpsql.functions.strings import LONGEST_COMPARED
+from dpsql.functions.type_rules import common_type, conversion_raises
 
 __all__ = [
     "LONGEST_COMPARED",

@@ -11,7 +11,7 @@ from datetime import date, datetime
 from fractions import Fraction
 from typing import cast as assume
 
-from dpsql.functions.instants import naive
+from dpsql.functions.dates import naive
 from dpsql.functions.row import Args, Domain, Function, Types, any_nan
 from dpsql.functions.type_rules import INT64, as_type, fits_decimal
 from dpsql.model.intervals import EVERYTHING, Bound, Interval, distinct, lattice

@@ -1,37 +1,139 @@
-"""DATE_TRUNC and EXTRACT.
+"""Moments and their parts: DATE_TRUNC, EXTRACT, moments so many units later, the units between.
 
 Parts are the ISO ones: weeks begin on Monday and belong to the year of their Thursday (`isoyear`),
 `dow` counts from Sunday = 0, `isodow` from Monday = 1. Infinite dates have no parts: NULL.
+
+An end of an interval is a naive datetime, in UTC for TIMESTAMPTZ; DATE counts from its midnight.
+Infinite and far dates lie only in unbounded intervals.
+
+An interval of SQL is one or more `date_add(unit, count, moment)`, as the engines add it: months
+first, then days, then the rest. A month later is the same day, or the last of a shorter month.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from calendar import monthrange
+from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from fractions import Fraction
 
-from dpsql.functions.instants import (
-    any_far,
-    every,
-    is_far,
-    later,
-    midnight,
-    moments,
-    names,
-    part_of,
-)
-from dpsql.functions.row import (
-    TEMPORAL,
-    TEXT,
-    Args,
-    Domain,
-    Function,
-    Types,
-    fixed,
-)
+from dpsql.functions.row import TEMPORAL, TEXT, WHOLE, Args, Domain, Function, Types, fixed
+from dpsql.functions.type_rules import INT64, midnights
 from dpsql.model.intervals import Bound, Facts, Interval
-from dpsql.model.tree import DATE, DOUBLE, INTEGER, TIMESTAMP, TIMESTAMPTZ, SqlType
+from dpsql.model.tree import (
+    DATE,
+    DOUBLE,
+    INTEGER,
+    TIMESTAMP,
+    TIMESTAMPTZ,
+    Expression,
+    Kind,
+    Literal,
+    SqlType,
+    Value,
+)
+
+LAST_MONTH = 12 * 9999 + 11
+"""December 9999 as a month number: the months of a year y are 12·y to 12·y + 11."""
+
+
+def names(*parts: Container[str]) -> Callable[[tuple[Expression, ...]], bool]:
+    """Whether the first arguments are literals that name one of these parts each."""
+
+    def accepts(args: tuple[Expression, ...]) -> bool:
+        return all(_written(arg) in known for arg, known in zip(args, parts, strict=False))
+
+    return accepts
+
+
+def _written(arg: Expression) -> str:
+    name = arg.value if isinstance(arg, Literal) else None
+    return name.lower() if isinstance(name, str) else ""
+
+
+def part_of(args: Args) -> str:
+    """The part that the first argument names, in lower case."""
+    name = args[0].point
+    assert isinstance(name, str)
+    return name.lower()
+
+
+def moments(arg: Facts) -> Interval:
+    """The argument's interval as timestamps."""
+    return midnights(arg.interval) if arg.type == DATE else arg.interval
+
+
+def is_far(arg: Facts) -> bool:
+    """Whether the argument may be infinite, or beyond the years 1 to 9999."""
+    return not arg.interval.is_bounded
+
+
+def any_far(args: Args) -> bool:
+    """NULL where a moment is NULL or may be infinite."""
+    return any(arg.nullable or (arg.type.is_temporal and is_far(arg)) for arg in args)
+
+
+def midnight(day: date) -> datetime:
+    """The first moment of the day that `day` is, or is in."""
+    return datetime(day.year, day.month, day.day)  # noqa: DTZ001
+
+
+def naive(value: date) -> datetime:
+    """A value as an end: a day's midnight, a time in UTC without its zone."""
+    if not isinstance(value, datetime):
+        return midnight(value)
+    return value if value.tzinfo is None else value.astimezone(UTC).replace(tzinfo=None)
+
+
+def months_later(moment: datetime, months: int) -> datetime | None:
+    """The same day so many months later, the last of the month if it has no such day.
+
+    >>> months_later(datetime(2024, 1, 31), 1)
+    datetime.datetime(2024, 2, 29, 0, 0)
+    """
+    number = 12 * moment.year + moment.month - 1 + months
+    if not 12 <= number <= LAST_MONTH:  # noqa: PLR2004 - January of the year 1
+        return None
+    year, month = divmod(number, 12)
+    day = min(moment.day, monthrange(year, month + 1)[1])
+    return moment.replace(year=year, month=month + 1, day=day)
+
+
+def later(moment: datetime, step: timedelta, count: int = 1) -> datetime | None:
+    """The moment so many steps later, None beyond the years 1 to 9999."""
+    try:
+        return moment + step * count
+    except OverflowError:
+        return None
+
+
+def values(kind: SqlType, found: Iterable[datetime]) -> tuple[Value, ...]:
+    """Ends as values of a type: dates, or times with the zone that the type needs."""
+    if kind == DATE:
+        return tuple(moment.date() for moment in found)
+    if kind == TIMESTAMPTZ:
+        return tuple(moment.replace(tzinfo=UTC) for moment in found)
+    return tuple(found)
+
+
+def every(
+    kind: SqlType, interval: Interval, limit: int, following: Callable[[datetime], datetime | None]
+) -> Domain:
+    """The values from one end of an interval of periods to the other; None beyond `limit`."""
+    moment, last = interval.lo, interval.hi
+    if not (isinstance(moment, date) and isinstance(last, date)):
+        return None
+    current: datetime | None = moment if isinstance(moment, datetime) else midnight(moment)
+    end = last if isinstance(last, datetime) else midnight(last)
+    found: list[datetime] = []
+    while current is not None and current <= end:
+        if len(found) >= limit:
+            return None
+        found.append(current)
+        current = following(current)
+    return values(kind, found)
+
 
 EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001
 MICROSECOND = timedelta(microseconds=1)
@@ -216,4 +318,201 @@ DATES = (
         accepts=names(PARTS),
     ),
     Function("epoch", fixed(DOUBLE, TEMPORAL), _seconds, nulls=any_far),
+)
+
+
+DAY = frozenset({Kind.DATE})
+INT32 = 2**31 - 1
+
+STEPS = {"month": INT32, "day": INT32, "microseconds": INT64}
+"""What DATE_ADD can name, and the most of them that DuckDB's INTERVAL holds."""
+
+SEVEN = Interval(Fraction(7), Fraction(7))
+
+LENGTHS = {
+    "microseconds": MICROSECOND,
+    "milliseconds": timedelta(milliseconds=1),
+    "second": timedelta(seconds=1),
+    "minute": timedelta(minutes=1),
+    "hour": timedelta(hours=1),
+    "day": timedelta(days=1),
+    "week": timedelta(days=7),
+}
+"""Units of one length each."""
+
+MONTHS = {"month": 1, "quarter": 3, "year": 12, "decade": 120}
+"""Units of whole months."""
+
+
+def moved(value: date, unit: str, count: int) -> datetime | None:
+    """The moment so many units later, in UTC and without a zone; None beyond the years 1 to 9999.
+
+    >>> moved(date(2024, 1, 31), "month", 1)
+    datetime.datetime(2024, 2, 29, 0, 0)
+    """
+    moment = naive(value)
+    if unit == "month":
+        return months_later(moment, count)
+    return later(moment, LENGTHS[unit], count)
+
+
+def _added_type(types: Types) -> SqlType | None:
+    match types:
+        case (SqlType(kind=Kind.VARCHAR), SqlType(kind=Kind.INTEGER), moment):
+            if moment.is_temporal:
+                return TIMESTAMPTZ if moment == TIMESTAMPTZ else TIMESTAMP
+    return None
+
+
+def _added(args: Args, _kind: SqlType) -> Interval:
+    """Later moments and larger counts give later results."""
+    unit, counts, start = part_of(args), args[1].interval, moments(args[2])
+    return Interval(_end(start.lo, unit, counts.lo), _end(start.hi, unit, counts.hi))
+
+
+def _end(moment: Bound | None, unit: str, count: Bound | None) -> datetime | None:
+    if not (isinstance(moment, datetime) and isinstance(count, Fraction)):
+        return None
+    return moved(moment, unit, int(count))
+
+
+def _added_raises(args: Args, kind: SqlType) -> bool:
+    most = STEPS[part_of(args)]
+    return not (args[1].interval.within(-most, most) and _added(args, kind).is_bounded)
+
+
+def _added_values(args: Args, kind: SqlType, _interval: Interval, limit: int) -> Domain:
+    counts, starts = args[1].domain, args[2].domain
+    if counts is None or starts is None or len(counts) * len(starts) > limit:
+        return None
+    unit = part_of(args)
+    found: set[datetime] = set()
+    for start in starts:
+        for count in counts:
+            assert isinstance(start, date)
+            assert isinstance(count, int)
+            end = moved(start, unit, count)
+            if end is None:
+                return None
+            found.add(end)
+    return values(kind, sorted(found))
+
+
+def _days_later(args: Args, _kind: SqlType) -> Interval:
+    start, counts = moments(args[0]), args[1].interval
+    lo, hi = _end(start.lo, "day", counts.lo), _end(start.hi, "day", counts.hi)
+    return Interval(None if lo is None else lo.date(), None if hi is None else hi.date())
+
+
+def _days_raise(args: Args, kind: SqlType) -> bool:
+    within = args[1].interval.within(-INT32, INT32)
+    return not (within and _days_later(args, kind).is_bounded)
+
+
+def _index(unit: str) -> Callable[[Bound], Fraction]:
+    """The number of the period that a moment is in, where periods can be numbered."""
+
+    def of(end: Bound) -> Fraction:
+        assert isinstance(end, datetime)
+        if unit in MONTHS:
+            return Fraction((12 * end.year + end.month - 1) // MONTHS[unit])
+        return Fraction((end - datetime.min) // LENGTHS[unit])  # noqa: DTZ901
+
+    return of
+
+
+def _crossings(args: Args, _kind: SqlType) -> Interval:
+    """Boundaries of the unit between two moments; of weeks, DuckDB divides those of days by 7."""
+    unit = part_of(args)
+    weeks = unit == "week"
+    first, second = (moments(arg).map(_index("day" if weeks else unit)) for arg in args[1:])
+    between = second - first
+    return (between / SEVEN).map(_towards_zero) if weeks else between
+
+
+def _whole_units(args: Args, kind: SqlType) -> Interval:
+    """Complete units between two moments: at most one less than boundaries, in either sign."""
+    unit = part_of(args)
+    if unit in MONTHS:
+        return _crossings(args, kind).union(Interval(Fraction(0), Fraction(0)))
+    first, second = (since_epoch(arg, LENGTHS[unit]) for arg in args[1:])
+    return (second - first).map(_towards_zero)
+
+
+def _towards_zero(end: Bound) -> Fraction:
+    assert isinstance(end, Fraction)
+    return Fraction(int(end))
+
+
+def _between_raises(args: Args, _kind: SqlType) -> bool:
+    return is_far(args[1]) or is_far(args[2])
+
+
+def _between_operands(types: Types) -> tuple[SqlType | None, ...]:
+    """Two moments of one type."""
+    return (None, None, None) if types[1] == types[2] else (None, TIMESTAMP, TIMESTAMP)
+
+
+def _between_type(types: Types) -> SqlType | None:
+    if fixed(INTEGER, TEXT, TEMPORAL, TEMPORAL)(types) is None:
+        return None
+    mixed = types[1] != types[2] and TIMESTAMPTZ in types
+    return None if mixed else INTEGER
+
+
+def _last_day(args: Args, _kind: SqlType) -> Interval:
+    def last(end: Bound) -> date:
+        assert isinstance(end, datetime)
+        return end.date().replace(day=monthrange(end.year, end.month)[1])
+
+    return moments(args[0]).map(last)
+
+
+def _last_days(_args: Args, kind: SqlType, interval: Interval, limit: int) -> Domain:
+    return every(kind, interval, limit, _next_last_day)
+
+
+def _next_last_day(day: datetime) -> datetime | None:
+    """The last day of the month after a last day."""
+    first = later(day, timedelta(days=1))
+    return None if first is None else first.replace(day=monthrange(first.year, first.month)[1])
+
+
+def _far(args: Args, _kind: SqlType) -> bool:
+    return is_far(args[0])
+
+
+DATE_ARITHMETIC = (
+    Function(
+        "date_add",
+        _added_type,
+        _added,
+        raises=_added_raises,
+        image=_added_values,
+        accepts=names(STEPS),
+    ),
+    Function(
+        "add_days", fixed(DATE, frozenset({Kind.DATE}), WHOLE), _days_later, raises=_days_raise
+    ),
+    Function(
+        "date_diff",
+        _between_type,
+        _crossings,
+        operands=_between_operands,
+        nulls=any_far,
+        raises=_between_raises,
+        accepts=names(LENGTHS | MONTHS),
+    ),
+    Function(
+        "date_sub",
+        _between_type,
+        _whole_units,
+        operands=_between_operands,
+        nulls=any_far,
+        raises=_between_raises,
+        accepts=names(LENGTHS | MONTHS),
+    ),
+    Function(
+        "last_day", fixed(DATE, TEMPORAL), _last_day, nulls=any_far, raises=_far, image=_last_days
+    ),
 )

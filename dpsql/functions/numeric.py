@@ -1,32 +1,40 @@
-"""ABS, SIGN, rounding, roots, logarithms and powers.
+"""ABS, SIGN, rounding, roots, logarithms, powers, angles, divisors, bits and tests of numbers.
 
 DuckDB's libm is within one unit in the last place; four are allowed. `ln(0)` is -∞, `ln(-1)` and
-`sqrt(-1)` are NaN in DuckDB 2; DuckDB 1 raises.
+`sqrt(-1)` are NaN in DuckDB 2, as is everything outside of a function's domain, or an infinity;
+DuckDB 1 raises there.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from decimal import Decimal
 from fractions import Fraction
 from functools import reduce
+from math import factorial
 from typing import cast
 
 from dpsql.functions.row import (
     NUMBERS,
+    WHOLE,
     Args,
     Domain,
     Function,
     Types,
+    always,
     any_nan,
+    constant,
     fixed,
     never,
+    raising,
     type_at,
+    unlisted,
     value_at,
 )
 from dpsql.functions.type_rules import INT64, MAX_PRECISION, as_double
 from dpsql.model.intervals import EVERYTHING, Bound, Interval, lattice
-from dpsql.model.tree import DOUBLE, INTEGER, Expression, Kind, SqlType, decimal
+from dpsql.model.tree import BOOLEAN, DOUBLE, INTEGER, Expression, Kind, Literal, SqlType, decimal
 
 ULPS = 4
 MOST_DIGITS = 15
@@ -287,4 +295,161 @@ NUMERIC = (
     ),
     Function("exp", fixed(DOUBLE, NUMBERS), _exponential),
     Function("pow", fixed(DOUBLE, NUMBERS, NUMBERS), _power, nan=_power_nan),
+)
+
+
+ANGLE = Fraction(math.pi)
+UNIT = Interval(Fraction(-1), Fraction(1))
+HALF_TURN = Interval(-ANGLE / 2, ANGLE / 2).outward(DOUBLE, ULPS)
+TURN = Interval(-ANGLE, ANGLE).outward(DOUBLE, ULPS)
+
+_Interval = Callable[[Args, SqlType], Interval]
+
+
+def _increasing(function: Callable[[float], float]) -> _Interval:
+    return lambda args, _kind: image(function, as_double(args[0]))
+
+
+def _times(factor: float) -> _Interval:
+    by = Interval(Fraction(factor), Fraction(factor))
+    return lambda args, _kind: (as_double(args[0]) * by).outward(DOUBLE, ULPS)
+
+
+def _infinite(args: Args) -> bool:
+    """Whether an argument may be infinite, where the function is undefined."""
+    return any_nan(args) or not all(arg.interval.is_bounded for arg in args)
+
+
+def _beyond_one(args: Args) -> bool:
+    """Whether the argument may lie outside of [-1, 1]."""
+    return any_nan(args) or not args[0].interval.within(-1, 1)
+
+
+def _unary(
+    name: str,
+    interval: _Interval,
+    undefined: Callable[[Args], bool] = any_nan,
+    *,
+    raises: bool = False,
+) -> Function:
+    """A function of one number, NaN (and raising on DuckDB 1) where it is undefined."""
+    return Function(
+        name,
+        fixed(DOUBLE, NUMBERS),
+        interval,
+        raises=lambda args, _kind: raises and undefined(args),
+        nan=undefined,
+    )
+
+
+def _logarithm_to(name: str, function: Callable[[float], float]) -> Function:
+    return Function(
+        name,
+        fixed(DOUBLE, NUMBERS),
+        lambda args, _kind: image(function, as_double(args[0])),
+        raises=not_positive_raises,
+        nan=negative_nan,
+    )
+
+
+TRANSCENDENTAL = (
+    _logarithm_to("log10", math.log10),
+    _logarithm_to("log2", math.log2),
+    _unary("cbrt", _increasing(math.cbrt)),
+    _unary("degrees", _times(180 / math.pi)),
+    _unary("radians", _times(math.pi / 180)),
+    _unary("sin", constant(UNIT), _infinite, raises=True),
+    _unary("cos", constant(UNIT), _infinite, raises=True),
+    _unary("tan", constant(EVERYTHING), _infinite, raises=True),
+    _unary("cot", constant(EVERYTHING), always, raises=True),
+    _unary("asin", constant(HALF_TURN), _beyond_one, raises=True),
+    _unary("acos", constant(TURN.intersect(POSITIVE)), _beyond_one, raises=True),
+    _unary("atan", constant(HALF_TURN)),
+    Function("atan2", fixed(DOUBLE, NUMBERS, NUMBERS), constant(TURN)),
+    _unary("sinh", _increasing(math.sinh)),
+    _unary("cosh", constant(Interval(Fraction(1), None))),
+    _unary("tanh", constant(UNIT)),
+    _unary("asinh", _increasing(math.asinh)),
+    _unary("acosh", constant(POSITIVE), always),
+    _unary("atanh", constant(EVERYTHING), always, raises=True),
+    _unary("gamma", constant(EVERYTHING), always, raises=True),
+    _unary("lgamma", constant(EVERYTHING), always, raises=True),
+    Function("fdiv", fixed(DOUBLE, NUMBERS, NUMBERS), constant(EVERYTHING), nan=always),
+    Function("fmod", fixed(DOUBLE, NUMBERS, NUMBERS), constant(EVERYTHING), nan=always),
+)
+
+
+FLOATING = frozenset({Kind.DOUBLE})
+MOST_BUCKETS = 1_000_000
+FARTHEST_BOUND = 10.0**15
+
+
+def _even(args: Args, _kind: SqlType) -> Interval:
+    """EVEN(x) is the next even number away from zero: at most two further."""
+    room = Interval(Fraction(-2), Fraction(2))
+    return (as_double(args[0]) + room).outward(DOUBLE, 4)
+
+
+def _length(source: Interval) -> int:
+    """How many bits the largest number of a bounded interval has."""
+    assert isinstance(source.hi, Fraction)
+    return int(source.hi).bit_length()
+
+
+def _exclusive(args: Args, _kind: SqlType) -> Interval:
+    """XOR sets no bit beyond those of the larger side; signs are left to the engine."""
+    if not all(arg.interval.within(0, 2**127 - 1) for arg in args):
+        return EVERYTHING
+    return Interval(Fraction(0), Fraction(2 ** max(_length(arg.interval) for arg in args) - 1))
+
+
+def _bucket_type(types: Types) -> SqlType | None:
+    fits = len(types) == 4 and all(t.is_numeric for t in types)  # noqa: PLR2004
+    return INTEGER if fits and types[3] == INTEGER else None
+
+
+def _buckets(args: Args, _kind: SqlType) -> Interval:
+    count = args[3].point
+    most = count + 1 if isinstance(count, int) else MOST_BUCKETS + 1
+    return Interval(Fraction(0), Fraction(most))
+
+
+def _true_buckets(args: tuple[Expression, ...]) -> bool:
+    """Literal bounds in order, and a literal number of buckets."""
+    values = [arg.value if isinstance(arg, Literal) else None for arg in args[1:]]
+    if len(values) != 3 or not all(isinstance(v, int | float | Decimal) for v in values):  # noqa: PLR2004
+        return False
+    low, high, count = values
+    assert isinstance(low, int | float | Decimal)
+    assert isinstance(high, int | float | Decimal)
+    finite = all(abs(float(v)) < FARTHEST_BOUND for v in (low, high))
+    return finite and low < high and type(count) is int and 0 < count <= MOST_BUCKETS
+
+
+MOST_FACTORS = 33
+"""34! has more than 128 bits."""
+
+
+def _factorial(args: Args, _kind: SqlType) -> Interval:
+    """It grows; outside of 0 to 33 there is none."""
+    within = args[0].interval.intersect(Interval(Fraction(0), Fraction(MOST_FACTORS)))
+    return within.map(lambda end: Fraction(factorial(_clamped(end))))
+
+
+def _clamped(end: Bound) -> int:
+    assert isinstance(end, Fraction)
+    return min(max(int(end), 0), MOST_FACTORS)
+
+
+INTEGERS = (
+    Function("factorial", fixed(INTEGER, WHOLE), _factorial, raises=raising, image=unlisted),
+    Function("gcd", fixed(INTEGER, WHOLE, WHOLE), constant(POSITIVE), raises=raising),
+    Function("lcm", fixed(INTEGER, WHOLE, WHOLE), constant(POSITIVE), raises=raising),
+    Function("xor", fixed(INTEGER, WHOLE, WHOLE), _exclusive),
+    Function("even", fixed(DOUBLE, NUMBERS), _even),
+    Function("isnan", fixed(BOOLEAN, FLOATING), nan=never),
+    Function("isinf", fixed(BOOLEAN, FLOATING), nan=never),
+    Function("isfinite", fixed(BOOLEAN, FLOATING), nan=never),
+    Function("signbit", fixed(BOOLEAN, FLOATING), nan=never),
+    Function("width_bucket", _bucket_type, _buckets, accepts=_true_buckets),
 )

@@ -1,26 +1,29 @@
-"""The table of scalar functions. A function that has no row does not exist.
+"""The table of scalar functions, and the facts of calls.
 
-A missing row is a refusal: PRIVACY.md R25, SECURITY.md S13.
+A function that has no row does not exist; a missing row is a refusal: PRIVACY.md R25, SECURITY.md
+S13.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from math import isnan
+
 from dpsql.functions.arithmetic import ARITHMETIC
-from dpsql.functions.conditionals import CONDITIONALS
-from dpsql.functions.date_arithmetic import DATE_ARITHMETIC
-from dpsql.functions.date_making import DATE_MAKING
-from dpsql.functions.date_text import DATE_TEXT
-from dpsql.functions.dates import DATES
-from dpsql.functions.formats import FORMATS
-from dpsql.functions.numeric import NUMERIC
-from dpsql.functions.patterns import PATTERNS
+from dpsql.functions.conditionals import CONDITIONALS, reached
+from dpsql.functions.conversions import cast_to
+from dpsql.functions.date_making import DATE_MAKING, DATE_TEXT, ZONED
+from dpsql.functions.dates import DATE_ARITHMETIC, DATES
+from dpsql.functions.numeric import INTEGERS, NUMERIC, TRANSCENDENTAL
 from dpsql.functions.predicates import PREDICATES
-from dpsql.functions.row import Function
-from dpsql.functions.strings import STRINGS
-from dpsql.functions.texts import TEXTS
-from dpsql.functions.transcendental import TRANSCENDENTAL
-from dpsql.functions.whole import INTEGERS
-from dpsql.functions.zones import ZONED
+from dpsql.functions.row import Args, Domain, Function, any_nullable
+from dpsql.functions.strings import FORMATS, PATTERNS, STRINGS, TEXTS
+from dpsql.functions.type_rules import conversion_raises
+from dpsql.model.errors import Reason, Refused
+from dpsql.model.intervals import Facts, Interval, bound_of, distinct, hull, lattice
+from dpsql.model.tree import NULL, Call, Cast, Kind, Literal, Ref, SqlType, Value
+from dpsql.model.vocabulary import ColumnPolicy
 
 REGISTRY: dict[str, Function] = {
     row.name: row
@@ -40,3 +43,142 @@ def lookup(name: str) -> Function | None:
     ('add', None)
     """
     return REGISTRY.get(name)
+
+
+DEFAULT_LIMIT = 10_000
+
+
+def literal_facts(literal: Literal) -> Facts:
+    """What a constant is.
+
+    >>> from dpsql.model.tree import INTEGER
+    >>> literal_facts(Literal(7, INTEGER)).domain
+    (7,)
+    """
+    return facts_of_values(literal.type, (literal.value,))
+
+
+def facts_of_values(kind: SqlType, values: Iterable[Value]) -> Facts:
+    """What an expression with just these values is; NULL and NaN among them count apart.
+
+    Dates of years that Python does not have come as text: then nothing is known.
+    """
+    listed = list(values)
+    if kind.is_temporal and any(isinstance(value, str) for value in listed):
+        return Facts(kind)
+    domain = distinct(listed)
+    nan = any(isinstance(v, float) and isnan(v) for v in listed)
+    return Facts(kind, hull(domain), any(v is None for v in listed), domain, nan)
+
+
+def declared_facts(column: ColumnPolicy, limit: int = DEFAULT_LIMIT) -> Facts:
+    """What the owner declares of a column, with its domain if it has at most `limit` values."""
+    if column.values is not None:
+        facts = facts_of_values(column.type, column.values)
+        return replace(facts, nullable=column.nullable, nan=False)
+    lo, hi = (None, None) if column.bounds is None else map(bound_of, column.bounds)
+    interval = Interval(lo, hi)
+    return Facts(column.type, interval, column.nullable, lattice(column.type, interval, limit))
+
+
+def function_of(expression: Call | Cast) -> Function:
+    """The row of a call or cast that `resolve` typed.
+
+    Raises `Refused` where the function does not exist or does not accept the arguments as written.
+    """
+    if isinstance(expression, Cast):
+        return cast_to(expression.type)
+    function = lookup(expression.function)
+    if function is None or not function.accepts(expression.args):
+        raise Refused(Reason.UNSUPPORTED_FUNCTION, expression.span, name=expression.function)
+    return function
+
+
+def is_pointwise(expression: Call | Cast) -> bool:
+    """Whether evaluating the call with columns for arguments gives the result's values.
+
+    Not where the result is one of the arguments, nor where some must be literals.
+    """
+    if isinstance(expression, Cast):
+        return True
+    function = function_of(expression)
+    columns = tuple(Ref(-1 - n, NULL) for n in range(len(expression.args)))
+    return function.union is None and function.accepts(columns)
+
+
+LENIENT = frozenset({"and", "or", "in"})
+"""Functions that can have a value although an argument is NULL, without a rule of their own."""
+
+
+def is_strict(name: str) -> bool:
+    """Whether a function is NULL as soon as one argument is."""
+    function = lookup(name)
+    if function is None or name in LENIENT:
+        return False
+    return function.nulls is any_nullable and function.union is None
+
+
+def facts(expression: Call | Cast, args: Args, limit: int = DEFAULT_LIMIT) -> Facts:
+    """What a call is, given facts that are true of its arguments.
+
+    The domain lists at most `limit` values; it is None where neither the arguments' domains nor
+    the interval give one without evaluating the call. Raises `Refused` as `function_of` does.
+    """
+    function, kind = function_of(expression), expression.type
+    if function.name == "case":
+        args = reached(args)
+    nullable_args = converted_facts(function, args)
+    interval = function.interval(nullable_args, kind)
+    domain = _domain(function, args, kind, interval, limit)
+    return Facts(
+        kind,
+        interval,
+        function.nulls(nullable_args) or function.raises(args, kind),
+        domain,
+        function.nan(nullable_args),
+    )
+
+
+def listed(expression: Call | Cast, args: Args, known: Facts, limit: int = DEFAULT_LIMIT) -> Facts:
+    """`known`, of a call, with the domain that its interval leaves."""
+    domain = function_of(expression).image(args, known.type, known.interval, limit)
+    return replace(known, domain=domain)
+
+
+def converted_facts(function: Function, args: Args) -> Args:
+    """The arguments as the call sees them: NULL where the conversion to its operand type fails."""
+    operands = function.operands(tuple(arg.type for arg in args))
+    return tuple(
+        replace(arg, nullable=True) if conversion_raises(arg, operand) else arg
+        for arg, operand in zip(args, operands, strict=True)
+    )
+
+
+def _domain(
+    function: Function, args: Args, kind: SqlType, interval: Interval, limit: int
+) -> Domain:
+    if function.union is not None:
+        merged = _merged([args[n] for n in function.union(len(args))], kind)
+        if merged is not None and len(merged) <= limit:
+            return tuple(value for value in merged if _may_be(value, interval))
+    return function.image(args, kind, interval, limit)
+
+
+def _merged(sides: Sequence[Facts], kind: SqlType) -> Domain:
+    """The values of all sides; None where one is not finite or has values of another type."""
+    values: list[Value] = []
+    for side in sides:
+        if side.domain is None or (side.domain and not _same_values(side.type, kind)):
+            return None
+        values.extend(side.domain)
+    return distinct(values)
+
+
+def _same_values(source: SqlType, target: SqlType) -> bool:
+    exact = {Kind.INTEGER, Kind.DECIMAL}
+    return source.kind is target.kind or {source.kind, target.kind} <= exact
+
+
+def _may_be(value: Value, interval: Interval) -> bool:
+    place = bound_of(value)
+    return place is None or interval.contains(place)

@@ -1,11 +1,25 @@
-"""Functions of text. Lengths and positions count code points, from 1."""
+r"""Functions of text: parts, digests, distances, regular expressions and literal formats.
+
+Lengths and positions count code points, from 1.
+
+Regular expressions are those that RE2 surely reads, so that no accepted pattern can raise: literals
+of at most `LONGEST_PATTERN` ASCII characters. Their words are checked here and their structure by
+Python's own compiler, which is stricter than RE2 once what only Python reads (possessive
+repetition, `[\b]`) and what only RE2 reads (`[[:alpha:]]`) is left out.
+
+DuckDB raises on a field of PRINTF and FORMAT of another type and on one without an argument, so
+those are refused. Widths and digits have at most two digits, which bounds the result.
+"""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
 from fractions import Fraction
 
 from dpsql.functions.row import (
     LONGEST_REPLACEMENT,
+    LONGEST_TEXT,
     TEXT,
     WHOLE,
     Args,
@@ -14,11 +28,15 @@ from dpsql.functions.row import (
     any_nullable,
     constant,
     fixed,
+    literal_at,
+    raising,
+    type_at,
+    unlisted,
     value_at,
 )
 from dpsql.functions.type_rules import INT64
 from dpsql.model.intervals import Interval
-from dpsql.model.tree import INTEGER, VARCHAR, Expression, SqlType
+from dpsql.model.tree import BOOLEAN, DOUBLE, INTEGER, VARCHAR, Expression, Kind, SqlType
 
 FARTHEST = 2**32 - 1
 COUNT = constant(Interval(Fraction(0), None))
@@ -88,3 +106,216 @@ STRINGS = (
     Function("concat", _concatenated),
     Function("replace", fixed(VARCHAR, TEXT, TEXT, TEXT), accepts=_is_short),
 )
+
+
+LONGEST_COMPARED = 255
+"""Texts are cut here before their distance is taken, which costs the product of their lengths."""
+
+CODE_POINTS = constant(Interval(Fraction(-1), Fraction(0x10FFFF)))
+LENGTHS = constant(Interval(Fraction(0), None))
+DISTANCES = constant(Interval(Fraction(0), Fraction(4 * LONGEST_COMPARED)))
+"""Distances count bytes, of which a character has up to four."""
+
+SHARES = constant(Interval(Fraction(0), Fraction(1)))
+TEXT_OR_WHOLE = frozenset({Kind.VARCHAR, Kind.INTEGER})
+
+
+def _padded(args: tuple[Expression, ...]) -> bool:
+    """A literal length within reason, and a literal padding that is there."""
+    length, padding = value_at(args, 1), value_at(args, 2)
+    fits = type(length) is int and 0 <= length <= LONGEST_TEXT
+    return fits and isinstance(padding, str) and bool(padding)
+
+
+def _part(args: tuple[Expression, ...]) -> bool:
+    position = value_at(args, 2)
+    return type(position) is int and 0 < abs(position) <= LONGEST_TEXT
+
+
+def _joined(types: Types) -> SqlType | None:
+    fits = len(types) > 1 and all(t.kind in TEXT for t in types)
+    return VARCHAR if fits else None
+
+
+def _wide_or_null(args: Args) -> bool:
+    """Integers of more than 64 bits have no digits here."""
+    wide = args[0].type == INTEGER and not args[0].interval.within(-INT64, INT64)
+    return any_nullable(args) or wide
+
+
+RADIXES = range(2, 37)
+MOST_DIGITS = 64
+
+
+def _is_radix(args: tuple[Expression, ...]) -> bool:
+    """A literal radix, and a literal number of digits that DuckDB pads to."""
+    digits = value_at(args, 2) if args[2:] else 0
+    known = type(digits) is int and 0 <= digits <= MOST_DIGITS
+    return known and value_at(args, 1) in RADIXES
+
+
+TEXTS = (
+    Function("chr", fixed(VARCHAR, WHOLE), raises=raising),
+    Function(
+        "to_base", fixed(VARCHAR, WHOLE, WHOLE, WHOLE, least=2), raises=raising, accepts=_is_radix
+    ),
+    Function("format_bytes", fixed(VARCHAR, WHOLE), raises=raising),
+    Function("format_decimal_bytes", fixed(VARCHAR, WHOLE), raises=raising),
+    *(Function(name, fixed(VARCHAR, TEXT)) for name in ("reverse", "md5", "sha1", "sha256")),
+    *(Function(name, fixed(VARCHAR, TEXT)) for name in ("strip_accents", "nfc_normalize")),
+    # Longer than what they are given, so they are cut at LONGEST_TEXT.
+    Function("hex", fixed(VARCHAR, TEXT_OR_WHOLE), nulls=_wide_or_null),
+    Function("bin", fixed(VARCHAR, TEXT_OR_WHOLE), nulls=_wide_or_null),
+    Function("url_encode", fixed(VARCHAR, TEXT)),
+    Function("url_decode", fixed(VARCHAR, TEXT), raises=raising),
+    Function("lpad", fixed(VARCHAR, TEXT, WHOLE, TEXT), accepts=_padded),
+    Function("rpad", fixed(VARCHAR, TEXT, WHOLE, TEXT), accepts=_padded),
+    Function("split_part", fixed(VARCHAR, TEXT, TEXT, WHOLE), accepts=_part),
+    Function("translate", fixed(VARCHAR, TEXT, TEXT, TEXT), accepts=literal_at(1, 2)),
+    # NULL parts are skipped.
+    Function("concat_ws", _joined, nulls=lambda args: args[0].nullable),
+    Function("ascii", fixed(INTEGER, TEXT), CODE_POINTS),
+    Function("unicode", fixed(INTEGER, TEXT), CODE_POINTS),
+    Function("strlen", fixed(INTEGER, TEXT), LENGTHS),
+    Function("bit_length", fixed(INTEGER, TEXT), LENGTHS),
+    Function("ends_with", fixed(BOOLEAN, TEXT, TEXT)),
+    Function("levenshtein", fixed(INTEGER, TEXT, TEXT), DISTANCES, image=unlisted),
+    Function("damerau_levenshtein", fixed(INTEGER, TEXT, TEXT), DISTANCES, image=unlisted),
+    Function("hamming", fixed(INTEGER, TEXT, TEXT), DISTANCES, raises=raising, image=unlisted),
+    Function("jaccard", fixed(DOUBLE, TEXT, TEXT), SHARES, raises=raising),
+    Function("jaro_similarity", fixed(DOUBLE, TEXT, TEXT), SHARES),
+    Function("jaro_winkler_similarity", fixed(DOUBLE, TEXT, TEXT), SHARES),
+)
+
+
+LONGEST_PATTERN = 255
+MOST_COPIED = 256
+"""Most copies that counted repetitions may add up to: RE2 refuses programs that are too large."""
+
+_PLAIN = r"""\w ,:;/@#%&=<>!~'"-"""
+_ESCAPED = r"\\[dDwWsS]|\\[.^$*+?()\[\]{}|\\/-]"
+_PATTERN = re.compile(
+    rf"""(?:[{_PLAIN}]|{_ESCAPED}|\\[bB]|[.^$|)]|\((?:\?:|(?!\?))"""
+    # A class: no bracket within, and none of the pairs that Python keeps for set operations.
+    rf"""|\[\^?(?:(?!--|&&|~~|\|\|)(?:[{_PLAIN}.$*+?(){{}}|]|{_ESCAPED}))+\]"""
+    # A repetition is not repeated, and a counted one is not of a group.
+    r"""|(?:[*+?]|(?<!\))\{\d{1,2}(?:,(?:\d{1,2})?)?\})\??(?![*+?{]))*""",
+    re.ASCII,
+)
+
+
+def groups_of(pattern: object) -> int | None:
+    r"""How many groups a pattern has; None for what is no pattern to us.
+
+    >>> groups_of(r"(\d{4})-(\d\d)"), groups_of("a++"), groups_of("(a")
+    (2, None, None)
+    """
+    if not isinstance(pattern, str) or len(pattern) > LONGEST_PATTERN:
+        return None
+    if not pattern.isascii() or not _PATTERN.fullmatch(pattern) or _copies(pattern) > MOST_COPIED:
+        return None
+    try:
+        return re.compile(pattern).groups
+    except re.error:
+        return None
+
+
+def _copies(pattern: str) -> int:
+    """The sum of all numbers in counted repetitions."""
+    counted: list[str] = re.findall(r"\{([\d,]+)\}", pattern)
+    return sum(int(number) for text in counted for number in text.split(",") if number)
+
+
+def _are_flags(flags: object, known: str) -> bool:
+    return isinstance(flags, str) and set(flags) <= set(known)
+
+
+def _is_match(args: tuple[Expression, ...]) -> bool:
+    flags = args[2:] == () or _are_flags(value_at(args, 2), "cims")
+    return flags and groups_of(value_at(args, 1)) is not None
+
+
+def _is_extraction(args: tuple[Expression, ...]) -> bool:
+    groups, group = groups_of(value_at(args, 1)), value_at(args, 2) if args[2:] else 0
+    flags = args[3:] == () or _are_flags(value_at(args, 3), "cims")
+    return flags and groups is not None and type(group) is int and 0 <= group <= groups
+
+
+def _is_replacement(args: tuple[Expression, ...]) -> bool:
+    """A short literal that names no group that is not there, and known flags."""
+    groups, text = groups_of(value_at(args, 1)), value_at(args, 2)
+    if groups is None or not isinstance(text, str) or len(text) > LONGEST_REPLACEMENT:
+        return False
+    named = re.findall(r"\\(.)?", text, re.DOTALL)
+    known = all(name == "\\" or (name.isdigit() and int(name) <= groups) for name in named)
+    return known and (args[3:] == () or _are_flags(value_at(args, 3), "cgims"))
+
+
+PATTERNS = (
+    *(
+        Function(name, fixed(BOOLEAN, TEXT, TEXT, TEXT, least=2), accepts=_is_match)
+        for name in ("regexp_matches", "regexp_full_match")
+    ),
+    Function(
+        "regexp_extract", fixed(VARCHAR, TEXT, TEXT, WHOLE, TEXT, least=2), accepts=_is_extraction
+    ),
+    Function(
+        "regexp_replace", fixed(VARCHAR, TEXT, TEXT, TEXT, TEXT, least=3), accepts=_is_replacement
+    ),
+)
+
+
+FRACTIONAL = frozenset({Kind.DECIMAL, Kind.DOUBLE})
+PLAIN = FRACTIONAL | WHOLE | TEXT | {Kind.BOOLEAN, Kind.DATE, Kind.TIMESTAMP}
+
+PRINTED = {"d": WHOLE, "s": TEXT, "f": FRACTIONAL, "e": FRACTIONAL}
+"""The conversions of PRINTF, and what each can show."""
+
+FORMATTED = {**PRINTED, ",": WHOLE, "": PLAIN}
+"""The ends of FORMAT's fields: a type, a comma without one, or neither."""
+
+_DIGITS = r"(?:\.\d{1,2}(?=[fe]))?"
+_WIDTH = r"(?:[1-9]\d?)?"
+_PRINTF = rf"%%|[^%]|%(?:(?:[-+]?0?{_WIDTH}|,){_DIGITS}([dfe])|-?{_WIDTH}(s))"
+_FORMAT = (
+    r"\{\{|\}\}|[^{}]"
+    rf"|\{{(?::(?:(?:[<>^]?{_WIDTH}|,){_DIGITS}([dfe])|[<>^]?{_WIDTH}(s)|(,)|[<>^]?{_WIDTH}))?\}}"
+)
+"""A field has a width or a comma, not both."""
+
+
+def fields_of(text: object, name: str) -> tuple[frozenset[Kind], ...] | None:
+    """What each field of a format can show, in order; None for what is no format to us.
+
+    >>> fields_of("%d%%", "printf") == (WHOLE,), fields_of("{0}", "format")
+    (True, None)
+    """
+    pattern, kinds = (_PRINTF, PRINTED) if name == "printf" else (_FORMAT, FORMATTED)
+    if not isinstance(text, str) or not re.fullmatch(f"(?:{pattern})*", text, re.DOTALL):
+        return None
+    parts = re.finditer(pattern, text, re.DOTALL)
+    opening = "%" if name == "printf" else "{"
+    shown = [part for part in parts if part[0][0] == opening and part[0] != 2 * opening]
+    return tuple(kinds["".join(end for end in part.groups() if end)] for part in shown)
+
+
+def _fits(name: str) -> Callable[[tuple[Expression, ...]], bool]:
+    """Whether there is one argument for each field, of a type that it can show."""
+
+    def accepts(args: tuple[Expression, ...]) -> bool:
+        fields = fields_of(value_at(args, 0), name)
+        if fields is None or len(fields) != len(args) - 1:
+            return False
+        types = [type_at(args, n) for n in range(1, len(args))]
+        return all(
+            t is not None and t.kind in kinds for t, kinds in zip(types, fields, strict=True)
+        )
+
+    return accepts
+
+
+def _formatted(types: Types) -> SqlType | None:
+    return VARCHAR if types and types[0].kind in TEXT else None
+
+
+FORMATS = tuple(Function(name, _formatted, accepts=_fits(name)) for name in ("printf", "format"))

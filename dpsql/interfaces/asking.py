@@ -9,7 +9,7 @@ from dpsql.engines import Stop
 from dpsql.explaining.explanation import Explanation
 from dpsql.interfaces.doors import Door
 from dpsql.interfaces.plan_text import plan_text
-from dpsql.model.on_demand import Repeated
+from dpsql.model.table import Repeated
 from dpsql.model.tree import PlanForm
 from dpsql.model.vocabulary import Answer, Request
 

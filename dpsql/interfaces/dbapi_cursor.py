@@ -17,7 +17,7 @@ from dpsql.interfaces.doors import DATABASE_API
 from dpsql.interfaces.sentences import sentences
 from dpsql.model.errors import DpsqlError
 from dpsql.model.notices import marked
-from dpsql.model.on_demand import OnDemand
+from dpsql.model.table import OnDemand
 from dpsql.model.tree import DOUBLE, Kind, Value
 from dpsql.model.vocabulary import Answer, Column, Receipt, Request
 

@@ -22,13 +22,12 @@ from dpsql.interfaces.data_frames import arrow_type, unique
 from dpsql.interfaces.sentences import sentence
 from dpsql.model.errors import MissingExtra
 from dpsql.model.notices import places
-from dpsql.model.on_demand import Repeated
+from dpsql.model.table import Repeated
 from dpsql.model.tree import DOUBLE, SqlType
 from dpsql.model.vocabulary import Answer
 
 if TYPE_CHECKING:
-    from dpsql.model.flow import Flow
-    from dpsql.model.stored import Stored
+    from dpsql.model.stored import Flow, Stored
     from dpsql.model.table import Table
 
 _MARGIN = "_margin"

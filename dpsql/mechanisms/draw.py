@@ -1,18 +1,195 @@
-"""Draw noise: one law per mechanism, block by block."""
+"""Draw noise: one law per mechanism, block by block, from uniform integers alone.
+
+Canonne, Kamath, Steinke 2020, "The Discrete Gaussian for Differential Privacy", Algorithm 1. The
+rate γ is kept as a product of fractions: a trial with probability a·b is a trial with probability
+a and then one with probability b, so no integer ever outgrows a single denominator.
+
+Proof (PRIVACY.md R41). With K the first k whose trial with probability γ/k fails, P(K > k) =
+γ^k/k!, and the alternating sum of these, P(K odd), is exp(-γ). Larger rates are products of trials.
+
+Proof (PRIVACY.md R42). The discrete Laplace law is P(x) ∝ exp(-|x|/b) on the integers. P(x)/P(x +
+s) <= exp(|s|/b): integers that lie D1 apart in L1 are (D1/b)-DP. The sampler draws that law
+exactly, as below.
+
+Proof (PRIVACY.md R43). The discrete Gaussian law is P(x) ∝ exp(-x²/(2σ²)) on the integers. Canonne,
+Kamath and Steinke 2020, Theorem 4: noise of this law with σ² >= D2²/(2ρ) is ρ-zCDP; of independent
+entries the Rényi divergences add. The sampler draws that law exactly, as below.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from fractions import Fraction
+from math import isqrt
 from typing import assert_never
 
 import numpy as np
 
-from dpsql.mechanisms.entropy import Entropy
+from dpsql.mechanisms.entropy import Entropy, accepted, compose, concatenated
 from dpsql.mechanisms.exponential import Candidates, exponential, permute_and_flip
-from dpsql.mechanisms.gaussian import discrete_gaussian
-from dpsql.mechanisms.integers import concatenated
-from dpsql.mechanisms.laplace import discrete_laplace
 from dpsql.mechanisms.laws import Flips, Law, Softmax, Uniform
 from dpsql.model.vocabulary import Mechanism, Noise
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Factor:
+    """numerator / denominator in [0, 1]; a numerator array holds one value per draw."""
+
+    numerator: int | np.ndarray
+    denominator: int
+
+    def at(self, places: np.ndarray) -> Factor:
+        """The factor of the draws at `places`, in their order."""
+        if isinstance(self.numerator, int):
+            return self
+        return Factor(self.numerator.take(places), self.denominator)
+
+    def succeed(self, places: np.ndarray, entropy: Entropy) -> np.ndarray:
+        """Those of `places` whose trial with this probability succeeds."""
+        if isinstance(self.numerator, int) and self.numerator == self.denominator:
+            return places
+        threshold = self.at(places).numerator
+        hit = entropy.below(self.denominator, places.size) < threshold
+        return places.take(np.flatnonzero(hit))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Decay:
+    """The probability exp(-γ), γ = whole + Π factors / divisor, with every factor in [0, 1].
+
+    >>> Decay.of(Fraction(7, 2)).whole
+    3
+    """
+
+    whole: int = 0
+    factors: tuple[Factor, ...] = ()
+    divisor: int = 1
+
+    @classmethod
+    def of(cls, rate: Fraction) -> Decay:
+        """exp(-rate) for a rational rate > 0."""
+        whole = -(-rate.numerator // rate.denominator) - 1
+        rest = rate - whole
+        return cls(whole, (Factor(rest.numerator, rest.denominator),))
+
+    def survivors(self, places: np.ndarray, entropy: Entropy) -> np.ndarray:
+        """Those of `places` whose trial with this probability succeeds."""
+        for _ in range(self.whole):
+            if not places.size:
+                return places
+            places = _algorithm_1(places, (), 1, entropy)
+        return _algorithm_1(places, self.factors, self.divisor, entropy)
+
+    def repeated(self, times: np.ndarray, places: np.ndarray, entropy: Entropy) -> np.ndarray:
+        """Those of `places` whose `times[place]` independent trials all succeed.
+
+        The order of the result is not that of `places`.
+        """
+        done = []
+        rounds = 0
+        while places.size:
+            more = times.take(places) > rounds
+            done.append(places.take(np.flatnonzero(~more)))
+            places = self.survivors(places.take(np.flatnonzero(more)), entropy)
+            rounds += 1
+        return np.concatenate([*done, places])
+
+    def run_lengths(self, count: int, entropy: Entropy) -> np.ndarray:
+        """How many trials succeed before the first failure: P(v) ∝ exp(-γ·v), v >= 0."""
+        lengths = np.zeros(count, dtype=np.int64)
+        places = np.arange(count)
+        while places.size:
+            places = self.survivors(places, entropy)
+            lengths[places] += 1
+        return lengths
+
+
+def _algorithm_1(
+    places: np.ndarray, factors: tuple[Factor, ...], divisor: int, entropy: Entropy
+) -> np.ndarray:
+    """Draw K, the first k whose trial with probability γ/k fails; succeed where K is odd."""
+    local = tuple(factor.at(places) for factor in factors)
+    first_failure_is_odd = np.ones(places.size, dtype=bool)
+    inside = np.arange(places.size)
+    k = 1
+    while inside.size:
+        for factor in (Factor(1, k * divisor), *local):
+            inside = factor.succeed(inside, entropy)
+        first_failure_is_odd[inside] = k % 2 == 0
+        k += 1
+    return places.take(np.flatnonzero(first_failure_is_odd))
+
+
+def discrete_laplace(scale: Fraction, count: int, entropy: Entropy) -> np.ndarray:
+    """`count` draws with scale b = t/s: Canonne, Kamath, Steinke 2020, Algorithm 2.
+
+    int64, or object where 64 bits do not hold every step. With u uniform below t and accepted
+    with probability exp(-u/t), and v the number of successes of exp(-1), u + t·v is geometric
+    with ratio exp(-1/t); the floor of its s-th part has ratio exp(-s/t). One zero is dropped.
+    """
+    t, s = scale.numerator, scale.denominator
+
+    def propose(size: int) -> tuple[np.ndarray, np.ndarray]:
+        rests = entropy.below(t, size)
+        places = Decay(0, (Factor(rests, t),)).survivors(np.arange(size), entropy)
+        blocks = Decay().run_lengths(places.size, entropy)
+        magnitudes = compose(blocks, t, rests.take(places), s)
+        return signed(places, magnitudes, entropy)
+
+    return accepted(count, propose)
+
+
+def signed(
+    places: np.ndarray, magnitudes: np.ndarray, entropy: Entropy
+) -> tuple[np.ndarray, np.ndarray]:
+    """The candidates with random signs, without those that would be a second zero, -0."""
+    signs = entropy.signs(places.size)
+    kept = np.flatnonzero((magnitudes != 0) | (signs > 0))
+    return places.take(kept), signs.take(kept) * magnitudes.take(kept)
+
+
+def discrete_gaussian(variance: Fraction, count: int, entropy: Entropy) -> np.ndarray:
+    """`count` draws with variance parameter σ²; int64, or object where 64 bits do not suffice.
+
+    The law of Canonne, Kamath, Steinke 2020, Algorithm 3, by the same kind of rejection: a
+    geometric proposal accepted by trials of their Algorithm 1. Their acceptance test needs
+    integers near σ⁴; written as follows (the decomposition of Karney 2016, Algorithm D) it needs
+    none above σ². With t = max(1, floor(σ)), f = t²/σ² and |x| = t·v + u, 0 <= u < t,
+
+        x²/(2σ²) = f·v/2 + f·v(v-1)/2 + f·(u/t)·v + f·(u/t)²/2:
+
+    v comes from runs of exp(-f/2), u is uniform, and the other three terms are trials.
+    """
+    t = max(1, isqrt(variance.numerator // variance.denominator))
+    rate = t * t / variance
+    step, pair = Decay.of(rate / 2), Decay.of(rate)
+
+    def propose(size: int) -> tuple[np.ndarray, np.ndarray]:
+        blocks = step.run_lengths(size, entropy)
+        places = pair.repeated(blocks * (blocks - 1) // 2, np.arange(size), entropy)
+        blocks = blocks.take(places)
+        rests, inside = _rests(t, rate, blocks, entropy)
+        magnitudes = compose(blocks.take(inside), t, rests.take(inside))
+        return signed(places.take(inside), magnitudes, entropy)
+
+    return accepted(count, propose)
+
+
+def _rests(
+    t: int, rate: Fraction, blocks: np.ndarray, entropy: Entropy
+) -> tuple[np.ndarray, np.ndarray]:
+    """A uniform u below t for each block number, and the places where u is accepted.
+
+    For t = 1, where the rate may exceed 1, u is zero and always accepted.
+    """
+    rests = entropy.below(t, blocks.size)
+    places = np.arange(blocks.size)
+    if t == 1:
+        return rests, places
+    shrink, part = Factor(rate.numerator, rate.denominator), Factor(rests, t)
+    places = Decay(0, (part, part, shrink), 2).survivors(places, entropy)
+    return rests, Decay(0, (part, shrink)).repeated(blocks, places, entropy)
+
 
 _BLOCK = 1 << 17
 """Draws at a time: enough to hide the cost of a call, few enough for about 20 MB of arrays."""

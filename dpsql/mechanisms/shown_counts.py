@@ -25,8 +25,7 @@ from itertools import pairwise
 from math import ceil, erfc, sqrt
 from typing import assert_never
 
-from dpsql.mechanisms.sums import laplace_tail
-from dpsql.mechanisms.tails import gaussian_weights
+from dpsql.mechanisms.tails import gaussian_weights, laplace_tail
 from dpsql.mechanisms.threshold import Threshold
 from dpsql.model.vocabulary import Mechanism
 

@@ -19,7 +19,7 @@ from math import expm1, log1p
 
 import numpy as np
 
-from dpsql.mechanisms.sums import reach_of_sum
+from dpsql.mechanisms.tails import reach_of_sum
 from dpsql.mechanisms.truncated_geometric import keys_of_unit
 from dpsql.model.vocabulary import Neighbours, Noise
 

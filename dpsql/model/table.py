@@ -8,6 +8,38 @@ from typing import Any, TypeAlias, overload
 import numpy as np
 
 Row: TypeAlias = tuple[Any, ...]
+
+
+class OnDemand(Sequence[Row]):
+    """A sequence of rows that knows how many there are; its slices are of the same kind."""
+
+
+class Repeated(OnDemand):
+    """The same row so many times.
+
+    >>> Repeated((None,), 3)[1:][1]
+    (None,)
+    """
+
+    def __init__(self, row: Row, count: int) -> None:
+        self._row, self._places = row, range(count)
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    @overload
+    def __getitem__(self, at: int) -> Row: ...
+
+    @overload
+    def __getitem__(self, at: slice) -> Repeated: ...
+
+    def __getitem__(self, at: int | slice) -> Row | Repeated:
+        if isinstance(at, slice):
+            return Repeated(self._row, len(self._places[at]))
+        self._places[at]  # raises IndexError
+        return self._row
+
+
 Values: TypeAlias = np.ndarray | list[Any]
 """A column: an array of int64, double or boolean without NULL, or a list of Python values."""
 

@@ -17,9 +17,8 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 from dpsql.model.notices import Notice
-from dpsql.model.query_options import Precision
+from dpsql.model.query_options import Precision, today
 from dpsql.model.resources import Database, Limits
-from dpsql.model.today import today
 from dpsql.model.tree import SqlType, Value
 
 if TYPE_CHECKING:
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-    from dpsql.model.flow import Flow
+    from dpsql.model.stored import Flow
 
 # --- the policy ------------------------------------------------------------------------------
 

@@ -21,7 +21,7 @@ from math import hypot
 from dpsql import accountants
 from dpsql.mechanisms import standard_deviation
 from dpsql.model.errors import Reason, Refused
-from dpsql.model.sql_names import identifier
+from dpsql.model.tree import identifier
 from dpsql.model.vocabulary import Budget, Neighbours, Policy, Sensitivity, TablePolicy
 
 EDGES = (

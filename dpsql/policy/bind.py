@@ -6,8 +6,9 @@ Facts are constraints and nothing else that is declared: PRIVACY.md R5.
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Callable, Sequence
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
 from difflib import get_close_matches
 from fractions import Fraction
 from typing import Any, NoReturn
@@ -16,9 +17,50 @@ from dpsql.model.errors import PolicyError
 from dpsql.model.schema import Schema, SchemaColumn, SchemaTable
 from dpsql.model.tree import Kind, SqlType, Value
 from dpsql.model.vocabulary import ColumnPolicy, Fact, FactKind, Link, Policy, TablePolicy, Voucher
-from dpsql.policy.checks import Check, checks
 from dpsql.policy.draft import Draft, DraftColumn, DraftTable
 from dpsql.policy.values import of_type
+
+NUMBER = r"\(*\s*(?:CAST\()?'?(?P<{0}>-?\d+(?:\.\d+)?)'?(?:\s+AS [A-Z0-9(), ]+\))?\s*\)*"
+BETWEEN = re.compile(
+    r"\(*\"?(?P<column>\w+)\"?\s+BETWEEN\s+" + NUMBER.format("lo") + r"\s+AND\s+"
+    + NUMBER.format("hi") + r"\)*", re.IGNORECASE
+)  # fmt: skip
+RANGE = re.compile(
+    r"\(*\"?(?P<column>\w+)\"?\s*>=\s*" + NUMBER.format("lo") + r"\s+AND\s+\(*\"?(?P=column)\"?"
+    r"\s*<=\s*" + NUMBER.format("hi") + r"\)*", re.IGNORECASE
+)  # fmt: skip
+MEMBERS = re.compile(
+    r"\(*\"?(?P<column>\w+)\"?\s+IN\s+\((?P<values>'(?:[^']|'')*'(?:,\s*'(?:[^']|'')*')*)\)\)*",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """What the engine enforces of a column: the ends of its numbers, as written, or its texts."""
+
+    bounds: tuple[str, str] | None = None
+    values: tuple[str, ...] = ()
+
+
+def checks(table: SchemaTable) -> dict[str, Check]:
+    """The columns, in lower case, that a CHECK constraint speaks of."""
+    types = {c.name.lower(): c.type for c in table.columns if c.type is not None}
+    found: dict[str, Check] = {}
+    for check in table.checks:
+        text = check.removeprefix("CHECK").strip()
+        between = BETWEEN.fullmatch(text) or RANGE.fullmatch(text)
+        if between is not None and (kind := types.get(between["column"].lower())) is not None:
+            if kind.kind in (Kind.INTEGER, Kind.DECIMAL, Kind.DOUBLE):
+                found[between["column"].lower()] = Check((between["lo"], between["hi"]))
+            continue
+        members = MEMBERS.fullmatch(text)
+        if members is not None and members["column"].lower() in types:
+            listed = re.findall(r"'((?:[^']|'')*)'", members["values"])
+            values = tuple(member.replace("''", "'") for member in listed)
+            found[members["column"].lower()] = Check(values=values)
+    return found
+
 
 NUMBERS = (Kind.INTEGER, Kind.DECIMAL, Kind.DOUBLE)
 ValuesOf = Callable[[str, str], Sequence[Value]]

@@ -8,7 +8,7 @@ from typing import Any
 from dpsql.model.resources import Database, Limits
 from dpsql.model.tree import Value
 from dpsql.model.vocabulary import BoundsMethod, Budget, Link, PrivacyUnit
-from dpsql.policy.lines import Lines
+from dpsql.policy.value_reader import Lines
 
 
 @dataclass(frozen=True, slots=True)

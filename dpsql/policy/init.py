@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 
 from dpsql.model.schema import ForeignKey, Schema, SchemaColumn, SchemaTable
-from dpsql.policy.checks import Check, checks
+from dpsql.policy.bind import Check, checks
 from dpsql.policy.value_reader import UNDECIDED
 
 BARE = re.compile(r"[A-Za-z0-9_-]+")

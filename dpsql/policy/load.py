@@ -14,12 +14,16 @@ from dpsql.accountants import Accountant, is_affordable
 from dpsql.model.errors import PolicyError
 from dpsql.model.installed import Unusable
 from dpsql.model.resources import Database, Limits
-from dpsql.model.vocabulary import DEFAULT_ACCOUNTANT, BoundsMethod, Budget, Neighbours, PrivacyUnit
-from dpsql.policy.draft import Draft, DraftColumn, DraftTable
-from dpsql.policy.lines import Lines
-from dpsql.policy.links import check_links, links_of
-from dpsql.policy.server_section import server
-from dpsql.policy.value_reader import UNDECIDED, Reader
+from dpsql.model.vocabulary import (
+    DEFAULT_ACCOUNTANT,
+    BoundsMethod,
+    Budget,
+    Link,
+    Neighbours,
+    PrivacyUnit,
+)
+from dpsql.policy.draft import Draft, DraftColumn, DraftTable, ServerSettings
+from dpsql.policy.value_reader import UNDECIDED, Lines, Reader
 
 LEAST_EPSILON, MOST_EPSILON = Decimal("1e-9"), Decimal("1e6")
 """The ledger counts in steps of the least; beyond the most, nothing is promised."""
@@ -345,3 +349,206 @@ def _seconds(reader: Reader, key: str, default: float) -> float:
             f"Write {key} = {default:g}.",
         )
     return float(seconds)
+
+
+_FILES = ("users", "certificate", "key", "client_ca")
+_COUNTS = (
+    "port",
+    "max_connections",
+    "max_connections_per_analyst",
+    "max_message_bytes",
+    "metrics_port",
+    "workers",
+    "max_late",
+)
+_SECONDS = ("login_seconds", "idle_seconds", "answer_seconds")
+_MOST = {
+    "port": 65_535,
+    "metrics_port": 65_535,
+    "max_connections": 10_000,
+    "max_connections_per_analyst": 10_000,
+    "max_message_bytes": 1 << 26,
+    "workers": 64,
+    "max_late": 1_000_000,
+}
+LEAST_MESSAGE = 1 << 16
+"""A message must have room for the longest query."""
+
+
+def server(reader: Reader, folder: Path) -> ServerSettings:
+    """The table as written, its files relative to the policy's folder. Raises `PolicyError`."""
+    reader.only("host", "log_statements", "memory", *_FILES, *_COUNTS, *_SECONDS)
+    default = ServerSettings()
+    if ("certificate" in reader.values) != ("key" in reader.values):
+        reader.fail(None, "A certificate needs its key.", "Give both certificate and key.")
+    if "client_ca" in reader.values and "certificate" not in reader.values:
+        why = "Clients show certificates over TLS only."
+        reader.fail("client_ca", why, "Give certificate and key, too.")
+    paths = {
+        name: str(folder / reader.text(name, getattr(default, name)))
+        for name in _FILES
+        if name in reader.values or name == "users"
+    }
+    return ServerSettings(
+        host=reader.text("host", default.host),
+        users=paths["users"],
+        certificate=paths.get("certificate"),
+        key=paths.get("key"),
+        client_ca=paths.get("client_ca"),
+        log_statements=reader.flag("log_statements"),
+        memory=reader.memory("memory", default.memory),
+        port=_count(reader, "port") or default.port,
+        max_connections=_count(reader, "max_connections") or default.max_connections,
+        max_connections_per_analyst=_count(reader, "max_connections_per_analyst"),
+        max_message_bytes=_message(reader) or default.max_message_bytes,
+        metrics_port=_count(reader, "metrics_port"),
+        login_seconds=_seconds(reader, "login_seconds", default.login_seconds),
+        workers=_count(reader, "workers") or default.workers,
+        idle_seconds=_seconds(reader, "idle_seconds", default.idle_seconds),
+        answer_seconds=_seconds(reader, "answer_seconds", default.answer_seconds),
+        max_late=_count(reader, "max_late") or default.max_late,
+    )
+
+
+def _count(reader: Reader, key: str) -> int | None:
+    found = reader.count(key)
+    if found is not None and found > _MOST[key]:
+        reader.fail(key, f"{key} is at most {_MOST[key]}.", "Write a smaller one.")
+    return found
+
+
+def _message(reader: Reader) -> int | None:
+    found = _count(reader, "max_message_bytes")
+    if found is not None and found < LEAST_MESSAGE:
+        least = f"A query may take {LEAST_MESSAGE} bytes."
+        reader.fail("max_message_bytes", least, f"Write at least {LEAST_MESSAGE}.")
+    return found
+
+
+UNCUT = ("max_groups_per_unit", "max_rows_per_group")
+"""Limits that are enforced by cutting one person's rows: those of several people are not cut."""
+
+
+def links_of(reader: Reader) -> tuple[Link | None, tuple[Link, ...], tuple[Link, ...]]:
+    """A table's one link, its several links, and its links to people who are not protected."""
+    if "links" not in reader.values:
+        return (_link(reader.table("link")) if "link" in reader.values else None), (), ()
+    if "link" in reader.values:
+        reader.fail("link", "There is link, and links beside it.", "Keep links.")
+    protected, unprotected = list[Link](), list[Link]()
+    for each in reader.listed("links"):
+        others = each.choice("other_people", ("protected", "unprotected"), "protected")
+        (protected if others == "protected" else unprotected).append(_link(each, "other_people"))
+    reader.distinct(tuple(link.column for link in (*protected, *unprotected)), "links")
+    if len(protected) < 2:  # noqa: PLR2004
+        return next(iter(protected), None), (), tuple(unprotected)
+    for key in UNCUT:
+        if key in reader.values:
+            why = f"Rows of several people are not cut to {key}."
+            reader.fail(key, why, "Declare max_rows_per_unit, over all links together.")
+    return None, tuple(protected), tuple(unprotected)
+
+
+def _link(reader: Reader, *more: str) -> Link:
+    reader.only("column", "references", *more)
+    table, dot, key = reader.text("references").rpartition(".")
+    if not dot:
+        reader.fail("references", "references names no column.", 'Write "table.column".')
+    return Link(reader.text("column"), table, key)
+
+
+def check_links(draft: Draft, reader: Reader) -> None:
+    """Refuse a unit that is no private table's key, links to no key, cycles, and loose ends."""
+    _check_unit(draft, reader)
+    for table in draft.tables:
+        _check_values(draft, table, reader)
+        if not table.private:
+            continue
+        place = reader.table("tables").table(table.name)
+        for name in table.key:
+            _listed(table, name, place, "key")
+        for link in table.unprotected:
+            _target(draft, link, place)
+        if table.name == draft.unit.table:
+            continue
+        if not table.links:
+            place.fail(
+                None,
+                f"The private table {table.name} has no link to the privacy unit.",
+                "Add link = { column = …, references = … }.",
+            )
+        for link in table.links:
+            _follow(draft, table, link, place)
+
+
+def _check_unit(draft: Draft, reader: Reader) -> None:
+    unit, place = draft.unit, reader.table("privacy_unit")
+    table = draft.table(unit.table)
+    if table is None or table.name != unit.table:
+        place.fail("table", f"There is no table {unit.table}.", f"Add [tables.{unit.table}].")
+    if not table.private:
+        place.fail("table", f"{unit.table} is public.", 'Write access = "private".')
+    if table.key != (unit.key,):
+        place.fail(
+            "key", f"{unit.key} is not the key of {unit.table}.", f'Write key = "{unit.key}" there.'
+        )
+    if table.links:
+        place.fail("table", f"The unit table {unit.table} has a link.", "Remove it.")
+
+
+def _follow(draft: Draft, table: DraftTable, link: Link, place: Reader) -> None:
+    """Follow one of the links of a table to the unit."""
+    seen, here = {table.name}, table
+    while True:
+        _listed(here, link.column, place, "link")
+        target = _target(draft, link, place)
+        if target.name in seen:
+            place.fail("link", f"The links of {table.name} run in a circle.", "Break it.")
+        if target.name == draft.unit.table:
+            return
+        if target.several:
+            why = f"{table.name} links to {target.name}, whose rows are several people's."
+            place.fail("link", why, "Leave the table out, or link it to one person.")
+        if target.link is None:
+            place.fail(
+                "link", f"The links of {table.name} do not lead to the unit.", "Add the next."
+            )
+        seen.add(target.name)
+        here, link = target, target.link
+
+
+def _target(draft: Draft, link: Link, place: Reader) -> DraftTable:
+    """The table that a link leads to: a private one, by its key."""
+    target = draft.table(link.table)
+    if target is None or not target.private:
+        place.fail("link", f"{link.table} is not a private table.", "Link towards the unit.")
+    if target.name != link.table:
+        place.fail("link", f"{link.table} is written {target.name} above.", "Write it alike.")
+    if target.key != (link.key,):
+        place.fail(
+            "link",
+            f"{link.table}.{link.key} is not the declared key of {link.table}.",
+            f'Write key = "{link.key}" in [tables.{link.table}].',
+        )
+    return target
+
+
+def _check_values(draft: Draft, table: DraftTable, reader: Reader) -> None:
+    for column in table.columns:
+        if column.values_from is None:
+            continue
+        source = draft.table(column.values_from[0])
+        if source is None or source.private:
+            place = reader.table("tables").table(table.name).table("columns").table(column.name)
+            place.fail(
+                "values_from",
+                f"{column.values_from[0]} is not a public table.",
+                "Name one that is.",
+            )
+
+
+def _listed(table: DraftTable, column: str, place: Reader, key: str) -> None:
+    if not any(c.name.lower() == column.lower() for c in table.columns):
+        place.fail(
+            key, f"{table.name}.{column} is not listed.", f"Add {column} = {{}} to its columns."
+        )

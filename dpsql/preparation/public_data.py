@@ -19,8 +19,7 @@ from dpsql.model.algebra import Evaluated, Field, Relation
 from dpsql.model.bounded_cache import BoundedCache
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.intervals import Facts, hull
-from dpsql.model.sql_names import identifier
-from dpsql.model.tree import INTEGER, Expression, Ref, SqlType, Value
+from dpsql.model.tree import INTEGER, Expression, Ref, SqlType, Value, identifier
 
 Row = tuple[Value, ...]
 

@@ -16,8 +16,8 @@ from dpsql.mechanisms import margin
 from dpsql.mechanisms.count_tree import Found, quantiles
 from dpsql.mechanisms.entropy import Entropy
 from dpsql.mechanisms.exponential import Candidates, exponential, permute_and_flip
-from dpsql.mechanisms.histogram_scan import first_reached
 from dpsql.mechanisms.scores import HistogramCounts, Rank, Reached, candidates
+from dpsql.mechanisms.sparse_vector import first_reached
 from dpsql.model.vocabulary import Exact, Noise
 
 Key: TypeAlias = tuple[Any, ...]

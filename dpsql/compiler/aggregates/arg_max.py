@@ -3,7 +3,7 @@
 The row with the largest y is somebody's, and one more row could always be it. So what is chosen is
 the x that so many people reach the highest y with as the choice needs to tell people from none,
 which `explain` shows. Of a unit only the row with its own largest y counts; of equal ones, that
-whose x is listed last (with the smallest y: first). For scores and proof see `mechanisms.peaks`.
+whose x is listed last (with the smallest y: first). For scores and proof see `mechanisms.scores`.
 
 Proof (PRIVACY.md R50). Of a unit one row of a group counts, which changes the difference of two
 options' scores by at most 2.

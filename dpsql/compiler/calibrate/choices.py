@@ -21,8 +21,8 @@ from dpsql.compiler.aggregates.recipe import part_type
 from dpsql.compiler.plan.lattices import Choice, ChoiceQuery
 from dpsql.compiler.resolve.scopes import Identities
 from dpsql.mechanisms.exponential import rate_down
-from dpsql.mechanisms.histogram_scan import least_rows, scanning
 from dpsql.mechanisms.scores import Aim, Most, Peak, Rank, Reached
+from dpsql.mechanisms.sparse_vector import least_rows, scanning
 from dpsql.model.algebra import Field
 from dpsql.model.tree import Ref
 from dpsql.model.vocabulary import ApproximateEvent, BoundedRangeEvent, EventPart, Neighbours
@@ -93,7 +93,7 @@ def _spread(query: ChoiceQuery, payer: Payer) -> int:
 
 
 def _scan(field: Field, query: ChoiceQuery, aim: Reached, amount: Fraction, payer: Payer) -> Choice:
-    """Sparse vector, an ε-DP step in each group: see `mechanisms.histogram_scan`."""
+    """Sparse vector, an ε-DP step in each group: see `mechanisms.sparse_vector`."""
     rounds = payer.rounds * (2 if payer.neighbours is Neighbours.REPLACE else 1)
     epsilon = payer.accountant.step(amount / rounds)
     law = scanning(epsilon)

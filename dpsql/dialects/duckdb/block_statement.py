@@ -44,8 +44,7 @@ from dpsql.dialects.duckdb.total_sql import (
 )
 from dpsql.dialects.duckdb.unit_sql import exists, looked_up
 from dpsql.model.algebra import Staged
-from dpsql.model.sql_names import type_name
-from dpsql.model.tree import INTEGER, Call, Cast, Expression, Kind, SqlType
+from dpsql.model.tree import INTEGER, Call, Cast, Expression, Kind, SqlType, type_name
 from dpsql.model.walk import relations
 
 

@@ -11,8 +11,7 @@ from dpsql.dialects.duckdb.sql_text import OR as OR_LEVEL
 from dpsql.dialects.duckdb.time_sql import TIMES
 from dpsql.functions import LONGEST_COMPARED, LONGEST_TEXT
 from dpsql.model.errors import Reason, Refused
-from dpsql.model.sql_names import type_name
-from dpsql.model.tree import INTEGER, AggregateCall, Frame, Kind, SqlType, WindowCall
+from dpsql.model.tree import INTEGER, AggregateCall, Frame, Kind, SqlType, WindowCall, type_name
 
 DISTANCES = (
     "levenshtein",

@@ -37,7 +37,6 @@ from dpsql.dialects.duckdb.sql_text import ATOM, CAST, LOOSE, MINUS, OTHER, Text
 from dpsql.functions import Function
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.intervals import Facts
-from dpsql.model.sql_names import identifier, type_name
 from dpsql.model.ticking import tick
 from dpsql.model.tree import (
     BOOLEAN,
@@ -58,6 +57,8 @@ from dpsql.model.tree import (
     SqlType,
     Star,
     WindowCall,
+    identifier,
+    type_name,
 )
 from dpsql.model.walk import refs
 

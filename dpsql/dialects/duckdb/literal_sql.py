@@ -8,8 +8,7 @@ from math import isfinite
 from typing import assert_never
 
 from dpsql.model.errors import Reason, Refused
-from dpsql.model.sql_names import type_name
-from dpsql.model.tree import Kind, Literal, SqlType
+from dpsql.model.tree import Kind, Literal, SqlType, type_name
 
 INT128 = 2**127
 MAX_PRECISION = 38

@@ -30,8 +30,7 @@ from dpsql.model.algebra import (
     Values,
     Window,
 )
-from dpsql.model.sql_names import identifier
-from dpsql.model.tree import Call, Expression, JoinKind, Kind, Ref
+from dpsql.model.tree import Call, Expression, JoinKind, Kind, Ref, identifier
 from dpsql.model.walk import refs
 
 Text = Mapping[int, str]

@@ -6,11 +6,9 @@ from collections.abc import Callable
 
 from dpsql.dialects.duckdb.literal_sql import constant
 from dpsql.dialects.duckdb.sql_text import PRODUCT, SUM, Text
-from dpsql.functions.date_arithmetic import LENGTHS
 from dpsql.functions.date_making import bucket_origin
-from dpsql.functions.dates import EPOCH, MICROSECOND
-from dpsql.model.sql_names import type_name
-from dpsql.model.tree import TIMESTAMP, TIMESTAMPTZ, Literal, SqlType, Value
+from dpsql.functions.dates import EPOCH, LENGTHS, MICROSECOND
+from dpsql.model.tree import TIMESTAMP, TIMESTAMPTZ, Literal, SqlType, Value, type_name
 
 Spelling = Callable[[tuple[Text, ...], SqlType], Text]
 

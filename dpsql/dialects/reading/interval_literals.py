@@ -22,7 +22,7 @@ from dpsql.dialects.reading.literals import negative
 from dpsql.dialects.reading.nodes import Origin
 from dpsql.dialects.reading.tokens import DURATION, FUNCTION, is_word, names_type, span_of
 from dpsql.dialects.reading.window_frames import Read
-from dpsql.functions.date_arithmetic import moved
+from dpsql.functions.dates import moved
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.tree import (
     DATE,

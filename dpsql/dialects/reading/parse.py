@@ -7,7 +7,7 @@ from datetime import date
 from dpsql.dialects.reading import from_sqlglot
 from dpsql.dialects.reading.request_options import divided
 from dpsql.model.errors import Reason, Refused
-from dpsql.model.today import today
+from dpsql.model.query_options import today
 from dpsql.model.tree import Span, Statement, Value
 
 MAX_BYTES = 64 * 1024

@@ -13,8 +13,7 @@ from decimal import Decimal
 from typing import Any
 
 from dpsql.engines import Load, ScratchTable, Variable
-from dpsql.model.sql_names import identifier, type_name
-from dpsql.model.tree import Kind, SqlType
+from dpsql.model.tree import Kind, SqlType, identifier, type_name
 
 _INT64 = 2**63
 

@@ -44,7 +44,7 @@ def budget(
     accept_ledger: bool,
 ) -> None:
     """Show what each budget has spent and what is left."""
-    from dpsql.owner.record import unnamed_budgets  # noqa: PLC0415
+    from dpsql.owner.check import unnamed_budgets  # noqa: PLC0415
 
     settings = settings.with_options(policy, analyst)
     if accept_ledger:
@@ -122,7 +122,7 @@ def refresh(
     """
     settings = context.ensure_object(CommandSettings).with_options(policy, analyst)
     if record:
-        from dpsql.owner.record import check_policy  # noqa: PLC0415
+        from dpsql.owner.check import check_policy  # noqa: PLC0415
 
         _show(settings.policy, check_policy(settings.policy, record=True, refresh=True))
         note("A new data version has begun; what the data confirms is recorded.")
@@ -167,7 +167,7 @@ def init(database: str, target: str) -> None:
 @click.pass_context
 def check(context: click.Context, policy: str | None, analyst: str | None, *, record: bool) -> None:
     """For the owner only: does the data fit the policy? Prints exact numbers of private rows."""
-    from dpsql.owner.record import check_policy, unnamed_budgets_of  # noqa: PLC0415
+    from dpsql.owner.check import check_policy, unnamed_budgets_of  # noqa: PLC0415
 
     path = context.ensure_object(CommandSettings).with_options(policy, analyst).policy
     findings = check_policy(path, record=record)

@@ -9,8 +9,7 @@ from typing import Any
 from dpsql.dialects.postgres.words import Piece
 from dpsql.interfaces.pgwire.statements.commands import Command, CopyOptions, Direction
 from dpsql.interfaces.pgwire.values.wire_tables import WireColumn
-from dpsql.model.flow import Flow
-from dpsql.model.stored import tables_of
+from dpsql.model.stored import Flow, tables_of
 from dpsql.model.vocabulary import Receipt
 
 Row = tuple[Any, ...]

@@ -11,7 +11,7 @@ from dpsql.interfaces.amounts import loss_text
 from dpsql.interfaces.pgwire.answers import CatalogueAnswers
 from dpsql.interfaces.pgwire.login_file import ByCertificate, Users, Verifier
 from dpsql.interfaces.pgwire.pacing import LateAnswers
-from dpsql.owner.record import unnamed_budgets
+from dpsql.owner.check import unnamed_budgets
 from dpsql.policy.draft import ServerSettings as Limits
 
 if TYPE_CHECKING:

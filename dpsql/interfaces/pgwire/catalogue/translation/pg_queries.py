@@ -18,7 +18,7 @@ from dpsql.interfaces.pgwire.catalogue.translation.pg_sources import PLACE, add_
 from dpsql.interfaces.pgwire.catalogue.translation.pg_terms import PgColumn, Term, refuse
 from dpsql.interfaces.pgwire.catalogue.translation.pg_text import function_name, spelled
 from dpsql.model.errors import Reason, Refused
-from dpsql.model.sql_names import identifier
+from dpsql.model.tree import identifier
 
 _CLAUSES = frozenset(
     """kind hint distinct expressions limit offset from_ joins laterals where group having order

@@ -11,7 +11,7 @@ from sqlglot import exp
 from dpsql.interfaces.pgwire.catalogue.translation import oids
 from dpsql.interfaces.pgwire.catalogue.translation.pg_terms import Names, PgColumn, Term
 from dpsql.model.errors import Reason, Refused
-from dpsql.model.sql_names import identifier
+from dpsql.model.tree import identifier
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from dpsql.interfaces.pgwire.catalogue.translation.pg_scopes import PgScope, PgS
 from dpsql.interfaces.pgwire.catalogue.translation.pg_terms import PgColumn, refuse
 from dpsql.interfaces.pgwire.catalogue.translation.pg_text import called, function_name, spelled
 from dpsql.model.errors import Reason, Refused
-from dpsql.model.sql_names import identifier
+from dpsql.model.tree import identifier
 
 PLACE = "row_"
 """The column of a row's place among VALUES."""
