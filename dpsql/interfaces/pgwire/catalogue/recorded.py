@@ -35,6 +35,11 @@ def body(name: str) -> str:
     return text if name in ("definitions", "pg_get_keywords") else text.partition("\n")[2]
 
 
+def sql(name: str) -> str:
+    """A file of the shadow's own SQL."""
+    return (FOLDER.parent / "sql" / name).read_text(encoding="utf-8")
+
+
 def rows(name: str) -> list[dict[str, str]]:
     """The rows of a relation by column name."""
     path = FOLDER / f"{name}.tsv"

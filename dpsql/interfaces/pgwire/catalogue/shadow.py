@@ -7,18 +7,17 @@ It knows the policy alone: SECURITY.md S17.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any, TypeAlias
 
 from dpsql.engines.duckdb.files import name as identifier
 from dpsql.engines.duckdb.files import text as literal
 from dpsql.interfaces.pgwire.catalogue import recorded
-from dpsql.interfaces.pgwire.catalogue.macros import MACROS
 from dpsql.interfaces.pgwire.catalogue.naming import keywords
-from dpsql.interfaces.pgwire.catalogue.objects import Row
+from dpsql.interfaces.pgwire.catalogue.objects import DATABASE, Row
 from dpsql.interfaces.pgwire.catalogue.translation import oids
 from dpsql.interfaces.pgwire.catalogue.translation.pg_terms import PgColumn
-from dpsql.interfaces.pgwire.catalogue.views import VIEWS
 
 Statement: TypeAlias = tuple[str, list[Any]]
 """SQL and its parameters."""
@@ -41,21 +40,28 @@ EXTRA: dict[str, tuple[PgColumn, ...]] = {
 }
 """Tables of the shadow's own, filled as the others are."""
 
+_VIEWS = dict(
+    re.findall(r"CREATE VIEW ([\w.]+) AS\n(.*?);\n", recorded.sql("views.sql"), re.DOTALL)
+)
+"""The text of each view: PostgreSQL's, and those of `cat` that these read."""
+
 
 def script(rows: dict[str, list[Row]]) -> Iterator[Statement]:
     """What makes a shadow with PostgreSQL's own rows and these, by relation."""
     for schema in SHADOWS.values():
         yield f"CREATE SCHEMA {schema}", []
     for (schema, relation), columns in recorded.relations().items():
-        if (schema, relation) not in VIEWS:
+        if f"{schema}.{relation}" not in _VIEWS:
             yield _create(SHADOWS[schema], relation, columns)
             yield from _fill(SHADOWS[schema], relation, columns, rows.get(relation, []))
     for relation, columns in EXTRA.items():
         yield _create("cat", relation, columns)
         yield from _fill("cat", relation, columns, rows.get(relation, []))
     words = ", ".join(literal(word) for word in sorted(keywords()))
-    yield from ((macro.replace("KEYWORDS", words), []) for macro in MACROS)
-    yield from (_view(schema, relation, sql) for (schema, relation), sql in VIEWS.items())
+    macros = recorded.sql("macros.sql").replace("{KEYWORDS}", words)
+    macros = macros.replace("{DATABASE}", DATABASE)
+    yield from ((macro, []) for macro in macros.split(";\n") if macro)
+    yield from (_view(name, sql) for name, sql in _VIEWS.items())
 
 
 def _create(schema: str, relation: str, columns: tuple[PgColumn, ...]) -> Statement:
@@ -63,15 +69,23 @@ def _create(schema: str, relation: str, columns: tuple[PgColumn, ...]) -> Statem
     return f"CREATE TABLE {schema}.{identifier(relation)} ({listed})", []
 
 
-def _view(schema: str, relation: str, sql: str) -> Statement:
-    """A view whose columns have the recorded names and types, in their order."""
-    columns = recorded.relations()[schema, relation]
+def _view(name: str, sql: str) -> Statement:
+    """A view; of PostgreSQL's the columns have the recorded names and types, in their order.
+
+    Those that the text leaves out are NULL.
+    """
+    schema, relation = name.split(".")
+    columns = recorded.relations().get((schema, relation))
+    if columns is None:
+        return f"CREATE VIEW {name} AS {sql}", []
+    none = ", ".join(f"NULL AS {identifier(c.name)}" for c in columns)
+    whole = f"SELECT * FROM ({sql}) UNION ALL BY NAME SELECT {none} WHERE FALSE"
     listed = ", ".join(
         f"CAST({identifier(c.name)} AS {oids.shadow_type(c.oid)}) AS {identifier(c.name)}"
         for c in columns
     )
     target = f"{SHADOWS[schema]}.{identifier(relation)}"
-    return f"CREATE VIEW {target} AS SELECT {listed} FROM ({sql})", []
+    return f"CREATE VIEW {target} AS SELECT {listed} FROM ({whole})", []
 
 
 def _fill(

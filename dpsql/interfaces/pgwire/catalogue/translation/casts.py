@@ -10,10 +10,11 @@ from typing import Any
 from sqlglot import exp
 
 from dpsql.interfaces.pgwire.catalogue.translation import oids
-from dpsql.interfaces.pgwire.catalogue.translation.pg_scopes import PgScope, Reading
 from dpsql.interfaces.pgwire.catalogue.translation.pg_terms import (
     NULL,
     Names,
+    PgScope,
+    Reading,
     Term,
     refuse,
     unknown_literal,

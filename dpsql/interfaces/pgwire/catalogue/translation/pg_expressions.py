@@ -2,92 +2,118 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from sqlglot import exp
 
 from dpsql.interfaces.pgwire.catalogue.translation import casts, oids
-from dpsql.interfaces.pgwire.catalogue.translation.pg_functions import CONSTANTS, call
-from dpsql.interfaces.pgwire.catalogue.translation.pg_operators import compare, operator
-from dpsql.interfaces.pgwire.catalogue.translation.pg_scopes import PgScope
+from dpsql.interfaces.pgwire.catalogue.translation.pg_functions import (
+    AGGREGATES,
+    RANKS,
+    aggregate,
+    applied,
+)
 from dpsql.interfaces.pgwire.catalogue.translation.pg_terms import (
     NULL,
+    PgScope,
     Term,
     refuse,
     unknown_literal,
 )
-from dpsql.interfaces.pgwire.catalogue.translation.pg_text import called, spelled
+from dpsql.interfaces.pgwire.catalogue.translation.pg_text import called, function_name, spelled
+from dpsql.model.errors import Reason, Refused
+
+SCHEMAS = ("pg_catalog", "information_schema")
+CONSTANTS: dict[type[exp.Expression], Term] = {
+    exp.CurrentUser: Term("pg_me()", oids.NAME, "current_user"),
+    exp.SessionUser: Term("pg_me()", oids.NAME, "session_user"),
+    exp.CurrentCatalog: Term("pg_database_name()", oids.NAME, "current_catalog"),
+    exp.CurrentSchema: Term("'public'", oids.NAME, "current_schema"),
+}
+"""Words without parentheses that stand for a value."""
+
+_COMPARISONS: dict[type[exp.Expression], str] = {
+    exp.EQ: "=",
+    exp.NEQ: "<>",
+    exp.LT: "<",
+    exp.LTE: "<=",
+    exp.GT: ">",
+    exp.GTE: ">=",
+    exp.NullSafeEQ: "IS NOT DISTINCT FROM",
+    exp.NullSafeNEQ: "IS DISTINCT FROM",
+}
+_ARITHMETIC: dict[type[exp.Expression], str] = {
+    exp.Add: "+",
+    exp.Sub: "-",
+    exp.Mul: "*",
+    exp.Div: "//",
+    exp.Mod: "%",
+    exp.BitwiseAnd: "&",
+    exp.BitwiseOr: "|",
+    exp.BitwiseRightShift: ">>",
+    exp.BitwiseLeftShift: "<<",
+}
+_PATTERNS: dict[type[exp.Expression], str] = {
+    exp.Like: "({0} LIKE {1} ESCAPE {2})",
+    exp.ILike: "({0} ILIKE {1} ESCAPE {2})",
+    exp.RegexpLike: "(regexp_matches({0}, {1}))",
+    exp.RegexpILike: "(regexp_matches({0}, {1}, 'i'))",
+}
+_OPERANDS = frozenset("this expression low high negate typed safe".split())
+"""What an operator's node may carry; `typed` and `safe` say how divisions round, as ours do."""
 
 _INT4_END, _INT8_END = 2**31, 2**63
+_TYPE_NAMES = {
+    "int": "int4",
+    "integer": "int4",
+    "smallint": "int2",
+    "bigint": "int8",
+    "boolean": "bool",
+    "double precision": "float8",
+    "decimal": "numeric",
+}
 
 
 def expression(node: exp.Expression, scope: PgScope) -> Term:
     """One expression in its scope. Raises `Refused` for nodes that nothing here answers."""
-    match node:
-        case exp.Column():
-            return _column(node, scope)
-        case exp.Paren():
-            inner = expression(node.this, scope)
-            return inner if inner.literal is not None else _wrapped(inner)
-        case exp.Cast():
-            return _cast(node, scope)
-        case exp.Case():
-            return _case(node, scope)
-        case exp.Subquery() | exp.Select() | exp.Union():
-            return _scalar(node, scope)
-        case exp.Exists():
-            printed = scope.reading.query(node.this, scope)
-            return Term(f"EXISTS ({printed.sql})", oids.BOOL, "exists")
-        case exp.Array():
-            return _array(node, scope)
-        case exp.Bracket():
-            return _subscript(node, scope)
-        case exp.Dot() if called(node) is None:
-            return _field(node, scope)
-        case exp.Window() | exp.Filter() | exp.Anonymous() | exp.Dot():
-            return call(node, scope, expression)
-        case exp.Collate():
-            return expression(node.this, scope)
-        case exp.In():
-            return _in(node, scope)
-    found = _plain(node, scope)
-    negated = node.args.get("negate") and not isinstance(node, exp.Is)
-    return Term(f"(NOT {found.sql})", oids.BOOL) if negated else found
+    kind = type(node)
+    if kind in CONSTANTS:
+        return CONSTANTS[kind]
+    if kind in _OPERATORS and any(v and k not in _OPERANDS for k, v in node.args.items()):
+        refuse(kind.__name__.upper())
+    read: Any = _NODES.get(kind) or refuse(kind.__name__.upper())
+    term: Term = read(node, scope)
+    negated = node.args.get("negate") and kind is not exp.Is
+    return Term(f"(NOT {term.sql})", oids.BOOL) if negated else term
 
 
-def _plain(node: exp.Expression, scope: PgScope) -> Term:
-    """Constants, words that stand for a value, and operators."""
-    match node:
-        case exp.Literal() if node.is_string:
-            return unknown_literal(str(node.this))
-        case exp.ByteString() | exp.RawString():
-            return unknown_literal(str(node.this))
-        case exp.Literal():
-            return _number(str(node.this))
-        case exp.Concat():
-            return _joined(node)
-        case exp.Null():
-            return NULL
-        case exp.Boolean():
-            return Term("TRUE" if node.this else "FALSE", oids.BOOL)
-        case exp.Parameter():
-            return _parameter(node, scope)
-        case exp.Trim() | exp.Substring():
-            return _text_syntax(node, scope)
-    word = CONSTANTS.get(type(node))
-    return word if word is not None else operator(node, scope, expression)
+def condition(node: exp.Expression, scope: PgScope) -> str:
+    """An expression that is true or not."""
+    return casts.typed(expression(node, scope), oids.BOOL, scope).sql
 
 
-def _nameless(node: exp.Expression | None) -> bool:
-    """Whether an expression suggests no name but that of its type, or `case`."""
-    while isinstance(node, exp.Cast | exp.Paren | exp.Collate):
+def ordered(node: exp.Expression, scope: PgScope) -> str:
+    """One key of an ORDER BY that is an expression."""
+    if not isinstance(node, exp.Ordered):
+        return expression(node, scope).sql
+    return expression(node.this, scope).sql + direction(node)
+
+
+def direction(node: exp.Ordered) -> str:
+    """ASC or DESC, with the place of NULL that PostgreSQL gives it."""
+    way = "DESC" if node.args.get("desc") else "ASC"
+    return f" {way} NULLS {'FIRST' if node.args.get('nulls_first') else 'LAST'}"
+
+
+def _bare(node: exp.Expression) -> exp.Expression:
+    """What stands in parentheses."""
+    while isinstance(node, exp.Paren):
         node = node.this
-    named = (exp.Column, exp.Anonymous, exp.Dot, exp.Bracket, exp.Subquery, exp.Array, exp.Exists)
-    return not isinstance(node, (*named, exp.Trim, exp.Substring, exp.Window, *CONSTANTS))
+    return node
 
 
-def _wrapped(term: Term) -> Term:
-    if term.parameter is not None or term is NULL:
-        return term
-    return Term(f"({term.sql})", term.oid, term.name, term.typmod, term.zero)
+# --- names and constants ---
 
 
 def _column(node: exp.Column, scope: PgScope) -> Term:
@@ -100,23 +126,27 @@ def _column(node: exp.Column, scope: PgScope) -> Term:
     return scope.column(name, table)
 
 
-def _number(text: str) -> Term:
+def _literal(node: exp.Expression, _scope: PgScope) -> Term:
+    text = str(node.this)
+    if not isinstance(node, exp.Literal) or node.is_string:
+        return unknown_literal(text)
     if not text.isdigit():
         return Term(f"CAST({float(text)!r} AS DOUBLE)", oids.NUMERIC)
-    number = int(text)
-    if number < _INT4_END:
-        return Term(str(number), oids.INT4)
-    if number < _INT8_END:
-        return Term(str(number), oids.INT8)
-    return refuse("so large a number")
+    if int(text) >= _INT8_END:
+        refuse("so large a number")
+    return Term(str(int(text)), oids.INT4 if int(text) < _INT4_END else oids.INT8)
 
 
-def _joined(node: exp.Concat) -> Term:
+def _lines(node: exp.Concat, _scope: PgScope) -> Term:
     """Constants on two lines, which SQL reads as one."""
     parts = node.expressions
     if not all(isinstance(p, exp.Literal) and p.is_string for p in parts):
         refuse("CONCAT")
     return unknown_literal("".join(str(p.this) for p in parts))
+
+
+def _boolean(node: exp.Boolean, _scope: PgScope) -> Term:
+    return Term("TRUE" if node.this else "FALSE", oids.BOOL)
 
 
 def _parameter(node: exp.Parameter, scope: PgScope) -> Term:
@@ -125,33 +155,45 @@ def _parameter(node: exp.Parameter, scope: PgScope) -> Term:
     return casts.untyped(int(str(node.this.this)), scope.reading)
 
 
+def _nameless(node: exp.Expression | None) -> bool:
+    """Whether an expression suggests no name but that of its type, or `case`."""
+    while isinstance(node, exp.Cast | exp.Paren | exp.Collate):
+        node = node.this
+    named = (exp.Column, exp.Anonymous, exp.Dot, exp.Bracket, exp.Subquery, exp.Array, exp.Exists)
+    return not isinstance(node, (*named, exp.Trim, exp.Substring, exp.Window, *CONSTANTS))
+
+
 def _cast(node: exp.Cast, scope: PgScope) -> Term:
     item = expression(node.this, scope)
     oid, typmod = casts.target(node.args["to"], scope.reading.names)
     result = casts.cast(item, oid, scope)
     name = result.name
     if _nameless(node.this):
-        name = _type_name(node.args["to"])
+        # PostgreSQL calls the column of a cast constant by the type's own name.
+        text = node.args["to"].sql("postgres").lower().split("(")[0].split(".")[-1]
+        text = text.replace("[]", "").strip('"')
+        name = _TYPE_NAMES.get(text, text)
     return Term(result.sql, oid, name, typmod, result.zero)
 
 
-def _type_name(node: exp.Expression) -> str:
-    """What PostgreSQL calls the column of a cast constant: the type's own name."""
-    text = node.sql("postgres").lower().split("(")[0].split(".")[-1].replace("[]", "")
-    own = {"int": "int4", "integer": "int4", "smallint": "int2", "bigint": "int8"}
-    more = {"boolean": "bool", "double precision": "float8", "decimal": "numeric"}
-    return (own | more).get(text.strip('"'), text.strip('"'))
+def _paren(node: exp.Paren, scope: PgScope) -> Term:
+    term = expression(node.this, scope)
+    if term.literal is not None or term.parameter is not None or term is NULL:
+        return term
+    return Term(f"({term.sql})", term.oid, term.name, term.typmod, term.zero)
+
+
+# --- conditions and queries ---
 
 
 def _case(node: exp.Case, scope: PgScope) -> Term:
     subject = expression(node.this, scope) if node.this is not None else None
     whens, results = [], []
     for branch in node.args["ifs"]:
-        condition = expression(branch.this, scope)
         if subject is None:
-            whens.append(casts.typed(condition, oids.BOOL, scope).sql)
+            whens.append(condition(branch.this, scope))
         else:
-            whens.append(compare("=", [subject, condition], scope).sql)
+            whens.append(_compare("=", subject, expression(branch.this, scope), scope).sql)
         results.append(expression(branch.args["true"], scope))
     default = node.args.get("default")
     otherwise = expression(default, scope) if default is not None else NULL
@@ -163,29 +205,155 @@ def _case(node: exp.Case, scope: PgScope) -> Term:
 
 
 def _scalar(node: exp.Expression, scope: PgScope) -> Term:
-    printed = scope.reading.query(node, scope)
+    printed = scope.query(node)
     if len(printed.columns) != 1:
         refuse("a subquery of several columns")
     column = printed.columns[0]
     return Term(f"({printed.sql})", column.oid, column.name, column.typmod, column.zero)
 
 
-def _array(node: exp.Array, scope: PgScope) -> Term:
+def _exists(node: exp.Exists, scope: PgScope) -> Term:
+    return Term(f"EXISTS ({scope.query(node.this).sql})", oids.BOOL, "exists")
+
+
+def _in(node: exp.In, scope: PgScope) -> Term:
+    query = node.args.get("query")
+    if query is not None:
+        left = node.this.expressions if isinstance(node.this, exp.Tuple) else [node.this]
+        row = ", ".join(expression(e, scope).sql for e in left)
+        row = f"({row})" if isinstance(node.this, exp.Tuple) else row
+        return Term(f"({row} IN ({scope.query(query).sql}))", oids.BOOL)
+    if node.args.get("unnest") or node.args.get("field") or not node.expressions:
+        refuse("this form of IN")
+    items = [expression(e, scope) for e in (node.this, *node.expressions)]
+    (item, *rest), _ = casts.agreed(items, scope)
+    return Term(f"({item.sql} IN ({', '.join(r.sql for r in rest)}))", oids.BOOL)
+
+
+def _logic(node: exp.Expression, scope: PgScope) -> Term:
+    word = "AND" if isinstance(node, exp.And) else "OR"
+    sides = [condition(side, scope) for side in (node.this, node.expression)]
+    return Term(f"({sides[0]} {word} {sides[1]})", oids.BOOL)
+
+
+def _not(node: exp.Not, scope: PgScope) -> Term:
+    return Term(f"(NOT {condition(node.this, scope)})", oids.BOOL)
+
+
+def _is(node: exp.Is, scope: PgScope) -> Term:
+    value = node.expression
+    if not isinstance(value, exp.Null | exp.Boolean):
+        refuse("this form of IS")
+    negated = "NOT " if node.args.get("negate") else ""
+    word = expression(value, scope).sql
+    return Term(f"({expression(node.this, scope).sql} IS {negated}{word})", oids.BOOL)
+
+
+def _between(node: exp.Between, scope: PgScope) -> Term:
+    parts = [expression(p, scope) for p in (node.this, node.args["low"], node.args["high"])]
+    (x, low, high), _ = casts.agreed(parts, scope)
+    return Term(f"({x.sql} BETWEEN {low.sql} AND {high.sql})", oids.BOOL)
+
+
+# --- operators ---
+
+
+def _comparison(node: exp.Expression, scope: PgScope) -> Term:
+    """A comparison, whose right side may be ANY or ALL of an array or a subquery."""
+    sign, right = _COMPARISONS[type(node)], node.expression
+    call = function_name(right) if isinstance(right, exp.Anonymous) else ""
+    if not (isinstance(right, exp.Any | exp.All) or call == "all"):
+        return _compare(sign, expression(node.this, scope), expression(right, scope), scope)
+    word = "ANY" if isinstance(right, exp.Any) else "ALL"
+    inner = _bare(right.expressions[0] if call else right.this)
+    left = expression(node.this, scope)
+    if isinstance(inner, exp.Select | exp.Union | exp.Subquery):
+        return Term(f"({left.sql} {sign} {word} ({scope.query(inner).sql}))", oids.BOOL)
+    kind = oids.ARRAYS.get(left.oid, oids.ARRAYS[oids.TEXT])
+    array = casts.typed(expression(inner, scope), kind, scope)
+    left = casts.typed(left, oids.ELEMENTS.get(array.oid, oids.TEXT), scope)
+    return Term(f"({left.sql} {sign} {word}({array.sql}))", oids.BOOL)
+
+
+def _compare(sign: str, left: Term, right: Term, scope: PgScope) -> Term:
+    """A comparison of two terms; a constant beside a number or a boolean becomes one."""
+    (left, right), _ = casts.agreed([left, right], scope)
+    return Term(f"({left.sql} {sign} {right.sql})", oids.BOOL)
+
+
+def _arithmetic(node: exp.Expression, scope: PgScope) -> Term:
+    sides = [expression(node.this, scope), expression(node.expression, scope)]
+    (left, right), oid = casts.agreed(sides, scope)
+    if isinstance(node, exp.Div) and oid == oids.NUMERIC:
+        return Term(f"CAST({left.sql} / {right.sql} AS DECIMAL(38, 18))", oid)
+    return Term(f"({left.sql} {_ARITHMETIC[type(node)]} {right.sql})", oid)
+
+
+def _negative(node: exp.Neg, scope: PgScope) -> Term:
+    term = expression(node.this, scope)
+    return Term(f"(-{term.sql})", term.oid)
+
+
+def _matched(node: exp.Expression, scope: PgScope, escape: str = "'\\'") -> Term:
+    sides = [
+        casts.typed(expression(side, scope), oids.TEXT, scope).sql
+        for side in (node.this, node.expression)
+    ]
+    return Term(_PATTERNS[type(node)].format(*sides, escape), oids.BOOL)
+
+
+def _escaped(node: exp.Escape, scope: PgScope) -> Term:
+    like, character = node.this, node.expression
+    if not (isinstance(like, exp.Like | exp.ILike) and isinstance(character, exp.Literal)):
+        refuse("this form of ESCAPE")
+    term = _matched(like, scope, expression(character, scope).sql)
+    return Term(f"(NOT {term.sql})", oids.BOOL) if like.args.get("negate") else term
+
+
+def _joined(node: exp.DPipe, scope: PgScope) -> Term:
+    """`||` of arrays or of texts."""
+    sides = [expression(node.this, scope), expression(node.expression, scope)]
+    if any(side.oid in oids.ELEMENTS for side in sides):
+        (left, right), oid = casts.agreed(sides, scope)
+        return Term(f"list_concat({left.sql}, {right.sql})", oid)
+    texts = [casts.cast(side, oids.TEXT, scope).sql for side in sides]
+    return Term(f"({' || '.join(texts)})", oids.TEXT)
+
+
+# --- texts and arrays ---
+
+
+def _trimmed(node: exp.Trim, scope: PgScope) -> Term:
+    text = casts.typed(expression(node.this, scope), oids.TEXT, scope).sql
+    characters = node.args.get("expression")
+    what = unknown_literal(" ") if characters is None else expression(characters, scope)
+    names = {"LEADING": ("ltrim", "ltrim"), "TRAILING": ("rtrim", "rtrim")}
+    position = str(node.args.get("position")).upper()
+    function, name = names.get(position, ("trim", "btrim"))
+    return Term(f"{function}({text}, {what.sql})", oids.TEXT, name)
+
+
+def _substring(node: exp.Substring, scope: PgScope) -> Term:
+    text = casts.typed(expression(node.this, scope), oids.TEXT, scope).sql
+    parts = [node.args.get("start"), node.args.get("length")]
+    rest = "".join(f", {expression(p, scope).sql}" for p in parts if p is not None)
+    return Term(f"substring({text}{rest})", oids.TEXT, "substring")
+
+
+def _array(node: exp.Expression, scope: PgScope) -> Term:
     """ARRAY[a, b] or ARRAY(SELECT …)."""
     first = node.expressions[0] if node.expressions else None
     if isinstance(first, exp.Select | exp.Union | exp.Subquery):
-        printed = scope.reading.query(first, scope)
-        oid = _array_type(printed.columns[0].oid)
-        return Term(f"ARRAY({printed.sql})", oid, "array")
+        printed = scope.query(first)
+        return Term(f"ARRAY({printed.sql})", _array_type(printed.columns[0].oid), "array")
     items, oid = casts.agreed([expression(e, scope) for e in node.expressions], scope)
-    inner = ", ".join(item.sql for item in items)
-    array = _array_type(oid)
+    inner, array = ", ".join(item.sql for item in items), _array_type(oid)
     return Term(f"CAST([{inner}] AS {oids.shadow_type(array)})", array, "array")
 
 
 def _array_type(element: int) -> int:
-    found = oids.ARRAYS.get(oids.TEXT if element == oids.UNKNOWN else element)
-    return found if found is not None else refuse("an array of this type")
+    oid = oids.ARRAYS.get(oids.TEXT if element == oids.UNKNOWN else element)
+    return oid if oid is not None else refuse("an array of this type")
 
 
 def _subscript(node: exp.Bracket, scope: PgScope) -> Term:
@@ -201,53 +369,106 @@ def _subscript(node: exp.Bracket, scope: PgScope) -> Term:
     return Term(sql, oids.ELEMENTS[array.oid], array.name)
 
 
-def _field(node: exp.Dot, scope: PgScope) -> Term:
-    """`(composite).field`, where the composite is what _pg_expandarray makes."""
-    inner = node.this
-    while isinstance(inner, exp.Paren):
-        inner = inner.this
-    composite, name = expression(inner, scope), spelled(node.expression)
-    if composite.oid != oids.RECORD or name not in ("x", "n"):
-        refuse("a field of this")
-    oid = oids.INT4 if name == "n" else oids.INT2
-    return Term(f"({composite.sql}).{name}", oid, name)
+# --- calls ---
 
 
-def _in(node: exp.In, scope: PgScope) -> Term:
-    if node.args.get("negate"):
-        return Term(f"(NOT {_inside(node, scope).sql})", oids.BOOL)
-    return _inside(node, scope)
+def call(node: exp.Expression, scope: PgScope) -> Term:
+    """A function's call, or `(composite).field`, where _pg_expandarray makes the composite."""
+    parts = called(node)
+    if parts is None:
+        composite, name = expression(_bare(node.this), scope), spelled(node.expression)
+        if composite.oid != oids.RECORD or name not in ("x", "n"):
+            refuse("a field of this")
+        return Term(f"({composite.sql}).{name}", oids.INT4 if name == "n" else oids.INT2, name)
+    schema, function = parts
+    name = function_name(function)
+    if schema is not None and schema.lower() not in SCHEMAS:
+        raise Refused(Reason.UNKNOWN_FUNCTION, name=f"{schema}.{name}")
+    if name in AGGREGATES:
+        return _aggregate(name, function, scope)
+    return applied(name, [expression(a, scope) for a in function.expressions], scope)
 
 
-def _inside(node: exp.In, scope: PgScope) -> Term:
-    query = node.args.get("query")
-    if query is not None:
-        left = _row(node.this, scope)
-        return Term(f"({left} IN ({scope.reading.query(query, scope).sql}))", oids.BOOL)
-    if node.args.get("unnest") or node.args.get("field") or not node.expressions:
-        refuse("this form of IN")
-    items = [expression(e, scope) for e in (node.this, *node.expressions)]
-    (left_item, *rest), _ = casts.agreed(items, scope)
-    inner = ", ".join(item.sql for item in rest)
-    return Term(f"({left_item.sql} IN ({inner}))", oids.BOOL)
+def _aggregate(name: str, function: exp.Anonymous, scope: PgScope) -> Term:
+    """An aggregate with its DISTINCT and ORDER BY."""
+    nodes = list(function.expressions)
+    if name == "count" and len(nodes) == 1 and nodes[0] == exp.Star():
+        return Term("count(*)", oids.INT8, "count")
+    if not nodes:
+        refuse(f"{name}()")
+    order = distinct = ""
+    if isinstance(nodes[-1], exp.Order):
+        order = " ORDER BY " + ", ".join(ordered(o, scope) for o in nodes[-1].expressions)
+        nodes[-1] = nodes[-1].this
+    if isinstance(nodes[0], exp.Distinct):
+        distinct = "DISTINCT "
+        nodes[:1] = nodes[0].expressions
+    terms = [casts.typed(expression(n, scope), oids.TEXT, scope) for n in nodes]
+    return aggregate(name, terms, distinct, order)
 
 
-def _row(node: exp.Expression, scope: PgScope) -> str:
-    if isinstance(node, exp.Tuple):
-        return "(" + ", ".join(expression(e, scope).sql for e in node.expressions) + ")"
-    return expression(node, scope).sql
+def _filtered(node: exp.Filter, scope: PgScope) -> Term:
+    term = call(node.this, scope)
+    where = expression(node.expression.this, scope).sql
+    return Term(f"{term.sql} FILTER (WHERE {where})", term.oid, term.name)
 
 
-def _text_syntax(node: exp.Expression, scope: PgScope) -> Term:
-    """TRIM(…) and SUBSTRING(… FROM … FOR …)."""
-    text = casts.typed(expression(node.this, scope), oids.TEXT, scope).sql
-    if isinstance(node, exp.Trim):
-        characters = node.args.get("expression")
-        what = unknown_literal(" ") if characters is None else expression(characters, scope)
-        position = str(node.args.get("position") or "BOTH").upper()
-        names = {"BOTH": ("trim", "btrim"), "LEADING": ("ltrim",) * 2, "TRAILING": ("rtrim",) * 2}
-        function, name = names[position]
-        return Term(f"{function}({text}, {what.sql})", oids.TEXT, name)
-    parts = [node.args.get("start"), node.args.get("length")]
-    rest = "".join(f", {expression(p, scope).sql}" for p in parts if p is not None)
-    return Term(f"substring({text}{rest})", oids.TEXT, "substring")
+def _window(node: exp.Window, scope: PgScope) -> Term:
+    parts = called(node.this)
+    name = function_name(parts[1]) if parts else ""
+    rank = Term(f"{name}()", oids.INT8, name) if name in RANKS else None
+    term = rank or expression(node.this, scope)
+    if name not in (*RANKS, *AGGREGATES) or node.args.get("spec") or node.args.get("alias"):
+        refuse("this window")
+    over = []
+    if node.args.get("partition_by"):
+        keys = ", ".join(expression(p, scope).sql for p in node.args["partition_by"])
+        over.append(f"PARTITION BY {keys}")
+    if node.args.get("order"):
+        keys = ", ".join(ordered(o, scope) for o in node.args["order"].expressions)
+        over.append(f"ORDER BY {keys}")
+    return Term(f"{term.sql} OVER ({' '.join(over)})", term.oid, name)
+
+
+_OPERATORS: dict[type[exp.Expression], Callable[[Any, PgScope], Term]] = {
+    exp.And: _logic,
+    exp.Or: _logic,
+    exp.Not: _not,
+    exp.Is: _is,
+    exp.Between: _between,
+    exp.Neg: _negative,
+    exp.DPipe: _joined,
+    exp.Escape: _escaped,
+    **dict.fromkeys(_COMPARISONS, _comparison),
+    **dict.fromkeys(_ARITHMETIC, _arithmetic),
+    **dict.fromkeys(_PATTERNS, _matched),
+}
+_NODES: dict[type[exp.Expression], Callable[[Any, PgScope], Term]] = {
+    **_OPERATORS,
+    exp.Column: _column,
+    exp.Literal: _literal,
+    exp.ByteString: _literal,
+    exp.RawString: _literal,
+    exp.Concat: _lines,
+    exp.Null: lambda _node, _scope: NULL,
+    exp.Boolean: _boolean,
+    exp.Parameter: _parameter,
+    exp.Cast: _cast,
+    exp.Paren: _paren,
+    exp.Collate: lambda node, scope: expression(node.this, scope),
+    exp.Case: _case,
+    exp.Subquery: _scalar,
+    exp.Select: _scalar,
+    exp.Union: _scalar,
+    exp.Exists: _exists,
+    exp.In: _in,
+    exp.Trim: _trimmed,
+    exp.Substring: _substring,
+    exp.Array: _array,
+    exp.Bracket: _subscript,
+    exp.Anonymous: call,
+    exp.Dot: call,
+    exp.Filter: _filtered,
+    exp.Window: _window,
+}
+"""How each node is read: a missing row is a refusal."""

@@ -1,14 +1,17 @@
-"""What a translated expression is: DuckDB text with the PostgreSQL type behind it."""
+"""What a translated expression is, DuckDB text with the type behind it, and what names mean."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import NoReturn, Protocol
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any, NoReturn, Protocol
+
+from sqlglot import exp
 
 from dpsql.dialects.duckdb.literal_sql import constant
 from dpsql.interfaces.pgwire.catalogue.translation import oids
 from dpsql.model.errors import Reason, Refused
-from dpsql.model.tree import VARCHAR, Literal
+from dpsql.model.tree import VARCHAR, Literal, identifier
 
 UNNAMED = "?column?"
 """PostgreSQL's name for a column whose expression suggests none."""
@@ -68,6 +71,11 @@ class Term:
     def named(self, name: str) -> Term:
         return replace(self, name=name)
 
+    @property
+    def column(self) -> PgColumn:
+        """What an expression in a SELECT list is to the query outside."""
+        return PgColumn(self.name, self.oid, self.typmod, self.zero)
+
 
 NULL = Term("NULL", oids.UNKNOWN)
 
@@ -85,3 +93,87 @@ def refuse(construct: str) -> NoReturn:
 def unknown_literal(text: str) -> Term:
     """A string constant, whose type its surroundings decide."""
     return Term(constant(Literal(text, VARCHAR)), oids.UNKNOWN, literal=text)
+
+
+@dataclass(frozen=True, slots=True)
+class Printed:
+    """A query printed for DuckDB, and its columns."""
+
+    sql: str
+    columns: tuple[PgColumn, ...]
+
+
+@dataclass(slots=True)
+class Reading:
+    """What one translation knows: names, the values of parameters if they are given, and `query`.
+
+    `types` collects the type that each parameter turns out to have.
+    """
+
+    names: Names
+    values: tuple[Any, ...] | None
+    query: Callable[[exp.Expression, PgScope], Printed]
+    types: dict[int, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class PgSource:
+    """A table of a FROM under the name its columns are qualified with, and its own OID."""
+
+    alias: str
+    columns: tuple[PgColumn, ...]
+    number: int | None = None
+
+
+@dataclass(slots=True)
+class PgScope:
+    """The sources in sight, nearest first; `merged` are the columns that USING made one."""
+
+    reading: Reading
+    parent: PgScope | None = None
+    sources: list[PgSource] = field(default_factory=list)
+    merged: list[str] = field(default_factory=list)
+    ctes: dict[str, tuple[PgColumn, ...]] = field(default_factory=dict)
+
+    def query(self, node: exp.Expression) -> Printed:
+        """A query inside this one. Raises `Refused`."""
+        return self.reading.query(node, self)
+
+    def cte(self, name: str) -> tuple[PgColumn, ...] | None:
+        """The columns of the nearest common table expression of that name."""
+        if name in self.ctes:
+            return self.ctes[name]
+        return self.parent.cte(name) if self.parent else None
+
+    def column(self, name: str, table: str | None) -> Term:
+        """The column that a name means. Raises `Refused`."""
+        sources = [s for s in self.sources if table in (None, s.alias)]
+        columns = [(s, c) for s in sources for c in s.columns if c.name == name]
+        merged = table is None and name in self.merged
+        if len(columns) > 1 and not merged:
+            raise Refused(Reason.AMBIGUOUS_COLUMN, column=name)
+        if columns:
+            source, column = columns[0]
+            return _term(column, None if merged else source)
+        numbers = [s.number for s in sources if s.number]
+        if name == "tableoid" and len(numbers) == 1:
+            return Term(str(numbers[0]), oids.OID, name)
+        if self.parent is None:
+            raise Refused(Reason.UNKNOWN_COLUMN, column=name, known=())
+        return self.parent.column(name, table)
+
+    def star(self, table: str | None) -> list[Term]:
+        """The columns that `*` or `table.*` means, those of USING first and once."""
+        chosen = [s for s in self.sources if table in (None, s.alias)]
+        if not chosen:
+            raise Refused(Reason.UNKNOWN_TABLE, table=table or "*", known=())
+        merged = self.merged if table is None else []
+        first = [self.column(name, None) for name in merged]
+        return first + [_term(c, s) for s in chosen for c in s.columns if c.name not in merged]
+
+
+def _term(column: PgColumn, source: PgSource | None) -> Term:
+    """A reference to a column, qualified where its source is given."""
+    prefix = "" if source is None else f"{identifier(source.alias)}."
+    sql = prefix + identifier(column.name)
+    return Term(sql, column.oid, column.name, column.typmod, column.zero)

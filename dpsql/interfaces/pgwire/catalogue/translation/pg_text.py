@@ -30,6 +30,9 @@ _CLOSING = (TokenType.R_PAREN, TokenType.R_BRACKET)
 _NAMED_TYPES = frozenset("oid name regclass regtype regproc regnamespace regrole xid cid".split())
 """Types whose arrays sqlglot cannot read; PostgreSQL knows them by an underscore too."""
 
+_OPERATOR = ["OPERATOR", "(", "PG_CATALOG", "."]
+"""What stands before an operator that is named with its schema, up to the next parenthesis."""
+
 
 def read(text: str) -> exp.Expression:
     """The tree of the one statement in `text`. Raises `Refused`."""
@@ -66,41 +69,26 @@ def _tokens(text: str) -> list[Token]:
 
 
 def _renamed(tokens: Sequence[Token]) -> Iterator[Token]:
-    """The tokens with functions marked, `oid[]` written as `_oid`, and `AS select` as a name."""
-    skip = 0
+    """The tokens with functions marked, `oid[]` as `_oid`, `AS select` a name, operators bare."""
+    skip, closing = 0, False
     for i, token in enumerate(tokens):
+        behind = [t.text.upper() for t in tokens[i : i + 4]]
         if skip:
             skip -= 1
-        elif _is_array_type(tokens, i):
+        elif behind == _OPERATOR:
+            skip, closing = 3, True
+        elif closing and token.token_type is TokenType.R_PAREN:
+            closing = False
+        elif behind[1:3] == ["[", "]"] and token.text.lower() in _NAMED_TYPES:
             yield _named(token, f"_{token.text.lower()}")
             skip = 2
         elif _is_label(tokens, i):
             yield _named(token, token.text.lower())
-        elif _is_call(tokens, i):
+        elif behind[1:2] == ["("] and _is_call(tokens, i):
             lower = token.token_type is not TokenType.IDENTIFIER
             yield _named(token, FUNCTION + (token.text.lower() if lower else token.text))
         else:
             yield token
-
-
-def _is_call(tokens: Sequence[Token], i: int) -> bool:
-    token = tokens[i]
-    if i + 1 == len(tokens) or tokens[i + 1].token_type is not TokenType.L_PAREN:
-        return False
-    if token.token_type in (TokenType.STRING, TokenType.NUMBER) or not token.text:
-        return False
-    before = tokens[i - 1].token_type if i else None
-    if before in (TokenType.ALIAS, TokenType.DCOLON):
-        return False
-    if before is TokenType.DOT and i > 2 and tokens[i - 3].token_type in _TYPE_BEFORE:  # noqa: PLR2004
-        return False
-    if before in (TokenType.R_PAREN, TokenType.VAR, TokenType.IDENTIFIER):
-        return False  # an alias with its columns: FROM f(x) s(r)
-    word = token.text.upper()
-    return word not in _SYNTAX and " " not in word and (word[0].isalpha() or word[0] == "_")
-
-
-_TYPE_BEFORE = (TokenType.ALIAS, TokenType.DCOLON)
 
 
 def _is_label(tokens: Sequence[Token], i: int) -> bool:
@@ -109,12 +97,21 @@ def _is_label(tokens: Sequence[Token], i: int) -> bool:
     return behind_as and tokens[i].token_type is TokenType.SELECT
 
 
-def _is_array_type(tokens: Sequence[Token], i: int) -> bool:
-    behind = [t.token_type for t in tokens[i + 1 : i + 3]]
-    return (
-        behind == [TokenType.L_BRACKET, TokenType.R_BRACKET]
-        and tokens[i].text.lower() in _NAMED_TYPES
-    )
+def _is_call(tokens: Sequence[Token], i: int) -> bool:
+    """Whether a word before a parenthesis is a function's name: no type, alias or syntax."""
+    token, before = tokens[i], tokens[i - 1].token_type if i else None
+    if token.token_type in (TokenType.STRING, TokenType.NUMBER) or before in _NO_CALL_BEHIND:
+        return False
+    qualified = before is TokenType.DOT and i > 2  # noqa: PLR2004 - a schema and what precedes it
+    if qualified and tokens[i - 3].token_type in _TYPE_BEHIND:
+        return False
+    word = token.text.upper()
+    return word not in _SYNTAX and " " not in word and (word[:1].isalpha() or word[:1] == "_")
+
+
+_TYPE_BEHIND = (TokenType.ALIAS, TokenType.DCOLON)
+_NO_CALL_BEHIND = (*_TYPE_BEHIND, TokenType.R_PAREN, TokenType.VAR, TokenType.IDENTIFIER)
+"""Behind these stands a type, or an alias with its columns: FROM f(x) s(r)."""
 
 
 def _named(token: Token, text: str) -> Token:
@@ -139,7 +136,6 @@ def called(node: exp.Expression) -> tuple[str | None, exp.Anonymous] | None:
 
 
 def function_name(call: exp.Anonymous) -> str:
-    """The function's name as written, lower-cased unless it was quoted."""
-    if not call.name.startswith(FUNCTION):
-        raise refused(f"{call.name}()")
-    return call.name.removeprefix(FUNCTION)
+    """The function's name, lower-cased unless it was quoted."""
+    name = call.name
+    return name.removeprefix(FUNCTION) if name.startswith(FUNCTION) else name.lower()
