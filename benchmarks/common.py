@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import csv
+import json
 import statistics
 import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TypeAlias
+
+Row: TypeAlias = Sequence[object]
 
 
 def paired(
@@ -29,7 +35,7 @@ def seconds(action: Callable[[], object]) -> float:
     return time.perf_counter() - start
 
 
-def table(title: str, header: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+def table(title: str, header: Sequence[str], rows: Sequence[Row]) -> None:
     """Print a table with columns as wide as they need."""
     texts = [list(map(str, header)), *([_cell(value) for value in row] for row in rows)]
     widths = [max(len(row[n]) for row in texts) for n in range(len(header))]
@@ -40,3 +46,11 @@ def table(title: str, header: Sequence[str], rows: Sequence[Sequence[object]]) -
 
 def _cell(value: object) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def save(folder: Path, name: str, header: Sequence[str], rows: Sequence[Row], raw: object) -> None:
+    """What `table` prints as CSV, and the numbers behind it as JSON."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / f"{name}.csv").open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows([header, *rows])
+    (folder / f"{name}.json").write_text(json.dumps(raw, default=str), encoding="utf-8")

@@ -13,7 +13,7 @@ from __future__ import annotations
 import statistics
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from math import isnan, nan
@@ -24,11 +24,9 @@ import duckdb
 import numpy as np
 
 from benchmarks.common import paired, seconds, table
-from dpsql.engines import ScratchTable, Stop
-from dpsql.engines.duckdb.duckdb_engine import DuckDBEngine
+from benchmarks.repeated import Once
 from dpsql.mechanisms.laws import Law
-from dpsql.model.resources import Database, Limits
-from dpsql.model.vocabulary import Answer, Exact, Request
+from dpsql.model.vocabulary import Answer, Request
 from dpsql.policy.load import load
 from dpsql.proxy import Proxy
 from grammar_tests.bound import CATALOGS
@@ -38,33 +36,6 @@ RUNS = 20
 ROUNDS = 3
 BUDGET = ("epsilon = 100.0\ndelta = 1e-4", "epsilon = 100000.0\ndelta = 0.9")
 Row = tuple[Any, ...]
-
-
-class Once(DuckDBEngine):
-    """The engine; a statement over the same stages runs once, until `forget`."""
-
-    def __init__(self, database: Database, limits: Limits) -> None:
-        super().__init__(database, limits)
-        self._known: dict[str, tuple[Sequence[ScratchTable], Exact]] = {}
-
-    def forget(self) -> None:
-        self._known = {}
-
-    def aggregate(
-        self,
-        sql: str,
-        keys: int,
-        parts: int,
-        sampling_key: int,
-        tables: Sequence[ScratchTable] = (),
-        stop: Stop | None = None,
-        data: str | None = None,
-    ) -> Exact:
-        stages, exact = self._known.get(sql, (None, None))
-        if exact is None or stages != tables:
-            exact = super().aggregate(sql, keys, parts, sampling_key, tables, stop, data)
-            self._known[sql] = tables, exact
-        return exact
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,6 +150,13 @@ def report(scale: str, folder: Path) -> None:
 
 def prepare(scale: str, folder: Path) -> None:
     """The database, unless it is there, and the policy with a budget for every run."""
+    built(scale, folder)
+    policy = (CATALOGS / "tpch.toml").read_text(encoding="utf-8")
+    (folder / "tpch.toml").write_text(policy.replace(*BUDGET), encoding="utf-8")
+
+
+def built(scale: str, folder: Path) -> Path:
+    """The database, made unless it is there."""
     path, unfinished = folder / "tpch.duckdb", folder / "unfinished.duckdb"
     if not path.exists():
         folder.mkdir(parents=True, exist_ok=True)
@@ -187,8 +165,7 @@ def prepare(scale: str, folder: Path) -> None:
         with duckdb.connect(str(unfinished)) as connection:
             build(connection, folder)
         unfinished.rename(path)
-    policy = (CATALOGS / "tpch.toml").read_text(encoding="utf-8")
-    (folder / "tpch.toml").write_text(policy.replace(*BUDGET), encoding="utf-8")
+    return path
 
 
 def zeros(_law: Law, count: int) -> np.ndarray:

@@ -1,0 +1,85 @@
+"""Many answers to one question through the proxy: what reads data runs once for each statement.
+
+Every answer is charged, chosen, noised and finished anew, private choices of bounds included; only
+the exact integers of a statement that ran before are taken from memory. Where groups are sampled,
+the sample of the first run is that of all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from dpsql.engines import ScratchTable, Stop
+from dpsql.engines.duckdb.duckdb_engine import DuckDBEngine
+from dpsql.model.errors import Failed, Refused
+from dpsql.model.resources import Database, Limits
+from dpsql.model.vocabulary import Answer, Exact, Request
+from dpsql.policy.load import load
+from dpsql.proxy import Proxy
+
+
+class Once(DuckDBEngine):
+    """The engine; a statement over the same stages runs once, until `forget`.
+
+    With `copies` its integers are those of data in which every unit is there so many times.
+    """
+
+    def __init__(self, database: Database, limits: Limits, copies: int = 1) -> None:
+        super().__init__(database, limits)
+        self._known: dict[str, tuple[Sequence[ScratchTable], Exact]] = {}
+        self._copies = copies
+
+    def forget(self) -> None:
+        self._known = {}
+
+    def aggregate(
+        self,
+        sql: str,
+        keys: int,
+        parts: int,
+        sampling_key: int,
+        tables: Sequence[ScratchTable] = (),
+        stop: Stop | None = None,
+        data: str | None = None,
+    ) -> Exact:
+        stages, exact = self._known.get(sql, (None, None))
+        if exact is None or stages != tables:
+            exact = super().aggregate(sql, keys, parts, sampling_key, tables, stop, data)
+            if self._copies > 1:
+                copied = [part.astype(object) * self._copies for part in exact.parts]
+                exact = Exact(exact.keys, copied)
+            self._known[sql] = tables, exact
+        return exact
+
+
+class Repeated:
+    """One policy's proxy, asked many times."""
+
+    def __init__(self, proxy: Proxy, engine: Once) -> None:
+        self._proxy, self._engine = proxy, engine
+
+    def answers(self, sql: str, count: int) -> list[Answer] | str:
+        """`count` answers of noise of their own, or why there are none."""
+        request = Request(sql, self._proxy.analyst(), confirmed=True)
+        self._engine.forget()
+        try:
+            return [self._fresh(request) for _ in range(count)]
+        except Refused as refused:
+            return f"refused: {refused.reason.value}"
+        except Failed as failed:
+            return "failed: " + ("timed out" if failed.timed_out else failed.detail or "engine")
+
+    def _fresh(self, request: Request) -> Answer:
+        self._proxy.ledger.refresh()
+        return self._proxy.ask(request)
+
+
+@contextmanager
+def repeated(policy: Path, copies: int = 1) -> Iterator[Repeated]:
+    """The proxy of a policy file, with budget for every answer."""
+    draft = load(str(policy))
+    engine = Once(draft.database, draft.limits, copies)
+    with Proxy.over(draft, engine) as proxy:
+        yield Repeated(proxy, engine)
