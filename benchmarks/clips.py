@@ -26,6 +26,9 @@ DRAWS = 48
 CHOICES = 200
 """Draws of a private choice."""
 
+BINS = 44
+"""Octaves in which units vote, down from the largest norm that is possible."""
+
 
 @dataclass(frozen=True)
 class Totals:
@@ -298,11 +301,11 @@ class Recipe:
     def clips(self, norms: Floats, law: Law) -> Iterator[float]:
         """The clips that so many votes choose."""
         top = ceil(log2(self.proved))
-        edges = np.exp2(np.arange(top - 28, top + 1, dtype=np.float64))
-        bins = np.clip(np.ceil(np.log2(np.maximum(norms[norms > 0], edges[0]))) - top + 27, 0, 27)
-        counts = np.bincount(bins.astype(int), minlength=28)
+        edges = np.exp2(np.arange(top - BINS, top + 1, dtype=np.float64))
+        sizes = np.ceil(np.log2(np.maximum(norms[norms > 0], edges[0]))) - top + BINS - 1
+        counts = np.bincount(np.clip(sizes, 0, BINS - 1).astype(int), minlength=BINS)
         voting, rest = law.share(self.share), law.share(1 - self.share)
-        noise = float(voting.scale(1.0)) * voting.draws((CHOICES, 28), 3)
+        noise = float(voting.scale(1.0)) * voting.draws((CHOICES, BINS), 3)
         for votes in counts + noise:
             yield self._chosen(votes, edges, float(voting.scale(1.0)), rest)
 

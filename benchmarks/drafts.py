@@ -47,7 +47,7 @@ class Owner:
     unit: tuple[str, str]
     public: frozenset[str] = frozenset()
     columns: Mapping[str, str] = field(default_factory=dict)
-    """By `table.column`: what stands in its braces."""
+    """By table and column, with a dot between: what stands in its braces."""
 
 
 def decided(draft: str, owner: Owner, price: Price, limits: str = NO_LIMITS) -> str:
