@@ -8,6 +8,7 @@ Everything is imported when it is first used.
 from __future__ import annotations
 
 from importlib import import_module
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -73,6 +74,9 @@ _HOMES = {
 def __getattr__(name: str) -> Any:
     if name == "__version__":
         return import_module("importlib.metadata").version("dpsql")
+    if find_spec(f"dpsql.{name}"):
+        # A room of this package, which whoever asks for it imports: nothing else is begun here.
+        raise AttributeError(f"module 'dpsql' has no attribute {name!r}")
     home = import_module(_HOMES.get(name, _DBAPI))
     # PEP 249 wants its type objects and constructors on the module too.
     if name in _HOMES or name in home.__all__:

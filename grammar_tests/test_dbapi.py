@@ -60,6 +60,14 @@ def test_importing_the_package_is_light() -> None:
     assert done.stdout == "set()\n"
 
 
+def test_a_room_of_the_package_is_imported_without_any_other_first() -> None:
+    code = "import sys; from dpsql import accountants; print('dpsql.interfaces' in sys.modules)"
+    done = subprocess.run(  # noqa: S603
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "False\n"
+
+
 def test_the_exception_tree() -> None:
     tree = {
         dbapi.Warning: Exception,
