@@ -1,15 +1,24 @@
-"""Piece → Command: which statement it is, and what it says. What is none of these is a query."""
+"""Piece → Command: a table of patterns, a row for each form that a session's statement can have.
+
+What begins as none of them is a query.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import Any
 
-from dpsql.dialects.postgres.words import Piece, WordKind
+from dpsql.dialects.postgres.words import Piece, WordKind, pieces
 from dpsql.interfaces.pgwire.statements.commands import (
     Ask,
     Begin,
     CloseCursor,
     Command,
+    Copy,
+    CopyFormat,
+    CopyOptions,
     Deallocate,
     Declare,
     Direction,
@@ -29,8 +38,9 @@ from dpsql.interfaces.pgwire.statements.commands import (
     Show,
     UnlockAll,
 )
-from dpsql.interfaces.pgwire.statements.copy_options import copy
 from dpsql.interfaces.pgwire.statements.statement_reader import WordReader
+from dpsql.model.errors import Reason, Refused
+from dpsql.model.tree import Span
 
 _UNLOCK_ALL = ("select", "pg_advisory_unlock_all", "(", ")")
 _LEVELS = (
@@ -39,6 +49,16 @@ _LEVELS = (
     ("READ", "COMMITTED"),
     ("READ", "UNCOMMITTED"),
 )
+_ONE_ROW = {
+    "NEXT": (Direction.FORWARD, 1),
+    "PRIOR": (Direction.BACKWARD, 1),
+    "FIRST": (Direction.ABSOLUTE, 1),
+    "LAST": (Direction.ABSOLUTE, -1),
+}
+_ALL_OF = "SELECT * FROM "
+_TRUTH = {"true": True, "on": True, "1": True, "false": False, "off": False, "0": False}
+_COPY_TEXTS = ("delimiter", "null", "quote", "escape")
+_COPY_OPTIONS = (*_COPY_TEXTS, "format", "header", "force_quote", "encoding")
 _NO_MODE = "there is no such transaction mode"
 
 
@@ -49,122 +69,73 @@ def command(piece: Piece) -> Command:
     >>> command(*pieces("SET LOCAL dpsql.epsilon = 0.5"))
     SetValue(name='dpsql.epsilon', value='0.5', local=True)
     """
-    first = piece.words[0]
-    read = _READERS.get(first.value) if first.kind is WordKind.NAME else None
-    if read is None:
-        unlocks = tuple(word.value for word in piece.words) == _UNLOCK_ALL
-        return UnlockAll() if unlocks else Ask(piece)
-    reader = WordReader(piece)
-    reader.name()
-    return read(reader)
+    first, errors = piece.words[0], []
+    rows = _ROWS.get(first.value, ()) if first.kind is WordKind.NAME else ()
+    for pattern, make in rows:
+        try:
+            return _matched(WordReader(piece), pattern, make)
+        except Refused as error:
+            errors.append(error)
+    if errors:
+        raise max(errors, key=lambda error: error.span.start)
+    unlocks = tuple(word.value for word in piece.words) == _UNLOCK_ALL
+    return UnlockAll() if unlocks else Ask(piece)
 
 
-def _ending(reader: WordReader, found: Command) -> Command:
+def _matched(reader: WordReader, pattern: str, make: Callable[..., Command]) -> Command:
+    """The command of a row, made of what its slots hold. Raises `Refused` where it does not fit."""
+    values = []
+    for part in pattern.split():
+        if part.startswith("{"):
+            values.append(_SLOTS[part[1:-1]](reader))
+        elif part.startswith("["):
+            _taken(reader, part[1:-1])
+        elif not _taken(reader, part):
+            reader.fail(f"expected {part.replace('_', ' ').replace('|', ' or ')}")
     reader.end()
-    return found
+    return make(*values)
 
 
-# --- transactions ---
-
-
-def _begin(reader: WordReader) -> Command:
-    _ = reader.take("TRANSACTION") or reader.take("WORK")
-    return Begin("BEGIN", _modes(reader))
-
-
-def _start(reader: WordReader) -> Command:
-    reader.expect("TRANSACTION")
-    return Begin("START TRANSACTION", _modes(reader))
+def _taken(reader: WordReader, part: str) -> bool:
+    """Whether one of `A|B_C` comes next, which is read then."""
+    return any(reader.take(*words.split("_")) for words in part.split("|"))
 
 
 def _modes(reader: WordReader) -> Modes:
     """Wishes about isolation and writing, as settings."""
-    found: list[tuple[str, str]] = []
+    modes: list[tuple[str, str]] = []
     while reader.next is not None:
-        if found:
+        if modes:
             reader.take(",")
         if reader.take("ISOLATION", "LEVEL"):
-            found.append(("transaction_isolation", _level(reader)))
-        elif (access := reader.take_any("READ")) is not None:
+            level = next((level for level in _LEVELS if reader.take(*level)), None)
+            level = level or reader.fail(_NO_MODE)
+            modes.append(("transaction_isolation", " ".join(level).lower()))
+        elif reader.take("READ"):
             access = reader.take_any("ONLY", "WRITE") or reader.fail(_NO_MODE)
-            found.append(("transaction_read_only", "on" if access == "ONLY" else "off"))
+            modes.append(("transaction_read_only", "on" if access == "ONLY" else "off"))
         else:
             off = reader.take("NOT")
             reader.expect("DEFERRABLE")
-            found.append(("transaction_deferrable", "off" if off else "on"))
-    return tuple(found)
-
-
-def _level(reader: WordReader) -> str:
-    level = next((level for level in _LEVELS if reader.take(*level)), None)
-    return " ".join(level or reader.fail(_NO_MODE)).lower()
-
-
-def _commit(reader: WordReader) -> Command:
-    return _finish(reader, commit=True)
-
-
-def _rollback(reader: WordReader) -> Command:
-    _ = reader.take("TRANSACTION") or reader.take("WORK")
-    if reader.take("TO"):
-        reader.take("SAVEPOINT")
-        return _ending(reader, ReleaseSavepoint(reader.name(), rollback=True))
-    return _finish(reader, commit=False)
-
-
-def _finish(reader: WordReader, *, commit: bool) -> Command:
-    _ = reader.take("TRANSACTION") or reader.take("WORK")
-    chain = reader.take("AND", "CHAIN")
-    reader.take("AND", "NO", "CHAIN")
-    return _ending(reader, Finish(commit, chain))
-
-
-def _savepoint(reader: WordReader) -> Command:
-    return _ending(reader, Savepoint(reader.name()))
-
-
-def _release(reader: WordReader) -> Command:
-    reader.take("SAVEPOINT")
-    return _ending(reader, ReleaseSavepoint(reader.name(), rollback=False))
-
-
-# --- settings ---
-
-
-def _set(reader: WordReader) -> Command:
-    if reader.take("TRANSACTION"):
-        return SetTransaction(_modes(reader), session=False)
-    if reader.take("SESSION", "CHARACTERISTICS", "AS", "TRANSACTION"):
-        return SetTransaction(_modes(reader), session=True)
-    local = reader.take_any("SESSION", "LOCAL") == "LOCAL"
-    if reader.take("TIME", "ZONE"):
-        return _ending(reader, SetValue("timezone", _value(reader), local))
-    if reader.take("NAMES"):
-        return _ending(reader, SetValue("client_encoding", _value(reader), local))
-    name = reader.dotted()
-    if not (reader.take("=") or reader.take("TO")):
-        reader.fail("expected = or TO")
-    return _ending(reader, SetValue(name, _value(reader), local))
+            modes.append(("transaction_deferrable", "off" if off else "on"))
+    return tuple(modes)
 
 
 def _value(reader: WordReader) -> str | None:
     if reader.take("DEFAULT"):
         return None
-    parts = [reader.constant() or ""]
+    return ", ".join(text or "" for text in _constants(reader))
+
+
+def _constants(reader: WordReader) -> tuple[str | None, ...]:
+    constants = [reader.constant()]
     while reader.take(","):
-        parts.append(reader.constant() or "")
-    return ", ".join(parts)
+        constants.append(reader.constant())
+    return tuple(constants)
 
 
-def _reset(reader: WordReader) -> Command:
-    return _ending(reader, Reset(_named(reader)))
-
-
-def _show(reader: WordReader) -> Command:
-    return _ending(reader, Show(_named(reader)))
-
-
-def _named(reader: WordReader) -> str | None:
+def _setting(reader: WordReader) -> str | None:
+    """The name of a setting; None for ALL."""
     if reader.take("ALL"):
         return None
     if reader.take("TIME", "ZONE"):
@@ -174,49 +145,25 @@ def _named(reader: WordReader) -> str | None:
     return reader.dotted()
 
 
-def _discard(reader: WordReader) -> Command:
-    what = reader.take_any(*Discarded, "TEMPORARY")
-    if what is None:
-        reader.fail("expected ALL, PLANS, SEQUENCES or TEMP")
-    return _ending(reader, Discard(Discarded(what.replace("TEMPORARY", "TEMP"))))
+def _discarded(reader: WordReader) -> Discarded:
+    word = reader.take_any(*Discarded, "TEMPORARY")
+    word = word or reader.fail("expected ALL, PLANS, SEQUENCES or TEMP")
+    return Discarded(word.replace("TEMPORARY", "TEMP"))
 
 
-# --- cursors ---
-
-
-def _declare(reader: WordReader) -> Command:
-    name = reader.name()
-    binary = backward = False
+def _cursor(reader: WordReader) -> dict[str, bool]:
+    """Whether a cursor can go back, and whether its values are binary."""
+    cursor = {"backward": False, "binary": False}
     while not reader.take("CURSOR"):
         if reader.take("BINARY"):
-            binary = True
+            cursor["binary"] = True
         elif reader.take("NO", "SCROLL"):
-            backward = False
+            cursor["backward"] = False
         elif reader.take("SCROLL"):
-            backward = True
+            cursor["backward"] = True
         elif reader.take_any("INSENSITIVE", "ASENSITIVE") is None:
             reader.fail("expected CURSOR")
-    hold = reader.take("WITH", "HOLD")
-    reader.take("WITHOUT", "HOLD")
-    reader.expect("FOR")
-    return Declare(name, reader.rest(), hold, backward, binary)
-
-
-_ONE_ROW = {
-    "NEXT": (Direction.FORWARD, 1),
-    "PRIOR": (Direction.BACKWARD, 1),
-    "FIRST": (Direction.ABSOLUTE, 1),
-    "LAST": (Direction.ABSOLUTE, -1),
-}
-
-
-def _fetching(*, move: bool) -> Callable[[WordReader], Command]:
-    def fetch(reader: WordReader) -> Command:
-        direction, count = _steps(reader)
-        _ = reader.take("FROM") or reader.take("IN")
-        return _ending(reader, Fetch(reader.name(), direction, count, move))
-
-    return fetch
+    return cursor
 
 
 def _steps(reader: WordReader) -> tuple[Direction, int | None]:
@@ -226,82 +173,194 @@ def _steps(reader: WordReader) -> tuple[Direction, int | None]:
     to = reader.take_any("ABSOLUTE", "RELATIVE")
     if to is not None:
         place = reader.whole()
-        if place is None:
-            reader.fail("expected a number")
-        return Direction(to.lower()), place
-    way = Direction.BACKWARD if reader.take("BACKWARD") else Direction.FORWARD
+        return Direction(to.lower()), reader.fail("expected a number") if place is None else place
+    direction = Direction.BACKWARD if reader.take("BACKWARD") else Direction.FORWARD
     reader.take("FORWARD")
     if reader.take("ALL"):
-        return way, None
+        return direction, None
     count = reader.whole()
-    return way, 1 if count is None else count
+    return direction, 1 if count is None else count
 
 
-def _close(reader: WordReader) -> Command:
-    return _ending(reader, CloseCursor(None if reader.take("ALL") else reader.name()))
+def _types(reader: WordReader) -> tuple[str, ...]:
+    types = reader.parenthesised().text.split(",")
+    return tuple(" ".join(kind.lower().split()) for kind in types)
 
 
-# --- prepared statements, notifications ---
+def _local(reader: WordReader) -> bool:
+    return reader.take_any("SESSION", "LOCAL") == "LOCAL"
 
 
-def _prepare(reader: WordReader) -> Command:
-    name = reader.name()
-    types: tuple[str, ...] = ()
-    if reader.next is not None and reader.next.text == "(":
-        inner = reader.parenthesised().text
-        types = tuple(" ".join(kind.lower().split()) for kind in inner.split(","))
-    reader.expect("AS")
-    return Prepare(name, types, reader.rest())
+def _copy(reader: WordReader) -> Copy:
+    """The words behind COPY. Raises `Refused`."""
+    query = _of_table(reader) or reader.parenthesised()
+    start = reader.next.span if reader.next else Span(0, 0)
+    if reader.take("FROM") or not reader.take("TO", "STDOUT"):
+        raise Refused(Reason.UNSUPPORTED_SYNTAX, start, construct="COPY other than TO STDOUT")
+    reader.take("WITH")
+    given = _in_parentheses(reader) if reader.take("(") else _one_by_one(reader)
+    reader.end()
+    return Copy(query, _settled(given, start))
 
 
-def _execute(reader: WordReader) -> Command:
-    name = reader.name()
-    arguments: list[str | None] = []
-    if reader.take("("):
-        arguments.append(reader.constant())
-        while reader.take(","):
-            arguments.append(reader.constant())
-        reader.expect(")")
-    return _ending(reader, ExecutePrepared(name, tuple(arguments)))
+def _of_table(reader: WordReader) -> Piece | None:
+    """The query for all of a table, at the table's place; None where a query is given."""
+    if reader.next is None or reader.next.text == "(":
+        return None
+    table = reader.relation()
+    (query,) = pieces(_ALL_OF + table.text)
+    return replace(query, offset=table.offset - len(_ALL_OF))
 
 
-def _deallocate(reader: WordReader) -> Command:
-    reader.take("PREPARE")
-    return _ending(reader, Deallocate(None if reader.take("ALL") else reader.name()))
+def _in_parentheses(reader: WordReader) -> dict[str, Any]:
+    """Options in parentheses: name and value, divided by commas."""
+    given: dict[str, Any] = {}
+    while True:
+        before = reader.next
+        name = reader.name()
+        if before is None or name not in _COPY_OPTIONS or name in given:
+            span = before.span if before else Span(0, 0)
+            raise Refused(Reason.SYNTAX, span, why="there is no such option of COPY")
+        given[name] = _copy_value(name, reader)
+        if reader.take(")"):
+            return given
+        reader.expect(",")
 
 
-def _listen(reader: WordReader) -> Command:
-    reader.name()
-    return _ending(reader, Listen("LISTEN"))
+def _copy_value(name: str, reader: WordReader) -> Any:
+    following = reader.next
+    if name == "force_quote":
+        return None if reader.take("*") else _columns(reader)
+    if name == "header":
+        if following is None or following.text in ",)":
+            return True
+        truth = _TRUTH.get(reader.constant() or "")
+        return reader.fail("HEADER is true or false") if truth is None else truth
+    return reader.constant()
 
 
-def _unlisten(reader: WordReader) -> Command:
-    if not reader.take("*"):
-        reader.name()
-    return _ending(reader, Listen("UNLISTEN"))
+def _columns(reader: WordReader) -> tuple[str, ...]:
+    reader.expect("(")
+    names = [reader.name()]
+    while reader.take(","):
+        names.append(reader.name())
+    reader.expect(")")
+    return tuple(names)
 
 
-_READERS: dict[str, Callable[[WordReader], Command]] = {
-    "begin": _begin,
-    "start": _start,
-    "commit": _commit,
-    "end": _commit,
-    "rollback": _rollback,
-    "abort": _rollback,
-    "savepoint": _savepoint,
-    "release": _release,
-    "set": _set,
-    "reset": _reset,
-    "show": _show,
-    "discard": _discard,
-    "declare": _declare,
-    "fetch": _fetching(move=False),
-    "move": _fetching(move=True),
-    "close": _close,
-    "copy": copy,
-    "prepare": _prepare,
-    "execute": _execute,
-    "deallocate": _deallocate,
-    "listen": _listen,
-    "unlisten": _unlisten,
+def _one_by_one(reader: WordReader) -> dict[str, Any]:
+    """Options as before PostgreSQL 9: CSV HEADER DELIMITER AS '|'."""
+    given: dict[str, Any] = {}
+    while reader.next is not None:
+        name = reader.word(WordKind.NAME).value
+        if name in ("csv", "binary"):
+            given["format"] = name
+        elif name == "header":
+            given["header"] = True
+        elif name in (*_COPY_TEXTS, "encoding"):
+            reader.take("AS")
+            given[name] = reader.constant()
+        elif name == "force" and reader.take("QUOTE"):
+            given["force_quote"] = None if reader.take("*") else (reader.name(),)
+        else:
+            reader.fail("there is no such option of COPY")
+    return given
+
+
+def _settled(given: dict[str, Any], span: Span) -> CopyOptions:
+    kind = given.pop("format", None) or "text"
+    if kind not in tuple(CopyFormat):
+        raise Refused(Reason.SYNTAX, span, why="the formats of COPY are text, csv and binary")
+    if (given.pop("encoding", None) or "utf8").lower() not in ("utf8", "utf-8", "unicode"):
+        raise Refused(Reason.UNSUPPORTED_SYNTAX, span, construct="an encoding other than UTF8")
+    csv = kind == CopyFormat.CSV
+    options = CopyOptions(CopyFormat.CSV, delimiter=",", null="") if csv else CopyOptions()
+    if kind == CopyFormat.BINARY and given:
+        raise Refused(Reason.SYNTAX, span, why="binary COPY has no such option")
+    if not csv and given.keys() & {"quote", "escape", "force_quote"}:
+        raise Refused(Reason.SYNTAX, span, why="only CSV has this option")
+    if "quote" in given:
+        given.setdefault("escape", given["quote"])
+    options = replace(options, **given, format=CopyFormat(kind))
+    single = (options.delimiter, options.quote, options.escape)
+    if any(len(text.encode()) != 1 or text in "\r\n" for text in single):
+        raise Refused(Reason.SYNTAX, span, why="delimiter, quote and escape are one character")
+    return options
+
+
+_SLOTS: dict[str, Callable[[WordReader], Any]] = {
+    "constants": _constants,
+    "copy": _copy,
+    "cursor": _cursor,
+    "discarded": _discarded,
+    "local": _local,
+    "modes": _modes,
+    "name": WordReader.name,
+    "names": lambda reader: None if reader.take("ALL") else reader.name(),
+    "query": WordReader.rest,
+    "setting": _setting,
+    "steps": _steps,
+    "types": _types,
+    "value": _value,
+    "variable": WordReader.dotted,
+}
+"""What a row holds beside words: how each is read."""
+
+_PATTERNS: tuple[tuple[str, Callable[..., Command]], ...] = (
+    ("BEGIN [TRANSACTION|WORK] {modes}", partial(Begin, "BEGIN")),
+    ("START TRANSACTION {modes}", partial(Begin, "START TRANSACTION")),
+    ("COMMIT|END [TRANSACTION|WORK] [AND_NO_CHAIN]", lambda: Finish(commit=True, chain=False)),
+    ("COMMIT|END [TRANSACTION|WORK] AND_CHAIN", lambda: Finish(commit=True, chain=True)),
+    ("ROLLBACK|ABORT [TRANSACTION|WORK] [AND_NO_CHAIN]", lambda: Finish(commit=False, chain=False)),
+    ("ROLLBACK|ABORT [TRANSACTION|WORK] AND_CHAIN", lambda: Finish(commit=False, chain=True)),
+    (
+        "ROLLBACK|ABORT [TRANSACTION|WORK] TO [SAVEPOINT] {name}",
+        partial(ReleaseSavepoint, rollback=True),
+    ),
+    ("SAVEPOINT {name}", Savepoint),
+    ("RELEASE [SAVEPOINT] {name}", partial(ReleaseSavepoint, rollback=False)),
+    (
+        "SET {local} {variable} =|TO {value}",
+        lambda local, name, value: SetValue(name, value, local=local),
+    ),
+    ("SET TRANSACTION {modes}", partial(SetTransaction, session=False)),
+    ("SET SESSION_CHARACTERISTICS_AS_TRANSACTION {modes}", partial(SetTransaction, session=True)),
+    ("SET {local} TIME_ZONE {value}", lambda local, value: SetValue("timezone", value, local)),
+    ("SET {local} NAMES {value}", lambda local, value: SetValue("client_encoding", value, local)),
+    ("RESET {setting}", Reset),
+    ("SHOW {setting}", Show),
+    ("DISCARD {discarded}", Discard),
+    (
+        "DECLARE {name} {cursor} [WITHOUT_HOLD] FOR {query}",
+        lambda name, cursor, query: Declare(name, query, hold=False, **cursor),
+    ),
+    (
+        "DECLARE {name} {cursor} WITH_HOLD FOR {query}",
+        lambda name, cursor, query: Declare(name, query, hold=True, **cursor),
+    ),
+    (
+        "FETCH {steps} [FROM|IN] {name}",
+        lambda steps, name: Fetch(name, steps[0], steps[1], move=False),
+    ),
+    (
+        "MOVE {steps} [FROM|IN] {name}",
+        lambda steps, name: Fetch(name, steps[0], steps[1], move=True),
+    ),
+    ("CLOSE {names}", CloseCursor),
+    ("COPY {copy}", lambda copied: copied),
+    ("PREPARE {name} AS {query}", lambda name, query: Prepare(name, (), query)),
+    ("PREPARE {name} {types} AS {query}", Prepare),
+    ("EXECUTE {name}", lambda name: ExecutePrepared(name, ())),
+    ("EXECUTE {name} ( {constants} )", ExecutePrepared),
+    ("DEALLOCATE [PREPARE] {names}", Deallocate),
+    ("LISTEN {name}", lambda _channel: Listen("LISTEN")),
+    ("UNLISTEN {name}", lambda _channel: Listen("UNLISTEN")),
+    ("UNLISTEN *", lambda: Listen("UNLISTEN")),
+)
+"""Words in order, `A|B` either, `A_B` both, `[A]` or nothing, `{slot}`; and what they make."""
+
+_ROWS = {
+    first: [row for row in _PATTERNS if first.upper() in row[0].split()[0].split("|")]
+    for pattern, _ in _PATTERNS
+    for first in pattern.split()[0].lower().split("|")
 }

@@ -97,8 +97,10 @@ class WordReader:
             self.fail("this is too much")
 
     def rest(self) -> Piece:
-        """All that follows, as a statement of its own."""
-        return self._slice(len(self._piece.words))
+        """All that follows, as a statement of its own; read then."""
+        rest = self._slice(len(self._piece.words))
+        self._at = len(self._piece.words)
+        return rest
 
     def parenthesised(self) -> Piece:
         """What stands between the next parentheses. Raises `Refused`."""
