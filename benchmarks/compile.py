@@ -19,6 +19,7 @@ from pathlib import Path
 import duckdb
 
 from benchmarks.common import seconds, table
+from dpsql.dialects.duckdb.duckdb_dialect import DUCKDB
 from dpsql.dialects.reading.parse import MAX_BYTES, parse
 from dpsql.engines.duckdb.duckdb_engine import DuckDBEngine
 from dpsql.model.errors import Refused
@@ -113,7 +114,7 @@ def opened(policy: Path) -> DuckDBEngine:
 
 
 def over(policy: Path, engine: DuckDBEngine) -> Compiler:
-    public = PublicTables(engine)
+    public = PublicTables(engine, DUCKDB)
     return Compiler(bind(load(str(policy)), engine.schema(), public.values), public)
 
 

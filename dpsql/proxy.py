@@ -15,7 +15,6 @@ from dpsql import accountants
 from dpsql.answering import precision
 from dpsql.answering.vault import Vault
 from dpsql.engines import Engine, Stop
-from dpsql.engines.duckdb.duckdb_engine import DuckDBEngine
 from dpsql.engines.limited import Following
 from dpsql.engines.pool import EnginePool
 from dpsql.engines.versions import require_tested
@@ -41,6 +40,7 @@ from dpsql.policy.draft import Draft
 from dpsql.policy.load import load
 from dpsql.preparation.bound_policy import bound, reached
 from dpsql.preparation.compilation import Compiler
+from dpsql.preparation.engine_kinds import dialects, opened
 from dpsql.preparation.public_data import PublicTables
 from dpsql.preparation.signature import Signature
 from dpsql.release.release import Sampler
@@ -62,7 +62,8 @@ class Proxy:
         rebind: Callable[[], Policy] | None = None,
     ) -> None:
         self.vault = Vault(ledger, engine, sampler)
-        self.compiler = Compiler(policy, PublicTables(Following(engine)))
+        public = PublicTables(Following(engine), dialects(policy.database).database)
+        self.compiler = Compiler(policy, public)
         self._lock = Lock()
         self._rebind = rebind or (lambda: policy)
         self.accepted = self.recorded()
@@ -85,7 +86,7 @@ class Proxy:
         Raises `PolicyError`, `Unreachable`, `WrongVersion` or `LedgerError`.
         """
         draft = load(path)
-        return cls.over(draft, DuckDBEngine(draft.database, draft.limits))
+        return cls.over(draft, opened(draft))
 
     @classmethod
     def over(cls, draft: Draft, engine: Engine) -> Self:

@@ -7,6 +7,7 @@ from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from dpsql.dialects.duckdb.duckdb_dialect import DUCKDB
 from dpsql.engines.duckdb.declared_schema import tables as declared
 from dpsql.model.schema import Schema
 from dpsql.model.vocabulary import Neighbours, Policy
@@ -26,7 +27,7 @@ def over(
     """The shop's policy over these rows; its proofs lean on constraints, or on nothing."""
     engine = PlainEngine(world.build(tables, constraints=constraints))
     schema = Schema(declared(engine.rows), "here")
-    policy = bind(load(str(CATALOGS / "shop.toml")), schema, PublicTables(engine).values)
+    policy = bind(load(str(CATALOGS / "shop.toml")), schema, PublicTables(engine, DUCKDB).values)
     return replace(policy, unit=replace(policy.unit, neighbours=neighbours)), engine
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
+from dpsql.dialects.duckdb.duckdb_dialect import DUCKDB
 from dpsql.engines.duckdb.declared_schema import tables as declared
 from dpsql.model.schema import Schema
 from dpsql.model.vocabulary import Fact, FactKind, Policy, Voucher
@@ -81,7 +82,7 @@ def odd_world(number: int) -> OddWorld:
         public = '[tables.pub]\naccess = "public"\n[tables.kinds]\naccess = "public"\nkey = "h"\n'
         file.write_text(links.toml(most) + public)
         schema = Schema(declared(engines[0].rows), "here")
-        policy = bind(load(str(file)), schema, PublicTables(engines[0]).values)
+        policy = bind(load(str(file)), schema, PublicTables(engines[0], DUCKDB).values)
     bounds = {Fact(FactKind.MAX_ROWS, table.name, Voucher.CHECK) for table in several}
     policy = replace(policy, facts=policy.facts | bounds)
     if number % 2:

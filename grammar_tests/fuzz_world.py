@@ -9,6 +9,7 @@ from functools import cache
 from random import Random
 from typing import Any
 
+from dpsql.dialects.duckdb.duckdb_dialect import DUCKDB
 from dpsql.engines.duckdb.declared_schema import tables as declared
 from dpsql.model.schema import Schema
 from dpsql.model.vocabulary import Policy
@@ -55,7 +56,9 @@ def nullable(policy: Policy) -> Policy:
 def bound_policy(engine: PlainEngine) -> Policy:
     """The shop's policy over an engine, with more columns nullable."""
     schema = Schema(declared(engine.rows), "here")
-    return nullable(bind(load(str(CATALOGS / "shop.toml")), schema, PublicTables(engine).values))
+    return nullable(
+        bind(load(str(CATALOGS / "shop.toml")), schema, PublicTables(engine, DUCKDB).values)
+    )
 
 
 @cache

@@ -21,6 +21,7 @@ from dpsql.compiler.plan.measurement_kinds import StableMean
 from dpsql.compiler.plan.prepared import Prepared
 from dpsql.compiler.plan.private_plan import BlockPlan, Release
 from dpsql.compiler.resolve.scopes import Identities
+from dpsql.compiler.rewrite.dialect import Dialects
 from dpsql.compiler.rewrite.rewrite import rewrite
 from dpsql.dialects.duckdb.duckdb_dialect import DUCKDB
 from dpsql.dialects.reading.parse import parse
@@ -54,6 +55,8 @@ from dpsql.release.release import release, with_means
 Rows = list[tuple[Any, ...]]
 BUDGET = Budget("test", Decimal(1000), Decimal("1e-3"), query_delta=Decimal("1e-6"))
 SAMPLING_KEY = 12345
+ONLY = Dialects(DUCKDB, DUCKDB)
+"""The owner's database and scratch take the same SQL."""
 NO_NOISE = Noise(Mechanism.DISCRETE_LAPLACE, Fraction(1, 60))
 """Noise of a deviation that is as good as zero, and no draw of which is anything else."""
 OURS = re.compile(r"PTR_MEAN\((\w+), \d+\)")
@@ -94,6 +97,8 @@ class PlainEngine:
             cursor.execute(*load(table))
         return cursor.execute(sql).fetchall()
 
+    evaluate = scratch
+
 
 def compiled(
     sql: str,
@@ -105,7 +110,7 @@ def compiled(
     epsilon: Fraction = Fraction(1),
 ) -> Prepared:
     """A query compiled as the proxy compiles it, over this engine's public tables."""
-    public = PublicTables(engine)
+    public = PublicTables(engine, DUCKDB)
     return prepare(parsed(sql, dialect), policy, budget, epsilon, public, public.evaluate)
 
 
@@ -158,7 +163,7 @@ def _known_to_be_exact(prepared: Prepared) -> Prepared:
     identities = Identities()
     for _ in range(max(map(int, re.findall(r"\bc(\d+)", prepared.rewritten.outer_sql)))):
         identities.field("used", DOUBLE)
-    known = rewrite(replace(plan, blocks=tuple(blocks)), lambda _: (), identities, DUCKDB)
+    known = rewrite(replace(plan, blocks=tuple(blocks)), lambda _: (), identities, ONLY)
     return replace(
         prepared,
         rewritten=replace(prepared.rewritten, outer_sql=known.outer_sql, stages=known.stages),

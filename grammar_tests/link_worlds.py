@@ -13,6 +13,7 @@ from typing import Any
 
 import duckdb
 
+from dpsql.dialects.duckdb.duckdb_dialect import DUCKDB
 from dpsql.engines.duckdb.declared_schema import tables as declared
 from dpsql.model.schema import Schema
 from dpsql.model.vocabulary import Policy
@@ -125,7 +126,7 @@ class LinkedWorld:
         file.write_text(self.toml(most))
         draft, engine = load(str(file)), self.engine()
         schema = Schema(declared(engine.rows), "here")
-        policy = bind(draft, schema, PublicTables(engine).values)
+        policy = bind(draft, schema, PublicTables(engine, DUCKDB).values)
         if not recorded:
             return policy
         _, facts = check(policy, Lines(""), engine.rows)

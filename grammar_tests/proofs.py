@@ -29,6 +29,7 @@ from dpsql.compiler.track.per_unit import BY_ORDER, BY_POSITION
 from dpsql.compiler.track.track import _Tracker
 from dpsql.compiler.track.uniqueness import Key, Keys
 from dpsql.compiler.track.units import Private, attach_unit
+from dpsql.dialects.duckdb.duckdb_dialect import DUCKDB
 from dpsql.dialects.duckdb.relation_sql import statement
 from dpsql.model.algebra import Aggregate, Filter, Join, Relation, Scan, Window
 from dpsql.model.errors import Refused
@@ -117,7 +118,7 @@ def claims_of(sql: str, policy: Policy, engine: PlainEngine, dialect: str = "duc
             raise _EnoughError
         return calibrate(bounded, *rest)
 
-    public = PublicTables(engine)
+    public = PublicTables(engine, DUCKDB)
     asked = parsed(sql, dialect), policy, BUDGET, Fraction(1), public, public.evaluate
     with (
         recorded() as claims,

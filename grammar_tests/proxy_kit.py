@@ -100,6 +100,12 @@ class WatchedEngine:
         self.calls.append(("rows", sql))
         self.engine.each(sql, take, stop)
 
+    def evaluate(
+        self, sql: str, tables: Sequence[ScratchTable], stop: Stop | None = None
+    ) -> Sequence[tuple[Any, ...]]:
+        self.calls.append(("evaluate", sql))
+        return self.engine.evaluate(sql, tables, stop)
+
     def scratch(
         self,
         sql: str,
@@ -139,6 +145,13 @@ class WatchedEngine:
 
     def schema(self) -> Any:
         return self.engine.schema()
+
+    @property
+    def accepted(self) -> Any:
+        return self.engine.accepted
+
+    def follow(self, accepted: Any) -> None:
+        self.engine.follow(accepted)
 
     @contextmanager
     def taken(self, _stop: Stop | None = None) -> Iterator[WatchedEngine]:

@@ -9,6 +9,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
+from dpsql.dialects.duckdb.duckdb_dialect import DUCKDB
 from dpsql.engines.duckdb.declared_schema import tables as declared
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.schema import Schema
@@ -74,7 +75,7 @@ def world() -> tuple[Policy, PlainEngine]:
     connection.execute(SCHEMA)
     engine = PlainEngine(connection)
     schema = Schema(declared(engine.rows), "here")
-    policy = bind(load(str(CATALOGS / "bi.toml")), schema, PublicTables(engine).values)
+    policy = bind(load(str(CATALOGS / "bi.toml")), schema, PublicTables(engine, DUCKDB).values)
     return policy, engine
 
 

@@ -193,7 +193,7 @@ def test_a_list_that_is_watched_is_bound_before_its_charge(
     with Proxy.open(str(shop(tmp_path))) as proxy:
         before = contents(tmp_path / "shop.ledger")
         monkeypatch.setattr(
-            "dpsql.preparation.streams.block_sql",
+            "dpsql.dialects.duckdb.duckdb_dialect.block_sql",
             lambda block: replace(block_sql(block), sql=BROKEN),
         )
         with pytest.raises(Failed, match="nothing was charged"):

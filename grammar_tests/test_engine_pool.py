@@ -55,6 +55,11 @@ class Fake:
     def each(self, sql: Any, take: Callable[[Table], None], stop: Stop | None = None) -> None:
         raise NotImplementedError
 
+    def evaluate(
+        self, sql: Any, tables: Sequence[ScratchTable], stop: Stop | None = None
+    ) -> list[tuple[Any, ...]]:
+        return self.scratch(sql, tables, stop)
+
     def scratch(
         self,
         sql: Any,

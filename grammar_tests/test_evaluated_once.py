@@ -18,6 +18,7 @@ import pytest
 
 from dpsql.compiler.plan.prepared import Prepared
 from dpsql.compiler.track import track
+from dpsql.dialects.duckdb.duckdb_dialect import DUCKDB
 from dpsql.engines.duckdb.declared_schema import tables as declared
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.schema import Schema
@@ -115,7 +116,7 @@ def policy(tmp_path_factory: pytest.TempPathFactory, engines: tuple[PlainEngine,
     path = tmp_path_factory.mktemp("towns") / "dpsql.toml"
     path.write_text(POLICY, encoding="utf-8")
     engine = engines[0]
-    return bind(load(str(path)), Schema(declared(engine.rows)), PublicTables(engine).values)
+    return bind(load(str(path)), Schema(declared(engine.rows)), PublicTables(engine, DUCKDB).values)
 
 
 def claimed(prepared: Prepared) -> Fraction:

@@ -13,6 +13,7 @@ import pytest
 
 from dpsql import mechanisms
 from dpsql.compiler.plan.prepared import Prepared
+from dpsql.dialects.duckdb.duckdb_dialect import DUCKDB
 from dpsql.engines.duckdb.declared_schema import tables as declared
 from dpsql.model.schema import Schema
 from dpsql.model.vocabulary import Answer, Exact, Loss, Noisy, Policy, Receipt
@@ -66,7 +67,7 @@ def crowd(*, constraints: bool = False) -> tuple[Policy, PlainEngine]:
         " DATE '2021-01-01', '', '' FROM range(6000) AS r(i)"
     )
     schema = Schema(declared(engine.rows), "here")
-    policy = bind(load(str(CATALOGS / "shop.toml")), schema, PublicTables(engine).values)
+    policy = bind(load(str(CATALOGS / "shop.toml")), schema, PublicTables(engine, DUCKDB).values)
     return policy, engine
 
 

@@ -16,6 +16,7 @@ import pytest
 
 from dpsql.compiler.plan.prepared import Prepared
 from dpsql.compiler.plan.private_plan import BlockPlan
+from dpsql.dialects.duckdb.duckdb_dialect import DUCKDB
 from dpsql.engines.duckdb.declared_schema import tables as declared
 from dpsql.model.errors import Refused
 from dpsql.model.notices import Assumed, Clipped, FewValues, Listed, Sampled
@@ -330,4 +331,4 @@ def test_the_schema_of_the_test_world_is_what_the_policy_declares() -> None:
     _, engine = shop()
     names = {table.name for table in declared(engine.rows)}
     assert names == set(world.COLUMNS)
-    assert PublicTables(engine).values("countries", "code") == ["IT", "NO", "SE"]
+    assert PublicTables(engine, DUCKDB).values("countries", "code") == ["IT", "NO", "SE"]

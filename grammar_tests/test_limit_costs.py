@@ -13,6 +13,7 @@ import duckdb
 import pytest
 
 from dpsql.compiler.plan.prepared import Prepared
+from dpsql.dialects.duckdb.duckdb_dialect import DUCKDB
 from dpsql.engines.duckdb.declared_schema import tables as declared
 from dpsql.model.schema import Schema
 from dpsql.model.vocabulary import Policy
@@ -104,7 +105,9 @@ def database() -> duckdb.DuckDBPyConnection:
 def policy(limit: int, folder: Path, engine: PlainEngine) -> Policy:
     path = folder / "dpsql.toml"
     path.write_text(POLICY.format(limit=limit), encoding="utf-8")
-    return bind(load(str(path)), Schema(declared(engine.rows), "here"), PublicTables(engine).values)
+    return bind(
+        load(str(path)), Schema(declared(engine.rows), "here"), PublicTables(engine, DUCKDB).values
+    )
 
 
 @pytest.mark.parametrize("limit", LIMITS)

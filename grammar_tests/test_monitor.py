@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from dpsql.compiler.plan.measurement_kinds import ClippedSum
+from dpsql.dialects.duckdb.duckdb_dialect import DUCKDB
 from dpsql.ledgers.sqlite import SqliteLedger
 from dpsql.model.errors import Failed, Reason, Refused
 from dpsql.model.vocabulary import Neighbours, Request
@@ -260,7 +261,7 @@ STREAMS = (
 def test_one_unit_moves_a_query_by_its_distance_at_most(sql: str, tables: world.Tables) -> None:
     policy, _ = over(tables, constraints=True)
     engine = PlainEngine(world.build(tables, constraints=False))
-    found = stream(compiled(sql, policy, engine))
+    found = stream(compiled(sql, policy, engine), DUCKDB)
     here = values(sql, engine, found)
     moves = set()
     for unit in [row[0] for row in tables["customers"]][:12]:
@@ -279,7 +280,7 @@ def test_the_distance_is_the_farthest_move_of_a_clipped_total(
     clip: tuple[int, int], neighbours: Neighbours
 ) -> None:
     policy, engine = over(world.empty(), constraints=True)
-    found = stream(compiled(SIGNED, policy, engine))
+    found = stream(compiled(SIGNED, policy, engine), DUCKDB)
     lower, upper = clip
     assert isinstance(found.release.query, ClippedSum)
     query = replace(found.release.query, total_lower=lower, total_upper=upper)
@@ -298,7 +299,7 @@ def test_the_distance_is_the_farthest_move_of_a_clipped_total(
 def test_a_smaller_distance_would_be_wrong() -> None:
     policy, _ = over(world.flood(), constraints=True)
     engine = PlainEngine(world.build(world.flood(), constraints=False))
-    found = stream(compiled(SUM, policy, engine))
+    found = stream(compiled(SUM, policy, engine), DUCKDB)
     with without_unit(engine.connection, world.deletions(7)):
         ((there),) = values(SUM, engine, found).values()
     ((here),) = values(SUM, engine, found).values()
@@ -310,7 +311,7 @@ def test_a_stream_samples_no_groups() -> None:
     engine = PlainEngine(world.build(world.flood(), constraints=False))
     prepared = compiled(BY_HOUR, policy, engine)
     assert "$sampling_key" in prepared.rewritten.blocks[0].sql
-    assert "$sampling_key" not in stream(prepared).sql.sql
+    assert "$sampling_key" not in stream(prepared, DUCKDB).sql.sql
 
 
 # --- a file of statements ------------------------------------------------------------------------

@@ -13,6 +13,7 @@ import dpsql
 from dpsql.compiler.plan.measurement_kinds import BlockAverage, DistinctCount, UnitCount
 from dpsql.compiler.plan.prepared import Prepared
 from dpsql.compiler.plan.private_plan import BlockPlan
+from dpsql.dialects.duckdb.duckdb_dialect import DUCKDB
 from dpsql.engines.duckdb.declared_schema import tables as declared
 from dpsql.interfaces import records
 from dpsql.interfaces.doors import COMMAND_LINE, DATABASE_API, WIRE
@@ -188,11 +189,11 @@ def test_what_the_engine_enforces_is_not_told() -> None:
     wide = replace(found["items"], checks=("CHECK((price BETWEEN 0 AND 101))",))
     others = tuple(t for t in schema.tables if t.name not in ("customers", "orders", "items"))
     tighter = Schema((checked, listed, wide, *others), "here")
-    bound = bind(policy, tighter, PublicTables(engine).values)
+    bound = bind(policy, tighter, PublicTables(engine, DUCKDB).values)
     enforced = {f"{t.name}.{c.name}" for t in bound.tables for c in t.columns if c.enforced}
     assert enforced == {"customers.age", "customers.segment"}
     assert compiled("SELECT SUM(age) FROM customers", bound, engine).notices == ()
-    assert bound.version == bind(policy, schema, PublicTables(engine).values).version
+    assert bound.version == bind(policy, schema, PublicTables(engine, DUCKDB).values).version
 
 
 # --- answers ---

@@ -9,6 +9,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
+from dpsql.dialects.duckdb.duckdb_dialect import DUCKDB
 from dpsql.engines.duckdb.declared_schema import tables as declared
 from dpsql.model.errors import PolicyError
 from dpsql.model.schema import Schema
@@ -17,6 +18,7 @@ from dpsql.owner.check import check, check_policy
 from dpsql.policy import demo, init
 from dpsql.policy.bind import bind
 from dpsql.policy.load import load
+from dpsql.preparation.engine_kinds import opened
 from dpsql.preparation.public_data import PublicTables
 from dpsql.proxy import Proxy
 from grammar_tests import world
@@ -38,14 +40,11 @@ def line_of(text: str, part: str) -> int:
 def bound(path: str, tables: world.Tables, *, constraints: bool = False) -> Policy:
     engine = PlainEngine(world.build(tables, constraints=constraints))
     schema = Schema(declared(engine.rows), "here")
-    return bind(load(path), schema, PublicTables(engine).values)
+    return bind(load(path), schema, PublicTables(engine, DUCKDB).values)
 
 
 MISTAKES = [
     # (what to replace, with what, where the error is, a word of the message or the fix)
-    ('engine = "duckdb"', 'engin = "duckdb"', 'engin = "duckdb"', "engine"),
-    ('engine = "duckdb"', 'engine = "oracle"', 'engine = "oracle"', "duckdb"),
-    ('path = "shop.duckdb"\n', "", "[database]", "path"),
     ('table = "customers"\nkey', 'table = "clients"\nkey', 'table = "clients"', "clients"),
     ('key = "customer_id"\nneigh', 'key = "age"\nneigh', 'key = "age"', "not the key"),
     ('neighbours = "add_remove"', 'neighbours = "near"', 'neighbours = "near"', "replace"),
@@ -92,6 +91,29 @@ def test_a_mistake_is_an_error_with_its_line(
     assert error.line == line_of(text, place)
     assert word in f"{error.message} {error.fix}"
     assert error.fix
+
+
+OF_THE_DATABASE = [
+    ('engine = "duckdb"', 'engin = "duckdb"', "[database]", "engine must be text"),
+    ('engine = "duckdb"', 'engine = "oracle"', 'engine = "oracle"', "one of duckdb"),
+    ('engine = "duckdb"', 'engine = ""', 'engine = ""', "must be text"),
+    ('path = "shop.duckdb"\n', "", "[database]", "path"),
+    ('path = "shop.duckdb"', 'path = "a"\nfiles = { a = "a.csv" }', "[database]", "one database"),
+    ('path = "shop.duckdb"', 'pth = "shop.duckdb"', 'pth = "shop.duckdb"', "mean path"),
+    ('path = "shop.duckdb"', 'path = "a"\nhost = "here"', 'host = "here"', "path or files"),
+    ('path = "shop.duckdb"', 'path = "a"\nport = 1', "port = 1", "must be text"),
+]
+
+
+@pytest.mark.parametrize(("old", "new", "place", "word"), OF_THE_DATABASE)
+def test_every_mistake_about_the_database_is_placed_before_it_is_opened(
+    old: str, new: str, place: str, word: str, tmp_path: Path
+) -> None:
+    text = SHOP.replace(old, new, 1)
+    with pytest.raises(PolicyError) as caught:
+        opened(load(written(tmp_path, text)))
+    assert caught.value.line == line_of(text, place)
+    assert word in f"{caught.value.message} {caught.value.fix}"
 
 
 def test_the_catalog_itself_is_right(tmp_path: Path) -> None:
@@ -234,5 +256,5 @@ def test_a_key_that_knows_two_zeros_is_refused(tmp_path: Path) -> None:
     text += SHOP[SHOP.index("[budgets.default]") :]
     schema = Schema(declared(engine.rows), "here")
     with pytest.raises(PolicyError, match=r"0\.0 and -0\.0") as caught:
-        bind(load(written(tmp_path, text)), schema, PublicTables(engine).values)
+        bind(load(written(tmp_path, text)), schema, PublicTables(engine, DUCKDB).values)
     assert caught.value.line == line_of(text, 'key = "id"\n[tables.t.columns]')

@@ -16,6 +16,7 @@ import pytest
 from hypothesis import given
 
 from dpsql.compiler.track import units
+from dpsql.dialects.duckdb.duckdb_dialect import DUCKDB
 from dpsql.engines.duckdb.declared_schema import tables as declared
 from dpsql.model import comparisons
 from dpsql.model.errors import Refused
@@ -139,7 +140,7 @@ def cards(folder: Path, key: str) -> tuple[Policy, PlainEngine, PlainEngine]:
         connection.execute(f"INSERT INTO a VALUES {', '.join(listed)}")
         engines.append(PlainEngine(connection))
     schema = Schema(declared(engines[0].rows), "here")
-    policy = bind(load(str(file)), schema, PublicTables(engines[0]).values)
+    policy = bind(load(str(file)), schema, PublicTables(engines[0], DUCKDB).values)
     return policy, engines[0], engines[1]
 
 

@@ -11,6 +11,7 @@ import duckdb
 import psycopg2
 import pytest
 
+from dpsql.dialects.duckdb.duckdb_dialect import DUCKDB
 from dpsql.engines.duckdb.declared_schema import tables as declared
 from dpsql.model.schema import Schema
 from dpsql.model.vocabulary import Policy
@@ -96,7 +97,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> tuple[Policy, PlainEngine
         connection.execute(f"CREATE VIEW public.{table} AS FROM main.{table}")
     engine = PlainEngine(connection)
     schema = Schema(declared(engine.rows), "here")
-    return bind(load(str(policy)), schema, PublicTables(engine).values), engine
+    return bind(load(str(policy)), schema, PublicTables(engine, DUCKDB).values), engine
 
 
 @pytest.mark.parametrize("sql", ANSWERED, ids=range(len(ANSWERED)))

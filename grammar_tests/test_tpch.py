@@ -8,6 +8,7 @@ from dataclasses import replace
 import duckdb
 import pytest
 
+from dpsql.dialects.duckdb.duckdb_dialect import DUCKDB
 from dpsql.engines.duckdb.declared_schema import tables as declared
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.schema import Schema
@@ -34,7 +35,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     build(connection, folder)
     engine = PlainEngine(connection)
     schema = Schema(declared(engine.rows), "here")
-    policy = bind(load(str(CATALOGS / "tpch.toml")), schema, PublicTables(engine).values)
+    policy = bind(load(str(CATALOGS / "tpch.toml")), schema, PublicTables(engine, DUCKDB).values)
     yield replace(policy, tables=tuple(map(_wide, policy.tables))), engine
     connection.close()
 

@@ -14,6 +14,7 @@ from typing import Any
 import duckdb
 import pytest
 
+from dpsql.dialects.duckdb.duckdb_dialect import DUCKDB
 from dpsql.engines.duckdb.declared_schema import tables as declared
 from dpsql.model.schema import Schema
 from dpsql.model.tree import Kind
@@ -115,7 +116,7 @@ def people(folder: str) -> tuple[Policy, PlainEngine]:
     columns = "\n".join(f"{column.name} = {{}}" for column in COLUMNS)
     Path(path).write_text(POLICY.replace("COLUMNS", columns), encoding="utf-8")
     schema = Schema(declared(engine.rows), "here")
-    return bind(load(path), schema, PublicTables(engine).values), engine
+    return bind(load(path), schema, PublicTables(engine, DUCKDB).values), engine
 
 
 def calls(column: Column) -> list[str]:

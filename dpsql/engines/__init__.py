@@ -1,6 +1,8 @@
 """Engines: run a rewritten query, and nothing else.
 
-An engine's failure carries no text and no value: what went wrong inside may quote data.
+There are two: the owner's database, which is read and never written, and scratch, which holds
+nothing but what is released. One process may be both. An engine's failure carries no text and no
+value: what went wrong inside may quote data.
 """
 
 from __future__ import annotations
@@ -87,27 +89,24 @@ Load: TypeAlias = ScratchTable | Variable
 class Unrun:
     """A statement to bind: it reads the database's tables and `tables`, of which no row matters.
 
-    With `shape` it has so many key columns and then so many integers, as `Engine.aggregate` asks.
+    One for `scratch` reads `tables` alone, in the SQL of that engine. With `shape` it has so many
+    key columns and then so many integers, as `OwnersDatabase.aggregate` asks.
     """
 
     sql: str
     tables: tuple[ScratchTable, ...] = ()
     shape: tuple[int, int] | None = None
+    scratch: bool = False
 
 
-class Engine(Protocol):
-    """The owner's database, and beside it a scratch engine that holds nothing private.
+class _Running(Protocol):
+    """What both engines do.
 
     Every method but `cancel` and `close` raises `EngineFailed`, `Interrupted`, `TimedOut`, or
     `errors.Unreachable` where the owner's database cannot be opened. A call whose `stop` is wanted
-    ends with `Interrupted`, other calls go on. A call that names its `data`, by the identity that
-    `schema` gave, raises `errors.DataChanged` where the engine has not opened that data, or it was
-    changed in place; that others were put there meanwhile is nothing to it.
+    ends with `Interrupted`, other calls go on. None takes more time and memory than its limits say,
+    whatever it is asked.
     """
-
-    def schema(self) -> Schema:
-        """What the database declares, and the identity of its files."""
-        ...
 
     def ready(self, data: str | None, stop: Stop | None = None) -> None:
         """Return where a statement over this data could run now; no row is read.
@@ -126,6 +125,40 @@ class Engine(Protocol):
         """
         ...
 
+    def cancel(self) -> None:
+        """Stop the running statement, if there is one; safe in a signal handler."""
+        ...
+
+    def close(self) -> None:
+        """Stop the engine."""
+        ...
+
+
+class OwnersDatabase(_Running, Protocol):
+    """The owner's database, read only; each call sees one state of the data.
+
+    A call that names its `data`, by the identity that `schema` gave, raises `errors.DataChanged`
+    where the engine has not opened that data, or it was changed in place; that others were put
+    there meanwhile is nothing to it.
+    """
+
+    @property
+    def accepted(self) -> Any:
+        """What identifies the data that it opened or will open; None while any will do."""
+        ...
+
+    def follow(self, accepted: Any) -> None:
+        """Open no other data than this from now on, which another engine of its kind accepted."""
+        ...
+
+    def taken(self, stop: Stop | None = None) -> AbstractContextManager[OwnersDatabase]:
+        """One engine for several calls of this thread, kept from all others until the end."""
+        ...
+
+    def schema(self) -> Schema:
+        """What the database declares, and the identity of its data as it now is."""
+        ...
+
     def aggregate(
         self,
         sql: str,
@@ -136,7 +169,11 @@ class Engine(Protocol):
         stop: Stop | None = None,
         data: str | None = None,
     ) -> Exact:
-        """Exact integers per group: `keys` key columns, then `parts` integer columns."""
+        """Exact integers per group: `keys` key columns, then `parts` integer columns.
+
+        `sql` may read `tables` and the whole number `$sampling_key` (below 2^64). NULL parts are 0.
+        A group whose key no value of ours equals is left out, so that no two keys are the same.
+        """
         ...
 
     def rows(
@@ -156,6 +193,20 @@ class Engine(Protocol):
         """
         ...
 
+    def evaluate(
+        self, sql: str, tables: Sequence[ScratchTable], stop: Stop | None = None
+    ) -> Sequence[tuple[Any, ...]]:
+        """Rows of a query over these public tables alone, by this database's own functions."""
+        ...
+
+
+class Scratch(_Running, Protocol):
+    """An engine without data: it computes what is asked of what was released."""
+
+    def taken(self, stop: Stop | None = None) -> AbstractContextManager[Scratch]:
+        """As `OwnersDatabase.taken`."""
+        ...
+
     def scratch(
         self,
         sql: str,
@@ -169,16 +220,12 @@ class Engine(Protocol):
         """
         ...
 
+
+class Engine(OwnersDatabase, Scratch, Protocol):
+    """The owner's database and scratch, since a question needs both."""
+
     def taken(self, stop: Stop | None = None) -> AbstractContextManager[Engine]:
-        """One engine for several calls of this thread, kept from all others until the end."""
-        ...
-
-    def cancel(self) -> None:
-        """Stop the running statement, if there is one; safe in a signal handler."""
-        ...
-
-    def close(self) -> None:
-        """Stop the engine."""
+        """As `OwnersDatabase.taken`."""
         ...
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from time import monotonic
 from typing import Any
 
-from dpsql.engines import Engine, Interrupted, Load, Stop, TimedOut
+from dpsql.engines import Engine, Interrupted, ScratchTable, Stop, TimedOut
 from dpsql.model.ticking import CHECK, tick
 
 __all__ = ["Following", "WorkLimit", "limited", "present", "tick"]
@@ -71,9 +71,9 @@ class Following:
         """As `Engine.rows`."""
         return self._engine.rows(sql, self._stop())
 
-    def scratch(self, sql: str, tables: Sequence[Load] = ()) -> list[tuple[Any, ...]]:
-        """As `Engine.scratch`."""
-        return self._engine.scratch(sql, tables, self._stop())
+    def evaluate(self, sql: str, tables: Sequence[ScratchTable]) -> Sequence[tuple[Any, ...]]:
+        """As `Engine.evaluate`."""
+        return self._engine.evaluate(sql, tables, self._stop())
 
     def _stop(self) -> Stop | None:
         limit = present()

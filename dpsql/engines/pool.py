@@ -6,26 +6,13 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from threading import Condition
-from typing import Any, Protocol
+from typing import Any
 
 from dpsql.engines import Engine, Interrupted, Load, ScratchTable, Stop, Unrun
 from dpsql.engines.process import SLICE_SECONDS
 from dpsql.model.schema import Schema
 from dpsql.model.table import Table
 from dpsql.model.vocabulary import Exact
-
-
-class Member(Engine, Protocol):
-    """An engine that can be held to the data that another one accepted."""
-
-    @property
-    def accepted(self) -> Any:
-        """What identifies the data that it opened or will open; None while any will do."""
-        ...
-
-    def follow(self, accepted: Any) -> None:
-        """Open no other data than this from now on."""
-        ...
 
 
 class EnginePool:
@@ -38,7 +25,7 @@ class EnginePool:
     it and open that data or fail. Each has the memory limit of one.
     """
 
-    def __init__(self, make: Callable[[], Member], most: int, owners: int = 1) -> None:
+    def __init__(self, make: Callable[[], Engine], most: int, owners: int = 1) -> None:
         self._make, self._most = make, most
         self._share = most if owners <= 1 else max(1, most - 1)
         self._having: Counter[str] = Counter()
@@ -57,6 +44,16 @@ class EnginePool:
             for engine in self._all[1:]:
                 engine.follow(self._first.accepted)
         return found
+
+    @property
+    def accepted(self) -> Any:
+        """As `Engine.accepted`, of all engines."""
+        return self._first.accepted
+
+    def follow(self, accepted: Any) -> None:
+        """As `Engine.follow`, of all engines."""
+        for engine in self._all:
+            engine.follow(accepted)
 
     def ready(self, data: str | None, stop: Stop | None = None) -> None:
         """As `Engine.ready`, of the engine that is the next to run a statement."""
@@ -101,6 +98,13 @@ class EnginePool:
         with self.taken(stop) as engine:
             engine.each(sql, take, stop)
 
+    def evaluate(
+        self, sql: str, tables: Sequence[ScratchTable], stop: Stop | None = None
+    ) -> Sequence[tuple[Any, ...]]:
+        """As `Engine.evaluate`, on whichever engine is free."""
+        with self.taken(stop) as engine:
+            return engine.evaluate(sql, tables, stop)
+
     def scratch(
         self,
         sql: str,
@@ -131,7 +135,7 @@ class EnginePool:
             return {"workers": len(self._all), "busy": busy, "waiting": waiting}
 
     @contextmanager
-    def taken(self, stop: Stop | None = None) -> Iterator[Member]:
+    def taken(self, stop: Stop | None = None) -> Iterator[Engine]:
         """Whichever engine is free, for several calls."""
         owner = "" if stop is None else stop.owner
         engine = self._taken(owner, stop)
@@ -143,7 +147,7 @@ class EnginePool:
                 self._having[owner] -= 1
                 self._changed.notify_all()
 
-    def _taken(self, owner: str, stop: Stop | None) -> Member:
+    def _taken(self, owner: str, stop: Stop | None) -> Engine:
         """A free engine, or a new one; raises `Interrupted` where the wait is ended by `stop`."""
         with self._changed:
             self._waiting.append(owner)
@@ -162,7 +166,7 @@ class EnginePool:
         able = [other for other in self._waiting if not other or self._having[other] < self._share]
         return bool(able) and min(able, key=lambda other: self._having[other]) == owner
 
-    def _free(self) -> Member | None:
+    def _free(self) -> Engine | None:
         """An idle engine, or a new one if there may be more."""
         if self._idle:
             return self._idle.pop()

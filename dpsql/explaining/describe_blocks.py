@@ -33,9 +33,8 @@ from dpsql.compiler.plan.measurement_kinds import (
     adds_rows,
 )
 from dpsql.compiler.plan.private_plan import BlockPlan, BlockSql, PrivatePlan, Release
-from dpsql.dialects.duckdb.call_sql import INFIX, spelled
-from dpsql.dialects.duckdb.literal_sql import constant
-from dpsql.dialects.duckdb.sql_text import ATOM, MINUS, TEST, Text
+from dpsql.dialects.operators import OPERATORS
+from dpsql.dialects.sql_text import ATOM, MINUS, TEST, Text
 from dpsql.explaining.explanation import (
     BlockLines,
     ChoiceLine,
@@ -72,6 +71,7 @@ from dpsql.model.tree import (
 )
 from dpsql.model.vocabulary import Budget, Mechanism, Noise, Policy
 from dpsql.model.walk import both, conjuncts, relations
+from dpsql.preparation.engine_kinds import scratch_dialect
 
 
 def describe(plan: BlockPlan, sql: BlockSql, policy: Policy) -> BlockLines:
@@ -367,8 +367,6 @@ def _rows(block: BlockPlan) -> str:
 
 
 _LONGEST = 120
-_OPERATORS = frozenset({*INFIX, *"and or not neg is_null in like case concat".split()})
-"""Calls that are written as SQL writes them; others as name(arguments)."""
 
 
 def term(expression: Expression, names: Mapping[int, str]) -> str:
@@ -412,10 +410,8 @@ def _text(e: Expression, names: Mapping[int, str]) -> Text:
             return _cast(e, names)
         case Call(function="not", args=(Call(function="is_null", args=(arg,)),)):
             return Text(f"{_text(arg, names).operand(TEST)} IS NOT NULL", e.type, TEST)
-        case Call(function=function) if function in _OPERATORS:
-            return spelled(
-                function, tuple(_text(arg, names) for arg in e.args), e.type, total=False
-            )
+        case Call(function=function) if function in OPERATORS:
+            return OPERATORS[function](tuple(_text(arg, names) for arg in e.args), e.type)
         case Call() | AggregateCall() | WindowCall():
             return _named(e, names)
         case Name() | ScalarQuery() | Membership():
@@ -426,12 +422,10 @@ def _text(e: Expression, names: Mapping[int, str]) -> Text:
 
 def _constant(literal: Literal) -> str:
     match literal.value:
-        case bool() | str() | None:
-            return constant(literal)
-        case int() | float() | Decimal():
-            return f"{literal.value:.15g}"
+        case int() | float() | Decimal() as number if not isinstance(number, bool):
+            return f"{number:.15g}"
         case _:
-            return constant(literal)
+            return scratch_dialect().constant(literal)
 
 
 def _cast(cast: Cast, names: Mapping[int, str]) -> Text:

@@ -7,7 +7,7 @@ from decimal import MAX_EMAX, MIN_EMIN, ROUND_HALF_EVEN, Context, Decimal
 from math import floor, isfinite, isnan, log10
 from typing import Any
 
-from dpsql import accountants
+from dpsql.accountants import get
 from dpsql.model.vocabulary import Loss
 
 _WIDE = Context(prec=80, rounding=ROUND_HALF_EVEN, Emin=MIN_EMIN, Emax=MAX_EMAX)
@@ -53,7 +53,7 @@ def loss_text(loss: Loss, accountant: str | None = None, *, exact: bool = False)
     'ε = 0.185071234'
     """
     say = plain if exact else rounded
-    unit = "" if accountant is None else f"{accountants.get(accountant).unit} = "
+    unit = "" if accountant is None else f"{get(accountant).unit} = "
     text = unit + say(Decimal(loss.amount).scaleb(-9))
     return f"{text}, δ = {say(Decimal(loss.delta).scaleb(-18))}" if loss.delta else text
 

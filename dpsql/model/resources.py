@@ -11,11 +11,21 @@ _BINARY = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 
 @dataclass(frozen=True, slots=True)
 class Database:
-    """Where the data is: a DuckDB file, or files by table name (Parquet or CSV, globs allowed)."""
+    """The owner's database as a policy says it: which engine, and where the data is.
+
+    `path` and `files` (by table name) are absolute; `settings` are texts by the engine's own keys.
+    """
 
     engine: str
     path: str | None = None
     files: tuple[tuple[str, str], ...] = ()
+    settings: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """What is said beside the engine."""
+        where = (("path", self.path is not None), ("files", bool(self.files)))
+        return (*(key for key, said in where if said), *(key for key, _ in self.settings))
 
 
 @dataclass(frozen=True, slots=True)

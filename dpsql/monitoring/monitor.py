@@ -47,6 +47,7 @@ from dpsql.model.vocabulary import (
     Rest,
 )
 from dpsql.preparation.compilation import Compiler
+from dpsql.preparation.engine_kinds import dialects
 from dpsql.preparation.question import Account, Cost, account
 from dpsql.preparation.streams import QueryStream, stream
 
@@ -115,7 +116,8 @@ class Desk:
         says = asked.statement
         if says.explain or says.epsilon is not None or says.mechanism is not None:
             raise Refused(Reason.UNSUPPORTED_STATEMENT, construct="EXPLAIN or OPTIONS here")
-        found = stream(self.compiler.prepared(asked))
+        prepared = self.compiler.prepared(asked)
+        found = stream(prepared, dialects(self.compiler.policy.database).database)
         self.vault.require_stream(found)
         return found
 

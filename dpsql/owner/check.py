@@ -7,15 +7,15 @@ What it records, proofs lean on: PRIVACY.md R5. Whose rows are follows from the 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dpsql.dialects.duckdb.literal_sql import constant
-from dpsql.engines.duckdb.duckdb_engine import DuckDBEngine
+from dpsql.compiler.rewrite.dialect import Dialect
 from dpsql.ledgers import Charged, Ledger
 from dpsql.ledgers.sqlite import SqliteLedger
-from dpsql.model.tree import Kind, Literal, Value, identifier
+from dpsql.model.tree import BOOLEAN, Call, Kind, Literal, Ref, identifier
 from dpsql.model.vocabulary import (
     Budget,
     ColumnPolicy,
@@ -28,6 +28,7 @@ from dpsql.model.vocabulary import (
 from dpsql.policy.bind import bind, vouched_for
 from dpsql.policy.load import load
 from dpsql.policy.value_reader import Lines
+from dpsql.preparation.engine_kinds import dialects, opened
 from dpsql.preparation.public_data import PublicTables
 
 AS_LINK = 'Add it to links, with other_people = "unprotected" if they need no protection.'
@@ -90,7 +91,8 @@ class _Table:
         """Rows outside bounds and lists, NULL where it is not declared, NaN and infinities."""
         if not self.table.private:
             return []
-        questions = [q for column in self.table.columns for q in _questions(column)]
+        dialect = dialects(self.policy.database).database
+        questions = [q for column in self.table.columns for q in _questions(column, dialect)]
         if not questions:
             return []
         counts = ", ".join(f"COUNT(*) FILTER (WHERE {q.condition})" for q in questions)
@@ -172,7 +174,7 @@ class _Table:
         absent = " OR ".join(f"{identifier(name)} IS NULL" for name in self.table.key)
         count = self._count(
             f"SELECT COALESCE(SUM(n), 0) FROM (SELECT COUNT(*) AS n FROM {self.name}"
-            f" GROUP BY {names} HAVING COUNT(*) > 1 OR {absent})"
+            f" GROUP BY {names} HAVING COUNT(*) > 1 OR {absent}) AS shared"
         )
         what = f"{count} rows share their key {', '.join(self.table.key)} or have none."
         return self._if(count, None, ("key",), what, "Make the key unique, or name another.")
@@ -197,13 +199,13 @@ class _Table:
         return self._if(count, link.column, ("link",), what, "Mend the links, or accept that.")
 
     def _of_somebody(self, several: RowsOfSeveral) -> Finding | None:
-        count = self._count(f"SELECT COUNT(*) FROM ({several.nobodys()})")
+        count = self._count(f"SELECT COUNT(*) FROM ({several.nobodys()}) AS r")
         what = f"{count} rows link to nobody, or to a key that several share: they enter no answer."
         return self._if(count, None, ("links",), what, "Mend the links, or accept that.")
 
     def _row_limit(self, limit: int, rows: str) -> Finding | None:
-        units = f"SELECT u, COUNT(*) AS n FROM ({rows}) GROUP BY u HAVING COUNT(*) > {limit}"
-        count, most = self.rows(f"SELECT COUNT(*), MAX(n) FROM ({units})")[0]
+        units = f"SELECT u, COUNT(*) AS n FROM ({rows}) AS r GROUP BY u HAVING COUNT(*) > {limit}"
+        count, most = self.rows(f"SELECT COUNT(*), MAX(n) FROM ({units}) AS units")[0]
         what = f"{count} units have more than {limit} rows, one has {most}."
         then = "no query may use them" if self.table.several else "they are clipped"
         fix = f"Raise max_rows_per_unit to {most}, or accept that {then}."
@@ -250,7 +252,7 @@ class _Table:
         return self.lines.of(("tables", self.table.name, *place))
 
 
-def _questions(column: ColumnPolicy) -> list[_Question]:
+def _questions(column: ColumnPolicy, dialect: Dialect) -> list[_Question]:
     name = identifier(column.name)
     place = ("columns", column.name)
     result = []
@@ -259,27 +261,25 @@ def _questions(column: ColumnPolicy) -> list[_Question]:
         what = f"have no {column.name}, which is not declared nullable."
         result.append(_Question(f"{name} IS NULL", column.name, place, what, fix))
     if column.bounds is not None:
-        lower, upper = (constant(Literal(end, column.type)) for end in column.bounds)
+        lower, upper = (dialect.constant(Literal(end, column.type)) for end in column.bounds)
         what = f"have {column.name} outside its bounds: they are clipped."
         outside = f"{name} < {lower} OR {name} > {upper}"
         if column.type.kind is Kind.DOUBLE:
-            outside = f"NOT isnan({name}) AND ({outside})"
+            is_nan = Call("isnan", (Ref(0, column.type),), BOOLEAN)
+            not_a_number = dialect.expression(is_nan, {0: name})
+            outside = f"NOT {not_a_number} AND ({outside})"
             nan = f"have NaN in {column.name}: they enter no sum."
             result.append(
-                _Question(f"isnan({name})", column.name, place, nan, "Replace NaN with NULL.")
+                _Question(not_a_number, column.name, place, nan, "Replace NaN with NULL.")
             )
         result.append(_Question(outside, column.name, place, what, "Widen the bounds, or accept."))
     if column.values is not None:
-        listed = ", ".join(_listed(value, column) for value in column.values)
+        listed = ", ".join(dialect.constant(Literal(v, column.type)) for v in column.values)
         what = f"have a {column.name} that is not listed: they are in no group."
         result.append(
             _Question(f"{name} NOT IN ({listed})", column.name, place, what, "List it, or accept.")
         )
     return result
-
-
-def _listed(value: Value, column: ColumnPolicy) -> str:
-    return constant(Literal(value, column.type))
 
 
 def units_of_keys(name: str, policy: Policy) -> str:
@@ -316,7 +316,8 @@ class RowsOfSeveral:
     def each(self) -> str:
         """SELECT of each row's units `u`, one by one; a unit that two links name counts once."""
         return " UNION ALL ".join(
-            f"SELECT lo{n} AS u FROM ({self._rows()}) WHERE lo{n} IS NOT NULL AND {self._alone()}"
+            f"SELECT lo{n} AS u FROM ({self._rows()}) AS r"
+            f" WHERE lo{n} IS NOT NULL AND {self._alone()}"
             + "".join(f" AND (lo{n} <> lo{before} OR lo{before} IS NULL)" for before in range(n))
             for n in self._places
         )
@@ -422,9 +423,10 @@ def check_policy(path: str, *, record: bool = False, refresh: bool = False) -> t
     Raises `PolicyError`, `Unreachable` or `LedgerError`.
     """
     draft = load(path)
-    with DuckDBEngine(draft.database, draft.limits) as engine:
+    with closing(opened(draft)) as engine:
         schema = engine.schema()
-        policy = bind(draft, schema, PublicTables(engine).values)
+        public = PublicTables(engine, dialects(draft.database).database)
+        policy = bind(draft, schema, public.values)
         findings, facts = check(policy, draft.lines, engine.rows)
     if record:
         ledger = SqliteLedger.open(draft.ledger)

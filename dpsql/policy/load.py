@@ -9,8 +9,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from dpsql import accountants
-from dpsql.accountants import Accountant, is_affordable
+from dpsql.accountants import Accountant, get, is_affordable
 from dpsql.model.errors import PolicyError
 from dpsql.model.installed import Unusable
 from dpsql.model.resources import Database, Limits
@@ -116,18 +115,15 @@ def _draft(reader: Reader, folder: Path) -> Draft:
 
 
 def _database(reader: Reader, folder: Path) -> Database:
-    reader.only("engine", "path", "files")
-    engine = reader.choice("engine", ("duckdb",))
-    files = reader.table("files")
-    if ("path" in reader.values) == bool(files.values):
-        reader.fail(
-            None, "The data is in one database or in files.", "Give path or [database.files]."
-        )
-    if files.values:
-        files.distinct(tuple(files.values), None)
-        named = tuple((name, str(folder / files.text(name))) for name in files.values)
-        return Database(engine, None, named)
-    return Database(engine, str(folder / reader.text("path")))
+    """What is said of the database: its engine knows whether that makes sense."""
+    files, common = reader.table("files"), ("engine", "path", "files")
+    files.distinct(tuple(files.values), None)
+    return Database(
+        reader.text("engine"),
+        str(folder / reader.text("path")) if "path" in reader.values else None,
+        tuple((name, str(folder / files.text(name))) for name in files.values),
+        tuple((key, reader.text(key)) for key in reader.values if key not in common),
+    )
 
 
 def _unit(reader: Reader) -> PrivacyUnit:
@@ -275,13 +271,13 @@ def _budget(reader: Reader, name: str) -> Budget:
 
 def _accountant(reader: Reader) -> Accountant:
     try:
-        return accountants.get(reader.text("accountant", DEFAULT_ACCOUNTANT))
+        return get(reader.text("accountant", DEFAULT_ACCOUNTANT))
     except Unusable as error:
         reader.fail("accountant", error.message, error.fix)
 
 
 def _consistent(reader: Reader, budget: Budget) -> None:
-    accountant = accountants.get(budget.accountant)
+    accountant = get(budget.accountant)
     if budget.query_epsilon > budget.max_query_epsilon:
         reader.fail("query_epsilon", "query_epsilon is above max_query_epsilon.", "Lower it.")
     if budget.delta > 0 and not accountant.supports_selection:

@@ -11,13 +11,15 @@ from dpsql.model.errors import Unreachable
 from dpsql.model.vocabulary import Policy
 from dpsql.policy.bind import bind, vouched_for
 from dpsql.policy.draft import Draft
+from dpsql.preparation.engine_kinds import dialects
 from dpsql.preparation.public_data import PublicTables
 
 
 def bound(draft: Draft, engine: Engine, ledger: Ledger) -> Policy:
     """The policy over the data as it now is, with the facts recorded for it."""
     schema = engine.schema()
-    policy = bind(draft, schema, PublicTables(engine).values)
+    public = PublicTables(engine, dialects(draft.database).database)
+    policy = bind(draft, schema, public.values)
     return replace(policy, facts=policy.facts | ledger.facts(vouched_for(policy)))
 
 

@@ -26,11 +26,12 @@ from dpsql.compiler.rewrite.rewrite import rewrite, rewrite_public
 from dpsql.compiler.rewrite.weights import weighed
 from dpsql.compiler.track.track import track
 from dpsql.compiler.track.uniqueness import keys_of
-from dpsql.dialects.duckdb.duckdb_dialect import DUCKDB
+from dpsql.model.algebra import Relation
 from dpsql.model.bounded_cache import BoundedCache
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.tree import Statement
 from dpsql.model.vocabulary import Budget, Column, Policy
+from dpsql.preparation.engine_kinds import dialects
 
 CELLS_OF_A_PLAN = 10_000
 _MIN_UNITS = "min_privacy_units_per_group"
@@ -61,7 +62,7 @@ def prepare(
     accountant = accountants.preferring(budget, None if scans else named, epsilon)
     tracked = track(resolved, policy, public, listed, identities)
     if not tracked.blocks:
-        return _public(statement, columns, rewrite_public(tracked.outer, identities, DUCKDB))
+        return _public(statement, columns, tracked.outer, policy, identities)
     bounded = infer(tracked, policy, public, evaluate)
     payer = accountant, policy.unit.neighbours
     wishes = MeasurementOptions(epsilon, _floor(statement, policy), statement.nonnegative, scans)
@@ -83,14 +84,21 @@ def prepare(
     return found
 
 
-def _public(statement: Statement, columns: tuple[Column, ...], sql: Rewritten) -> Prepared:
+def _public(
+    statement: Statement,
+    columns: tuple[Column, ...],
+    outer: Relation,
+    policy: Policy,
+    identities: Identities,
+) -> Prepared:
+    sql = rewrite_public(outer, identities, dialects(policy.database).database)
     _selects_keys(statement, ())
     return Prepared(columns, None, sql, "")
 
 
 def _written(plan: PrivatePlan, policy: Policy, identities: Identities) -> Rewritten:
     keys = partial(keys_of, policy=policy, block_keys=lambda b: len(plan.blocks[b].block.keys))
-    return rewrite(plan, keys, identities, DUCKDB)
+    return rewrite(plan, keys, identities, dialects(policy.database))
 
 
 def _floor(statement: Statement, policy: Policy) -> int:

@@ -82,7 +82,7 @@ def with_bounds(policy: Policy, found: ColumnBounds) -> Policy:
 
 
 def question(policy: Policy, bounds: ReleasedBounds) -> str:
-    """The SQL of the first step, in DuckDB's spelling.
+    """The SQL of the first step, as an analyst might have written it.
 
     The histogram counts units by bin, or rows where no column of the table is the unit's key. The
     other methods ask for the lowest and the highest bin; of each unit its own extremes count.

@@ -11,8 +11,7 @@ from hashlib import sha256
 from typing import Any, Protocol
 
 from dpsql.compiler.plan.canonical import Writer
-from dpsql.dialects.duckdb.expression_sql import expression
-from dpsql.dialects.duckdb.relation_sql import statement
+from dpsql.compiler.rewrite.dialect import Dialect
 from dpsql.engines import ScratchTable
 from dpsql.functions import facts_of_values
 from dpsql.model.algebra import Evaluated, Field, Relation
@@ -27,7 +26,7 @@ Row = tuple[Value, ...]
 class _Engine(Protocol):
     def rows(self, sql: str) -> Sequence[tuple[Any, ...]]: ...
 
-    def scratch(self, sql: str, tables: Sequence[ScratchTable] = ()) -> list[tuple[Any, ...]]: ...
+    def evaluate(self, sql: str, tables: Sequence[ScratchTable]) -> Sequence[tuple[Any, ...]]: ...
 
 
 TABLE = "evaluated"
@@ -52,10 +51,13 @@ def _kept() -> BoundedCache[_Rows]:
 
 
 class PublicTables:
-    """What may be measured: public tables are public entirely. Measures once, then remembers."""
+    """What may be measured: public tables are public entirely. Measures once, then remembers.
 
-    def __init__(self, engine: _Engine) -> None:
-        self._engine = engine
+    `dialect` is the SQL of the owner's database, whose functions say what a value is.
+    """
+
+    def __init__(self, engine: _Engine, dialect: Dialect) -> None:
+        self._engine, self._dialect = engine, dialect
         self._facts: dict[tuple[str, str, int], Facts] = {}
         self._sizes: dict[str, int] = {}
         self._evaluated: BoundedCache[_Rows] = _kept()
@@ -91,11 +93,12 @@ class PublicTables:
             places = {f.id: f"c{n}" for n, f in enumerate(relation.fields)}
             sql = _most(TABLE, [places[column.id] for column in columns])
             fields = ((f"c{n}", f.type) for n, f in enumerate(relation.fields))
-            found = self._engine.scratch(sql, [ScratchTable(TABLE, tuple(fields), relation.rows)])
+            table = ScratchTable(TABLE, tuple(fields), relation.rows)
+            found = self._engine.evaluate(sql, [table])
         else:
-            rows = statement(relation, columns)
-            sql = _most(f"({rows})", [f"c{n}" for n in range(len(columns))])
-            found = list(self._engine.rows(sql))
+            rows = self._dialect.query(relation, columns)
+            sql = _most(f"({rows}) AS r", [f"c{n}" for n in range(len(columns))])
+            found = self._engine.rows(sql)
         return max(1, found[0][0] or 0)
 
     def once(self, relation: Relation) -> Evaluated:
@@ -106,11 +109,11 @@ class PublicTables:
         writer = Writer()
         writer.number(relation)
         kept, key = self._evaluated, writer.write(relation)
-        sql = statement(relation, tuple(Ref(f.id, f.type) for f in relation.fields))
+        sql = self._dialect.query(relation, tuple(Ref(f.id, f.type) for f in relation.fields))
         known = kept.get(key)
         if known is None:
             most = MOST_CELLS // max(1, len(relation.fields))
-            rows = self._engine.rows(f"SELECT * FROM ({sql}) LIMIT {most + 1}")
+            rows = self._engine.rows(f"SELECT * FROM ({sql}) AS r LIMIT {most + 1}")
             if len(rows) > most:
                 what = "rows in a public subquery or view that private rows are joined to"
                 raise Refused(Reason.TOO_LARGE, what=what, limit=most)
@@ -122,8 +125,9 @@ class PublicTables:
         self, relation: Relation, outputs: tuple[Expression, ...], limit: int
     ) -> list[Row]:
         """The different rows of these expressions over a public relation, at most `limit`."""
-        rows = statement(relation, outputs)
-        sql = f"SELECT DISTINCT * FROM ({rows}) ORDER BY ALL LIMIT {limit}"
+        rows = self._dialect.query(relation, outputs)
+        order = ", ".join(str(n) for n in range(1, len(outputs) + 1))
+        sql = f"SELECT DISTINCT * FROM ({rows}) AS r ORDER BY {order} LIMIT {limit}"
         return list(self._engine.rows(sql))
 
     def evaluate(
@@ -131,11 +135,11 @@ class PublicTables:
     ) -> list[Row]:
         """Values of expressions over rows of constants, by the engine's own functions."""
         names = {field.id: f'"v{n}"' for n, field in enumerate(fields)}
-        listed = ", ".join(expression(node, lambda ref: names[ref.id]) for node in outputs)
+        listed = ", ".join(self._dialect.expression(node, names) for node in outputs)
         columns = tuple((f"v{n}", field.type) for n, field in enumerate(fields))
         numbered = [(*row, place) for place, row in enumerate(rows)]
         table = ScratchTable("given", (*columns, ("place", INTEGER)), numbered)
-        return self._engine.scratch(f"SELECT {listed} FROM given ORDER BY place", [table])
+        return list(self._engine.evaluate(f"SELECT {listed} FROM given ORDER BY place", [table]))
 
     def _measured(self, table: str, column: str, kind: SqlType, limit: int) -> Facts:
         values = self._distinct(table, column, f" LIMIT {limit + 1}")
@@ -161,7 +165,7 @@ class PublicTables:
 def _most(source: str, columns: Sequence[str]) -> str:
     """The SQL of how many rows agree on these columns at most."""
     group = f" GROUP BY {', '.join(columns)}" if columns else ""
-    return f"SELECT MAX(n) FROM (SELECT COUNT(*) AS n FROM {source}{group})"
+    return f"SELECT MAX(n) FROM (SELECT COUNT(*) AS n FROM {source}{group}) AS counts"
 
 
 def _digest(relation: Relation, rows: Sequence[tuple[Any, ...]]) -> str:

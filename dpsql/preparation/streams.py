@@ -24,7 +24,7 @@ from dpsql.compiler.plan.measurement_kinds import (
 )
 from dpsql.compiler.plan.prepared import Prepared
 from dpsql.compiler.plan.private_plan import BlockSql, Release
-from dpsql.dialects.duckdb.block_statement import block_sql
+from dpsql.compiler.rewrite.dialect import Dialect
 from dpsql.engines import ScratchTable
 from dpsql.model.algebra import Evaluated, Project, Relation, Released
 from dpsql.model.errors import Reason, Refused
@@ -83,8 +83,11 @@ class QueryStream:
         return added and self.release.query.total_lower >= 0
 
 
-def stream(prepared: Prepared) -> QueryStream:
-    """The stream that a statement asks for. Raises `Refused` if it is no stream."""
+def stream(prepared: Prepared, dialect: Dialect) -> QueryStream:
+    """The stream that a statement asks for, in the SQL of the owner's database.
+
+    Raises `Refused` if it is no stream.
+    """
     plan = prepared.plan
     if plan is None:
         raise _refusal(
@@ -102,7 +105,7 @@ def stream(prepared: Prepared) -> QueryStream:
     alone = [_is_total(query) for query in block.queries] == [True] and not block.histograms
     if not (alone and _is_plain(plan.outer, len(block.block.keys))):
         raise _refusal("watching anything but one COUNT or SUM", block.block.span, fix=_SHAPE)
-    measured = block_sql(replace(block, enforce_l0=False))
+    measured = dialect.block(replace(block, enforce_l0=False))
     return QueryStream(
         tuple(key.field.name for key in block.block.keys),
         block.domain,

@@ -75,7 +75,7 @@ def require_ready(
 def _text(statement: Unrun) -> tuple[str, ...]:
     """What decides whether a statement binds."""
     tables = (str((table.name, table.columns)) for table in statement.tables)
-    return statement.sql, str(statement.shape), *tables
+    return statement.sql, str(statement.shape), str(statement.scratch), *tables
 
 
 def statements(prepared: Prepared) -> Iterator[Unrun]:
@@ -88,10 +88,11 @@ def statements(prepared: Prepared) -> Iterator[Unrun]:
                 ScratchTable(f"stage_{n}", rewritten.stages[n].columns, ()) for n in sql.stages
             )
             yield Unrun(sql.sql, tuple(staged), (len(sql.keys), sql.parts))
-    outer = [(rewritten.outer_sql, rewritten.tables)]
-    for text, tables in [*((s.sql, s.tables) for s in rewritten.stages), *outer]:
+    outer = [(rewritten.outer_sql, rewritten.tables, True)]
+    stages = [(s.sql, s.tables, s.rows is None) for s in rewritten.stages]
+    for text, tables, scratch in [*stages, *outer]:
         yield from (Unrun(t.public_sql) for t in tables if t.public_sql is not None)
-        yield Unrun(text, _empty((t.name, t.columns) for t in tables))
+        yield Unrun(text, _empty((t.name, t.columns) for t in tables), scratch=scratch)
 
 
 def _empty(tables: Iterable[tuple[str, Columns]]) -> tuple[ScratchTable, ...]:

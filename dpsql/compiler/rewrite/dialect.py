@@ -1,13 +1,14 @@
-"""What `rewrite` asks of a dialect: plans and relations as the SQL of one engine."""
+"""What is asked of a dialect: plans, relations, expressions and constants as SQL of one engine."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
 from dpsql.compiler.plan.private_plan import BlockPlan, BlockSql
 from dpsql.model.algebra import Relation
-from dpsql.model.tree import Expression
+from dpsql.model.tree import Expression, Literal
 
 Columns: TypeAlias = Mapping[int, str]
 """The text of each column, by its id."""
@@ -17,7 +18,10 @@ Tables: TypeAlias = Callable[[Relation], tuple[str, Columns] | None]
 
 
 class Dialect(Protocol):
-    """How an engine's SQL is printed, from our own tree only."""
+    """How an engine's SQL is printed, from our own tree only; nothing that it prints can raise.
+
+    Names are quoted with `"`. Raises `Refused` for what the engine has no exact form of.
+    """
 
     def query(
         self, relation: Relation, outputs: tuple[Expression, ...], tables: Tables = ...
@@ -25,4 +29,21 @@ class Dialect(Protocol):
         """One SELECT of `outputs` over `relation`, its columns named c0, c1, ..."""
 
     def block(self, plan: BlockPlan) -> BlockSql:
-        """The statement that returns a block's keys and exact integers, one row per group."""
+        """The statement that returns a block's keys and exact integers, one row per group.
+
+        Where it samples groups, it reads the whole number `$sampling_key`.
+        """
+
+    def expression(self, expression: Expression, columns: Columns) -> str:
+        """A resolved expression over these columns."""
+
+    def constant(self, literal: Literal) -> str:
+        """A constant of exactly its value and type."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dialects:
+    """The SQL of the two engines: of the owner's database, and of scratch."""
+
+    database: Dialect
+    scratch: Dialect

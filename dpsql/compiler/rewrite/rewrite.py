@@ -21,7 +21,7 @@ from dpsql.compiler.plan.private_plan import (
 )
 from dpsql.compiler.resolve.scopes import Identities
 from dpsql.compiler.rewrite.common_terms import computed_once, once
-from dpsql.compiler.rewrite.dialect import Columns, Dialect
+from dpsql.compiler.rewrite.dialect import Columns, Dialect, Dialects
 from dpsql.compiler.track.uniqueness import Keys
 from dpsql.consistency.least_squares import covariance, dependent
 from dpsql.consistency.marginals import Spread
@@ -38,9 +38,9 @@ def rewrite(
     plan: PrivatePlan,
     keys: Callable[[Relation], Keys],
     identities: Identities,
-    dialect: Dialect,
+    dialects: Dialects,
 ) -> Rewritten:
-    """The statements of a private query, printed in a dialect from our own tree.
+    """The statements of a private query, printed from our own tree.
 
     Released tables are `release_0`, ...; whatever the outer query reads of public tables is first
     read exactly by statements of its own, as `public_0`, .... `keys` knows the keys of relations.
@@ -54,18 +54,18 @@ def rewrite(
         return propagate(relation, noise, keys, identities, factor)
 
     outer, outputs, errors = traced(known)
-    tables = _Tables(dialect)
+    tables = _Tables(dialects)
     sql = tables.query(outer, outputs + errors, identities)
     plain = outer if states(known) else known
-    shown = _Tables(dialect).query(plain, outputs, identities)
+    shown = _Tables(dialects).query(plain, outputs, identities)
     return Rewritten(
-        tuple(map(dialect.block, plan.blocks)),
+        tuple(map(dialects.database.block, plan.blocks)),
         tuple(tables.listed),
         sql,
         shown,
         plan.outer.fields,
         tuple(
-            _stage(traced, with_noise_known(stage, deviations), dialect, identities)
+            _stage(traced, with_noise_known(stage, deviations), dialects, identities)
             for stage in plan.stages
         ),
         steady(outer, errors, max(map(_far, noise), default=0.0)),
@@ -118,14 +118,14 @@ def _near(block: BlockPlan) -> Near | None:
 def _stage(
     traced: Callable[[Relation], _Traced],
     relation: Relation,
-    dialect: Dialect,
+    dialects: Dialects,
     identities: Identities,
 ) -> StageSql:
     """What later blocks read as a table; its columns are named by position."""
     columns = tuple((f"c{n}", f.type) for n, f in enumerate(relation.fields))
     if isinstance(relation, Evaluated):
         return StageSql(columns, (), relation.sql, relation.rows)
-    tables = _Tables(dialect)
+    tables = _Tables(dialects)
     outputs = tuple(Ref(f.id, f.type) for f in relation.fields)
     rows = traced(relation)[0] if states(relation) else relation
     sql = tables.query(rows, outputs, identities)
@@ -133,7 +133,7 @@ def _stage(
 
 
 def rewrite_public(relation: Relation, identities: Identities, dialect: Dialect) -> Rewritten:
-    """A query over public tables alone: one statement, exact."""
+    """A query over public tables alone: one statement for the owner's database, exact."""
     rows, outputs, _errors = propagate(relation, (), lambda _: (), identities)
     sql = dialect.query(rows, outputs)
     return Rewritten((), (), sql, sql, relation.fields)
@@ -142,8 +142,8 @@ def rewrite_public(relation: Relation, identities: Identities, dialect: Dialect)
 class _Tables:
     """The tables that the outer query reads, as they are met while it is printed."""
 
-    def __init__(self, dialect: Dialect) -> None:
-        self.dialect = dialect
+    def __init__(self, dialects: Dialects) -> None:
+        self.dialects = dialects
         self.listed: list[ReleasedTable] = []
 
     def query(
@@ -151,7 +151,7 @@ class _Tables:
     ) -> str:
         """The statement of these outputs, in which each term is computed once."""
         written = computed_once(written_out(relation), identities)
-        return self.dialect.query(*once(written, outputs, identities), self.source)
+        return self.dialects.scratch.query(*once(written, outputs, identities), self.source)
 
     def source(self, relation: Relation) -> tuple[str, Columns] | None:
         """The table that holds this relation, or None where the printer must look inside."""
@@ -166,7 +166,7 @@ class _Tables:
             sql = None
             if block is None:
                 outputs = tuple(Ref(f.id, f.type) for f in relation.fields)
-                sql = self.dialect.query(relation, outputs)
+                sql = self.dialects.database.query(relation, outputs)
             self.listed.append(ReleasedTable(name, columns, block, sql))
         return name, {f.id: f"c{n}" for n, f in enumerate(relation.fields)}
 

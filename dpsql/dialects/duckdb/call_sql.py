@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-
-from dpsql.dialects.duckdb.sql_text import AND as AND_LEVEL
-from dpsql.dialects.duckdb.sql_text import ATOM, CAST, MINUS, NOT, OTHER, PRODUCT, SUM, TEST, Text
-from dpsql.dialects.duckdb.sql_text import OR as OR_LEVEL
 from dpsql.dialects.duckdb.time_sql import TIMES
+from dpsql.dialects.operators import OPERATORS, Printed, listed
+from dpsql.dialects.sql_text import ATOM, Text
 from dpsql.functions import LONGEST_COMPARED, LONGEST_TEXT
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.tree import INTEGER, AggregateCall, Frame, Kind, SqlType, WindowCall, type_name
@@ -23,44 +19,6 @@ DISTANCES = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class _Infix:
-    """An operator: its level and the levels its sides need."""
-
-    sign: str
-    level: int
-    left: int
-    right: int
-
-    def text(self, args: tuple[Text, ...], kind: SqlType) -> Text:
-        left, right = args
-        sql = f"{left.operand(self.left)} {self.sign} {right.operand(self.right)}"
-        return Text(sql, kind, self.level)
-
-
-def _test(sign: str) -> _Infix:
-    return _Infix(sign, TEST, OTHER, OTHER)
-
-
-INFIX = {
-    "add": _Infix("+", SUM, SUM, PRODUCT),
-    "sub": _Infix("-", SUM, SUM, PRODUCT),
-    "mul": _Infix("*", PRODUCT, PRODUCT, MINUS),
-    "div": _Infix("/", PRODUCT, PRODUCT, MINUS),
-    "int_div": _Infix("//", OTHER, MINUS, MINUS),
-    "mod": _Infix("%", OTHER, MINUS, MINUS),
-    "eq": _test("="),
-    "ne": _test("<>"),
-    "lt": _test("<"),
-    "le": _test("<="),
-    "gt": _test(">"),
-    "ge": _test(">="),
-    "is_distinct": _test("IS DISTINCT FROM"),
-    "is_not_distinct": _test("IS NOT DISTINCT FROM"),
-    "ilike": _test("ILIKE"),
-}
-
-
 def spelled(name: str, args: tuple[Text, ...], kind: SqlType, *, total: bool) -> Text:
     """The call as text; the total form of a function that lengthens text cuts it.
 
@@ -68,12 +26,10 @@ def spelled(name: str, args: tuple[Text, ...], kind: SqlType, *, total: bool) ->
     """
     if name == "pg_div":
         name = "int_div" if kind == INTEGER else "div"
-    if name in INFIX:
-        return INFIX[name].text(args, kind)
     if total and name in SUBSTITUTING:
         args = (_cut(args[0]), *args[1:])
-    special = SPECIAL.get(name)
-    text = Text(f"{name}({_listed(args)})", kind) if special is None else special(args, kind)
+    special = SPECIAL.get(name) or OPERATORS.get(name)
+    text = Text(f"{name}({listed(args)})", kind) if special is None else special(args, kind)
     if total and name in LENGTHENING:
         return _cut(text)
     return text
@@ -92,55 +48,12 @@ SUBSTITUTING = frozenset({"replace", "regexp_replace"})
 """Functions whose result can be many times as long as their first argument, so that it is cut."""
 
 
-def _listed(args: tuple[Text, ...]) -> str:
-    return ", ".join(arg.sql for arg in args)
-
-
-def _joined(word: str, level: int, inner: int) -> Callable[[tuple[Text, ...], SqlType], Text]:
-    """An operator over any number of arguments."""
-
-    def text(args: tuple[Text, ...], kind: SqlType) -> Text:
-        if len(args) == 1:
-            return args[0]
-        return Text(f" {word} ".join(arg.operand(inner) for arg in args), kind, level)
-
-    return text
-
-
-def _not(args: tuple[Text, ...], kind: SqlType) -> Text:
-    return Text(f"NOT {args[0].operand(TEST)}", kind, NOT)
-
-
-def _neg(args: tuple[Text, ...], kind: SqlType) -> Text:
-    return Text(f"-{args[0].operand(CAST)}", kind, MINUS)
-
-
-def _is_null(args: tuple[Text, ...], kind: SqlType) -> Text:
-    return Text(f"{args[0].operand(OTHER)} IS NULL", kind, TEST)
-
-
-def _in(args: tuple[Text, ...], kind: SqlType) -> Text:
-    return Text(f"{args[0].operand(OTHER)} IN ({_listed(args[1:])})", kind, TEST)
-
-
-def _like(args: tuple[Text, ...], kind: SqlType) -> Text:
-    sql = f"{args[0].operand(OTHER)} LIKE {args[1].operand(OTHER)}"
-    escape = f" ESCAPE {args[2].operand(ATOM)}" if args[2:] else ""
-    return Text(sql + escape, kind, TEST)
-
-
-def _case(args: tuple[Text, ...], kind: SqlType) -> Text:
-    branches = zip(args[:-1:2], args[1::2], strict=True)
-    whens = " ".join(f"WHEN {when.sql} THEN {then.sql}" for when, then in branches)
-    return Text(f"CASE {whens} ELSE {args[-1].sql} END", kind)
-
-
-def _to_digits(name: str) -> Callable[[tuple[Text, ...], SqlType], Text]:
+def _to_digits(name: str) -> Printed:
     """ROUND or TRUNC, to a number of digits or to none."""
 
     def text(args: tuple[Text, ...], kind: SqlType) -> Text:
         if kind.kind is not Kind.DECIMAL or not args[1:]:
-            return Text(f"{name}({_listed(args)})", kind)
+            return Text(f"{name}({listed(args)})", kind)
         # DuckDB has its own idea of the argument's digits, on which the result depends if they
         # are few, and of the result's scale; ours is that of the argument.
         exact = f"CAST({args[0].sql} AS {type_name(args[0].type)})"
@@ -149,7 +62,7 @@ def _to_digits(name: str) -> Callable[[tuple[Text, ...], SqlType], Text]:
     return text
 
 
-def _of_integer(name: str) -> Callable[[tuple[Text, ...], SqlType], Text]:
+def _of_integer(name: str) -> Printed:
     """A function whose argument must be an INTEGER of 32 bits; no other has a value."""
     return lambda args, kind: Text(f"{name}(TRY_CAST({args[0].sql} AS INTEGER))", kind)
 
@@ -165,7 +78,7 @@ def _repeat(args: tuple[Text, ...], kind: SqlType) -> Text:
     )
 
 
-def _distance(name: str) -> Callable[[tuple[Text, ...], SqlType], Text]:
+def _distance(name: str) -> Printed:
     """A distance of texts, each cut where the cost would grow out of hand."""
 
     def text(args: tuple[Text, ...], kind: SqlType) -> Text:
@@ -189,15 +102,7 @@ def _with(value: str, body: str) -> str:
     return f"[{body} FOR x IN [{value}]][1]"
 
 
-SPECIAL: dict[str, Callable[[tuple[Text, ...], SqlType], Text]] = {
-    "and": _joined("AND", AND_LEVEL, NOT),
-    "or": _joined("OR", OR_LEVEL, AND_LEVEL),
-    "not": _not,
-    "neg": _neg,
-    "is_null": _is_null,
-    "in": _in,
-    "like": _like,
-    "case": _case,
+SPECIAL: dict[str, Printed] = {
     "round": _to_digits("round"),
     "trunc": _to_digits("trunc"),
     "factorial": _of_integer("factorial"),
@@ -206,7 +111,6 @@ SPECIAL: dict[str, Callable[[tuple[Text, ...], SqlType], Text]] = {
     "format_decimal_bytes": lambda args, kind: Text(
         f"formatReadableDecimalSize({args[0].sql})", kind
     ),
-    "concat": _joined("||", OTHER, MINUS),
     "width_bucket": _bucket,
     **{name: _distance(name) for name in DISTANCES},
     **TIMES,

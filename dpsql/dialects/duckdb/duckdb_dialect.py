@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dpsql.compiler.plan.private_plan import BlockPlan, BlockSql
-from dpsql.compiler.rewrite.dialect import Dialect, Tables
+from dpsql.compiler.rewrite.dialect import Columns, Dialect, Tables
 from dpsql.dialects.duckdb.block_statement import block_sql
+from dpsql.dialects.duckdb.expression_sql import expression as expression_sql
+from dpsql.dialects.duckdb.literal_sql import constant
 from dpsql.dialects.duckdb.relation_sql import Printer
 from dpsql.model.algebra import Relation
-from dpsql.model.tree import Expression
+from dpsql.model.tree import Expression, Literal
 
 
 class _DuckDB:
@@ -21,6 +23,12 @@ class _DuckDB:
 
     def block(self, plan: BlockPlan) -> BlockSql:
         return block_sql(plan)
+
+    def expression(self, expression: Expression, columns: Columns) -> str:
+        return expression_sql(expression, lambda ref: columns[ref.id])
+
+    def constant(self, literal: Literal) -> str:
+        return constant(literal)
 
 
 DUCKDB: Dialect = _DuckDB()

@@ -33,7 +33,7 @@ from dpsql.dialects.duckdb.call_sql import (
     window_name,
 )
 from dpsql.dialects.duckdb.literal_sql import constant
-from dpsql.dialects.duckdb.sql_text import ATOM, CAST, LOOSE, MINUS, OTHER, Text
+from dpsql.dialects.sql_text import ATOM, CAST, LOOSE, MINUS, OTHER, Text
 from dpsql.functions import Function
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.intervals import Facts

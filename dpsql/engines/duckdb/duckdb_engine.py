@@ -136,6 +136,12 @@ class DuckDBEngine(SupervisedWorker):
 
         self._ask("each", sql, stop=stop, take=chunk)
 
+    def evaluate(
+        self, sql: str, tables: Sequence[ScratchTable], stop: Stop | None = None
+    ) -> list[Row]:
+        """Rows of a SELECT over these tables alone; scratch has the same functions."""
+        return self.scratch(sql, tables, stop)
+
     def scratch(
         self,
         sql: str,

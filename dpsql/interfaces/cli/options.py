@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from decimal import Decimal, InvalidOperation
-from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -20,16 +19,11 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 def open_proxy(path: str) -> Proxy:
     """The real proxy; its engine starts while the compiler is imported."""
-    from dpsql.engines.duckdb.duckdb_engine import DuckDBEngine  # noqa: PLC0415
-    from dpsql.engines.pool import EnginePool  # noqa: PLC0415
     from dpsql.policy.load import load  # noqa: PLC0415
+    from dpsql.preparation.engine_kinds import pooled  # noqa: PLC0415
 
     draft = load(path)
-    engine = EnginePool(
-        partial(DuckDBEngine, draft.database, draft.limits),
-        draft.server.workers,
-        len(draft.analysts),
-    )
+    engine = pooled(draft)
     from dpsql.proxy import Proxy  # noqa: PLC0415
 
     return Proxy.over(draft, engine)

@@ -24,7 +24,6 @@ from dpsql.engines import (
     TimedOut,
     Variable,
 )
-from dpsql.engines.duckdb.duckdb_engine import DuckDBEngine
 from dpsql.engines.pool import EnginePool
 from dpsql.interfaces.pgwire.catalogue.names import ShadowNames
 from dpsql.interfaces.pgwire.catalogue.objects import DATABASE, objects
@@ -35,8 +34,9 @@ from dpsql.interfaces.pgwire.catalogue.translation.pg_terms import PgColumn
 from dpsql.interfaces.pgwire.catalogue.translation.translate import Translation, concerns, translate
 from dpsql.interfaces.pgwire.values.wire_tables import WireColumn, WireResult
 from dpsql.model.errors import Failed, Reason, Refused
-from dpsql.model.resources import Database, Limits
+from dpsql.model.resources import Limits
 from dpsql.model.vocabulary import Policy
+from dpsql.preparation.engine_kinds import scratch
 
 LIMITS = Limits(statement_seconds=10, memory="512MB")
 """What one question may take: many times what any tool's question does."""
@@ -155,8 +155,7 @@ def _shadow(policy: Policy) -> tuple[Engine, ShadowNames]:
     made = objects(policy)
     names = ShadowNames(made)
     statements = tuple(script({**made, "names": names.rows()}))
-    make = partial(DuckDBEngine, Database("duckdb", None), LIMITS, statements)
-    return EnginePool(make, WORKERS), names
+    return EnginePool(partial(scratch, LIMITS, statements), WORKERS), names
 
 
 __all__ = ["DATABASE", "Catalogue"]

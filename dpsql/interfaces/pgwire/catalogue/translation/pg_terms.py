@@ -8,10 +8,10 @@ from typing import Any, NoReturn, Protocol
 
 from sqlglot import exp
 
-from dpsql.dialects.duckdb.literal_sql import constant
 from dpsql.interfaces.pgwire.catalogue.translation import oids
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.tree import VARCHAR, Literal, identifier
+from dpsql.preparation.engine_kinds import scratch_dialect
 
 UNNAMED = "?column?"
 """PostgreSQL's name for a column whose expression suggests none."""
@@ -92,7 +92,8 @@ def refuse(construct: str) -> NoReturn:
 
 def unknown_literal(text: str) -> Term:
     """A string constant, whose type its surroundings decide."""
-    return Term(constant(Literal(text, VARCHAR)), oids.UNKNOWN, literal=text)
+    constant = scratch_dialect().constant(Literal(text, VARCHAR))
+    return Term(constant, oids.UNKNOWN, literal=text)
 
 
 @dataclass(frozen=True, slots=True)

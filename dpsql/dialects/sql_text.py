@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from dpsql.model.tree import Literal, SqlType
 
-# DuckDB's levels of binding, from loosest to tightest. `||`, `//` and `%` share one level and are
-# always parenthesised among other operators, since engines order them differently.
+# Levels of binding, from loosest to tightest. `||`, `//` and `%` share one level and are always
+# parenthesised among other operators, since engines order them differently.
 LOOSE, OR, AND, NOT, TEST, OTHER, SUM, PRODUCT, MINUS, CAST, ATOM = range(11)
 
 

@@ -1,0 +1,140 @@
+"""Kinds of databases that a policy may name: how each is opened, and the SQL that it takes.
+
+The one factory of ours is here; others come from packages that the owner has installed
+(SECURITY.md S23). An engine starts while the compiler is imported, so nothing of that is at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+from dpsql.engines import Engine
+from dpsql.engines.pool import EnginePool
+from dpsql.model.errors import PolicyError
+from dpsql.model.installed import Registry, Unusable
+from dpsql.model.resources import Database, Limits
+from dpsql.policy.draft import Draft
+
+if TYPE_CHECKING:
+    from dpsql.compiler.rewrite.dialect import Dialect, Dialects
+
+
+@runtime_checkable
+class EngineKind(Protocol):
+    """One kind of database: a value, which a policy names."""
+
+    @property
+    def name(self) -> str:
+        """Its name in a policy."""
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """What the policy's [database] may say beside the name."""
+
+    @property
+    def dialect(self) -> Dialect:
+        """The SQL that its databases take."""
+
+    def objection(self, database: Database) -> str | None:
+        """What is wrong with the policy's [database], None where nothing is."""
+
+    def open(self, database: Database, limits: Limits) -> Engine:
+        """An engine over this data, which keeps the contract of `dpsql.engines.Engine`.
+
+        It does not wait: errors come with the first call.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class _DuckDB:
+    """A DuckDB file, or data files by table: in one process with scratch."""
+
+    name: str = "duckdb"
+    keys: tuple[str, ...] = ("path", "files")
+
+    @property
+    def dialect(self) -> Dialect:
+        from dpsql.dialects.duckdb.duckdb_dialect import DUCKDB  # noqa: PLC0415
+
+        return DUCKDB
+
+    def objection(self, database: Database) -> str | None:
+        here = (database.path is None) != (not database.files)
+        return None if here else "The data is in one database or in files."
+
+    def open(
+        self, database: Database, limits: Limits, script: Sequence[tuple[str, list[Any]]] = ()
+    ) -> Engine:
+        from dpsql.engines.duckdb.duckdb_engine import DuckDBEngine  # noqa: PLC0415
+
+        return DuckDBEngine(database, limits, script)
+
+
+_DUCKDB = _DuckDB()
+
+
+def scratch(limits: Limits, script: Sequence[tuple[str, list[Any]]] = ()) -> Engine:
+    """An engine over no data: `script` are statements of ours that fill it when it starts."""
+    return _DUCKDB.open(Database(_DUCKDB.name), limits, script)
+
+
+def scratch_dialect() -> Dialect:
+    """The SQL of scratch, which is ours whatever the owner's database is."""
+    return _DUCKDB.dialect
+
+
+def dialects(database: Database) -> Dialects:
+    """The SQL of a policy's database, and of scratch beside it."""
+    from dpsql.compiler.rewrite.dialect import Dialects  # noqa: PLC0415
+
+    return Dialects(get(database.engine).dialect, scratch_dialect())
+
+
+def get(name: str) -> EngineKind:
+    """The kind of that name. Raises `Unusable`."""
+    return _BY_NAME.get(name)
+
+
+def _accepted(value: object, name: str) -> EngineKind | None:
+    return value if isinstance(value, EngineKind) and value.name == name else None
+
+
+_OWN: dict[str, EngineKind] = {_DUCKDB.name: _DUCKDB}
+_BY_NAME = Registry("engine", "dpsql.engines", _OWN, _accepted)
+
+
+def opened(draft: Draft) -> Engine:
+    """The engine over a policy's data. Raises `PolicyError` where the policy names none."""
+    return _kind(draft).open(draft.database, draft.limits)
+
+
+def pooled(draft: Draft) -> EnginePool:
+    """As many engines as the policy's server may have, which take turns."""
+    make = partial(_kind(draft).open, draft.database, draft.limits)
+    return EnginePool(make, draft.server.workers, len(draft.analysts))
+
+
+def _kind(draft: Draft) -> EngineKind:
+    """The kind of database that a policy names, and all that it says of it makes sense."""
+    database = draft.database
+    try:
+        kind = get(database.engine)
+    except Unusable as error:
+        raise _wrong(draft, ("engine",), error.message, error.fix) from None
+    fix = f"Give {' or '.join(kind.keys)}."
+    for key in database.keys:
+        if key not in kind.keys:
+            near = get_close_matches(key, kind.keys, 1)
+            message = f"The engine {kind.name} has no key {key}."
+            raise _wrong(draft, (key,), message, f"Did you mean {near[0]}?" if near else fix)
+    if (objection := kind.objection(database)) is not None:
+        raise _wrong(draft, (), objection, fix)
+    return kind
+
+
+def _wrong(draft: Draft, place: tuple[str, ...], message: str, fix: str) -> PolicyError:
+    return PolicyError(draft.path, draft.lines.of(("database", *place)), message, fix)
