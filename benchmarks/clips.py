@@ -26,6 +26,9 @@ DRAWS = 48
 CHOICES = 200
 """Draws of a private choice."""
 
+CELLS = 2**16
+"""Among how many ranges of values a quantile is chosen."""
+
 BINS = 44
 """Octaves in which units vote, down from the largest norm that is possible."""
 
@@ -257,20 +260,22 @@ def _covered(rows: Rows, limit: int) -> float:
 def quantile_errors(
     rows: Rows, at: float, bounds: tuple[float, float], law: Law
 ) -> dict[int, float]:
-    """Of the exponential mechanism, by how many rows of each unit count: they weigh less where
-    there are more.
+    """Of the exponential mechanism over `CELLS` cells of the bounds, by how many rows of each unit
+    count: they weigh less where there are more. A cell's score is how far its rows are from the
+    rank.
     """
-    edges, places = np.unique(rows.value, return_inverse=True)
-    truth = float(np.quantile(rows.value, at))
-    ends = np.concatenate([[bounds[0]], edges, [bounds[1]]])
-    off = np.abs((ends[1:] + ends[:-1]) / 2 - truth)
+    width = (bounds[1] - bounds[0]) / CELLS
+    cells = np.clip((rows.value - bounds[0]) // width, 0, CELLS - 1).astype(np.int64)
+    middles = bounds[0] + (np.arange(CELLS) + 0.5) * width
+    off = np.abs(middles - np.quantile(rows.value, at))
     epsilon = sqrt(8 * law.amount) if law.gaussian else law.amount
     found = dict[int, float]()
     for limit in counts_up_to(int(rows.sizes.max())):
-        weights = np.minimum(1, limit / rows.sizes)[rows.unit]
-        below = np.concatenate([[0.0], np.cumsum(np.bincount(places, weights))])
-        scores = -np.abs(below - at * below[-1]) * epsilon / (2 * limit * max(at, 1 - at))
-        chance = np.diff(ends).clip(0) * np.exp(scores - scores.max())
+        inside = counted(cells, np.minimum(1, limit / rows.sizes)[rows.unit], CELLS)
+        upto, rank = np.cumsum(inside), at * inside.sum()
+        away = np.maximum(np.maximum(upto - inside - rank, rank - upto), 0)
+        scores = -away * epsilon / (2 * limit * max(at, 1 - at))
+        chance = np.exp(scores - scores.max())
         found[limit] = float(chance @ off / chance.sum())
     return found
 

@@ -15,7 +15,7 @@ import argparse
 import statistics
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -26,7 +26,7 @@ from benchmarks import clips
 from benchmarks.clips import Law, Totals
 from benchmarks.common import save, table
 from benchmarks.drafts import NO_LIMITS, Price
-from benchmarks.repeated import repeated
+from benchmarks.repeated import notices, repeated
 
 HEADER = ("question", "groups", "error", "best", "ratio", "target", "recipe", "naive", "")
 COUNTRIES, DEVICES = 50, 4
@@ -161,6 +161,7 @@ class Measured:
     price: str
     groups: int
     errors: Sequence[float]
+    notices: Mapping[str, int]
     why: str
     best: float
     target: float | None
@@ -214,7 +215,9 @@ def measured(given: argparse.Namespace, price: Price) -> Iterator[Measured]:
         why = answers if isinstance(answers, str) else ""
         errors = [] if isinstance(answers, str) else [_error(a.rows, truth) for a in answers]
         reference = _reference(data, question, totals, Law.of(price.accountant, 1.0, 1e-6))
-        yield Measured(question.name, str(price), len(truth), errors, why, *reference)
+        yield Measured(
+            question.name, str(price), len(truth), errors, notices(answers), why, *reference
+        )
 
 
 def built(folder: Path, data: Data) -> Path:

@@ -15,7 +15,7 @@ import math
 import statistics
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,7 @@ import numpy as np
 from benchmarks.common import save, table
 from benchmarks.joins.policies import written
 from benchmarks.joins.rows import ROWS, Metric, Row
-from benchmarks.repeated import repeated
+from benchmarks.repeated import notices, repeated
 from benchmarks.tpch import built
 from dpsql.model.errors import PolicyError
 
@@ -41,6 +41,7 @@ class Measured:
 
     row: Row
     errors: Sequence[Sequence[float]]
+    notices: Mapping[str, int]
     why: str = ""
 
     @property
@@ -91,13 +92,12 @@ def measured(data: Path, row: Row, releases: int) -> Measured:
             with repeated(policy, row.copies) as proxy:
                 answers = proxy.answers(row.sql, releases)
         except PolicyError as error:
-            return Measured(row, (), f"no such policy: {error.message}")
+            return Measured(row, (), {}, f"no such policy: {error.message}")
     if isinstance(answers, str):
-        return Measured(row, (), answers)
+        return Measured(row, (), {}, answers)
     truth = _truth(database, row)
-    return Measured(
-        row, [errors(_cells(a.rows, _names(a), row.keys), truth, row.metric) for a in answers]
-    )
+    each = [errors(_cells(a.rows, _names(a), row.keys), truth, row.metric) for a in answers]
+    return Measured(row, each, notices(answers))
 
 
 def _names(answer: Any) -> list[str]:

@@ -17,7 +17,7 @@ import argparse
 import statistics
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,7 @@ import duckdb
 from benchmarks.clips import Law
 from benchmarks.common import save, table
 from benchmarks.drafts import NO_LIMITS, Price
-from benchmarks.repeated import Repeated, repeated
+from benchmarks.repeated import Repeated, notices, repeated
 from benchmarks.retail import data
 from benchmarks.retail.limits import Reach, reach
 from benchmarks.retail.questions import QUESTIONS, Question
@@ -48,6 +48,7 @@ class Measured:
     relative: float
     why: str
     reach: Reach
+    notices: Mapping[str, int]
 
     @property
     def ratio(self) -> float | None:
@@ -129,14 +130,14 @@ def _measured(
     head = question.name, price, len(truth), statistics.fmean(largest)
     answers = proxy.answers(question.sql, releases)
     if isinstance(answers, str):
-        return Measured(*head, (), 0.0, answers, limits)
+        return Measured(*head, (), 0.0, answers, limits, {})
     each = [errors(numbers(a.rows), truth, question.shown) for a in answers]
     pairs = [[e / abs(t) if t else 0.0 for e, t in release] for release in each]
     relative = 100 * statistics.median(
         statistics.fmean(column) for column in zip(*pairs, strict=True)
     )
     means = [statistics.fmean(e for e, _ in release) for release in each]
-    return Measured(*head, means, relative, "", limits)
+    return Measured(*head, means, relative, "", limits, notices(answers))
 
 
 def numbers(rows: Sequence[tuple[Any, ...]]) -> dict[str, float]:
