@@ -20,6 +20,7 @@ from dpsql.compiler.plan.lattices import Choice, Histogram, TreeRelease
 from dpsql.compiler.plan.measurement_kinds import StableMean
 from dpsql.compiler.plan.prepared import Prepared
 from dpsql.compiler.plan.private_plan import BlockPlan, Release
+from dpsql.compiler.plan.published_keys import ListedKeys, ThresholdKeys, TopKeys, unreleased
 from dpsql.compiler.resolve.scopes import Identities
 from dpsql.compiler.rewrite.dialect import Dialects
 from dpsql.compiler.rewrite.rewrite import rewrite
@@ -202,13 +203,15 @@ def _transparent(block: BlockPlan, exact: Exact) -> BlockPlan:
     choices = (replace(c, aim=c.query.aim) for c in block.choices)
     trees = (replace(tree, reserve=1) for tree in block.trees)
     block = replace(block, releases=tuple(untested), choices=tuple(choices), trees=tuple(trees))
-    if block.threshold is not None:
-        return replace(block, threshold=replace(block.threshold, value=1))
-    if not block.block.keys or block.block.groups is not None or block.trials is not None:
-        return block
-    present = {key[: len(block.block.keys)] for key in exact.keys}
-    assert block.domain is not None
-    return replace(block, domain=tuple(key for key in block.domain if key in present))
+    match block.keys:
+        case ThresholdKeys() as keys:
+            return replace(block, keys=replace(keys, threshold=replace(keys.threshold, value=1)))
+        case ListedKeys() | TopKeys() as keys if block.block.keys and block.block.groups is None:
+            present = {key[: len(block.block.keys)] for key in exact.keys}
+            known = tuple(key for key in keys.domain if key in present)
+            return replace(block, keys=replace(keys, domain=known))
+        case _:
+            return block
 
 
 def same_rows(ours: Rows, errors: Rows, plain: Rows) -> bool:
@@ -304,7 +307,7 @@ def _told_apart(key: tuple[Any, ...]) -> tuple[Any, ...]:
 
 def charges(block: BlockPlan) -> list[list[int]]:
     """The places of the sums that are paid for together."""
-    judged = len(block.unreleased)
+    judged = len(unreleased(block.keys))
     places = {release.field.id: n for n, release in enumerate(block.releases, judged)}
     paid = [[places[column] for column in payment.columns] for payment in block.payments]
     return [*([n] for n in range(judged)), *paid]
@@ -315,11 +318,13 @@ def claimed(
 ) -> tuple[Sensitivity, ...]:
     """What one unit may change of each sum, also of those that are judged and not released."""
     judged = (
-        Sensitivity(block.l0, q.total_lower, q.total_upper, neighbours) for q in block.unreleased
+        Sensitivity(block.l0, q.total_lower, q.total_upper, neighbours)
+        for q in unreleased(block.keys)
     )
     # What is measured after a choice is so of few groups; here it is summed of all of them.
     released = (release.sensitivity for release in block.releases)
-    return (*judged, *(s if block.top is None else replace(s, l0=block.l0) for s in released))
+    chosen = isinstance(block.keys, TopKeys)
+    return (*judged, *(replace(s, l0=block.l0) if chosen else s for s in released))
 
 
 def violation(prepared: Prepared, here: Sequence[Counted], there: Sequence[Counted]) -> str | None:
@@ -378,7 +383,7 @@ def too_far(
 
 def promised(block: BlockPlan, place: int, *sides: tuple[int, ...]) -> bool:
     """Whether the claim is made: of a mean only where one side has the rows that were proposed."""
-    made = block.releases[place - len(block.unreleased)]
+    made = block.releases[place - len(unreleased(block.keys))]
     if made.stability is None or not isinstance(made.query, StableMean):
         return True
     return max(side[made.stability.count] for side in sides) >= made.query.test.rows

@@ -18,6 +18,7 @@ from dpsql.model.ticking import CHECK
 from dpsql.model.vocabulary import Answer, Exact, Noisy
 from dpsql.release.finish import finish
 from dpsql.release.release import release
+from grammar_tests.keys_kit import listing
 from grammar_tests.laws import BUDGET, compiled, noiseless
 from grammar_tests.test_finish import RECEIPT, ROUNDS, SAMPLER, crowd
 
@@ -134,7 +135,7 @@ def answered(sql: str, accountant: str) -> tuple[float, Prepared, Answer]:
     assert prepared.plan is not None
     (block,), (statement,) = prepared.plan.blocks, prepared.rewritten.blocks
     exact = engine.aggregate(statement.sql, 0, statement.parts, 1)
-    many = replace(block, domain=tuple((n,) for n in range(ROUNDS)))
+    many = listing(block, tuple((n,) for n in range(ROUNDS)))
     parts = [np.repeat(part, ROUNDS) for part in exact.parts]
     noisy = release(Exact(list(many.domain or ()), parts), many, SAMPLER)
     rows = Noisy(((),) * ROUNDS, noisy.parts)

@@ -28,6 +28,7 @@ from dpsql.release.release import Sampler, release
 from grammar_tests import clopper_pearson, world
 from grammar_tests.bound import over
 from grammar_tests.draws import ENTROPY
+from grammar_tests.keys_kit import listing, threshold_of, with_threshold
 from grammar_tests.laws import BUDGET, SAMPLING_KEY, PlainEngine, compiled, noised, without_unit
 
 RELEASES, BATCH = 20_000, 1_000
@@ -140,8 +141,9 @@ def losses(
 def copied(exact: Exact, plan: BlockPlan, count: int = BATCH) -> tuple[Exact, BlockPlan]:
     """Independent releases as one: every key so often, each time with a number."""
     numbered = [(n, *key) for n in range(count) for key in exact.keys]
-    domain = plan.domain and tuple((n, *key) for n in range(count) for key in plan.domain)
-    return Exact(numbered, [np.tile(p, count) for p in exact.parts]), replace(plan, domain=domain)
+    if plan.domain is not None:
+        plan = listing(plan, tuple((n, *key) for n in range(count) for key in plan.domain))
+    return Exact(numbered, [np.tile(p, count) for p in exact.parts]), plan
 
 
 def _loss(noise: Noise, x: int | None, a: int, b: int) -> float:
@@ -233,9 +235,9 @@ def half_noise(noise: Law, count: int) -> np.ndarray:
 
 def low_threshold(case: Neighbours) -> Neighbours:
     """A key is shown at half of its threshold."""
-    assert case.plan.threshold is not None
-    lowered = replace(case.plan.threshold, value=case.plan.threshold.value // 2)
-    return replace(case, plan=replace(case.plan, threshold=lowered))
+    found = threshold_of(case.plan)
+    lowered = replace(found, value=found.value // 2)
+    return replace(case, plan=with_threshold(case.plan, lowered))
 
 
 def any_groups(sql: str) -> str:

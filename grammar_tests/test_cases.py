@@ -25,6 +25,7 @@ from dpsql.compiler.plan.measurement_kinds import (
 )
 from dpsql.compiler.plan.prepared import Prepared
 from dpsql.compiler.plan.private_plan import BlockPlan, Release
+from dpsql.compiler.plan.published_keys import ThresholdKeys, TopKeys, TrialKeys
 from dpsql.interfaces.sql_layout import laid_out
 from dpsql.mechanisms.scores import Most, Peak, Rank, Reached
 from dpsql.model.errors import Reason, Refused
@@ -108,16 +109,17 @@ def database(rows: Sequence[str]) -> duckdb.DuckDBPyConnection:
 
 def _keys(block: BlockPlan) -> str:
     how = "enforced" if block.enforce_l0 else "proved"
-    if block.domain is None:
-        alone = "" if block.trials is None else ", by trials"
-        least = "" if block.floor == 1 else f", of {block.floor} units"
-        columns = 1 if block.threshold is None else block.threshold.counted.columns
+    keys = block.keys
+    if isinstance(keys, ThresholdKeys | TrialKeys):
+        alone = ", by trials" if isinstance(keys, TrialKeys) else ""
+        least = "" if keys.floor == 1 else f", of {keys.floor} units"
+        columns = 1 if isinstance(keys, TrialKeys) else keys.threshold.counted.columns
         sums = "" if columns == 1 else f", by {columns} sums"
         return f"keys: private{alone}{sums}{least}, l0 {how}"
-    if block.top is not None:
-        which = "lowest" if block.top.lowest else "highest"
-        return f"keys: {which} {block.top.count} of {len(block.domain)} public"
-    return f"keys: {len(block.domain)} public, l0 {how}"
+    if isinstance(keys, TopKeys):
+        which = "lowest" if keys.top.lowest else "highest"
+        return f"keys: {which} {keys.top.count} of {len(keys.domain)} public"
+    return f"keys: {len(keys.domain)} public, l0 {how}"
 
 
 MEASURED: dict[type[Measurement], str] = {

@@ -25,6 +25,7 @@ from dpsql.release.release import release
 from grammar_tests import world
 from grammar_tests.bound import CATALOGS
 from grammar_tests.draws import ENTROPY
+from grammar_tests.keys_kit import listing
 from grammar_tests.laws import BUDGET, PlainEngine, compiled, noiseless
 
 RECEIPT = Receipt("", "", "", "", Decimal(1), Loss(0), Loss(0), Loss(0))
@@ -136,7 +137,7 @@ def many(formula: str, accountant: str, epsilon: str) -> tuple[float, Answer]:
     assert prepared.plan is not None
     (block,), (statement,) = prepared.plan.blocks, prepared.rewritten.blocks
     exact = engine.aggregate(statement.sql, 0, statement.parts, 1)
-    many = replace(block, domain=tuple((n,) for n in range(ROUNDS)))
+    many = listing(block, tuple((n,) for n in range(ROUNDS)))
     parts = [np.repeat(part, ROUNDS) for part in exact.parts]
     noisy = release(Exact(list(many.domain or ()), parts), many, SAMPLER)
     rows = Noisy(((),) * ROUNDS, noisy.parts)

@@ -15,6 +15,7 @@ import pytest
 from dpsql import accountants
 from dpsql.accountants import Accountant
 from dpsql.compiler.plan.private_plan import BlockPlan
+from dpsql.compiler.plan.published_keys import ThresholdKeys, TrialKeys
 from dpsql.mechanisms.threshold import threshold
 from dpsql.mechanisms.truncated_geometric import CERTAIN, KeyTrials, key_trials
 from dpsql.model.vocabulary import (
@@ -28,6 +29,7 @@ from dpsql.model.vocabulary import (
 )
 from dpsql.release.release import release
 from grammar_tests.bound import shop
+from grammar_tests.keys_kit import key_trials_of
 from grammar_tests.laws import BUDGET, compiled
 from grammar_tests.test_audit import (
     BATCH,
@@ -182,7 +184,7 @@ APPROXIMATE = replace(BUDGET, accountant="approximate")
 @pytest.mark.parametrize("table", ["city FROM customers", "device FROM events"])
 def test_trials_spend_what_the_query_may_and_no_more(table: str) -> None:
     chosen, loss = block(f"SELECT DISTINCT {table}", APPROXIMATE)
-    assert chosen.trials is not None
+    assert isinstance(chosen.keys, TrialKeys)
     assert loss.fits(Loss(10**9, int(APPROXIMATE.query_delta * 10**18)))
     assert not loss.fits(Loss(10**9 - 2, 10**18))
     assert not loss.fits(Loss(10**9, int(APPROXIMATE.query_delta * 10**18) - 10))
@@ -192,20 +194,20 @@ def test_trials_spend_what_the_query_may_and_no_more(table: str) -> None:
 @pytest.mark.parametrize("epsilon", [Fraction(1, 10), Fraction(1), Fraction(8)])
 def test_the_way_that_shows_smaller_keys_is_taken(budget: Budget, epsilon: Fraction) -> None:
     chosen, _ = block("SELECT DISTINCT device FROM events", budget, epsilon)
-    if isinstance(chosen.runner_up, KeyTrials):
-        assert chosen.threshold is not None
-        assert chosen.threshold.value <= chosen.runner_up.even
+    keys = chosen.keys
+    if isinstance(keys, ThresholdKeys):
+        assert isinstance(keys.runner_up, KeyTrials)
+        assert keys.threshold.value <= keys.runner_up.even
     else:
-        assert chosen.trials is not None
-        assert chosen.runner_up is not None
-        assert chosen.trials.even < chosen.runner_up.value
+        assert isinstance(keys, TrialKeys)
+        assert keys.trials.even < keys.runner_up.value
 
 
 def test_each_accountant_has_its_way() -> None:
     """A trial that is ε-DP costs ε²/2 under zCDP, much more than a Gaussian of equal use."""
     sql = "SELECT DISTINCT city FROM customers"
-    assert block(sql, APPROXIMATE)[0].trials is not None
-    assert block(sql, BUDGET)[0].threshold is not None
+    assert isinstance(block(sql, APPROXIMATE)[0].keys, TrialKeys)
+    assert isinstance(block(sql, BUDGET)[0].keys, ThresholdKeys)
 
 
 def test_a_step_of_the_accountants_is_what_they_charge() -> None:
@@ -223,8 +225,7 @@ DISTINCT_KEYS = "SELECT DISTINCT device FROM events"
 
 def losses(case: Audited, *, here: bool) -> np.ndarray:
     """ln(likelihood here / likelihood there) of each of many sets of keys."""
-    trials = case.plan.trials
-    assert trials is not None
+    trials = key_trials_of(case.plan)
     chances = law(trials, 100)
     sides = [dict(zip(e.keys, map(int, e.parts[0]), strict=True)) for e in (case.here, case.there)]
     pairs = {
@@ -260,21 +261,21 @@ def refuted(case: Audited) -> bool:
 
 def generous(case: Audited) -> Audited:
     """A law for ten times the δ that is charged."""
-    trials = case.plan.trials
-    assert trials is not None
-    wrong = replace(trials, delta=10 * trials.delta)
-    return replace(case, plan=replace(case.plan, trials=wrong))
+    keys = case.plan.keys
+    assert isinstance(keys, TrialKeys)
+    wrong = replace(keys.trials, delta=10 * keys.trials.delta)
+    return replace(case, plan=replace(case.plan, keys=replace(keys, trials=wrong)))
 
 
 @pytest.mark.parametrize("sql", [DISTINCT_KEY, DISTINCT_KEYS])
 def test_the_claim_stands(sql: str) -> None:
     case = neighbours(sql, "approximate")
-    assert case.plan.trials is not None
+    assert key_trials_of(case.plan)
     assert not refuted(case)
     assert refuted(generous(case))
 
 
 def test_keys_beyond_the_limit_of_a_unit_are_refuted() -> None:
     case = neighbours(DISTINCT_KEYS, "approximate", any_groups)
-    assert case.plan.trials is not None
+    assert key_trials_of(case.plan)
     assert refuted(case)

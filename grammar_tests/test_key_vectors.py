@@ -17,6 +17,7 @@ import pytest
 from dpsql import mechanisms
 from dpsql.compiler.plan.prepared import Prepared
 from dpsql.compiler.plan.private_plan import BlockPlan
+from dpsql.compiler.plan.published_keys import ThresholdKeys
 from dpsql.explaining.describe_blocks import describe
 from dpsql.mechanisms.entropy import Entropy
 from dpsql.mechanisms.tails import laplace_tail, reach, reach_of_sum
@@ -27,6 +28,7 @@ from dpsql.release.finish import finish
 from dpsql.release.release import Sampler, release
 from grammar_tests import world
 from grammar_tests.bound import over, shop
+from grammar_tests.keys_kit import threshold_of, with_threshold
 from grammar_tests.laws import BUDGET, SAMPLING_KEY, PlainEngine, compiled, no_noise
 from grammar_tests.test_finish import RECEIPT, crowd
 
@@ -141,8 +143,7 @@ def block(asked: str, accountant: str = "approximate", floor: int = 1) -> BlockP
 
 
 def test_the_number_of_units_falls_short_of_the_owners_floor_by_no_vector() -> None:
-    found = block("COUNT(*), AVG(income)", floor=700).threshold
-    assert found is not None
+    found = threshold_of(block("COUNT(*), AVG(income)", floor=700))
     assert found.counted.columns == 2
     assert found.units == 700
 
@@ -154,11 +155,13 @@ def test_a_vector_is_chosen_where_it_errs_less_and_explain_names_both() -> None:
     assert prepared.plan is not None
     (found,) = prepared.plan.blocks
     keys = describe(found, prepared.rewritten.blocks[0], policy).keys
-    assert found.threshold is not None
-    assert found.runner_up is not None
+    assert isinstance(found.keys, ThresholdKeys)
+    assert found.keys.runner_up is not None
     assert "unit count, the sum of its first 2 measurements, reaches" in keys
     assert "; otherwise: a key is shown if its noisy unit count reaches" in keys
-    assert block("COUNT(*), AVG(income)", "zcdp").runner_up is None
+    other = block("COUNT(*), AVG(income)", "zcdp").keys
+    assert isinstance(other, ThresholdKeys)
+    assert other.runner_up is None
 
 
 # --- the odds of a key that one unit has, from the law of its noise ------------------------------
@@ -196,27 +199,26 @@ def alone(asked: str, age: int | None) -> tuple[BlockPlan, Exact]:
 
 def odds(plan: BlockPlan, exact: Exact) -> float:
     """That the one key is shown."""
-    assert plan.threshold is not None
-    columns = plan.threshold.counted.columns
+    chosen = threshold_of(plan)
+    columns = chosen.counted.columns
     assert columns > 1
     total = sum(int(part[0]) for part in exact.parts[:columns])
-    return float(tails(plan.releases[0].noise, columns)[plan.threshold.value - total])
+    return float(tails(plan.releases[0].noise, columns)[chosen.value - total])
 
 
 @pytest.mark.parametrize("age", [None, -50, 37, 500])
 @pytest.mark.parametrize("asked", LONE)
 def test_a_key_of_one_unit_is_shown_with_probability_delta(asked: str, age: int | None) -> None:
     plan, exact = alone(asked, age)
-    assert plan.threshold is not None
-    assert 0.5 * plan.threshold.delta <= odds(plan, exact) <= plan.threshold.delta
+    delta = threshold_of(plan).delta
+    assert 0.5 * delta <= odds(plan, exact) <= delta
 
 
 def test_the_tail_of_one_draw_shows_it_too_often() -> None:
     plan, exact = alone(LONE[0], 37)
-    found = plan.threshold
-    assert found is not None
+    found = threshold_of(plan)
     low = found.counted.most + reach(found.noise, float(found.delta))
-    assert odds(replace(plan, threshold=replace(found, value=low)), exact) > 2 * found.delta
+    assert odds(with_threshold(plan, replace(found, value=low)), exact) > 2 * found.delta
 
 
 # --- errors -------------------------------------------------------------------------------------
@@ -260,6 +262,6 @@ def test_intervals_cover(what: str) -> None:
     policy, engine = crowd()
     prepared = compiled(BY_CITY.format(COVERED[what]), policy, engine, budget=APPROXIMATE)
     assert prepared.plan is not None
-    assert prepared.plan.blocks[0].threshold is not None
+    assert threshold_of(prepared.plan.blocks[0])
     assert 0.93 <= held(what, prepared, engine) <= 0.97
     assert held(what, prepared, engine, factor=0.5) < 0.85

@@ -154,11 +154,7 @@ def owed(block: BlockPlan) -> set[type[Notice]]:
         found.add(Hidden)
     sums = [r.query for r in block.releases if not isinstance(r.query, UnitCount | BlockAverage)]
     limit = block.rows_per_group.how.startswith("enforced")
-    if (
-        limit
-        and any(not isinstance(query, DistinctCount) for query in sums)
-        and not block.keys_alone
-    ):
+    if limit and any(not isinstance(query, DistinctCount) for query in sums):
         found.add(Clipped)
     return found
 

@@ -28,6 +28,7 @@ from dpsql.compiler.plan.measurement_kinds import (
     UnitCount,
 )
 from dpsql.compiler.plan.private_plan import BlockPlan, PrivateBlock, PrivatePlan
+from dpsql.compiler.plan.published_keys import Keys, ListedKeys, ThresholdKeys, TopKeys, TrialKeys
 from dpsql.consistency.marginals import Marginal, Marginals
 from dpsql.model.algebra import Field, Filter, Item, Scan
 from dpsql.model.tree import BOOLEAN, INTEGER, Literal
@@ -125,6 +126,21 @@ def near(part: Measurement) -> Iterator[tuple[str, Measurement]]:
         yield one.name, replace(part, **other)
 
 
+def near_keys(keys: Keys) -> Iterator[tuple[str, Keys]]:
+    """The keys with one field changed."""
+    match keys:
+        case TopKeys() | TrialKeys():
+            for name, query in near(keys.unreleased):
+                yield name, replace(keys, unreleased=query)
+        case ListedKeys() | ThresholdKeys():
+            pass
+    match keys:
+        case ListedKeys() | TopKeys():
+            yield "domain", replace(keys, domain=(("somewhere",),))
+        case ThresholdKeys() | TrialKeys():
+            yield "floor", replace(keys, floor=keys.floor + 1)
+
+
 def twins(block: BlockPlan) -> Iterator[tuple[str, BlockPlan]]:
     """The block with one field of one measurement changed."""
     for n, release in enumerate(block.releases):
@@ -132,15 +148,12 @@ def twins(block: BlockPlan) -> Iterator[tuple[str, BlockPlan]]:
             other = replace(release, query=query)
             releases = (*block.releases[:n], other, *block.releases[n + 1 :])
             yield name, replace(block, releases=releases)
-    for judged in block.unreleased:
-        for name, query in near(judged):
-            yield name, replace(block, unreleased=(query,))
+    for name, keys in near_keys(block.keys):
+        yield name, replace(block, keys=keys)
     assert block.groups.value is not None
     yield "l0", replace(block, groups=replace(block.groups, value=block.groups.value + 1))
     yield "enforced", replace(block, enforce_l0=not block.enforce_l0)
     yield "row level", replace(block, row_level=not block.row_level)
-    yield "floor", replace(block, floor=block.floor + 1)
-    yield "domain", replace(block, domain=(("somewhere",),))
 
 
 @pytest.mark.parametrize("what", MEASURED)
@@ -209,6 +222,7 @@ INSTEAD: dict[tuple[type, str], Callable[[Any], Any]] = {
     (PrivatePlan, "stages"): lambda stages: (*stages, ODD_TABLE),
     (PrivatePlan, "levels"): lambda levels: (*levels, LEVELS),
     (BlockPlan, "block"): lambda block: altered(block, "unit", ODD),
+    (BlockPlan, "keys"): lambda _: ListedKeys((("odd",),)),
     (BlockPlan, "releases"): lambda releases: (*releases, ODD),
     (PrivateBlock, "rows"): lambda rows: Filter(rows, Literal(True, BOOLEAN)),
     (PrivateBlock, "keys"): lambda keys: (*keys, Item(Field(0, "k", INTEGER), Literal(1, INTEGER))),
@@ -216,13 +230,17 @@ INSTEAD: dict[tuple[type, str], Callable[[Any], Any]] = {
     (Marginals, "tables"): lambda tables: (*tables, *tables),
 }
 """Other values of fields, where it cannot be anything."""
+TRIED = "SELECT DISTINCT city FROM customers"
+"""Private keys by trials, where the accountant adds up ε."""
 HOLDING = (
     "SELECT segment, COUNT(*), SUM(age), MODE(age), {} FROM customers GROUP BY segment".format(
         QUANTILES.replace("{}", "0.")
     ),
     FIRST.format("DESC", 1),
+    MEASURED["private keys"],
+    TRIED,
 )
-"""With choices and a tree, and with a top: the top's one count is not released."""
+"""With choices and a tree; and with every kind of keys."""
 
 
 def altered(value: Any, name: str, other: Any) -> Any:
@@ -268,7 +286,8 @@ def parts(value: Any) -> Iterator[Any]:
 
 
 def holding(sql: str) -> PrivatePlan:
-    plan = compiled(sql, *shop()).plan
+    budget = replace(BUDGET, accountant="approximate") if sql == TRIED else BUDGET
+    plan = compiled(sql, *shop(), budget=budget).plan
     assert plan is not None
     return altered(plan, "levels", (LEVELS,))  # type: ignore[no-any-return]
 
@@ -299,7 +318,8 @@ def test_a_field_that_is_forgotten_would_be_seen(monkeypatch: pytest.MonkeyPatch
     """The wrong twin: the floor of private keys is left out, and two questions are one."""
     low, high = (asked(sql) for sql in DIFFERENT["floors"])
     assert low != high
-    names = {**LEFT_OUT[BlockPlan], "floor": "forgotten"}
-    monkeypatch.setattr("dpsql.compiler.plan.canonical.LEFT_OUT", {**LEFT_OUT, BlockPlan: names})
+    names = {**LEFT_OUT[ThresholdKeys], "floor": "forgotten"}
+    others = {**LEFT_OUT, ThresholdKeys: names}
+    monkeypatch.setattr("dpsql.compiler.plan.canonical.LEFT_OUT", others)
     low, high = (asked(sql) for sql in DIFFERENT["floors"])
     assert low == high

@@ -20,6 +20,12 @@ import pytest
 from dpsql.compiler.plan.lattices import Choice
 from dpsql.compiler.plan.prepared import Prepared
 from dpsql.compiler.plan.private_plan import BlockPlan
+from dpsql.compiler.plan.published_keys import (
+    ThresholdKeys,
+    TopKeys,
+    TrialKeys,
+    unreleased,
+)
 from dpsql.mechanisms.scores import HistogramCounts as Histograms
 from dpsql.mechanisms.scores import Reached, candidates
 from dpsql.mechanisms.tails import laplace_tail
@@ -74,7 +80,7 @@ def _sums(
             ours.get(key, zero)[n] - theirs.get(key, zero)[n]
             for key in ours | theirs
             for n in charge
-            if n < len(block.unreleased)
+            if n < len(unreleased(block.keys))
             or promised(block, n, ours.get(key, zero), theirs.get(key, zero))
         ]
         claim, l1 = claims[charge[0]], sum(map(abs, steps))
@@ -86,11 +92,12 @@ def _sums(
 
 def _top(block: BlockPlan, ours: Counted, theirs: Counted) -> Iterator[Broken]:
     """The most by which the difference of two scores moves, and the epsilon that it costs."""
-    if block.top is None or block.domain is None:
+    if not isinstance(block.keys, TopKeys):
         return
+    top = block.keys.top
     nothing = (0,) * len(block.queries)
-    steps = [ours.get(key, nothing)[0] - theirs.get(key, nothing)[0] for key in block.domain]
-    if block.top.rate * (max(steps) - min(steps)) > block.top.epsilon:
+    steps = [ours.get(key, nothing)[0] - theirs.get(key, nothing)[0] for key in block.keys.domain]
+    if top.rate * (max(steps) - min(steps)) > top.epsilon:
         yield "top", f"differences moved by {max(steps) - min(steps)}"
 
 
@@ -127,17 +134,19 @@ def _reached(choice: Choice, ours: Counted, theirs: Counted) -> Iterator[np.ndar
 
 def _keys(block: BlockPlan, ours: Counted, theirs: Counted) -> Iterator[Broken]:
     """Lone keys are shown with probability delta at most; counts that trials see move by one."""
-    if block.trials is not None:
+    if isinstance(block.keys, TrialKeys):
+        trials = block.keys.trials
         steps = [ours.get(k, (0,))[0] - theirs.get(k, (0,))[0] for k in ours | theirs]
         moved = sum(map(bool, steps))
-        if moved > block.trials.keys or any(abs(step) > 1 for step in steps):
-            yield "trials", f"{moved} counts moved, {block.trials.keys} paid for"
-    if block.threshold is not None:
+        if moved > trials.keys or any(abs(step) > 1 for step in steps):
+            yield "trials", f"{moved} counts moved, {trials.keys} paid for"
+    if isinstance(block.keys, ThresholdKeys):
+        threshold = block.keys.threshold
         lone = [side[key] for side in (ours, theirs) for key in side if key in _lone(ours, theirs)]
-        columns = block.threshold.counted.columns
-        misses = [log1p(-_chance(block.threshold, sum(parts[:columns]))) for parts in lone]
+        columns = threshold.counted.columns
+        misses = [log1p(-_chance(threshold, sum(parts[:columns]))) for parts in lone]
         shown = -expm1(sum(misses))
-        if shown > float(block.threshold.delta) * (1 + 1e-6):
+        if shown > float(threshold.delta) * (1 + 1e-6):
             yield "threshold", f"{len(lone)} lone keys are shown with probability {shown}"
 
 

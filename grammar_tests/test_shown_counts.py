@@ -15,6 +15,7 @@ from dpsql.mechanisms.threshold import ALONE, Threshold, UnitCounting, threshold
 from dpsql.model.vocabulary import Mechanism, Noise, Noisy
 from dpsql.release.finish import finish
 from grammar_tests.bound import shop
+from grammar_tests.keys_kit import threshold_of
 from grammar_tests.laws import BUDGET, compiled
 from grammar_tests.test_finish import RECEIPT, held, many
 
@@ -111,8 +112,7 @@ def margins(sql: str, accountant: str = "zcdp") -> tuple[Threshold, list[tuple[f
     prepared = compiled(sql, policy, engine, budget=budget, epsilon=Fraction(1, 5))
     assert prepared.plan is not None
     (block,) = prepared.plan.blocks
-    chosen = block.threshold
-    assert chosen is not None
+    chosen = threshold_of(block)
     totals = range(chosen.value, 4 * chosen.value, max(1, chosen.value // 40))
     columns, width = chosen.counted.columns, len(block.releases)
     parts = tuple((total, *[0] * (columns - 1), *[500] * (width - columns)) for total in totals)
@@ -149,9 +149,9 @@ def test_explain_says_what_a_count_near_the_threshold_means() -> None:
     prepared = compiled("SELECT city, COUNT(*) FROM customers GROUP BY city", policy, engine)
     assert prepared.plan is not None
     (block,), (sql,) = prepared.plan.blocks, prepared.rewritten.blocks
-    assert block.threshold is not None
-    assert block.threshold.counted == ALONE
-    wider = widening(block.threshold)
+    chosen = threshold_of(block)
+    assert chosen.counted == ALONE
+    wider = widening(chosen)
     assert wider is not None
     assert f"below about {wider.until} may be that of a much" in describe(block, sql, policy).keys
     known = prepared.rewritten.expected[1]

@@ -8,11 +8,13 @@ from pathlib import Path
 import pytest
 
 from dpsql.compiler.plan.private_plan import BlockPlan
+from dpsql.compiler.plan.published_keys import ThresholdKeys
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.resources import Limits
 from dpsql.model.vocabulary import Policy
 from dpsql.proxy import Proxy
 from grammar_tests.bound import shop
+from grammar_tests.keys_kit import key_trials_of, threshold_of
 from grammar_tests.laws import BUDGET, PlainEngine, compiled
 from grammar_tests.proxy_kit import request
 from grammar_tests.proxy_kit import shop as shop_on_disk
@@ -40,23 +42,24 @@ def block(sql: str, floor: int, accountant: str = "zcdp") -> BlockPlan:
 def test_no_smaller_group_is_shown(asked: str, accountant: str) -> None:
     for sql, floor in ((f"SELECT {asked}", MANY), (OPTION.format(MANY) + asked, 1)):
         found = block(sql, floor, accountant)
-        assert found.threshold is not None
-        assert found.threshold.value == MANY
+        assert threshold_of(found).value == MANY
 
 
 def test_trials_are_shifted_by_a_small_floor() -> None:
-    free, found = (block(f"SELECT {KEYS}", floor, "approximate").trials for floor in (1, 2))
-    assert free is not None
+    free, found = (key_trials_of(block(f"SELECT {KEYS}", floor, "approximate")) for floor in (1, 2))
     assert found == replace(free, floor=2)
 
 
 def test_a_floor_below_the_threshold_changes_nothing() -> None:
-    assert block(f"SELECT {COUNTS}", 2).threshold == block(f"SELECT {COUNTS}", 1).threshold
+    two, one = (threshold_of(block(f"SELECT {COUNTS}", floor)) for floor in (2, 1))
+    assert two == one
 
 
 def test_an_option_can_only_raise_the_floor() -> None:
-    assert block(OPTION.format(MANY) + COUNTS, MANY).floor == MANY
-    assert block(OPTION.format(MANY + 1) + COUNTS, MANY).floor == MANY + 1
+    for floor in (MANY, MANY + 1):
+        keys = block(OPTION.format(floor) + COUNTS, MANY).keys
+        assert isinstance(keys, ThresholdKeys)
+        assert keys.floor == floor
     with pytest.raises(Refused) as refusal:
         block(OPTION.format(MANY - 1) + COUNTS, MANY)
     assert refusal.value.reason is Reason.BAD_OPTION

@@ -13,6 +13,13 @@ import pytest
 
 from dpsql import accountants
 from dpsql.compiler.plan.private_plan import BlockPlan, Payment, PrivatePlan, Release, Unpaid
+from dpsql.compiler.plan.published_keys import (
+    ListedKeys,
+    ThresholdKeys,
+    TopKeys,
+    TrialKeys,
+    unreleased,
+)
 from dpsql.model.errors import Refused
 from dpsql.model.vocabulary import (
     ATTO,
@@ -72,7 +79,7 @@ NEED_DELTA = {what for what, sql in ASKED.items() if "city" in sql or "PTR" in s
 
 def losses(block: BlockPlan) -> Iterator[EventPart]:
     """What a block costs, written down once more."""
-    before = len(block.unreleased)
+    before = len(unreleased(block.keys))
     for charge in charges(block):
         if charge[0] >= before:
             first = block.releases[charge[0] - before]
@@ -90,13 +97,16 @@ def losses(block: BlockPlan) -> Iterator[EventPart]:
     for made in block.releases:
         if made.stability is not None:
             yield SelectionEvent(made.stability.delta)
-    if block.top is not None:
-        kind = ApproximateEvent if block.top.flips else BoundedRangeEvent
-        yield kind(block.top.epsilon, rounds=block.top.count)
-    if block.trials is not None:
-        yield ApproximateEvent(block.trials.epsilon, block.trials.delta, block.trials.keys)
-    elif block.threshold is not None:
-        yield SelectionEvent(block.threshold.delta)
+    match block.keys:
+        case TopKeys(top=top):
+            kind = ApproximateEvent if top.flips else BoundedRangeEvent
+            yield kind(top.epsilon, rounds=top.count)
+        case TrialKeys(trials=trials):
+            yield ApproximateEvent(trials.epsilon, trials.delta, trials.keys)
+        case ThresholdKeys(threshold=threshold):
+            yield SelectionEvent(threshold.delta)
+        case ListedKeys():
+            pass
 
 
 def plan_of(what: str, accountant: str) -> PrivatePlan:

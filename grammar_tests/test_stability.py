@@ -21,6 +21,7 @@ from dpsql.model.vocabulary import Exact, Mechanism, Neighbours, Noise, Selectio
 from dpsql.release.release import Sampler, release
 from grammar_tests import world
 from grammar_tests.bound import over
+from grammar_tests.keys_kit import listing
 from grammar_tests.laws import BUDGET, PlainEngine, compiled, no_noise, noised, noiseless
 from grammar_tests.test_audit import EPSILON, RELEASES, excess, real
 from grammar_tests.test_sparse_vector import at_least
@@ -182,7 +183,7 @@ def read(block: BlockPlan, table: Exact, sampler: Sampler = real) -> np.ndarray:
     """
     many = tuple((n,) for n in range(RELEASES))
     copies = Exact(list(many), [np.repeat(part, RELEASES) for part in table.parts])
-    noisy = release(copies, replace(block, domain=many), sampler)
+    noisy = release(copies, listing(block, many), sampler)
     return np.array([-1e18 if mean is None else float(mean) for _, mean in noisy.parts])
 
 

@@ -14,6 +14,7 @@ import pytest
 
 from dpsql import mechanisms
 from dpsql.compiler.plan.private_plan import BlockPlan
+from dpsql.compiler.plan.published_keys import TopKeys
 from dpsql.mechanisms.laws import Softmax
 from dpsql.mechanisms.top_keys import Top, error_of_noise, spread, top
 from dpsql.model.vocabulary import (
@@ -30,6 +31,7 @@ from dpsql.proxy import Proxy
 from dpsql.release.release import release
 from grammar_tests.bound import shop
 from grammar_tests.draws import ENTROPY
+from grammar_tests.keys_kit import chooses, top_keys
 from grammar_tests.laws import BUDGET, compiled
 from grammar_tests.proxy_kit import request
 from grammar_tests.proxy_kit import shop as shop_on_disk
@@ -101,7 +103,7 @@ def test_the_order_of_the_chosen_has_the_odds_of_the_definition(
     chosen = choice(count, lowest=lowest, flips=flips)
     exact = Exact([(key,) for key in scores], [np.array([*scores.values()], dtype=object)])
     seen = dict.fromkeys(permutations(range(3), count), 0)
-    plan, draw = replace(block, top=chosen), pooled(real)
+    plan, draw = replace(block, keys=replace(top_keys(block), top=chosen)), pooled(real)
     for _ in range(6_000):
         noisy = release(exact, plan, draw)
         seen[tuple(keys.index(str(key)) for (key,) in noisy.keys)] += 1
@@ -198,22 +200,23 @@ def test_a_choice_errs_by_no_more_than_is_said(*, flips: bool) -> None:
 @pytest.mark.parametrize("count", [1, 3, 20])
 def test_the_way_with_the_smaller_error_is_taken(count: int, accountant: str) -> None:
     block = plan_of(HOURS.format(count), accountant)
-    if block.top is None:
+    if not isinstance(block.keys, TopKeys):
         (scored,) = block.releases
         policy_free = top(count, 24, scored.sensitivity, Fraction(1), lowest=False)
         assert error_of_noise(scored.noise, 24) <= policy_free.error * count
     else:
         assert block.releases == ()
-        assert block.top.error < block.otherwise
-        epsilon = block.top.epsilon
+        made = block.keys.top
+        assert made.error < block.keys.otherwise
+        epsilon = made.epsilon
         flipped = ApproximateEvent(epsilon, rounds=count)
         ranged = BoundedRangeEvent(epsilon, count)
-        assert block.top.event == (ranged if accountant == "zcdp" else flipped)
+        assert made.event == (ranged if accountant == "zcdp" else flipped)
 
 
 def test_both_ways_are_taken_somewhere() -> None:
-    assert plan_of(HOURS.format(1)).top is not None
-    assert plan_of(HOURS.format(20)).top is None
+    assert chooses(plan_of(HOURS.format(1)))
+    assert not chooses(plan_of(HOURS.format(20)))
 
 
 @pytest.mark.parametrize("accountant", ["zcdp", "pure", "approximate"])
@@ -224,7 +227,7 @@ def test_the_charge_fits_the_query(accountant: str) -> None:
     whole = compiled("SELECT COUNT(*) FROM orders", policy, engine, budget=budget).plan
     assert plan is not None
     assert whole is not None
-    assert plan.blocks[0].top is not None
+    assert chooses(plan.blocks[0])
     assert plan.loss.fits(Loss(whole.loss.amount + 2, whole.loss.delta))
     assert plan.loss.amount > 0.99 * whole.loss.amount
 
@@ -280,9 +283,7 @@ def test_counts_that_were_paid_for_show_their_keys(tmp_path: Path) -> None:
 
 def losses(case: Audited, *, here: bool) -> np.ndarray:
     """ln(likelihood here / likelihood there) of each of many choices."""
-    chosen, domain = case.plan.top, case.plan.domain
-    assert chosen is not None
-    assert domain is not None
+    chosen, domain = top_keys(case.plan).top, top_keys(case.plan).domain
     sides = []
     for exact in (case.here, case.there):
         found = dict(zip(exact.keys, map(int, exact.parts[0]), strict=True))
@@ -306,9 +307,9 @@ def refuted(case: Audited) -> bool:
 
 def eager(case: Audited) -> Audited:
     """A range four times too small."""
-    assert case.plan.top is not None
-    wrong = replace(case.plan.top, rate=4 * case.plan.top.rate)
-    return replace(case, plan=replace(case.plan, top=wrong))
+    keys = top_keys(case.plan)
+    wrong = replace(keys, top=replace(keys.top, rate=4 * keys.top.rate))
+    return replace(case, plan=replace(case.plan, keys=wrong))
 
 
 def same(case: Audited) -> Audited:

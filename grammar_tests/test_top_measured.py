@@ -17,6 +17,7 @@ from dpsql.model.vocabulary import Exact, Loss
 from dpsql.proxy import Proxy
 from dpsql.release.release import release
 from grammar_tests.bound import shop
+from grammar_tests.keys_kit import chooses, top_keys
 from grammar_tests.laws import BUDGET, compiled, no_noise, noised, noiseless
 from grammar_tests.proxy_kit import request
 from grammar_tests.proxy_kit import shop as shop_on_disk
@@ -37,17 +38,18 @@ COUNTRY = "SELECT country, COUNT(*) AS n FROM customers GROUP BY 1 ORDER BY n DE
 @pytest.mark.parametrize("accountant", ["zcdp", "pure", "approximate"])
 def test_it_is_taken_where_both_errors_are_smaller(accountant: str) -> None:
     block, every = (plan_of(HOURS.format(k), accountant) for k in (1, 20))
-    assert block.top is not None
-    assert every.top is None
+    assert chooses(block)
+    assert not chooses(every)
     (one,), (other,) = block.releases, every.releases
     assert standard_deviation(one.noise) < standard_deviation(other.noise)
     assert one.payment.runner_up == other.noise
-    assert block.top.error < error_of_noise(other.noise, 24) == block.otherwise
+    keys = top_keys(block)
+    assert keys.top.error < error_of_noise(other.noise, 24) == keys.otherwise
 
 
 def test_one_group_of_each_person_is_measured_at_once() -> None:
     """Every group costs what one does: choosing first would be paid for by the measurement."""
-    assert plan_of(COUNTRY).top is None
+    assert not chooses(plan_of(COUNTRY))
 
 
 @pytest.mark.parametrize("accountant", ["zcdp", "pure", "approximate"])
@@ -73,7 +75,7 @@ def test_of_the_chosen_groups_a_unit_changes_no_more_than_there_are() -> None:
         text = f"{sql} ORDER BY n DESC LIMIT {count}"
         plan = compiled(text, replace(policy, tables=tables), engine).plan
         assert plan is not None
-        assert plan.blocks[0].top is not None
+        assert chooses(plan.blocks[0])
         assert [r.sensitivity.l0 for r in plan.blocks[0].releases] == [count, count]
 
 
@@ -95,14 +97,14 @@ def test_explain_and_answer(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("name", "lowest"), [("ARG_MAX", False), ("MIN_BY", True)])
 def test_the_key_of_an_end_is_chosen(name: str, accountant: str, *, lowest: bool) -> None:
     block = plan_of(f"SELECT {name}(status, n) AS s FROM {BY_STATUS}", accountant)
-    assert block.top is not None
-    assert (block.top.count, block.top.lowest, block.releases) == (1, lowest, ())
-    assert block.top.flips is (accountant == "pure")
+    top = top_keys(block).top
+    assert (top.count, top.lowest, block.releases) == (1, lowest, ())
+    assert top.flips is (accountant == "pure")
 
 
 def test_the_end_itself_is_measured() -> None:
     block = plan_of(f"SELECT ARG_MAX(status, n) AS s, MAX(n) AS most FROM {BY_STATUS}")
-    assert block.top is not None
+    assert chooses(block)
     assert [r.sensitivity.l0 for r in block.releases] == [1]
 
 
@@ -120,7 +122,7 @@ def test_the_end_itself_is_measured() -> None:
 )
 def test_what_needs_other_groups_gets_them(selected: str) -> None:
     block = plan_of(f"SELECT {selected} FROM {BY_STATUS}")
-    assert block.top is None
+    assert not chooses(block)
     assert len(block.releases) == 1
 
 
@@ -130,7 +132,7 @@ def test_a_key_that_may_be_null_is_passed_over_as_the_engine_does() -> None:
     block = plan_of(f"{sql} FROM orders GROUP BY 1) AS t")
     assert block.domain is not None
     assert (None,) in block.domain
-    assert block.top is None
+    assert not chooses(block)
 
 
 @pytest.mark.parametrize("end", ["ARG_MAX", "ARG_MIN"])
@@ -143,7 +145,7 @@ def test_without_noise_it_is_the_engines(end: str) -> None:
     ):
         prepared = compiled(sql, policy, engine)
         assert prepared.plan is not None
-        assert prepared.plan.blocks[0].top is not None
+        assert chooses(prepared.plan.blocks[0])
         assert noiseless(prepared, engine)[0] == engine.rows(sql)
 
 
@@ -159,9 +161,8 @@ def test_the_chosen_are_measured_and_no_others() -> None:
 
 def losses(case: Audited, *, here: bool) -> np.ndarray:
     """ln(likelihood here / likelihood there) of each of many choices with their measurements."""
-    chosen, domain, (measured,) = case.plan.top, case.plan.domain, case.plan.releases
-    assert chosen is not None
-    assert domain is not None
+    chosen, domain = top_keys(case.plan).top, top_keys(case.plan).domain
+    (measured,) = case.plan.releases
     sides = []
     for exact in (case.here, case.there):
         found = dict(zip(exact.keys, map(int, exact.parts[0]), strict=True))

@@ -33,6 +33,7 @@ from dpsql.compiler.plan.measurement_kinds import (
     adds_rows,
 )
 from dpsql.compiler.plan.private_plan import BlockPlan, BlockSql, PrivatePlan, Release
+from dpsql.compiler.plan.published_keys import ListedKeys, ThresholdKeys, TopKeys, TrialKeys
 from dpsql.dialects.operators import OPERATORS
 from dpsql.dialects.sql_text import ATOM, MINUS, TEST, Text
 from dpsql.explaining.explanation import (
@@ -52,7 +53,6 @@ from dpsql.mechanisms import margin, standard_deviation
 from dpsql.mechanisms.scores import Aim, Most, Peak, Rank, Reached
 from dpsql.mechanisms.shown_counts import widening
 from dpsql.mechanisms.threshold import Threshold
-from dpsql.mechanisms.top_keys import Top
 from dpsql.mechanisms.truncated_geometric import KeyTrials
 from dpsql.model.algebra import Relation
 from dpsql.model.tree import (
@@ -143,18 +143,21 @@ def _keys(plan: BlockPlan, columns: Mapping[int, str]) -> str:
     names = ", ".join(key.field.name for key in plan.block.keys)
     if not plan.block.keys:
         return ""
-    if plan.top is not None:
-        return f"{names}: {_top(plan, plan.top, columns)}"
-    if plan.domain is not None:
-        return f"{names}: {len(plan.domain)} public keys, each answered, empty ones too"
-    chosen = plan.trials or plan.threshold
-    assert chosen is not None
-    rival = "" if plan.runner_up is None else f"; otherwise: {_shown(plan.runner_up)}"
-    return f"{names}: private keys; {_shown(chosen)}{rival}"
+    keys = plan.keys
+    match keys:
+        case TopKeys():
+            return f"{names}: {_top(plan, keys, columns)}"
+        case ListedKeys(domain=domain):
+            return f"{names}: {len(domain)} public keys, each answered, empty ones too"
+        case ThresholdKeys(threshold=chosen) | TrialKeys(trials=chosen):
+            rival = "" if keys.runner_up is None else f"; otherwise: {_shown(keys.runner_up)}"
+            return f"{names}: private keys; {_shown(chosen)}{rival}"
+        case _:
+            assert_never(keys)
 
 
-def _top(plan: BlockPlan, top: Top, names: Mapping[int, str]) -> str:
-    (scored,) = plan.unreleased
+def _top(plan: BlockPlan, keys: TopKeys, names: Mapping[int, str]) -> str:
+    top, scored = keys.top, keys.unreleased
     step = float(scored.lattice.step)
     which = "lowest" if top.lowest else "highest"
     mechanism = "permute-and-flip" if top.flips else "exponential mechanism"
@@ -164,7 +167,7 @@ def _top(plan: BlockPlan, top: Top, names: Mapping[int, str]) -> str:
         f"{_summed(scored, names)} ({_bounds(scored)}; {mechanism}, ε = "
         f"{float(top.epsilon):.3g} each){measured}; a key passed over exceeds the one chosen by "
         f"at most {top.error * step:.4g} at 95 %; otherwise: every key with noise, by at most "
-        f"{plan.otherwise * step:.4g}"
+        f"{keys.otherwise * step:.4g}"
     )
 
 

@@ -19,6 +19,7 @@ from dpsql.compiler.notices.plan_notices import notices
 from dpsql.compiler.plan.canonical import question
 from dpsql.compiler.plan.prepared import Prepared
 from dpsql.compiler.plan.private_plan import BlockPlan, PrivatePlan, Rewritten
+from dpsql.compiler.plan.published_keys import TopKeys, TrialKeys
 from dpsql.compiler.resolve.emptiness import without_rows
 from dpsql.compiler.resolve.resolve import resolve
 from dpsql.compiler.resolve.scopes import Identities
@@ -79,7 +80,7 @@ def prepare(
     found = planned(wishes)
     _selects_keys(statement, found.blocks)
     _heeds_mechanism(statement, found.blocks)
-    if any(block.top or block.trials for block in found.blocks):
+    if any(isinstance(block.keys, TopKeys | TrialKeys) for block in found.blocks):
         return replace(found, whole=planned(replace(wishes, whole=True)))
     return found
 

@@ -24,6 +24,7 @@ from dpsql.compiler.plan.measurement_kinds import (
 )
 from dpsql.compiler.plan.prepared import Prepared
 from dpsql.compiler.plan.private_plan import BlockSql, Release
+from dpsql.compiler.plan.published_keys import ListedKeys
 from dpsql.compiler.rewrite.dialect import Dialect
 from dpsql.engines import ScratchTable
 from dpsql.model.algebra import Evaluated, Project, Relation, Released
@@ -96,7 +97,7 @@ def stream(prepared: Prepared, dialect: Dialect) -> QueryStream:
     if len(plan.blocks) != 1 or any(not isinstance(s, Evaluated) for s in plan.stages):
         raise _refusal("watching a query in several steps")
     (block,) = plan.blocks
-    if block.domain is None:
+    if not isinstance(block.keys, ListedKeys):
         raise _refusal(
             "watching private group keys",
             block.block.keys[0].expression.span,
@@ -108,7 +109,7 @@ def stream(prepared: Prepared, dialect: Dialect) -> QueryStream:
     measured = dialect.block(replace(block, enforce_l0=False))
     return QueryStream(
         tuple(key.field.name for key in block.block.keys),
-        block.domain,
+        block.keys.domain,
         block.releases[0],
         measured,
         prepared.question,

@@ -5,21 +5,26 @@ Every key of a domain is there, and every draw is its own: PRIVACY.md R29, SECUR
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, assert_never
 
 import numpy as np
 
 from dpsql.compiler.plan.lattices import Lattice
 from dpsql.compiler.plan.measurement_kinds import StableMean
 from dpsql.compiler.plan.private_plan import BlockPlan
+from dpsql.compiler.plan.published_keys import (
+    Domain,
+    ListedKeys,
+    ThresholdKeys,
+    TopKeys,
+    TrialKeys,
+)
 from dpsql.engines import ScratchTable
 from dpsql.mechanisms.laws import Law
 from dpsql.mechanisms.stability import means, shown
-from dpsql.mechanisms.top_keys import Top
-from dpsql.model.tree import Value
 from dpsql.model.vocabulary import Exact, Noise, Noisy
 from dpsql.release.histogram_choices import Chooser, chosen_columns, separated
 
@@ -37,18 +42,28 @@ def release(
     ordered by key. Draws are made for every group of a column at once, those later dropped
     included. The top keys come in the order of their choice, each with its place or measurements.
     """
-    if plan.top is not None:
-        return _top(exact, plan, plan.top, sampler)
     sums, cells = separated(exact, plan)
-    keys = sums.keys if plan.domain is None else plan.domain
+    public = plan.domain
 
     def noised(noise: Noise, counts: np.ndarray) -> np.ndarray:
         return _noised(counts.ravel(), noise, sampler).reshape(counts.shape)
 
-    choices = chosen_columns(cells, keys, plan, chooser, noised)
-    if plan.domain is not None:
-        return _public(sums, plan, plan.domain, sampler, choices)
-    return _private(sums, plan, sampler, choices)
+    choices = chosen_columns(cells, sums.keys if public is None else public, plan, chooser, noised)
+    match plan.keys:
+        case TopKeys():
+            return _top(sums, plan, plan.keys, sampler)
+        case ListedKeys(domain=domain):
+            return _public(sums, plan, domain, sampler, choices)
+        case ThresholdKeys(threshold=threshold):
+            columns = _noisy(sums.parts, plan, sampler)
+            return _shown(sums, threshold.kept(columns), columns + choices)
+        case TrialKeys(trials=trials):
+            counts, *parts = sums.parts
+            columns = _noisy(parts, plan, sampler)
+            kept = np.flatnonzero(trials.kept(counts, sampler(trials.draw, len(counts))))
+            return _shown(sums, kept, columns + choices)
+        case _:
+            assert_never(plan.keys)
 
 
 def narrowed(plan: BlockPlan, stages: Mapping[int, ScratchTable]) -> BlockPlan:
@@ -56,21 +71,28 @@ def narrowed(plan: BlockPlan, stages: Mapping[int, ScratchTable]) -> BlockPlan:
 
     `stages` are those that the block reads.
     """
-    domain = plan.domain or ()
-    for place in plan.within:
-        there = {row[place.column] for row in stages[place.stage].rows} - {None}
-        domain = tuple(key for key in domain if key[place.key] in there)
-    return replace(plan, domain=domain) if plan.within else plan
+    keys = plan.keys
+    match keys:
+        case ListedKeys() | TopKeys():
+            domain = keys.domain
+            for place in keys.within:
+                there = {row[place.column] for row in stages[place.stage].rows} - {None}
+                domain = tuple(key for key in domain if key[place.key] in there)
+            return replace(plan, keys=replace(keys, domain=domain))
+        case ThresholdKeys() | TrialKeys():
+            return plan
+        case _:
+            assert_never(keys)
 
 
-def _top(exact: Exact, plan: BlockPlan, top: Top, sampler: Sampler) -> Noisy:
-    assert plan.domain is not None
-    scores, *parts = [_over(plan.domain, exact, part) for part in exact.parts]
+def _top(exact: Exact, plan: BlockPlan, listed: TopKeys, sampler: Sampler) -> Noisy:
+    top = listed.top
+    scores, *parts = [_over(listed.domain, exact, part) for part in exact.parts]
     left, chosen = top.best_first(scores.tolist()), list[int]()
     for _ in range(min(top.count, len(left))):
         place = sampler(top.law([int(scores[n]) for n in left]), 1)[0]
         chosen.append(left.pop(int(place)))
-    keys = tuple(plan.domain[n] for n in chosen)
+    keys = tuple(listed.domain[n] for n in chosen)
     if not plan.releases:
         places = range(1, len(keys) + 1)
         return Noisy(keys, tuple((n,) for n in (places if top.lowest else reversed(places))))
@@ -79,7 +101,7 @@ def _top(exact: Exact, plan: BlockPlan, top: Top, sampler: Sampler) -> Noisy:
     return Noisy(keys, _rows(columns, len(keys)))
 
 
-def _over(domain: tuple[tuple[Value, ...], ...], exact: Exact, part: np.ndarray) -> np.ndarray:
+def _over(domain: Domain, exact: Exact, part: np.ndarray) -> np.ndarray:
     """A part of every public key, zero where the data does not have it."""
     found = dict(zip(exact.keys, part.tolist(), strict=True))
     return np.array([int(found.get(key, 0)) for key in domain], dtype=object)
@@ -88,7 +110,7 @@ def _over(domain: tuple[tuple[Value, ...], ...], exact: Exact, part: np.ndarray)
 def _public(
     exact: Exact,
     plan: BlockPlan,
-    domain: tuple[tuple[Value, ...], ...],
+    domain: Domain,
     sampler: Sampler,
     choices: list[np.ndarray],
 ) -> Noisy:
@@ -98,27 +120,22 @@ def _public(
     for column, part in zip(complete, exact.parts, strict=True):
         for place, n in rows:
             column[place] = part[n]
-    columns = [
-        _noised(column, release_.noise, sampler)
-        for release_, column in zip(plan.releases, with_means(complete, plan), strict=True)
-    ]
+    columns = _noisy(with_means(complete, plan), plan, sampler)
     return Noisy(domain, _rows(withheld(columns, plan) + choices, len(domain)))
 
 
-def _private(exact: Exact, plan: BlockPlan, sampler: Sampler, choices: list[np.ndarray]) -> Noisy:
-    columns = [
+def _noisy(parts: Sequence[np.ndarray], plan: BlockPlan, sampler: Sampler) -> list[np.ndarray]:
+    return [
         _noised(part, release_.noise, sampler)
-        for release_, part in zip(plan.releases, exact.parts[len(plan.unreleased) :], strict=True)
+        for release_, part in zip(plan.releases, parts, strict=True)
     ]
-    if plan.trials is not None:
-        (counts,) = exact.parts[: len(plan.unreleased)]
-        kept = np.flatnonzero(plan.trials.kept(counts, sampler(plan.trials.draw, len(counts))))
-    else:
-        assert plan.threshold is not None
-        kept = plan.threshold.kept(columns)
+
+
+def _shown(exact: Exact, kept: np.ndarray, columns: list[np.ndarray]) -> Noisy:
+    """The groups at these places, ordered by key."""
     order = sorted(kept.tolist(), key=lambda n: tuple(map(_sortable, exact.keys[n])))
     keys = tuple(exact.keys[n] for n in order)
-    return Noisy(keys, _rows([column[order] for column in columns + choices], len(order)))
+    return Noisy(keys, _rows([column[order] for column in columns], len(order)))
 
 
 def with_means(parts: list[np.ndarray], plan: BlockPlan) -> list[np.ndarray]:

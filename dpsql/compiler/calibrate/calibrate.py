@@ -19,7 +19,7 @@ from dpsql.compiler.aggregates.recipe import MeasurementOptions, part_type
 from dpsql.compiler.calibrate.choices import Payer, columns_of, event_of
 from dpsql.compiler.calibrate.contributions import contributions_of
 from dpsql.compiler.calibrate.fixed_shares import Claim, with_claims
-from dpsql.compiler.calibrate.key_selection import selection_events, with_keys_selected
+from dpsql.compiler.calibrate.key_selection import KeySelection, keys_selected, selection_events
 from dpsql.compiler.calibrate.measurements import Measurements, PartColumn
 from dpsql.compiler.calibrate.moment_vectors import Family, family_of
 from dpsql.compiler.calibrate.propose_test_release import (
@@ -52,6 +52,7 @@ from dpsql.compiler.plan.private_plan import (
     PrivatePlan,
     Release,
 )
+from dpsql.compiler.plan.published_keys import Keys, ListedKeys
 from dpsql.compiler.resolve.scopes import Identities
 from dpsql.compiler.track.blocks import noise_of_one
 from dpsql.model.algebra import Field, Relation
@@ -92,7 +93,7 @@ def calibrate(
     each = iter(shares)
     paid = [[allowance.share(next(each)) for _ in paid_for(m)] for m in measured]
     blocks = tuple(
-        _released(m, accountant, neighbours, own, selection, wishes)
+        _released(m, Payer(accountant, neighbours, m.l0), own, selection, wishes)
         for m, own in zip(measured, paid, strict=True)
     )
     if not (claims or wishes.whole):
@@ -235,24 +236,27 @@ def _deciding(measured: Measured) -> list[Field]:
 
 def _released(
     measured: Measured,
-    accountant: Accountant,
-    neighbours: Neighbours,
+    payer: Payer,
     allowances: list[Allowance],
     selection_delta: Fraction,
     wishes: MeasurementOptions,
 ) -> BlockPlan:
-    contributions, l0 = measured.contributions, measured.l0
-
+    contributions, bounded = measured.contributions, measured.bounded
     count = len(measured.made.paid)
     paid = zip(measured.made.paid, allowances[:count], strict=True)
-    payer = Payer(accountant, neighbours, l0)
     noisy = tuple(r for each in paid for r in _paid(measured, *each, payer))
-    rest = allowances[count:]
-    chosen, trees = trees_of(measured.wanted, rest, payer)
-    plan = BlockPlan(
-        block=measured.bounded.block,
-        domain=measured.bounded.domain,
-        releases=tested(noisy, selection_delta, l0),
+    releases = tested(noisy, selection_delta, payer.l0)
+    keys: Keys
+    if bounded.domain is not None:
+        keys = ListedKeys(bounded.domain, bounded.within)
+    else:
+        selection = _selection(measured, wishes)
+        keys, releases = keys_selected(releases, payer, allowances[0], selection_delta, selection)
+    chosen, trees = trees_of(measured.wanted, allowances[count:], payer)
+    return BlockPlan(
+        block=bounded.block,
+        keys=keys,
+        releases=releases,
         groups=contributions.groups,
         rows_per_group=contributions.rows_per_group,
         rows=contributions.rows,
@@ -261,12 +265,12 @@ def _released(
         choices=chosen,
         trees=trees,
         agreements=measured.made.agreed,
-        within=measured.bounded.within,
     )
-    if plan.domain is not None:
-        return plan
-    counted, rival, plan = measured.made.counted, measured.rival, _private(plan, measured, wishes)
-    return with_keys_selected(plan, payer, allowances[0], selection_delta, counted, rival)
+
+
+def _selection(measured: Measured, wishes: MeasurementOptions) -> KeySelection:
+    alone = not wishes.whole and measured.keys_alone
+    return KeySelection(measured.made.counted, measured.rival, wishes.floor, alone)
 
 
 def _paid(
@@ -285,16 +289,10 @@ def _paid(
     return (Release(column.field, column.part, payment) for column in together)
 
 
-def _private(plan: BlockPlan, measured: Measured, wishes: MeasurementOptions) -> BlockPlan:
-    """The block of private keys, none of fewer units than are wished for."""
-    alone = not wishes.whole and measured.keys_alone
-    return replace(plan, floor=wishes.floor, keys_alone=alone)
-
-
 def _events(block: BlockPlan) -> tuple[EventPart, ...]:
     losses = (
         *(NoiseEvent(payment.noise, payment.sensitivity) for payment in block.payments),
         *(NoiseEvent(tree.noise, tree.sensitivity) for tree in block.trees),
         *map(event_of, block.choices),
     )
-    return (*losses, *events_of_tests(block.releases), *selection_events(block))
+    return (*losses, *events_of_tests(block.releases), *selection_events(block.keys))

@@ -12,10 +12,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import assert_never
 
 from dpsql.accountants import Allowance
 from dpsql.compiler.calibrate.choices import Payer
-from dpsql.compiler.plan.private_plan import BlockPlan
+from dpsql.compiler.plan.private_plan import BlockPlan, Release
+from dpsql.compiler.plan.published_keys import Keys, ListedKeys, ThresholdKeys, TopKeys, TrialKeys
 from dpsql.mechanisms.threshold import ALONE, Threshold, UnitCounting, threshold
 from dpsql.mechanisms.truncated_geometric import key_trials, keys_of_unit
 from dpsql.model.algebra import Relation, Released
@@ -31,41 +33,57 @@ class Rival:
     allowance: Allowance
 
 
-def with_keys_selected(
-    plan: BlockPlan,
+@dataclass(frozen=True, slots=True)
+class KeySelection:
+    """How private keys are to be shown.
+
+    The first of the measurements are `counted` as units, unless the `rival` does better. No key of
+    fewer than `floor` units is shown. `alone` says that nobody asks for a number.
+    """
+
+    counted: UnitCounting = ALONE
+    rival: Rival | None = None
+    floor: int = 1
+    alone: bool = False
+
+
+def keys_selected(
+    releases: tuple[Release, ...],
     payer: Payer,
     allowance: Allowance,
     delta: Fraction,
-    counted: UnitCounting = ALONE,
-    rival: Rival | None = None,
-) -> BlockPlan:
-    """The block with a threshold on the first of its measurements, which are `counted` as units.
+    selection: KeySelection,
+) -> tuple[ThresholdKeys | TrialKeys, tuple[Release, ...]]:
+    """How private keys are shown, and what is then released: a threshold on the first releases.
 
-    Where that count is all that is measured and `keys_alone` says that nobody asks for it, trials
-    spend its `allowance` in its place, if they show more.
+    Where a count is all that is measured and nobody asks for it, trials spend its `allowance` in
+    its place, if they show more.
     """
-    first, *others = plan.releases[: counted.columns]
+    counted, rival, floor = selection.counted, selection.rival, selection.floor
+    first, *others = releases[: counted.columns]
     assert all(r.noise == first.noise and r.query.total_upper == counted.most for r in others)
-    chosen = _threshold(plan, payer, first.noise, delta, counted)
-    noisy = replace(plan, threshold=chosen)
+    chosen = _threshold(payer, first.noise, delta, floor, counted)
+    noisy = ThresholdKeys(threshold=chosen, floor=floor)
     if rival is not None and rival.counted != counted:
         noise = _noise_of(rival, payer)
-        return replace(noisy, runner_up=_threshold(plan, payer, noise, delta, rival.counted))
-    if not plan.keys_alone:
-        return noisy
-    keys = keys_of_unit(plan.l0, payer.neighbours)
+        other = _threshold(payer, noise, delta, floor, rival.counted)
+        return replace(noisy, runner_up=other), releases
+    if not selection.alone:
+        return noisy, releases
+    keys = keys_of_unit(payer.l0, payer.neighbours)
     epsilon = payer.accountant.step(allowance.amount / keys)
     spent = delta + allowance.noise_delta
-    trials = key_trials(epsilon, spent, plan.l0, payer.neighbours, plan.floor)
+    trials = key_trials(epsilon, spent, payer.l0, payer.neighbours, floor)
     if trials is None or trials.even >= chosen.value:
-        return replace(noisy, runner_up=trials)
-    return replace(plan, releases=(), unreleased=(first.query,), trials=trials, runner_up=chosen)
+        return replace(noisy, runner_up=trials), releases
+    judged = TrialKeys(trials=trials, unreleased=first.query, floor=floor, runner_up=chosen)
+    return judged, ()
 
 
 def _threshold(
-    plan: BlockPlan, payer: Payer, noise: Noise, delta: Fraction, counted: UnitCounting
+    payer: Payer, noise: Noise, delta: Fraction, floor: int, counted: UnitCounting
 ) -> Threshold:
-    return threshold(noise, plan.l0, delta, payer.neighbours, plan.floor, counted)
+    return threshold(noise, payer.l0, delta, payer.neighbours, floor, counted)
 
 
 def _noise_of(rival: Rival, payer: Payer) -> Noise:
@@ -75,12 +93,19 @@ def _noise_of(rival: Rival, payer: Payer) -> Noise:
     return payer.accountant.noise(share.amount, share.noise_delta, sensitivity)
 
 
-def selection_events(plan: BlockPlan) -> tuple[EventPart, ...]:
+def selection_events(keys: Keys) -> tuple[EventPart, ...]:
     """What publishing the keys of a block costs beside its noise."""
-    chosen = plan.trials or plan.top
-    if chosen is not None:
-        return (chosen.event,)
-    return () if plan.threshold is None else (SelectionEvent(plan.threshold.delta),)
+    match keys:
+        case ListedKeys():
+            return ()
+        case TopKeys(top=top):
+            return (top.event,)
+        case ThresholdKeys(threshold=chosen):
+            return (SelectionEvent(chosen.delta),)
+        case TrialKeys(trials=trials):
+            return (trials.event,)
+        case _:
+            assert_never(keys)
 
 
 def as_released(relation: Relation, blocks: tuple[BlockPlan, ...]) -> Relation:

@@ -19,6 +19,7 @@ from typing import TypeAlias
 from dpsql.compiler.calibrate.disjoint import divisible
 from dpsql.compiler.plan.canonical import Writer
 from dpsql.compiler.plan.private_plan import BlockPlan
+from dpsql.compiler.plan.published_keys import ListedKeys
 from dpsql.consistency.least_squares import Agreement
 from dpsql.consistency.marginals import Marginal, Marginals
 from dpsql.mechanisms import standard_deviation
@@ -68,9 +69,8 @@ def levels_of(blocks: Sequence[BlockPlan], stages: Sequence[Relation]) -> tuple[
 def _adds_up(block: BlockPlan) -> bool:
     rows = block.rows.value
     return (
-        block.domain is not None
+        isinstance(block.keys, ListedKeys)
         and block.block.groups is None
-        and block.top is None
         and not block.enforce_l0
         and len(block.block.keys) <= _MOST_KEYS
         and rows is not None

@@ -13,13 +13,14 @@ however many groups, and then numbers of the k chosen groups for at most k group
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 from dpsql.accountants import Accountant, Allowance
 from dpsql.compiler.calibrate.key_selection import as_released
 from dpsql.compiler.calibrate.top_shapes import TopShape, top_shape
 from dpsql.compiler.plan.private_plan import BlockPlan, Contribution, Payment, Release
+from dpsql.compiler.plan.published_keys import ListedKeys, TopKeys
 from dpsql.mechanisms import standard_deviation
 from dpsql.mechanisms.top_keys import error_of_noise, top
 from dpsql.model.algebra import Relation, Released
@@ -53,21 +54,23 @@ def with_top(
 def _chosen(
     block: BlockPlan, asked: TopShape, paid: Sequence[Allowance], accountant: Accountant
 ) -> BlockPlan:
+    keys = block.keys
     if (
-        block.domain is None
+        not isinstance(keys, ListedKeys)
         or block.block.several
         or block.histograms
         or any(r.stability is not None for r in block.releases)
     ):
         return block
-    if any(key[place] is None for key in block.domain for place in asked.filled):
+    if any(key[place] is None for key in keys.domain for place in asked.filled):
         return block
-    if not asked.count < len(block.domain):
+    if not asked.count < len(keys.domain):
         return block
     measured = asked.shown or len(block.releases) > 1
     shares = SHARES if measured else (Fraction(1),)
+    choice = _Choice(block, keys, asked, accountant, measured=measured)
     ways = [
-        _way(block, asked, paid, share, accountant, measured=measured)
+        choice.with_share(share, paid)
         for share in shares
         if _choosable(paid, share, asked.count, accountant)
     ]
@@ -89,38 +92,44 @@ def _epsilons(
     return accountant.choice(amount, rounds), accountant.step(amount / rounds)
 
 
-def _way(
-    block: BlockPlan,
-    asked: TopShape,
-    paid: Sequence[Allowance],
-    share: Fraction,
-    accountant: Accountant,
-    *,
-    measured: bool,
-) -> BlockPlan:
-    """The block that spends a share of the budget on its choice and the rest on measurements."""
-    assert block.domain is not None
-    scored, keys = block.releases[asked.scored], len(block.domain)
-    ranged, stepped = _epsilons(paid, share, asked.count, accountant)
-    unlimited = replace(scored.sensitivity, l0=keys)
-    found = min(
-        (
-            top(asked.count, keys, unlimited, epsilon, lowest=asked.lowest, flips=flips)
-            for epsilon, flips in ((ranged, False), (stepped, True))
-        ),
-        key=lambda way: way.error,
-    )
-    l0 = min(asked.count, keys if block.enforce_l0 else block.l0)
-    rest = [allowance.share(1 - share) for allowance in paid]
-    return replace(
-        block,
-        releases=_measured(block, rest, l0, accountant) if measured else (),
-        unreleased=(scored.query,),
-        top=found,
-        otherwise=error_of_noise(scored.noise, keys),
-        groups=Contribution(keys, NOT_NEEDED),
-        enforce_l0=False,
-    )
+@dataclass(frozen=True, slots=True)
+class _Choice:
+    """What is to be chosen of a block, which is then perhaps `measured`."""
+
+    block: BlockPlan
+    keys: ListedKeys
+    asked: TopShape
+    accountant: Accountant
+    measured: bool = field(kw_only=True)
+
+    def with_share(self, share: Fraction, paid: Sequence[Allowance]) -> BlockPlan:
+        """The block that spends a share of the budget on its choice, the rest on measurements."""
+        block, asked, accountant = self.block, self.asked, self.accountant
+        scored, keys = block.releases[asked.scored], len(self.keys.domain)
+        ranged, stepped = _epsilons(paid, share, asked.count, accountant)
+        unlimited = replace(scored.sensitivity, l0=keys)
+        found = min(
+            (
+                top(asked.count, keys, unlimited, epsilon, lowest=asked.lowest, flips=flips)
+                for epsilon, flips in ((ranged, False), (stepped, True))
+            ),
+            key=lambda way: way.error,
+        )
+        l0 = min(asked.count, keys if block.enforce_l0 else block.l0)
+        rest = [allowance.share(1 - share) for allowance in paid]
+        return replace(
+            block,
+            releases=_measured(block, rest, l0, accountant) if self.measured else (),
+            keys=TopKeys(
+                domain=self.keys.domain,
+                within=self.keys.within,
+                top=found,
+                unreleased=scored.query,
+                otherwise=error_of_noise(scored.noise, keys),
+            ),
+            groups=Contribution(keys, NOT_NEEDED),
+            enforce_l0=False,
+        )
 
 
 def _measured(
@@ -139,10 +148,10 @@ def _measured(
 
 def _worst(way: BlockPlan, block: BlockPlan) -> float:
     """The largest of the errors of a way, each over that of releasing every group of the block."""
-    if way.top is None:
+    if not isinstance(way.keys, TopKeys):
         return 1.0
     measured = [
         standard_deviation(one.noise) / standard_deviation(every.noise)
         for one, every in zip(way.releases, block.releases, strict=False)
     ]
-    return max([way.top.error / way.otherwise, *measured])
+    return max([way.keys.top.error / way.keys.otherwise, *measured])

@@ -15,7 +15,8 @@ from itertools import product
 from math import isnan, prod
 
 from dpsql.compiler.infer.column_facts import Columns, Evaluate, FactSource, PublicData, Row
-from dpsql.compiler.plan.private_plan import Bounded, BoundedBlock, PrivateBlock, Tracked, Within
+from dpsql.compiler.plan.private_plan import Bounded, BoundedBlock, PrivateBlock, Tracked
+from dpsql.compiler.plan.published_keys import Within
 from dpsql.compiler.resolve.typing import type_of
 from dpsql.model.algebra import Relation, Staged
 from dpsql.model.intervals import Facts

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from fractions import Fraction
-from math import ceil, inf
+from math import inf
 
 from dpsql.compiler.aggregates.recipe import BoundedCall, MeasurementOptions, counted, row_bounds
 from dpsql.compiler.calibrate.choices import rank_error
@@ -38,6 +38,7 @@ from dpsql.compiler.plan.private_plan import (
     PrivatePlan,
     least,
 )
+from dpsql.compiler.plan.published_keys import units_needed
 from dpsql.mechanisms import margin, standard_deviation
 from dpsql.model.algebra import (
     Aggregate,
@@ -278,8 +279,9 @@ class _Block:
         keys = self.block.keys
         places = [self.fed.keys(self.number, n) for n in range(len(keys))]
         every = tuple(sorted(set[int]().union(*places)))
-        if self.bounded.domain is None and keys:
-            yield Hidden(every, self.units, least_shown(self.made))
+        needed = units_needed(self.made.keys)
+        if needed is not None:
+            yield Hidden(every, self.units, needed)
         elif self.block.groups is None:
             for n, key in enumerate(keys):
                 known = tuple({row[n] for row in self.bounded.domain or ()} - {None})
@@ -368,9 +370,9 @@ def _reason(plan: BlockPlan, origin: FactSource, policy: Policy) -> Drowned | Ne
     most, units = _most_units(plan.block, origin, policy), policy.unit.table
     if most is None:
         return None
-    private = plan.domain is None and bool(plan.block.keys)
-    if private and least_shown(plan) > most:
-        return NeverShown(units, most, least_shown(plan))
+    needed = units_needed(plan.keys)
+    if needed is not None and needed > most:
+        return NeverShown(units, most, needed)
     noise = list(_noise_in_units(plan))
     if noise and min(noise) >= most:
         return Drowned(units, most, min(noise))
@@ -414,14 +416,6 @@ def _key(part: Relation, policy: Policy) -> tuple[Field, ...]:
     if not isinstance(part, Scan) or table is None or not table.private or len(table.key) != 1:
         return ()
     return tuple(f for f in part.fields if f.name.lower() == table.key[0].lower())
-
-
-def least_shown(plan: BlockPlan) -> int:
-    """About how many units a private key needs to be shown every other time."""
-    if plan.trials is not None:
-        return plan.trials.even
-    assert plan.threshold is not None
-    return ceil(plan.threshold.units)
 
 
 def counted_keys(plan: PrivatePlan) -> tuple[CountedKeys, ...]:

@@ -32,6 +32,7 @@ from dpsql.compiler.plan.private_plan import (
     PrivatePlan,
     Release,
 )
+from dpsql.compiler.plan.published_keys import Keys, ListedKeys, ThresholdKeys, TopKeys, TrialKeys
 from dpsql.consistency.marginals import Marginal, Marginals
 from dpsql.mechanisms.top_keys import Top
 from dpsql.model.algebra import Evaluated, Field, Relation, Scan, Staged
@@ -60,14 +61,12 @@ LEFT_OUT: Mapping[type, Mapping[str, str]] = {
     BlockPlan: {
         "rows_per_group": _FOLLOWS,
         "rows": _FOLLOWS,
-        "threshold": _PRICE,
-        "keys_alone": "whether there may be trials: then a count is unreleased",
-        "trials": _PRICE,
-        "runner_up": _TOLD,
-        "otherwise": _TOLD,
         "agreements": _FOLLOWS,
-        "within": _FOLLOWS,
     },
+    ListedKeys: {"within": _FOLLOWS},
+    TopKeys: {"within": _FOLLOWS, "otherwise": _TOLD},
+    ThresholdKeys: {"threshold": _PRICE, "runner_up": _TOLD},
+    TrialKeys: {"trials": _PRICE, "runner_up": _TOLD},
     PrivateBlock: {
         "unit_ids": _PROOF,
         "max_rows": _PROOF,
@@ -129,6 +128,8 @@ _MEASUREMENT: Mapping[str, Any] = {
 Answers that were paid for are found by it, so that words and order stay; what a kind has besides is
 written behind them by its name, where it is not None.
 """
+_KEYS: Mapping[str, Any] = {"domain": None, "unreleased": (), "floor": 1, "top": None}
+"""The same of the keys of a block."""
 _TEST: Mapping[str, Any] = {"rows": 0, "finer": 0, "test": None}
 """The same of what is tested first."""
 
@@ -169,8 +170,19 @@ def _stage(relation: Relation) -> str:
 def _block(plan: BlockPlan) -> str:
     writer = Writer()
     writer.number(plan.block.rows)
-    block, *others = asked(plan)
-    return writer.write((*asked(block), *others))
+    block, keys, *others = asked(plan)
+    domain, judged, *rest = _of_keys(keys)
+    return writer.write((*asked(block), domain, judged, *others, *rest))
+
+
+def _of_keys(keys: Keys) -> tuple[Any, ...]:
+    """What a question says of the keys of a block, whatever kind they are of."""
+    kind: Any = type(keys)
+    own = {name: getattr(keys, name) for name in _names(kind) if name not in LEFT_OUT[kind]}
+    if "unreleased" in own:
+        own["unreleased"] = (own["unreleased"],)
+    newer = tuple((name, x) for name, x in own.items() if name not in _KEYS and x is not None)
+    return (*(own.get(name, absent) for name, absent in _KEYS.items()), *newer)
 
 
 @cache

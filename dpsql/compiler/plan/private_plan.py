@@ -5,15 +5,23 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from typing import assert_never
 
 from dpsql.compiler.plan.lattices import Choice, Histogram, Lattice, TreeRelease
 from dpsql.compiler.plan.measurement_kinds import Measurement
+from dpsql.compiler.plan.published_keys import (
+    Domain,
+    Keys,
+    ListedKeys,
+    ThresholdKeys,
+    TopKeys,
+    TrialKeys,
+    Within,
+    unreleased,
+)
 from dpsql.consistency.least_squares import Agreement
 from dpsql.consistency.marginals import Marginals
 from dpsql.mechanisms.stability import Stability
-from dpsql.mechanisms.threshold import Threshold
-from dpsql.mechanisms.top_keys import Top
-from dpsql.mechanisms.truncated_geometric import KeyTrials
 from dpsql.model.algebra import Field, Item, Measure, Relation, Released
 from dpsql.model.intervals import Facts
 from dpsql.model.tree import Expression, Ref, Span, SqlType, Value
@@ -134,15 +142,6 @@ class Tracked:
 
 
 @dataclass(frozen=True, slots=True)
-class Within:
-    """Place `key` of a block's keys is always a value in column `column` of stage `stage`."""
-
-    key: int
-    stage: int
-    column: int
-
-
-@dataclass(frozen=True, slots=True)
 class BoundedBlock:
     """A block with what is known of its expressions.
 
@@ -217,39 +216,23 @@ class BlockPlan:
     `l0` is the most groups per unit; `enforce_l0` says that SQL must sample them; `row_level`
     that every unit has at most one row, so that nothing is aggregated per unit.
 
-    Private keys have a `threshold` on the first releases, or where nobody asks for a number
-    (`keys_alone`) perhaps `trials` on the first of the `unreleased` sums, which SQL computes and
-    nobody sees. Neither shows a key of fewer than `floor` units, by the count that it looks at.
-
-    Of public keys only those may be shown that `top` chooses by an unreleased sum; the releases
-    are then of them alone. Where there are none, each key has its place in that sum's lattice.
-    `otherwise` is the error of ordering all keys by the sum with noise.
-
-    Public keys that are not `within` what was released before are not answered: they have no rows.
+    `keys` says how the keys are published. Behind the `releases` are the choices, then what is read
+    of trees.
 
     What `agreements` say of the exact integers is made true of the noisy ones after the release.
     """
 
     block: PrivateBlock
-    domain: tuple[tuple[Value, ...], ...] | None
-    unreleased: tuple[Measurement, ...] = ()
+    keys: Keys
     releases: tuple[Release, ...]
     choices: tuple[Choice, ...] = ()
     trees: tuple[TreeRelease, ...] = ()
     groups: Contribution
     enforce_l0: bool
     row_level: bool
-    floor: int = 1
-    top: Top | None = None
     rows_per_group: Contribution
     rows: Contribution
-    threshold: Threshold | None = None
-    keys_alone: bool = False
-    trials: KeyTrials | None = None
-    runner_up: Threshold | KeyTrials | None = None
-    otherwise: float = 0.0
     agreements: tuple[Agreement, ...] = ()
-    within: tuple[Within, ...] = ()
 
     def __post_init__(self) -> None:
         """Every release is named by the payment that it names, once, and nothing else is."""
@@ -260,6 +243,17 @@ class BlockPlan:
             raise Unpaid(columns, paid)
 
     @property
+    def domain(self) -> Domain | None:
+        """The public keys; None where keys are private."""
+        match self.keys:
+            case ListedKeys() | TopKeys():
+                return self.keys.domain
+            case ThresholdKeys() | TrialKeys():
+                return None
+            case _:
+                assert_never(self.keys)
+
+    @property
     def payments(self) -> tuple[Payment, ...]:
         """What pays for the releases, each once."""
         return tuple(dict.fromkeys(release.payment for release in self.releases))
@@ -267,13 +261,14 @@ class BlockPlan:
     @property
     def queries(self) -> tuple[Measurement, ...]:
         """What SQL sums, in the order of its columns."""
-        return (*self.unreleased, *(release.query for release in self.releases))
+        return (*unreleased(self.keys), *(release.query for release in self.releases))
 
     @property
     def lattices(self) -> tuple[Lattice, ...]:
         """Those of the released columns."""
-        places = () if self.top is None or self.releases else self.unreleased
-        sums = tuple(q.released for q in (*places, *(r.query for r in self.releases)))
+        placed = isinstance(self.keys, TopKeys) and not self.releases
+        queries = self.queries if placed else tuple(r.query for r in self.releases)
+        sums = tuple(query.released for query in queries)
         choices = (choice.query.histogram for choice in self.choices)
         read = [tree.histogram for tree in self.trees for _ in tree.fields]
         read += [tree.histogram for tree in self.trees for _ in tree.halves]

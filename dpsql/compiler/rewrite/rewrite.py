@@ -19,6 +19,7 @@ from dpsql.compiler.plan.private_plan import (
     Rewritten,
     StageSql,
 )
+from dpsql.compiler.plan.published_keys import ListedKeys, ThresholdKeys
 from dpsql.compiler.resolve.scopes import Identities
 from dpsql.compiler.rewrite.common_terms import computed_once, once
 from dpsql.compiler.rewrite.dialect import Columns, Dialect, Dialects
@@ -100,7 +101,7 @@ def _noise(block: BlockPlan) -> NoiseOfBlock:
         after / np.outer(sizes, sizes),
         dependent(block.agreements),
         halves=block.halves,
-        selected=block.domain is None or block.top is not None or bool(block.within),
+        selected=not isinstance(block.keys, ListedKeys) or bool(block.keys.within),
         withheld=frozenset(n for n, r in enumerate(block.releases) if r.stability is not None),
         near=_near(block),
     )
@@ -108,11 +109,14 @@ def _noise(block: BlockPlan) -> NoiseOfBlock:
 
 def _near(block: BlockPlan) -> Near | None:
     """What its threshold does to the errors of a block's counts."""
-    wider = None if block.threshold is None else widening(block.threshold)
-    if wider is None or block.threshold is None:
+    if not isinstance(block.keys, ThresholdKeys):
+        return None
+    threshold = block.keys.threshold
+    wider = widening(threshold)
+    if wider is None:
         return None
     step = float(block.releases[0].query.released.step)
-    return Near(wider, block.threshold.counted.columns, step)
+    return Near(wider, threshold.counted.columns, step)
 
 
 def _stage(
