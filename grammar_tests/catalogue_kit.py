@@ -5,8 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dpsql.interfaces.comments import column_comment, table_comment
-from dpsql.interfaces.pgwire.catalogue.kinds import spelling
+from dpsql.model.tree import Kind, SqlType
 from dpsql.model.vocabulary import Policy, TablePolicy
+
+_SPELLED = {
+    Kind.BOOLEAN: "boolean",
+    Kind.INTEGER: "bigint",
+    Kind.DOUBLE: "double precision",
+    Kind.VARCHAR: "text",
+    Kind.DATE: "date",
+    Kind.TIMESTAMP: "timestamp without time zone",
+    Kind.TIMESTAMPTZ: "timestamp with time zone",
+}
 
 
 def ddl(policy: Policy) -> Iterator[str]:
@@ -26,7 +36,7 @@ def ddl(policy: Policy) -> Iterator[str]:
 
 def _table(policy: Policy, table: TablePolicy) -> Iterator[str]:
     shown = [c for c in table.columns if not c.hidden]
-    columns = [f'"{c.name}" {spelling(c.type)}' for c in shown]
+    columns = [f'"{c.name}" {_spelling(c.type)}' for c in shown]
     if table.key:
         columns.append("PRIMARY KEY (" + ", ".join(f'"{k}"' for k in table.key) + ")")
     yield f'CREATE TABLE "{table.name}" ({", ".join(columns)})'
@@ -38,3 +48,9 @@ def _table(policy: Policy, table: TablePolicy) -> Iterator[str]:
             yield f'COMMENT ON COLUMN "{table.name}"."{column.name}" IS \'{told}\''
     for analyst, _ in policy.analysts:
         yield f'GRANT SELECT ON "{table.name}" TO "{analyst}"'
+
+
+def _spelling(kind: SqlType) -> str:
+    if kind.kind is Kind.DECIMAL:
+        return f"numeric({kind.precision},{kind.scale})"
+    return _SPELLED[kind.kind]

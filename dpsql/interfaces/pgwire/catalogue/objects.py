@@ -8,46 +8,51 @@ SECURITY.md S17.
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
 from dpsql.interfaces.comments import column_comment, table_comment
-from dpsql.interfaces.pgwire.catalogue.kinds import PgType, pg_type
 from dpsql.interfaces.pgwire.catalogue.naming import constraint_name, quote
-from dpsql.interfaces.pgwire.catalogue.recorded import rows
-from dpsql.interfaces.pgwire.values.type_oids import typmod_of
+from dpsql.interfaces.pgwire.catalogue.recorded import rows, sql
+from dpsql.interfaces.pgwire.values import type_oids
 from dpsql.model.vocabulary import ColumnPolicy, Policy, TablePolicy
 
-OWNER, OWNER_OID, DATABASE = "dpsql", 10, "dpsql"
-PUBLIC, PG_CLASS, HEAP, BTREE = 2200, 1259, 2, 403
+OWNER, DATABASE = "dpsql", "dpsql"
+HEAP, BTREE = 2, 403
 FIRST_OID = 16384
 _SYSTEM_COLUMNS = {
-    "tableoid": (26, 4, "i"),
-    "cmax": (29, 4, "i"),
-    "xmax": (28, 4, "i"),
-    "cmin": (29, 4, "i"),
-    "xmin": (28, 4, "i"),
-    "ctid": (27, 6, "s"),
+    "tableoid": type_oids.OID,
+    "cmax": type_oids.CID,
+    "xmax": type_oids.XID,
+    "cmin": type_oids.CID,
+    "xmin": type_oids.XID,
+    "ctid": type_oids.TID,
 }
-"""What every table has beside its columns, numbered -6 to -1: type, length, alignment."""
+"""The types of what every table has beside its columns, numbered -6 to -1."""
 
 Row = dict[str, Any]
 
 
 @cache
-def _operator_class(oid: int) -> int:
-    """The b-tree operator class of a type."""
-    wanted = {"opcmethod": str(BTREE), "opcdefault": "t", "opcintype": str(oid)}
-    return next(int(r["oid"]) for r in rows("pg_opclass") if wanted.items() <= r.items())
+def _defaults() -> dict[str, Row]:
+    """What every row of a relation says."""
+    defaults: dict[str, Row] = defaultdict(dict)
+    for relation, pairs in re.findall(r"(?m)^(\w+) (.*)$", sql("defaults.txt")):
+        defaults[relation] |= dict(pair.split("=", 1) for pair in pairs.split())
+    return defaults
 
 
 @cache
-def _equals(oid: int) -> int:
-    """The operator that says whether two values of a type are equal."""
-    wanted = {"oprname": "=", "oprleft": str(oid), "oprright": str(oid)}
-    return next(int(r["oid"]) for r in rows("pg_operator") if wanted.items() <= r.items())
+def _recorded(relation: str, **values: str) -> dict[str, str]:
+    """PostgreSQL's own row with these values."""
+    return next(row for row in rows(relation) if values.items() <= row.items())
+
+
+def _type(oid: int) -> dict[str, str]:
+    return _recorded("pg_type", oid=str(oid))
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,64 +82,36 @@ class Objects:
         return self.oid - 1
 
     def add(self, relation: str, **row: Any) -> None:
-        self.rows[relation].append(row)
+        self.rows[relation].append(_defaults()[relation] | row)
 
 
 def objects(policy: Policy) -> dict[str, list[Row]]:
     """Every row of the catalogue that comes from the policy, by relation; NULL where absent."""
-    made = Objects()
-    _roles(policy, made)
-    shown = [_table(policy, table, made) for table in policy.tables]
-    for item in shown:
-        _link(item, shown, made)
-    return dict(made.rows)
-
-
-def _roles(policy: Policy, made: Objects) -> None:
+    catalogue = Objects()
     for analyst, _ in policy.analysts:
-        made.add(
-            "pg_authid",
-            **dict.fromkeys("rolsuper rolcreaterole rolcreatedb".split(), False),
-            **dict.fromkeys("rolreplication rolbypassrls".split(), False),
-            oid=made.next(),
-            rolname=analyst,
-            rolinherit=True,
-            rolcanlogin=True,
-            rolconnlimit=-1,
-        )
-    made.add(
-        "pg_database",
-        oid=made.next(),
-        datname=DATABASE,
-        datdba=OWNER_OID,
-        encoding=6,
-        datlocprovider="c",
-        datistemplate=False,
-        datallowconn=True,
-        datconnlimit=-1,
-        datfrozenxid=0,
-        datminmxid=1,
-        dattablespace=1663,
-        datcollate="C",
-        datctype="C",
-    )
+        catalogue.add("pg_authid", oid=catalogue.next(), rolname=analyst)
+    catalogue.add("pg_database", oid=catalogue.next(), datname=DATABASE)
+    shown = [_table(policy, table, catalogue) for table in policy.tables]
+    for item in shown:
+        _link(item, shown, catalogue)
+    return dict(catalogue.rows)
 
 
-def _table(policy: Policy, table: TablePolicy, made: Objects) -> Shown:
+def _table(policy: Policy, table: TablePolicy, catalogue: Objects) -> Shown:
     columns = tuple(c for c in table.columns if not c.hidden)
-    oid = made.next()
+    oid = catalogue.next()
     plain = Shown(table, columns, oid, None)
     keyed = bool(table.key) and all(plain.number(k) for k in table.key)
-    shown = Shown(table, columns, oid, made.next() if keyed else None)
+    shown = Shown(table, columns, oid, catalogue.next() if keyed else None)
     links = [t.link for t in policy.tables if t.link is not None]
     linked = table.link is not None or any(k.table.lower() == table.name.lower() for k in links)
     readers = [f"{quote(analyst)}=r/{OWNER}" for analyst, _ in policy.analysts]
     _class(
-        made,
+        catalogue,
         oid,
         table.name,
         "r",
-        reltype=_row_types(table.name, oid, made),
+        reltype=_row_types(table.name, oid, catalogue),
         relnatts=len(columns),
         relhasindex=keyed,
         relhastriggers=linked,
@@ -142,156 +119,126 @@ def _table(policy: Policy, table: TablePolicy, made: Objects) -> Shown:
     )
     keys = {k.lower() for k in table.key} if keyed else set()
     for number, column in enumerate(columns, 1):
-        kind = pg_type(column.type)
-        not_null = column.name.lower() in keys
-        _attribute(made, oid, column.name, number, kind, typmod_of(column.type), not_null=not_null)
-        _comment(made, oid, number, column_comment(policy, table, column))
-    _comment(made, oid, 0, table_comment(policy, table))
-    for number, (name, (type_oid, length, align)) in enumerate(_SYSTEM_COLUMNS.items(), -6):
-        kind = PgType(type_oid, "", length, type_oid != _SYSTEM_COLUMNS["ctid"][0], align, "p")
-        _attribute(made, oid, name, number, kind, -1, not_null=True)
+        _column(catalogue, oid, column, number, not_null=column.name.lower() in keys)
+        _comment(catalogue, oid, number, column_comment(policy, table, column))
+    _comment(catalogue, oid, 0, table_comment(policy, table))
+    for number, (name, type_oid) in enumerate(_SYSTEM_COLUMNS.items(), -6):
+        _attribute(catalogue, oid, name, number, type_oid, attnotnull=True)
     if shown.index is not None:
-        _key(shown, made)
+        _key(shown, catalogue)
     return shown
 
 
-def _class(made: Objects, oid: int, name: str, kind: str, **more: Any) -> None:
+def _class(catalogue: Objects, oid: int, name: str, kind: str, **more: Any) -> None:
     index = kind == "i"
-    no = "relchecks relallvisible reloftype relrewrite reltoastrelid reltablespace"
-    made.add(
+    catalogue.add(
         "pg_class",
-        **dict.fromkeys(no.split(), 0),
-        **dict.fromkeys("relisshared relhasrules relhassubclass relrowsecurity".split(), False),
-        **dict.fromkeys("relforcerowsecurity relispartition".split(), False),
-        **dict.fromkeys("relfilenode relfrozenxid relminmxid".split(), 0),
         oid=oid,
         relname=name,
-        relnamespace=PUBLIC,
-        relowner=OWNER_OID,
         relam=BTREE if index else HEAP,
         reltuples=0 if index else -1,
         relpages=int(index),
-        relpersistence="p",
         relkind=kind,
-        relispopulated=True,
         relreplident="n" if index else "d",
         **more,
     )
 
 
-def _row_types(name: str, relation: int, made: Objects) -> int:
+def _row_types(name: str, relation: int, catalogue: Objects) -> int:
     """The type of a table's rows and the type of their arrays, as every table has them."""
-    row, array = made.next(), made.next()
-    both: Row = {"typnamespace": PUBLIC, "typowner": OWNER_OID, "typlen": -1, "typbyval": False}
-    both |= {"typispreferred": False, "typisdefined": True, "typdelim": ",", "typalign": "d"}
-    both |= {"typstorage": "x", "typnotnull": False, "typbasetype": 0, "typtypmod": -1}
-    both |= {"typndims": 0, "typcollation": 0, "typmodin": 0, "typmodout": 0}
+    row, array = catalogue.next(), catalogue.next()
     record: Row = {"typinput": 2290, "typoutput": 2291, "typreceive": 2402, "typsend": 2403}
     record |= {"oid": row, "typname": name, "typtype": "c", "typcategory": "C", "typanalyze": 0}
     record |= {"typrelid": relation, "typsubscript": 0, "typelem": 0, "typarray": array}
     many: Row = {"typinput": 750, "typoutput": 751, "typreceive": 2400, "typsend": 2401}
     many |= {"oid": array, "typname": f"_{name}", "typtype": "b", "typcategory": "A"}
     many |= {"typrelid": 0, "typsubscript": 6179, "typelem": row, "typarray": 0}
-    made.add("pg_type", **both, **record)
-    made.add("pg_type", **both, **many, typanalyze=3816)
+    catalogue.add("pg_type", **record)
+    catalogue.add("pg_type", **many, typanalyze=3816)
     return row
 
 
-def _attribute(
-    made: Objects, relation: int, name: str, number: int, kind: PgType, mod: int, *, not_null: bool
+def _column(
+    catalogue: Objects, relation: int, column: ColumnPolicy, number: int, *, not_null: bool
 ) -> None:
-    no = "atthasdef atthasmissing attisdropped"
-    made.add(
-        "pg_attribute",
-        **dict.fromkeys(no.split(), False),
-        **dict.fromkeys("attcompression attidentity attgenerated".split(), ""),
-        attrelid=relation,
-        attname=name,
-        atttypid=kind.oid,
-        attstattarget=-1 if number > 0 else 0,
-        attlen=kind.length,
-        attnum=number,
-        attndims=0,
-        attcacheoff=-1,
-        atttypmod=mod,
-        attbyval=kind.by_value,
-        attalign=kind.align,
-        attstorage=kind.storage,
-        attnotnull=not_null,
-        attislocal=True,
-        attinhcount=0,
-        attcollation=kind.collation,
-    )
+    oid, typmod = type_oids.oid_of(column.type), type_oids.typmod_of(column.type)
+    _attribute(catalogue, relation, column.name, number, oid, atttypmod=typmod, attnotnull=not_null)
 
 
-def _comment(made: Objects, oid: int, column: int, text: str | None) -> None:
+def _attribute(
+    catalogue: Objects, relation: int, name: str, number: int, oid: int, **more: Any
+) -> None:
+    kind = _type(oid)
+    row = {
+        "attrelid": relation,
+        "attname": name,
+        "atttypid": oid,
+        "attstattarget": -1 if number > 0 else 0,
+        "attnum": number,
+        "atttypmod": -1,
+        "attlen": kind["typlen"],
+        "attbyval": kind["typbyval"],
+        "attalign": kind["typalign"],
+        "attstorage": kind["typstorage"],
+        "attcollation": kind["typcollation"],
+    }
+    catalogue.add("pg_attribute", **row | more)
+
+
+def _comment(catalogue: Objects, oid: int, column: int, text: str | None) -> None:
     if text is not None:
-        row = {"objoid": oid, "classoid": PG_CLASS, "objsubid": column, "description": text}
-        made.add("pg_description", **row)
+        catalogue.add("pg_description", objoid=oid, objsubid=column, description=text)
 
 
-def _key(shown: Shown, made: Objects) -> None:
+def _key(shown: Shown, catalogue: Objects) -> None:
     """The index and the constraint of a table's own key."""
-    table, index, constraint = shown.table, shown.index, made.next()
+    table, index, constraint = shown.table, shown.index, catalogue.next()
     assert index is not None
     name = constraint_name(table.name, (), "pkey")
     numbers = [n for n in map(shown.number, table.key) if n is not None]
     columns = [shown.columns[n - 1] for n in numbers]
-    kinds = [pg_type(c.type) for c in columns]
-    _class(made, index, name, "i", reltype=0, relnatts=len(numbers), relhasindex=False,
+    types = [str(type_oids.oid_of(c.type)) for c in columns]
+    _class(catalogue, index, name, "i", reltype=0, relnatts=len(numbers), relhasindex=False,
            relhastriggers=False)  # fmt: skip
-    for number, (column, kind) in enumerate(zip(columns, kinds, strict=True), 1):
-        _attribute(made, index, column.name, number, kind, typmod_of(column.type), not_null=False)
-    made.add(
+    for number, column in enumerate(columns, 1):
+        _column(catalogue, index, column, number, not_null=False)
+    operators = {"opcmethod": str(BTREE), "opcdefault": "t"}
+    catalogue.add(
         "pg_index",
-        **dict.fromkeys("indisunique indisprimary indimmediate".split(), True),
-        **dict.fromkeys("indisvalid indisready indislive".split(), True),
-        **dict.fromkeys("indnullsnotdistinct indisexclusion indisclustered".split(), False),
-        **dict.fromkeys("indcheckxmin indisreplident".split(), False),
         indexrelid=index,
         indrelid=shown.oid,
         indnatts=len(numbers),
         indnkeyatts=len(numbers),
         indkey=numbers,
-        indcollation=[k.collation for k in kinds],
-        indclass=[_operator_class(k.oid) for k in kinds],
+        indcollation=[_recorded("pg_type", oid=t)["typcollation"] for t in types],
+        indclass=[_recorded("pg_opclass", **operators, opcintype=t)["oid"] for t in types],
         indoption=[0] * len(numbers),
     )
     listed = ", ".join(quote(c.name) for c in columns)
-    _constraint(made, constraint, name, "p", shown.oid, index, conkey=numbers)
-    _define(made, "constraint", constraint, f"PRIMARY KEY ({listed})")
+    _constraint(
+        catalogue, constraint, name, "p", conrelid=shown.oid, conindid=index, conkey=numbers
+    )
+    _define(catalogue, "constraint", constraint, f"PRIMARY KEY ({listed})")
     where = f"{quote('public')}.{quote(table.name)}"
-    made_by = f"CREATE UNIQUE INDEX {quote(name)} ON {where} USING btree ({listed})"
-    _define(made, "index", index, made_by)
+    statement = f"CREATE UNIQUE INDEX {quote(name)} ON {where} USING btree ({listed})"
+    _define(catalogue, "index", index, statement)
 
 
-def _constraint(
-    made: Objects, oid: int, name: str, kind: str, relation: int, index: int, **more: Any
-) -> None:
+def _constraint(catalogue: Objects, oid: int, name: str, kind: str, **more: Any) -> None:
     foreign = kind == "f"
-    made.add(
+    catalogue.add(
         "pg_constraint",
-        **dict.fromkeys("condeferrable condeferred".split(), False),
-        **{"confrelid": 0, **more},
         oid=oid,
         conname=name,
-        connamespace=PUBLIC,
         contype=kind,
-        convalidated=True,
-        conrelid=relation,
-        contypid=0,
-        conindid=index,
-        conparentid=0,
         confupdtype="a" if foreign else " ",
         confdeltype="a" if foreign else " ",
         confmatchtype="s" if foreign else " ",
-        conislocal=True,
-        coninhcount=0,
-        connoinherit=True,
+        **more,
     )
 
 
-def _link(item: Shown, shown: list[Shown], made: Objects) -> None:
+def _link(item: Shown, shown: list[Shown], catalogue: Objects) -> None:
     """The foreign key that a link declares, where both of its columns are shown."""
     link = item.table.link
     if link is None:
@@ -303,14 +250,17 @@ def _link(item: Shown, shown: list[Shown], made: Objects) -> None:
         return
     column, key = item.columns[here - 1], target.columns[there - 1]
     name = constraint_name(item.table.name, (column.name,), "fkey")
-    equals = [_equals(pg_type(key.type).oid)]
-    more = {"confrelid": target.oid, "conkey": [here], "confkey": [there]}
-    more |= {"conpfeqop": equals, "conppeqop": equals, "conffeqop": equals}
-    oid = made.next()
-    _constraint(made, oid, name, "f", item.oid, target.index or 0, **more)
+    kind = str(type_oids.oid_of(key.type))
+    equals = [_recorded("pg_operator", oprname="=", oprleft=kind, oprright=kind)["oid"]]
+    more: Row = {"conrelid": item.oid, "conindid": target.index or 0, "confrelid": target.oid}
+    more |= {"conkey": [here], "confkey": [there]}
+    more |= dict.fromkeys(("conpfeqop", "conppeqop", "conffeqop"), equals)
+    oid = catalogue.next()
+    _constraint(catalogue, oid, name, "f", **more)
     references = f"{quote(target.table.name)}({quote(key.name)})"
-    _define(made, "constraint", oid, f"FOREIGN KEY ({quote(column.name)}) REFERENCES {references}")
+    text = f"FOREIGN KEY ({quote(column.name)}) REFERENCES {references}"
+    _define(catalogue, "constraint", oid, text)
 
 
-def _define(made: Objects, kind: str, oid: int, text: str) -> None:
-    made.add("definitions", kind=kind, oid=oid, definition=text)
+def _define(catalogue: Objects, kind: str, oid: int, text: str) -> None:
+    catalogue.add("definitions", kind=kind, oid=oid, definition=text)
