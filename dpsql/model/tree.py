@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from datetime import date, datetime
 from decimal import Decimal
 from enum import StrEnum
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,12 +82,100 @@ def decimal(precision: int, scale: int) -> SqlType:
 Value: TypeAlias = "None | bool | int | Decimal | float | str | date | datetime"
 """A constant: what a literal, a bound or a member of a finite domain can be."""
 
+Operand: TypeAlias = "Term | float | str | None"
+_KINDS = {float: DOUBLE, int: INTEGER, str: VARCHAR, bool: BOOLEAN}
+
 
 # --- expressions -----------------------------------------------------------------------------
 
 
+class Term:
+    """An expression in a formula: arithmetic of terms is a `Call` in DOUBLE, a test one in BOOLEAN.
+
+    A constant of Python stands for a `Literal`: a float for DOUBLE, an int for INTEGER.
+
+    >>> n = Ref(1, INTEGER)
+    >>> 2.0 * n == Call("mul", (Literal(2.0, DOUBLE), n), DOUBLE)
+    True
+    >>> when(n.is_null() | n.lt(1), None, n / 2.0).type.kind.value
+    'DOUBLE'
+    """
+
+    __slots__ = ()
+
+    def __add__(self, other: Operand) -> Call:
+        return scalar("add", self, other)
+
+    def __radd__(self, other: Operand) -> Call:
+        return scalar("add", other, self)
+
+    def __sub__(self, other: Operand) -> Call:
+        return scalar("sub", self, other)
+
+    def __rsub__(self, other: Operand) -> Call:
+        return scalar("sub", other, self)
+
+    def __mul__(self, other: Operand) -> Call:
+        return scalar("mul", self, other)
+
+    def __rmul__(self, other: Operand) -> Call:
+        return scalar("mul", other, self)
+
+    def __truediv__(self, other: Operand) -> Call:
+        return scalar("div", self, other)
+
+    def __invert__(self) -> Call:
+        return scalar("not", self, kind=BOOLEAN)
+
+    def __and__(self, other: Operand) -> Call:
+        return scalar("and", self, other, kind=BOOLEAN)
+
+    def __or__(self, other: Operand) -> Call:
+        return scalar("or", self, other, kind=BOOLEAN)
+
+    def eq(self, other: Operand) -> Call:
+        return scalar("eq", self, other, kind=BOOLEAN)
+
+    def lt(self, other: Operand) -> Call:
+        return scalar("lt", self, other, kind=BOOLEAN)
+
+    def le(self, other: Operand) -> Call:
+        return scalar("le", self, other, kind=BOOLEAN)
+
+    def gt(self, other: Operand) -> Call:
+        return scalar("gt", self, other, kind=BOOLEAN)
+
+    def ge(self, other: Operand) -> Call:
+        return scalar("ge", self, other, kind=BOOLEAN)
+
+    def is_null(self) -> Call:
+        return scalar("is_null", self, kind=BOOLEAN)
+
+    def to(self, kind: SqlType) -> Cast:
+        return Cast(operand(self), kind)
+
+
+def scalar(function: str, *args: Operand, kind: SqlType = DOUBLE) -> Call:
+    """A function of terms, by its registry name."""
+    return Call(function, tuple(map(operand, args)), kind)
+
+
+def when(condition: Operand, value: Operand, otherwise: Operand, kind: SqlType = DOUBLE) -> Call:
+    """CASE WHEN condition THEN value ELSE otherwise END."""
+    sides = (Literal(None, kind) if side is None else side for side in (value, otherwise))
+    return scalar("case", condition, *sides, kind=kind)
+
+
+def operand(value: Operand) -> Expression:
+    """A term as the expression that it is; a constant as a literal."""
+    if isinstance(value, Term):
+        return cast("Expression", value)
+    assert value is not None, "a NULL has the type that `when` gives it"
+    return Literal(value, _KINDS[type(value)])
+
+
 @dataclass(frozen=True, slots=True)
-class Literal:
+class Literal(Term):
     """A constant with its type."""
 
     value: Value
@@ -96,7 +184,7 @@ class Literal:
 
 
 @dataclass(frozen=True, slots=True)
-class Name:
+class Name(Term):
     """A column by name, before resolution; `table` is its qualifier if one was written."""
 
     name: str
@@ -105,7 +193,7 @@ class Name:
 
 
 @dataclass(frozen=True, slots=True)
-class Star:
+class Star(Term):
     """`*` or `t.*` in a SELECT list or in COUNT(*); alone in GROUP BY or ORDER BY it means ALL.
 
     `exclude` leaves columns out, `replacing` gives (column, new value), `renaming` (old, new name).
@@ -119,7 +207,7 @@ class Star:
 
 
 @dataclass(frozen=True, slots=True)
-class Ref:
+class Ref(Term):
     """A column by identity, after resolution: ids are unique within a statement."""
 
     id: int
@@ -128,7 +216,7 @@ class Ref:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class Call(Term):
     """A scalar function or operator by its registry name; see `dpsql.functions`.
 
     CASE is `case(when1, then1, when2, then2, ..., otherwise)`, IN is `in(x, v1, v2, ...)`.
@@ -145,7 +233,7 @@ STATED = frozenset({"dp_stddev", "dp_interval_low", "dp_interval_high"})
 
 
 @dataclass(frozen=True, slots=True)
-class Cast:
+class Cast(Term):
     """CAST(arg AS to); `safe` is TRY_CAST."""
 
     arg: Expression
@@ -164,7 +252,7 @@ class Clip:
 
 
 @dataclass(frozen=True, slots=True)
-class AggregateCall:
+class AggregateCall(Term):
     """An aggregate by its registry name; `args` is `(Star(),)` for COUNT(*).
 
     `clip` and `epsilon` (what it may spend of that of the query) are its named arguments.
@@ -210,7 +298,7 @@ class Frame:
 
 
 @dataclass(frozen=True, slots=True)
-class WindowCall:
+class WindowCall(Term):
     """function([DISTINCT] args [IGNORE NULLS]) [FILTER] OVER (PARTITION BY ... ORDER BY ... frame).
 
     `base` names a window of the WINDOW clause until the parser has put that in its place.
@@ -230,7 +318,7 @@ class WindowCall:
 
 
 @dataclass(frozen=True, slots=True)
-class ScalarQuery:
+class ScalarQuery(Term):
     """(SELECT ...) as a value, before resolution."""
 
     query: Query
@@ -238,7 +326,7 @@ class ScalarQuery:
 
 
 @dataclass(frozen=True, slots=True)
-class Membership:
+class Membership(Term):
     """EXISTS (query), or `value IN (query)` where a value is given; before resolution."""
 
     query: Query

@@ -25,7 +25,7 @@ from dpsql.compiler.aggregates.recipe import BoundedCall, Recipe, no_distinct
 from dpsql.compiler.plan.lattices import WHOLE, ChoiceQuery, ContributedRows, Grid, Histogram
 from dpsql.mechanisms.scores import Peak
 from dpsql.model.errors import Reason, Refused
-from dpsql.model.tree import BOOLEAN, INTEGER, Call, Expression, Literal, Ref, Value
+from dpsql.model.tree import INTEGER, Expression, Literal, Ref, scalar
 
 
 def _end(*, lowest: bool, null: bool = False) -> Recipe:
@@ -45,7 +45,8 @@ def _end(*, lowest: bool, null: bool = False) -> Recipe:
         _check(asked, options)
         level, levels = _level(asked, CELLS // options.cells)
         grid = Grid(INTEGER, WHOLE, 0, levels * options.cells - 1)
-        cell = _of("add", _of("mul", level, _whole(options.cells)), _option(asked, options))
+        first = scalar("mul", level, options.cells, kind=INTEGER)
+        cell = scalar("add", first, _option(asked, options), kind=INTEGER)
         kept = ContributedRows.LEAST if lowest else ContributedRows.GREATEST
         histogram = Histogram(cell, asked.call.filter, grid, 1, kept)
         return (ChoiceQuery(histogram, Peak(options.cells, lowest)),)
@@ -69,31 +70,19 @@ def _check(asked: BoundedCall, options: Grid) -> None:
 def _level(asked: BoundedCall, most: int) -> tuple[Expression, int]:
     """The level of y, from 0 on, and how many there are: at most `most`. Of NULL it is NULL."""
     grid = coarser(grid_over(asked, 1), most)
-    above = _of("sub", place_on(grid, asked.call.args[1]), _whole(grid.lower))
-    return above if grid.width == 1 else _of("int_div", above, _whole(grid.width)), grid.cells
+    level = scalar("sub", place_on(grid, asked.call.args[1]), grid.lower, kind=INTEGER)
+    if grid.width > 1:
+        level = scalar("int_div", level, grid.width, kind=INTEGER)
+    return level, grid.cells
 
 
 def _option(asked: BoundedCall, options: Grid) -> Expression:
     """The place of x in its list; of what is not listed NULL."""
-    branches: list[Expression] = []
+    x = asked.expression
+    branches: list[Expression | int] = []
     for place, value in enumerate(options.values):
-        listed = Literal(value, options.kind)
-        branches += [_is(asked.expression, listed), _whole(place)]
-    return Call("case", (*branches, _whole(None)), INTEGER)
-
-
-def _is(value: Expression, listed: Literal) -> Expression:
-    if listed.value is None:
-        return Call("is_null", (value,), BOOLEAN)
-    return Call("eq", (value, listed), BOOLEAN)
-
-
-def _of(function: str, *args: Expression) -> Expression:
-    return Call(function, args, INTEGER)
-
-
-def _whole(value: Value) -> Literal:
-    return Literal(value, INTEGER)
+        branches += [x.is_null() if value is None else x.eq(Literal(value, options.kind)), place]
+    return scalar("case", *branches, Literal(None, INTEGER), kind=INTEGER)
 
 
 ARG_MAX, ARG_MIN = _end(lowest=False), _end(lowest=True)

@@ -11,16 +11,15 @@ the middle read released numbers.
 from __future__ import annotations
 
 from dpsql.compiler.aggregates.clipped_sums import Range, centred_sum, count_of_rows, range_of
-from dpsql.compiler.aggregates.formulas import at_least_one, clamped, double, over, plus
+from dpsql.compiler.aggregates.formulas import at_least_one, clamped
 from dpsql.compiler.aggregates.recipe import (
     BoundedCall,
     Parts,
     Recipe,
-    as_double,
     no_bounds_of_totals,
     no_distinct,
 )
-from dpsql.model.tree import DOUBLE, Call, Expression, Ref
+from dpsql.model.tree import DOUBLE, Expression, Ref, scalar
 
 
 def _parts(asked: BoundedCall) -> Parts:
@@ -32,16 +31,14 @@ def _parts(asked: BoundedCall) -> Parts:
 def _combine(asked: BoundedCall, parts: tuple[Ref, ...]) -> Expression:
     count, centred = parts
     bounds = range_of(asked)
-    ends = (double(float(end - bounds.centre)) for end in (bounds.lower, bounds.upper))
-    offset = Call("mean_offset", (as_double(centred), count, *ends), DOUBLE)
-    return plus(double(float(bounds.centre)), offset)
+    ends = (float(end - bounds.centre) for end in (bounds.lower, bounds.upper))
+    return float(bounds.centre) + scalar("mean_offset", centred.to(DOUBLE), count, *ends)
 
 
 def mean(bounds: Range, count: Expression, centred: Expression) -> Expression:
     """The ratio that a noisy count and a noisy centred sum say, clamped to the bounds."""
-    offset = over(as_double(centred), at_least_one(count))
-    value = plus(double(float(bounds.centre)), offset)
-    return clamped(value, float(bounds.lower), float(bounds.upper))
+    value = float(bounds.centre) + centred.to(DOUBLE) / at_least_one(count)
+    return clamped(value, bounds.lower, bounds.upper)
 
 
 def _typical(asked: BoundedCall) -> tuple[float, ...]:

@@ -12,7 +12,6 @@ from dataclasses import replace
 from datetime import date, datetime, timedelta
 from fractions import Fraction
 
-from dpsql.compiler.aggregates.formulas import double, plus, times
 from dpsql.compiler.aggregates.recipe import BoundedCall, no_bounds, row_bounds
 from dpsql.compiler.plan.lattices import WHOLE, Grid, Lattice
 from dpsql.model.errors import Reason, Refused
@@ -23,8 +22,6 @@ from dpsql.model.tree import (
     DOUBLE,
     INTEGER,
     NOWHERE,
-    VARCHAR,
-    Call,
     Cast,
     Expression,
     Kind,
@@ -32,6 +29,7 @@ from dpsql.model.tree import (
     Ref,
     SqlType,
     decimal,
+    scalar,
 )
 
 CELLS = 1 << 16
@@ -101,9 +99,9 @@ def place_on(grid: Grid, value: Expression) -> Expression:
     low, high = (Literal(grid.value(end), grid.kind) for end in (grid.lower, grid.upper))
     cases: list[Expression] = []
     if grid.kind == DOUBLE:
-        cases += [Call("isnan", (value,), BOOLEAN), Literal(None, DOUBLE)]
-    cases += [Call("lt", (value, low), BOOLEAN), low, Call("gt", (value, high), BOOLEAN), high]
-    return _steps(grid, Call("case", (*cases, value), grid.kind))
+        cases += [scalar("isnan", value, kind=BOOLEAN), Literal(None, DOUBLE)]
+    cases += [value.lt(low), low, value.gt(high), high]
+    return _steps(grid, scalar("case", *cases, value, kind=grid.kind))
 
 
 def _steps(grid: Grid, inside: Expression) -> Expression:
@@ -112,16 +110,14 @@ def _steps(grid: Grid, inside: Expression) -> Expression:
     match kind.kind:
         case Kind.DATE:
             start = Literal(EPOCH.date(), DATE)
-            return Call("date_diff", (Literal("day", VARCHAR), start, inside), INTEGER)
+            return scalar("date_diff", "day", start, inside, kind=INTEGER)
         case Kind.TIMESTAMP | Kind.TIMESTAMPTZ:
-            return Call("epoch_us", (inside,), INTEGER)
+            return scalar("epoch_us", inside, kind=INTEGER)
         case Kind.DECIMAL:
             widest = decimal(38, kind.scale)
-            digits = Literal(10**kind.scale, INTEGER)
-            return Cast(Call("mul", (Cast(inside, widest), digits), widest), INTEGER)
+            return scalar("mul", inside.to(widest), 10**kind.scale, kind=widest).to(INTEGER)
         case Kind.DOUBLE:
-            scaled = times(inside, double(2.0**grid.lattice.digits))
-            return Cast(Call("floor", (plus(scaled, double(0.5)),), DOUBLE), INTEGER)
+            return scalar("floor", inside * 2.0**grid.lattice.digits + 0.5).to(INTEGER)
         case _:
             return inside
 
@@ -129,19 +125,18 @@ def _steps(grid: Grid, inside: Expression) -> Expression:
 def _listed(grid: Grid, place: Ref) -> Expression:
     branches: list[Expression] = []
     for number, value in enumerate(grid.values[:-1]):
-        is_it = Call("eq", (place, Literal(number, INTEGER)), BOOLEAN)
-        branches += [is_it, Literal(value, grid.kind)]
+        branches += [place.eq(number), Literal(value, grid.kind)]
     last = Literal(grid.values[-1], grid.kind)
-    return Call("case", (*branches, last), grid.kind) if branches else last
+    return scalar("case", *branches, last, kind=grid.kind) if branches else last
 
 
 def _measured(grid: Grid, place: Ref) -> Expression:
     match grid.kind.kind:
         case Kind.DATE:
-            return Call("add_days", (Literal(grid.value(0), DATE), place), DATE)
+            return scalar("add_days", Literal(grid.value(0), DATE), place, kind=DATE)
         case Kind.TIMESTAMP | Kind.TIMESTAMPTZ:
             start = Literal(grid.value(0), grid.kind)
-            return Call("date_add", (Literal("microseconds", VARCHAR), place, start), grid.kind)
+            return scalar("date_add", "microseconds", place, start, kind=grid.kind)
         case _:
             return place if place.type == grid.kind else Cast(place, grid.kind)
 

@@ -14,13 +14,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 from math import sqrt
 
-from dpsql.compiler.aggregates.formulas import minus, times
 from dpsql.compiler.aggregates.recipe import (
     BoundedCall,
-    as_double,
     clip_between,
     counted,
-    number,
     row_bounds,
     rows_of_unit,
 )
@@ -89,7 +86,7 @@ def product_sum(asked: BoundedCall, first: int, second: int) -> ClippedSum:
     centre = (bounds.lower + bounds.upper) // 2
     rows = rows_of_unit(asked)
     return ClippedSum(
-        argument=times(_deviation(asked, first, a), _deviation(asked, second, b)),
+        argument=_deviation(asked, first, a) * _deviation(asked, second, b),
         condition=asked.call.filter if len(asked.arguments) == 1 else counted(asked),
         lattice=bounds.lattice,
         lower=bounds.lower,
@@ -113,4 +110,4 @@ def typical_square(asked: BoundedCall, place: int = 0) -> float:
 
 
 def _deviation(asked: BoundedCall, place: int, bounds: Range) -> Expression:
-    return minus(as_double(asked.call.args[place]), number(bounds.centre, DOUBLE))
+    return asked.call.args[place].to(DOUBLE) - float(bounds.centre)

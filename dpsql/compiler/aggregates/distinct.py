@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from dpsql.compiler.aggregates.recipe import BoundedCall, conjunction, count_clip, counted
 from dpsql.compiler.plan.measurement_kinds import DistinctCount
-from dpsql.model.tree import BOOLEAN, Call, Expression, Literal
+from dpsql.model.tree import BOOLEAN, Expression, Literal, scalar
 
 
 def distinct_values(asked: BoundedCall) -> DistinctCount:
@@ -26,7 +26,7 @@ def distinct_values(asked: BoundedCall) -> DistinctCount:
         return _part(asked, condition, 1, chosen=True)
     listed = _listed(asked)
     if listed is not None and (asked.rows is None or len(listed) < asked.rows):
-        inside = Call("in", (asked.expression, *listed), BOOLEAN)
+        inside = scalar("in", asked.expression, *listed, kind=BOOLEAN)
         return _part(asked, conjunction(condition, inside), len(listed), chosen=True)
     return _part(asked, condition, count_clip(asked), chosen=not asked.rows_proved)
 

@@ -1,56 +1,32 @@
 """Formulas over released columns: what an analyst could have written, in DOUBLE.
 
->>> from dpsql.model.tree import INTEGER, Literal, Ref
->>> over(Ref(1, DOUBLE), at_least_one(Ref(2, INTEGER))).function
+>>> from dpsql.model.tree import INTEGER
+>>> (Ref(1, DOUBLE) / at_least_one(Ref(2, INTEGER))).function
 'div'
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from fractions import Fraction
 from math import exp, inf, log, nan, sqrt
 
-from dpsql.model.tree import DOUBLE, Call, Cast, Expression, Literal, Ref
-
-
-def plus(a: Expression, b: Expression) -> Expression:
-    """A + b."""
-    return Call("add", (a, b), DOUBLE)
-
-
-def minus(a: Expression, b: Expression) -> Expression:
-    """A - b."""
-    return Call("sub", (a, b), DOUBLE)
-
-
-def times(a: Expression, b: Expression) -> Expression:
-    """a·b."""
-    return Call("mul", (a, b), DOUBLE)
-
-
-def over(a: Expression, b: Expression) -> Expression:
-    """A / b."""
-    return Call("div", (a, b), DOUBLE)
-
-
-def root(a: Expression) -> Expression:
-    """√a, for a that is not negative."""
-    return Call("sqrt", (a,), DOUBLE)
-
-
-def double(value: float) -> Literal:
-    """A constant."""
-    return Literal(float(value), DOUBLE)
+from dpsql.model.tree import DOUBLE, Call, Cast, Expression, Literal, Ref, scalar
 
 
 def at_least_one(count: Expression) -> Expression:
     """A noisy count as a divisor."""
-    return Call("greatest", (double(1), Cast(count, DOUBLE)), DOUBLE)
+    return scalar("greatest", 1.0, count.to(DOUBLE))
 
 
-def clamped(value: Expression, lower: float, upper: float) -> Expression:
+def clamped(value: Expression, lower: float | Fraction, upper: float | Fraction) -> Expression:
     """The nearest value in [lower, upper]."""
-    return Call("least", (Call("greatest", (value, double(lower)), DOUBLE), double(upper)), DOUBLE)
+    return scalar("least", scalar("greatest", value, float(lower)), float(upper))
+
+
+def or_null(value: Expression) -> Expression:
+    """NULL in place of zero: a divisor without which there is no result."""
+    return scalar("nullif", value, 0.0)
 
 
 def evaluate(formula: Expression, columns: Mapping[int, float]) -> float | None:
@@ -58,7 +34,7 @@ def evaluate(formula: Expression, columns: Mapping[int, float]) -> float | None:
 
     CASE WHEN x IS NULL is its ELSE: the columns have values.
 
-    >>> evaluate(plus(Ref(1, DOUBLE), double(2)), {1: 3.0})
+    >>> evaluate(Ref(1, DOUBLE) + 2.0, {1: 3.0})
     5.0
     """
     match formula:
@@ -109,8 +85,3 @@ _ARITHMETIC: dict[str, Callable[..., float]] = {
     "exp": lambda a: exp(a) if a < 700 else inf,  # noqa: PLR2004
     "pow": lambda a, b: a**b if a > 0 or a == 0 < b else nan,
 }
-
-
-def or_null(value: Expression) -> Expression:
-    """NULL in place of zero: a divisor without which there is no result."""
-    return Call("nullif", (value, double(0)), DOUBLE)

@@ -22,16 +22,14 @@ from dpsql.compiler.plan.measurement_kinds import RowCount
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.intervals import Facts
 from dpsql.model.tree import (
-    BOOLEAN,
-    INTEGER,
     VARCHAR,
-    Call,
-    Cast,
     Expression,
     Kind,
     Literal,
     Ref,
     Value,
+    scalar,
+    when,
 )
 
 MOST_VALUES = 100
@@ -64,10 +62,7 @@ def _parts(asked: BoundedCall) -> Parts:
     assert facts is not None
     return tuple(
         RowCount(
-            conjunction(
-                asked.call.filter,
-                Call("eq", (asked.expression, Literal(value, facts.type)), BOOLEAN),
-            ),
+            conjunction(asked.call.filter, asked.expression.eq(Literal(value, facts.type))),
             rows_of_unit(asked),
         )
         for value in _values(asked)
@@ -76,23 +71,18 @@ def _parts(asked: BoundedCall) -> Parts:
 
 def _combine(asked: BoundedCall, parts: tuple[Ref, ...]) -> Expression:
     entries = map(_entry, _values(asked), parts)
-    inside = Call("concat_ws", (_text(", "), *entries), VARCHAR)
-    return Call("concat", (_text("{"), inside, _text("}")), VARCHAR)
+    inside = scalar("concat_ws", ", ", *entries, kind=VARCHAR)
+    return scalar("concat", "{", inside, "}", kind=VARCHAR)
 
 
 def _entry(value: Value, count: Ref) -> Expression:
-    shown = Call("concat", (_text(f"{_name(value)}="), Cast(count, VARCHAR)), VARCHAR)
-    positive = Call("gt", (count, Literal(0, INTEGER)), BOOLEAN)
-    return Call("case", (positive, shown, Literal(None, VARCHAR)), VARCHAR)
+    shown = scalar("concat", f"{_name(value)}=", count.to(VARCHAR), kind=VARCHAR)
+    return when(count.gt(0), shown, None, kind=VARCHAR)
 
 
 def _name(value: Value) -> str:
     text = str(value).lower() if isinstance(value, bool) else str(value)
     return text if _PLAIN.fullmatch(text) else "'" + text.replace("'", "\\'") + "'"
-
-
-def _text(text: str) -> Literal:
-    return Literal(text, VARCHAR)
 
 
 HISTOGRAM = Recipe(_parts, _combine)

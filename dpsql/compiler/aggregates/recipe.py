@@ -16,19 +16,17 @@ from dpsql.compiler.plan.measurement_kinds import Measurement
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.intervals import Facts
 from dpsql.model.tree import (
-    BOOLEAN,
     DOUBLE,
     INTEGER,
     NOWHERE,
     AggregateCall,
-    Call,
-    Cast,
     Expression,
     Kind,
     Literal,
     Ref,
     SqlType,
     decimal,
+    scalar,
 )
 
 MAX_STEPS = 2**62
@@ -218,14 +216,13 @@ def counted(asked: BoundedCall) -> Expression | None:
     condition = asked.call.filter
     for argument, facts in zip(asked.call.args, asked.arguments, strict=False):
         if facts.nullable:
-            absent = Call("is_null", (argument,), BOOLEAN)
-            condition = conjunction(condition, Call("not", (absent,), BOOLEAN))
+            condition = conjunction(condition, ~argument.is_null())
     return condition
 
 
 def conjunction(condition: Expression | None, other: Expression) -> Expression:
     """Both conditions, of which the first may be missing."""
-    return other if condition is None else Call("and", (condition, other), BOOLEAN)
+    return other if condition is None else condition & other
 
 
 def no_distinct(asked: BoundedCall) -> None:
@@ -243,19 +240,7 @@ def not_below_zero(asked: BoundedCall, value: Expression, part: Measurement) -> 
     if not asked.wishes.nonnegative or part.total_lower < 0:
         return value
     kind = asked.call.type
-    return Call("greatest", (value, Cast(Literal(0, INTEGER), kind)), kind)
-
-
-def number(value: Fraction, kind: SqlType) -> Literal:
-    """A public constant in the type of the expression it stands in."""
-    if kind.kind is Kind.INTEGER:
-        return Literal(int(value), INTEGER)
-    return Literal(float(value), DOUBLE)
-
-
-def as_double(expression: Expression) -> Expression:
-    """The expression as DOUBLE, where ratios are taken."""
-    return Cast(expression, DOUBLE)
+    return scalar("greatest", value, Literal(0, INTEGER).to(kind), kind=kind)
 
 
 def part_type(lattice: Lattice) -> SqlType:

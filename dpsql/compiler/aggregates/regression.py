@@ -22,19 +22,10 @@ from dpsql.compiler.aggregates.clipped_sums import (
     range_of,
     typical_square,
 )
-from dpsql.compiler.aggregates.formulas import (
-    at_least_one,
-    clamped,
-    double,
-    minus,
-    or_null,
-    over,
-    root,
-    times,
-)
-from dpsql.compiler.aggregates.recipe import BoundedCall, Parts, Recipe, as_double, no_distinct
+from dpsql.compiler.aggregates.formulas import at_least_one, clamped, or_null
+from dpsql.compiler.aggregates.recipe import BoundedCall, Parts, Recipe, no_distinct
 from dpsql.compiler.plan.measurement_kinds import Measurement
-from dpsql.model.tree import BOOLEAN, DOUBLE, Call, Expression, Literal, Ref
+from dpsql.model.tree import DOUBLE, Expression, Ref, scalar, when
 
 _SUMS: dict[str, Callable[[BoundedCall], Measurement]] = {
     "n": count_of_rows,
@@ -69,32 +60,30 @@ class _Moments:
         return variance.variance(range_of(self.asked, place), half, *sums)
 
     def covariance(self) -> Expression:
-        y, x = (over(as_double(self.sums[name]), self.n) for name in "yx")
-        value = minus(over(self.sums["yx"], self.n), times(y, x))
-        most = float(range_of(self.asked, 0).reach * range_of(self.asked, 1).reach)
-        return clamped(value, -most, most)
+        y, x = (self.sums[name].to(DOUBLE) / self.n for name in "yx")
+        most = range_of(self.asked, 0).reach * range_of(self.asked, 1).reach
+        return clamped(self.sums["yx"] / self.n - y * x, -most, most)
 
     def sample(self, value: Expression) -> Expression:
-        return times(value, over(self.n, at_least_one(minus(self.n, double(1)))))
+        return value * (self.n / at_least_one(self.n - 1.0))
 
     def correlation(self) -> Expression:
-        spread = root(times(self.variance("y"), self.variance("x")))
-        return _clamped_or_null(over(self.covariance(), or_null(spread)), -1.0, 1.0)
+        spread = scalar("sqrt", self.variance("y") * self.variance("x"))
+        return _clamped_or_null(self.covariance() / or_null(spread), -1.0)
 
     def slope(self) -> Expression:
-        return over(self.covariance(), or_null(self.variance("x")))
+        return self.covariance() / or_null(self.variance("x"))
 
     def intercept(self) -> Expression:
-        return minus(self.mean("y"), times(self.slope(), self.mean("x")))
+        return self.mean("y") - self.slope() * self.mean("x")
 
     def correlation_squared(self) -> Expression:
         correlation = self.correlation()
-        return _clamped_or_null(times(correlation, correlation), 0.0, 1.0)
+        return _clamped_or_null(correlation * correlation, 0.0)
 
 
-def _clamped_or_null(value: Expression, lower: float, upper: float) -> Expression:
-    absent = Call("is_null", (value,), BOOLEAN)
-    return Call("case", (absent, Literal(None, DOUBLE), clamped(value, lower, upper)), DOUBLE)
+def _clamped_or_null(value: Expression, lower: float) -> Expression:
+    return when(value.is_null(), None, clamped(value, lower, 1.0))
 
 
 def _of(names: str, formula: Callable[[_Moments], Expression]) -> Recipe:
@@ -137,8 +126,8 @@ REGRESSION: dict[str, Recipe] = {
     "regr_slope": _of("n y x yx xx", _Moments.slope),
     "regr_intercept": _of("n y x yx xx", _Moments.intercept),
     "regr_r2": _of("n y x yx yy xx", _Moments.correlation_squared),
-    "regr_syy": _of("n y yy", lambda m: times(m.n, m.variance("y"))),
-    "regr_sxx": _of("n x xx", lambda m: times(m.n, m.variance("x"))),
-    "regr_sxy": _of("n y x yx", lambda m: times(m.n, m.covariance())),
+    "regr_syy": _of("n y yy", lambda m: m.n * m.variance("y")),
+    "regr_sxx": _of("n x xx", lambda m: m.n * m.variance("x")),
+    "regr_sxy": _of("n y x yx", lambda m: m.n * m.covariance()),
 }
 """By the name of the function; the first argument is y."""

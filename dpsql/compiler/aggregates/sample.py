@@ -21,13 +21,12 @@ from decimal import Decimal
 from fractions import Fraction
 from math import ceil, sqrt
 
-from dpsql.compiler.aggregates.formulas import clamped, double, over, plus
+from dpsql.compiler.aggregates.formulas import clamped
 from dpsql.compiler.aggregates.recipe import (
     BoundedCall,
     Parts,
     Recipe,
     RowBounds,
-    as_double,
     clip_between,
     conjunction,
     no_distinct,
@@ -63,7 +62,7 @@ def blocks_at(noise: float) -> int:
 def takes_samples(args: tuple[Expression, ...]) -> bool:
     """Whether bounds and blocks are constants in order: lower < upper, 1 to 10,000 blocks.
 
-    >>> takes_samples((Ref(1, DOUBLE), double(0), double(1)))
+    >>> takes_samples((Ref(1, DOUBLE), Literal(0.0, DOUBLE), Literal(1.0, DOUBLE)))
     True
     """
     lower, upper = (_number(arg) for arg in args[1:3])
@@ -128,9 +127,9 @@ def _combine(asked: BoundedCall, parts: tuple[Ref, ...]) -> Expression:
     (total,) = parts
     bounds = _bounds(asked)
     step = bounds.lattice.step
-    centre = double(float((bounds.lower + bounds.upper) // 2 * step))
-    average = plus(centre, over(as_double(total), double(_blocks(asked))))
-    return clamped(average, float(bounds.lower * step), float(bounds.upper * step))
+    centre = float((bounds.lower + bounds.upper) // 2 * step)
+    average = centre + total.to(DOUBLE) / float(_blocks(asked))
+    return clamped(average, bounds.lower * step, bounds.upper * step)
 
 
 def check_sampled(expression: Expression) -> None:

@@ -10,18 +10,16 @@ distance is that of a mean of `rows` rows, rounded up to whole steps.
 from __future__ import annotations
 
 from dpsql.compiler.aggregates.clipped_sums import centred_sum, range_of
-from dpsql.compiler.aggregates.formulas import double, plus
 from dpsql.compiler.aggregates.recipe import (
     BoundedCall,
     Parts,
     Recipe,
-    as_double,
     counted,
     no_distinct,
 )
 from dpsql.compiler.plan.measurement_kinds import RowTest, StableMean
 from dpsql.model.errors import Reason, Refused
-from dpsql.model.tree import Expression, Literal, Ref
+from dpsql.model.tree import DOUBLE, Expression, Literal, Ref
 
 _FINER = {2: (20, 60), 10: (6, 18)}
 """By the lattice's base: how many digits finer a mean is, and the most digits that it has then."""
@@ -57,7 +55,7 @@ def _parts(asked: BoundedCall) -> Parts:
 
 def _combine(asked: BoundedCall, parts: tuple[Ref, ...]) -> Expression:
     _, mean = parts
-    return plus(double(float(range_of(asked).centre)), as_double(mean))
+    return float(range_of(asked).centre) + mean.to(DOUBLE)
 
 
 STABLE_MEAN = Recipe(_parts, _combine)

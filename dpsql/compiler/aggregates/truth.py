@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dpsql.compiler.aggregates.recipe import BoundedCall, Parts, Recipe, conjunction, rows_of_unit
 from dpsql.compiler.plan.measurement_kinds import RowCount
-from dpsql.model.tree import BOOLEAN, INTEGER, Call, Expression, Literal, Ref
+from dpsql.model.tree import Expression, Ref
 
 
 def _any(asked: BoundedCall) -> Parts:
@@ -20,17 +20,16 @@ def _any(asked: BoundedCall) -> Parts:
 
 
 def _some(_asked: BoundedCall, parts: tuple[Ref, ...]) -> Expression:
-    return Call("ge", (parts[0], Literal(1, INTEGER)), BOOLEAN)
+    return parts[0].ge(1)
 
 
 def _but(asked: BoundedCall) -> Parts:
-    fails = Call("not", (asked.expression,), BOOLEAN)
-    condition = conjunction(asked.call.filter, fails)
+    condition = conjunction(asked.call.filter, ~asked.expression)
     return (RowCount(condition, rows_of_unit(asked)),)
 
 
 def _none(_asked: BoundedCall, parts: tuple[Ref, ...]) -> Expression:
-    return Call("lt", (parts[0], Literal(1, INTEGER)), BOOLEAN)
+    return parts[0].lt(1)
 
 
 BOOL_OR = Recipe(_any, _some)

@@ -17,18 +17,9 @@ from dpsql.compiler.aggregates.clipped_sums import (
     range_of,
     typical_square,
 )
-from dpsql.compiler.aggregates.formulas import (
-    at_least_one,
-    clamped,
-    double,
-    minus,
-    over,
-    plus,
-    root,
-    times,
-)
-from dpsql.compiler.aggregates.recipe import BoundedCall, Parts, Recipe, as_double, no_distinct
-from dpsql.model.tree import Expression, Ref
+from dpsql.compiler.aggregates.formulas import at_least_one, clamped
+from dpsql.compiler.aggregates.recipe import BoundedCall, Parts, Recipe, no_distinct
+from dpsql.model.tree import DOUBLE, Expression, Ref, scalar
 
 
 def _parts(asked: BoundedCall) -> Parts:
@@ -41,9 +32,8 @@ def variance(
 ) -> Expression:
     """The population variance that the noisy moments of one argument say."""
     n = at_least_one(count)
-    offset = over(as_double(centred), n)
-    value = minus(plus(over(squares, n), double(half)), times(offset, offset))
-    return clamped(value, 0.0, float(bounds.reach**2))
+    offset = centred.to(DOUBLE) / n
+    return clamped(squares / n + half - offset * offset, 0.0, bounds.reach**2)
 
 
 def _typical(asked: BoundedCall) -> tuple[float, ...]:
@@ -57,8 +47,8 @@ def _of(*, sample: bool, deviation: bool) -> Recipe:
         value = variance(range_of(asked), half, count, centred, squares)
         if sample:
             n = at_least_one(count)
-            value = times(value, over(n, at_least_one(minus(n, double(1)))))
-        return root(value) if deviation else value
+            value = value * (n / at_least_one(n - 1.0))
+        return scalar("sqrt", value) if deviation else value
 
     return Recipe(_parts, combine, _typical, moments=True)
 

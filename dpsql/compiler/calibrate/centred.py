@@ -18,13 +18,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from dpsql.compiler.aggregates.formulas import double, plus, times
-from dpsql.compiler.aggregates.recipe import as_double, part_type
+from dpsql.compiler.aggregates.recipe import part_type
 from dpsql.compiler.calibrate.measurements import Measurements, PartColumn
 from dpsql.compiler.calibrate.moment_vectors import Family
 from dpsql.compiler.resolve.scopes import Identities
 from dpsql.model.algebra import Field
-from dpsql.model.tree import DOUBLE, INTEGER, Call, Cast, Expression, Kind, Literal, Ref
+from dpsql.model.tree import DOUBLE, INTEGER, Cast, Expression, Kind, Ref, scalar
 from dpsql.model.walk import substitute
 
 
@@ -60,8 +59,8 @@ def _whole_sum(family: Family, count: Field, centred: Field) -> Expression:
     steps = family.centred.centre
     match z.type.kind:
         case Kind.INTEGER:
-            return Call("add", (z, Call("mul", (Literal(steps, INTEGER), n), INTEGER)), INTEGER)
+            shift = scalar("mul", steps, n, kind=INTEGER)
+            return scalar("add", z, shift, kind=INTEGER)
         case _:
-            c = double(float(steps * family.centred.lattice.step))
-            total = plus(as_double(z), times(c, as_double(n)))
+            total = z.to(DOUBLE) + float(steps * family.centred.lattice.step) * n.to(DOUBLE)
             return total if z.type == DOUBLE else Cast(total, z.type)

@@ -17,7 +17,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from dpsql.compiler.aggregates.formulas import double, over
 from dpsql.compiler.calibrate.measurements import Measurements, merged, with_vectors
 from dpsql.compiler.calibrate.moment_vectors import Vector, summed, whole
 from dpsql.compiler.plan.measurement_kinds import RowCount
@@ -51,4 +50,4 @@ def number_of_units(made: Measurements) -> Expression:
     """The noisy count that the keys are shown by."""
     columns = tuple(Ref(f.id, f.type) for f in made.fields[: made.counted.columns])
     unit = made.counted.unit * made.parts[0].lattice.step
-    return whole(over(summed(columns), double(float(unit))))
+    return whole(summed(columns) / float(unit))

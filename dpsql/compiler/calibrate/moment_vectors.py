@@ -19,11 +19,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from fractions import Fraction
+from functools import reduce
 from math import sqrt
+from operator import add
 from typing import TypeAlias
 
-from dpsql.compiler.aggregates.formulas import double, minus, over, plus, times
-from dpsql.compiler.aggregates.recipe import as_double, part_type
+from dpsql.compiler.aggregates.recipe import part_type
 from dpsql.compiler.plan.lattices import Lattice
 from dpsql.compiler.plan.measurement_kinds import ClippedSum, Measurement, RowCount
 from dpsql.compiler.resolve.typing import type_of
@@ -32,13 +33,16 @@ from dpsql.model.tree import (
     BOOLEAN,
     DOUBLE,
     INTEGER,
-    Call,
     Cast,
     Expression,
     Kind,
     Literal,
     Ref,
     SqlType,
+    Term,
+    operand,
+    scalar,
+    when,
 )
 
 UNIT = Lattice(2, 30)
@@ -70,7 +74,7 @@ class Family:
         x, centre = self.centred.argument, self.centred.centre * self.centred.lattice.step
         if not self.nan:
             return x
-        return Call("case", (Call("isnan", (x,), BOOLEAN), double(float(centre)), x), DOUBLE)
+        return when(scalar("isnan", x, kind=BOOLEAN), float(centre), x)
 
     @property
     def row(self) -> int:
@@ -155,10 +159,10 @@ class Vector:
         count, centred = (known[part] for part in self.family.key)
         if self.plain is not None and self.plain not in self.parts:
             step = self.plain.lattice.step
-            total = plus(centred, times(double(float(self.family.centred.centre * step)), count))
+            total = centred + float(self.family.centred.centre * step) * count
             known[self.plain] = fitted(total, part_type(self.plain.lattice))
         if self.units is not None:
-            known[self.units] = over(summed(columns), double(self.row))
+            known[self.units] = summed(columns) / float(self.row)
         return known
 
     @property
@@ -186,7 +190,7 @@ def _ends(family: Family) -> tuple[ClippedSum, ...]:
     argument = family.argument
     # A row of a DOUBLE at the middle of two lattice points is rounded up on both sides.
     most = family.count.total_upper * (x.upper - x.lower + (x.lattice.base == 2))  # noqa: PLR2004
-    turned = Call("neg", (argument,), type_of(argument))
+    turned = scalar("neg", argument, kind=type_of(argument))
     above = replace(x, argument=argument, centre=x.lower, total_lower=0, total_upper=most)
     return (
         replace(above, argument=turned, lower=-x.upper, upper=-x.lower, centre=-x.upper),
@@ -205,23 +209,19 @@ def _rest(last: ClippedSum, row: int, counted: Expression) -> ClippedSum:
 
 def untrue(condition: Expression) -> Expression:
     """False or NULL."""
-    true = Call("coalesce", (condition, Literal(False, BOOLEAN)), BOOLEAN)
-    return Call("not", (true,), BOOLEAN)
+    return ~scalar("coalesce", condition, Literal(False, BOOLEAN), kind=BOOLEAN)
 
 
 def _squares(family: Family) -> tuple[ClippedSum, ...]:
     """Σ(1 - t)², Σ2t(1 - t) and Σt²."""
     x = family.centred
     lower, width = float(x.lower * x.lattice.step), float(family.width)
-    place = over(minus(as_double(family.argument), double(lower)), double(width))
-    below, above = (
-        Call(name, (place, double(end)), BOOLEAN) for name, end in (("lt", 0.0), ("gt", 1.0))
-    )
-    t = Call("case", (below, double(0), above, double(1), place), DOUBLE)
-    rest = minus(double(1), t)
+    place = (family.argument.to(DOUBLE) - lower) / width
+    t = scalar("case", place.lt(0.0), 0.0, place.gt(1.0), 1.0, place)
+    rest = 1.0 - t
     one = 1 << UNIT.digits
     most = family.count.total_upper * (one + SLACK)
-    polynomials = times(rest, rest), times(double(2), times(t, rest)), times(t, t)
+    polynomials = rest * rest, 2.0 * (t * rest), t * t
     return tuple(
         ClippedSum(
             argument=polynomial,
@@ -238,28 +238,26 @@ def _squares(family: Family) -> tuple[ClippedSum, ...]:
 
 def moments(family: Family, columns: tuple[Ref, ...]) -> dict[Measurement, Expression]:
     """The moments of the family as formulas over the columns of its vector."""
-    parts, total = [as_double(column) for column in columns], summed(columns)
+    parts, total = [column.to(DOUBLE) for column in columns], summed(columns)
     width, shift = float(family.width), float(family.shift)
     if family.squares is None:
-        count = over(total, double(width))
-        return {family.count: count, family.centred: _less(parts[1], shift, count)}
+        count = total / width
+        return {family.count: count, family.centred: parts[1] - shift * count}
     # x - c = W·t - k, so its square is W²·t² - 2kW·t + k².
-    first, second = plus(over(parts[1], double(2)), parts[2]), parts[2]
+    first, second = parts[1] / 2.0 + parts[2], parts[2]
     half = float(family.squares.centre * family.squares.lattice.step)
-    square = _less(times(double(width**2), second), 2 * shift * width, first)
+    square = width**2 * second - 2 * shift * width * first
     return {
         family.count: total,
-        family.centred: _less(times(double(width), first), shift, total),
-        family.squares: plus(square, times(double(shift**2 - half), total)),
+        family.centred: width * first - shift * total,
+        family.squares: square + (shift**2 - half) * total,
     }
 
 
 def summed(columns: Sequence[Ref]) -> Expression:
     """The sum of some columns in DOUBLE."""
-    total, *others = map(as_double, columns)
-    for part in others:
-        total = plus(total, part)
-    return total
+    doubles: list[Term] = [column.to(DOUBLE) for column in columns]
+    return operand(reduce(add, doubles))
 
 
 def typical(family: Family, known: Mapping[Measurement, float]) -> tuple[float, ...]:
@@ -274,13 +272,9 @@ def typical(family: Family, known: Mapping[Measurement, float]) -> tuple[float, 
     return (1 - 2 * t + t2, 2 * (t - t2), t2)
 
 
-def _less(a: Expression, factor: float, b: Expression) -> Expression:
-    return minus(a, times(double(factor), b))
-
-
 def whole(count: Expression) -> Expression:
     """A count that a query shows."""
-    return Cast(Call("round", (count,), DOUBLE), INTEGER)
+    return scalar("round", count).to(INTEGER)
 
 
 def fitted(value: Expression, kind: SqlType) -> Expression:

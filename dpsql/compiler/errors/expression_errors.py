@@ -10,19 +10,28 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial, reduce
+from functools import reduce
+from operator import add
 from statistics import NormalDist
 
 import numpy as np
 
 from dpsql import functions
 from dpsql.compiler.resolve.typing import type_of
-from dpsql.model.tree import BOOLEAN, DOUBLE, Call, Cast, Expression, Literal, Ref, SqlType
+from dpsql.model.tree import (
+    DOUBLE,
+    Call,
+    Cast,
+    Expression,
+    Literal,
+    Ref,
+    SqlType,
+    scalar,
+    when,
+)
 from dpsql.model.walk import refs, substitute, walk
 
 NAN = Literal(float("nan"), DOUBLE)
-
-_ZERO = Literal(0.0, DOUBLE)
 
 _HALF = NormalDist().inv_cdf(0.975)
 """Half a 95 % interval, in standard errors."""
@@ -69,20 +78,18 @@ def error_of(
         changes = [_change(inner, steps) for steps in moves]
         if None in changes:
             return NAN
-        change = reduce(partial(formula, "add"), (c for c in changes if c is not None))
-        squares.append(formula("pow", change, Literal(2.0, DOUBLE)))
-    total = formula("sqrt", reduce(partial(formula, "add"), squares))
-    found = formula("coalesce", total, NAN)
-    return found if most is None else formula("least", found, most)
+        change = reduce(add, (c for c in changes if c is not None))
+        squares.append(scalar("pow", change, 2.0))
+    error = scalar("coalesce", scalar("sqrt", reduce(add, squares)), NAN)
+    return error if most is None else scalar("least", error, most)
 
 
 def _of_root(square: Expression, error: Expression) -> Expression:
     """The error of a square root: of the ends of the square's 95 % interval."""
-    half = formula("mul", error, Literal(_HALF, DOUBLE))
-    ends = (formula("add", square, half), formula("greatest", formula("sub", square, half), _ZERO))
-    root = formula("sqrt", square)
-    widest = formula("greatest", *(_distance(formula("sqrt", end), root) for end in ends))
-    return formula("div", widest, Literal(_HALF, DOUBLE))
+    half = error * _HALF
+    ends = (square + half, scalar("greatest", square - half, 0.0))
+    root = scalar("sqrt", square)
+    return scalar("greatest", *(_distance(scalar("sqrt", end), root) for end in ends)) / _HALF
 
 
 def _unclamped(expression: Expression) -> tuple[Expression, Expression | None]:
@@ -96,8 +103,7 @@ def _unclamped(expression: Expression) -> tuple[Expression, Expression | None]:
         case Call("mul", (factor, other)):
             inner, most = _unclamped(factor)
             if most is not None:
-                most = formula("mul", most, formula("abs", other))
-                return formula("mul", inner, other), most
+                return inner * other, most * scalar("abs", other)
     return expression, None
 
 
@@ -119,20 +125,17 @@ def _change(expression: Expression, steps: Mapping[int, Expression]) -> Expressi
         change = _distance(_moved(expression, steps, factor), expression)
         for divisor in _divisors(expression, steps):
             reach = _LOST / _FAR if _is_linear(divisor) else 1.0
-            moved = formula("mul", divisor, _moved(divisor, steps, factor * reach))
-            change = Call("case", (Call("le", (moved, _ZERO), BOOLEAN), NAN, change), DOUBLE)
-        changes.append(formula("coalesce", change, NAN))
-    return formula("div", formula("greatest", *changes), Literal(_FAR, DOUBLE))
+            moved = divisor * _moved(divisor, steps, factor * reach)
+            change = when(moved.le(0.0), NAN, change)
+        changes.append(scalar("coalesce", change, NAN))
+    return scalar("greatest", *changes) / _FAR
 
 
 def _moved(expression: Expression, steps: Mapping[int, Expression], factor: float) -> Expression:
     """The expression when bases move by so many of these steps."""
-    kinds = {node.id: node for node in walk(expression) if isinstance(node, Ref)}
-    moves = {n: formula("mul", step, Literal(factor, DOUBLE)) for n, step in steps.items()}
-    return substitute(
-        expression,
-        {n: formula("add", Cast(kinds[n], DOUBLE), moves[n]) for n in steps if n in kinds},
-    )
+    columns = {node.id: node for node in walk(expression) if isinstance(node, Ref)}
+    moved = {n: columns[n].to(DOUBLE) + steps[n] * factor for n in steps if n in columns}
+    return substitute(expression, moved)
 
 
 def _is_linear(expression: Expression) -> bool:
@@ -187,7 +190,7 @@ def _moves(
         for size, axis in zip(sizes, axes.T, strict=True):
             if size > _NOTHING:
                 steps = zip(each.bases, (size**0.5 * axis).tolist(), strict=True)
-                yield [{n: formula("mul", known[n], Literal(step, DOUBLE)) for n, step in steps}]
+                yield [{n: known[n] * step for n, step in steps}]
 
 
 def _kind(expression: Expression) -> SqlType | None:
@@ -204,20 +207,14 @@ def _kind(expression: Expression) -> SqlType | None:
 
 
 def _distance(a: Expression, b: Expression) -> Expression:
-    return formula("abs", formula("sub", Cast(a, DOUBLE), Cast(b, DOUBLE)))
-
-
-def formula(function: str, *args: Expression) -> Call:
-    """A formula in DOUBLE."""
-    return Call(function, args, DOUBLE)
+    return scalar("abs", a.to(DOUBLE) - b.to(DOUBLE))
 
 
 def or_zero(value: Expression) -> Expression:
     """The value in DOUBLE, and 0 where it is NULL."""
-    return formula("coalesce", Cast(value, DOUBLE), Literal(0.0, DOUBLE))
+    return scalar("coalesce", value.to(DOUBLE), 0.0)
 
 
 def remaining(variance: Expression, part: Expression) -> Expression:
     """The standard error of what is left of a total without an independent part of it."""
-    left = formula("sub", variance, or_zero(part))
-    return formula("sqrt", formula("greatest", left, Literal(0.0, DOUBLE)))
+    return scalar("sqrt", scalar("greatest", variance - or_zero(part), 0.0))

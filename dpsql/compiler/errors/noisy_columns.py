@@ -4,17 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial, reduce
+from functools import reduce
 from math import sqrt
+from operator import add
 
 import numpy as np
 
-from dpsql.compiler.errors.expression_errors import NAN, Joint, error_of, formula
+from dpsql.compiler.errors.expression_errors import NAN, Joint, error_of
 from dpsql.compiler.errors.outputs import EXACT
 from dpsql.consistency.marginals import Reading, Spread
 from dpsql.mechanisms.shown_counts import Widening
 from dpsql.model.algebra import Field, Relation
-from dpsql.model.tree import DOUBLE, AggregateCall, Call, Cast, Expression, Literal, Ref, WindowCall
+from dpsql.model.tree import (
+    DOUBLE,
+    AggregateCall,
+    Call,
+    Cast,
+    Expression,
+    Ref,
+    Term,
+    WindowCall,
+    scalar,
+)
 from dpsql.model.walk import refs, substitute
 
 
@@ -73,17 +84,11 @@ class Near:
 
     def factor(self, parts: Sequence[Expression]) -> Expression:
         """By how much margins grow, over the first parts."""
-        doubles: list[Expression] = [Cast(part, DOUBLE) for part in parts]
-        total = reduce(partial(formula, "add"), doubles)
-        steps = formula("div", total, Literal(self.step, DOUBLE))
-        lines = (
-            formula("add", Literal(a, DOUBLE), formula("mul", Literal(b, DOUBLE), steps))
-            for a, b in self.widening.lines
-        )
-        one, unit = Literal(1.0, DOUBLE), Literal(float(self.widening.unit), DOUBLE)
-        margin = Literal(float(self.widening.margin), DOUBLE)
-        all_of_it = formula("div", formula("sub", steps, unit), margin)
-        return formula("greatest", one, formula("least", formula("greatest", *lines), all_of_it))
+        doubles: list[Term] = [part.to(DOUBLE) for part in parts]
+        steps = reduce(add, doubles) / self.step
+        lines = (a + b * steps for a, b in self.widening.lines)
+        all_of_it = (steps - float(self.widening.unit)) / float(self.widening.margin)
+        return scalar("greatest", 1.0, scalar("least", scalar("greatest", *lines), all_of_it))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

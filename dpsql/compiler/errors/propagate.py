@@ -23,8 +23,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeVar, assert_never, cast
 
-from dpsql.compiler.aggregates.formulas import double, minus, plus, times
-from dpsql.compiler.errors.expression_errors import NAN, formula, or_zero, remaining
+from dpsql.compiler.errors.expression_errors import NAN, or_zero, remaining
 from dpsql.compiler.errors.noisy_columns import (
     Addend,
     ErrorSource,
@@ -68,16 +67,17 @@ from dpsql.model.algebra import (
 )
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.tree import (
-    BOOLEAN,
     DOUBLE,
     INTEGER,
     AggregateCall,
     Call,
-    Cast,
     Expression,
     JoinKind,
     Literal,
     Ref,
+    operand,
+    scalar,
+    when,
 )
 from dpsql.model.walk import (
     composed,
@@ -172,13 +172,11 @@ class _Tracer:
         def error(place: int) -> Expression | None:
             if place in noise.halves:
                 half = parts[noise.halves[place]]
-                factor = Literal(self.stating.factor * _A_HAIR_LESS, DOUBLE)
-                return formula("div", Cast(Ref(half.id, half.type), DOUBLE), factor)
-            known = noise.deviations[place]
-            if known is None:
+                return _ref(half).to(DOUBLE) / (self.stating.factor * _A_HAIR_LESS)
+            deviation = noise.deviations[place]
+            if deviation is None:
                 return None
-            steady = Literal(known, DOUBLE)
-            return formula("mul", wider[place], steady) if place < len(wider) else steady
+            return wider[place] * deviation if place < len(wider) else operand(deviation)
 
         return Traced(
             rows,
@@ -449,19 +447,15 @@ def _split(traced: Traced, base: int, own: Expression, identities: Identities) -
         return traced
     rest = identities.field("rest", DOUBLE)
     kept = tuple(Item(f, Ref(f.id, f.type)) for f in traced.relation.fields)
-    value = formula("sub", Cast(Ref(base, types[base]), DOUBLE), or_zero(own))
-    square = formula("mul", error, error)
-    whole = {base: formula("add", or_zero(own), Ref(rest.id, DOUBLE))}
+    value = Ref(base, types[base]).to(DOUBLE) - or_zero(own)
+    whole = {base: or_zero(own) + Ref(rest.id, DOUBLE)}
     origin = replace(traced.origin[base], read=rest.id, many=True, addend=None)
     apart = frozenset({traced.table[1]})
     return replace(
         traced,
         relation=Project(traced.relation, (*kept, Item(rest, value))),
         meaning={n: substitute(e, whole) for n, e in traced.meaning.items()},
-        deviation={
-            **traced.deviation,
-            rest.id: remaining(formula("mul", total, total), square),
-        },
+        deviation={**traced.deviation, rest.id: remaining(total * total, error * error)},
         origin={**traced.origin, rest.id: replace(origin, apart=apart)},
     )
 
@@ -502,22 +496,20 @@ class Stating:
         if error is NAN:
             construct = f"{call.function.upper()} of a number whose error is not known"
             raise Refused(Reason.UNSUPPORTED_SYNTAX, call.span, construct=construct)
-        known = double(0) if error is EXACT else _where_known(error)
-        value, margin = Cast(number, DOUBLE), times(known, double(self.factor))
+        known = operand(0.0)
+        if error is not EXACT:
+            known = scalar("nullif", scalar("coalesce", error, 0.0), NAN)
+        value, margin = number.to(DOUBLE), known * self.factor
         match call.function:
             case "dp_stddev":
-                found = known
+                bound = known
             case "dp_interval_low":
-                found = minus(value, margin)
+                bound = value - margin
             case "dp_interval_high":
-                found = plus(value, margin)
+                bound = value + margin
             case _:
                 raise AssertionError(call.function)
-        return Call("case", (Call("is_null", (number,), BOOLEAN), EXACT, found), DOUBLE)
-
-
-def _where_known(error: Expression) -> Expression:
-    return Call("nullif", (Call("coalesce", (error, double(0)), DOUBLE), NAN), DOUBLE)
+        return when(number.is_null(), EXACT, bound)
 
 
 def _is_innermost(call: Call) -> bool:

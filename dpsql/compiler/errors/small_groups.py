@@ -20,18 +20,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from math import hypot, sqrt
 
-from dpsql.compiler.aggregates.formulas import (
-    at_least_one,
-    double,
-    evaluate,
-    minus,
-    over,
-    plus,
-    root,
-    times,
-)
+from dpsql.compiler.aggregates.formulas import at_least_one, evaluate
 from dpsql.model.algebra import Project, Relation, Released
-from dpsql.model.tree import DOUBLE, Call, Expression
+from dpsql.model.tree import Call, Expression, operand, scalar
 from dpsql.model.walk import map_children, map_inputs, refs
 
 NAME = "mean_offset"
@@ -79,7 +70,7 @@ def _with_deviation(expression: Expression, deviations: Deviations) -> Expressio
         sqrt(3) * _deviation(centred, deviations) / reach if reach else 0.0,
         _deviation(count, deviations),
     )
-    return replace(node, args=(*node.args, double(noise**2)))
+    return replace(node, args=(*node.args, operand(noise**2)))
 
 
 def _deviation(formula: Expression, deviations: Deviations) -> float:
@@ -97,9 +88,7 @@ def _estimate(expression: Expression) -> Expression:
         return node
     centred, count, lower, upper, k = node.args
     rows = at_least_one(count)
-    drawn = over(times(centred, rows), plus(times(rows, rows), k))
-    within = Call("greatest", (drawn, lower), DOUBLE)
-    return Call("least", (within, upper), DOUBLE)
+    return scalar("least", scalar("greatest", centred * rows / (rows * rows + k), lower), upper)
 
 
 def as_ratio(expression: Expression) -> Expression:
@@ -109,6 +98,4 @@ def as_ratio(expression: Expression) -> Expression:
         return node
     centred, count, *_bounds, k = node.args
     rows = at_least_one(count)
-    fewer = minus(times(rows, rows), k)
-    least = Call("greatest", (double(1), times(double(0.5), k), fewer), DOUBLE)
-    return over(centred, root(least))
+    return centred / scalar("sqrt", scalar("greatest", 1.0, 0.5 * k, rows * rows - k))

@@ -11,22 +11,21 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import inf
 
-from dpsql.compiler.errors.expression_errors import formula, or_zero, remaining
+from dpsql.compiler.errors.expression_errors import or_zero, remaining
 from dpsql.compiler.errors.noisy_columns import Traced, is_linear
 from dpsql.compiler.resolve.scopes import Identities
 from dpsql.model.algebra import Item, Project, Window, WindowItem
 from dpsql.model.tree import (
-    BOOLEAN,
     DOUBLE,
     INTEGER,
     AggregateCall,
-    Call,
-    Cast,
     Expression,
     Frame,
     Literal,
     Ref,
     WindowCall,
+    scalar,
+    when,
 )
 from dpsql.model.walk import children
 
@@ -70,11 +69,11 @@ def error_of_many(
         case "sum" | "avg":
             error = of_counted(call.args[0], error)
             apart = not any(source.origin[base].many for base in source.bases(call.args[0]))
-            total = named("sum", formula("mul", error, error) if apart else error)
-            total = formula("sqrt", total) if apart else total
+            total = named("sum", error * error if apart else error)
+            total = scalar("sqrt", total) if apart else total
             if call.function == "sum":
                 return total
-            return formula("div", total, Cast(named("count", call.args[0]), DOUBLE))
+            return total / named("count", call.args[0]).to(DOUBLE)
         case "min" | "max" | "any_value":
             return named("max", error)
         case "lag" | "lead" | "first_value" | "last_value" | "nth_value":
@@ -85,8 +84,7 @@ def error_of_many(
 
 def of_counted(value: Expression, error: Expression) -> Expression:
     """The error of what an aggregate counts: none where it is NULL."""
-    absent = Call("is_null", (value,), BOOLEAN)
-    return Call("case", (absent, Literal(0.0, DOUBLE), error), DOUBLE)
+    return when(value.is_null(), 0.0, error)
 
 
 def trace_windows(source: Traced, relation: Window, identities: Identities) -> Traced:
@@ -165,29 +163,29 @@ class _Windows:
         total, meaning = self._as_sum(item), self._source.rewritten(argument)
         assert meaning is not None
         error = of_counted(argument, error)
-        square = formula("mul", error, error)
+        square = error * error
         part = _Part(argument, meaning, square, reads)
         for known in self._parts:
             if known.call is not None and _holds(call, known.call):
                 part = known
         rest = self._identities.field("rest", DOUBLE)
-        self._rests.append(Item(rest, formula("sub", total, or_zero(part.value))))
+        self._rests.append(Item(rest, total - or_zero(part.value)))
         variance = self._named(call, "sum", square)
         self._deviation[rest.id] = remaining(variance, part.variance)
         read = self._reads.setdefault((_rows(call), part.reads), rest.id)
         found = self._source.total(argument, read)
         assert found is not None
         self._origin[rest.id] = replace(found, apart=part.reads, many=True)
-        whole = formula("add", or_zero(part.meaning), Ref(rest.id, DOUBLE))
+        whole = or_zero(part.meaning) + Ref(rest.id, DOUBLE)
         self._parts.append(_Part(total, whole, variance, part.reads | {read}, call))
         if call.function == "avg":
-            whole = formula("div", whole, Cast(self._named(call, "count", argument), DOUBLE))
+            whole = whole / self._named(call, "count", argument).to(DOUBLE)
         self._meaning[item.field.id] = whole
 
     def _as_sum(self, item: WindowItem) -> Expression:
         if item.call.function == "sum":
-            return Cast(Ref(item.field.id, item.field.type), DOUBLE)
-        return self._named(item.call, "sum", Cast(item.call.args[0], DOUBLE))
+            return Ref(item.field.id, item.field.type).to(DOUBLE)
+        return self._named(item.call, "sum", item.call.args[0].to(DOUBLE))
 
     def _named(self, call: WindowCall, function: str, arg: Expression) -> Expression:
         """A hidden column: another function over the same rows."""
