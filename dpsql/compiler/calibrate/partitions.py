@@ -38,7 +38,7 @@ from dpsql.compiler.resolve.typing import type_of
 from dpsql.model.algebra import Field
 from dpsql.model.comparisons import against_constant
 from dpsql.model.intervals import Facts
-from dpsql.model.tree import BOOLEAN, INTEGER, Call, Cast, Expression, Kind, Literal, Ref
+from dpsql.model.tree import INTEGER, Call, Expression, Kind, Literal, Ref, scalar
 from dpsql.model.walk import both, conjuncts, substitute
 
 _NUMBERS = frozenset({Kind.INTEGER, Kind.DECIMAL, Kind.DOUBLE})
@@ -221,7 +221,7 @@ def _division(family: Sequence[_Test], *, rest: bool) -> _Division:
 
 
 def _denied(condition: Expression) -> Expression:
-    return Call("not", (condition,), BOOLEAN)
+    return ~condition
 
 
 def _measured(
@@ -261,11 +261,11 @@ def _term(part: AdditiveTotal, field: Field, limits: RowLimits) -> Ref | Call:
     term = Ref(field.id, field.type)
     if not limits.nonnegative or part.total_lower < 0:
         return term
-    return Call("greatest", (term, Cast(Literal(0, INTEGER), field.type)), field.type)
+    return scalar("greatest", term, Literal(0, INTEGER).to(field.type), kind=field.type)
 
 
 def _sum(terms: Sequence[Ref | Call]) -> Expression:
     total = terms[0]
     for term in terms[1:]:
-        total = Call("add", (total, term), term.type)
+        total = scalar("add", total, term, kind=term.type)
     return total

@@ -29,7 +29,6 @@ from dpsql.model.algebra import (
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.tree import (
     BOOLEAN,
-    INTEGER,
     NOWHERE,
     AggregateCall,
     Call,
@@ -46,6 +45,7 @@ from dpsql.model.tree import (
     SortKey,
     Span,
     WindowCall,
+    scalar,
 )
 from dpsql.model.vocabulary import Policy
 from dpsql.model.walk import (
@@ -297,7 +297,7 @@ def _counts(relation: Relation) -> frozenset[int]:
 
 
 def _or_zero(ref: Ref) -> Call:
-    return Call("coalesce", (ref, Literal(0, INTEGER)), ref.type)
+    return scalar("coalesce", ref, 0, kind=ref.type)
 
 
 def _ref(field: Field) -> Ref:

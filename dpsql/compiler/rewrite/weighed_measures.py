@@ -9,20 +9,19 @@ from dpsql.compiler.resolve.typing import type_of
 from dpsql.compiler.track.per_unit import SAFE_DIGITS
 from dpsql.model.algebra import Aggregate, Field, Item, Measure, Project
 from dpsql.model.tree import (
-    BOOLEAN,
     DOUBLE,
     INTEGER,
     AggregateCall,
-    Call,
     Cast,
     Expression,
     Kind,
-    Literal,
     Ref,
     SortKey,
     SqlType,
     Star,
     decimal,
+    scalar,
+    when,
 )
 
 UNMOVED = frozenset("min max bool_and bool_or".split())
@@ -72,7 +71,7 @@ def weighed_aggregate(
             case _:
                 summed = total(call, product := _times(call.args[0], weight), type_of(product))
                 number = total(replace(call, order_by=()), _counted(call, weight))
-                value = Call("div", (Cast(summed, DOUBLE), Cast(number, DOUBLE)), DOUBLE)
+                value = summed.to(DOUBLE) / number.to(DOUBLE)
         items.append(Item(column, value))
     return Project(replace(relation, measures=tuple(measures)), tuple(items))
 
@@ -86,21 +85,20 @@ def _counted(call: AggregateCall, weight: Expression) -> Expression:
     (value,) = call.args
     if isinstance(value, Star):
         return weight
-    absent = Call("is_null", (value,), BOOLEAN)
-    return Call("case", (absent, Literal(0, INTEGER), weight), INTEGER)
+    return when(value.is_null(), 0, weight, kind=INTEGER)
 
 
 def _or_none(total: Ref, column: Field) -> Expression:
     """A count: 0 of no rows, in 64 bits as counts are."""
-    return Cast(Call("coalesce", (total, Literal(0, INTEGER)), INTEGER), column.type, safe=True)
+    return Cast(scalar("coalesce", total, 0, kind=INTEGER), column.type, safe=True)
 
 
 def _times(value: Expression, weight: Expression) -> Expression:
     kind = _product_type(type_of(value))
     assert kind is not None
     if kind == DOUBLE:
-        return Call("mul", (value, Cast(weight, DOUBLE)), DOUBLE)
-    product = Call("mul", (value, weight), kind)
+        return value * weight.to(DOUBLE)
+    product = scalar("mul", value, weight, kind=kind)
     return product if kind == INTEGER else Cast(product, kind, safe=True)
 
 

@@ -58,18 +58,16 @@ from dpsql.model.algebra import (
     Staged,
 )
 from dpsql.model.tree import (
-    BOOLEAN,
     DOUBLE,
     INTEGER,
     VARCHAR,
     AggregateCall,
-    Call,
     Cast,
     Expression,
     JoinKind,
-    Literal,
     Ref,
     Star,
+    scalar,
 )
 from dpsql.model.vocabulary import Policy
 from dpsql.model.walk import both, conjuncts, expressions, map_inputs, refs, relations
@@ -111,13 +109,13 @@ class _Thin:
     def weight(self) -> Expression | None:
         """For how many rows one stands; None where each is one."""
         factors = [self._factor(column) for column in self.weights]
-        return reduce(lambda a, b: Call("mul", (a, b), INTEGER), factors) if factors else None
+        return reduce(lambda a, b: scalar("mul", a, b, kind=INTEGER), factors) if factors else None
 
     def _factor(self, column: Field) -> Expression:
         known = _ref(column)
         if column.id not in self.absent:
             return known
-        return Call("coalesce", (known, Literal(1, INTEGER)), INTEGER)
+        return scalar("coalesce", known, 1, kind=INTEGER)
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,7 +284,7 @@ class _Weigher:
         )
         grouped: Relation = Aggregate(rows.relation, items, (Measure(number, call),))
         if not items:  # one row also of none
-            some = Call("gt", (_ref(number), Literal(0, INTEGER)), BOOLEAN)
+            some = _ref(number).gt(0)
             grouped = Filter(grouped, some)
         return _Thin(grouped, (number,))
 

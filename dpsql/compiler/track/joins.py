@@ -159,8 +159,8 @@ def match_units(
     """EXISTS and IN over private rows: only those of the same unit may decide."""
     condition = match.condition
     if match.member is not None:
-        equal = Call("eq", match.member, BOOLEAN)
-        condition = equal if condition is None else Call("and", (condition, equal), BOOLEAN)
+        one, other = match.member
+        condition = one.eq(other) if condition is None else condition & one.eq(other)
     linked = _linked(condition, left, right, policy)
     # A row that is only looked at lends nobody its unit: it must have no other than the one met.
     if linked is None or not any(_decides(b, right, policy) for _, b in linked.pairs):

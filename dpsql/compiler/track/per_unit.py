@@ -31,14 +31,12 @@ from dpsql.model.algebra import (
 from dpsql.model.comparisons import against_constant
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.tree import (
-    BOOLEAN,
     DOUBLE,
     INTEGER,
     NULL,
     TIMESTAMP,
     VARCHAR,
     AggregateCall,
-    Call,
     Cast,
     Expression,
     Kind,
@@ -49,6 +47,7 @@ from dpsql.model.tree import (
     Star,
     WindowCall,
     decimal,
+    when,
 )
 from dpsql.model.vocabulary import Policy
 from dpsql.model.walk import conjuncts, refs
@@ -189,7 +188,7 @@ def zeroed(expression: Expression) -> Expression:
     if isinstance(expression, Star) or type_of(expression).kind is not Kind.DOUBLE:
         return expression
     zero = Literal(0.0, DOUBLE)
-    return Call("case", (Call("eq", (expression, zero), BOOLEAN), zero, expression), DOUBLE)
+    return when(expression.eq(zero), zero, expression)
 
 
 def guarded(function: str, arg: Expression, span: Span) -> Expression:

@@ -85,13 +85,11 @@ def _of_somebody(
             facts |= behind.facts
             unit = behind.first
             if behind.first != behind.last:
-                nobody = Call("is_null", (behind.first,), BOOLEAN)
-                one = Call("eq", (behind.first, behind.last), BOOLEAN)
-                alone.append(Call("or", (nobody, one), BOOLEAN))
+                alone.append(behind.first.is_null() | behind.first.eq(behind.last))
         there, key, unique = different_keys(policy.unit.table, policy, identities)
         relation = _beside(relation, unit, there, key)
         facts |= unique
-        somebody.append(Call("not", (Call("is_null", (key,), BOOLEAN),), BOOLEAN))
+        somebody.append(~key.is_null())
     for condition in (Call("or", tuple(somebody), BOOLEAN), *alone):
         relation = Filter(relation, condition)
     return relation, facts
@@ -99,7 +97,7 @@ def _of_somebody(
 
 def _beside(relation: Relation, value: Ref, other: Relation, key: Ref) -> Join:
     """Every row, with the one of the other relation that has this key."""
-    return Join(relation, other, JoinKind.LEFT, Call("eq", (value, key), BOOLEAN))
+    return Join(relation, other, JoinKind.LEFT, value.eq(key))
 
 
 def require_one_person(rows: Private, construct: str, span: Span) -> None:

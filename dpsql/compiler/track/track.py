@@ -87,13 +87,13 @@ from dpsql.model.tree import (
     NOWHERE,
     NULL,
     AggregateCall,
-    Call,
     Cast,
     Expression,
     JoinKind,
     Literal,
     Ref,
     Span,
+    scalar,
 )
 from dpsql.model.vocabulary import Policy
 from dpsql.model.walk import relations
@@ -480,7 +480,7 @@ def from_finest(relation: Aggregate, identities: Identities) -> Project:
     for measure, summed in zip(relation.measures, totals, strict=True):
         value: Expression = _ref(summed.field)
         if measure.call.function == "count":
-            value = Call("coalesce", (value, Literal(0, INTEGER)), measure.field.type)
+            value = scalar("coalesce", value, 0, kind=measure.field.type)
         items.append(Item(measure.field, value))
     return Project(grouped, tuple(items))
 

@@ -19,7 +19,7 @@ from dpsql.compiler.resolve.scopes import Identities
 from dpsql.compiler.track.uniqueness import Keys
 from dpsql.model.algebra import Aggregate, Field, Filter, Item, Join, Measure, Relation, Scan
 from dpsql.model.errors import Reason, Refused
-from dpsql.model.tree import BOOLEAN, AggregateCall, Call, JoinKind, Ref, Span
+from dpsql.model.tree import AggregateCall, JoinKind, Ref, Span
 from dpsql.model.vocabulary import Fact, FactKind, Policy, TablePolicy
 from dpsql.model.walk import relations
 
@@ -298,7 +298,7 @@ def owners(name: str, policy: Policy, identities: Identities) -> Owners:
     found = Owners(relation, key.ref, link.ref, link.ref, table.name, frozenset())
     if table.link.table != policy.unit.table:
         above = owners(table.link.table, policy, identities)
-        on = Call("eq", (link.ref, above.key), BOOLEAN)
+        on = link.ref.eq(above.key)
         joined = Join(relation, above.relation, JoinKind.INNER, on)
         found = replace(above, relation=joined, key=key.ref)
     unique = policy.fact(FactKind.UNIQUE_KEY, table.name)
@@ -323,7 +323,7 @@ def only_of_one_unit(
 
 
 def _of_one_unit(rows: Private, anchor: Anchor, found: Owners) -> Private:
-    alone = Filter(found.relation, Call("eq", (found.first, found.last), BOOLEAN))
+    alone = Filter(found.relation, found.first.eq(found.last))
     relation = _inner(rows, anchor, found.key, alone)
     return replace(rows, relation=relation, facts=rows.facts | found.facts)
 
@@ -364,7 +364,7 @@ def _never_null(rows: Private, policy: Policy) -> Private:
     fact = policy.fact(FactKind.NOT_NULL_LINK, owner) if owner else None
     if fact is not None:
         return replace(rows, facts=rows.facts | {fact})
-    present = Call("not", (Call("is_null", (unit,), BOOLEAN),), BOOLEAN)
+    present = ~unit.is_null()
     return replace(rows, relation=Filter(rows.relation, present))
 
 
@@ -384,7 +384,7 @@ def _column(table: TablePolicy, name: str, identities: Identities) -> _Column:
 
 
 def _inner(rows: Private, anchor: Anchor, key: Ref, parent: Relation) -> Join:
-    condition = Call("eq", (Ref(anchor.id, key.type), key), BOOLEAN)
+    condition = Ref(anchor.id, key.type).eq(key)
     return Join(rows.relation, parent, JoinKind.INNER, condition)
 
 
