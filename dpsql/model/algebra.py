@@ -16,6 +16,7 @@ from dpsql.model.tree import (
     Expression,
     JoinKind,
     Literal,
+    Ref,
     SortKey,
     Span,
     SqlType,
@@ -30,6 +31,15 @@ class Field:
     id: int
     name: str
     type: SqlType
+
+    @property
+    def ref(self) -> Ref:
+        return Ref(self.id, self.type)
+
+    @property
+    def item(self) -> Item:
+        """The column as it is, in a projection."""
+        return Item(self, self.ref)
 
 
 @dataclass(frozen=True, slots=True)

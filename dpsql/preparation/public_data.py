@@ -109,7 +109,7 @@ class PublicTables:
         writer = Writer()
         writer.number(relation)
         kept, key = self._evaluated, writer.write(relation)
-        sql = self._dialect.query(relation, tuple(Ref(f.id, f.type) for f in relation.fields))
+        sql = self._dialect.query(relation, tuple(f.ref for f in relation.fields))
         known = kept.get(key)
         if known is None:
             most = MOST_CELLS // max(1, len(relation.fields))

@@ -152,7 +152,7 @@ def _measure(bounded: BoundedBlock, identities: Identities, wishes: MeasurementO
             column = identities.field("part", part_type(part.released))
             columns[part] = PartColumn(part, column, adds)
         field = columns[part].field
-        return Ref(field.id, field.type)
+        return field.ref
 
     if bounded.domain is None:
         named(UNIT_COUNT, 1.0)

@@ -23,7 +23,7 @@ from dpsql.compiler.calibrate.measurements import Measurements, PartColumn
 from dpsql.compiler.calibrate.moment_vectors import Family
 from dpsql.compiler.resolve.scopes import Identities
 from dpsql.model.algebra import Field
-from dpsql.model.tree import DOUBLE, INTEGER, Cast, Expression, Kind, Ref, scalar
+from dpsql.model.tree import DOUBLE, INTEGER, Cast, Expression, Kind, scalar
 from dpsql.model.walk import substitute
 
 
@@ -55,7 +55,7 @@ def about_centres(made: Measurements, identities: Identities) -> Measurements:
 
 def _whole_sum(family: Family, count: Field, centred: Field) -> Expression:
     """Σ(x - c) + c·n in the type of the sum."""
-    n, z = Ref(count.id, count.type), Ref(centred.id, centred.type)
+    n, z = count.ref, centred.ref
     steps = family.centred.centre
     match z.type.kind:
         case Kind.INTEGER:

@@ -39,7 +39,7 @@ def columns_of(
         if query not in known:
             known[query] = identities.field("choice", part_type(query.histogram.grid.lattice))
         fields.append(known[query])
-    return tuple(Ref(field.id, field.type) for field in fields)
+    return tuple(field.ref for field in fields)
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from dpsql.compiler.calibrate.measurements import Measurements, merged, with_vec
 from dpsql.compiler.calibrate.moment_vectors import Vector, summed, whole
 from dpsql.compiler.plan.measurement_kinds import RowCount
 from dpsql.compiler.resolve.scopes import Identities
-from dpsql.model.tree import Expression, Ref
+from dpsql.model.tree import Expression
 
 
 def led_by_vectors(made: Measurements, identities: Identities) -> Iterator[Measurements]:
@@ -48,6 +48,6 @@ def _vectors(made: Measurements) -> list[Vector]:
 
 def number_of_units(made: Measurements) -> Expression:
     """The noisy count that the keys are shown by."""
-    columns = tuple(Ref(f.id, f.type) for f in made.fields[: made.counted.columns])
+    columns = tuple(f.ref for f in made.fields[: made.counted.columns])
     unit = made.counted.unit * made.parts[0].lattice.step
     return whole(summed(columns) / float(unit))

@@ -19,7 +19,7 @@ from dpsql.compiler.resolve.typing import type_of
 from dpsql.consistency.least_squares import Agreement
 from dpsql.mechanisms.threshold import ALONE, UnitCounting
 from dpsql.model.algebra import Field
-from dpsql.model.tree import Expression, Ref
+from dpsql.model.tree import Expression
 from dpsql.model.walk import substitute
 
 
@@ -105,9 +105,7 @@ def with_vectors(
             )
             for part, adds in zip(each.parts, each.typical(known), strict=True)
         )
-        formulas[each.family.key] = each.formulas(
-            tuple(Ref(column.field.id, column.field.type) for column in own)
-        )
+        formulas[each.family.key] = each.formulas(tuple(column.field.ref for column in own))
         paid = [*paid, own] if each.units is None else [own, *paid]
         counted = counted if each.units is None else each.counted
     values = _over_vectors(one_by_one, formulas)

@@ -258,7 +258,7 @@ def _measured(
 
 
 def _term(part: AdditiveTotal, field: Field, limits: RowLimits) -> Ref | Call:
-    term = Ref(field.id, field.type)
+    term = field.ref
     if not limits.nonnegative or part.total_lower < 0:
         return term
     return scalar("greatest", term, Literal(0, INTEGER).to(field.type), kind=field.type)

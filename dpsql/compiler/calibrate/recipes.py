@@ -54,7 +54,7 @@ def parts_of(block: PrivateBlock, recipe: Recipe, asked: BoundedCall) -> tuple[M
 
 def _over_keys(expression: Expression, keys: tuple[Item, ...]) -> Expression | None:
     """The expression over the columns of the keys, None where it reads anything else."""
-    known = {key.expression: Ref(key.field.id, key.field.type) for key in keys}
+    known = {key.expression: key.field.ref for key in keys}
 
     def over(node: Expression) -> Expression:
         return known.get(node) or map_children(node, over)

@@ -28,7 +28,7 @@ from dpsql.compiler.plan.measurement_kinds import Measurement
 from dpsql.compiler.plan.private_plan import BoundedBlock
 from dpsql.compiler.resolve.scopes import Identities
 from dpsql.model.algebra import Field, Item, Measure, OneRow, Project, Relation, Released
-from dpsql.model.tree import Expression, Ref
+from dpsql.model.tree import Expression
 from dpsql.model.vocabulary import Neighbours, Sensitivity
 from dpsql.model.walk import map_inputs, refs, substitute
 
@@ -211,8 +211,8 @@ def with_values(outer: Relation, measured: list[Measured], identities: Identitie
         parts = tuple(identities.field(f.name, f.type) for f in block.fields)
         known = (*(key.field for key in block.bounded.block.keys), *block.fields)
         here = zip(known, keys + parts, strict=True)
-        read = {old.id: Ref(new.id, new.type) for old, new in here}
-        items = [Item(f, Ref(f.id, f.type)) for f in keys]
+        read = {old.id: new.ref for old, new in here}
+        items = [f.item for f in keys]
         items += [
             Item(f, substitute(block.values[place], read))
             for f, place in zip(measures, relation.measures, strict=True)

@@ -38,7 +38,7 @@ def top_shape(query: Relation, keys: Sequence[int]) -> TopShape | None:
 
     `keys` says how many columns of each block are keys.
     """
-    outputs: list[Expression] = [Ref(f.id, f.type) for f in query.fields]
+    outputs: list[Expression] = [f.ref for f in query.fields]
     while isinstance(query, Project):
         shorter = _composed(outputs, query)
         if shorter is None:
@@ -132,5 +132,5 @@ def _measurement(score: Expression, released: Released, keys: Sequence[int]) -> 
     while isinstance(score, Cast) and score.type.is_numeric:
         score = score.arg
     columns = released.fields[keys[released.block] :]
-    places = [n for n, f in enumerate(columns) if score == Ref(f.id, f.type)]
+    places = [n for n, f in enumerate(columns) if score == f.ref]
     return places[0] if places else None

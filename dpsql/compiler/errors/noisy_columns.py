@@ -215,7 +215,7 @@ class Traced:
 
     def perhaps(self) -> Traced:
         """The same where noise decides whether there is a row, or NULL in all of its columns."""
-        new = {f.id: Ref(f.id, f.type) for f in self.relation.fields if f.id not in self.meaning}
+        new = {f.id: f.ref for f in self.relation.fields if f.id not in self.meaning}
         meaning, deviation = {**self.meaning, **new}, {**self.deviation, **dict.fromkeys(new)}
         return replace(self, meaning=meaning, deviation=deviation, certain=frozenset())
 

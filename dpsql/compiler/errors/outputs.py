@@ -9,7 +9,7 @@ from math import isclose, nan
 from dpsql.compiler.aggregates.formulas import evaluate
 from dpsql.compiler.resolve.scopes import is_stated
 from dpsql.model.algebra import Field, Filter, Join, Limit, Project, Relation, Released, Sort
-from dpsql.model.tree import DOUBLE, Expression, Literal, Ref
+from dpsql.model.tree import DOUBLE, Expression, Literal
 from dpsql.model.walk import composed, map_children, refs, relations, substitute
 
 EXACT = Literal(None, DOUBLE)
@@ -46,7 +46,7 @@ def apart(
     read = frozenset[int]().union(*map(refs, outputs))
     unread = [n for n, measure in enumerate(measures) if not refs(measure) <= read]
     there = [*outputs, *(measures[n] for n in unread)]
-    counts = [Ref(field.id, field.type) for field in deciding]
+    counts = [field.ref for field in deciding]
     return Apart(tuple(unread), tuple(count for count in counts if count not in there))
 
 
@@ -74,7 +74,7 @@ def by_row(relation: Relation) -> Mapping[int, Expression]:
     """Each column as a formula over released tables, as far as it is computed row by row."""
     match relation:
         case Released():
-            return {f.id: Ref(f.id, f.type) for f in relation.fields}
+            return {f.id: f.ref for f in relation.fields}
         case Project():
             below = by_row(relation.input)
             formulas = {i.field.id: composed(i.expression, below) for i in relation.items}
@@ -94,7 +94,7 @@ def _columns(outer: Relation, parts: Sequence[Sequence[Field]]) -> dict[int, Exp
         if isinstance(relation, Released):
             known = parts[relation.block]
             here = relation.fields[len(relation.fields) - len(known) :]
-            found |= {f.id: Ref(old.id, old.type) for f, old in zip(here, known, strict=True)}
+            found |= {f.id: old.ref for f, old in zip(here, known, strict=True)}
     return found
 
 

@@ -106,7 +106,7 @@ def propagate(
     """
     shown = frozenset() if states(outer) else frozenset(_of_unions(outer))
     traced = _Tracer(noise, keys, identities, Stating(identities, factor), shown).trace(outer)
-    outputs = tuple(Ref(f.id, f.type) for f in outer.fields)
+    outputs = tuple(f.ref for f in outer.fields)
     return traced.relation, outputs, tuple(_error(traced, ref) for ref in outputs)
 
 
@@ -172,7 +172,7 @@ class _Tracer:
         def error(place: int) -> Expression | None:
             if place in noise.halves:
                 half = parts[noise.halves[place]]
-                return _ref(half).to(DOUBLE) / (self.stating.factor * _A_HAIR_LESS)
+                return half.ref.to(DOUBLE) / (self.stating.factor * _A_HAIR_LESS)
             deviation = noise.deviations[place]
             if deviation is None:
                 return None
@@ -180,7 +180,7 @@ class _Tracer:
 
         return Traced(
             rows,
-            {f.id: Ref(f.id, f.type) for f in shown.values()},
+            {f.id: f.ref for f in shown.values()},
             {f.id: error(n) for n, f in shown.items()},
             {f.id: noise.origin(n, relation.block, parts[0].id) for n, f in shown.items()},
             {n: Literal(cell.deviation, DOUBLE) for n, cell in cells.items()},
@@ -200,9 +200,9 @@ class _Tracer:
         if near is None or not parts:
             return relation, []
         factor = self.identities.field("error", DOUBLE)
-        value = near.factor([_ref(f) for f in parts[: near.columns]])
-        rows = Project(relation, (*map(_kept, relation.fields), Item(factor, value)))
-        return rows, [_ref(factor)] * near.columns
+        value = near.factor([f.ref for f in parts[: near.columns]])
+        rows = Project(relation, (*(f.item for f in relation.fields), Item(factor, value)))
+        return rows, [factor.ref] * near.columns
 
     def _project(self, relation: Project) -> Traced:
         relation, source = self._read(relation)
@@ -214,10 +214,10 @@ class _Tracer:
             over_bases = composed(as_ratio(item.expression), source.meaning)
             if over_bases is None:
                 deviation[item.field.id] = None
-            meaning[item.field.id] = over_bases or Ref(item.field.id, item.field.type)
+            meaning[item.field.id] = over_bases or item.field.ref
         traced = replace(source, meaning=meaning, deviation=deviation)
         missing = traced.needed() - {item.field.id for item in relation.items}
-        hidden = tuple(_kept(f) for f in source.relation.fields if f.id in missing)
+        hidden = tuple(f.item for f in source.relation.fields if f.id in missing)
         return traced.over(Project(source.relation, relation.items + hidden))
 
     def _join(self, relation: Join) -> Traced:
@@ -255,7 +255,7 @@ class _Tracer:
         read = (relation.condition, *(relation.member or ()))
         if not (other.selected or source.is_noisy(*read) or other.is_noisy(*read)):
             return traced
-        mark = {relation.mark.id: Ref(relation.mark.id, relation.mark.type)}
+        mark = {relation.mark.id: relation.mark.ref}
         return replace(
             traced,
             meaning={**traced.meaning, **mark},
@@ -302,7 +302,7 @@ class _Tracer:
         left, right = self.trace(relation.left), self.trace(relation.right)
         sides = (left, right)
         old = (relation.left.fields, relation.right.fields)
-        fields, items = list(relation.fields), [[_kept(f) for f in side] for side in old]
+        fields, items = list(relation.fields), [[f.item for f in side] for side in old]
         meaning: dict[int, Expression] = {}
         deviation: dict[int, Expression | None] = {}
         origin: dict[int, ErrorSource] = {}
@@ -317,11 +317,11 @@ class _Tracer:
             return Ref(fields[-1].id, DOUBLE)
 
         for place, new in enumerate(relation.fields):
-            refs_here = [Ref(side[place].id, side[place].type) for side in old]
+            refs_here = [side[place].ref for side in old]
             noisy = [s.rewritten(r) is not None for s, r in zip(sides, refs_here, strict=True)]
             if not (new.type.is_numeric and any(noisy)):
                 continue
-            meaning[new.id] = Ref(new.id, new.type)
+            meaning[new.id] = new.ref
             deviation[new.id] = None
             read = [s.origin[n] for s, r in zip(sides, refs_here, strict=True) for n in s.bases(r)]
             many = bool(common) or any(one.many for one in read)
@@ -358,7 +358,7 @@ def _of_unions(relation: Relation) -> Iterator[int]:
 def _of_sides(relation: Union, sides: Sequence[Traced]) -> bool:
     """Whether noise decides which rows a union has: by those of a side, or as it compares them."""
     listed = zip(sides, (relation.left.fields, relation.right.fields), strict=True)
-    noisy = any(side.is_noisy(*map(_ref, fields)) for side, fields in listed)
+    noisy = any(side.is_noisy(*(f.ref for f in fields)) for side, fields in listed)
     compared = noisy and not (relation.kind == "UNION" and relation.all)
     return compared or any(side.selected for side in sides)
 
@@ -395,14 +395,6 @@ def _chosen(traced: Traced, relation: Filter | Sort | Limit) -> Traced:
             return replace(traced, whole=False, selected=traced.selected or traced.shuffled)
         case _:
             assert_never(relation)
-
-
-def _kept(column: Field) -> Item:
-    return Item(column, _ref(column))
-
-
-def _ref(column: Field) -> Ref:
-    return Ref(column.id, column.type)
 
 
 def joined(left: Traced, right: Traced, relation: Join, identities: Identities) -> Traced:
@@ -446,7 +438,7 @@ def _split(traced: Traced, base: int, own: Expression, identities: Identities) -
     if total is None or base not in types or traced.table is None:
         return traced
     rest = identities.field("rest", DOUBLE)
-    kept = tuple(Item(f, Ref(f.id, f.type)) for f in traced.relation.fields)
+    kept = tuple(f.item for f in traced.relation.fields)
     value = Ref(base, types[base]).to(DOUBLE) - or_zero(own)
     whole = {base: or_zero(own) + Ref(rest.id, DOUBLE)}
     origin = replace(traced.origin[base], read=rest.id, many=True, addend=None)
@@ -482,7 +474,7 @@ class Stating:
         """
         while calls := {c for c in stated_in(relation) if _is_innermost(c)}:
             errors = {call: self.identities.field("error", DOUBLE) for call in calls}
-            kept = (Item(f, Ref(f.id, f.type)) for f in source.relation.fields)
+            kept = (f.item for f in source.relation.fields)
             stated = (Item(f, self._formula(call, source)) for call, f in errors.items())
             source = source.over(Project(source.relation, (*kept, *stated)))
             read = {call: Ref(f.id, DOUBLE) for call, f in errors.items()}

@@ -125,7 +125,7 @@ class _Windows:
 
     def traced(self) -> Traced:
         relation = Window(self._source.relation, self._relation.items + tuple(self._hidden))
-        kept = tuple(Item(f, Ref(f.id, f.type)) for f in relation.fields)
+        kept = tuple(f.item for f in relation.fields)
         return replace(
             self._source,
             relation=Project(relation, kept + tuple(self._rests)) if self._rests else relation,
@@ -184,7 +184,7 @@ class _Windows:
 
     def _as_sum(self, item: WindowItem) -> Expression:
         if item.call.function == "sum":
-            return Ref(item.field.id, item.field.type).to(DOUBLE)
+            return item.field.ref.to(DOUBLE)
         return self._named(item.call, "sum", item.call.args[0].to(DOUBLE))
 
     def _named(self, call: WindowCall, function: str, arg: Expression) -> Expression:

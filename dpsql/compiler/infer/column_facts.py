@@ -321,7 +321,7 @@ class Columns:
         if any(arg.may_be_nan for arg in args) or (rows := self._rows(list(args))) is None:
             return facts
         fields = tuple(Field(-1 - n, "", a.type) for n, a in enumerate(args))
-        places = tuple(Ref(f.id, f.type) for f in fields)
+        places = tuple(f.ref for f in fields)
         call = (
             replace(expression, arg=places[0])
             if isinstance(expression, Cast)
@@ -427,5 +427,5 @@ def _projected(relation: Project) -> Iterable[tuple[int, _Source]]:
 
 def _computed(items: tuple[Item, ...]) -> Iterable[tuple[int, _Computed]]:
     for item in items:
-        if item.expression != Ref(item.field.id, item.field.type):
+        if item.expression != item.field.ref:
             yield item.field.id, _Computed(item.expression)

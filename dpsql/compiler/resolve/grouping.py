@@ -115,7 +115,7 @@ class Grouping:
     def _lifted(self, expression: Expression) -> Expression:
         if self.grouped and expression in self._key_fields:
             field = self._key_fields[expression]
-            return Ref(field.id, field.type)
+            return field.ref
         match expression:
             case AggregateCall(function="grouping"):
                 return self._grouping(expression)

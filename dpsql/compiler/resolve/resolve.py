@@ -138,7 +138,7 @@ class _Resolver:
             relation = Filter(relation, qualify)
         if select.distinct_on:
             relation = self._first_of_each(select, relation, outputs, keys, grouping)
-        visible = {item.expression: Ref(item.field.id, item.field.type) for item in outputs}
+        visible = {item.expression: item.field.ref for item in outputs}
         hidden: dict[Expression, Item] = {}
         sort = []
         for key in keys:
@@ -147,7 +147,7 @@ class _Resolver:
                 if select.distinct:
                     raise Refused(Reason.NOT_GROUPED, select.span, column="the ORDER BY expression")
                 item = hidden.setdefault(key.expression, self._hidden(key.expression))
-                target = Ref(item.field.id, item.field.type)
+                target = item.field.ref
             sort.append(replace(key, expression=target))
         relation = Project(relation, outputs + tuple(hidden.values()))
         if select.distinct:
@@ -157,14 +157,14 @@ class _Resolver:
         relation = _sorted_and_cut(relation, tuple(sort), select)
         if not hidden:
             return relation
-        return Project(relation, tuple(Item(o.field, _ref(o.field)) for o in outputs))
+        return Project(relation, tuple(Item(o.field, o.field.ref) for o in outputs))
 
     def _hidden(self, expression: Expression) -> Item:
         return Item(self.identities.field("", type_of(expression)), expression)
 
     def distinct(self, relation: Relation, span: Span) -> Relation:
         """SELECT DISTINCT is a GROUP BY of every column without aggregates."""
-        keys = tuple(Item(self.identities.field(f.name, f.type), _ref(f)) for f in relation.fields)
+        keys = tuple(Item(self.identities.field(f.name, f.type), f.ref) for f in relation.fields)
         return Aggregate(relation, keys, (), span)
 
     def _item(self, item: SelectItem, grouping: Grouping) -> Item:
@@ -184,7 +184,7 @@ class _Resolver:
         keys = tuple(self._output(key, outputs, grouping) for key in select.distinct_on)
         number = self.identities.field("row_number", INTEGER)
         call = WindowCall("row_number", (), keys, order, type=INTEGER, span=select.span)
-        first = Call("eq", (_ref(number), Literal(1, INTEGER)), BOOLEAN, select.span)
+        first = Call("eq", (number.ref, Literal(1, INTEGER)), BOOLEAN, select.span)
         return Filter(Window(relation, (WindowItem(number, call),)), first)
 
     def _order(
@@ -222,7 +222,7 @@ class _Resolver:
                 raise Refused(Reason.TYPE_MISMATCH, query.span, function=query.kind, types=types)
             fields.append(self.identities.field(a.name, kind))
         union = Union(query.kind, query.all, left, right, tuple(fields), query.span)
-        outputs = tuple(Item(f, _ref(f)) for f in fields)
+        outputs = tuple(f.item for f in fields)
         scope = Scope((Source(None, tuple(fields)),))
         keys = tuple(k for key in query.order_by for k in self._union_order(key, outputs, scope))
         return _sorted_and_cut(union, keys, query)
@@ -282,7 +282,7 @@ class _Resolver:
             raise Refused(Reason.UNKNOWN_COLUMN, span, column=aliases[len(relation.fields)])
         names = (*aliases, *(f.name for f in relation.fields[len(aliases) :]))
         items = tuple(
-            Item(self.identities.field(name, f.type), _ref(f))
+            Item(self.identities.field(name, f.type), f.ref)
             for name, f in zip(names, relation.fields, strict=True)
         )
         return Project(relation, items)
@@ -332,7 +332,7 @@ def _sorted_and_cut(
 
 def _moved(key: SortKey, renamed: Mapping[int, Field]) -> SortKey:
     assert isinstance(key.expression, Ref)
-    return replace(key, expression=_ref(renamed[key.expression.id]))
+    return replace(key, expression=renamed[key.expression.id].ref)
 
 
 def _require_plain(expression: Expression, clause: str) -> None:
@@ -348,10 +348,6 @@ def _label(expression: Expression) -> str:
             return name
         case _:
             return getattr(expression, "function", "column")
-
-
-def _ref(field: Field) -> Ref:
-    return Ref(field.id, field.type)
 
 
 def constants(listed: ValuesList, identities: Identities) -> Values:
@@ -428,7 +424,7 @@ def padded(join: Join, scope: Scope, identities: Identities) -> tuple[Relation, 
     new = {f.id: identities.field(f.name, f.type) for f in sides.get(join.kind, ())}
     if not new:
         return join, scope
-    items = tuple(Item(new.get(f.id, f), Ref(f.id, f.type)) for f in join.fields)
+    items = tuple(Item(new.get(f.id, f), f.ref) for f in join.fields)
     return Project(join, items), scope.renumbered(new)
 
 
@@ -458,12 +454,12 @@ def _coalesced(
         value = _call("coalesce", join, a, b)
         items.append(Item(identities.field(a.name, value.type), value))
         instead[a.id] = items[-1].field
-    kept = tuple(Item(f, Ref(f.id, f.type)) for f in relation.fields)
+    kept = tuple(f.item for f in relation.fields)
     return Project(relation, (*kept, *items)), instead
 
 
 def _call(function: str, join: JoinedTables, a: Field, b: Field) -> Call:
-    args = Ref(a.id, a.type), Ref(b.id, b.type)
+    args = a.ref, b.ref
     return typed_call(Call(function, args, span=join.span))
 
 
@@ -482,7 +478,7 @@ def by_name(
         items = []
         for name, label in names.items():
             column = known.get(name)
-            value = Literal(None, NULL) if column is None else Ref(column.id, column.type)
+            value = Literal(None, NULL) if column is None else column.ref
             items.append(Item(identities.field(label.name, value.type), value))
         return Project(side, tuple(items))
 

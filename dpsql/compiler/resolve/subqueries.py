@@ -92,8 +92,8 @@ class Lookup:
         if self.condition is None:
             return Join(relation, self.other, JoinKind.CROSS, None, self.span)
         join = Join(relation, self.other, JoinKind.LEFT, self.condition, self.span)
-        kept = tuple(Item(f, Ref(f.id, f.type)) for f in relation.fields)
-        found = tuple(Item(new, Ref(old.id, old.type)) for old, new in self.renamed)
+        kept = tuple(f.item for f in relation.fields)
+        found = tuple(Item(new, old.ref) for old, new in self.renamed)
         return Project(join, kept + found)
 
     def map(self, change: Callable[[Expression], Expression]) -> Lookup:
@@ -121,10 +121,10 @@ class Subqueries:
             if len(relation.fields) != 1:
                 raise _several_columns(node.span)
             (option,) = relation.fields
-            equal = typed_call(Call("eq", (value, _ref(option)), span=node.span))
+            equal = typed_call(Call("eq", (value, option.ref), span=node.span))
             member = (equal.args[0], equal.args[1])
         mark = self.identities.field("found", BOOLEAN)
-        return Lookup(other, both(conditions), _ref(mark), mark, member, span=node.span)
+        return Lookup(other, both(conditions), mark.ref, mark, member, span=node.span)
 
     def scalar(self, node: ScalarQuery, relation: Relation) -> Lookup:
         """(relation) as a value; refused unless it surely has at most one row."""
@@ -138,9 +138,9 @@ class Subqueries:
         if rows is None:
             raise _several_rows(node.span)
         if rows == (1, 1):
-            return Lookup(relation, None, _ref(result), span=node.span)
+            return Lookup(relation, None, result.ref, span=node.span)
         new = self.identities.field(result.name, result.type)
-        return Lookup(relation, TRUE, _ref(new), renamed=((result, new),), span=node.span)
+        return Lookup(relation, TRUE, new.ref, renamed=((result, new),), span=node.span)
 
     def _correlated(self, node: ScalarQuery, relation: Relation, outer: frozenset[int]) -> Lookup:
         """One row per value of the correlated columns: an aggregate, or a row by its key."""
@@ -160,7 +160,7 @@ class Subqueries:
         )
         counts = _counts(pulled)
         values = {
-            old.id: _or_zero(_ref(new)) if old.id in counts else _ref(new) for old, new in renamed
+            old.id: _or_zero(new.ref) if old.id in counts else new.ref for old, new in renamed
         }
         value = substitute(expression, values)
         return Lookup(pulled, both(conditions) or TRUE, value, renamed=renamed, span=node.span)
@@ -208,7 +208,7 @@ class _Decorrelation:
                 source, found = self.pulled(relation.input)
                 there = {item.field.id for item in relation.items}
                 needed = frozenset().union(*map(refs, found)) - there - self.outer
-                hidden = tuple(Item(f, _ref(f)) for f in source.fields if f.id in needed)
+                hidden = tuple(f.item for f in source.fields if f.id in needed)
                 return replace(relation, input=source, items=relation.items + hidden), found
             case Aggregate():
                 return self._grouped(relation)
@@ -226,7 +226,7 @@ class _Decorrelation:
         for part in found:
             inner, outside = self._sides(part)
             item = keys.setdefault(inner, Item(self.identities.field("key", type_of(inner)), inner))
-            conditions.append(typed_call(Call("eq", (_ref(item.field), outside), span=self.span)))
+            conditions.append(typed_call(Call("eq", (item.field.ref, outside), span=self.span)))
         new = tuple(keys.values())
         grouped = replace(relation, input=source, keys=relation.keys + new)
         return grouped, tuple(conditions)
@@ -298,10 +298,6 @@ def _counts(relation: Relation) -> frozenset[int]:
 
 def _or_zero(ref: Ref) -> Call:
     return scalar("coalesce", ref, 0, kind=ref.type)
-
-
-def _ref(field: Field) -> Ref:
-    return Ref(field.id, field.type)
 
 
 def _several_columns(span: Span) -> Refused:
@@ -397,7 +393,7 @@ class Nested:
             if has_subquery(part):
                 self._filter(self.attached(part))
         if self.known:
-            kept = tuple(Item(f, Ref(f.id, f.type)) for f in before)
+            kept = tuple(f.item for f in before)
             self.relation = Project(self.relation, kept)
             self.known = {}
 

@@ -84,7 +84,7 @@ def _same(relation: Relation, terms: Iterable[Field], read: frozenset[int]) -> I
     """Columns passed on as they are: those that are read above."""
     for each in (*relation.fields, *terms):
         if each.id in read:
-            yield Item(each, Ref(each.id, each.type))
+            yield each.item
 
 
 @dataclass(slots=True)
@@ -146,7 +146,7 @@ class _Terms:
     def over(self, n: int, columns: Mapping[int, Field], *, itself: bool = True) -> Expression:
         """The expression of a node over the columns."""
         if itself and n in columns:
-            return Ref(columns[n].id, columns[n].type)
+            return columns[n].ref
         inner = iter(self.inner[n])
         if not self.inner[n]:
             return self.nodes[n]

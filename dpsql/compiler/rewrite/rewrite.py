@@ -29,7 +29,7 @@ from dpsql.consistency.marginals import Spread
 from dpsql.mechanisms import standard_deviation, widest
 from dpsql.mechanisms.shown_counts import widening
 from dpsql.model.algebra import Evaluated, OneRow, Relation, Released, Scan
-from dpsql.model.tree import Expression, Ref
+from dpsql.model.tree import Expression
 from dpsql.model.walk import relations
 
 _Traced: TypeAlias = tuple[Relation, tuple[Expression, ...], tuple[Expression, ...]]
@@ -130,7 +130,7 @@ def _stage(
     if isinstance(relation, Evaluated):
         return StageSql(columns, (), relation.sql, relation.rows)
     tables = _Tables(dialects)
-    outputs = tuple(Ref(f.id, f.type) for f in relation.fields)
+    outputs = tuple(f.ref for f in relation.fields)
     rows = traced(relation)[0] if states(relation) else relation
     sql = tables.query(rows, outputs, identities)
     return StageSql(columns, tuple(tables.listed), sql)
@@ -169,7 +169,7 @@ class _Tables:
         if name not in {table.name for table in self.listed}:
             sql = None
             if block is None:
-                outputs = tuple(Ref(f.id, f.type) for f in relation.fields)
+                outputs = tuple(f.ref for f in relation.fields)
                 sql = self.dialects.database.query(relation, outputs)
             self.listed.append(ReleasedTable(name, columns, block, sql))
         return name, {f.id: f"c{n}" for n, f in enumerate(relation.fields)}

@@ -47,7 +47,7 @@ def weighed_aggregate(
     """The aggregate of rows each of which stands for so many."""
     if all(_is_unmoved(m.call) for m in relation.measures):
         return relation
-    items = [Item(key.field, _ref(key.field)) for key in relation.keys]
+    items = [Item(key.field, key.field.ref) for key in relation.keys]
     measures: list[Measure] = []
 
     def total(call: AggregateCall, value: Expression, kind: SqlType = INTEGER) -> Ref:
@@ -55,12 +55,12 @@ def weighed_aggregate(
         order = (*call.order_by, SortKey(weight)) if call.order_by else ()
         summed = replace(call, function="sum", args=(value,), order_by=order, type=kind)
         measures.append(Measure(identities.field("sum", kind), summed))
-        return _ref(measures[-1].field)
+        return measures[-1].field.ref
 
     for measure in relation.measures:
         if _is_unmoved(measure.call):
             measures.append(measure)
-            items.append(Item(measure.field, _ref(measure.field)))
+            items.append(Item(measure.field, measure.field.ref))
             continue
         call, column = measure.call, measure.field
         match call.function:
@@ -111,7 +111,3 @@ def _product_type(kind: SqlType) -> SqlType | None:
             return decimal(SAFE_DIGITS, kind.scale)
         case _:
             return None
-
-
-def _ref(field: Field) -> Ref:
-    return Ref(field.id, field.type)

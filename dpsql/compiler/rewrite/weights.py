@@ -112,7 +112,7 @@ class _Thin:
         return reduce(lambda a, b: scalar("mul", a, b, kind=INTEGER), factors) if factors else None
 
     def _factor(self, column: Field) -> Expression:
-        known = _ref(column)
+        known = column.ref
         if column.id not in self.absent:
             return known
         return scalar("coalesce", known, 1, kind=INTEGER)
@@ -174,7 +174,7 @@ class _Weigher:
         source = self.thin(relation.input, _read(item.expression for item in items))
         if not source.weights:
             return _Thin(relation)
-        passed = tuple(Item(f, _ref(f)) for f in source.weights)
+        passed = tuple(f.item for f in source.weights)
         return replace(source, relation=Project(source.relation, items + passed))
 
     def _left(self, join: Join, needed: frozenset[int]) -> _Thin:
@@ -277,14 +277,14 @@ class _Weigher:
         call = AggregateCall("count", (Star(),), type=INTEGER)
         if weight is not None:
             call = AggregateCall("sum", (weight,), type=INTEGER)
-        items = tuple(Item(f, _ref(f)) for f in kept)
+        items = tuple(f.item for f in kept)
         apart = (f for f in kept if f.type == DOUBLE)
         items += tuple(
-            Item(self.identities.field("text", VARCHAR), Cast(_ref(f), VARCHAR)) for f in apart
+            Item(self.identities.field("text", VARCHAR), Cast(f.ref, VARCHAR)) for f in apart
         )
         grouped: Relation = Aggregate(rows.relation, items, (Measure(number, call),))
         if not items:  # one row also of none
-            some = _ref(number).gt(0)
+            some = number.ref.gt(0)
             grouped = Filter(grouped, some)
         return _Thin(grouped, (number,))
 
@@ -292,7 +292,7 @@ class _Weigher:
         """Whether rows agree on these columns; of what was evaluated before, that they may."""
         if any(isinstance(part, Staged) for part in relations(rows)):
             return True
-        return self.frequency(rows, tuple(map(_ref, kept))) > 1
+        return self.frequency(rows, tuple(f.ref for f in kept)) > 1
 
     def _is_public(self, relation: Relation) -> bool:
         """Whether nothing in it is private or was released."""
@@ -358,10 +358,6 @@ def _all(conditions: Iterable[Expression]) -> Expression:
 
 def _read(nodes: Iterable[Expression]) -> frozenset[int]:
     return frozenset().union(*map(refs, nodes))
-
-
-def _ref(field: Field) -> Ref:
-    return Ref(field.id, field.type)
 
 
 def _no_block(number: int) -> int:

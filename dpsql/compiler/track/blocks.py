@@ -136,7 +136,7 @@ class Blocks:
 def _whoever(rows: Private) -> Ref:
     """A column in the place of the unit's: nobody reads it."""
     column = min(rows.relation.fields, key=lambda field: field.id)
-    return Ref(column.id, column.type)
+    return column.ref
 
 
 def _alone(rows: Private, keys: tuple[Item, ...], determined: frozenset[int]) -> bool:
@@ -219,7 +219,7 @@ def projected(source: Private, items: tuple[Item, ...]) -> Private:
             if old in source.growth.keys:
                 keys.add(item.field.id)
     carried = {a.id for a in source.anchors} - {item.field.id for item in items}
-    hidden = tuple(Item(f, Ref(f.id, f.type)) for f in source.relation.fields if f.id in carried)
+    hidden = tuple(f.item for f in source.relation.fields if f.id in carried)
     return replace(
         source,
         relation=Project(source.relation, items + hidden),
@@ -247,9 +247,7 @@ def _projected_padding(padding: Padding, items: tuple[Item, ...]) -> Padding:
         padding.source,
         tuple(public)
         + tuple(
-            Item(f, Ref(f.id, f.type))
-            for f in padding.source.fields
-            if f.id in kept - {i.field.id for i in public}
+            f.item for f in padding.source.fields if f.id in kept - {i.field.id for i in public}
         ),
     )
     absent = {i.field.id for i in items if is_strict(i.expression, padding.absent)}

@@ -356,16 +356,16 @@ def _without(relation: Relation, columns: frozenset[int]) -> Relation:
 
 def _multiplied(relation: Aggregate, factor: int, identities: Identities) -> Relation:
     """The aggregate of rows each of which stands for so many."""
-    items = [Item(key.field, Ref(key.field.id, key.field.type)) for key in relation.keys]
+    items = [Item(key.field, key.field.ref) for key in relation.keys]
     measures = []
     for measure in relation.measures:
         column = measure.field
         if _is_unmoved(measure.call):
             measures.append(measure)
-            items.append(Item(column, Ref(column.id, column.type)))
+            items.append(column.item)
             continue
         once = identities.field(column.name, column.type)
         measures.append(Measure(once, measure.call))
-        value = Ref(once.id, once.type), Literal(factor, INTEGER)
+        value = once.ref, Literal(factor, INTEGER)
         items.append(Item(column, Call("mul", value, column.type)))
     return Project(replace(relation, measures=tuple(measures)), tuple(items))

@@ -183,14 +183,14 @@ def compared_columns(match: Match) -> tuple[Ref, ...] | None:
     found = set(equal_columns(match.condition, here).values())
     if match.member is not None and isinstance(match.member[1], Ref):
         found.add(match.member[1].id)
-    return tuple(Ref(f.id, f.type) for f in match.other.fields if f.id in found)
+    return tuple(f.ref for f in match.other.fields if f.id in found)
 
 
 def _null_where_absent(match: Match, value: Expression) -> Relation:
     """`NULL IN (...)` is NULL; whether another unit has a row or a NULL must not matter."""
     absent = Call("is_null", (value,), BOOLEAN)
     mark = Ref(match.mark.id, BOOLEAN)
-    kept = [Item(f, Ref(f.id, f.type)) for f in match.fields if f.id != match.mark.id]
+    kept = [f.item for f in match.fields if f.id != match.mark.id]
     found = Call("case", (absent, Literal(None, NULL), mark), BOOLEAN)
     return Project(match, (*kept, Item(match.mark, found)))
 
@@ -208,7 +208,7 @@ def join_public(
     key = key_within(keys, frozenset(equal.values()))
     joined = replace(private, relation=join)
     if key is None:
-        matched = tuple(Ref(f.id, f.type) for f in public.fields if f.id in equal.values())
+        matched = tuple(f.ref for f in public.fields if f.id in equal.values())
         copied = Copied(frozenset(here), private.max_rows, private.declared.groups_per_unit)
         joined = replace(joined, copied=(*private.copied, copied))
         return multiplied(joined, frequency(matched))

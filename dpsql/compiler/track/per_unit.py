@@ -260,9 +260,7 @@ def _settled(call: WindowCall, rows: Private) -> WindowCall:
         here = {f.id for f in rows.relation.fields}
         single = [n for n, u in sorted(rows.unique.items()) if n in here and u.settling is not None]
         rest = [f for f in rows.relation.fields if not single or f.id == single[0]]
-        ties = tuple(
-            _tie(f) for f in rest if Ref(f.id, f.type) not in written or f.type.kind is Kind.DOUBLE
-        )
+        ties = tuple(_tie(f) for f in rest if f.ref not in written or f.type.kind is Kind.DOUBLE)
         call = replace(call, order_by=call.order_by + ties)
     if call.function in BY_POSITION:
         return call
@@ -276,7 +274,7 @@ def _settled(call: WindowCall, rows: Private) -> WindowCall:
 
 def _tie(column: Field) -> SortKey:
     """A column as the last word on the order of rows; text tells 0.0 from -0.0."""
-    ref = Ref(column.id, column.type)
+    ref = column.ref
     return SortKey(Cast(ref, VARCHAR) if column.type.kind is Kind.DOUBLE else ref)
 
 
@@ -370,8 +368,6 @@ def _unit_item(side: Private, policy: Policy, identities: Identities) -> Item:
 def _as_fields(old: tuple[Field, ...], new: tuple[Field, ...]) -> tuple[Item, ...]:
     """A side's columns in the types of the union: an implicit conversion could raise."""
     return tuple(
-        Item(
-            a, Ref(a.id, a.type) if a.type == b.type else Cast(Ref(a.id, a.type), b.type, safe=True)
-        )
+        Item(a, a.ref if a.type == b.type else Cast(a.ref, b.type, safe=True))
         for a, b in zip(old, new, strict=True)
     )

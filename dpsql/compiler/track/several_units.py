@@ -78,7 +78,7 @@ def _of_somebody(
     relation: Relation = scan
     facts, somebody, alone = frozenset[Fact](), list[Expression](), list[Expression]()
     for column, link in zip(columns, links, strict=True):
-        unit = Ref(column.id, column.type)
+        unit = column.ref
         if link.table != policy.unit.table:
             behind = owners(link.table, policy, identities)
             relation = _beside(relation, unit, behind.relation, behind.key)

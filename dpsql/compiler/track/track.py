@@ -323,7 +323,7 @@ class _Tracker:
         places = {f.id: n for n, f in enumerate(there.fields)}
         evaluated = self.stages[there.stage]
         same = tuple(evaluated.fields[places[column.id]] for column in columns)
-        return self.frequency(evaluated, tuple(Ref(f.id, f.type) for f in same))
+        return self.frequency(evaluated, tuple(f.ref for f in same))
 
     def _match(self, relation: Match) -> _Open | Private:
         source, other = self.track(relation.input), self.track(relation.other)
@@ -459,7 +459,7 @@ def sums_up(relation: Aggregate) -> bool:
 def from_finest(relation: Aggregate, identities: Identities) -> Project:
     """The groupings as sums over the cells of the finest one; a count of no cell is 0."""
     keys = tuple(replace(k, field=_fresh(k.field, identities)) for k in relation.keys)
-    known = {old.expression: _ref(new.field) for old, new in zip(relation.keys, keys, strict=True)}
+    known = {old.expression: new.field.ref for old, new in zip(relation.keys, keys, strict=True)}
     cells, totals = [], []
     for measure in relation.measures:
         if measure.call.function == GROUPING:
@@ -467,18 +467,17 @@ def from_finest(relation: Aggregate, identities: Identities) -> Project:
             totals.append(replace(measure, call=replace(measure.call, args=args)))
             continue
         cell = replace(measure, field=_fresh(measure.field, identities))
-        total = AggregateCall("sum", (_ref(cell.field),), type=measure.field.type)
+        total = AggregateCall("sum", (cell.field.ref,), type=measure.field.type)
         cells.append(cell)
         totals.append(Measure(_fresh(measure.field, identities), total))
     finest = replace(relation, keys=keys, measures=tuple(cells), sets=())
     outer = tuple(
-        replace(old, expression=_ref(new.field))
-        for old, new in zip(relation.keys, keys, strict=True)
+        replace(old, expression=new.field.ref) for old, new in zip(relation.keys, keys, strict=True)
     )
     grouped = replace(relation, input=finest, keys=outer, measures=tuple(totals))
-    items = [Item(key.field, _ref(key.field)) for key in outer]
+    items = [Item(key.field, key.field.ref) for key in outer]
     for measure, summed in zip(relation.measures, totals, strict=True):
-        value: Expression = _ref(summed.field)
+        value: Expression = summed.field.ref
         if measure.call.function == "count":
             value = scalar("coalesce", value, 0, kind=measure.field.type)
         items.append(Item(measure.field, value))
@@ -495,7 +494,7 @@ def one_by_one(relation: Aggregate, identities: Identities) -> Relation:
         result = Union("UNION", True, result, branch, fields, relation.span)
     if others:
         return result
-    items = tuple(Item(f, _ref(old)) for f, old in zip(relation.fields, result.fields, strict=True))
+    items = tuple(Item(f, old.ref) for f, old in zip(relation.fields, result.fields, strict=True))
     return Project(result, items)
 
 
@@ -510,13 +509,13 @@ def _branch(relation: Aggregate, chosen: tuple[int, ...], identities: Identities
         relation.input, tuple(keys[n] for n in chosen), tuple(measures.values()), relation.span
     )
     items = [
-        _item(key.field, _ref(keys[n].field) if n in chosen else _null(key.field), identities)
+        _item(key.field, keys[n].field.ref if n in chosen else _null(key.field), identities)
         for n, key in enumerate(relation.keys)
     ]
     for measure in relation.measures:
         value = _bits(relation, measure, chosen)
         if measure.field.id in measures:
-            value = _ref(measures[measure.field.id].field)
+            value = measures[measure.field.id].field.ref
         items.append(_item(measure.field, value, identities))
     return Project(grouped, tuple(items))
 
@@ -541,7 +540,3 @@ def _null(field: Field) -> Expression:
 
 def _fresh(field: Field, identities: Identities) -> Field:
     return identities.field(field.name, field.type)
-
-
-def _ref(field: Field) -> Ref:
-    return Ref(field.id, field.type)

@@ -309,9 +309,9 @@ def owners(name: str, policy: Policy, identities: Identities) -> Owners:
         Measure(identities.field("unit", end.type), AggregateCall(function, (end,), type=end.type))
         for function, end in (("min", found.first), ("max", found.last))
     )
-    first, last = (Ref(measure.field.id, measure.field.type) for measure in ends)
+    first, last = (measure.field.ref for measure in ends)
     grouped = Aggregate(found.relation, (item,), ends)
-    key_of_group = Ref(item.field.id, item.field.type)
+    key_of_group = item.field.ref
     return replace(found, relation=grouped, key=key_of_group, first=first, last=last)
 
 
@@ -374,7 +374,7 @@ class _Column:
 
     @property
     def ref(self) -> Ref:
-        return Ref(self.field.id, self.field.type)
+        return self.field.ref
 
 
 def _column(table: TablePolicy, name: str, identities: Identities) -> _Column:
