@@ -82,15 +82,15 @@ def decimal(precision: int, scale: int) -> SqlType:
 Value: TypeAlias = "None | bool | int | Decimal | float | str | date | datetime"
 """A constant: what a literal, a bound or a member of a finite domain can be."""
 
-Operand: TypeAlias = "Term | float | str | None"
+Operand: TypeAlias = "Operators | float | str | None"
 _KINDS = {float: DOUBLE, int: INTEGER, str: VARCHAR, bool: BOOLEAN}
 
 
 # --- expressions -----------------------------------------------------------------------------
 
 
-class Term:
-    """An expression in a formula: arithmetic of terms is a `Call` in DOUBLE, a test one in BOOLEAN.
+class Operators:
+    """How formulas are written: arithmetic of expressions is a `Call` in DOUBLE, a test in BOOLEAN.
 
     A constant of Python stands for a `Literal`: a float for DOUBLE, an int for INTEGER.
 
@@ -156,7 +156,7 @@ class Term:
 
 
 def scalar(function: str, *args: Operand, kind: SqlType = DOUBLE) -> Call:
-    """A function of terms, by its registry name."""
+    """A scalar function of expressions and constants, by its registry name."""
     return Call(function, tuple(map(operand, args)), kind)
 
 
@@ -167,15 +167,15 @@ def when(condition: Operand, value: Operand, otherwise: Operand, kind: SqlType =
 
 
 def operand(value: Operand) -> Expression:
-    """A term as the expression that it is; a constant as a literal."""
-    if isinstance(value, Term):
+    """An expression as it is, a constant as a literal."""
+    if isinstance(value, Operators):
         return cast("Expression", value)
     assert value is not None, "a NULL has the type that `when` gives it"
     return Literal(value, _KINDS[type(value)])
 
 
 @dataclass(frozen=True, slots=True)
-class Literal(Term):
+class Literal(Operators):
     """A constant with its type."""
 
     value: Value
@@ -184,7 +184,7 @@ class Literal(Term):
 
 
 @dataclass(frozen=True, slots=True)
-class Name(Term):
+class Name(Operators):
     """A column by name, before resolution; `table` is its qualifier if one was written."""
 
     name: str
@@ -193,7 +193,7 @@ class Name(Term):
 
 
 @dataclass(frozen=True, slots=True)
-class Star(Term):
+class Star(Operators):
     """`*` or `t.*` in a SELECT list or in COUNT(*); alone in GROUP BY or ORDER BY it means ALL.
 
     `exclude` leaves columns out, `replacing` gives (column, new value), `renaming` (old, new name).
@@ -207,7 +207,7 @@ class Star(Term):
 
 
 @dataclass(frozen=True, slots=True)
-class Ref(Term):
+class Ref(Operators):
     """A column by identity, after resolution: ids are unique within a statement."""
 
     id: int
@@ -216,7 +216,7 @@ class Ref(Term):
 
 
 @dataclass(frozen=True, slots=True)
-class Call(Term):
+class Call(Operators):
     """A scalar function or operator by its registry name; see `dpsql.functions`.
 
     CASE is `case(when1, then1, when2, then2, ..., otherwise)`, IN is `in(x, v1, v2, ...)`.
@@ -233,7 +233,7 @@ STATED = frozenset({"dp_stddev", "dp_interval_low", "dp_interval_high"})
 
 
 @dataclass(frozen=True, slots=True)
-class Cast(Term):
+class Cast(Operators):
     """CAST(arg AS to); `safe` is TRY_CAST."""
 
     arg: Expression
@@ -252,7 +252,7 @@ class Clip:
 
 
 @dataclass(frozen=True, slots=True)
-class AggregateCall(Term):
+class AggregateCall(Operators):
     """An aggregate by its registry name; `args` is `(Star(),)` for COUNT(*).
 
     `clip` and `epsilon` (what it may spend of that of the query) are its named arguments.
@@ -298,7 +298,7 @@ class Frame:
 
 
 @dataclass(frozen=True, slots=True)
-class WindowCall(Term):
+class WindowCall(Operators):
     """function([DISTINCT] args [IGNORE NULLS]) [FILTER] OVER (PARTITION BY ... ORDER BY ... frame).
 
     `base` names a window of the WINDOW clause until the parser has put that in its place.
@@ -318,7 +318,7 @@ class WindowCall(Term):
 
 
 @dataclass(frozen=True, slots=True)
-class ScalarQuery(Term):
+class ScalarQuery(Operators):
     """(SELECT ...) as a value, before resolution."""
 
     query: Query
@@ -326,7 +326,7 @@ class ScalarQuery(Term):
 
 
 @dataclass(frozen=True, slots=True)
-class Membership(Term):
+class Membership(Operators):
     """EXISTS (query), or `value IN (query)` where a value is given; before resolution."""
 
     query: Query

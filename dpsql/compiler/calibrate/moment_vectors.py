@@ -37,9 +37,9 @@ from dpsql.model.tree import (
     Expression,
     Kind,
     Literal,
+    Operators,
     Ref,
     SqlType,
-    Term,
     operand,
     scalar,
     when,
@@ -256,7 +256,7 @@ def moments(family: Family, columns: tuple[Ref, ...]) -> dict[Measurement, Expre
 
 def summed(columns: Sequence[Ref]) -> Expression:
     """The sum of some columns in DOUBLE."""
-    doubles: list[Term] = [column.to(DOUBLE) for column in columns]
+    doubles: list[Operators] = [column.to(DOUBLE) for column in columns]
     return operand(reduce(add, doubles))
 
 

@@ -21,8 +21,8 @@ from dpsql.model.tree import (
     Call,
     Cast,
     Expression,
+    Operators,
     Ref,
-    Term,
     WindowCall,
     scalar,
 )
@@ -84,7 +84,7 @@ class Near:
 
     def factor(self, parts: Sequence[Expression]) -> Expression:
         """By how much margins grow, over the first parts."""
-        doubles: list[Term] = [part.to(DOUBLE) for part in parts]
+        doubles: list[Operators] = [part.to(DOUBLE) for part in parts]
         steps = reduce(add, doubles) / self.step
         lines = (a + b * steps for a, b in self.widening.lines)
         all_of_it = (steps - float(self.widening.unit)) / float(self.widening.margin)
