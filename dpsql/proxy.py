@@ -13,12 +13,12 @@ from typing import Self
 
 from dpsql import accountants
 from dpsql.answering import precision
+from dpsql.answering.explain import explained, shown
 from dpsql.answering.vault import Vault
 from dpsql.engines import Engine, Stop
 from dpsql.engines.limited import Following
 from dpsql.engines.pool import EnginePool
 from dpsql.engines.versions import require_tested
-from dpsql.explaining.explain import explained, shown
 from dpsql.explaining.explanation import Explanation
 from dpsql.ledgers import Entry, Ledger
 from dpsql.ledgers.sqlite import SqliteLedger
@@ -50,7 +50,8 @@ class Proxy:
     """The owner's data behind its policy: thread-safe, a context manager.
 
     `sampler` draws the noise; only tests of the laws pass another than the default. `rebind` gives
-    the policy anew, over the data as it then is.
+    the policy anew, over the data as it then is. `compiler` makes what compiles under a policy, if
+    that is not done in this process.
     """
 
     def __init__(
@@ -60,10 +61,11 @@ class Proxy:
         ledger: Ledger,
         sampler: Sampler | None = None,
         rebind: Callable[[], Policy] | None = None,
+        compiler: Callable[[Policy], Compiler] | None = None,
     ) -> None:
         self.vault = Vault(ledger, engine, sampler)
         public = PublicTables(Following(engine), dialects(policy.database).database)
-        self.compiler = Compiler(policy, public)
+        self.compiler = (compiler or partial(Compiler, public=public))(policy)
         self._lock = Lock()
         self._rebind = rebind or (lambda: policy)
         self.accepted = self.recorded()
@@ -89,13 +91,19 @@ class Proxy:
         return cls.over(draft, opened(draft))
 
     @classmethod
-    def over(cls, draft: Draft, engine: Engine) -> Self:
+    def over(
+        cls,
+        draft: Draft,
+        engine: Engine,
+        compiler: Callable[[Policy], Compiler] | None = None,
+    ) -> Self:
         """`open` with the engine already started; closes it where it cannot be used."""
         try:
             require_tested()
             ledger = SqliteLedger.open(draft.ledger)
             rebind = partial(bound, draft, engine, ledger)
-            return cls(reached(rebind), engine, ledger, rebind=partial(reached, rebind))
+            reach = partial(reached, rebind)
+            return cls(reach(), engine, ledger, rebind=reach, compiler=compiler)
         except BaseException:
             engine.close()
             raise
@@ -108,8 +116,8 @@ class Proxy:
         charge stays), `Unreachable` or `LedgerError`.
         """
         with self._stoppable(stop or Stop()) as known:
-            asked = precision.read(self.compiler, request, known)
-            if asked.statement.explain:
+            asked = self.compiler.read(request, known)
+            if asked.explain:
                 return shown(explained(self.compiler, self.vault, asked))
             return precision.answered(self.compiler, self.vault, asked)
 
@@ -118,7 +126,7 @@ class Proxy:
 
         Raises `Refused`, or `Failed` where it takes too long or `stop` is wanted.
         """
-        asked = precision.read(self.compiler, request, stop or Stop())
+        asked = self.compiler.read(request, stop or Stop())
         return explained(self.compiler, self.vault, asked)
 
     def signature(
@@ -207,7 +215,8 @@ class Proxy:
         self.vault.engine.cancel()
 
     def close(self) -> None:
-        """Stop the engine and close the ledger."""
+        """Stop the engine and what compiles, and close the ledger."""
+        self.compiler.close()
         self.vault.close()
 
     def __enter__(self) -> Self:

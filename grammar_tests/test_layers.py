@@ -19,9 +19,10 @@ FLOORS = (
     "accountants ledgers".split(),
     "compiler policy".split(),
     "dialects release".split(),
+    "explaining".split(),
     "preparation".split(),
     "answering owner".split(),
-    "explaining monitoring".split(),
+    "monitoring".split(),
     "proxy".split(),
     "interfaces".split(),
 )

@@ -16,7 +16,7 @@ from operator import add
 
 from dpsql import accountants
 from dpsql.answering.vault import Vault
-from dpsql.model.errors import Reason, Refused
+from dpsql.model.errors import Refused
 from dpsql.model.vocabulary import Answer, Loss, Request
 from dpsql.preparation.compilation import Compiler
 from dpsql.preparation.private_bounds import (
@@ -26,7 +26,6 @@ from dpsql.preparation.private_bounds import (
     payable,
     question,
     shares,
-    wanting,
 )
 from dpsql.preparation.question import Account, Question, ReleasedBounds
 
@@ -83,15 +82,7 @@ def answered(compiler: Compiler, vault: Vault, asked: Question) -> Answer:
 
 def steps_of(compiler: Compiler, vault: Vault, asked: Question) -> Steps | None:
     """The steps of a question for which bounds have to be found; None where it is but one."""
-
-    def compiles(bounds: ColumnBounds) -> bool:
-        try:
-            compiler.prepared(replace(asked, bounds=bounds))
-        except Refused as refused:
-            return refused.reason is not Reason.UNBOUNDED_INPUT
-        return True
-
-    widest = wanting(compiler.policy, compiles)
+    widest = compiler.wanting(asked)
     if not widest:
         return None
     payer = asked.account

@@ -74,10 +74,10 @@ class Vault:
 
         Raises as `Proxy.ask` does.
         """
-        prepared = compiler.prepared(asked)
-        if prepared.plan is None:
-            return self._public(compiler, asked, prepared)
-        return self.remembered(compiler, asked) or self.charged(compiler, asked, prepared)
+        if not compiler.questions(asked):
+            return self._public(compiler, asked, compiler.prepared(asked))
+        known = self.remembered(compiler, asked)
+        return known or self.charged(compiler, asked, compiler.prepared(asked))
 
     def remembered(
         self, compiler: Compiler, asked: Question, least: Decimal | None = None
@@ -86,7 +86,7 @@ class Vault:
 
         At least `least` was paid for it, if that is given, or else what is now asked.
         """
-        answers, request, question = self._answers, asked.request, compiler.prepared(asked).question
+        answers, request, question = self._answers, asked.request, compiler.questions(asked)[0]
         least = asked.account.epsilon if least is None else least
         key = text_key(request), request.analyst, least, question
         kept, stamp = answers.get(key), self.ledger.stamp()
@@ -95,13 +95,14 @@ class Vault:
         recalled = self.recalled(compiler, asked, least)
         if recalled is None:
             return None
-        known, paid = recalled
+        known, paid_question = recalled
         receipt = self.receipt(asked.at(known.epsilon).account, known.query_id)
         before = None if kept is None else kept.answer.receipt
         if kept is not None and before is not None and before.query_id == known.query_id:
             answer = replace(kept.answer, receipt=receipt)
         else:
             most, stop = compiler.policy.limits.max_result_cells, asked.stop
+            paid = compiler.prepared(asked.at(known.epsilon)).way(paid_question)
             answer = compiler.freely(
                 lambda: self._finished(paid, known.answer, receipt, self.engine, most, stop), stop
             )
@@ -110,19 +111,17 @@ class Vault:
 
     def recalled(
         self, compiler: Compiler, asked: Question, least: Decimal
-    ) -> tuple[Remembered, Prepared] | None:
-        """The noisy answer of the same question, and the question as it is asked at that epsilon.
+    ) -> tuple[Remembered, str] | None:
+        """The noisy answer of the same question, and which question was asked at that epsilon.
 
         A question that would choose groups is answered from noise on every group too. None where
         there is no answer, or where a query of that epsilon would have asked otherwise.
         """
         analyst, version = asked.request.analyst, compiler.policy.version
-        for way in compiler.prepared(asked).ways:
-            known = self.ledger.recall(analyst, way.question, version, least)
-            if known is not None:
-                for paid in compiler.prepared(asked.at(known.epsilon)).ways:
-                    if paid.question == way.question:
-                        return known, paid
+        for question in compiler.questions(asked):
+            known = self.ledger.recall(analyst, question, version, least)
+            if known is not None and question in compiler.questions(asked.at(known.epsilon)):
+                return known, question
         return None
 
     def charged(self, compiler: Compiler, asked: Question, prepared: Prepared) -> Answer:

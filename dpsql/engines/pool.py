@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from threading import Condition
-from typing import Any
+from typing import Any, Generic, Protocol, TypeVar
 
 from dpsql.engines import Engine, Interrupted, Load, ScratchTable, Stop, Unrun
 from dpsql.engines.process import SLICE_SECONDS
@@ -15,17 +15,29 @@ from dpsql.model.table import Table
 from dpsql.model.vocabulary import Exact
 
 
-class EnginePool:
-    """At most `most` engines, started as they are needed, that take turns; an `Engine` itself.
+class Worker(Protocol):
+    """What can be stopped."""
+
+    def cancel(self) -> None:
+        """Stop the running call, if there is one."""
+        ...
+
+    def close(self) -> None:
+        """Stop the worker."""
+        ...
+
+
+M = TypeVar("M", bound=Worker)
+
+
+class WorkerPool(Generic[M]):
+    """At most `most` workers, started as they are needed, that take turns.
 
     The next turn is of who has the fewest, and of them who waited longest. Where there are several
-    `owners` of statements (see `Stop`), none of them has all engines.
-
-    A plan rests on facts about the data that the first engine accepted, so the others start after
-    it and open that data or fail. Each has the memory limit of one.
+    `owners` of what is asked (see `Stop`), none of them has all workers.
     """
 
-    def __init__(self, make: Callable[[], Engine], most: int, owners: int = 1) -> None:
+    def __init__(self, make: Callable[[], M], most: int, owners: int = 1) -> None:
         self._make, self._most = make, most
         self._share = most if owners <= 1 else max(1, most - 1)
         self._having: Counter[str] = Counter()
@@ -35,6 +47,79 @@ class EnginePool:
         self._idle = [self._first]
         self._changed = Condition()
         self._closed = False
+
+    def cancel(self) -> None:
+        """Stop all that is running; safe in threads and signal handlers."""
+        for worker in tuple(self._all):
+            worker.cancel()
+
+    def close(self) -> None:
+        """Stop all workers; later calls raise `EngineFailed`."""
+        with self._changed:
+            self._closed = True
+        for worker in self._all:
+            worker.close()
+
+    def load(self) -> dict[str, int]:
+        """How many workers there are, how many of them are busy, and how many calls wait."""
+        with self._changed:
+            busy, waiting = len(self._all) - len(self._idle), len(self._waiting)
+            return {"workers": len(self._all), "busy": busy, "waiting": waiting}
+
+    @contextmanager
+    def taken(self, stop: Stop | None = None) -> Iterator[M]:
+        """Whichever worker is free, for several calls."""
+        owner = "" if stop is None else stop.owner
+        worker = self._taken(owner, stop)
+        try:
+            yield worker
+        finally:
+            with self._changed:
+                self._idle.append(worker)
+                self._having[owner] -= 1
+                self._changed.notify_all()
+
+    def _taken(self, owner: str, stop: Stop | None) -> M:
+        """A free worker, or a new one; raises `Interrupted` where the wait is ended by `stop`."""
+        with self._changed:
+            self._waiting.append(owner)
+            try:
+                while not (self._is_next(owner) and (worker := self._free()) is not None):
+                    if stop is not None and stop.wanted:
+                        raise Interrupted
+                    self._changed.wait(SLICE_SECONDS)
+            finally:
+                self._waiting.remove(owner)
+            self._having[owner] += 1
+            return worker
+
+    def _is_next(self, owner: str) -> bool:
+        """Whether the next turn is this owner's."""
+        able = [other for other in self._waiting if not other or self._having[other] < self._share]
+        return bool(able) and min(able, key=lambda other: self._having[other]) == owner
+
+    def _free(self) -> M | None:
+        """An idle worker, or a new one if there may be more."""
+        if self._idle:
+            return self._idle.pop()
+        if len(self._all) == self._most or self._closed:
+            return None
+        worker = self._another()
+        if worker is not None:
+            self._all.append(worker)
+        return worker
+
+    def _another(self) -> M | None:
+        """One more worker; None where there can be none yet."""
+        return self._make()
+
+
+class EnginePool(WorkerPool[Engine]):
+    """Engines that take turns; an `Engine` itself.
+
+    A plan rests on facts about the data that the first engine accepted, so the others start after
+    it and open that data or fail. Each has the memory limit of one.
+    """
 
     def schema(self) -> Schema:
         """What the database declares, and the identity of its files: for all engines."""
@@ -116,63 +201,9 @@ class EnginePool:
         with self.taken(stop) as engine:
             return engine.scratch(sql, tables, stop, cells)
 
-    def cancel(self) -> None:
-        """Stop all that is running; safe in threads and signal handlers."""
-        for engine in tuple(self._all):
-            engine.cancel()
-
-    def close(self) -> None:
-        """Stop all engines; later calls raise `EngineFailed`."""
-        with self._changed:
-            self._closed = True
-        for engine in self._all:
-            engine.close()
-
-    def load(self) -> dict[str, int]:
-        """How many engines there are, how many of them are busy, and how many statements wait."""
-        with self._changed:
-            busy, waiting = len(self._all) - len(self._idle), len(self._waiting)
-            return {"workers": len(self._all), "busy": busy, "waiting": waiting}
-
-    @contextmanager
-    def taken(self, stop: Stop | None = None) -> Iterator[Engine]:
-        """Whichever engine is free, for several calls."""
-        owner = "" if stop is None else stop.owner
-        engine = self._taken(owner, stop)
-        try:
-            yield engine
-        finally:
-            with self._changed:
-                self._idle.append(engine)
-                self._having[owner] -= 1
-                self._changed.notify_all()
-
-    def _taken(self, owner: str, stop: Stop | None) -> Engine:
-        """A free engine, or a new one; raises `Interrupted` where the wait is ended by `stop`."""
-        with self._changed:
-            self._waiting.append(owner)
-            try:
-                while not (self._is_next(owner) and (engine := self._free()) is not None):
-                    if stop is not None and stop.wanted:
-                        raise Interrupted
-                    self._changed.wait(SLICE_SECONDS)
-            finally:
-                self._waiting.remove(owner)
-            self._having[owner] += 1
-            return engine
-
-    def _is_next(self, owner: str) -> bool:
-        """Whether the next turn is this owner's."""
-        able = [other for other in self._waiting if not other or self._having[other] < self._share]
-        return bool(able) and min(able, key=lambda other: self._having[other]) == owner
-
-    def _free(self) -> Engine | None:
-        """An idle engine, or a new one if there may be more."""
-        if self._idle:
-            return self._idle.pop()
-        if len(self._all) == self._most or self._closed or self._first.accepted is None:
+    def _another(self) -> Engine | None:
+        if self._first.accepted is None:
             return None
         engine = self._make()
         engine.follow(self._first.accepted)
-        self._all.append(engine)
         return engine

@@ -32,8 +32,10 @@ from dpsql.compiler.plan.measurement_kinds import (
     ValueTotal,
     adds_rows,
 )
+from dpsql.compiler.plan.prepared import Prepared
 from dpsql.compiler.plan.private_plan import BlockPlan, BlockSql, PrivatePlan, Release
 from dpsql.compiler.plan.published_keys import ListedKeys, ThresholdKeys, TopKeys, TrialKeys
+from dpsql.dialects.duckdb.duckdb_dialect import DUCKDB
 from dpsql.dialects.operators import OPERATORS
 from dpsql.dialects.sql_text import ATOM, MINUS, TEST, Text
 from dpsql.explaining.explanation import (
@@ -44,6 +46,7 @@ from dpsql.explaining.explanation import (
     Help,
     LargerEpsilon,
     LimitLine,
+    PlanDescription,
     PublicKeys,
     ReleaseLine,
     TighterBounds,
@@ -69,9 +72,34 @@ from dpsql.model.tree import (
     Star,
     WindowCall,
 )
-from dpsql.model.vocabulary import Budget, Mechanism, Noise, Policy
+from dpsql.model.vocabulary import Budget, Loss, Mechanism, Noise, Policy
 from dpsql.model.walk import both, conjuncts, relations
-from dpsql.preparation.engine_kinds import scratch_dialect
+
+
+def description(
+    prepared: Prepared,
+    margins: tuple[float | None, ...],
+    policy: Policy,
+    budget: Budget,
+    epsilon: Decimal,
+) -> PlanDescription:
+    """A plan in words, for who pays from `budget` up to `epsilon`; `margins` are what is expected
+    of its columns.
+    """
+    plan, rewritten = prepared.plan, prepared.rewritten
+    blocks = zip(prepared.blocks, rewritten.blocks, strict=True)
+    return PlanDescription(
+        columns=prepared.columns,
+        blocks=tuple(describe(block, sql, policy) for block, sql in blocks),
+        outer_sql=rewritten.shown_sql,
+        stages=tuple(stage.sql for stage in rewritten.stages),
+        charge=Loss(0) if plan is None else plan.loss,
+        expected=margins,
+        event=None if plan is None else plan.event,
+        notes=() if plan is None else tuple(notes(plan)),
+        notices=prepared.notices,
+        helps=helps(prepared.blocks, budget, epsilon),
+    )
 
 
 def describe(plan: BlockPlan, sql: BlockSql, policy: Policy) -> BlockLines:
@@ -428,7 +456,7 @@ def _constant(literal: Literal) -> str:
         case int() | float() | Decimal() as number if not isinstance(number, bool):
             return f"{number:.15g}"
         case _:
-            return scratch_dialect().constant(literal)
+            return DUCKDB.constant(literal)
 
 
 def _cast(cast: Cast, names: Mapping[int, str]) -> Text:

@@ -137,6 +137,22 @@ Help: TypeAlias = LargerEpsilon | PublicKeys | TighterBounds | FewerRows | Fewer
 
 
 @dataclass(frozen=True, slots=True)
+class PlanDescription:
+    """What an explanation says of a plan whatever the ledger says; `charge` is the plan's."""
+
+    columns: tuple[Column, ...]
+    blocks: tuple[BlockLines, ...]
+    outer_sql: str
+    stages: tuple[str, ...]
+    charge: Loss
+    expected: tuple[float | None, ...]
+    event: Event | None
+    notes: tuple[str, ...]
+    notices: tuple[Notice, ...]
+    helps: tuple[Help, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Explanation:
     """The whole plan of one query. `blocks` is empty for a query over public tables alone.
 

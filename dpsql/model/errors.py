@@ -7,6 +7,7 @@ An error carries a reason, a place and public facts; sentences are made in
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Any
 
 from dpsql.model.tree import NOWHERE, Span
 
@@ -53,7 +54,17 @@ class Reason(StrEnum):
 
 
 class DpsqlError(Exception):
-    """Root of everything dpsql raises on purpose."""
+    """Root of everything dpsql raises on purpose; as it was on the other side of a process, too."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _again, (type(self), self.args, self.__dict__)
+
+
+def _again(kind: type[DpsqlError], args: tuple[Any, ...], facts: dict[str, Any]) -> DpsqlError:
+    """An error with these facts: its constructor takes other arguments than it passes on."""
+    error = kind.__new__(kind, *args)
+    error.__dict__.update(facts)
+    return error
 
 
 class Refused(DpsqlError):

@@ -26,7 +26,6 @@ from typing import Self
 
 from dpsql import accountants
 from dpsql.accountants.remaining import rest
-from dpsql.answering.precision import read
 from dpsql.answering.vault import Vault
 from dpsql.engines import Stop
 from dpsql.ledgers import Remembered
@@ -112,9 +111,8 @@ class Desk:
 
         It is paid for by what surrounds it, and so has no wishes of its own.
         """
-        asked = read(self.compiler, request, Stop())
-        says = asked.statement
-        if says.explain or says.epsilon is not None or says.mechanism is not None:
+        asked = self.compiler.read(request, Stop())
+        if asked.explain or asked.optioned:
             raise Refused(Reason.UNSUPPORTED_STATEMENT, construct="EXPLAIN or OPTIONS here")
         prepared = self.compiler.prepared(asked)
         found = stream(prepared, dialects(self.compiler.policy.database).database)

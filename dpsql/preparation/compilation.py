@@ -4,22 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from decimal import Decimal
 from fractions import Fraction
 from threading import Lock
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from dpsql.compiler.plan.prepared import Prepared
 from dpsql.dialects.reading.parse import parse
 from dpsql.engines import Stop
+from dpsql.explaining.describe_blocks import description
+from dpsql.explaining.explanation import PlanDescription
 from dpsql.model.bounded_cache import BoundedCache
+from dpsql.model.errors import Reason, Refused
+from dpsql.model.query_options import requested_precision
 from dpsql.model.tree import Span, SqlType, Statement
 from dpsql.model.vocabulary import Policy, Request
+from dpsql.preparation.accuracy import epsilon_for, first_epsilon
 from dpsql.preparation.prepare import plans_of, prepare
-from dpsql.preparation.private_bounds import with_bounds
+from dpsql.preparation.private_bounds import ColumnBounds, wanting, with_bounds
 from dpsql.preparation.public_data import PublicTables
 from dpsql.preparation.question import Question, account, text_key
 from dpsql.preparation.signature import Signature, signature
 from dpsql.release.execution import freely
+from dpsql.release.finish import expected_margins
 
 T = TypeVar("T")
 REMEMBERED_PLANS = 512
@@ -43,20 +50,60 @@ class Compiler:
             self._plans = plans_of(REMEMBERED_PLANS)  # what is being compiled ends up in the old
 
     def read(self, request: Request, stop: Stop) -> Question:
-        """The statement of a request and who pays for it; see `precision.read` for how much.
+        """What a request asks, who pays for it, and the epsilon that it may spend, its wish for
+        precision heeded.
 
-        Raises `Refused` for what is no statement, or what the analyst may not pay.
+        Raises `Refused` for what is no statement, or what the analyst may not pay; or `Failed`
+        where that takes too long or is stopped.
         """
+        return self.freely(lambda: self._read(request, stop), stop)
+
+    def _read(self, request: Request, stop: Stop) -> Question:
         statement = self._parsed(request)
-        wishes = request.epsilon, statement.epsilon
-        return Question(request, statement, account(self.policy, request.analyst, *wishes), stop)
+        payer = account(self.policy, request.analyst, request.epsilon, statement.epsilon)
+        optioned = statement.epsilon is not None or statement.mechanism is not None
+        asked = Question(request, payer, stop, statement.explain, optioned)
+        wanted = requested_precision(request.precision, statement.max_error, statement.confidence)
+        if wanted is None:
+            return asked
+        if statement.divided or not (request.epsilon is statement.epsilon is None):
+            raise Refused(Reason.BAD_OPTION, option="max_error", why="epsilon is asked for too")
+        budget = payer.budget
+        if not wanted.relative:
+            found = epsilon_for(wanted, budget, lambda epsilon: self.prepared(asked.at(epsilon)))
+            return asked.at(found)
+        first = replace(asked.at(first_epsilon(budget)), wanted=wanted)
+        self.prepared(first)  # refused before anything is paid
+        return first
+
+    def wanting(self, asked: Question) -> ColumnBounds:
+        """The columns without whose bounds this is refused; see `private_bounds.wanting`."""
+
+        def compiles(bounds: ColumnBounds) -> bool:
+            try:
+                self.prepared(replace(asked, bounds=bounds))
+            except Refused as refused:
+                return refused.reason is not Reason.UNBOUNDED_INPUT
+            return True
+
+        return wanting(self.policy, compiles)
+
+    def questions(self, asked: Question) -> tuple[str, ...]:
+        """See `Prepared.questions`. Raises as `prepared` does."""
+        return self.prepared(asked).questions
+
+    def described(self, asked: Question, epsilon: Decimal, question: str) -> PlanDescription:
+        """The plan of one of its questions, as it is asked at an epsilon, in words."""
+        prepared = self.prepared(asked.at(epsilon)).way(question)
+        margins = expected_margins(prepared.plan, prepared.rewritten)
+        payer = asked.account
+        return description(prepared, margins, self.policy, payer.budget, payer.epsilon)
 
     def prepared(self, asked: Question) -> Prepared:
         """The plan of what is asked. Raises `Refused`, or `Failed` where compiling takes too long
         or is stopped.
         """
-        payer = asked.account.budget, asked.account.epsilon
-        key = text_key(asked.request), *payer, asked.bounds
+        key = plan_key(asked)
         with self._lock:
             policy, plans = self.policy, self._plans
         plan = plans.get(key)
@@ -83,6 +130,9 @@ class Compiler:
         """A step that nobody pays for; raises `Failed` where it is stopped or takes too long."""
         return freely(step, stop, self.policy.limits.free_seconds)
 
+    def close(self) -> None:
+        """There is nothing to stop."""
+
     def _parsed(self, request: Request) -> Statement:
         key = text_key(request)
         statement = self._statements.get(key)
@@ -95,10 +145,15 @@ class Compiler:
 
     def _compiled(self, asked: Question, policy: Policy) -> Prepared:
         return prepare(
-            asked.statement,
+            self._parsed(asked.request),
             with_bounds(policy, asked.bounds),
             asked.account.budget,
             Fraction(asked.account.epsilon),
             self.public,
             self.public.evaluate,
         )
+
+
+def plan_key(asked: Question) -> tuple[Any, ...]:
+    """What decides a plan, under one policy."""
+    return text_key(asked.request), asked.account.budget, asked.account.epsilon, asked.bounds

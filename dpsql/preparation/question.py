@@ -14,7 +14,7 @@ from dpsql.ledgers import Charge
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.notices import Notice, useless
 from dpsql.model.query_options import Precision, sensible
-from dpsql.model.tree import Statement
+from dpsql.model.tree import PlanForm
 from dpsql.model.vocabulary import Budget, Event, Loss, Policy, Receipt, Request
 
 
@@ -113,14 +113,16 @@ class ReleasedBounds:
 class Question:
     """A request with who pays for it, and the wish to stop it.
 
-    `wanted` is a relative error, of which the account's epsilon is the first try. `bounds` are
-    those that were found privately for columns that declare none.
+    `explain` is how its plan is asked for instead, `optioned` says that its text names an epsilon
+    or a mechanism. `wanted` is a relative error, of which the account's epsilon is the first try.
+    `bounds` are those that were found privately for columns that declare none.
     """
 
     request: Request
-    statement: Statement
     account: Account
     stop: Stop
+    explain: PlanForm | None = None
+    optioned: bool = False
     wanted: Precision | None = None
     bounds: tuple[ReleasedBounds, ...] = ()
 

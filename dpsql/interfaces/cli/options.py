@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from decimal import Decimal, InvalidOperation
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -12,6 +13,8 @@ import click
 from dpsql.model.query_options import sensible
 
 if TYPE_CHECKING:
+    from dpsql.engines import Engine
+    from dpsql.policy.draft import Draft
     from dpsql.proxy import Proxy
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -19,23 +22,41 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 def open_proxy(path: str) -> Proxy:
     """The real proxy; its engine starts while the compiler is imported."""
-    from dpsql.policy.load import load  # noqa: PLC0415
-    from dpsql.preparation.engine_kinds import pooled  # noqa: PLC0415
-
-    draft = load(path)
-    engine = pooled(draft)
+    draft, engine = _started(path)
     from dpsql.proxy import Proxy  # noqa: PLC0415
 
     return Proxy.over(draft, engine)
 
 
+def open_server(path: str) -> Proxy:
+    """The real proxy for many at a time: it compiles in processes of their own."""
+    draft, engine = _started(path)
+    from dpsql.preparation.compile_workers import CompilerPool  # noqa: PLC0415
+    from dpsql.proxy import Proxy  # noqa: PLC0415
+
+    most = max(2, draft.server.workers)  # one is never one analyst's alone
+    return Proxy.over(draft, engine, partial(CompilerPool, engine=engine, most=most))
+
+
+def _started(path: str) -> tuple[Draft, Engine]:
+    """A policy and its engines."""
+    from dpsql.policy.load import load  # noqa: PLC0415
+    from dpsql.preparation.engine_kinds import pooled  # noqa: PLC0415
+
+    draft = load(path)
+    return draft, pooled(draft)
+
+
 @dataclass(frozen=True, slots=True)
 class CommandSettings:
-    """What every command needs: the policy file, who asks, and how the proxy is opened."""
+    """What every command needs: the policy file, who asks, and how the proxy is opened, for one
+    analyst or as a server.
+    """
 
     policy: str = "dpsql.toml"
     analyst: str | None = None
     open: Callable[[str], Proxy] = open_proxy
+    open_server: Callable[[str], Proxy] = open_server
 
     def with_options(self, policy: str | None, analyst: str | None) -> CommandSettings:
         """These settings, overridden by what was given nearer to the command."""

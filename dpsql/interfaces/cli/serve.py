@@ -41,6 +41,6 @@ def serve(
     def make() -> tuple[Proxy, ServerSettings]:
         limits = load(settings.policy).server
         where = host or limits.host, limits.port if port is None else port
-        return settings.open(settings.policy), replace(limits, host=where[0], port=where[1])
+        return settings.open_server(settings.policy), replace(limits, host=where[0], port=where[1])
 
     run(make, note, self_signed=self_signed)

@@ -13,20 +13,18 @@ from dpsql import accountants
 from dpsql.accountants.remaining import rest
 from dpsql.answering.two_steps import Steps, steps_of
 from dpsql.answering.vault import Vault
-from dpsql.explaining.describe_blocks import describe, helps, notes
 from dpsql.explaining.explanation import Explanation
 from dpsql.model.tree import VARCHAR
 from dpsql.model.vocabulary import Answer, Budget, Column, Event, Loss
 from dpsql.preparation.compilation import Compiler
 from dpsql.preparation.private_bounds import SHARE, notice
 from dpsql.preparation.question import Question
-from dpsql.release.finish import expected_margins
 
 
 def explained(compiler: Compiler, vault: Vault, asked: Question) -> Explanation:
     """What asking this would do and cost now; see `Proxy.explain`."""
     plan = compiler.freely(lambda: _explained(compiler, vault, asked), asked.stop)
-    return replace(plan, form=asked.statement.explain or plan.form)
+    return replace(plan, form=asked.explain or plan.form)
 
 
 def shown(explanation: Explanation) -> Answer:
@@ -70,37 +68,34 @@ def _of_all(compiler: Compiler, vault: Vault, steps: Steps) -> Explanation:
 
 def _of_one(compiler: Compiler, vault: Vault, asked: Question) -> Explanation:
     """Of one question: it costs nothing where the ledger remembers its answer."""
-    prepared, budget = compiler.prepared(asked), asked.account.budget
-    known = prepared.plan and vault.recalled(compiler, asked, asked.account.epsilon)
-    if known and known[1].question != prepared.question:
-        prepared = known[1]
-    plan, rewritten = prepared.plan, prepared.rewritten
-    charge = Loss(0) if plan is None or known else plan.loss
-    blocks = () if plan is None else plan.blocks
-    described = zip(blocks, rewritten.blocks, strict=True)
+    account, budget = asked.account, asked.account.budget
+    epsilon, question = account.epsilon, (compiler.questions(asked) or ("",))[0]
+    known = question and vault.recalled(compiler, asked, epsilon)
+    if known and known[1] != question:
+        epsilon, question = known[0].epsilon, known[1]
+    plan = compiler.described(asked, epsilon, question)
+    charge = Loss(0) if known else plan.charge
     spent = vault.ledger.spent(budget.name)
-    about = [] if plan is None else [*notes(plan)]
-    if accountants.is_least(charge, budget):
-        about.append(_least(budget))
+    least = [_least(budget)] if accountants.is_least(charge, budget) else []
     return Explanation(
-        columns=prepared.columns,
-        blocks=tuple(describe(block, sql, compiler.policy) for block, sql in described),
-        outer_sql=rewritten.shown_sql,
+        columns=plan.columns,
+        blocks=plan.blocks,
+        outer_sql=plan.outer_sql,
         analyst=asked.request.analyst,
         budget=budget.name,
         accountant=budget.accountant,
-        epsilon=asked.account.epsilon,
+        epsilon=account.epsilon,
         charge=charge,
         spent=spent,
-        limit=asked.account.limit,
+        limit=account.limit,
         remembered=bool(known),
-        stages=tuple(stage.sql for stage in rewritten.stages),
-        expected=expected_margins(plan, rewritten),
-        event=None if plan is None else plan.event,
-        notes=tuple(about),
-        notices=prepared.notices,
+        stages=plan.stages,
+        expected=plan.expected,
+        event=plan.event,
+        notes=(*plan.notes, *least),
+        notices=plan.notices,
         rest=rest(budget, spent, charge),
-        helps=helps(blocks, budget, asked.account.epsilon),
+        helps=plan.helps,
     )
 
 

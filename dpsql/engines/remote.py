@@ -1,0 +1,124 @@
+"""An object of ours that works in a process of its own: it can be killed, its memory is bounded,
+and it is less urgent than whoever asks.
+
+A request is `(call, method, arguments)`; the first has no method, and what makes the object as its
+only argument. A reply is `("chunk", result)` and then `("done", None)`; or `("raised", error)`, or
+`("broken", name)` of an error of which nothing else is told. A method gets a `Stop` too, which is
+wanted as soon as the call is interrupted.
+
+SECURITY.md S15, S20.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Iterator
+from threading import Lock, Thread
+from typing import Any, BinaryIO
+
+from dpsql.engines import EngineFailed, Interrupted, Stop, TimedOut, message_frames
+from dpsql.engines.limited import present
+from dpsql.engines.memory import bound_memory
+from dpsql.engines.priority import give_way
+from dpsql.engines.process import Tick, WorkerProcess
+from dpsql.engines.supervised import Reply, SupervisedWorker, WorkerCall, reply_of
+from dpsql.model.errors import DpsqlError
+
+NICENESS = 5
+"""How much less urgent the process is than ours."""
+_TOLD = (DpsqlError, EngineFailed, Interrupted, TimedOut)
+
+
+class RemoteBroke(Exception):
+    """The object raised what nobody expected; says the name of the error alone."""
+
+
+class RemoteObject(SupervisedWorker):
+    """What `make` makes, in a process that may hold so much `memory` more than it begins with.
+
+    `make` crosses over as it is pickled. `seconds` bound a call that nothing around it bounds.
+    """
+
+    def __init__(self, make: Callable[[], object], memory: str, seconds: float) -> None:
+        self._make, self._memory, self._seconds = make, memory, seconds
+        super().__init__()
+
+    def ask(self, stop: Stop, method: str, *arguments: Any) -> Any:
+        """What a method returns, or raises; raises `Interrupted`, `TimedOut` or `EngineFailed`."""
+        limit = present()
+        seconds = self._seconds if limit is None else limit.left
+
+        def exchange(call: WorkerCall) -> Reply:
+            return self._sent(call, (method, arguments), lambda: seconds)
+
+        outcome, told, chunks = self._replied(exchange, stop)
+        match outcome:
+            case "done":
+                return chunks[0]
+            case "raised":
+                raise told
+            case "broken" if told == MemoryError.__name__:
+                raise MemoryError
+            case "broken":
+                raise RemoteBroke(told)
+        raise EngineFailed
+
+    def _launched(self) -> WorkerProcess:
+        return WorkerProcess(__name__, self._memory)
+
+    def _open(self, call: WorkerCall, worker: WorkerProcess, tick: Tick) -> Reply:
+        sent = worker.send((call.number, None, (self._make,)), tick)
+        return reply_of(worker, tick) if sent else ("gone", None, [])
+
+
+# --- in the process ---
+
+
+def main(requests: BinaryIO, control: int) -> None:
+    """Serve requests until the stream ends; `control` is the descriptor of the control pipe."""
+    replies = message_frames.stream_of_replies()
+    host = _Host(message_frames.read(requests))
+    Thread(target=message_frames.watch, args=(control, host.interrupt), daemon=True).start()
+    while (request := message_frames.read(requests)) is not None:
+        message_frames.send(replies, host.answer(*request))
+
+
+class _Host:
+    """The object and the call that runs."""
+
+    def __init__(self, memory: str) -> None:
+        self._memory = memory
+        self._object: Any = None
+        self._lock = Lock()
+        self._call, self._stop = -1, Stop()
+
+    def answer(
+        self, call: int, method: str | None, arguments: tuple[Any, ...]
+    ) -> Iterator[tuple[str, Any]]:
+        """The reply to one request."""
+        with self._lock:
+            self._call, self._stop = call, Stop()
+        try:
+            if method is None:
+                self._take(*arguments)
+                yield "chunk", None
+            else:
+                yield "chunk", getattr(self._object, method)(*arguments, stop=self._stop)
+            told: tuple[str, Any] = "done", None
+        except _TOLD as error:
+            told = "raised", error
+        except Exception as error:  # noqa: BLE001 - nobody knows what it says
+            told = "broken", type(error).__name__
+        yield told
+
+    def interrupt(self, call: int) -> None:
+        """Stop this call if it is still running."""
+        with self._lock:
+            if self._call == call:
+                self._stop.wanted = True
+
+    def _take(self, make: Callable[[], object]) -> None:
+        self._object = make()
+        bound_memory(self._memory)
+        gc.freeze()  # it stays: nobody has to look through it again
+        give_way(NICENESS)  # not earlier: who asks first waits until all of this is there

@@ -1,0 +1,91 @@
+"""Accuracy first: the smallest epsilon at which the numbers of a query are as precise as asked.
+
+An absolute error of counts, sums and what is linear in them is a number of the plan: epsilon is
+found without looking at data. A relative error is first looked for with a small part of what a
+query costs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from decimal import ROUND_DOWN, ROUND_UP, Context, Decimal
+from math import isnan
+
+from dpsql import accountants
+from dpsql.compiler.plan.prepared import Prepared
+from dpsql.model.errors import Reason, Refused
+from dpsql.model.query_options import Precision
+from dpsql.model.vocabulary import Budget
+from dpsql.release.finish import margin_factor
+
+FIRST_SHARE = 8
+"""A relative error is first looked for with this part of the epsilon that a query costs."""
+
+_LEAST, _MOST = Decimal("0.0001"), Decimal(10_000)
+
+
+def epsilon_for(
+    wanted: Precision, budget: Budget, plan_at: Callable[[Decimal], Prepared]
+) -> Decimal:
+    """The smallest epsilon, to three digits, whose plan promises an absolute error.
+
+    No smaller than what the least charge buys: the rest is more precise than asked, for nothing.
+
+    Raises `Refused` where the error depends on data, or with the price where the policy does not
+    allow it.
+    """
+
+    def fits(epsilon: Decimal) -> bool:
+        return _promised(plan_at(epsilon), wanted.confidence) <= wanted.error
+
+    limit = budget.max_query_epsilon
+    if fits(limit):
+        least = max(_LEAST, accountants.cheapest_epsilon(budget))
+        return _smallest(fits, min(least, limit), limit)
+    if not fits(_MOST):
+        raise Refused(Reason.BAD_OPTION, option="max_error", why="no epsilon is large enough")
+    price = _smallest(fits, limit, _MOST)
+    raise Refused(Reason.EPSILON_TOO_LARGE, epsilon=price, limit=limit)
+
+
+def _promised(prepared: Prepared, confidence: Decimal) -> float:
+    """The largest half-width of the numbers of a query, before any data is seen.
+
+    Raises `Refused` for a number whose error depends on data.
+    """
+    known = [e for e in prepared.rewritten.expected if e is not None]
+    if any(map(isnan, known)):
+        names = [
+            column.name
+            for column, error in zip(prepared.columns, prepared.rewritten.expected, strict=True)
+            if error is not None and isnan(error)
+        ]
+        raise Refused(
+            Reason.BAD_OPTION,
+            option="max_error",
+            why=f"the error of {names[0]} depends on the data",
+            fix="Ask for a relative error, such as '5%', or for counts and sums.",
+        )
+    if prepared.plan is None or not known:
+        return 0.0
+    return max(known) * margin_factor(prepared.plan, float(confidence))
+
+
+def first_epsilon(budget: Budget) -> Decimal:
+    """The epsilon with which a relative error is first looked for."""
+    share = rounded(budget.query_epsilon / FIRST_SHARE, ROUND_UP)
+    return max(share, accountants.cheapest_epsilon(budget))
+
+
+def _smallest(fits: Callable[[Decimal], bool], low: Decimal, high: Decimal) -> Decimal:
+    """The smallest epsilon of three digits in [low, high] that fits, where high does."""
+    while True:
+        middle = rounded((low * high).sqrt(), ROUND_DOWN)
+        if not low < middle < high:
+            return low if fits(low) else high
+        low, high = (low, middle) if fits(middle) else (middle, high)
+
+
+def rounded(epsilon: Decimal, rounding: str) -> Decimal:
+    """An epsilon to three digits."""
+    return Context(prec=3, rounding=rounding).plus(epsilon)

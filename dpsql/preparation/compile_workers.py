@@ -1,0 +1,296 @@
+"""Compiling apart: a compiler in each of a few worker processes, for a server that must not wait.
+
+Whoever serves many analysts keeps what was compiled, and compiles nothing itself: a text that takes
+long holds up one worker, and ends with it. What comes back is what the same code would have made
+here, of the same policy over the same data: both are named, and compared before it is used.
+
+SECURITY.md S11, S20.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from functools import partial
+from typing import Any, Self, TypeAlias, TypeVar
+
+from dpsql.compiler.plan.prepared import Prepared
+from dpsql.engines import Engine, EngineFailed, Stop
+from dpsql.engines.limited import Following
+from dpsql.engines.pool import WorkerPool
+from dpsql.engines.remote import RemoteObject
+from dpsql.explaining.explanation import PlanDescription
+from dpsql.model.bounded_cache import BoundedCache
+from dpsql.model.tree import Span, SqlType
+from dpsql.model.vocabulary import Policy, Request
+from dpsql.preparation.compilation import Compiler, plan_key
+from dpsql.preparation.engine_kinds import dialects, get
+from dpsql.preparation.private_bounds import ColumnBounds
+from dpsql.preparation.public_data import PublicTables
+from dpsql.preparation.question import Question, text_key
+from dpsql.preparation.signature import Signature
+
+T = TypeVar("T")
+MEMORY = "1GB"
+"""What a worker may hold more than when it starts: many times what any sensible text needs."""
+MOST_BYTES = 64 << 20
+"""All that is kept of what workers compiled."""
+MOST_READ = 4 << 20
+"""Plans, by their bytes, that are kept as they are: each is a thousand objects and more."""
+_FLAT = 1 << 10
+
+Identity: TypeAlias = tuple[str, str | None]
+"""A policy's version, and the data that it is bound to."""
+
+
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """A plan on its way: its questions, and itself as bytes, which are read when they must be."""
+
+    questions: tuple[str, ...]
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """A request that was read; and unless bounds are `wanting`, its plan, or else what describes
+    that, as bytes.
+    """
+
+    asked: Question
+    wanting: ColumnBounds
+    plan: Packed | None = None
+    description: bytes = b""
+
+
+class CompilerDesk:
+    """A compiler at work in a process of its own; every answer names policy and data."""
+
+    def __init__(self, compiler: Compiler) -> None:
+        self._compiler = compiler
+
+    @classmethod
+    def over(cls, policy: Policy, accepted: Any) -> Self:
+        """A desk with an engine of its own for public tables, in the data that was `accepted`."""
+        engine = get(policy.database.engine).open(policy.database, policy.limits)
+        engine.follow(accepted)
+        return cls(Compiler(policy, _public(policy, engine)))
+
+    def begun(self, request: Request, *, stop: Stop) -> tuple[Identity, Begun]:
+        """A request as far as it is always needed. Raises `Refused` or `Failed`."""
+        compiler = self._compiler
+        asked = compiler.read(request, stop)
+        begun = Begun(replace(asked, stop=Stop()), compiler.wanting(asked))
+        if not begun.wanting:
+            plan = self._packed(asked)
+            if asked.explain:
+                question = (plan.questions or ("",))[0]
+                shown = compiler.described(asked, asked.account.epsilon, question)
+                begun = replace(begun, description=_bytes(shown))
+                plan = replace(plan, body=b"")
+            begun = replace(begun, plan=plan)
+        return self._told(begun)
+
+    def packed(self, asked: Question, *, stop: Stop) -> tuple[Identity, Packed]:
+        """The plan of a question. Raises `Refused` or `Failed`."""
+        return self._told(self._packed(replace(asked, stop=stop)))
+
+    def described(
+        self, asked: Question, epsilon: Decimal, question: str, *, stop: Stop
+    ) -> tuple[Identity, bytes]:
+        """See `Compiler.described`; as bytes."""
+        found = self._compiler.described(replace(asked, stop=stop), epsilon, question)
+        return self._told(_bytes(found))
+
+    def wanting(self, asked: Question, *, stop: Stop) -> tuple[Identity, ColumnBounds]:
+        """See `Compiler.wanting`."""
+        return self._told(self._compiler.wanting(replace(asked, stop=stop)))
+
+    def signature(
+        self,
+        sql: str,
+        dialect: str,
+        places: Sequence[Span],
+        declared: Sequence[SqlType | None],
+        *,
+        stop: Stop,
+    ) -> tuple[Identity, Signature]:
+        """See `Compiler.signature`."""
+        return self._told(self._compiler.signature(sql, dialect, places, declared, stop))
+
+    def _packed(self, asked: Question) -> Packed:
+        plan = self._compiler.prepared(asked)
+        return Packed(plan.questions, _bytes(plan))
+
+    def _told(self, answer: T) -> tuple[Identity, T]:
+        return identity_of(self._compiler.policy), answer
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """The workers of one policy over its data, and all that they made."""
+
+    workers: WorkerPool[RemoteObject]
+    identity: Identity
+    kept: BoundedCache[_Kept]
+    plans: BoundedCache[_Kept]
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """Something that was made, and about how many bytes it takes."""
+
+    value: Any
+    size: int
+
+
+class CompilerPool(Compiler):
+    """A compiler that has others compile, at most `most` at a time, and keeps what they made.
+
+    Its own process parses and plans nothing. None of several analysts has all workers.
+    """
+
+    def __init__(self, policy: Policy, engine: Engine, most: int) -> None:
+        super().__init__(policy, _public(policy, engine))
+        self._engine, self._most = engine, most
+        self._work = self._started(policy)
+
+    def adopt(self, policy: Policy) -> None:
+        """Have new workers compile under this policy from here on."""
+        old = self._work
+        super().adopt(policy)
+        with self._lock:
+            self._work = self._started(policy)
+        old.workers.close()
+
+    def close(self) -> None:
+        """Stop the workers: nothing is compiled any more."""
+        self._work.workers.close()
+
+    def prepared(self, asked: Question) -> Prepared:
+        """The plan of what is asked: small ones are kept as they are, all as bytes."""
+        key = plan_key(asked)
+        work = self._work
+        known = work.plans.get(key)
+        if known is None:
+            body = self._packed(work, asked).body
+            known = _Kept(pickle.loads(body), len(body))  # noqa: S301 - of a worker of ours
+            work.plans.put(key, known)
+        found: Prepared = known.value
+        return found
+
+    def questions(self, asked: Question) -> tuple[str, ...]:
+        """See `Prepared.questions`: no plan is read for that."""
+        work = self._work
+        known = work.kept.get(plan_key(asked))
+        found: Packed = self._packed(work, asked) if known is None else known.value
+        return found.questions
+
+    def described(self, asked: Question, epsilon: Decimal, question: str) -> PlanDescription:
+        """See `Compiler.described`."""
+        body = self._once(
+            ("described", plan_key(asked), epsilon, question),
+            asked.stop,
+            ("described", replace(asked, stop=Stop()), epsilon, question),
+        )
+        found: PlanDescription = pickle.loads(body)  # noqa: S301 - of a worker of ours
+        return found
+
+    def wanting(self, asked: Question) -> ColumnBounds:
+        """See `Compiler.wanting`."""
+        request = "wanting", replace(asked, stop=Stop())
+        found: ColumnBounds = self._once(("wanting", plan_key(asked)), asked.stop, request)
+        return found
+
+    def signature(
+        self,
+        sql: str,
+        dialect: str,
+        places: Sequence[Span],
+        declared: Sequence[SqlType | None],
+        stop: Stop,
+    ) -> Signature:
+        """See `Compiler.signature`."""
+        request = "signature", sql, dialect, tuple(places), tuple(declared)
+        found: Signature = self._once(request, stop, request)
+        return found
+
+    def _read(self, request: Request, stop: Stop) -> Question:
+        work = self._work
+        key = "read", text_key(request), request.analyst, request.epsilon, request.precision
+        known = work.kept.get(key)
+        if known is None:
+            begun: Begun = self._ask(work, stop, "begun", request)
+            asked, place = begun.asked, plan_key(begun.asked)
+            known = _Kept(asked, _FLAT + len(request.sql))
+            work.kept.put(key, known)
+            work.kept.put(("wanting", place), _Kept(begun.wanting, _FLAT))
+            if begun.plan is not None:
+                work.kept.put(place, _Kept(begun.plan, _FLAT + len(begun.plan.body)))
+                shown = (
+                    "described",
+                    place,
+                    asked.account.epsilon,
+                    (begun.plan.questions or ("",))[0],
+                )
+                if begun.description:
+                    work.kept.put(shown, _Kept(begun.description, len(begun.description)))
+        found: Question = known.value
+        return replace(found, request=request, stop=stop)
+
+    def _packed(self, work: _Work, asked: Question) -> Packed:
+        """The plan with its bytes, which one that was only described has left behind."""
+        key = plan_key(asked)
+        known = work.kept.get(key)
+        if known is not None and known.value.body:
+            found: Packed = known.value
+            return found
+        found = self.freely(
+            lambda: self._ask(work, asked.stop, "packed", replace(asked, stop=Stop())), asked.stop
+        )
+        work.kept.put(key, _Kept(found, _FLAT + len(found.body)))
+        return found
+
+    def _once(self, key: Any, stop: Stop, request: tuple[Any, ...]) -> Any:
+        """What a worker was asked before, or is asked now."""
+        work = self._work
+        known = work.kept.get(key)
+        if known is None:
+            found = self.freely(lambda: self._ask(work, stop, *request), stop)
+            known = _Kept(found, len(found) if isinstance(found, bytes) else _FLAT)
+            work.kept.put(key, known)
+        return known.value
+
+    def _ask(self, work: _Work, stop: Stop, *request: Any) -> Any:
+        """What a worker says, which must be of the policy and the data that are meant."""
+        with work.workers.taken(stop) as worker:
+            identity, answer = worker.ask(stop, *request)
+        if identity != work.identity:
+            raise EngineFailed
+        return answer
+
+    def _started(self, policy: Policy) -> _Work:
+        make = partial(CompilerDesk.over, policy, self._engine.accepted)
+        start = partial(RemoteObject, make, MEMORY, policy.limits.free_seconds)
+        workers = WorkerPool(start, self._most, len(policy.analysts))
+        return _Work(
+            workers,
+            identity_of(policy),
+            BoundedCache(MOST_BYTES, lambda kept: kept.size),
+            BoundedCache(MOST_READ, lambda kept: _FLAT + kept.size),
+        )
+
+
+def identity_of(policy: Policy) -> Identity:
+    """What a plan under this policy is about."""
+    return policy.version, policy.data
+
+
+def _public(policy: Policy, engine: Engine) -> PublicTables:
+    return PublicTables(Following(engine), dialects(policy.database).database)
+
+
+def _bytes(value: object) -> bytes:
+    return pickle.dumps(value, protocol=5)
