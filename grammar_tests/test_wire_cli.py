@@ -57,7 +57,7 @@ def test_serve_from_start_to_end(tmp_path: Path) -> None:
         with psycopg.connect(user="ana", password=SECRET, **where) as client:
             assert client.execute("SELECT COUNT(*) FROM customers").fetchone()
         with urllib.request.urlopen(f"http://127.0.0.1:{metrics}/metrics", timeout=60) as page:
-            assert b"dpsql_connections_total 1\n" in page.read()
+            assert b"dpsql_accepted_connections_total 1\n" in page.read()
         served.send_signal(signal.SIGTERM)
         assert served.wait(60) == 0
         events = [json.loads(line)["event"] for line in served.stderr]

@@ -14,12 +14,14 @@ from typing import Any
 
 import psycopg
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
 from dpsql.dialects.postgres.words import pieces
 from dpsql.engines import Interrupted, Stop
 from dpsql.engines.duckdb.duckdb_engine import DuckDBEngine
 from dpsql.engines.pool import EnginePool
 from dpsql.interfaces.pgwire.outcomes import normalised
+from dpsql.interfaces.pgwire.present import label
 from dpsql.interfaces.pgwire.telemetry import Gauge, JsonHandler, Telemetry, serve_metrics
 from dpsql.model.errors import LedgerError
 from grammar_tests.proxy_kit import WatchedEngine
@@ -159,6 +161,58 @@ def test_metrics_tell_answers_refusals_budgets_and_engines(served: Door) -> None
     (used,) = [line for line in told.splitlines() if line.startswith("dpsql_budget_used_ratio{")]
     assert 0 < float(used.split()[-1]) < 1
     assert "seconds" not in told
+
+
+def parsed(text: str) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
+    """The samples of an exposition as Prometheus' own client reads it, each once, with a type."""
+    families = list(text_string_to_metric_families(text))
+    assert {family.type for family in families} <= {"gauge", "counter"}
+    assert len({family.name for family in families}) == len(families)  # none is told in two parts
+    samples = [sample for family in families for sample in family.samples]
+    found = {(s.name, tuple(sorted(s.labels.items()))): s.value for s in samples}
+    assert len(found) == len(samples)
+    return found
+
+
+NAMES = ("default", 'a "b"', "back\\slash", "two\nlines", "{x}", "ε", "")
+
+
+def test_prometheus_reads_the_metrics(served: Door) -> None:
+    with psycopg.connect(**served.conninfo(), autocommit=True) as client:
+        client.execute(QUESTION)
+        with suppress(psycopg.Error):
+            client.execute("SELECT city FROM customers")
+        told = asyncio.run(page(served.server._telemetry, "/metrics", served.server.gauges))
+    found = parsed(told.split("\r\n\r\n", 1)[1])
+    assert found["dpsql_answers_total", (("kind", "fresh"),)] == 1
+    assert found["dpsql_refusals_total", (("reason", "raw-rows"),)] == 1
+    assert found["dpsql_engine_workers", ()] >= 1
+    used = [value for (name, _labels), value in found.items() if name == "dpsql_budget_used_ratio"]
+    assert 0 < used[0] < 1
+
+
+@pytest.mark.parametrize("name", NAMES, ids=repr)
+def test_prometheus_reads_any_name_of_a_budget(name: str) -> None:
+    gauges = [
+        ("budget_used_ratio", f'budget="{label(n)}"', 0.5) for n in dict.fromkeys((name, "x"))
+    ]
+    found = parsed(Telemetry(lambda _: None).exposition(gauges))
+    assert found["dpsql_budget_used_ratio", (("budget", name),)] == 0.5
+
+
+@pytest.mark.parametrize("name", ['a "b', "two\nlines", "back\\"], ids=repr)
+def test_a_name_that_is_not_escaped_would_be_seen(name: str) -> None:
+    gauges = [("budget_used_ratio", f'budget="{name}"', 0.5)]
+    with pytest.raises((ValueError, KeyError, AssertionError)):
+        parsed(Telemetry(lambda _: None).exposition(gauges))[
+            "dpsql_budget_used_ratio", (("budget", name),)
+        ]
+
+
+def test_a_metric_that_is_told_twice_would_be_seen() -> None:
+    told = Telemetry(lambda _: None).exposition([("busy", "", 1.0), ("busy", "", 2.0)])
+    with pytest.raises(AssertionError):
+        parsed(told)
 
 
 def test_health_is_that_of_the_ledger() -> None:

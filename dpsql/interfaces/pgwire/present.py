@@ -63,7 +63,7 @@ class Present:
         found = [
             (
                 "budget_used_ratio",
-                f'budget="{_label(pot.name)}"',
+                f'budget="{label(pot.name)}"',
                 spent.amount / max(1, limit.amount),
             )
             for pot, spent, limit in self.proxy.budgets()
@@ -83,6 +83,6 @@ class Present:
         return self.ended and not self.running
 
 
-def _label(text: str) -> str:
+def label(text: str) -> str:
     """A label's value as Prometheus escapes it."""
     return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

@@ -163,7 +163,7 @@ class Server:
         assert task is not None
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-        self._telemetry.count("connections")
+        self._telemetry.count("accepted_connections")
         stream = MessageStream(reader, writer, self._limits.idle_seconds)
         crowded_out = self._strangers.came(task, stream.address)
         if crowded_out is not None:
