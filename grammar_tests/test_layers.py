@@ -183,6 +183,44 @@ def test_a_branch_on_an_accountant_would_be_seen() -> None:
     assert accountants_named('"""Under zcdp."""') == []
 
 
+OWN_ENGINE = "duckdb"
+IN_ITS_OWN_FOLDERS = ("engines/duckdb/", "dialects/duckdb/", "preparation/engine_kinds.py")
+NAMES_AN_ENGINE = {
+    "model/vocabulary.py",  # how analysts spell SQL, whatever the engine is
+    "engines/versions.py",  # a package that has to be installed
+    "policy/demo.py",  # writes a database of its own
+}
+
+
+def engine_named(text: str) -> list[str]:
+    """What a source names of our own engine, in its code: docstrings and comments may explain."""
+    nodes = list(ast.walk(ast.parse(text)))
+    prose = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
+    fields = ("id", "attr", "name", "module", "value")
+    named = [getattr(n, field, None) for n in nodes if id(n) not in prose for field in fields]
+    return [name for name in named if isinstance(name, str) and OWN_ENGINE in name.lower()]
+
+
+def test_one_factory_knows_the_engine() -> None:
+    elsewhere = {
+        name: path
+        for path in SOURCES
+        if not (name := path.relative_to(HOUSE).as_posix()).startswith(IN_ITS_OWN_FOLDERS)
+    }
+    found = {name for name, path in elsewhere.items() if engine_named(path.read_text())}
+    assert found == NAMES_AN_ENGINE
+
+
+def test_another_who_knows_the_engine_would_be_seen() -> None:
+    assert engine_named("from dpsql.engines.duckdb.files import name") == [
+        "dpsql.engines.duckdb.files"
+    ]
+    assert engine_named("DuckDBEngine(database)") == ["DuckDBEngine"]
+    assert engine_named("def f(dialect: str = 'duckdb'): pass") == ["duckdb"]
+    assert engine_named("sql = f'SELECT * FROM duckdb_columns() {where}'")
+    assert engine_named('"""As DuckDB does."""\nx = 1  # DuckDB raises') == []
+
+
 def too_long(path: Path) -> list[str]:
     """The file, if it has too many lines, and its functions that have."""
     text = path.read_text()

@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from functools import partial
 from pathlib import Path
 
+import duckdb
 import pytest
 
 from dpsql import accountants
+from dpsql.engines import Engine, EngineFailed, ScratchTable, Unrun
 from dpsql.interfaces.amounts import loss_text
 from dpsql.model.errors import PolicyError
 from dpsql.model.installed import Unusable
+from dpsql.model.resources import Database, Limits
+from dpsql.model.tree import INTEGER
+from dpsql.owner.check import check_policy
 from dpsql.policy.load import load
+from dpsql.preparation.engine_kinds import opened
 from dpsql.proxy import Proxy
-from grammar_tests import outside
+from grammar_tests import outside, test_engines
 from grammar_tests.outside_accountant import BASIC
+from grammar_tests.outside_engine import MARK, TOY, ToyDatabase
 from grammar_tests.proxy_kit import policy, request, shop
 
 BY_KEY = "SELECT device, COUNT(*) AS n FROM events GROUP BY device"
@@ -97,3 +107,99 @@ def test_nobody_replaces_our_own(installed: Path) -> None:
     own = accountants.get("zcdp")
     outside.install(installed, "ours", ACCOUNTANTS, zcdp="grammar_tests.outside_accountant:BASIC")
     assert accountants.get("zcdp") is own
+
+
+# --- engines ---
+
+ENGINES = "dpsql.engines"
+A_TOY = ('engine = "duckdb"', 'engine = "toy"\nhost = "here"')
+BY_LISTED = "SELECT UPPER(segment) AS s, COUNT(*) AS n FROM customers GROUP BY 1"
+OF_A_STAGE = """SELECT c.region, COUNT(*) AS n FROM customers AS u
+JOIN (SELECT code, region FROM countries LIMIT 2) AS c ON u.country = c.code GROUP BY c.region"""
+
+
+@pytest.fixture
+def toy(installed: Path) -> Iterator[list[ToyDatabase]]:
+    """A package with an engine, and the databases that it opened."""
+    outside.install(installed, "toys", ENGINES, toy="grammar_tests.outside_engine:TOY")
+    TOY.opened.clear()
+    yield TOY.opened
+    TOY.opened.clear()
+
+
+def test_an_engine_is_a_file_and_an_entry_point(toy: list[ToyDatabase], tmp_path: Path) -> None:
+    path = str(shop(tmp_path / "shop", A_TOY))
+    assert isinstance(check_policy(path, record=True), tuple)
+    with Proxy.open(path) as proxy:
+        database = toy[-1]
+        for sql in (BY_KEY, OF_A_STAGE, BY_LISTED, "SELECT AVG(age) AS a FROM customers"):
+            explained = proxy.explain(request(sql))
+            assert MARK in explained.blocks[0].sql
+            assert MARK not in explained.outer_sql
+            assert proxy.ask(request(sql)).receipt is not None
+        assert proxy.ask(request("SELECT COUNT(*) AS n FROM countries")).rows == [(3,)]
+    calls = {kind: [sql for k, sql in database.calls if k == kind] for kind, _ in database.calls}
+    assert {"bind", "aggregate", "evaluate", "few"} <= set(calls)
+    for kind in ("bind", "aggregate", "few", "evaluate"):
+        assert all(MARK in sql for sql in calls[kind])
+
+
+def test_every_kind_of_statement_goes_to_its_own_engine(
+    toy: list[ToyDatabase], tmp_path: Path
+) -> None:
+    released = (ScratchTable("release_0", (("c0", INTEGER),), ()),)
+    with closing(opened(load(str(shop(tmp_path / "shop", A_TOY))))) as engine:
+        engine.bind(
+            [
+                Unrun("SELECT age FROM customers"),
+                Unrun("SELECT c0 FROM release_0", released, scratch=True),
+            ]
+        )
+        assert toy[0].calls == [("bind", "SELECT age FROM customers")]
+        with pytest.raises(EngineFailed):
+            engine.bind([Unrun("SELECT age FROM customers", scratch=True)])
+        with pytest.raises(EngineFailed):
+            engine.scratch("SELECT age FROM customers")
+        with engine.taken() as one:
+            one.ready(engine.schema().identity)
+
+
+@pytest.mark.parametrize(
+    "contract",
+    [
+        partial(test_engines.test_sums_are_exact, value=2**100 + 1),
+        test_engines.test_nan_is_a_key_of_its_own,
+        test_engines.test_the_sampling_key_may_be_read_or_not,
+        test_engines.test_no_group_at_all,
+        partial(test_engines.test_columns_without_an_exact_form_fail, sql="SELECT 1, 1.5"),
+        test_engines.test_scratch_keeps_order_names_and_an_empty_table,
+    ],
+)
+def test_an_engine_of_two_keeps_the_contract(contract: Callable[..., None], two: Engine) -> None:
+    contract(engine=two)
+
+
+@pytest.fixture(scope="module")
+def two(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
+    path = tmp_path_factory.mktemp("two") / "empty.duckdb"
+    duckdb.connect(str(path)).close()
+    with closing(TOY.open(Database("toy", str(path)), Limits(memory="200MB"))) as engine:
+        yield engine
+
+
+@pytest.mark.parametrize(
+    ("change", "line", "error"),
+    [
+        (('engine = "duckdb"', 'engine = "toys"'), 'engine = "toys"', "one of duckdb, toy"),
+        (('engine = "duckdb"', 'engine = "toy"'), "[database]", "needs a host"),
+        ((A_TOY[0], f"{A_TOY[1]}\nhots = 'x'"), "hots = 'x'", "Did you mean host"),
+    ],
+)
+def test_an_error_about_an_engine_has_its_line(
+    toy: list[ToyDatabase], tmp_path: Path, change: tuple[str, str], line: str, error: str
+) -> None:
+    path = policy(tmp_path, change)
+    with pytest.raises(PolicyError, match=error) as caught:
+        opened(load(str(path)))
+    assert path.read_text().splitlines()[(caught.value.line or 0) - 1] == line
+    assert toy == []

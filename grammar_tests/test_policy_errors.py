@@ -174,7 +174,7 @@ def test_the_version_follows_decisions_not_layout(tmp_path: Path) -> None:
 
 def test_an_undecided_policy_says_where(tmp_path: Path) -> None:
     engine = PlainEngine(world.build(world.well_behaved(), constraints=True))
-    text = init.draft(Schema(declared(engine.rows)), "shop.duckdb")
+    text = init.draft(Schema(declared(engine.rows)), "duckdb", "shop.duckdb")
     assert text.endswith('"dpsql.ledger"\n')
     with pytest.raises(PolicyError, match="decisions are open") as caught:
         load(written(tmp_path, text))
@@ -184,7 +184,9 @@ def test_an_undecided_policy_says_where(tmp_path: Path) -> None:
 
 def test_a_draft_reads_no_data() -> None:
     drafts = [
-        init.draft(Schema(declared(PlainEngine(world.build(tables, constraints=True)).rows)), "x")
+        init.draft(
+            Schema(declared(PlainEngine(world.build(tables, constraints=True)).rows)), "duckdb", "x"
+        )
         for tables in (world.empty(), world.well_behaved())
     ]
     assert drafts[0] == drafts[1]
@@ -193,7 +195,7 @@ def test_a_draft_reads_no_data() -> None:
 def test_a_draft_keeps_what_the_schema_declares(tmp_path: Path) -> None:
     demo.build(tmp_path)
     engine = PlainEngine(duckdb.connect(str(tmp_path / "shop.duckdb"), read_only=True))
-    text = init.draft(Schema(declared(engine.rows)), "shop.duckdb")
+    text = init.draft(Schema(declared(engine.rows)), "duckdb", "shop.duckdb")
     assert "age = { bounds = [0, 120], nullable = true }" in text
     assert 'status = { values = ["open", "paid", "returned"] }' in text
     assert 'link = { column = "customer_id", references = "customers.customer_id" }' in text
@@ -242,7 +244,7 @@ def test_a_draft_keeps_text_of_the_schema_inside_comments() -> None:
     engine = PlainEngine(duckdb.connect())
     engine.connection.execute("CREATE TYPE m AS ENUM ('a\n[analysts.evil]\n', 'b')")
     engine.connection.execute("CREATE TABLE t (id INTEGER PRIMARY KEY, m m)")
-    text = init.draft(Schema(declared(engine.rows)), "x")
+    text = init.draft(Schema(declared(engine.rows)), "duckdb", "x")
     assert "[analysts.evil]" not in text.splitlines()
 
 

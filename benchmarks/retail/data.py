@@ -63,7 +63,7 @@ def prepare(folder: Path) -> Path:
 def policy(database: Path, folder: Path, price: Price, limits: str = NO_LIMITS) -> Path:
     """What `dpsql init` drafts for the database, decided, in a folder of its own."""
     with DuckDBEngine(Database("duckdb", str(database)), Limits()) as engine:
-        drafted = draft(engine.schema(), str(database.resolve()))
+        drafted = draft(engine.schema(), "duckdb", str(database.resolve()))
     path = folder / "dpsql.toml"
     path.write_text(decided(drafted, OWNER, price, limits), encoding="utf-8")
     return path

@@ -35,7 +35,7 @@ from dpsql.compiler.plan.measurement_kinds import (
 from dpsql.compiler.plan.prepared import Prepared
 from dpsql.compiler.plan.private_plan import BlockPlan, BlockSql, PrivatePlan, Release
 from dpsql.compiler.plan.published_keys import ListedKeys, ThresholdKeys, TopKeys, TrialKeys
-from dpsql.dialects.duckdb.duckdb_dialect import DUCKDB
+from dpsql.dialects.literal_sql import constant
 from dpsql.dialects.operators import OPERATORS
 from dpsql.dialects.sql_text import ATOM, MINUS, TEST, Text
 from dpsql.explaining.explanation import (
@@ -456,7 +456,7 @@ def _constant(literal: Literal) -> str:
         case int() | float() | Decimal() as number if not isinstance(number, bool):
             return f"{number:.15g}"
         case _:
-            return DUCKDB.constant(literal)
+            return constant(literal)
 
 
 def _cast(cast: Cast, names: Mapping[int, str]) -> Text:

@@ -46,7 +46,7 @@ from dpsql.interfaces.dbapi_types import (
     TimestampFromTicks,
 )
 from dpsql.model.errors import DpsqlError
-from dpsql.model.vocabulary import Request
+from dpsql.model.vocabulary import DEFAULT_SPELLING, SPELLINGS, Request
 
 if TYPE_CHECKING:
     from dpsql.proxy import Proxy
@@ -91,7 +91,7 @@ paramstyle = "qmark"
 def connect(
     policy: str = "dpsql.toml",
     analyst: str | None = None,
-    dialect: str = "duckdb",
+    dialect: str = DEFAULT_SPELLING,
     epsilon: Decimal | str | None = None,
     *,
     proxy: Proxy | None = None,
@@ -144,10 +144,8 @@ def connection_to(
 
 
 def _spelling(dialect: str) -> str:
-    from dpsql.dialects.reading.parse import DIALECTS  # noqa: PLC0415 - `import dpsql` is light
-
-    if not isinstance(dialect, str) or dialect not in DIALECTS:
-        raise InterfaceError(f"The dialects are {' and '.join(sorted(DIALECTS))}.")
+    if not isinstance(dialect, str) or dialect not in SPELLINGS:
+        raise InterfaceError(f"The dialects are {' and '.join(SPELLINGS)}.")
     return dialect
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from dpsql.explaining.explanation import Explanation
 from dpsql.interfaces.asking import answered
 from dpsql.model.tree import Value
-from dpsql.model.vocabulary import Answer, Request
+from dpsql.model.vocabulary import DEFAULT_SPELLING, Answer, Request
 
 if TYPE_CHECKING:
     from dpsql.monitoring.monitor import Monitor
@@ -23,7 +23,7 @@ def ask(
     *,
     policy: str = "dpsql.toml",
     analyst: str | None = None,
-    dialect: str = "duckdb",
+    dialect: str = DEFAULT_SPELLING,
     epsilon: Decimal | None = None,
 ) -> Answer:
     """Answer one SELECT, charging the analyst's budget. Raises `dpsql.model.errors.DpsqlError`."""
@@ -38,7 +38,7 @@ def explain(
     *,
     policy: str = "dpsql.toml",
     analyst: str | None = None,
-    dialect: str = "duckdb",
+    dialect: str = DEFAULT_SPELLING,
     epsilon: Decimal | None = None,
 ) -> Explanation:
     """The plan, price and expected error of one SELECT; free. Raises

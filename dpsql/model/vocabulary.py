@@ -138,6 +138,9 @@ class TablePolicy:
 
 
 DEFAULT_ACCOUNTANT = "zcdp"
+DEFAULT_SPELLING = "duckdb"
+SPELLINGS = (DEFAULT_SPELLING, "postgres")
+"""How analysts may spell SQL, whatever the owner's database is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -413,7 +416,7 @@ class Request:
 
     sql: str
     analyst: str
-    dialect: str = "duckdb"
+    dialect: str = DEFAULT_SPELLING
     parameters: tuple[Value, ...] = ()
     epsilon: Decimal | None = None
     precision: Precision | None = None

@@ -34,6 +34,7 @@ from dpsql.model.errors import Reason, Refused
 from dpsql.model.notices import Notice
 from dpsql.model.tree import Value
 from dpsql.model.vocabulary import (
+    DEFAULT_SPELLING,
     Budget,
     Column,
     Event,
@@ -166,7 +167,9 @@ class Monitor:
         """The alarms that are left."""
         return 0 if self._closed else self._run.left
 
-    def ask(self, sql: str, parameters: Sequence[Value] = (), dialect: str = "duckdb") -> Verdict:
+    def ask(
+        self, sql: str, parameters: Sequence[Value] = (), dialect: str = DEFAULT_SPELLING
+    ) -> Verdict:
         """Whether each query of a statement is above the threshold.
 
         Raises `Refused` for what is no stream, and once the alarms are used up; `Failed` where the

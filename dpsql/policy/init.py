@@ -13,12 +13,12 @@ from dpsql.policy.value_reader import UNDECIDED
 BARE = re.compile(r"[A-Za-z0-9_-]+")
 
 
-def draft(schema: Schema, database: str) -> str:
+def draft(schema: Schema, engine: str, database: str) -> str:
     """The TOML text of a policy over these tables, with a comment on every decision to make."""
     lines = [
         "# Drafted from the schema, never from data. Replace every DECIDE; then: dpsql check",
         "[database]",
-        'engine = "duckdb"',
+        f"engine = {_text(engine)}",
         f"path = {_text(database)}",
         "",
         "# Whose privacy is protected: one key of one table. Tables that many others reference are",

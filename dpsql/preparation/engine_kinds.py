@@ -82,6 +82,11 @@ def scratch(limits: Limits, script: Sequence[tuple[str, list[Any]]] = ()) -> Eng
     return _DUCKDB.open(Database(_DUCKDB.name), limits, script)
 
 
+def of_file(path: str) -> tuple[str, Engine]:
+    """The kind of database that a file is, and an engine over it, before there is a policy."""
+    return _DUCKDB.name, _DUCKDB.open(Database(_DUCKDB.name, path), Limits())
+
+
 def scratch_dialect() -> Dialect:
     """The SQL of scratch, which is ours whatever the owner's database is."""
     return _DUCKDB.dialect

@@ -6,8 +6,8 @@ from dpsql.compiler.plan.private_plan import BlockPlan, BlockSql
 from dpsql.compiler.rewrite.dialect import Columns, Dialect, Tables
 from dpsql.dialects.duckdb.block_statement import block_sql
 from dpsql.dialects.duckdb.expression_sql import expression as expression_sql
-from dpsql.dialects.duckdb.literal_sql import constant
 from dpsql.dialects.duckdb.relation_sql import Printer
+from dpsql.dialects.literal_sql import constant
 from dpsql.model.algebra import Relation
 from dpsql.model.tree import Expression, Literal
 

@@ -32,7 +32,7 @@ from dpsql.dialects.duckdb.call_sql import (
     widest,
     window_name,
 )
-from dpsql.dialects.duckdb.literal_sql import constant
+from dpsql.dialects.literal_sql import constant
 from dpsql.dialects.sql_text import ATOM, CAST, LOOSE, MINUS, OTHER, Text
 from dpsql.functions import Function
 from dpsql.model.errors import Reason, Refused

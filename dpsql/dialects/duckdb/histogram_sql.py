@@ -10,8 +10,8 @@ from datetime import date
 
 from dpsql.compiler.plan.lattices import ContributedRows, Grid, Histogram
 from dpsql.compiler.plan.measurement_kinds import ClippedSum
-from dpsql.dialects.duckdb.literal_sql import constant
 from dpsql.dialects.duckdb.total_sql import clamped, row_integer
+from dpsql.dialects.literal_sql import constant
 from dpsql.model.tree import DATE, Kind, Literal
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import assert_never
 
 from dpsql.dialects.duckdb.expression_sql import compared, expression, sort_key
-from dpsql.dialects.duckdb.literal_sql import constant
+from dpsql.dialects.literal_sql import constant
 from dpsql.model.algebra import (
     Aggregate,
     Evaluated,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from dpsql.dialects.duckdb.literal_sql import constant
+from dpsql.dialects.literal_sql import constant
 from dpsql.dialects.sql_text import PRODUCT, SUM, Text
 from dpsql.functions.date_making import bucket_origin
 from dpsql.functions.dates import EPOCH, LENGTHS, MICROSECOND

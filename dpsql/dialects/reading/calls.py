@@ -57,7 +57,7 @@ _LISTED = frozenset(
     "quantile quantile_cont quantile_disc approx_quantile percentile_cont percentile_disc".split()
 )
 
-_BRACKETS = {"duckdb": ("[", ", ", "]"), "postgres": ("{", ",", "}")}
+_BRACKETS = {"postgres": ("{", ",", "}")}
 
 
 def elements(
@@ -91,7 +91,7 @@ def _boundaries(args: list[exp.Expression], origin: Origin) -> list[exp.Expressi
 def as_text(values: Sequence[Expression], origin: Origin, span: Span) -> Expression:
     """The values as the text of a list."""
     opening, comma, closing = (
-        Literal(mark, VARCHAR, span) for mark in _BRACKETS.get(origin.dialect, _BRACKETS["duckdb"])
+        Literal(mark, VARCHAR, span) for mark in _BRACKETS.get(origin.dialect, ("[", ", ", "]"))
     )
     nothing = Literal("NULL", VARCHAR, span)
     shown = [
@@ -281,8 +281,8 @@ def within_group(node: exp.Expression, origin: Origin, read: Read) -> Expression
 def _arguments(
     name: str, args: list[exp.Expression], origin: Origin, read: Read
 ) -> tuple[Expression, ...]:
-    """The arguments; `*` only as the one argument of COUNT, which may leave it out in DuckDB."""
-    if name == "count" and not args and origin.dialect == "duckdb":
+    """The arguments; `*` only as the one argument of COUNT, which PostgreSQL wants."""
+    if name == "count" and not args and origin.dialect != "postgres":
         return (Star(None),)
     if name == "count" and len(args) == 1 and isinstance(args[0], exp.Star):
         origin.take(args[0])

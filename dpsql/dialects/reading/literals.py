@@ -156,6 +156,6 @@ def _as_kind(moment: datetime, kind: Kind, dialect: str) -> date | datetime:
         return moment.date()
     if kind is Kind.TIMESTAMPTZ:
         return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
-    if moment.tzinfo and dialect == "duckdb":
+    if moment.tzinfo and dialect != "postgres":
         moment = moment.astimezone(UTC)
     return moment.replace(tzinfo=None)

@@ -9,16 +9,15 @@ from dpsql.dialects.reading.request_options import divided
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.query_options import today
 from dpsql.model.tree import Span, Statement, Value
+from dpsql.model.vocabulary import DEFAULT_SPELLING, SPELLINGS
 
 MAX_BYTES = 64 * 1024
 """Longest text, in UTF-8."""
 
-DIALECTS = frozenset({"duckdb", "postgres"})
-
 
 def parse(
     text: str,
-    dialect: str = "duckdb",
+    dialect: str = DEFAULT_SPELLING,
     parameters: tuple[Value, ...] = (),
     day: date | None = None,
 ) -> Statement:
@@ -32,7 +31,7 @@ def parse(
     >>> parse("SELECT COUNT(*) FROM orders").query.source
     TableName(name='orders', alias=None, column_aliases=(), span=Span(start=21, stop=27))
     """
-    if dialect not in DIALECTS:
+    if dialect not in SPELLINGS:
         msg = f"unknown dialect {dialect!r}"
         raise ValueError(msg)
     _check_characters(text)
@@ -42,7 +41,7 @@ def parse(
         raise Refused(Reason.TOO_LARGE, what="nesting levels") from None
 
 
-def divide(text: str, dialect: str = "duckdb") -> tuple[Span, ...]:
+def divide(text: str, dialect: str = DEFAULT_SPELLING) -> tuple[Span, ...]:
     r"""Where each statement of a text stands; semicolons in strings and comments divide nothing.
 
     Raises `Refused` for a text that is no SQL.

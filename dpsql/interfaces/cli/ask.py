@@ -35,7 +35,7 @@ from dpsql.model.errors import DpsqlError, Failed, Reason, Refused
 from dpsql.model.notices import useless
 from dpsql.model.query_options import Precision, requested_precision
 from dpsql.model.tree import PlanForm
-from dpsql.model.vocabulary import Answer, Loss, Request
+from dpsql.model.vocabulary import DEFAULT_SPELLING, SPELLINGS, Answer, Loss, Request
 
 if TYPE_CHECKING:
     from dpsql.proxy import Proxy
@@ -81,8 +81,8 @@ def _question(command: Command) -> Command:
         ),
         click.option(
             "--dialect",
-            type=click.Choice(["duckdb", "postgres"]),
-            default="duckdb",
+            type=click.Choice(SPELLINGS),
+            default=DEFAULT_SPELLING,
             show_default=True,
             help="The spelling of the SQL.",
         ),

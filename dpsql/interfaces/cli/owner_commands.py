@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 from textwrap import indent
 from typing import TYPE_CHECKING, Any
@@ -145,17 +146,17 @@ def _warn_of_lapsed_facts(proxy: Proxy) -> None:
 @click.option("-o", "--output", "target", default="dpsql.toml", show_default=True, metavar="FILE")
 def init(database: str, target: str) -> None:
     """Draft a policy from DATABASE's schema, never from its data; you fill in each DECIDE."""
-    from dpsql.engines.duckdb.duckdb_engine import DuckDBEngine  # noqa: PLC0415
-    from dpsql.model.resources import Database, Limits  # noqa: PLC0415
     from dpsql.policy.init import draft  # noqa: PLC0415
+    from dpsql.preparation.engine_kinds import of_file  # noqa: PLC0415
 
     if target != "-" and Path(target).exists():
         raise click.UsageError(f"{target} exists; name another file with -o.")
     with output(target) as write:
-        with DuckDBEngine(Database("duckdb", str(Path(database).resolve())), Limits()) as engine:
+        kind, engine = of_file(str(Path(database).resolve()))
+        with closing(engine):
             schema = engine.schema()
         # The policy's paths are relative to its own folder.
-        text = draft(schema, os.path.relpath(database, Path(target).parent))
+        text = draft(schema, kind, os.path.relpath(database, Path(target).parent))
         write(text)
     decisions = text.count('"DECIDE"')
     note(f"{decisions} decisions to make; then run: dpsql check --policy {target}")

@@ -20,7 +20,7 @@ from dpsql.interfaces.sentences import sentences
 from dpsql.interfaces.tables import grid
 from dpsql.model.errors import DpsqlError, Refused
 from dpsql.model.tree import NOWHERE, Span, Value
-from dpsql.model.vocabulary import Request
+from dpsql.model.vocabulary import DEFAULT_SPELLING, SPELLINGS, Request
 
 if TYPE_CHECKING:
     from dpsql.monitoring.monitor import Price, Watch, Watched
@@ -51,8 +51,8 @@ def _exact_number(_context: click.Context, _option: click.Parameter, text: str) 
 @click.option("--epsilon", callback=exact_epsilon, metavar="E", help="What all of it costs.")
 @click.option(
     "--dialect",
-    type=click.Choice(["duckdb", "postgres"]),
-    default="duckdb",
+    type=click.Choice(SPELLINGS),
+    default=DEFAULT_SPELLING,
     show_default=True,
     help="The spelling of the SQL.",
 )

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from dpsql.engines.duckdb.files import name as identifier
 from dpsql.interfaces.pgwire.catalogue import recorded
 from dpsql.interfaces.pgwire.catalogue.naming import parts, quote
 from dpsql.interfaces.pgwire.catalogue.objects import Row
@@ -14,6 +13,7 @@ from dpsql.interfaces.pgwire.catalogue.spending import REPORTS
 from dpsql.interfaces.pgwire.catalogue.translation import oids
 from dpsql.interfaces.pgwire.catalogue.translation.pg_terms import PgColumn, Relation
 from dpsql.interfaces.pgwire.values.type_oids import oid_of
+from dpsql.model.tree import identifier
 
 SEARCH_PATH = ("pg_catalog", "public")
 NAMESPACES = {"11": "pg_catalog", "99": "pg_toast", "2200": "public", "13207": "information_schema"}

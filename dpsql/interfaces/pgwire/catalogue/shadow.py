@@ -11,13 +11,12 @@ import re
 from collections.abc import Iterator
 from typing import Any, TypeAlias
 
-from dpsql.engines.duckdb.files import name as identifier
-from dpsql.engines.duckdb.files import text as literal
 from dpsql.interfaces.pgwire.catalogue import recorded
 from dpsql.interfaces.pgwire.catalogue.naming import keywords
 from dpsql.interfaces.pgwire.catalogue.objects import DATABASE, Row
 from dpsql.interfaces.pgwire.catalogue.translation import oids
 from dpsql.interfaces.pgwire.catalogue.translation.pg_terms import PgColumn
+from dpsql.model.tree import identifier
 
 Statement: TypeAlias = tuple[str, list[Any]]
 """SQL and its parameters."""
@@ -57,7 +56,7 @@ def script(rows: dict[str, list[Row]]) -> Iterator[Statement]:
     for relation, columns in EXTRA.items():
         yield _create("cat", relation, columns)
         yield from _fill("cat", relation, columns, rows.get(relation, []))
-    words = ", ".join(literal(word) for word in sorted(keywords()))
+    words = ", ".join(f"'{word}'" for word in sorted(keywords()))
     macros = recorded.sql("macros.sql").replace("{KEYWORDS}", words)
     macros = macros.replace("{DATABASE}", DATABASE)
     yield from ((macro, []) for macro in macros.split(";\n") if macro)

@@ -1,4 +1,7 @@
-"""Names, types and constants as DuckDB SQL text."""
+"""Constants as SQL text, as DuckDB and most others read them.
+
+A dialect whose engine reads one otherwise has its own.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ MAX_PRECISION = 38
 def constant(literal: Literal) -> str:
     """A constant of exactly its value and type.
 
-    Raises `Refused` for numbers that DuckDB has no exact type for, and for text that is not
+    Raises `Refused` for numbers that have no exact type, and for text that is not
     Unicode.
     """
     value, kind = literal.value, literal.type
