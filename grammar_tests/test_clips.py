@@ -97,8 +97,8 @@ def test_quantiles_and_distinct_values_have_a_best_limit() -> None:
     ):
         assert clips.least(errors).error == min(errors.values())
         assert 1 <= int(clips.least(errors).limit) <= 5
-    found = Recipe(0.2, 2.0**20, 1, outermost=True)
-    assert np.median(list(found.clips(rows.sizes, ZCDP))) == 8.0
+    found = Recipe(0.1, 2.0**20, 1, rank=0.5)
+    assert 1 <= np.median(list(found.clips(rows.sizes, ZCDP))) <= 8
 
 
 def test_a_mean_that_is_centred_errs_less() -> None:

@@ -67,13 +67,14 @@ def _of_ratio(both: tuple[Totals, Totals], law: Law, proved: list[float]) -> Rea
 
 
 def _of_rows(question: Question, rows: Rows, law: Law) -> Reach:
-    share, distinct = 0.2, question.kind == "distinct"
+    distinct = question.kind == "distinct"
+    share = 0.1 if law.gaussian and not distinct else 0.2
 
     def errors(law: Law) -> dict[int, float]:
         if distinct:
             return clips.distinct_errors(rows, law)
         return clips.quantile_errors(rows, question.at, (0.0, question.largest[0]), law)
 
-    recipe = clips.Recipe(share, ROWS, 1, outermost=not distinct)
+    recipe = clips.Recipe(share, ROWS, 1, rank=None if distinct else question.at)
     error = clips.recipe_limited_error(errors(law.share(1 - share)), rows.sizes, law, recipe)
     return Reach(clips.least(errors(law)), None, error)
