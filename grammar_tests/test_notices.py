@@ -16,12 +16,12 @@ from dpsql.compiler.plan.private_plan import BlockPlan
 from dpsql.dialects.duckdb.duckdb_dialect import DUCKDB
 from dpsql.engines.duckdb.declared_schema import tables as declared
 from dpsql.interfaces import records
+from dpsql.interfaces.cli.watch import price_text
 from dpsql.interfaces.doors import COMMAND_LINE, DATABASE_API, WIRE
 from dpsql.interfaces.messages import width
 from dpsql.interfaces.plan_text import plan_text
 from dpsql.interfaces.sentences import sentence, sentences
 from dpsql.interfaces.tables import markdown, table
-from dpsql.interfaces.watching import price_text
 from dpsql.model.notices import (
     Assumed,
     BoundsFound,

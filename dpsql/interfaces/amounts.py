@@ -7,7 +7,6 @@ from decimal import MAX_EMAX, MIN_EMIN, ROUND_HALF_EVEN, Context, Decimal
 from math import floor, isfinite, isnan, log10
 from typing import Any
 
-from dpsql.accountants import get
 from dpsql.model.vocabulary import Loss
 
 _WIDE = Context(prec=80, rounding=ROUND_HALF_EVEN, Emin=MIN_EMIN, Emax=MAX_EMAX)
@@ -52,6 +51,8 @@ def loss_text(loss: Loss, accountant: str | None = None, *, exact: bool = False)
     >>> loss_text(Loss(185_071_234), "pure", exact=True)
     'ε = 0.185071234'
     """
+    from dpsql.accountants import get  # noqa: PLC0415 - the command line starts without NumPy
+
     say = plain if exact else rounded
     unit = "" if accountant is None else f"{get(accountant).unit} = "
     text = unit + say(Decimal(loss.amount).scaleb(-9))

@@ -21,6 +21,14 @@ if TYPE_CHECKING:
 Rows: TypeAlias = Sequence[tuple[Any, ...]]
 _INT64 = range(-(2**63), 2**63)
 _MAX_PRECISION = 38
+_FRAMES = {
+    Kind.BOOLEAN: ("bool_", "Boolean"),
+    Kind.DOUBLE: ("float64", "Float64"),
+    Kind.VARCHAR: ("string", "String"),
+    Kind.DATE: ("date32", "Date"),
+    Kind.NULL: ("null", "Null"),
+}
+"""What Arrow and polars call the types that need no more than a name."""
 
 
 def module(name: str, extra: str, what: str) -> Any:
@@ -79,15 +87,10 @@ def arrow_type(pa: Any, kind: SqlType, cells: Sequence[Any]) -> Any:
             return pa.decimal128(_MAX_PRECISION, kind.scale)
         case Kind.TIMESTAMPTZ:
             return pa.timestamp("us", tz="UTC")
+        case Kind.TIMESTAMP:
+            return pa.timestamp("us")
         case _:
-            return {
-                Kind.BOOLEAN: pa.bool_(),
-                Kind.DOUBLE: pa.float64(),
-                Kind.VARCHAR: pa.string(),
-                Kind.DATE: pa.date32(),
-                Kind.TIMESTAMP: pa.timestamp("us"),
-                Kind.NULL: pa.null(),
-            }[kind.kind]
+            return getattr(pa, _FRAMES[kind.kind][0])()
 
 
 def _fit(cells: Sequence[Any]) -> bool:
@@ -182,12 +185,7 @@ def _polars_type(pl: Any, kind: SqlType, cells: list[Any]) -> Any:
             return pl.Decimal(_MAX_PRECISION, kind.scale)
         case Kind.TIMESTAMPTZ:
             return pl.Datetime("us", "UTC")
+        case Kind.TIMESTAMP:
+            return pl.Datetime("us")
         case _:
-            return {
-                Kind.BOOLEAN: pl.Boolean,
-                Kind.DOUBLE: pl.Float64,
-                Kind.VARCHAR: pl.String,
-                Kind.DATE: pl.Date,
-                Kind.TIMESTAMP: pl.Datetime("us"),
-                Kind.NULL: pl.Null,
-            }[kind.kind]
+            return getattr(pl, _FRAMES[kind.kind][1])

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import date, datetime, time
 from decimal import Decimal
 from os import PathLike
 from typing import TYPE_CHECKING, ClassVar, Self
@@ -29,27 +31,14 @@ from dpsql.interfaces.dbapi_errors import (
     Warning,  # noqa: A004
     raised_from,
 )
-from dpsql.interfaces.dbapi_monitor import ConnectionMonitor
-from dpsql.interfaces.dbapi_types import (
-    BINARY,
-    BOOLEAN,
-    DATETIME,
-    NUMBER,
-    ROWID,
-    STRING,
-    Binary,
-    Date,
-    DateFromTicks,
-    Time,
-    TimeFromTicks,
-    Timestamp,
-    TimestampFromTicks,
-)
 from dpsql.model.errors import DpsqlError
-from dpsql.model.vocabulary import DEFAULT_SPELLING, SPELLINGS, Request
+from dpsql.model.tree import Kind, Value
+from dpsql.model.vocabulary import DEFAULT_SPELLING, SPELLINGS, Receipt, Request
 
 if TYPE_CHECKING:
+    from dpsql.monitoring.monitor import Monitor, Verdict
     from dpsql.proxy import Proxy
+
 
 __all__ = [
     "BINARY",
@@ -290,3 +279,94 @@ class Connection:
             raise ProgrammingError("Parameters are a list or a tuple.", sqlstate="07001")
         asked = sql, self.analyst, self.dialect, tuple(parameters), self.epsilon
         return Request(*asked, confirmed=self.confirm)
+
+
+class ConnectionMonitor:
+    """One bit per query of a stream; see `Connection.watch`. Threads may share it."""
+
+    def __init__(self, monitor: Monitor, dialect: str) -> None:
+        self._monitor, self._dialect = monitor, dialect
+
+    @property
+    def left(self) -> int:
+        """The alarms that are left; with none the monitor has ended."""
+        return self._monitor.left
+
+    @property
+    def receipt(self) -> Receipt:
+        """What was charged when it was opened."""
+        return self._monitor.receipt
+
+    def ask(self, sql: str, parameters: Sequence[Value] = ()) -> Verdict:
+        """Whether one COUNT or SUM, or that of each public group, is above the threshold.
+
+        Asked again, a question has the answer it had. Raises as `Cursor.execute` does, and
+        OperationalError once the alarms are used up.
+        """
+        try:
+            return self._monitor.ask(sql, parameters, self._dialect)
+        except DpsqlError as error:
+            raise raised_from(error, sql) from None
+
+    def close(self) -> None:
+        """End the monitor, whatever alarms are left; a second time it does nothing."""
+        try:
+            self._monitor.close()
+        except DpsqlError as error:
+            raise raised_from(error) from None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        self.close()
+
+
+Date = date
+Time = time
+Timestamp = datetime
+Binary = bytes
+
+
+def DateFromTicks(ticks: float) -> date:  # noqa: N802
+    """The local date of a time in seconds since the epoch."""
+    return datetime.fromtimestamp(ticks).date()  # noqa: DTZ006
+
+
+def TimeFromTicks(ticks: float) -> time:  # noqa: N802
+    """The local time of day of a time in seconds since the epoch."""
+    return datetime.fromtimestamp(ticks).time()  # noqa: DTZ006
+
+
+def TimestampFromTicks(ticks: float) -> datetime:  # noqa: N802
+    """The local timestamp of a time in seconds since the epoch."""
+    return datetime.fromtimestamp(ticks)  # noqa: DTZ006
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TypeObject:
+    """Equal to the type code of every kind it covers.
+
+    >>> NUMBER == "DECIMAL", STRING == "DECIMAL"
+    (True, False)
+    """
+
+    kinds: frozenset[str]
+
+    def __eq__(self, other: object) -> bool:
+        return other is self or (isinstance(other, str) and other in self.kinds)
+
+    def __hash__(self) -> int:
+        return hash(self.kinds)
+
+
+def _covering(*kinds: Kind) -> TypeObject:
+    return TypeObject(frozenset(kind.value for kind in kinds))
+
+
+STRING = _covering(Kind.VARCHAR)
+BINARY = _covering()
+NUMBER = _covering(Kind.INTEGER, Kind.DECIMAL, Kind.DOUBLE)
+DATETIME = _covering(Kind.DATE, Kind.TIMESTAMP, Kind.TIMESTAMPTZ)
+ROWID = TypeObject(frozenset({"ROWID"}))
+BOOLEAN = _covering(Kind.BOOLEAN)

@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Iterator
-from math import isnan
+from dataclasses import asdict
+from math import isfinite, isnan
 from textwrap import wrap
-from typing import assert_never
+from typing import Any, assert_never
 
 from dpsql.explaining.explanation import (
     BlockLines,
     ChoiceLine,
     Explanation,
+    FewerGroups,
+    FewerRows,
+    Help,
+    LargerEpsilon,
     LimitLine,
+    PublicKeys,
     ReleaseLine,
+    TighterBounds,
     approximate,
 )
 from dpsql.interfaces.amounts import loss_text, plain, share_text
 from dpsql.interfaces.doors import Door
-from dpsql.interfaces.helps import help_text
 from dpsql.interfaces.messages import printable
-from dpsql.interfaces.plan_json import plan_json
 from dpsql.interfaces.receipts import questions_text
 from dpsql.interfaces.sentences import sentences
 from dpsql.interfaces.sql_layout import laid_out
@@ -244,3 +250,111 @@ def _listed(title: str, texts: Iterable[str], width: int) -> Iterator[str]:
 def _statement(sql: str, width: int) -> Iterator[str]:
     for line in laid_out(sql, width - len(_INDENT)).splitlines():
         yield f"{_INDENT}{printable(line)}"
+
+
+# --- what would help ---
+
+
+def help_text(each: Help, door: Door | None = None) -> str:
+    """One help; what names a way to ask for more names the door's own.
+
+    >>> help_text(TighterBounds("amount", 0, 500))
+    'tighter bounds of amount, now 0 … 500 a row: half as wide, half the ±'
+    """
+    return printable(_help(each, door))
+
+
+def _help(each: Help, door: Door | None) -> str:
+    match each:
+        case LargerEpsilon(most=most):
+            way = "" if door is None else f" ({door.words()['by_epsilon']})"
+            return f"a larger ε, up to {plain(most)}{way}: twice the ε, about half the ±"
+        case PublicKeys(keys=keys):
+            return f"values of {', '.join(keys)} listed in the policy: then every group is shown"
+        case TighterBounds(argument=argument, lower=lower, upper=upper):
+            ends = f"{approximate(lower)} … {approximate(upper)}"
+            return f"tighter bounds of {argument}, now {ends} a row: half as wide, half the ±"
+        case FewerRows(rows=rows):
+            return f"fewer rows of one unit in a group than {rows:,}: half as many, half the ±"
+        case FewerGroups(groups=groups):
+            return f"coarser groups: one unit counts in up to {groups:,}, and each adds to the ±"
+        case _:
+            assert_never(each)
+
+
+# --- for programs: one JSON object, whose keys stay as they are; new ones may join them ---
+
+# A margin is null where a column is exact and where it depends on the data: `exact` tells which.
+# Statements are those that run, to the letter. A number that has no end is null.
+
+VERSION = 1
+"""What `version` says: it is raised where a key goes or changes its meaning."""
+
+
+def plan_json(explanation: Explanation) -> str:
+    """The whole plan, each list on lines of its own.
+
+    `version`, `analyst`, `budget`, `accountant`; `epsilon`, `charge`, `spent` and `limit`
+    ({"amount", "delta"} in the accountant's unit); `remembered`, `affordable`, `left`; `columns`
+    with their margins at 95 %; `told`, `helps` and `notes` in words; `releases`, `stages` and
+    `outer_sql`.
+    """
+    return json.dumps(_everything(explanation), ensure_ascii=False, indent=2) + "\n"
+
+
+def _everything(explanation: Explanation) -> dict[str, Any]:
+    expected = explanation.expected or (None,) * len(explanation.columns)
+    columns = zip(explanation.columns, expected, strict=True)
+    return {
+        "version": VERSION,
+        "analyst": explanation.analyst,
+        "budget": explanation.budget,
+        "accountant": explanation.accountant,
+        "epsilon": float(explanation.epsilon),
+        "charge": _loss(explanation.charge),
+        "spent": _loss(explanation.spent),
+        "limit": _loss(explanation.limit),
+        "remembered": explanation.remembered,
+        "affordable": (explanation.spent + explanation.charge).fits(explanation.limit),
+        "left": None if explanation.rest is None else _rest(explanation.rest),
+        "columns": [_json_column(*pair) for pair in columns],
+        "told": list(sentences(explanation.notices, explanation.columns)),
+        "helps": [help_text(each) for each in explanation.helps],
+        "notes": list(explanation.notes),
+        "releases": [_release(block) for block in explanation.blocks],
+        "stages": list(explanation.stages),
+        "outer_sql": explanation.outer_sql,
+    }
+
+
+def _loss(loss: Loss) -> dict[str, float]:
+    return {"amount": loss.amount / 10**9, "delta": loss.delta / 10**18}
+
+
+def _rest(rest: Rest) -> dict[str, Any]:
+    fits = None if rest.fits is None else float(rest.fits)
+    each = {"questions": rest.questions, "with_private_keys": rest.keyed}
+    return {"epsilon": float(rest.question), **each, "fits": fits}
+
+
+def _json_column(column: Column, expected: float | None) -> dict[str, Any]:
+    margin = expected if expected is not None and isfinite(expected) else None
+    told = {"margin": margin, "exact": expected is None}
+    return {"name": column.name, "type": str(column.type), **told}
+
+
+def _release(block: BlockLines) -> dict[str, Any]:
+    return {
+        "unit": block.unit,
+        "limits": list(map(_fields, block.limits)),
+        "keys": block.keys,
+        "measurements": list(map(_fields, block.releases)),
+        "choices": list(map(_fields, block.choices)),
+        "facts": list(block.facts),
+        "sql": block.sql,
+    }
+
+
+def _fields(line: LimitLine | ReleaseLine | ChoiceLine) -> dict[str, Any]:
+    pairs = asdict(line).items()
+    return {k: None if isinstance(v, float) and not isfinite(v) else v for k, v in pairs}

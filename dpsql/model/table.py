@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, TypeAlias, overload
+from typing import TYPE_CHECKING, Any, TypeAlias, overload
 
-import numpy as np
+if TYPE_CHECKING:
+    import numpy as np  # the command line starts without it
 
 Row: TypeAlias = tuple[Any, ...]
 
@@ -40,13 +41,14 @@ class Repeated(OnDemand):
         return self._row
 
 
-Values: TypeAlias = np.ndarray | list[Any]
+Values: TypeAlias = "np.ndarray | list[Any]"
 """A column: an array of int64, double or boolean without NULL, or a list of Python values."""
 
 
 class Table(Sequence[Row]):
     """So many rows of these columns; a row is made when it is read, and a slice is a table.
 
+    >>> import numpy as np
     >>> table = Table(2, [np.array([1, 2]), ["a", None]])
     >>> table[1], table[:1] == [(1, "a")]
     ((2, None), True)
@@ -82,7 +84,7 @@ class Table(Sequence[Row]):
 
 def listed(column: Values) -> list[Any]:
     """The values of a column as Python has them."""
-    return column.tolist() if isinstance(column, np.ndarray) else column
+    return column if isinstance(column, list) else column.tolist()
 
 
 def concatenated(tables: Sequence[Table]) -> Table:
@@ -96,7 +98,8 @@ def concatenated(tables: Sequence[Table]) -> Table:
 
 
 def _joined(pieces: Sequence[Values]) -> Values:
-    arrays = [piece for piece in pieces if isinstance(piece, np.ndarray)]
-    if len(arrays) == len(pieces):
-        return np.concatenate(arrays)
-    return [value for piece in pieces for value in listed(piece)]
+    if any(isinstance(piece, list) for piece in pieces):
+        return [value for piece in pieces for value in listed(piece)]
+    import numpy as np  # noqa: PLC0415
+
+    return np.concatenate(pieces)

@@ -14,11 +14,10 @@ from typing import Any, NoReturn
 import click
 
 from dpsql.interfaces.cli.ask import explain, query
-from dpsql.interfaces.cli.manual import manual
+from dpsql.interfaces.cli.manual import completion, manual
 from dpsql.interfaces.cli.options import CommandSettings, common
 from dpsql.interfaces.cli.owner_commands import budget, check, demo, init, refresh
 from dpsql.interfaces.cli.serve import serve
-from dpsql.interfaces.cli.shells import completion
 from dpsql.interfaces.cli.terminal import show_error, show_fault, use_color
 from dpsql.interfaces.cli.tune import tune
 from dpsql.interfaces.cli.user_commands import user

@@ -16,7 +16,14 @@ from dpsql.explaining.explanation import Explanation
 from dpsql.interfaces import records
 from dpsql.interfaces.amounts import loss_text, plain
 from dpsql.interfaces.asking import answered
-from dpsql.interfaces.cli.options import Command, CommandSettings, common, exact_epsilon
+from dpsql.interfaces.cli.options import (
+    DIALECT,
+    Command,
+    CommandSettings,
+    common,
+    exact_epsilon,
+    written_as,
+)
 from dpsql.interfaces.cli.output import output
 from dpsql.interfaces.cli.terminal import (
     Progress,
@@ -35,7 +42,7 @@ from dpsql.model.errors import DpsqlError, Failed, Reason, Refused
 from dpsql.model.notices import useless
 from dpsql.model.query_options import Precision, requested_precision
 from dpsql.model.tree import PlanForm
-from dpsql.model.vocabulary import DEFAULT_SPELLING, SPELLINGS, Answer, Loss, Request
+from dpsql.model.vocabulary import Answer, Loss, Request
 
 if TYPE_CHECKING:
     from dpsql.proxy import Proxy
@@ -79,13 +86,7 @@ def _question(command: Command) -> Command:
             is_flag=True,
             help="Show zero for counts, and sums of what is never negative, below it.",
         ),
-        click.option(
-            "--dialect",
-            type=click.Choice(SPELLINGS),
-            default=DEFAULT_SPELLING,
-            show_default=True,
-            help="The spelling of the SQL.",
-        ),
+        DIALECT,
         common,
     )
     for parameter in reversed(parameters):
@@ -95,14 +96,7 @@ def _question(command: Command) -> Command:
 
 @click.command()
 @_question
-@click.option(
-    "--format",
-    "style",
-    type=click.Choice(["table", *_FORMATS]),
-    default="table",
-    show_default=True,
-    help="How the rows are written.",
-)
+@written_as("How the rows are written.", "table", *_FORMATS)
 @click.option("-o", "--output", "target", metavar="FILE", help="Write the result here, atomically.")
 @click.option("--explain", "only_explain", is_flag=True, help="Show the plan and the price; free.")
 @click.option("--yes", is_flag=True, help="Ask even what cannot be of use, without asking back.")
@@ -149,14 +143,7 @@ def query(
 @click.command()
 @_question
 @click.option("--verbose", is_flag=True, help="Show every measurement, proof and statement too.")
-@click.option(
-    "--format",
-    "style",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    show_default=True,
-    help="How the plan is written; json has everything.",
-)
+@written_as("How the plan is written; json has everything.", "text", "json")
 @click.pass_obj
 def explain(settings: CommandSettings, /, *, verbose: bool, style: str, **asked: Any) -> None:
     """Show the price and expected error of one SELECT; runs nothing, costs nothing."""

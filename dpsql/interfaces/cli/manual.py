@@ -9,7 +9,7 @@ from difflib import get_close_matches
 from importlib.resources import files
 
 import click
-from click.shell_completion import CompletionItem
+from click.shell_completion import CompletionItem, get_completion_class
 
 from dpsql.interfaces.cli.markdown import Page
 from dpsql.interfaces.cli.terminal import encodable, use_color
@@ -94,3 +94,13 @@ def _show(text: str) -> None:
         click.echo_via_pager(shown, color=styled)
     else:
         click.echo(shown, nl=False)
+
+
+@click.command()
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+@click.pass_context
+def completion(context: click.Context, shell: str) -> None:
+    """Print a completion script: eval "$(dpsql completion bash)" in your shell's start file."""
+    found = get_completion_class(shell)
+    assert found is not None
+    click.echo(found(context.find_root().command, {}, "dpsql", "_DPSQL_COMPLETE").source())

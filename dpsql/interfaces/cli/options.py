@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from dpsql.model.query_options import sensible
+from dpsql.model.vocabulary import DEFAULT_SPELLING, SPELLINGS
 
 if TYPE_CHECKING:
     from dpsql.engines import Engine
@@ -70,6 +71,27 @@ def common(command: Command) -> Command:
         "--analyst", metavar="NAME", help="Who asks; default DPSQL_ANALYST, or the only analyst."
     )
     return policy(analyst(command))
+
+
+DIALECT = click.option(
+    "--dialect",
+    type=click.Choice(SPELLINGS),
+    default=DEFAULT_SPELLING,
+    show_default=True,
+    help="The spelling of the SQL.",
+)
+
+
+def written_as(help_text: str, *styles: str) -> Callable[[Command], Command]:
+    """Adds --format, whose default is the first of these."""
+    return click.option(
+        "--format",
+        "style",
+        type=click.Choice(styles),
+        default=styles[0],
+        show_default=True,
+        help=help_text,
+    )
 
 
 def exact_epsilon(

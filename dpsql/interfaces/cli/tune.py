@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from dpsql.interfaces.cli.options import CommandSettings, common, exact_epsilon
+from dpsql.interfaces.cli.options import CommandSettings, common, exact_epsilon, written_as
 from dpsql.interfaces.cli.output import output
 from dpsql.interfaces.cli.terminal import Progress, interruptible, note, show_error
 from dpsql.interfaces.receipts import cost_text
@@ -36,14 +36,7 @@ _PICTURES = (".png", ".svg", ".pdf")
     metavar="E",
     help="What all of it may cost.",
 )
-@click.option(
-    "--format",
-    "style",
-    type=click.Choice(["table", "json", "csv"]),
-    default="table",
-    show_default=True,
-    help="How the estimates are written.",
-)
+@written_as("How the estimates are written.", "table", "json", "csv")
 @click.option("--plot", "picture", metavar="FILE", help="Draw them too: .png, .svg or .pdf.")
 @common
 @click.pass_obj

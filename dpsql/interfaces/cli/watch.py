@@ -9,22 +9,26 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from dpsql.interfaces.amounts import loss_text, plain
 from dpsql.interfaces.cli.ask import read_sql
-from dpsql.interfaces.cli.options import CommandSettings, common, exact_epsilon
+from dpsql.interfaces.cli.options import DIALECT, CommandSettings, common, exact_epsilon, written_as
 from dpsql.interfaces.cli.output import output
 from dpsql.interfaces.cli.terminal import Progress, interruptible, note, show_error
 from dpsql.interfaces.messages import printable
+from dpsql.interfaces.plan_text import budget_lines
 from dpsql.interfaces.receipts import cost_text
 from dpsql.interfaces.records import json_scalar
 from dpsql.interfaces.sentences import sentences
 from dpsql.interfaces.tables import grid
 from dpsql.model.errors import DpsqlError, Refused
 from dpsql.model.tree import NOWHERE, Span, Value
-from dpsql.model.vocabulary import DEFAULT_SPELLING, SPELLINGS, Request
+from dpsql.model.vocabulary import Request
 
 if TYPE_CHECKING:
     from dpsql.monitoring.monitor import Price, Watch, Watched
+    from dpsql.preparation.streams import QueryStream
     from dpsql.proxy import Proxy
+
 
 T = TypeVar("T")
 
@@ -49,21 +53,8 @@ def _exact_number(_context: click.Context, _option: click.Parameter, text: str) 
     help='How many answers "above" are paid for; then the watch ends.',
 )
 @click.option("--epsilon", callback=exact_epsilon, metavar="E", help="What all of it costs.")
-@click.option(
-    "--dialect",
-    type=click.Choice(SPELLINGS),
-    default=DEFAULT_SPELLING,
-    show_default=True,
-    help="The spelling of the SQL.",
-)
-@click.option(
-    "--format",
-    "style",
-    type=click.Choice(["table", "json"]),
-    default="table",
-    show_default=True,
-    help="How the answers are written.",
-)
+@DIALECT
+@written_as("How the answers are written.", "table", "json")
 @click.option("--explain", "only_explain", is_flag=True, help="Show the price and the noise; free.")
 @common
 @click.pass_obj
@@ -82,8 +73,6 @@ def watch(
     text = read_sql("-", None) if file == "-" else read_sql(None, file)
     with output(None) as write:
         if only_explain:
-            from dpsql.interfaces.watching import price_text  # noqa: PLC0415
-
             write(price_text(_with_proxy(settings, text, _price, **asked)[1]))
             return
         places, found = _with_proxy(settings, text, _uninterrupted, **asked)
@@ -193,3 +182,40 @@ def _key(key: dict[str, Value]) -> str:
     return ", ".join(
         printable(f"{name} = {'NULL' if value is None else value}") for name, value in key.items()
     )
+
+
+def price_text(price: Price) -> str:
+    """The whole price as lines of text."""
+    return "\n".join(_price_lines(price)) + "\n"
+
+
+def _price_lines(price: Price) -> Iterator[str]:
+    accountant = price.budget.accountant
+    queries = sum(len(stream.domain) for stream in price.streams)
+    yield (
+        f"Watching {len(price.streams)} statements, {queries} queries in all, until "
+        f"{price.law.alarms} of them are at or above {plain(price.wish.threshold)}."
+    )
+    if price.remembered:
+        yield "Charge: nothing; this was answered before and is remembered."
+    else:
+        charge = loss_text(price.charge, accountant)
+        yield f"Charge: ε = {plain(price.epsilon)} however many are below, {charge} ({accountant})."
+    names = price.budget.name, price.wish.analyst, accountant
+    yield from budget_lines(*names, price.charge, price.spent, price.limit, price.rest)
+    for number, stream in enumerate(price.streams, 1):
+        for told in sentences(stream.notices, stream.columns):
+            yield f"Statement {number}: {told}"
+    yield "The threshold's noise is drawn once, a query's each time; both are within ± at 95 %:"
+    heads = ("statement", "queries", "one unit moves", "threshold ±", "query ±")
+    rows = [_price_row(n, stream, price) for n, stream in enumerate(price.streams, 1)]
+    yield from grid([heads, *rows])
+
+
+def _price_row(number: int, stream: QueryStream, price: Price) -> tuple[str, ...]:
+    from dpsql.mechanisms import margin  # noqa: PLC0415
+
+    moves = stream.distance * float(stream.release.query.lattice.step)
+    noises = price.law.threshold, price.law.query
+    margins = (f"{moves * margin(noise):,.6g}" for noise in noises)
+    return (str(number), str(len(stream.domain)), f"{moves:,.6g}", *margins)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,7 +18,6 @@ from dpsql.interfaces.doors import WIRE
 from dpsql.interfaces.pgwire.catalogue.spending import REPORTS, report
 from dpsql.interfaces.pgwire.faults import Fault, fault_of
 from dpsql.interfaces.pgwire.portals import Result
-from dpsql.interfaces.pgwire.tool_scans import is_scan, refusal
 from dpsql.interfaces.pgwire.values import type_oids
 from dpsql.interfaces.pgwire.values.wire_tables import WireColumn, WireResult
 from dpsql.interfaces.receipts import cost_text
@@ -28,6 +28,7 @@ from dpsql.model.vocabulary import Answer, Column, Loss, Request
 
 if TYPE_CHECKING:
     from dpsql.proxy import Proxy
+
 
 DIALECT = "postgres"
 FREE = Loss(0)
@@ -233,3 +234,26 @@ def _price(answer: Answer) -> tuple[str, ...]:
             places = significant_places(most) if most > 0 else 0
             errors.append(f"{column.name}: ± {most:,.{places}f} at 95 %")
     return (cost_text(answer.receipt), *errors)
+
+
+_UNASKED = re.compile(r"--\s*Metabase\s*\Z")
+
+
+def is_scan(piece: Piece) -> bool:
+    r"""Whether nobody asked this.
+
+    >>> from dpsql.dialects.postgres.words import pieces
+    >>> [is_scan(*pieces(f"-- Metabase{who}\nSELECT 1")) for who in ("", ":: userID: 1")]
+    [True, False]
+    """
+    return _UNASKED.match(piece.remark) is not None
+
+
+def refusal() -> Fault:
+    """What is told where a scan would cost something."""
+    return Fault(
+        "42501",
+        "A scan that nobody asked for is not paid for.",
+        "Values that the policy lists are told for nothing; what else a column holds costs.",
+        "Let the tool not scan this column for values, or ask for the values as a question.",
+    )
