@@ -51,7 +51,7 @@ CLAIMS = frozenset(
 
 NO_CLAIM = {
     "mechanisms": "__init__ error laws shown_counts".split(),
-    "aggregates": "__init__ argument_rules candidates formulas unit_facts".split(),
+    "aggregates": "__init__ candidates formulas".split(),
     "accountants": "__init__ base preference remaining reports".split(),
 }
 """Modules of these packages that are no mechanism, aggregate or accountant."""

@@ -20,8 +20,7 @@ from dpsql.compiler.plan.canonical import question
 from dpsql.compiler.plan.prepared import Prepared
 from dpsql.compiler.plan.private_plan import BlockPlan, PrivatePlan, Rewritten
 from dpsql.compiler.plan.published_keys import TopKeys, TrialKeys
-from dpsql.compiler.resolve.emptiness import without_rows
-from dpsql.compiler.resolve.resolve import resolve
+from dpsql.compiler.resolve.resolve import resolve, without_rows
 from dpsql.compiler.resolve.scopes import Identities
 from dpsql.compiler.rewrite.rewrite import rewrite, rewrite_public
 from dpsql.compiler.rewrite.weights import weighed

@@ -9,7 +9,7 @@ distance is that of a mean of `rows` rows, rounded up to whole steps.
 
 from __future__ import annotations
 
-from dpsql.compiler.aggregates.clipped_sums import centred_sum, range_of
+from dpsql.compiler.aggregates.moments import centred_sum, range_of
 from dpsql.compiler.aggregates.recipe import (
     BoundedCall,
     Parts,

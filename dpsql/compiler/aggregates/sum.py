@@ -6,7 +6,7 @@ puts every other sum there.
 
 from __future__ import annotations
 
-from dpsql.compiler.aggregates.clipped_sums import centred_sum, count_of_rows
+from dpsql.compiler.aggregates.moments import centred_sum, count_of_rows
 from dpsql.compiler.aggregates.recipe import (
     BoundedCall,
     Parts,

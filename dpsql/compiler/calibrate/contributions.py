@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dpsql.compiler.plan.private_plan import BoundedBlock, Contribution, least
-from dpsql.compiler.track.several_units import require_public_keys
+from dpsql.compiler.track.table_scans import require_public_keys
 from dpsql.model.errors import Reason, Refused
 
 

@@ -7,7 +7,7 @@ from dpsql.compiler.aggregates.recipe import BoundedCall, MeasurementOptions, Re
 from dpsql.compiler.calibrate.contributions import Contributions
 from dpsql.compiler.plan.measurement_kinds import Measurement
 from dpsql.compiler.plan.private_plan import PrivateBlock
-from dpsql.compiler.track.several_units import require_direct
+from dpsql.compiler.track.table_scans import require_direct
 from dpsql.model.algebra import Item
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.intervals import Facts

@@ -56,7 +56,7 @@ class Measured:
     @property
     def l0(self) -> int:
         """The most groups of one unit, which is limited by now; see also
-        `compiler.track.several_units`.
+        `compiler.track.table_scans`.
         """
         if self.bounded.block.several:
             return 1

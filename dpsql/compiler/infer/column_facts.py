@@ -3,7 +3,8 @@
 Facts start at declared columns, follow expressions by the rules of `dpsql.functions`, and are
 narrowed by every predicate that all surviving rows satisfy.
 
-What is inferred here is enforced, never trusted: PRIVACY.md R24.
+What is inferred here is enforced by clips and key lists, never trusted: PRIVACY.md R24. A wrong
+limit on the rows of one unit costs accuracy.
 """
 
 from __future__ import annotations
@@ -11,12 +12,12 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from itertools import product
 from math import prod
-from typing import Protocol, TypeAlias, assert_never
+from typing import Protocol, TypeAlias, assert_never, cast
 
 from dpsql import functions
-from dpsql.compiler.aggregates.unit_facts import facts_of_rows
 from dpsql.model.algebra import (
     Aggregate,
     Evaluated,
@@ -33,7 +34,7 @@ from dpsql.model.algebra import (
     Values,
     Window,
 )
-from dpsql.model.intervals import EVERYTHING, Facts, hull, lattice
+from dpsql.model.intervals import EVERYTHING, Facts, Interval, hull, lattice
 from dpsql.model.tree import (
     BOOLEAN,
     AggregateCall,
@@ -50,6 +51,55 @@ from dpsql.model.tree import (
 )
 from dpsql.model.vocabulary import Policy
 from dpsql.model.walk import both, conjuncts, implied, map_children, refs, relations, walk
+
+VALUES = frozenset(
+    """min max any_value first last mode quantile_disc arg_max arg_min arg_max_null arg_min_null
+    lag lead first_value last_value nth_value""".split()
+)
+"""Functions whose result is one of the values of their first argument."""
+
+MEANS = frozenset({"avg", "median", "quantile_cont"})
+RANKS = frozenset("row_number rank dense_rank ntile".split())
+
+
+def facts_of_rows(
+    function: str, kind: SqlType, argument: Facts | None, rows: int | None, limit: int
+) -> Facts:
+    """The facts of an aggregate or window function; a domain of at most `limit` values.
+
+    >>> from dpsql.model.tree import INTEGER
+    >>> facts_of_rows("count", INTEGER, None, 2, 10).domain
+    (0, 1, 2)
+    """
+    if function in VALUES and argument is not None:
+        return replace(argument, type=kind, nullable=True)
+    facts = Facts(kind, _interval(function, kind, argument, rows), nullable=True)
+    if function in ("percent_rank", "cume_dist"):
+        return replace(facts, nullable=False, nan=False)
+    if function == "count" or function in RANKS:
+        return replace(facts, nullable=False, domain=lattice(kind, facts.interval, limit))
+    return facts
+
+
+def _interval(function: str, kind: SqlType, argument: Facts | None, rows: int | None) -> Interval:
+    if function in ("percent_rank", "cume_dist"):
+        return Interval(Fraction(0), Fraction(1))
+    if function == "count" or function in RANKS:
+        least = Fraction(0 if function == "count" else 1)
+        return Interval(least, None if rows is None else Fraction(max(1, rows)))
+    if argument is None or not argument.type.is_numeric:
+        return EVERYTHING
+    if function in MEANS:
+        return argument.interval.outward(kind, 4)
+    if function == "sum":
+        lo, hi = (
+            cast("Fraction | None", argument.interval.lo),
+            cast("Fraction | None", argument.interval.hi),
+        )
+        many = Interval(Fraction(0), None if rows is None else Fraction(rows))
+        return (Interval(lo, hi) * many).outward(kind, 4)
+    return EVERYTHING
+
 
 SUBJECT = -1
 """The id of the column that stands for an expression."""

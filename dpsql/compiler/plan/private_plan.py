@@ -99,7 +99,7 @@ class PrivateBlock:
     it. `max_rows` is the proved most rows of one unit (None: unbounded). `determined` are the
     columns that the unit determines; `declared` the owner's limits; `facts` what proofs lean on.
     With `groups` the keys are those of a public relation, over whose columns they are written.
-    Rows that belong to `several` people each have no one unit: see `compiler.track.several_units`.
+    Rows that belong to `several` people each have no one unit: see `compiler.track.table_scans`.
     `max_groups` is the most groups that one unit is proved to touch (None: as many as it has rows);
     with `alone` no two rows of one unit are in one group.
 

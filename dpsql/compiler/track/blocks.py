@@ -34,7 +34,7 @@ from dpsql.compiler.plan.canonical import Writer
 from dpsql.compiler.plan.private_plan import PrivateBlock, least
 from dpsql.compiler.resolve.scopes import Identities, require_none
 from dpsql.compiler.track.per_unit import in_any_order
-from dpsql.compiler.track.several_units import require_other_keys
+from dpsql.compiler.track.table_scans import require_other_keys
 from dpsql.compiler.track.uniqueness import projected_keys
 from dpsql.compiler.track.units import Copied, Padding, Private, attach_unit
 from dpsql.mechanisms import standard_deviation

@@ -2,19 +2,49 @@
 
 Proof (PRIVACY.md R3, R4, R8). A bound on a unit's rows and a key are taken from facts only; rows of
 broken links are dropped where the unit is attached, or where only such rows are looked at.
+
+Rows may belong to several people: every person whom one of their links names. A row that names A
+and B goes with A and with B. So what is computed of one person's rows first is
+not bounded by what that person has: A's rows touch a value of every other person they name. And no
+choice of rows by a quota for each person is stable: whether A's row is kept decides which of B's
+are. Hence such rows are never cut; a constraint or a recorded fact says that no person has more
+than m of them over all links together, and they are only filtered, joined with public tables,
+counted and summed. Whose a row is follows from the rows that its links reach (the proof is that of
+`units.attach_unit`), and a row with a link to a key that several units share is nobody's.
+
+Proof (PRIVACY.md R4). Let a row add x in [L, U] to its group, L <= 0 <= U. Without the person's
+rows, of which there are at most m, the vector of all groups moves by v, a sum of at most m vectors
+that have x in one group each. So v is a mean of m vectors that have m·x in one group, and no norm
+of it is more than that of one group moved by m·L or by m·U: in L1 and in L2 m·max(|L|, |U|).
+Replaced, the vector moves by w - v; a norm of that is convex in both, so it is largest where each
+has one group alone: the same, moved by m·(U - L), or two. These are the distances of `Sensitivity`
+with one group and the clip [m·L, m·U]. (At most m groups move.) The exact law of one Gaussian
+measurement speaks of one group that moves, and not of several: it is not used here.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
-from dpsql.compiler.plan.private_plan import DeclaredLimits
+from dpsql.compiler.plan.measurement_kinds import AdditiveTotal, Measurement
+from dpsql.compiler.plan.private_plan import DeclaredLimits, PrivateBlock
 from dpsql.compiler.resolve.scopes import Identities
-from dpsql.compiler.track.several_units import several_scan
 from dpsql.compiler.track.uniqueness import Key, Keys
-from dpsql.compiler.track.units import Anchor, Growth, Pending, Private, Unique, leads
-from dpsql.model.algebra import Field, Scan
-from dpsql.model.vocabulary import Fact, FactKind, Policy, TablePolicy
+from dpsql.compiler.track.units import (
+    Anchor,
+    Growth,
+    Pending,
+    Private,
+    Unique,
+    different_keys,
+    leads,
+    owners,
+)
+from dpsql.model.algebra import Aggregate, Field, Filter, Join, Relation, Scan
+from dpsql.model.errors import Reason, Refused
+from dpsql.model.tree import BOOLEAN, AggregateCall, Call, Expression, JoinKind, Ref, Span
+from dpsql.model.vocabulary import Fact, FactKind, Link, Policy, TablePolicy
 
 
 def private_scan(scan: Scan, table: TablePolicy, policy: Policy, identities: Identities) -> Private:
@@ -98,4 +128,118 @@ def _declared(table: TablePolicy, policy: Policy) -> DeclaredLimits:
         table.max_groups_per_unit,
         table.max_rows_per_group,
         table.max_public_groups,
+    )
+
+
+def several_scan(
+    scan: Scan, columns: Sequence[Field], table: TablePolicy, policy: Policy, identities: Identities
+) -> Private:
+    """The rows of a table whose links are in these columns, those that belong to somebody.
+
+    Raises `Refused` where nothing vouches for how many of them name one person.
+    """
+    most, bound = table.max_rows_per_unit, policy.fact(FactKind.MAX_ROWS, table.name)
+    if most is None or bound is None:
+        fix = (
+            f"Ask the owner to set max_rows_per_unit for {table.name}, over all its links"
+            " together, and to run dpsql check --record."
+        )
+        limit = "max_rows_per_unit"
+        raise Refused(Reason.UNBOUNDED_CONTRIBUTION, scan.span, limit=limit, fix=fix)
+    relation: Relation = scan
+    belongs = policy.fact(FactKind.LINK_RESOLVES, table.name)
+    if belongs is not None:
+        facts = frozenset({bound, belongs})
+    else:
+        relation, known = _of_somebody(scan, columns, table.several, policy, identities)
+        facts = known | {bound}
+    return Private(
+        relation,
+        frozenset(),
+        frozenset(),
+        most,
+        frozenset(),
+        {},
+        DeclaredLimits(most, most, most, table.max_public_groups),
+        facts,
+        several=frozenset(column.id for column in columns),
+    )
+
+
+def _of_somebody(
+    scan: Scan,
+    columns: Sequence[Field],
+    links: Sequence[Link],
+    policy: Policy,
+    identities: Identities,
+) -> tuple[Relation, frozenset[Fact]]:
+    """Rows with a link that leads to a unit, and with none to a key that several share."""
+    relation: Relation = scan
+    facts, somebody, alone = frozenset[Fact](), list[Expression](), list[Expression]()
+    for column, link in zip(columns, links, strict=True):
+        unit = column.ref
+        if link.table != policy.unit.table:
+            behind = owners(link.table, policy, identities)
+            relation = _beside(relation, unit, behind.relation, behind.key)
+            facts |= behind.facts
+            unit = behind.first
+            if behind.first != behind.last:
+                alone.append(behind.first.is_null() | behind.first.eq(behind.last))
+        there, key, unique = different_keys(policy.unit.table, policy, identities)
+        relation = _beside(relation, unit, there, key)
+        facts |= unique
+        somebody.append(~key.is_null())
+    for condition in (Call("or", tuple(somebody), BOOLEAN), *alone):
+        relation = Filter(relation, condition)
+    return relation, facts
+
+
+def _beside(relation: Relation, value: Ref, other: Relation, key: Ref) -> Join:
+    """Every row, with the one of the other relation that has this key."""
+    return Join(relation, other, JoinKind.LEFT, value.eq(key))
+
+
+def require_one_person(rows: Private, construct: str, span: Span) -> None:
+    """Refuse what would compute something of one person's rows where they are others' too."""
+    if rows.several:
+        raise _refused(construct, span)
+
+
+def require_other_keys(relation: Aggregate, rows: Private) -> None:
+    """Refuse a group for each person of rows that belong to several."""
+    for item in relation.keys:
+        if isinstance(item.expression, Ref) and item.expression.id in rows.several:
+            raise _refused("a group for each person", item.expression.span)
+
+
+def require_public_keys(block: PrivateBlock) -> None:
+    """Refuse keys that a threshold would have to choose."""
+    if block.several:
+        raise _refused("private group keys", block.keys[0].expression.span)
+
+
+def require_direct(
+    block: PrivateBlock, call: AggregateCall, parts: Sequence[Measurement], *, chosen: bool
+) -> None:
+    """Refuse all but direct counts and sums of rows that belong to several people.
+
+    `parts` are what SQL sums for the aggregate; `chosen` says that it asks for more.
+    """
+    if not block.several:
+        return
+    # What one person adds to a group cannot be clipped: it is not computed.
+    clips = call.clip is not None and call.clip.per_group
+    if chosen or clips or not all(isinstance(part, AdditiveTotal) for part in parts):
+        raise _refused(f"{call.function.upper()}{'(DISTINCT)' if call.distinct else ''}", call.span)
+
+
+def _refused(construct: str, span: Span) -> Refused:
+    return Refused(
+        Reason.UNSUPPORTED_PRIVATE_OPERATOR,
+        span,
+        construct=f"{construct} over rows that belong to several people each",
+        fix=(
+            "Filter, join with public tables, and COUNT or SUM by columns whose values are"
+            ' declared; or ask the owner for other_people = "unprotected".'
+        ),
     )

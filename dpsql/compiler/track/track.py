@@ -55,8 +55,7 @@ from dpsql.compiler.track.per_unit import (
     window_within,
 )
 from dpsql.compiler.track.repeatable import is_repeatable
-from dpsql.compiler.track.several_units import require_one_person
-from dpsql.compiler.track.table_scans import private_scan
+from dpsql.compiler.track.table_scans import private_scan, require_one_person
 from dpsql.compiler.track.uniqueness import key_within, keys_of
 from dpsql.compiler.track.units import Growth, Private, require_small
 from dpsql.model.algebra import (

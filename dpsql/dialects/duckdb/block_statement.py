@@ -9,16 +9,19 @@ sums. Work and memory follow the rows that there are, never a limit: what is wit
 neither hashed nor ranked.
 
 Proof (PRIVACY.md R27). What is kept of a unit follows from its own rows and the query's key: groups
-strictly below the hash of rank L0 + 1, values and cells by hash and then by value.
+strictly below the hash of rank L0 + 1, values and cells by hash and then by value, whatever the
+order of rows. Blocks of SAMPLE_AGGREGATE are units by a keyed hash, so that one number of each
+group changes with a unit: PRIVACY.md R37.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from datetime import date
 from typing import assert_never
 
-from dpsql.compiler.plan.lattices import Histogram
+from dpsql.compiler.plan.lattices import ContributedRows, Grid, Histogram
 from dpsql.compiler.plan.measurement_kinds import (
     BlockAverage,
     ClippedSum,
@@ -32,20 +35,39 @@ from dpsql.compiler.plan.measurement_kinds import (
     expressions_of,
 )
 from dpsql.compiler.plan.private_plan import BlockPlan, BlockSql, PrivateBlock
-from dpsql.dialects.duckdb.histogram_sql import cell, cells_of_rows, fewest, kept_cells, with_cells
+from dpsql.dialects.duckdb.expression_sql import expression
 from dpsql.dialects.duckdb.relation_sql import Printer
-from dpsql.dialects.duckdb.sample_sql import block_values, inputs_of
 from dpsql.dialects.duckdb.total_sql import (
     as_integer,
+    clamped,
     clipped_total,
+    row_integer,
     row_value,
     unit_value,
     weighed_value,
 )
-from dpsql.dialects.duckdb.unit_sql import exists, looked_up
-from dpsql.model.algebra import Staged
-from dpsql.model.tree import INTEGER, Call, Cast, Expression, Kind, SqlType, type_name
-from dpsql.model.walk import relations
+from dpsql.dialects.literal_sql import constant
+from dpsql.model.algebra import Aggregate, Filter, Join, Relation, Scan, Staged
+from dpsql.model.tree import (
+    DATE,
+    INTEGER,
+    AggregateCall,
+    Call,
+    Cast,
+    Expression,
+    JoinKind,
+    Kind,
+    Literal,
+    Membership,
+    Name,
+    Ref,
+    ScalarQuery,
+    SqlType,
+    Star,
+    type_name,
+)
+from dpsql.model.vocabulary import FactKind
+from dpsql.model.walk import children, map_children, refs, relations, walk
 
 
 def block_sql(plan: BlockPlan) -> BlockSql:
@@ -333,3 +355,184 @@ def _typed(node: Expression, text: str) -> str:
     if isinstance(node, Call | Cast) and node.type.kind is Kind.DECIMAL:
         return f"TRY_CAST({text} AS {type_name(node.type)})"
     return text
+
+
+def cell(query: Histogram, x: str) -> str:
+    """The cell that holds a value; NULL for NULL, NaN and what no cell holds."""
+    grid = query.grid
+    if grid.values:
+        listed = ", ".join(constant(Literal(value, grid.kind)) for value in grid.values)
+        return f"(NULLIF(list_position([{listed}], {x}), 0) - 1)::BIGINT"
+    place = f"({_integer(query, x)} - ({grid.lower}))"
+    return place if grid.width == 1 else f"{place} // {grid.width}"
+
+
+def _integer(query: Histogram, x: str) -> str:
+    """The value as an integer of the grid, clamped to its ends."""
+    grid = query.grid
+    match grid.kind.kind:
+        case Kind.DATE:
+            day = Literal(date(1970, 1, 1), DATE)
+            return f"({_between(grid, x)} - {constant(day)})::BIGINT"
+        case Kind.TIMESTAMP | Kind.TIMESTAMPTZ:
+            return f"epoch_us({_between(grid, x)})"
+        case _:
+            row = ClippedSum(
+                argument=query.argument,
+                condition=None,
+                lattice=grid.lattice,
+                lower=grid.lower,
+                upper=grid.upper,
+                total_lower=grid.lower,
+                total_upper=grid.upper,
+            )
+            return row_integer(row, x)
+
+
+def _between(grid: Grid, x: str) -> str:
+    """A date or time, no farther than the ends of the grid."""
+    ends = (constant(Literal(grid.value(end), grid.kind)) for end in (grid.lower, grid.upper))
+    return clamped(x, *ends)
+
+
+def cells_of_rows(query: Histogram, place: str, where: str) -> str:
+    """The cells of a unit's rows in a group, as a list; of an extreme only that."""
+    match query.kept:
+        case ContributedRows.ALL | ContributedRows.HASHED:
+            return f"list({place}){where}"
+        case ContributedRows.LEAST:
+            return f"[MIN({place}){where}]"
+        case ContributedRows.GREATEST:
+            return f"[MAX({place}){where}]"
+
+
+def kept_cells(query: Histogram, listed: str, hashed: Callable[[str], str]) -> str:
+    """Those of its cells that a unit contributes to a group.
+
+    The hash is of the cell: of rows in one cell any may be kept.
+    """
+    return fewest(listed, query.rows, hashed) if query.kept is ContributedRows.HASHED else listed
+
+
+def fewest(listed: str, most: int, hashed: Callable[[str], str]) -> str:
+    """A list no longer than `most`: of a longer one what has the lowest keyed hashes.
+
+    However many hashes are equal, no more is kept; of these the lowest values are.
+    """
+    pairs = f"list_transform({listed}, lambda x: {{'h': {hashed('x')}, 'x': x}})"
+    first = f"list_transform(list_sort({pairs})[1:{most}], lambda pair: pair.x)"
+    return f"CASE WHEN len({listed}) > {most} THEN {first} ELSE {listed} END"
+
+
+def with_cells(keys: list[str], parts: int, sums: str | None, cells: list[tuple[str, int]]) -> str:
+    """One row per group with its sums, and one per group and cell with the rows in it.
+
+    `cells` are for each histogram the SQL that yields `keys` and `cell`, one row for each row that
+    counts, and where its cells begin among all.
+    """
+    grouped = ", ".join([*keys, "cell"])
+    named = "".join(f"{key}, " for key in keys)
+    totals = "".join(f"p{n}, " for n in range(parts))
+    zeros = "".join(f"0::HUGEINT AS p{n}, " for n in range(parts))
+    rows = [f"SELECT {named}NULL::BIGINT AS cell, {totals}0::HUGEINT AS n FROM ({sums})"] * (
+        sums is not None
+    )
+    rows += [
+        f"SELECT {named}cell + {first} AS cell, {zeros}COUNT(*)::HUGEINT AS n"
+        f" FROM ({source}) WHERE cell IS NOT NULL GROUP BY {grouped}"
+        for source, first in cells
+    ]
+    return " UNION ALL ".join(rows)
+
+
+def inputs_of(part: BlockAverage) -> Iterator[Expression]:
+    """What the aggregates of a sampled part read of a row, constants left out."""
+    for call in _aggregates(part.argument):
+        yield from (child for child in children(call) if not isinstance(child, Literal | Star))
+
+
+def block_values(
+    part: BlockAverage, keys: Sequence[str], inputs: Mapping[Expression, str], source: str
+) -> str:
+    """One row per group and block of units: its value `v`, NULL where that is not finite.
+
+    `source` has the units as `u`, the keys, and the `inputs` under their names. The block of a
+    unit is a keyed hash of it alone: all of its rows are in one block, in every group.
+    """
+    calls = list(dict.fromkeys(_aggregates(part.argument)))
+    names = dict(enumerate(inputs.values()))
+    places = {expression: n for n, expression in enumerate(inputs)}
+    printer = Printer(lambda _relation: None)
+
+    def over_inputs(child: Expression) -> Expression:
+        if child not in places or isinstance(child, Name | Star | ScalarQuery | Membership):
+            return child
+        return Ref(places[child], child.type)
+
+    found = [
+        f"{printer.text(map_children(call, over_inputs), names)} AS a{n}"
+        for n, call in enumerate(calls)
+    ]
+    group = ", ".join([*keys, f"hash($sampling_key::UBIGINT, 'block', u) % {part.blocks}"])
+    blocks = f"SELECT {', '.join([*keys, *found])} FROM {source} GROUP BY {group}"
+    value = printer.text(_over(part.argument, calls), {n: f"a{n}" for n in range(len(calls))})
+    listed = ", ".join([*keys, f"TRY_CAST({value} AS DOUBLE) AS x"])
+    finite = ", ".join([*keys, "CASE WHEN isfinite(x) THEN x END AS v"])
+    return f"SELECT {finite} FROM (SELECT {listed} FROM ({blocks}))"
+
+
+def _aggregates(expression: Expression) -> Iterator[AggregateCall]:
+    return (node for node in walk(expression) if isinstance(node, AggregateCall))
+
+
+def _over(expression: Expression, calls: Sequence[AggregateCall]) -> Expression:
+    """The expression over the columns that hold its aggregates."""
+    if isinstance(expression, AggregateCall):
+        return Ref(calls.index(expression), expression.type)
+    return map_children(expression, lambda child: _over(child, calls))
+
+
+def looked_up(block: PrivateBlock, inputs: Iterable[Expression]) -> tuple[Relation, Join | None]:
+    """The rows of a block, and the join on its unit that may wait for their totals if there is one.
+
+    Such a join only drops rows, those of units that have none on its right, and all rows of a unit
+    alike: no unit is twice on its right, and nothing else reads its column. `inputs` are what is
+    read of a row besides the keys.
+    """
+    rows = block.rows
+    join = rows.input if isinstance(rows, Filter) else rows
+    read = [key.expression for key in block.keys] + list(inputs)
+    if isinstance(rows, Filter):
+        read.append(rows.predicate)
+    match join:
+        case Join(
+            right=right, kind=JoinKind.INNER, condition=Call("eq", (Ref(id=unit), Ref(id=key)))
+        ) if (
+            unit == block.unit.id
+            and [field.id for field in right.fields] == [key]
+            and not any(key in refs(node) for node in read)
+            and _has_each_once(right, block)
+        ):
+            kept = Filter(join.left, rows.predicate) if isinstance(rows, Filter) else join.left
+            return kept, join
+    return rows, None
+
+
+def _has_each_once(side: Relation, block: PrivateBlock) -> bool:
+    """Whether the one column of a relation is a key: by its form, or by a fact of its table."""
+    match side:
+        case Aggregate(keys=keys, sets=()):
+            return len(keys) == 1
+        case Scan(table=table):
+            return any(f.kind is FactKind.UNIQUE_KEY and f.table == table for f in block.facts)
+        case _:
+            return False
+
+
+def exists(join: Join, unit: str) -> str:
+    """The right side of such a join and its condition, for a column `unit` on the left."""
+    source, where, columns = Printer(lambda _relation: None).source(join.right)
+    assert not where
+    assert join.condition is not None
+    texts = {field.id: columns[field.id] for field in join.right.fields}
+    return f"{source} ON {expression(join.condition, lambda ref: texts.get(ref.id, unit))}"

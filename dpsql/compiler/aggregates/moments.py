@@ -1,0 +1,301 @@
+"""AVG, variances, COVAR_*, CORR and REGR_*(y, x): formulas over clipped sums, the moments.
+
+With z = x - c, c the middle of [L, U] and M = (U - L)/2, a row adds 1, z, z² - M²/2 and, for two
+arguments, z·w over the rows in which both are there. Centring halves the sensitivity of sums, and
+of squares once more. Equal sums of one query are released once, whoever asks for them: the count is
+the one that COUNT(x) asks for.
+
+* AVG is centre + noisy centred sum / noisy count, within the bounds. Where the count says little,
+  it is drawn towards the middle of its bounds: see `dpsql.compiler.errors.small_groups`.
+* A variance is Q/n + M²/2 - (S/n)², clamped to [0, M²]: no values in an interval of width 2M vary
+  more.
+* What two arguments have in common is a formula over the same noisy moments, clamped to what is
+  possible.
+
+Proof (PRIVACY.md R33). A row's z is clipped to [L - c, U - c] and a product to the range of its
+intervals; rows of a unit add up to as many times that. Every measurement is such a clipped sum; the
+ratios, the clamps and the drawing towards the middle read released numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from math import sqrt
+
+from dpsql.compiler.aggregates.formulas import at_least_one, clamped, or_null
+from dpsql.compiler.aggregates.recipe import (
+    BoundedCall,
+    Parts,
+    Recipe,
+    clip_between,
+    counted,
+    no_bounds_of_totals,
+    no_distinct,
+    row_bounds,
+    rows_of_unit,
+)
+from dpsql.compiler.plan.measurement_kinds import ClippedSum, Measurement, RowCount
+from dpsql.model.tree import DOUBLE, Expression, Ref, scalar, when
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """The bounds of one argument in the units of its values."""
+
+    lower: Fraction
+    upper: Fraction
+    centre: Fraction
+
+    @property
+    def reach(self) -> Fraction:
+        """The most that a value differs from the centre."""
+        return max(self.upper - self.centre, self.centre - self.lower)
+
+    @property
+    def offset(self) -> float:
+        """How far a mean is from the centre if every mean within the bounds is as likely."""
+        return float(self.upper - self.lower) / sqrt(12)
+
+    @property
+    def deviation(self) -> float:
+        """A standard deviation if the bounds are three of them on either side of the mean."""
+        return float(self.upper - self.lower) / 6
+
+
+def range_of(asked: BoundedCall, place: int = 0) -> Range:
+    """The bounds of an argument, and its centre on the lattice."""
+    bounds = row_bounds(asked, place)
+    step = bounds.lattice.step
+    centre = (bounds.lower + bounds.upper) // 2
+    return Range(bounds.lower * step, bounds.upper * step, centre * step)
+
+
+def count_of_rows(asked: BoundedCall) -> RowCount:
+    """The rows in which every argument is there: what COUNT(x) asks for too."""
+    return RowCount(counted(asked), rows_of_unit(asked))
+
+
+def centred_sum(asked: BoundedCall, place: int = 0) -> ClippedSum:
+    """Σz of one argument, over the rows in which the others are there too."""
+    bounds, rows = row_bounds(asked, place), rows_of_unit(asked)
+    centre = (bounds.lower + bounds.upper) // 2
+    return ClippedSum(
+        argument=asked.call.args[place],
+        condition=asked.call.filter if len(asked.arguments) == 1 else counted(asked),
+        lattice=bounds.lattice,
+        lower=bounds.lower,
+        upper=bounds.upper,
+        centre=centre,
+        total_lower=rows * (bounds.lower - centre),
+        total_upper=rows * (bounds.upper - centre),
+    )
+
+
+def product_sum(asked: BoundedCall, first: int, second: int) -> ClippedSum:
+    """Σz·w of two arguments; of one argument Σ(z² - `half_square`)."""
+    a, b = range_of(asked, first), range_of(asked, second)
+    most = a.reach * b.reach
+    bounds = clip_between(asked, DOUBLE, Fraction(0) if first == second else -most, most)
+    centre = (bounds.lower + bounds.upper) // 2
+    rows = rows_of_unit(asked)
+    return ClippedSum(
+        argument=_deviation(asked, first, a) * _deviation(asked, second, b),
+        condition=asked.call.filter if len(asked.arguments) == 1 else counted(asked),
+        lattice=bounds.lattice,
+        lower=bounds.lower,
+        upper=bounds.upper,
+        centre=centre,
+        total_lower=rows * (bounds.lower - centre),
+        total_upper=rows * (bounds.upper - centre),
+    )
+
+
+def half_square(asked: BoundedCall, place: int = 0) -> Fraction:
+    """What `product_sum` takes from every square: the middle of its range."""
+    part = product_sum(asked, place, place)
+    return part.centre * part.lattice.step
+
+
+def typical_square(asked: BoundedCall, place: int = 0) -> float:
+    """What a row adds to the sum of squares in typical data."""
+    bounds = range_of(asked, place)
+    return bounds.deviation**2 + bounds.offset**2 - float(half_square(asked, place))
+
+
+def _deviation(asked: BoundedCall, place: int, bounds: Range) -> Expression:
+    return asked.call.args[place].to(DOUBLE) - float(bounds.centre)
+
+
+def _average_parts(asked: BoundedCall) -> Parts:
+    no_distinct(asked)
+    no_bounds_of_totals(asked)
+    return (count_of_rows(asked), centred_sum(asked))
+
+
+def _average(asked: BoundedCall, parts: tuple[Ref, ...]) -> Expression:
+    count, centred = parts
+    bounds = range_of(asked)
+    ends = (float(end - bounds.centre) for end in (bounds.lower, bounds.upper))
+    return float(bounds.centre) + scalar("mean_offset", centred.to(DOUBLE), count, *ends)
+
+
+def mean(bounds: Range, count: Expression, centred: Expression) -> Expression:
+    """The ratio that a noisy count and a noisy centred sum say, clamped to the bounds."""
+    value = float(bounds.centre) + centred.to(DOUBLE) / at_least_one(count)
+    return clamped(value, bounds.lower, bounds.upper)
+
+
+def _average_typical(asked: BoundedCall) -> tuple[float, ...]:
+    return (1.0, range_of(asked).offset)
+
+
+AVERAGE = Recipe(_average_parts, _average, _average_typical, moments=True)
+
+
+def _variance_parts(asked: BoundedCall) -> Parts:
+    no_distinct(asked)
+    return (count_of_rows(asked), centred_sum(asked), product_sum(asked, 0, 0))
+
+
+def variance(
+    bounds: Range, half: float, count: Expression, centred: Expression, squares: Expression
+) -> Expression:
+    """The population variance that the noisy moments of one argument say."""
+    n = at_least_one(count)
+    offset = centred.to(DOUBLE) / n
+    return clamped(squares / n + half - offset * offset, 0.0, bounds.reach**2)
+
+
+def _variance_typical(asked: BoundedCall) -> tuple[float, ...]:
+    return (1.0, range_of(asked).offset, typical_square(asked))
+
+
+def _variance(*, sample: bool, deviation: bool) -> Recipe:
+    def combine(asked: BoundedCall, parts: tuple[Ref, ...]) -> Expression:
+        count, centred, squares = parts
+        half = float(half_square(asked))
+        value = variance(range_of(asked), half, count, centred, squares)
+        if sample:
+            n = at_least_one(count)
+            value = value * (n / at_least_one(n - 1.0))
+        return scalar("sqrt", value) if deviation else value
+
+    return Recipe(_variance_parts, combine, _variance_typical, moments=True)
+
+
+VAR_POP, VAR_SAMP = (
+    _variance(sample=False, deviation=False),
+    _variance(sample=True, deviation=False),
+)
+STDDEV_POP, STDDEV_SAMP = (
+    _variance(sample=False, deviation=True),
+    _variance(sample=True, deviation=True),
+)
+
+
+_SUMS: dict[str, Callable[[BoundedCall], Measurement]] = {
+    "n": count_of_rows,
+    "y": lambda asked: centred_sum(asked, 0),
+    "x": lambda asked: centred_sum(asked, 1),
+    "yx": lambda asked: product_sum(asked, 0, 1),
+    "yy": lambda asked: product_sum(asked, 0, 0),
+    "xx": lambda asked: product_sum(asked, 1, 1),
+}
+_CORRELATION = 0.5
+"""What the split of the budget takes for typical."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Moments:
+    """The noisy moments of a call by name, and what is known of its two arguments."""
+
+    asked: BoundedCall
+    sums: dict[str, Ref]
+
+    @property
+    def n(self) -> Expression:
+        return at_least_one(self.sums["n"])
+
+    def mean(self, of: str) -> Expression:
+        return mean(range_of(self.asked, "yx".index(of)), self.sums["n"], self.sums[of])
+
+    def variance(self, of: str) -> Expression:
+        place = "yx".index(of)
+        half = float(half_square(self.asked, place))
+        sums = self.sums["n"], self.sums[of], self.sums[of * 2]
+        return variance(range_of(self.asked, place), half, *sums)
+
+    def covariance(self) -> Expression:
+        y, x = (self.sums[name].to(DOUBLE) / self.n for name in "yx")
+        most = range_of(self.asked, 0).reach * range_of(self.asked, 1).reach
+        return clamped(self.sums["yx"] / self.n - y * x, -most, most)
+
+    def sample(self, value: Expression) -> Expression:
+        return value * (self.n / at_least_one(self.n - 1.0))
+
+    def correlation(self) -> Expression:
+        spread = scalar("sqrt", self.variance("y") * self.variance("x"))
+        return _clamped_or_null(self.covariance() / or_null(spread), -1.0)
+
+    def slope(self) -> Expression:
+        return self.covariance() / or_null(self.variance("x"))
+
+    def intercept(self) -> Expression:
+        return self.mean("y") - self.slope() * self.mean("x")
+
+    def correlation_squared(self) -> Expression:
+        correlation = self.correlation()
+        return _clamped_or_null(correlation * correlation, 0.0)
+
+
+def _clamped_or_null(value: Expression, lower: float) -> Expression:
+    return when(value.is_null(), None, clamped(value, lower, 1.0))
+
+
+def _regression(names: str, formula: Callable[[_Moments], Expression]) -> Recipe:
+    """The recipe of a formula over the named moments."""
+    listed = names.split()
+
+    def parts(asked: BoundedCall) -> Parts:
+        no_distinct(asked)
+        return tuple(_SUMS[name](asked) for name in listed)
+
+    def combine(asked: BoundedCall, columns: tuple[Ref, ...]) -> Expression:
+        return formula(_Moments(asked, dict(zip(listed, columns, strict=True))))
+
+    def typical(asked: BoundedCall) -> tuple[float, ...]:
+        known = _regression_typical(asked)
+        return tuple(known[name] for name in listed)
+
+    return Recipe(parts, combine, typical)
+
+
+def _regression_typical(asked: BoundedCall) -> dict[str, float]:
+    y, x = range_of(asked, 0), range_of(asked, 1)
+    return {
+        "n": 1.0,
+        "y": y.offset,
+        "x": x.offset,
+        "yx": _CORRELATION * y.deviation * x.deviation + y.offset * x.offset,
+        "yy": typical_square(asked, 0),
+        "xx": typical_square(asked, 1),
+    }
+
+
+REGRESSION: dict[str, Recipe] = {
+    "covar_pop": _regression("n y x yx", _Moments.covariance),
+    "covar_samp": _regression("n y x yx", lambda m: m.sample(m.covariance())),
+    "corr": _regression("n y x yx yy xx", _Moments.correlation),
+    "regr_count": _regression("n", lambda m: m.sums["n"]),
+    "regr_avgy": _regression("n y", lambda m: m.mean("y")),
+    "regr_avgx": _regression("n x", lambda m: m.mean("x")),
+    "regr_slope": _regression("n y x yx xx", _Moments.slope),
+    "regr_intercept": _regression("n y x yx xx", _Moments.intercept),
+    "regr_r2": _regression("n y x yx yy xx", _Moments.correlation_squared),
+    "regr_syy": _regression("n y yy", lambda m: m.n * m.variance("y")),
+    "regr_sxx": _regression("n x xx", lambda m: m.n * m.variance("x")),
+    "regr_sxy": _regression("n y x yx", lambda m: m.n * m.covariance()),
+}
+"""By the name of the function; the first argument is y."""
