@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 NO_LIMITS = ""
 """What a policy says of how much one unit may have in a private table, where nobody declares it."""
 
+LIMITS = ("max_groups_per_unit", "max_rows_per_group", "max_rows_per_unit")
 UNDECIDED = '"DECIDE"'
 
 
@@ -50,8 +51,11 @@ class Owner:
     """By table and column, with a dot between: what stands in its braces."""
 
 
-def decided(draft: str, owner: Owner, price: Price, limits: str = NO_LIMITS) -> str:
-    """What `dpsql init` drafted, with every DECIDE decided; whatever it wrote besides stays."""
+def decided(draft: str, owner: Owner, price: Price, limits: str | None = None) -> str:
+    """What `dpsql init` drafted, with every DECIDE decided; whatever it wrote besides stays.
+
+    Without `limits` nothing is declared: what it wrote of them stays too, and a DECIDE is none.
+    """
     head, budget = draft.split("[budgets.default]\n")
     rest = budget[budget.index("\n[") :]
     lines, table = list[str](), ""
@@ -64,10 +68,13 @@ def decided(draft: str, owner: Owner, price: Price, limits: str = NO_LIMITS) -> 
             lines.append(f'{name} = "{next(unit)}"')
         elif UNDECIDED in line and name == "access":
             lines.append(f'access = "{"public" if table in owner.public else "private"}"')
-        elif UNDECIDED in line:  # nothing is declared
-            lines += [limits] if name == "max_groups_per_unit" else []
+        elif name in LIMITS and limits is not None:
+            pass  # they stand beside the link
+        elif UNDECIDED in line:
+            lines += [NO_LIMITS] if name == LIMITS[0] else []
         else:
             lines.append(_column(line, name, owner.columns.get(f"{table}.{name}", "")))
+            lines += [limits] if name == "link" and limits is not None else []
     return "\n".join([*lines, "[budgets.default]", price.budget]) + rest
 
 

@@ -193,7 +193,7 @@ def main() -> None:
     found = [one for price in prices for one in measured(given, price)]
     for price in prices:
         rows = [one.row for one in found if one.price == str(price)]
-        title = f"{price}, {given.releases} releases, limits declared: {given.limits or 'none'}"
+        title = f"{price}, {given.releases} releases, limits declared: {given.limits or 'nothing'}"
         table(title, HEADER, rows)
     if given.output is not None:
         lines = [(one.price, *one.row) for one in found]

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from dataclasses import replace
 from math import pi, sqrt
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from benchmarks import clips
 from benchmarks.clips import Law, Recipe, Rows, Totals
+from benchmarks.drafts import Owner, Price, decided
 from benchmarks.retail.questions import QUESTIONS
+from dpsql.model.schema import ForeignKey, Schema, SchemaColumn, SchemaTable
+from dpsql.model.tree import INTEGER
+from dpsql.policy.init import draft
+from dpsql.policy.load import load
 
 ZCDP, PURE = Law.of("zcdp", 1.0, 1e-6), Law.of("pure", 1.0, 0.0)
 LAWS = pytest.mark.parametrize("law", [ZCDP, PURE])
@@ -108,6 +114,29 @@ def test_a_mean_that_is_centred_errs_less() -> None:
     proved = 2.0**30, 2.0**20
     twice = clips.recipe_average_error(above, below, ZCDP, proved)
     assert twice < clips.recipe_ratio_error(above, below, ZCDP, proved)
+
+
+def test_drafts_are_decided(tmp_path: Path) -> None:
+    person = SchemaColumn("person", INTEGER, "INTEGER", not_null=True)
+    visits = person, SchemaColumn("n", INTEGER, "INTEGER")
+    link = ForeignKey(("person",), "people", ("person",))
+    tables = (
+        SchemaTable("people", (person,), primary_key=("person",)),
+        SchemaTable("visits", visits, foreign_keys=(link,)),
+        SchemaTable("days", (SchemaColumn("day", INTEGER, "INTEGER"),)),
+    )
+    drafted = draft(Schema(tables), "duckdb", "people.duckdb")
+    owner = Owner(("people", "person"), frozenset({"days"}), {"visits.n": "bounds = [0, 9]"})
+    nothing = decided(drafted, owner, Price("pure", 0.5, 1e-6))
+    limited = decided(drafted, owner, Price("zcdp", 0.5, 1e-6), "max_rows_per_unit = 3")
+    assert "DECIDE" not in nothing.split("\n", 1)[1]
+    path = tmp_path / "dpsql.toml"
+    for text in (nothing, limited):
+        path.write_text(text, encoding="utf-8")
+        load(str(path))
+    assert "n = { nullable = true, bounds = [0, 9] }" in nothing
+    assert "max_rows_per_unit = 3\n" in limited
+    assert limited.count("max_") == 2  # max_query_epsilon too
 
 
 def test_there_are_twenty_questions() -> None:

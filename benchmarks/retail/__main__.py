@@ -26,7 +26,7 @@ import duckdb
 
 from benchmarks.clips import Law
 from benchmarks.common import save, table
-from benchmarks.drafts import NO_LIMITS, Price
+from benchmarks.drafts import Price
 from benchmarks.repeated import Repeated, notices, repeated
 from benchmarks.retail import data
 from benchmarks.retail.limits import Reach, reach
@@ -76,7 +76,7 @@ def main() -> None:
     parser.add_argument("folder", type=Path, nargs="?")
     parser.add_argument("--releases", type=int, default=50)
     parser.add_argument("--accountants", nargs="+", default=["zcdp", "pure"])
-    parser.add_argument("--limits", default=NO_LIMITS, help="lines of the table, between ; ")
+    parser.add_argument("--limits", help="lines of the table, between ; ")
     parser.add_argument("--only", nargs="+", default=[], help="names of questions")
     parser.add_argument("--output", type=Path, help="where the table and its numbers are written")
     given = parser.parse_args()
@@ -93,7 +93,7 @@ def report(folder: Path, given: argparse.Namespace) -> None:
     found = [row for price in prices for row in measured(database, price, given)]
     for price in prices:
         asked = [one for one in found if one.price == str(price)]
-        title = f"{price}, {given.releases} releases, limits declared: {given.limits or 'none'}"
+        title = f"{price}, {given.releases} releases, limits declared: {given.limits or 'nothing'}"
         table(title, HEADER, [one.row for one in asked])
         print(summary(asked))
     if given.output is not None:
@@ -104,7 +104,7 @@ def report(folder: Path, given: argparse.Namespace) -> None:
 def measured(database: Path, price: Price, given: argparse.Namespace) -> Iterator[Measured]:
     """Every question under one accountant."""
     law = Law.of(price.accountant, price.epsilon, price.delta)
-    limits = given.limits.replace("; ", "\n")
+    limits = given.limits and given.limits.replace("; ", "\n")
     with (
         tempfile.TemporaryDirectory() as folder,
         repeated(data.policy(database, Path(folder), price, limits)) as proxy,
