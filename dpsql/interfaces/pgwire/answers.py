@@ -18,6 +18,7 @@ from dpsql.interfaces.doors import WIRE
 from dpsql.interfaces.pgwire.catalogue.spending import REPORTS, report
 from dpsql.interfaces.pgwire.faults import Fault, fault_of
 from dpsql.interfaces.pgwire.portals import Result
+from dpsql.interfaces.pgwire.text_turns import TextTurns
 from dpsql.interfaces.pgwire.values import type_oids
 from dpsql.interfaces.pgwire.values.wire_tables import WireColumn, WireResult
 from dpsql.interfaces.receipts import cost_text
@@ -68,9 +69,13 @@ class Answers:
     """The proxy and the catalogue as one analyst sees them."""
 
     def __init__(
-        self, proxy: Proxy, catalogue: Callable[[], CatalogueAnswers], analyst: str
+        self,
+        proxy: Proxy,
+        catalogue: Callable[[], CatalogueAnswers],
+        analyst: str,
+        turns: TextTurns | None = None,
     ) -> None:
-        self.analyst = analyst
+        self.analyst, self.turns = analyst, turns or TextTurns()
         self.take_up(proxy, catalogue)
 
     def take_up(self, proxy: Proxy, catalogue: Callable[[], CatalogueAnswers]) -> None:
@@ -102,10 +107,10 @@ class Answers:
             return self._described(piece, declared, stop)
 
     def _described(self, piece: Piece, declared: Sequence[int], stop: Stop) -> Description:
-        asked = numbered(piece)
+        asked, claimed = self._read(piece, stop)
         count = max((*asked.numbers, len(declared)), default=0)
         given = [*declared, *[0] * (count - len(declared))]
-        if self.claims(piece):
+        if claimed:
             wanted = self.catalogue.parameter_types(piece.text, count)
             types = tuple(a or b for a, b in zip(given, wanted, strict=True))
             return Description(types, self.catalogue.describe(piece.text, count))
@@ -132,9 +137,9 @@ class Answers:
     def _asked(
         self, piece: Piece, values: Sequence[Any], settings: Mapping[str, str], stop: Stop
     ) -> Result:
-        asked = numbered(piece)
+        asked, claimed = self._read(piece, stop)
         _require_given(asked, len(values), piece.offset)
-        if self.claims(piece):
+        if claimed:
             reports = self._reports(piece)
             found = self.catalogue.ask(piece.text, tuple(values), reports, stop)
             return Result(found.columns, found.rows, "SELECT", counted=True, repeatable=not reports)
@@ -162,6 +167,11 @@ class Answers:
             receipt=answer.receipt,
             flow=answer.flow,
         )
+
+    def _read(self, piece: Piece, stop: Stop) -> tuple[Numbered, bool]:
+        """The statement with its parameters numbered, and whether the catalogue answers it."""
+        with self.turns.reading(piece.text, stop):
+            return numbered(piece), self.claims(piece)
 
     def _reports(self, piece: Piece) -> list[ScratchTable]:
         """What the analyst spent, as far as a statement names it."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import signal
 import ssl
@@ -58,6 +59,7 @@ def serve(make: Make, write: Callable[[str], object], *, self_signed: bool) -> N
             only_encrypted=not _is_local(present.limits.host),
         )
         bound_memory(present.limits.memory)
+        gc.freeze()  # what is there by now stays: nobody has to look through it again
         asyncio.run(_until_stopped(server, present, telemetry))
 
 

@@ -23,7 +23,7 @@ from dpsql.interfaces.pgwire.outcomes import Outcome, normalised
 from dpsql.interfaces.pgwire.portals import Columns, Portal, Result, Row
 from dpsql.interfaces.pgwire.repeats import Repeats, is_repeatable
 from dpsql.interfaces.pgwire.settings import milliseconds
-from dpsql.interfaces.pgwire.statement_runner import Runner, command_of, decoded, fitted, spread
+from dpsql.interfaces.pgwire.statement_runner import Runner, decoded, fitted, spread
 from dpsql.interfaces.pgwire.transactions import IDLE
 from dpsql.interfaces.pgwire.values.data_rows import data_rows
 from dpsql.interfaces.pgwire.values.wire_encoding import OutOfRange
@@ -220,12 +220,14 @@ class Session:
     def _simple(self, sql: str) -> Iterator[bytes]:
         stop = self._begin_statement()
         self._transaction.portals.pop("", None)
-        found = pieces(sql)
+        with self._runner.answers.turns.reading(sql, stop):
+            found = pieces(sql)
         if not found:
             yield backend.EMPTY_QUERY
         for piece in found:
             self._began, self._piece = monotonic(), piece
-            result = self._runner.run(command_of(piece), (), stop, block=len(found) > 1)
+            command = self._runner.command(piece, stop)
+            result = self._runner.run(command, (), stop, block=len(found) > 1)
             count = 0
             if result.columns is not None and result.copy is None:
                 forms = (result.form,) * len(result.columns)
@@ -263,13 +265,15 @@ class Session:
                 yield backend.CLOSE_COMPLETE
 
     def _parse(self, message: frontend.Parse) -> bytes:
-        found = pieces(message.sql)
+        stop = self._begin_statement()
+        with self._runner.answers.turns.reading(message.sql, stop):
+            found = pieces(message.sql)
         if len(found) > 1:
             raise Fault("42601", "cannot insert multiple commands into a prepared statement")
         if message.name and message.name in self._runner.statements:
             raise Fault("42P05", f'prepared statement "{message.name}" already exists')
         self._runner.statements.pop(message.name, None)
-        self._piece, stop = found[0] if found else None, self._begin_statement()
+        self._piece = found[0] if found else None
         prepared = self._runner.prepare(self._piece, message.types, stop)
         self._runner.statements[message.name] = prepared
         return backend.PARSE_COMPLETE

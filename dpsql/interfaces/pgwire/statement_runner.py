@@ -69,7 +69,7 @@ class Runner:
         """A statement with its types. Raises `Fault`."""
         if piece is None:
             return PreparedStatement(None, None, tuple(declared), None)
-        command = command_of(piece)
+        command = self.command(piece, stop)
         self.require_healthy(command)
         match command:
             case Ask():
@@ -79,6 +79,11 @@ class Runner:
                 if declared:
                     raise Fault("42601", "this statement takes no parameters")
                 return PreparedStatement(command, piece, (), self.columns(command, stop))
+
+    def command(self, piece: Piece, stop: Stop) -> Command:
+        """What a statement says. Raises `Fault`."""
+        with placed(piece), self.answers.turns.reading(piece.text, stop):
+            return read_command(piece)
 
     def columns(self, command: Command, stop: Stop) -> Columns | None:
         """What a statement without parameters returns. Raises `Fault`."""
@@ -313,12 +318,6 @@ class Runner:
         values = decoded(raw, prepared.parameters, ())
         found = self.run(prepared.command, values, stop)
         return replace(fitted(found, prepared.columns), repeatable=False)
-
-
-def command_of(piece: Piece) -> Command:
-    """What a statement says. Raises `Fault`."""
-    with placed(piece):
-        return read_command(piece)
 
 
 def decoded(
