@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 
-from dpsql.dialects.reading.function_names import PART_FUNCTIONS, SCALARS
+from dpsql.dialects.reading.function_names import PART_FUNCTIONS, scalars
 from dpsql.functions import lookup
 from dpsql.functions.dates import PARTS, UNITS
 from dpsql.model.tree import (
@@ -24,6 +24,7 @@ from dpsql.model.tree import (
 )
 from grammar_tests.fuzz_dice import Dice, filled
 
+SCALARS = scalars()
 TYPES: dict[str, SqlType] = {
     "int": INTEGER,
     "dec": decimal(10, 2),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from dataclasses import replace
+from fractions import Fraction
 from functools import partial
 from pathlib import Path
 
@@ -12,9 +14,12 @@ import pytest
 
 from dpsql import accountants
 from dpsql.engines import Engine, EngineFailed, ScratchTable, Unrun
+from dpsql.functions import REGISTRY, Function
+from dpsql.functions.row import WHOLE, constant, fixed
 from dpsql.interfaces.amounts import loss_text
-from dpsql.model.errors import PolicyError
+from dpsql.model.errors import PolicyError, Refused
 from dpsql.model.installed import Unusable
+from dpsql.model.intervals import Interval
 from dpsql.model.resources import Database, Limits
 from dpsql.model.tree import INTEGER
 from dpsql.owner.check import check_policy
@@ -22,6 +27,11 @@ from dpsql.policy.load import load
 from dpsql.preparation.engine_kinds import opened
 from dpsql.proxy import Proxy
 from grammar_tests import outside, test_engines
+from grammar_tests.bound import shop as shop_in_memory
+from grammar_tests.function_checks import check
+from grammar_tests.function_checks import connection as duckdb_connection
+from grammar_tests.function_samples import calls
+from grammar_tests.laws import compiled
 from grammar_tests.outside_accountant import BASIC
 from grammar_tests.outside_engine import MARK, TOY, ToyDatabase
 from grammar_tests.proxy_kit import policy, request, shop
@@ -203,3 +213,40 @@ def test_an_error_about_an_engine_has_its_line(
         opened(load(str(path)))
     assert path.read_text().splitlines()[(caught.value.line or 0) - 1] == line
     assert toy == []
+
+
+# --- scalar functions ---
+
+BITS = Function(
+    "bit_count",
+    fixed(INTEGER, WHOLE),
+    constant(Interval(Fraction(-128), Fraction(127))),  # of 128 bits it says -128
+    called=(1, 1),
+)
+OF_BITS = "SELECT SUM(bit_count(age)) AS s FROM customers"
+
+
+def complaints(row: Function) -> list[str]:
+    """What the engine contradicts of a row, over calls of columns and constants."""
+    with duckdb_connection() as engine:
+        return [told for call in calls(row.name) for told in check(engine, call)]
+
+
+def test_a_scalar_function_is_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    policy, engine = shop_in_memory()
+    with pytest.raises(Refused, match="unknown-function"):
+        compiled(OF_BITS, policy, engine)
+    monkeypatch.setitem(REGISTRY, BITS.name, BITS)
+    assert complaints(BITS) == []
+    plan = compiled(OF_BITS, policy, engine).plan
+    assert plan is not None
+    (total,) = plan.blocks[0].queries
+    assert (total.total_lower, total.total_upper) == (-128, 127)
+    with pytest.raises(Refused, match="type-mismatch"):
+        compiled("SELECT SUM(bit_count(age, 1)) AS s FROM customers", policy, engine)
+
+
+def test_a_row_that_promises_too_much_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    wrong = replace(BITS, interval=constant(Interval(Fraction(0), Fraction(128))))
+    monkeypatch.setitem(REGISTRY, BITS.name, wrong)
+    assert complaints(wrong)

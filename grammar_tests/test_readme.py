@@ -18,6 +18,7 @@ from dpsql.model.errors import Reason
 from dpsql.policy import demo
 from dpsql.policy.load import load
 from dpsql.policy.value_reader import Reader
+from dpsql.preparation import engine_kinds
 from grammar_tests.pages_kit import (
     LANGUAGES,
     ROOT,
@@ -206,8 +207,9 @@ def keys_read(monkeypatch: pytest.MonkeyPatch, folder: Path) -> dict[str, set[st
         original(reader, *known)
 
     monkeypatch.setattr(Reader, "only", only)
-    load(str(folder / "dpsql-demo" / "dpsql.toml"))
-    return read
+    draft = load(str(folder / "dpsql-demo" / "dpsql.toml"))
+    engine = engine_kinds.get(draft.database.engine)
+    return read | {"database": {"engine", *engine.keys}}
 
 
 def keys_told(text: str) -> dict[str, set[str]]:

@@ -202,6 +202,7 @@ ARITHMETIC = (
         operands=converted,
         raises=_overflows(add),
         nan=_sum_nan,
+        called=(2, 2),
     ),
     Function(
         "sub",
@@ -235,6 +236,7 @@ ARITHMETIC = (
         operands=converted,
         raises=_division_raises,
         nan=always,
+        called=(2, 2),
     ),
     Function("neg", _same_type, lambda args, _kind: -args[0].interval, raises=_negation_raises),
 )

@@ -136,6 +136,7 @@ CONDITIONALS = (
         operands=converted,
         nulls=_all_nullable,
         union=_everyone,
+        called=(1, None),
     ),
     Function(
         "nullif",
@@ -145,9 +146,24 @@ CONDITIONALS = (
         nulls=always,
         nan=_nan_of(_first),
         union=_first,
+        called=(2, 2),
     ),
-    Function("least", _common, _least, operands=converted, nulls=_all_nullable, union=_everyone),
     Function(
-        "greatest", _common, _greatest, operands=converted, nulls=_all_nullable, union=_everyone
+        "least",
+        _common,
+        _least,
+        operands=converted,
+        nulls=_all_nullable,
+        union=_everyone,
+        called=(1, None),
+    ),
+    Function(
+        "greatest",
+        _common,
+        _greatest,
+        operands=converted,
+        nulls=_all_nullable,
+        union=_everyone,
+        called=(1, None),
     ),
 )

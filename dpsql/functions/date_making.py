@@ -227,7 +227,7 @@ def _bucket_raises(args: Args, kind: SqlType) -> bool:
 
 
 DATE_MAKING = (
-    Function("make_date", fixed(DATE, WHOLE, WHOLE, WHOLE), _date, raises=_always),
+    Function("make_date", fixed(DATE, WHOLE, WHOLE, WHOLE), _date, raises=_always, called=(3, 3)),
     Function("make_timestamp", _time_type, _time, raises=_always),
     Function(
         "to_timestamp",
@@ -248,6 +248,7 @@ DATE_MAKING = (
         _counted(MICROSECOND),
         nulls=any_far,
         raises=lambda args, _kind: is_far(args[0]),
+        called=(1, 1),
     ),
     Function(
         "time_bucket",
@@ -404,6 +405,7 @@ def _named(names: tuple[str, ...]) -> Function:
         nulls=any_far,
         raises=lambda args, _kind: not args[0].interval.is_bounded,
         image=image,
+        called=(1, 1),
     )
 
 
@@ -456,4 +458,6 @@ def _far(args: Args, _kind: SqlType) -> bool:
     return is_far(args[1])
 
 
-ZONED = (Function("timezone", _zoned_type, _zoned, raises=_far, accepts=names(ZONES)),)
+ZONED = (
+    Function("timezone", _zoned_type, _zoned, raises=_far, accepts=names(ZONES), called=(2, 2)),
+)

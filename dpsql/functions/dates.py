@@ -308,6 +308,7 @@ DATES = (
         raises=_unbounded,
         image=_truncated_values,
         accepts=names(UNITS),
+        called=(2, 2),
     ),
     Function(
         "extract",
@@ -502,6 +503,7 @@ DATE_ARITHMETIC = (
         nulls=any_far,
         raises=_between_raises,
         accepts=names(LENGTHS | MONTHS),
+        called=(3, 3),
     ),
     Function(
         "date_sub",
@@ -513,6 +515,12 @@ DATE_ARITHMETIC = (
         accepts=names(LENGTHS | MONTHS),
     ),
     Function(
-        "last_day", fixed(DATE, TEMPORAL), _last_day, nulls=any_far, raises=_far, image=_last_days
+        "last_day",
+        fixed(DATE, TEMPORAL),
+        _last_day,
+        nulls=any_far,
+        raises=_far,
+        image=_last_days,
+        called=(1, 1),
     ),
 )

@@ -260,8 +260,14 @@ def _power_nan(args: Args) -> bool:
 
 
 NUMERIC = (
-    Function("abs", _same, lambda args, _kind: abs(args[0].interval), raises=_absolute_raises),
-    Function("sign", fixed(INTEGER, NUMBERS), _sign, nan=never),
+    Function(
+        "abs",
+        _same,
+        lambda args, _kind: abs(args[0].interval),
+        raises=_absolute_raises,
+        called=(1, 1),
+    ),
+    Function("sign", fixed(INTEGER, NUMBERS), _sign, nan=never, called=(1, 1)),
     Function(
         "round",
         _rounded_type,
@@ -269,15 +275,17 @@ NUMERIC = (
         raises=_rounding_raises,
         image=_rounded_values,
         accepts=_few_digits,
+        called=(1, 2),
     ),
-    Function("floor", _whole, _stepwise(math.floor), image=_whole_numbers),
-    Function("ceil", _whole, _stepwise(math.ceil), image=_whole_numbers),
+    Function("floor", _whole, _stepwise(math.floor), image=_whole_numbers, called=(1, 1)),
+    Function("ceil", _whole, _stepwise(math.ceil), image=_whole_numbers, called=(1, 1)),
     Function(
         "trunc",
         _truncated_type,
         _to_digits(math.trunc),
         image=_rounded_values,
         accepts=_few_digits,
+        called=(1, 2),
     ),
     Function(
         "sqrt",
@@ -285,6 +293,7 @@ NUMERIC = (
         _square_root,
         raises=_negative_raises,
         nan=negative_nan,
+        called=(1, 1),
     ),
     Function(
         "ln",
@@ -292,9 +301,10 @@ NUMERIC = (
         _logarithm,
         raises=not_positive_raises,
         nan=negative_nan,
+        called=(1, 1),
     ),
-    Function("exp", fixed(DOUBLE, NUMBERS), _exponential),
-    Function("pow", fixed(DOUBLE, NUMBERS, NUMBERS), _power, nan=_power_nan),
+    Function("exp", fixed(DOUBLE, NUMBERS), _exponential, called=(1, 1)),
+    Function("pow", fixed(DOUBLE, NUMBERS, NUMBERS), _power, nan=_power_nan, called=(2, 2)),
 )
 
 
@@ -339,6 +349,7 @@ def _unary(
         interval,
         raises=lambda args, _kind: raises and undefined(args),
         nan=undefined,
+        called=(1, 1),
     )
 
 
@@ -349,6 +360,7 @@ def _logarithm_to(name: str, function: Callable[[float], float]) -> Function:
         lambda args, _kind: image(function, as_double(args[0])),
         raises=not_positive_raises,
         nan=negative_nan,
+        called=(1, 1),
     )
 
 
@@ -365,7 +377,7 @@ TRANSCENDENTAL = (
     _unary("asin", constant(HALF_TURN), _beyond_one, raises=True),
     _unary("acos", constant(TURN.intersect(POSITIVE)), _beyond_one, raises=True),
     _unary("atan", constant(HALF_TURN)),
-    Function("atan2", fixed(DOUBLE, NUMBERS, NUMBERS), constant(TURN)),
+    Function("atan2", fixed(DOUBLE, NUMBERS, NUMBERS), constant(TURN), called=(2, 2)),
     _unary("sinh", _increasing(math.sinh)),
     _unary("cosh", constant(Interval(Fraction(1), None))),
     _unary("tanh", constant(UNIT)),
@@ -374,8 +386,12 @@ TRANSCENDENTAL = (
     _unary("atanh", constant(EVERYTHING), always, raises=True),
     _unary("gamma", constant(EVERYTHING), always, raises=True),
     _unary("lgamma", constant(EVERYTHING), always, raises=True),
-    Function("fdiv", fixed(DOUBLE, NUMBERS, NUMBERS), constant(EVERYTHING), nan=always),
-    Function("fmod", fixed(DOUBLE, NUMBERS, NUMBERS), constant(EVERYTHING), nan=always),
+    Function(
+        "fdiv", fixed(DOUBLE, NUMBERS, NUMBERS), constant(EVERYTHING), nan=always, called=(2, 2)
+    ),
+    Function(
+        "fmod", fixed(DOUBLE, NUMBERS, NUMBERS), constant(EVERYTHING), nan=always, called=(2, 2)
+    ),
 )
 
 
@@ -442,14 +458,25 @@ def _clamped(end: Bound) -> int:
 
 
 INTEGERS = (
-    Function("factorial", fixed(INTEGER, WHOLE), _factorial, raises=raising, image=unlisted),
-    Function("gcd", fixed(INTEGER, WHOLE, WHOLE), constant(POSITIVE), raises=raising),
-    Function("lcm", fixed(INTEGER, WHOLE, WHOLE), constant(POSITIVE), raises=raising),
-    Function("xor", fixed(INTEGER, WHOLE, WHOLE), _exclusive),
-    Function("even", fixed(DOUBLE, NUMBERS), _even),
-    Function("isnan", fixed(BOOLEAN, FLOATING), nan=never),
-    Function("isinf", fixed(BOOLEAN, FLOATING), nan=never),
-    Function("isfinite", fixed(BOOLEAN, FLOATING), nan=never),
-    Function("signbit", fixed(BOOLEAN, FLOATING), nan=never),
-    Function("width_bucket", _bucket_type, _buckets, accepts=_true_buckets),
+    Function(
+        "factorial",
+        fixed(INTEGER, WHOLE),
+        _factorial,
+        raises=raising,
+        image=unlisted,
+        called=(1, 1),
+    ),
+    Function(
+        "gcd", fixed(INTEGER, WHOLE, WHOLE), constant(POSITIVE), raises=raising, called=(2, 2)
+    ),
+    Function(
+        "lcm", fixed(INTEGER, WHOLE, WHOLE), constant(POSITIVE), raises=raising, called=(2, 2)
+    ),
+    Function("xor", fixed(INTEGER, WHOLE, WHOLE), _exclusive, called=(2, 2)),
+    Function("even", fixed(DOUBLE, NUMBERS), _even, called=(1, 1)),
+    Function("isnan", fixed(BOOLEAN, FLOATING), nan=never, called=(1, 1)),
+    Function("isinf", fixed(BOOLEAN, FLOATING), nan=never, called=(1, 1)),
+    Function("isfinite", fixed(BOOLEAN, FLOATING), nan=never, called=(1, 1)),
+    Function("signbit", fixed(BOOLEAN, FLOATING), nan=never, called=(1, 1)),
+    Function("width_bucket", _bucket_type, _buckets, accepts=_true_buckets, called=(4, 4)),
 )

@@ -127,6 +127,6 @@ PREDICATES = (
     ),
     Function("like", _like_type, accepts=_well_escaped),
     Function("ilike", lambda types: _like_type(types) if len(types) == 2 else None),  # noqa: PLR2004
-    Function("starts_with", fixed(BOOLEAN, TEXT, TEXT)),
-    Function("contains", fixed(BOOLEAN, TEXT, TEXT)),
+    Function("starts_with", fixed(BOOLEAN, TEXT, TEXT), called=(2, 2)),
+    Function("contains", fixed(BOOLEAN, TEXT, TEXT), called=(2, 2)),
 )

@@ -56,7 +56,9 @@ class Function:
     (its total form is NULL there); `nan`, whether a DOUBLE result can be NaN. `union` gives, for a
     number of arguments, those whose values are the result's; without it the result is a function
     of the arguments' values alone, and `image` lists them from their facts and the interval.
-    `accepts` looks at the arguments as written: some must be literals.
+    `accepts` looks at the arguments as written: some must be literals. `called` are the fewest and
+    the most arguments (None: any number) with which a text may call it by this name, in this order;
+    without it it is written in other words alone (see `dialects.reading`).
     """
 
     name: str
@@ -71,6 +73,7 @@ class Function:
         lattice(kind, interval, limit)
     )
     accepts: Callable[[tuple[Expression, ...]], bool] = lambda _args: True
+    called: tuple[int, int | None] | None = None
 
 
 def always(_args: Args) -> bool:

@@ -87,24 +87,30 @@ def _is_repetition(args: tuple[Expression, ...]) -> bool:
 
 
 STRINGS = (
-    Function("length_grapheme", fixed(INTEGER, TEXT), COUNT),
-    Function("left_grapheme", fixed(VARCHAR, TEXT, WHOLE), raises=_too_far),
-    Function("right_grapheme", fixed(VARCHAR, TEXT, WHOLE), raises=_too_far),
-    Function("substring_grapheme", _substring, raises=_too_far),
-    Function("repeat", fixed(VARCHAR, TEXT, WHOLE), nulls=_uncounted, accepts=_is_repetition),
-    Function("length", fixed(INTEGER, TEXT), COUNT),
-    Function("strpos", fixed(INTEGER, TEXT, TEXT), COUNT),
-    Function("lower", fixed(VARCHAR, TEXT)),
-    Function("upper", fixed(VARCHAR, TEXT)),
+    Function("length_grapheme", fixed(INTEGER, TEXT), COUNT, called=(1, 1)),
+    Function("left_grapheme", fixed(VARCHAR, TEXT, WHOLE), raises=_too_far, called=(2, 2)),
+    Function("right_grapheme", fixed(VARCHAR, TEXT, WHOLE), raises=_too_far, called=(2, 2)),
+    Function("substring_grapheme", _substring, raises=_too_far, called=(2, 3)),
+    Function(
+        "repeat",
+        fixed(VARCHAR, TEXT, WHOLE),
+        nulls=_uncounted,
+        accepts=_is_repetition,
+        called=(2, 2),
+    ),
+    Function("length", fixed(INTEGER, TEXT), COUNT, called=(1, 1)),
+    Function("strpos", fixed(INTEGER, TEXT, TEXT), COUNT, called=(2, 2)),
+    Function("lower", fixed(VARCHAR, TEXT), called=(1, 1)),
+    Function("upper", fixed(VARCHAR, TEXT), called=(1, 1)),
     Function("substring", _substring, raises=_too_far),
-    Function("left", fixed(VARCHAR, TEXT, WHOLE), raises=_too_far),
-    Function("right", fixed(VARCHAR, TEXT, WHOLE), raises=_too_far),
+    Function("left", fixed(VARCHAR, TEXT, WHOLE), raises=_too_far, called=(2, 2)),
+    Function("right", fixed(VARCHAR, TEXT, WHOLE), raises=_too_far, called=(2, 2)),
     Function("trim", _one_or_two),
-    Function("ltrim", _one_or_two),
-    Function("rtrim", _one_or_two),
+    Function("ltrim", _one_or_two, called=(1, 2)),
+    Function("rtrim", _one_or_two, called=(1, 2)),
     # NULL if any part is NULL, as `||`; cut at LONGEST_TEXT, as `replace`.
     Function("concat", _concatenated),
-    Function("replace", fixed(VARCHAR, TEXT, TEXT, TEXT), accepts=_is_short),
+    Function("replace", fixed(VARCHAR, TEXT, TEXT, TEXT), accepts=_is_short, called=(3, 3)),
 )
 
 
@@ -155,36 +161,53 @@ def _is_radix(args: tuple[Expression, ...]) -> bool:
 
 
 TEXTS = (
-    Function("chr", fixed(VARCHAR, WHOLE), raises=raising),
+    Function("chr", fixed(VARCHAR, WHOLE), raises=raising, called=(1, 1)),
     Function(
-        "to_base", fixed(VARCHAR, WHOLE, WHOLE, WHOLE, least=2), raises=raising, accepts=_is_radix
+        "to_base",
+        fixed(VARCHAR, WHOLE, WHOLE, WHOLE, least=2),
+        raises=raising,
+        accepts=_is_radix,
+        called=(2, 3),
     ),
-    Function("format_bytes", fixed(VARCHAR, WHOLE), raises=raising),
+    Function("format_bytes", fixed(VARCHAR, WHOLE), raises=raising, called=(1, 1)),
     Function("format_decimal_bytes", fixed(VARCHAR, WHOLE), raises=raising),
-    *(Function(name, fixed(VARCHAR, TEXT)) for name in ("reverse", "md5", "sha1", "sha256")),
-    *(Function(name, fixed(VARCHAR, TEXT)) for name in ("strip_accents", "nfc_normalize")),
+    *(
+        Function(name, fixed(VARCHAR, TEXT), called=(1, 1))
+        for name in "reverse md5 sha1 sha256 strip_accents nfc_normalize".split()
+    ),
     # Longer than what they are given, so they are cut at LONGEST_TEXT.
-    Function("hex", fixed(VARCHAR, TEXT_OR_WHOLE), nulls=_wide_or_null),
-    Function("bin", fixed(VARCHAR, TEXT_OR_WHOLE), nulls=_wide_or_null),
-    Function("url_encode", fixed(VARCHAR, TEXT)),
-    Function("url_decode", fixed(VARCHAR, TEXT), raises=raising),
-    Function("lpad", fixed(VARCHAR, TEXT, WHOLE, TEXT), accepts=_padded),
-    Function("rpad", fixed(VARCHAR, TEXT, WHOLE, TEXT), accepts=_padded),
-    Function("split_part", fixed(VARCHAR, TEXT, TEXT, WHOLE), accepts=_part),
-    Function("translate", fixed(VARCHAR, TEXT, TEXT, TEXT), accepts=literal_at(1, 2)),
+    Function("hex", fixed(VARCHAR, TEXT_OR_WHOLE), nulls=_wide_or_null, called=(1, 1)),
+    Function("bin", fixed(VARCHAR, TEXT_OR_WHOLE), nulls=_wide_or_null, called=(1, 1)),
+    Function("url_encode", fixed(VARCHAR, TEXT), called=(1, 1)),
+    Function("url_decode", fixed(VARCHAR, TEXT), raises=raising, called=(1, 1)),
+    Function("lpad", fixed(VARCHAR, TEXT, WHOLE, TEXT), accepts=_padded, called=(2, 3)),
+    Function("rpad", fixed(VARCHAR, TEXT, WHOLE, TEXT), accepts=_padded, called=(2, 3)),
+    Function("split_part", fixed(VARCHAR, TEXT, TEXT, WHOLE), accepts=_part, called=(3, 3)),
+    Function(
+        "translate", fixed(VARCHAR, TEXT, TEXT, TEXT), accepts=literal_at(1, 2), called=(3, 3)
+    ),
     # NULL parts are skipped.
-    Function("concat_ws", _joined, nulls=lambda args: args[0].nullable),
-    Function("ascii", fixed(INTEGER, TEXT), CODE_POINTS),
-    Function("unicode", fixed(INTEGER, TEXT), CODE_POINTS),
-    Function("strlen", fixed(INTEGER, TEXT), LENGTHS),
-    Function("bit_length", fixed(INTEGER, TEXT), LENGTHS),
-    Function("ends_with", fixed(BOOLEAN, TEXT, TEXT)),
-    Function("levenshtein", fixed(INTEGER, TEXT, TEXT), DISTANCES, image=unlisted),
-    Function("damerau_levenshtein", fixed(INTEGER, TEXT, TEXT), DISTANCES, image=unlisted),
-    Function("hamming", fixed(INTEGER, TEXT, TEXT), DISTANCES, raises=raising, image=unlisted),
-    Function("jaccard", fixed(DOUBLE, TEXT, TEXT), SHARES, raises=raising),
-    Function("jaro_similarity", fixed(DOUBLE, TEXT, TEXT), SHARES),
-    Function("jaro_winkler_similarity", fixed(DOUBLE, TEXT, TEXT), SHARES),
+    Function("concat_ws", _joined, nulls=lambda args: args[0].nullable, called=(2, None)),
+    Function("ascii", fixed(INTEGER, TEXT), CODE_POINTS, called=(1, 1)),
+    Function("unicode", fixed(INTEGER, TEXT), CODE_POINTS, called=(1, 1)),
+    Function("strlen", fixed(INTEGER, TEXT), LENGTHS, called=(1, 1)),
+    Function("bit_length", fixed(INTEGER, TEXT), LENGTHS, called=(1, 1)),
+    Function("ends_with", fixed(BOOLEAN, TEXT, TEXT), called=(2, 2)),
+    Function("levenshtein", fixed(INTEGER, TEXT, TEXT), DISTANCES, image=unlisted, called=(2, 2)),
+    Function(
+        "damerau_levenshtein", fixed(INTEGER, TEXT, TEXT), DISTANCES, image=unlisted, called=(2, 2)
+    ),
+    Function(
+        "hamming",
+        fixed(INTEGER, TEXT, TEXT),
+        DISTANCES,
+        raises=raising,
+        image=unlisted,
+        called=(2, 2),
+    ),
+    Function("jaccard", fixed(DOUBLE, TEXT, TEXT), SHARES, raises=raising, called=(2, 2)),
+    Function("jaro_similarity", fixed(DOUBLE, TEXT, TEXT), SHARES, called=(2, 2)),
+    Function("jaro_winkler_similarity", fixed(DOUBLE, TEXT, TEXT), SHARES, called=(2, 2)),
 )
 
 
@@ -253,14 +276,20 @@ def _is_replacement(args: tuple[Expression, ...]) -> bool:
 
 PATTERNS = (
     *(
-        Function(name, fixed(BOOLEAN, TEXT, TEXT, TEXT, least=2), accepts=_is_match)
+        Function(name, fixed(BOOLEAN, TEXT, TEXT, TEXT, least=2), accepts=_is_match, called=(2, 3))
         for name in ("regexp_matches", "regexp_full_match")
     ),
     Function(
-        "regexp_extract", fixed(VARCHAR, TEXT, TEXT, WHOLE, TEXT, least=2), accepts=_is_extraction
+        "regexp_extract",
+        fixed(VARCHAR, TEXT, TEXT, WHOLE, TEXT, least=2),
+        accepts=_is_extraction,
+        called=(2, 4),
     ),
     Function(
-        "regexp_replace", fixed(VARCHAR, TEXT, TEXT, TEXT, TEXT, least=3), accepts=_is_replacement
+        "regexp_replace",
+        fixed(VARCHAR, TEXT, TEXT, TEXT, TEXT, least=3),
+        accepts=_is_replacement,
+        called=(3, 4),
     ),
 )
 
@@ -318,4 +347,7 @@ def _formatted(types: Types) -> SqlType | None:
     return VARCHAR if types and types[0].kind in TEXT else None
 
 
-FORMATS = tuple(Function(name, _formatted, accepts=_fits(name)) for name in ("printf", "format"))
+FORMATS = tuple(
+    Function(name, _formatted, accepts=_fits(name), called=(1, None))
+    for name in ("printf", "format")
+)

@@ -18,12 +18,12 @@ from dpsql.dialects.reading.function_names import (
     OMITTED,
     OTHERWISE_IN_POSTGRES,
     PART_FUNCTIONS,
-    SCALARS,
     TODAY,
     WINDOWS,
     WITHIN_GROUP,
     FunctionName,
     refusal_of,
+    scalar,
 )
 from dpsql.dialects.reading.nodes import Origin, name_of, spoken
 from dpsql.dialects.reading.request_options import Named
@@ -142,11 +142,11 @@ def anonymous(node: exp.Expression, origin: Origin, read: Read) -> Expression:
         return Literal(origin.day, DATE, call.span)
     if name in CONSTANTS and not values:
         return replace(CONSTANTS[name], span=call.span)
-    if name not in SCALARS:
+    row = scalar(name)
+    if row is None:
         raise Refused(refusal_of(name), call.span, name=name)
     if origin.dialect == "postgres" and name in OTHERWISE_IN_POSTGRES:
         raise Refused(Reason.UNSUPPORTED_FUNCTION, call.span, name=name)
-    row = SCALARS[name]
     _check_count(row, call)
     call = _completed(name, replace(call, function=row.function))
     return _with_part(call, origin, node) if row.function in _OF_PARTS else call
@@ -369,7 +369,7 @@ def _without_nulls(node: exp.Expression, origin: Origin) -> tuple[exp.Expression
 
 def _window_call(node: exp.Anonymous, origin: Origin, read: Read, *, ignores: bool) -> WindowCall:
     name, args = _name_and_arguments(node, origin)
-    if name in SCALARS or name in PART_FUNCTIONS:
+    if scalar(name) or name in PART_FUNCTIONS:
         raise origin.refusal(node, f"{name.upper()} with OVER")
     row = WINDOWS.get(name, AGGREGATES.get(name))
     if row is None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
+from dpsql.functions import REGISTRY, lookup
 from dpsql.model.errors import Reason
 from dpsql.model.tree import DOUBLE, INTEGER, VARCHAR, Literal
 
@@ -31,60 +32,26 @@ def _rows(*rows: tuple[str, str, int, int | None]) -> dict[str, FunctionName]:
     }
 
 
-_OF_ONE = (
-    "cbrt log10 log2 degrees radians sin cos tan cot asin acos atan sinh cosh tanh asinh acosh"
-    " atanh gamma lgamma even isnan isinf isfinite signbit reverse md5 sha1 sha256"
-    " strip_accents nfc_normalize hex bin url_encode url_decode ascii unicode strlen bit_length"
-    " factorial chr length_grapheme format_bytes"
-)
-_OF_TWO = (
-    "atan2 fdiv fmod gcd lcm xor levenshtein damerau_levenshtein hamming jaccard"
-    " jaro_similarity jaro_winkler_similarity left_grapheme right_grapheme"
-)
-"""Functions that DuckDB and the registry call by the same name."""
-
-SCALARS = _rows(
-    ("abs", "abs", 1, 1),
-    ("sign", "sign", 1, 1),
-    ("round", "round", 1, 2),
-    ("floor", "floor", 1, 1),
-    ("ceil ceiling", "ceil", 1, 1),
-    ("trunc", "trunc", 1, 2),
-    ("add", "add", 2, 2),
+OTHER_NAMES = _rows(
+    ("ceiling", "ceil", 1, 1),
     ("subtract", "sub", 2, 2),
     ("multiply", "mul", 2, 2),
     ("divide div", "int_div", 2, 2),
     ("zeroifnull", "coalesce", 1, 1),
     ("nullifzero", "nullif", 1, 1),
-    ("sqrt", "sqrt", 1, 1),
-    ("ln", "ln", 1, 1),
-    ("exp", "exp", 1, 1),
-    ("pow power", "pow", 2, 2),
-    *((name, name, 1, 1) for name in _OF_ONE.split()),
-    *((name, name, 2, 2) for name in _OF_TWO.split()),
+    ("power", "pow", 2, 2),
     ("greatest_common_divisor", "gcd", 2, 2),
     ("least_common_multiple", "lcm", 2, 2),
     ("log", "log10", 1, 1),
-    ("width_bucket", "width_bucket", 4, 4),
-    ("mod", "mod", 2, 2),
-    ("least", "least", 1, None),
-    ("greatest", "greatest", 1, None),
-    ("coalesce", "coalesce", 1, None),
     ("ifnull", "coalesce", 2, 2),
-    ("nullif", "nullif", 2, 2),
     ("if", "case", 3, 3),
-    ("length len char_length character_length", "length", 1, 1),
-    ("lower lcase", "lower", 1, 1),
-    ("upper ucase", "upper", 1, 1),
+    ("len char_length character_length", "length", 1, 1),
+    ("lcase", "lower", 1, 1),
+    ("ucase", "upper", 1, 1),
     ("substr", "substring", 2, 3),
-    ("ltrim", "ltrim", 1, 2),
-    ("rtrim", "rtrim", 1, 2),
     ("btrim", "trim", 1, 2),
-    ("replace", "replace", 3, 3),
-    ("left", "left", 2, 2),
-    ("right", "right", 2, 2),
-    ("starts_with prefix", "starts_with", 2, 2),
-    ("ends_with suffix", "ends_with", 2, 2),
+    ("prefix", "starts_with", 2, 2),
+    ("suffix", "ends_with", 2, 2),
     ("editdist3", "levenshtein", 2, 2),
     ("mismatches", "hamming", 2, 2),
     ("instr", "strpos", 2, 2),
@@ -92,39 +59,32 @@ SCALARS = _rows(
     ("to_binary", "bin", 1, 1),
     ("ord", "unicode", 1, 1),
     ("octet_length", "strlen", 1, 1),
-    ("lpad", "lpad", 2, 3),
-    ("rpad", "rpad", 2, 3),
-    ("repeat", "repeat", 2, 2),
-    ("substring_grapheme", "substring_grapheme", 2, 3),
-    ("to_base", "to_base", 2, 3),
     ("formatreadablesize", "format_bytes", 1, 1),
     ("formatreadabledecimalsize", "format_decimal_bytes", 1, 1),
-    ("printf", "printf", 1, None),
-    ("format", "format", 1, None),
     ("regexp_like", "regexp_matches", 2, 3),
-    ("split_part", "split_part", 3, 3),
-    ("translate", "translate", 3, 3),
-    ("concat_ws", "concat_ws", 2, None),
-    ("regexp_matches", "regexp_matches", 2, 3),
-    ("regexp_full_match", "regexp_full_match", 2, 3),
-    ("regexp_extract", "regexp_extract", 2, 4),
-    ("regexp_replace", "regexp_replace", 3, 4),
     ("iif", "case", 3, 3),
     ("nvl", "coalesce", 2, 2),
-    ("contains", "contains", 2, 2),
-    ("strpos", "strpos", 2, 2),
-    ("date_trunc datetrunc", "date_trunc", 2, 2),
+    ("datetrunc", "date_trunc", 2, 2),
     ("date_part datepart", "extract", 2, 2),
-    ("date_diff datediff", "date_diff", 3, 3),
+    ("datediff", "date_diff", 3, 3),
     ("datesub", "date_sub", 3, 3),
-    ("last_day", "last_day", 1, 1),
-    ("monthname", "monthname", 1, 1),
-    ("dayname", "dayname", 1, 1),
-    ("make_date", "make_date", 3, 3),
-    ("epoch_us", "epoch_us", 1, 1),
-    ("timezone", "timezone", 2, 2),
 )
-"""Functions whose arguments go to the registry in the order written."""
+"""Names of functions that the registry calls otherwise; arguments go there in the order written."""
+
+
+def scalar(name: str) -> FunctionName | None:
+    """The function that a text calls by this name, None if there is none."""
+    row = lookup(name)
+    if row is None or row.called is None:
+        return OTHER_NAMES.get(name)
+    return FunctionName(name, *row.called)
+
+
+def scalars() -> dict[str, FunctionName]:
+    """Every name by which `scalar` finds one."""
+    names = [*REGISTRY, *OTHER_NAMES]
+    return {name: row for name in names if (row := scalar(name)) is not None}
+
 
 OMITTED: dict[str, tuple[int, Literal]] = {
     **dict.fromkeys(("lpad", "rpad"), (3, Literal(" ", VARCHAR))),
