@@ -40,6 +40,7 @@ FLOORS_OF_THE_COMPILER = (
 )
 STEPS = {"resolve", "track", "infer", "calibrate", "rewrite"}
 READS_SQL = {"dpsql/dialects/reading", "dpsql/interfaces/pgwire/catalogue/translation"}
+NO_QUANTITIES = set("asked found known made wanted told ways".split())
 MAX_MODULES_IN_THE_ROOT = 12
 MAX_LINES = 600
 MAX_FUNCTION = 40
@@ -147,6 +148,19 @@ def test_no_two_public_classes_share_a_name() -> None:
         if isinstance(node, ast.ClassDef)
     )
     assert [name for name, count in names.items() if count > 1 and name[0] != "_"] == []
+
+
+def of_no_quantity(tree: ast.AST) -> set[str]:
+    """Names of values that say how they came to be, not what they are."""
+    stored = {n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and type(n.ctx) is ast.Store}
+    return (stored | {n.arg for n in ast.walk(tree) if isinstance(n, ast.arg)}) & NO_QUANTITIES
+
+
+def test_values_of_interfaces_are_named_by_what_they_are() -> None:
+    files = [path for path in SOURCES if path.is_relative_to(HOUSE / "interfaces")]
+    names = {path.name: of_no_quantity(ast.parse(path.read_text())) for path in files}
+    assert {file: found for file, found in names.items() if found} == {}
+    assert of_no_quantity(ast.parse("def f(asked): found = asked")) == {"asked", "found"}
 
 
 def test_sqlglot_is_imported_only_where_sql_is_read() -> None:

@@ -19,28 +19,28 @@ def table_comment(policy: Policy, table: TablePolicy) -> str:
         "groups per unit": table.max_groups_per_unit,
         "rows per group": table.max_rows_per_group,
     }
-    told = [f"at most {limit} {what}" for what, limit in limits.items() if limit is not None]
-    return "; ".join([f"private: the unit is {unit}", *told])
+    parts = [f"at most {limit} {what}" for what, limit in limits.items() if limit is not None]
+    return "; ".join([f"private: the unit is {unit}", *parts])
 
 
 def column_comment(policy: Policy, table: TablePolicy, column: ColumnPolicy) -> str | None:
     """A column's part in privacy, its bounds and its values; None where nothing is declared."""
     name, unit = column.name.lower(), policy.unit
-    told = []
+    parts = []
     if table.name.lower() == unit.table.lower() and name == unit.key.lower():
-        told.append("the privacy unit")
+        parts.append("the privacy unit")
     links = [link for link in (table.link, *table.several) if link and name == link.column.lower()]
-    told += [f"leads to the privacy unit through {link.table}.{link.key}" for link in links]
+    parts += [f"leads to the privacy unit through {link.table}.{link.key}" for link in links]
     if any(name == link.column.lower() for link in table.unprotected):
-        told.append("people whom it names are not protected")
+        parts.append("people whom it names are not protected")
     if column.bounds is not None:
         lower, upper = column.bounds
-        told.append(f"bounds {lower} to {upper}")
+        parts.append(f"bounds {lower} to {upper}")
     if column.values is not None:
-        told.append(_values(column.values))
+        parts.append(_values(column.values))
     if column.nullable and table.private:
-        told.append("may be NULL")
-    return "; ".join(told) or None
+        parts.append("may be NULL")
+    return "; ".join(parts) or None
 
 
 def _values(values: tuple[Value, ...]) -> str:

@@ -15,9 +15,9 @@ _WIDTH = 40
 _FIELDS = ("limit", "bias", "noise", "error")
 
 
-def text(found: Sequence[Tuned]) -> str:
+def text(limits: Sequence[Tuned]) -> str:
     """One table per limit, with a bar for each error and the recommendation below it."""
-    return "\n".join(map(_table, found))
+    return "\n".join(map(_table, limits))
 
 
 def _table(tuned: Tuned) -> str:
@@ -38,9 +38,9 @@ def _bar(estimate: Estimate, best: Estimate, most: float) -> str:
     return f"{bar} <" if estimate is best else bar
 
 
-def as_json(found: Sequence[Tuned]) -> str:
+def as_json(limits: Sequence[Tuned]) -> str:
     """One array of objects, a limit each; `recommended` is null where nothing is."""
-    return json.dumps([_object(tuned) for tuned in found]) + "\n"
+    return json.dumps([_object(tuned) for tuned in limits]) + "\n"
 
 
 def _object(tuned: Tuned) -> dict[str, Any]:
@@ -54,11 +54,11 @@ def _object(tuned: Tuned) -> dict[str, Any]:
     }
 
 
-def as_csv(found: Sequence[Tuned]) -> str:
+def as_csv(limits: Sequence[Tuned]) -> str:
     """One line per limit and value tried."""
     lines = [
         f"{tuned.kind},{e.limit},{e.bias},{e.noise},{e.error},{str(e is tuned.best).lower()}"
-        for tuned in found
+        for tuned in limits
         for e in tuned.estimates
     ]
     return "\n".join(["name,limit,bias,noise,error,recommended", *lines]) + "\n"
@@ -72,13 +72,13 @@ def require_plot() -> None:
         raise MissingExtra("A plot needs the extra: pip install 'dpsql[plot]'.") from None
 
 
-def draw(found: Sequence[Tuned], target: Path) -> None:
+def draw(curves: Sequence[Tuned], target: Path) -> None:
     """The curves as a picture, in the format that the file's name ends with."""
     from matplotlib.figure import Figure  # noqa: PLC0415
 
-    figure = Figure(figsize=(6.4 * len(found), 4.8), layout="tight")
-    for place, tuned in enumerate(found, 1):
-        axes = figure.add_subplot(1, len(found), place)
+    figure = Figure(figsize=(6.4 * len(curves), 4.8), layout="tight")
+    for place, tuned in enumerate(curves, 1):
+        axes = figure.add_subplot(1, len(curves), place)
         limits = [e.limit for e in tuned.estimates]
         for field in _FIELDS[1:]:
             axes.plot(limits, [getattr(e, field) for e in tuned.estimates], ".-", label=field)

@@ -220,8 +220,8 @@ class Connection:
         """
         from dpsql.monitoring.monitor import Watch  # noqa: PLC0415
 
-        wanted = _exact(epsilon) or self.epsilon
-        wish = Watch(self.analyst, _level(threshold), alarms, wanted, both_ways)
+        exact = _exact(epsilon) or self.epsilon
+        wish = Watch(self.analyst, _level(threshold), alarms, exact, both_ways)
         try:
             return ConnectionMonitor(self.proxy.watch(wish), self.dialect)
         except DpsqlError as error:
@@ -277,8 +277,8 @@ class Connection:
             raise ProgrammingError("A statement is a string.")
         if isinstance(parameters, str | bytes) or not isinstance(parameters, Sequence):
             raise ProgrammingError("Parameters are a list or a tuple.", sqlstate="07001")
-        asked = sql, self.analyst, self.dialect, tuple(parameters), self.epsilon
-        return Request(*asked, confirmed=self.confirm)
+        question = sql, self.analyst, self.dialect, tuple(parameters), self.epsilon
+        return Request(*question, confirmed=self.confirm)
 
 
 class ConnectionMonitor:

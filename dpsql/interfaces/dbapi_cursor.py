@@ -113,8 +113,8 @@ class Cursor:
             raise ProgrammingError("Many parameters are a sequence of lists or tuples.")
         self._keep(())
         self._stop = stop
-        asked = (self.connection.request(sql, one) for one in seq_of_parameters)
-        requests = (replace(request, flowing=flowing) for request in asked)
+        plain = (self.connection.request(sql, one) for one in seq_of_parameters)
+        requests = (replace(request, flowing=flowing) for request in plain)
         with self.connection.stopped_by(stop):
             self._keep(tuple(_told(sql, partial(_answered, proxy, one, stop)) for one in requests))
         return self
@@ -154,8 +154,8 @@ class Cursor:
     @property
     def notices(self) -> tuple[str, ...]:
         answers = self._results.answers if self._results else ()
-        found = (sentences(a.notices, a.columns, DATABASE_API) for a in answers)
-        return tuple(dict.fromkeys(chain.from_iterable(found)))
+        texts = (sentences(a.notices, a.columns, DATABASE_API) for a in answers)
+        return tuple(dict.fromkeys(chain.from_iterable(texts)))
 
     @property
     def marked(self) -> frozenset[int]:
@@ -182,8 +182,8 @@ class Cursor:
         """The next `size` rows (default `arraysize`), fewer at the end."""
         rows = self._found().rows
         first = self._next
-        wanted = max(0, self.arraysize if size is None else size)
-        self._next = min(len(rows), first + wanted)
+        count = max(0, self.arraysize if size is None else size)
+        self._next = min(len(rows), first + count)
         return list(rows[first : self._next])
 
     def fetchall(self) -> list[Row]:
@@ -238,9 +238,9 @@ class Cursor:
 
     def _rest_as(self, build: Callable[[Sequence[Column], data_frames.Rows], Result]) -> Result:
         """The rows not yet fetched, which are left if the frame cannot be built."""
-        found = self._found()
-        frame = _told("", partial(build, found.columns, found.rows[self._next :]))
-        self._next = len(found.rows)
+        results = self._found()
+        frame = _told("", partial(build, results.columns, results.rows[self._next :]))
+        self._next = len(results.rows)
         return frame
 
     def _deviations(self, deviations: Deviations) -> pd.DataFrame:

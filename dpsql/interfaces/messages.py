@@ -97,8 +97,8 @@ def describe(error: DpsqlError, sql: str = "", door: Door | None = None) -> Mess
 
 def _refusal(error: Refused, sql: str, door: Door | None) -> Message:
     wording = WORDINGS[error.reason]
-    told = {name: _fact(value, error.facts) for name, value in error.facts.items()}
-    facts = {name: text for name, text in told.items() if text} | _share(error.facts)
+    texts = {name: _fact(value, error.facts) for name, value in error.facts.items()}
+    facts = {name: text for name, text in texts.items() if text} | _share(error.facts)
     facts |= {} if door is None else door.words(facts.get("fits", ""))
     fix = facts.get("fix") or _say(wording.fix, facts)
     line, column, excerpt = place(sql, error.span)
@@ -147,8 +147,8 @@ def _plain_error(code: str, error: DpsqlError, exit_code: ExitCode, sqlstate: st
 def _say(alternatives: Alternatives, facts: dict[str, str]) -> str:
     """The first alternative whose facts are all known; empty if there is none."""
     for text in alternatives:
-        wanted = {name for _, name, _, _ in Formatter().parse(text) if name}
-        if wanted <= facts.keys():
+        names = {name for _, name, _, _ in Formatter().parse(text) if name}
+        if names <= facts.keys():
             return text.format_map(facts)
     return ""
 

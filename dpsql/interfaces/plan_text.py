@@ -80,8 +80,8 @@ def _short(explanation: Explanation, width: int, door: Door | None) -> Iterator[
     expected = explanation.expected or (None,) * len(explanation.columns)
     cells = [_column(*pair) for pair in zip(explanation.columns, expected, strict=True)]
     yield from grid([("column", "type", "± at 95 %"), *cells])
-    told = sentences(explanation.notices, explanation.columns)
-    yield from _apart(_listed("Told with the answer:", told, width))
+    notices = sentences(explanation.notices, explanation.columns)
+    yield from _apart(_listed("Told with the answer:", notices, width))
     helps = (help_text(each, door) for each in explanation.helps)
     yield from _apart(_listed("What would help:", helps, width))
 
@@ -339,8 +339,8 @@ def _rest(rest: Rest) -> dict[str, Any]:
 
 def _json_column(column: Column, expected: float | None) -> dict[str, Any]:
     margin = expected if expected is not None and isfinite(expected) else None
-    told = {"margin": margin, "exact": expected is None}
-    return {"name": column.name, "type": str(column.type), **told}
+    error = {"margin": margin, "exact": expected is None}
+    return {"name": column.name, "type": str(column.type), **error}
 
 
 def _release(block: BlockLines) -> dict[str, Any]:

@@ -120,7 +120,7 @@ def _json_objects(answer: Answer) -> Iterator[str]:
     behind = _json_notices(answer, columns)
     for record in _records(answer, columns):
         pairs = zip(labels, record, behind, strict=True)
-        texts = (f"{label}: {json_scalar(value)}{told}" for label, value, told in pairs)
+        texts = (f"{label}: {json_scalar(value)}{notice}" for label, value, notice in pairs)
         yield "{" + ", ".join(texts) + "}"
 
 
@@ -229,14 +229,14 @@ def _extremes(rows: Stored, count: int) -> list[tuple[Any, ...]]:
     """Two rows with the least and the greatest of whole numbers; nothing of other columns."""
     from dpsql.model.table import listed  # noqa: PLC0415 - the command line starts without NumPy
 
-    found: list[tuple[int, int] | None] = [None] * count
+    extremes: list[tuple[int, int] | None] = [None] * count
     for table in rows.tables():
         for place, column in enumerate(map(listed, table.columns)):
             whole = [value for value in column if type(value) is int]
             if whole:
-                least, most = found[place] or (whole[0], whole[0])
-                found[place] = min(least, *whole), max(most, *whole)
-    return [tuple(None if pair is None else pair[end] for pair in found) for end in (0, 1)]
+                least, most = extremes[place] or (whole[0], whole[0])
+                extremes[place] = min(least, *whole), max(most, *whole)
+    return [tuple(None if pair is None else pair[end] for pair in extremes) for end in (0, 1)]
 
 
 class _Sink(RawIOBase):

@@ -86,14 +86,14 @@ def _read(sql: str) -> tuple[_Piece, ...] | None:
     open_groups: list[tuple[_Atom | None, list[_Piece]]] = [(None, [])]
     place, gap = 0, False
     while place < len(sql):
-        found = _TOKEN.match(sql, place)
-        if found is None or sql.startswith(("--", "/*"), place):
+        match = _TOKEN.match(sql, place)
+        if match is None or sql.startswith(("--", "/*"), place):
             return None
-        place = found.end()
-        if found["gap"]:
+        place = match.end()
+        if match["gap"]:
             gap = True
             continue
-        token, gap = _Atom(found[0], gap), False
+        token, gap = _Atom(match[0], gap), False
         if token.text in _CLOSES:
             open_groups.append((token, []))
             if len(open_groups) > _DEEPEST:

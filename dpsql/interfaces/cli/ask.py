@@ -109,7 +109,7 @@ def query(
     target: str | None,
     only_explain: bool,
     yes: bool,
-    **asked: Any,
+    **options: Any,
 ) -> None:
     """Answer one SELECT: rows to stdout, its cost to stderr."""
     if style == "parquet":
@@ -117,11 +117,11 @@ def query(
         if target is None and sys.stdout.isatty():
             raise click.UsageError("Parquet is not for a terminal: give -o FILE.")
     if only_explain:
-        _explain(settings, target, PlanForm.JSON if style == "json" else None, **asked)
+        _explain(settings, target, PlanForm.JSON if style == "json" else None, **options)
         return
     with output(target) as write:
         flows = partial(records.flowed, write=write, style=style)
-        answer = _ask(settings, flows if style in records.FLOWING else None, yes=yes, **asked)
+        answer = _ask(settings, flows if style in records.FLOWING else None, yes=yes, **options)
         if isinstance(answer.explanation, Explanation) and style == "table":
             write(_plan(answer.explanation, target=target))
             return
@@ -145,18 +145,18 @@ def query(
 @click.option("--verbose", is_flag=True, help="Show every measurement, proof and statement too.")
 @written_as("How the plan is written; json has everything.", "text", "json")
 @click.pass_obj
-def explain(settings: CommandSettings, /, *, verbose: bool, style: str, **asked: Any) -> None:
+def explain(settings: CommandSettings, /, *, verbose: bool, style: str, **options: Any) -> None:
     """Show the price and expected error of one SELECT; runs nothing, costs nothing."""
     form = PlanForm.JSON if style == "json" else PlanForm.LONG if verbose else None
-    _explain(settings, None, form, **asked)
+    _explain(settings, None, form, **options)
 
 
 def _explain(
-    settings: CommandSettings, target: str | None, form: PlanForm | None, **asked: Any
+    settings: CommandSettings, target: str | None, form: PlanForm | None, **options: Any
 ) -> None:
     with output(target) as write:
         plan, _ = _with_proxy(
-            settings, lambda proxy, request: partial(proxy.explain, request), **asked
+            settings, lambda proxy, request: partial(proxy.explain, request), **options
         )
         write(_plan(plan, form, target))
 
@@ -168,7 +168,7 @@ def _plan(plan: Explanation, form: PlanForm | None = None, target: str | None = 
 
 
 def _ask(
-    settings: CommandSettings, pass_on: PassOn | None = None, *, yes: bool, **asked: Any
+    settings: CommandSettings, pass_on: PassOn | None = None, *, yes: bool, **options: Any
 ) -> Answer:
     """The answer, passed on while the proxy is open where it flows.
 
@@ -176,7 +176,7 @@ def _ask(
     """
     answer: Answer
     call = partial(_confirmed, pass_on=pass_on, yes=yes)
-    answer, cancelled = _with_proxy(settings, call, **asked)
+    answer, cancelled = _with_proxy(settings, call, **options)
     if cancelled:
         if answer.receipt is None:
             raise click.Abort
@@ -197,10 +197,10 @@ def _confirmed(
             price = f"ε = {plain(plan.epsilon)} ({loss_text(plan.charge, plan.accountant)})"
             click.confirm(f"It costs {price} all the same. Ask?", abort=True, err=True)
             yes = True
-    wanted = replace(request, confirmed=yes, flowing=pass_on is not None)
+    confirmed = replace(request, confirmed=yes, flowing=pass_on is not None)
     if pass_on is None:
-        return partial(answered, proxy, wanted)
-    return lambda: pass_on(answered(proxy, wanted))
+        return partial(answered, proxy, confirmed)
+    return lambda: pass_on(answered(proxy, confirmed))
 
 
 def _with_proxy(

@@ -72,8 +72,8 @@ def manual(context: click.Context, topic: str | None) -> None:
             click.echo(command.get_help(inner))
     else:
         near = get_close_matches(topic, _names(context), 1)
-        told = f"Did you mean {near[0]}?" if near else "For all that is there: dpsql help."
-        raise click.BadParameter(f"There is no page {topic}. {told}", param_hint="TOPIC")
+        advice = f"Did you mean {near[0]}?" if near else "For all that is there: dpsql help."
+        raise click.BadParameter(f"There is no page {topic}. {advice}", param_hint="TOPIC")
 
 
 def _reason(topic: str) -> Iterator[str]:
@@ -101,6 +101,6 @@ def _show(text: str) -> None:
 @click.pass_context
 def completion(context: click.Context, shell: str) -> None:
     """Print a completion script: eval "$(dpsql completion bash)" in your shell's start file."""
-    found = get_completion_class(shell)
-    assert found is not None
-    click.echo(found(context.find_root().command, {}, "dpsql", "_DPSQL_COMPLETE").source())
+    shell_class = get_completion_class(shell)
+    assert shell_class is not None
+    click.echo(shell_class(context.find_root().command, {}, "dpsql", "_DPSQL_COMPLETE").source())

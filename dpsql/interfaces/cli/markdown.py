@@ -88,11 +88,11 @@ class Page:
         short = [n for n, cells in enumerate(widths) if n and cells <= _SHORT]
         long = [n for n in range(1, len(header)) if n not in short]
         for row in others:
-            told = ", ".join(f"{header[n]} {row[n]}" for n in short)
-            yield from self._wrapped(f"{row[0]} ({told})" if told else row[0])
+            cells_text = ", ".join(f"{header[n]} {row[n]}" for n in short)
+            yield from self._wrapped(f"{row[0]} ({cells_text})" if cells_text else row[0])
             for n in long:
-                told = row[n] if len(header) == 2 else f"{header[n]}: {row[n]}"  # noqa: PLR2004
-                yield from self._wrapped(told, _GAP, _GAP * 2)
+                cells_text = row[n] if len(header) == 2 else f"{header[n]}: {row[n]}"  # noqa: PLR2004
+                yield from self._wrapped(cells_text, _GAP, _GAP * 2)
 
     def _padded(self, text: str, cells: int) -> str:
         words = self._words(text)
@@ -112,14 +112,14 @@ class Page:
         """The words of a line of Markdown, each with its style."""
         return _INLINE.sub(self._inline, text.replace("\\|", "|")).split()
 
-    def _inline(self, found: re.Match[str]) -> str:
-        code, bold, label, target = found.groups()
+    def _inline(self, match: re.Match[str]) -> str:
+        code, bold, label, target = match.groups()
         if code is not None:
             # Each word has the style of its own, since lines may break between them.
             return (
                 " ".join(click.style(w, fg="cyan") for w in code.split())
                 if self.styled
-                else found[0]
+                else match[0]
             )
         if bold is not None:
             bold = _INLINE.sub(lambda inner: inner[1] or inner[0], bold)

@@ -68,9 +68,9 @@ def tune(
     writers = {"table": curves.text, "json": curves.as_json, "csv": curves.as_csv}
     settings = settings.with_options(policy, analyst)
     with output(None) as write:
-        found, answers = _found(settings, table, by, epsilon)
-        write(writers[style](found))
-    drawn = [tuned for tuned in found if tuned.estimates]
+        limits, answers = _found(settings, table, by, epsilon)
+        write(writers[style](limits))
+    drawn = [tuned for tuned in limits if tuned.estimates]
     if picture is not None and drawn:
         curves.draw(drawn, Path(picture))
     for answer in answers:
@@ -86,31 +86,31 @@ def _found(
     try:
         with settings.open(settings.policy) as proxy:
             who = proxy.analyst(settings.analyst)
-            asked = questions(proxy.policy, table, by)
-            request = Request("", who, epsilon=epsilon / len(asked))
-            work = _work(proxy, request, asked)
-            (found, answers), _cancelled = interruptible(work, proxy.cancel, Progress())
-            return found, answers
+            statements = questions(proxy.policy, table, by)
+            request = Request("", who, epsilon=epsilon / len(statements))
+            work = _work(proxy, request, statements)
+            (limits, answers), _cancelled = interruptible(work, proxy.cancel, Progress())
+            return limits, answers
     except DpsqlError as error:
         raise click.exceptions.Exit(show_error(error)) from None
 
 
 def _work(
-    proxy: Proxy, request: Request, asked: dict[TunedLimit, str]
+    proxy: Proxy, request: Request, statements: dict[TunedLimit, str]
 ) -> Callable[[], tuple[list[Tuned], list[Answer]]]:
     from dpsql.owner.tuning import tuned  # noqa: PLC0415
 
     def work() -> tuple[list[Tuned], list[Answer]]:
         budget = proxy.policy.budget_of(request.analyst)
         assert budget is not None
-        for sql in asked.values():
+        for sql in statements.values():
             proxy.explain(replace(request, sql=sql))  # refused before anything is charged
-        answers = [proxy.ask(replace(request, sql=sql)) for sql in asked.values()]
+        answers = [proxy.ask(replace(request, sql=sql)) for sql in statements.values()]
         histograms = [
             ({most: float(units) for most, units in a.rows}, float(a.margins[0][1] or 0))
             for a in answers
         ]
-        pairs = zip(asked, histograms, strict=True)
+        pairs = zip(statements, histograms, strict=True)
         change = proxy.policy.unit.neighbours
         return [tuned(kind, *histogram, budget, change) for kind, histogram in pairs], answers
 

@@ -47,9 +47,9 @@ def add(
     from dpsql.interfaces.pgwire.login_file import ByCertificate, User, verifier_of  # noqa: PLC0415
 
     draft = _draft(settings, policy, analyst)
-    known = tuple(known for known, _ in draft.analysts)
-    if name not in known:
-        raise Refused(Reason.BAD_OPTION, option="analyst", value=name, known=known)
+    analysts = tuple(who for who, _ in draft.analysts)
+    if name not in analysts:
+        raise Refused(Reason.BAD_OPTION, option="analyst", value=name, known=analysts)
     if certificate and draft.server.client_ca is None:
         raise click.UsageError("No client certificate is believed: [server] client_ca is missing.")
     try:
@@ -67,10 +67,10 @@ def add(
 def listed(settings: CommandSettings, policy: str | None, analyst: str | None) -> None:
     """List who may log in, how, and who is kept out."""
     draft = _draft(settings, policy, analyst)
-    known = {known for known, _ in draft.analysts}
+    analysts = {who for who, _ in draft.analysts}
     rows = [
-        (printable(name), _way(found), _state(found, analyst=name in known))
-        for name, found in sorted(_users(draft).items())
+        (printable(name), _way(entry), _state(entry, analyst=name in analysts))
+        for name, entry in sorted(_users(draft).items())
     ]
     click.echo("\n".join(grid([_HEADERS, *rows])))
 
@@ -84,7 +84,7 @@ def remove(settings: CommandSettings, policy: str | None, analyst: str | None, n
     draft = _draft(settings, policy, analyst)
     users = _users(draft)
     _require(users, name)
-    _write(draft, {other: found for other, found in users.items() if other != name})
+    _write(draft, {other: entry for other, entry in users.items() if other != name})
     note(f"{printable(name)} can no longer log in.")
 
 
@@ -115,9 +115,9 @@ def enable(settings: CommandSettings, policy: str | None, analyst: str | None, n
 def resume(settings: CommandSettings, policy: str | None, analyst: str | None, name: str) -> None:
     """Let analyst NAME ask anew, whose answers came late too often."""
     draft = _draft(settings, policy, analyst)
-    known = tuple(known for known, _ in draft.analysts)
-    if name not in known:
-        raise Refused(Reason.BAD_OPTION, option="analyst", value=name, known=known)
+    analysts = tuple(who for who, _ in draft.analysts)
+    if name not in analysts:
+        raise Refused(Reason.BAD_OPTION, option="analyst", value=name, known=analysts)
     from dpsql.ledgers.sqlite import SqliteLedger  # noqa: PLC0415
 
     with closing(SqliteLedger.open(draft.ledger)) as ledger:

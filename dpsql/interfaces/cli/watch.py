@@ -59,7 +59,7 @@ def _exact_number(_context: click.Context, _option: click.Parameter, text: str) 
 @common
 @click.pass_obj
 def watch(
-    settings: CommandSettings, /, *, file: str, style: str, only_explain: bool, **asked: Any
+    settings: CommandSettings, /, *, file: str, style: str, only_explain: bool, **options: Any
 ) -> None:
     """Which COUNTs and SUMs of FILE are above a threshold? Costs the same however many are not.
 
@@ -73,16 +73,16 @@ def watch(
     text = read_sql("-", None) if file == "-" else read_sql(None, file)
     with output(None) as write:
         if only_explain:
-            write(price_text(_with_proxy(settings, text, _price, **asked)[1]))
+            write(price_text(_with_proxy(settings, text, _price, **options)[1]))
             return
-        places, found = _with_proxy(settings, text, _uninterrupted, **asked)
-        rows = _rows(text, places, found)
+        places, watched = _with_proxy(settings, text, _uninterrupted, **options)
+        rows = _rows(text, places, watched)
         write(_table(rows) if style == "table" else _json(rows))
-    for number, verdict in enumerate(found.verdicts, 1):
-        for told in sentences(verdict.notices, verdict.columns):
-            note(f"notice: statement {number}: {told}")
-    note(f"alarms left: {found.left}")
-    note(cost_text(found.receipt))
+    for number, verdict in enumerate(watched.verdicts, 1):
+        for line in sentences(verdict.notices, verdict.columns):
+            note(f"notice: statement {number}: {line}")
+    note(f"alarms left: {watched.left}")
+    note(cost_text(watched.receipt))
 
 
 def _with_proxy(
@@ -108,10 +108,10 @@ def _with_proxy(
         with settings.open(settings.policy) as proxy:
             wish = Watch(proxy.analyst(settings.analyst), **wished)
             requests = [Request(text[p.start : p.stop], wish.analyst, dialect) for p in places]
-            found = call(proxy, wish, requests)
+            result = call(proxy, wish, requests)
     except DpsqlError as error:
         raise click.exceptions.Exit(show_error(_placed(error, places), text)) from None
-    return places, found
+    return places, result
 
 
 def _price(proxy: Proxy, wish: Watch, requests: list[Request]) -> Price:
@@ -120,11 +120,11 @@ def _price(proxy: Proxy, wish: Watch, requests: list[Request]) -> Price:
 
 def _uninterrupted(proxy: Proxy, wish: Watch, requests: list[Request]) -> Watched:
     """The answers; Ctrl-C cancels the statement that runs, and the charge stays."""
-    found: Watched
-    found, _cancelled = interruptible(
+    watched: Watched
+    watched, _cancelled = interruptible(
         lambda: proxy.watch_all(wish, requests), proxy.cancel, Progress()
     )
-    return found
+    return watched
 
 
 def _placed(error: DpsqlError, places: tuple[Span, ...]) -> DpsqlError:
@@ -140,10 +140,10 @@ def _placed(error: DpsqlError, places: tuple[Span, ...]) -> DpsqlError:
 
 
 def _rows(
-    text: str, places: tuple[Span, ...], found: Watched
+    text: str, places: tuple[Span, ...], watched: Watched
 ) -> Iterator[tuple[int, int, dict[str, Value], bool | None]]:
     """(statement, line, key, above) of each query; above is None where it was not asked."""
-    for number, (place, verdict) in enumerate(zip(places, found.verdicts, strict=True), 1):
+    for number, (place, verdict) in enumerate(zip(places, watched.verdicts, strict=True), 1):
         line = text.count("\n", 0, place.start) + 1
         for key, above in verdict.answers:
             yield number, line, dict(zip(verdict.keys, key, strict=True)), above
@@ -204,8 +204,8 @@ def _price_lines(price: Price) -> Iterator[str]:
     names = price.budget.name, price.wish.analyst, accountant
     yield from budget_lines(*names, price.charge, price.spent, price.limit, price.rest)
     for number, stream in enumerate(price.streams, 1):
-        for told in sentences(stream.notices, stream.columns):
-            yield f"Statement {number}: {told}"
+        for sentence in sentences(stream.notices, stream.columns):
+            yield f"Statement {number}: {sentence}"
     yield "The threshold's noise is drawn once, a query's each time; both are within ± at 95 %:"
     heads = ("statement", "queries", "one unit moves", "threshold ±", "query ±")
     rows = [_price_row(n, stream, price) for n, stream in enumerate(price.streams, 1)]

@@ -93,13 +93,13 @@ class Answers:
 
     def claims(self, piece: Piece) -> bool:
         """Whether the catalogue answers this statement."""
-        found = self._claimed.get(piece.text)
-        if found is None:
-            found = self.catalogue.claims(piece.text)
+        claimed = self._claimed.get(piece.text)
+        if claimed is None:
+            claimed = self.catalogue.claims(piece.text)
             if len(self._claimed) >= REMEMBERED_TEXTS:
                 self._claimed.clear()
-            self._claimed[piece.text] = found
-        return found
+            self._claimed[piece.text] = claimed
+        return claimed
 
     def describe(self, piece: Piece, declared: Sequence[int], stop: Stop) -> Description:
         """Parameter types and columns of a query. Raises `Fault`."""
@@ -107,25 +107,25 @@ class Answers:
             return self._described(piece, declared, stop)
 
     def _described(self, piece: Piece, declared: Sequence[int], stop: Stop) -> Description:
-        asked, claimed = self._read(piece, stop)
-        count = max((*asked.numbers, len(declared)), default=0)
+        query, claimed = self._read(piece, stop)
+        count = max((*query.numbers, len(declared)), default=0)
         given = [*declared, *[0] * (count - len(declared))]
         if claimed:
-            wanted = self.catalogue.parameter_types(piece.text, count)
-            types = tuple(a or b for a, b in zip(given, wanted, strict=True))
+            expected = self.catalogue.parameter_types(piece.text, count)
+            types = tuple(a or b for a, b in zip(given, expected, strict=True))
             return Description(types, self.catalogue.describe(piece.text, count))
-        found = self.proxy.signature(
-            asked.text,
+        signature = self.proxy.signature(
+            query.text,
             DIALECT,
-            asked.places,
-            [type_oids.kind_of(given[number - 1]) for number in asked.numbers],
+            query.places,
+            [type_oids.kind_of(given[number - 1]) for number in query.numbers],
             stop,
         )
-        types = _settled(given, asked, found.parameters)
-        if any(n > 1 for n in map(asked.numbers.count, asked.numbers)):
-            kinds = [type_oids.kind_of(types[number - 1]) for number in asked.numbers]
-            found = self.proxy.signature(asked.text, DIALECT, asked.places, kinds, stop)
-        return Description(types, told_columns(found.columns))
+        types = _settled(given, query, signature.parameters)
+        if any(n > 1 for n in map(query.numbers.count, query.numbers)):
+            kinds = [type_oids.kind_of(types[number - 1]) for number in query.numbers]
+            signature = self.proxy.signature(query.text, DIALECT, query.places, kinds, stop)
+        return Description(types, told_columns(signature.columns))
 
     def ask(
         self, piece: Piece, values: Sequence[Any], settings: Mapping[str, str], stop: Stop
@@ -137,16 +137,16 @@ class Answers:
     def _asked(
         self, piece: Piece, values: Sequence[Any], settings: Mapping[str, str], stop: Stop
     ) -> Result:
-        asked, claimed = self._read(piece, stop)
-        _require_given(asked, len(values), piece.offset)
+        query, claimed = self._read(piece, stop)
+        _require_given(query, len(values), piece.offset)
         if claimed:
             reports = self._reports(piece)
-            found = self.catalogue.ask(piece.text, tuple(values), reports, stop)
-            return Result(found.columns, found.rows, "SELECT", counted=True, repeatable=not reports)
-        ordered = tuple(values[number - 1] for number in asked.numbers)
+            table = self.catalogue.ask(piece.text, tuple(values), reports, stop)
+            return Result(table.columns, table.rows, "SELECT", counted=True, repeatable=not reports)
+        ordered = tuple(values[number - 1] for number in query.numbers)
         epsilon = settings["dpsql.epsilon"]
         request = Request(
-            asked.text,
+            query.text,
             self.analyst,
             DIALECT,
             ordered,
@@ -189,9 +189,9 @@ def _repeatable(answer: Answer) -> bool:
     return answer.receipt.remembered
 
 
-def _require_given(asked: Numbered, count: int, offset: int) -> None:
+def _require_given(query: Numbered, count: int, offset: int) -> None:
     """Every `$n` has a value. Raises `Fault`."""
-    for number, place in zip(asked.numbers, asked.places, strict=True):
+    for number, place in zip(query.numbers, query.places, strict=True):
         if not 1 <= number <= count:
             missing = f"there is no parameter ${number}"
             raise Fault("42P02", missing, position=offset + place.start + 1)
@@ -211,10 +211,10 @@ def told_columns(columns: Sequence[Column]) -> tuple[WireColumn, ...]:
     return tuple(WireColumn(c.name, type_oids.oid_of(c.type)) for c in columns)
 
 
-def _settled(given: Sequence[int], asked: Numbered, kinds: Sequence[SqlType]) -> tuple[int, ...]:
+def _settled(given: Sequence[int], query: Numbered, kinds: Sequence[SqlType]) -> tuple[int, ...]:
     """The type of each `$n`: as declared, or as its first place wants it, or text."""
     types = list(given)
-    for number, kind in zip(asked.numbers, kinds, strict=True):
+    for number, kind in zip(query.numbers, kinds, strict=True):
         if types[number - 1] in (0, type_oids.UNKNOWN):
             types[number - 1] = type_oids.oid_of(kind)
     return tuple(kind or type_oids.TEXT for kind in types)
@@ -227,8 +227,8 @@ def _notices(answer: Answer, settings: Mapping[str, str]) -> tuple[str, ...]:
     """
     if answer.explanation is not None or settings["client_min_messages"] in _SILENT:
         return ()
-    told = sentences(answer.notices, answer.columns, WIRE)
-    return (*_price(answer), *told) if settings["dpsql.notices"] == "on" else told
+    texts = sentences(answer.notices, answer.columns, WIRE)
+    return (*_price(answer), *texts) if settings["dpsql.notices"] == "on" else texts
 
 
 def _price(answer: Answer) -> tuple[str, ...]:
@@ -236,11 +236,11 @@ def _price(answer: Answer) -> tuple[str, ...]:
     errors = []
     for n, column in enumerate(answer.columns):
         margins = [row[n] for row in answer.margins]
-        known = [m for m in margins if m is not None and not isnan(m)]
+        finite = [m for m in margins if m is not None and not isnan(m)]
         if any(m is not None and isnan(m) for m in margins):
             errors.append(f"{column.name}: ± ?")
-        elif known:
-            most = max(known)
+        elif finite:
+            most = max(finite)
             places = significant_places(most) if most > 0 else 0
             errors.append(f"{column.name}: ± {most:,.{places}f} at 95 %")
     return (cost_text(answer.receipt), *errors)

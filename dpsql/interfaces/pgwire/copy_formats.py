@@ -88,7 +88,7 @@ def _escaped(delimiter: bytes, texts: list[bytes]) -> list[bytes]:
     if not _has_any(texts, b"".join(escapes)):
         return texts
     special = re.compile(b"[" + re.escape(b"".join(escapes)) + b"]")
-    return [special.sub(lambda found: escapes[found[0]], text) for text in texts]
+    return [special.sub(lambda match: escapes[match[0]], text) for text in texts]
 
 
 class _CsvFields:

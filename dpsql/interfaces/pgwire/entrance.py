@@ -29,12 +29,12 @@ class Guest:
     spoken: tuple[int, int]
     settings: tuple[tuple[str, str], ...]
     unknown: tuple[str, ...]
-    asked: tuple[int, int]
+    version: tuple[int, int]
 
     @property
     def negotiation(self) -> bytes:
         """What must be said about the version, nothing if it was met."""
-        if self.spoken == self.asked and not self.unknown:
+        if self.spoken == self.version and not self.unknown:
             return b""
         return backend.negotiate_version(self.spoken, self.unknown)
 
@@ -69,7 +69,7 @@ def guest(startup: frontend.Startup) -> Guest:
 
 def _options(text: str) -> list[tuple[str, str]]:
     """The settings in options: `-c name=value` and `--name=value`. Raises `Fault`, fatal."""
-    found, words = [], text.replace("\\ ", "\0").split()
+    options, words = [], text.replace("\\ ", "\0").split()
     while words:
         word = words.pop(0).replace("\0", " ")
         if word == "-c" and words:
@@ -79,23 +79,23 @@ def _options(text: str) -> list[tuple[str, str]]:
         name, equals, value = word.removeprefix("--").partition("=")
         if not word.startswith("--") or not equals:
             raise fatal("42601", "the startup options are not understood")
-        found.append((name.replace("-", "_"), value))
-    return found
+        options.append((name.replace("-", "_"), value))
+    return options
 
 
-def require_database(wanted: Guest) -> None:
+def require_database(visitor: Guest) -> None:
     """Refuse a database that is not here. Raises `Fault`, fatal.
 
     There is one; it also goes by the names that clients try unasked: `postgres` and the user's.
     """
-    if wanted.database not in (DATABASE, "postgres", wanted.user):
-        raise fatal("3D000", f'database "{wanted.database}" does not exist')
+    if visitor.database not in (DATABASE, "postgres", visitor.user):
+        raise fatal("3D000", f'database "{visitor.database}" does not exist')
 
 
-def first_settings(wanted: Guest) -> SessionSettings:
+def first_settings(visitor: Guest) -> SessionSettings:
     """A session's settings as its client begins it. Raises `Fault`, fatal."""
-    settings = SessionSettings({"session_authorization": wanted.user})
-    for name, value in wanted.settings:
+    settings = SessionSettings({"session_authorization": visitor.user})
+    for name, value in visitor.settings:
         try:
             settings.start_with(name, value)
         except BadSetting as bad:
@@ -109,7 +109,7 @@ class Authentication:
 
     login: Login
     user: str
-    known: bool
+    exists: bool
 
     @classmethod
     def of(cls, user: str, verifier: Verifier | None, binding: bytes | None) -> Authentication:
@@ -128,7 +128,7 @@ class Authentication:
     def final(self, body: bytes) -> bytes:
         """The answer to the client's proof. Raises `Fault`, fatal."""
         proof = self._step(self.login.final, body)
-        if not self.known:
+        if not self.exists:
             raise self._refusal()
         return backend.authentication(12, proof) + backend.authentication(0)
 

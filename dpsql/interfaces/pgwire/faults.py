@@ -36,7 +36,7 @@ class Fault(Exception):
     @property
     def fields(self) -> dict[str, str]:
         """The fields of an ErrorResponse."""
-        told = {
+        optional = {
             "S": self.severity,
             "V": self.severity,
             "C": self.sqlstate,
@@ -45,7 +45,7 @@ class Fault(Exception):
             "H": self.hint,
             "P": "" if self.position is None else str(self.position),
         }
-        return {code: text for code, text in told.items() if text}
+        return {code: text for code, text in optional.items() if text}
 
 
 def fault_of(error: DpsqlError, text: str = "", offset: int = 0) -> Fault:

@@ -155,9 +155,9 @@ class _Body:
         size = struct.calcsize(layout)
         if self._at + size > len(self._body):
             raise ProtocolError("a message is too short")
-        found = struct.unpack_from(layout, self._body, self._at)
+        numbers = struct.unpack_from(layout, self._body, self._at)
         self._at += size
-        return found
+        return numbers
 
     def int16(self) -> int:
         return self._numbers("!H")[0]

@@ -66,9 +66,9 @@ class Login:
 
     def final(self, body: bytes) -> bytes:
         """The answer to SASLResponse: the server's own proof. Raises `LoginFailed`."""
-        unproved, found, proof = _text(body).rpartition(",p=")
+        unproved, separator, proof = _text(body).rpartition(",p=")
         attributes = unproved.split(",")
-        if not found or len(attributes) < 2:  # noqa: PLR2004 - binding and nonce
+        if not separator or len(attributes) < 2:  # noqa: PLR2004 - binding and nonce
             raise LoginFailed
         bound = self._header.encode()
         if self._header.startswith(_BOUND):

@@ -135,12 +135,12 @@ def read_users(path: str) -> dict[str, User]:
         lines = Path(path).read_text(encoding="utf-8").splitlines()
     except FileNotFoundError:
         return {}
-    found = {}
+    users = {}
     for line in lines:
         written, _, name = line.partition(" ")
         if line.strip():
-            found[name] = _user(written)
-    return found
+            users[name] = _user(written)
+    return users
 
 
 def write_users(path: str, users: Users) -> None:

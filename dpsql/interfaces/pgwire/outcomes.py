@@ -57,10 +57,10 @@ class Outcome:
                 "charge_delta": receipt.charged.delta / 1e18,
             }
         query = self.query if receipt is None else receipt.query_id
-        told = {"sqlstate": self.sqlstate, "answer": self.kind, "reason": self.reason}
-        told |= {"query": query, "cause": self.cause, "text": self.text}
+        facts = {"sqlstate": self.sqlstate, "answer": self.kind, "reason": self.reason}
+        facts |= {"query": query, "cause": self.cause, "text": self.text}
         seconds = round(self.seconds, 6)
-        return {**{k: v for k, v in told.items() if v}, **paid, "seconds": seconds}
+        return {**{k: v for k, v in facts.items() if v}, **paid, "seconds": seconds}
 
 
 def normalised(piece: Piece) -> str:

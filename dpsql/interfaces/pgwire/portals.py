@@ -87,9 +87,9 @@ class Portal:
         assert self.result is not None
         rows = self.result.rows
         stop = len(rows) if limit == 0 else min(len(rows), self.at + limit)
-        found = rows[self.at : stop]
+        ahead = rows[self.at : stop]
         self.at = stop
-        return found, stop < len(rows)
+        return ahead, stop < len(rows)
 
     def fetch(self, direction: Direction, count: int | None) -> Sequence[Row]:
         """The rows that FETCH names; `at` moves to the last of them, or off the end.

@@ -60,7 +60,7 @@ class Present:
 
     def gauges(self) -> list[tuple[str, str, float]]:
         """How much of each budget is used, and how busy the engine is. Raises `LedgerError`."""
-        found = [
+        used = [
             (
                 "budget_used_ratio",
                 f'budget="{label(pot.name)}"',
@@ -69,7 +69,7 @@ class Present:
             for pot, spent, limit in self.proxy.budgets()
         ]
         load = self.proxy.load()
-        return [*found, *((f"engine_{name}", "", float(value)) for name, value in load.items())]
+        return [*used, *((f"engine_{name}", "", float(value)) for name, value in load.items())]
 
     def credential(self, users: Users, name: str) -> Verifier | ByCertificate | None:
         """How one of these users may log in; None: not at all."""

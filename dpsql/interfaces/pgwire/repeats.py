@@ -51,10 +51,10 @@ class Repeats:
         self, messages: tuple[Message, ...], settings: object, statements: Statements
     ) -> Repeat | None:
         """What this batch was answered, if its statements are the same; see to the stamp."""
-        found = self._kept.get((messages, settings))
-        if found is None or any(statements.get(name) is not kept for name, kept in found.used):
+        repeat = self._kept.get((messages, settings))
+        if repeat is None or any(statements.get(name) is not kept for name, kept in repeat.used):
             return None
-        return found
+        return repeat
 
     def put(
         self,
@@ -105,12 +105,12 @@ def _size(message: Message) -> int:
 
 def _used(messages: Sequence[Message]) -> set[str]:
     """The statements that a batch names before it makes them itself."""
-    found: set[str] = set()
-    made: set[str] = set()
+    used: set[str] = set()
+    parsed: set[str] = set()
     for message in messages:
         match message:
             case Parse(name=name):
-                made.add(name)
-            case Bind(statement=name) | Describe(portal=False, name=name) if name not in made:
-                found.add(name)
-    return found
+                parsed.add(name)
+            case Bind(statement=name) | Describe(portal=False, name=name) if name not in parsed:
+                used.add(name)
+    return used

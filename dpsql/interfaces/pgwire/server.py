@@ -120,8 +120,8 @@ class Server:
             old, self.present, self._seen = self.present, new, new.proxy.accepted
             self._pacer.follow(*new.pace)
             self._telemetry.event("reloaded")
-            for event, told in warnings:
-                self._telemetry.event(event, **told)
+            for event, fields in warnings:
+                self._telemetry.event(event, **fields)
             old.ended = True
             await self._closed(old)
 
@@ -208,17 +208,17 @@ class Server:
             startup = await self._first(stream)
             if startup is None:
                 return None
-            wanted = guest(startup)
-            await stream.send(wanted.negotiation)
+            visitor = guest(startup)
+            await stream.send(visitor.negotiation)
             if self._only_encrypted and not stream.encrypted:
                 raise fatal("28000", "connections without TLS are not taken")
-            await self._logged_in(stream, wanted)
-            require_database(wanted)
+            await self._logged_in(stream, visitor)
+            require_database(visitor)
             if self._stopping:
                 raise fatal("57P03", "the server is stopping")
-            self._require_room(wanted.user)
+            self._require_room(visitor.user)
             self._strangers.gone(task)
-            return await self._welcomed(stream, wanted, task)
+            return await self._welcomed(stream, visitor, task)
 
     def _require_room(self, analyst: str) -> None:
         """Refuse more connections than there may be, in all or of one analyst. Raises `Fault`."""
@@ -247,17 +247,17 @@ class Server:
             self._telemetry.event("cancel", connection=visit.number)
             visit.session.cancel()
 
-    async def _logged_in(self, stream: MessageStream, wanted: Guest) -> None:
+    async def _logged_in(self, stream: MessageStream, visitor: Guest) -> None:
         users = await asyncio.to_thread(self.present.users)
-        credential = self.present.credential(users, wanted.user)
+        credential = self.present.credential(users, visitor.user)
         if isinstance(credential, ByCertificate):
-            if stream.common_name == wanted.user:
+            if stream.common_name == visitor.user:
                 await stream.send(backend.authentication(0))
                 return
             credential = None  # fails as a wrong password does: who exists is not to be told
-        if not self._failures.may_try(stream.address, wanted.user):
+        if not self._failures.may_try(stream.address, visitor.user):
             raise fatal("28000", "too many logins have failed; wait a minute")
-        authentication = Authentication.of(wanted.user, credential, stream.binding)
+        authentication = Authentication.of(visitor.user, credential, stream.binding)
         try:
             await stream.send(authentication.offer)
             for step in (authentication.first, authentication.final):
@@ -266,9 +266,9 @@ class Server:
                     raise ProtocolError("expected SASL response")
                 await stream.send(step(message.body))
         except Fault:
-            self._failures.failed(stream.address, wanted.user)
+            self._failures.failed(stream.address, visitor.user)
             self._telemetry.count("failed_logins")
-            self._telemetry.event("login_failed", user=wanted.user, address=stream.address)
+            self._telemetry.event("login_failed", user=visitor.user, address=stream.address)
             raise
 
     async def _watched(self) -> None:
@@ -279,9 +279,9 @@ class Server:
                 self._telemetry.count("workers_lost")
                 self._telemetry.event("worker_lost", process=worker.process, exit=worker.exit)
             try:
-                found = await asyncio.to_thread(self.present.proxy.recorded)
-                if found != self._seen:
-                    self._seen = found
+                recorded = await asyncio.to_thread(self.present.proxy.recorded)
+                if recorded != self._seen:
+                    self._seen = recorded
                     await self.renew()
                 users = await asyncio.to_thread(self.present.users)
             except (OSError, ValueError) as error:
@@ -295,18 +295,18 @@ class Server:
                     visit.task.cancel("the user may no longer log in")
 
     async def _welcomed(
-        self, stream: MessageStream, wanted: Guest, task: asyncio.Task[None]
+        self, stream: MessageStream, visitor: Guest, task: asyncio.Task[None]
     ) -> _Visit:
-        settings = first_settings(wanted)
-        number, secret = next(self._numbers), wanted.secret
+        settings = first_settings(visitor)
+        number, secret = next(self._numbers), visitor.secret
         present = self.present
-        session = self._session(present, wanted.user, stream.address, settings, number)
-        visit = _Visit(number, wanted.user, secret, session, settings, present, task)
-        told = [backend.parameter_status(*pair) for pair in settings.told().items()]
+        session = self._session(present, visitor.user, stream.address, settings, number)
+        visit = _Visit(number, visitor.user, secret, session, settings, present, task)
+        statuses = [backend.parameter_status(*pair) for pair in settings.reported().items()]
         key = backend.backend_key(number, secret)
         self._visits[number] = visit
         try:
-            await stream.send(b"".join([*told, key, backend.ready(b"I")]))
+            await stream.send(b"".join([*statuses, key, backend.ready(b"I")]))
         except BaseException:
             del self._visits[number]
             raise

@@ -50,8 +50,8 @@ def serve(make: Make, write: Callable[[str], object], *, self_signed: bool) -> N
         telemetry = Telemetry(write)
         logging.getLogger().addHandler(JsonHandler(telemetry))
         present = _present(make, Path(folder), self_signed=self_signed)
-        for event, told in present.warnings():
-            telemetry.event(event, **told)
+        for event, fields in present.warnings():
+            telemetry.event(event, **fields)
         server = Server(
             present,
             telemetry,

@@ -44,25 +44,25 @@ If it did not wait at all, each batch that meets another's look would be worked 
 whose own look the next ones would meet: one slow batch would make all of them slow.
 """
 
-Told = Callable[[Outcome], None]
+Report = Callable[[Outcome], None]
 """Told of every statement what became of it."""
 
 
 class Session:
     """What one connection has prepared, opened and set, and its answers to each message.
 
-    `told` hears of each statement what became of it, with its text where `texts` are wanted.
+    `report` hears of each statement what became of it, with its text where `texts` are wanted.
     """
 
     def __init__(
-        self, runner: Runner, told: Told, pace: Pace | None = None, *, texts: bool = False
+        self, runner: Runner, report: Report, pace: Pace | None = None, *, texts: bool = False
     ) -> None:
-        self._runner, self._told, self._pace, self._texts = runner, told, pace, texts
+        self._runner, self._report, self._pace, self._texts = runner, report, pace, texts
         self._outcomes: list[Outcome] = []
         self._began = 0.0
         self._piece: Piece | None = None
         self._transaction = runner.transaction
-        self._known = self._transaction.settings.told()
+        self._known = self._transaction.settings.reported()
         self._skipping = False
         self._stop = Stop()
         self._late = False
@@ -96,14 +96,14 @@ class Session:
         if not self._resting or self._transaction.status != IDLE:
             return None
         runner, key = self._runner, self._transaction.settings.key()
-        found = self._repeats.get(messages, key, runner.statements)
-        if found is None or found.stamp != self._stamp(MOMENT):
+        repeat = self._repeats.get(messages, key, runner.statements)
+        if repeat is None or repeat.stamp != self._stamp(MOMENT):
             return None
-        if found.left is not None:
-            runner.statements[""] = found.left
-        for outcome in found.outcomes:
-            self._told(outcome)
-        return found.data
+        if repeat.left is not None:
+            runner.statements[""] = repeat.left
+        for outcome in repeat.outcomes:
+            self._report(outcome)
+        return repeat.data
 
     def _stamp(self, seconds: float) -> object:
         try:
@@ -134,8 +134,8 @@ class Session:
         """Keep the answer to a batch if all of it stays as it is."""
         if self._repeatable and self._resting and self._transaction.status == IDLE:
             key, statements = self._transaction.settings.key(), self._runner.statements
-            known = tuple(replace(outcome, seconds=0.0) for outcome in self._outcomes)
-            self._repeats.put(messages, key, statements, stamp, data, known)
+            outcomes = tuple(replace(outcome, seconds=0.0) for outcome in self._outcomes)
+            self._repeats.put(messages, key, statements, stamp, data, outcomes)
 
     def _answer(self, message: frontend.Message) -> Iterator[bytes]:
         match message:
@@ -166,7 +166,7 @@ class Session:
         """The end of a series: a transaction of its own is over, changes are told."""
         if self._transaction.status == IDLE:
             self._transaction.over()
-        now = self._transaction.settings.told()
+        now = self._transaction.settings.reported()
         for name, value in now.items():
             if self._known[name] != value:
                 yield backend.parameter_status(name, value)
@@ -205,7 +205,7 @@ class Session:
 
     def _tell(self, outcome: Outcome) -> None:
         self._outcomes.append(outcome)
-        self._told(outcome)
+        self._report(outcome)
 
     def _text(self) -> str:
         return normalised(self._piece) if self._texts and self._piece is not None else ""
@@ -221,13 +221,13 @@ class Session:
         stop = self._begin_statement()
         self._transaction.portals.pop("", None)
         with self._runner.answers.turns.reading(sql, stop):
-            found = pieces(sql)
-        if not found:
+            statements = pieces(sql)
+        if not statements:
             yield backend.EMPTY_QUERY
-        for piece in found:
+        for piece in statements:
             self._began, self._piece = monotonic(), piece
             command = self._runner.command(piece, stop)
-            result = self._runner.run(command, (), stop, block=len(found) > 1)
+            result = self._runner.run(command, (), stop, block=len(statements) > 1)
             count = 0
             if result.columns is not None and result.copy is None:
                 forms = (result.form,) * len(result.columns)
@@ -267,13 +267,13 @@ class Session:
     def _parse(self, message: frontend.Parse) -> bytes:
         stop = self._begin_statement()
         with self._runner.answers.turns.reading(message.sql, stop):
-            found = pieces(message.sql)
-        if len(found) > 1:
+            statements = pieces(message.sql)
+        if len(statements) > 1:
             raise Fault("42601", "cannot insert multiple commands into a prepared statement")
         if message.name and message.name in self._runner.statements:
             raise Fault("42P05", f'prepared statement "{message.name}" already exists')
         self._runner.statements.pop(message.name, None)
-        self._piece = found[0] if found else None
+        self._piece = statements[0] if statements else None
         prepared = self._runner.prepare(self._piece, message.types, stop)
         self._runner.statements[message.name] = prepared
         return backend.PARSE_COMPLETE
@@ -297,10 +297,10 @@ class Session:
         return backend.BIND_COMPLETE
 
     def _portal(self, name: str) -> Portal:
-        found = self._transaction.portals.get(name)
-        if found is None:
+        portal = self._transaction.portals.get(name)
+        if portal is None:
             raise Fault("34000", f'portal "{name}" does not exist')
-        return found
+        return portal
 
     def _execute(self, message: frontend.Execute) -> Iterator[bytes]:
         portal = self._portal(message.portal)

@@ -83,10 +83,10 @@ def milliseconds(value: str) -> float:
     >>> milliseconds("5s"), milliseconds("250"), milliseconds("2min")
     (5000, 250, 120000)
     """
-    found = _DURATION.match(value.strip())
-    if found is None:
+    match = _DURATION.match(value.strip())
+    if match is None:
         raise ValueError
-    return int(found[1]) * _MILLISECONDS[found[2]]
+    return int(match[1]) * _MILLISECONDS[match[2]]
 
 
 def _epsilon(value: str) -> str:
@@ -112,34 +112,34 @@ def _date_style(value: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """A setting: `rule` None means that a client cannot change it; `told` ones are reported."""
+    """A setting: `rule` None means that no client changes it; clients hear of `reported` ones."""
 
     name: str
     default: str
     rule: Rule | None = _any
-    told: bool = False
+    reported: bool = False
 
 
 _LEVELS = ("serializable", "repeatable read", "read committed", "read uncommitted")
 
 _ALL = (
-    Setting("application_name", "", told=True),
+    Setting("application_name", "", reported=True),
     Setting("bytea_output", "hex", _only("hex")),
-    Setting("client_encoding", "UTF8", _encoding, told=True),
+    Setting("client_encoding", "UTF8", _encoding, reported=True),
     Setting("client_min_messages", "notice", _one_of("notice", "warning", "error", "log", "debug")),
-    Setting("DateStyle", "ISO, MDY", _date_style, told=True),
+    Setting("DateStyle", "ISO, MDY", _date_style, reported=True),
     Setting("default_transaction_deferrable", "off", _truth),
     Setting("default_transaction_isolation", "read committed", _one_of(*_LEVELS)),
-    Setting("default_transaction_read_only", "on", _truth, told=True),
+    Setting("default_transaction_read_only", "on", _truth, reported=True),
     Setting("dpsql.confirm", "off", _truth),
     Setting("dpsql.epsilon", "", _epsilon),
     Setting("dpsql.notices", "off", _truth),
     Setting("extra_float_digits", "1", _integer),
     Setting("idle_in_transaction_session_timeout", "0", _duration),
-    Setting("in_hot_standby", "off", None, told=True),
-    Setting("integer_datetimes", "on", None, told=True),
-    Setting("IntervalStyle", "postgres", _only("postgres"), told=True),
-    Setting("is_superuser", "off", None, told=True),
+    Setting("in_hot_standby", "off", None, reported=True),
+    Setting("integer_datetimes", "on", None, reported=True),
+    Setting("IntervalStyle", "postgres", _only("postgres"), reported=True),
+    Setting("is_superuser", "off", None, reported=True),
     Setting("jit", "off", _truth),
     Setting("lc_collate", "C", None),
     Setting("lc_ctype", "C", None),
@@ -148,14 +148,14 @@ _ALL = (
     Setting("max_identifier_length", "63", None),
     Setting("row_security", "on", _truth),
     Setting("search_path", '"$user", public'),
-    Setting("server_encoding", "UTF8", None, told=True),
-    Setting("server_version", VERSION, None, told=True),
+    Setting("server_encoding", "UTF8", None, reported=True),
+    Setting("server_version", VERSION, None, reported=True),
     Setting("server_version_num", "150000", None),
-    Setting("session_authorization", "", None, told=True),
-    Setting("standard_conforming_strings", "on", _only("on", "true", "1"), told=True),
+    Setting("session_authorization", "", None, reported=True),
+    Setting("standard_conforming_strings", "on", _only("on", "true", "1"), reported=True),
     Setting("statement_timeout", "0", _duration),
     Setting("synchronous_commit", "on", _any),
-    Setting("TimeZone", "UTC", _zone, told=True),
+    Setting("TimeZone", "UTC", _zone, reported=True),
     Setting("transaction_deferrable", "off", _truth),
     Setting("transaction_isolation", "read committed", _one_of(*_LEVELS)),
     Setting("transaction_read_only", "on", _truth),
@@ -198,18 +198,18 @@ class SessionSettings(Mapping[str, str]):
 
     def set(self, name: str, value: str | None, *, local: bool) -> None:
         """Set one; None is its default. Raises `BadSetting`."""
-        known = _setting(name)
-        rule = _BY_NAME[known].rule
+        key = _setting(name)
+        rule = _BY_NAME[key].rule
         if rule is None:
-            raise BadSetting("55P02", f'parameter "{known}" cannot be changed')
+            raise BadSetting("55P02", f'parameter "{key}" cannot be changed')
         try:
-            kept = self._defaults[known] if value is None else rule(value)
+            kept = self._defaults[key] if value is None else rule(value)
         except (ValueError, OverflowError):
-            message = f'invalid value for parameter "{known}": "{value}"'
+            message = f'invalid value for parameter "{key}": "{value}"'
             raise BadSetting("22023", message) from None
-        (self._local if local else self._values)[known] = kept
+        (self._local if local else self._values)[key] = kept
         if not local:
-            self._local.pop(known, None)
+            self._local.pop(key, None)
 
     def start_with(self, name: str, value: str) -> None:
         """A value from the startup message: the session's default from now on."""
@@ -218,9 +218,9 @@ class SessionSettings(Mapping[str, str]):
 
     def reset(self, name: str | None) -> None:
         """Back to the default: one, or all. Raises `BadSetting`."""
-        for known in list(self._values) if name is None else [_setting(name)]:
-            self._values.pop(known, None)
-            self._local.pop(known, None)
+        for key in list(self._values) if name is None else [_setting(name)]:
+            self._values.pop(key, None)
+            self._local.pop(key, None)
 
     def saved(self) -> tuple[dict[str, str], dict[str, str]]:
         """The values, to come back to."""
@@ -238,15 +238,15 @@ class SessionSettings(Mapping[str, str]):
         """The transaction is over: what was set for it alone is gone."""
         self._local.clear()
 
-    def told(self) -> dict[str, str]:
+    def reported(self) -> dict[str, str]:
         """What clients are told of at the start and at each change."""
-        return {s.name: self[name] for name, s in _BY_NAME.items() if s.told}
+        return {s.name: self[name] for name, s in _BY_NAME.items() if s.reported}
 
 
 def spelled(name: str) -> str:
     """The setting's own spelling of its name; as given where there is no such setting."""
-    found = _BY_NAME.get(name.lower())
-    return name if found is None else found.name
+    setting = _BY_NAME.get(name.lower())
+    return name if setting is None else setting.name
 
 
 def _setting(name: str) -> str:

@@ -73,8 +73,10 @@ class Runner:
         self.require_healthy(command)
         match command:
             case Ask():
-                found = self.answers.describe(piece, declared, stop)
-                return PreparedStatement(command, piece, found.parameters, found.columns)
+                description = self.answers.describe(piece, declared, stop)
+                return PreparedStatement(
+                    command, piece, description.parameters, description.columns
+                )
             case _:
                 if declared:
                     raise Fault("42601", "this statement takes no parameters")
@@ -114,10 +116,10 @@ class Runner:
 
     def statement(self, name: str) -> PreparedStatement:
         """A prepared statement. Raises `Fault`."""
-        found = self.statements.get(name)
-        if found is None:
+        prepared = self.statements.get(name)
+        if prepared is None:
             raise Fault("26000", f'prepared statement "{name}" does not exist')
-        return found
+        return prepared
 
     # --- running ---
 
@@ -143,8 +145,8 @@ class Runner:
             case CloseCursor(name=name):
                 return self._close(name)
             case Copy(query=query, options=options):
-                asked = self._ask(query, (), stop)
-                return replace(asked, tag="COPY", copy=options)
+                result = self._ask(query, (), stop)
+                return replace(result, tag="COPY", copy=options)
             case Prepare() | ExecutePrepared() | Deallocate():
                 return self._prepared(command, stop)
             case Listen(tag=tag):
@@ -244,10 +246,10 @@ class Runner:
         return Result(None, (), "DECLARE CURSOR")
 
     def _cursor(self, name: str) -> Portal:
-        found = self.transaction.portals.get(name)
-        if found is None or not name:
+        portal = self.transaction.portals.get(name)
+        if portal is None or not name:
             raise Fault("34000", f'cursor "{name}" does not exist')
-        return found
+        return portal
 
     def _fetch(self, command: Fetch, stop: Stop) -> Result:
         portal = self._cursor(command.cursor)
@@ -316,8 +318,8 @@ class Runner:
         assert prepared.command is not None
         raw = [None if text is None else text.encode() for text in arguments]
         values = decoded(raw, prepared.parameters, ())
-        found = self.run(prepared.command, values, stop)
-        return replace(fitted(found, prepared.columns), repeatable=False)
+        result = self.run(prepared.command, values, stop)
+        return replace(fitted(result, prepared.columns), repeatable=False)
 
 
 def decoded(

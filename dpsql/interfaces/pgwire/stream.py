@@ -39,9 +39,9 @@ class MessageStream:
         self._ahead = b""
         self._at = 0
         writer.transport.set_write_buffer_limits(high=WAITING_BYTES)
-        found = writer.get_extra_info("socket")
-        if found is not None and found.family in (socket.AF_INET, socket.AF_INET6):
-            found.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        connection = writer.get_extra_info("socket")
+        if connection is not None and connection.family in (socket.AF_INET, socket.AF_INET6):
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
 
     async def startup(self) -> frontend.Startup | frontend.Encrypt | frontend.Cancel:
         """The first message. Raises `ProtocolError`, or IncompleteReadError at the end."""
@@ -63,9 +63,9 @@ class MessageStream:
         if end > len(self._ahead):
             await self._read(count)
             end = count
-        found = self._ahead[self._at : end]
+        taken = self._ahead[self._at : end]
         self._at = end
-        return found
+        return taken
 
     async def _read(self, count: int) -> None:
         parts = [self._ahead[self._at :]]

@@ -67,11 +67,11 @@ class Telemetry:
                 for (n, label), c in sorted(self._counts.items())
             ),
         ]
-        lines, told = [], set()
+        lines, headed = [], set()
         for name, label, kind, value in values:
-            if name not in told:
+            if name not in headed:
                 lines.append(f"# TYPE dpsql_{name} {kind}")
-                told.add(name)
+                headed.add(name)
             lines.append(f"dpsql_{name}{f'{{{label}}}' if label else ''} {value:.12g}")
         return "\n".join([*lines, ""])
 
@@ -103,10 +103,10 @@ async def serve_metrics(
         if path not in (b"/metrics", b"/healthz"):
             return "404 Not Found", ""
         try:
-            found = await asyncio.to_thread(gauges)
+            values = await asyncio.to_thread(gauges)
         except DpsqlError:
             return "503 Service Unavailable", "the ledger or the data cannot be used\n"
-        return "200 OK", telemetry.exposition(found) if path == b"/metrics" else "ok\n"
+        return "200 OK", telemetry.exposition(values) if path == b"/metrics" else "ok\n"
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(OSError, TimeoutError, ValueError, asyncio.IncompleteReadError):

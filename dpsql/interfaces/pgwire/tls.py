@@ -19,20 +19,20 @@ def context(certificate: str, key: str, client_ca: str | None = None) -> ssl.SSL
 
     Clients may show a certificate that an authority of the file `client_ca` has signed.
     """
-    made = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    made.minimum_version = ssl.TLSVersion.TLSv1_2
-    made.set_alpn_protocols(["postgresql"])
+    spoken = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    spoken.minimum_version = ssl.TLSVersion.TLSv1_2
+    spoken.set_alpn_protocols(["postgresql"])
     try:
-        made.load_cert_chain(certificate, key)
+        spoken.load_cert_chain(certificate, key)
     except (OSError, ssl.SSLError):
         raise Unreachable("The certificate or its key cannot be read. Check the policy.") from None
     if client_ca is not None:
         try:
-            made.load_verify_locations(client_ca)
+            spoken.load_verify_locations(client_ca)
         except (OSError, ssl.SSLError):
             raise Unreachable("[server] client_ca cannot be read. Check the policy.") from None
-        made.verify_mode = ssl.CERT_OPTIONAL
-    return made
+        spoken.verify_mode = ssl.CERT_OPTIONAL
+    return spoken
 
 
 def common_name(certificate: Mapping[str, Any] | None) -> str | None:
@@ -57,11 +57,11 @@ def binding(certificate: str) -> bytes | None:
         from cryptography.hazmat.primitives import hashes  # noqa: PLC0415
     except ImportError:
         return None
-    found = x509.load_pem_x509_certificate(Path(certificate).read_bytes())
-    algorithm = found.signature_hash_algorithm
+    parsed = x509.load_pem_x509_certificate(Path(certificate).read_bytes())
+    algorithm = parsed.signature_hash_algorithm
     if isinstance(algorithm, hashes.MD5 | hashes.SHA1):
         algorithm = hashes.SHA256()
-    return None if algorithm is None else found.fingerprint(algorithm)
+    return None if algorithm is None else parsed.fingerprint(algorithm)
 
 
 def self_signed(folder: Path, host: str) -> tuple[str, str]:

@@ -69,11 +69,11 @@ class Transaction:
     def release(self, name: str, *, rollback: bool) -> None:
         """Forget a savepoint and those behind it, or go back to it. Raises `Fault`."""
         self._require_open("ROLLBACK TO SAVEPOINT" if rollback else "RELEASE SAVEPOINT")
-        found = [n for n, mark in enumerate(self._marks) if mark.name == name]
-        if not found:
+        places = [n for n, mark in enumerate(self._marks) if mark.name == name]
+        if not places:
             raise Fault("3B001", f'savepoint "{name}" does not exist')
-        mark = self._marks[found[-1]]
-        del self._marks[found[-1] + rollback :]
+        mark = self._marks[places[-1]]
+        del self._marks[places[-1] + rollback :]
         if rollback:
             self.status = OPEN
             self.settings.restore(mark.settings)

@@ -203,8 +203,8 @@ class SharedProxies:
             self._open[policy] = shared
             shared.users += 1
         release = partial(self._left, policy)
-        asked = shared.proxy, analyst, "postgres", epsilon, release
-        return connection_to(*asked, confirm=confirm)
+        request = shared.proxy, analyst, "postgres", epsilon, release
+        return connection_to(*request, confirm=confirm)
 
     def _left(self, policy: str) -> None:
         """A connection has ended; with the last one goes the proxy."""

@@ -178,8 +178,8 @@ def _column(policy: Policy, table: TablePolicy, column: ColumnPolicy) -> Reflect
 
 def _shown(table: TablePolicy, names: tuple[str, ...]) -> list[str]:
     """These columns as the database spells them; none where one of them is hidden."""
-    found = [table.column(name) for name in names]
-    shown = [column.name for column in found if column is not None and not column.hidden]
+    tables = [table.column(name) for name in names]
+    shown = [column.name for column in tables if column is not None and not column.hidden]
     return shown if len(shown) == len(names) else []
 
 
@@ -198,7 +198,7 @@ def _found(connection: Connection, name: str, schema: str | None) -> TablePolicy
 
 
 def _table(connection: Connection, name: str, schema: str | None) -> TablePolicy:
-    found = _found(connection, name, schema)
-    if found is None:
+    table = _found(connection, name, schema)
+    if table is None:
         raise NoSuchTableError(name if schema is None else f"{schema}.{name}")
-    return found
+    return table

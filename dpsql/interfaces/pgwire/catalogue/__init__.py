@@ -80,16 +80,16 @@ class Catalogue:
 
         Raises `Refused`, or `Failed` where `stop` is wanted meanwhile.
         """
-        found = self._translated(sql, parameters, len(parameters))
-        answer = self._rows(found.sql, tables, stop)
+        translation = self._translated(sql, parameters, len(parameters))
+        answer = self._rows(translation.sql, tables, stop)
         named = [
             (i, oids.ELEMENTS.get(c.oid, c.oid))
-            for i, c in enumerate(found.columns)
+            for i, c in enumerate(translation.columns)
             if oids.ELEMENTS.get(c.oid, c.oid) in oids.REGS
         ]
         if named:
             answer = [self._with_names(row, named) for row in answer]
-        return WireResult(tuple(map(_wire, found.columns)), answer, f"SELECT {len(answer)}")
+        return WireResult(tuple(map(_wire, translation.columns)), answer, f"SELECT {len(answer)}")
 
     def _translated(self, sql: str, values: tuple[Any, ...] | None, parameters: int) -> Translation:
         return translate(sql, self._names, values, parameters)
@@ -100,9 +100,9 @@ class Catalogue:
         given: list[Load] = [Variable("analyst", self._analyst)]
         given += [Variable("settings", self._session()), *tables]
         try:
-            found = self._engine.scratch(f"FROM ({sql}\n) LIMIT {MAX_ROWS + 1}", given, stop)
-            if len(found) <= MAX_ROWS:
-                return found
+            answer = self._engine.scratch(f"FROM ({sql}\n) LIMIT {MAX_ROWS + 1}", given, stop)
+            if len(answer) <= MAX_ROWS:
+                return answer
             error: Exception = Refused(Reason.TOO_LARGE)
         except Interrupted:
             error = Failed(secrets.token_hex(8), cancelled=True, charged=False)
@@ -141,9 +141,9 @@ def _wire(column: PgColumn) -> WireColumn:
 @cache
 def _defaults() -> dict[str, str]:
     """PostgreSQL's settings by name in lower case, where the session says nothing else."""
-    told = {"client_encoding": "UTF8", "server_encoding": "UTF8", "timezone": "UTC"}
+    encodings = {"client_encoding": "UTF8", "server_encoding": "UTF8", "timezone": "UTC"}
     recorded = {row["name"].lower(): row["setting"] for row in rows("pg_settings")}
-    return {name: value for name, value in recorded.items() if value != "\\N"} | told
+    return {name: value for name, value in recorded.items() if value != "\\N"} | encodings
 
 
 @lru_cache(maxsize=2)
@@ -152,9 +152,9 @@ def _shadow(policy: Policy) -> tuple[Engine, ShadowNames]:
 
     Whatever its data: what is shown is declared. Two, since sessions may end on the policy before.
     """
-    made = objects(policy)
-    names = ShadowNames(made)
-    statements = tuple(script({**made, "names": names.rows()}))
+    catalogue = objects(policy)
+    names = ShadowNames(catalogue)
+    statements = tuple(script({**catalogue, "names": names.rows()}))
     return EnginePool(partial(scratch, LIMITS, statements), WORKERS), names
 
 

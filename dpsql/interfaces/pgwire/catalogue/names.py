@@ -100,10 +100,10 @@ class ShadowNames:
     def base(self, schema: str, name: str) -> int | None:
         """The type below a domain of information_schema."""
         oid = self._found.get((oids.REGTYPE, schema, name))
-        found = (
+        domains = (
             r for r in recorded.rows("pg_type") if r["oid"] == str(oid) and r["typtype"] == "d"
         )
-        return next((int(r["typbasetype"]) for r in found), None)
+        return next((int(r["typbasetype"]) for r in domains), None)
 
     def number(self, kind: int, text: str) -> int | None:
         """The OID of what `text` names, quoted or qualified as PostgreSQL reads it."""
@@ -118,8 +118,8 @@ class ShadowNames:
     def _look_up(self, kind: int, named: list[str]) -> int | None:
         *schema, name = named
         schemas = tuple(schema) or (None, *SEARCH_PATH)
-        found = (self._found.get((kind, s, name)) for s in schemas)
-        return next((oid for oid in found if oid is not None), None)
+        numbers = (self._found.get((kind, s, name)) for s in schemas)
+        return next((oid for oid in numbers if oid is not None), None)
 
     def _type(self, text: str) -> int | None:
         if text.endswith("[]"):
@@ -135,8 +135,8 @@ class ShadowNames:
         return self._look_up(oids.REGTYPE, named) if named else None
 
     def _array_of(self, element: int) -> int | None:
-        found = (r for r in recorded.rows("pg_type") if r["oid"] == str(element))
-        return next((int(r["typarray"]) or None for r in found), None)
+        types = (r for r in recorded.rows("pg_type") if r["oid"] == str(element))
+        return next((int(r["typarray"]) or None for r in types), None)
 
     def text(self, kind: int, number: int | None) -> str | None:
         """What a value of a reg-type looks like: a name, or its number where nothing has it."""
@@ -147,14 +147,14 @@ class ShadowNames:
 
     def rows(self) -> list[Row]:
         """Every spelling by which the shadow's own macros look objects up."""
-        made: list[Row] = []
+        spellings: list[Row] = []
         for item in self._named:
             shown = self._texts[item.kind, item.oid]
             plain = {item.name, f"{item.schema}.{item.name}"} if item.schema else {item.name}
             base = {"kind": item.kind, "oid": item.oid}
-            made.append({**base, "spelled": shown, "shown": True})
-            made += [{**base, "spelled": p, "shown": False} for p in sorted(plain - {shown})]
-        return made
+            spellings.append({**base, "spelled": shown, "shown": True})
+            spellings += [{**base, "spelled": p, "shown": False} for p in sorted(plain - {shown})]
+        return spellings
 
     def _written(self, item: _Named) -> str:
         if item.kind == oids.REGTYPE and item.schema == "pg_catalog":

@@ -38,15 +38,15 @@ def parts(text: str) -> list[str] | None:
     >>> parts('public."Orders"')
     ['public', 'Orders']
     """
-    found, start = [], 0
+    names, start = [], 0
     while True:
         match = _PART.match(text, start)
         if match is None:
             return None
         quoted, plain, end = match.groups()
-        found.append(quoted.replace('""', '"') if quoted is not None else plain.lower())
+        names.append(quoted.replace('""', '"') if quoted is not None else plain.lower())
         if not end:
-            return found
+            return names
         start = match.end()
 
 

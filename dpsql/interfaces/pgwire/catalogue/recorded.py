@@ -67,15 +67,15 @@ def relations() -> dict[tuple[str, str], tuple[PgColumn, ...]]:
         for r in rows("pg_type")
         if r["typtype"] == "d"
     }
-    found: dict[tuple[str, str], list[PgColumn]] = {key: [] for key in classes.values()}
+    columns_of: dict[tuple[str, str], list[PgColumn]] = {key: [] for key in classes.values()}
     for row in rows("pg_attribute"):
         key = classes.get(row["attrelid"])
         if key is None or int(row["attnum"]) < 1:
             continue
         plain = int(row["atttypid"]), int(row["atttypmod"])
         oid, typmod = domains.get(row["atttypid"], plain)
-        found[key].append(PgColumn(row["attname"], oid, typmod, oid in ZERO_BASED))
-    return {key: tuple(columns) for key, columns in found.items()}
+        columns_of[key].append(PgColumn(row["attname"], oid, typmod, oid in ZERO_BASED))
+    return {key: tuple(columns) for key, columns in columns_of.items()}
 
 
 @cache

@@ -26,8 +26,8 @@ class WordReader:
         """Whether the next words are these keywords or signs; reads them if so."""
         following = self._piece.words[self._at : self._at + len(keywords)]
         plain = (WordKind.NAME, WordKind.SIGN)
-        found = [word.text.upper() if word.kind in plain else None for word in following]
-        if found != list(keywords):
+        texts = [word.text.upper() if word.kind in plain else None for word in following]
+        if texts != list(keywords):
             return False
         self._at += len(keywords)
         return True
@@ -65,9 +65,9 @@ class WordReader:
         start = self._at
         self.dotted()
         stop, self._at = self._at, start
-        found = self._slice(stop)
+        name = self._slice(stop)
         self._at = stop
-        return found
+        return name
 
     def whole(self) -> int | None:
         """A whole number, maybe signed; None if none comes next."""

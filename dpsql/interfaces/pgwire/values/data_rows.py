@@ -70,9 +70,9 @@ def framed(kind: bytes, contents: Sequence[bytes], end: bytes) -> bytes:
     group = _Group(_HEAD[:2])
     sizes = np.fromiter(map(len, contents), dtype=np.int64, count=len(contents))
     group.columns[:0] = [kind, sizes + (_SIZE + len(end))]
-    found = [end] * (3 * len(contents))
-    found[::3], found[1::3] = group.written(len(contents)) or [], contents
-    return b"".join(found)
+    parts = [end] * (3 * len(contents))
+    parts[::3], parts[1::3] = group.written(len(contents)) or [], contents
+    return b"".join(parts)
 
 
 def columns_of(rows: Sequence[Sequence[Any]], count: int) -> Iterator[Values]:
@@ -141,7 +141,7 @@ class _Group:
 def _interleaved(count: int, groups: list[list[bytes] | None], pieces: list[list[bytes]]) -> bytes:
     """The rows: a group, a cell, a group, a cell, …, a group."""
     parts = [part for pair in zip(groups, [*pieces, None], strict=True) for part in pair if part]
-    found = [b""] * (count * len(parts))
+    whole = [b""] * (count * len(parts))
     for place, part in enumerate(parts):
-        found[place :: len(parts)] = part
-    return b"".join(found)
+        whole[place :: len(parts)] = part
+    return b"".join(whole)

@@ -32,24 +32,24 @@ def cells(column: Sequence[Any], oid: int, form: int, zone: tzinfo) -> list[byte
     Raises `OutOfRange`.
     """
     write, kinds = encoder(oid, form, zone), set(map(type, column))
-    found: list[bytes] | None = None
+    written: list[bytes] | None = None
     if kinds == {str} and write is as_text:
-        found = _texts(column)
+        written = _texts(column)
     elif form == TEXT_FORMAT and kinds == {int} and oid in INTEGERS:
-        found = _integers(column, oid)
+        written = _integers(column, oid)
     elif form == TEXT_FORMAT and kinds == {float} and oid == FLOAT8:
-        found = _doubles(column)
+        written = _doubles(column)
     elif form == TEXT_FORMAT and kinds == {Decimal} and oid == NUMERIC:
-        found = _decimals(column)
-    return found or [b"" if value is None else write(value) for value in column]
+        written = _decimals(column)
+    return written or [b"" if value is None else write(value) for value in column]
 
 
 def _texts(column: Sequence[str]) -> list[bytes] | None:
     try:
-        found = "\0".join(column).encode().split(b"\0")
+        texts = "\0".join(column).encode().split(b"\0")
     except UnicodeEncodeError:
         return None
-    return found if len(found) == len(column) else list(map(str.encode, column))
+    return texts if len(texts) == len(column) else list(map(str.encode, column))
 
 
 def _integers(column: Sequence[int], oid: int) -> list[bytes]:

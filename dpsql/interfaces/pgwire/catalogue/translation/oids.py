@@ -81,14 +81,14 @@ def common(*types: int) -> int:
     >>> common(UNKNOWN, NAME) == NAME and common(NAME, TEXT) == TEXT and common(INT2, INT8) == INT8
     True
     """
-    known = [t for t in dict.fromkeys(types) if t != UNKNOWN]
-    match known:
+    typed = [t for t in dict.fromkeys(types) if t != UNKNOWN]
+    match typed:
         case []:
             return TEXT
         case [one]:
             return one
-    if all(t in TEXTS for t in known):
+    if all(t in TEXTS for t in typed):
         return TEXT
-    if all(t in NUMBERS for t in known):
-        return max(known, key=NUMBERS.index)
-    return next((t for t in known if t not in NUMBERS), known[0])
+    if all(t in NUMBERS for t in typed):
+        return max(typed, key=NUMBERS.index)
+    return next((t for t in typed if t not in NUMBERS), typed[0])

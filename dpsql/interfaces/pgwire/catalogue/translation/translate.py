@@ -107,8 +107,8 @@ def _asks_nothing_else(root: exp.Expression, names: Names) -> bool:
     calls = [function_name(c) for c in root.find_all(exp.Anonymous)]
     words = any(isinstance(node, tuple(CONSTANTS)) for node in root.walk())
     named = words or any(map(_casts, root.find_all(exp.Cast)))
-    known = (is_known(name) or names.function(name) is not None for name in calls)
-    return (bool(calls) or named) and all(known)
+    listed = (is_known(name) or names.function(name) is not None for name in calls)
+    return (bool(calls) or named) and all(listed)
 
 
 def _casts(node: exp.Cast) -> bool:
