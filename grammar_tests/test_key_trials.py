@@ -61,7 +61,7 @@ def _least_draw_that_hides(trials: KeyTrials, n: int) -> int:
     low, high = 0, CERTAIN
     while low < high:
         middle = (low + high) // 2
-        if trials.kept(np.array([n]), np.array([middle]))[0]:
+        if trials.shown(np.array([n]), np.array([middle]))[0]:
             low = middle + 1
         else:
             high = middle

@@ -126,8 +126,8 @@ def test_keys_are_kept_by_sums_that_64_bits_do_not_hold() -> None:
     wide = np.array([2**62 + 5, 1])
     chosen = threshold(Noise(LAPLACE, Fraction(2**60)), 1, DELTA, counted=UnitCounting(3, 1, 1))
     assert chosen.value > 2**63
-    assert chosen.kept([wide] * 3).tolist() == []
-    assert replace(chosen, value=3 * 2**62).kept([wide] * 3).tolist() == [0]
+    assert chosen.shown([wide] * 3).tolist() == []
+    assert replace(chosen, value=3 * 2**62).shown([wide] * 3).tolist() == [0]
 
 
 # --- plans --------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ import duckdb
 import pytest
 
 from dpsql import functions
-from dpsql.compiler.infer.column_facts import SUBJECT, Held, statements
+from dpsql.compiler.infer.column_facts import SUBJECT, ImpliedPredicate, statements
 from dpsql.dialects.duckdb.expression_sql import expression
 from dpsql.functions.registry import REGISTRY
 from dpsql.model.intervals import Facts, Interval
@@ -108,7 +108,7 @@ def both(*parts: Expression) -> Call:
 def test_a_predicate_is_about_the_expression_that_it_compares() -> None:
     low, high = compare("ge", BUCKET, 3), compare("lt", BUCKET, 5)
     either = Call("or", (both(low, compare("eq", Y, 1)), high), BOOLEAN)
-    found = statements([Held(low), Held(either)])
+    found = statements([ImpliedPredicate(low), ImpliedPredicate(either)])
     assert set(found) == {BUCKET}
     alternatives = Call("or", (compare("ge", STAND_IN, 3), compare("lt", STAND_IN, 5)), BOOLEAN)
     assert found[BUCKET] == (compare("ge", STAND_IN, 3), alternatives)
@@ -117,13 +117,13 @@ def test_a_predicate_is_about_the_expression_that_it_compares() -> None:
 def test_nothing_is_said_where_another_column_decides() -> None:
     sided = Call("lt", (BUCKET, Y), BOOLEAN)
     branch = Call("or", (compare("ge", BUCKET, 3), compare("eq", Y, 1)), BOOLEAN)
-    assert statements([Held(sided), Held(branch)]) == {}
+    assert statements([ImpliedPredicate(sided), ImpliedPredicate(branch)]) == {}
 
 
 def test_the_condition_of_a_left_join_speaks_of_its_right_side_only() -> None:
     condition = compare("ge", BUCKET, 3)
-    assert statements([Held(condition, frozenset({2}))]) == {}
-    assert statements([Held(condition, frozenset({1}))]) != {}
+    assert statements([ImpliedPredicate(condition, frozenset({2}))]) == {}
+    assert statements([ImpliedPredicate(condition, frozenset({1}))]) != {}
 
 
 def test_cuts_on_both_sides_of_open_intervals() -> None:

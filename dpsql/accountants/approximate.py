@@ -134,8 +134,8 @@ def _noises(amount: Fraction, delta: Fraction, sensitivity: Sensitivity) -> list
     noises = [laplace(bounded.l1, amount)]
     rho = rho_of(amount * _GUARD, delta)
     if rho:
-        known = gaussian(bounded.l2_squared, rho, delta)
-        noises.append(calibrated(bounded, amount * _GUARD, known))
+        gaussian_noise = gaussian(bounded.l2_squared, rho, delta)
+        noises.append(calibrated(bounded, amount * _GUARD, gaussian_noise))
     return noises
 
 
@@ -156,8 +156,8 @@ def _epsilon(part: EventPart) -> Fraction:
             return laplace_epsilon(part)
         case Mechanism.DISCRETE_GAUSSIAN:
             bounded = effective(part.sensitivity)
-            known = epsilon_of(bounded.l2_squared / (2 * noise.scale), noise.delta)
-            return epsilon_at(bounded, noise, known)
+            textbook = epsilon_of(bounded.l2_squared / (2 * noise.scale), noise.delta)
+            return epsilon_at(bounded, noise, textbook)
         case _:
             assert_never(noise.mechanism)
 

@@ -78,11 +78,11 @@ def delta_of(sensitivity: Sensitivity, variance: Fraction, epsilon: Fraction) ->
 
 
 @lru_cache(maxsize=1024)
-def epsilon_at(sensitivity: Sensitivity, noise: Noise, known: Fraction) -> Fraction:
-    """The least ε, rounded up, at which noise is (ε, its own δ)-DP, where it is at `known`."""
+def epsilon_at(sensitivity: Sensitivity, noise: Noise, textbook: Fraction) -> Fraction:
+    """The least ε, rounded up, at which noise is (ε, its own δ)-DP, where it is at `textbook`."""
     if not is_exact(sensitivity, noise.scale):
-        return known
-    low, high = Fraction(0), known
+        return textbook
+    low, high = Fraction(0), textbook
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
         fits = delta_of(sensitivity, noise.scale, middle) <= noise.delta
@@ -91,20 +91,20 @@ def epsilon_at(sensitivity: Sensitivity, noise: Noise, known: Fraction) -> Fract
 
 
 @lru_cache(maxsize=1024)
-def calibrated(sensitivity: Sensitivity, epsilon: Fraction, known: Noise) -> Noise:
-    """The least noise found that is (ε, δ)-DP with the δ of `known`, which is such noise."""
-    low, high, best = known.scale / 8, known.scale, known
+def calibrated(sensitivity: Sensitivity, epsilon: Fraction, textbook: Noise) -> Noise:
+    """The least noise found that is (ε, δ)-DP with the δ of `textbook`, which is such noise."""
+    low, high, best = textbook.scale / 8, textbook.scale, textbook
     for _ in range(_HALVINGS // 2):
         middle = (low + high) / 2
-        noise = gaussian(1, 1 / (2 * middle), known.delta)
-        fits = noise.scale <= known.scale and _suffices(sensitivity, epsilon, noise)
+        noise = gaussian(1, 1 / (2 * middle), textbook.delta)
+        fits = noise.scale <= textbook.scale and _suffices(sensitivity, epsilon, noise)
         low, high, best = (low, middle, noise) if fits else (middle, high, best)
     return best
 
 
 def _suffices(sensitivity: Sensitivity, epsilon: Fraction, noise: Noise) -> bool:
-    known = is_exact(sensitivity, noise.scale)
-    return known and delta_of(sensitivity, noise.scale, epsilon) <= noise.delta
+    exact = is_exact(sensitivity, noise.scale)
+    return exact and delta_of(sensitivity, noise.scale, epsilon) <= noise.delta
 
 
 def _tail(first: int, variance: Fraction) -> tuple[float, float]:

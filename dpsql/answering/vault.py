@@ -296,7 +296,7 @@ class Vault:
         )
         if asked.request.flowing:
             return replace(unnoised(prepared.rewritten, ()), flow=flow)
-        return unnoised(prepared.rewritten, flow.kept(most.max_result_cells))
+        return unnoised(prepared.rewritten, flow.gathered(most.max_result_cells))
 
 
 MOST_CELLS = 1_000_000

@@ -44,12 +44,12 @@ class Agreement:
 
 def dependent(agreements: Sequence[Agreement]) -> list[frozenset[int]]:
     """The places whose errors depend on one another, those of agreements with common places."""
-    found: list[frozenset[int]] = []
+    groups: list[frozenset[int]] = []
     for agreement in agreements:
         own = frozenset(agreement.places)
-        apart = [group for group in found if not group & own]
-        found = [*apart, own.union(*(group for group in found if group & own))]
-    return found
+        apart = [group for group in groups if not group & own]
+        groups = [*apart, own.union(*(group for group in groups if group & own))]
+    return groups
 
 
 def covariance(agreements: Sequence[Agreement], deviations: Sequence[float]) -> np.ndarray:
@@ -68,11 +68,11 @@ def covariance(agreements: Sequence[Agreement], deviations: Sequence[float]) -> 
         places = sorted(group)
         position = {place: n for n, place in enumerate(places)}
         own = [a.renumbered(position) for a in agreements if not group.isdisjoint(a.places)]
-        result[np.ix_(places, places)] = _covariance_of_kin(own, scale[places])
+        result[np.ix_(places, places)] = _covariance_of_dependent(own, scale[places])
     return result
 
 
-def _covariance_of_kin(agreements: Sequence[Agreement], scale: np.ndarray) -> np.ndarray:
+def _covariance_of_dependent(agreements: Sequence[Agreement], scale: np.ndarray) -> np.ndarray:
     """Of measurements that all depend on one another; where they have one agreement in closed form.
 
     Its total is then the mean of the lists' totals t weighed by their precisions 1/s, of variance
@@ -85,8 +85,8 @@ def _covariance_of_kin(agreements: Sequence[Agreement], scale: np.ndarray) -> np
     sums = share.sum(axis=1)
     if others or not sums.all():
         weighed = _weighed(agreements, scale.tolist())
-        kept = np.eye(len(scale)) - np.linalg.pinv(weighed) @ weighed
-        return np.asarray(scale[:, None] * kept * scale)
+        projection = np.eye(len(scale)) - np.linalg.pinv(weighed) @ weighed
+        return np.asarray(scale[:, None] * projection * scale)
     share /= sums[:, None]
     moved = share.sum(axis=0)
     within = share.T @ (share * sums[:, None])

@@ -84,7 +84,7 @@ class Effect:
     @property
     def deviations(self) -> list[float]:
         """Those of each quantity's average."""
-        return [sum(known.values()) ** -0.5 for known in self.readings]
+        return [sum(readings.values()) ** -0.5 for readings in self.readings]
 
 
 def effects(levels: Marginals) -> Iterator[Effect]:
@@ -100,8 +100,8 @@ def effects(levels: Marginals) -> Iterator[Effect]:
                     precision = table.deviations[place] ** -2 / summed
                     readings[quantity][n, place] = precision
         position = {quantity: n for n, quantity in enumerate(readings)}
-        known = [a for a in levels.agreements if position.keys() >= set(a.places)]
-        local = tuple(agreement.renumbered(position) for agreement in known)
+        agreements = [a for a in levels.agreements if position.keys() >= set(a.places)]
+        local = tuple(agreement.renumbered(position) for agreement in agreements)
         yield Effect(axes, tuple(readings), tuple(readings.values()), local)
 
 
@@ -115,14 +115,14 @@ def _subsets(axes: Axes) -> Iterator[Axes]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Spread:
-    """The covariances of what agrees: `known` has each effect's, and the places of quantities."""
+    """The covariances of what agrees: each has an effect's, and the places of quantities."""
 
     levels: Marginals
-    known: tuple[tuple[Axes, Mapping[int, int], np.ndarray], ...]
+    covariances: tuple[tuple[Axes, Mapping[int, int], np.ndarray], ...]
 
     @classmethod
     def of(cls, levels: Marginals) -> Spread:
-        known = [
+        covariances = [
             (
                 effect.axes,
                 {quantity: n for n, quantity in enumerate(effect.order)},
@@ -130,7 +130,7 @@ class Spread:
             )
             for effect in effects(levels)
         ]
-        return cls(levels, tuple(known))
+        return cls(levels, tuple(covariances))
 
     def between(self, one: Reading, other: Reading) -> float:
         """The covariance of two measurements in lattice steps, of cells whose common keys agree.
@@ -144,12 +144,12 @@ class Spread:
         quantities = [t.quantities[n] for t, (_, n) in zip(tables, (one, other), strict=True)]
         common = set(tables[0].axes) & set(tables[1].axes)
         total = 0.0
-        for axes, place, found in self.known:
+        for axes, place, effect_covariance in self.covariances:
             if common.issuperset(axes):
                 a, b = (place[q] for q in quantities if q is not None)
                 summed = prod(self.levels.cells(t.axes) / self.levels.cells(axes) for t in tables)
-                kept = prod(1 - 1 / self.levels.sizes[axis] for axis in axes)
-                total += float(found[a, b]) * kept / summed
+                share = prod(1 - 1 / self.levels.sizes[axis] for axis in axes)
+                total += float(effect_covariance[a, b]) * share / summed
         return total + (self._rounding(one) if one == other else 0.0)
 
     def _rounding(self, reading: Reading) -> float:
@@ -179,10 +179,10 @@ def consistent(levels: Marginals, measured: Sequence[np.ndarray]) -> list[np.nda
     order = [(0, *(1 + np.argsort(table.axes))) for table in levels.tables]
     sorted_ = [cells.transpose(axes) for cells, axes in zip(measured, order, strict=True)]
     estimates = {e.axes: _estimated(e, levels, sorted_) for e in effects(levels)}
-    found = []
+    tables = []
     for table, cells, axes in zip(levels.tables, sorted_, order, strict=True):
-        found.append(_rounded(levels, table, cells, estimates).transpose(np.argsort(axes)))
-    return found
+        tables.append(_rounded(levels, table, cells, estimates).transpose(np.argsort(axes)))
+    return tables
 
 
 def _estimated(
@@ -197,9 +197,9 @@ def _estimated(
     averages = [
         sum(
             weight * read[n][place : place + 1]
-            for weight, (n, place) in zip(_weights(known), known, strict=True)
+            for weight, (n, place) in zip(_weights(readings), readings, strict=True)
         )
-        for known in effect.readings
+        for readings in effect.readings
     ]
     shape = [levels.sizes[axis] for axis in effect.axes]
     values = np.concatenate(averages).reshape(len(averages), -1)
@@ -215,10 +215,10 @@ def _estimated(
     return {q: row.reshape(shape) for q, row in zip(effect.order, moved, strict=True)}
 
 
-def _effect_of(cells: np.ndarray, axes: Sequence[int], wanted: Axes) -> np.ndarray:
+def _effect_of(cells: np.ndarray, axes: Sequence[int], effect_axes: Axes) -> np.ndarray:
     """n(S) times the effect of the keys S that are wanted."""
     for place in reversed(range(len(axes))):
-        if axes[place] in wanted:
+        if axes[place] in effect_axes:
             total = cells.sum(axis=place + 1, keepdims=True)
             cells = cells * cells.shape[place + 1] - total
         else:
@@ -226,10 +226,10 @@ def _effect_of(cells: np.ndarray, axes: Sequence[int], wanted: Axes) -> np.ndarr
     return cells
 
 
-def _weights(known: Mapping[Reading, float]) -> list[int]:
+def _weights(readings: Mapping[Reading, float]) -> list[int]:
     """Whole weights that add up to _ONE."""
-    total = sum(known.values())
-    weights = [round(precision / total * _ONE) for precision in known.values()]
+    total = sum(readings.values())
+    weights = [round(precision / total * _ONE) for precision in readings.values()]
     return [_ONE - sum(weights[1:]), *weights[1:]]
 
 
@@ -267,9 +267,9 @@ def _running(
     total = np.zeros((), dtype=object)
     for own in _subsets(tuple(axes)):
         shape = [-1 if axis in own else 1 for axis in axes]
-        found = estimates[own][quantity]
-        sizes = iter(found.shape)
-        total = total + found.reshape([next(sizes) if n == -1 else 1 for n in shape])
+        estimate = estimates[own][quantity]
+        sizes = iter(estimate.shape)
+        total = total + estimate.reshape([next(sizes) if n == -1 else 1 for n in shape])
     for axis in range(len(axes)):
         total = np.cumsum(total, axis=axis)
     return total

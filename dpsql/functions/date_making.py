@@ -211,8 +211,8 @@ def _bucketed(args: Args, kind: SqlType) -> Interval:
 
     def first(end: Bound) -> Bound | None:
         assert isinstance(end, datetime)
-        found = start(end)
-        return found.date() if found is not None and kind == DATE else found
+        moment = start(end)
+        return moment.date() if moment is not None and kind == DATE else moment
 
     return moments(args[2]).map(first)
 
@@ -337,8 +337,8 @@ def pieces(form: str) -> list[str] | None:
     >>> pieces("%Y-%m")
     ['%Y', '-', '%m']
     """
-    found = _PIECE.findall(form)
-    return found if "".join(found) == form else None
+    parts = _PIECE.findall(form)
+    return parts if "".join(parts) == form else None
 
 
 def _listed(table: frozenset[str]) -> Callable[[tuple[Expression, ...]], bool]:
@@ -346,8 +346,8 @@ def _listed(table: frozenset[str]) -> Callable[[tuple[Expression, ...]], bool]:
 
     def accepts(args: tuple[Expression, ...]) -> bool:
         form = args[1].value if isinstance(args[1], Literal) else None
-        found = pieces(form) if isinstance(form, str) and "\0" not in form else None
-        return bool(found) and all(p in table for p in found or () if p[0] == "%")
+        written = pieces(form) if isinstance(form, str) and "\0" not in form else None
+        return bool(written) and all(p in table for p in written or () if p[0] == "%")
 
     return accepts
 
@@ -363,11 +363,11 @@ def _written(args: Args, _kind: SqlType, _interval: Interval, limit: int) -> Dom
     if not isinstance(inside.lo, datetime) or inside.hi is None or inside.lo.year < LEAST_YEAR:
         return None
     options = [SPECIFIERS[p].texts if p in SPECIFIERS else (p,) for p in form]
-    known = [texts for texts in options if texts is not None]
-    free = prod(map(len, known)) if len(known) == len(options) else None
+    possible = [texts for texts in options if texts is not None]
+    free = prod(map(len, possible)) if len(possible) == len(options) else None
     listed = _of_periods(form, inside, limit if free is None else min(limit, free))
     if listed is None and free is not None and free <= limit:
-        listed = ["".join(texts) for texts in product(*known)]
+        listed = ["".join(texts) for texts in product(*possible)]
     return None if listed is None else tuple(sorted(set(listed)))
 
 

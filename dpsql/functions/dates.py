@@ -42,7 +42,7 @@ def names(*parts: Container[str]) -> Callable[[tuple[Expression, ...]], bool]:
     """Whether the first arguments are literals that name one of these parts each."""
 
     def accepts(args: tuple[Expression, ...]) -> bool:
-        return all(_written(arg) in known for arg, known in zip(args, parts, strict=False))
+        return all(_written(arg) in allowed for arg, allowed in zip(args, parts, strict=False))
 
     return accepts
 
@@ -108,13 +108,13 @@ def later(moment: datetime, step: timedelta, count: int = 1) -> datetime | None:
         return None
 
 
-def values(kind: SqlType, found: Iterable[datetime]) -> tuple[Value, ...]:
+def values(kind: SqlType, ends: Iterable[datetime]) -> tuple[Value, ...]:
     """Ends as values of a type: dates, or times with the zone that the type needs."""
     if kind == DATE:
-        return tuple(moment.date() for moment in found)
+        return tuple(moment.date() for moment in ends)
     if kind == TIMESTAMPTZ:
-        return tuple(moment.replace(tzinfo=UTC) for moment in found)
-    return tuple(found)
+        return tuple(moment.replace(tzinfo=UTC) for moment in ends)
+    return tuple(ends)
 
 
 def every(
@@ -126,13 +126,13 @@ def every(
         return None
     current: datetime | None = moment if isinstance(moment, datetime) else midnight(moment)
     end = last if isinstance(last, datetime) else midnight(last)
-    found: list[datetime] = []
+    ends: list[datetime] = []
     while current is not None and current <= end:
-        if len(found) >= limit:
+        if len(ends) >= limit:
             return None
-        found.append(current)
+        ends.append(current)
         current = following(current)
-    return values(kind, found)
+    return values(kind, ends)
 
 
 EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001
@@ -387,7 +387,7 @@ def _added_values(args: Args, kind: SqlType, _interval: Interval, limit: int) ->
     if counts is None or starts is None or len(counts) * len(starts) > limit:
         return None
     unit = part_of(args)
-    found: set[datetime] = set()
+    ends: set[datetime] = set()
     for start in starts:
         for count in counts:
             assert isinstance(start, date)
@@ -395,8 +395,8 @@ def _added_values(args: Args, kind: SqlType, _interval: Interval, limit: int) ->
             end = moved(start, unit, count)
             if end is None:
                 return None
-            found.add(end)
-    return values(kind, sorted(found))
+            ends.add(end)
+    return values(kind, sorted(ends))
 
 
 def _days_later(args: Args, _kind: SqlType) -> Interval:

@@ -59,8 +59,8 @@ def intersect(facts: Facts, other: Facts) -> Facts:
     if facts.type.kind is not other.type.kind:
         return facts
     interval = facts.interval.intersect(other.interval)
-    known = [d for d in (facts.domain, other.domain) if d is not None]
-    domain = distinct(set(known[0]).intersection(*known)) if known else None
+    domains = [d for d in (facts.domain, other.domain) if d is not None]
+    domain = distinct(set(domains[0]).intersection(*domains)) if domains else None
     nan = facts.nan and other.nan
     return Facts(facts.type, interval, nullable=False, domain=domain, nan=nan)
 
@@ -102,10 +102,10 @@ def _among(facts: Facts, options: Iterable[Expression]) -> Facts:
 
 
 def _compared(facts: Facts, predicate: Call) -> Facts:
-    found = against_constant(predicate)
-    if found is None or not isinstance(found[1], Ref) or found[2].value is None:
+    comparison = against_constant(predicate)
+    if comparison is None or not isinstance(comparison[1], Ref) or comparison[2].value is None:
         return facts
-    function, _, constant = found
+    function, _, constant = comparison
     if function == "eq":
         return _equal(facts, constant)
     facts = replace(facts, nullable=False)
@@ -145,10 +145,10 @@ def _within(facts: Facts, allowed: Interval) -> Facts:
     interval = facts.interval.intersect(allowed.inward(facts.type))
     # NaN is greater than every number.
     nan = facts.nan and allowed.hi is None
-    return replace(facts, interval=interval, domain=_kept(facts.domain, allowed), nan=nan)
+    return replace(facts, interval=interval, domain=_domain_within(facts.domain, allowed), nan=nan)
 
 
-def _kept(domain: Domain, allowed: Interval) -> Domain:
+def _domain_within(domain: Domain, allowed: Interval) -> Domain:
     if domain is None:
         return None
     return tuple(value for value in domain if _may_lie(value, allowed))
@@ -237,7 +237,7 @@ def _facts(expression: Expression, number: int, piece: Facts) -> Facts:
     match expression:
         case Literal():
             return literal_facts(expression)
-        case Ref(id=found) if found == number:
+        case Ref(id=column) if column == number:
             return piece
         case Call(args=args):
             return facts(expression, tuple(_facts(arg, number, piece) for arg in args), 2)
@@ -255,14 +255,14 @@ def _cut(first: int, last: int, excluded: Callable[[int], bool]) -> int:
     """
     if not excluded(first):
         return first
-    known, open_ = first, last + 1  # all up to `known` is excluded
-    while open_ - known > 1:
-        middle = (known + open_) // 2
+    first_kept, open_ = first, last + 1  # all up to `first_kept` is excluded
+    while open_ - first_kept > 1:
+        middle = (first_kept + open_) // 2
         if excluded(middle):
-            known = middle
+            first_kept = middle
         else:
             open_ = middle
-    return known + 1
+    return first_kept + 1
 
 
 def _grid(kind: SqlType) -> _Grid | None:

@@ -139,10 +139,12 @@ def facts(expression: Call | Cast, args: Args, limit: int = DEFAULT_LIMIT) -> Fa
     )
 
 
-def listed(expression: Call | Cast, args: Args, known: Facts, limit: int = DEFAULT_LIMIT) -> Facts:
-    """`known`, of a call, with the domain that its interval leaves."""
-    domain = function_of(expression).image(args, known.type, known.interval, limit)
-    return replace(known, domain=domain)
+def listed(
+    expression: Call | Cast, args: Args, inferred: Facts, limit: int = DEFAULT_LIMIT
+) -> Facts:
+    """`inferred`, of a call, with the domain that its interval leaves."""
+    domain = function_of(expression).image(args, inferred.type, inferred.interval, limit)
+    return replace(inferred, domain=domain)
 
 
 def converted_facts(function: Function, args: Args) -> Args:

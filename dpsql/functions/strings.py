@@ -156,8 +156,8 @@ MOST_DIGITS = 64
 def _is_radix(args: tuple[Expression, ...]) -> bool:
     """A literal radix, and a literal number of digits that DuckDB pads to."""
     digits = value_at(args, 2) if args[2:] else 0
-    known = type(digits) is int and 0 <= digits <= MOST_DIGITS
-    return known and value_at(args, 1) in RADIXES
+    fits = type(digits) is int and 0 <= digits <= MOST_DIGITS
+    return fits and value_at(args, 1) in RADIXES
 
 
 TEXTS = (
@@ -249,8 +249,8 @@ def _copies(pattern: str) -> int:
     return sum(int(number) for text in counted for number in text.split(",") if number)
 
 
-def _are_flags(flags: object, known: str) -> bool:
-    return isinstance(flags, str) and set(flags) <= set(known)
+def _are_flags(flags: object, allowed: str) -> bool:
+    return isinstance(flags, str) and set(flags) <= set(allowed)
 
 
 def _is_match(args: tuple[Expression, ...]) -> bool:
@@ -270,8 +270,8 @@ def _is_replacement(args: tuple[Expression, ...]) -> bool:
     if groups is None or not isinstance(text, str) or len(text) > LONGEST_REPLACEMENT:
         return False
     named = re.findall(r"\\(.)?", text, re.DOTALL)
-    known = all(name == "\\" or (name.isdigit() and int(name) <= groups) for name in named)
-    return known and (args[3:] == () or _are_flags(value_at(args, 3), "cgims"))
+    valid = all(name == "\\" or (name.isdigit() and int(name) <= groups) for name in named)
+    return valid and (args[3:] == () or _are_flags(value_at(args, 3), "cgims"))
 
 
 PATTERNS = (

@@ -38,12 +38,12 @@ class Book:
         self._path, self.opened, self._clock = path, opened, clock
         self.state = START
 
-    def catch_up(self, known: State) -> None:
-        """Verify everything after `known`; raises LedgerError if the chain does not hold."""
-        if known.sequence >= 0 and store.hash_at(self.opened, known.sequence) != known.hash:
-            raise self.edited(known.sequence)
+    def catch_up(self, state: State) -> None:
+        """Verify everything after `state`; raises LedgerError if the chain does not hold."""
+        if state.sequence >= 0 and store.hash_at(self.opened, state.sequence) != state.hash:
+            raise self.edited(state.sequence)
         try:
-            self.state = extend(known, store.rows(self.opened, known.sequence + 1))
+            self.state = extend(state, store.rows(self.opened, state.sequence + 1))
         except BrokenChain as broken:
             raise self.edited(broken.sequence) from None
 
@@ -76,15 +76,15 @@ class Book:
         Raises LedgerError if the stored answer or its entry was edited.
         """
         payload = store.payload_of(self.opened, query_id)
-        found = self.find(EntryKind.ANSWER, "query_id = ?", query_id)
-        if payload is None and not found:
+        answers = self.find(EntryKind.ANSWER, "query_id = ?", query_id)
+        if payload is None and not answers:
             return None
-        if payload is None or not found or found[0].detail != sha256(payload).hexdigest():
+        if payload is None or not answers or answers[0].detail != sha256(payload).hexdigest():
             raise LedgerError(
                 f"The ledger {self._path} was edited: an answer of it is not what was recorded. "
                 f"{RESTORE}"
             )
-        self.confirm(found[0])
+        self.confirm(answers[0])
         return payload
 
     def answered(self, query_id: str | None) -> bool:

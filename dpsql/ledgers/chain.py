@@ -175,5 +175,5 @@ class _Fold:
         }
         if len(pots) != len(self._totals):
             raise BrokenChain(sequence)
-        known = self._ledger, self._version, self._files, self._facts, self._recorded
-        return State(sequence, last, *known, pots, self._late)
+        facts = self._ledger, self._version, self._files, self._facts, self._recorded
+        return State(sequence, last, *facts, pots, self._late)

@@ -158,8 +158,8 @@ class SqliteLedger:
         same = "question = ? AND analyst = ? AND policy_version = ? AND data_version = ?"
         with self._reading() as book:
             version = book.state.data_version
-            asked = book.find(EntryKind.CHARGE, same, question, analyst, policy_version, version)
-            paid = [(Decimal(str(row.epsilon)), row) for row in asked]
+            charges = book.find(EntryKind.CHARGE, same, question, analyst, policy_version, version)
+            paid = [(Decimal(str(row.epsilon)), row) for row in charges]
             enough = [(paid, row) for paid, row in paid if paid >= epsilon]
             for most, row in sorted(enough, key=itemgetter(0), reverse=True):
                 payload = book.answer(str(row.query_id))

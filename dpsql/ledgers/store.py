@@ -214,12 +214,12 @@ def transaction(
         opened.rollback()
         opened.execute("BEGIN IMMEDIATE" if write else "BEGIN")
         # Reading takes the shared lock; only then can nobody change the journal mode any more.
-        found = opened.execute(
+        row = opened.execute(
             r"SELECT sql FROM sqlite_master WHERE name NOT LIKE 'sqlite\_%' ESCAPE '\'"
         ).fetchall()
         if opened.execute("PRAGMA journal_mode").fetchone() != ("truncate",):
             raise LedgerError("The ledger was switched to another journal mode. Switch it back.")
-        return [sql for (sql,) in found]
+        return [sql for (sql,) in row]
 
     try:
         yield patience.retry(begin)
@@ -256,8 +256,8 @@ def insert_row(opened: sqlite3.Connection, row: EntryRow, recorded: bytes) -> No
 
 def rows(opened: sqlite3.Connection, first: int) -> Iterator[tuple[EntryRow, bytes]]:
     """The entries from `first` on, in order, each with its recorded hash."""
-    found = opened.execute(f"{_SELECT} WHERE sequence >= ? ORDER BY sequence", (first,))
-    return ((EntryRow._make(values[:-1]), values[-1]) for values in found)
+    cursor = opened.execute(f"{_SELECT} WHERE sequence >= ? ORDER BY sequence", (first,))
+    return ((EntryRow._make(values[:-1]), values[-1]) for values in cursor)
 
 
 def rows_where(
@@ -265,20 +265,20 @@ def rows_where(
 ) -> list[EntryRow]:
     """The newest entries that meet an SQL condition, newest first."""
     query = f"{_SELECT} WHERE {condition} ORDER BY sequence DESC LIMIT ?"
-    return [EntryRow._make(found[:-1]) for found in opened.execute(query, (*values, limit))]
+    return [EntryRow._make(row[:-1]) for row in opened.execute(query, (*values, limit))]
 
 
 def hash_at(opened: sqlite3.Connection, sequence: int) -> bytes | None:
     """The recorded hash of one entry; None if there is no such entry."""
-    found = opened.execute("SELECT hash FROM entries WHERE sequence = ?", (sequence,)).fetchone()
-    return None if found is None else bytes(found[0])
+    row = opened.execute("SELECT hash FROM entries WHERE sequence = ?", (sequence,)).fetchone()
+    return None if row is None else bytes(row[0])
 
 
 def payload_of(opened: sqlite3.Connection, query_id: str) -> bytes | None:
     """The stored answer of one query; None if there is none."""
     query = "SELECT payload FROM answers WHERE query_id = ?"
-    found = opened.execute(query, (query_id,)).fetchone()
-    return None if found is None else bytes(found[0])
+    row = opened.execute(query, (query_id,)).fetchone()
+    return None if row is None else bytes(row[0])
 
 
 def answered(opened: sqlite3.Connection) -> list[str]:

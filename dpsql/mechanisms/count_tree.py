@@ -150,21 +150,21 @@ def _read(
     rows[empty] = 1  # nothing is known: anywhere is as good
     total = rows.sum(axis=1)
     off = ends_of_cells(rows.shape[1], branching, shape.whole)
-    found = []
+    parts = []
     for rank in ranks:
         target = _target(rank, total)
         node, beyond = _passed(rows, target)
         near = margin * off.of_share(float(rank.fraction))
         low, high = between(rows, target, near, node)
-        found.append((Found(node, low, high), beyond))
+        parts.append((Found(node, low, high), beyond))
     if left:
-        found = _below(shape, counted, ranks, rows, found, noised, margin)
-    return [_clamped(each, empty, counted.size - 1) for each, _ in found]
+        parts = _below(shape, counted, ranks, rows, parts, noised, margin)
+    return [_clamped(each, empty, counted.size - 1) for each, _ in parts]
 
 
-def _clamped(found: Found, empty: np.ndarray, last: int) -> Found:
+def _clamped(read: Found, empty: np.ndarray, last: int) -> Found:
     """No farther than the last cell; of lists of which nothing is known, all cells."""
-    cell, low, high = (np.minimum(cells, last) for cells in (found.cell, found.low, found.high))
+    cell, low, high = (np.minimum(cells, last) for cells in (read.cell, read.low, read.high))
     return Found(cell, np.where(empty, 0, low), np.where(empty, last, high))
 
 
@@ -173,7 +173,7 @@ def _below(
     counted: HistogramCounts,
     ranks: Sequence[Rank],
     rows: np.ndarray,
-    found: Sequence[tuple[Found, np.ndarray]],
+    levels: Sequence[tuple[Found, np.ndarray]],
     noised: Noised,
     margin: float,
 ) -> list[tuple[Found, np.ndarray]]:
@@ -181,12 +181,12 @@ def _below(
     branching, left = shape.branching, shape.levels - shape.whole
     width = branching**left
     own = np.arange(len(rows)) * rows.shape[1]
-    nodes = distinct(np.concatenate([own + each.cell for each, _ in found]))
+    nodes = distinct(np.concatenate([own + each.cell for each, _ in levels]))
     inside = counted.below(nodes, width)
     lower = _estimates(branching, left, inside, noised, rows.ravel()[nodes])
     off = ends_of_cells(width, branching, left)
     cells = []
-    for rank, (each, beyond) in zip(ranks, found, strict=True):
+    for rank, (each, beyond) in zip(ranks, levels, strict=True):
         node = each.cell
         tree = lower[np.searchsorted(nodes, own + node)]
         cell, rest = _passed(tree, beyond)
@@ -245,16 +245,16 @@ def _estimates(
     """
     widths = [branching**level for level in range(levels)]
     noisy = [noised(counted.nodes(width).table()).astype(float) for width in widths]
-    known = [(noisy[0], np.ones(noisy[0].shape[1]))]
+    upward = [(noisy[0], np.ones(noisy[0].shape[1]))]
     for own in noisy[1:]:
-        below, variance = (_families(each, branching).sum(axis=-1) for each in known[-1])
+        below, variance = (_families(each, branching).sum(axis=-1) for each in upward[-1])
         # Own count of variance 1 and sum of what is below, each by the inverse of its variance.
         fit = (own * variance + below) / (1 + variance)
-        known.append((fit, variance / (1 + variance)))
-    top = known[-1][0]
+        upward.append((fit, variance / (1 + variance)))
+    top = upward[-1][0]
     rows = (top.sum(axis=1) if total is None else total)[:, None]
     branches = top.shape[1]
-    for fit, variance in reversed(known):
+    for fit, variance in reversed(upward):
         rows = _spread(np.maximum(rows, 0), fit, variance, branches)
         branches = branching
     return rows

@@ -144,8 +144,8 @@ def signed(
 ) -> tuple[np.ndarray, np.ndarray]:
     """The candidates with random signs, without those that would be a second zero, -0."""
     signs = entropy.signs(places.size)
-    kept = np.flatnonzero((magnitudes != 0) | (signs > 0))
-    return places.take(kept), signs.take(kept) * magnitudes.take(kept)
+    drawn = np.flatnonzero((magnitudes != 0) | (signs > 0))
+    return places.take(drawn), signs.take(drawn) * magnitudes.take(drawn)
 
 
 def discrete_gaussian(variance: Fraction, count: int, entropy: Entropy) -> np.ndarray:

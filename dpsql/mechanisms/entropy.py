@@ -135,14 +135,14 @@ def accepted(count: int, propose: Propose) -> np.ndarray:
     Twice as many are proposed as are missing, so that a few rounds suffice; of those accepted the
     first by place are taken, since a place says nothing of its value.
     """
-    found = [np.zeros(0, dtype=np.int64)]
+    batches = [np.zeros(0, dtype=np.int64)]
     missing = count
     while missing:
         places, values = propose(2 * missing + _LEAST_PROPOSED)
         first = np.argsort(places)[:missing]
-        found.append(values.take(first))
+        batches.append(values.take(first))
         missing -= first.size
-    return concatenated(found)
+    return concatenated(batches)
 
 
 def concatenated(arrays: list[np.ndarray]) -> np.ndarray:

@@ -206,10 +206,10 @@ def rate_down(epsilon: Fraction, spread: int) -> Fraction:
     """
     if epsilon <= 0 or spread <= 0:
         raise ValueError("a choice needs a positive ε and a positive range")
-    wanted = epsilon / spread
-    bits = wanted.numerator.bit_length() - wanted.denominator.bit_length()
+    exact = epsilon / spread
+    bits = exact.numerator.bit_length() - exact.denominator.bit_length()
     unit = Fraction(2) ** (bits - _RATE_BITS + 1)
-    return (wanted // unit) * unit
+    return (exact // unit) * unit
 
 
 def exponential(candidates: Candidates, rate: Fraction, entropy: Entropy) -> np.ndarray:

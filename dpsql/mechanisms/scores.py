@@ -193,9 +193,9 @@ class HistogramCounts:
         size = -(-self.size // width)
         own, cell = np.divmod(self.places, self.size)
         node = own * size + cell // width
-        found = np.minimum(np.searchsorted(nodes, node), len(nodes) - 1)
-        inside = nodes[found] == node
-        places = (found * width + cell % width)[inside]
+        indices = np.minimum(np.searchsorted(nodes, node), len(nodes) - 1)
+        inside = nodes[indices] == node
+        places = (indices * width + cell % width)[inside]
         return HistogramCounts(len(nodes), width, places, self.counts[inside])
 
     def table(self) -> np.ndarray:
@@ -240,8 +240,8 @@ def _options(counted: HistogramCounts, aim: Peak) -> Candidates:
         levels, column = np.unique(level, return_inverse=True)
         table = np.zeros((aim.options, max(1, len(levels))), dtype=np.int64)
         table[option, column] = own.counts
-        found = distances(table[:, ::-1] if aim.lowest else table, aim.rows)
-        behind.append(found - found.min())
+        scores = distances(table[:, ::-1] if aim.lowest else table, aim.rows)
+        behind.append(scores - scores.min())
     places = np.arange(counted.lists * aim.options)
     return Candidates(
         counted.lists, aim.options, places, np.concatenate(behind), np.zeros(counted.lists)

@@ -59,13 +59,13 @@ class Threshold:
         """How many units the noisy count has to reach."""
         return self.value / self.counted.unit
 
-    def kept(self, columns: Sequence[np.ndarray]) -> np.ndarray:
+    def shown(self, columns: Sequence[np.ndarray]) -> np.ndarray:
         """The places of the groups that are shown, given the noisy measurements.
 
         >>> from dpsql.model.vocabulary import Mechanism
         >>> steps = [np.array([60, 10]), np.array([70, 20])]
         >>> noise = Noise(Mechanism.DISCRETE_LAPLACE, Fraction(1))
-        >>> Threshold(100, noise, Fraction(1, 100), UnitCounting(columns=2)).kept(steps)
+        >>> Threshold(100, noise, Fraction(1, 100), UnitCounting(columns=2)).shown(steps)
         array([0])
         """
         first, *others = columns[: self.counted.columns]

@@ -68,7 +68,7 @@ class KeyTrials:
         """The least number of units with which a key is always shown."""
         return self.floor - 1 + len(self._law) - 1
 
-    def kept(self, counts: np.ndarray, draws: np.ndarray) -> np.ndarray:
+    def shown(self, counts: np.ndarray, draws: np.ndarray) -> np.ndarray:
         """Which keys of these counts are shown, given a draw for each."""
         law = self._law
         steps = np.clip(counts - (self.floor - 1), 0, len(law) - 1).astype(np.int64)

@@ -51,11 +51,11 @@ class Registry(Generic[T]):
             where = " and ".join(sorted(map(_package, points)))
             raise Unusable(f"{self.kind} {name!r} is in {where}.", "Uninstall one of them.")
         (point,) = points
-        found = self.accepts(_loaded(point, self.kind), name)
-        if found is None:
+        value = self.accepts(_loaded(point, self.kind), name)
+        if value is None:
             message = f"{self.kind} {name!r} of {_package(point)} is none of that name."
             raise Unusable(message, f"It is {point.value}; install a version that fits.")
-        return found
+        return value
 
 
 def _package(point: EntryPoint) -> str:

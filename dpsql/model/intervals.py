@@ -195,11 +195,11 @@ def hull(values: Iterable[Value]) -> Interval:
     Interval(lo=Fraction(1, 1), hi=Fraction(3, 1))
     """
     ends = [bound_of(value) for value in values]
-    known = [end for end in ends if end is not None]
-    if not known or len(known) < len(ends) or len({type(end) for end in known}) > 1:
+    bounds = [end for end in ends if end is not None]
+    if not bounds or len(bounds) < len(ends) or len({type(end) for end in bounds}) > 1:
         return EVERYTHING
-    result = Interval(known[0], known[0])
-    for end in known[1:]:
+    result = Interval(bounds[0], bounds[0])
+    for end in bounds[1:]:
         result = result.union(Interval(end, end))
     return result
 
@@ -231,12 +231,12 @@ def lattice(kind: SqlType, interval: Interval, limit: int) -> tuple[Value, ...] 
 
 def distinct(values: Iterable[Value]) -> tuple[Value, ...]:
     """The different values other than NULL and NaN, sorted."""
-    kept = {
+    values_by_key = {
         value
         for value in values
         if value is not None and not (isinstance(value, float) and isnan(value))
     }
-    return tuple(sorted(kept, key=_sortable))
+    return tuple(sorted(values_by_key, key=_sortable))
 
 
 def _sortable(value: Value) -> Fraction | float | str | date:

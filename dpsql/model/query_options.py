@@ -49,22 +49,22 @@ class Precision:
 
 
 def requested_precision(
-    asked: Precision | None, error: str | None, confidence: Decimal | None
+    given: Precision | None, error: str | None, confidence: Decimal | None
 ) -> Precision | None:
     """What an interface or the text wants; the text where both do. "5%" is relative.
 
     Raises `Refused` for an error or a confidence that no answer could have.
     """
-    if confidence is not None and error is None and asked is None:
+    if confidence is not None and error is None and given is None:
         raise Refused(Reason.BAD_OPTION, option="confidence", why="there is no max_error beside it")
-    wanted = asked
+    precision = given
     if error is not None:
-        wanted = parsed(error)
-    if wanted is not None:
+        precision = parsed(error)
+    if precision is not None:
         if confidence is not None:
-            wanted = replace(wanted, confidence=confidence)
-        _check(wanted)
-    return wanted
+            precision = replace(precision, confidence=confidence)
+        _check(precision)
+    return precision
 
 
 def parsed(text: str) -> Precision:
@@ -82,10 +82,10 @@ def parsed(text: str) -> Precision:
     return Precision(number, relative=text.endswith("%"))
 
 
-def _check(wanted: Precision) -> None:
-    if not sensible(wanted.error, _ERRORS):
+def _check(precision: Precision) -> None:
+    if not sensible(precision.error, _ERRORS):
         raise Refused(Reason.BAD_OPTION, option="max_error", why="it is not a positive number")
-    sure = wanted.confidence
+    sure = precision.confidence
     if not (sure.is_finite() and Decimal("0.5") <= sure <= Decimal("0.9999")):
         raise Refused(
             Reason.BAD_OPTION, option="confidence", why="it is not between 0.5 and 0.9999"

@@ -54,7 +54,7 @@ def bytes_of(amount: str) -> int:
     >>> bytes_of("1.5KiB"), bytes_of("2 GB")
     (1536, 2000000000)
     """
-    found = re.fullmatch(r"([\d.]+)\s*([kmgt]?)(i?)b", amount.lower())
-    assert found is not None
-    number, unit, binary = found.groups()
+    written = re.fullmatch(r"([\d.]+)\s*([kmgt]?)(i?)b", amount.lower())
+    assert written is not None
+    number, unit, binary = written.groups()
     return int(float(number) * (_BINARY if binary else _UNITS)[unit])

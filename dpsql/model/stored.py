@@ -5,7 +5,7 @@ gone with the rows or with the process. What all such files may take is bounded 
 
 A `Flow` is rows of public data that are read as they are used. Whoever reads slowly makes the
 engine wait. A flow is read once: pushed `into` a function of this thread, pulled as `tables` by any
-thread, `stored` in a file, or `kept` if there are not too many.
+thread, `stored` in a file, or `gathered` if there are not too many.
 """
 
 from __future__ import annotations
@@ -155,9 +155,9 @@ class _File:
     def table(self, first: int, last: int) -> Table:
         """The rows from `first` to `last`, both included."""
         pieces = range(self._piece(first), self._piece(last) + 1)
-        found = [self._load(piece) for piece in pieces]
+        tables = [self._load(piece) for piece in pieces]
         start = self._starts[pieces[0]]
-        whole = found[0] if len(found) == 1 else concatenated(found)
+        whole = tables[0] if len(tables) == 1 else concatenated(tables)
         return whole[first - start : last - start + 1]
 
     def row(self, place: int) -> Row:
@@ -173,8 +173,8 @@ class _File:
 
     def _load(self, piece: int) -> Table:
         """A table; the last one that was read is at hand."""
-        known, table = self._loaded
-        if known != piece:
+        place, table = self._loaded
+        if place != piece:
             at, end = self._ends[piece], self._ends[piece + 1]
             data = bytearray()
             while at + len(data) < end:
@@ -225,7 +225,7 @@ class Flow:
         """Hand every table to `take`."""
         self.each(take)
 
-    def kept(self, most: int) -> Sequence[tuple[Any, ...]]:
+    def gathered(self, most: int) -> Sequence[tuple[Any, ...]]:
         """All rows; raises `Refused` as soon as they have more than `most` values."""
         tables, cells = list[Table](), 0
 

@@ -68,11 +68,11 @@ def children(expression: Expression) -> tuple[Expression, ...]:
         case Membership(value=value):
             return () if value is None else (value,)
         case AggregateCall(args=args, filter=condition, order_by=order):
-            kept = () if condition is None else (condition,)
-            return (*args, *kept, *(key.expression for key in order))
+            conditions = () if condition is None else (condition,)
+            return (*args, *conditions, *(key.expression for key in order))
         case WindowCall(args=args, partition_by=partition, order_by=order, filter=condition):
-            kept = () if condition is None else (condition,)
-            return (*args, *kept, *partition, *(key.expression for key in order))
+            conditions = () if condition is None else (condition,)
+            return (*args, *conditions, *partition, *(key.expression for key in order))
         case _:
             assert_never(expression)
 
@@ -162,13 +162,13 @@ def conjuncts(predicate: Expression | None) -> tuple[Expression, ...]:
 
 def implied(predicate: Expression | None) -> tuple[Expression, ...]:
     """The conjuncts, and what every branch of an OR among them says."""
-    found: list[Expression] = []
+    predicates: list[Expression] = []
     for part in conjuncts(predicate):
-        found.append(part)
+        predicates.append(part)
         if isinstance(part, Call) and part.function == "or":
             first, *others = (implied(branch) for branch in part.args)
-            found += [p for p in first if all(p in other for other in others)]
-    return tuple(found)
+            predicates += [p for p in first if all(p in other for other in others)]
+    return tuple(predicates)
 
 
 def both(predicates: tuple[Expression, ...]) -> Expression | None:

@@ -74,11 +74,11 @@ def check(policy: Policy, lines: Lines, rows: Rows) -> tuple[tuple[Finding, ...]
         findings += checker.values()
         findings += checker.shared()
         findings += checker.other_people()
-        for kind, found in checker.structure():
-            if found is None:
+        for kind, finding in checker.structure():
+            if finding is None:
                 facts.add(Fact(kind, table.name, Voucher.CHECK))
             else:
-                findings.append(found)
+                findings.append(finding)
     return tuple(sorted(findings, key=lambda f: f.line)), frozenset(facts)
 
 
@@ -96,10 +96,10 @@ class _Table:
         if not questions:
             return []
         counts = ", ".join(f"COUNT(*) FILTER (WHERE {q.condition})" for q in questions)
-        found = self.rows(f"SELECT {counts} FROM {self.name}")[0]
+        row = self.rows(f"SELECT {counts} FROM {self.name}")[0]
         return [
             self._finding(q.column, q.place, f"{count} rows {q.what}", count, q.fix)
-            for q, count in zip(questions, found, strict=True)
+            for q, count in zip(questions, row, strict=True)
             if count
         ]
 
@@ -137,22 +137,22 @@ class _Table:
         )
         what = f"{count} rows are below a key that several units share: they enter no answer."
         fix = "Make the keys above them unique, or accept that."
-        found = self._if(count, link.column, ("link",), what, fix)
-        return [] if found is None else [found]
+        finding = self._if(count, link.column, ("link",), what, fix)
+        return [] if finding is None else [finding]
 
     def other_people(self) -> list[Finding]:
         """Columns that name people and are no link, and those whose people are not protected."""
-        found = [
+        findings = [
             self._named(
                 link.column, "links", "names people who are not protected.", "Nothing, if so be it."
             )
             for link in self.table.unprotected
         ]
-        found += [
+        findings += [
             self._named(name, "columns", f"references {self._people()} and is no link.", AS_LINK)
             for name in self.table.second_keys
         ]
-        return found + [
+        return findings + [
             self._named(name, "columns", f"may name {self._people()} and is no link.", AS_LINK)
             for name in look_alikes(self.table, self.policy)
             if self._count(all_among_units(self.table, name, self.policy))
@@ -223,9 +223,9 @@ class _Table:
                 f" JOIN {joined} AS t{hops} ON t{hops - 1}.{identifier(link.column)}"
                 f" = t{hops}.{identifier(link.key)}"
             )
-            found = self.policy.table(link.table)
-            assert found is not None
-            table = found
+            parent = self.policy.table(link.table)
+            assert parent is not None
+            table = parent
         assert table.link is not None
         return f"SELECT t{hops}.{identifier(table.link.column)} AS u FROM {sql}"
 
@@ -355,13 +355,13 @@ def look_alikes(table: TablePolicy, policy: Policy) -> list[str]:
     key = unit.column(policy.unit.key)
     assert key is not None
     links = (table.link, *table.several, *table.unprotected)
-    known = {link.column.lower() for link in links if link is not None}
-    known |= {name.lower() for name in (*table.key, *table.second_keys)}
+    linked = {link.column.lower() for link in links if link is not None}
+    linked |= {name.lower() for name in (*table.key, *table.second_keys)}
     words = _words(policy)
     return [
         column.name
         for column in table.columns
-        if column.type == key.type and column.name.lower() not in known
+        if column.type == key.type and column.name.lower() not in linked
         if any(word in column.name.lower() for word in words)
     ]
 

@@ -75,8 +75,8 @@ def questions(policy: Policy, name: str, by: Sequence[str]) -> dict[TunedLimit, 
     """
     table = policy.table(name)
     if table is None:
-        known = tuple(t.name for t in policy.tables if t.private)
-        raise Refused(Reason.UNKNOWN_TABLE, table=name, known=known)
+        private = tuple(t.name for t in policy.tables if t.private)
+        raise Refused(Reason.UNKNOWN_TABLE, table=name, known=private)
     if not table.private:
         why = f"{table.name} is public and needs no limits"
         raise Refused(Reason.BAD_OPTION, option="TABLE", why=why)
@@ -136,21 +136,22 @@ def tuned(
     >>> tuned(TunedLimit.ROWS, {1: 900.0, 4: 300.0, 50: 20.0}, 30.0, budget).best.limit
     4
     """
-    held = {most: count for most, count in units.items() if count > margin}
-    if not held:
+    histogram = {most: count for most, count in units.items() if count > margin}
+    if not histogram:
         return Tuned(kind, ())
-    largest = max(held)
+    largest = max(histogram)
     limits = [edge for edge in EDGES if edge < largest] + [min(largest, EDGES[-1])]
     spread = 1 if kind is TunedLimit.ROWS else largest
     noise = _noise(kind, budget, neighbours)
     return Tuned(
-        kind, tuple(Estimate(c, _lost(held, c) / spread, noise(c)) for c in dict.fromkeys(limits))
+        kind,
+        tuple(Estimate(c, _lost(histogram, c) / spread, noise(c)) for c in dict.fromkeys(limits)),
     )
 
 
-def _lost(held: Mapping[int, float], limit: int) -> float:
+def _lost(histogram: Mapping[int, float], limit: int) -> float:
     """What the units of each bin, all in its middle, have beyond the limit."""
-    return sum(count * max(0.0, _MIDDLES[most] - limit) for most, count in held.items())
+    return sum(count * max(0.0, _MIDDLES[most] - limit) for most, count in histogram.items())
 
 
 _MIDDLES: dict[int, float] = {1: 1.0, BEYOND: float(BEYOND)} | {

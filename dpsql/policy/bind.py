@@ -46,20 +46,20 @@ class Check:
 def checks(table: SchemaTable) -> dict[str, Check]:
     """The columns, in lower case, that a CHECK constraint speaks of."""
     types = {c.name.lower(): c.type for c in table.columns if c.type is not None}
-    found: dict[str, Check] = {}
+    by_column: dict[str, Check] = {}
     for check in table.checks:
         text = check.removeprefix("CHECK").strip()
         between = BETWEEN.fullmatch(text) or RANGE.fullmatch(text)
         if between is not None and (kind := types.get(between["column"].lower())) is not None:
             if kind.kind in (Kind.INTEGER, Kind.DECIMAL, Kind.DOUBLE):
-                found[between["column"].lower()] = Check((between["lo"], between["hi"]))
+                by_column[between["column"].lower()] = Check((between["lo"], between["hi"]))
             continue
         members = MEMBERS.fullmatch(text)
         if members is not None and members["column"].lower() in types:
             listed = re.findall(r"'((?:[^']|'')*)'", members["values"])
             values = tuple(member.replace("''", "'") for member in listed)
-            found[members["column"].lower()] = Check(values=values)
-    return found
+            by_column[members["column"].lower()] = Check(values=values)
+    return by_column
 
 
 NUMBERS = (Kind.INTEGER, Kind.DECIMAL, Kind.DOUBLE)
@@ -114,22 +114,22 @@ class _Binder:
         self.draft, self.schema, self.values_of = draft, schema, values_of
 
     def table(self, table: DraftTable) -> TablePolicy:
-        known = self._schema_table(table)
-        second = self._second_keys(table, known) if table.private else ()
+        schema_table = self._schema_table(table)
+        second = self._second_keys(table, schema_table) if table.private else ()
         if table.private:
-            listed = (self._column(table, c, known) for c in table.columns)
+            listed = (self._column(table, c, schema_table) for c in table.columns)
             columns = tuple(
                 replace(c, hidden=True) if c.name.lower() in second else c for c in listed
             )
         else:
-            columns = self._public(table, known)
+            columns = self._public(table, schema_table)
         for name in table.key:
-            key = self._schema_column(table, name, known, "key")
+            key = self._schema_column(table, name, schema_table, "key")
             if table.private and key.type is not None and key.type.kind is Kind.DOUBLE:
                 why = f"{table.name}.{name} is {key.type_name}, in which 0.0 and -0.0 are equal."
                 self._fail(table, ("key",), why, "Identify rows by an integer, a text or a date.")
         for link in table.links:
-            self._check_link(table, link, known)
+            self._check_link(table, link, schema_table)
         return TablePolicy(
             table.name,
             table.private,
@@ -141,56 +141,56 @@ class _Binder:
             table.max_rows_per_group,
             table.max_public_groups,
             table.expected_rows,
-            known.view,
+            schema_table.view,
             table.several,
             table.unprotected,
             second,
         )
 
-    def _second_keys(self, table: DraftTable, known: SchemaTable) -> tuple[str, ...]:
+    def _second_keys(self, table: DraftTable, schema_table: SchemaTable) -> tuple[str, ...]:
         """Columns that name somebody by a foreign key of the database and by no declared link."""
         declared = {link.column.lower() for link in (*table.links, *table.unprotected)}
         if table.name == self.draft.unit.table:
             declared.add(self.draft.unit.key.lower())
-        found = list[str]()
-        for key in known.foreign_keys:
+        second = list[str]()
+        for key in schema_table.foreign_keys:
             target, columns = self.draft.table(key.table), [name.lower() for name in key.columns]
             if target is not None and target.private and declared.isdisjoint(columns):
-                found += columns
-        return tuple(sorted(set(found)))
+                second += columns
+        return tuple(sorted(set(second)))
 
     def facts(self, table: DraftTable) -> list[Fact]:
         """What the engine enforces of this table's keys and links.
 
         Of rows with several links: that each belongs to somebody, and how many one person has.
         """
-        known = self._schema_table(table)
-        found = []
-        keys = [{name.lower() for name in key} for key in known.unique_keys]
+        schema_table = self._schema_table(table)
+        facts = []
+        keys = [{name.lower() for name in key} for key in schema_table.unique_keys]
         if table.key and {name.lower() for name in table.key} in keys:
-            found.append(FactKind.UNIQUE_KEY)
-            present = {c.name.lower() for c in known.columns if c.not_null}
+            facts.append(FactKind.UNIQUE_KEY)
+            present = {c.name.lower() for c in schema_table.columns if c.not_null}
             if {name.lower() for name in table.key} <= present:
-                found.append(FactKind.NOT_NULL_KEY)
+                facts.append(FactKind.NOT_NULL_KEY)
         carrier = table.link.column if table.link else (table.key[0] if table.key else "")
-        if not table.several and _not_null(known, carrier):
-            found.append(FactKind.NOT_NULL_LINK)
-        if table.link is not None and _kept(known, table.link):
-            found.append(FactKind.LINK_RESOLVES)
+        if not table.several and _not_null(schema_table, carrier):
+            facts.append(FactKind.NOT_NULL_LINK)
+        if table.link is not None and _is_foreign_key(schema_table, table.link):
+            facts.append(FactKind.LINK_RESOLVES)
         if table.several and all(link.table == self.draft.unit.table for link in table.several):
-            whole = [link for link in table.several if _kept(known, link)]
-            if any(_not_null(known, link.column) for link in whole):
-                found.append(FactKind.LINK_RESOLVES)
+            whole = [link for link in table.several if _is_foreign_key(schema_table, link)]
+            if any(_not_null(schema_table, link.column) for link in whole):
+                facts.append(FactKind.LINK_RESOLVES)
             unique = all({link.column.lower()} in keys for link in table.several)
             if unique and (table.max_rows_per_unit or 0) >= len(table.several):
-                found.append(FactKind.MAX_ROWS)
-        return [Fact(kind, table.name, Voucher.CONSTRAINT) for kind in found]
+                facts.append(FactKind.MAX_ROWS)
+        return [Fact(kind, table.name, Voucher.CONSTRAINT) for kind in facts]
 
-    def _check_link(self, table: DraftTable, link: Link, known: SchemaTable) -> None:
+    def _check_link(self, table: DraftTable, link: Link, schema_table: SchemaTable) -> None:
         """A link has its key's type: comparing others converts, which fails on some data."""
         target = self.draft.table(link.table)
         assert target is not None
-        here = self._schema_column(table, link.column, known, "link")
+        here = self._schema_column(table, link.column, schema_table, "link")
         there = self._schema_column(target, link.key, self._schema_table(target), "key")
         if here.type != there.type:
             self._fail(
@@ -201,60 +201,69 @@ class _Binder:
                 "Give both one type in the database.",
             )
 
-    def _public(self, table: DraftTable, known: SchemaTable) -> tuple[ColumnPolicy, ...]:
+    def _public(self, table: DraftTable, schema_table: SchemaTable) -> tuple[ColumnPolicy, ...]:
         declared = {c.name.lower(): c for c in table.columns}
         for column in table.columns:
-            self._schema_column(table, column.name, known, "columns", column.name)
+            self._schema_column(table, column.name, schema_table, "columns", column.name)
         return tuple(
-            self._column(table, declared.get(c.name.lower(), _plain(c)), known)
-            for c in known.columns
+            self._column(table, declared.get(c.name.lower(), _plain(c)), schema_table)
+            for c in schema_table.columns
             if c.type is not None
         )
 
-    def _column(self, table: DraftTable, column: DraftColumn, known: SchemaTable) -> ColumnPolicy:
+    def _column(
+        self, table: DraftTable, column: DraftColumn, schema_table: SchemaTable
+    ) -> ColumnPolicy:
         place = ("columns", column.name)
-        found = self._schema_column(table, column.name, known, *place)
-        if found.type is None:
-            self._fail(table, place, f"{column.name} has type {found.type_name}.", "Leave it out.")
-        if column.type is not None and _spelled(column.type) != _spelled(found.type_name):
+        schema_column = self._schema_column(table, column.name, schema_table, *place)
+        if schema_column.type is None:
+            self._fail(
+                table, place, f"{column.name} has type {schema_column.type_name}.", "Leave it out."
+            )
+        if column.type is not None and _spelled(column.type) != _spelled(schema_column.type_name):
             self._fail(
                 table,
                 (*place, "type"),
-                f"{column.name} has type {found.type_name} in the database.",
-                f'Write type = "{found.type_name}", or leave it out.',
+                f"{column.name} has type {schema_column.type_name} in the database.",
+                f'Write type = "{schema_column.type_name}", or leave it out.',
             )
         bounds = None
         if column.bounds is not None:
-            lower, upper = (self._end(table, column, end, found.type) for end in column.bounds)
+            lower, upper = (
+                self._end(table, column, end, schema_column.type) for end in column.bounds
+            )
             bounds = (lower, upper)
-        values = self._values(table, column, found)
-        if column.private_bounds and not (table.private and found.type.kind in NUMBERS):
+        values = self._values(table, column, schema_column)
+        if column.private_bounds and not (table.private and schema_column.type.kind in NUMBERS):
             why = f"{column.name} is public, or no number."
             self._fail(table, (*place, "private_bounds"), why, "Remove private_bounds.")
         return ColumnPolicy(
-            found.name,
-            found.type,
+            schema_column.name,
+            schema_column.type,
             bounds,
             values,
             column.nullable,
             column.hidden,
             column.private_bounds,
-            _enforced(column, found, known, bounds, values),
+            _enforced(column, schema_column, schema_table, bounds, values),
         )
 
     def _values(
-        self, table: DraftTable, column: DraftColumn, found: SchemaColumn
+        self, table: DraftTable, column: DraftColumn, schema_column: SchemaColumn
     ) -> tuple[Value, ...] | None:
-        assert found.type is not None
+        assert schema_column.type is not None
         if column.values_from is not None:
-            return self._listed(table, column, column.values_from, found)
+            return self._listed(table, column, column.values_from, schema_column)
         if column.values is None:
-            return found.enum_values or None
+            return schema_column.enum_values or None
         place = ("columns", column.name, "values")
-        values = tuple(self._value(table, place, column, v, found.type) for v in column.values)
+        values = tuple(
+            self._value(table, place, column, v, schema_column.type) for v in column.values
+        )
         for value in values:
-            if found.enum_values and value not in found.enum_values:
-                why = f"{_shown(value)} is no member of {column.name}, which is {found.type_name}."
+            if schema_column.enum_values and value not in schema_column.enum_values:
+                kind = schema_column.type_name
+                why = f"{_shown(value)} is no member of {column.name}, which is {kind}."
                 self._fail(table, place, why, "Leave it out.")
         if len(set(values)) < len(values):
             why = f"A value of {column.name} is listed twice."
@@ -262,16 +271,20 @@ class _Binder:
         return values
 
     def _listed(
-        self, table: DraftTable, column: DraftColumn, source: tuple[str, str], found: SchemaColumn
+        self,
+        table: DraftTable,
+        column: DraftColumn,
+        source: tuple[str, str],
+        schema_column: SchemaColumn,
     ) -> tuple[Value, ...]:
         """The values that a public column lists; at most `max_public_groups`."""
-        assert found.type is not None
+        assert schema_column.type is not None
         place, name = ("columns", column.name, "values_from"), ".".join(source)
         lists = self._public_column(source)
         if lists is None or lists.type is None:
             self._fail(table, place, f"There is no {name} of a supported type.", "Name another.")
-        if lists.type.kind is not found.type.kind:
-            why = f"{name} has type {lists.type_name}; {column.name} has {found.type_name}."
+        if lists.type.kind is not schema_column.type.kind:
+            why = f"{name} has type {lists.type_name}; {column.name} has {schema_column.type_name}."
             self._fail(table, place, why, "Name a column of the same type.")
         values = tuple(self.values_of(*source))
         if len(values) > self.draft.limits.max_public_groups:
@@ -281,11 +294,11 @@ class _Binder:
                 f"{name} lists more than max_public_groups values.",
                 "Raise [limits] max_public_groups, or leave values_from out.",
             )
-        return tuple(self._value(table, place, column, v, found.type) for v in values)
+        return tuple(self._value(table, place, column, v, schema_column.type) for v in values)
 
     def _public_column(self, source: tuple[str, str]) -> SchemaColumn | None:
-        known = self.schema.table(source[0])
-        columns = () if known is None else known.columns
+        schema_table = self.schema.table(source[0])
+        columns = () if schema_table is None else schema_table.columns
         return next((c for c in columns if c.name.lower() == source[1].lower()), None)
 
     def _end(self, table: DraftTable, column: DraftColumn, end: Any, kind: SqlType) -> Value:
@@ -314,22 +327,24 @@ class _Binder:
         return converted
 
     def _schema_table(self, table: DraftTable) -> SchemaTable:
-        found = self.schema.table(table.name)
-        if found is None:
+        schema_table = self.schema.table(table.name)
+        if schema_table is None:
             near = get_close_matches(table.name, [t.name for t in self.schema.tables], 1)
             fix = f"Did you mean {near[0]}?" if near else "Remove it, or name another database."
             self._fail(table, (), f"The database has no table {table.name}.", fix)
-        return found
+        return schema_table
 
     def _schema_column(
-        self, table: DraftTable, name: str, known: SchemaTable, *place: str
+        self, table: DraftTable, name: str, schema_table: SchemaTable, *place: str
     ) -> SchemaColumn:
-        found = next((c for c in known.columns if c.name.lower() == name.lower()), None)
-        if found is None:
-            near = get_close_matches(name, [c.name for c in known.columns], 1)
+        schema_column = next(
+            (c for c in schema_table.columns if c.name.lower() == name.lower()), None
+        )
+        if schema_column is None:
+            near = get_close_matches(name, [c.name for c in schema_table.columns], 1)
             fix = f"Did you mean {near[0]}?" if near else "Remove it."
             self._fail(table, place, f"{table.name} has no column {name}.", fix)
-        return found
+        return schema_column
 
     def _fail(self, table: DraftTable, place: tuple[str, ...], message: str, fix: str) -> NoReturn:
         line = self.draft.lines.of(("tables", table.name, *place))
@@ -338,38 +353,38 @@ class _Binder:
 
 def _enforced(
     column: DraftColumn,
-    found: SchemaColumn,
-    known: SchemaTable,
+    schema_column: SchemaColumn,
+    schema_table: SchemaTable,
     bounds: tuple[Any, Any] | None,
     values: tuple[Value, ...] | None,
 ) -> bool:
     """Whether a CHECK, an ENUM or a foreign key keeps every value within what is declared."""
-    check = checks(known).get(found.name.lower(), Check())
+    check = checks(schema_table).get(schema_column.name.lower(), Check())
     if bounds is not None:
         ends = None if check.bounds is None else tuple(map(Fraction, check.bounds))
         return ends is not None and bounds[0] <= ends[0] and ends[1] <= bounds[1]
     if column.values_from is not None:
         source = column.values_from[0].lower(), [column.values_from[1].lower()]
         return any(
-            [name.lower() for name in key.columns] == [found.name.lower()]
+            [name.lower() for name in key.columns] == [schema_column.name.lower()]
             and (key.table.lower(), [name.lower() for name in key.referenced]) == source
-            for key in known.foreign_keys
+            for key in schema_table.foreign_keys
         )
-    enforced = found.enum_values or check.values
+    enforced = schema_column.enum_values or check.values
     return bool(enforced) and values is not None and set(enforced) <= set(values)
 
 
-def _not_null(known: SchemaTable, column: str) -> bool:
-    return any(c.not_null and c.name.lower() == column.lower() for c in known.columns)
+def _not_null(schema_table: SchemaTable, column: str) -> bool:
+    return any(c.not_null and c.name.lower() == column.lower() for c in schema_table.columns)
 
 
-def _kept(known: SchemaTable, link: Link) -> bool:
+def _is_foreign_key(schema_table: SchemaTable, link: Link) -> bool:
     """Whether the engine enforces that what is not NULL leads to a row."""
     return any(
         [name.lower() for name in key.columns] == [link.column.lower()]
         and key.table.lower() == link.table.lower()
         and [name.lower() for name in key.referenced] == [link.key.lower()]
-        for key in known.foreign_keys
+        for key in schema_table.foreign_keys
     )
 
 

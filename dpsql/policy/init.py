@@ -78,12 +78,12 @@ def _table(table: SchemaTable) -> Iterator[str]:
     yield f"[tables.{_key(table.name)}.columns]"
     yield "# Remove columns nobody should use. bounds let a column be summed, values let it be a"
     yield "# key without a threshold; both are public knowledge, never looked up in the data."
-    known = checks(table)
+    constraints = checks(table)
     for column in table.columns:
         if column.type is None:
             yield f"# {_comment(column.name)}: {_comment(column.type_name)} is not supported"
         else:
-            check = known.get(column.name.lower())
+            check = constraints.get(column.name.lower())
             yield _column(column, [] if check is None else _declared(check))
 
 
@@ -92,18 +92,18 @@ def _link(key: ForeignKey) -> str:
     return f"column = {_text(key.columns[0])}, references = {target}"
 
 
-def _links(found: list[str]) -> Iterator[str]:
+def _links(links: list[str]) -> Iterator[str]:
     """The way to the unit; each further foreign key may name another person, and is a decision."""
-    if found:
+    if links:
         yield "# The way to the privacy unit; remove it if the table is public or the unit's."
-    if len(found) == 1:
-        yield f"link = {{ {found[0]} }}"
-    elif found:
+    if len(links) == 1:
+        yield f"link = {{ {links[0]} }}"
+    elif links:
         yield "# Remove those that lead to public tables. Rows that name several people belong to"
         yield '# each whom a link "protected" names, and need max_rows_per_unit over all links, and'
         yield '# no other limit. Those whom a link "unprotected" names have no protection here.'
         yield "links = ["
-        for n, link in enumerate(found):
+        for n, link in enumerate(links):
             decision = f', other_people = "{UNDECIDED}"' if n else ""
             yield f"  {{ {link}{decision} }},"
         yield "]"

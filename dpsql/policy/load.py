@@ -59,8 +59,8 @@ def load(path: str = "dpsql.toml") -> Draft:
 
 
 def _line_of(error: tomllib.TOMLDecodeError) -> int | None:
-    found = re.search(r"at line (\d+)", str(error))
-    return int(found[1]) if found else None
+    match = re.search(r"at line (\d+)", str(error))
+    return int(match[1]) if match else None
 
 
 def _decided(reader: Reader) -> None:
@@ -188,13 +188,13 @@ def _column(reader: Reader, name: str) -> DraftColumn:
 def _private_bounds(reader: Reader) -> BoundsMethod | None:
     """How queries may find this column's bounds, if they may: an alternative to declaring them."""
     if not isinstance(reader.values.get("private_bounds", False), str):
-        found = BoundsMethod.LOG_HISTOGRAM if reader.flag("private_bounds") else None
+        method = BoundsMethod.LOG_HISTOGRAM if reader.flag("private_bounds") else None
     else:
-        found = BoundsMethod(reader.choice("private_bounds", tuple(BoundsMethod)))
-    if found and ("bounds" in reader.values or "values" in reader.values):
+        method = BoundsMethod(reader.choice("private_bounds", tuple(BoundsMethod)))
+    if method and ("bounds" in reader.values or "values" in reader.values):
         why = "The column has bounds or values, and private_bounds beside them."
         reader.fail("private_bounds", why, "Keep one.")
-    return found
+    return method
 
 
 def _bounds(reader: Reader) -> tuple[Any, Any] | None:
@@ -407,18 +407,18 @@ def server(reader: Reader, folder: Path) -> ServerSettings:
 
 
 def _count(reader: Reader, key: str) -> int | None:
-    found = reader.count(key)
-    if found is not None and found > _MOST[key]:
+    count = reader.count(key)
+    if count is not None and count > _MOST[key]:
         reader.fail(key, f"{key} is at most {_MOST[key]}.", "Write a smaller one.")
-    return found
+    return count
 
 
 def _message(reader: Reader) -> int | None:
-    found = _count(reader, "max_message_bytes")
-    if found is not None and found < LEAST_MESSAGE:
+    size = _count(reader, "max_message_bytes")
+    if size is not None and size < LEAST_MESSAGE:
         least = f"A query may take {LEAST_MESSAGE} bytes."
         reader.fail("max_message_bytes", least, f"Write at least {LEAST_MESSAGE}.")
-    return found
+    return size
 
 
 UNCUT = ("max_groups_per_unit", "max_rows_per_group")

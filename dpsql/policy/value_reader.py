@@ -62,9 +62,9 @@ def _parts(name: str) -> Path:
     return tuple(parts)
 
 
-def _blanked(found: re.Match[str]) -> str:
+def _blanked(match: re.Match[str]) -> str:
     """A string or comment with nothing in it, on as many lines."""
-    return re.sub(r"[^\n]", " ", found[0])
+    return re.sub(r"[^\n]", " ", match[0])
 
 
 UNDECIDED = "DECIDE"
@@ -86,22 +86,22 @@ class Reader:
         place = self.path if key is None else (*self.path, key)
         raise PolicyError(self.file, self.lines.of(place), message, fix)
 
-    def only(self, *known: str) -> None:
+    def only(self, *allowed: str) -> None:
         """Refuse keys that are not known, naming the nearest that is."""
         for key in self.values:
-            if key not in known:
-                near = get_close_matches(key, known, 1)
-                fix = f"Did you mean {near[0]}?" if near else f"Known are {', '.join(known)}."
+            if key not in allowed:
+                near = get_close_matches(key, allowed, 1)
+                fix = f"Did you mean {near[0]}?" if near else f"Known are {', '.join(allowed)}."
                 self.fail(key, f"Unknown key {key}.", fix)
 
     def table(self, key: str, *, required: bool = False) -> Reader:
         """A table inside this one; empty if it is absent and not required."""
         if key not in self.values and required:
             self.fail(None, f"There is no [{'.'.join((*self.path, key))}].", "Add it.")
-        found = self.values.get(key, {})
-        if not isinstance(found, dict):
+        value = self.values.get(key, {})
+        if not isinstance(value, dict):
             self.fail(key, f"{key} is not a table.", f"Write [{'.'.join((*self.path, key))}].")
-        return Reader(self.file, self.lines, found, (*self.path, key))
+        return Reader(self.file, self.lines, value, (*self.path, key))
 
     def tables(self) -> list[tuple[str, Reader]]:
         """The tables inside this one, by name. SQL names differ by more than case."""
@@ -110,10 +110,10 @@ class Reader:
 
     def listed(self, key: str) -> tuple[Reader, ...]:
         """The tables of a list inside this one."""
-        found = self.values.get(key, [])
-        if not isinstance(found, list) or not all(isinstance(each, dict) for each in found):
+        value = self.values.get(key, [])
+        if not isinstance(value, list) or not all(isinstance(each, dict) for each in value):
             self.fail(key, f"{key} is no list of tables.", f"Write {key} = [{{ … }}, {{ … }}].")
-        return tuple(Reader(self.file, self.lines, each, (*self.path, key)) for each in found)
+        return tuple(Reader(self.file, self.lines, each, (*self.path, key)) for each in value)
 
     def distinct(self, names: tuple[str, ...], key: str | None) -> None:
         """Refuse two names that SQL takes for one; the error is at `key`, or at the second name."""

@@ -65,22 +65,22 @@ def prepare(
         return _public(statement, columns, tracked.outer, policy, identities)
     bounded = infer(tracked, policy, public, evaluate)
     payer = accountant, policy.unit.neighbours
-    wishes = MeasurementOptions(epsilon, _floor(statement, policy), statement.nonnegative, scans)
+    options = MeasurementOptions(epsilon, _floor(statement, policy), statement.nonnegative, scans)
     context = (budget.accountant, str(budget.query_delta), *([named] if named else []))
 
-    def planned(wishes: MeasurementOptions) -> Prepared:
-        plan = calibrate(bounded, *payer, wishes, Fraction(budget.query_delta), identities)
+    def planned(options: MeasurementOptions) -> Prepared:
+        plan = calibrate(bounded, *payer, options, Fraction(budget.query_delta), identities)
         plan = weighed(plan, policy, public.frequency, identities)
         sql = _written(plan, policy, identities)
         priced = replace(plan, loss=accountants.price(plan.loss, budget))
-        told = notices(bounded, plan, policy, public, evaluate, wishes)
+        told = notices(bounded, plan, policy, public, evaluate, options)
         return Prepared(columns, priced, sql, question(plan, *context), told, data=policy.data)
 
-    found = planned(wishes)
+    found = planned(options)
     _selects_keys(statement, found.blocks)
     _heeds_mechanism(statement, found.blocks)
     if any(isinstance(block.keys, TopKeys | TrialKeys) for block in found.blocks):
-        return replace(found, whole=planned(replace(wishes, whole=True)))
+        return replace(found, whole=planned(replace(options, whole=True)))
     return found
 
 

@@ -71,7 +71,7 @@ class Account:
         return in_epsilon(refused, self.budget, self.epsilon, spent)
 
 
-def account(policy: Policy, analyst: str, *wishes: Decimal | None) -> Account:
+def account(policy: Policy, analyst: str, *requested: Decimal | None) -> Account:
     """The account of an analyst, up to the smallest epsilon that is wished for.
 
     Without a wish it is the policy's. Raises `Refused` for an unknown analyst, and for an epsilon
@@ -80,7 +80,7 @@ def account(policy: Policy, analyst: str, *wishes: Decimal | None) -> Account:
     budget = policy.budget_of(analyst)
     if budget is None:
         raise Refused(Reason.BAD_OPTION, option="analyst", value=analyst)
-    epsilons = [wish for wish in wishes if wish is not None]
+    epsilons = [epsilon for epsilon in requested if epsilon is not None]
     for wish in epsilons:
         if not sensible(wish):
             raise Refused(Reason.BAD_OPTION, option="epsilon", value=wish)

@@ -56,11 +56,11 @@ def release(
             return _public(sums, plan, domain, sampler, choices)
         case ThresholdKeys(threshold=threshold):
             columns = _noisy(sums.parts, plan, sampler)
-            return _shown(sums, threshold.kept(columns), columns + choices)
+            return _shown(sums, threshold.shown(columns), columns + choices)
         case TrialKeys(trials=trials):
             counts, *parts = sums.parts
             columns = _noisy(parts, plan, sampler)
-            kept = np.flatnonzero(trials.kept(counts, sampler(trials.draw, len(counts))))
+            kept = np.flatnonzero(trials.shown(counts, sampler(trials.draw, len(counts))))
             return _shown(sums, kept, columns + choices)
         case _:
             assert_never(plan.keys)

@@ -1,4 +1,4 @@
-"""ARG_MAX(x, y) and its kin of listed x: the value that a few people reach the highest y with.
+"""ARG_MAX(x, y) and the like of listed x: the value that a few people reach the highest y with.
 
 The row with the largest y is somebody's, and one more row could always be it. So what is chosen is
 the x that so many people reach the highest y with as the choice needs to tell people from none,
@@ -34,51 +34,51 @@ def _end(*, lowest: bool, null: bool = False) -> Recipe:
     With `null` rows without x count too: NULL is an option, the last.
     """
 
-    def options_of(asked: BoundedCall) -> Grid:
-        grid = grid_of_values(asked)
-        if not (null and asked.arguments[0].nullable):
+    def options_of(bounded: BoundedCall) -> Grid:
+        grid = grid_of_values(bounded)
+        if not (null and bounded.arguments[0].nullable):
             return grid
         return replace(grid, upper=grid.upper + 1, values=(*grid.values, None))
 
-    def choices(asked: BoundedCall) -> tuple[ChoiceQuery, ...]:
-        options = options_of(asked)
-        _check(asked, options)
-        level, levels = _level(asked, CELLS // options.cells)
+    def choices(bounded: BoundedCall) -> tuple[ChoiceQuery, ...]:
+        options = options_of(bounded)
+        _check(bounded, options)
+        level, levels = _level(bounded, CELLS // options.cells)
         grid = Grid(INTEGER, WHOLE, 0, levels * options.cells - 1)
         first = scalar("mul", level, options.cells, kind=INTEGER)
-        cell = scalar("add", first, _option(asked, options), kind=INTEGER)
-        kept = ContributedRows.LEAST if lowest else ContributedRows.GREATEST
-        histogram = Histogram(cell, asked.call.filter, grid, 1, kept)
+        cell = scalar("add", first, _option(bounded, options), kind=INTEGER)
+        contributed = ContributedRows.LEAST if lowest else ContributedRows.GREATEST
+        histogram = Histogram(cell, bounded.call.filter, grid, 1, contributed)
         return (ChoiceQuery(histogram, Peak(options.cells, lowest)),)
 
-    def combine(asked: BoundedCall, parts: tuple[Ref, ...]) -> Expression:
-        return value_on(options_of(asked), parts[0], asked.call.type)
+    def combine(bounded: BoundedCall, parts: tuple[Ref, ...]) -> Expression:
+        return value_on(options_of(bounded), parts[0], bounded.call.type)
 
-    return Recipe(lambda _asked: (), combine, choices=choices)
+    return Recipe(lambda _bounded: (), combine, choices=choices)
 
 
-def _check(asked: BoundedCall, options: Grid) -> None:
-    no_distinct(asked)
-    y = asked.arguments[1].type
+def _check(bounded: BoundedCall, options: Grid) -> None:
+    no_distinct(bounded)
+    y = bounded.arguments[1].type
     ordered = y.is_numeric or y.is_temporal
-    if asked.call.order_by or not ordered or not 1 < options.cells <= CELLS // 2:
+    if bounded.call.order_by or not ordered or not 1 < options.cells <= CELLS // 2:
         fix = "It takes x of a few listed values and y a number, date or time with bounds."
-        name = asked.call.function
-        raise Refused(Reason.UNSUPPORTED_AGGREGATE, asked.call.span, name=name, fix=fix)
+        name = bounded.call.function
+        raise Refused(Reason.UNSUPPORTED_AGGREGATE, bounded.call.span, name=name, fix=fix)
 
 
-def _level(asked: BoundedCall, most: int) -> tuple[Expression, int]:
+def _level(bounded: BoundedCall, most: int) -> tuple[Expression, int]:
     """The level of y, from 0 on, and how many there are: at most `most`. Of NULL it is NULL."""
-    grid = coarser(grid_over(asked, 1), most)
-    level = scalar("sub", place_on(grid, asked.call.args[1]), grid.lower, kind=INTEGER)
+    grid = coarser(grid_over(bounded, 1), most)
+    level = scalar("sub", place_on(grid, bounded.call.args[1]), grid.lower, kind=INTEGER)
     if grid.width > 1:
         level = scalar("int_div", level, grid.width, kind=INTEGER)
     return level, grid.cells
 
 
-def _option(asked: BoundedCall, options: Grid) -> Expression:
+def _option(bounded: BoundedCall, options: Grid) -> Expression:
     """The place of x in its list; of what is not listed NULL."""
-    x = asked.expression
+    x = bounded.expression
     branches: list[Expression | int] = []
     for place, value in enumerate(options.values):
         branches += [x.is_null() if value is None else x.eq(Literal(value, options.kind)), place]

@@ -40,55 +40,55 @@ MICROSECOND = timedelta(microseconds=1)
 EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001  ends are in UTC
 
 
-def grid_over(asked: BoundedCall, place: int = 0) -> Grid:
+def grid_over(bounded: BoundedCall, place: int = 0) -> Grid:
     """The grid over the bounds of an argument, or a refusal where it has none.
 
     Of a type that has no bounds the listed values are the grid, in order.
     """
-    facts = asked.arguments[place]
+    facts = bounded.arguments[place]
     if facts.type.is_numeric:
-        bounds = row_bounds(asked, place)
+        bounds = row_bounds(bounded, place)
         return _grid(facts.type, bounds.lattice, bounds.lower, bounds.upper)
-    no_bounds(asked)
+    no_bounds(bounded)
     if not facts.type.is_temporal:
-        return grid_of_values(asked)
+        return grid_of_values(bounded)
     lo, hi = facts.interval.lo, facts.interval.hi
     if lo is None or hi is None:
-        span = asked.call.args[place].span
-        raise Refused(Reason.UNBOUNDED_INPUT, asked.call.span if span == NOWHERE else span)
+        span = bounded.call.args[place].span
+        raise Refused(Reason.UNBOUNDED_INPUT, bounded.call.span if span == NOWHERE else span)
     return _grid(facts.type, WHOLE, _since_1970(lo), _since_1970(hi))
 
 
-def grid_of_values(asked: BoundedCall) -> Grid:
+def grid_of_values(bounded: BoundedCall) -> Grid:
     """The listed values of the argument in order, or a refusal where they are not listed."""
-    facts = asked.argument
+    facts = bounded.argument
     assert facts is not None
     values = distinct(facts.domain or ())
     if not values or len(values) > CELLS:
         raise Refused(
             Reason.UNSUPPORTED_AGGREGATE,
-            asked.call.span,
-            name=f"{asked.call.function} of values that are not listed",
+            bounded.call.span,
+            name=f"{bounded.call.function} of values that are not listed",
             fix="It is answered where the policy lists the values that the column can have.",
         )
     return Grid(facts.type, WHOLE, 0, len(values) - 1, values=values)
 
 
-def grid_of_candidates(asked: BoundedCall) -> Grid:
+def grid_of_candidates(bounded: BoundedCall) -> Grid:
     """The listed values of the argument, or the values that its bounds leave, if they are few."""
-    facts = asked.argument
+    facts = bounded.argument
     assert facts is not None
     if not facts.domain and facts.type.kind in EXACT:
-        grid = grid_over(asked)
+        grid = grid_over(bounded)
         if grid.width == 1:
             return grid
-    return grid_of_values(asked)
+    return grid_of_values(bounded)
 
 
-def value_on(grid: Grid, place: Ref, wanted: SqlType) -> Expression:
+def value_on(grid: Grid, place: Ref, kind: SqlType) -> Expression:
     """The value that a released integer of a grid stands for, in the type that is wanted."""
     value = _listed(grid, place) if grid.values else _measured(grid, place)
-    return value if grid.kind == wanted else Cast(value, wanted)
+    return value if grid.kind == kind else Cast(value, kind)
 
 
 def place_on(grid: Grid, value: Expression) -> Expression:

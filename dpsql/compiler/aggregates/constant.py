@@ -15,33 +15,33 @@ from dpsql.model.errors import Reason, Refused
 from dpsql.model.tree import Expression, Literal, Ref
 
 
-def _parts(asked: BoundedCall) -> Parts:
-    if one_value(asked) is None:
-        name = asked.call.function
-        raise Refused(Reason.UNSUPPORTED_AGGREGATE, asked.call.span, name=name)
+def _parts(bounded: BoundedCall) -> Parts:
+    if one_value(bounded) is None:
+        name = bounded.call.function
+        raise Refused(Reason.UNSUPPORTED_AGGREGATE, bounded.call.span, name=name)
     return ()
 
 
-def _combine(asked: BoundedCall, _parts: tuple[Ref, ...]) -> Expression:
-    value = one_value(asked)
+def _combine(bounded: BoundedCall, _parts: tuple[Ref, ...]) -> Expression:
+    value = one_value(bounded)
     assert value is not None
     return value
 
 
-def one_value(asked: BoundedCall) -> Expression | None:
+def one_value(bounded: BoundedCall) -> Expression | None:
     """The one value: an expression over the keys, or a constant; None where there may be more.
 
     Where no row passes a FILTER the value is NULL, and whether one does is private.
     """
-    if asked.call.filter is not None:
+    if bounded.call.filter is not None:
         return None
-    if asked.of_keys is not None:
-        return asked.of_keys
-    facts = asked.argument
+    if bounded.of_keys is not None:
+        return bounded.of_keys
+    facts = bounded.argument
     assert facts is not None
     if facts.point is None or facts.nullable or facts.may_be_nan:
         return None
-    return Literal(facts.point, asked.call.type)
+    return Literal(facts.point, bounded.call.type)
 
 
 CONSTANT = Recipe(_parts, _combine)

@@ -36,72 +36,72 @@ from dpsql.compiler.plan.measurement_kinds import DistinctCount, RowCount, UnitC
 from dpsql.model.tree import BOOLEAN, Expression, Literal, Ref, scalar
 
 
-def distinct_values(asked: BoundedCall) -> DistinctCount:
+def distinct_values(bounded: BoundedCall) -> DistinctCount:
     """The measurement of COUNT(DISTINCT x), or a refusal where nothing limits a unit's values."""
-    condition = counted(asked)
-    if asked.one_value:
-        return _part(asked, condition, 1, chosen=True)
-    listed = _listed(asked)
-    if listed is not None and (asked.rows is None or len(listed) < asked.rows):
-        inside = scalar("in", asked.expression, *listed, kind=BOOLEAN)
-        return _part(asked, conjunction(condition, inside), len(listed), chosen=True)
-    return _part(asked, condition, count_clip(asked), chosen=not asked.rows_proved)
+    condition = counted(bounded)
+    if bounded.one_value:
+        return _part(bounded, condition, 1, chosen=True)
+    listed = _listed(bounded)
+    if listed is not None and (bounded.rows is None or len(listed) < bounded.rows):
+        inside = scalar("in", bounded.expression, *listed, kind=BOOLEAN)
+        return _part(bounded, conjunction(condition, inside), len(listed), chosen=True)
+    return _part(bounded, condition, count_clip(bounded), chosen=not bounded.rows_proved)
 
 
 def _part(
-    asked: BoundedCall, condition: Expression | None, most: int, *, chosen: bool
+    bounded: BoundedCall, condition: Expression | None, most: int, *, chosen: bool
 ) -> DistinctCount:
-    fewer = most if asked.call.clip is None else min(most, count_clip(asked))
-    chosen = chosen or asked.call.clip is not None
+    fewer = most if bounded.call.clip is None else min(most, count_clip(bounded))
+    chosen = chosen or bounded.call.clip is not None
     return DistinctCount(
-        argument=asked.expression, condition=condition, total_upper=fewer, chosen=chosen
+        argument=bounded.expression, condition=condition, total_upper=fewer, chosen=chosen
     )
 
 
-def _listed(asked: BoundedCall) -> tuple[Literal, ...] | None:
+def _listed(bounded: BoundedCall) -> tuple[Literal, ...] | None:
     """The values that x can take, as constants; None where they are not finitely many.
 
     NaN is a value for DISTINCT and has no place in a list.
     """
-    facts = asked.argument
+    facts = bounded.argument
     assert facts is not None
     if not facts.domain or facts.may_be_nan:
         return None
     return tuple(Literal(value, facts.type) for value in facts.domain)
 
 
-def _parts(asked: BoundedCall) -> Parts:
-    if not asked.call.distinct:
-        return (RowCount(counted(asked), count_clip(asked)),)
-    if asked.call.clip is not None:
-        count_clip(asked)
-    if asked.is_unit:
-        return (UnitCount(counted(asked)),)
-    return (distinct_values(asked),)
+def _parts(bounded: BoundedCall) -> Parts:
+    if not bounded.call.distinct:
+        return (RowCount(counted(bounded), count_clip(bounded)),)
+    if bounded.call.clip is not None:
+        count_clip(bounded)
+    if bounded.is_unit:
+        return (UnitCount(counted(bounded)),)
+    return (distinct_values(bounded),)
 
 
-def _combine(asked: BoundedCall, parts: tuple[Ref, ...]) -> Expression:
-    return not_below_zero(asked, parts[0], _parts(asked)[0])
+def _combine(bounded: BoundedCall, parts: tuple[Ref, ...]) -> Expression:
+    return not_below_zero(bounded, parts[0], _parts(bounded)[0])
 
 
 COUNT = Recipe(_parts, _combine)
 
 
-def _any(asked: BoundedCall) -> Parts:
-    condition = conjunction(asked.call.filter, asked.expression)
-    return (RowCount(condition, rows_of_unit(asked)),)
+def _any(bounded: BoundedCall) -> Parts:
+    condition = conjunction(bounded.call.filter, bounded.expression)
+    return (RowCount(condition, rows_of_unit(bounded)),)
 
 
-def _some(_asked: BoundedCall, parts: tuple[Ref, ...]) -> Expression:
+def _some(_bounded: BoundedCall, parts: tuple[Ref, ...]) -> Expression:
     return parts[0].ge(1)
 
 
-def _but(asked: BoundedCall) -> Parts:
-    condition = conjunction(asked.call.filter, ~asked.expression)
-    return (RowCount(condition, rows_of_unit(asked)),)
+def _but(bounded: BoundedCall) -> Parts:
+    condition = conjunction(bounded.call.filter, ~bounded.expression)
+    return (RowCount(condition, rows_of_unit(bounded)),)
 
 
-def _none(_asked: BoundedCall, parts: tuple[Ref, ...]) -> Expression:
+def _none(_bounded: BoundedCall, parts: tuple[Ref, ...]) -> Expression:
     return parts[0].lt(1)
 
 

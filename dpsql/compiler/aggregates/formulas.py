@@ -48,8 +48,8 @@ def evaluate(formula: Expression, columns: Mapping[int, float]) -> float | None:
             return evaluate(otherwise, columns)
         case Call(function=name, args=args) if name in _ARITHMETIC:
             values = [evaluate(arg, columns) for arg in args]
-            known = [value for value in values if value is not None]
-            return _computed(name, known) if len(known) == len(values) else None
+            present = [value for value in values if value is not None]
+            return _computed(name, present) if len(present) == len(values) else None
         case _:
             return None
 

@@ -38,13 +38,13 @@ MOST_VALUES = 100
 _PLAIN = re.compile(r"[\w.:/+-]+(?: [\w.:/+-]+)*")
 
 
-def _values(asked: BoundedCall) -> tuple[Value, ...]:
-    facts = asked.argument
+def _values(bounded: BoundedCall) -> tuple[Value, ...]:
+    facts = bounded.argument
     listed = () if facts is None else _listed(facts)
     if not listed or len(listed) > MOST_VALUES:
         raise Refused(
             Reason.UNSUPPORTED_AGGREGATE,
-            asked.call.span,
+            bounded.call.span,
             name="histogram",
             fix="Ask for COUNT(*) with GROUP BY: it takes values that are not listed, or many.",
         )
@@ -56,21 +56,21 @@ def _listed(facts: Facts) -> tuple[Value, ...]:
     return facts.domain or () if facts.type.kind in exact else ()
 
 
-def _parts(asked: BoundedCall) -> Parts:
-    no_distinct(asked)
-    facts = asked.argument
+def _parts(bounded: BoundedCall) -> Parts:
+    no_distinct(bounded)
+    facts = bounded.argument
     assert facts is not None
     return tuple(
         RowCount(
-            conjunction(asked.call.filter, asked.expression.eq(Literal(value, facts.type))),
-            rows_of_unit(asked),
+            conjunction(bounded.call.filter, bounded.expression.eq(Literal(value, facts.type))),
+            rows_of_unit(bounded),
         )
-        for value in _values(asked)
+        for value in _values(bounded)
     )
 
 
-def _combine(asked: BoundedCall, parts: tuple[Ref, ...]) -> Expression:
-    entries = map(_entry, _values(asked), parts)
+def _combine(bounded: BoundedCall, parts: tuple[Ref, ...]) -> Expression:
+    entries = map(_entry, _values(bounded), parts)
     inside = scalar("concat_ws", ", ", *entries, kind=VARCHAR)
     return scalar("concat", "{", inside, "}", kind=VARCHAR)
 

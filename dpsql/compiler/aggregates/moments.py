@@ -64,26 +64,26 @@ class Range:
         return float(self.upper - self.lower) / 6
 
 
-def range_of(asked: BoundedCall, place: int = 0) -> Range:
+def range_of(bounded: BoundedCall, place: int = 0) -> Range:
     """The bounds of an argument, and its centre on the lattice."""
-    bounds = row_bounds(asked, place)
+    bounds = row_bounds(bounded, place)
     step = bounds.lattice.step
     centre = (bounds.lower + bounds.upper) // 2
     return Range(bounds.lower * step, bounds.upper * step, centre * step)
 
 
-def count_of_rows(asked: BoundedCall) -> RowCount:
+def count_of_rows(bounded: BoundedCall) -> RowCount:
     """The rows in which every argument is there: what COUNT(x) asks for too."""
-    return RowCount(counted(asked), rows_of_unit(asked))
+    return RowCount(counted(bounded), rows_of_unit(bounded))
 
 
-def centred_sum(asked: BoundedCall, place: int = 0) -> ClippedSum:
+def centred_sum(bounded: BoundedCall, place: int = 0) -> ClippedSum:
     """Σz of one argument, over the rows in which the others are there too."""
-    bounds, rows = row_bounds(asked, place), rows_of_unit(asked)
+    bounds, rows = row_bounds(bounded, place), rows_of_unit(bounded)
     centre = (bounds.lower + bounds.upper) // 2
     return ClippedSum(
-        argument=asked.call.args[place],
-        condition=asked.call.filter if len(asked.arguments) == 1 else counted(asked),
+        argument=bounded.call.args[place],
+        condition=bounded.call.filter if len(bounded.arguments) == 1 else counted(bounded),
         lattice=bounds.lattice,
         lower=bounds.lower,
         upper=bounds.upper,
@@ -93,16 +93,16 @@ def centred_sum(asked: BoundedCall, place: int = 0) -> ClippedSum:
     )
 
 
-def product_sum(asked: BoundedCall, first: int, second: int) -> ClippedSum:
+def product_sum(bounded: BoundedCall, first: int, second: int) -> ClippedSum:
     """Σz·w of two arguments; of one argument Σ(z² - `half_square`)."""
-    a, b = range_of(asked, first), range_of(asked, second)
+    a, b = range_of(bounded, first), range_of(bounded, second)
     most = a.reach * b.reach
-    bounds = clip_between(asked, DOUBLE, Fraction(0) if first == second else -most, most)
+    bounds = clip_between(bounded, DOUBLE, Fraction(0) if first == second else -most, most)
     centre = (bounds.lower + bounds.upper) // 2
-    rows = rows_of_unit(asked)
+    rows = rows_of_unit(bounded)
     return ClippedSum(
-        argument=_deviation(asked, first, a) * _deviation(asked, second, b),
-        condition=asked.call.filter if len(asked.arguments) == 1 else counted(asked),
+        argument=_deviation(bounded, first, a) * _deviation(bounded, second, b),
+        condition=bounded.call.filter if len(bounded.arguments) == 1 else counted(bounded),
         lattice=bounds.lattice,
         lower=bounds.lower,
         upper=bounds.upper,
@@ -112,31 +112,31 @@ def product_sum(asked: BoundedCall, first: int, second: int) -> ClippedSum:
     )
 
 
-def half_square(asked: BoundedCall, place: int = 0) -> Fraction:
+def half_square(bounded: BoundedCall, place: int = 0) -> Fraction:
     """What `product_sum` takes from every square: the middle of its range."""
-    part = product_sum(asked, place, place)
+    part = product_sum(bounded, place, place)
     return part.centre * part.lattice.step
 
 
-def typical_square(asked: BoundedCall, place: int = 0) -> float:
+def typical_square(bounded: BoundedCall, place: int = 0) -> float:
     """What a row adds to the sum of squares in typical data."""
-    bounds = range_of(asked, place)
-    return bounds.deviation**2 + bounds.offset**2 - float(half_square(asked, place))
+    bounds = range_of(bounded, place)
+    return bounds.deviation**2 + bounds.offset**2 - float(half_square(bounded, place))
 
 
-def _deviation(asked: BoundedCall, place: int, bounds: Range) -> Expression:
-    return asked.call.args[place].to(DOUBLE) - float(bounds.centre)
+def _deviation(bounded: BoundedCall, place: int, bounds: Range) -> Expression:
+    return bounded.call.args[place].to(DOUBLE) - float(bounds.centre)
 
 
-def _average_parts(asked: BoundedCall) -> Parts:
-    no_distinct(asked)
-    no_bounds_of_totals(asked)
-    return (count_of_rows(asked), centred_sum(asked))
+def _average_parts(bounded: BoundedCall) -> Parts:
+    no_distinct(bounded)
+    no_bounds_of_totals(bounded)
+    return (count_of_rows(bounded), centred_sum(bounded))
 
 
-def _average(asked: BoundedCall, parts: tuple[Ref, ...]) -> Expression:
+def _average(bounded: BoundedCall, parts: tuple[Ref, ...]) -> Expression:
     count, centred = parts
-    bounds = range_of(asked)
+    bounds = range_of(bounded)
     ends = (float(end - bounds.centre) for end in (bounds.lower, bounds.upper))
     return float(bounds.centre) + scalar("mean_offset", centred.to(DOUBLE), count, *ends)
 
@@ -147,16 +147,16 @@ def mean(bounds: Range, count: Expression, centred: Expression) -> Expression:
     return clamped(value, bounds.lower, bounds.upper)
 
 
-def _average_typical(asked: BoundedCall) -> tuple[float, ...]:
-    return (1.0, range_of(asked).offset)
+def _average_typical(bounded: BoundedCall) -> tuple[float, ...]:
+    return (1.0, range_of(bounded).offset)
 
 
 AVERAGE = Recipe(_average_parts, _average, _average_typical, moments=True)
 
 
-def _variance_parts(asked: BoundedCall) -> Parts:
-    no_distinct(asked)
-    return (count_of_rows(asked), centred_sum(asked), product_sum(asked, 0, 0))
+def _variance_parts(bounded: BoundedCall) -> Parts:
+    no_distinct(bounded)
+    return (count_of_rows(bounded), centred_sum(bounded), product_sum(bounded, 0, 0))
 
 
 def variance(
@@ -168,15 +168,15 @@ def variance(
     return clamped(squares / n + half - offset * offset, 0.0, bounds.reach**2)
 
 
-def _variance_typical(asked: BoundedCall) -> tuple[float, ...]:
-    return (1.0, range_of(asked).offset, typical_square(asked))
+def _variance_typical(bounded: BoundedCall) -> tuple[float, ...]:
+    return (1.0, range_of(bounded).offset, typical_square(bounded))
 
 
 def _variance(*, sample: bool, deviation: bool) -> Recipe:
-    def combine(asked: BoundedCall, parts: tuple[Ref, ...]) -> Expression:
+    def combine(bounded: BoundedCall, parts: tuple[Ref, ...]) -> Expression:
         count, centred, squares = parts
-        half = float(half_square(asked))
-        value = variance(range_of(asked), half, count, centred, squares)
+        half = float(half_square(bounded))
+        value = variance(range_of(bounded), half, count, centred, squares)
         if sample:
             n = at_least_one(count)
             value = value * (n / at_least_one(n - 1.0))
@@ -197,11 +197,11 @@ STDDEV_POP, STDDEV_SAMP = (
 
 _SUMS: dict[str, Callable[[BoundedCall], Measurement]] = {
     "n": count_of_rows,
-    "y": lambda asked: centred_sum(asked, 0),
-    "x": lambda asked: centred_sum(asked, 1),
-    "yx": lambda asked: product_sum(asked, 0, 1),
-    "yy": lambda asked: product_sum(asked, 0, 0),
-    "xx": lambda asked: product_sum(asked, 1, 1),
+    "y": lambda bounded: centred_sum(bounded, 0),
+    "x": lambda bounded: centred_sum(bounded, 1),
+    "yx": lambda bounded: product_sum(bounded, 0, 1),
+    "yy": lambda bounded: product_sum(bounded, 0, 0),
+    "xx": lambda bounded: product_sum(bounded, 1, 1),
 }
 _CORRELATION = 0.5
 """What the split of the budget takes for typical."""
@@ -211,7 +211,7 @@ _CORRELATION = 0.5
 class _Moments:
     """The noisy moments of a call by name, and what is known of its two arguments."""
 
-    asked: BoundedCall
+    bounded: BoundedCall
     sums: dict[str, Ref]
 
     @property
@@ -219,17 +219,17 @@ class _Moments:
         return at_least_one(self.sums["n"])
 
     def mean(self, of: str) -> Expression:
-        return mean(range_of(self.asked, "yx".index(of)), self.sums["n"], self.sums[of])
+        return mean(range_of(self.bounded, "yx".index(of)), self.sums["n"], self.sums[of])
 
     def variance(self, of: str) -> Expression:
         place = "yx".index(of)
-        half = float(half_square(self.asked, place))
+        half = float(half_square(self.bounded, place))
         sums = self.sums["n"], self.sums[of], self.sums[of * 2]
-        return variance(range_of(self.asked, place), half, *sums)
+        return variance(range_of(self.bounded, place), half, *sums)
 
     def covariance(self) -> Expression:
         y, x = (self.sums[name].to(DOUBLE) / self.n for name in "yx")
-        most = range_of(self.asked, 0).reach * range_of(self.asked, 1).reach
+        most = range_of(self.bounded, 0).reach * range_of(self.bounded, 1).reach
         return clamped(self.sums["yx"] / self.n - y * x, -most, most)
 
     def sample(self, value: Expression) -> Expression:
@@ -258,29 +258,29 @@ def _regression(names: str, formula: Callable[[_Moments], Expression]) -> Recipe
     """The recipe of a formula over the named moments."""
     listed = names.split()
 
-    def parts(asked: BoundedCall) -> Parts:
-        no_distinct(asked)
-        return tuple(_SUMS[name](asked) for name in listed)
+    def parts(bounded: BoundedCall) -> Parts:
+        no_distinct(bounded)
+        return tuple(_SUMS[name](bounded) for name in listed)
 
-    def combine(asked: BoundedCall, columns: tuple[Ref, ...]) -> Expression:
-        return formula(_Moments(asked, dict(zip(listed, columns, strict=True))))
+    def combine(bounded: BoundedCall, columns: tuple[Ref, ...]) -> Expression:
+        return formula(_Moments(bounded, dict(zip(listed, columns, strict=True))))
 
-    def typical(asked: BoundedCall) -> tuple[float, ...]:
-        known = _regression_typical(asked)
-        return tuple(known[name] for name in listed)
+    def typical(bounded: BoundedCall) -> tuple[float, ...]:
+        typical_sums = _regression_typical(bounded)
+        return tuple(typical_sums[name] for name in listed)
 
     return Recipe(parts, combine, typical)
 
 
-def _regression_typical(asked: BoundedCall) -> dict[str, float]:
-    y, x = range_of(asked, 0), range_of(asked, 1)
+def _regression_typical(bounded: BoundedCall) -> dict[str, float]:
+    y, x = range_of(bounded, 0), range_of(bounded, 1)
     return {
         "n": 1.0,
         "y": y.offset,
         "x": x.offset,
         "yx": _CORRELATION * y.deviation * x.deviation + y.offset * x.offset,
-        "yy": typical_square(asked, 0),
-        "xx": typical_square(asked, 1),
+        "yy": typical_square(bounded, 0),
+        "xx": typical_square(bounded, 1),
     }
 
 

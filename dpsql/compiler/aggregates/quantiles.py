@@ -33,93 +33,93 @@ LOWEST, HIGHEST = Rank(0, 2, 1), Rank(2, 2, -1)
 Choices: TypeAlias = tuple[ChoiceQuery, ...]
 
 
-def _no_parts(_asked: BoundedCall) -> tuple[()]:
+def _no_parts(_bounded: BoundedCall) -> tuple[()]:
     return ()
 
 
-def _quantile(asked: BoundedCall) -> Choices:
+def _quantile(bounded: BoundedCall) -> Choices:
     """The row of rank ⌈α·n⌉ from the end at which the order begins."""
-    no_distinct(asked)
-    alpha = _fraction(asked)
-    falling = _falls(asked)
+    no_distinct(bounded)
+    alpha = _fraction(bounded)
+    falling = _falls(bounded)
     if alpha in (0, 1):
-        return _extreme(asked, HIGHEST if falling == (alpha == 0) else LOWEST)
+        return _extreme(bounded, HIGHEST if falling == (alpha == 0) else LOWEST)
     p, d = alpha.numerator, alpha.denominator
     aim = Rank(2 * (d - p), 2 * d, 1) if falling else Rank(2 * p, 2 * d, -1)
-    return _of_rows(asked, grid_over(asked), aim)
+    return _of_rows(bounded, grid_over(bounded), aim)
 
 
-def _falls(asked: BoundedCall) -> bool:
+def _falls(bounded: BoundedCall) -> bool:
     """Whether the rows are ordered from the greatest on; refuses any other order."""
-    call = asked.call
+    call = bounded.call
     if not call.order_by:
         return False
     (key, *others) = call.order_by
-    if others or key.expression != asked.expression:
+    if others or key.expression != bounded.expression:
         raise Refused(Reason.UNSUPPORTED_AGGREGATE, call.span, name=f"{call.function} by others")
     return key.descending
 
 
-def _of_rows(asked: BoundedCall, grid: Grid, aim: Aim) -> Choices:
-    kept = ContributedRows.ALL if asked.rows_proved else ContributedRows.HASHED
-    rows = rows_of_unit(asked)
-    histogram = Histogram(asked.expression, asked.call.filter, grid, rows, kept)
+def _of_rows(bounded: BoundedCall, grid: Grid, aim: Aim) -> Choices:
+    contributed = ContributedRows.ALL if bounded.rows_proved else ContributedRows.HASHED
+    rows = rows_of_unit(bounded)
+    histogram = Histogram(bounded.expression, bounded.call.filter, grid, rows, contributed)
     return (ChoiceQuery(histogram, aim),)
 
 
-def _extreme(asked: BoundedCall, aim: Rank) -> Choices:
-    kept = ContributedRows.LEAST if aim == LOWEST else ContributedRows.GREATEST
-    grid = grid_over(asked)
+def _extreme(bounded: BoundedCall, aim: Rank) -> Choices:
+    contributed = ContributedRows.LEAST if aim == LOWEST else ContributedRows.GREATEST
+    grid = grid_over(bounded)
     if grid.cells == 1:
         # One candidate would always be chosen, whether a row passes or not.
-        name = asked.call.function
-        raise Refused(Reason.UNSUPPORTED_AGGREGATE, asked.call.span, name=name)
-    by: Aim = Reached(aim == HIGHEST) if asked.wishes.scans else aim
-    grid = coarser(grid, SCANNED) if asked.wishes.scans else grid
-    histogram = Histogram(asked.expression, asked.call.filter, grid, 1, kept)
+        name = bounded.call.function
+        raise Refused(Reason.UNSUPPORTED_AGGREGATE, bounded.call.span, name=name)
+    by: Aim = Reached(aim == HIGHEST) if bounded.options.scans else aim
+    grid = coarser(grid, SCANNED) if bounded.options.scans else grid
+    histogram = Histogram(bounded.expression, bounded.call.filter, grid, 1, contributed)
     return (ChoiceQuery(histogram, by),)
 
 
-def _value(asked: BoundedCall, parts: tuple[Ref, ...]) -> Expression:
-    return value_on(grid_over(asked), parts[0], asked.call.type)
+def _value(bounded: BoundedCall, parts: tuple[Ref, ...]) -> Expression:
+    return value_on(grid_over(bounded), parts[0], bounded.call.type)
 
 
 def _end(aim: Rank) -> Recipe:
     """MIN or MAX: the one value if there is one, else an extreme quantile."""
 
-    def choices(asked: BoundedCall) -> Choices:
-        return () if _constant(asked) is not None else _extreme(asked, aim)
+    def choices(bounded: BoundedCall) -> Choices:
+        return () if _constant(bounded) is not None else _extreme(bounded, aim)
 
-    def value(asked: BoundedCall, parts: tuple[Ref, ...]) -> Expression:
-        return _constant(asked) or _value(asked, parts)
+    def value(bounded: BoundedCall, parts: tuple[Ref, ...]) -> Expression:
+        return _constant(bounded) or _value(bounded, parts)
 
     return Recipe(_no_parts, value, choices=choices)
 
 
-def _constant(asked: BoundedCall) -> Expression | None:
+def _constant(bounded: BoundedCall) -> Expression | None:
     """The one value that all rows have: nothing is measured. None where there may be more."""
-    return one_value(asked) if asked.call.clip is None else None
+    return one_value(bounded) if bounded.call.clip is None else None
 
 
-def _mode(asked: BoundedCall) -> Choices:
+def _mode(bounded: BoundedCall) -> Choices:
     """The listed value of most rows."""
-    no_distinct(asked)
-    if asked.call.order_by:
-        raise Refused(Reason.UNSUPPORTED_AGGREGATE, asked.call.span, name="mode by an order")
-    if _constant(asked) is not None:
+    no_distinct(bounded)
+    if bounded.call.order_by:
+        raise Refused(Reason.UNSUPPORTED_AGGREGATE, bounded.call.span, name="mode by an order")
+    if _constant(bounded) is not None:
         return ()
-    return _of_rows(asked, grid_of_candidates(asked), Most())
+    return _of_rows(bounded, grid_of_candidates(bounded), Most())
 
 
-def _mode_value(asked: BoundedCall, parts: tuple[Ref, ...]) -> Expression:
-    return _constant(asked) or value_on(grid_of_candidates(asked), parts[0], asked.call.type)
+def _mode_value(bounded: BoundedCall, parts: tuple[Ref, ...]) -> Expression:
+    return _constant(bounded) or value_on(grid_of_candidates(bounded), parts[0], bounded.call.type)
 
 
-def _fraction(asked: BoundedCall) -> Fraction:
+def _fraction(bounded: BoundedCall) -> Fraction:
     """The fraction asked for, one half where none is written; to six digits."""
-    if len(asked.call.args) == 1:
+    if len(bounded.call.args) == 1:
         return HALF
-    written = asked.call.args[1]
+    written = bounded.call.args[1]
     assert isinstance(written, Literal)
     assert isinstance(written.value, int | float | Decimal)
     return Fraction(written.value).limit_denominator(MOST_STEPS // 2)

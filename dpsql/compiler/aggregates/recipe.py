@@ -60,7 +60,7 @@ class BoundedCall:
     that count in one group (None: no limit is known), `rows_proved` that no unit has more;
     `is_unit` that the argument is the unit key itself; `one_value` that the argument has one value
     in the rows of one unit and group. `of_keys` writes the argument over the columns of the group's
-    keys, None where it reads any other. `wishes` are those of the whole query.
+    keys, None where it reads any other. `options` are those of the whole query.
     """
 
     call: AggregateCall
@@ -70,7 +70,7 @@ class BoundedCall:
     rows_proved: bool = False
     one_value: bool = False
     of_keys: Expression | None = None
-    wishes: MeasurementOptions = MeasurementOptions(Fraction(1))
+    options: MeasurementOptions = MeasurementOptions(Fraction(1))
 
     @property
     def argument(self) -> Facts | None:
@@ -118,103 +118,103 @@ class RowBounds:
     upper: int
 
 
-def rows_of_unit(asked: BoundedCall) -> int:
+def rows_of_unit(bounded: BoundedCall) -> int:
     """The most rows of one unit in one group, or a refusal where nothing limits them."""
-    if asked.rows is None:
+    if bounded.rows is None:
         raise Refused(
             Reason.UNBOUNDED_CONTRIBUTION,
-            asked.call.span,
+            bounded.call.span,
             limit="max_rows_per_group",
             fix="Ask the data owner to declare max_rows_per_group for this table.",
         )
-    return asked.rows
+    return bounded.rows
 
 
-def row_bounds(asked: BoundedCall, place: int = 0) -> RowBounds:
+def row_bounds(bounded: BoundedCall, place: int = 0) -> RowBounds:
     """The lattice and clip of an aggregated expression, or a refusal where it is unbounded.
 
     INTEGER and DECIMAL are exact; DOUBLE uses the step 2^-k of PRIVACY.md R28.
     """
-    facts = asked.arguments[place]
+    facts = bounded.arguments[place]
     lo, hi = facts.interval.lo, facts.interval.hi
-    clip = asked.call.clip
-    if clip is not None and (not clip.per_group or asked.one_row):
+    clip = bounded.call.clip
+    if clip is not None and (not clip.per_group or bounded.one_row):
         lo = Fraction(clip.lower) if lo is None else max(lo, Fraction(clip.lower))
         hi = Fraction(clip.upper) if hi is None else min(hi, Fraction(clip.upper))
     if not (isinstance(lo, Fraction) and isinstance(hi, Fraction)):
-        span = asked.call.args[place].span
-        raise Refused(Reason.UNBOUNDED_INPUT, asked.call.span if span == NOWHERE else span)
+        span = bounded.call.args[place].span
+        raise Refused(Reason.UNBOUNDED_INPUT, bounded.call.span if span == NOWHERE else span)
     if lo > hi:
-        raise _no_clip(asked, "they have nothing in common with the known bounds")
-    return clip_between(asked, facts.type, lo, hi)
+        raise _no_clip(bounded, "they have nothing in common with the known bounds")
+    return clip_between(bounded, facts.type, lo, hi)
 
 
-def total_clip(asked: BoundedCall, bounds: RowBounds) -> tuple[int, int]:
+def total_clip(bounded: BoundedCall, bounds: RowBounds) -> tuple[int, int]:
     """The clip of a unit's total of such rows in one group, in lattice steps.
 
     It follows from the rows; an analyst's own bounds narrow it, and stand where rows have no limit.
     """
-    clip, step = asked.call.clip, bounds.lattice.step
+    clip, step = bounded.call.clip, bounds.lattice.step
     per_group = clip is not None and clip.per_group
     if clip is None or not per_group:
-        rows = rows_of_unit(asked)
+        rows = rows_of_unit(bounded)
         return min(0, rows * bounds.lower), max(0, rows * bounds.upper)
     low, high = floor(Fraction(clip.lower) / step), ceil(Fraction(clip.upper) / step)
     if max(abs(low), abs(high)) >= MAX_STEPS:
-        raise _no_clip(asked, "they are too wide")
-    if asked.rows is not None:
-        low = max(low, min(0, asked.rows * bounds.lower))
-        high = min(high, max(0, asked.rows * bounds.upper))
+        raise _no_clip(bounded, "they are too wide")
+    if bounded.rows is not None:
+        low = max(low, min(0, bounded.rows * bounds.lower))
+        high = min(high, max(0, bounded.rows * bounds.upper))
     if low > high:
-        raise _no_clip(asked, "they have nothing in common with the known bounds")
+        raise _no_clip(bounded, "they have nothing in common with the known bounds")
     return low, high
 
 
-def no_bounds_of_totals(asked: BoundedCall) -> None:
+def no_bounds_of_totals(bounded: BoundedCall) -> None:
     """Refuse bounds of what a unit adds to a group where they say nothing of its several rows."""
-    if asked.call.clip is not None and asked.call.clip.per_group and not asked.one_row:
-        raise _no_clip(asked, "a unit can have several rows here: ask for bounds per row")
+    if bounded.call.clip is not None and bounded.call.clip.per_group and not bounded.one_row:
+        raise _no_clip(bounded, "a unit can have several rows here: ask for bounds per row")
 
 
-def no_bounds(asked: BoundedCall) -> None:
+def no_bounds(bounded: BoundedCall) -> None:
     """Refuse contribution bounds of what is no number."""
-    if asked.call.clip is not None:
-        raise _no_clip(asked, "they are for numbers")
+    if bounded.call.clip is not None:
+        raise _no_clip(bounded, "they are for numbers")
 
 
 COUNTED = RowBounds(Lattice(10, 0), 1, 1)
 """A row that counts 1."""
 
 
-def count_clip(asked: BoundedCall) -> int:
+def count_clip(bounded: BoundedCall) -> int:
     """The most that a unit's number of rows counts in one group."""
-    if asked.call.clip is None:
-        return rows_of_unit(asked)
-    if asked.call.clip.lower != 0:
-        raise _no_clip(asked, "a number of rows counts from 0")
-    return max(1, total_clip(asked, COUNTED)[1])
+    if bounded.call.clip is None:
+        return rows_of_unit(bounded)
+    if bounded.call.clip.lower != 0:
+        raise _no_clip(bounded, "a number of rows counts from 0")
+    return max(1, total_clip(bounded, COUNTED)[1])
 
 
-def _no_clip(asked: BoundedCall, why: str) -> Refused:
+def _no_clip(bounded: BoundedCall, why: str) -> Refused:
     option, fix = "contribution bounds", "Bounds are (low, high), within the declared ones."
-    return Refused(Reason.BAD_OPTION, asked.call.span, option=option, why=why, fix=fix)
+    return Refused(Reason.BAD_OPTION, bounded.call.span, option=option, why=why, fix=fix)
 
 
-def clip_between(asked: BoundedCall, kind: SqlType, lo: Fraction, hi: Fraction) -> RowBounds:
+def clip_between(bounded: BoundedCall, kind: SqlType, lo: Fraction, hi: Fraction) -> RowBounds:
     """The lattice and clip of values in [lo, hi], or a refusal where they are too wide."""
     lattice = _lattice(kind, lo, hi)
     bounds = RowBounds(lattice, floor(lo / lattice.step), ceil(hi / lattice.step))
     if max(abs(bounds.lower), abs(bounds.upper)) >= MAX_STEPS:
         raise Refused(
-            Reason.UNBOUNDED_INPUT, asked.call.span, fix="Narrow the bounds: they are too wide."
+            Reason.UNBOUNDED_INPUT, bounded.call.span, fix="Narrow the bounds: they are too wide."
         )
     return bounds
 
 
-def counted(asked: BoundedCall) -> Expression | None:
+def counted(bounded: BoundedCall) -> Expression | None:
     """The rows that count: those the FILTER keeps whose arguments are there; None for every row."""
-    condition = asked.call.filter
-    for argument, facts in zip(asked.call.args, asked.arguments, strict=False):
+    condition = bounded.call.filter
+    for argument, facts in zip(bounded.call.args, bounded.arguments, strict=False):
         if facts.nullable:
             condition = conjunction(condition, ~argument.is_null())
     return condition
@@ -225,21 +225,21 @@ def conjunction(condition: Expression | None, other: Expression) -> Expression:
     return other if condition is None else condition & other
 
 
-def no_distinct(asked: BoundedCall) -> None:
+def no_distinct(bounded: BoundedCall) -> None:
     """Refuse DISTINCT where no rule reads it."""
-    if asked.call.distinct:
+    if bounded.call.distinct:
         raise Refused(
             Reason.UNSUPPORTED_AGGREGATE,
-            asked.call.span,
-            name=f"{asked.call.function}(DISTINCT)",
+            bounded.call.span,
+            name=f"{bounded.call.function}(DISTINCT)",
         )
 
 
-def not_below_zero(asked: BoundedCall, value: Expression, part: Measurement) -> Expression:
+def not_below_zero(bounded: BoundedCall, value: Expression, part: Measurement) -> Expression:
     """The value, zero instead of a negative number where that is asked for and is impossible."""
-    if not asked.wishes.nonnegative or part.total_lower < 0:
+    if not bounded.options.nonnegative or part.total_lower < 0:
         return value
-    kind = asked.call.type
+    kind = bounded.call.type
     return scalar("greatest", value, Literal(0, INTEGER).to(kind), kind=kind)
 
 

@@ -55,8 +55,8 @@ def blocks_at(noise: float) -> int:
     >>> blocks_at(0.14), blocks_at(1.41), blocks_at(14.1), blocks_at(float("inf"))
     (12, 38, 119, 10000)
     """
-    wanted = sqrt(_PEOPLE * min(noise, _MOST**2))
-    return min(max(ceil(wanted), _FEWEST), _MOST)
+    blocks = sqrt(_PEOPLE * min(noise, _MOST**2))
+    return min(max(ceil(blocks), _FEWEST), _MOST)
 
 
 def takes_samples(args: tuple[Expression, ...]) -> bool:
@@ -80,35 +80,35 @@ def _number(arg: Expression) -> Fraction | None:
     return Fraction(value) if Decimal(value).is_finite() else None
 
 
-def _blocks(asked: BoundedCall) -> int:
-    written = asked.call.args[3:]
+def _blocks(bounded: BoundedCall) -> int:
+    written = bounded.call.args[3:]
     if not written:
-        return blocks_at(asked.wishes.noise)
+        return blocks_at(bounded.options.noise)
     assert isinstance(written[0], Literal)
     assert isinstance(written[0].value, int)
     return written[0].value
 
 
-def _bounds(asked: BoundedCall) -> RowBounds:
-    lower, upper = (_number(arg) for arg in asked.call.args[1:3])
+def _bounds(bounded: BoundedCall) -> RowBounds:
+    lower, upper = (_number(arg) for arg in bounded.call.args[1:3])
     assert lower is not None
     assert upper is not None
-    bounds = clip_between(asked, DOUBLE, lower, upper)
+    bounds = clip_between(bounded, DOUBLE, lower, upper)
     if bounds.lower >= bounds.upper:
-        raise Refused(Reason.UNBOUNDED_INPUT, asked.call.span, fix="Widen the bounds.")
+        raise Refused(Reason.UNBOUNDED_INPUT, bounded.call.span, fix="Widen the bounds.")
     return bounds
 
 
-def _parts(asked: BoundedCall) -> Parts:
-    no_distinct(asked)
-    bounds = _bounds(asked)
+def _parts(bounded: BoundedCall) -> Parts:
+    no_distinct(bounded)
+    bounds = _bounds(bounded)
     return (
         BlockAverage(
-            argument=_filtered(asked.expression, asked.call.filter),
+            argument=_filtered(bounded.expression, bounded.call.filter),
             lattice=bounds.lattice,
             lower=bounds.lower,
             upper=bounds.upper,
-            blocks=_blocks(asked),
+            blocks=_blocks(bounded),
         ),
     )
 
@@ -119,16 +119,16 @@ def _filtered(expression: Expression, condition: Expression | None) -> Expressio
         return expression
     if not isinstance(expression, AggregateCall):
         return map_children(expression, lambda child: _filtered(child, condition))
-    kept = conjunction(expression.filter, condition)
-    return replace(expression, filter=kept)
+    both_conditions = conjunction(expression.filter, condition)
+    return replace(expression, filter=both_conditions)
 
 
-def _combine(asked: BoundedCall, parts: tuple[Ref, ...]) -> Expression:
+def _combine(bounded: BoundedCall, parts: tuple[Ref, ...]) -> Expression:
     (total,) = parts
-    bounds = _bounds(asked)
+    bounds = _bounds(bounded)
     step = bounds.lattice.step
     centre = float((bounds.lower + bounds.upper) // 2 * step)
-    average = centre + total.to(DOUBLE) / float(_blocks(asked))
+    average = centre + total.to(DOUBLE) / float(_blocks(bounded))
     return clamped(average, bounds.lower * step, bounds.upper * step)
 
 

@@ -25,20 +25,20 @@ _FINER = {2: (20, 60), 10: (6, 18)}
 """By the lattice's base: how many digits finer a mean is, and the most digits that it has then."""
 
 
-def _parts(asked: BoundedCall) -> Parts:
-    no_distinct(asked)
-    if asked.rows != 1 or not asked.rows_proved:
+def _parts(bounded: BoundedCall) -> Parts:
+    no_distinct(bounded)
+    if bounded.rows != 1 or not bounded.rows_proved:
         raise Refused(
             Reason.UNSUPPORTED_AGGREGATE,
-            asked.call.span,
+            bounded.call.span,
             name="PTR_MEAN of what has several rows per unit",
             fix="Aggregate per unit first, in a subquery; or use AVG.",
         )
-    rows = asked.call.args[1]
+    rows = bounded.call.args[1]
     assert isinstance(rows, Literal)
     assert isinstance(rows.value, int)
-    test = RowTest(counted(asked), rows.value)
-    total = centred_sum(asked)
+    test = RowTest(counted(bounded), rows.value)
+    total = centred_sum(bounded)
     finer, most = _FINER[total.lattice.base]
     mean = StableMean(
         argument=total.argument,
@@ -53,9 +53,9 @@ def _parts(asked: BoundedCall) -> Parts:
     return (test, mean)
 
 
-def _combine(asked: BoundedCall, parts: tuple[Ref, ...]) -> Expression:
+def _combine(bounded: BoundedCall, parts: tuple[Ref, ...]) -> Expression:
     _, mean = parts
-    return float(range_of(asked).centre) + mean.to(DOUBLE)
+    return float(range_of(bounded).centre) + mean.to(DOUBLE)
 
 
 STABLE_MEAN = Recipe(_parts, _combine)

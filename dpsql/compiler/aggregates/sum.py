@@ -22,14 +22,14 @@ from dpsql.compiler.plan.measurement_kinds import ClippedSum, RowCount
 from dpsql.model.tree import INTEGER, Call, Cast, Expression, Literal, Ref
 
 
-def _parts(asked: BoundedCall) -> Parts:
-    no_distinct(asked)
-    value, condition = _unfolded(asked)
+def _parts(bounded: BoundedCall) -> Parts:
+    no_distinct(bounded)
+    value, condition = _unfolded(bounded)
     if value == Literal(1, INTEGER):
         # SUM(1) is how some tools count: the same measurement, released once.
-        return (RowCount(condition, count_clip(asked)),)
-    bounds = row_bounds(asked)
-    lower, upper = total_clip(asked, bounds)
+        return (RowCount(condition, count_clip(bounded)),)
+    bounds = row_bounds(bounded)
+    lower, upper = total_clip(bounded, bounds)
     return (
         ClippedSum(
             argument=value,
@@ -43,37 +43,37 @@ def _parts(asked: BoundedCall) -> Parts:
     )
 
 
-def _combine(asked: BoundedCall, parts: tuple[Ref, ...]) -> Expression:
+def _combine(bounded: BoundedCall, parts: tuple[Ref, ...]) -> Expression:
     (total,) = parts
-    value = total if total.type == asked.call.type else Cast(total, asked.call.type)
-    return not_below_zero(asked, value, _parts(asked)[0])
+    value = total if total.type == bounded.call.type else Cast(total, bounded.call.type)
+    return not_below_zero(bounded, value, _parts(bounded)[0])
 
 
-def _unfolded(asked: BoundedCall) -> tuple[Expression, Expression | None]:
+def _unfolded(bounded: BoundedCall) -> tuple[Expression, Expression | None]:
     """What is summed, and of which rows: SUM(CASE WHEN c THEN x ELSE 0 END) sums those of c."""
-    match asked.expression:
+    match bounded.expression:
         case Call(
             function="case",
             args=(condition, Ref() | Call() | Cast() | Literal() as value, Literal(value=0 | None)),
-        ) if value.type == asked.expression.type:
-            return value, conjunction(asked.call.filter, condition)
+        ) if value.type == bounded.expression.type:
+            return value, conjunction(bounded.call.filter, condition)
         case _:
-            return asked.expression, asked.call.filter
+            return bounded.expression, bounded.call.filter
 
 
-def _typical(asked: BoundedCall) -> tuple[float, ...]:
+def _typical(bounded: BoundedCall) -> tuple[float, ...]:
     """The middle of the bounds; what is counted adds 1."""
-    if _unfolded(asked)[0] == Literal(1, INTEGER):
+    if _unfolded(bounded)[0] == Literal(1, INTEGER):
         return (1.0,)
-    bounds = row_bounds(asked)
+    bounds = row_bounds(bounded)
     return (float((bounds.lower + bounds.upper) / 2 * bounds.lattice.step),)
 
 
-def _centred(asked: BoundedCall) -> Parts:
-    clipped = asked.call.clip is not None and asked.call.clip.per_group
-    if clipped or _unfolded(asked)[0] != asked.expression:
+def _centred(bounded: BoundedCall) -> Parts:
+    clipped = bounded.call.clip is not None and bounded.call.clip.per_group
+    if clipped or _unfolded(bounded)[0] != bounded.expression:
         return ()
-    return (count_of_rows(asked), centred_sum(asked))
+    return (count_of_rows(bounded), centred_sum(bounded))
 
 
 SUM = Recipe(_parts, _combine, _typical, centred=_centred)

@@ -69,7 +69,7 @@ def calibrate(
     bounded: Bounded,
     accountant: Accountant,
     neighbours: Neighbours,
-    wishes: MeasurementOptions,
+    options: MeasurementOptions,
     delta: Fraction,
     identities: Identities,
 ) -> PrivatePlan:
@@ -78,11 +78,11 @@ def calibrate(
     Raises `Refused` where a contribution has no limit, an argument no bound, an aggregate no
     recipe, or private keys no δ to be selected with.
     """
-    wishes = replace(wishes, noise=noise_of_one(accountant, neighbours, wishes.epsilon, delta))
-    measured = [_measure(block, identities, wishes) for block in bounded.blocks]
+    options = replace(options, noise=noise_of_one(accountant, neighbours, options.epsilon, delta))
+    measured = [_measure(block, identities, options) for block in bounded.blocks]
     for m in measured:
         require_testable(m.bounded, m.made.parts, accountant, neighbours)
-    allowance, selection = _allowance(measured, accountant, wishes.epsilon, delta)
+    allowance, selection = _allowance(measured, accountant, options.epsilon, delta)
     measured = [_with_trees(m, allowance, accountant, neighbours, identities) for m in measured]
     measured = _apart(measured, with_values(bounded.outer, measured, identities))
     measured = least_error(measured, bounded.outer, accountant, allowance, identities)
@@ -93,12 +93,12 @@ def calibrate(
     each = iter(shares)
     paid = [[allowance.share(next(each)) for _ in paid_for(m)] for m in measured]
     blocks = tuple(
-        _released(m, Payer(accountant, neighbours, m.l0), own, selection, wishes)
+        _released(m, Payer(accountant, neighbours, m.l0), own, selection, options)
         for m, own in zip(measured, paid, strict=True)
     )
-    if not (claims or wishes.whole):
+    if not (claims or options.whole):
         blocks, queries = with_top(blocks, queries, paid, accountant)
-    return _priced(blocks, queries, accountant, wishes.epsilon, shares)
+    return _priced(blocks, queries, accountant, options.epsilon, shares)
 
 
 def _priced(
@@ -137,7 +137,9 @@ def _allowance(
     return allowance, allowance.selection_delta / max(1, steps)
 
 
-def _measure(bounded: BoundedBlock, identities: Identities, wishes: MeasurementOptions) -> Measured:
+def _measure(
+    bounded: BoundedBlock, identities: Identities, options: MeasurementOptions
+) -> Measured:
     """The measurements a block needs, each once, and how its measures follow from them."""
     block = bounded.block
     contributions = contributions_of(bounded)
@@ -151,8 +153,7 @@ def _measure(bounded: BoundedBlock, identities: Identities, wishes: MeasurementO
         if part not in columns:
             column = identities.field("part", part_type(part.released))
             columns[part] = PartColumn(part, column, adds)
-        field = columns[part].field
-        return field.ref
+        return columns[part].field.ref
 
     if bounded.domain is None:
         named(UNIT_COUNT, 1.0)
@@ -160,23 +161,22 @@ def _measure(bounded: BoundedBlock, identities: Identities, wishes: MeasurementO
     families, sums = dict[int, Family](), dict[int, tuple[Measurement, Family]]()
     for measure, arguments in zip(block.measures, bounded.arguments, strict=True):
         recipe = recipe_of(measure.call)
-        asked = bounded_call(block, measure.call, arguments, contributions, wishes)
-        needed = tuple(map(alike.first, parts_of(block, recipe, asked)))
-        adds = recipe.typical(asked) if recipe.typical else (1.0,) * len(needed)
-        if asked.rows_proved and arguments:
+        call = bounded_call(block, measure.call, arguments, contributions, options)
+        needed = tuple(map(alike.first, parts_of(block, recipe, call)))
+        adds = recipe.typical(call) if recipe.typical else (1.0,) * len(needed)
+        if call.rows_proved and arguments:
             nan = arguments[0].may_be_nan
             if recipe.moments and (family := family_of(needed, nan=nan)):
                 families[len(values)] = family
-            centred = () if nan or recipe.centred is None else recipe.centred(asked)
+            centred = () if nan or recipe.centred is None else recipe.centred(call)
             if family := family_of(tuple(map(alike.first, centred))):
                 sums[len(values)] = needed[0], family
         read = tuple(map(named, needed, adds))
         if recipe.choices is not None:
-            read += columns_of(recipe.choices(asked), choices, identities)
-        values.append(recipe.combine(asked, read))
-    alone = tuple((column,) for column in columns.values())
-    made = Measurements(alone, tuple(values), families, sums)
-    return Measured(bounded, contributions, made, Wanted(choices), wishes.nonnegative)
+            read += columns_of(recipe.choices(call), choices, identities)
+        values.append(recipe.combine(call, read))
+    alone = Measurements(tuple((c,) for c in columns.values()), tuple(values), families, sums)
+    return Measured(bounded, contributions, alone, Wanted(choices), options.nonnegative)
 
 
 class _Alike:
@@ -239,7 +239,7 @@ def _released(
     payer: Payer,
     allowances: list[Allowance],
     selection_delta: Fraction,
-    wishes: MeasurementOptions,
+    options: MeasurementOptions,
 ) -> BlockPlan:
     contributions, bounded = measured.contributions, measured.bounded
     count = len(measured.made.paid)
@@ -250,7 +250,7 @@ def _released(
     if bounded.domain is not None:
         keys = ListedKeys(bounded.domain, bounded.within)
     else:
-        selection = _selection(measured, wishes)
+        selection = _selection(measured, options)
         keys, releases = keys_selected(releases, payer, allowances[0], selection_delta, selection)
     chosen, trees = trees_of(measured.wanted, allowances[count:], payer)
     return BlockPlan(
@@ -268,9 +268,9 @@ def _released(
     )
 
 
-def _selection(measured: Measured, wishes: MeasurementOptions) -> KeySelection:
-    alone = not wishes.whole and measured.keys_alone
-    return KeySelection(measured.made.counted, measured.rival, wishes.floor, alone)
+def _selection(measured: Measured, options: MeasurementOptions) -> KeySelection:
+    alone = not options.whole and measured.keys_alone
+    return KeySelection(measured.made.counted, measured.rival, options.floor, alone)
 
 
 def _paid(

@@ -28,7 +28,7 @@ def bounded_call(
     call: AggregateCall,
     arguments: tuple[Facts, ...],
     contributions: Contributions,
-    wishes: MeasurementOptions,
+    options: MeasurementOptions,
 ) -> BoundedCall:
     """What a recipe is asked: the call, and what is known of its arguments in this block."""
     argument, rows = call.args[0], contributions.rows_per_group.value
@@ -41,7 +41,7 @@ def bounded_call(
         rows_proved=rows is not None and rows == block.max_rows_per_group,
         one_value=of_keys is not None or refs(argument) <= block.determined,
         of_keys=of_keys,
-        wishes=wishes,
+        options=options,
     )
 
 

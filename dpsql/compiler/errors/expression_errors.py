@@ -59,11 +59,11 @@ def error_of(
 ) -> Expression:
     """The standard error where bases have these deviations (None: unknown, and so is the error)."""
     bases = sorted(refs(expression) & deviation.keys())
-    known = {number: error for number in bases if (error := deviation[number]) is not None}
-    if len(known) < len(bases):
+    errors = {number: error for number in bases if (error := deviation[number]) is not None}
+    if len(errors) < len(bases):
         return NAN
     if isinstance(expression, Ref):
-        return known[bases[0]]
+        return errors[bases[0]]
     match expression:
         case Call("case", (Call("is_null"), Literal(None), otherwise)) if refs(otherwise) == refs(
             expression
@@ -74,7 +74,7 @@ def error_of(
             return NAN if error is NAN else _of_root(inner, error)
     inner, most = _unclamped(expression)
     squares = []
-    for moves in _moves(known, joint):
+    for moves in _moves(errors, joint):
         changes = [_change(inner, steps) for steps in moves]
         if None in changes:
             return NAN
@@ -177,28 +177,28 @@ def _never_negative(divisor: Expression) -> bool:
 
 
 def _moves(
-    known: Mapping[int, Expression], joint: Sequence[Joint]
+    errors: Mapping[int, Expression], joint: Sequence[Joint]
 ) -> Iterator[list[dict[int, Expression]]]:
     """Steps of the bases whose changes are independent, each in parts that add up at most."""
     together = {base for each in joint for base in each.bases}
-    yield from ([{base: error}] for base, error in known.items() if base not in together)
+    yield from ([{base: error}] for base, error in errors.items() if base not in together)
     for each in joint:
         if each.correlation is None:
-            yield [{base: known[base]} for base in each.bases]
+            yield [{base: errors[base]} for base in each.bases]
             continue
         sizes, axes = np.linalg.eigh(each.correlation)
         for size, axis in zip(sizes, axes.T, strict=True):
             if size > _NOTHING:
                 steps = zip(each.bases, (size**0.5 * axis).tolist(), strict=True)
-                yield [{n: known[n] * step for n, step in steps}]
+                yield [{n: errors[n] * step for n, step in steps}]
 
 
 def _kind(expression: Expression) -> SqlType | None:
     """The type of a scalar expression; None where a function takes no DOUBLE in a base's place."""
     if not isinstance(expression, Call):
         arg = expression.arg if isinstance(expression, Cast) else None
-        known = arg is None or _kind(arg) is not None
-        return type_of(expression) if known else None
+        typed = arg is None or _kind(arg) is not None
+        return type_of(expression) if typed else None
     kinds = tuple(kind for arg in expression.args if (kind := _kind(arg)) is not None)
     function = functions.lookup(expression.function)
     if function is None or len(kinds) < len(expression.args):

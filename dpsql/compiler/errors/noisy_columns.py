@@ -96,7 +96,7 @@ class NoiseOfBlock:
     """The noise of a released table, in units of its values.
 
     `deviations` has one of each part (None: unknown); `correlation` is that of the first of them,
-    as far as it goes. The errors of parts depend on one another where they are in one of `kin`.
+    as far as it goes. The errors of parts depend on one another in each set of `dependent` ones.
     `halves` says which part is half the interval of a quantile; those depend on one another too.
     All that is before several tables are made to agree, which is `settled`. `selected` says that
     noise decides which groups there are; parts at `withheld` places are NULL where it says so.
@@ -105,7 +105,7 @@ class NoiseOfBlock:
 
     deviations: tuple[float | None, ...]
     correlation: np.ndarray
-    kin: Sequence[frozenset[int]] = ()
+    dependent: Sequence[frozenset[int]] = ()
     settled: Settled | None = None
     halves: Mapping[int, int] = field(default_factory=dict)
     selected: bool = False
@@ -116,11 +116,11 @@ class NoiseOfBlock:
         """Where a part of the table comes from; quantiles of trees count as read from one tree."""
         chosen = place >= len(self.correlation)
         if place in self.halves:
-            kin = frozenset((block, other) for other in self.halves)
-            return ErrorSource(kin, read, chosen=chosen)
-        group = next((kin for kin in self.kin if place in kin), (place,))
-        kin = frozenset((block, other) for other in group)
-        return ErrorSource(kin, read, place, self.correlation, chosen=chosen)
+            dependent = frozenset((block, other) for other in self.halves)
+            return ErrorSource(dependent, read, chosen=chosen)
+        group = next((dependent for dependent in self.dependent if place in dependent), (place,))
+        dependent = frozenset((block, other) for other in group)
+        return ErrorSource(dependent, read, place, self.correlation, chosen=chosen)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -139,14 +139,14 @@ class Addend:
 class ErrorSource:
     """Where the error of a base comes from.
 
-    `kin` are the (block, part) pairs whose noise it may depend on; other noise is independent of
-    it. Bases with the same `read` are of the same rows: if each is of one part, its `place` in
+    It may depend on the noise of the `dependent` (block, part) pairs, and is independent of other
+    noise. Bases with the same `read` are of the same rows: if each is of one part, its `place` in
     the block, their correlation is that of the parts. It is independent of the bases whose `read`
     is in `apart`. `many` says that its values in different rows may depend on one another. What is
     `chosen`, or read from a tree, can be other than a number.
     """
 
-    kin: frozenset[tuple[int, int]]
+    dependent: frozenset[tuple[int, int]]
     read: int
     place: int | None = None
     correlation: np.ndarray | None = None
@@ -158,7 +158,9 @@ class ErrorSource:
     def is_apart(self, other: ErrorSource) -> bool:
         """Whether the two errors are known to be independent."""
         return (
-            self.kin.isdisjoint(other.kin) or other.read in self.apart or self.read in other.apart
+            self.dependent.isdisjoint(other.dependent)
+            or other.read in self.apart
+            or self.read in other.apart
         )
 
 
@@ -241,8 +243,8 @@ class Traced:
             return self.error_over(over_bases)
         tied = np.flatnonzero((among != 0).sum(axis=1) > 1)
         together = Joint(tuple(np.array(list(cells))[tied].tolist()), among[np.ix_(tied, tied)])
-        known = {**self.deviation, **self.alone}
-        return error_of(over_bases, known, [*others, *([together] if together.bases else [])])
+        deviation = {**self.deviation, **self.alone}
+        return error_of(over_bases, deviation, [*others, *([together] if together.bases else [])])
 
     def error_in_total(self, expression: Expression) -> Expression:
         """The same where it is added up with others: no less, and independent of theirs."""
@@ -288,7 +290,7 @@ class Traced:
         chosen = any(origin.chosen for origin in origins)
         alone = isinstance(self.rewritten(expression), Ref) and not many and not chosen
         place, correlation = origins[0].place if alone else None, origins[0].correlation
-        return ErrorSource(kin_of(origins), read, place, correlation, many=many, chosen=chosen)
+        return ErrorSource(noise_of(origins), read, place, correlation, many=many, chosen=chosen)
 
     def addend(self, expression: Expression) -> Addend | None:
         """What each row adds to the sum of an expression over all rows of a released table."""
@@ -329,9 +331,9 @@ def _is_certain(
             return refs(expression).isdisjoint(noisy)
 
 
-def kin_of(origins: Iterable[ErrorSource]) -> frozenset[tuple[int, int]]:
+def noise_of(origins: Iterable[ErrorSource]) -> frozenset[tuple[int, int]]:
     """What any of them may depend on."""
-    return frozenset[tuple[int, int]]().union(*(origin.kin for origin in origins))
+    return frozenset[tuple[int, int]]().union(*(origin.dependent for origin in origins))
 
 
 def of_totals(
@@ -344,11 +346,11 @@ def of_totals(
         linear = is_linear(call)
         rows = replace(call, function="", args=(), type=DOUBLE)
         read = reads.setdefault(rows, column.id) if linear else column.id
-        found = None
+        source_of_total = None
         for argument in call.args[:1]:
-            found = source.total(argument, read)
-        if found is not None:
-            origin[column.id] = found if linear else replace(found, place=None)
+            source_of_total = source.total(argument, read)
+        if source_of_total is not None:
+            origin[column.id] = source_of_total if linear else replace(source_of_total, place=None)
     return origin
 
 

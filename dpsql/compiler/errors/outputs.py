@@ -89,13 +89,13 @@ def by_row(relation: Relation) -> Mapping[int, Expression]:
 
 def _columns(outer: Relation, parts: Sequence[Sequence[Field]]) -> dict[int, Expression]:
     """The columns of released tables, wherever they are read, as the measurements they are."""
-    found: dict[int, Expression] = {}
+    columns: dict[int, Expression] = {}
     for relation in relations(outer):
         if isinstance(relation, Released):
-            known = parts[relation.block]
-            here = relation.fields[len(relation.fields) - len(known) :]
-            found |= {f.id: old.ref for f, old in zip(here, known, strict=True)}
-    return found
+            measured = parts[relation.block]
+            here = relation.fields[len(relation.fields) - len(measured) :]
+            columns |= {f.id: old.ref for f, old in zip(here, measured, strict=True)}
+    return columns
 
 
 def steady(
@@ -110,12 +110,12 @@ def steady(
     columns = {f.id for r in relations(relation) if isinstance(r, Released) for f in r.fields}
     points = [{n: max(1000.0, far) * (1 + k * (n % 7 + 1)) for n in columns} for k in (0, 1)]
 
-    def known(error: Expression) -> float | None:
+    def constant(error: Expression) -> float | None:
         if error == EXACT:
             return None
         formula = substitute(error, meaning)
-        found = [evaluate(formula, point) for point in points]
-        here, there = (nan if value is None else value for value in found)
+        values = [evaluate(formula, point) for point in points]
+        here, there = (nan if value is None else value for value in values)
         return here if isclose(here, there, rel_tol=1e-9) else nan
 
-    return tuple(map(known, errors))
+    return tuple(map(constant, errors))

@@ -31,7 +31,7 @@ from dpsql.compiler.errors.noisy_columns import (
     NoiseOfBlock,
     Traced,
     is_linear,
-    kin_of,
+    noise_of,
     of_totals,
 )
 from dpsql.compiler.errors.outputs import EXACT
@@ -225,7 +225,7 @@ class _Tracer:
         require_none(relation, "in ON")
         left, right = self.trace(relation.left), self.trace(relation.right)
         equal = equal_columns(relation.condition, {f.id for f in relation.left.fields})
-        common = kin_of(left.origin.values()) & kin_of(right.origin.values())
+        common = noise_of(left.origin.values()) & noise_of(right.origin.values())
         alone = key_within(self.keys(relation.right), frozenset(equal.values())) is not None
         own = key_within(self.keys(relation.left), frozenset(equal)) is not None
         noisy = any(side.is_noisy(relation.condition) for side in (left, right))
@@ -307,7 +307,7 @@ class _Tracer:
         deviation: dict[int, Expression | None] = {}
         origin: dict[int, ErrorSource] = {}
         alone: dict[int, Expression] = {}
-        common = kin_of(left.origin.values()) & kin_of(right.origin.values())
+        common = noise_of(left.origin.values()) & noise_of(right.origin.values())
 
         def added(errors: Sequence[Expression]) -> Expression:
             """A column of the union that has these errors of its sides."""
@@ -325,7 +325,7 @@ class _Tracer:
             deviation[new.id] = None
             read = [s.origin[n] for s, r in zip(sides, refs_here, strict=True) for n in s.bases(r)]
             many = bool(common) or any(one.many for one in read)
-            origin[new.id] = ErrorSource(kin_of(read), relation.fields[0].id, many=many)
+            origin[new.id] = ErrorSource(noise_of(read), relation.fields[0].id, many=many)
             if relation.kind == "UNION" and relation.all:
                 here = list(zip(sides, refs_here, strict=True))
                 deviation[new.id] = error = added([side.error(ref) for side, ref in here])
@@ -367,11 +367,11 @@ def _with_addends(
     source: Traced, totals: Sequence[tuple[Field, AggregateCall]], origin: Mapping[int, ErrorSource]
 ) -> dict[int, ErrorSource]:
     """The origins of totals of all rows; those of sums know what each row adds."""
-    known = dict(origin)
+    origins = dict(origin)
     for column, call in totals:
-        if column.id in known and call.function == "sum" and is_linear(call):
-            known[column.id] = replace(known[column.id], addend=source.addend(call.args[0]))
-    return known
+        if column.id in origins and call.function == "sum" and is_linear(call):
+            origins[column.id] = replace(origins[column.id], addend=source.addend(call.args[0]))
+    return origins
 
 
 def _certain_totals(
@@ -438,14 +438,14 @@ def _split(traced: Traced, base: int, own: Expression, identities: Identities) -
     if total is None or base not in types or traced.table is None:
         return traced
     rest = identities.field("rest", DOUBLE)
-    kept = tuple(f.item for f in traced.relation.fields)
+    items = tuple(f.item for f in traced.relation.fields)
     value = Ref(base, types[base]).to(DOUBLE) - or_zero(own)
     whole = {base: or_zero(own) + Ref(rest.id, DOUBLE)}
     origin = replace(traced.origin[base], read=rest.id, many=True, addend=None)
     apart = frozenset({traced.table[1]})
     return replace(
         traced,
-        relation=Project(traced.relation, (*kept, Item(rest, value))),
+        relation=Project(traced.relation, (*items, Item(rest, value))),
         meaning={n: substitute(e, whole) for n, e in traced.meaning.items()},
         deviation={**traced.deviation, rest.id: remaining(total * total, error * error)},
         origin={**traced.origin, rest.id: replace(origin, apart=apart)},
@@ -474,9 +474,9 @@ class Stating:
         """
         while calls := {c for c in stated_in(relation) if _is_innermost(c)}:
             errors = {call: self.identities.field("error", DOUBLE) for call in calls}
-            kept = (f.item for f in source.relation.fields)
+            items = (f.item for f in source.relation.fields)
             stated = (Item(f, self._formula(call, source)) for call, f in errors.items())
-            source = source.over(Project(source.relation, (*kept, *stated)))
+            source = source.over(Project(source.relation, (*items, *stated)))
             read = {call: Ref(f.id, DOUBLE) for call, f in errors.items()}
             relation = cast("OneInput", map_expressions(relation, partial(_put, read)))
         return relation, source
@@ -488,13 +488,13 @@ class Stating:
         if error is NAN:
             construct = f"{call.function.upper()} of a number whose error is not known"
             raise Refused(Reason.UNSUPPORTED_SYNTAX, call.span, construct=construct)
-        known = operand(0.0)
+        deviation = operand(0.0)
         if error is not EXACT:
-            known = scalar("nullif", scalar("coalesce", error, 0.0), NAN)
-        value, margin = number.to(DOUBLE), known * self.factor
+            deviation = scalar("nullif", scalar("coalesce", error, 0.0), NAN)
+        value, margin = number.to(DOUBLE), deviation * self.factor
         match call.function:
             case "dp_stddev":
-                bound = known
+                bound = deviation
             case "dp_interval_low":
                 bound = value - margin
             case "dp_interval_high":
@@ -508,7 +508,7 @@ def _is_innermost(call: Call) -> bool:
     return not any(is_stated(node) for arg in call.args for node in walk(arg))
 
 
-def _put(known: Mapping[Call, Ref], expression: Expression) -> Expression:
-    if isinstance(expression, Call) and expression in known:
-        return known[expression]
-    return map_children(expression, partial(_put, known))
+def _put(columns: Mapping[Call, Ref], expression: Expression) -> Expression:
+    if isinstance(expression, Call) and expression in columns:
+        return columns[expression]
+    return map_children(expression, partial(_put, columns))

@@ -34,7 +34,7 @@ Deviations = Mapping[int, float]
 def with_noise_known(relation: Relation, blocks: list[tuple[float | None, ...]]) -> Relation:
     """The query with k in every mean: `blocks` gives the deviations of each block's columns."""
 
-    def known(expression: Expression, source: Relation) -> Expression:
+    def with_deviations(expression: Expression, source: Relation) -> Expression:
         if not isinstance(source, Released):
             return expression
         columns = blocks[source.block]
@@ -42,7 +42,7 @@ def with_noise_known(relation: Relation, blocks: list[tuple[float | None, ...]])
         deviations = {f.id: d for f, d in zip(fields, columns, strict=True) if d is not None}
         return _with_deviation(expression, deviations)
 
-    return _map_items(relation, known)
+    return _map_items(relation, with_deviations)
 
 
 def written_out(relation: Relation) -> Relation:

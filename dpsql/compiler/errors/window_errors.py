@@ -125,10 +125,10 @@ class _Windows:
 
     def traced(self) -> Traced:
         relation = Window(self._source.relation, self._relation.items + tuple(self._hidden))
-        kept = tuple(f.item for f in relation.fields)
+        items = tuple(f.item for f in relation.fields)
         return replace(
             self._source,
-            relation=Project(relation, kept + tuple(self._rests)) if self._rests else relation,
+            relation=Project(relation, items + tuple(self._rests)) if self._rests else relation,
             meaning=self._meaning,
             deviation=self._deviation,
             origin=self._origin,
@@ -153,9 +153,9 @@ class _Windows:
         self._deviation[base] = error_of_many(
             self._source, call, error, lambda function, arg: self._named(call, function, arg)
         )
-        found = self._source.total(call.args[0], base) if call.args else None
-        if found is not None:
-            self._origin[base] = replace(found, place=None, apart=apart, many=True)
+        origin = self._source.total(call.args[0], base) if call.args else None
+        if origin is not None:
+            self._origin[base] = replace(origin, place=None, apart=apart, many=True)
 
     def _split(self, item: WindowItem, error: Expression, reads: frozenset[int]) -> None:
         """A total as the sum of a part that is known and an independent base."""
@@ -165,17 +165,17 @@ class _Windows:
         error = of_counted(argument, error)
         square = error * error
         part = _Part(argument, meaning, square, reads)
-        for known in self._parts:
-            if known.call is not None and _holds(call, known.call):
-                part = known
+        for smaller in self._parts:
+            if smaller.call is not None and _holds(call, smaller.call):
+                part = smaller
         rest = self._identities.field("rest", DOUBLE)
         self._rests.append(Item(rest, total - or_zero(part.value)))
         variance = self._named(call, "sum", square)
         self._deviation[rest.id] = remaining(variance, part.variance)
         read = self._reads.setdefault((_rows(call), part.reads), rest.id)
-        found = self._source.total(argument, read)
-        assert found is not None
-        self._origin[rest.id] = replace(found, apart=part.reads, many=True)
+        origin = self._source.total(argument, read)
+        assert origin is not None
+        self._origin[rest.id] = replace(origin, apart=part.reads, many=True)
         whole = or_zero(part.meaning) + Ref(rest.id, DOUBLE)
         self._parts.append(_Part(total, whole, variance, part.reads | {read}, call))
         if call.function == "avg":

@@ -108,23 +108,23 @@ STATEMENTS = frozenset("eq ne lt le gt ge in is_null".split())
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class ImpliedPredicate:
     """A predicate that holds in every row; with `of`, it says so of these columns only."""
 
     predicate: Expression
     of: frozenset[int] | None = None
 
 
-def predicates(rows: Relation) -> Iterable[Held]:
+def predicates(rows: Relation) -> Iterable[ImpliedPredicate]:
     """What holds of the rows: filters and join conditions, the latter of the side they filter."""
     for relation in relations(rows):
         match relation:
             case Filter():
-                yield from map(Held, implied(relation.predicate))
+                yield from map(ImpliedPredicate, implied(relation.predicate))
             case Join():
                 outer = relation.kind is JoinKind.LEFT
                 of = frozenset(f.id for f in relation.right.fields) if outer else None
-                yield from (Held(part, of) for part in implied(relation.condition))
+                yield from (ImpliedPredicate(part, of) for part in implied(relation.condition))
             case _:
                 continue
 
@@ -154,21 +154,23 @@ def equated(predicate: Expression, number: int) -> int | None:
     return b.id if a.id == number else a.id if b.id == number else None
 
 
-def statements(held: Iterable[Held]) -> dict[Expression, tuple[Expression, ...]]:
+def statements(
+    implied_predicates: Iterable[ImpliedPredicate],
+) -> dict[Expression, tuple[Expression, ...]]:
     """What the predicates say of expressions that they compare with constants.
 
     Each predicate stands under the expression as if that were the column `SUBJECT`.
     """
-    found: dict[Expression, list[Expression]] = defaultdict(list)
-    for each in held:
+    by_subject: dict[Expression, list[Expression]] = defaultdict(list)
+    for each in implied_predicates:
         for subject in _subjects(each.predicate):
             if each.of is not None and not refs(subject) <= each.of:
                 continue
             stand_in = Ref(SUBJECT, subject.type)
             said = about(_replaced(each.predicate, subject, stand_in), SUBJECT)
             if said is not None:
-                found[subject].append(said)
-    return {subject: tuple(said) for subject, said in found.items()}
+                by_subject[subject].append(said)
+    return {subject: tuple(said) for subject, said in by_subject.items()}
 
 
 def _subjects(predicate: Expression) -> set[Call | Cast]:
@@ -278,7 +280,7 @@ class Columns:
         self.defined: dict[int, _Source] = dict(_definitions(rows))
         self.predicates = tuple(predicates(rows))
         self.statements = statements(self.predicates)
-        self.known: dict[int, Facts] = {}
+        self._facts_of: dict[int, Facts] = {}
 
     def facts(self, expression: Expression) -> Facts:
         """Interval, nullability and domain of an expression over the block's rows."""
@@ -300,10 +302,10 @@ class Columns:
 
     def column(self, number: int) -> Facts:
         """Facts of a column, narrowed by the predicates that read it."""
-        if number not in self.known:
-            self.known[number] = self._defined(self.defined[number])
-            self.known[number] = self._narrowed(number, self.known[number])
-        return self.known[number]
+        if number not in self._facts_of:
+            self._facts_of[number] = self._defined(self.defined[number])
+            self._facts_of[number] = self._narrowed(number, self._facts_of[number])
+        return self._facts_of[number]
 
     def _defined(self, source: _Source) -> Facts:
         limit = self.origin.limit
@@ -340,18 +342,22 @@ class Columns:
 
     def equal(self, number: int) -> frozenset[int]:
         """The columns of which it is known that in every row they hold the same as this one."""
-        found, pending = set[int](), [number]
+        equal, pending = set[int](), [number]
         while pending:
-            if (known := pending.pop()) in found:
+            if (column := pending.pop()) in equal:
                 continue
-            found.add(known)
-            match self.defined.get(known):
+            equal.add(column)
+            match self.defined.get(column):
                 case _Computed(expression=Ref(id=below), padded=False):
                     pending.append(below)
-            always = (held.predicate for held in self.predicates if held.of is None)
-            others = (equated(predicate, known) for predicate in always)
+            always = (
+                implied_here.predicate
+                for implied_here in self.predicates
+                if implied_here.of is None
+            )
+            others = (equated(predicate, column) for predicate in always)
             pending += [other for other in others if other is not None]
-        return frozenset(found)
+        return frozenset(equal)
 
     def image(self, expression: Expression) -> Facts | None:
         """Exact image of an expression whose columns all have finite domains."""
@@ -396,24 +402,24 @@ class Columns:
 
     def _stated(self, expression: Call | Cast, args: tuple[Facts, ...], facts: Facts) -> Facts:
         """The facts of an expression, narrowed by the predicates that are about it as a whole."""
-        known = facts
+        narrowed = facts
         for predicate in self.statements.get(expression, ()):
-            known = functions.narrow(known, predicate)
-        if known.domain is None and known.interval != facts.interval:
-            return functions.listed(expression, args, known, self.origin.limit)
-        return known
+            narrowed = functions.narrow(narrowed, predicate)
+        if narrowed.domain is None and narrowed.interval != facts.interval:
+            return functions.listed(expression, args, narrowed, self.origin.limit)
+        return narrowed
 
     def _narrowed(self, number: int, facts: Facts) -> Facts:
         """The facts of a column among the rows for which every predicate holds."""
-        for held in self.predicates:
-            if held.of is not None and number not in held.of:
+        for implied_predicate in self.predicates:
+            if implied_predicate.of is not None and number not in implied_predicate.of:
                 continue
-            predicate = about(held.predicate, number)
+            predicate = about(implied_predicate.predicate, number)
             if predicate is not None:
                 facts = functions.narrow(facts, predicate)
                 facts = self._filtered(number, facts, predicate)
-            elif (other := equated(held.predicate, number)) is not None:
-                self.known[number] = facts  # two equal columns must not ask each other for ever
+            elif (other := equated(implied_predicate.predicate, number)) is not None:
+                self._facts_of[number] = facts  # two equal columns must not ask each other for ever
                 facts = functions.intersect(facts, self.column(other))
         return facts
 
@@ -427,11 +433,11 @@ class Columns:
         rows: list[Row] = [(value,) for value in facts.domain]
         if facts.nullable:
             rows.append((None,))
-        held = self.origin.evaluate((predicate,), (Field(number, "", facts.type),), rows)
-        kept = [row[0] for row, holds in zip(rows, held, strict=True) if holds[0] is True]
-        domain = tuple(value for value in kept if value is not None)
+        verdicts = self.origin.evaluate((predicate,), (Field(number, "", facts.type),), rows)
+        values = [row[0] for row, holds in zip(rows, verdicts, strict=True) if holds[0] is True]
+        domain = tuple(value for value in values if value is not None)
         interval = facts.interval.intersect(hull(domain)) if domain else facts.interval
-        return replace(facts, domain=domain, interval=interval, nullable=None in kept)
+        return replace(facts, domain=domain, interval=interval, nullable=None in values)
 
 
 def _arguments(expression: Call | Cast) -> tuple[Expression, ...]:

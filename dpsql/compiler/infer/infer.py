@@ -91,16 +91,16 @@ class _Block:
 
     def _listed(self, groups: Relation) -> tuple[Row, ...] | None:
         """The keys of the public side of a LEFT JOIN; None where they are too many to list."""
-        wanted = tuple(key.expression for key in self.block.keys)
-        rows = self.origin.public.distinct(groups, wanted, self.origin.limit + 1)
+        expressions = tuple(key.expression for key in self.block.keys)
+        rows = self.origin.public.distinct(groups, expressions, self.origin.limit + 1)
         nan = any(isinstance(v, float) and isnan(v) for row in rows for v in row)
         return None if nan or len(rows) > self.origin.limit else tuple(rows)
 
     def _product(self, domains: list[tuple[Value, ...] | None]) -> tuple[Row, ...] | None:
-        known = [d for d in domains if d is not None]
-        if len(known) < len(domains) or prod(map(len, known)) > self.origin.limit:
+        finite = [d for d in domains if d is not None]
+        if len(finite) < len(domains) or prod(map(len, finite)) > self.origin.limit:
             return None
-        return tuple(product(*known))
+        return tuple(product(*finite))
 
     def keys(self, expression: Expression) -> tuple[Value, ...] | None:
         """The values a key can take, NULL among them where it can be NULL."""

@@ -81,7 +81,7 @@ def notices(
     policy: Policy,
     public: PublicData,
     evaluate: Evaluate,
-    wishes: MeasurementOptions,
+    options: MeasurementOptions,
 ) -> tuple[Notice, ...]:
     """What is told with every answer of the plan, in the order of its blocks, each thing once.
 
@@ -91,19 +91,19 @@ def notices(
     limit = policy.limits.max_public_groups
     plain = FactSource(undeclared(policy), public, evaluate, limit)
     fed = _Fed.of(bounded.outer, len(bounded.outer.fields))
-    found: dict[Cut, tuple[int, ...]] = {}
-    for number, (block, made) in enumerate(zip(bounded.blocks, plan.blocks, strict=True)):
-        here = _Block(number, block, made, policy.unit.table, plain, fed, wishes)
+    cuts: dict[Cut, tuple[int, ...]] = {}
+    for number, (block, block_plan) in enumerate(zip(bounded.blocks, plan.blocks, strict=True)):
+        here = _Block(number, block, block_plan, policy.unit.table, plain, fed, options)
         for notice in here.notices():
             alone = replace(notice, columns=())
-            found[alone] = tuple(sorted({*found.get(alone, ()), *notice.columns}))
-    told = [replace(notice, columns=columns) for notice, columns in found.items()]
+            cuts[alone] = tuple(sorted({*cuts.get(alone, ()), *notice.columns}))
+    marked_cuts = [replace(notice, columns=columns) for notice, columns in cuts.items()]
     drowned = useless(plan, FactSource(policy, public, evaluate, limit), policy)
     numbers = _numbers(bounded, fed)
     others = [
         Unprotected(numbers, t.name, link.column) for t in policy.tables for link in t.unprotected
     ]
-    return (*told, *others, *counted_keys(plan), *drowned)
+    return (*marked_cuts, *others, *counted_keys(plan), *drowned)
 
 
 def _numbers(bounded: Bounded, fed: _Fed) -> tuple[int, ...]:
@@ -113,8 +113,8 @@ def _numbers(bounded: Bounded, fed: _Fed) -> tuple[int, ...]:
         for number, block in enumerate(bounded.blocks)
         for place in range(len(block.block.measures))
     )
-    found = sorted(set[int]().union(*measured))
-    return tuple(found or range(len(bounded.outer.fields)))
+    numbers = sorted(set[int]().union(*measured))
+    return tuple(numbers or range(len(bounded.outer.fields)))
 
 
 # --- what is proved ---
@@ -209,11 +209,11 @@ def _sources(outer: Relation) -> Iterator[tuple[int, frozenset[int]]]:
 class _Block:
     number: int
     bounded: BoundedBlock
-    made: BlockPlan
+    plan: BlockPlan
     units: str
     plain: FactSource
     fed: _Fed
-    wishes: MeasurementOptions
+    options: MeasurementOptions
 
     @property
     def block(self) -> PrivateBlock:
@@ -226,10 +226,10 @@ class _Block:
         for place, columns in enumerate(every):
             yield from self._measure(place, columns, proved)
         numbers = tuple(sorted(set[int]().union(*every)))
-        if self.made.agreements:
+        if self.plan.agreements:
             yield from self._agreeing(numbers, proved)
-        if self.made.enforce_l0:
-            yield Sampled(numbers, self.units, self.made.l0)
+        if self.plan.enforce_l0:
+            yield Sampled(numbers, self.units, self.plan.l0)
         yield from self._keys(proved)
 
     def _rows(self) -> Relation:
@@ -242,76 +242,76 @@ class _Block:
         call, arguments = self.block.measures[place].call, self.bounded.arguments[place]
         recipe = recipe_of(call)
         limits = contributions_of(self.bounded)
-        asked = bounded_call(self.block, call, arguments, limits, self.wishes)
-        parts = [part for part in recipe.parts(asked) if not isinstance(part, BlockAverage)]
-        choices = () if recipe.choices is None else recipe.choices(asked)
+        bounded = bounded_call(self.block, call, arguments, limits, self.options)
+        parts = [part for part in recipe.parts(bounded) if not isinstance(part, BlockAverage)]
+        choices = () if recipe.choices is None else recipe.choices(bounded)
         grouped, rows = bool(self.block.keys), None
         additive = list(filter(adds_rows, parts))
         hashed = [c.histogram.rows for c in choices if c.histogram.kept is ContributedRows.HASHED]
-        if additive and not asked.rows_proved:
-            rows = asked.rows
+        if additive and not bounded.rows_proved:
+            rows = bounded.rows
         elif hashed:
             rows = min(hashed)
         for part in parts:
-            if isinstance(part, DistinctCount) and _is_cut(asked, part):
+            if isinstance(part, DistinctCount) and _is_cut(bounded, part):
                 yield FewValues(columns, self.units, grouped, part.total_upper)
         values: tuple[Ends, ...] = ()
         if choices or any(isinstance(part, ValueTotal) for part in additive):
-            values = tuple(_clipped(asked, proved))
+            values = tuple(_clipped(bounded, proved))
         if rows is not None or values:
             total = _total(additive) if call.function == "sum" and rows is not None else None
             yield Clipped(columns, self.units, grouped, rows, values, total)
-        if _counts_listed(asked, parts, choices):
-            known = arguments[0].domain or ()
-            if _beyond(proved.facts(call.args[0]).domain, known):
-                yield Listed(columns, None, len(known))
+        if _counts_listed(bounded, parts, choices):
+            listed = arguments[0].domain or ()
+            if _beyond(proved.facts(call.args[0]).domain, listed):
+                yield Listed(columns, None, len(listed))
 
     def _agreeing(self, columns: tuple[int, ...], proved: Columns) -> Iterator[Assumed]:
         """Parts agree with their total as if a column held nothing but what it declares."""
         for expression, facts in self.bounded.tested.items():
-            known = facts.domain
-            if known is None or not isinstance(expression, Ref):
+            domain = facts.domain
+            if domain is None or not isinstance(expression, Ref):
                 continue
-            if _beyond(proved.facts(expression).domain, known):
-                yield Assumed(columns, len(known))
+            if _beyond(proved.facts(expression).domain, domain):
+                yield Assumed(columns, len(domain))
 
     def _keys(self, proved: Columns) -> Iterator[Listed | Hidden]:
         keys = self.block.keys
         places = [self.fed.keys(self.number, n) for n in range(len(keys))]
         every = tuple(sorted(set[int]().union(*places)))
-        needed = units_needed(self.made.keys)
+        needed = units_needed(self.plan.keys)
         if needed is not None:
             yield Hidden(every, self.units, needed)
         elif self.block.groups is None:
             for n, key in enumerate(keys):
-                known = tuple({row[n] for row in self.bounded.domain or ()} - {None})
+                listed = tuple({row[n] for row in self.bounded.domain or ()} - {None})
                 facts = proved.image(key.expression) or proved.facts(key.expression)
-                if _beyond(facts.domain, known):
-                    yield Listed(places[n], key.field.name, len(known))
+                if _beyond(facts.domain, listed):
+                    yield Listed(places[n], key.field.name, len(listed))
 
 
 def _counts_listed(
-    asked: BoundedCall, parts: Sequence[Measurement], choices: Sequence[ChoiceQuery]
+    bounded: BoundedCall, parts: Sequence[Measurement], choices: Sequence[ChoiceQuery]
 ) -> bool:
     """Whether listed values of the argument alone count; numbers beyond a grid are clipped."""
-    if asked.call.distinct:
+    if bounded.call.distinct:
         sets = [part for part in parts if isinstance(part, DistinctCount)]
-        return any(part.condition != counted(asked) for part in sets)
-    kind = None if asked.argument is None else asked.argument.type
+        return any(part.condition != counted(bounded) for part in sets)
+    kind = None if bounded.argument is None else bounded.argument.type
     clipped = kind is not None and (kind.is_numeric or kind.is_temporal)
-    return asked.call.function == "histogram" or (bool(choices) and not clipped)
+    return bounded.call.function == "histogram" or (bool(choices) and not clipped)
 
 
-def _beyond(proved: tuple[Value, ...] | None, known: Sequence[Value]) -> bool:
+def _beyond(proved: tuple[Value, ...] | None, values: Sequence[Value]) -> bool:
     """Whether there may be values that are not among the known ones."""
-    return proved is None or not set(proved) <= set(known)
+    return proved is None or not set(proved) <= set(values)
 
 
-def _is_cut(asked: BoundedCall, part: DistinctCount) -> bool:
+def _is_cut(bounded: BoundedCall, part: DistinctCount) -> bool:
     """Whether a unit may have more different values than are counted of it."""
-    known = asked.argument.domain if asked.argument is not None else None
-    possible = [1] * asked.one_value + [asked.rows] * asked.rows_proved
-    possible += [] if known is None else [len(known)]
+    domain = bounded.argument.domain if bounded.argument is not None else None
+    possible = [1] * bounded.one_value + [bounded.rows] * bounded.rows_proved
+    possible += [] if domain is None else [len(domain)]
     return not any(most is not None and most <= part.total_upper for most in possible)
 
 
@@ -324,31 +324,31 @@ def _total(parts: Sequence[Measurement]) -> Ends | None:
     return _number(part.total_lower * step), _number(part.total_upper * step)
 
 
-def _clipped(asked: BoundedCall, proved: Columns) -> Iterator[Ends]:
+def _clipped(bounded: BoundedCall, proved: Columns) -> Iterator[Ends]:
     """The ends to which arguments are clipped whose values nothing keeps there."""
-    for place, facts in enumerate(asked.arguments):
-        argument = asked.call.args[place]
+    for place, facts in enumerate(bounded.arguments):
+        argument = bounded.call.args[place]
         if isinstance(argument, Star | Literal):
             continue
-        known = proved.facts(argument).interval
+        interval = proved.facts(argument).interval
         if facts.type.is_numeric:
-            bounds = row_bounds(asked, place)
+            bounds = row_bounds(bounded, place)
             step = bounds.lattice.step
             ends = bounds.lower * step, bounds.upper * step
-            if not _inside(known, *ends):
+            if not _inside(interval, *ends):
                 yield _number(ends[0]), _number(ends[1])
         elif facts.type.is_temporal and facts.interval.is_bounded:
             lower, upper = facts.interval.lo, facts.interval.hi
             assert isinstance(lower, date)
             assert isinstance(upper, date)
-            if not _inside(known, lower, upper):
+            if not _inside(interval, lower, upper):
                 yield lower, upper
 
 
-def _inside(known: Interval, lower: Bound, upper: Bound) -> bool:
+def _inside(interval: Interval, lower: Bound, upper: Bound) -> bool:
     ends = Interval(lower, upper)
-    return known.is_bounded and all(
-        e is not None and ends.contains(e) for e in (known.lo, known.hi)
+    return interval.is_bounded and all(
+        e is not None and ends.contains(e) for e in (interval.lo, interval.hi)
     )
 
 

@@ -55,7 +55,7 @@ class Grouping:
         self._measures: dict[AggregateCall, Field] = {}
         self._windows: dict[WindowCall, Field] = {}
         self._lookups: dict[Expression, Lookup] = {}
-        self._found: frozenset[int] = frozenset()
+        self._looked_up: frozenset[int] = frozenset()
         self.grouped = is_grouped(select, items)
         written = [self._key(expression) for expression in select.group_by]
         # A key written twice is one key, or a product of domains would count it twice.
@@ -99,16 +99,16 @@ class Grouping:
 
     def lift(self, expression: Expression) -> Expression:
         """A written expression as one over keys, measures and windows."""
-        return self._lifted(typed(self._asked(expression), self._scope))
+        return self._lifted(typed(self._with_lookups(expression), self._scope))
 
-    def _asked(self, expression: Expression) -> Expression:
+    def _with_lookups(self, expression: Expression) -> Expression:
         """The expression with the subqueries that groups ask as columns beside the groups."""
-        expression = map_children(expression, self._asked)
+        expression = map_children(expression, self._with_lookups)
         if not isinstance(expression, ScalarQuery | Membership):
             return expression
         if expression not in self._lookups:
             lookup = self._nested.lookup(expression)
-            self._found |= lookup.columns
+            self._looked_up |= lookup.columns
             self._lookups[expression] = lookup.map(self._lifted)
         return self._lookups[expression].value
 
@@ -126,7 +126,7 @@ class Grouping:
                     if part is not expression and isinstance(part, WindowCall):
                         raise Refused(Reason.MISPLACED_AGGREGATE, part.span, name=part.function)
                 return self._named(self._windows, map_children(expression, self._lifted))
-            case Ref() if self.grouped and expression.id not in self._found:
+            case Ref() if self.grouped and expression.id not in self._looked_up:
                 named = {f.id: f.name for f in self._relation.fields}
                 if expression.id not in named:  # a column of the query around this one
                     return expression
@@ -153,14 +153,14 @@ class Grouping:
 
         They would cost a measurement. Without keys the one row may be of no rows at all.
         """
-        parts = conjuncts(predicate(self._asked(expression), self._scope))
+        parts = conjuncts(predicate(self._with_lookups(expression), self._scope))
         if self._keys:
             parts = tuple(part for part in parts if not _holds_of_every_group(part))
-        kept = both(parts)
-        return None if kept is None else self._lifted(kept)
+        condition = both(parts)
+        return None if condition is None else self._lifted(condition)
 
     def _condition(self, expression: Expression) -> Expression:
-        return self._lifted(predicate(self._asked(expression), self._scope))
+        return self._lifted(predicate(self._with_lookups(expression), self._scope))
 
     def _key(self, expression: Expression) -> Item:
         written = self._unaliased(expression)

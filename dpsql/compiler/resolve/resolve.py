@@ -322,8 +322,8 @@ class _Resolver:
             return self._relabelled(relation, definition.column_aliases, name.span), {}
         table = self.policy.table(name.name)
         if table is None:
-            known = tuple(t.name for t in self.policy.tables)
-            raise Refused(Reason.UNKNOWN_TABLE, name.span, table=name.name, known=known)
+            tables = tuple(t.name for t in self.policy.tables)
+            raise Refused(Reason.UNKNOWN_TABLE, name.span, table=name.name, known=tables)
         hidden = {c.name.lower(): "" for c in table.columns if c.hidden}
         hidden |= {name: table.name for name in table.second_keys if name in hidden}
         fields = tuple(self.identities.field(c.name, c.type) for c in table.columns if not c.hidden)
@@ -508,8 +508,8 @@ def _coalesced(
         value = _call("coalesce", join, a, b)
         items.append(Item(identities.field(a.name, value.type), value))
         instead[a.id] = items[-1].field
-    kept = tuple(f.item for f in relation.fields)
-    return Project(relation, (*kept, *items)), instead
+    unmerged = tuple(f.item for f in relation.fields)
+    return Project(relation, (*unmerged, *items)), instead
 
 
 def _call(function: str, join: JoinedTables, a: Field, b: Field) -> Call:
@@ -528,10 +528,10 @@ def by_name(
         raise Refused(Reason.AMBIGUOUS_COLUMN, query.span, column="in UNION BY NAME")
     names = {**sides[0], **{name: f for name, f in sides[1].items() if name not in sides[0]}}
 
-    def listed(side: Relation, known: dict[str, Field]) -> Relation:
+    def listed(side: Relation, columns: dict[str, Field]) -> Relation:
         items = []
         for name, label in names.items():
-            column = known.get(name)
+            column = columns.get(name)
             value = Literal(None, NULL) if column is None else column.ref
             items.append(Item(identities.field(label.name, value.type), value))
         return Project(side, tuple(items))

@@ -82,12 +82,12 @@ class Scope:
         if self.outer is not None and not self._knows(name):
             return self.outer.lookup(name)
         sources = self._qualified(name.table, name)
-        found = [f for source in sources for f in source.named(name.name)]
+        fields = [f for source in sources for f in source.named(name.name)]
         if name.table is None:
-            found = [self.seen(f) for f in found if f.id not in self.merged]
-        if len(found) == 1:
-            return found[0]
-        if found:
+            fields = [self.seen(f) for f in fields if f.id not in self.merged]
+        if len(fields) == 1:
+            return fields[0]
+        if fields:
             raise Refused(Reason.AMBIGUOUS_COLUMN, name.span, column=name.name)
         for table in (s.hidden.get(name.name.lower()) for s in sources):
             if table is not None:
@@ -153,10 +153,10 @@ class Scope:
     def _qualified(self, table: str | None, place: Name | Star) -> tuple[Source, ...]:
         if table is None:
             return self.sources
-        found = tuple(s for s in self.sources if s.alias and s.alias.lower() == table.lower())
-        if not found:
+        sources = tuple(s for s in self.sources if s.alias and s.alias.lower() == table.lower())
+        if not sources:
             raise Refused(Reason.UNKNOWN_TABLE, place.span, table=table)
-        return found
+        return sources
 
 
 def is_stated(expression: Expression) -> bool:
@@ -199,14 +199,14 @@ class Outputs:
         if not isinstance(expression, Name) or expression.table is not None:
             return map_children(expression, lambda child: self._replaced(child, own))
         name = expression.name
-        found = {
+        outputs = {
             item.expression
             for place, item in enumerate(self.items)
             if place != own and (item.alias or "").lower() == name.lower()
         }
-        if len(found) > 1:
+        if len(outputs) > 1:
             raise Refused(Reason.AMBIGUOUS_COLUMN, expression.span, column=name)
-        (meaning,) = found or {expression}
+        (meaning,) = outputs or {expression}
         if any(map(is_stated, walk(meaning))):
             construct = f"the error of {name}, which is made of an error"
             raise Refused(Reason.UNSUPPORTED_SYNTAX, expression.span, construct=construct)
@@ -239,7 +239,7 @@ MAX_NODES = 20_000
 class Aliases:
     """What the aliases of a SELECT list stand for; a column of FROM with the name goes first.
 
-    What DP_STDDEV and its kin name is left as it is: see `dpsql.compiler.resolve.scopes`.
+    What DP_STDDEV and the like name is left as it is: see `dpsql.compiler.resolve.scopes`.
     """
 
     scope: Scope

@@ -92,9 +92,9 @@ class Lookup:
         if self.condition is None:
             return Join(relation, self.other, JoinKind.CROSS, None, self.span)
         join = Join(relation, self.other, JoinKind.LEFT, self.condition, self.span)
-        kept = tuple(f.item for f in relation.fields)
-        found = tuple(Item(new, old.ref) for old, new in self.renamed)
-        return Project(join, kept + found)
+        items = tuple(f.item for f in relation.fields)
+        renamed = tuple(Item(new, old.ref) for old, new in self.renamed)
+        return Project(join, items + renamed)
 
     def map(self, change: Callable[[Expression], Expression]) -> Lookup:
         """The same lookup with its outer expressions changed."""
@@ -194,9 +194,9 @@ class _Decorrelation:
         """The relation without those conditions, and the conditions, over its own columns."""
         match relation:
             case Filter():
-                source, found = self.pulled(relation.input)
+                source, conditions = self.pulled(relation.input)
                 stay, moved = self._split(relation.predicate)
-                return (source if stay is None else Filter(source, stay)), found + moved
+                return (source if stay is None else Filter(source, stay)), conditions + moved
             case Join(kind=JoinKind.INNER | JoinKind.CROSS):
                 left, first = self.pulled(relation.left)
                 right, second = self.pulled(relation.right)
@@ -205,25 +205,25 @@ class _Decorrelation:
                 join = replace(relation, left=left, right=right, kind=kind, condition=stay)
                 return join, first + second + moved
             case Project():
-                source, found = self.pulled(relation.input)
+                source, conditions = self.pulled(relation.input)
                 there = {item.field.id for item in relation.items}
-                needed = frozenset().union(*map(refs, found)) - there - self.outer
+                needed = frozenset().union(*map(refs, conditions)) - there - self.outer
                 hidden = tuple(f.item for f in source.fields if f.id in needed)
-                return replace(relation, input=source, items=relation.items + hidden), found
+                return replace(relation, input=source, items=relation.items + hidden), conditions
             case Aggregate():
                 return self._grouped(relation)
             case Match():
-                source, found = self.pulled(relation.input)
-                return replace(relation, input=source), found
+                source, conditions = self.pulled(relation.input)
+                return replace(relation, input=source), conditions
             case _:
                 return relation, ()
 
     def _grouped(self, relation: Aggregate) -> tuple[Relation, tuple[Expression, ...]]:
         """An aggregate per value of the columns that the conditions equate with outer ones."""
-        source, found = self.pulled(relation.input)
+        source, correlated = self.pulled(relation.input)
         keys: dict[Expression, Item] = {}
         conditions = []
-        for part in found:
+        for part in correlated:
             inner, outside = self._sides(part)
             item = keys.setdefault(inner, Item(self.identities.field("key", type_of(inner)), inner))
             conditions.append(typed_call(Call("eq", (item.field.ref, outside), span=self.span)))
@@ -341,16 +341,16 @@ def is_grouped(select: Select, items: tuple[SelectItem, ...]) -> bool:
 def _key_positions(select: Select, items: tuple[SelectItem, ...]) -> frozenset[int]:
     """The items that GROUP BY names by their number or alias, or repeats."""
     named = {item.alias.lower(): n for n, item in enumerate(items) if item.alias}
-    found = set()
+    positions = set()
     for key in select.group_by:
         match key:
             case Literal(value=int(position)):
-                found.add(position - 1)
+                positions.add(position - 1)
             case Name(name=name, table=None):
-                found.add(named.get(name.lower(), -1))
+                positions.add(named.get(name.lower(), -1))
             case _:
-                found |= {n for n, item in enumerate(items) if item.expression == key}
-    return frozenset(found)
+                positions |= {n for n, item in enumerate(items) if item.expression == key}
+    return frozenset(positions)
 
 
 @dataclass(slots=True)
@@ -361,7 +361,7 @@ class Nested:
     resolve: Callable[[Query, Scope], Relation]
     subqueries: Subqueries
     relation: Relation
-    known: dict[Expression, Expression] = field(default_factory=dict)
+    resolved: dict[Expression, Expression] = field(default_factory=dict)
 
     def lookup(self, node: ScalarQuery | Membership) -> Lookup:
         """One subquery as a lookup by the rows of this scope."""
@@ -376,11 +376,11 @@ class Nested:
         expression = map_children(expression, self.attached)
         if not isinstance(expression, ScalarQuery | Membership):
             return expression
-        if expression not in self.known:
-            found = self.lookup(expression)
-            self.relation = found.attach(self.relation)
-            self.known[expression] = found.value
-        return self.known[expression]
+        if expression not in self.resolved:
+            lookup = self.lookup(expression)
+            self.relation = lookup.attach(self.relation)
+            self.resolved[expression] = lookup.value
+        return self.resolved[expression]
 
     def where(self, condition: Expression | None) -> None:
         """Keep the rows that satisfy WHERE: plain conditions first, then those that ask."""
@@ -392,19 +392,19 @@ class Nested:
         for part in parts:
             if has_subquery(part):
                 self._filter(self.attached(part))
-        if self.known:
-            kept = tuple(f.item for f in before)
-            self.relation = Project(self.relation, kept)
-            self.known = {}
+        if self.resolved:
+            items = tuple(f.item for f in before)
+            self.relation = Project(self.relation, items)
+            self.resolved = {}
 
     def _filter(self, condition: Expression) -> None:
-        held = predicate(condition, self.scope)
-        for node in walk(held):
+        condition_there = predicate(condition, self.scope)
+        for node in walk(condition_there):
             if isinstance(node, AggregateCall | WindowCall):
                 raise Refused(
                     Reason.MISPLACED_AGGREGATE, node.span, name=node.function, clause="WHERE"
                 )
-        self.relation = Filter(self.relation, held)
+        self.relation = Filter(self.relation, condition_there)
 
     def below(
         self, select: Select, items: tuple[SelectItem, ...]

@@ -134,9 +134,9 @@ def _aggregate(call: AggregateCall, scope: Scope) -> AggregateCall:
     args = tuple(typed(arg, scope) for arg in call.args)
     condition = None if call.filter is None else predicate(call.filter, scope)
     order = tuple(_sort_key(key, scope) for key in call.order_by)
-    kept = () if condition is None else (condition,)
+    conditions = () if condition is None else (condition,)
     sampled = args[:1] if call.function == SAMPLE else ()
-    for part in (*args[len(sampled) :], *kept, *(key.expression for key in order)):
+    for part in (*args[len(sampled) :], *conditions, *(key.expression for key in order)):
         _no_aggregate_inside(part)
     for part in sampled:
         check_sampled(part)
@@ -203,15 +203,15 @@ def _coerced(args: tuple[Expression, ...]) -> tuple[Expression, ...]:
     if not kinds:
         return _unquoted(args)
     columns = [type_of(a) for a in args if type_of(a).is_temporal and not isinstance(a, Literal)]
-    wanted = (columns or kinds)[0]
-    return tuple(_temporal(arg, wanted) for arg in args)
+    target = (columns or kinds)[0]
+    return tuple(_temporal(arg, target) for arg in args)
 
 
 def _unquoted(args: tuple[Expression, ...]) -> tuple[Expression, ...]:
     """String literals beside numbers as numbers, beside BOOLEANs as these."""
     company = [type_of(a) for a in args if type_of(a) not in (VARCHAR, NULL)]
-    wanted = next((kind for kind in company if kind != INTEGER), INTEGER)
-    return tuple(coerced(a, wanted) if company and isinstance(a, Literal) else a for a in args)
+    target = next((kind for kind in company if kind != INTEGER), INTEGER)
+    return tuple(coerced(a, target) if company and isinstance(a, Literal) else a for a in args)
 
 
 def _in_one_zone(args: tuple[Expression, ...], function: str) -> tuple[Expression, ...]:
@@ -243,16 +243,16 @@ def _in_utc(arg: Expression) -> Expression:
     return Call("timezone", (utc, moment), TIMESTAMPTZ, arg.span)
 
 
-def _temporal(arg: Expression, wanted: SqlType) -> Expression:
+def _temporal(arg: Expression, target: SqlType) -> Expression:
     if not (isinstance(arg, Literal) and isinstance(arg.value, str)):
         return arg
     try:
-        moment = _as_kind(datetime.fromisoformat(arg.value.strip()), wanted.kind)
+        moment = _as_kind(datetime.fromisoformat(arg.value.strip()), target.kind)
     except (ValueError, OverflowError):
         raise Refused(
-            Reason.TYPE_MISMATCH, arg.span, function="comparison", types=("VARCHAR", str(wanted))
+            Reason.TYPE_MISMATCH, arg.span, function="comparison", types=("VARCHAR", str(target))
         ) from None
-    return Literal(moment, wanted, arg.span)
+    return Literal(moment, target, arg.span)
 
 
 def _as_kind(moment: datetime, kind: Kind) -> date | datetime:
@@ -269,16 +269,16 @@ def _with_typed_nulls(call: Call) -> Call:
     types = [type_of(arg) for arg in call.args]
     if NULL not in types or function is None or function.result_type(tuple(types)) is not None:
         return call
-    for wanted in (*(kind for kind in types if kind != NULL), INTEGER, VARCHAR):
-        tried = _with_days(replace(call, args=tuple(_null_as(arg, wanted) for arg in call.args)))
+    for target in (*(kind for kind in types if kind != NULL), INTEGER, VARCHAR):
+        tried = _with_days(replace(call, args=tuple(_null_as(arg, target) for arg in call.args)))
         function = functions.lookup(tried.function)
         if function is not None and function.result_type(tuple(map(type_of, tried.args))):
-            return replace(call, args=tuple(_null_as(arg, wanted) for arg in call.args))
+            return replace(call, args=tuple(_null_as(arg, target) for arg in call.args))
     return call
 
 
-def _null_as(arg: Expression, wanted: SqlType) -> Expression:
-    return Cast(arg, wanted, span=arg.span) if type_of(arg) == NULL else arg
+def _null_as(arg: Expression, target: SqlType) -> Expression:
+    return Cast(arg, target, span=arg.span) if type_of(arg) == NULL else arg
 
 
 def _with_days(call: Call) -> Call:
@@ -310,8 +310,8 @@ _TRUTHS = {
 """PostgreSQL's words, https://www.postgresql.org/docs/15/datatype-boolean.html."""
 
 
-def coerced(literal: Literal, wanted: SqlType) -> Literal:
-    """A string literal as a constant that is compared with `wanted`; as it is where it is none.
+def coerced(literal: Literal, target: SqlType) -> Literal:
+    """A string literal as a constant that is compared with `target`; as it is where it is none.
 
     Beside INTEGER only whole numbers are numbers, as in PostgreSQL.
 
@@ -322,17 +322,17 @@ def coerced(literal: Literal, wanted: SqlType) -> Literal:
     """
     if literal.type != VARCHAR or not isinstance(literal.value, str):
         return literal
-    value = _value(literal.value.strip().lower(), wanted)
+    value = _value(literal.value.strip().lower(), target)
     return literal if value is None else bound(value, literal.span)
 
 
-def _value(text: str, wanted: SqlType) -> Value:
-    if wanted == BOOLEAN:
+def _value(text: str, target: SqlType) -> Value:
+    if target == BOOLEAN:
         return _TRUTHS.get(text)
-    if not wanted.is_numeric or "_" in text or len(text) > MAX_DIGITS:
+    if not target.is_numeric or "_" in text or len(text) > MAX_DIGITS:
         return None
     try:
-        return int(text) if wanted == INTEGER else _finite(Decimal(text))
+        return int(text) if target == INTEGER else _finite(Decimal(text))
     except (ValueError, InvalidOperation):
         return None
 

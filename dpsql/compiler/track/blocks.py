@@ -52,7 +52,7 @@ class Blocks:
     policy: Policy
     identities: Identities
     listed: list[PrivateBlock] = field(default_factory=list)
-    known: dict[str, tuple[int, dict[int, int]]] = field(default_factory=dict)
+    numbered: dict[str, tuple[int, dict[int, int]]] = field(default_factory=dict)
 
     def keys(self, block: int) -> int:
         """How many key columns a block has."""
@@ -65,13 +65,13 @@ class Blocks:
         writer.number(block.rows)
         keys = tuple(key.expression for key in block.keys)
         text = writer.write((block.rows, block.unit, keys, block.groups is None))
-        if text not in self.known:
-            self.known[text] = len(self.listed), writer.numbers
+        if text not in self.numbered:
+            self.numbered[text] = len(self.listed), writer.numbers
             self.listed.append(block)
             return Released(
                 len(self.listed) - 1, relation.fields, tuple(range(len(block.measures)))
             )
-        number, numbers = self.known[text]
+        number, numbers = self.numbered[text]
         same = self._translated(block.measures, writer.numbers, numbers, number)
         return Released(number, relation.fields, tuple(self._place(number, m) for m in same))
 
@@ -82,7 +82,7 @@ class Blocks:
         there = {place: n for n, place in old.items()}
         types = {f.id: f.type for f in self.listed[number].rows.fields}
         ids = {n: there[place] for n, place in new.items() if there[place] in types}
-        values = {n: Ref(known, types[known]) for n, known in ids.items()}
+        values = {n: Ref(block_id, types[block_id]) for n, block_id in ids.items()}
         return tuple(
             replace(m, call=cast("AggregateCall", substitute(m.call, values))) for m in measures
         )
@@ -90,8 +90,8 @@ class Blocks:
     def _place(self, number: int, measure: Measure) -> int:
         """The position of a measure of a block; a new one is added."""
         block = self.listed[number]
-        for place, known in enumerate(block.measures):
-            if known.call == measure.call:
+        for place, present in enumerate(block.measures):
+            if present.call == measure.call:
                 return place
         self.listed[number] = replace(block, measures=(*block.measures, measure))
         return len(block.measures)
@@ -242,12 +242,14 @@ def _projected_copied(copied: Copied, items: tuple[Item, ...]) -> Copied:
 
 def _projected_padding(padding: Padding, items: tuple[Item, ...]) -> Padding:
     public = [i for i in items if refs(i.expression) <= padding.public]
-    kept = {f.id for f in padding.source.fields}
+    source_ids = {f.id for f in padding.source.fields}
     source = Project(
         padding.source,
         tuple(public)
         + tuple(
-            f.item for f in padding.source.fields if f.id in kept - {i.field.id for i in public}
+            f.item
+            for f in padding.source.fields
+            if f.id in source_ids - {i.field.id for i in public}
         ),
     )
     absent = {i.field.id for i in items if is_strict(i.expression, padding.absent)}

@@ -98,19 +98,19 @@ def columns_of(leaves: Sequence[Relation]) -> frozenset[int]:
 def rebuilt(
     relation: Relation,
     leaf: Callable[[Relation], Relation | None],
-    kept: Callable[[Expression], bool],
+    keeps: Callable[[Expression], bool],
 ) -> Relation | None:
-    """The tree with `leaf` of each leaf, None of one that goes, and only the conditions `kept`."""
+    """The tree with `leaf` of each leaf, None of one that goes, and only the conditions `keeps`."""
     match relation:
         case Filter():
-            inner = rebuilt(relation.input, leaf, kept)
-            return inner if inner is None else filtered(inner, relation.predicate, kept)
+            inner = rebuilt(relation.input, leaf, keeps)
+            return inner if inner is None else filtered(inner, relation.predicate, keeps)
         case Join(kind=JoinKind.INNER | JoinKind.CROSS):
-            left, right = (rebuilt(side, leaf, kept) for side in (relation.left, relation.right))
+            left, right = (rebuilt(side, leaf, keeps) for side in (relation.left, relation.right))
             if left is None or right is None:
                 alone = left if right is None else right
-                return None if alone is None else filtered(alone, relation.condition, kept)
-            own = tuple(filter(kept, conjuncts(relation.condition)))
+                return None if alone is None else filtered(alone, relation.condition, keeps)
+            own = tuple(filter(keeps, conjuncts(relation.condition)))
             kind = relation.kind if own else JoinKind.CROSS
             return replace(relation, left=left, right=right, kind=kind, condition=both(own))
         case _:
@@ -118,10 +118,10 @@ def rebuilt(
 
 
 def filtered(
-    relation: Relation, predicate: Expression | None, kept: Callable[[Expression], bool]
+    relation: Relation, predicate: Expression | None, keeps: Callable[[Expression], bool]
 ) -> Relation:
     """The rows that meet those conditions of the predicate that are kept."""
-    condition = both(tuple(filter(kept, conjuncts(predicate))))
+    condition = both(tuple(filter(keeps, conjuncts(predicate))))
     return relation if condition is None else Filter(relation, condition)
 
 
@@ -178,18 +178,18 @@ def connected(join: Join, sides: Sequence[Side]) -> Join:
     rest.remove(first)
     joined, anchors = first.relation, first.anchors or frozenset()
     while rest:
-        known = {f.id for f in joined.fields}
+        columns = {f.id for f in joined.fields}
         waiting = {
-            n: _across(conditions, known, side.relation, join) for n, side in enumerate(rest)
+            n: _across(conditions, columns, side.relation, join) for n, side in enumerate(rest)
         }
-        place = min(waiting, key=lambda n: (_rank(rest[n], waiting[n], known, anchors), n))
+        place = min(waiting, key=lambda n: (_rank(rest[n], waiting[n], columns, anchors), n))
         side = rest.pop(place)
-        found = waiting[place]
-        for condition in found:
+        conditions_here = waiting[place]
+        for condition in conditions_here:
             del conditions[condition]
         anchors |= side.anchors or frozenset()
-        kind = JoinKind.INNER if found else JoinKind.CROSS
-        joined = Join(joined, side.relation, kind, both(found), spans[side.relation])
+        kind = JoinKind.INNER if conditions_here else JoinKind.CROSS
+        joined = Join(joined, side.relation, kind, both(conditions_here), spans[side.relation])
     assert isinstance(joined, Join)
     return joined
 
@@ -209,10 +209,10 @@ def cost(private: Private) -> tuple[float, ...]:
 
 
 def _rank(
-    side: Side, found: tuple[Expression, ...], known: set[int], anchors: frozenset[Anchor]
+    side: Side, conditions: tuple[Expression, ...], columns: set[int], anchors: frozenset[Anchor]
 ) -> tuple[int, int]:
     """When a side is joined: the sooner, the fewer of its rows meet one that is there."""
-    equal = equal_columns(both(found), known)
+    equal = equal_columns(both(conditions), columns)
     if side.anchors is not None:
         linked = any(
             equal.get(a.id) == b.id and a.table == b.table for a in anchors for b in side.anchors
@@ -224,10 +224,10 @@ def _rank(
 
 
 def _across(
-    conditions: dict[Expression, None], known: set[int], side: Relation, join: Join
+    conditions: dict[Expression, None], columns: set[int], side: Relation, join: Join
 ) -> tuple[Expression, ...]:
     """The conditions that can be asked once a side has joined; columns from around may be read."""
-    there = known | {f.id for f in side.fields}
+    there = columns | {f.id for f in side.fields}
     everywhere = {f.id for f in join.fields}
     return tuple(c for c in conditions if refs(c) & everywhere <= there)
 
@@ -241,13 +241,13 @@ def _conditions(relation: Relation) -> Iterator[Expression]:
 
 def _spans(join: Join) -> dict[Relation, Span]:
     """Where each side is joined."""
-    found: dict[Relation, Span] = {}
+    spans: dict[Relation, Span] = {}
     for part in (join.left, join.right):
         if isinstance(part, Join) and part.kind in INNER:
-            found |= _spans(part)
+            spans |= _spans(part)
         else:
-            found[part] = join.span
-    return found
+            spans[part] = join.span
+    return spans
 
 
 Count = Callable[[Relation, tuple[Ref, ...]], int]

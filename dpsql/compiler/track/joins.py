@@ -103,8 +103,8 @@ def _limited(
         return _each_beside_one(joined, left, right, min(in_left, key=len))
     once = None if outer else key_within(left.apart, frozenset(linked.equal))
     if once is not None:
-        found = replace(joined, max_rows=right.max_rows, declared=right.declared)
-        return replace(found, apart=right.apart, facts=joined.facts | once.facts)
+        limited = replace(joined, max_rows=right.max_rows, declared=right.declared)
+        return replace(limited, apart=right.apart, facts=joined.facts | once.facts)
     return replace(
         joined,
         max_rows=product(left.max_rows, right.max_rows),
@@ -180,19 +180,19 @@ def compared_columns(match: Match) -> tuple[Ref, ...] | None:
     if match.condition is None:
         return None
     here = {f.id for f in match.input.fields}
-    found = set(equal_columns(match.condition, here).values())
+    compared = set(equal_columns(match.condition, here).values())
     if match.member is not None and isinstance(match.member[1], Ref):
-        found.add(match.member[1].id)
-    return tuple(f.ref for f in match.other.fields if f.id in found)
+        compared.add(match.member[1].id)
+    return tuple(f.ref for f in match.other.fields if f.id in compared)
 
 
 def _null_where_absent(match: Match, value: Expression) -> Relation:
     """`NULL IN (...)` is NULL; whether another unit has a row or a NULL must not matter."""
     absent = Call("is_null", (value,), BOOLEAN)
     mark = Ref(match.mark.id, BOOLEAN)
-    kept = [f.item for f in match.fields if f.id != match.mark.id]
-    found = Call("case", (absent, Literal(None, NULL), mark), BOOLEAN)
-    return Project(match, (*kept, Item(match.mark, found)))
+    items = [f.item for f in match.fields if f.id != match.mark.id]
+    marked = Call("case", (absent, Literal(None, NULL), mark), BOOLEAN)
+    return Project(match, (*items, Item(match.mark, marked)))
 
 
 def join_public(
@@ -329,12 +329,12 @@ def _resolved(linked: _Linked, left: Private, right: Private) -> frozenset[Pendi
     def open_at(anchor: Anchor, side: Private) -> set[Pending]:
         return {p for p in side.pending if (p.root, p.table) == (anchor.root, anchor.table)}
 
-    found: set[Pending] = set()
+    resolved: set[Pending] = set()
     for a, b in linked.pairs:
         here, there = open_at(a, left), open_at(b, right)
-        found |= here if not there else set()
-        found |= there if not here else set()
-    return frozenset(found)
+        resolved |= here if not there else set()
+        resolved |= there if not here else set()
+    return frozenset(resolved)
 
 
 def multiplied(private: Private, most: int) -> Private:
@@ -360,8 +360,8 @@ def with_join_conditions(relation: Relation, predicate: Expression) -> Relation:
     if not (isinstance(relation, Join) and relation.kind in (JoinKind.INNER, JoinKind.CROSS)):
         return relation
     sides = tuple({f.id for f in side.fields} for side in (relation.left, relation.right))
-    known = () if relation.condition is None else (relation.condition,)
-    stated = set(chain.from_iterable(map(implied, known)))
+    conditions = () if relation.condition is None else (relation.condition,)
+    stated = set(chain.from_iterable(map(implied, conditions)))
     across = tuple(
         part
         for part in implied(predicate)
@@ -375,7 +375,7 @@ def with_join_conditions(relation: Relation, predicate: Expression) -> Relation:
     right = with_join_conditions(relation.right, predicate)
     if not across:
         return replace(relation, left=left, right=right)
-    condition = both(known + across)
+    condition = both(conditions + across)
     return replace(relation, left=left, right=right, kind=JoinKind.INNER, condition=condition)
 
 

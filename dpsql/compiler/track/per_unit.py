@@ -93,7 +93,7 @@ def aggregate_within(
     relation: Aggregate, source: Private, policy: Policy, identities: Identities
 ) -> Private:
     """GROUP BY keys that identify a unit: one row per unit and other keys, still private."""
-    found = unit_keys((item.expression for item in relation.keys), source)
+    own_keys = unit_keys((item.expression for item in relation.keys), source)
     rows = attach_unit(source, policy, identities)
     unit = rows.unit(policy)
     holders = tuple(i for i in relation.keys if _is_unit(i.expression, rows, policy))
@@ -123,7 +123,7 @@ def aggregate_within(
     grouped = replace(grouped, apart=(Key(free, nulls=True),))
     if len(determined) == len(keys):
         return _one_row(grouped, (holders or hidden)[0].field.id, alone=len(keys) == 1)
-    tables = (policy.table(a.table) for a in found)
+    tables = (policy.table(a.table) for a in own_keys)
     most = least(limit, *(t.max_rows_per_unit for t in tables if t is not None))
     per_group = least(most, rows.declared.rows_per_group)
     declared = replace(rows.declared, rows_per_unit=most, rows_per_group=per_group)
@@ -151,8 +151,8 @@ def _one_row(grouped: Private, unit: int, *, alone: bool) -> Private:
 
 def _rows_of_unit(rows: Private) -> int | None:
     """The limit on the rows of a unit; without one, that on its rows in a single group."""
-    known = least(rows.declared.rows_per_unit, rows.max_rows)
-    return rows.declared.rows_per_group if known is None else known
+    most = least(rows.declared.rows_per_unit, rows.max_rows)
+    return rows.declared.rows_per_group if most is None else most
 
 
 def _is_unit(expression: Expression, rows: Private, policy: Policy) -> bool:

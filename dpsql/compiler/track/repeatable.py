@@ -60,8 +60,8 @@ def _itself(relation: Relation, policy: Policy) -> bool:
             keys = (item.field for item in relation.keys)
             return all(map(_is_exact, keys)) and all(map(_is_settled, relation.measures))
         case Union():
-            kept = relation.kind == "UNION" and relation.all
-            return kept or all(map(_is_exact, relation.fields))
+            is_all = relation.kind == "UNION" and relation.all
+            return is_all or all(map(_is_exact, relation.fields))
         case Window() | Limit() | Released() | Staged():
             return False
         case _:

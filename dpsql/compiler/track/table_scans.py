@@ -72,9 +72,9 @@ def _scan_of_one(
             settling = None if whole is None else frozenset({fact, whole})
             unique = {own.id: Unique(frozenset({fact}), settling)}
     if table.link is not None:
-        found = dict(leads(by_name[table.link.column.lower()].id, table, policy))
-        anchors |= found.keys()
-        pending = frozenset(found.values())
+        links = dict(leads(by_name[table.link.column.lower()].id, table, policy))
+        anchors |= links.keys()
+        pending = frozenset(links.values())
     is_unit = table.name == policy.unit.table
     rows, max_rows = policy.fact(FactKind.MAX_ROWS, table.name), None
     if is_unit and fact is not None and unique:
@@ -111,8 +111,8 @@ def _with_hidden_links(
     """The scan with its key and link columns present even where the policy hides them."""
     fields = {f.name.lower(): f for f in scan.fields}
     links = table.several if table.link is None else (table.link,)
-    wanted = [*table.key, *(link.column for link in links)]
-    for name in wanted:
+    names = [*table.key, *(link.column for link in links)]
+    for name in names:
         if name.lower() not in fields:
             column = table.column(name)
             assert column is not None
@@ -151,8 +151,8 @@ def several_scan(
     if belongs is not None:
         facts = frozenset({bound, belongs})
     else:
-        relation, known = _of_somebody(scan, columns, table.several, policy, identities)
-        facts = known | {bound}
+        relation, known_facts = _of_somebody(scan, columns, table.several, policy, identities)
+        facts = known_facts | {bound}
     return Private(
         relation,
         frozenset(),

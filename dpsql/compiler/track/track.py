@@ -217,12 +217,12 @@ class _Tracker:
             return self._folded(join, tracked)
         sides = [self._side(relation, side) for relation, side in tracked.items()]
         other = connected(join, sides)
-        found = self._cost(other, tracked)
+        least = self._cost(other, tracked)
         # A product of public tables in the text is not even measured where there is a better order.
-        if found is not None and connects(other) and not connects(join):
+        if least is not None and connects(other) and not connects(join):
             return self._folded(other, tracked)
         written = self._cost(join, tracked)
-        better = found is not None and (written is None or found < written)
+        better = least is not None and (written is None or least < written)
         return self._folded(other if better else join, tracked)
 
     def _side(self, relation: Relation, side: _Open | Private) -> Side:
@@ -420,7 +420,7 @@ def _outermost_limit(relation: Relation) -> Limit | None:
     return relation if isinstance(relation, Limit) else None
 
 
-def _raw_rows(asked: Relation, rows: Private, policy: Policy) -> Refused:
+def _raw_rows(relation: Relation, rows: Private, policy: Policy) -> Refused:
     """Rows of one person each: at the key that makes them so, or where they come from.
 
     What is fetched beside them has no place in the text.
@@ -428,7 +428,7 @@ def _raw_rows(asked: Relation, rows: Private, policy: Policy) -> Refused:
     within = (r for r in relations(rows.relation) if isinstance(r, Aggregate) and r.span != NOWHERE)
     aggregate = next(within, None)
     if aggregate is None:
-        scans = (r for r in relations(asked) if isinstance(r, Scan))
+        scans = (r for r in relations(relation) if isinstance(r, Scan))
         return Refused(Reason.RAW_ROWS, next(scans).span)
     keys = {
         name.lower()
@@ -458,11 +458,13 @@ def sums_up(relation: Aggregate) -> bool:
 def from_finest(relation: Aggregate, identities: Identities) -> Project:
     """The groupings as sums over the cells of the finest one; a count of no cell is 0."""
     keys = tuple(replace(k, field=_fresh(k.field, identities)) for k in relation.keys)
-    known = {old.expression: new.field.ref for old, new in zip(relation.keys, keys, strict=True)}
+    keys_by_expression = {
+        old.expression: new.field.ref for old, new in zip(relation.keys, keys, strict=True)
+    }
     cells, totals = [], []
     for measure in relation.measures:
         if measure.call.function == GROUPING:
-            args = tuple(known[arg] for arg in measure.call.args)
+            args = tuple(keys_by_expression[arg] for arg in measure.call.args)
             totals.append(replace(measure, call=replace(measure.call, args=args)))
             continue
         cell = replace(measure, field=_fresh(measure.field, identities))

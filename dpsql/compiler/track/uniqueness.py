@@ -129,23 +129,23 @@ def _declared(scan: Scan, policy: Policy) -> Keys:
     assert table is not None
     fact = policy.fact(FactKind.UNIQUE_KEY, table.name)
     named = {f.name.lower(): f.id for f in scan.fields}
-    wanted = [name.lower() for name in table.key]
-    if fact is None or not wanted or not all(name in named for name in wanted):
+    names = [name.lower() for name in table.key]
+    if fact is None or not names or not all(name in named for name in names):
         return ()
-    return (Key(frozenset(named[name] for name in wanted), frozenset({fact})),)
+    return (Key(frozenset(named[name] for name in names), frozenset({fact})),)
 
 
 def _written(relation: Values) -> Keys:
     """The columns of constants that are all different, and stay so as DOUBLE."""
-    found = []
+    keys = []
     for column, cells in zip(relation.fields, zip(*relation.rows, strict=True), strict=True):
         values = [cell.value for cell in cells if cell.value is not None]
         if column.type.is_numeric:
             values = [float(value) for value in values if not isinstance(value, str | date)]
         if len(set(values)) == len(relation.rows):
-            found.append(Key(frozenset({column.id})))
+            keys.append(Key(frozenset({column.id})))
     single = [Key(frozenset())] if len(relation.rows) == 1 else []
-    return tuple((single + found)[:MOST_KEYS])
+    return tuple((single + keys)[:MOST_KEYS])
 
 
 def projected_keys(keys: Keys, items: tuple[Item, ...]) -> Keys:
@@ -165,11 +165,11 @@ def _joined(join: Join, left: Keys, right: Keys) -> Keys:
     if join.kind in (JoinKind.RIGHT, JoinKind.FULL):
         return ()
     equal = equal_columns(join.condition, {f.id for f in join.left.fields})
-    found = []
+    keys = []
     if (once := key_within(right, frozenset(equal.values()))) is not None:
-        found += [Key(key.columns, key.facts | once.facts) for key in left]
+        keys += [Key(key.columns, key.facts | once.facts) for key in left]
     if join.kind is not JoinKind.LEFT:
         once = key_within(left, frozenset(equal))
-        found += [] if once is None else [Key(k.columns, k.facts | once.facts) for k in right]
-    found += [Key(a.columns | b.columns, a.facts | b.facts) for a in left for b in right]
-    return tuple(found[:MOST_KEYS])
+        keys += [] if once is None else [Key(k.columns, k.facts | once.facts) for k in right]
+    keys += [Key(a.columns | b.columns, a.facts | b.facts) for a in left for b in right]
+    return tuple(keys[:MOST_KEYS])

@@ -223,11 +223,11 @@ def settled(
     rows: Private, links: frozenset[Pending], policy: Policy, identities: Identities
 ) -> Private:
     """The rows for which these links lead to a row, each of which has an anchor."""
-    found = {
+    settled_links = {
         (min(a for a in rows.anchors if (a.root, a.table) == (link.root, link.table)), link)
         for link in links
     }
-    for anchor, link in sorted(found):
+    for anchor, link in sorted(settled_links):
         rows = _settle(rows, link, anchor, policy, identities)
     return rows
 
@@ -243,12 +243,12 @@ def _hop(rows: Private, policy: Policy, identities: Identities) -> Private:
         return _past_shared_keys(rows, anchor, policy, identities)
     key = _column(table, table.key[0], identities)
     link = _column(table, table.link.column, identities)
-    found = dict(leads(link.field.id, table, policy))
+    anchors = dict(leads(link.field.id, table, policy))
     return replace(
         rows,
         relation=_inner(rows, anchor, key.ref, Scan(table.name, (key.field, link.field))),
-        anchors=rows.anchors | found.keys(),
-        pending=_without(rows.pending, anchor) | set(found.values()),
+        anchors=rows.anchors | anchors.keys(),
+        pending=_without(rows.pending, anchor) | set(anchors.values()),
         facts=rows.facts | {unique},
     )
 
@@ -257,11 +257,11 @@ def _past_shared_keys(
     rows: Private, anchor: Anchor, policy: Policy, identities: Identities
 ) -> Private:
     """The rows with the one unit of their key in the anchor's table, all the way."""
-    found = owners(anchor.table, policy, identities)
-    unit = Anchor(found.first.id, policy.unit.table, found.first.id)
-    link = Pending(unit.root, unit.table, found.last_table)
+    owned = owners(anchor.table, policy, identities)
+    unit = Anchor(owned.first.id, policy.unit.table, owned.first.id)
+    link = Pending(unit.root, unit.table, owned.last_table)
     return replace(
-        _of_one_unit(rows, anchor, found),
+        _of_one_unit(rows, anchor, owned),
         anchors=rows.anchors | {unit},
         pending=_without(rows.pending, anchor) | {link},
     )
@@ -295,24 +295,24 @@ def owners(name: str, policy: Policy, identities: Identities) -> Owners:
     link = _column(table, table.link.column, identities)
     key = link if _same(table.key, link.field.name) else _column(table, table.key[0], identities)
     relation: Relation = Scan(table.name, tuple(dict.fromkeys((key.field, link.field))))
-    found = Owners(relation, key.ref, link.ref, link.ref, table.name, frozenset())
+    owned = Owners(relation, key.ref, link.ref, link.ref, table.name, frozenset())
     if table.link.table != policy.unit.table:
         above = owners(table.link.table, policy, identities)
         on = link.ref.eq(above.key)
         joined = Join(relation, above.relation, JoinKind.INNER, on)
-        found = replace(above, relation=joined, key=key.ref)
+        owned = replace(above, relation=joined, key=key.ref)
     unique = policy.fact(FactKind.UNIQUE_KEY, table.name)
     if unique is not None:
-        return replace(found, facts=found.facts | {unique})
+        return replace(owned, facts=owned.facts | {unique})
     item = Item(identities.field(key.field.name, key.field.type), key.ref)
     ends = tuple(
         Measure(identities.field("unit", end.type), AggregateCall(function, (end,), type=end.type))
-        for function, end in (("min", found.first), ("max", found.last))
+        for function, end in (("min", owned.first), ("max", owned.last))
     )
     first, last = (measure.field.ref for measure in ends)
-    grouped = Aggregate(found.relation, (item,), ends)
+    grouped = Aggregate(owned.relation, (item,), ends)
     key_of_group = item.field.ref
-    return replace(found, relation=grouped, key=key_of_group, first=first, last=last)
+    return replace(owned, relation=grouped, key=key_of_group, first=first, last=last)
 
 
 def only_of_one_unit(
@@ -322,10 +322,10 @@ def only_of_one_unit(
     return _of_one_unit(rows, anchor, owners(anchor.table, policy, identities))
 
 
-def _of_one_unit(rows: Private, anchor: Anchor, found: Owners) -> Private:
-    alone = Filter(found.relation, found.first.eq(found.last))
-    relation = _inner(rows, anchor, found.key, alone)
-    return replace(rows, relation=relation, facts=rows.facts | found.facts)
+def _of_one_unit(rows: Private, anchor: Anchor, owned: Owners) -> Private:
+    alone = Filter(owned.relation, owned.first.eq(owned.last))
+    relation = _inner(rows, anchor, owned.key, alone)
+    return replace(rows, relation=relation, facts=rows.facts | owned.facts)
 
 
 def _settle(

@@ -89,8 +89,8 @@ class _Block:
         self.histograms = plan.histograms
         self.keys = [f"k{n}" for n in range(len(plan.block.keys))]
         self.inputs: dict[Expression, str] = {}
-        asked: list[Measurement | Histogram] = [*self.parts, *self.histograms]
-        for query in asked:
+        columns: list[Measurement | Histogram] = [*self.parts, *self.histograms]
+        for query in columns:
             for node in _read(query):
                 self.inputs.setdefault(node, f"x{len(self.inputs)}")
         self.sampled = {n: p for n, p in enumerate(self.parts) if isinstance(p, BlockAverage)}
@@ -170,14 +170,14 @@ class _Block:
             for n, query in enumerate(self.histograms)
         ]
         listed = ", ".join(names + clips + lists) or "1 AS one"
-        return f"SELECT {listed} FROM totals{self._known()}"
+        return f"SELECT {listed} FROM totals{self._of_existing()}"
 
     def _clip(self, part: Measurement, total: str) -> str:
         if isinstance(part, DistinctCount):
             return self._values_of(part, total)
         return clipped_total(part, total, whole=self.weight is not None)
 
-    def _known(self) -> str:
+    def _of_existing(self) -> str:
         """Keeps the totals of the units that exist, where their rows were not looked up."""
         return "" if self.lookup is None else f" SEMI JOIN {exists(self.lookup, 'totals.u')}"
 
@@ -245,8 +245,8 @@ class _Block:
         """The rows of the groups that units keep: those with the totals that are kept."""
         if not self.plan.enforce_l0:
             return "rows"
-        kept = f"cut.m IS NULL OR {self._hash()} < cut.m"
-        return f"(SELECT rows.* FROM rows LEFT JOIN cut USING (u) WHERE {kept})"
+        condition = f"cut.m IS NULL OR {self._hash()} < cut.m"
+        return f"(SELECT rows.* FROM rows LEFT JOIN cut USING (u) WHERE {condition})"
 
     def _samples(self, rows: str) -> list[str]:
         """For each sampled part its rows, one per group, with zeros elsewhere."""
@@ -314,11 +314,16 @@ class _Block:
         hashes = f"SELECT u, {self._hash()} AS h FROM clipped SEMI JOIN many USING (u)"
         place = "ROW_NUMBER() OVER (PARTITION BY u ORDER BY h)"
         cut = f"SELECT u, h AS m FROM ({hashes}) QUALIFY {place} = {l0 + 1}"
-        kept = (
+        limited = (
             "SELECT clipped.* FROM clipped LEFT JOIN cut USING (u)"
             f" WHERE cut.m IS NULL OR {self._hash()} < cut.m"
         )
-        named = {"clipped AS MATERIALIZED": source, "many AS": many, "cut AS": cut, "kept AS": kept}
+        named = {
+            "clipped AS MATERIALIZED": source,
+            "many AS": many,
+            "cut AS": cut,
+            "kept AS": limited,
+        }
         return [f"{name} ({sql})" for name, sql in named.items()]
 
     def _grouped(self, sums: list[str], source: str) -> str:
@@ -469,12 +474,12 @@ def block_values(
             return child
         return Ref(places[child], child.type)
 
-    found = [
+    columns = [
         f"{printer.text(map_children(call, over_inputs), names)} AS a{n}"
         for n, call in enumerate(calls)
     ]
     group = ", ".join([*keys, f"hash($sampling_key::UBIGINT, 'block', u) % {part.blocks}"])
-    blocks = f"SELECT {', '.join([*keys, *found])} FROM {source} GROUP BY {group}"
+    blocks = f"SELECT {', '.join([*keys, *columns])} FROM {source} GROUP BY {group}"
     value = printer.text(_over(part.argument, calls), {n: f"a{n}" for n in range(len(calls))})
     listed = ", ".join([*keys, f"TRY_CAST({value} AS DOUBLE) AS x"])
     finite = ", ".join([*keys, "CASE WHEN isfinite(x) THEN x END AS v"])
@@ -513,8 +518,8 @@ def looked_up(block: PrivateBlock, inputs: Iterable[Expression]) -> tuple[Relati
             and not any(key in refs(node) for node in read)
             and _has_each_once(right, block)
         ):
-            kept = Filter(join.left, rows.predicate) if isinstance(rows, Filter) else join.left
-            return kept, join
+            left = Filter(join.left, rows.predicate) if isinstance(rows, Filter) else join.left
+            return left, join
     return rows, None
 
 

@@ -226,16 +226,16 @@ def _time_bucket(args: tuple[Text, ...], kind: SqlType) -> Text:
         start = Text(constant(Literal(origin, TIMESTAMP)), TIMESTAMP)
         position = f"TRY(date_diff('month', {start.sql}, {_in_utc(moment)}))"
         months = _rounded_down(position, width)
-        found = f"{start.sql} + to_months(TRY_CAST({months} AS INTEGER))"
+        bucket = f"{start.sql} + to_months(TRY_CAST({months} AS INTEGER))"
     else:
         width *= LENGTHS[name] // MICROSECOND
         offset = (origin - EPOCH) // MICROSECOND
         position = f"TRY(epoch_us({moment.sql}))"
         micros = _rounded_down(position, width, offset)
-        found = _after_1970(micros)
+        bucket = _after_1970(micros)
     if kind == TIMESTAMP:
-        return Text(found, kind, SUM)
-    return Text(f"CAST(TRY({found}) AS {type_name(kind)})", kind)
+        return Text(bucket, kind, SUM)
+    return Text(f"CAST(TRY({bucket}) AS {type_name(kind)})", kind)
 
 
 def _rounded_down(position: str, width: int, offset: int = 0) -> str:

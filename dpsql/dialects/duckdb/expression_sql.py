@@ -157,17 +157,17 @@ class _Printer:
     def _call(self, call: Call) -> Text:
         function = functions.function_of(call)
         args = tuple(map(self.text, call.args))
-        known = tuple(map(_facts, args))
+        facts = tuple(map(_facts, args))
         kind = function.result_type(tuple(arg.type for arg in args)) or call.type
         if self.total:
-            args = _widened(call.function, kind, _converted(function, args, known))
+            args = _widened(call.function, kind, _converted(function, args, facts))
         if call.function in COUNTING:
             args = (args[0], *map(_bigint, args[1:]))
         if call.function in OF_BITS and args[0].type == INTEGER:
             args = (_bigint(args[0]), *args[1:])
         printed = spelled(call.function, args, kind, total=self.total)
         wide = call.function in WIDE_RESULTS and kind == INTEGER
-        if self.total and function.raises(known, kind):
+        if self.total and function.raises(facts, kind):
             return Text(f"TRY({printed.sql})", kind, wide=wide)
         return printed if printed.wide == wide else replace(printed, wide=wide)
 
@@ -245,7 +245,7 @@ def _facts(text: Text) -> Facts:
 
 
 def _converted(
-    function: Function, args: tuple[Text, ...], known: tuple[Facts, ...]
+    function: Function, args: tuple[Text, ...], facts: tuple[Facts, ...]
 ) -> tuple[Text, ...]:
     """Conversions that can raise, written out as TRY_CAST."""
     operands = function.operands(tuple(arg.type for arg in args))
@@ -253,7 +253,7 @@ def _converted(
         Text(f"TRY_CAST({arg.sql} AS {type_name(operand)})", operand)
         if operand is not None and functions.conversion_raises(fact, operand)
         else arg
-        for arg, fact, operand in zip(args, known, operands, strict=True)
+        for arg, fact, operand in zip(args, facts, operands, strict=True)
     )
 
 

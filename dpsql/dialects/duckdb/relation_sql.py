@@ -87,9 +87,9 @@ class Printer:
         return expression(node, lambda ref: columns[ref.id])
 
     def _build(self, relation: Relation) -> _Select:
-        known = self.released(relation)
-        if known is not None:
-            return self._table(*known)
+        released = self.released(relation)
+        if released is not None:
+            return self._table(*released)
         match relation:
             case OneRow():
                 return _Select("", {})

@@ -89,18 +89,18 @@ def words(text: str) -> Iterator[Word]:
         raise Refused(Reason.TOO_LARGE, what="characters", limit=MAX_CHARACTERS)
     at = 0
     while at < len(text):
-        found = _WORD.match(text, at)
-        assert found is not None
-        kind = found.lastgroup or ""
+        match = _WORD.match(text, at)
+        assert match is not None
+        kind = match.lastgroup or ""
         if kind == "comment":
             at = _after_comment(text, at)
             continue
-        at = found.end()
+        at = match.end()
         if kind == "gap":
             continue
-        if kind == "sign" and found.group() in ("'", '"'):
+        if kind == "sign" and match.group() in ("'", '"'):
             raise Refused(Reason.SYNTAX, Span(at - 1, at), why="a quote is not closed")
-        yield Word(WordKind("dollar" if kind == "tag" else kind), found.group(), found.start())
+        yield Word(WordKind("dollar" if kind == "tag" else kind), match.group(), match.start())
 
 
 def _after_comment(text: str, start: int) -> int:
@@ -132,16 +132,16 @@ def pieces(text: str) -> tuple[Piece, ...]:
     >>> [piece.text for piece in pieces("BEGIN; SELECT ';' ;; ")]
     ['BEGIN', "SELECT ';'"]
     """
-    found: list[Piece] = []
+    parts: list[Piece] = []
     run: list[Word] = []
     since = 0
     for word in words(text):
         if word.text == ";":
-            found += _piece(text, run, since)
+            parts += _piece(text, run, since)
             run, since = [], word.stop
         else:
             run.append(word)
-    return (*found, *_piece(text, run, since))
+    return (*parts, *_piece(text, run, since))
 
 
 def _piece(text: str, run: list[Word], since: int) -> list[Piece]:
@@ -169,10 +169,10 @@ def numbered(piece: Piece) -> Numbered:
 Span(start=22, stop=23)))
     """
     parts, at = [], 0
-    found = [word for word in piece.words if word.kind is WordKind.PARAMETER]
-    for word in found:
+    parameters = [word for word in piece.words if word.kind is WordKind.PARAMETER]
+    for word in parameters:
         parts += [piece.text[at : word.start], "?".ljust(len(word.text))]
         at = word.stop
-    places = tuple(Span(word.start, word.start + 1) for word in found)
-    numbers = tuple(int(word.text[1:]) for word in found)
+    places = tuple(Span(word.start, word.start + 1) for word in parameters)
+    numbers = tuple(int(word.text[1:]) for word in parameters)
     return Numbered("".join([*parts, piece.text[at:]]), numbers, places)

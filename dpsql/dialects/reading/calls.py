@@ -316,12 +316,12 @@ def filtered(node: exp.Expression, origin: Origin, read: Read) -> Expression:
     (condition,) = origin.take(where, "this")
     predicate = read(condition, origin)
 
-    def kept(one: AggregateCall) -> AggregateCall:
+    def with_filter(one: AggregateCall) -> AggregateCall:
         if one.filter is None:
             return replace(one, filter=predicate)
         return replace(one, filter=Call("and", (predicate, one.filter), span=predicate.span))
 
-    return each(call, kept)
+    return each(call, with_filter)
 
 
 def _aggregated(node: exp.Expression, origin: Origin) -> bool:

@@ -98,20 +98,22 @@ def _place(error: ParseError, tokens: tuple[Token, ...], text: str) -> Span:
     first = error.errors[0] if error.errors else {}
     where = first.get("line"), first.get("col")
     end = len(text.rstrip())
-    found = (span_of(t) for t in tokens if (t.line, t.col) == where)
-    return next(found, Span(max(0, end - 1), end))
+    spans = (span_of(t) for t in tokens if (t.line, t.col) == where)
+    return next(spans, Span(max(0, end - 1), end))
 
 
 def spans_of(root: exp.Expression, tokens: Tokens) -> dict[int, Span]:
     """Every node's span by id: its own, or from its first to its last descendant with one."""
     placed = [(_own_span(node, tokens), node) for node in nodes_of(root)]
-    known = sorted(((s, n) for s, n in placed if s != NOWHERE), key=lambda pair: pair[0].start)
+    sorted_spans = sorted(
+        ((s, n) for s, n in placed if s != NOWHERE), key=lambda pair: pair[0].start
+    )
     starts: dict[int, int] = {}
     stops: dict[int, int] = {}
     # From the left, the first visitor of an ancestor is its leftmost; from the right, likewise.
-    for span, node in known:
+    for span, node in sorted_spans:
         _climb(node, starts, span.start, lambda old, new: new < old)
-    for span, node in sorted(known, key=lambda pair: -pair[0].stop):
+    for span, node in sorted(sorted_spans, key=lambda pair: -pair[0].stop):
         _climb(node, stops, span.stop, lambda old, new: new > old)
     spans = {key: Span(start, stops[key]) for key, start in starts.items()}
     for kind, word in _KEYWORDS.items():
@@ -156,14 +158,14 @@ def _first(node: exp.Expression, spans: Mapping[int, Span]) -> int:
     return min((spans[id(part)].start for part in parts if id(part) in spans), default=0)
 
 
-def _climb(node: exp.Expression, known: dict[int, int], offset: int, better: Any) -> None:
+def _climb(node: exp.Expression, offsets: dict[int, int], offset: int, better: Any) -> None:
     """Gives `offset` to the node and its ancestors until one has a better one."""
     current: Any = node
     while current is not None:
-        old = known.get(id(current))
+        old = offsets.get(id(current))
         if old is not None and not better(old, offset):
             return
-        known[id(current)] = offset
+        offsets[id(current)] = offset
         current = current.parent
 
 

@@ -250,9 +250,9 @@ _IMPURE = frozenset(
 
 def refusal_of(name: str) -> Reason:
     """Why a function without a row is refused: as an aggregate, as impure, or as unknown."""
-    known = exp.FUNCTION_BY_NAME.get(name.upper())
+    function = exp.FUNCTION_BY_NAME.get(name.upper())
     if name in _OTHER_AGGREGATES or name in AGGREGATES:
         return Reason.UNSUPPORTED_AGGREGATE
-    if known is not None and issubclass(known, exp.AggFunc):
+    if function is not None and issubclass(function, exp.AggFunc):
         return Reason.UNSUPPORTED_AGGREGATE
     return Reason.UNSUPPORTED_FUNCTION if name in _IMPURE else Reason.UNKNOWN_FUNCTION

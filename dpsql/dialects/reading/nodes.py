@@ -103,8 +103,8 @@ def name_of(identifier: exp.Expression, origin: Origin) -> str:
         raise origin.refusal(identifier)
     if origin.span(identifier).start in origin.strings:
         raise origin.refusal(identifier, "a string as a name")
-    name, quoted = origin.take(identifier, "this", "quoted")
-    if quoted:
+    name, in_quotes = origin.take(identifier, "this", "quoted")
+    if in_quotes:
         return str(name)
     if str(name).startswith(PLACEHOLDER):
         raise Refused(Reason.SYNTAX, origin.span(identifier), why="a name cannot be a parameter")

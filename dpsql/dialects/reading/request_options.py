@@ -139,9 +139,9 @@ def _form(text: str, start: int) -> tuple[PlanForm, int]:
 
 
 def _word_at(text: str, start: int) -> re.Match[str]:
-    found = _FIRST_WORD.match(text, skip_gap(text, start, len(text)))
-    assert found is not None
-    return found
+    word = _FIRST_WORD.match(text, skip_gap(text, start, len(text)))
+    assert word is not None
+    return word
 
 
 def _check_first_word(text: str) -> None:
@@ -301,18 +301,18 @@ def without_named(
 
     Raises `Refused` for any other `=>`, and for all where they are not `allowed`.
     """
-    kept = list(tokens)
+    rest = list(tokens)
     named: dict[int, Named] = {}
-    while (arrow := _arrow(kept)) is not None:
-        name = kept[arrow - 1]
-        known = arrow > 1 and name.text.lower() in {*_KINDS, "epsilon"}
-        if not allowed or not known or kept[arrow - 2].token_type is not TokenType.COMMA:
-            raise Refused(Reason.UNSUPPORTED_SYNTAX, span_of(kept[arrow]), construct="=>")
-        function = _function(kept, arrow - 2)
+    while (arrow := _arrow(rest)) is not None:
+        name = rest[arrow - 1]
+        is_argument = arrow > 1 and name.text.lower() in {*_KINDS, "epsilon"}
+        if not allowed or not is_argument or rest[arrow - 2].token_type is not TokenType.COMMA:
+            raise Refused(Reason.UNSUPPORTED_SYNTAX, span_of(rest[arrow]), construct="=>")
+        function = _function(rest, arrow - 2)
         before = named.get(function.start, Named())
-        stop, named[function.start] = _with(before, kept, arrow + 1, name, function)
-        del kept[arrow - 2 : stop]
-    return tuple(kept), named
+        stop, named[function.start] = _with(before, rest, arrow + 1, name, function)
+        del rest[arrow - 2 : stop]
+    return tuple(rest), named
 
 
 def _with(
@@ -343,8 +343,8 @@ def positive(token: Token, option: str) -> Decimal:
 
 
 def _arrow(tokens: Sequence[Token]) -> int | None:
-    found = (n for n, token in enumerate(tokens) if token.token_type is TokenType.FARROW)
-    return next(found, None)
+    arrows = (n for n, token in enumerate(tokens) if token.token_type is TokenType.FARROW)
+    return next(arrows, None)
 
 
 def _function(tokens: Sequence[Token], place: int) -> Token:

@@ -79,22 +79,22 @@ def pieces(pattern: Expression) -> list[str]:
     """A Postgres pattern as pieces of a STRFTIME format; raises `Refused` for unknown ones."""
     if not (isinstance(pattern, Literal) and isinstance(pattern.value, str)):
         raise _refusal(pattern.span, "a computed format")
-    found: list[str] = []
+    parts: list[str] = []
     rest = pattern.value
     while rest:
         token = _TOKEN.match(rest)
         piece = None if token is None else _piece(token)
         if token is None or piece is None:
             raise _refusal(pattern.span, "this format")
-        found.append(piece)
+        parts.append(piece)
         rest = rest[token.end() :]
-    return found
+    return parts
 
 
 def _piece(token: re.Match[str]) -> str | None:
-    quoted, padded, word, other = token.groups()
-    if quoted is not None:
-        return quoted
+    in_quotes, padded, word, other = token.groups()
+    if in_quotes is not None:
+        return in_quotes
     if other is not None:
         return other
     return NAMES.get(padded or word) or PATTERNS.get((word or "").upper())
@@ -117,8 +117,8 @@ def parsed_constant(text: Expression, pattern: Expression, kind: SqlType, span: 
         raise _refusal(span, "TO_TIMESTAMP or TO_DATE with a format, unless of a constant,")
     shape = "".join(_READ.get(piece, re.escape(piece)) for piece in pieces(pattern))
     try:
-        found = re.fullmatch(shape, text.value, re.ASCII)
-        numbers = {} if found is None else {k: int(v) for k, v in found.groupdict().items()}
+        match = re.fullmatch(shape, text.value, re.ASCII)
+        numbers = {} if match is None else {k: int(v) for k, v in match.groupdict().items()}
         year, month, day = (numbers[k] for k in "Ymd")
         hour, minute, second = (numbers.get(k, 0) for k in "HMS")
         micros = numbers.get("f", 1000 * numbers.get("g", 0))

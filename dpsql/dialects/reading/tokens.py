@@ -240,7 +240,7 @@ _OPENING = (TokenType.L_PAREN, TokenType.COMMA)
 
 def number_lists(tokens: Sequence[Token]) -> frozenset[int]:
     """The places of the ARRAY, `[` and `]` around the numbers of lists that are arguments."""
-    found: set[int] = set()
+    brackets: set[int] = set()
     for place, token in enumerate(tokens):
         if token.token_type is not TokenType.L_BRACKET:
             continue
@@ -248,8 +248,8 @@ def number_lists(tokens: Sequence[Token]) -> frozenset[int]:
         first = place - worded
         end = _end(tokens, place)
         if end and first > 0 and tokens[first - 1].token_type in _OPENING:
-            found |= {first, place, end}
-    return frozenset(found)
+            brackets |= {first, place, end}
+    return frozenset(brackets)
 
 
 def _end(tokens: Sequence[Token], place: int) -> int | None:

@@ -46,19 +46,19 @@ def definitions(
     nodes: list[exp.Expression], origin: Origin, read: Read
 ) -> Mapping[str, WindowCall]:
     """The windows of a WINDOW clause by name; one may build on those before it."""
-    known: dict[str, WindowCall] = {}
+    named: dict[str, WindowCall] = {}
     for node in nodes:
         span = origin.span(node)
         name = name_of(node.this, origin).lower()
-        if name in known:
+        if name in named:
             raise Refused(Reason.SYNTAX, span, why="two windows have this name")
-        known[name] = _completed(
-            window_of(WindowCall("window", (), span=span), node, origin, read), known
+        named[name] = _completed(
+            window_of(WindowCall("window", (), span=span), node, origin, read), named
         )
-    return known
+    return named
 
 
-def with_windows(select: Select, known: Mapping[str, WindowCall]) -> Select:
+def with_windows(select: Select, named: Mapping[str, WindowCall]) -> Select:
     """The SELECT with the named windows written out wherever its calls refer to them.
 
     Raises `Refused` for a name that is not known and for what a name may not be changed in.
@@ -66,7 +66,7 @@ def with_windows(select: Select, known: Mapping[str, WindowCall]) -> Select:
 
     def complete(node: Expression) -> Expression:
         node = map_children(node, complete)
-        return _completed(node, known) if isinstance(node, WindowCall) else node
+        return _completed(node, named) if isinstance(node, WindowCall) else node
 
     def optional(node: Expression | None) -> Expression | None:
         return None if node is None else complete(node)
@@ -83,11 +83,11 @@ def with_windows(select: Select, known: Mapping[str, WindowCall]) -> Select:
     )
 
 
-def _completed(call: WindowCall, known: Mapping[str, WindowCall]) -> WindowCall:
+def _completed(call: WindowCall, named: Mapping[str, WindowCall]) -> WindowCall:
     """The call with its named window filled in; a name's PARTITION BY and ORDER BY are fixed."""
     if call.base is None:
         return call
-    base = known.get(call.base)
+    base = named.get(call.base)
     if base is None:
         raise Refused(Reason.SYNTAX, call.span, why="no window has this name")
     if call.partition_by or (call.order_by and base.order_by):
