@@ -26,6 +26,8 @@ from dpsql.model.errors import DpsqlError
 
 NICENESS = 5
 """How much less urgent the process is than ours."""
+_COLLECTED = 50_000, 20, 20
+"""When garbage is looked for: trees of ours have no cycles, but very many nodes."""
 _TOLD = (DpsqlError, EngineFailed, Interrupted, TimedOut)
 
 
@@ -121,4 +123,5 @@ class _Host:
         self._object = make()
         bound_memory(self._memory)
         gc.freeze()  # it stays: nobody has to look through it again
+        gc.set_threshold(*_COLLECTED)
         give_way(NICENESS)  # not earlier: who asks first waits until all of this is there

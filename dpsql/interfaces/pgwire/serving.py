@@ -60,7 +60,10 @@ def serve(make: Make, write: Callable[[str], object], *, self_signed: bool) -> N
         )
         bound_memory(present.limits.memory)
         gc.freeze()  # what is there by now stays: nobody has to look through it again
-        asyncio.run(_until_stopped(server, present, telemetry))
+        try:
+            asyncio.run(_until_stopped(server, present, telemetry))
+        finally:
+            gc.unfreeze()
 
 
 def _present(make: Make, folder: Path, *, self_signed: bool) -> Present:
