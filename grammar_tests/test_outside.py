@@ -13,6 +13,8 @@ import duckdb
 import pytest
 
 from dpsql import accountants
+from dpsql.compiler import aggregates
+from dpsql.compiler.aggregates import double
 from dpsql.engines import Engine, EngineFailed, ScratchTable, Unrun
 from dpsql.functions import REGISTRY, Function
 from dpsql.functions.row import WHOLE, constant, fixed
@@ -31,8 +33,9 @@ from grammar_tests.bound import shop as shop_in_memory
 from grammar_tests.function_checks import check
 from grammar_tests.function_checks import connection as duckdb_connection
 from grammar_tests.function_samples import calls
-from grammar_tests.laws import compiled
+from grammar_tests.laws import BUDGET, compiled, noiseless, same_rows
 from grammar_tests.outside_accountant import BASIC
+from grammar_tests.outside_aggregate import SEM
 from grammar_tests.outside_engine import MARK, TOY, ToyDatabase
 from grammar_tests.proxy_kit import policy, request, shop
 
@@ -250,3 +253,40 @@ def test_a_row_that_promises_too_much_is_caught(monkeypatch: pytest.MonkeyPatch)
     wrong = replace(BITS, interval=constant(Interval(Fraction(0), Fraction(128))))
     monkeypatch.setitem(REGISTRY, BITS.name, wrong)
     assert complaints(wrong)
+
+
+# --- aggregates ---
+
+OF_MEANS = "SELECT segment, SEM(age) AS s, AVG(age) AS a FROM customers GROUP BY segment"
+
+
+@pytest.fixture
+def sem(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(aggregates._ROWS, "sem", aggregates._Row(double, SEM))
+
+
+def test_an_aggregate_that_nobody_added_is_refused() -> None:
+    with pytest.raises(Refused, match="unsupported-aggregate"):
+        compiled(OF_MEANS.replace("AVG", "avg"), *shop_in_memory())
+
+
+@pytest.mark.usefixtures("sem")
+@pytest.mark.parametrize("accountant", ["zcdp", "pure"])
+def test_an_aggregate_of_moments_is_a_recipe_and_a_row(accountant: str) -> None:
+    policy, engine = shop_in_memory()
+    found = compiled(OF_MEANS, policy, engine, budget=replace(BUDGET, accountant=accountant))
+    assert found.plan is not None
+    (block,) = found.plan.blocks
+    assert len(block.releases) == 3  # shared with the average
+    payments = {release.payment.columns for release in block.releases}
+    assert len(payments) == (1 if accountant == "pure" else 3)  # as a vector, or each alone
+    ours, errors = noiseless(found, engine)
+    assert same_rows(ours, errors, engine.rows(OF_MEANS))
+    assert all(error is not None for _, error, _ in errors)
+
+
+@pytest.mark.usefixtures("sem")
+def test_of_public_rows_it_is_the_engines() -> None:
+    policy, engine = shop_in_memory()
+    found = compiled("SELECT SEM(length(code)) AS s FROM countries", policy, engine)
+    assert engine.rows(found.rewritten.outer_sql) == [(0.0,)]

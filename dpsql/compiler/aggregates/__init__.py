@@ -128,13 +128,16 @@ class _Row:
     """`type` gives the result's type (None: wrong arguments); no recipe: public data only.
 
     `constant` tests the argument at a place, which must be written as a constant. `ordered` says
-    that an ORDER BY inside the call can change its value.
+    that an ORDER BY inside the call can change its value. `called` are the fewest and the most
+    arguments (None: any number). An aggregate that is `ours` no engine has: it has a recipe alone.
     """
 
     type: Callable[[Types], SqlType | None]
     recipe: Recipe | None = None
     constant: tuple[int, Callable[[Expression], bool]] | None = None
     ordered: bool = False
+    called: tuple[int, int | None] = (1, 1)
+    ours: bool = False
 
     def accepts(self, args: tuple[Expression, ...]) -> bool:
         """Whether the argument that must be a constant is one that no engine fails on."""
@@ -170,46 +173,65 @@ def is_ordered(name: str) -> bool:
     return row is not None and row.ordered
 
 
+def of_engines(name: str) -> bool:
+    """Whether engines have the aggregate or window function, and not we alone."""
+    row = _WINDOWS.get(name, _ROWS.get(name))
+    return row is not None and not row.ours
+
+
+def called(name: str) -> tuple[int, int | None] | None:
+    """The fewest and the most arguments of an aggregate of that name; None if there is none."""
+    row = _ROWS.get(name)
+    return None if row is None else row.called
+
+
+def names() -> tuple[str, ...]:
+    """Every aggregate by its own name."""
+    return tuple(_ROWS)
+
+
 def recipe(name: str) -> Recipe | None:
     """How an aggregate of private rows is released, None where there is no rule."""
     row = _ROWS.get(name)
     return None if row is None else row.recipe
 
 
-_FRACTION = (1, fraction)
+_FRACTION, _TWO = (1, fraction), (2, 2)
 _ROWS: dict[str, _Row] = {
     "count": _Row(fixed(INTEGER), COUNT),
     "sum": _Row(total, SUM),
     "avg": _Row(double, AVERAGE),
-    "ptr_mean": _Row(double, STABLE_MEAN, constant=(1, positive)),
+    "ptr_mean": _Row(double, STABLE_MEAN, constant=(1, positive), called=_TWO, ours=True),
     "min": _Row(same, MIN),
     "max": _Row(same, MAX),
     "median": _Row(quantile, QUANTILE),
-    "quantile_cont": _Row(quantile, QUANTILE, constant=_FRACTION, ordered=True),
-    "quantile_disc": _Row(same, QUANTILE, constant=_FRACTION, ordered=True),
+    "quantile_cont": _Row(quantile, QUANTILE, constant=_FRACTION, ordered=True, called=_TWO),
+    "quantile_disc": _Row(same, QUANTILE, constant=_FRACTION, ordered=True, called=_TWO),
     "bool_and": _Row(of(Kind.BOOLEAN, BOOLEAN), BOOL_AND),
     "bool_or": _Row(of(Kind.BOOLEAN, BOOLEAN), BOOL_OR),
     "histogram": _Row(fixed(VARCHAR), HISTOGRAM),
-    "string_agg": _Row(of(Kind.VARCHAR, VARCHAR), constant=(1, separator), ordered=True),
+    "string_agg": _Row(
+        of(Kind.VARCHAR, VARCHAR), constant=(1, separator), ordered=True, called=(1, 2)
+    ),
     # A list is shown as the text that DuckDB writes it as: there is nothing to compute with it.
     "list": _Row(fixed(VARCHAR), ordered=True),
     "mode": _Row(same, MODE, ordered=True),
     **dict.fromkeys(("first", "last"), _Row(same, ordered=True)),
     "any_value": _Row(same, CONSTANT, ordered=True),
-    "arg_max": _Row(same, ARG_MAX, ordered=True),
-    "arg_min": _Row(same, ARG_MIN, ordered=True),
-    "arg_max_null": _Row(same, ARG_MAX_NULL, ordered=True),
-    "arg_min_null": _Row(same, ARG_MIN_NULL, ordered=True),
+    "arg_max": _Row(same, ARG_MAX, ordered=True, called=_TWO),
+    "arg_min": _Row(same, ARG_MIN, ordered=True, called=_TWO),
+    "arg_max_null": _Row(same, ARG_MAX_NULL, ordered=True, called=_TWO),
+    "arg_min_null": _Row(same, ARG_MIN_NULL, ordered=True, called=_TWO),
     "stddev": _Row(double, STDDEV_SAMP),
     "stddev_pop": _Row(double, STDDEV_POP),
     "variance": _Row(double, VAR_SAMP),
     "var_pop": _Row(double, VAR_POP),
-    **{name: _Row(double, row) for name, row in REGRESSION.items()},
-    "regr_count": _Row(pairs, REGRESSION["regr_count"]),
-    "grouping": _Row(fixed(INTEGER)),
+    **{name: _Row(double, row, called=_TWO) for name, row in REGRESSION.items()},
+    "regr_count": _Row(pairs, REGRESSION["regr_count"], called=_TWO),
+    "grouping": _Row(fixed(INTEGER), called=(1, None)),
     **dict.fromkeys(("skewness", "kurtosis", "kurtosis_pop", "mad"), _Row(double)),
     "entropy": _Row(fixed(DOUBLE)),
-    SAMPLE: _Row(double, SAMPLED),
+    SAMPLE: _Row(double, SAMPLED, called=(3, 4), ours=True),
 }
 
 _WINDOWS: dict[str, _Row] = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dpsql.compiler.aggregates import of_engines
 from dpsql.dialects.literal_sql import constant
 from dpsql.dialects.operators import OPERATORS, Printed, listed
 from dpsql.dialects.sql_text import ATOM, PRODUCT, SUM, Text
@@ -285,28 +286,8 @@ SPECIAL: dict[str, Printed] = {
     **TIMES,
 }
 
-AGGREGATES = {
-    **{
-        name: name
-        for name in """count sum avg min max median bool_and bool_or any_value first last arg_max
-        arg_min arg_max_null arg_min_null mode quantile_cont quantile_disc string_agg list
-        histogram corr covar_pop covar_samp regr_avgx regr_avgy regr_count regr_intercept
-        regr_r2 regr_slope regr_sxx regr_sxy regr_syy grouping skewness kurtosis kurtosis_pop
-        mad entropy""".split()
-    },
-    "stddev": "stddev_samp",
-    "stddev_samp": "stddev_samp",
-    "stddev_pop": "stddev_pop",
-    "variance": "var_samp",
-    "var_samp": "var_samp",
-    "var_pop": "var_pop",
-}
-
-WINDOWS = {
-    **{name: name for name in ("row_number", "rank", "dense_rank", "percent_rank", "cume_dist")},
-    **{name: name for name in ("ntile", "lag", "lead", "first_value", "last_value", "nth_value")},
-    **AGGREGATES,
-}
+OTHERWISE = {"stddev": "stddev_samp", "variance": "var_samp"}
+"""Aggregates that DuckDB calls otherwise."""
 
 MOMENTS = frozenset(
     """stddev stddev_samp stddev_pop variance var_samp var_pop corr covar_pop covar_samp
@@ -321,20 +302,11 @@ def widest(function: str) -> str:
     return "1e60" if function in ("skewness", "kurtosis", "kurtosis_pop") else "1e150"
 
 
-def aggregate_name(call: AggregateCall) -> str:
-    """DuckDB's name of an aggregate; refused if it has none."""
-    return _spelling(AGGREGATES, call)
-
-
-def window_name(call: WindowCall) -> str:
-    """DuckDB's name of a window function; refused if it has none."""
-    return _spelling(WINDOWS, call)
-
-
-def _spelling(names: dict[str, str], call: AggregateCall | WindowCall) -> str:
-    if call.function not in names:
+def aggregate_name(call: AggregateCall | WindowCall) -> str:
+    """DuckDB's name of an aggregate or window function; refused if it has none."""
+    if not of_engines(call.function):
         raise Refused(Reason.UNSUPPORTED_AGGREGATE, call.span, name=call.function)
-    return names[call.function]
+    return OTHERWISE.get(call.function, call.function)
 
 
 def framed(frame: Frame) -> str:

@@ -30,7 +30,6 @@ from dpsql.dialects.duckdb.call_sql import (
     framed,
     spelled,
     widest,
-    window_name,
 )
 from dpsql.dialects.literal_sql import constant
 from dpsql.dialects.sql_text import ATOM, CAST, LOOSE, MINUS, OTHER, Text
@@ -200,7 +199,7 @@ class _Printer:
         if call.frame is not None:
             clauses.append(framed(call.frame))
         ignored = " IGNORE NULLS" if call.ignore_nulls else ""
-        return self._guarded(call, window_name(call), ignored, f" OVER ({' '.join(clauses)})")
+        return self._guarded(call, aggregate_name(call), ignored, f" OVER ({' '.join(clauses)})")
 
     def _guarded(self, call: AggregateCall | WindowCall, name: str, inner: str, over: str) -> str:
         """The call; as text where it is a list; NULL where a moment would not fit a DOUBLE."""

@@ -12,7 +12,6 @@ from dataclasses import replace
 from sqlglot import exp
 
 from dpsql.dialects.reading.function_names import (
-    AGGREGATES,
     CONSTANTS,
     NULL_IGNORING,
     OMITTED,
@@ -22,6 +21,7 @@ from dpsql.dialects.reading.function_names import (
     WINDOWS,
     WITHIN_GROUP,
     FunctionName,
+    aggregate,
     refusal_of,
     scalar,
 )
@@ -124,7 +124,7 @@ def anonymous(node: exp.Expression, origin: Origin, read: Read) -> Expression:
         raise origin.refusal(node, "INTERVAL, unless it is added to a date or time")
     if name in TIME_CALLS:
         return TIME_CALLS[name](node, args, origin, read)
-    if name in AGGREGATES or name in _WRITTEN_OUT:
+    if aggregate(name) or name in _WRITTEN_OUT:
         return _aggregates(node, origin, read)
     values = tuple(read(arg, origin) for arg in args)
     call = Call(name, values, span=origin.span(node))
@@ -219,7 +219,8 @@ def _aggregate(
     args, distinct = _distinct(args, origin)
     if name in _COUNT_IF:
         return _count_if(node, args, origin, read, distinct=distinct or bool(order_by))
-    row = AGGREGATES[name]
+    row = aggregate(name)
+    assert row is not None
     values = tuple(read(arg, origin) for arg in args) if distinct else ()
     values = values or _arguments(name, args, origin, read)
     if not row.takes(len(values)):
@@ -329,7 +330,7 @@ def _aggregated(node: exp.Expression, origin: Origin) -> bool:
     if not isinstance(node, exp.Anonymous):
         return isinstance(node, exp.WithinGroup)
     name, _ = _name_and_arguments(node, origin)
-    return name in AGGREGATES or name in _WRITTEN_OUT
+    return aggregate(name) is not None or name in _WRITTEN_OUT
 
 
 def trim(node: exp.Expression, origin: Origin, read: Read) -> Expression:
@@ -371,7 +372,7 @@ def _window_call(node: exp.Anonymous, origin: Origin, read: Read, *, ignores: bo
     name, args = _name_and_arguments(node, origin)
     if scalar(name) or name in PART_FUNCTIONS:
         raise origin.refusal(node, f"{name.upper()} with OVER")
-    row = WINDOWS.get(name, AGGREGATES.get(name))
+    row = WINDOWS.get(name) or aggregate(name)
     if row is None:
         raise Refused(refusal_of(name), origin.span(node), name=name)
     if origin.span(node).start in origin.named:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
+from dpsql.compiler.aggregates import called
 from dpsql.functions import REGISTRY, lookup
 from dpsql.model.errors import Reason
 from dpsql.model.tree import DOUBLE, INTEGER, VARCHAR, Literal
@@ -149,56 +150,31 @@ PARTS = {
 }
 """Spellings of date parts; the standard name of each."""
 
-AGGREGATES = _rows(
-    ("grouping grouping_id", "grouping", 1, None),
-    ("count", "count", 1, 1),
+OTHER_AGGREGATES = _rows(
+    ("grouping_id", "grouping", 1, None),
     ("approx_count_distinct", "count", 1, 1),
-    ("sum", "sum", 1, 1),
-    ("avg mean favg", "avg", 1, 1),
-    ("min", "min", 1, 1),
-    ("max", "max", 1, 1),
-    ("median", "median", 1, 1),
-    ("mode", "mode", 1, 1),
-    ("any_value arbitrary", "any_value", 1, 1),
-    ("first", "first", 1, 1),
-    ("last", "last", 1, 1),
-    ("arg_max argmax max_by", "arg_max", 2, 2),
-    ("arg_min argmin min_by", "arg_min", 2, 2),
-    ("arg_max_null", "arg_max_null", 2, 2),
-    ("arg_min_null", "arg_min_null", 2, 2),
-    ("bool_and every logical_and", "bool_and", 1, 1),
-    ("bool_or logical_or", "bool_or", 1, 1),
-    ("string_agg listagg group_concat", "string_agg", 1, 2),
-    ("list array_agg", "list", 1, 1),
-    ("histogram", "histogram", 1, 1),
-    ("quantile_cont percentile_cont", "quantile_cont", 2, 2),
-    ("quantile quantile_disc percentile_disc", "quantile_disc", 2, 2),
+    ("mean favg", "avg", 1, 1),
+    ("arbitrary", "any_value", 1, 1),
+    ("argmax max_by", "arg_max", 2, 2),
+    ("argmin min_by", "arg_min", 2, 2),
+    ("every logical_and", "bool_and", 1, 1),
+    ("logical_or", "bool_or", 1, 1),
+    ("listagg group_concat", "string_agg", 1, 2),
+    ("array_agg", "list", 1, 1),
+    ("percentile_cont", "quantile_cont", 2, 2),
+    ("quantile percentile_disc", "quantile_disc", 2, 2),
     ("approx_quantile approx_quantiles", "quantile_disc", 2, 2),
-    ("stddev stddev_samp", "stddev", 1, 1),
-    ("stddev_pop", "stddev_pop", 1, 1),
-    ("variance var_samp", "variance", 1, 1),
-    ("var_pop", "var_pop", 1, 1),
-    ("covar_pop", "covar_pop", 2, 2),
-    ("covar_samp", "covar_samp", 2, 2),
-    ("corr", "corr", 2, 2),
-    ("ptr_mean", "ptr_mean", 2, 2),
-    ("regr_slope", "regr_slope", 2, 2),
-    ("regr_intercept", "regr_intercept", 2, 2),
-    ("regr_r2", "regr_r2", 2, 2),
-    ("regr_count", "regr_count", 2, 2),
-    ("regr_avgx", "regr_avgx", 2, 2),
-    ("regr_avgy", "regr_avgy", 2, 2),
-    ("regr_sxx", "regr_sxx", 2, 2),
-    ("regr_sxy", "regr_sxy", 2, 2),
-    ("regr_syy", "regr_syy", 2, 2),
-    ("skewness", "skewness", 1, 1),
-    ("kurtosis", "kurtosis", 1, 1),
-    ("kurtosis_pop", "kurtosis_pop", 1, 1),
-    ("mad", "mad", 1, 1),
-    ("entropy", "entropy", 1, 1),
-    ("sample_aggregate", "sample_aggregate", 3, 4),
+    ("stddev_samp", "stddev", 1, 1),
+    ("var_samp", "variance", 1, 1),
 )
-"""Aggregates by their standard names; which of them are answered is decided by their recipes."""
+"""Aggregates whose own name is another; which of them are answered is decided by their recipes."""
+
+
+def aggregate(name: str) -> FunctionName | None:
+    """The aggregate that a text calls by this name, None if there is none."""
+    arguments = called(name)
+    return OTHER_AGGREGATES.get(name) if arguments is None else FunctionName(name, *arguments)
+
 
 WITHIN_GROUP = _rows(
     ("percentile_cont", "quantile_cont", 2, 2),
@@ -225,7 +201,7 @@ WINDOWS = _rows(
 NULL_IGNORING = frozenset("lag lead first first_value last last_value nth_value".split())
 """Functions that may have IGNORE NULLS."""
 
-_OTHER_AGGREGATES = frozenset(
+_REFUSED_AGGREGATES = frozenset(
     """approx_top_k arbitrary arg_max arg_min
     array_agg bit_and bit_or bit_xor bool_and bool_or entropy every favg first fsum
     geometric_mean geomean group_concat json_agg jsonb_agg json_group_array
@@ -251,7 +227,7 @@ _IMPURE = frozenset(
 def refusal_of(name: str) -> Reason:
     """Why a function without a row is refused: as an aggregate, as impure, or as unknown."""
     function = exp.FUNCTION_BY_NAME.get(name.upper())
-    if name in _OTHER_AGGREGATES or name in AGGREGATES:
+    if name in _REFUSED_AGGREGATES or aggregate(name):
         return Reason.UNSUPPORTED_AGGREGATE
     if function is not None and issubclass(function, exp.AggFunc):
         return Reason.UNSUPPORTED_AGGREGATE
