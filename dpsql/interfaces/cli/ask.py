@@ -20,8 +20,8 @@ from dpsql.interfaces.cli.options import (
     DIALECT,
     Command,
     CommandSettings,
-    common,
     exact_epsilon,
+    with_settings,
     written_as,
 )
 from dpsql.interfaces.cli.output import output
@@ -87,7 +87,7 @@ def _question(command: Command) -> Command:
             help="Show zero for counts, and sums of what is never negative, below it.",
         ),
         DIALECT,
-        common,
+        with_settings,
     )
     for parameter in reversed(parameters):
         command = parameter(command)
@@ -100,7 +100,6 @@ def _question(command: Command) -> Command:
 @click.option("-o", "--output", "target", metavar="FILE", help="Write the result here, atomically.")
 @click.option("--explain", "only_explain", is_flag=True, help="Show the plan and the price; free.")
 @click.option("--yes", is_flag=True, help="Ask even what cannot be of use, without asking back.")
-@click.pass_obj
 def query(
     settings: CommandSettings,
     /,
@@ -144,7 +143,6 @@ def query(
 @_question
 @click.option("--verbose", is_flag=True, help="Show every measurement, proof and statement too.")
 @written_as("How the plan is written; json has everything.", "text", "json")
-@click.pass_obj
 def explain(settings: CommandSettings, /, *, verbose: bool, style: str, **options: Any) -> None:
     """Show the price and expected error of one SELECT; runs nothing, costs nothing."""
     form = PlanForm.JSON if style == "json" else PlanForm.LONG if verbose else None
@@ -210,13 +208,10 @@ def _with_proxy(
     sql: str | None,
     file: str | None,
     dialect: str,
-    policy: str | None,
-    analyst: str | None,
     nonnegative: bool,
     **price: Any,
 ) -> tuple[Any, bool]:
     """Opens the proxy, makes the call interruptibly; tells errors with the text they are about."""
-    settings = settings.with_options(policy, analyst)
     text = read_sql(sql, file)
     try:
         with settings.open(settings.policy) as proxy:

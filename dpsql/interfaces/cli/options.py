@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from decimal import Decimal, InvalidOperation
-from functools import partial
+from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -71,6 +71,21 @@ def common(command: Command) -> Command:
         "--analyst", metavar="NAME", help="Who asks; default DPSQL_ANALYST, or the only analyst."
     )
     return policy(analyst(command))
+
+
+def with_settings(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Adds `common`; the command takes its settings as they are by then."""
+
+    @common
+    @click.pass_context
+    @wraps(command)
+    def run(
+        context: click.Context, /, policy: str | None, analyst: str | None, **options: Any
+    ) -> Any:
+        settings = context.ensure_object(CommandSettings)
+        return command(settings.with_options(policy, analyst), **options)
+
+    return run
 
 
 DIALECT = click.option(

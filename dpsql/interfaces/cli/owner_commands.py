@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dpsql.interfaces.amounts import loss_text, plain, share_text
-from dpsql.interfaces.cli.options import CommandSettings, common
+from dpsql.interfaces.cli.options import CommandSettings, with_settings
 from dpsql.interfaces.cli.output import output
 from dpsql.interfaces.cli.terminal import columns, encodable, note
 from dpsql.interfaces.messages import printable
@@ -32,14 +32,11 @@ _HISTORY_HEADERS = ("query", "time (UTC)", "analyst", "budget", "epsilon", "char
 
 
 @click.command()
-@common
+@with_settings
 @click.option("--history", metavar="N", type=click.IntRange(1), help="The latest N charges too.")
 @click.option("--accept-ledger", is_flag=True, help="Owner: trust the ledger file as it is now.")
-@click.pass_obj
 def budget(
     settings: CommandSettings,
-    policy: str | None,
-    analyst: str | None,
     history: int | None,
     *,
     accept_ledger: bool,
@@ -47,7 +44,6 @@ def budget(
     """Show what each budget has spent and what is left."""
     from dpsql.owner.check import unnamed_budgets  # noqa: PLC0415
 
-    settings = settings.with_options(policy, analyst)
     if accept_ledger:
         _accept(settings.policy)
     with settings.open(settings.policy) as proxy:
@@ -111,17 +107,13 @@ def _accept(policy: str) -> None:
 
 
 @click.command()
-@common
+@with_settings
 @click.option("--record", is_flag=True, help="Check the new data and record what they confirm.")
-@click.pass_context
-def refresh(
-    context: click.Context, policy: str | None, analyst: str | None, *, record: bool
-) -> None:
+def refresh(settings: CommandSettings, *, record: bool) -> None:
     """Start a new data version: remembered answers and recorded facts no longer count.
 
     A running server takes it up, with policy, users and certificate, and loses no connection.
     """
-    settings = context.ensure_object(CommandSettings).with_options(policy, analyst)
     if record:
         from dpsql.owner.check import check_policy  # noqa: PLC0415
 
@@ -163,21 +155,19 @@ def init(database: str, target: str) -> None:
 
 
 @click.command()
-@common
+@with_settings
 @click.option("--record", is_flag=True, help="Record what the data confirms, for later proofs.")
-@click.pass_context
-def check(context: click.Context, policy: str | None, analyst: str | None, *, record: bool) -> None:
+def check(settings: CommandSettings, *, record: bool) -> None:
     """For the owner only: does the data fit the policy? Prints exact numbers of private rows."""
     from dpsql.owner.check import check_policy, unnamed_budgets_of  # noqa: PLC0415
 
-    path = context.ensure_object(CommandSettings).with_options(policy, analyst).policy
-    findings = check_policy(path, record=record)
-    _show(path, findings)
+    findings = check_policy(settings.policy, record=record)
+    _show(settings.policy, findings)
     if record:
         note("What the data confirms is recorded, until the data changes.")
-    _note_unnamed(unnamed_budgets_of(path))
+    _note_unnamed(unnamed_budgets_of(settings.policy))
     if any(finding.rows for finding in findings):
-        context.exit(ExitCode.BAD_INPUT)
+        raise click.exceptions.Exit(ExitCode.BAD_INPUT)
     note("The data fits the policy.")
 
 

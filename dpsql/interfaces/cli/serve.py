@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from dpsql.interfaces.cli.options import CommandSettings, common
+from dpsql.interfaces.cli.options import CommandSettings, with_settings
 from dpsql.interfaces.cli.terminal import note
 
 if TYPE_CHECKING:
@@ -16,17 +16,14 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@common
+@with_settings
 @click.option("--host", metavar="ADDRESS", help="Where to listen; default [server] host.")
 @click.option(
     "--port", metavar="N", type=click.IntRange(0, 65_535), help="Default [server] port; 0: any."
 )
 @click.option("--self-signed", is_flag=True, help="TLS with a certificate made for trying out.")
-@click.pass_obj
 def serve(
     settings: CommandSettings,
-    policy: str | None,
-    analyst: str | None,
     host: str | None,
     port: int | None,
     *,
@@ -35,8 +32,6 @@ def serve(
     """Answer over the Postgres wire protocol until stopped; log lines go to stderr."""
     from dpsql.interfaces.pgwire.serving import serve as run  # noqa: PLC0415
     from dpsql.policy.load import load  # noqa: PLC0415
-
-    settings = settings.with_options(policy, analyst)
 
     def make() -> tuple[Proxy, ServerSettings]:
         limits = load(settings.policy).server

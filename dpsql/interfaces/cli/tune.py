@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from dpsql.interfaces.cli.options import CommandSettings, common, exact_epsilon, written_as
+from dpsql.interfaces.cli.options import CommandSettings, exact_epsilon, with_settings, written_as
 from dpsql.interfaces.cli.output import output
 from dpsql.interfaces.cli.terminal import Progress, interruptible, note, show_error
 from dpsql.interfaces.receipts import cost_text
@@ -38,8 +38,7 @@ _PICTURES = (".png", ".svg", ".pdf")
 )
 @written_as("How the estimates are written.", "table", "json", "csv")
 @click.option("--plot", "picture", metavar="FILE", help="Draw them too: .png, .svg or .pdf.")
-@common
-@click.pass_obj
+@with_settings
 def tune(
     settings: CommandSettings,
     /,
@@ -49,8 +48,6 @@ def tune(
     epsilon: Decimal,
     style: str,
     picture: str | None,
-    policy: str | None,
-    analyst: str | None,
 ) -> None:
     """For the owner: which contribution limit of TABLE errs least, found privately.
 
@@ -66,7 +63,6 @@ def tune(
             raise click.UsageError(f"--plot takes a file that ends with {', '.join(_PICTURES)}.")
         curves.require_plot()
     writers = {"table": curves.text, "json": curves.as_json, "csv": curves.as_csv}
-    settings = settings.with_options(policy, analyst)
     with output(None) as write:
         limits, answers = _found(settings, table, by, epsilon)
         write(writers[style](limits))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from dpsql.interfaces.cli.options import CommandSettings, common
+from dpsql.interfaces.cli.options import CommandSettings, with_settings
 from dpsql.interfaces.cli.terminal import note
 from dpsql.interfaces.messages import printable
 from dpsql.interfaces.tables import grid
@@ -28,14 +28,11 @@ def user() -> None:
 
 
 @user.command()
-@common
+@with_settings
 @click.option("--certificate", is_flag=True, help="By a client certificate, without a password.")
 @click.argument("name")
-@click.pass_obj
 def add(
     settings: CommandSettings,
-    policy: str | None,
-    analyst: str | None,
     name: str,
     *,
     certificate: bool,
@@ -46,7 +43,7 @@ def add(
     """
     from dpsql.interfaces.pgwire.login_file import ByCertificate, User, verifier_of  # noqa: PLC0415
 
-    draft = _draft(settings, policy, analyst)
+    draft = _draft(settings)
     analysts = tuple(who for who, _ in draft.analysts)
     if name not in analysts:
         raise Refused(Reason.BAD_OPTION, option="analyst", value=name, known=analysts)
@@ -62,11 +59,10 @@ def add(
 
 
 @user.command("list")
-@common
-@click.pass_obj
-def listed(settings: CommandSettings, policy: str | None, analyst: str | None) -> None:
+@with_settings
+def listed(settings: CommandSettings) -> None:
     """List who may log in, how, and who is kept out."""
-    draft = _draft(settings, policy, analyst)
+    draft = _draft(settings)
     analysts = {who for who, _ in draft.analysts}
     rows = [
         (printable(name), _way(entry), _state(entry, analyst=name in analysts))
@@ -76,12 +72,11 @@ def listed(settings: CommandSettings, policy: str | None, analyst: str | None) -
 
 
 @user.command()
-@common
+@with_settings
 @click.argument("name")
-@click.pass_obj
-def remove(settings: CommandSettings, policy: str | None, analyst: str | None, name: str) -> None:
+def remove(settings: CommandSettings, name: str) -> None:
     """Forget how NAME logs in, and end the sessions."""
-    draft = _draft(settings, policy, analyst)
+    draft = _draft(settings)
     users = _users(draft)
     _require(users, name)
     _write(draft, {other: entry for other, entry in users.items() if other != name})
@@ -89,32 +84,29 @@ def remove(settings: CommandSettings, policy: str | None, analyst: str | None, n
 
 
 @user.command()
-@common
+@with_settings
 @click.argument("name")
-@click.pass_obj
-def disable(settings: CommandSettings, policy: str | None, analyst: str | None, name: str) -> None:
+def disable(settings: CommandSettings, name: str) -> None:
     """Keep NAME out, and end the sessions, until `dpsql user enable`."""
-    _switch(_draft(settings, policy, analyst), name, disabled=True)
+    _switch(_draft(settings), name, disabled=True)
     note(f"{printable(name)} can no longer log in.")
 
 
 @user.command()
-@common
+@with_settings
 @click.argument("name")
-@click.pass_obj
-def enable(settings: CommandSettings, policy: str | None, analyst: str | None, name: str) -> None:
+def enable(settings: CommandSettings, name: str) -> None:
     """Let NAME, who was disabled, log in again."""
-    _switch(_draft(settings, policy, analyst), name, disabled=False)
+    _switch(_draft(settings), name, disabled=False)
     note(f"{printable(name)} can log in.")
 
 
 @user.command()
-@common
+@with_settings
 @click.argument("name")
-@click.pass_obj
-def resume(settings: CommandSettings, policy: str | None, analyst: str | None, name: str) -> None:
+def resume(settings: CommandSettings, name: str) -> None:
     """Let analyst NAME ask anew, whose answers came late too often."""
-    draft = _draft(settings, policy, analyst)
+    draft = _draft(settings)
     analysts = tuple(who for who, _ in draft.analysts)
     if name not in analysts:
         raise Refused(Reason.BAD_OPTION, option="analyst", value=name, known=analysts)
@@ -126,10 +118,10 @@ def resume(settings: CommandSettings, policy: str | None, analyst: str | None, n
     note(f"{printable(name)} may ask anew; {late} late answers no longer count.")
 
 
-def _draft(settings: CommandSettings, policy: str | None, analyst: str | None) -> Draft:
+def _draft(settings: CommandSettings) -> Draft:
     from dpsql.policy.load import load  # noqa: PLC0415
 
-    return load(settings.with_options(policy, analyst).policy)
+    return load(settings.policy)
 
 
 def _users(draft: Draft) -> dict[str, User]:

@@ -11,7 +11,13 @@ import click
 
 from dpsql.interfaces.amounts import loss_text, plain
 from dpsql.interfaces.cli.ask import read_sql
-from dpsql.interfaces.cli.options import DIALECT, CommandSettings, common, exact_epsilon, written_as
+from dpsql.interfaces.cli.options import (
+    DIALECT,
+    CommandSettings,
+    exact_epsilon,
+    with_settings,
+    written_as,
+)
 from dpsql.interfaces.cli.output import output
 from dpsql.interfaces.cli.terminal import Progress, interruptible, note, show_error
 from dpsql.interfaces.messages import printable
@@ -56,8 +62,7 @@ def _exact_number(_context: click.Context, _option: click.Parameter, text: str) 
 @DIALECT
 @written_as("How the answers are written.", "table", "json")
 @click.option("--explain", "only_explain", is_flag=True, help="Show the price and the noise; free.")
-@common
-@click.pass_obj
+@with_settings
 def watch(
     settings: CommandSettings, /, *, file: str, style: str, only_explain: bool, **options: Any
 ) -> None:
@@ -91,15 +96,12 @@ def _with_proxy(
     call: Callable[[Proxy, Watch, list[Request]], T],
     *,
     dialect: str,
-    policy: str | None,
-    analyst: str | None,
     **wished: Any,
 ) -> tuple[tuple[Span, ...], T]:
     """Calls with all statements at once; a refusal is told with its place in the whole text."""
     from dpsql.dialects.reading.parse import divide  # noqa: PLC0415
     from dpsql.monitoring.monitor import Watch  # noqa: PLC0415
 
-    settings = settings.with_options(policy, analyst)
     places: tuple[Span, ...] = ()
     try:
         places = divide(text, dialect)
