@@ -26,7 +26,7 @@ from dpsql.model.resources import Database, Limits
 from dpsql.model.tree import INTEGER
 from dpsql.owner.check import check_policy
 from dpsql.policy.load import load
-from dpsql.preparation.engine_kinds import opened
+from dpsql.preparation.engine_kinds import opened, pooled
 from dpsql.proxy import Proxy
 from grammar_tests import outside, test_engines
 from grammar_tests.bound import shop as shop_in_memory
@@ -38,6 +38,7 @@ from grammar_tests.outside_accountant import BASIC
 from grammar_tests.outside_aggregate import SEM
 from grammar_tests.outside_engine import MARK, TOY, ToyDatabase
 from grammar_tests.proxy_kit import policy, request, shop
+from grammar_tests.test_every_accountant import spends
 
 BY_KEY = "SELECT device, COUNT(*) AS n FROM events GROUP BY device"
 
@@ -70,6 +71,29 @@ def test_an_accountant_is_a_file_and_an_entry_point(installed: Path, tmp_path: P
         ((_, _, limit),) = proxy.budgets()
         assert limit == BASIC.limit(proxy.policy.budgets[0])
         assert loss_text(before.charge, "basic").startswith("ε = ")
+
+
+OF_EACH_KIND = (
+    "SELECT VAR_POP(age) AS v, AVG(age) AS a FROM customers",
+    "SELECT segment, MEDIAN(age) AS m FROM customers GROUP BY segment",
+    "SELECT MAX(age) AS m FROM customers",
+    "SELECT PTR_MEAN(age, 10) AS m FROM customers",
+    "SELECT COUNT(DISTINCT status) AS n FROM orders",
+    "SELECT DISTINCT device FROM events",
+    "SELECT device, COUNT(*) AS n FROM events GROUP BY device ORDER BY n DESC LIMIT 2",
+)
+
+
+@pytest.mark.parametrize("sql", OF_EACH_KIND)
+def test_it_pays_for_measurements_of_each_kind(installed: Path, sql: str) -> None:
+    outside.install(installed, "ours", ACCOUNTANTS, basic="grammar_tests.outside_accountant:BASIC")
+    budget = replace(BUDGET, accountant="basic")
+    plan = compiled(sql, *shop_in_memory(), budget=budget).plan
+    assert plan is not None
+    assert plan.loss == accountants.price(BASIC.loss(plan.event), budget)
+    amount, delta = spends(plan, "basic")
+    assert amount <= 1
+    assert delta <= 1
 
 
 def test_nothing_is_imported_that_the_policy_does_not_name(installed: Path, tmp_path: Path) -> None:
@@ -175,6 +199,21 @@ def test_every_kind_of_statement_goes_to_its_own_engine(
             engine.scratch("SELECT age FROM customers")
         with engine.taken() as one:
             one.ready(engine.schema().identity)
+
+
+def test_such_engines_take_turns_over_the_data_that_the_first_accepted(
+    toy: list[ToyDatabase], tmp_path: Path
+) -> None:
+    draft = load(str(shop(tmp_path / "shop", A_TOY)))
+    draft = replace(draft, server=replace(draft.server, workers=2))
+    with closing(pooled(draft)) as pool:
+        identity = pool.schema().identity
+        with pool.taken() as one, pool.taken() as other:
+            one.ready(identity)
+            other.ready(identity)
+            assert toy[0].accepted == toy[1].accepted == pool.accepted
+        pool.follow(None)
+        assert {database.accepted for database in toy} == {None}
 
 
 @pytest.mark.parametrize(
