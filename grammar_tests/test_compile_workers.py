@@ -10,7 +10,7 @@ from dataclasses import fields, is_dataclass, replace
 from functools import partial
 from math import isnan
 from pathlib import Path
-from threading import Event, Thread
+from threading import Event, Thread, Timer
 from typing import Any
 
 import pytest
@@ -19,7 +19,7 @@ from dpsql.dialects.reading import parse as reading
 from dpsql.engines import EngineFailed, Interrupted, Stop, TimedOut
 from dpsql.engines.limited import limited
 from dpsql.engines.pool import WorkerPool
-from dpsql.engines.remote import RemoteBroke, RemoteObject
+from dpsql.engines.remote import RemoteBroke, RemoteObject, RemotePool
 from dpsql.interfaces.cli.options import CommandSettings
 from dpsql.model import errors
 from dpsql.model.errors import DataChanged, Failed, Reason, Refused
@@ -310,6 +310,56 @@ def test_one_analyst_never_has_all_workers() -> None:
         impatient.wanted = True
         thread.join()
         assert ended.is_set()
+
+
+class Slow(Odd):
+    """What takes its time to begin."""
+
+    def __init__(self) -> None:
+        time.sleep(0.7)
+
+
+SLOW = partial(RemoteObject, Slow, "100MB", 60)
+
+
+def begun(pool: WorkerPool[RemoteObject]) -> tuple[Any, Any]:
+    """The process that a pool starts, and the one it has when somebody has given up waiting."""
+    first, stop = pool._first._worker, Stop()
+    timer = Timer(0.1, lambda: setattr(stop, "wanted", True))
+    timer.start()
+    with pytest.raises(Interrupted), pool.taken(stop) as worker:
+        worker.ask(stop, "echo", 1)
+    with pool.taken(Stop()) as worker:
+        assert worker.ask(Stop(), "echo", 2) == 2
+        return first, worker._worker
+
+
+def test_who_gives_up_waiting_ends_no_beginning() -> None:
+    pool = RemotePool(SLOW, 1)
+    first, now = begun(pool)
+    assert now is first
+    with pool.taken(Stop()) as worker:
+        first._process.kill()
+        first._process.wait()
+    with pool.taken(Stop()) as again:  # it was replaced before anybody had it
+        assert again is worker
+        assert again.is_open
+        assert again.ask(Stop(), "echo", 3) == 3
+    pool.close()
+
+
+def test_a_pool_that_hands_out_what_only_begins_would_be_seen() -> None:
+    pool = WorkerPool(SLOW, 1)
+    first, now = begun(pool)
+    assert now is not first
+    pool.close()
+
+
+def test_a_pool_is_closed_while_it_begins() -> None:
+    pool = RemotePool(SLOW, 1)
+    process: Any = pool._first._worker
+    pool.close()
+    assert process._process.poll() is not None
 
 
 # --- errors on their way ---

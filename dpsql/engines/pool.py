@@ -75,7 +75,7 @@ class WorkerPool(Generic[M]):
             yield worker
         finally:
             with self._changed:
-                self._idle.append(worker)
+                self._give_back(worker)
                 self._having[owner] -= 1
                 self._changed.notify_all()
 
@@ -112,6 +112,10 @@ class WorkerPool(Generic[M]):
     def _another(self) -> M | None:
         """One more worker; None where there can be none yet."""
         return self._make()
+
+    def _give_back(self, worker: M) -> None:
+        """Let others have a worker."""
+        self._idle.append(worker)
 
 
 class EnginePool(WorkerPool[Engine]):

@@ -13,12 +13,14 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from threading import Lock, Thread
 from typing import Any, BinaryIO
 
 from dpsql.engines import EngineFailed, Interrupted, Stop, TimedOut, message_frames
 from dpsql.engines.limited import present
 from dpsql.engines.memory import bound_memory
+from dpsql.engines.pool import WorkerPool
 from dpsql.engines.priority import give_way
 from dpsql.engines.process import Tick, WorkerProcess
 from dpsql.engines.supervised import Reply, SupervisedWorker, WorkerCall, reply_of
@@ -65,12 +67,61 @@ class RemoteObject(SupervisedWorker):
                 raise RemoteBroke(told)
         raise EngineFailed
 
+    def open(self) -> None:
+        """Return when it can be asked; raises `EngineFailed`, and as `close` and `cancel` say."""
+        ready: Reply = "done", None, []
+        self._replied(lambda call: self._sent(call, (), lambda: 0.0, lambda: ready), Stop())
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it can be asked at once."""
+        worker = self._worker
+        return self._opened and worker is not None and worker.is_alive
+
     def _launched(self) -> WorkerProcess:
         return WorkerProcess(__name__, self._memory)
 
     def _open(self, call: WorkerCall, worker: WorkerProcess, tick: Tick) -> Reply:
         sent = worker.send((call.number, None, (self._make,)), tick)
         return reply_of(worker, tick) if sent else ("gone", None, [])
+
+
+class RemotePool(WorkerPool[RemoteObject]):
+    """Objects that nobody gets before they can be asked: who gives up waiting ends no beginning.
+
+    Else whoever has little time would end each process before it is of use to anybody.
+    """
+
+    def __init__(self, make: Callable[[], RemoteObject], most: int, owners: int = 1) -> None:
+        super().__init__(make, most, owners)
+        self._idle.clear()
+        self._give_back(self._first)
+
+    def close(self) -> None:
+        """As `WorkerPool.close`; what only begins is not waited for."""
+        for worker in tuple(self._all):
+            if not worker.is_open:
+                worker.cancel()
+        super().close()
+
+    def _another(self) -> None:
+        worker = self._make()
+        self._all.append(worker)
+        self._give_back(worker)
+
+    def _give_back(self, worker: RemoteObject) -> None:
+        if worker.is_open or self._closed:
+            self._idle.append(worker)
+        else:
+            Thread(target=self._opened, args=(worker,), name="dpsql-open", daemon=True).start()
+
+    def _opened(self, worker: RemoteObject) -> None:
+        """Have it open, if it can: else whoever asks next hears of it."""
+        with suppress(EngineFailed, Interrupted, TimedOut, DpsqlError):
+            worker.open()
+        with self._changed:
+            self._idle.append(worker)
+            self._changed.notify_all()
 
 
 # --- in the process ---

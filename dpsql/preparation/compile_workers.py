@@ -19,8 +19,7 @@ from typing import Any, Self, TypeAlias, TypeVar
 from dpsql.compiler.plan.prepared import Prepared
 from dpsql.engines import Engine, EngineFailed, Stop
 from dpsql.engines.limited import Following
-from dpsql.engines.pool import WorkerPool
-from dpsql.engines.remote import RemoteObject
+from dpsql.engines.remote import RemoteObject, RemotePool
 from dpsql.explaining.explanation import PlanDescription
 from dpsql.model.bounded_cache import BoundedCache
 from dpsql.model.tree import Span, SqlType
@@ -132,7 +131,7 @@ class CompilerDesk:
 class _Work:
     """The workers of one policy over its data, and all that they made."""
 
-    workers: WorkerPool[RemoteObject]
+    workers: RemotePool
     identity: Identity
     kept: BoundedCache[_Kept]
     plans: BoundedCache[_Kept]
@@ -274,7 +273,7 @@ class CompilerPool(Compiler):
     def _started(self, policy: Policy) -> _Work:
         make = partial(CompilerDesk.over, policy, self._engine.accepted)
         start = partial(RemoteObject, make, MEMORY, policy.limits.free_seconds)
-        workers = WorkerPool(start, self._most, len(policy.analysts))
+        workers = RemotePool(start, self._most, len(policy.analysts))
         return _Work(
             workers,
             identity_of(policy),
