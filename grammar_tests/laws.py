@@ -383,10 +383,13 @@ def too_far(
 
 def promised(block: BlockPlan, place: int, *sides: tuple[int, ...]) -> bool:
     """Whether the claim is made: of a mean only where one side has the rows that were proposed."""
-    made = block.releases[place - len(unreleased(block.keys))]
+    before = len(unreleased(block.keys))
+    places = {release.field.id: n for n, release in enumerate(block.releases, before)}
+    made = block.releases[place - before]
     if made.stability is None or not isinstance(made.query, StableMean):
         return True
-    return max(side[made.stability.count] for side in sides) >= made.query.test.rows
+    counted = places[made.stability.count]
+    return max(side[counted] for side in sides) >= made.query.rows
 
 
 def moved_nodes(tree: TreeRelease, here: Counted, there: Counted) -> tuple[int, int]:

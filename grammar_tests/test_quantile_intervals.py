@@ -216,6 +216,6 @@ def test_half_of_every_interval_is_a_column_of_its_own() -> None:
     assert plan.plan is not None
     (made,) = plan.plan.blocks
     assert len(made.halves) == len(made.trees[0].ranks) == 9
-    assert made.asked_of_histograms == len(made.lattices) == 18
+    assert len(made.noisy) == len(made.columns) == 18
     assert accountants.get("zcdp").loss(plan.plan.event) == plan.plan.loss
     assert all(e is not None and isnan(e) for e in plan.rewritten.expected)

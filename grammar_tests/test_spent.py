@@ -5,9 +5,10 @@ The events are put together again from the plan, and their loss is what the quer
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 
 import pytest
 
@@ -20,6 +21,7 @@ from dpsql.compiler.plan.published_keys import (
     TrialKeys,
     unreleased,
 )
+from dpsql.model.algebra import Released
 from dpsql.model.errors import Refused
 from dpsql.model.vocabulary import (
     ATTO,
@@ -30,6 +32,7 @@ from dpsql.model.vocabulary import (
     NoiseEvent,
     SelectionEvent,
 )
+from dpsql.model.walk import relations
 from grammar_tests.bound import shop
 from grammar_tests.laws import BUDGET, charges, compiled
 
@@ -181,3 +184,62 @@ def test_no_column_is_without_what_pays_for_it(what: str) -> None:
         left = tuple(release for release in block.releases if release.payment != gone)
         with pytest.raises(Unpaid):
             replace(plan, blocks=(replace(block, releases=left),))
+
+
+# --- every column by an id of its own ------------------------------------------------------------
+
+NOWHERE = -1
+"""The id of no column."""
+
+
+def of_nothing(block: BlockPlan) -> Iterator[Callable[[], BlockPlan]]:
+    """The block, looking at a column that it does not release."""
+    if isinstance(block.keys, ThresholdKeys):
+        keys = replace(block.keys, counted=(NOWHERE,))
+        yield partial(replace, block, keys=keys)
+    for n, release in enumerate(block.releases):
+        if release.stability is not None:
+            wrong = replace(release, stability=replace(release.stability, count=NOWHERE))
+            releases = (*block.releases[:n], wrong, *block.releases[n + 1 :])
+            yield partial(replace, block, releases=releases)
+    if block.agreements:
+        places = {column: NOWHERE for agreed in block.agreements for column in agreed.places}
+        agreements = tuple(agreed.renumbered(places) for agreed in block.agreements)
+        yield partial(replace, block, agreements=agreements)
+
+
+@pytest.mark.parametrize("what", ["private keys", "means that are tested", "agreeing"])
+def test_what_is_looked_at_is_released(what: str) -> None:
+    sql = AGREEING if what == "agreeing" else ASKED[what]
+    plan = compiled(sql, *shop()).plan
+    assert plan is not None
+    (block,) = plan.blocks
+    wrong = list(of_nothing(block))
+    assert wrong
+    for twin in wrong:
+        with pytest.raises(Unpaid):
+            twin()
+
+
+AGREEING = """
+SELECT COUNT(*), COUNT(*) FILTER (WHERE vip), COUNT(*) FILTER (WHERE NOT vip) FROM customers
+"""
+
+
+def test_no_two_columns_have_one_id() -> None:
+    (block,) = plan_of("choices", "zcdp").blocks
+    first, *others = block.choices
+    twin = replace(first, field=block.releases[0].field)
+    with pytest.raises(Unpaid):
+        replace(block, choices=(twin, *others))
+
+
+def test_a_table_is_read_by_the_ids_of_its_columns() -> None:
+    """What is read in another order is another column, of the same type or not."""
+    plan = plan_of("several sums", "zcdp")
+    (table,) = (r for r in relations(plan.outer) if isinstance(r, Released))
+    assert table.columns == plan.blocks[0].ids
+    assert list(table.reads.values()) == list(table.fields)
+    for columns in (table.columns[::-1], table.columns[1:], (*table.columns, NOWHERE)):
+        with pytest.raises(Unpaid):
+            replace(plan, outer=replace(table, columns=columns))

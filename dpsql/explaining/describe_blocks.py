@@ -114,7 +114,7 @@ def describe(plan: BlockPlan, sql: BlockSql, policy: Policy) -> BlockLines:
         f"{policy.unit.table}.{policy.unit.key} ({policy.unit.neighbours.value})",
         limits,
         _keys(plan, names),
-        tuple(_release(r, names, _adjusted(n, plan)) for n, r in enumerate(plan.releases)),
+        tuple(_release(r, names, _adjusted(r, plan)) for r in plan.releases),
         tuple(f"{f.table}: {f.kind.value} ({f.voucher.value})" for f in plan.block.facts),
         sql.sql,
         (
@@ -230,8 +230,8 @@ def _near(threshold: Threshold) -> str:
     )
 
 
-def _adjusted(place: int, plan: BlockPlan) -> str:
-    adjusted = any(place in agreement.places for agreement in plan.agreements)
+def _adjusted(release: Release, plan: BlockPlan) -> str:
+    adjusted = any(release.field.id in agreement.places for agreement in plan.agreements)
     return ", then adjusted to agree with the others of its rows" if adjusted else ""
 
 

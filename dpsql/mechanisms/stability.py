@@ -46,8 +46,7 @@ from dpsql.model.vocabulary import Noise
 class Stability:
     """Test and charge of δ in one, made by `stability` only.
 
-    `count` is the place of the noisy count among a block's releases; a mean is shown where it is
-    at least `least`.
+    `count` is the column with the noisy count; a mean is shown where it is at least `least`.
     """
 
     count: int

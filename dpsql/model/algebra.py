@@ -6,7 +6,7 @@ cannot move a bound from one value to another: a fact belongs to a field id.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -79,12 +79,19 @@ class Values:
 class Released:
     """The noisy table of block `block`: its key fields, then the measures numbered `measures`.
 
-    From `calibrate` on, the fields behind the keys are the parts of the block, all of them.
+    From `calibrate` on, the fields behind the keys are the columns that the block releases, all of
+    them; `columns` are the ids that these and its keys have there, whoever reads them.
     """
 
     block: int
     fields: tuple[Field, ...]
     measures: tuple[int, ...] = ()
+    columns: tuple[int, ...] = ()
+
+    @property
+    def reads(self) -> Mapping[int, Field]:
+        """The fields, by the id of the key or released column that each reads."""
+        return dict(zip(self.columns, self.fields, strict=True))
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ from dpsql.compiler.plan.measurement_kinds import (
     UnitCount,
 )
 from dpsql.compiler.plan.prepared import Prepared
-from dpsql.compiler.plan.private_plan import BlockSql, Release
+from dpsql.compiler.plan.private_plan import BlockPlan, BlockSql, Release
 from dpsql.compiler.plan.published_keys import ListedKeys
 from dpsql.compiler.rewrite.dialect import Dialect
 from dpsql.engines import ScratchTable
@@ -104,7 +104,7 @@ def stream(prepared: Prepared, dialect: Dialect) -> QueryStream:
             fix="Group by columns with declared values.",
         )
     alone = [_is_total(query) for query in block.queries] == [True] and not block.histograms
-    if not (alone and _is_plain(plan.outer, len(block.block.keys))):
+    if not (alone and _is_plain(plan.outer, block)):
         raise _refusal("watching anything but one COUNT or SUM", block.block.span, fix=_SHAPE)
     measured = dialect.block(replace(block, enforce_l0=False))
     return QueryStream(
@@ -135,21 +135,22 @@ def _is_total(query: Measurement) -> bool:
             assert_never(query)
 
 
-def _is_plain(outer: Relation, keys: int) -> bool:
-    """Whether the outputs are keys of the group and the measurement behind them, as released."""
+def _is_plain(outer: Relation, block: BlockPlan) -> bool:
+    """Whether the outputs are keys of the group and its one measurement, as released."""
+    keys = {key.field.id for key in block.block.keys}
     columns = [_released(outer, field.id) for field in outer.fields]
-    return [place for place in columns if place not in range(keys)] == [keys]
+    return [c for c in columns if c not in keys] == [column.id for column in block.columns]
 
 
 def _released(relation: Relation, column: int) -> int | None:
-    """The place in the released table that a column repeats; None if it is computed."""
+    """The released column or key that a column repeats; None if it is computed."""
     match relation:
         case Project():
             (item,) = (item for item in relation.items if item.field.id == column)
             below = _repeated(item.expression)
             return None if below is None else _released(relation.input, below)
         case Released():
-            return [field.id for field in relation.fields].index(column)
+            return next(n for n, field in relation.reads.items() if field.id == column)
         case _:
             return None
 

@@ -32,7 +32,7 @@ def consistent_tables(plan: PrivatePlan, noisy: Sequence[Noisy]) -> list[Noisy]:
 
 def _alone(block: BlockPlan, noisy: Noisy) -> Noisy:
     deviations = [standard_deviation(release.noise) for release in block.releases]
-    return replace(noisy, parts=tuple(agreed(noisy.parts, block.agreements, deviations)))
+    return replace(noisy, parts=tuple(agreed(noisy.parts, block.placed_agreements, deviations)))
 
 
 def _cells(levels: Marginals, table: Marginal, plan: PrivatePlan, noisy: Noisy) -> np.ndarray:

@@ -102,7 +102,7 @@ def unnoised(rewritten: Rewritten, rows: Sequence[tuple[Any, ...]]) -> Answer:
 
 def _natural(plan: PrivatePlan, block: int, noisy: Sequence[Noisy]) -> Rows:
     """Keys and noisy values of one block, in the units of their columns."""
-    lattices = plan.blocks[block].lattices
+    lattices = [column.lattice for column in plan.blocks[block].columns]
     return [
         (*key, *(in_units(v, lattice) for v, lattice in zip(parts, lattices, strict=True)))
         for key, parts in zip(noisy[block].keys, noisy[block].parts, strict=True)

@@ -24,6 +24,9 @@ Key: TypeAlias = tuple[Any, ...]
 Chooser: TypeAlias = Callable[[Choice, Candidates], np.ndarray]
 """Chooses a cell in every list: the plan's mechanism, or the best one in tests of the laws."""
 
+Columns: TypeAlias = dict[int, np.ndarray]
+"""Integers of each group by the id of the released column."""
+
 Noised: TypeAlias = Callable[[Noise, np.ndarray], np.ndarray]
 """Adds noise of a law to integers."""
 
@@ -69,7 +72,7 @@ def chosen_columns(
     plan: BlockPlan,
     chooser: Chooser | None,
     noised: Noised,
-) -> list[np.ndarray]:
+) -> Columns:
     """The integers that the chosen cells stand for, and those read from trees: one of each key.
 
     Cells of groups that are not among the keys are left out. Quantiles of the same values are put
@@ -77,29 +80,24 @@ def chosen_columns(
     quantiles in truth.
     """
     if not keys:
-        return [np.zeros(0, dtype=object)] * plan.asked_of_histograms
+        return {column.id: np.zeros(0, dtype=object) for column in plan.noisy}
     counted = dict(zip(plan.histograms, _counted(cells, keys, plan), strict=True))
-    columns: list[np.ndarray] = []
+    chosen: Columns = {}
     for choice in plan.choices:
         own = counted[choice.query.histogram]
         assert chooser is not None
-        columns.append(chooser(choice, candidates(own, choice.aim)))
-    read: list[Found] = []
+        chosen[choice.field.id] = chooser(choice, candidates(own, choice.aim))
+    read: dict[int, Found] = {}
     for tree in plan.trees:
         asked = tree.shape, counted[tree.histogram], tree.read, partial(noised, tree.noise)
-        read += quantiles(*asked, margin(tree.noise))
-    integers = _ordered(plan, [*columns, *(found.cell for found in read)])
-    return integers + list(_halves(plan, read, integers[len(columns) :]))
-
-
-def _halves(
-    plan: BlockPlan, read: Sequence[Found], points: Sequence[np.ndarray]
-) -> Iterator[np.ndarray]:
-    """Half the intervals about the points that are read from trees, where they are known."""
-    for tree in plan.trees:
-        for point, found, _ in zip(points, read, tree.halves, strict=False):
-            yield _half(tree.histogram.grid, point, found)
-        read, points = read[len(tree.ranks) :], points[len(tree.ranks) :]
+        found = quantiles(*asked, margin(tree.noise))
+        read |= {field.id: one for field, one in zip(tree.fields, found, strict=True)}
+    points = _ordered(plan, {**chosen, **{column: found.cell for column, found in read.items()}})
+    grids = {field.id: tree.histogram.grid for tree in plan.trees for field in tree.fields}
+    return {
+        **points,
+        **{half: _half(grids[n], points[n], read[n]) for n, half in plan.halves.items()},
+    }
 
 
 def _half(grid: Grid, points: np.ndarray, found: Found) -> np.ndarray:
@@ -130,24 +128,25 @@ def _counted(
         first += size
 
 
-def _ordered(plan: BlockPlan, columns: Sequence[np.ndarray]) -> list[np.ndarray]:
+def _ordered(plan: BlockPlan, cells: Columns) -> Columns:
     """The integers that cells stand for, those of quantiles of the same values in their order."""
-    asked = [(choice.query.histogram, choice.query.aim) for choice in plan.choices]
-    asked += [(tree.histogram, rank) for tree in plan.trees for rank in tree.ranks]
+    asked = {c.field.id: (c.query.histogram, c.query.aim) for c in plan.choices}
+    for tree in plan.trees:
+        ranks = zip(tree.fields, tree.ranks, strict=True)
+        asked |= {field.id: (tree.histogram, rank) for field, rank in ranks}
     alike: dict[tuple[object, ...], list[tuple[Rank, int]]] = defaultdict(list)
-    for place, (histogram, aim) in enumerate(asked):
+    for column, (histogram, aim) in asked.items():
         if isinstance(aim, Rank):
             values = histogram.argument, histogram.condition, histogram.grid
-            alike[values].append((aim, place))
-    integers = [
-        np.array([histogram.grid.point(int(cell)) for cell in column], dtype=object)
-        for (histogram, _), column in zip(asked, columns, strict=True)
-    ]
-    for ranks in alike.values():
-        places = [place for _, place in sorted(ranks, key=lambda rank: rank[0].place)]
-        rising = np.sort(np.stack([integers[place] for place in places]), axis=0)
-        for place, column in zip(places, rising, strict=True):
-            integers[place] = column
+            alike[values].append((aim, column))
+    integers = {
+        column: np.array([histogram.grid.point(int(c)) for c in cells[column]], dtype=object)
+        for column, (histogram, _) in asked.items()
+    }
+    for same in alike.values():
+        columns = [column for _, column in sorted(same, key=lambda rank: rank[0].place)]
+        rising = np.sort(np.stack([integers[column] for column in columns]), axis=0)
+        integers |= dict(zip(columns, rising, strict=True))
     return integers
 
 

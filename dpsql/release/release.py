@@ -26,7 +26,7 @@ from dpsql.engines import ScratchTable
 from dpsql.mechanisms.laws import Law
 from dpsql.mechanisms.stability import means, shown
 from dpsql.model.vocabulary import Exact, Noise, Noisy
-from dpsql.release.histogram_choices import Chooser, chosen_columns, separated
+from dpsql.release.histogram_choices import Chooser, Columns, chosen_columns, separated
 
 Sampler: TypeAlias = Callable[[Law, int], np.ndarray]
 """Draws `count` integers of a law: the mechanisms' sampler, or zeros in tests of the laws."""
@@ -48,20 +48,21 @@ def release(
     def noised(noise: Noise, counts: np.ndarray) -> np.ndarray:
         return _noised(counts.ravel(), noise, sampler).reshape(counts.shape)
 
-    choices = chosen_columns(cells, sums.keys if public is None else public, plan, chooser, noised)
+    chosen = chosen_columns(cells, sums.keys if public is None else public, plan, chooser, noised)
     match plan.keys:
         case TopKeys():
             return _top(sums, plan, plan.keys, sampler)
         case ListedKeys(domain=domain):
-            return _public(sums, plan, domain, sampler, choices)
-        case ThresholdKeys(threshold=threshold):
+            return _public(sums, plan, domain, sampler, chosen)
+        case ThresholdKeys(threshold=threshold, counted=counted):
             columns = _noisy(sums.parts, plan, sampler)
-            return _shown(sums, threshold.shown(columns), columns + choices)
+            places = threshold.shown([columns[column] for column in counted])
+            return _shown(sums, plan, places, {**columns, **chosen})
         case TrialKeys(trials=trials):
             counts, *parts = sums.parts
             columns = _noisy(parts, plan, sampler)
-            kept = np.flatnonzero(trials.shown(counts, sampler(trials.draw, len(counts))))
-            return _shown(sums, kept, columns + choices)
+            places = np.flatnonzero(trials.shown(counts, sampler(trials.draw, len(counts))))
+            return _shown(sums, plan, places, {**columns, **chosen})
         case _:
             assert_never(plan.keys)
 
@@ -93,12 +94,11 @@ def _top(exact: Exact, plan: BlockPlan, listed: TopKeys, sampler: Sampler) -> No
         place = sampler(top.law([int(scores[n]) for n in left]), 1)[0]
         chosen.append(left.pop(int(place)))
     keys = tuple(listed.domain[n] for n in chosen)
-    if not plan.releases:
+    columns = _noisy([part[chosen] for part in parts], plan, sampler)
+    if listed.place is not None:
         places = range(1, len(keys) + 1)
-        return Noisy(keys, tuple((n,) for n in (places if top.lowest else reversed(places))))
-    measured = zip(parts, plan.releases, strict=True)
-    columns = [_noised(part[chosen], release_.noise, sampler) for part, release_ in measured]
-    return Noisy(keys, _rows(columns, len(keys)))
+        columns[listed.place.id] = np.array(places if top.lowest else places[::-1], dtype=object)
+    return Noisy(keys, _rows(plan, columns, len(keys)))
 
 
 def _over(domain: Domain, exact: Exact, part: np.ndarray) -> np.ndarray:
@@ -108,11 +108,7 @@ def _over(domain: Domain, exact: Exact, part: np.ndarray) -> np.ndarray:
 
 
 def _public(
-    exact: Exact,
-    plan: BlockPlan,
-    domain: Domain,
-    sampler: Sampler,
-    choices: list[np.ndarray],
+    exact: Exact, plan: BlockPlan, domain: Domain, sampler: Sampler, chosen: Columns
 ) -> Noisy:
     positions = {key: place for place, key in enumerate(domain)}
     rows = [(positions[key], n) for n, key in enumerate(exact.keys) if key in positions]
@@ -120,44 +116,47 @@ def _public(
     for column, part in zip(complete, exact.parts, strict=True):
         for place, n in rows:
             column[place] = part[n]
-    columns = _noisy(with_means(complete, plan), plan, sampler)
-    return Noisy(domain, _rows(withheld(columns, plan) + choices, len(domain)))
+    columns = withheld(_noisy(with_means(complete, plan), plan, sampler), plan)
+    return Noisy(domain, _rows(plan, {**columns, **chosen}, len(domain)))
 
 
-def _noisy(parts: Sequence[np.ndarray], plan: BlockPlan, sampler: Sampler) -> list[np.ndarray]:
-    return [
-        _noised(part, release_.noise, sampler)
+def _noisy(parts: Sequence[np.ndarray], plan: BlockPlan, sampler: Sampler) -> Columns:
+    """The releases by their ids, of the exact parts of each."""
+    return {
+        release_.field.id: _noised(part, release_.noise, sampler)
         for release_, part in zip(plan.releases, parts, strict=True)
-    ]
+    }
 
 
-def _shown(exact: Exact, kept: np.ndarray, columns: list[np.ndarray]) -> Noisy:
+def _shown(exact: Exact, plan: BlockPlan, kept: np.ndarray, columns: Columns) -> Noisy:
     """The groups at these places, ordered by key."""
     order = sorted(kept.tolist(), key=lambda n: tuple(map(_sortable, exact.keys[n])))
     keys = tuple(exact.keys[n] for n in order)
-    return Noisy(keys, _rows([column[order] for column in columns], len(order)))
+    shown = {column: values[order] for column, values in columns.items()}
+    return Noisy(keys, _rows(plan, shown, len(order)))
 
 
 def with_means(parts: list[np.ndarray], plan: BlockPlan) -> list[np.ndarray]:
-    """The exact columns, with means in place of the sums that become one."""
+    """The exact parts of the releases, with means in place of the sums that become one."""
+    exact = {release_.field.id: part for release_, part in zip(plan.releases, parts, strict=False)}
     columns = list(parts)
     for place, release_ in enumerate(plan.releases):
         query, test = release_.query, release_.stability
         if test is not None and isinstance(query, StableMean):
-            columns[place] = means(parts[place], parts[test.count], query.steps)
+            columns[place] = means(parts[place], exact[test.count], query.steps)
     return columns
 
 
-def withheld(columns: list[np.ndarray], plan: BlockPlan) -> list[np.ndarray]:
+def withheld(columns: Columns, plan: BlockPlan) -> Columns:
     """The noisy columns: a mean is None where its test fails, and of the test one bit is left."""
-    result = list(columns)
-    for place, release_ in enumerate(plan.releases):
+    result = dict(columns)
+    for release_ in plan.releases:
         query, test = release_.query, release_.stability
         if test is not None and isinstance(query, StableMean):
             ends = query.lower - query.centre, query.upper - query.centre
             bounds = ends[0] * query.steps, ends[1] * query.steps
             passed = columns[test.count] >= test.least
-            result[place] = shown(columns[place], passed, bounds)
+            result[release_.field.id] = shown(columns[release_.field.id], passed, bounds)
             result[test.count] = passed.astype(np.int64)
     return result
 
@@ -176,10 +175,9 @@ def _near_limit(values: np.ndarray) -> bool:
     return len(values) > 0 and (int(values.max()) >= limit or int(values.min()) <= -limit)
 
 
-def _rows(columns: list[np.ndarray], count: int) -> tuple[tuple[int | None, ...], ...]:
-    if not columns:
-        return ((),) * count
-    return tuple(zip(*(column.tolist() for column in columns), strict=True))
+def _rows(plan: BlockPlan, columns: Columns, count: int) -> tuple[tuple[int | None, ...], ...]:
+    listed = [columns[column.id].tolist() for column in plan.columns]
+    return tuple(zip(*listed, strict=True)) if listed else ((),) * count
 
 
 def _sortable(value: Any) -> tuple[int, Any]:

@@ -63,7 +63,8 @@ def keys_selected(
     first, *others = releases[: counted.columns]
     assert all(r.noise == first.noise and r.query.total_upper == counted.most for r in others)
     chosen = _threshold(payer, first.noise, delta, floor, counted)
-    noisy = ThresholdKeys(threshold=chosen, floor=floor)
+    columns = tuple(release.field.id for release in (first, *others))
+    noisy = ThresholdKeys(threshold=chosen, counted=columns, floor=floor)
     if rival is not None and rival.counted != counted:
         noise = _noise_of(rival, payer)
         other = _threshold(payer, noise, delta, floor, rival.counted)
@@ -116,6 +117,6 @@ def as_released(relation: Relation, blocks: tuple[BlockPlan, ...]) -> Relation:
     """
     if not isinstance(relation, Released):
         return map_inputs(relation, lambda source: as_released(source, blocks))
-    block = blocks[relation.block]
-    keys = len(block.block.keys)
-    return replace(relation, fields=relation.fields[: keys + len(block.lattices)])
+    released = blocks[relation.block].ids
+    fields = tuple(relation.reads[column] for column in released)
+    return replace(relation, fields=fields, columns=released)

@@ -64,10 +64,10 @@ class Measurements:
 
     @property
     def agreed(self) -> tuple[Agreement, ...]:
-        """The agreements by the places of the parts."""
-        place = {part: n for n, part in enumerate(self.parts)}
+        """The agreements by the ids of the columns."""
+        column = {column.part: column.field.id for column in self.columns}
         return tuple(
-            Agreement(tuple(tuple(place[part] for part in listed) for listed in agreement))
+            Agreement(tuple(tuple(column[part] for part in listed) for listed in agreement))
             for agreement in self.agreements
         )
 

@@ -45,15 +45,15 @@ def require_testable(
 
 def tested(releases: tuple[Release, ...], delta: Fraction, l0: int) -> tuple[Release, ...]:
     """The releases with the test of each mean, for which it may use `delta` in `l0` groups."""
-    places = {release.query: place for place, release in enumerate(releases)}
+    counts = {release.query: release for release in releases}
 
     def with_test(release: Release) -> Release:
         if not isinstance(release.query, StableMean):
             return release
         test = release.query.test
-        place = places[test]
-        noise = releases[place].noise
-        return replace(release, stability=stability(place, noise, test.rows, delta, l0))
+        count = counts[test]
+        found = stability(count.field.id, count.noise, test.rows, delta, l0)
+        return replace(release, stability=found)
 
     return tuple(map(with_test, releases))
 

@@ -90,7 +90,8 @@ def _cells_of(number: int, block: BlockPlan, writer: Writer) -> _Cells | None:
     if prod(map(len, domains.values())) > len(domain):
         return None
     parts = [release.query for release in block.releases]
-    before = _before(block.agreements)
+    agreements = block.placed_agreements
+    before = _before(agreements)
     line = [(*before.get(n, ()), n) for n in range(len(parts))]
     texts = [writer.write(part) for part in parts]
     quantities = [tuple(texts[place] for place in places) for places in line]
@@ -102,7 +103,7 @@ def _cells_of(number: int, block: BlockPlan, writer: Writer) -> _Cells | None:
         tuple(standard_deviation(release.noise) for release in block.releases),
         tuple(
             tuple(tuple(quantities[place] for place in listed) for listed in agreement.lists)
-            for agreement in block.agreements
+            for agreement in agreements
         ),
     )
 

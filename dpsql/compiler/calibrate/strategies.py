@@ -210,15 +210,15 @@ def with_values(outer: Relation, measured: list[Measured], identities: Identitie
         measures = relation.fields[len(keys) :]
         parts = tuple(identities.field(f.name, f.type) for f in block.fields)
         known = (*(key.field for key in block.bounded.block.keys), *block.fields)
-        here = zip(known, keys + parts, strict=True)
-        read = {old.id: new.ref for old, new in here}
+        table = replace(relation, fields=keys + parts, columns=tuple(f.id for f in known))
+        read = {column: field.ref for column, field in table.reads.items()}
         items = [f.item for f in keys]
         items += [
             Item(f, substitute(block.values[place], read))
             for f, place in zip(measures, relation.measures, strict=True)
         ]
         # One group of which nothing is measured is one row without columns.
-        there = replace(relation, fields=keys + parts) if keys + parts else OneRow()
+        there = table if keys + parts else OneRow()
         return Project(there, tuple(items))
 
     return expand(outer)

@@ -105,7 +105,8 @@ class _Choice:
     def with_share(self, share: Fraction, paid: Sequence[Allowance]) -> BlockPlan:
         """The block that spends a share of the budget on its choice, the rest on measurements."""
         block, asked, accountant = self.block, self.asked, self.accountant
-        scored, keys = block.releases[asked.scored], len(self.keys.domain)
+        (scored,) = (r for r in block.releases if r.field.id == asked.scored)
+        keys = len(self.keys.domain)
         ranged, stepped = _epsilons(paid, share, asked.count, accountant)
         unlimited = replace(scored.sensitivity, l0=keys)
         found = min(
@@ -126,6 +127,7 @@ class _Choice:
                 top=found,
                 unreleased=scored.query,
                 otherwise=error_of_noise(scored.noise, keys),
+                place=None if self.measured else scored.field,
             ),
             groups=Contribution(keys, NOT_NEEDED),
             enforce_l0=False,

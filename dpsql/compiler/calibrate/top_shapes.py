@@ -21,7 +21,7 @@ _ENDS = {"arg_max": "max", "arg_min": "min"}
 class TopShape:
     """The `count` first keys of `block`, ordered by the measurement in column `scored`.
 
-    `scored` counts the columns behind the keys. `shown` says that measurements are shown too;
+    `scored` is the id of a released column. `shown` says that measurements are shown too;
     `filled` are the places of keys of which no NULL counts.
     """
 
@@ -131,6 +131,10 @@ def _measurement(score: Expression, released: Released, keys: Sequence[int]) -> 
     """The measurement that an expression is, whatever number it is written as."""
     while isinstance(score, Cast) and score.type.is_numeric:
         score = score.arg
-    columns = released.fields[keys[released.block] :]
-    places = [n for n, f in enumerate(columns) if score == f.ref]
-    return places[0] if places else None
+    behind = {field.id for field in released.fields[keys[released.block] :]}
+    columns = [
+        column
+        for column, field in released.reads.items()
+        if field.id in behind and score == field.ref
+    ]
+    return columns[0] if columns else None

@@ -33,19 +33,19 @@ from dpsql.model.walk import refs, substitute
 class Settled:
     """The noise of table number `table` after several tables are made to agree.
 
-    `steps` are those of its places, in units of their values.
+    `steps` are those of its columns, in units of their values, in the order of its quantities.
     """
 
     spread: Spread
     table: int
-    steps: tuple[float, ...]
+    steps: Mapping[int, float]
 
-    def cells(self, columns: Sequence[Field]) -> dict[int, Cell]:
-        """The measurements that take part, by the columns in which they are read."""
+    def cells(self, reads: Mapping[int, Field], read: int) -> dict[int, Cell]:
+        """The measurements that take part, by the fields that read their columns."""
         quantities = self.spread.levels.tables[self.table].quantities
         return {
-            columns[place].id: Cell(self.spread, (self.table, place), step, columns[0].id)
-            for place, step in enumerate(self.steps)
+            reads[column].id: Cell(self.spread, (self.table, place), step, read)
+            for place, (column, step) in enumerate(self.steps.items())
             if quantities[place] is not None
         }
 
@@ -76,14 +76,14 @@ class Cell:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Near:
-    """A threshold on the sum of the first `columns` parts, each in steps of `step`."""
+    """A threshold on the sum of these `columns`, each in steps of `step`."""
 
     widening: Widening
-    columns: int
+    columns: tuple[int, ...]
     step: float
 
     def factor(self, parts: Sequence[Expression]) -> Expression:
-        """By how much margins grow, over the first parts."""
+        """By how much margins grow, over the columns."""
         doubles: list[Operators] = [part.to(DOUBLE) for part in parts]
         steps = reduce(add, doubles) / self.step
         lines = (a + b * steps for a, b in self.widening.lines)
@@ -95,15 +95,17 @@ class Near:
 class NoiseOfBlock:
     """The noise of a released table, in units of its values.
 
-    `deviations` has one of each part (None: unknown); `correlation` is that of the first of them,
-    as far as it goes. The errors of parts depend on one another in each set of `dependent` ones.
-    `halves` says which part is half the interval of a quantile; those depend on one another too.
-    All that is before several tables are made to agree, which is `settled`. `selected` says that
-    noise decides which groups there are; parts at `withheld` places are NULL where it says so.
-    The errors of the first parts grow towards a threshold as `near` says.
+    All columns go by their ids. `deviations` has one of each (None: unknown); `correlation` is that
+    of those that are `measured`, in this order. The errors of columns depend on one another in each
+    set of `dependent` ones. `halves` says which column is half the interval of a quantile; those
+    depend on one another too. All that is before several tables are made to agree, which is
+    `settled`. `selected` says that noise decides which groups there are; columns that are
+    `withheld` are NULL where it says so. The errors of counts grow towards a threshold as `near`
+    says.
     """
 
-    deviations: tuple[float | None, ...]
+    deviations: Mapping[int, float | None]
+    measured: tuple[int, ...]
     correlation: np.ndarray
     dependent: Sequence[frozenset[int]] = ()
     settled: Settled | None = None
@@ -112,14 +114,15 @@ class NoiseOfBlock:
     withheld: frozenset[int] = frozenset()
     near: Near | None = None
 
-    def origin(self, place: int, block: int, read: int) -> ErrorSource:
-        """Where a part of the table comes from; quantiles of trees count as read from one tree."""
-        chosen = place >= len(self.correlation)
-        if place in self.halves:
+    def origin(self, column: int, block: int, read: int) -> ErrorSource:
+        """Where a column comes from; quantiles of trees count as read from one tree."""
+        chosen = column not in self.measured
+        if column in self.halves:
             dependent = frozenset((block, other) for other in self.halves)
             return ErrorSource(dependent, read, chosen=chosen)
-        group = next((dependent for dependent in self.dependent if place in dependent), (place,))
+        group = next((each for each in self.dependent if column in each), (column,))
         dependent = frozenset((block, other) for other in group)
+        place = None if chosen else self.measured.index(column)
         return ErrorSource(dependent, read, place, self.correlation, chosen=chosen)
 
 

@@ -92,9 +92,9 @@ def _columns(outer: Relation, parts: Sequence[Sequence[Field]]) -> dict[int, Exp
     columns: dict[int, Expression] = {}
     for relation in relations(outer):
         if isinstance(relation, Released):
-            measured = parts[relation.block]
-            here = relation.fields[len(relation.fields) - len(measured) :]
-            columns |= {f.id: old.ref for f, old in zip(here, measured, strict=True)}
+            measured = {field.id: field for field in parts[relation.block]}
+            here = {f.id: measured[c] for c, f in relation.reads.items() if c in measured}
+            columns |= {read: column.ref for read, column in here.items()}
     return columns
 
 

@@ -164,28 +164,29 @@ class _Tracer:
 
     def _released(self, relation: Released) -> Traced:
         noise = self.noise[relation.block]
-        parts = relation.fields[len(relation.fields) - len(noise.deviations) :]
-        cells = {} if noise.settled is None else noise.settled.cells(parts)
-        shown = {n: f for n, f in enumerate(parts) if n not in noise.halves.values()}
+        parts = {n: f for n, f in relation.reads.items() if n in noise.deviations}
+        read = next((field.id for field in parts.values()), 0)
+        cells = {} if noise.settled is None else noise.settled.cells(parts, read)
+        shown = {n: f for n, f in parts.items() if n not in noise.halves.values()}
         rows, wider = self._with_factor(relation, parts, noise.near)
 
-        def error(place: int) -> Expression | None:
-            if place in noise.halves:
-                half = parts[noise.halves[place]]
+        def error(column: int) -> Expression | None:
+            if column in noise.halves:
+                half = parts[noise.halves[column]]
                 return half.ref.to(DOUBLE) / (self.stating.factor * _A_HAIR_LESS)
-            deviation = noise.deviations[place]
+            deviation = noise.deviations[column]
             if deviation is None:
                 return None
-            return wider[place] * deviation if place < len(wider) else operand(deviation)
+            return wider[column] * deviation if column in wider else operand(deviation)
 
         return Traced(
             rows,
             {f.id: f.ref for f in shown.values()},
             {f.id: error(n) for n, f in shown.items()},
-            {f.id: noise.origin(n, relation.block, parts[0].id) for n, f in shown.items()},
+            {f.id: noise.origin(n, relation.block, read) for n, f in shown.items()},
             {n: Literal(cell.deviation, DOUBLE) for n, cell in cells.items()},
             {**dict.fromkeys(f.id for f in shown.values()), **cells},
-            (relation.block, parts[0].id) if parts else None,
+            (relation.block, read) if parts else None,
             whole=True,
             selected=noise.selected,
             certain=frozenset(
@@ -194,15 +195,15 @@ class _Tracer:
         )
 
     def _with_factor(
-        self, relation: Released, parts: Sequence[Field], near: Near | None
-    ) -> tuple[Relation, list[Expression]]:
-        """The rows with a column by which errors grow towards a threshold, for its parts each."""
-        if near is None or not parts:
-            return relation, []
+        self, relation: Released, parts: Mapping[int, Field], near: Near | None
+    ) -> tuple[Relation, Mapping[int, Expression]]:
+        """The rows with a column by which errors grow towards a threshold, for its counts each."""
+        if near is None:
+            return relation, {}
         factor = self.identities.field("error", DOUBLE)
-        value = near.factor([f.ref for f in parts[: near.columns]])
+        value = near.factor([parts[column].ref for column in near.columns])
         rows = Project(relation, (*(f.item for f in relation.fields), Item(factor, value)))
-        return rows, [factor.ref] * near.columns
+        return rows, dict.fromkeys(near.columns, factor.ref)
 
     def _project(self, relation: Project) -> Traced:
         relation, source = self._read(relation)

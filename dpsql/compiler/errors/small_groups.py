@@ -16,7 +16,7 @@ It is post-processing: PRIVACY.md R66.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from math import hypot, sqrt
 
@@ -31,15 +31,15 @@ Deviations = Mapping[int, float]
 """The standard deviation of each column of a released table, in units of its values."""
 
 
-def with_noise_known(relation: Relation, blocks: list[tuple[float | None, ...]]) -> Relation:
-    """The query with k in every mean: `blocks` gives the deviations of each block's columns."""
+def with_noise_known(relation: Relation, blocks: Sequence[Mapping[int, float | None]]) -> Relation:
+    """The query with k in every mean: `blocks` gives the deviation of each column by its id."""
 
     def with_deviations(expression: Expression, source: Relation) -> Expression:
         if not isinstance(source, Released):
             return expression
         columns = blocks[source.block]
-        fields = source.fields[len(source.fields) - len(columns) :]
-        deviations = {f.id: d for f, d in zip(fields, columns, strict=True) if d is not None}
+        known = {f.id: columns.get(column) for column, f in source.reads.items()}
+        deviations = {n: d for n, d in known.items() if d is not None}
         return _with_deviation(expression, deviations)
 
     return _map_items(relation, with_deviations)

@@ -35,7 +35,7 @@ from dpsql.compiler.plan.private_plan import (
 from dpsql.compiler.plan.published_keys import Keys, ListedKeys, ThresholdKeys, TopKeys, TrialKeys
 from dpsql.consistency.marginals import Marginal, Marginals
 from dpsql.mechanisms.top_keys import Top
-from dpsql.model.algebra import Evaluated, Field, Relation, Scan, Staged
+from dpsql.model.algebra import Evaluated, Field, Relation, Released, Scan, Staged
 from dpsql.model.comparisons import MIRRORED
 from dpsql.model.ticking import tick
 from dpsql.model.tree import Call, Ref, Span
@@ -64,8 +64,8 @@ LEFT_OUT: Mapping[type, Mapping[str, str]] = {
         "agreements": _FOLLOWS,
     },
     ListedKeys: {"within": _FOLLOWS},
-    TopKeys: {"within": _FOLLOWS, "otherwise": _TOLD},
-    ThresholdKeys: {"threshold": _PRICE, "runner_up": _TOLD},
+    TopKeys: {"within": _FOLLOWS, "otherwise": _TOLD, "place": "a label"},
+    ThresholdKeys: {"threshold": _PRICE, "counted": _PRICE, "runner_up": _TOLD},
     TrialKeys: {"trials": _PRICE, "runner_up": _TOLD},
     PrivateBlock: {
         "unit_ids": _PROOF,
@@ -108,6 +108,11 @@ LEFT_OUT: Mapping[type, Mapping[str, str]] = {
     Marginal: {"axes": _FOLLOWS, "deviations": _PRICE},
 }
 """What is no part of a question, and why. Every other field of these types is one."""
+
+FOLLOWS: Mapping[type, Mapping[str, str]] = {
+    Released: {"columns": "all that the block releases, in their order"},
+}
+"""Fields of relations that follow from what else a question says."""
 
 _MEASUREMENT: Mapping[str, Any] = {
     "argument": None,
@@ -237,7 +242,8 @@ class Writer:
             case _ if is_dataclass(value):
                 tick()
                 kind: Any = type(value)
-                inner = (self.write(getattr(value, name)) for name in _names(kind))
+                names = (name for name in _names(kind) if name not in FOLLOWS.get(kind, ()))
+                inner = (self.write(getattr(value, name)) for name in names)
                 return f"{type(value).__name__}({','.join(inner)})"
             case _:
                 return f"{type(value).__name__}:{value!r}"

@@ -205,8 +205,25 @@ class Release:
         return self.payment.sensitivity
 
 
+@dataclass(frozen=True, slots=True)
+class ReleasedColumn:
+    """A column of a released table: its integers are in steps of `lattice`."""
+
+    field: Field
+    lattice: Lattice
+
+    @property
+    def id(self) -> int:
+        """Its own, by which everything that reads it knows it."""
+        return self.field.id
+
+
+def _chosen(field: Field, histogram: Histogram) -> ReleasedColumn:
+    return ReleasedColumn(field, histogram.grid.lattice)
+
+
 class Unpaid(ValueError):
-    """A plan with a column that no payment names, or a payment for what is not released."""
+    """A plan with a column that no payment names, or that names or reads what is not released."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -219,7 +236,8 @@ class BlockPlan:
     `keys` says how the keys are published. Behind the `releases` are the choices, then what is read
     of trees.
 
-    What `agreements` say of the exact integers is made true of the noisy ones after the release.
+    What `agreements` say of the exact integers of columns is made true of the noisy ones after the
+    release.
     """
 
     block: PrivateBlock
@@ -235,12 +253,25 @@ class BlockPlan:
     agreements: tuple[Agreement, ...] = ()
 
     def __post_init__(self) -> None:
-        """Every release is named by the payment that it names, once, and nothing else is."""
+        """Every release is named by the payment that it names, once, and nothing else is.
+
+        Every column has an id of its own, and what is looked at is released.
+        """
         columns = [release.field.id for release in self.releases]
         paid = [column for payment in self.payments for column in payment.columns]
         own = all(release.field.id in release.payment.columns for release in self.releases)
         if not own or len(paid) != len(set(paid)) or sorted(paid) != sorted(columns):
             raise Unpaid(columns, paid)
+        if len(set(self.ids)) != len(self.ids) or not self._looked_at <= set(columns):
+            raise Unpaid(self.ids, self._looked_at)
+
+    @property
+    def _looked_at(self) -> frozenset[int]:
+        """The measurements by which others, or keys, are shown, and those that are to agree."""
+        counted = self.keys.counted if isinstance(self.keys, ThresholdKeys) else ()
+        tests = (r.stability.count for r in self.releases if r.stability is not None)
+        agreed = (column for agreement in self.agreements for column in agreement.places)
+        return frozenset((*counted, *tests, *agreed))
 
     @property
     def domain(self) -> Domain | None:
@@ -264,15 +295,29 @@ class BlockPlan:
         return (*unreleased(self.keys), *(release.query for release in self.releases))
 
     @property
-    def lattices(self) -> tuple[Lattice, ...]:
-        """Those of the released columns."""
-        placed = isinstance(self.keys, TopKeys) and not self.releases
-        queries = self.queries if placed else tuple(r.query for r in self.releases)
-        sums = tuple(query.released for query in queries)
-        choices = (choice.query.histogram for choice in self.choices)
-        read = [tree.histogram for tree in self.trees for _ in tree.fields]
-        read += [tree.histogram for tree in self.trees for _ in tree.halves]
-        return (*sums, *(histogram.grid.lattice for histogram in (*choices, *read)))
+    def columns(self) -> tuple[ReleasedColumn, ...]:
+        """Everything that is released beside the keys, in the order of the released table."""
+        match self.keys:
+            case TopKeys(place=Field() as place, unreleased=judged):
+                return (ReleasedColumn(place, judged.released), *self.noisy)
+            case _:
+                return self.noisy
+
+    @property
+    def noisy(self) -> tuple[ReleasedColumn, ...]:
+        """What is measured, chosen, and read of trees; half the intervals of these are the last."""
+        trees = self.trees
+        measured = [ReleasedColumn(r.field, r.query.released) for r in self.releases]
+        chosen = [_chosen(choice.field, choice.query.histogram) for choice in self.choices]
+        read = [_chosen(field, tree.histogram) for tree in trees for field in tree.fields]
+        halves = [_chosen(half, tree.histogram) for tree in trees for half in tree.halves]
+        return (*measured, *chosen, *read, *halves)
+
+    @property
+    def ids(self) -> tuple[int, ...]:
+        """The ids of the keys and of the released columns."""
+        keys = (key.field.id for key in self.block.keys)
+        return (*keys, *(column.id for column in self.columns))
 
     @property
     def histograms(self) -> tuple[Histogram, ...]:
@@ -281,22 +326,19 @@ class BlockPlan:
         return tuple(dict.fromkeys([*choices, *(tree.histogram for tree in self.trees)]))
 
     @property
-    def asked_of_histograms(self) -> int:
-        """How many columns are chosen or read from trees."""
-        read = sum(len(tree.fields) + len(tree.halves) for tree in self.trees)
-        return len(self.choices) + read
+    def halves(self) -> Mapping[int, int]:
+        """The quantiles whose error is known, each with the column of half its interval."""
+        return {
+            field.id: half.id
+            for tree in self.trees
+            for field, half in zip(tree.fields, tree.halves, strict=False)
+        }
 
     @property
-    def halves(self) -> dict[int, int]:
-        """The places of quantiles whose error is known, and those of half their intervals."""
-        first = len(self.releases) + len(self.choices)
-        behind = first + sum(len(tree.fields) for tree in self.trees)
-        known = (
-            first + sum(len(before.fields) for before in self.trees[:n]) + place
-            for n, tree in enumerate(self.trees)
-            for place, _ in enumerate(tree.halves)
-        )
-        return {place: behind + n for n, place in enumerate(known)}
+    def placed_agreements(self) -> tuple[Agreement, ...]:
+        """The agreements by the places of the releases."""
+        places = {release.field.id: place for place, release in enumerate(self.releases)}
+        return tuple(agreement.renumbered(places) for agreement in self.agreements)
 
     @property
     def noises(self) -> tuple[Noise, ...]:
@@ -333,10 +375,9 @@ class PrivatePlan:
         for query in (self.outer, *self.stages):
             for read in relations(query):
                 if isinstance(read, Released):
-                    block = self.blocks[read.block]
-                    columns = len(read.fields), len(block.block.keys) + len(block.lattices)
-                    if columns[0] != columns[1]:
-                        raise Unpaid(*columns)
+                    released = self.blocks[read.block].ids
+                    if read.columns != released:
+                        raise Unpaid(read.columns, released)
 
 
 @dataclass(frozen=True, slots=True)

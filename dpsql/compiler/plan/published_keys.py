@@ -14,6 +14,7 @@ from dpsql.compiler.plan.measurement_kinds import Measurement
 from dpsql.mechanisms.threshold import Threshold
 from dpsql.mechanisms.top_keys import Top
 from dpsql.mechanisms.truncated_geometric import KeyTrials
+from dpsql.model.algebra import Field
 from dpsql.model.tree import Value
 
 Domain: TypeAlias = tuple[tuple[Value, ...], ...]
@@ -44,8 +45,8 @@ class ListedKeys:
 class TopKeys:
     """Public keys of which those alone are shown that `top` chooses by an `unreleased` sum.
 
-    What is released is of them alone; if nothing is, each has its place in that sum's lattice.
-    `otherwise` is the error of ordering all keys by the sum with noise.
+    What is released is of them alone; if nothing is, `place` labels where each is in their order,
+    in that sum's lattice. `otherwise` is the error of ordering all keys by the sum with noise.
     """
 
     domain: Domain
@@ -53,16 +54,18 @@ class TopKeys:
     top: Top
     unreleased: Measurement
     otherwise: float
+    place: Field | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThresholdKeys:
-    """Private keys: one is shown if the sum of the first releases reaches a `threshold`.
+    """Private keys: one is shown if the sum of the `counted` columns reaches a `threshold`.
 
     None of fewer than `floor` units is, by that count. `runner_up` would have shown fewer.
     """
 
     threshold: Threshold
+    counted: tuple[int, ...]
     floor: int
     runner_up: Threshold | KeyTrials | None = None
 

@@ -85,7 +85,7 @@ def _noises(plan: PrivatePlan) -> list[NoiseOfBlock]:
         spread = Spread.of(levels)
         for n, table in enumerate(levels.tables):
             releases = plan.blocks[table.block].releases
-            steps = tuple(float(release.query.released.step) for release in releases)
+            steps = {r.field.id: float(r.query.released.step) for r in releases}
             noises[table.block] = replace(noises[table.block], settled=Settled(spread, n, steps))
     return noises
 
@@ -94,15 +94,18 @@ def _noise(block: BlockPlan) -> NoiseOfBlock:
     """The noise of a released table after its measurements are made to agree."""
     steps = np.array([float(release.query.released.step) for release in block.releases])
     deviations = [standard_deviation(release.noise) for release in block.releases]
-    after = covariance(block.agreements, deviations)
+    after = covariance(block.placed_agreements, deviations)
     sizes = np.sqrt(np.diag(after))
+    measured = tuple(release.field.id for release in block.releases)
+    known = dict(zip(measured, (sizes * steps).tolist(), strict=True))
     return NoiseOfBlock(
-        (*(sizes * steps).tolist(), *(None for _ in range(block.asked_of_histograms))),
+        {column.id: known.get(column.id) for column in block.noisy},
+        measured,
         after / np.outer(sizes, sizes),
         dependent(block.agreements),
         halves=block.halves,
         selected=not isinstance(block.keys, ListedKeys) or bool(block.keys.within),
-        withheld=frozenset(n for n, r in enumerate(block.releases) if r.stability is not None),
+        withheld=frozenset(r.field.id for r in block.releases if r.stability is not None),
         near=_near(block),
     )
 
@@ -116,7 +119,7 @@ def _near(block: BlockPlan) -> Near | None:
     if wider is None:
         return None
     step = float(block.releases[0].query.released.step)
-    return Near(wider, threshold.counted.columns, step)
+    return Near(wider, block.keys.counted, step)
 
 
 def _stage(
