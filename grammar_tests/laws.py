@@ -8,9 +8,10 @@ from contextlib import contextmanager
 from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
-from functools import lru_cache
+from functools import cache, lru_cache
 from math import isclose, isnan
 from typing import Any
+from weakref import proxy
 
 import duckdb
 import numpy as np
@@ -64,14 +65,23 @@ OURS = re.compile(r"PTR_MEAN\((\w+), \d+\)")
 """An aggregate that the plain engine knows as AVG."""
 
 
+@cache
+def bench() -> duckdb.DuckDBPyConnection:
+    """The instance that every engine computes over released rows with: it holds nothing itself."""
+    instance = duckdb.connect()
+    instance.execute(f"SET disabled_optimizers = '{NO_STATISTICS}'")
+    return instance
+
+
 class PlainEngine:
     """DuckDB in this process: fast enough for thousands of neighbours, and not hardened."""
 
     def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
         self.connection = connection
-        self.bench = duckdb.connect()
-        for instance in (self.connection, self.bench):
-            instance.execute(f"SET disabled_optimizers = '{NO_STATISTICS}'")
+        self.connection.execute(f"SET disabled_optimizers = '{NO_STATISTICS}'")
+        # By proxy: in no cycle, an engine goes with who used it last.
+        self.public = PublicTables(proxy(self), DUCKDB)
+        """What was measured of its public tables, which no test changes meanwhile."""
 
     def rows(self, sql: str) -> Rows:
         return self.connection.execute(OURS.sub(r"AVG(\1)", sql)).fetchall()
@@ -93,7 +103,7 @@ class PlainEngine:
         return Exact([row[:keys] for row in rows], columns)
 
     def scratch(self, sql: str, tables: Sequence[ScratchTable] = ()) -> Rows:
-        cursor = self.bench.cursor()  # temporary tables belong to it alone
+        cursor = bench().cursor()  # temporary tables belong to it alone
         for table in tables:
             cursor.execute(*load(table))
         return cursor.execute(sql).fetchall()
@@ -111,7 +121,7 @@ def compiled(
     epsilon: Fraction = Fraction(1),
 ) -> Prepared:
     """A query compiled as the proxy compiles it, over this engine's public tables."""
-    public = PublicTables(engine, DUCKDB)
+    public = engine.public
     return prepare(parsed(sql, dialect), policy, budget, epsilon, public, public.evaluate)
 
 

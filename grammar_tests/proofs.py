@@ -29,7 +29,6 @@ from dpsql.compiler.track.per_unit import BY_ORDER, BY_POSITION
 from dpsql.compiler.track.track import _Tracker
 from dpsql.compiler.track.uniqueness import Key, Keys
 from dpsql.compiler.track.units import Private, attach_unit
-from dpsql.dialects.duckdb.duckdb_dialect import DUCKDB
 from dpsql.dialects.duckdb.relation_sql import statement
 from dpsql.model.algebra import Aggregate, Filter, Join, Relation, Scan, Window
 from dpsql.model.errors import Refused
@@ -37,7 +36,6 @@ from dpsql.model.tree import AggregateCall, Expression, Ref, Star, WindowCall, i
 from dpsql.model.vocabulary import Policy
 from dpsql.model.walk import relations
 from dpsql.preparation.prepare import prepare
-from dpsql.preparation.public_data import PublicTables
 from grammar_tests.laws import BUDGET, PlainEngine, exact_blocks, parsed
 
 BEYOND = 15_000
@@ -118,7 +116,7 @@ def claims_of(sql: str, policy: Policy, engine: PlainEngine, dialect: str = "duc
             raise _EnoughError
         return calibrate(bounded, *rest)
 
-    public = PublicTables(engine, DUCKDB)
+    public = engine.public
     asked = parsed(sql, dialect), policy, BUDGET, Fraction(1), public, public.evaluate
     with (
         recorded() as claims,

@@ -225,6 +225,7 @@ def test_very_many_rows_are_refused(
     policy: Policy, engines: tuple[PlainEngine, PlainEngine], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(public_data, "MOST_CELLS", 2 * ZIPS - 2)
+    engines[0].public.forget()
     with pytest.raises(Refused) as caught:
         compiled(COUNT.format(FICKLE["first"]), policy, engines[0])
     assert caught.value.reason is Reason.TOO_LARGE

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
 from dpsql.answering.vault import PublicRows
-from dpsql.engines import Stop
+from dpsql.engines import ScratchTable, Stop
+from dpsql.model.algebra import Field
 from dpsql.model.table import Table
+from dpsql.model.tree import DOUBLE, VARCHAR, Cast, Ref
 from dpsql.proxy import Proxy
+from grammar_tests import world
+from grammar_tests.bound import shop as bound
+from grammar_tests.laws import PlainEngine, Rows, compiled
 from grammar_tests.proxy_kit import WatchedEngine, request, shop, watched
 
 CODES = "SELECT code FROM countries ORDER BY code"
@@ -45,7 +50,7 @@ def test_after_a_refresh_they_are_run_anew(opened: tuple[Proxy, WatchedEngine]) 
     assert runs(engine) == 1
 
 
-class Rows:
+class Rowed:
     """An engine that has these rows."""
 
     def __init__(self, rows: Table | None) -> None:
@@ -66,7 +71,55 @@ class Rows:
     ],
 )
 def test_what_is_large_is_not_kept(rows: Table | None, asked: int) -> None:
-    engine, known = Rows(rows), PublicRows()
+    engine, known = Rowed(rows), PublicRows()
     for _ in range(2):
         assert known.few(engine, "SELECT 1", 10, Stop()) is rows  # type: ignore[arg-type]
     assert engine.asked == asked
+
+
+# --- what the compiler asks of public tables and constants ---
+
+
+class Listening(PlainEngine):
+    """An engine that tells what it was asked."""
+
+    def __init__(self) -> None:
+        super().__init__(world.build(world.well_behaved(), constraints=True))
+        self.asked: list[str] = []
+
+    def rows(self, sql: str) -> Rows:
+        self.asked.append(sql)
+        return super().rows(sql)
+
+    def scratch(self, sql: str, tables: Sequence[ScratchTable] = ()) -> Rows:
+        self.asked.append(f"{sql} {tables!r}")
+        return super().scratch(sql, tables)
+
+    evaluate = scratch
+
+
+JOINED = (
+    "SELECT CAST(vip AS VARCHAR) AS v, SUM(age) FROM customers JOIN products ON city = category"
+    " WHERE CAST(vip AS VARCHAR) <> 'x' GROUP BY v"
+)
+
+
+def test_no_query_asks_the_same_twice_and_its_repetition_nothing() -> None:
+    engine, policy = Listening(), bound()[0]
+    first = compiled(JOINED, policy, engine)
+    assert len(engine.asked) == len(set(engine.asked)) >= 2
+    assert any("FROM given" in sql for sql in engine.asked)
+    assert any("MAX(n)" in sql for sql in engine.asked)
+    engine.asked.clear()
+    assert compiled(JOINED, policy, engine) == first
+    assert engine.asked == []
+    engine.public.forget()
+    assert compiled(JOINED, policy, engine) == first
+    assert any("MAX(n)" in sql for sql in engine.asked)
+
+
+def test_equal_numbers_of_different_texts_are_not_taken_for_each_other() -> None:
+    engine = Listening()
+    text = (Cast(Ref(1, DOUBLE), VARCHAR),), (Field(1, "x", DOUBLE),)
+    assert engine.public.evaluate(*text, [(0.0,)]) == [("0.0",)]
+    assert engine.public.evaluate(*text, [(-0.0,)]) == [("-0.0",)]

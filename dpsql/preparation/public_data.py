@@ -35,6 +35,9 @@ MOST_CELLS = 1_000_000
 
 MOST_KEPT = 4 * MOST_CELLS
 
+MOST_SMALL = 1 << 22
+"""Characters of all small answers that are kept: frequencies, and expressions over constants."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
@@ -50,8 +53,15 @@ def _kept() -> BoundedCache[_Rows]:
     )
 
 
+def _few() -> BoundedCache[Sequence[Row]]:
+    return BoundedCache(MOST_SMALL, lambda rows: 200 + len(repr(rows)))  # with its digest
+
+
 class PublicTables:
     """What may be measured: public tables are public entirely. Measures once, then remembers.
+
+    One query asks for the same values and frequencies several times: whenever a column's facts are
+    inferred, in one step or in another.
 
     `dialect` is the SQL of the owner's database, whose functions say what a value is.
     """
@@ -61,10 +71,12 @@ class PublicTables:
         self._facts: dict[tuple[str, str, int], Facts] = {}
         self._sizes: dict[str, int] = {}
         self._evaluated: BoundedCache[_Rows] = _kept()
+        self._asked, self._computed = _few(), _few()
 
     def forget(self) -> None:
         """Measure anew from here on; what is being measured now is not remembered."""
         self._facts, self._sizes, self._evaluated = {}, {}, _kept()
+        self._asked, self._computed = _few(), _few()
 
     def values(self, table: str, column: str) -> list[Any]:
         """The distinct non-NULL values of a public column, in order."""
@@ -98,7 +110,7 @@ class PublicTables:
         else:
             rows = self._dialect.query(relation, columns)
             sql = _most(f"({rows}) AS r", [f"c{n}" for n in range(len(columns))])
-            found = self._engine.rows(sql)
+            found = self._rows(sql)
         return max(1, found[0][0] or 0)
 
     def once(self, relation: Relation) -> Evaluated:
@@ -127,8 +139,15 @@ class PublicTables:
         """The different rows of these expressions over a public relation, at most `limit`."""
         rows = self._dialect.query(relation, outputs)
         order = ", ".join(str(n) for n in range(1, len(outputs) + 1))
-        sql = f"SELECT DISTINCT * FROM ({rows}) AS r ORDER BY {order} LIMIT {limit}"
-        return list(self._engine.rows(sql))
+        return self._rows(f"SELECT DISTINCT * FROM ({rows}) AS r ORDER BY {order} LIMIT {limit}")
+
+    def _rows(self, sql: str) -> list[Row]:
+        kept, key = self._asked, sha256(sql.encode("utf-8", "surrogatepass")).digest()
+        known = kept.get(key)
+        if known is None:
+            known = tuple(self._engine.rows(sql))
+            kept.put(key, known)
+        return list(known)
 
     def evaluate(
         self, outputs: tuple[Expression, ...], fields: tuple[Field, ...], rows: Sequence[Row]
@@ -138,8 +157,16 @@ class PublicTables:
         listed = ", ".join(self._dialect.expression(node, names) for node in outputs)
         columns = tuple((f"v{n}", field.type) for n, field in enumerate(fields))
         numbered = [(*row, place) for place, row in enumerate(rows)]
-        table = ScratchTable("given", (*columns, ("place", INTEGER)), numbered)
-        return list(self._engine.evaluate(f"SELECT {listed} FROM given ORDER BY place", [table]))
+        # By their texts: 0.0 and -0.0, 1 and TRUE are equal and have not the same functions.
+        asked = repr((listed, columns, numbered))
+        kept, key = self._computed, sha256(asked.encode("utf-8", "surrogatepass")).digest()
+        known = kept.get(key)
+        if known is None:
+            table = ScratchTable("given", (*columns, ("place", INTEGER)), numbered)
+            sql = f"SELECT {listed} FROM given ORDER BY place"
+            known = tuple(self._engine.evaluate(sql, [table]))
+            kept.put(key, known)
+        return list(known)
 
     def _measured(self, table: str, column: str, kind: SqlType, limit: int) -> Facts:
         values = self._distinct(table, column, f" LIMIT {limit + 1}")
