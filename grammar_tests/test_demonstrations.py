@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import runpy
 import subprocess
 import sys
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -29,11 +31,20 @@ def test_demonstrations_have_a_line(name: str) -> None:
 
 @pytest.mark.skipif(find_spec("matplotlib") is None, reason="the extra plot is not installed")
 @pytest.mark.parametrize("name", NAMES)
-def test_demonstrations_run_and_draw(name: str, tmp_path: Path) -> None:
+def test_demonstrations_run_and_draw(
+    name: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """In this process, which has imported what each of them would import again."""
     picture = tmp_path / "picture.png"
-    done = run(name, "-o", str(picture))
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert any(letter.isdigit() for letter in done.stdout.replace(str(picture), ""))
+    monkeypatch.syspath_prepend(ROOT)
+    monkeypatch.setattr(sys, "argv", [name, "-o", str(picture)])
+    runpy.run_module(f"examples.adult.{name}", run_name="__main__")
+    import_module("matplotlib.pyplot").close("all")
+    printed = capsys.readouterr().out
+    assert any(letter.isdigit() for letter in printed.replace(str(picture), ""))
     assert picture.read_bytes().startswith(PNG)
 
 
