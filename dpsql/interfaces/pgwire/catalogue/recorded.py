@@ -22,7 +22,6 @@ _EVERYONE = re.compile(r"[{,]=[a-zA-Z]*r")
 
 KEYWORDS = ("word", 25), ("catcode", 18), ("barelabel", 16), ("catdesc", 25), ("baredesc", 25)
 DEFINITIONS = ("kind", 25), ("oid", 26), ("definition", 25)
-Fields = list[str]
 
 
 @cache

@@ -41,7 +41,7 @@ EPOCH = datetime(2000, 1, 1)  # noqa: DTZ001 - TIMESTAMP has no zone
 """PostgreSQL counts days and microseconds from here."""
 
 _VECTORS = (INT2VECTOR, OIDVECTOR)
-_BASE, _BASE_DIGITS = 10_000, 4
+_BASE_DIGITS = 4
 PLAIN_FROM, PLAIN_TO = 1e-4, 1e15
 """Between these PostgreSQL writes no exponent."""
 
