@@ -18,9 +18,9 @@ import numpy as np
 
 from dpsql.compiler.errors.small_groups import NAME
 from dpsql.compiler.plan.lattices import Choice, Histogram, TreeRelease
-from dpsql.compiler.plan.measurement_kinds import StableMean
+from dpsql.compiler.plan.measurement_kinds import StableMean, Vote
 from dpsql.compiler.plan.prepared import Prepared
-from dpsql.compiler.plan.private_plan import BlockPlan, Release
+from dpsql.compiler.plan.private_plan import BlockPlan, FoundNorm, Poll, Release
 from dpsql.compiler.plan.published_keys import ListedKeys, ThresholdKeys, TopKeys, unreleased
 from dpsql.compiler.resolve.scopes import Identities
 from dpsql.compiler.rewrite.dialect import Dialects
@@ -43,11 +43,13 @@ from dpsql.model.vocabulary import (
     Neighbours,
     Noise,
     Noisy,
+    Norm,
     Policy,
     Receipt,
     Sensitivity,
 )
 from dpsql.model.walk import expressions, relations, walk
+from dpsql.preparation.contribution_bounds import placeholder
 from dpsql.preparation.prepare import prepare
 from dpsql.preparation.public_data import PublicTables
 from dpsql.release.finish import finish, stage
@@ -119,10 +121,30 @@ def compiled(
     dialect: str = "duckdb",
     budget: Budget = BUDGET,
     epsilon: Fraction = Fraction(1),
+    norm: Fraction | None = None,
 ) -> Prepared:
-    """A query compiled as the proxy compiles it, over this engine's public tables."""
+    """A query compiled as the proxy compiles it, over this engine's public tables.
+
+    Where contributions have no limit, every norm is found to be `norm` (None: the widest).
+    """
     public = engine.public
-    return prepare(parsed(sql, dialect), policy, budget, epsilon, public, public.evaluate)
+    known: dict[str, FoundNorm] = {}
+    while True:
+        made = prepare(
+            parsed(sql, dialect), policy, budget, epsilon, public, public.evaluate, known
+        )
+        if not made.polls or norm is None:
+            return made
+        known |= {poll.key: found(poll, norm) for poll in made.polls}
+
+
+def found(poll: Poll, norm: Fraction) -> FoundNorm:
+    """A norm in units of what is asked for; a mean is in the middle."""
+    vote = poll.block.vote
+    if isinstance(vote, Vote):
+        bound = max(1, int(norm * vote.steps / vote.total.lattice.step))
+        return FoundNorm(poll.key, bound, 0, visible=True)
+    return placeholder(poll)
 
 
 parsed = lru_cache(2000)(parse)
@@ -366,7 +388,8 @@ def violation(prepared: Prepared, here: Sequence[Counted], there: Sequence[Count
             l1, l2_squared = moved_nodes(tree, ours, theirs)
             if l1 > tree.sensitivity.l1 or l2_squared > tree.sensitivity.l2_squared:
                 return f"a tree of counts moved by {l1} and {l2_squared}"
-        if block.block.several and (why := too_far(block, claims, ours, theirs)):
+        scaled = any(claim.norm is not Norm.MAX for claim in claims)
+        if (scaled or block.block.several) and (why := too_far(block, claims, ours, theirs)):
             return why
         most = max(map(len, changed), default=0)
         if most > block.l0:

@@ -20,6 +20,7 @@ from dpsql.compiler.plan.measurement_kinds import (
     Measurement,
     RowCount,
     RowTest,
+    ScaledTotal,
     StableMean,
     UnitCount,
 )
@@ -128,6 +129,7 @@ MEASURED: dict[type[Measurement], str] = {
     ClippedSum: "sum",
     DistinctCount: "distinct",
     BlockAverage: "sum",
+    ScaledTotal: "scaled",
     RowTest: "test",
     StableMean: "mean",
 }

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from fractions import Fraction
 from functools import cache
 from typing import Any
 
@@ -47,15 +48,18 @@ ODD = frozenset({1, 2, 7, 20})
 """Units with rows beyond every limit, duplicate keys or a flood: compared on every case."""
 PARTS = 6
 """Tests among which the cases of law 3 are divided."""
+NORM = Fraction(5, 2)
+"""What is found of contributions without limits: it cuts most units, and not at whole rows."""
 SHARE = 12
 """Of the ordinary units, each case is compared on one in so many, in turn."""
 
 
-def prepared(case: Case, policy: Policy, engine: PlainEngine) -> Prepared:
+def prepared(
+    case: Case, policy: Policy, engine: PlainEngine, norm: Fraction | None = None
+) -> Prepared:
     budget = replace(BUDGET, accountant=case.setting("accountant", "zcdp"))
-    return compiled(
-        case.sql, policy, engine, dialect=case.setting("dialect", "duckdb"), budget=budget
-    )
+    dialect = case.setting("dialect", "duckdb")
+    return compiled(case.sql, policy, engine, dialect=dialect, budget=budget, norm=norm)
 
 
 class Guarded(PlainEngine):
@@ -83,7 +87,7 @@ def private(
     """The cases that release something; without constraints a few proofs, and so cases, fail."""
     for case in cases:
         try:
-            plan = prepared(case, policy, engine)
+            plan = prepared(case, policy, engine, NORM)
         except Refused:
             assert not policy.facts, case.id
             continue

@@ -18,6 +18,7 @@ from dpsql.interfaces.sentences import sentence
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.vocabulary import Answer, BoundsMethod, Mechanism, Noise, Policy
 from dpsql.preparation.private_bounds import (
+    SHARE,
     ColumnBounds,
     bounds_by_counts,
     question,
@@ -108,7 +109,7 @@ def test_a_plan_of_its_text_asked_alone_is_not_the_plan_of_the_search(tmp_path: 
     amounts = proxy_kit.request("SELECT SUM(amount) AS s FROM orders", "1")
     with opened(tmp_path, *changes) as proxy:
         (budget,) = proxy.policy.budgets
-        small, _ = shares(accountants.get(budget.accountant), budget, Decimal(1), 1)
+        small, _ = shares(accountants.get(budget.accountant), budget, Decimal(1), 1, SHARE)
         widest = ReleasedBounds("orders", "amount", Fraction(-1), Fraction(1))
         alone = proxy_kit.request(question(proxy.policy, widest), str(small))
         assert proxy.explain(alone).charge.delta > 0
@@ -187,7 +188,7 @@ def test_an_epsilon_too_small_to_share_is_refused(tmp_path: Path) -> None:
 def test_shares_are_within_one_question(kind: str, columns: int) -> None:
     accountant = accountants.get(kind)
     budget = replace(BUDGET, accountant=kind)
-    small, large = shares(accountant, budget, Decimal("0.7"), columns)
+    small, large = shares(accountant, budget, Decimal("0.7"), columns, SHARE)
     delta = Fraction(budget.query_delta)
     ways = (False, True) if accountant.supports_selection else (False,)
 

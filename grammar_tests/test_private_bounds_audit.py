@@ -15,7 +15,7 @@ from dpsql.compiler.plan.prepared import Prepared
 from dpsql.mechanisms.laws import Law
 from dpsql.model.tree import Value
 from dpsql.model.vocabulary import BoundsMethod, Exact, Mechanism, Noise, Policy
-from dpsql.preparation.private_bounds import bounds_by_counts, question, shares, with_bounds
+from dpsql.preparation.private_bounds import SHARE, bounds_by_counts, question, shares, with_bounds
 from dpsql.preparation.question import ReleasedBounds
 from dpsql.release.release import Sampler, release
 from grammar_tests import world
@@ -46,7 +46,7 @@ class Pair:
         self.budget = replace(BUDGET, accountant=accountant, query_delta=delta)
         self.delta = float(delta)
         law = accountants.get(accountant)
-        small, self.large = shares(law, self.budget, Decimal(EPSILON.numerator), 1)
+        small, self.large = shares(law, self.budget, Decimal(EPSILON.numerator), 1, SHARE)
         self.widest = widest_of(self.policy, self.engine, TOTAL)
         self.first = self._compiled(question(self.policy, self.widest), self.policy, small)
         self.second: dict[ReleasedBounds, tuple[Prepared, Exact, Exact]] = {}

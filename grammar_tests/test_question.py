@@ -24,6 +24,7 @@ from dpsql.compiler.plan.measurement_kinds import (
     Measurement,
     RowCount,
     RowTest,
+    ScaledTotal,
     StableMean,
     UnitCount,
 )
@@ -32,6 +33,7 @@ from dpsql.compiler.plan.published_keys import Keys, ListedKeys, ThresholdKeys, 
 from dpsql.consistency.marginals import Marginal, Marginals
 from dpsql.model.algebra import Field, Filter, Item, Scan
 from dpsql.model.tree import BOOLEAN, INTEGER, Literal
+from dpsql.model.vocabulary import Norm
 from grammar_tests.bound import shop
 from grammar_tests.laws import BUDGET, compiled
 
@@ -93,6 +95,8 @@ EXAMPLES: dict[str, Any] = {
     "argument": Literal(1, INTEGER),
     "condition": Literal(True, BOOLEAN),
     "test": RowTest(None, 7),
+    "total": RowCount(None, 7),
+    "norm": Norm.L1,
 }
 MEASURED = {
     "sums": "SELECT SUM(amount) FROM orders",
@@ -100,6 +104,7 @@ MEASURED = {
     "the first keys": FIRST.format("DESC", 1),
     "rows": "SELECT COUNT(*) FROM orders",
     "units": "SELECT COUNT(DISTINCT customer_id) FROM orders",
+    "scaled totals": "SELECT EXTRACT(month FROM day) AS m, COUNT(*) FROM logins GROUP BY m",
     "distinct values": "SELECT COUNT(DISTINCT status) FROM orders",
     "blocks of units": "SELECT SAMPLE_AGGREGATE(AVG(age), 0, 120) FROM customers",
     "a tested mean": "SELECT PTR_MEAN(age, 20) FROM customers",
@@ -171,6 +176,7 @@ KINDS: tuple[Measurement, ...] = (
     RowCount(None, 1),
     UnitCount(None),
     ClippedSum(**SUMMED, condition=None, total_lower=-1, total_upper=1),
+    ScaledTotal(RowCount(None, 1), Norm.L2, 1, 0),
     DistinctCount(argument=SUMMED["argument"], condition=None, total_upper=1, chosen=False),
     BlockAverage(**SUMMED, blocks=9),
     TEST,

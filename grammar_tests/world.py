@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import date, datetime, timedelta
 from decimal import Decimal
+from itertools import chain
 from math import inf, nan
 from typing import Any
 
@@ -206,10 +208,17 @@ def build(
     words = CONSTRAINTS if constraints else dict.fromkeys(CONSTRAINTS, "")
     for table, columns in COLUMNS.items():
         connection.execute(f"CREATE TABLE {table} ({columns.format(**words)})")
-        if tables[table]:
-            marks = ", ".join("?" * len(tables[table][0]))
-            connection.executemany(f"INSERT INTO {table} VALUES ({marks})", tables[table])
+        for rows in batched(tables[table], 256):
+            marks = f"({', '.join('?' * len(rows[0]))})"
+            listed = ", ".join([marks] * len(rows))
+            connection.execute(f"INSERT INTO {table} VALUES {listed}", [*chain(*rows)])
     return connection
+
+
+def batched(rows: list[tuple[Any, ...]], most: int) -> Iterator[list[tuple[Any, ...]]]:
+    """The rows, so many at once."""
+    for first in range(0, len(rows), most):
+        yield rows[first : first + most]
 
 
 def units(tables: Tables) -> list[int]:

@@ -17,7 +17,6 @@ from dpsql.explaining.explanation import Explanation
 from dpsql.model.tree import VARCHAR
 from dpsql.model.vocabulary import Answer, Budget, Column, Event, Loss
 from dpsql.preparation.compilation import Compiler
-from dpsql.preparation.private_bounds import SHARE, notice
 from dpsql.preparation.question import Question
 
 
@@ -38,17 +37,18 @@ def _explained(compiler: Compiler, vault: Vault, asked: Question) -> Explanation
         return _of_one(compiler, vault, asked)
     if steps.to_pay:
         return _of_all(compiler, vault, steps)
-    bounds = steps.found(compiler, tuple(answer for answer in steps.known if answer is not None))
-    last = _of_one(compiler, vault, replace(steps.last, bounds=bounds))
-    notices = (*last.notices, *map(notice, bounds))
+    known = [answer for answer in steps.known if answer is not None]
+    then = steps.then(compiler, vault, known)
+    last = _explained(compiler, vault, then)
+    notices = (*last.notices, *steps.told(then))
     return replace(last, epsilon=asked.account.epsilon, notices=notices)
 
 
 def _of_all(compiler: Compiler, vault: Vault, steps: Steps) -> Explanation:
     """Of the steps that are to be paid and the last, which is shown with the widest bounds."""
-    last = _of_one(compiler, vault, steps.last)
+    more = steps.before_last(compiler, vault)
+    last = _of_one(compiler, vault, steps.last) if more is None else _of_all(compiler, vault, more)
     parts = [*(_of_one(compiler, vault, search) for search in steps.to_pay), last]
-    names = ", ".join(f"{b.table}.{b.column}" for b in steps.widest)
     charge = reduce(add, (part.charge for part in parts))
     return replace(
         last,
@@ -60,7 +60,7 @@ def _of_all(compiler: Compiler, vault: Vault, steps: Steps) -> Explanation:
         expected=tuple(None if e is None else nan for e in last.expected),
         notes=(
             *last.notes,
-            f"The bounds of {names} come from data: {SHARE} of the charge finds them first.",
+            steps.about,
             "Until they are found, the last release is shown with the widest.",
         ),
     )

@@ -1,25 +1,30 @@
-"""two_steps: questions that must first find bounds (see `private_bounds`), and all others.
+"""two_steps: questions that first find bounds, of columns or of what people add, and all others.
 
-The price of both steps is known before the first, and is refused or paid whatever data say: each
+The price of all steps is known before the first, and is refused or paid whatever data say: each
 step is charged durably before it runs. Bounds that were found once are remembered by the ledger for
 whatever the same analyst asks next, until the data or the policy change.
 
-Both steps are ordinary questions: PRIVACY.md R64.
+All steps are ordinary questions: PRIVACY.md R64.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
+from fractions import Fraction
 from functools import reduce
 from operator import add
 
 from dpsql import accountants
 from dpsql.answering.vault import Vault
 from dpsql.model.errors import Refused
+from dpsql.model.notices import Notice
 from dpsql.model.vocabulary import Answer, Loss, Request
+from dpsql.preparation import contribution_bounds
 from dpsql.preparation.compilation import Compiler
 from dpsql.preparation.private_bounds import (
+    SHARE,
     ColumnBounds,
     bounds_of_answers,
     notice,
@@ -35,12 +40,9 @@ _ANY = Decimal("1e-9")
 
 @dataclass(frozen=True, slots=True)
 class Steps:
-    """What is asked: the first steps, one per column, what is remembered of them, and the second
-    at its `widest`.
-    """
+    """What is asked: the first steps, what is remembered of them, and the `last` at its widest."""
 
     asked: Question
-    widest: ColumnBounds
     searches: tuple[Question, ...]
     known: tuple[Answer | None, ...]
     last: Question
@@ -51,58 +53,173 @@ class Steps:
         pairs = zip(self.searches, self.known, strict=True)
         return tuple(search for search, known in pairs if known is None)
 
-    def found(self, compiler: Compiler, answers: tuple[Answer, ...]) -> ColumnBounds:
-        """The bounds that the answers of the first steps say."""
+    @property
+    def about(self) -> str:
+        """What `explain` says of the first steps."""
+        raise NotImplementedError
+
+    def before_last(self, compiler: Compiler, vault: Vault) -> Steps | None:  # noqa: ARG002
+        """Steps that the last one has of its own."""
+        return None
+
+    def then(self, compiler: Compiler, vault: Vault, answers: Sequence[Answer]) -> Question:
+        """What is asked with what these answers of the first steps say."""
+        raise NotImplementedError
+
+    def told(self, last: Question) -> tuple[Notice, ...]:  # noqa: ARG002
+        """What is told of the bounds besides what the last answer says of itself."""
+        return ()
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnSteps(Steps):
+    """The first steps find bounds of columns, one each."""
+
+    widest: ColumnBounds
+
+    @property
+    def about(self) -> str:
+        names = ", ".join(f"{b.table}.{b.column}" for b in self.widest)
+        return f"The bounds of {names} come from data: {SHARE} of the charge finds them first."
+
+    def before_last(self, compiler: Compiler, vault: Vault) -> Steps | None:
+        return steps_of(compiler, vault, self.last)
+
+    def then(self, compiler: Compiler, vault: Vault, answers: Sequence[Answer]) -> Question:  # noqa: ARG002
         bounds = []
         for widest, search, answer in zip(self.widest, self.searches, answers, strict=True):
             assert answer.receipt is not None
             paid = compiler.prepared(search.at(answer.receipt.epsilon)).plan
             assert paid is not None
             bounds.append(bounds_of_answers(compiler.policy, widest, answer.rows, paid.blocks[0]))
-        return tuple(bounds)
+        return replace(self.last, bounds=tuple(bounds))
+
+    def told(self, last: Question) -> tuple[Notice, ...]:
+        return tuple(map(notice, last.bounds))
+
+
+@dataclass(frozen=True, slots=True)
+class NormSteps(Steps):
+    """The first steps find norms of what one person adds, one for each measurement, for a `part`
+    of the charge.
+    """
+
+    part: Fraction
+
+    @property
+    def about(self) -> str:
+        what = f"{self.part} of the charge finds it first"
+        return f"How much one unit may add in all is a bound that comes from data: {what}."
+
+    def before_last(self, compiler: Compiler, vault: Vault) -> Steps | None:
+        polls = compiler.prepared(self.last).polls
+        if not polls[0].first:
+            return None
+        known = tuple(map(contribution_bounds.placeholder, polls))
+        return steps_of(compiler, vault, replace(self.last, norms=(*self.last.norms, *known)))
+
+    def then(self, compiler: Compiler, vault: Vault, answers: Sequence[Answer]) -> Question:
+        held: list[contribution_bounds.Held] = []
+        for search, answer in zip(self.searches, answers, strict=True):
+            assert answer.receipt is not None
+            paid = compiler.prepared(search.at(answer.receipt.epsilon))
+            held.append((search.polls, paid, answer))
+
+        def with_norms(widest: Question) -> Question:
+            more = contribution_bounds.found(compiler.prepared(widest), held)
+            return replace(widest, norms=(*widest.norms, *more))
+
+        first = with_norms(self.last)
+        if self.to_pay or _is_remembered(compiler, vault, first):
+            return first
+        # What is known already leaves its share to the answer.
+        return with_norms(self.asked)
+
+
+def _is_remembered(compiler: Compiler, vault: Vault, asked: Question) -> bool:
+    """Whether the answer to a question is there already, and all that it needs before."""
+    steps = steps_of(compiler, vault, asked)
+    while steps is not None:
+        answers = [answer for answer in steps.known if answer is not None]
+        if len(answers) < len(steps.known):
+            return False
+        asked = steps.then(compiler, vault, answers)
+        steps = steps_of(compiler, vault, asked)
+    return vault.remembered(compiler, asked) is not None
 
 
 def answered(compiler: Compiler, vault: Vault, asked: Question) -> Answer:
-    """The answer, in two steps where bounds have to be found; raises as `Proxy.ask` does."""
-    steps = steps_of(compiler, vault, asked)
-    if steps is None:
-        return vault.answered(compiler, asked)
-    _require_pay(compiler, vault, steps)
-    # The first step is paid for the second, whose statements differ in their constants alone.
-    vault.require_bound(compiler.prepared(steps.last), asked.stop)
-    answers = tuple(
-        known or vault.charged(compiler, search, compiler.prepared(search))
-        for search, known in zip(steps.searches, steps.known, strict=True)
-    )
-    bounds = steps.found(compiler, answers)
-    fresh = [answer for answer, known in zip(answers, steps.known, strict=True) if known is None]
-    last = vault.answered(compiler, replace(steps.last, bounds=bounds))
-    return _together(asked, fresh, last, bounds)
+    """The answer, in steps where bounds have to be found; raises as `Proxy.ask` does."""
+    paid: list[Answer] = []
+    notices: list[Notice] = []
+    last, steps = asked, steps_of(compiler, vault, asked)
+    if steps is not None:
+        _require_pay(compiler, vault, steps)
+    while steps is not None:
+        # The first step is paid for the last, whose statements differ in their constants alone.
+        vault.require_bound(compiler.prepared(steps.last), asked.stop)
+        answers = []
+        for search, known in zip(steps.searches, steps.known, strict=True):
+            answer = known or vault.charged(compiler, search, compiler.prepared(search))
+            answers.append(answer)
+            paid += [answer] if known is None else []
+        last = steps.then(compiler, vault, answers)
+        notices += steps.told(last)
+        steps = steps_of(compiler, vault, last)
+    answer = vault.answered(compiler, last)
+    return answer if last is asked else _together(asked, paid, answer, notices)
 
 
 def steps_of(compiler: Compiler, vault: Vault, asked: Question) -> Steps | None:
     """The steps of a question for which bounds have to be found; None where it is but one."""
-    widest = compiler.wanting(asked)
-    if not widest:
+    widest = () if asked.bounds else compiler.wanting(asked)
+    if widest:
+        return _column_steps(compiler, vault, asked, widest)
+    polls = compiler.prepared(asked).polls
+    if not polls:
         return None
     payer = asked.account
     accountant = accountants.get(payer.budget.accountant)
-    small, large = shares(accountant, payer.budget, payer.epsilon, len(widest))
+    selects = any(block.domain is None for block in compiler.prepared(asked).blocks)
+    part = contribution_bounds.share(polls, accountant)
+    small, large = shares(accountant, payer.budget, payer.epsilon, 1, part, selects=selects)
+    keys = tuple(poll.key for poll in polls)
+    search = replace(asked, account=_first(asked, small), polls=keys)
+    alone = tuple(replace(search, polls=(key,)) for key in keys)
+    for searches in ((search,), alone):
+        known = tuple(vault.remembered(compiler, each, _ANY) for each in searches)
+        if None not in known:
+            break
+    else:
+        searches, known = (search,), (None,)
+    return NormSteps(asked, searches, known, asked.at(large), part)
+
+
+def _column_steps(
+    compiler: Compiler, vault: Vault, asked: Question, widest: ColumnBounds
+) -> ColumnSteps:
+    payer = asked.account
+    accountant = accountants.get(payer.budget.accountant)
+    small, large = shares(accountant, payer.budget, payer.epsilon, len(widest), SHARE)
     searches = tuple(_search(compiler, asked, bounds, small) for bounds in widest)
     known = tuple(vault.remembered(compiler, search, _ANY) for search in searches)
-    return Steps(asked, widest, searches, known, replace(asked.at(large), bounds=widest))
+    return ColumnSteps(asked, searches, known, replace(asked.at(large), bounds=widest), widest)
 
 
 def _search(
     compiler: Compiler, asked: Question, bounds: ReleasedBounds, epsilon: Decimal
 ) -> Question:
     request = Request(question(compiler.policy, bounds), asked.request.analyst)
-    # What surrounds noise with a δ of its own leaves it to the second step.
+    account = _first(asked, epsilon)
+    return replace(compiler.read(request, asked.stop), account=account)
+
+
+def _first(asked: Question, epsilon: Decimal) -> Account:
+    """Who pays for a first step: what surrounds noise with a δ of its own leaves it to the last."""
     budget = asked.account.budget
     needed = accountants.get(budget.accountant).needs_delta
     delta = budget.query_delta if needed else Decimal(0)
-    account = Account(request.analyst, replace(budget, query_delta=delta), epsilon)
-    return replace(compiler.read(request, asked.stop), account=account)
+    return Account(asked.request.analyst, replace(budget, query_delta=delta), epsilon)
 
 
 def _require_pay(compiler: Compiler, vault: Vault, steps: Steps) -> None:
@@ -110,8 +227,7 @@ def _require_pay(compiler: Compiler, vault: Vault, steps: Steps) -> None:
     if not steps.to_pay:
         return
     budget = steps.last.account.budget
-    losses = (_loss(compiler, step) for step in steps.to_pay)
-    needed = reduce(add, losses, _loss(compiler, steps.last))
+    needed = _price(compiler, vault, steps)
     spent = vault.ledger.spent(budget.name)
     steps.last.require_useful(compiler.prepared(steps.last).notices, needed)
     try:
@@ -120,14 +236,23 @@ def _require_pay(compiler: Compiler, vault: Vault, steps: Steps) -> None:
         raise steps.asked.account.in_epsilon(refused, spent) from None
 
 
+def _price(compiler: Compiler, vault: Vault, steps: Steps) -> Loss:
+    """What all steps cost together that are not remembered."""
+    more = steps.before_last(compiler, vault)
+    last = _loss(compiler, steps.last) if more is None else _price(compiler, vault, more)
+    return reduce(add, (_loss(compiler, step) for step in steps.to_pay), last)
+
+
 def _loss(compiler: Compiler, asked: Question) -> Loss:
     plan = compiler.prepared(asked).plan
     assert plan is not None
     return plan.loss
 
 
-def _together(asked: Question, fresh: list[Answer], last: Answer, bounds: ColumnBounds) -> Answer:
-    """The second step's answer with the price of all steps and the bounds that were used."""
+def _together(
+    asked: Question, fresh: Sequence[Answer], last: Answer, told: Sequence[Notice]
+) -> Answer:
+    """The last step's answer with the price of all steps and the bounds that were used."""
     receipt = last.receipt
     assert receipt is not None
     charged = reduce(add, (a.receipt.charged for a in fresh if a.receipt), receipt.charged)
@@ -138,5 +263,4 @@ def _together(asked: Question, fresh: list[Answer], last: Answer, bounds: Column
         remembered=receipt.remembered and not fresh,
         least=receipt.least and not fresh,
     )
-    notices = (*last.notices, *map(notice, bounds))
-    return replace(last, receipt=receipt, notices=notices)
+    return replace(last, receipt=receipt, notices=(*last.notices, *told))

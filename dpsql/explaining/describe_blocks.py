@@ -27,6 +27,7 @@ from dpsql.compiler.plan.measurement_kinds import (
     Measurement,
     RowCount,
     RowTest,
+    ScaledTotal,
     StableMean,
     UnitCount,
     ValueTotal,
@@ -279,6 +280,8 @@ def _summed(query: Measurement, names: Mapping[int, str]) -> str:
             return f"number of rows{where(query.condition, None, names)}"
         case RowTest():
             return f"test of at least {query.rows} rows{where(query.condition, None, names)}"
+        case ScaledTotal(total=total):
+            return _summed(total, names)
         case BlockAverage():
             return f"sum of {term(query.argument, names)} over {query.blocks} blocks of units"
         case DistinctCount():
@@ -300,6 +303,11 @@ def _bounds(query: Measurement) -> str:
             return f"at most {query.total_upper} of each unit and group, {how}"
         case RowCount() | UnitCount() | RowTest():
             return "each counts 1"
+        case ScaledTotal(total=total):
+            bound = query.bound * float(query.released.step)
+            return (
+                f"{_bounds(total)}; {query.norm} norm of each unit over groups scaled to {bound:g}"
+            )
         case BlockAverage():
             each = "each block, chosen by a keyed hash of the unit,"
         case ClippedSum() | StableMean():

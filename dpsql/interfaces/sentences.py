@@ -14,6 +14,7 @@ from dpsql.model.notices import (
     BoundsFound,
     Clipped,
     CountedKeys,
+    CutSide,
     Drowned,
     Empty,
     Ends,
@@ -23,6 +24,7 @@ from dpsql.model.notices import (
     NeverShown,
     Notice,
     Sampled,
+    Scaled,
     Unprotected,
     places,
 )
@@ -71,6 +73,8 @@ def _said(notice: Notice, names: str, door: Door | None) -> str:
             return (
                 f"{units} count in at most {_some(n, 'group')} each, chosen at random, in {names}"
             )
+        case Scaled():
+            return _scaled(notice, names)
         case Listed(name=None, values=values):
             return f"values other than the {values:,} declared do not count in {names}"
         case Listed(name=name, values=values):
@@ -124,6 +128,15 @@ def _clipped(notice: Clipped, names: str) -> str:
     adds = f"at most {_value(upper)}" if lower == 0 else f"{_value(lower)} to {_value(upper)}"
     cut = f", clipped to {ends}" if ends else ""
     return f"{notice.units} add {adds} each to {names}{per}: {_some(rows, 'row')} each{cut}"
+
+
+def _scaled(notice: Scaled, names: str) -> str:
+    bound = f"all that one of {notice.units} adds to {names} counts up to {notice.most:,.4g}"
+    if not notice.visible:
+        return f"{bound}: there are too few of them to find a better bound; declare max_per_unit"
+    beyond = f"at most about {notice.above:,} have more, which is missing"
+    side = "" if notice.side is CutSide.EITHER else f" ({notice.side})"
+    return f"{bound}, a bound found privately; {beyond}{side}"
 
 
 def _hidden(notice: Hidden) -> str:

@@ -12,7 +12,7 @@ from textwrap import wrap
 from dpsql.interfaces.amounts import number_text
 from dpsql.interfaces.messages import printable, width
 from dpsql.interfaces.sentences import footnotes
-from dpsql.model.notices import marked
+from dpsql.model.notices import sides
 from dpsql.model.tree import Kind, SqlType
 from dpsql.model.vocabulary import Answer
 
@@ -106,10 +106,10 @@ def sheet(headers: Sequence[str], rows: Sequence[Sequence[str]], room: int | Non
 
 
 def _columns(answer: Answer) -> tuple[TextColumn, ...]:
-    places = marked(answer.notices)
+    places = sides(answer.notices)
     return tuple(
         _column(
-            f"{column.name} {_MARK}" if i in places else column.name,
+            f"{column.name} {places[i]}" if i in places else column.name,
             column.type,
             tuple(
                 number_text(row[i], margins[i], _scale(column.type))

@@ -24,6 +24,7 @@ from dpsql.model.vocabulary import (
     Noise,
     NoiseEvent,
     Noisy,
+    Norm,
     SelectionEvent,
     Sensitivity,
     Voucher,
@@ -71,6 +72,7 @@ def _encode_part(part: EventPart) -> dict[str, Any]:
                 "upper": sensitivity.upper,
                 "neighbours": sensitivity.neighbours.value,
                 **({"alone": True} if sensitivity.alone else {}),
+                **({} if sensitivity.norm is Norm.MAX else {"norm": sensitivity.norm.value}),
             }
         case SelectionEvent(delta=delta):
             return {"part": "selection", "delta": _ratio(delta)}
@@ -100,6 +102,7 @@ def _decode_part(part: dict[str, Any]) -> EventPart:
                     part["upper"],
                     neighbours,
                     alone=part.get("alone", False) is True,
+                    norm=Norm(part.get("norm", Norm.MAX)),
                 ),
             )
         case "selection":

@@ -9,6 +9,7 @@ names the table whose rows are protected.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import TypeAlias
 
 from dpsql.model.tree import Value
@@ -50,6 +51,30 @@ class Sampled:
     columns: tuple[int, ...]
     units: str
     groups: int
+
+
+class CutSide(StrEnum):
+    """Where the truth is of a number from which something is cut off."""
+
+    ABOVE = "≥"
+    BELOW = "≤"
+    EITHER = "*"
+
+
+@dataclass(frozen=True, slots=True)
+class Scaled:
+    """All that a unit contributes is scaled to a norm of at most `most`, which was found privately.
+
+    About `above` units at most have more (95 %). Without enough people the norm is not `visible`.
+    What is cut off is on one `side`.
+    """
+
+    columns: tuple[int, ...]
+    units: str
+    most: float
+    above: int
+    visible: bool
+    side: CutSide
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +160,7 @@ class Unprotected:
     column: str
 
 
-Cut: TypeAlias = Clipped | FewValues | Sampled | Listed | Assumed | Hidden
+Cut: TypeAlias = Clipped | FewValues | Sampled | Scaled | Listed | Assumed | Hidden
 """What is about columns: something is left out of them, or taken for granted."""
 
 Notice: TypeAlias = Cut | Empty | Drowned | NeverShown | CountedKeys | BoundsFound | Unprotected
@@ -148,6 +173,21 @@ def marked(notices: tuple[Notice, ...]) -> frozenset[int]:
     [0, 1, 2]
     """
     return frozenset(place for notice in notices for place in places(notice))
+
+
+def sides(notices: tuple[Notice, ...]) -> dict[int, CutSide]:
+    """Where the truth is of each column that a notice speaks of.
+
+    >>> scaled = Scaled((1,), "people", 12.0, 3, visible=True, side=CutSide.ABOVE)
+    >>> {place: side.value for place, side in sides((scaled, Listed((0,), "city", 2))).items()}
+    {1: '≥', 0: '*'}
+    """
+    found: dict[int, CutSide] = {}
+    for notice in notices:
+        own = notice.side if isinstance(notice, Scaled) else CutSide.EITHER
+        for place in places(notice):
+            found[place] = own if found.get(place, own) is own else CutSide.EITHER
+    return found
 
 
 def places(notice: Notice) -> tuple[int, ...]:

@@ -14,7 +14,8 @@ from datetime import date
 from decimal import Decimal
 from enum import StrEnum
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
+from math import isqrt
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, assert_never
 
 from dpsql.model.notices import Notice
 from dpsql.model.query_options import Precision, today
@@ -198,18 +199,29 @@ class Policy:
 # --- privacy: sensitivity, noise, loss ---------------------------------------------------------
 
 
+class Norm(StrEnum):
+    """How the totals of one unit over all groups are measured as one number."""
+
+    L1 = "L1"
+    L2 = "L2"
+    MAX = "max"
+
+
 @dataclass(frozen=True, slots=True)
 class Sensitivity:
     """What one unit can change: at most `l0` groups, each by at most `linf` lattice steps.
 
     `lower`, `upper` are the clip of one unit's total in one group, in lattice steps, with
     linf = max(|lower|, |upper|). Under REPLACE the L1 distance doubles and one group can move by
-    upper - lower (PRIVACY.md R30). `alone` says that no other measurement shares it.
+    upper - lower (PRIVACY.md R30). `alone` says that no other measurement shares it. With a `norm`
+    that of the unit's totals over all groups is at most linf too (PRIVACY.md R73).
 
         >>> Sensitivity(l0=2, lower=0, upper=500).l1
         1000
         >>> Sensitivity(2, -3, 4, Neighbours.REPLACE).l2_squared
         98
+        >>> Sensitivity(50, 0, 7, norm=Norm.L2).l2_squared
+        49
     """
 
     l0: int
@@ -217,6 +229,7 @@ class Sensitivity:
     upper: int
     neighbours: Neighbours = Neighbours.ADD_REMOVE
     alone: bool = False
+    norm: Norm = Norm.MAX
 
     @property
     def linf(self) -> int:
@@ -224,14 +237,24 @@ class Sensitivity:
 
     @property
     def l1(self) -> int:
-        once = self.l0 * self.linf
+        match self.norm:
+            case Norm.MAX:
+                groups = self.l0
+            case Norm.L2:
+                groups = 1 + isqrt(self.l0 - 1) if self.l0 else 0
+            case Norm.L1:
+                groups = min(1, self.l0)
+            case _:
+                assert_never(self.norm)
+        once = groups * self.linf
         return 2 * once if self.neighbours is Neighbours.REPLACE else once
 
     @property
     def l2_squared(self) -> int:
+        groups = self.l0 if self.norm is Norm.MAX else min(1, self.l0)
         if self.neighbours is Neighbours.REPLACE:
-            return self.l0 * max(2 * self.linf**2, (self.upper - self.lower) ** 2)
-        return self.l0 * self.linf**2
+            return groups * max(2 * self.linf**2, (self.upper - self.lower) ** 2)
+        return groups * self.linf**2
 
 
 class Mechanism(StrEnum):

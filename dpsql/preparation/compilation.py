@@ -151,9 +151,12 @@ class Compiler:
             Fraction(asked.account.epsilon),
             self.public,
             self.public.evaluate,
+            {norm.key: norm for norm in asked.norms},
+            asked.polls,
         )
 
 
 def plan_key(asked: Question) -> tuple[Any, ...]:
     """What decides a plan, under one policy."""
-    return text_key(asked.request), asked.account.budget, asked.account.epsilon, asked.bounds
+    payer = asked.account.budget, asked.account.epsilon
+    return text_key(asked.request), *payer, asked.bounds, asked.norms, asked.polls

@@ -5,7 +5,8 @@ It sees no private data: PRIVACY.md R6, SECURITY.md S1.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
 
@@ -13,12 +14,13 @@ from dpsql import accountants
 from dpsql.accountants.preference import SPARSE_VECTOR, bad_mechanism
 from dpsql.compiler.aggregates.recipe import MeasurementOptions
 from dpsql.compiler.calibrate.calibrate import calibrate
+from dpsql.compiler.calibrate.polls import polled
 from dpsql.compiler.infer.column_facts import Evaluate, PublicData
 from dpsql.compiler.infer.infer import has_domain, infer
 from dpsql.compiler.notices.plan_notices import notices
 from dpsql.compiler.plan.canonical import question
 from dpsql.compiler.plan.prepared import Prepared
-from dpsql.compiler.plan.private_plan import BlockPlan, PrivatePlan, Rewritten
+from dpsql.compiler.plan.private_plan import BlockPlan, Bounded, FoundNorm, PrivatePlan, Rewritten
 from dpsql.compiler.plan.published_keys import TopKeys, TrialKeys
 from dpsql.compiler.resolve.resolve import resolve, without_rows
 from dpsql.compiler.resolve.scopes import Identities
@@ -49,39 +51,91 @@ def prepare(
     epsilon: Fraction,
     public: PublicData,
     evaluate: Evaluate,
+    norms: Mapping[str, FoundNorm] | None = None,
+    polls: tuple[str, ...] = (),
 ) -> Prepared:
     """Compile a parsed statement for an analyst who pays from `budget`.
+
+    `norms` are bounds of what a person adds that are known, by the keys of their polls; with
+    `polls` these are compiled, of those that the statement needs.
 
     Raises `Refused` with a reason and a place. Depends on text, policy and public tables only.
     """
     identities = Identities()
     resolved = without_rows(resolve(statement, policy, identities))
-    columns = tuple(Column(f.name, f.type) for f in resolved.relation.fields)
+    columns = _columns(resolved.relation)
     listed = partial(has_domain, policy=policy, public=public, evaluate=evaluate)
-    named, scans = statement.mechanism, statement.mechanism == SPARSE_VECTOR
-    accountant = accountants.preferring(budget, None if scans else named, epsilon)
     tracked = track(resolved, policy, public, listed, identities)
     if not tracked.blocks:
         return _public(statement, columns, tracked.outer, policy, identities)
     bounded = infer(tracked, policy, public, evaluate)
-    payer = accountant, policy.unit.neighbours
-    options = MeasurementOptions(epsilon, _floor(statement, policy), statement.nonnegative, scans)
-    context = (budget.accountant, str(budget.query_delta), *([named] if named else []))
+    options = _options(statement, policy, epsilon, norms or {})
+    plans = _Plans(statement, policy, budget, identities)
+    if polls:
+        return plans.of_polls(bounded, options, polls)
 
     def planned(options: MeasurementOptions) -> Prepared:
-        plan = calibrate(bounded, *payer, options, Fraction(budget.query_delta), identities)
-        plan = weighed(plan, policy, public.frequency, identities)
-        sql = _written(plan, policy, identities)
-        priced = replace(plan, loss=accountants.price(plan.loss, budget))
+        plan = plans.weighed(bounded, options, public)
         told = notices(bounded, plan, policy, public, evaluate, options)
-        return Prepared(columns, priced, sql, question(plan, *context), told, data=policy.data)
+        return replace(plans.written(plan), columns=columns, notices=told)
 
     found = planned(options)
-    _selects_keys(statement, found.blocks)
-    _heeds_mechanism(statement, found.blocks)
+    _heeds_options(statement, found.blocks)
     if any(isinstance(block.keys, TopKeys | TrialKeys) for block in found.blocks):
         return replace(found, whole=planned(replace(options, whole=True)))
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Plans:
+    """How a statement is paid for, and its plans written."""
+
+    statement: Statement
+    policy: Policy
+    budget: Budget
+    identities: Identities
+
+    def calibrated(self, asked: Bounded, options: MeasurementOptions) -> PrivatePlan:
+        """What is measured of the blocks, with which noise."""
+        named = None if options.scans else self.statement.mechanism
+        accountant = accountants.preferring(self.budget, named, options.epsilon)
+        payer, delta = (accountant, self.policy.unit.neighbours), self.budget.query_delta
+        return calibrate(asked, *payer, options, Fraction(delta), self.identities)
+
+    def weighed(
+        self, asked: Bounded, options: MeasurementOptions, public: PublicData
+    ) -> PrivatePlan:
+        """The same over fewer rows, where public ones repeat them."""
+        plan = self.calibrated(asked, options)
+        return weighed(plan, self.policy, public.frequency, self.identities)
+
+    def of_polls(
+        self, asked: Bounded, options: MeasurementOptions, polls: tuple[str, ...]
+    ) -> Prepared:
+        """Some of the polls that a query needs first."""
+        needed = self.calibrated(asked, options).polls
+        held = polled(needed, polls, asked.stages, self.identities)
+        return self.written(self.calibrated(held, options), *polls)
+
+    def written(self, plan: PrivatePlan, *more: str) -> Prepared:
+        """The plan with its statements and its price; `more` is part of its question."""
+        budget, named = self.budget, self.statement.mechanism
+        context = budget.accountant, str(budget.query_delta), *([named] if named else []), *more
+        sql = _written(plan, self.policy, self.identities)
+        priced = replace(plan, loss=accountants.price(plan.loss, budget))
+        identity, data = question(plan, *context), self.policy.data
+        return Prepared(_columns(plan.outer), priced, sql, identity, data=data)
+
+
+def _options(
+    statement: Statement, policy: Policy, epsilon: Fraction, norms: Mapping[str, FoundNorm]
+) -> MeasurementOptions:
+    floor, scans = _floor(statement, policy), statement.mechanism == SPARSE_VECTOR
+    return MeasurementOptions(epsilon, floor, statement.nonnegative, scans, norms=norms)
+
+
+def _columns(relation: Relation) -> tuple[Column, ...]:
+    return tuple(Column(f.name, f.type) for f in relation.fields)
 
 
 def _public(
@@ -115,6 +169,11 @@ def _selects_keys(statement: Statement, blocks: tuple[BlockPlan, ...]) -> None:
     """Refuse a smallest group where none is left out: public keys are answered, empty ones too."""
     if statement.min_units is not None and all(block.domain is not None for block in blocks):
         raise Refused(Reason.BAD_OPTION, option=_MIN_UNITS, why="the query has no private keys")
+
+
+def _heeds_options(statement: Statement, blocks: tuple[BlockPlan, ...]) -> None:
+    _selects_keys(statement, blocks)
+    _heeds_mechanism(statement, blocks)
 
 
 def _heeds_mechanism(statement: Statement, blocks: tuple[BlockPlan, ...]) -> None:

@@ -24,19 +24,21 @@ from functools import lru_cache
 from math import ceil, log2
 from typing import Any
 
-from dpsql.accountants import Accountant
+from dpsql.accountants import Accountant, least_charge
 from dpsql.accountants.preference import SPARSE_VECTOR
 from dpsql.compiler.plan.private_plan import BlockPlan
 from dpsql.mechanisms.tails import reach
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.notices import BoundsFound
 from dpsql.model.tree import Kind, SqlType
-from dpsql.model.vocabulary import BoundsMethod, Budget, ColumnPolicy, Loss, Noise, Policy
+from dpsql.model.vocabulary import NANO, BoundsMethod, Budget, ColumnPolicy, Loss, Noise, Policy
 from dpsql.policy.values import of_type
 from dpsql.preparation.question import ReleasedBounds
 
 SHARE = Fraction(1, 5)
 """What finding bounds may spend of what a question may spend, for all its columns together."""
+_MOST_SHARE = Fraction(1, 2)
+"""What finding bounds may spend at most where that is less than the least charge."""
 SURE = 0.95
 """How probably no empty bin is taken for one with rows."""
 LEAST_DOUBLE, MOST = -20, 40
@@ -187,14 +189,22 @@ def _bar(noise: Noise, bins: int) -> int:
 
 
 def shares(
-    accountant: Accountant, budget: Budget, epsilon: Decimal, columns: int
+    accountant: Accountant,
+    budget: Budget,
+    epsilon: Decimal,
+    searches: int,
+    share: Fraction,
+    *,
+    selects: bool = True,
 ) -> tuple[Decimal, Decimal]:
-    """The epsilons of finding each column's bounds, and of the question that is asked with them.
+    """The epsilons of each of so many searches, and of the question asked with their bounds.
 
-    Together they spend no more than one question of `epsilon` may, in the accountant's own measure.
+    Together they spend no more than one question of `epsilon` may, in the accountant's own measure;
+    the searches have that `share` of it, or what the least charge buys. The question `selects`
+    private keys, or may do so.
     """
     delta = Fraction(budget.query_delta)
-    ways = (False, True) if accountant.supports_selection and delta else (False,)
+    ways = (False, True) if selects and accountant.supports_selection and delta else (False,)
 
     def amount(of: Decimal, *, selects: bool) -> Fraction:
         return accountant.allowance(Fraction(of), delta, selects_keys=selects).amount
@@ -206,7 +216,9 @@ def shares(
             epsilon, lambda e: max(amount(e, selects=way) for way in ways) <= whole * part
         )
 
-    return largest(SHARE / columns), largest(1 - SHARE)
+    least = searches * Fraction(least_charge(budget).amount, NANO) / whole if whole else share
+    share = max(share, min(least, _MOST_SHARE))
+    return largest(share / searches), largest(1 - share)
 
 
 def payable(budget: Budget, accountant: Accountant, spent: Loss, needed: Loss) -> None:

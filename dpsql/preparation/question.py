@@ -9,6 +9,7 @@ from typing import Any
 
 from dpsql import accountants
 from dpsql.accountants.remaining import in_epsilon, keyed_questions, questions
+from dpsql.compiler.plan.private_plan import FoundNorm
 from dpsql.engines import Stop
 from dpsql.ledgers import Charge
 from dpsql.model.errors import Reason, Refused
@@ -115,7 +116,8 @@ class Question:
 
     `explain` is how its plan is asked for instead, `optioned` says that its text names an epsilon
     or a mechanism. `wanted` is a relative error, of which the account's epsilon is the first try.
-    `bounds` are those that were found privately for columns that declare none.
+    `bounds` are those that were found privately for columns that declare none, `norms` those of
+    what a person contributes. With `polls` it is those of these keys, which find some of them.
     """
 
     request: Request
@@ -125,6 +127,8 @@ class Question:
     optioned: bool = False
     wanted: Precision | None = None
     bounds: tuple[ReleasedBounds, ...] = ()
+    norms: tuple[FoundNorm, ...] = ()
+    polls: tuple[str, ...] = ()
 
     def at(self, epsilon: Decimal) -> Question:
         """The same, paid for up to another epsilon."""

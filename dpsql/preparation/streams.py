@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import assert_never
 
+from dpsql.compiler.aggregates.recipe import unlimited
 from dpsql.compiler.plan.measurement_kinds import (
     BlockAverage,
     ClippedSum,
@@ -19,6 +20,7 @@ from dpsql.compiler.plan.measurement_kinds import (
     Measurement,
     RowCount,
     RowTest,
+    ScaledTotal,
     StableMean,
     UnitCount,
 )
@@ -97,6 +99,8 @@ def stream(prepared: Prepared, dialect: Dialect) -> QueryStream:
     if len(plan.blocks) != 1 or any(not isinstance(s, Evaluated) for s in plan.stages):
         raise _refusal("watching a query in several steps")
     (block,) = plan.blocks
+    if plan.polls:
+        raise unlimited(block.block.span)
     if not isinstance(block.keys, ListedKeys):
         raise _refusal(
             "watching private group keys",
@@ -129,7 +133,7 @@ def _is_total(query: Measurement) -> bool:
     match query:
         case RowCount() | UnitCount() | ClippedSum() | DistinctCount():
             return True
-        case BlockAverage() | RowTest() | StableMean():
+        case ScaledTotal() | BlockAverage() | RowTest() | StableMean():
             return False
         case _:
             assert_never(query)

@@ -29,6 +29,7 @@ from dpsql.compiler.aggregates.recipe import (
     BoundedCall,
     Parts,
     Recipe,
+    RowBounds,
     clip_between,
     counted,
     no_bounds_of_totals,
@@ -47,6 +48,7 @@ class Range:
     lower: Fraction
     upper: Fraction
     centre: Fraction
+    found: bool = False
 
     @property
     def reach(self) -> Fraction:
@@ -55,8 +57,11 @@ class Range:
 
     @property
     def offset(self) -> float:
-        """How far a mean is from the centre if every mean within the bounds is as likely."""
-        return float(self.upper - self.lower) / sqrt(12)
+        """How far a mean is from the centre if every mean within the bounds is as likely.
+
+        From a centre that was looked for it is an eighth as far.
+        """
+        return float(self.upper - self.lower) / sqrt(12) / (8 if self.found else 1)
 
     @property
     def deviation(self) -> float:
@@ -68,8 +73,15 @@ def range_of(bounded: BoundedCall, place: int = 0) -> Range:
     """The bounds of an argument, and its centre on the lattice."""
     bounds = row_bounds(bounded, place)
     step = bounds.lattice.step
-    centre = (bounds.lower + bounds.upper) // 2
-    return Range(bounds.lower * step, bounds.upper * step, centre * step)
+    found = bounded.centres.get(place) is not None
+    return Range(
+        bounds.lower * step, bounds.upper * step, _centre(bounded, place, bounds) * step, found
+    )
+
+
+def _centre(bounded: BoundedCall, place: int, bounds: RowBounds) -> int:
+    """What is subtracted from every row: what was found, or the middle."""
+    return bounded.centres.get(place, (bounds.lower + bounds.upper) // 2)
 
 
 def count_of_rows(bounded: BoundedCall) -> RowCount:
@@ -80,7 +92,7 @@ def count_of_rows(bounded: BoundedCall) -> RowCount:
 def centred_sum(bounded: BoundedCall, place: int = 0) -> ClippedSum:
     """Σz of one argument, over the rows in which the others are there too."""
     bounds, rows = row_bounds(bounded, place), rows_of_unit(bounded)
-    centre = (bounds.lower + bounds.upper) // 2
+    centre = _centre(bounded, place, bounds)
     return ClippedSum(
         argument=bounded.call.args[place],
         condition=bounded.call.filter if len(bounded.arguments) == 1 else counted(bounded),
@@ -98,7 +110,8 @@ def product_sum(bounded: BoundedCall, first: int, second: int) -> ClippedSum:
     a, b = range_of(bounded, first), range_of(bounded, second)
     most = a.reach * b.reach
     bounds = clip_between(bounded, DOUBLE, Fraction(0) if first == second else -most, most)
-    centre = (bounds.lower + bounds.upper) // 2
+    # How often it would be subtracted is unknown where nothing limits the rows.
+    centre = 0 if bounded.searched else (bounds.lower + bounds.upper) // 2
     rows = rows_of_unit(bounded)
     return ClippedSum(
         argument=_deviation(bounded, first, a) * _deviation(bounded, second, b),
@@ -151,7 +164,7 @@ def _average_typical(bounded: BoundedCall) -> tuple[float, ...]:
     return (1.0, range_of(bounded).offset)
 
 
-AVERAGE = Recipe(_average_parts, _average, _average_typical, moments=True)
+AVERAGE = Recipe(_average_parts, _average, _average_typical, moments=True, deviations=1)
 
 
 def _variance_parts(bounded: BoundedCall) -> Parts:
@@ -182,7 +195,7 @@ def _variance(*, sample: bool, deviation: bool) -> Recipe:
             value = value * (n / at_least_one(n - 1.0))
         return scalar("sqrt", value) if deviation else value
 
-    return Recipe(_variance_parts, combine, _variance_typical, moments=True)
+    return Recipe(_variance_parts, combine, _variance_typical, moments=True, deviations=1)
 
 
 VAR_POP, VAR_SAMP = (
@@ -269,7 +282,7 @@ def _regression(names: str, formula: Callable[[_Moments], Expression]) -> Recipe
         typical_sums = _regression_typical(bounded)
         return tuple(typical_sums[name] for name in listed)
 
-    return Recipe(parts, combine, typical)
+    return Recipe(parts, combine, typical, deviations=2)
 
 
 def _regression_typical(bounded: BoundedCall) -> dict[str, float]:

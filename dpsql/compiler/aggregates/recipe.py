@@ -6,13 +6,14 @@ cast, and a clipped row has fewer than 2^62 steps: what it adds is a whole numbe
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from fractions import Fraction
 from math import ceil, floor
 
 from dpsql.compiler.plan.lattices import ChoiceQuery, Lattice
 from dpsql.compiler.plan.measurement_kinds import Measurement
+from dpsql.compiler.plan.private_plan import FoundNorm
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.intervals import Facts
 from dpsql.model.tree import (
@@ -24,6 +25,7 @@ from dpsql.model.tree import (
     Kind,
     Literal,
     Ref,
+    Span,
     SqlType,
     decimal,
     scalar,
@@ -31,6 +33,10 @@ from dpsql.model.tree import (
 
 MAX_STEPS = 2**62
 """Row clips stay below this many lattice steps, so that a clipped row always fits 64 bits."""
+
+
+MOST_ROWS = 2**20
+"""Rows of a unit in a group beyond which nobody looks for a bound."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +47,8 @@ class MeasurementOptions:
     `nonnegative` asks for zero in place of counts, and of sums of what is never negative, that
     noise took below it; `scans` for MIN and MAX by sparse vector; `whole` for noise on every group,
     also where choosing the first ones, or trials of keys alone, would err less. `noise` is the
-    standard error of a sum that a person moves by one, were it all that the query asks.
+    standard error of a sum that a person moves by one, were it all that the query asks. `norms` are
+    the bounds that polls have found, by their keys.
     """
 
     epsilon: Fraction
@@ -50,6 +57,7 @@ class MeasurementOptions:
     scans: bool = False
     whole: bool = False
     noise: float = 1.0
+    norms: Mapping[str, FoundNorm] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +68,9 @@ class BoundedCall:
     that count in one group (None: no limit is known), `rows_proved` that no unit has more;
     `is_unit` that the argument is the unit key itself; `one_value` that the argument has one value
     in the rows of one unit and group. `of_keys` writes the argument over the columns of the group's
-    keys, None where it reads any other. `options` are those of the whole query.
+    keys, None where it reads any other. `options` are those of the whole query. Where no limit is
+    known and units are `polled`, bounds of what they add are found by a private question, and so
+    are `centres`, in lattice steps, that rows are measured from, by the places of arguments.
     """
 
     call: AggregateCall
@@ -71,6 +81,14 @@ class BoundedCall:
     one_value: bool = False
     of_keys: Expression | None = None
     options: MeasurementOptions = MeasurementOptions(Fraction(1))
+    polled: bool = False
+    centres: Mapping[int, int] = field(default_factory=dict)
+
+    @property
+    def searched(self) -> bool:
+        """Whether what a unit adds has no bound but one that is found."""
+        clip = self.call.clip
+        return self.rows is None and self.polled and not (clip is not None and clip.per_group)
 
     @property
     def argument(self) -> Facts | None:
@@ -96,7 +114,8 @@ class Recipe:
     `typical` says what one row adds to each part in typical data, in units of its values (None:
     1 each). The budget is split by how the value depends on its parts there. `moments` says that
     the parts are count, centred sum and perhaps sum of squares of one argument. `centred` gives the
-    count and the centred sum that would do in place of the one part, if they can. `choices` lists
+    count and the centred sum that would do in place of the one part, if they can. Of so many first
+    arguments `deviations` from a centre are measured. `choices` lists
     what is chosen, whose columns follow those of the parts; where it is given, it reads the ORDER
     BY of the call too.
     """
@@ -106,6 +125,7 @@ class Recipe:
     typical: Callable[[BoundedCall], tuple[float, ...]] | None = None
     moments: bool = False
     centred: Callable[[BoundedCall], Parts] | None = None
+    deviations: int = 0
     choices: Callable[[BoundedCall], tuple[ChoiceQuery, ...]] | None = None
 
 
@@ -120,14 +140,21 @@ class RowBounds:
 
 def rows_of_unit(bounded: BoundedCall) -> int:
     """The most rows of one unit in one group, or a refusal where nothing limits them."""
+    if bounded.searched:
+        return MOST_ROWS
     if bounded.rows is None:
-        raise Refused(
-            Reason.UNBOUNDED_CONTRIBUTION,
-            bounded.call.span,
-            limit="max_rows_per_group",
-            fix="Ask the data owner to declare max_rows_per_group for this table.",
-        )
+        raise unlimited(bounded.call.span)
     return bounded.rows
+
+
+def unlimited(span: Span) -> Refused:
+    """What is said where nothing limits the rows of a unit, and nobody may be bounded."""
+    return Refused(
+        Reason.UNBOUNDED_CONTRIBUTION,
+        span,
+        limit="max_rows_per_group",
+        fix="Ask the data owner to declare max_rows_per_group for this table.",
+    )
 
 
 def row_bounds(bounded: BoundedCall, place: int = 0) -> RowBounds:

@@ -21,7 +21,8 @@ from dpsql.compiler.calibrate.contributions import contributions_of
 from dpsql.compiler.calibrate.fixed_shares import Claim, with_claims
 from dpsql.compiler.calibrate.key_selection import KeySelection, keys_selected, selection_events
 from dpsql.compiler.calibrate.measurements import Measurements, PartColumn
-from dpsql.compiler.calibrate.moment_vectors import Family, family_of
+from dpsql.compiler.calibrate.moment_vectors import Family, family_of, fitted
+from dpsql.compiler.calibrate.polls import Polls, norm_of
 from dpsql.compiler.calibrate.propose_test_release import (
     events_of_tests,
     means_of,
@@ -43,7 +44,12 @@ from dpsql.compiler.calibrate.top_groups import with_top
 from dpsql.compiler.errors.outputs import apart, shown
 from dpsql.compiler.plan.canonical import Writer
 from dpsql.compiler.plan.lattices import ChoiceQuery
-from dpsql.compiler.plan.measurement_kinds import Measurement, RowCount, UnitCount
+from dpsql.compiler.plan.measurement_kinds import (
+    Measurement,
+    RowCount,
+    ScaledTotal,
+    UnitCount,
+)
 from dpsql.compiler.plan.private_plan import (
     BlockPlan,
     Bounded,
@@ -59,7 +65,7 @@ from dpsql.model.algebra import Field, Relation
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.tree import Expression, Ref, Span
 from dpsql.model.vocabulary import Event, EventPart, Neighbours, NoiseEvent
-from dpsql.model.walk import refs
+from dpsql.model.walk import refs, substitute
 
 UNIT_COUNT = UnitCount(None)
 """How many units have a key: what private keys are selected by (PRIVACY.md R44)."""
@@ -79,7 +85,8 @@ def calibrate(
     recipe, or private keys no δ to be selected with.
     """
     options = replace(options, noise=noise_of_one(accountant, neighbours, options.epsilon, delta))
-    measured = [_measure(block, identities, options) for block in bounded.blocks]
+    measured = [_measure(block, identities, options, accountant) for block in bounded.blocks]
+    polls = tuple(poll for m in measured for poll in m.polls)
     for m in measured:
         require_testable(m.bounded, m.made.parts, accountant, neighbours)
     allowance, selection = _allowance(measured, accountant, options.epsilon, delta)
@@ -98,7 +105,8 @@ def calibrate(
     )
     if not (claims or options.whole):
         blocks, queries = with_top(blocks, queries, paid, accountant)
-    return _priced(blocks, queries, accountant, options.epsilon, shares)
+    plan = _priced(blocks, queries, accountant, options.epsilon, shares)
+    return replace(plan, polls=polls)
 
 
 def _priced(
@@ -138,23 +146,17 @@ def _allowance(
 
 
 def _measure(
-    bounded: BoundedBlock, identities: Identities, options: MeasurementOptions
+    bounded: BoundedBlock,
+    identities: Identities,
+    options: MeasurementOptions,
+    accountant: Accountant,
 ) -> Measured:
     """The measurements a block needs, each once, and how its measures follow from them."""
-    block = bounded.block
-    contributions = contributions_of(bounded)
-    columns = dict[Measurement, PartColumn]()
+    block, contributions = bounded.block, contributions_of(bounded)
     choices: dict[ChoiceQuery, Field] = {}
-    alike = _Alike(block.rows)
-
-    def named(part: Measurement, adds: float) -> Ref:
-        if contributions.row_level and isinstance(part, UnitCount):
-            part = RowCount(part.condition, 1)
-        if part not in columns:
-            column = identities.field("part", part_type(part.released))
-            columns[part] = PartColumn(part, column, adds)
-        return columns[part].field.ref
-
+    alike, named = _Alike(block.rows), _Columns(identities, row_level=contributions.row_level)
+    groups, size = contributions.groups.value or 1, len(bounded.domain or ((),))
+    polls = Polls(block, groups, size, norm_of(accountant, groups), options.norms, identities)
     if bounded.domain is None:
         named(UNIT_COUNT, 1.0)
     values: list[Expression] = []
@@ -163,6 +165,10 @@ def _measure(
         recipe = recipe_of(measure.call)
         call = bounded_call(block, measure.call, arguments, contributions, options)
         needed = tuple(map(alike.first, parts_of(block, recipe, call)))
+        if call.searched:
+            call = polls.measured_from(call, recipe, needed, len(values))
+            parts = map(alike.first, parts_of(block, recipe, call))
+            needed = tuple(polls.clipped(part, len(values)) for part in parts)
         adds = recipe.typical(call) if recipe.typical else (1.0,) * len(needed)
         if call.rows_proved and arguments:
             nan = arguments[0].may_be_nan
@@ -174,9 +180,41 @@ def _measure(
         read = tuple(map(named, needed, adds))
         if recipe.choices is not None:
             read += columns_of(recipe.choices(call), choices, identities)
-        values.append(recipe.combine(call, read))
-    alone = Measurements(tuple((c,) for c in columns.values()), tuple(values), families, sums)
-    return Measured(bounded, contributions, alone, Wanted(choices), options.nonnegative)
+        values.append(substitute(recipe.combine(call, read), named.finer))
+    alone = tuple((column,) for column in named.listed.values())
+    made = Measurements(alone, tuple(values), families, sums)
+    measured = Measured(bounded, contributions, made, Wanted(choices), options.nonnegative)
+    return replace(measured, polls=polls.held_before(named.places), norms=polls.found)
+
+
+class _Columns:
+    """The measurements of a block, each once, as columns of its released table.
+
+    What is measured on a finer grid is read as what was asked for: `finer` says how.
+    """
+
+    def __init__(self, identities: Identities, *, row_level: bool) -> None:
+        self._identities, self._row_level = identities, row_level
+        self.listed, self.finer = dict[Measurement, PartColumn](), dict[int, Expression]()
+
+    @property
+    def places(self) -> dict[Measurement, int]:
+        """The identities of the columns."""
+        return {part: column.field.id for part, column in self.listed.items()}
+
+    def __call__(self, part: Measurement, adds: float) -> Ref:
+        """The column of a measurement to which a row typically adds so much."""
+        if self._row_level and isinstance(part, UnitCount):
+            part = RowCount(part.condition, 1)
+        if part not in self.listed:
+            column = self._identities.field("part", part_type(part.released))
+            self.listed[part] = PartColumn(part, column, adds)
+        field = self.listed[part].field
+        read = Ref(field.id, part_type(part.lattice))
+        if isinstance(part, ScaledTotal):
+            self.finer[field.id] = fitted(Ref(field.id, field.type), read.type)
+            return read
+        return Ref(field.id, field.type)
 
 
 class _Alike:
@@ -265,6 +303,7 @@ def _released(
         choices=chosen,
         trees=trees,
         agreements=measured.made.agreed,
+        norms=measured.norms,
     )
 
 

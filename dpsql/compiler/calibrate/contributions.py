@@ -9,20 +9,26 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dpsql.compiler.plan.private_plan import BoundedBlock, Contribution, least
+from dpsql.compiler.plan.private_plan import BoundedBlock, Contribution, PrivateBlock, least
 from dpsql.compiler.track.table_scans import require_public_keys
+from dpsql.model.algebra import Staged
 from dpsql.model.errors import Reason, Refused
+from dpsql.model.walk import relations
 
 
 @dataclass(frozen=True, slots=True)
 class Contributions:
-    """The limits of one unit's groups and rows in a block, proved or to be enforced."""
+    """The limits of one unit's groups and rows in a block, proved or to be enforced.
+
+    Where nothing limits its rows, units are `polled` for what they add.
+    """
 
     groups: Contribution
     rows_per_group: Contribution
     rows: Contribution
     row_level: bool
     enforce: bool
+    polled: bool
 
 
 def contributions_of(bounded: BoundedBlock) -> Contributions:
@@ -44,10 +50,18 @@ def contributions_of(bounded: BoundedBlock) -> Contributions:
         rows_per_group = Contribution(per_group, "proved: no two rows of a unit have equal keys")
     elif in_group is not None and per_group == in_group:
         rows_per_group = Contribution(per_group, "proved: no unit has more rows")
+    elif per_group is None:
+        rows_per_group = Contribution(None, "no limit: a bound is found privately")
     else:
         rows_per_group = Contribution(per_group, "enforced by clipping each unit's total")
     groups, enforce = _groups(bounded)
-    return Contributions(groups, rows_per_group, rows, row_level, enforce)
+    polled = per_group is None and not row_level and not _waits(block)
+    return Contributions(groups, rows_per_group, rows, row_level, enforce, polled)
+
+
+def _waits(block: PrivateBlock) -> bool:
+    """Whether the rows are joined to what is released first: nobody can be polled before."""
+    return any(isinstance(r, Staged) and r.source is None for r in relations(block.rows))
 
 
 def _groups(bounded: BoundedBlock) -> tuple[Contribution, bool]:

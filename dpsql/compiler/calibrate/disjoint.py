@@ -24,6 +24,7 @@ from dpsql.compiler.plan.measurement_kinds import (
     Measurement,
     RowCount,
     RowTest,
+    ScaledTotal,
     StableMean,
     UnitCount,
 )
@@ -80,7 +81,14 @@ def divisible(part: Measurement, rows: int) -> TypeGuard[AdditiveTotal]:
             row = 1
         case ClippedSum():
             row = max(abs(part.lower - part.centre), abs(part.upper - part.centre))
-        case UnitCount() | DistinctCount() | BlockAverage() | RowTest() | StableMean():
+        case (
+            UnitCount()
+            | ScaledTotal()
+            | DistinctCount()
+            | BlockAverage()
+            | RowTest()
+            | StableMean()
+        ):
             return False
         case _:
             assert_never(part)

@@ -42,6 +42,7 @@ def bounded_call(
         one_value=of_keys is not None or refs(argument) <= block.determined,
         of_keys=of_keys,
         options=options,
+        polled=contributions.polled,
     )
 
 

@@ -24,8 +24,8 @@ from dpsql.compiler.calibrate.partitions import RowLimits, divided
 from dpsql.compiler.calibrate.quantile_trees import Wanted
 from dpsql.compiler.calibrate.splitting import ROWS, Part, better, split
 from dpsql.compiler.errors.outputs import NOTHING_APART, Apart, shown
-from dpsql.compiler.plan.measurement_kinds import Measurement
-from dpsql.compiler.plan.private_plan import BoundedBlock
+from dpsql.compiler.plan.measurement_kinds import Measurement, ScaledTotal
+from dpsql.compiler.plan.private_plan import BoundedBlock, ContributionBound, Poll
 from dpsql.compiler.resolve.scopes import Identities
 from dpsql.model.algebra import Field, Item, Measure, OneRow, Project, Relation, Released
 from dpsql.model.tree import Expression
@@ -38,7 +38,8 @@ class Measured:
     """A block with its contribution limits, what is measured of it, and what is chosen.
 
     `apart` are outputs of its own that the budget is split for, whatever way it is measured; the
-    `rival` is the next best way to count its units.
+    `rival` is the next best way to count its units; `polls` are held before, and found
+    `norms`.
     """
 
     bounded: BoundedBlock
@@ -48,6 +49,8 @@ class Measured:
     nonnegative: bool
     apart: Apart = NOTHING_APART
     rival: Rival | None = None
+    polls: tuple[Poll, ...] = ()
+    norms: tuple[ContributionBound, ...] = ()
 
     @property
     def fields(self) -> tuple[Field, ...]:
@@ -68,8 +71,11 @@ class Measured:
 
         What is known of one alone is so of a unit that is all in one group or in each as much.
         """
+        ends = part.total_lower, part.total_upper
+        if isinstance(part, ScaledTotal):
+            return Sensitivity(self.l0, *ends, neighbours, norm=part.norm)
         alone = sharing == 1 and not self.bounded.block.several
-        return Sensitivity(self.l0, part.total_lower, part.total_upper, neighbours, alone)
+        return Sensitivity(self.l0, *ends, neighbours, alone)
 
     @property
     def keys_alone(self) -> bool:

@@ -60,6 +60,7 @@ from dpsql.model.notices import (
     Clipped,
     CountedKeys,
     Cut,
+    CutSide,
     Drowned,
     Ends,
     FewValues,
@@ -68,6 +69,7 @@ from dpsql.model.notices import (
     NeverShown,
     Notice,
     Sampled,
+    Scaled,
     Unprotected,
 )
 from dpsql.model.tree import AggregateCall, JoinKind, Literal, Ref, Star, Value, WindowCall
@@ -228,6 +230,13 @@ class _Block:
         numbers = tuple(sorted(set[int]().union(*every)))
         if self.plan.agreements:
             yield from self._agreeing(numbers, proved)
+        for bound in self.plan.norms:
+            signs = {(False, True): CutSide.ABOVE, (True, False): CutSide.BELOW}
+            call = self.block.measures[bound.measure].call
+            side = signs.get((bound.negative, bound.positive), CutSide.EITHER)
+            side = side if call.function in {"sum", "count"} else CutSide.EITHER
+            found = bound.found.above, bound.found.visible
+            yield Scaled(every[bound.measure], self.units, bound.most, *found, side)
         if self.plan.enforce_l0:
             yield Sampled(numbers, self.units, self.plan.l0)
         yield from self._keys(proved)
@@ -250,10 +259,10 @@ class _Block:
         hashed = [c.histogram.rows for c in choices if c.histogram.kept is ContributedRows.HASHED]
         if additive and not bounded.rows_proved:
             rows = bounded.rows
-        elif hashed:
+        elif hashed and not bounded.searched:
             rows = min(hashed)
         for part in parts:
-            if isinstance(part, DistinctCount) and _is_cut(bounded, part):
+            if isinstance(part, DistinctCount) and not bounded.searched and _is_cut(bounded, part):
                 yield FewValues(columns, self.units, grouped, part.total_upper)
         values: tuple[Ends, ...] = ()
         if choices or any(isinstance(part, ValueTotal) for part in additive):

@@ -14,7 +14,9 @@ from dataclasses import dataclass
 from typing import ClassVar, Protocol, TypeAlias, assert_never
 
 from dpsql.compiler.plan.lattices import WHOLE, Lattice
+from dpsql.model.algebra import Item
 from dpsql.model.tree import Expression
+from dpsql.model.vocabulary import Norm
 
 
 class _Clipped(Protocol):
@@ -181,6 +183,45 @@ class StableMean(_Total):
         return -(-(self.upper - self.lower) * self.steps // self.rows)
 
 
+@dataclass(frozen=True, slots=True)
+class ScaledTotal(_Total):
+    """A unit's totals over all groups, scaled as a whole until their norm is at most `bound`.
+
+    `total` says what is added up, and clips it to what integers hold. The bound is in steps of the
+    released grid, which has so many more `digits`, so that rounding toward zero loses little.
+    """
+
+    total: AdditiveTotal
+    norm: Norm
+    bound: int
+    digits: int
+
+    @property
+    def condition(self) -> Expression | None:
+        return self.total.condition
+
+    @property
+    def lattice(self) -> Lattice:
+        return self.total.lattice
+
+    @property
+    def released(self) -> Lattice:
+        return Lattice(self.lattice.base, self.lattice.digits + self.digits)
+
+    @property
+    def steps(self) -> int:
+        """How many steps of what is released are one of the rows' lattice."""
+        return int(self.lattice.base**self.digits)
+
+    @property
+    def total_lower(self) -> int:
+        return -self.bound if self.total.total_lower else 0
+
+    @property
+    def total_upper(self) -> int:
+        return self.bound if self.total.total_upper else 0
+
+
 AdditiveTotal: TypeAlias = RowCount | ClippedSum
 """What adds up over the rows of a unit where no unit has more than are counted."""
 
@@ -188,8 +229,49 @@ ValueTotal: TypeAlias = ClippedSum | BlockAverage | StableMean
 """What is computed of values that are clipped one by one."""
 
 Measurement: TypeAlias = (
-    RowCount | UnitCount | ClippedSum | DistinctCount | BlockAverage | RowTest | StableMean
+    RowCount
+    | UnitCount
+    | ClippedSum
+    | ScaledTotal
+    | DistinctCount
+    | BlockAverage
+    | RowTest
+    | StableMean
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Vote:
+    """One vote of each unit: the octave of the norm of its totals in the groups of `keys`.
+
+    A unit with a norm in (2^(i - 1), 2^i] votes for i, from the ends of `octaves` beyond them; one
+    that adds nothing does not vote. Norms are those of `total`, with so many more `digits`.
+    """
+
+    total: AdditiveTotal | DistinctCount
+    keys: tuple[Item, ...]
+    norm: Norm
+    digits: int
+    octaves: tuple[int, int]
+
+    @property
+    def steps(self) -> int:
+        """How many steps of a norm are one of the rows' lattice."""
+        return int(self.total.lattice.base**self.digits)
+
+
+@dataclass(frozen=True, slots=True)
+class MeanVote:
+    """One vote of each unit: between which two `edges`, in steps, the mean of its rows is.
+
+    Rows are clipped as `total` says, and those without a value have no say. Place n is below edge
+    n, and not below the one before.
+    """
+
+    total: ClippedSum
+    edges: tuple[int, ...]
+
+    keys: ClassVar[tuple[Item, ...]] = ()
 
 
 def expressions_of(part: Measurement) -> list[Expression]:
@@ -200,6 +282,8 @@ def expressions_of(part: Measurement) -> list[Expression]:
             said = (part.condition,)
         case ClippedSum() | DistinctCount() | BlockAverage() | StableMean():
             said = (part.argument, part.condition)
+        case ScaledTotal(total=total):
+            return expressions_of(total)
         case _:
             assert_never(part)
     return [node for node in said if node is not None]
@@ -212,6 +296,8 @@ def clip_of_unit(part: Measurement) -> tuple[int, int]:
             return part.total_lower, part.total_upper
         case StableMean():
             return part.lower - part.centre, part.upper - part.centre
+        case ScaledTotal(total=total):
+            return clip_of_unit(total)
         case _:
             assert_never(part)
 
@@ -219,7 +305,7 @@ def clip_of_unit(part: Measurement) -> tuple[int, int]:
 def adds_rows(part: Measurement) -> bool:
     """Whether every row that counts adds to the total of its unit, so that a limit of rows cuts."""
     match part:
-        case RowCount() | ClippedSum() | RowTest() | StableMean():
+        case RowCount() | ClippedSum() | ScaledTotal() | RowTest() | StableMean():
             return True
         case UnitCount() | DistinctCount() | BlockAverage():
             return False

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dpsql.compiler.plan.private_plan import BlockPlan, PrivatePlan, Rewritten
+from dpsql.compiler.plan.private_plan import BlockPlan, Poll, PrivatePlan, Rewritten
 from dpsql.model.notices import Notice
 from dpsql.model.vocabulary import Column
 
@@ -31,6 +31,11 @@ class Prepared:
     def blocks(self) -> tuple[BlockPlan, ...]:
         """What is measured of private data."""
         return () if self.plan is None else self.plan.blocks
+
+    @property
+    def polls(self) -> tuple[Poll, ...]:
+        """What is to be asked before, since bounds of what people add are not known."""
+        return () if self.plan is None else self.plan.polls
 
     @property
     def cells(self) -> int:

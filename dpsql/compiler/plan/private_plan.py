@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import assert_never
 
 from dpsql.compiler.plan.lattices import Choice, Histogram, Lattice, TreeRelease
-from dpsql.compiler.plan.measurement_kinds import Measurement
+from dpsql.compiler.plan.measurement_kinds import MeanVote, Measurement, Vote
 from dpsql.compiler.plan.published_keys import (
     Domain,
     Keys,
@@ -103,7 +103,8 @@ class PrivateBlock:
     `max_groups` is the most groups that one unit is proved to touch (None: as many as it has rows);
     with `alone` no two rows of one unit are in one group.
 
-    All of this is about `rows`; where they are `weighed`, an engine adds up those instead.
+    All of this is about `rows`; where they are `weighed`, an engine adds up those instead. With a
+    `vote` it is about the votes of the units of `rows`, one each, whose place is the one key.
     """
 
     rows: Relation
@@ -121,6 +122,7 @@ class PrivateBlock:
     max_groups: int | None = None
     alone: bool = False
     weighed: Weighed | None = None
+    vote: Vote | MeanVote | None = None
 
     @property
     def max_rows_per_group(self) -> int | None:
@@ -237,7 +239,7 @@ class BlockPlan:
     of trees.
 
     What `agreements` say of the exact integers of columns is made true of the noisy ones after the
-    release.
+    release. `norms` are the bounds that were found of what a unit contributes.
     """
 
     block: PrivateBlock
@@ -251,6 +253,7 @@ class BlockPlan:
     rows_per_group: Contribution
     rows: Contribution
     agreements: tuple[Agreement, ...] = ()
+    norms: tuple[ContributionBound, ...] = ()
 
     def __post_init__(self) -> None:
         """Every release is named by the payment that it names, once, and nothing else is.
@@ -353,12 +356,59 @@ class BlockPlan:
 
 
 @dataclass(frozen=True, slots=True)
+class Poll:
+    """A question that finds a norm: the votes of the units of `block`, known by `key`.
+
+    The norm bounds what a unit adds to the released column `column` (None: the rows that choices
+    keep of it), of which `groups` groups count. A mean is to be found `first`: from there rows are
+    measured whose norm is asked for.
+    """
+
+    key: str
+    block: PrivateBlock
+    column: int | None
+    groups: int
+
+    @property
+    def first(self) -> bool:
+        return isinstance(self.block.vote, MeanVote)
+
+
+@dataclass(frozen=True, slots=True)
+class FoundNorm:
+    """What the poll known by `key` found: the bound of a norm in steps, and who is beyond it.
+
+    About `above` units at most have more; not `visible`, there are too few of them to find a bound.
+    """
+
+    key: str
+    bound: int
+    above: int
+    visible: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ContributionBound:
+    """A norm that was found of what a unit contributes to measure `measure` of a block.
+
+    `most` is the norm in units of the values; contributions may be `negative` or `positive`.
+    """
+
+    measure: int
+    found: FoundNorm
+    most: float
+    negative: bool
+    positive: bool
+
+
+@dataclass(frozen=True, slots=True)
 class PrivatePlan:
     """The whole query: its blocks, the queries over their noisy tables, and its price.
 
     `loss` is what is charged for the event: no less than the least that any question is charged.
     `shares` are the parts of its budget that pay for the measurements and choices of the blocks.
-    Tables of `levels` have totals in common, which are made equal after the release.
+    Tables of `levels` have totals in common, which are made equal after the release. While there
+    are `polls` to be held, the norms that they find are the widest.
     """
 
     blocks: tuple[BlockPlan, ...]
@@ -369,6 +419,7 @@ class PrivatePlan:
     epsilon: Fraction
     shares: tuple[Fraction, ...]
     levels: tuple[Marginals, ...] = ()
+    polls: tuple[Poll, ...] = ()
 
     def __post_init__(self) -> None:
         """What is read of a block is what it releases, no column more and none less."""

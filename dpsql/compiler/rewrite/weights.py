@@ -35,6 +35,7 @@ from dpsql.compiler.plan.measurement_kinds import (
     Measurement,
     RowCount,
     RowTest,
+    ScaledTotal,
     StableMean,
     UnitCount,
     expressions_of,
@@ -321,7 +322,15 @@ def _adds_up(plan: BlockPlan) -> bool:
 def _weighs(part: Measurement) -> bool:
     """Whether a row with a weight does as well as so many rows."""
     match part:
-        case RowCount() | UnitCount() | ClippedSum() | DistinctCount() | RowTest() | StableMean():
+        case (
+            RowCount()
+            | UnitCount()
+            | ClippedSum()
+            | ScaledTotal()
+            | DistinctCount()
+            | RowTest()
+            | StableMean()
+        ):
             return True
         case BlockAverage():
             return False

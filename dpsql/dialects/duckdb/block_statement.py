@@ -16,7 +16,7 @@ group changes with a unit: PRIVACY.md R37.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import date
 from typing import assert_never
@@ -26,16 +26,25 @@ from dpsql.compiler.plan.measurement_kinds import (
     BlockAverage,
     ClippedSum,
     DistinctCount,
+    MeanVote,
     Measurement,
     RowCount,
     RowTest,
+    ScaledTotal,
     StableMean,
     UnitCount,
     ValueTotal,
+    Vote,
     expressions_of,
 )
 from dpsql.compiler.plan.private_plan import BlockPlan, BlockSql, PrivateBlock
-from dpsql.dialects.duckdb.expression_sql import expression
+from dpsql.dialects.duckdb.norm_sql import (
+    norm_of_total,
+    norm_of_unit,
+    octave,
+    place_of_mean,
+    scaled_total,
+)
 from dpsql.dialects.duckdb.relation_sql import Printer
 from dpsql.dialects.duckdb.total_sql import (
     as_integer,
@@ -46,8 +55,9 @@ from dpsql.dialects.duckdb.total_sql import (
     unit_value,
     weighed_value,
 )
+from dpsql.dialects.duckdb.unit_sql import exists, looked_up
 from dpsql.dialects.literal_sql import constant
-from dpsql.model.algebra import Aggregate, Filter, Join, Relation, Scan, Staged
+from dpsql.model.algebra import Staged
 from dpsql.model.tree import (
     DATE,
     INTEGER,
@@ -55,7 +65,6 @@ from dpsql.model.tree import (
     Call,
     Cast,
     Expression,
-    JoinKind,
     Kind,
     Literal,
     Membership,
@@ -66,16 +75,16 @@ from dpsql.model.tree import (
     Star,
     type_name,
 )
-from dpsql.model.vocabulary import FactKind
-from dpsql.model.walk import children, map_children, refs, relations, walk
+from dpsql.model.walk import children, map_children, relations, walk
 
 
 def block_sql(plan: BlockPlan) -> BlockSql:
     """The statement that returns a block's keys and exact integers, one row per group."""
     parts = relations(weighed_rows(plan.block)[0].rows)
     more = 1 if plan.histograms else 0
+    vote = plan.block.vote
     return BlockSql(
-        _Block(plan).sql(),
+        _Block(plan).sql() if vote is None else _Block(plan, vote).votes(vote),
         (*(item.field.type for item in plan.block.keys), *[INTEGER] * more),
         len(plan.queries) + more,
         tuple(sorted({part.stage for part in parts if isinstance(part, Staged)})),
@@ -83,26 +92,34 @@ def block_sql(plan: BlockPlan) -> BlockSql:
 
 
 class _Block:
-    def __init__(self, plan: BlockPlan) -> None:
+    """The statement of a block, or of the votes of its units."""
+
+    def __init__(self, plan: BlockPlan, vote: Vote | MeanVote | None = None) -> None:
         self.plan = plan
-        self.parts = plan.queries
+        self.row_level = plan.row_level and vote is None
+        self.parts = plan.queries if vote is None else (vote.total,)
         self.histograms = plan.histograms
-        self.keys = [f"k{n}" for n in range(len(plan.block.keys))]
+        self.scaled = {n: p for n, p in enumerate(self.parts) if isinstance(p, ScaledTotal)}
+        # Norms are taken of all groups of a unit.
+        self.whose = plan.enforce_l0 or bool(self.scaled) or vote is not None
+        self.grouping = plan.block.keys if vote is None else vote.keys
+        self.keys = [f"k{n}" for n in range(len(self.grouping))]
         self.inputs: dict[Expression, str] = {}
         columns: list[Measurement | Histogram] = [*self.parts, *self.histograms]
         for query in columns:
             for node in _read(query):
                 self.inputs.setdefault(node, f"x{len(self.inputs)}")
         self.sampled = {n: p for n, p in enumerate(self.parts) if isinstance(p, BlockAverage)}
-        late = not (plan.row_level or self.sampled)
+        late = not (self.row_level or self.sampled)
         block, self.weight = weighed_rows(plan.block)
+        block = replace(block, keys=self.grouping)
         read = [*self.inputs, *([] if self.weight is None else [self.weight])]
         self.rows, self.lookup = looked_up(block, read) if late else (block.rows, None)
 
     def sql(self) -> str:
         if not (self.keys or self.parts or self.histograms):
             return "SELECT 1 AS one"  # one group, of which nothing is asked
-        if self.plan.row_level:
+        if self.row_level:
             sums = [self._sum_of_rows(part) for part in self.parts]
             listed = [self._cells_of_rows(query) for query in self.histograms]
             source = "rows"
@@ -116,6 +133,9 @@ class _Block:
         if self.plan.enforce_l0:
             stages += self._sampled(source)
             source = "SELECT * FROM kept"
+        if self.scaled:
+            stages.append(f"kept_totals AS MATERIALIZED ({source})")
+            source = self._scaled("kept_totals")
         distinct = any(isinstance(part, DistinctCount) for part in self.parts)
         if self.sampled or self.histograms or distinct:
             stages.append(f"bounded AS MATERIALIZED ({source})")
@@ -124,6 +144,45 @@ class _Block:
         sums = [f"SUM(p{n})" for n in range(len(self.parts))]
         listed = [self._cells_of_units(n) for n in range(len(self.histograms))]
         return f"WITH {', '.join(stages)} {self._result(sums, f'({source})', listed)}"
+
+    def votes(self, vote: Vote | MeanVote) -> str:
+        """The number of units in each octave of a norm, or about each mean: a unit is in one."""
+        if isinstance(vote, MeanVote):
+            return self._means(vote)
+        clipped = self._clipped()
+        norms = f"SELECT {norm_of_unit(vote, 'p0')} AS n FROM ({clipped}) GROUP BY u"
+        return (
+            f"WITH rows AS ({self._rows()}), totals AS ({self._totals()}), norms AS ({norms})"
+            f" SELECT {octave(vote, 'n')} AS k0, COUNT(*)::HUGEINT AS p0"
+            " FROM norms WHERE n > 0 GROUP BY k0"
+        )
+
+    def _means(self, vote: MeanVote) -> str:
+        total = vote.total
+        where = "" if total.condition is None else f" WHERE {self.inputs[total.condition]}"
+        values = (
+            f"SELECT u, {row_integer(total, self.inputs[total.argument])} AS v FROM rows{where}"
+        )
+        means = f"SELECT u, SUM(v) // COUNT(v) AS m FROM ({values}) WHERE v IS NOT NULL GROUP BY u"
+        return (
+            f"WITH rows AS ({self._rows()}), totals AS ({means})"
+            f" SELECT {place_of_mean(vote, 'm')} AS k0, COUNT(*)::HUGEINT AS p0"
+            f" FROM totals{self._of_existing()} GROUP BY k0"
+        )
+
+    def _scaled(self, source: str) -> str:
+        """The totals of each unit and group, scaled by the norm over all groups of the unit."""
+        norms = [f"{norm_of_total(part, f'p{n}')} AS n{n}" for n, part in self.scaled.items()]
+        listed = [
+            f"{scaled_total(self.scaled[n], f'p{n}', f'n{n}')} AS p{n}"
+            if n in self.scaled
+            else f"p{n}"
+            for n in range(len(self.parts))
+        ]
+        listed += [f"l{n}" for n in range(len(self.histograms))]
+        of_units = f"SELECT u, {', '.join(norms)} FROM {source} GROUP BY u"
+        names = ", ".join(["u", *self.keys, *listed])
+        return f"SELECT {names} FROM {source} JOIN ({of_units}) AS norms USING (u)"
 
     def _result(self, sums: list[str], source: str, listed: list[str]) -> str:
         """The sums of each group, and the cells of the histograms if there are any."""
@@ -139,11 +198,11 @@ class _Block:
         block = self.plan.block
         printer = Printer(lambda _relation: None)
         source, where, columns = printer.source(self.rows)
-        whose = self.sampled or not self.plan.row_level
+        whose = self.sampled or not self.row_level
         items = [f"{columns[block.unit.id]} AS u"] if whose else []
         items += [
             f"{_one_zero(key.field.type, printer.text(key.expression, columns))} AS {name}"
-            for key, name in zip(block.keys, self.keys, strict=True)
+            for key, name in zip(self.grouping, self.keys, strict=True)
         ]
         items += [
             f"{_typed(node, printer.text(node, columns))} AS {name}"
@@ -163,7 +222,7 @@ class _Block:
 
     def _clipped(self) -> str:
         """One row per unit and group with its clipped integers."""
-        names = [*(["u"] if self.plan.enforce_l0 else []), *self.keys]
+        names = [*(["u"] if self.whose else []), *self.keys]
         clips = [f"{self._clip(part, f's{n}')} AS p{n}" for n, part in enumerate(self.parts)]
         lists = [
             f"{kept_cells(query, f'l{n}', self._hash)} AS l{n}"
@@ -175,6 +234,7 @@ class _Block:
     def _clip(self, part: Measurement, total: str) -> str:
         if isinstance(part, DistinctCount):
             return self._values_of(part, total)
+        part = part.total if isinstance(part, ScaledTotal) else part
         return clipped_total(part, total, whole=self.weight is not None)
 
     def _of_existing(self) -> str:
@@ -191,6 +251,8 @@ class _Block:
                 return f"CASE WHEN COUNT(*){self._filter(part)} > 0 THEN 1 ELSE 0 END"
             case RowCount() | ClippedSum() | BlockAverage() | RowTest() | StableMean():
                 return self._sum(part, unit_value)
+            case ScaledTotal():
+                return self._unit_total(part.total)
             case _:
                 assert_never(part)
 
@@ -292,6 +354,8 @@ class _Block:
                 x = self.inputs[part.argument]
                 value = of_row(part, x) if self.weight is None else weighed_value(part, x, "w")
                 return f"SUM({value}){self._filter(part)}"
+            case ScaledTotal():
+                return self._sum(part.total, of_row)
             case _:
                 assert_never(part)
 
@@ -495,49 +559,3 @@ def _over(expression: Expression, calls: Sequence[AggregateCall]) -> Expression:
     if isinstance(expression, AggregateCall):
         return Ref(calls.index(expression), expression.type)
     return map_children(expression, lambda child: _over(child, calls))
-
-
-def looked_up(block: PrivateBlock, inputs: Iterable[Expression]) -> tuple[Relation, Join | None]:
-    """The rows of a block, and the join on its unit that may wait for their totals if there is one.
-
-    Such a join only drops rows, those of units that have none on its right, and all rows of a unit
-    alike: no unit is twice on its right, and nothing else reads its column. `inputs` are what is
-    read of a row besides the keys.
-    """
-    rows = block.rows
-    join = rows.input if isinstance(rows, Filter) else rows
-    read = [key.expression for key in block.keys] + list(inputs)
-    if isinstance(rows, Filter):
-        read.append(rows.predicate)
-    match join:
-        case Join(
-            right=right, kind=JoinKind.INNER, condition=Call("eq", (Ref(id=unit), Ref(id=key)))
-        ) if (
-            unit == block.unit.id
-            and [field.id for field in right.fields] == [key]
-            and not any(key in refs(node) for node in read)
-            and _has_each_once(right, block)
-        ):
-            left = Filter(join.left, rows.predicate) if isinstance(rows, Filter) else join.left
-            return left, join
-    return rows, None
-
-
-def _has_each_once(side: Relation, block: PrivateBlock) -> bool:
-    """Whether the one column of a relation is a key: by its form, or by a fact of its table."""
-    match side:
-        case Aggregate(keys=keys, sets=()):
-            return len(keys) == 1
-        case Scan(table=table):
-            return any(f.kind is FactKind.UNIQUE_KEY and f.table == table for f in block.facts)
-        case _:
-            return False
-
-
-def exists(join: Join, unit: str) -> str:
-    """The right side of such a join and its condition, for a column `unit` on the left."""
-    source, where, columns = Printer(lambda _relation: None).source(join.right)
-    assert not where
-    assert join.condition is not None
-    texts = {field.id: columns[field.id] for field in join.right.fields}
-    return f"{source} ON {expression(join.condition, lambda ref: texts.get(ref.id, unit))}"

@@ -3,11 +3,15 @@
 
 -- case: rows of a unit without a declared limit
 SELECT COUNT(*) FROM logins;
--- refuse: unbounded-contribution at 1:8
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=1048576
 
 -- case: a sum without a declared limit
 SELECT SUM(EXTRACT(day FROM day)) FROM logins;
--- refuse: unbounded-contribution at 1:8
+-- accept
+-- keys: 1 public, l0 proved
+-- release: sum l0=1 linf=32505856
 
 -- case: units need no limit
 SELECT COUNT(DISTINCT customer_id) AS n FROM logins;
@@ -88,4 +92,6 @@ SELECT COUNT(*) FROM orders o JOIN events e ON o.customer_id = e.customer_id;
 
 -- case: a join with a table without limits has none
 SELECT COUNT(*) FROM orders o JOIN logins l ON o.customer_id = l.customer_id;
--- refuse: unbounded-contribution at 1:8
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=1048576

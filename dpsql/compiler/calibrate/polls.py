@@ -1,0 +1,294 @@
+"""Private bounds of what a person contributes: the polls of a block, and clips by what they find.
+
+Where nothing limits the rows of a unit, each unit votes once for the octave of the norm of what it
+adds to a measurement, over the groups of the question. A clip is chosen by the noisy votes, and
+totals are scaled as a whole to it: no unit needs a limit on its groups or rows.
+
+Proof (PRIVACY.md R71, R73). A unit has one vote. The clip is a number that was released, and holds
+for every unit whatever it is.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial, reduce
+from typing import TypeGuard, assert_never
+
+from dpsql.accountants import Accountant
+from dpsql.compiler.aggregates.moments import centred_sum
+from dpsql.compiler.aggregates.recipe import MOST_ROWS, BoundedCall, Parts, Recipe, counted
+from dpsql.compiler.plan.canonical import Writer
+from dpsql.compiler.plan.measurement_kinds import (
+    ClippedSum,
+    DistinctCount,
+    MeanVote,
+    Measurement,
+    RowCount,
+    ScaledTotal,
+    Vote,
+)
+from dpsql.compiler.plan.private_plan import (
+    Bounded,
+    BoundedBlock,
+    ContributionBound,
+    DeclaredLimits,
+    FoundNorm,
+    Poll,
+    PrivateBlock,
+)
+from dpsql.compiler.resolve.scopes import Identities
+from dpsql.model.algebra import (
+    Item,
+    Measure,
+    Project,
+    Relation,
+    Released,
+    Staged,
+    Union,
+)
+from dpsql.model.tree import INTEGER, AggregateCall, Literal, Ref, Star
+from dpsql.model.vocabulary import Norm
+from dpsql.model.walk import map_inputs, relations
+
+OCTAVES = 40
+"""How many powers of two are told apart, up to the largest total that is possible."""
+WIDEST_TOTAL = 2**54
+"""Steps of a unit's total beyond which it is cut, unless one row has more."""
+FINE = 10**4
+"""Steps that a row's bound has at least, so that rounding toward zero loses little."""
+MANY_GROUPS = 32
+"""From here on a Gaussian norm is expected to be the better one, where both laws are possible."""
+
+
+@dataclass(slots=True)
+class Polls:
+    """Makes the measurements of one block whose clip is found, and lists what is to be found."""
+
+    block: PrivateBlock
+    groups: int
+    size: int
+    norm: Norm
+    norms: Mapping[str, FoundNorm]
+    identities: Identities
+    missing: dict[str, Poll] = field(default_factory=dict)
+    known: list[ContributionBound] = field(default_factory=list)
+    keys: dict[Measurement, str] = field(default_factory=dict)
+
+    def clipped(self, part: Measurement, measure: int) -> Measurement:
+        """A measurement whose clip is found, or the widest that is possible."""
+        match part:
+            case DistinctCount() if part.total_upper >= MOST_ROWS:
+                key, bound = self._bound(part, Norm.MAX, 0, measure)
+                clipped: Measurement = replace(part, total_upper=bound)
+            case RowCount():
+                key, clipped = self._total(part, measure)
+            case ClippedSum():
+                key, clipped = self._total(_within(part), measure)
+            case _:
+                return part
+        self.keys[clipped] = key
+        return clipped
+
+    def measured_from(
+        self, call: BoundedCall, recipe: Recipe, parts: Parts, measure: int
+    ) -> BoundedCall:
+        """A call whose rows are measured from about their mean, where deviations are measured, and
+        whose choices keep as many rows of a unit as most units have, where they keep some.
+        """
+        if any(isinstance(part, ClippedSum) for part in parts):
+            call = self._centred(call, recipe.deviations)
+        chosen = () if recipe.choices is None else recipe.choices(call)
+        if all(choice.histogram.rows < MOST_ROWS for choice in chosen):
+            return call
+        count = RowCount(counted(call), MOST_ROWS)
+        return replace(call, rows=self._bound(count, Norm.MAX, 0, measure)[1])
+
+    def _centred(self, call: BoundedCall, deviations: int) -> BoundedCall:
+        centres = {}
+        for place in range(deviations):
+            plain = centred_sum(replace(call, centres={place: 0}), place)
+            vote = MeanVote(_within(plain), _edges(plain.lower, plain.upper))
+            key, middle = self._key(vote), (plain.lower + plain.upper) // 2
+            self._asks(key, vote)
+            centres[place] = self.norms[key].bound if key in self.norms else middle
+        return replace(call, centres=centres)
+
+    @property
+    def found(self) -> tuple[ContributionBound, ...]:
+        """The norms that are known, each once."""
+        return tuple(dict.fromkeys(self.known))
+
+    def held_before(self, columns: Mapping[Measurement, int]) -> tuple[Poll, ...]:
+        """The polls for what is not known yet, and the released columns that they are about.
+
+        Centres come first: from where rows are measured, their norms depend.
+        """
+        about = {key: columns[part] for part, key in self.keys.items() if part in columns}
+        polls = [replace(poll, column=about.get(poll.key)) for poll in self.missing.values()]
+        return tuple([poll for poll in polls if poll.first] or polls)
+
+    def _total(self, part: RowCount | ClippedSum, measure: int) -> tuple[str, Measurement]:
+        if self.groups > 1:
+            digits = _more_digits(part)
+            key, bound = self._bound(part, self.norm, digits, measure)
+            return key, ScaledTotal(part, self.norm, bound, digits)
+        key, bound = self._bound(part, Norm.MAX, 0, measure)
+        if isinstance(part, RowCount):
+            return key, replace(part, total_upper=min(bound, part.total_upper))
+        lower, upper = max(-bound, part.total_lower), min(bound, part.total_upper)
+        return key, replace(part, total_lower=lower, total_upper=upper)
+
+    def _bound(
+        self, part: RowCount | ClippedSum | DistinctCount, norm: Norm, digits: int, measure: int
+    ) -> tuple[str, int]:
+        """The norm that was found, or the largest of which there is a vote."""
+        highest = (_most(part, digits) - 1).bit_length()
+        if norm is not Norm.MAX:
+            highest = min(62, highest + self.groups.bit_length())
+        octaves = max(0, highest - OCTAVES), highest
+        vote = Vote(part, self.block.keys, norm, digits, octaves)
+        key = self._key(vote)
+        self._asks(key, vote)
+        if key not in self.norms:
+            return key, 2**highest
+        found, step = self.norms[key], part.lattice.step / vote.steps
+        signs = part.total_lower < 0, part.total_upper > 0
+        self.known.append(ContributionBound(measure, found, float(found.bound * step), *signs))
+        return key, found.bound
+
+    def _asks(self, key: str, vote: Vote | MeanVote) -> None:
+        if key not in self.norms:
+            self.missing[key] = Poll(key, self._polled(vote), None, self.size)
+
+    def _key(self, vote: Vote | MeanVote) -> str:
+        """What makes two polls the same."""
+        writer = Writer()
+        writer.number(self.block.rows)
+        keys = tuple(item.expression for item in vote.keys)
+        call = self.block.rows, self.block.unit, keys, vote.total
+        match vote:
+            case Vote(norm=norm, digits=digits, octaves=octaves):
+                how: tuple[object, ...] = norm, digits, octaves
+            case MeanVote(edges=edges):
+                how = (edges,)
+            case _:
+                assert_never(vote)
+        return hashlib.sha256(writer.write((*call, *how)).encode()).hexdigest()
+
+    def _polled(self, vote: Vote | MeanVote) -> PrivateBlock:
+        octave = self.identities.field("octave", INTEGER)
+        units = self.identities.field("units", INTEGER)
+        return replace(
+            self.block,
+            max_rows=1,
+            keys=(Item(octave, Literal(0, INTEGER)),),
+            measures=(Measure(units, AggregateCall("count", (Star(),), type=INTEGER)),),
+            declared=DeclaredLimits(1, 1, 1),
+            groups=None,
+            max_groups=None,
+            alone=False,
+            vote=vote,
+        )
+
+
+def polled(
+    needed: Sequence[Poll],
+    keys: Sequence[str],
+    stages: Sequence[Relation],
+    identities: Identities,
+) -> Bounded:
+    """Polls as one query: how many units vote for what, each row with the place of its poll."""
+    by_key = {poll.key: poll for poll in needed}
+    polls = [by_key[key] for key in keys]
+    read = sorted({r.stage for poll in polls for r in relations(poll.block.rows) if _is_stage(r)})
+
+    def renumbered(relation: Relation) -> Relation:
+        if isinstance(relation, Staged):
+            return replace(relation, stage=read.index(relation.stage))
+        return map_inputs(relation, renumbered)
+
+    votes = [_votes(place, poll, identities) for place, poll in enumerate(polls)]
+    blocks = (
+        BoundedBlock(
+            replace(poll.block, rows=renumbered(poll.block.rows)),
+            ((),),
+            tuple((place,) for place in places(poll)),
+            1,
+        )
+        for poll in polls
+    )
+    outer = reduce(partial(_both, identities=identities), votes)
+    return Bounded(outer, tuple(blocks), tuple(stages[stage] for stage in read))
+
+
+def _is_stage(relation: Relation) -> TypeGuard[Staged]:
+    return isinstance(relation, Staged)
+
+
+def _votes(place: int, poll: Poll, identities: Identities) -> Relation:
+    """The place of a poll, what is voted for, and how many do."""
+    block = poll.block
+    fields = (block.keys[0].field, block.measures[0].field)
+    columns = tuple(identities.field(f.name, f.type) for f in fields)
+    number = Item(identities.field("poll", INTEGER), Literal(place, INTEGER))
+    items = (Item(identities.field(f.name, f.type), Ref(f.id, f.type)) for f in columns)
+    return Project(Released(place, columns, (0,)), (number, *items))
+
+
+def _both(left: Relation, right: Relation, identities: Identities) -> Relation:
+    fields = tuple(identities.field(f.name, f.type) for f in left.fields)
+    return Union("UNION", True, left, right, fields)
+
+
+def places(poll: Poll) -> range:
+    """What there are votes for: octaves of norms, or places of means between edges."""
+    match poll.block.vote:
+        case Vote(octaves=(lowest, highest)):
+            return range(lowest, highest + 1)
+        case MeanVote(edges=edges):
+            return range(len(edges) + 1)
+        case None:
+            raise AssertionError(poll)
+
+
+def norm_of(accountant: Accountant, groups: int) -> Norm:
+    """The norm that is bounded: that of the noise which is expected."""
+    if accountant.order == 1 or (accountant.supports_selection and groups >= MANY_GROUPS):
+        return Norm.L2
+    return Norm.L1
+
+
+def _within(part: ClippedSum) -> ClippedSum:
+    """The measurement with totals that exact integers hold."""
+    row = max(abs(part.lower - part.centre), abs(part.upper - part.centre))
+    most = max(row, WIDEST_TOTAL)
+    lower, upper = max(-most, part.total_lower), min(most, part.total_upper)
+    return replace(part, total_lower=lower, total_upper=upper)
+
+
+def _more_digits(part: RowCount | ClippedSum) -> int:
+    """How many more digits the grid of a scaled total has than that of its rows."""
+    if isinstance(part, RowCount):
+        row = 1
+    else:
+        row = max(abs(part.lower - part.centre), abs(part.upper - part.centre))
+    digits, base = 0, part.lattice.base
+    while row * base**digits < FINE:
+        digits += 1
+    return digits
+
+
+def _most(part: RowCount | ClippedSum | DistinctCount, digits: int) -> int:
+    most = max(abs(part.total_lower), abs(part.total_upper)) * part.lattice.base**digits
+    return int(max(1, most))
+
+
+def _edges(lower: int, upper: int) -> tuple[int, ...]:
+    """Edges between which means are told apart: closer where the ends and 0 are."""
+    width = upper - lower
+    ends = [lower + (width * n >> 4) for n in range(1, 16)]
+    for n in range(5, 15):
+        ends += [lower + (width >> n), upper - (width >> n), width >> n, -(width >> n)]
+    return tuple(sorted({end for end in ends if lower < end < upper} or {upper}))

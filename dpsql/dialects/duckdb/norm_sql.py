@@ -1,0 +1,98 @@
+"""The norm of one unit's totals over its groups on DuckDB, in whole numbers, and scaling by it.
+
+With P the totals in steps of the released grid, j bits too many for squares, and C the bound:
+
+* q = ⌈|P| / 2^j⌉ fits `SQUARED_BITS`, and s = 2^j·(⌈√Σq² · (1 + 2^-40)⌉ + 1) >= ‖P‖₂,
+* s = Σ|P| = ‖P‖₁,
+
+and where s > C a total becomes ⌊|P|·C / s⌋ with its sign. What fails on no data: a total has fewer
+than 2^62 steps, squares of q fewer than 2^88 and products fewer than 2^126.
+
+Proof (PRIVACY.md R73). Each scaled total is at most |P|·C/s, so that their norm is at most
+C·‖P‖/s <= C. Where nothing is scaled ‖P‖ <= s <= C. The square root of a DOUBLE is off by less than
+2^-51 of it, which the factor outweighs.
+"""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from dpsql.compiler.plan.measurement_kinds import DistinctCount, MeanVote, ScaledTotal, Vote
+from dpsql.model.vocabulary import Norm
+
+SQUARED_BITS = 44
+"""Bits of what is squared: 2^38 groups of a unit fit 126 bits."""
+_ROOM = f"{1 + 2.0**-40!r}::DOUBLE"
+
+
+def norm_of_total(part: ScaledTotal, total: str) -> str:
+    """A number no less than the norm of one unit's totals, a sum over its groups."""
+    steps = _steps(total, part.steps)
+    if part.norm is Norm.L1:
+        return _sum_of_sizes(steps)
+    bits = _excess(part.total.total_lower, part.total.total_upper, part.steps)
+    root = f"ceil(sqrt({_sum_of_squares(steps, bits)}::DOUBLE) * {_ROOM})::HUGEINT + 1"
+    return f"({root}) * {2**bits}"
+
+
+def scaled_total(part: ScaledTotal, total: str, norm: str) -> str:
+    """One total of a unit, scaled toward zero where the unit's norm is beyond the bound."""
+    steps, bound = _steps(total, part.steps), part.bound
+    cut = f"abs({steps})::HUGEINT * {bound} // {norm}"
+    return (
+        f"CASE WHEN {norm} <= {bound} THEN {steps}::HUGEINT"
+        f" WHEN {total} < 0 THEN -({cut}) ELSE {cut} END"
+    )
+
+
+def norm_of_unit(vote: Vote, total: str) -> str:
+    """The norm of one unit, or its square; of a count of values, lists are counted."""
+    if isinstance(vote.total, DistinctCount):
+        total = f"COALESCE(len({total}), 0)"
+    steps = _steps(total, vote.steps)
+    match vote.norm:
+        case Norm.MAX:
+            return f"MAX(abs({steps}))"
+        case Norm.L1:
+            return _sum_of_sizes(steps)
+        case Norm.L2:
+            return _sum_of_squares(steps, _bits(vote))
+        case _:
+            assert_never(vote.norm)
+
+
+def octave(vote: Vote, norm: str) -> str:
+    """The octave of a positive `norm_of_unit`, no farther than those that are counted."""
+    half, bits = (2, _bits(vote)) if vote.norm is Norm.L2 else (1, 0)
+    lowest, highest = vote.octaves
+    place = f"ceil(log2({norm}::DOUBLE) / {half})::BIGINT + {bits}"
+    return f"greatest({lowest}, least({highest}, {place}))"
+
+
+def place_of_mean(vote: MeanVote, mean: str) -> str:
+    """The place of a mean among the edges."""
+    below = " ".join(f"WHEN {mean} < {edge} THEN {n}" for n, edge in enumerate(vote.edges))
+    return f"(CASE {below} ELSE {len(vote.edges)} END)::BIGINT"
+
+
+def _bits(vote: Vote) -> int:
+    return _excess(vote.total.total_lower, vote.total.total_upper, vote.steps)
+
+
+def _excess(lower: int, upper: int, steps: int) -> int:
+    """The bits of a total that are too many for its square."""
+    return max(0, (max(-lower, upper) * steps).bit_length() - SQUARED_BITS)
+
+
+def _steps(total: str, steps: int) -> str:
+    return total if steps == 1 else f"({total} * {steps})"
+
+
+def _sum_of_sizes(steps: str) -> str:
+    return f"SUM(abs({steps})::HUGEINT)"
+
+
+def _sum_of_squares(steps: str, bits: int) -> str:
+    size = f"abs({steps})::HUGEINT"
+    coarse = size if bits == 0 else f"(({size} + {2**bits - 1}) // {2**bits})"
+    return f"SUM({coarse} * {coarse})"

@@ -1,0 +1,118 @@
+"""Bounds of what a person contributes: what polls cost, and the clips that their votes say.
+
+Proof (PRIVACY.md R64, R71). A poll is an ordinary question over public keys. What is chosen by its
+noisy votes is post-processing, and clips hold whatever they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import TypeAlias, assert_never
+
+from dpsql.accountants import Accountant
+from dpsql.compiler.calibrate.polls import places
+from dpsql.compiler.plan.measurement_kinds import MeanVote, Vote
+from dpsql.compiler.plan.prepared import Prepared
+from dpsql.compiler.plan.private_plan import FoundNorm, Poll
+from dpsql.mechanisms import norm_bounds, standard_deviation
+from dpsql.mechanisms.norm_bounds import NormBound, Octaves, chosen
+from dpsql.mechanisms.tails import reach
+from dpsql.model.vocabulary import Answer, Mechanism, Noise, Norm
+
+_SEEN = 0.01
+"""How probably an empty place of means is taken for one where there are people."""
+_WEIGHT_OF_RANKS = 0.05
+"""How much of what is cut a rank is off: those whose rows are cut have rows on either side."""
+_FOR_CENTRES = Fraction(1, 20)
+
+
+def share(polls: Sequence[Poll], accountant: Accountant) -> Fraction:
+    """What finding norms may spend of what a question may spend, for all of them together."""
+    if polls[0].first:
+        return _FOR_CENTRES
+    return max(norm_bounds.share(accountant.order, poll.groups) for poll in polls)
+
+
+Held: TypeAlias = tuple[tuple[str, ...], Prepared, Answer]
+"""The keys of polls that were held together, as what, and the answer."""
+
+
+def found(widest: Prepared, held: Sequence[Held]) -> tuple[FoundNorm, ...]:
+    """The bounds for a question, by the answers to the polls that it needs."""
+    results = {
+        key: (place, paid, answer) for keys, paid, answer in held for place, key in enumerate(keys)
+    }
+    return tuple(_found(widest, poll, *results[poll.key]) for poll in widest.polls)
+
+
+def _found(widest: Prepared, poll: Poll, place: int, paid: Prepared, answer: Answer) -> FoundNorm:
+    votes = {what: units for number, what, units in answer.rows if number == place}
+    counts = [int(votes[what]) for what in places(poll)]
+    (release,) = paid.blocks[place].releases
+    vote = poll.block.vote
+    match vote:
+        case Vote():
+            best = _chosen(widest, poll, vote, counts, release.noise)
+            return FoundNorm(poll.key, best.bound, best.above, best.visible)
+        case MeanVote():
+            return _middle(poll, vote, counts, release.noise)
+        case None:
+            raise AssertionError(poll)
+        case _:
+            assert_never(vote)
+
+
+def _chosen(
+    widest: Prepared, poll: Poll, vote: Vote, counts: Sequence[int], noise: Noise
+) -> NormBound:
+    deviation, gaussian = _noise(widest, poll, vote)
+    groups = 1 if vote.norm is Norm.MAX else poll.groups
+    weight = groups**0.25 if gaussian else 1.0
+    return chosen(
+        Octaves(*vote.octaves),
+        counts,
+        noise,
+        lambda bound: deviation * bound,
+        gaussian=gaussian,
+        groups=groups,
+        weight=weight if poll.column is not None else _WEIGHT_OF_RANKS,
+    )
+
+
+def _middle(poll: Poll, vote: MeanVote, counts: Sequence[int], noise: Noise) -> FoundNorm:
+    """About the mean of the means, by the places that stand out; else the middle."""
+    lower, upper = vote.total.lower, vote.total.upper
+    ends = [lower, *vote.edges, upper]
+    least = reach(noise, _SEEN / len(counts))
+    seen = [(count, ends[n] + ends[n + 1]) for n, count in enumerate(counts) if count >= least]
+    total = sum(count for count, _ in seen)
+    twice = sum(count * ends for count, ends in seen) // total if seen else lower + upper
+    return FoundNorm(poll.key, twice // 2, 0, bool(seen))
+
+
+def placeholder(poll: Poll) -> FoundNorm:
+    """What stands for a centre that is not known, so that it is seen what else is to be found."""
+    vote = poll.block.vote
+    assert isinstance(vote, MeanVote)
+    return FoundNorm(poll.key, (vote.total.lower + vote.total.upper) // 2, 0, visible=False)
+
+
+def _noise(widest: Prepared, poll: Poll, vote: Vote) -> tuple[float, bool]:
+    """The deviation of the answer's noise for a bound of one step, and whether it is Gaussian.
+
+    Of ranks, it is that of how many rows from the rank asked for the choice is.
+    """
+    most = 2 ** vote.octaves[1]
+    for block in widest.blocks:
+        for release in block.releases:
+            if release.field.id == poll.column:
+                deviation = standard_deviation(release.noise) / max(release.sensitivity.linf, 1)
+                return deviation, release.noise.mechanism is Mechanism.DISCRETE_GAUSSIAN
+        for choice in block.choices:
+            if choice.expected is not None and choice.query.histogram.rows == most:
+                return choice.expected / most, False
+        for tree in block.trees:
+            if tree.histogram.rows == most:
+                return tree.error / most, True
+    raise AssertionError(poll)

@@ -1,0 +1,316 @@
+"""Private bounds of what a person contributes: polls, the clips by what they find, the price."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from datetime import date, timedelta
+from decimal import Decimal
+from fractions import Fraction
+from math import isqrt
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from dpsql.compiler.plan.measurement_kinds import ScaledTotal, Vote
+from dpsql.compiler.plan.prepared import Prepared
+from dpsql.compiler.plan.private_plan import FoundNorm
+from dpsql.model.errors import Reason, Refused
+from dpsql.model.notices import CutSide, Scaled
+from dpsql.model.vocabulary import Answer, Norm, Policy
+from dpsql.monitoring.monitor import Watch
+from dpsql.preparation.contribution_bounds import placeholder
+from dpsql.preparation.prepare import prepare
+from dpsql.proxy import Proxy
+from grammar_tests import proxy_kit, world
+from grammar_tests.bound import over
+from grammar_tests.laws import BUDGET, PlainEngine, compiled, integers, parsed, without_unit
+
+BY_MONTH = "SELECT EXTRACT(month FROM day) AS m, COUNT(*) AS n FROM logins GROUP BY m"
+SIGNED = (
+    "SELECT EXTRACT(month FROM day) AS m, SUM(EXTRACT(day FROM day) - 15) AS s"
+    " FROM logins GROUP BY m"
+)
+TOTAL = "SELECT COUNT(*) AS n FROM logins"
+AVERAGE = "SELECT AVG(EXTRACT(day FROM day)) AS a FROM logins"
+VALUES = "SELECT EXTRACT(month FROM day) AS m, COUNT(DISTINCT login_id) AS n FROM logins GROUP BY m"
+MEDIAN = "SELECT MEDIAN(EXTRACT(day FROM day)) AS q FROM logins"
+
+
+def crowd(units: int, seed: int = 1, most: int = 40) -> world.Tables:
+    """People who come more or less often, on days of a year of their own."""
+    random = Random(seed)  # noqa: S311
+    logins: list[tuple[Any, ...]] = []
+    for unit in range(1, units + 1):
+        for _ in range(1 + int(random.expovariate(1) * most / 4)):
+            day = date(2024, 1, 1) + timedelta(days=random.randrange(366))
+            logins.append((len(logins) + 1, unit, day))
+    customers = [world.customer(n) for n in range(1, units + 1)]
+    return {**world.empty(), "customers": customers, "logins": logins}
+
+
+def shop(tables: world.Tables) -> tuple[Policy, PlainEngine]:
+    policy, _ = over(tables, constraints=True)
+    return policy, PlainEngine(world.build(tables, constraints=False))
+
+
+# --- clips hold, whatever was found --------------------------------------------------------------
+
+
+def vectors(sql: str, norm: Fraction, accountant: str) -> Iterator[tuple[Prepared, list[int]]]:
+    """What each person alone contributes to all groups, where norms were found to be this."""
+    policy, engine = shop(crowd(8))
+    plan = compiled(sql, policy, engine, budget=replace(BUDGET, accountant=accountant), norm=norm)
+    for unit in range(1, 9):
+        gone = [s for other in range(1, 9) if other != unit for s in world.deletions(other)]
+        with without_unit(engine.connection, gone):
+            (counted,) = integers(plan, engine)
+        yield plan, [parts[0] for parts in counted.values()]
+
+
+def size(norm: Norm, vector: list[int]) -> int:
+    """The norm of a vector, rounded up."""
+    squares = sum(x * x for x in vector)
+    return sum(map(abs, vector)) if norm is Norm.L1 else isqrt(max(0, squares - 1)) + bool(squares)
+
+
+@pytest.mark.parametrize("accountant", ["zcdp", "pure", "approximate"])
+@pytest.mark.parametrize("sql", [BY_MONTH, SIGNED])
+@pytest.mark.parametrize("norm", [Fraction(1, 3), Fraction(5, 2), Fraction(9), Fraction(10**4)])
+def test_no_person_contributes_more_than_the_norm(
+    sql: str, norm: Fraction, accountant: str
+) -> None:
+    cut, loose = 0, 0
+    for prepared, vector in vectors(sql, norm, accountant):
+        (release,) = prepared.blocks[0].releases
+        part = release.query
+        assert isinstance(part, ScaledTotal)
+        reached = size(part.norm, vector)
+        assert reached <= part.bound == release.sensitivity.linf
+        assert release.sensitivity.norm is part.norm
+        cut += reached > 0.98 * part.bound
+        loose += reached <= 0.98 * part.bound
+    # The bound is reached where it cuts, and nothing is cut where it does not.
+    assert (cut == 0) == (norm == 10**4)
+    assert cut + loose == 8
+
+
+def test_what_is_within_the_norm_stays_as_it_is() -> None:
+    policy, engine = shop(crowd(8))
+    (counted,) = integers(compiled(BY_MONTH, policy, engine, norm=Fraction(10**4)), engine)
+    plain = engine.rows("SELECT EXTRACT(month FROM day), COUNT(*) FROM logins GROUP BY 1")
+    assert {key: parts[0] for key, parts in counted.items()} == {
+        (month,): 10**4 * n for month, n in plain
+    }
+
+
+def damaged(plan: Prepared, change: Callable[[str], str]) -> Prepared:
+    (block,) = plan.rewritten.blocks
+    assert change(block.sql) != block.sql
+    other = replace(block, sql=change(block.sql))
+    return replace(plan, rewritten=replace(plan.rewritten, blocks=(other,)))
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("::HUGEINT + 1)", "::HUGEINT - 2000)"),  # a norm that is rounded down
+        (" GROUP BY u) AS norms USING (u)", " GROUP BY u, k0) AS norms USING (u)"),
+        ("abs((p0 * 10000))::HUGEINT *", "2 * abs((p0 * 10000))::HUGEINT *"),
+    ],
+)
+def test_a_wrong_scale_is_seen(old: str, new: str) -> None:
+    policy, engine = shop(crowd(8))
+    plan = damaged(
+        compiled(BY_MONTH, policy, engine, norm=Fraction(5, 2)), lambda sql: sql.replace(old, new)
+    )
+    beyond = 0
+    for unit in range(1, 9):
+        gone = [s for other in range(1, 9) if other != unit for s in world.deletions(other)]
+        with without_unit(engine.connection, gone):
+            (counted,) = integers(plan, engine)
+        beyond += size(Norm.L2, [parts[0] for parts in counted.values()]) > 25_000
+    assert beyond
+
+
+@pytest.mark.parametrize("most", [1, 10**3, 2**31, 2**53, 2**62 - 1])
+@pytest.mark.parametrize("accountant", ["zcdp", "pure"])
+def test_no_value_makes_a_statement_fail(most: int, accountant: str) -> None:
+    """Rows at both ends of the widest bounds, polled and scaled."""
+    tables = {**world.empty(), "customers": [world.customer(1)]}
+    tables["events"] = [(n, 1, "phone", (-1) ** n * most) for n in range(1, 65)]
+    policy, engine = shop(tables)
+    unlimited = [
+        replace(
+            table,
+            max_rows_per_group=None,
+            max_groups_per_unit=None,
+            columns=tuple(
+                replace(c, bounds=(-most, most)) if c.name == "duration" else c
+                for c in table.columns
+            ),
+        )
+        if table.name == "events"
+        else table
+        for table in policy.tables
+    ]
+    policy = replace(policy, tables=tuple(unlimited))
+    budget = replace(BUDGET, accountant=accountant)
+    sql = "SELECT event_id % 8 AS g, SUM(duration) AS s FROM events GROUP BY g"
+    for norm in (Fraction(1, 7), Fraction(most), None):
+        plan = compiled(sql, policy, engine, budget=budget, norm=norm)
+        assert integers(plan, engine)
+    polls = compiled(sql, policy, engine, budget=budget).polls
+    (counted,) = integers(poll_of(sql, policy, engine, accountant), engine)
+    assert [poll.block.vote is not None for poll in polls] == [True]
+    assert sum(parts[0] for parts in counted.values()) == 1
+
+
+# --- one vote each -------------------------------------------------------------------------------
+
+
+def poll_of(
+    sql: str, policy: Policy, engine: PlainEngine, accountant: str = "zcdp", *, second: bool = False
+) -> Prepared:
+    """The poll that a query asks for first, or the one behind a centre that was found."""
+    budget = replace(BUDGET, accountant=accountant)
+    public = engine.public
+    asked = parsed(sql, "duckdb"), policy, budget, Fraction(1), public, public.evaluate
+    norms: dict[str, FoundNorm] = {}
+    polls = prepare(*asked).polls
+    if second:
+        norms = {poll.key: placeholder(poll) for poll in polls}
+        polls = prepare(*asked, norms).polls
+    return prepare(*asked, norms, tuple(poll.key for poll in polls))
+
+
+@pytest.mark.parametrize("sql", [TOTAL, BY_MONTH, SIGNED, VALUES, MEDIAN, AVERAGE])
+@pytest.mark.parametrize("second", [False, True])
+def test_a_person_has_one_vote(sql: str, second: bool) -> None:  # noqa: FBT001
+    if second and sql != AVERAGE:
+        pytest.skip("it has one stage")
+    policy, engine = shop(crowd(6))
+    plan = poll_of(sql, policy, engine, second=second)
+    assert len(plan.blocks) == (2 if second else 1)
+    here = integers(plan, engine)
+    assert all(sum(parts[0] for parts in block.values()) == 6 for block in here)
+    for release in (release for block in plan.blocks for release in block.releases):
+        assert (release.sensitivity.l0, release.sensitivity.linf) == (1, 1)
+    for unit in range(1, 7):
+        with without_unit(engine.connection, world.deletions(unit)):
+            there = integers(plan, engine)
+        for mine, others in zip(here, there, strict=True):
+            moved = [mine.get(key, (0,))[0] - others.get(key, (0,))[0] for key in mine | others]
+            assert max(moved) == sum(map(abs, moved)) == 1
+
+
+def test_votes_are_for_the_octave_of_the_norm() -> None:
+    policy, engine = shop(crowd(40))
+    public = engine.public
+    asked = parsed(BY_MONTH, "duckdb"), policy, BUDGET, Fraction(1), public, public.evaluate
+    (poll,) = prepare(*asked).polls
+    vote = poll.block.vote
+    assert isinstance(vote, Vote)
+    assert vote.norm is Norm.L2
+    (counted,) = integers(prepare(*asked, {}, (poll.key,)), engine)
+    plain = engine.rows(
+        "SELECT SUM(n * n) FROM (SELECT customer_id, COUNT(*) AS n FROM logins"
+        " GROUP BY customer_id, EXTRACT(month FROM day)) GROUP BY customer_id"
+    )
+    expected: dict[Any, int] = {}
+    for (squares,) in plain:
+        norm = isqrt(int(squares) * 10**8 - 1) + 1
+        octave = (norm - 1).bit_length()
+        expected[octave,] = expected.get((octave,), 0) + 1
+    assert {key: parts[0] for key, parts in counted.items()} == expected
+
+
+# --- what an analyst sees ------------------------------------------------------------------------
+
+
+def charged(answer: Answer) -> int:
+    assert answer.receipt is not None
+    return answer.receipt.charged.amount
+
+
+def opened(folder: Path, *changes: tuple[str, str]) -> Proxy:
+    """A shop of people enough to be seen, and a proxy over it."""
+    return Proxy.open(str(proxy_kit.shop(folder, *changes, tables=crowd(400, most=8))))
+
+
+@pytest.mark.parametrize("accountant", ["zcdp", "pure"])
+@pytest.mark.parametrize("sql", [TOTAL, BY_MONTH, AVERAGE, VALUES, MEDIAN])
+def test_all_steps_cost_what_one_question_may(sql: str, accountant: str, tmp_path: Path) -> None:
+    pure = [('accountant = "zcdp"', 'accountant = "pure"'), ("delta = 1e-3", "delta = 0")]
+    with opened(tmp_path, *(pure if accountant == "pure" else [])) as proxy:
+        promised = proxy.explain(proxy_kit.request(sql))
+        answer = proxy.ask(proxy_kit.request(sql))
+        whole = proxy.explain(
+            proxy_kit.request("SELECT COUNT(DISTINCT customer_id) AS n FROM logins")
+        )
+        assert promised.charge.amount <= whole.charge.amount
+        assert 0.98 * whole.charge.amount < charged(answer) <= whole.charge.amount
+        assert proxy.budgets()[0][1].amount == charged(answer)
+        assert any(isinstance(notice, Scaled) for notice in answer.notices)
+        again = proxy.ask(proxy_kit.request(sql))
+        assert (again.rows, charged(again)) == (answer.rows, 0)
+
+
+def test_what_was_found_is_used_again_for_nothing(tmp_path: Path) -> None:
+    with opened(tmp_path) as proxy:
+        first = proxy.ask(proxy_kit.request(BY_MONTH))
+        before = len(proxy.history(limit=99))
+        other = proxy.ask(proxy_kit.request(f"{BY_MONTH} HAVING COUNT(*) > 3 ORDER BY n", "0.05"))
+        assert len(proxy.history(limit=99)) == before + 1
+        (one,), (two,) = (
+            [notice for notice in answer.notices if isinstance(notice, Scaled)]
+            for answer in (first, other)
+        )
+        assert one.visible
+        assert one.side is CutSide.ABOVE
+        # With more noise less is worth keeping.
+        assert two.most <= one.most
+        bob = proxy.ask(proxy_kit.request(BY_MONTH, None, "bob"))
+        assert charged(bob) == charged(first)
+
+
+def test_an_answer_is_close_to_the_truth(tmp_path: Path) -> None:
+    """With nothing declared: the widest possible bound would err by millions."""
+    with opened(tmp_path) as proxy:
+        answer = proxy.ask(proxy_kit.request(TOTAL, "1"))
+        ((n,),) = answer.rows
+        ((margin,),) = answer.margins
+        truth = len(crowd(400, most=8)["logins"])
+        assert margin is not None
+        assert abs(n - truth) < truth / 5
+        assert margin < truth / 5
+
+
+def test_what_cannot_be_paid_to_the_end_is_refused_before_the_first_step(tmp_path: Path) -> None:
+    """A poll alone would fit into the budget."""
+    path = proxy_kit.shop(
+        tmp_path,
+        ('accountant = "zcdp"', 'accountant = "pure"'),
+        ("delta = 1e-3", "delta = 0"),
+        ("\nepsilon = 1000.0", "\nepsilon = 1.0"),
+        ("max_query_epsilon = 10.0", "max_query_epsilon = 1.0"),
+        tables=crowd(50, most=8),
+    )
+    proxy, engine = proxy_kit.watched(path, Proxy)
+    with proxy:
+        proxy.ask(proxy_kit.request("SELECT COUNT(*) AS n FROM customers", "0.5"))
+        ran = len(engine.private())
+        with pytest.raises(Refused) as refused:
+            proxy.ask(proxy_kit.request(TOTAL, "1"))
+        assert refused.value.reason is Reason.BUDGET_EXHAUSTED
+        assert len(engine.private()) == ran
+
+
+def test_a_monitor_needs_a_limit(tmp_path: Path) -> None:
+    with opened(tmp_path) as proxy:
+        wish = Watch("ana", Decimal(5), 1)
+        with pytest.raises(Refused) as refused:
+            proxy.explain_watch(wish, [proxy_kit.request(TOTAL)])
+        assert refused.value.reason is Reason.UNBOUNDED_CONTRIBUTION
