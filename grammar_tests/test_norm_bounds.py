@@ -120,6 +120,8 @@ def population(kind: str, units: int, seed: int = 3) -> np.ndarray:
             sizes = np.exp(rng.normal(0, 1.5, units))
         case "pareto":
             sizes = rng.pareto(2, units) + 1
+        case "triangular":
+            sizes = rng.triangular(0, 0.2, 1, units) + 0.001
         case "equal":
             sizes = np.full(units, 1.0)
         case "a tenth is large":
@@ -197,9 +199,20 @@ def test_a_tail_that_is_not_seen_is_reckoned_with(
 ) -> None:
     world = single(order, kind, 30_000)
     reckoned = world.ratio()
-    assert reckoned <= 1.5
+    assert reckoned <= 1.6
     monkeypatch.setattr(norm_bounds, "_BEYOND", 0)
     assert world.ratio() > 1.1 * reckoned, "the twin clips to what is seen"
+
+
+@ORDERS
+def test_a_tail_that_would_have_been_seen_is_not_there(
+    order: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Sizes that end where counts only begin to fall."""
+    world = single(order, "triangular", 30_000)
+    assert world.ratio(30) <= 1.5
+    monkeypatch.setattr(norm_bounds, "_beyond", lambda counts, last, _: [counts[last] / 20, 4.0])
+    assert world.ratio(30) > 2, "the twin believes in it"
 
 
 @pytest.mark.parametrize(

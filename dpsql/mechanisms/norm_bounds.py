@@ -12,7 +12,7 @@ number for each octave; everything below is computed from these numbers.
 * Beyond the outermost octave that is seen there may be units that cannot be. Where the counts fall
   towards it, they are taken to fall on in a few octaves more, each time faster than before, and are
   weighed with what was counted there: a clip may lie beyond what is seen. Where they do not fall,
-  norms end sharply.
+  or so many would be there that they were seen, norms end sharply.
 
 What is cut is a bias that the votes cannot tell where it matters: units in octaves that do not
 stand out may hold everything. They bound how many are cut instead (`NormBound.above`).
@@ -122,12 +122,12 @@ def chosen(
     >>> votes = Noise(Mechanism.DISCRETE_LAPLACE, Fraction(5))
     >>> counts, law = [10, -3, 6, 104, 890, 1012, 413, 2, -7, 1], {"groups": 1, "weight": 1}
     >>> chosen(Octaves(0, 9), counts, votes, lambda clip: 2.0 * clip, gaussian=False, **law)
-    NormBound(bound=90, above=21, visible=True)
+    NormBound(bound=76, above=21, visible=True)
     """
     last, visible = _last(counts, votes)
     expected = [float(count) for count in counts[: last + 1]]
     if visible:
-        expected += _beyond(counts, last, standard_deviation(votes) ** 2)
+        expected += _beyond(counts, last, votes)
     bound, least = 1, inf
     for clip, cut in _cuts(expected, octaves.lowest):
         error = _error(cut * weight / groups, noise_of(clip), gaussian=gaussian)
@@ -151,22 +151,29 @@ def _last(counts: Sequence[int], votes: Noise) -> tuple[int, bool]:
     return last, bool(seen)
 
 
-def _beyond(counts: Sequence[int], last: int, variance: float) -> Iterator[float]:
+def _beyond(counts: Sequence[int], last: int, votes: Noise) -> Iterator[float]:
     """What is expected in the octaves beyond the last, of which none where counts rise to it.
 
     The fall from the last two steepens by as much as it steepened before. What is expected is as
-    unsure as it is large: it and what was counted are weighed by their variances.
+    unsure as it is large: it and what was counted are weighed by their variances, and no more than
+    that is expected farther out. Where so many are expected that they would have been seen, norms
+    end: they were not.
     """
     third, second, first = ([0, 0, *counts])[last : last + 3]
     if not 0 < first < second:
         return
+    far, variance = reach(votes, _FAR), standard_deviation(votes) ** 2
     fall, expected = min(first / second, _FLATTEST), float(first)
     steeper = _STEEPER * min(max(first * third / second**2, 0.0), 1.0)
     for count in counts[last + 1 : last + 1 + _BEYOND]:
         fall *= steeper
         expected *= fall
+        if expected > far:
+            return
         weight = expected**2 / (variance + expected**2)
-        yield max(0.0, expected + weight * (count - expected))
+        weighed = max(0.0, expected + weight * (count - expected))
+        yield weighed
+        expected = min(expected, weighed)
 
 
 def _cuts(expected: Sequence[float], lowest: int) -> Iterator[tuple[int, float]]:
