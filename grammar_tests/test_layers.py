@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections import Counter
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
@@ -161,6 +162,32 @@ def test_values_of_interfaces_are_named_by_what_they_are() -> None:
     names = {path.name: of_no_quantity(ast.parse(path.read_text())) for path in files}
     assert {file: found for file, found in names.items() if found} == {}
     assert of_no_quantity(ast.parse("def f(asked): found = asked")) == {"asked", "found"}
+
+
+MOST_BY_PLACE = 5
+"""Arguments of a constructor whose meaning is their place."""
+
+
+def by_place(text: str) -> list[str]:
+    """Calls of classes with more arguments by place than a reader can tell apart."""
+    calls = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Call)]
+    return [
+        ast.unparse(call.func)
+        for call in calls
+        if len(call.args) > MOST_BY_PLACE and re.search(r"(^|[._])[A-Z]", ast.unparse(call.func))
+    ]
+
+
+def test_a_constructor_names_what_it_is_given() -> None:
+    """But for sqlglot's tokens, which are called as sqlglot calls them."""
+    calls = {path.name: by_place(path.read_text(encoding="utf-8")) for path in SOURCES}
+    assert {name: set(those) for name, those in calls.items() if {*those} - {"Token"}} == {}
+
+
+def test_a_constructor_by_place_would_be_seen() -> None:
+    assert by_place("Plan(1, 2, 3, 4, 5, 6)") == ["Plan"]
+    assert by_place("plan.Plan(1, *two, *three, 4, 5, 6)") == ["plan.Plan"]
+    assert by_place("Plan(1, 2, 3, 4, 5, noise=6)") == []
 
 
 def test_sqlglot_is_imported_only_where_sql_is_read() -> None:

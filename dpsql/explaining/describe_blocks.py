@@ -112,13 +112,13 @@ def describe(plan: BlockPlan, sql: BlockSql, policy: Policy) -> BlockLines:
     )
     names = labels(plan.block.rows)
     return BlockLines(
-        f"{policy.unit.table}.{policy.unit.key} ({policy.unit.neighbours.value})",
-        limits,
-        _keys(plan, names),
-        tuple(_release(r, names, _adjusted(r, plan)) for r in plan.releases),
-        tuple(f"{f.table}: {f.kind.value} ({f.voucher.value})" for f in plan.block.facts),
-        sql.sql,
-        (
+        unit=f"{policy.unit.table}.{policy.unit.key} ({policy.unit.neighbours.value})",
+        limits=limits,
+        keys=_keys(plan, names),
+        releases=tuple(_release(r, names, _adjusted(r, plan)) for r in plan.releases),
+        facts=tuple(f"{f.table}: {f.kind.value} ({f.voucher.value})" for f in plan.block.facts),
+        sql=sql.sql,
+        choices=(
             *(_choice(choice, names) for choice in plan.choices),
             *(_tree(tree, names) for tree in plan.trees),
         ),
@@ -243,18 +243,18 @@ def _release(release: Release, names: Mapping[int, str], adjusted: str) -> Relea
     if release.noise.mechanism is Mechanism.DISCRETE_GAUSSIAN:
         scale = sqrt(scale)
     return ReleaseLine(
-        _measured(release, names),
-        _bounds(query) + (", paid for with the line above" if later else "") + adjusted,
-        query.total_lower * step,
-        query.total_upper * step,
-        release.sensitivity.l0,
-        release.sensitivity.linf * step,
-        step,
-        release.noise.mechanism.value,
-        scale * step,
-        standard_deviation(release.noise) * step,
-        margin(release.noise) * step,
-        "" if rival is None else _otherwise(rival, step),
+        output=_measured(release, names),
+        bounds=_bounds(query) + (", paid for with the line above" if later else "") + adjusted,
+        lower=query.total_lower * step,
+        upper=query.total_upper * step,
+        l0=release.sensitivity.l0,
+        linf=release.sensitivity.linf * step,
+        step=step,
+        mechanism=release.noise.mechanism.value,
+        scale=scale * step,
+        error=standard_deviation(release.noise) * step,
+        margin=margin(release.noise) * step,
+        otherwise="" if rival is None else _otherwise(rival, step),
     )
 
 
@@ -324,16 +324,16 @@ def _choice(choice: Choice, names: Mapping[int, str]) -> ChoiceLine:
     histogram = choice.query.histogram
     rival = choice.otherwise
     return ChoiceLine(
-        _aim(histogram, choice.aim, names),
-        _cells(histogram),
-        histogram.grid.cells,
-        choice.rounds,
-        histogram.rows,
-        _mechanism(choice),
-        f"ε = {float(choice.epsilon):,.4g}",
-        choice.expected,
-        rank_error(choice),
-        "" if rival is None else f"a tree of counts, error {approximate(rival)}",
+        output=_aim(histogram, choice.aim, names),
+        bounds=_cells(histogram),
+        candidates=histogram.grid.cells,
+        l0=choice.rounds,
+        rows=histogram.rows,
+        mechanism=_mechanism(choice),
+        scale=f"ε = {float(choice.epsilon):,.4g}",
+        expected=choice.expected,
+        reach=rank_error(choice),
+        otherwise="" if rival is None else f"a tree of counts, error {approximate(rival)}",
     )
 
 
@@ -344,16 +344,16 @@ def _tree(tree: TreeRelease, names: Mapping[int, str]) -> ChoiceLine:
     ends = any(rank.is_extreme for rank in tree.ranks)
     reached = f", ends reached by {tree.reserve} rows" if ends else ""
     return ChoiceLine(
-        f"quantiles {asked}{_of(histogram, names)}{reached}",
-        _cells(histogram),
-        histogram.grid.cells,
-        tree.sensitivity.l0 // shape.levels,
-        histogram.rows,
-        f"tree of {shape.levels} levels by {shape.branching}, {noise.mechanism.value}",
-        f"{standard_deviation(noise):,.4g} a count",
-        tree.error,
-        tree.error * margin(noise) / standard_deviation(noise),
-        f"a choice for each, error {approximate(tree.otherwise)}",
+        output=f"quantiles {asked}{_of(histogram, names)}{reached}",
+        bounds=_cells(histogram),
+        candidates=histogram.grid.cells,
+        l0=tree.sensitivity.l0 // shape.levels,
+        rows=histogram.rows,
+        mechanism=f"tree of {shape.levels} levels by {shape.branching}, {noise.mechanism.value}",
+        scale=f"{standard_deviation(noise):,.4g} a count",
+        expected=tree.error,
+        reach=tree.error * margin(noise) / standard_deviation(noise),
+        otherwise=f"a choice for each, error {approximate(tree.otherwise)}",
     )
 
 

@@ -80,7 +80,14 @@ def describe(error: DpsqlError, sql: str = "", door: Door | None = None) -> Mess
         case PolicyError():
             where = error.path if error.line is None else f"{error.path}:{error.line}"
             headline = printable(f"{where}: {error.message}")
-            return Message("policy", headline, "", error.fix, ExitCode.BAD_INPUT, "F0000")
+            return Message(
+                code="policy",
+                headline=headline,
+                why="",
+                fix=error.fix,
+                exit_code=ExitCode.BAD_INPUT,
+                sqlstate="F0000",
+            )
         case Failed():
             return _failure(error)
         case Unreachable():
@@ -103,15 +110,15 @@ def _refusal(error: Refused, sql: str, door: Door | None) -> Message:
     fix = facts.get("fix") or _say(wording.fix, facts)
     line, column, excerpt = place(sql, error.span)
     return Message(
-        error.reason.value,
-        _say(wording.headline, facts),
-        _say(wording.why, facts),
-        fix,
-        wording.exit_code,
-        wording.sqlstate,
-        line,
-        column,
-        excerpt,
+        code=error.reason.value,
+        headline=_say(wording.headline, facts),
+        why=_say(wording.why, facts),
+        fix=fix,
+        exit_code=wording.exit_code,
+        sqlstate=wording.sqlstate,
+        line=line,
+        column=column,
+        excerpt=excerpt,
     )
 
 
@@ -128,20 +135,34 @@ def _share(facts: dict[str, object]) -> dict[str, str]:
 def _failure(error: Failed) -> Message:
     if error.too_large:
         fix = "Ask for fewer rows: join what is released to fewer, or add LIMIT."
-        return Message("failed", str(error), "", fix, ExitCode.BAD_INPUT, "54001")
+        return Message(
+            code="failed",
+            headline=str(error),
+            why="",
+            fix=fix,
+            exit_code=ExitCode.BAD_INPUT,
+            sqlstate="54001",
+        )
     stopped = error.cancelled or error.timed_out
     return Message(
-        "cancelled" if error.cancelled else "timed-out" if error.timed_out else "failed",
-        str(error),
-        "A refund would tell something about the data." if error.charged else "",
-        "" if stopped else "Ask the owner to look at the database; nothing more is said here.",
-        ExitCode.CANCELLED if error.cancelled else ExitCode.UNREACHABLE,
-        "57014" if stopped else "XX000",
+        code="cancelled" if error.cancelled else "timed-out" if error.timed_out else "failed",
+        headline=str(error),
+        why="A refund would tell something about the data." if error.charged else "",
+        fix="" if stopped else "Ask the owner to look at the database; nothing more is said here.",
+        exit_code=ExitCode.CANCELLED if error.cancelled else ExitCode.UNREACHABLE,
+        sqlstate="57014" if stopped else "XX000",
     )
 
 
 def _plain_error(code: str, error: DpsqlError, exit_code: ExitCode, sqlstate: str) -> Message:
-    return Message(code, printable(str(error)), "", "", exit_code, sqlstate)
+    return Message(
+        code=code,
+        headline=printable(str(error)),
+        why="",
+        fix="",
+        exit_code=exit_code,
+        sqlstate=sqlstate,
+    )
 
 
 def _say(alternatives: Alternatives, facts: dict[str, str]) -> str:

@@ -114,7 +114,9 @@ def top(
     """A choice of `count` keys, each round of at most ε-bounded range, or ε-DP if it flips."""
     distance = spread(sensitivity)
     rate = rate_down(epsilon, distance)
-    return Top(count, keys, lowest, rate, rate * distance, flips)
+    return Top(
+        count=count, keys=keys, lowest=lowest, rate=rate, epsilon=rate * distance, flips=flips
+    )
 
 
 def error_of_noise(noise: Noise, keys: int) -> float:

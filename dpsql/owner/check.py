@@ -237,13 +237,27 @@ class _Table:
     ) -> Finding | None:
         if not count:
             return None
-        return Finding(self._line(place), self.table.name, column, self._said(what), count, fix)
+        return Finding(
+            line=self._line(place),
+            table=self.table.name,
+            column=column,
+            message=self._said(what),
+            rows=count,
+            fix=fix,
+        )
 
     def _finding(
         self, column: str | None, place: tuple[str, ...], what: str, count: int, fix: str
     ) -> Finding:
         said = self._said(what)
-        return Finding(self._line(place), self.table.name, column, said, count, fix)
+        return Finding(
+            line=self._line(place),
+            table=self.table.name,
+            column=column,
+            message=said,
+            rows=count,
+            fix=fix,
+        )
 
     def _said(self, what: str) -> str:
         return f"{self.table.name}: {what}"

@@ -76,17 +76,17 @@ def bind(draft: Draft, schema: Schema, values_of: ValuesOf) -> Policy:
     tables = tuple(binder.table(table) for table in draft.tables)
     facts = frozenset(fact for table in draft.tables for fact in binder.facts(table))
     return Policy(
-        draft.path,
-        _version(draft, tables),
-        draft.database,
-        draft.unit,
-        tables,
-        draft.budgets,
-        draft.analysts,
-        draft.ledger,
-        draft.limits,
-        facts,
-        schema.identity,
+        path=draft.path,
+        version=_version(draft, tables),
+        database=draft.database,
+        unit=draft.unit,
+        tables=tables,
+        budgets=draft.budgets,
+        analysts=draft.analysts,
+        ledger=draft.ledger,
+        limits=draft.limits,
+        facts=facts,
+        data=schema.identity,
     )
 
 
@@ -131,20 +131,20 @@ class _Binder:
         for link in table.links:
             self._check_link(table, link, schema_table)
         return TablePolicy(
-            table.name,
-            table.private,
-            columns,
-            table.key,
-            table.link,
-            table.max_rows_per_unit,
-            table.max_groups_per_unit,
-            table.max_rows_per_group,
-            table.max_public_groups,
-            table.expected_rows,
-            schema_table.view,
-            table.several,
-            table.unprotected,
-            second,
+            name=table.name,
+            private=table.private,
+            columns=columns,
+            key=table.key,
+            link=table.link,
+            max_rows_per_unit=table.max_rows_per_unit,
+            max_groups_per_unit=table.max_groups_per_unit,
+            max_rows_per_group=table.max_rows_per_group,
+            max_public_groups=table.max_public_groups,
+            expected_rows=table.expected_rows,
+            view=schema_table.view,
+            several=table.several,
+            unprotected=table.unprotected,
+            second_keys=second,
         )
 
     def _second_keys(self, table: DraftTable, schema_table: SchemaTable) -> tuple[str, ...]:
@@ -238,14 +238,14 @@ class _Binder:
             why = f"{column.name} is public, or no number."
             self._fail(table, (*place, "private_bounds"), why, "Remove private_bounds.")
         return ColumnPolicy(
-            schema_column.name,
-            schema_column.type,
-            bounds,
-            values,
-            column.nullable,
-            column.hidden,
-            column.private_bounds,
-            _enforced(column, schema_column, schema_table, bounds, values),
+            name=schema_column.name,
+            type=schema_column.type,
+            bounds=bounds,
+            values=values,
+            nullable=column.nullable,
+            hidden=column.hidden,
+            private_bounds=column.private_bounds,
+            enforced=_enforced(column, schema_column, schema_table, bounds, values),
         )
 
     def _values(

@@ -99,16 +99,16 @@ def _draft(reader: Reader, folder: Path) -> Draft:
     )
     budgets = tuple(_budget(r, name) for name, r in reader.table("budgets", required=True).tables())
     draft = Draft(
-        str(Path(reader.file).resolve()),
-        reader.lines,
-        _database(reader.table("database", required=True), folder),
-        _unit(reader.table("privacy_unit", required=True)),
-        tuple(_table(r, name) for name, r in reader.table("tables", required=True).tables()),
-        budgets,
-        _analysts(reader.table("analysts", required=True), budgets),
-        _ledger(reader.table("ledger"), folder),
-        _limits(reader.table("limits")),
-        server(reader.table("server"), folder),
+        path=str(Path(reader.file).resolve()),
+        lines=reader.lines,
+        database=_database(reader.table("database", required=True), folder),
+        unit=_unit(reader.table("privacy_unit", required=True)),
+        tables=tuple(_table(r, name) for name, r in reader.table("tables", required=True).tables()),
+        budgets=budgets,
+        analysts=_analysts(reader.table("analysts", required=True), budgets),
+        ledger=_ledger(reader.table("ledger"), folder),
+        limits=_limits(reader.table("limits")),
+        server=server(reader.table("server"), folder),
     )
     check_links(draft, reader)
     return draft
@@ -144,13 +144,20 @@ def _table(reader: Reader, name: str) -> DraftTable:
         if not private and key in reader.values:
             reader.fail(key, f"{name} is public and has a link.", 'Write access = "private".')
     link, several, unprotected = links_of(reader)
-    per_unit, groups, per_group, public = (reader.count(key) for key in LIMITS)
     for key in LIMITS:
         if not private and key in reader.values:
             reader.fail(key, f"{name} is public and needs no {key}.", "Remove it.")
-    limits = per_unit, groups, per_group, public
-    rows, others = reader.count("expected_rows"), (several, unprotected)
-    return DraftTable(name, private, _key(reader), link, *limits, columns, rows, *others)
+    return DraftTable(
+        name,
+        private,
+        _key(reader),
+        link,
+        columns=columns,
+        expected_rows=reader.count("expected_rows"),
+        several=several,
+        unprotected=unprotected,
+        **{key: reader.count(key) for key in LIMITS},
+    )
 
 
 def _key(reader: Reader) -> tuple[str, ...]:
@@ -174,14 +181,14 @@ def _column(reader: Reader, name: str) -> DraftColumn:
             )
         source = (table, column)
     return DraftColumn(
-        name,
-        declared,
-        _bounds(reader),
-        _values(reader),
-        source,
-        reader.flag("nullable"),
-        reader.flag("hidden"),
-        _private_bounds(reader),
+        name=name,
+        type=declared,
+        bounds=_bounds(reader),
+        values=_values(reader),
+        values_from=source,
+        nullable=reader.flag("nullable"),
+        hidden=reader.flag("hidden"),
+        private_bounds=_private_bounds(reader),
     )
 
 
@@ -244,15 +251,17 @@ def _budget(reader: Reader, name: str) -> Budget:
         "confirm_above",
     )
     budget = Budget(
-        name,
-        reader.amount("epsilon"),
-        reader.amount("delta", "0"),
-        _accountant(reader).name,
-        reader.amount("query_epsilon", "0.1"),
-        reader.amount("max_query_epsilon", "1"),
-        reader.amount("query_delta", "1e-9"),
-        reader.amount("min_query_charge") if "min_query_charge" in reader.values else None,
-        reader.amount("confirm_above") if "confirm_above" in reader.values else None,
+        name=name,
+        epsilon=reader.amount("epsilon"),
+        delta=reader.amount("delta", "0"),
+        accountant=_accountant(reader).name,
+        query_epsilon=reader.amount("query_epsilon", "0.1"),
+        max_query_epsilon=reader.amount("max_query_epsilon", "1"),
+        query_delta=reader.amount("query_delta", "1e-9"),
+        min_query_charge=reader.amount("min_query_charge")
+        if "min_query_charge" in reader.values
+        else None,
+        confirm_above=reader.amount("confirm_above") if "confirm_above" in reader.values else None,
     )
     for key in ("epsilon", "query_epsilon", "max_query_epsilon"):
         if getattr(budget, key) <= 0:

@@ -112,15 +112,17 @@ def stream(prepared: Prepared, dialect: Dialect) -> QueryStream:
         raise _refusal("watching anything but one COUNT or SUM", block.block.span, fix=_SHAPE)
     measured = dialect.block(replace(block, enforce_l0=False))
     return QueryStream(
-        tuple(key.field.name for key in block.block.keys),
-        block.keys.domain,
-        block.releases[0],
-        measured,
-        prepared.question,
-        prepared.data,
-        tuple(evaluated(prepared.rewritten, number) for number in measured.stages),
-        tuple(n for n in prepared.notices if isinstance(n, Clipped | FewValues | Listed | Assumed)),
-        prepared.columns,
+        keys=tuple(key.field.name for key in block.block.keys),
+        domain=block.keys.domain,
+        release=block.releases[0],
+        sql=measured,
+        question=prepared.question,
+        data=prepared.data,
+        tables=tuple(evaluated(prepared.rewritten, number) for number in measured.stages),
+        notices=tuple(
+            n for n in prepared.notices if isinstance(n, Clipped | FewValues | Listed | Assumed)
+        ),
+        columns=prepared.columns,
     )
 
 

@@ -43,7 +43,9 @@ def finish(
     margins = tuple(tuple(None if e is None else e * factor for e in row) for row in errors)
     columns = tuple(Column(f.name, f.type) for f in rewritten.output)
     told = notices if values else (*notices, _empty(notices))
-    return Answer(columns, values, errors, margins, receipt, told)
+    return Answer(
+        columns=columns, rows=values, errors=errors, margins=margins, receipt=receipt, notices=told
+    )
 
 
 def _empty(notices: tuple[Notice, ...]) -> Empty:

@@ -153,13 +153,13 @@ def _measure(
 ) -> Measured:
     """The measurements a block needs, each once, and how its measures follow from them."""
     block, contributions = bounded.block, contributions_of(bounded)
-    choices: dict[ChoiceQuery, Field] = {}
+    values, choices = list[Expression](), dict[ChoiceQuery, Field]()
     alike, named = _Alike(block.rows), _Columns(identities, row_level=contributions.row_level)
     groups, size = contributions.groups.value or 1, len(bounded.domain or ((),))
-    polls = Polls(block, groups, size, norm_of(accountant, groups), options.norms, identities)
+    norm = norm_of(accountant, groups)
+    polls = Polls(block, groups, size, norm, options.norms, identities=identities)
     if bounded.domain is None:
         named(UNIT_COUNT, 1.0)
-    values: list[Expression] = []
     families, sums = dict[int, Family](), dict[int, tuple[Measurement, Family]]()
     for measure, arguments in zip(block.measures, bounded.arguments, strict=True):
         recipe = recipe_of(measure.call)

@@ -67,7 +67,15 @@ def choice(field: Field, query: ChoiceQuery, amount: Fraction, payer: Payer) -> 
     rate = rate_down(max(ranged, stepped), _spread(query, payer))
     aim = _within_reach(query, rate)
     epsilon = rate * _spread(query, payer)
-    return Choice(field, query, aim, stepped >= ranged, rate, epsilon, payer.rounds)
+    return Choice(
+        field=field,
+        query=query,
+        aim=aim,
+        flips=stepped >= ranged,
+        rate=rate,
+        epsilon=epsilon,
+        rounds=payer.rounds,
+    )
 
 
 def expected_error(query: ChoiceQuery, amount: Fraction, payer: Payer) -> float:
@@ -98,7 +106,16 @@ def _scan(field: Field, query: ChoiceQuery, aim: Reached, amount: Fraction, paye
     epsilon = payer.accountant.step(amount / rounds)
     law = scanning(epsilon)
     aim = replace(aim, rows=least_rows(law, query.histogram.grid.cells))
-    return Choice(field, query, aim, False, epsilon, epsilon, rounds, scan=law)
+    return Choice(
+        field=field,
+        query=query,
+        aim=aim,
+        flips=False,
+        rate=epsilon,
+        epsilon=epsilon,
+        rounds=rounds,
+        scan=law,
+    )
 
 
 def event_of(made: Choice) -> EventPart:

@@ -56,7 +56,14 @@ def contributions_of(bounded: BoundedBlock) -> Contributions:
         rows_per_group = Contribution(per_group, "enforced by clipping each unit's total")
     groups, enforce = _groups(bounded)
     polled = per_group is None and not row_level and not _waits(block)
-    return Contributions(groups, rows_per_group, rows, row_level, enforce, polled)
+    return Contributions(
+        groups=groups,
+        rows_per_group=rows_per_group,
+        rows=rows,
+        row_level=row_level,
+        enforce=enforce,
+        polled=polled,
+    )
 
 
 def _waits(block: PrivateBlock) -> bool:

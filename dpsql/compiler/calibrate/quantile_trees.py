@@ -162,14 +162,14 @@ def _tree(members: Mapping[ChoiceQuery, Field], allowance: Allowance, payer: Pay
     histogram = queries[0].histogram
     best = _best(histogram, allowance, payer)
     return TreeRelease(
-        tuple(members.values()),
-        histogram,
-        tuple(query.aim for query in queries if isinstance(query.aim, Rank)),
-        best.shape,
-        best.sensitivity,
-        best.noise,
-        best.error,
-        _error_of_choices(queries, allowance.amount, payer),
+        fields=tuple(members.values()),
+        histogram=histogram,
+        ranks=tuple(query.aim for query in queries if isinstance(query.aim, Rank)),
+        shape=best.shape,
+        sensitivity=best.sensitivity,
+        noise=best.noise,
+        error=best.error,
+        otherwise=_error_of_choices(queries, allowance.amount, payer),
         reserve=reserve(best.shape, margin(best.noise)),
     )
 

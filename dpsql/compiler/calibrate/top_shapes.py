@@ -100,7 +100,14 @@ def _of_ends(
     (scored,) = (score for score in scores if score is not None)
     kept = frozenset(place for place in filled if place is not None)
     shown = any(call.function != end for call in calls)
-    return TopShape(released.block, 1, scored, end == "arg_min", shown, kept)
+    return TopShape(
+        block=released.block,
+        count=1,
+        scored=scored,
+        lowest=end == "arg_min",
+        shown=shown,
+        filled=kept,
+    )
 
 
 def _has_more(call: AggregateCall) -> bool:

@@ -180,13 +180,13 @@ class _Tracer:
             return wider[column] * deviation if column in wider else operand(deviation)
 
         return Traced(
-            rows,
-            {f.id: f.ref for f in shown.values()},
-            {f.id: error(n) for n, f in shown.items()},
-            {f.id: noise.origin(n, relation.block, read) for n, f in shown.items()},
-            {n: Literal(cell.deviation, DOUBLE) for n, cell in cells.items()},
-            {**dict.fromkeys(f.id for f in shown.values()), **cells},
-            (relation.block, read) if parts else None,
+            relation=rows,
+            meaning={f.id: f.ref for f in shown.values()},
+            deviation={f.id: error(n) for n, f in shown.items()},
+            origin={f.id: noise.origin(n, relation.block, read) for n, f in shown.items()},
+            alone={n: Literal(cell.deviation, DOUBLE) for n, cell in cells.items()},
+            cells={**dict.fromkeys(f.id for f in shown.values()), **cells},
+            table=(relation.block, read) if parts else None,
             whole=True,
             selected=noise.selected,
             certain=frozenset(
@@ -401,13 +401,13 @@ def _chosen(traced: Traced, relation: Filter | Sort | Limit) -> Traced:
 def joined(left: Traced, right: Traced, relation: Join, identities: Identities) -> Traced:
     """Both sides of a join, with hidden columns for the rests of the totals on its right."""
     result = Traced(
-        replace(relation, left=left.relation, right=right.relation),
-        {**left.meaning, **right.meaning},
-        {**left.deviation, **right.deviation},
-        {**left.origin, **right.origin},
-        {**left.alone, **right.alone},
-        {**left.cells, **right.cells},
-        left.table,
+        relation=replace(relation, left=left.relation, right=right.relation),
+        meaning={**left.meaning, **right.meaning},
+        deviation={**left.deviation, **right.deviation},
+        origin={**left.origin, **right.origin},
+        alone={**left.alone, **right.alone},
+        cells={**left.cells, **right.cells},
+        table=left.table,
         certain=left.certain | right.certain,
     )
     for base, origin in right.origin.items():

@@ -70,7 +70,14 @@ class _Block:
         limited = domain is not None or not free
         proved = combinations if limited else None
         within = () if domain is None else tuple(self._within())
-        return BoundedBlock(self.block, arguments, domain, proved, self._tested(), within)
+        return BoundedBlock(
+            block=self.block,
+            arguments=arguments,
+            domain=domain,
+            key_combinations=proved,
+            tested=self._tested(),
+            within=within,
+        )
 
     def _within(self) -> Iterator[Within]:
         """The keys that are equal to a column of a stage in every row."""

@@ -95,7 +95,15 @@ def notices(
     fed = _Fed.of(bounded.outer, len(bounded.outer.fields))
     cuts: dict[Cut, tuple[int, ...]] = {}
     for number, (block, block_plan) in enumerate(zip(bounded.blocks, plan.blocks, strict=True)):
-        here = _Block(number, block, block_plan, policy.unit.table, plain, fed, options)
+        here = _Block(
+            number=number,
+            bounded=block,
+            plan=block_plan,
+            units=policy.unit.table,
+            plain=plain,
+            fed=fed,
+            options=options,
+        )
         for notice in here.notices():
             alone = replace(notice, columns=())
             cuts[alone] = tuple(sorted({*cuts.get(alone, ()), *notice.columns}))
@@ -269,7 +277,14 @@ class _Block:
             values = tuple(_clipped(bounded, proved))
         if rows is not None or values:
             total = _total(additive) if call.function == "sum" and rows is not None else None
-            yield Clipped(columns, self.units, grouped, rows, values, total)
+            yield Clipped(
+                columns=columns,
+                units=self.units,
+                grouped=grouped,
+                rows=rows,
+                values=values,
+                total=total,
+            )
         if _counts_listed(bounded, parts, choices):
             listed = arguments[0].domain or ()
             if _beyond(proved.facts(call.args[0]).domain, listed):

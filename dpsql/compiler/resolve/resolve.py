@@ -275,7 +275,14 @@ class _Resolver:
                 types = (str(a.type), str(b.type))
                 raise Refused(Reason.TYPE_MISMATCH, query.span, function=query.kind, types=types)
             fields.append(self.identities.field(a.name, kind))
-        union = Union(query.kind, query.all, left, right, tuple(fields), query.span)
+        union = Union(
+            kind=query.kind,
+            all=query.all,
+            left=left,
+            right=right,
+            fields=tuple(fields),
+            span=query.span,
+        )
         outputs = tuple(f.item for f in fields)
         scope = Scope((Source(None, tuple(fields)),))
         keys = tuple(k for key in query.order_by for k in self._union_order(key, outputs, scope))

@@ -88,7 +88,14 @@ class Lookup:
     def attach(self, relation: Relation) -> Relation:
         """The rows with the subquery's columns beside them."""
         if self.mark is not None:
-            return Match(relation, self.other, self.condition, self.mark, self.member, self.span)
+            return Match(
+                input=relation,
+                other=self.other,
+                condition=self.condition,
+                mark=self.mark,
+                member=self.member,
+                span=self.span,
+            )
         if self.condition is None:
             return Join(relation, self.other, JoinKind.CROSS, None, self.span)
         join = Join(relation, self.other, JoinKind.LEFT, self.condition, self.span)

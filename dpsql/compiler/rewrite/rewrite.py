@@ -60,16 +60,16 @@ def rewrite(
     plain = outer if states(known) else known
     shown = _Tables(dialects).query(plain, outputs, identities)
     return Rewritten(
-        tuple(map(dialects.database.block, plan.blocks)),
-        tuple(tables.listed),
-        sql,
-        shown,
-        plan.outer.fields,
-        tuple(
+        blocks=tuple(map(dialects.database.block, plan.blocks)),
+        tables=tuple(tables.listed),
+        outer_sql=sql,
+        shown_sql=shown,
+        output=plan.outer.fields,
+        stages=tuple(
             _stage(traced, with_noise_known(stage, deviations), dialects, identities)
             for stage in plan.stages
         ),
-        steady(outer, errors, max(map(_far, noise), default=0.0)),
+        expected=steady(outer, errors, max(map(_far, noise), default=0.0)),
     )
 
 

@@ -170,7 +170,14 @@ def match_units(
     require_small(work, rows, policy.limits.max_fanout, match.span)
     left, right = _without_shared_keys(linked, left, right, policy, identities)
     right = _somebodys(linked, right, policy, identities)
-    there = Match(left.relation, right.relation, condition, match.mark, None, match.span)
+    there = Match(
+        input=left.relation,
+        other=right.relation,
+        condition=condition,
+        mark=match.mark,
+        member=None,
+        span=match.span,
+    )
     relation = there if match.member is None else _null_where_absent(there, match.member[0])
     return replace(left, relation=relation, facts=left.facts | right.facts)
 

@@ -348,14 +348,14 @@ def union_within(
         ]
         anchors |= {Anchor(new.id, table, new.id) for table in tables[0] & tables[1]}
     return Private(
-        result,
-        frozenset(anchors),
-        frozenset(),
-        total(sides[0].max_rows, sides[1].max_rows),
-        frozenset({unit.id}),
-        {},
-        sides[0].declared.plus(sides[1].declared),
-        sides[0].facts | sides[1].facts,
+        relation=result,
+        anchors=frozenset(anchors),
+        pending=frozenset(),
+        max_rows=total(sides[0].max_rows, sides[1].max_rows),
+        determined=frozenset({unit.id}),
+        unique={},
+        declared=sides[0].declared.plus(sides[1].declared),
+        facts=sides[0].facts | sides[1].facts,
         growth=UNJOINED.beside(sides[0].growth).beside(sides[1].growth),
     )
 

@@ -85,14 +85,14 @@ def _scan_of_one(
         facts.add(rows)
     determined = frozenset(f.id for f in scan.fields) if max_rows == 1 else frozenset()
     return Private(
-        scan,
-        frozenset(anchors),
-        pending,
-        max_rows,
-        determined,
-        unique,
-        _declared(table, policy),
-        frozenset(facts),
+        relation=scan,
+        anchors=frozenset(anchors),
+        pending=pending,
+        max_rows=max_rows,
+        determined=determined,
+        unique=unique,
+        declared=_declared(table, policy),
+        facts=frozenset(facts),
         growth=Growth(keys=frozenset() if own is None else frozenset({own.id})),
         apart=_keys(table, by_name, fact),
     )
@@ -154,14 +154,14 @@ def several_scan(
         relation, known_facts = _of_somebody(scan, columns, table.several, policy, identities)
         facts = known_facts | {bound}
     return Private(
-        relation,
-        frozenset(),
-        frozenset(),
-        most,
-        frozenset(),
-        {},
-        DeclaredLimits(most, most, most, table.max_public_groups),
-        facts,
+        relation=relation,
+        anchors=frozenset(),
+        pending=frozenset(),
+        max_rows=most,
+        determined=frozenset(),
+        unique={},
+        declared=DeclaredLimits(most, most, most, table.max_public_groups),
+        facts=facts,
         several=frozenset(column.id for column in columns),
     )
 

@@ -127,10 +127,18 @@ def track(
     units, and where private rows would be returned as they are.
     """
     # One order of joins after another may ask the same.
-    measures = cache(public.frequency), public.once
-    relation = counted(resolved.relation, policy, measures[0], identities)
-    outermost, blocks = _outermost_limit(relation), Blocks(policy, identities)
-    tracker = _Tracker(policy, *measures, has_domain, identities, blocks, [], outermost)
+    frequency = cache(public.frequency)
+    relation = counted(resolved.relation, policy, frequency, identities)
+    tracker = _Tracker(
+        policy,
+        frequency,
+        public.once,
+        has_domain,
+        identities,
+        blocks=Blocks(policy, identities),
+        stages=[],
+        outermost=_outermost_limit(relation),
+    )
     standing = tracker.track(relation)
     if isinstance(standing, Private):
         raise _raw_rows(relation, standing, policy)
@@ -492,7 +500,9 @@ def one_by_one(relation: Aggregate, identities: Identities) -> Relation:
     for place, branch in enumerate(others):
         last = place == len(others) - 1
         fields = tuple(f if last else _fresh(f, identities) for f in relation.fields)
-        result = Union("UNION", True, result, branch, fields, relation.span)
+        result = Union(
+            kind="UNION", all=True, left=result, right=branch, fields=fields, span=relation.span
+        )
     if others:
         return result
     items = tuple(Item(f, old.ref) for f, old in zip(relation.fields, result.fields, strict=True))

@@ -295,7 +295,14 @@ def owners(name: str, policy: Policy, identities: Identities) -> Owners:
     link = _column(table, table.link.column, identities)
     key = link if _same(table.key, link.field.name) else _column(table, table.key[0], identities)
     relation: Relation = Scan(table.name, tuple(dict.fromkeys((key.field, link.field))))
-    owned = Owners(relation, key.ref, link.ref, link.ref, table.name, frozenset())
+    owned = Owners(
+        relation=relation,
+        key=key.ref,
+        first=link.ref,
+        last=link.ref,
+        last_table=table.name,
+        facts=frozenset(),
+    )
     if table.link.table != policy.unit.table:
         above = owners(table.link.table, policy, identities)
         on = link.ref.eq(above.key)

@@ -7,7 +7,7 @@ not understand: places are found here, and that nothing was dropped is checked.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import date
 from typing import Any
 
@@ -46,31 +46,41 @@ def statement(text: str, dialect: str, parameters: tuple[Value, ...], day: date)
     counted = with_bare_counts(request.tokens)
     check_clauses(counted)
     tokens = prepare(with_durations(counted), dialect)
-    if len(tokens.placeholders) != len(parameters):
-        missing = tokens.placeholders[len(parameters) :]
-        place = missing[0] if missing else NOWHERE
-        expected = len(tokens.placeholders)
-        raise Refused(Reason.BAD_PARAMETER, place, expected=expected, given=len(parameters))
+    _require_all(tokens.placeholders, parameters)
     root = _parsed(tokens, request.text, dialect)
     check_depth(root)
     origin = Origin(
-        dialect, parameters, day, spans_of(root, tokens), _strings(tokens), query, request.named
+        dialect=dialect,
+        parameters=parameters,
+        day=day,
+        spans=spans_of(root, tokens),
+        strings=_strings(tokens),
+        read_query=query,
+        named=request.named,
     )
     result = query(root, origin)
     check_nothing_dropped(root, tokens)
     if left := request.named.keys() - origin.heard:
         raise Refused(Reason.UNSUPPORTED_SYNTAX, Span(min(left), min(left) + 1), construct="=>")
     return Statement(
-        result,
-        request.epsilon,
-        request.explain,
-        request.min_units,
-        request.max_error,
-        request.confidence,
-        request.nonnegative,
-        request.mechanism,
-        any(named.epsilon is not None for named in request.named.values()),
+        query=result,
+        epsilon=request.epsilon,
+        explain=request.explain,
+        min_units=request.min_units,
+        max_error=request.max_error,
+        confidence=request.confidence,
+        nonnegative=request.nonnegative,
+        mechanism=request.mechanism,
+        divided=any(named.epsilon is not None for named in request.named.values()),
     )
+
+
+def _require_all(places: Sequence[Span], parameters: tuple[Value, ...]) -> None:
+    """Refuse more or fewer parameters than places for them."""
+    if len(places) != len(parameters):
+        missing = places[len(parameters) :]
+        place, given = missing[0] if missing else NOWHERE, len(parameters)
+        raise Refused(Reason.BAD_PARAMETER, place, expected=len(places), given=given)
 
 
 def _strings(tokens: Tokens) -> frozenset[int]:

@@ -67,16 +67,16 @@ def read_request(text: str, dialect: str) -> OptionedQuery:
     tokens, options = _without_options(tokens)
     tokens, named = without_named(tokens, allowed=tokens != before)
     return OptionedQuery(
-        rest,
-        tokens,
-        options.get("epsilon"),
-        explain,
-        options.get("min_privacy_units_per_group"),
-        options.get("max_error"),
-        options.get("confidence"),
-        options.get("nonnegative", False),
-        options.get("mechanism"),
-        named,
+        text=rest,
+        tokens=tokens,
+        epsilon=options.get("epsilon"),
+        explain=explain,
+        min_units=options.get("min_privacy_units_per_group"),
+        max_error=options.get("max_error"),
+        confidence=options.get("confidence"),
+        nonnegative=options.get("nonnegative", False),
+        mechanism=options.get("mechanism"),
+        named=named,
     )
 
 

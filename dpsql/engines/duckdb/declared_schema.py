@@ -115,5 +115,10 @@ def _table(name: str, columns: tuple[SchemaColumn, ...], constraints: Rows) -> S
     checks = tuple(row[4] for row in constraints if row[0] == "CHECK")
     primary = keys["PRIMARY KEY"]
     return SchemaTable(
-        name, columns, primary + keys["UNIQUE"], primary[0] if primary else (), foreign, checks
+        name=name,
+        columns=columns,
+        unique_keys=primary + keys["UNIQUE"],
+        primary_key=primary[0] if primary else (),
+        foreign_keys=foreign,
+        checks=checks,
     )

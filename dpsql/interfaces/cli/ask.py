@@ -216,7 +216,10 @@ def _with_proxy(
     try:
         with settings.open(settings.policy) as proxy:
             who = proxy.analyst(settings.analyst)
-            request = Request(text, who, dialect, (), *_price(**price), nonnegative)
+            epsilon, precision = _price(**price)
+            request = Request(
+                text, who, dialect, epsilon=epsilon, precision=precision, nonnegative=nonnegative
+            )
             return interruptible(call(proxy, request), proxy.cancel, Progress())
     except DpsqlError as error:
         raise click.exceptions.Exit(show_error(error, text)) from None

@@ -64,7 +64,14 @@ def guest(startup: frontend.Startup) -> Guest:
     settings += _options(given.get("options", ""))
     spoken = min(startup.version, NEWEST)
     database = given.get("database") or given["user"]
-    return Guest(given["user"], database, spoken, tuple(settings), unknown, startup.version)
+    return Guest(
+        user=given["user"],
+        database=database,
+        spoken=spoken,
+        settings=tuple(settings),
+        unknown=unknown,
+        version=startup.version,
+    )
 
 
 def _options(text: str) -> list[tuple[str, str]]:

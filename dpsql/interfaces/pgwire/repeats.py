@@ -70,7 +70,10 @@ class Repeats:
         used = tuple((name, statements[name]) for name in sorted(_used(messages)))
         left = statements[""] if parsed else None
         size = len(data) + sum(map(_size, messages))
-        self._kept.put((messages, settings), Repeat(data, size, stamp, used, left, outcomes))
+        self._kept.put(
+            (messages, settings),
+            Repeat(data=data, size=size, stamp=stamp, used=used, left=left, outcomes=outcomes),
+        )
 
 
 def is_repeatable(messages: Sequence[Message]) -> bool:

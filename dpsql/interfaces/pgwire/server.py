@@ -301,7 +301,15 @@ class Server:
         number, secret = next(self._numbers), visitor.secret
         present = self.present
         session = self._session(present, visitor.user, stream.address, settings, number)
-        visit = _Visit(number, visitor.user, secret, session, settings, present, task)
+        visit = _Visit(
+            number=number,
+            analyst=visitor.user,
+            secret=secret,
+            session=session,
+            settings=settings,
+            present=present,
+            task=task,
+        )
         statuses = [backend.parameter_status(*pair) for pair in settings.reported().items()]
         key = backend.backend_key(number, secret)
         self._visits[number] = visit

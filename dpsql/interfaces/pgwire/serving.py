@@ -75,7 +75,14 @@ def _present(make: Make, folder: Path, *, self_signed: bool) -> Present:
         proxy.close()
         raise
     catalogue, users = partial(Catalogue, proxy.policy), partial(read_users, limits.users)
-    return Present(proxy, catalogue, users, limits, context, binding)
+    return Present(
+        proxy=proxy,
+        catalogue=catalogue,
+        users=users,
+        limits=limits,
+        context=context,
+        binding=binding,
+    )
 
 
 def _encryption(
