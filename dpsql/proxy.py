@@ -111,23 +111,23 @@ class Proxy:
     def ask(self, request: Request, stop: Stop | None = None) -> Answer:
         """Answer a query, charging the analyst's budget unless the answer is remembered.
 
-        `stop`, once wanted, cancels this query alone: before its charge nothing is charged, after
-        it the charge stays. Raises `Refused` (nothing ran, nothing was charged), `Failed` (the
+        `stop` cancels this query alone: before its charge nothing is charged, after it the charge
+        stays. Raises `Refused` (nothing ran, nothing was charged), `Failed` (the
         charge stays), `Unreachable` or `LedgerError`.
         """
-        with self._stoppable(stop or Stop()) as known:
-            asked = self.compiler.read(request, known)
-            if asked.explain:
-                return shown(explained(self.compiler, self.vault, asked))
-            return precision.answered(self.compiler, self.vault, asked)
+        with self._stoppable(stop or Stop()) as registered:
+            query = self.compiler.read(request, registered)
+            if query.explain:
+                return shown(explained(self.compiler, self.vault, query))
+            return precision.answered(self.compiler, self.vault, query)
 
     def explain(self, request: Request, stop: Stop | None = None) -> Explanation:
         """The plan and the price of a query: runs nothing on private data, writes nothing.
 
-        Raises `Refused`, or `Failed` where it takes too long or `stop` is wanted.
+        Raises `Refused`, or `Failed` where it takes too long or `stop` is requested.
         """
-        asked = self.compiler.read(request, stop or Stop())
-        return explained(self.compiler, self.vault, asked)
+        query = self.compiler.read(request, stop or Stop())
+        return explained(self.compiler, self.vault, query)
 
     def signature(
         self,
@@ -159,11 +159,11 @@ class Proxy:
 
     def analyst(self, name: str | None = None) -> str:
         """The analyst of that name; without a name the only one. Raises `Refused`."""
-        known = tuple(analyst for analyst, _ in self.policy.analysts)
-        if name is None and len(known) == 1:
-            return known[0]
-        if name not in known:
-            raise Refused(Reason.BAD_OPTION, option="analyst", value=name, known=known)
+        analysts = tuple(analyst for analyst, _ in self.policy.analysts)
+        if name is None and len(analysts) == 1:
+            return analysts[0]
+        if name not in analysts:
+            raise Refused(Reason.BAD_OPTION, option="analyst", value=name, known=analysts)
         return name
 
     def budgets(self) -> tuple[tuple[Budget, Loss, Loss], ...]:
@@ -211,7 +211,7 @@ class Proxy:
     def cancel(self) -> None:
         """Stop all that is running: before its charge nothing is charged, after it it stays."""
         for stop in tuple(self._stops):
-            stop.wanted = True
+            stop.requested = True
         self.vault.engine.cancel()
 
     def close(self) -> None:

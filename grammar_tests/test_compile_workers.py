@@ -47,11 +47,11 @@ class Odd:
     """Something in a process of its own that does what nothing of ours should do."""
 
     def echo(self, value: Any, *, stop: Stop) -> Any:
-        assert not stop.wanted
+        assert not stop.requested
         return value
 
     def wait(self, *, stop: Stop) -> None:
-        while not stop.wanted:
+        while not stop.requested:
             time.sleep(0.01)
         raise Interrupted
 
@@ -216,7 +216,7 @@ def test_a_cancelled_compilation_ends_and_costs_nothing(tmp_path: Path) -> None:
         def cancel() -> None:
             begun.wait()
             time.sleep(0.2)
-            stop.wanted = True
+            stop.requested = True
 
         thread = Thread(target=cancel)
         thread.start()
@@ -264,7 +264,7 @@ def test_who_does_not_listen_is_killed(odd: RemoteObject) -> None:
 
 def test_what_is_cancelled_beforehand_is_not_asked(odd: RemoteObject) -> None:
     with pytest.raises(Interrupted):
-        odd.ask(Stop(wanted=True), "wait")
+        odd.ask(Stop(requested=True), "wait")
 
 
 def test_memory_ends_one_call(odd: RemoteObject) -> None:
@@ -307,7 +307,7 @@ def test_one_analyst_never_has_all_workers() -> None:
         thread.start()
         with pool.taken(Stop(owner="ana")):  # while mallory waits for a second
             assert not ended.is_set()
-        impatient.wanted = True
+        impatient.requested = True
         thread.join()
         assert ended.is_set()
 

@@ -220,9 +220,9 @@ def test_a_cursor_is_cancelled_by_itself_and_with_its_connection() -> None:
     def during() -> None:
         assert proxy.stop is not None
         other.cancel()
-        before = proxy.stop.wanted
+        before = proxy.stop.requested
         (connection if len(wanted) else cursor).cancel()
-        wanted.append((before, proxy.stop.wanted))
+        wanted.append((before, proxy.stop.requested))
 
     proxy.during = during
     cursor.execute("x")
@@ -232,7 +232,7 @@ def test_a_cursor_is_cancelled_by_itself_and_with_its_connection() -> None:
     proxy.during = lambda: None
     cursor.execute("x")
     assert proxy.stop is not None
-    assert not proxy.stop.wanted
+    assert not proxy.stop.requested
 
 
 # --- life of a connection ---

@@ -151,7 +151,7 @@ def test_who_waits_can_be_stopped_and_the_others_go_on(threads: ThreadPoolExecut
     first = threads.submit(run, pool, slow)
     assert inside.wait(30)
     second = threads.submit(run, pool, nothing, stop)
-    stop.wanted = True
+    stop.requested = True
     with pytest.raises(Interrupted):
         second.result(30)
     third = threads.submit(run, pool, nothing)
@@ -185,7 +185,7 @@ def test_nothing_is_started_before_the_first_accepted_its_data() -> None:
     pool = EnginePool(made, 2)
 
     def second(_stop: Stop | None) -> None:
-        stop.wanted = True
+        stop.requested = True
         with pytest.raises(Interrupted):
             run(pool, nothing, stop)
 
@@ -218,7 +218,7 @@ def test_a_long_statement_holds_up_nobody(folder: Path, threads: ThreadPoolExecu
         time.sleep(0.01)
     assert pool.rows("SELECT count(*) FROM people") == [(10,)]
     assert not long.done()
-    stop.wanted = True
+    stop.requested = True
     with pytest.raises(Interrupted):
         long.result(60)
     assert pool.rows("SELECT 1") == [(1,)]

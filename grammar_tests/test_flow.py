@@ -333,7 +333,7 @@ def test_a_flow_is_cancelled_while_somebody_reads_slowly(proxy: Proxy) -> None:
     assert answer.flow is not None
     tables = answer.flow.tables()
     next(tables)
-    stop.wanted = True
+    stop.requested = True
     with pytest.raises(Failed) as caught:
         list(tables)
     assert caught.value.cancelled

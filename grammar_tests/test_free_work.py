@@ -175,6 +175,6 @@ def test_a_tick_says_why_the_work_ends() -> None:
         tick()
         with pytest.raises(TimedOut):
             tick()
-        stop.wanted = True
+        stop.requested = True
         with pytest.raises(Interrupted):
             tick()

@@ -89,7 +89,7 @@ class Paced:
     ) -> float:
         """When a question is seen to end that took so long, in seconds from its beginning."""
         began = self.time.now
-        with suppress(Exception), self.pacer().of("ana").held("q", size):
+        with suppress(Exception), self.pacer().of("ana").paced("q", size):
             self.time.now += seconds
             if error is not None:
                 raise error
@@ -146,7 +146,7 @@ def test_a_server_that_stops_waits_for_no_step() -> None:
     paced = Paced()
     pacer = replace(paced.pacer(), wait=None)
     pacer.close()
-    with pacer.of("ana").held("q", None):
+    with pacer.of("ana").paced("q", None):
         pass
     assert paced.time.now == 1000.0
 
@@ -260,7 +260,7 @@ def test_what_is_cancelled_while_it_waits_is_as_if_it_had_not_ended(tmp_path: Pa
         stop = Stop(pace=pacer.of("ana"))
 
         def wait(seconds: float) -> bool:
-            stop.wanted = True
+            stop.requested = True
             return paced.time.wait(seconds)
 
         pacer.wait = wait

@@ -23,12 +23,12 @@ def test_a_stop_ends_its_own_question_only(tmp_path: Path) -> None:
         slow = pool.submit(proxy.ask, request(BY_COUNTRY), running)
         engine.running.wait(30)
         queued = pool.submit(proxy.ask, request(OTHER), waiting)
-        waiting.wanted = True
+        waiting.requested = True
         with pytest.raises(Failed) as caught:
             queued.result(30)
         assert caught.value.cancelled
         assert not slow.done()
-        running.wanted = True
+        running.requested = True
         with pytest.raises(Failed) as caught:
             slow.result(30)
         assert caught.value.cancelled
@@ -38,7 +38,7 @@ def test_a_stop_ends_its_own_question_only(tmp_path: Path) -> None:
 
 
 def test_a_stop_before_the_charge_charges_nothing(tmp_path: Path) -> None:
-    stopped = Stop(wanted=True)
+    stopped = Stop(requested=True)
     with Proxy.open(str(shop(tmp_path))) as proxy:
         with pytest.raises(Failed) as caught:
             proxy.ask(request(BY_COUNTRY), stopped)

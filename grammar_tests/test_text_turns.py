@@ -47,7 +47,7 @@ def test_waiting_ends_when_it_is_cancelled_and_costs_nothing() -> None:
     turns, long = TextTurns(), "x" * (LONG + 1)
     stack = ExitStack()
     stack.enter_context(turns.reading(long, Stop()))
-    with pytest.raises(Failed) as caught, turns.reading(long, Stop(wanted=True)):
+    with pytest.raises(Failed) as caught, turns.reading(long, Stop(requested=True)):
         raise AssertionError("two are read at once")
     stack.close()
     assert caught.value.cancelled

@@ -165,7 +165,7 @@ def test_a_row_that_meets_nothing_counts_once(monkeypatch: pytest.MonkeyPatch) -
 
 def test_what_is_said_of_public_rows_alone_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     """A wrong twin: rows are counted before their own conditions have chosen them."""
-    monkeypatch.setattr(weights, "_asked", lambda rows, _conditions: rows)
+    monkeypatch.setattr(weights, "_filtered_rows", lambda rows, _conditions: rows)
     assert any(wrong_integers(range(8)))
 
 

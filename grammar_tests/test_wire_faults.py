@@ -86,7 +86,7 @@ def test_who_cancels_late_is_told_whether_it_was_charged(
 
         def run(self, command: Any, values: Any, stop: Any, **named: Any) -> Any:
             result = run(command, values, stop, **named)
-            stop.wanted = True
+            stop.requested = True
             return result
 
     runner, client.session._runner = client.session._runner, Late()  # type: ignore[assignment]

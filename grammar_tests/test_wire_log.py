@@ -240,7 +240,7 @@ class Idle:
 def test_nobody_has_all_engines_where_there_are_others() -> None:
     pool = EnginePool(Idle, 2, owners=2)  # type: ignore[arg-type]
     with pool.taken(Stop(owner="ana")):
-        with pytest.raises(Interrupted), pool.taken(Stop(owner="ana", wanted=True)):
+        with pytest.raises(Interrupted), pool.taken(Stop(owner="ana", requested=True)):
             raise AssertionError("one analyst has all engines")
         with pool.taken(Stop(owner="bob")):
             assert pool.load() == {"workers": 2, "busy": 2, "waiting": 0}

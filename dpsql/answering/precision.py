@@ -24,37 +24,37 @@ _ROOM = 1.1
 """Next time a little more than would have been right this time: values move."""
 
 
-def answered(compiler: Compiler, vault: Vault, asked: Question) -> Answer:
+def answered(compiler: Compiler, vault: Vault, query: Question) -> Answer:
     """The answer to a question; its numbers are as precise as asked.
 
     Raises `Refused` with the price where the policy does not allow a relative error; what was spent
     to find the price stays spent, and its answer is remembered. Otherwise as `Proxy.ask`.
     """
-    wanted, limit = asked.wanted, asked.account.budget.max_query_epsilon
-    if wanted is None:
-        return two_steps.answered(compiler, vault, asked)
-    epsilon = asked.account.epsilon
+    precision, limit = query.wanted, query.account.budget.max_query_epsilon
+    if precision is None:
+        return two_steps.answered(compiler, vault, query)
+    epsilon = query.account.epsilon
     while True:
         paid = min(epsilon, limit)
-        answer = two_steps.answered(compiler, vault, asked.at(paid))
-        plan = compiler.prepared(asked.at(paid)).plan
+        answer = two_steps.answered(compiler, vault, query.at(paid))
+        plan = compiler.prepared(query.at(paid)).plan
         if plan is None:
             return answer
-        kept = f"What was spent to see this stays spent; its answer is free at ε = {paid}."
-        excess = _worst(answer, margin_factor(plan, float(wanted.confidence)), kept)
-        excess /= float(wanted.error)
+        refusal_note = f"What was spent to see this stays spent; its answer is free at ε = {paid}."
+        excess = _worst(answer, margin_factor(plan, float(precision.confidence)), refusal_note)
+        excess /= float(precision.error)
         if excess <= 1:
             return answer
         price = rounded(epsilon * Decimal(min(excess * _ROOM, 1e9)), ROUND_UP)
         if price > limit:
-            raise Refused(Reason.EPSILON_TOO_LARGE, epsilon=price, limit=limit, fix=kept)
+            raise Refused(Reason.EPSILON_TOO_LARGE, epsilon=price, limit=limit, fix=refusal_note)
         epsilon = max(price, 2 * epsilon)
 
 
-def _worst(answer: Answer, factor: float, kept: str) -> float:
+def _worst(answer: Answer, factor: float, note: str) -> float:
     """The largest half-width of a noisy number, as a fraction of it.
 
-    Refuses, with what is `kept`, a number whose error is not known.
+    Refuses, with what is `note`, a number whose error is not known.
     """
     cells = (
         (value, error)
@@ -65,7 +65,7 @@ def _worst(answer: Answer, factor: float, kept: str) -> float:
     margins = [(value, error * factor) for value, error in cells]
     if any(isnan(margin) for _, margin in margins):
         why = "the error of one of these numbers is not known"
-        raise Refused(Reason.BAD_OPTION, option="max_error", why=why, fix=kept)
+        raise Refused(Reason.BAD_OPTION, option="max_error", why=why, fix=note)
     return max((_fraction(value, margin) for value, margin in margins), default=0.0)
 
 

@@ -69,81 +69,81 @@ class Vault:
 
     # --- a question ---
 
-    def answered(self, compiler: Compiler, asked: Question) -> Answer:
+    def answered(self, compiler: Compiler, query: Question) -> Answer:
         """The answer to one question: of public rows, remembered, or charged now.
 
         Raises as `Proxy.ask` does.
         """
-        if not compiler.questions(asked):
-            return self._public(compiler, asked, compiler.prepared(asked))
-        known = self.remembered(compiler, asked)
-        return known or self.charged(compiler, asked, compiler.prepared(asked))
+        if not compiler.questions(query):
+            return self._public(compiler, query, compiler.prepared(query))
+        remembered = self.remembered(compiler, query)
+        return remembered or self.charged(compiler, query, compiler.prepared(query))
 
     def remembered(
-        self, compiler: Compiler, asked: Question, least: Decimal | None = None
+        self, compiler: Compiler, query: Question, least: Decimal | None = None
     ) -> Answer | None:
         """The answer that was paid for before, if the ledger still stands by it.
 
         At least `least` was paid for it, if that is given, or else what is now asked.
         """
-        answers, request, question = self._answers, asked.request, compiler.questions(asked)[0]
-        least = asked.account.epsilon if least is None else least
+        answers, request, question = self._answers, query.request, compiler.questions(query)[0]
+        least = query.account.epsilon if least is None else least
         key = text_key(request), request.analyst, least, question
-        kept, stamp = answers.get(key), self.ledger.stamp()
-        if kept is not None and kept.stamp == stamp:
-            return kept.answer
-        recalled = self.recalled(compiler, asked, least)
+        finished, stamp = answers.get(key), self.ledger.stamp()
+        if finished is not None and finished.stamp == stamp:
+            return finished.answer
+        recalled = self.recalled(compiler, query, least)
         if recalled is None:
             return None
-        known, paid_question = recalled
-        receipt = self.receipt(asked.at(known.epsilon).account, known.query_id)
-        before = None if kept is None else kept.answer.receipt
-        if kept is not None and before is not None and before.query_id == known.query_id:
-            answer = replace(kept.answer, receipt=receipt)
+        noisy, paid_question = recalled
+        receipt = self.receipt(query.at(noisy.epsilon).account, noisy.query_id)
+        before = None if finished is None else finished.answer.receipt
+        if finished is not None and before is not None and before.query_id == noisy.query_id:
+            answer = replace(finished.answer, receipt=receipt)
         else:
-            most, stop = compiler.policy.limits.max_result_cells, asked.stop
-            paid = compiler.prepared(asked.at(known.epsilon)).way(paid_question)
+            most, stop = compiler.policy.limits.max_result_cells, query.stop
+            paid = compiler.prepared(query.at(noisy.epsilon)).way(paid_question)
             answer = compiler.freely(
-                lambda: self._finished(paid, known.answer, receipt, self.engine, most, stop), stop
+                lambda: self._finished(paid, noisy.answer, receipt, self.engine, most, stop), stop
             )
         answers.put(key, Finished(stamp, answer))
         return answer
 
     def recalled(
-        self, compiler: Compiler, asked: Question, least: Decimal
+        self, compiler: Compiler, query: Question, least: Decimal
     ) -> tuple[Remembered, str] | None:
         """The noisy answer of the same question, and which question was asked at that epsilon.
 
         A question that would choose groups is answered from noise on every group too. None where
         there is no answer, or where a query of that epsilon would have asked otherwise.
         """
-        analyst, version = asked.request.analyst, compiler.policy.version
-        for question in compiler.questions(asked):
-            known = self.ledger.recall(analyst, question, version, least)
-            if known is not None and question in compiler.questions(asked.at(known.epsilon)):
-                return known, question
+        analyst, version = query.request.analyst, compiler.policy.version
+        for question in compiler.questions(query):
+            answer = self.ledger.recall(analyst, question, version, least)
+            if answer is not None and question in compiler.questions(query.at(answer.epsilon)):
+                return answer, question
         return None
 
-    def charged(self, compiler: Compiler, asked: Question, prepared: Prepared) -> Answer:
+    def charged(self, compiler: Compiler, query: Question, prepared: Prepared) -> Answer:
         """The answer that is paid for now: whatever happens after the charge, it stays."""
         plan, query_id = prepared.plan, secrets.token_hex(8)
         assert plan is not None
-        asked.require_useful(prepared.notices, plan.loss)
-        self._require_room(compiler, prepared, asked.stop)
-        self.require_bound(prepared, asked.stop)
-        size = self._size(compiler, prepared, asked.stop)
-        with admitted(asked.stop), self._taken(query_id, asked.stop) as engine:
+        query.require_useful(prepared.notices, plan.loss)
+        self._require_room(compiler, prepared, query.stop)
+        self.require_bound(prepared, query.stop)
+        size = self._size(compiler, prepared, query.stop)
+        with admitted(query.stop), self._taken(query_id, query.stop) as engine:
             # One engine from here to the end: what it has opened stays as it is.
-            require_ready(engine, query_id, prepared.data, asked.stop)
+            require_ready(engine, query_id, prepared.data, query.stop)
             cost = Cost(prepared.question, plan.event, plan.loss)
-            self._charge(compiler, query_id, asked.account, cost)
+            self._charge(compiler, query_id, query.account, cost)
             noisy = self._guarded(
-                query_id, lambda: self._released(query_id, prepared, engine, size, asked.stop)
+                query_id, lambda: self._released(query_id, prepared, engine, size, query.stop)
             )
             self.ledger.remember(query_id, noisy)
-            receipt = self.receipt(asked.account, query_id, plan.loss)
+            receipt = self.receipt(query.account, query_id, plan.loss)
             most = compiler.policy.limits.max_result_cells
-            return self._finished(prepared, noisy, receipt, engine, most, asked.stop)
+            return self._finished(prepared, noisy, receipt, engine, most, query.stop)
 
     def require_bound(self, prepared: Prepared, stop: Stop) -> None:
         """Raises `Failed`, of which nothing was charged, where a statement would always fail."""
@@ -192,8 +192,8 @@ class Vault:
 
     def stamp(self, seconds: float) -> object:
         """Equal while every remembered answer is; None where others write for longer than this."""
-        known = self.ledger.stamp(seconds)
-        return known and (self._answers, today(), known)
+        last_stamp = self.ledger.stamp(seconds)
+        return last_stamp and (self._answers, today(), last_stamp)
 
     def forget(self) -> None:
         """No answer is kept any more; what is being finished ends up where nobody looks."""
@@ -282,9 +282,9 @@ class Vault:
         most = bytes_of(policy.limits.max_result_files)
         return Share(self._room, most, owner, len(policy.analysts))
 
-    def _public(self, compiler: Compiler, asked: Question, prepared: Prepared) -> Answer:
+    def _public(self, compiler: Compiler, query: Question, prepared: Prepared) -> Answer:
         """Public rows: many of them as a flow to whoever can take that, or else not too many."""
-        sql, stop, most = prepared.rewritten.outer_sql, asked.stop, compiler.policy.limits
+        sql, stop, most = prepared.rewritten.outer_sql, query.stop, compiler.policy.limits
         few = min(FEW_CELLS, most.max_result_cells)
         rows = compiler.freely(lambda: self._rows.few(self.engine, sql, few, stop), stop)
         if rows is not None:
@@ -294,7 +294,7 @@ class Vault:
             WorkLimit(stop, monotonic() + most.statement_seconds, monotonic),
             self._share(compiler.policy, stop.owner),
         )
-        if asked.request.flowing:
+        if query.request.flowing:
             return replace(unnoised(prepared.rewritten, ()), flow=flow)
         return unnoised(prepared.rewritten, flow.gathered(most.max_result_cells))
 
@@ -313,7 +313,9 @@ class Finished:
 
 def answers_of(cells: int = MOST_CELLS) -> BoundedCache[Finished]:
     """Finished answers of at most this many cells in all."""
-    return BoundedCache(cells, lambda kept: 1 + len(kept.answer.rows) * len(kept.answer.columns))
+    return BoundedCache(
+        cells, lambda finished: 1 + len(finished.answer.rows) * len(finished.answer.columns)
+    )
 
 
 MOST_BYTES = 64 << 20
@@ -335,17 +337,17 @@ class PublicRows:
     """The rows of whole statements, by their SQL: what we print has no function that chooses."""
 
     def __init__(self) -> None:
-        self._known: BoundedCache[_Given] = BoundedCache(MOST_BYTES, lambda given: given.size)
+        self._given: BoundedCache[_Given] = BoundedCache(MOST_BYTES, lambda given: given.size)
 
     def few(self, engine: Engine, sql: str, cells: int, stop: Stop) -> Table | None:
         """As `Engine.few` of this engine, which may not be asked."""
-        known = self._known.get(sql)
-        if known is not None:
-            return known.rows
+        given = self._given.get(sql)
+        if given is not None:
+            return given.rows
         rows = engine.few(sql, cells, stop)
         size = None if rows is None else _size(rows)
         if rows is not None and size is not None:
-            self._known.put(sql, _Given(rows, size))
+            self._given.put(sql, _Given(rows, size))
         return rows
 
 

@@ -42,7 +42,7 @@ class Pace(Protocol):
     def admitted(self, stop: Stop) -> AbstractContextManager[None]:
         """Around a question that is to be charged; raises `Refused` where nothing new may be."""
 
-    def held(self, query_id: str, size: float | None) -> AbstractContextManager[None]:
+    def paced(self, query_id: str, size: float | None) -> AbstractContextManager[None]:
         """Around what it does with private rows: ends, also by an error, when that may be seen.
 
         `size` is what it is expected to take; see `dpsql.preparation.workload`.
@@ -51,15 +51,15 @@ class Pace(Protocol):
 
 @dataclass(slots=True, eq=False)
 class Stop:
-    """The wish to stop one question: `wanted` is set by any thread or signal handler, once.
+    """The wish to stop one question: `requested` is set by any thread or signal handler, once.
 
     A question with a `pace` ends when that says so. Engines take turns among the `owner`s.
 
     >>> stop = Stop()
-    >>> stop.wanted = True
+    >>> stop.requested = True
     """
 
-    wanted: bool = False
+    requested: bool = False
     pace: Pace | None = None
     owner: str = ""
 
@@ -103,8 +103,8 @@ class _Running(Protocol):
     """What both engines do.
 
     Every method but `cancel` and `close` raises `EngineFailed`, `Interrupted`, `TimedOut`, or
-    `errors.Unreachable` where the owner's database cannot be opened. A call whose `stop` is wanted
-    ends with `Interrupted`, other calls go on. None takes more time and memory than its limits say,
+    `errors.Unreachable` where the owner's database cannot be opened. A call that is to `stop` ends
+    with `Interrupted`, other calls go on. None takes more time and memory than its limits say,
     whatever it is asked.
     """
 
@@ -243,7 +243,7 @@ def paced(stop: Stop, query_id: str, size: float | None) -> Iterator[None]:
     if stop.pace is None:
         yield
         return
-    with stop.pace.held(query_id, size):
+    with stop.pace.paced(query_id, size):
         yield
-    if stop.wanted:  # as if it had not ended: whether it had must not be seen
+    if stop.requested:  # as if it had not ended: whether it had must not be seen
         raise Interrupted

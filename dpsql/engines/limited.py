@@ -1,7 +1,7 @@
 """Work that nobody pays for is bounded: it ends when its question is stopped, or takes too long
 (SECURITY.md S20).
 
->>> with limited(Stop(wanted=True), 30):
+>>> with limited(Stop(requested=True), 30):
 ...     tick()
 Traceback (most recent call last):
 dpsql.engines.Interrupted
@@ -23,7 +23,7 @@ __all__ = ["Following", "WorkLimit", "limited", "present", "tick"]
 
 @dataclass(frozen=True, slots=True)
 class WorkLimit:
-    """When the work of a context must end: at once where `stop` is wanted, else at `deadline`."""
+    """When the work of a context must end: at once on `stop`, else at `deadline`."""
 
     stop: Stop
     deadline: float
@@ -31,7 +31,7 @@ class WorkLimit:
 
     def __call__(self) -> None:
         """Raises `Interrupted` or `TimedOut` where the work must end."""
-        if self.stop.wanted:
+        if self.stop.requested:
             raise Interrupted
         if self.clock() > self.deadline:
             raise TimedOut
@@ -44,8 +44,8 @@ class WorkLimit:
 
 def present() -> WorkLimit | None:
     """The limit of this context, if it has one."""
-    found = CHECK.get()
-    return found if isinstance(found, WorkLimit) else None
+    check = CHECK.get()
+    return check if isinstance(check, WorkLimit) else None
 
 
 @contextmanager

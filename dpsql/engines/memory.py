@@ -21,11 +21,11 @@ def bound_memory(amount: str) -> None:
 
     Where the system does not say what it has there is no bound.
     """
-    held = re.search(r"^VmData:\s+(\d+) kB$", _status(), re.MULTILINE)
-    if held is None:
+    taken = re.search(r"^VmData:\s+(\d+) kB$", _status(), re.MULTILINE)
+    if taken is None:
         return
     _soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
-    most = (int(held[1]) << 10) + bytes_of(amount)
+    most = (int(taken[1]) << 10) + bytes_of(amount)
     if hard != resource.RLIM_INFINITY:
         most = min(most, hard)
     # The soft limit alone: workers are born with it, and set their own.

@@ -85,7 +85,7 @@ class WorkerPool(Generic[M]):
             self._waiting.append(owner)
             try:
                 while not (self._is_next(owner) and (worker := self._free()) is not None):
-                    if stop is not None and stop.wanted:
+                    if stop is not None and stop.requested:
                         raise Interrupted
                     self._changed.wait(SLICE_SECONDS)
             finally:
@@ -129,10 +129,10 @@ class EnginePool(WorkerPool[Engine]):
         """What the database declares, and the identity of its files: for all engines."""
         with self._changed:
             self._changed.wait_for(lambda: len(self._idle) == len(self._all))
-            found = self._first.schema()
+            schema = self._first.schema()
             for engine in self._all[1:]:
                 engine.follow(self._first.accepted)
-        return found
+        return schema
 
     @property
     def accepted(self) -> Any:

@@ -55,16 +55,16 @@ class RemoteObject(SupervisedWorker):
         def exchange(call: WorkerCall) -> Reply:
             return self._sent(call, (method, arguments), lambda: seconds)
 
-        outcome, told, chunks = self._replied(exchange, stop)
+        outcome, answer, chunks = self._replied(exchange, stop)
         match outcome:
             case "done":
                 return chunks[0]
             case "raised":
-                raise told
-            case "broken" if told == MemoryError.__name__:
+                raise answer
+            case "broken" if answer == MemoryError.__name__:
                 raise MemoryError
             case "broken":
-                raise RemoteBroke(told)
+                raise RemoteBroke(answer)
         raise EngineFailed
 
     def open(self) -> None:
@@ -157,18 +157,18 @@ class _Host:
                 yield "chunk", None
             else:
                 yield "chunk", getattr(self._object, method)(*arguments, stop=self._stop)
-            told: tuple[str, Any] = "done", None
+            answer: tuple[str, Any] = "done", None
         except _TOLD as error:
-            told = "raised", error
+            answer = "raised", error
         except Exception as error:  # noqa: BLE001 - nobody knows what it says
-            told = "broken", type(error).__name__
-        yield told
+            answer = "broken", type(error).__name__
+        yield answer
 
     def interrupt(self, call: int) -> None:
         """Stop this call if it is still running."""
         with self._lock:
             if self._call == call:
-                self._stop.wanted = True
+                self._stop.requested = True
 
     def _take(self, make: Callable[[], object]) -> None:
         self._object = make()

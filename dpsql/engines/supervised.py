@@ -90,7 +90,7 @@ class SupervisedWorker(ABC):
         """Stop the running call, if there is one; safe in threads and signal handlers."""
         call = self._call
         if call is not None:
-            call.stop.wanted = True
+            call.stop.requested = True
 
     def close(self) -> None:
         """Stop the worker; later calls fail."""
@@ -135,7 +135,7 @@ class SupervisedWorker(ABC):
                     self._drop()
         if call.broken is not None:
             raise call.broken
-        if stop.wanted:
+        if stop.requested:
             raise Interrupted
         if call.timed_out:
             raise TimedOut
@@ -146,7 +146,7 @@ class SupervisedWorker(ABC):
         """The thread's turn; raises `Interrupted` where the wait is ended by `stop`."""
         lock = self._lock
         while not lock.acquire(timeout=SLICE_SECONDS):
-            if stop.wanted:
+            if stop.requested:
                 raise Interrupted
         try:
             yield
@@ -177,8 +177,8 @@ class SupervisedWorker(ABC):
                 self._drop()
                 return opened
             self._opened = True
-        if (known := early()) is not None:
-            return known
+        if (outcome := early()) is not None:
+            return outcome
         call.deadline = monotonic() + seconds()
         sent = worker.send((call.number, *request), tick)
         return reply_of(worker, tick, call) if sent else ("gone", None, [])
@@ -217,8 +217,8 @@ def _stop_if_due(call: WorkerCall, worker: WorkerProcess) -> None:
     if call.kill_after is not None:
         if now > call.kill_after:
             worker.kill()
-    elif call.stop.wanted or call.broken is not None or now > call.deadline:
-        call.timed_out = not call.stop.wanted
+    elif call.stop.requested or call.broken is not None or now > call.deadline:
+        call.timed_out = not call.stop.requested
         call.kill_after = now + GRACE_SECONDS
         worker.interrupt(call.number)
 

@@ -28,18 +28,18 @@ def require_tested(installed: Callable[[str], str] = version) -> None:
     """Raises `WrongVersion` where the engine or the parser is not one of those."""
     for package, (first, end) in TESTED.items():
         try:
-            found = installed(package)
+            present = installed(package)
         except PackageNotFoundError:
-            found = "none"
-        if not within(found, first, end):
+            present = "none"
+        if not within(present, first, end):
             raise WrongVersion(
-                f"{package} {found} is installed, and dpsql is tested with {first} and later, "
+                f"{package} {present} is installed, and dpsql is tested with {first} and later, "
                 f"below {end}. Install one of these: pip install '{package}>={first},<{end}'."
             )
 
 
 def _numbers(text: str) -> tuple[int, ...]:
     """The numbers of a version, without what follows its release."""
-    found = re.match(r"\d+(?:\.\d+)*", text)
-    numbers = [int(part) for part in found[0].split(".")] if found else []
+    match = re.match(r"\d+(?:\.\d+)*", text)
+    numbers = [int(part) for part in match[0].split(".")] if match else []
     return (*numbers, 0, 0, 0)[:3]

@@ -244,7 +244,7 @@ class Connection:
         """Stop all statements of this connection that run in other threads; charges stay."""
         _ = self.proxy
         for stop in tuple(self._running):
-            stop.wanted = True
+            stop.requested = True
 
     @contextmanager
     def stopped_by(self, stop: Stop) -> Iterator[None]:

@@ -103,7 +103,7 @@ class Cursor:
 
     def cancel(self) -> None:
         """Stop what this cursor runs in another thread, and nothing else; its charge stays."""
-        self._stop.wanted = True
+        self._stop.requested = True
 
     def _run(
         self, sql: str, seq_of_parameters: Iterable[Parameters], *, flowing: bool = False

@@ -112,13 +112,13 @@ class Desk:
 
         It is paid for by what surrounds it, and so has no wishes of its own.
         """
-        asked = self.compiler.read(request, Stop())
-        if asked.explain or asked.optioned:
+        question = self.compiler.read(request, Stop())
+        if question.explain or question.optioned:
             raise Refused(Reason.UNSUPPORTED_STATEMENT, construct="EXPLAIN or OPTIONS here")
-        prepared = self.compiler.prepared(asked)
-        found = stream(prepared, dialects(self.compiler.policy.database).database)
-        self.vault.require_stream(found)
-        return found
+        prepared = self.compiler.prepared(question)
+        query = stream(prepared, dialects(self.compiler.policy.database).database)
+        self.vault.require_stream(query)
+        return query
 
     def opened(self, law: SparseVector, question: str, data: Collection[str | None]) -> Receipt:
         """Debits the whole monitor; see `Vault.opened`."""
@@ -157,7 +157,7 @@ class Monitor:
     ) -> None:
         self._desk, self._wish, self._law = desk, wish, law
         self._lock = RLock()
-        self._known: dict[tuple[str, int], tuple[Verdict, Noisy]] = {}
+        self._verdicts: dict[tuple[str, int], tuple[Verdict, Noisy]] = {}
         self._closed = False
         self.receipt = desk.opened(law, question, data)
         self._run = desk.vault.run(law)
@@ -175,25 +175,25 @@ class Monitor:
         Raises `Refused` for what is no stream, and once the alarms are used up; `Failed` where the
         engine failed: the question may be asked again.
         """
-        asked = self._desk.stream(Request(sql, self._wish.analyst, dialect, tuple(parameters)))
-        return self.verdict(asked)
+        query = self._desk.stream(Request(sql, self._wish.analyst, dialect, tuple(parameters)))
+        return self.verdict(query)
 
-    def can_tell(self, asked: QueryStream) -> bool:
+    def can_tell(self, query: QueryStream) -> bool:
         """Whether a statement would be answered: an alarm is left, or it was answered before."""
-        place = asked.question, self._desk.data_version
-        return self.left > 0 or place in self._known
+        place = query.question, self._desk.data_version
+        return self.left > 0 or place in self._verdicts
 
-    def verdict(self, asked: QueryStream) -> Verdict:
+    def verdict(self, query: QueryStream) -> Verdict:
         """`ask` for a statement that is compiled already."""
-        _require_fit(asked, self._law)
+        _require_fit(query, self._law)
         with self._lock:
-            place = asked.question, self._desk.data_version
-            if place not in self._known:
+            place = query.question, self._desk.data_version
+            if place not in self._verdicts:
                 if not self.left:
                     raise Refused(Reason.ALARMS_USED, alarms=self._law.alarms)
-                exact = self._desk.vault.measured(self.receipt.query_id, asked)
-                self._known[place] = self._compared(asked, exact)
-            return self._known[place][0]
+                exact = self._desk.vault.measured(self.receipt.query_id, query)
+                self._verdicts[place] = self._compared(query, exact)
+            return self._verdicts[place][0]
 
     def close(self) -> None:
         """End the monitor and record its answers; a second time it does nothing."""
@@ -201,7 +201,7 @@ class Monitor:
             if self._closed:
                 return
             self._closed = True
-            answers = {question: noisy for (question, _), (_, noisy) in self._known.items()}
+            answers = {question: noisy for (question, _), (_, noisy) in self._verdicts.items()}
             self._desk.vault.ledger.remember(self.receipt.query_id, tuple(answers.values()))
 
     def __enter__(self) -> Self:
@@ -210,19 +210,19 @@ class Monitor:
     def __exit__(self, *_exception: object) -> None:
         self.close()
 
-    def _compared(self, asked: QueryStream, exact: Exact) -> tuple[Verdict, Noisy]:
+    def _compared(self, query: QueryStream, exact: Exact) -> tuple[Verdict, Noisy]:
         """One comparison per key of the domain, whether the data has it or not."""
         values = {key: int(exact.parts[0][n]) for n, key in enumerate(exact.keys)}
-        threshold = Fraction(self._wish.threshold) / asked.release.query.lattice.step
+        threshold = Fraction(self._wish.threshold) / query.release.query.lattice.step
         answers: list[tuple[tuple[Value, ...], bool]] = []
-        for key in asked.domain:
+        for key in query.domain:
             if not self._run.left:
                 break
-            above = self._run.above(values.get(key, 0), threshold, asked.distance)
+            above = self._run.above(values.get(key, 0), threshold, query.distance)
             answers.append((key, above))
-        complete = len(answers) == len(asked.domain)
-        told = Verdict(asked.keys, tuple(answers), complete, asked.notices, asked.columns)
-        return told, Noisy(
+        complete = len(answers) == len(query.domain)
+        verdict = Verdict(query.keys, tuple(answers), complete, query.notices, query.columns)
+        return verdict, Noisy(
             tuple(key for key, _ in answers), tuple((int(above),) for _, above in answers)
         )
 
@@ -258,9 +258,9 @@ class Price:
 def priced(desk: Desk, wish: Watch, requests: Sequence[Request]) -> Price:
     """The price of `watched`, which refuses what this refuses, but for an exhausted budget."""
     streams, law, question = _compiled(desk, wish, requests)
-    known = desk.recalled(question)
+    recalled = desk.recalled(question)
     budget = desk.account.budget
-    charge = Loss(0) if known else desk.cost(law, question).loss
+    charge = Loss(0) if recalled else desk.cost(law, question).loss
     spent = desk.vault.ledger.spent(budget.name)
     return Price(
         wish=wish,
@@ -271,7 +271,7 @@ def priced(desk: Desk, wish: Watch, requests: Sequence[Request]) -> Price:
         charge=charge,
         spent=spent,
         limit=desk.account.limit,
-        remembered=known is not None,
+        remembered=recalled is not None,
         rest=rest(budget, spent, charge),
     )
 
@@ -290,15 +290,15 @@ def watched(desk: Desk, wish: Watch, requests: Sequence[Request]) -> Watched:
     with the number from 1 of the `statement` that is at fault.
     """
     streams, law, question = _compiled(desk, wish, requests)
-    known = desk.recalled(question)
-    if known is None:
-        data = {asked.data for asked in streams}
-        return _asked(Monitor(desk, wish, law, question, data), streams)
-    distinct = dict.fromkeys(asked.question for asked in streams)
-    answers = dict(zip(distinct, known.answer, strict=False))
-    verdicts = tuple(_told(asked, answers.get(asked.question)) for asked in streams)
-    alarms = sum(bool(part) for noisy in known.answer for (part,) in noisy.parts)
-    receipt = desk.vault.receipt(replace(desk.account, epsilon=known.epsilon), known.query_id)
+    recalled = desk.recalled(question)
+    if recalled is None:
+        data = {query.data for query in streams}
+        return _answered(Monitor(desk, wish, law, question, data), streams)
+    distinct = dict.fromkeys(query.question for query in streams)
+    answers = dict(zip(distinct, recalled.answer, strict=False))
+    verdicts = tuple(_verdict(query, answers.get(query.question)) for query in streams)
+    alarms = sum(bool(part) for noisy in recalled.answer for (part,) in noisy.parts)
+    receipt = desk.vault.receipt(replace(desk.account, epsilon=recalled.epsilon), recalled.query_id)
     return Watched(verdicts, law.alarms - alarms, receipt)
 
 
@@ -306,37 +306,37 @@ def _compiled(
     desk: Desk, wish: Watch, requests: Sequence[Request]
 ) -> tuple[list[QueryStream], SparseVector, str]:
     streams = [_numbered(desk, number, request) for number, request in enumerate(requests, 1)]
-    one_way = not wish.both_ways and all(asked.one_way for asked in streams)
+    one_way = not wish.both_ways and all(query.one_way for query in streams)
     law = _law(desk, wish, one_way=one_way)
     return streams, law, _question(wish, law, streams)
 
 
-def _asked(monitor: Monitor, streams: Sequence[QueryStream]) -> Watched:
+def _answered(monitor: Monitor, streams: Sequence[QueryStream]) -> Watched:
     """Every statement in order, as long as alarms are left; a repeated one is free."""
     with monitor:
         verdicts = tuple(
-            monitor.verdict(asked) if monitor.can_tell(asked) else _told(asked, None)
-            for asked in streams
+            monitor.verdict(query) if monitor.can_tell(query) else _verdict(query, None)
+            for query in streams
         )
         return Watched(verdicts, monitor.left, monitor.receipt)
 
 
-def _told(asked: QueryStream, noisy: Noisy | None) -> Verdict:
+def _verdict(query: QueryStream, noisy: Noisy | None) -> Verdict:
     """The verdict that is recorded in the ledger as keys and bits; None: it was never asked."""
     if noisy is None:
-        return Verdict(asked.keys, (), False, asked.notices, asked.columns)
+        return Verdict(query.keys, (), False, query.notices, query.columns)
     answers = tuple((key, bool(bit)) for key, (bit,) in zip(noisy.keys, noisy.parts, strict=True))
-    complete = len(answers) == len(asked.domain)
-    return Verdict(asked.keys, answers, complete, asked.notices, asked.columns)
+    complete = len(answers) == len(query.domain)
+    return Verdict(query.keys, answers, complete, query.notices, query.columns)
 
 
 def _law(desk: Desk, wish: Watch, *, one_way: bool) -> SparseVector:
     if not (isinstance(wish.alarms, int) and 1 <= wish.alarms <= MOST_ALARMS):
-        known = (f"a whole number from 1 to {MOST_ALARMS}",)
-        raise Refused(Reason.BAD_OPTION, option="alarms", value=wish.alarms, known=known)
+        allowed = (f"a whole number from 1 to {MOST_ALARMS}",)
+        raise Refused(Reason.BAD_OPTION, option="alarms", value=wish.alarms, known=allowed)
     if not wish.threshold.is_finite() or abs(wish.threshold.adjusted()) > MOST_DIGITS:
-        known = ("a finite number",)
-        raise Refused(Reason.BAD_OPTION, option="threshold", value=wish.threshold, known=known)
+        allowed = ("a finite number",)
+        raise Refused(Reason.BAD_OPTION, option="threshold", value=wish.threshold, known=allowed)
     return sparse_vector(Fraction(desk.account.epsilon), wish.alarms, one_way=one_way)
 
 
@@ -348,8 +348,8 @@ def _numbered(desk: Desk, number: int, request: Request) -> QueryStream:
         raise Refused(refused.reason, refused.span, **facts) from None
 
 
-def _require_fit(asked: QueryStream, law: SparseVector) -> None:
-    if law.one_way and not asked.one_way:
+def _require_fit(query: QueryStream, law: SparseVector) -> None:
+    if law.one_way and not query.one_way:
         raise Refused(
             Reason.UNSUPPORTED_PRIVATE_OPERATOR,
             construct="watching a sum that one person can lower",
@@ -360,4 +360,4 @@ def _require_fit(asked: QueryStream, law: SparseVector) -> None:
 def _question(wish: Watch, law: SparseVector, streams: Sequence[QueryStream]) -> str:
     """What identifies a list of statements and what it is watched for, whatever the epsilon."""
     words = ["watch", str(Fraction(wish.threshold)), str(law.alarms), str(law.one_way)]
-    return sha256("\n".join(words + [asked.question for asked in streams]).encode()).hexdigest()
+    return sha256("\n".join(words + [query.question for query in streams]).encode()).hexdigest()

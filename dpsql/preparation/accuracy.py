@@ -25,7 +25,7 @@ _LEAST, _MOST = Decimal("0.0001"), Decimal(10_000)
 
 
 def epsilon_for(
-    wanted: Precision, budget: Budget, plan_at: Callable[[Decimal], Prepared]
+    precision: Precision, budget: Budget, plan_at: Callable[[Decimal], Prepared]
 ) -> Decimal:
     """The smallest epsilon, to three digits, whose plan promises an absolute error.
 
@@ -36,7 +36,7 @@ def epsilon_for(
     """
 
     def fits(epsilon: Decimal) -> bool:
-        return _promised(plan_at(epsilon), wanted.confidence) <= wanted.error
+        return _promised(plan_at(epsilon), precision.confidence) <= precision.error
 
     limit = budget.max_query_epsilon
     if fits(limit):
@@ -53,8 +53,8 @@ def _promised(prepared: Prepared, confidence: Decimal) -> float:
 
     Raises `Refused` for a number whose error depends on data.
     """
-    known = [e for e in prepared.rewritten.expected if e is not None]
-    if any(map(isnan, known)):
+    errors = [e for e in prepared.rewritten.expected if e is not None]
+    if any(map(isnan, errors)):
         names = [
             column.name
             for column, error in zip(prepared.columns, prepared.rewritten.expected, strict=True)
@@ -66,9 +66,9 @@ def _promised(prepared: Prepared, confidence: Decimal) -> float:
             why=f"the error of {names[0]} depends on the data",
             fix="Ask for a relative error, such as '5%', or for counts and sums.",
         )
-    if prepared.plan is None or not known:
+    if prepared.plan is None or not errors:
         return 0.0
-    return max(known) * margin_factor(prepared.plan, float(confidence))
+    return max(errors) * margin_factor(prepared.plan, float(confidence))
 
 
 def first_epsilon(budget: Budget) -> Decimal:

@@ -58,7 +58,7 @@ class Begun:
     that, as bytes.
     """
 
-    asked: Question
+    query: Question
     wanting: ColumnBounds
     plan: Packed | None = None
     description: bytes = b""
@@ -80,32 +80,32 @@ class CompilerDesk:
     def begun(self, request: Request, *, stop: Stop) -> tuple[Identity, Begun]:
         """A request as far as it is always needed. Raises `Refused` or `Failed`."""
         compiler = self._compiler
-        asked = compiler.read(request, stop)
-        begun = Begun(replace(asked, stop=Stop()), compiler.wanting(asked))
+        query = compiler.read(request, stop)
+        begun = Begun(replace(query, stop=Stop()), compiler.wanting(query))
         if not begun.wanting:
-            plan = self._packed(asked)
-            if asked.explain:
+            plan = self._packed(query)
+            if query.explain:
                 question = (plan.questions or ("",))[0]
-                shown = compiler.described(asked, asked.account.epsilon, question)
+                shown = compiler.described(query, query.account.epsilon, question)
                 begun = replace(begun, description=_bytes(shown))
                 plan = replace(plan, body=b"")
             begun = replace(begun, plan=plan)
-        return self._told(begun)
+        return self._of_now(begun)
 
-    def packed(self, asked: Question, *, stop: Stop) -> tuple[Identity, Packed]:
+    def packed(self, query: Question, *, stop: Stop) -> tuple[Identity, Packed]:
         """The plan of a question. Raises `Refused` or `Failed`."""
-        return self._told(self._packed(replace(asked, stop=stop)))
+        return self._of_now(self._packed(replace(query, stop=stop)))
 
     def described(
-        self, asked: Question, epsilon: Decimal, question: str, *, stop: Stop
+        self, query: Question, epsilon: Decimal, question: str, *, stop: Stop
     ) -> tuple[Identity, bytes]:
         """See `Compiler.described`; as bytes."""
-        found = self._compiler.described(replace(asked, stop=stop), epsilon, question)
-        return self._told(_bytes(found))
+        description = self._compiler.described(replace(query, stop=stop), epsilon, question)
+        return self._of_now(_bytes(description))
 
-    def wanting(self, asked: Question, *, stop: Stop) -> tuple[Identity, ColumnBounds]:
+    def wanting(self, query: Question, *, stop: Stop) -> tuple[Identity, ColumnBounds]:
         """See `Compiler.wanting`."""
-        return self._told(self._compiler.wanting(replace(asked, stop=stop)))
+        return self._of_now(self._compiler.wanting(replace(query, stop=stop)))
 
     def signature(
         self,
@@ -117,13 +117,13 @@ class CompilerDesk:
         stop: Stop,
     ) -> tuple[Identity, Signature]:
         """See `Compiler.signature`."""
-        return self._told(self._compiler.signature(sql, dialect, places, declared, stop))
+        return self._of_now(self._compiler.signature(sql, dialect, places, declared, stop))
 
-    def _packed(self, asked: Question) -> Packed:
-        plan = self._compiler.prepared(asked)
+    def _packed(self, query: Question) -> Packed:
+        plan = self._compiler.prepared(query)
         return Packed(plan.questions, _bytes(plan))
 
-    def _told(self, answer: T) -> tuple[Identity, T]:
+    def _of_now(self, answer: T) -> tuple[Identity, T]:
         return identity_of(self._compiler.policy), answer
 
 
@@ -133,7 +133,7 @@ class _Work:
 
     workers: RemotePool
     identity: Identity
-    kept: BoundedCache[_Kept]
+    entries: BoundedCache[_Kept]
     plans: BoundedCache[_Kept]
 
 
@@ -168,40 +168,40 @@ class CompilerPool(Compiler):
         """Stop the workers: nothing is compiled any more."""
         self._work.workers.close()
 
-    def prepared(self, asked: Question) -> Prepared:
+    def prepared(self, query: Question) -> Prepared:
         """The plan of what is asked: small ones are kept as they are, all as bytes."""
-        key = plan_key(asked)
+        key = plan_key(query)
         work = self._work
-        known = work.plans.get(key)
-        if known is None:
-            body = self._packed(work, asked).body
-            known = _Kept(pickle.loads(body), len(body))  # noqa: S301 - of a worker of ours
-            work.plans.put(key, known)
-        found: Prepared = known.value
-        return found
+        entry = work.plans.get(key)
+        if entry is None:
+            body = self._packed(work, query).body
+            entry = _Kept(pickle.loads(body), len(body))  # noqa: S301 - of a worker of ours
+            work.plans.put(key, entry)
+        prepared: Prepared = entry.value
+        return prepared
 
-    def questions(self, asked: Question) -> tuple[str, ...]:
+    def questions(self, query: Question) -> tuple[str, ...]:
         """See `Prepared.questions`: no plan is read for that."""
         work = self._work
-        known = work.kept.get(plan_key(asked))
-        found: Packed = self._packed(work, asked) if known is None else known.value
-        return found.questions
+        entry = work.entries.get(plan_key(query))
+        packed: Packed = self._packed(work, query) if entry is None else entry.value
+        return packed.questions
 
-    def described(self, asked: Question, epsilon: Decimal, question: str) -> PlanDescription:
+    def described(self, query: Question, epsilon: Decimal, question: str) -> PlanDescription:
         """See `Compiler.described`."""
         body = self._once(
-            ("described", plan_key(asked), epsilon, question),
-            asked.stop,
-            ("described", replace(asked, stop=Stop()), epsilon, question),
+            ("described", plan_key(query), epsilon, question),
+            query.stop,
+            ("described", replace(query, stop=Stop()), epsilon, question),
         )
-        found: PlanDescription = pickle.loads(body)  # noqa: S301 - of a worker of ours
-        return found
+        description: PlanDescription = pickle.loads(body)  # noqa: S301 - of a worker of ours
+        return description
 
-    def wanting(self, asked: Question) -> ColumnBounds:
+    def wanting(self, query: Question) -> ColumnBounds:
         """See `Compiler.wanting`."""
-        request = "wanting", replace(asked, stop=Stop())
-        found: ColumnBounds = self._once(("wanting", plan_key(asked)), asked.stop, request)
-        return found
+        request = "wanting", replace(query, stop=Stop())
+        bounds: ColumnBounds = self._once(("wanting", plan_key(query)), query.stop, request)
+        return bounds
 
     def signature(
         self,
@@ -213,54 +213,54 @@ class CompilerPool(Compiler):
     ) -> Signature:
         """See `Compiler.signature`."""
         request = "signature", sql, dialect, tuple(places), tuple(declared)
-        found: Signature = self._once(request, stop, request)
-        return found
+        signature: Signature = self._once(request, stop, request)
+        return signature
 
     def _read(self, request: Request, stop: Stop) -> Question:
         work = self._work
         key = "read", text_key(request), request.analyst, request.epsilon, request.precision
-        known = work.kept.get(key)
-        if known is None:
+        entry = work.entries.get(key)
+        if entry is None:
             begun: Begun = self._ask(work, stop, "begun", request)
-            asked, place = begun.asked, plan_key(begun.asked)
-            known = _Kept(asked, _FLAT + len(request.sql))
-            work.kept.put(key, known)
-            work.kept.put(("wanting", place), _Kept(begun.wanting, _FLAT))
+            query, place = begun.query, plan_key(begun.query)
+            entry = _Kept(query, _FLAT + len(request.sql))
+            work.entries.put(key, entry)
+            work.entries.put(("wanting", place), _Kept(begun.wanting, _FLAT))
             if begun.plan is not None:
-                work.kept.put(place, _Kept(begun.plan, _FLAT + len(begun.plan.body)))
+                work.entries.put(place, _Kept(begun.plan, _FLAT + len(begun.plan.body)))
                 shown = (
                     "described",
                     place,
-                    asked.account.epsilon,
+                    query.account.epsilon,
                     (begun.plan.questions or ("",))[0],
                 )
                 if begun.description:
-                    work.kept.put(shown, _Kept(begun.description, len(begun.description)))
-        found: Question = known.value
-        return replace(found, request=request, stop=stop)
+                    work.entries.put(shown, _Kept(begun.description, len(begun.description)))
+        question: Question = entry.value
+        return replace(question, request=request, stop=stop)
 
-    def _packed(self, work: _Work, asked: Question) -> Packed:
+    def _packed(self, work: _Work, query: Question) -> Packed:
         """The plan with its bytes, which one that was only described has left behind."""
-        key = plan_key(asked)
-        known = work.kept.get(key)
-        if known is not None and known.value.body:
-            found: Packed = known.value
-            return found
-        found = self.freely(
-            lambda: self._ask(work, asked.stop, "packed", replace(asked, stop=Stop())), asked.stop
+        key = plan_key(query)
+        entry = work.entries.get(key)
+        if entry is not None and entry.value.body:
+            packed: Packed = entry.value
+            return packed
+        packed = self.freely(
+            lambda: self._ask(work, query.stop, "packed", replace(query, stop=Stop())), query.stop
         )
-        work.kept.put(key, _Kept(found, _FLAT + len(found.body)))
-        return found
+        work.entries.put(key, _Kept(packed, _FLAT + len(packed.body)))
+        return packed
 
     def _once(self, key: Any, stop: Stop, request: tuple[Any, ...]) -> Any:
         """What a worker was asked before, or is asked now."""
         work = self._work
-        known = work.kept.get(key)
-        if known is None:
-            found = self.freely(lambda: self._ask(work, stop, *request), stop)
-            known = _Kept(found, len(found) if isinstance(found, bytes) else _FLAT)
-            work.kept.put(key, known)
-        return known.value
+        entry = work.entries.get(key)
+        if entry is None:
+            answer = self.freely(lambda: self._ask(work, stop, *request), stop)
+            entry = _Kept(answer, len(answer) if isinstance(answer, bytes) else _FLAT)
+            work.entries.put(key, entry)
+        return entry.value
 
     def _ask(self, work: _Work, stop: Stop, *request: Any) -> Any:
         """What a worker says, which must be of the policy and the data that are meant."""
@@ -277,8 +277,8 @@ class CompilerPool(Compiler):
         return _Work(
             workers,
             identity_of(policy),
-            BoundedCache(MOST_BYTES, lambda kept: kept.size),
-            BoundedCache(MOST_READ, lambda kept: _FLAT + kept.size),
+            BoundedCache(MOST_BYTES, lambda entry: entry.size),
+            BoundedCache(MOST_READ, lambda entry: _FLAT + entry.size),
         )
 
 

@@ -47,10 +47,8 @@ class _Rows:
     rows: Sequence[tuple[Any, ...]]
 
 
-def _kept() -> BoundedCache[_Rows]:
-    return BoundedCache(
-        MOST_KEPT, lambda known: 1 + sum(map(len, known.rows[:1])) * len(known.rows)
-    )
+def _cached_rows() -> BoundedCache[_Rows]:
+    return BoundedCache(MOST_KEPT, lambda rows: 1 + sum(map(len, rows.rows[:1])) * len(rows.rows))
 
 
 def _few() -> BoundedCache[Sequence[Row]]:
@@ -70,13 +68,13 @@ class PublicTables:
         self._engine, self._dialect = engine, dialect
         self._facts: dict[tuple[str, str, int], Facts] = {}
         self._sizes: dict[str, int] = {}
-        self._evaluated: BoundedCache[_Rows] = _kept()
-        self._asked, self._computed = _few(), _few()
+        self._evaluated: BoundedCache[_Rows] = _cached_rows()
+        self._answered, self._computed = _few(), _few()
 
     def forget(self) -> None:
         """Measure anew from here on; what is being measured now is not remembered."""
-        self._facts, self._sizes, self._evaluated = {}, {}, _kept()
-        self._asked, self._computed = _few(), _few()
+        self._facts, self._sizes, self._evaluated = {}, {}, _cached_rows()
+        self._answered, self._computed = _few(), _few()
 
     def values(self, table: str, column: str) -> list[Any]:
         """The distinct non-NULL values of a public column, in order."""
@@ -84,17 +82,17 @@ class PublicTables:
 
     def facts(self, table: str, column: str, kind: SqlType, limit: int) -> Facts:
         """Range, nullability and, up to `limit` values, the domain of a public column."""
-        known, key = self._facts, (table, column, limit)
-        if key not in known:
-            known[key] = self._measured(table, column, kind, limit)
-        return known[key]
+        facts, key = self._facts, (table, column, limit)
+        if key not in facts:
+            facts[key] = self._measured(table, column, kind, limit)
+        return facts[key]
 
     def size(self, table: str) -> int:
         """How many rows a public table has."""
-        known = self._sizes
-        if table not in known:
-            known[table] = self._engine.rows(f"SELECT COUNT(*) FROM {identifier(table)}")[0][0]
-        return known[table]
+        sizes = self._sizes
+        if table not in sizes:
+            sizes[table] = self._engine.rows(f"SELECT COUNT(*) FROM {identifier(table)}")[0][0]
+        return sizes[table]
 
     def frequency(self, relation: Relation, columns: tuple[Ref, ...]) -> int:
         """Most rows of a public relation that agree on these columns; all rows if there are none.
@@ -106,12 +104,12 @@ class PublicTables:
             sql = _most(TABLE, [places[column.id] for column in columns])
             fields = ((f"c{n}", f.type) for n, f in enumerate(relation.fields))
             table = ScratchTable(TABLE, tuple(fields), relation.rows)
-            found = self._engine.evaluate(sql, [table])
+            frequency = self._engine.evaluate(sql, [table])
         else:
             rows = self._dialect.query(relation, columns)
             sql = _most(f"({rows}) AS r", [f"c{n}" for n in range(len(columns))])
-            found = self._rows(sql)
-        return max(1, found[0][0] or 0)
+            frequency = self._rows(sql)
+        return max(1, frequency[0][0] or 0)
 
     def once(self, relation: Relation) -> Evaluated:
         """The rows of a public relation, as it was evaluated once for this data.
@@ -120,18 +118,18 @@ class PublicTables:
         """
         writer = Writer()
         writer.number(relation)
-        kept, key = self._evaluated, writer.write(relation)
+        evaluated, key = self._evaluated, writer.write(relation)
         sql = self._dialect.query(relation, tuple(f.ref for f in relation.fields))
-        known = kept.get(key)
-        if known is None:
+        evaluated_rows = evaluated.get(key)
+        if evaluated_rows is None:
             most = MOST_CELLS // max(1, len(relation.fields))
             rows = self._engine.rows(f"SELECT * FROM ({sql}) AS r LIMIT {most + 1}")
             if len(rows) > most:
                 what = "rows in a public subquery or view that private rows are joined to"
                 raise Refused(Reason.TOO_LARGE, what=what, limit=most)
-            known = _Rows(_digest(relation, rows), rows)
-            kept.put(key, known)
-        return Evaluated(known.digest, relation.fields, known.rows, sql)
+            evaluated_rows = _Rows(_digest(relation, rows), rows)
+            evaluated.put(key, evaluated_rows)
+        return Evaluated(evaluated_rows.digest, relation.fields, evaluated_rows.rows, sql)
 
     def distinct(
         self, relation: Relation, outputs: tuple[Expression, ...], limit: int
@@ -142,7 +140,7 @@ class PublicTables:
         return self._rows(f"SELECT DISTINCT * FROM ({rows}) AS r ORDER BY {order} LIMIT {limit}")
 
     def _rows(self, sql: str) -> list[Row]:
-        kept, key = self._asked, sha256(sql.encode("utf-8", "surrogatepass")).digest()
+        kept, key = self._answered, sha256(sql.encode("utf-8", "surrogatepass")).digest()
         known = kept.get(key)
         if known is None:
             known = tuple(self._engine.rows(sql))
@@ -174,13 +172,13 @@ class PublicTables:
         lowest, highest, absent = self._engine.rows(
             f"SELECT MIN({name}), MAX({name}), COUNT(*) - COUNT({name}) FROM {identifier(table)}"
         )[0]
-        known = facts_of_values(kind, values)
+        inferred = facts_of_values(kind, values)
         return Facts(
             kind,
             hull([v for v in (lowest, highest) if v is not None]),
             absent > 0,
-            known.domain if len(values) <= limit else None,
-            known.nan or len(values) > limit,
+            inferred.domain if len(values) <= limit else None,
+            inferred.nan or len(values) > limit,
         )
 
     def _distinct(self, table: str, column: str, limit: str) -> list[Any]:

@@ -80,9 +80,9 @@ def signature(
             if not _guess_again(guesses, places, refused.span):
                 raise
             continue
-        found = {place.start: kind for place, kind in _beside(resolved.relation)}
+        kinds = {place.start: kind for place, kind in _beside(resolved.relation)}
         types = tuple(
-            kind or _settled(found.get(place.start), value)
+            kind or _settled(kinds.get(place.start), value)
             for place, kind, value in zip(places, declared, values, strict=True)
         )
         columns = tuple(Column(f.name, f.type) for f in resolved.relation.fields)

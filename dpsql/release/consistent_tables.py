@@ -25,8 +25,8 @@ def consistent_tables(plan: PrivatePlan, noisy: Sequence[Noisy]) -> list[Noisy]:
     result = each_consistent(plan, noisy)
     for levels in plan.levels:
         cells = [_cells(levels, table, plan, noisy[table.block]) for table in levels.tables]
-        for table, found in zip(levels.tables, consistent(levels, cells), strict=True):
-            result[table.block] = _with(noisy[table.block], table, plan, found)
+        for table, cells_of_table in zip(levels.tables, consistent(levels, cells), strict=True):
+            result[table.block] = _with(noisy[table.block], table, plan, cells_of_table)
     return result
 
 
@@ -46,16 +46,16 @@ def _cells(levels: Marginals, table: Marginal, plan: PrivatePlan, noisy: Noisy) 
     return cells.reshape(-1, *(levels.sizes[axis] for axis in table.axes))
 
 
-def _with(noisy: Noisy, table: Marginal, plan: PrivatePlan, found: np.ndarray) -> Noisy:
-    places, columns = _places(table, plan), found.reshape(len(table.quantities), -1)
+def _with(noisy: Noisy, table: Marginal, plan: PrivatePlan, cells: np.ndarray) -> Noisy:
+    places, columns = _places(table, plan), cells.reshape(len(table.quantities), -1)
 
     def row(key: tuple[Value, ...], old: Row) -> Row:
         new = [int(column[places[key]]) for column in columns]
-        kept = [
+        cells = [
             value if n >= len(new) or table.quantities[n] is None else new[n]
             for n, value in enumerate(old)
         ]
-        return tuple(kept)
+        return tuple(cells)
 
     return replace(noisy, parts=tuple(map(row, noisy.keys, noisy.parts)))
 

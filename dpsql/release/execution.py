@@ -47,17 +47,17 @@ class Bound:
     """Statements of plans, each bound once before anything is charged for them."""
 
     def __init__(self) -> None:
-        self._known: BoundedCache[bool] = BoundedCache(KEPT_STATEMENTS, lambda _: 1)
+        self._statements: BoundedCache[bool] = BoundedCache(KEPT_STATEMENTS, lambda _: 1)
 
     def require(
         self, engine: Engine, statements: Sequence[Unrun], data: str | None, stop: Stop
     ) -> None:
         """Raises `Failed`, of which nothing was charged, where one of them does not bind."""
-        new = [s for s in statements if self._known.get((data, _text(s))) is None]
+        new = [s for s in statements if self._statements.get((data, _text(s))) is None]
         if new:
             guarded(token_hex(8), lambda: engine.bind(new, stop, data), charged=False)
         for statement in new:
-            self._known.put((data, _text(statement)), True)
+            self._statements.put((data, _text(statement)), True)
 
 
 def require_ready(
@@ -68,7 +68,7 @@ def require_ready(
     Raises `DataChanged`, or `Failed` without a charge.
     """
     guarded(query_id, lambda: engine.ready(data, stop), charged=False)
-    if stop is not None and stop.wanted:
+    if stop is not None and stop.requested:
         raise Failed(query_id, cancelled=True, charged=False)
 
 

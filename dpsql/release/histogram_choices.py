@@ -89,10 +89,10 @@ def chosen_columns(
         chosen[choice.field.id] = chooser(choice, candidates(own, choice.aim))
     read: dict[int, Found] = {}
     for tree in plan.trees:
-        asked = tree.shape, counted[tree.histogram], tree.read, partial(noised, tree.noise)
-        found = quantiles(*asked, margin(tree.noise))
-        read |= {field.id: one for field, one in zip(tree.fields, found, strict=True)}
-    points = _ordered(plan, {**chosen, **{column: found.cell for column, found in read.items()}})
+        arguments = tree.shape, counted[tree.histogram], tree.read, partial(noised, tree.noise)
+        read_cells = quantiles(*arguments, margin(tree.noise))
+        read |= {field.id: one for field, one in zip(tree.fields, read_cells, strict=True)}
+    points = _ordered(plan, {**chosen, **{column: one.cell for column, one in read.items()}})
     grids = {field.id: tree.histogram.grid for tree in plan.trees for field in tree.fields}
     return {
         **points,
@@ -100,13 +100,13 @@ def chosen_columns(
     }
 
 
-def _half(grid: Grid, points: np.ndarray, found: Found) -> np.ndarray:
+def _half(grid: Grid, points: np.ndarray, read: Found) -> np.ndarray:
     """Half the interval about each integer that holds whatever its quantile may be in truth.
 
     A row of a DOUBLE is rounded to the lattice: it may be half a step beyond its cell.
     """
     rounded = int(grid.lattice.base == 2)  # noqa: PLR2004
-    ends = zip(points.tolist(), found.low.tolist(), found.high.tolist(), strict=True)
+    ends = zip(points.tolist(), read.low.tolist(), read.high.tolist(), strict=True)
     halves = (max(x - grid.ends(low)[0], grid.ends(high)[1] - x) for x, low, high in ends)
     return np.array([half + rounded for half in halves], dtype=object)
 
@@ -130,18 +130,18 @@ def _counted(
 
 def _ordered(plan: BlockPlan, cells: Columns) -> Columns:
     """The integers that cells stand for, those of quantiles of the same values in their order."""
-    asked = {c.field.id: (c.query.histogram, c.query.aim) for c in plan.choices}
+    scored = {c.field.id: (c.query.histogram, c.query.aim) for c in plan.choices}
     for tree in plan.trees:
         ranks = zip(tree.fields, tree.ranks, strict=True)
-        asked |= {field.id: (tree.histogram, rank) for field, rank in ranks}
+        scored |= {field.id: (tree.histogram, rank) for field, rank in ranks}
     alike: dict[tuple[object, ...], list[tuple[Rank, int]]] = defaultdict(list)
-    for column, (histogram, aim) in asked.items():
+    for column, (histogram, aim) in scored.items():
         if isinstance(aim, Rank):
             values = histogram.argument, histogram.condition, histogram.grid
             alike[values].append((aim, column))
     integers = {
         column: np.array([histogram.grid.point(int(c)) for c in cells[column]], dtype=object)
-        for column, (histogram, _) in asked.items()
+        for column, (histogram, _) in scored.items()
     }
     for same in alike.values():
         columns = [column for _, column in sorted(same, key=lambda rank: rank[0].place)]

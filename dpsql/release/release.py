@@ -103,8 +103,8 @@ def _top(exact: Exact, plan: BlockPlan, listed: TopKeys, sampler: Sampler) -> No
 
 def _over(domain: Domain, exact: Exact, part: np.ndarray) -> np.ndarray:
     """A part of every public key, zero where the data does not have it."""
-    found = dict(zip(exact.keys, part.tolist(), strict=True))
-    return np.array([int(found.get(key, 0)) for key in domain], dtype=object)
+    by_key = dict(zip(exact.keys, part.tolist(), strict=True))
+    return np.array([int(by_key.get(key, 0)) for key in domain], dtype=object)
 
 
 def _public(
@@ -128,9 +128,9 @@ def _noisy(parts: Sequence[np.ndarray], plan: BlockPlan, sampler: Sampler) -> Co
     }
 
 
-def _shown(exact: Exact, plan: BlockPlan, kept: np.ndarray, columns: Columns) -> Noisy:
+def _shown(exact: Exact, plan: BlockPlan, places: np.ndarray, columns: Columns) -> Noisy:
     """The groups at these places, ordered by key."""
-    order = sorted(kept.tolist(), key=lambda n: tuple(map(_sortable, exact.keys[n])))
+    order = sorted(places.tolist(), key=lambda n: tuple(map(_sortable, exact.keys[n])))
     keys = tuple(exact.keys[n] for n in order)
     shown = {column: values[order] for column, values in columns.items()}
     return Noisy(keys, _rows(plan, shown, len(order)))

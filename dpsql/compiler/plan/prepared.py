@@ -43,15 +43,15 @@ class Prepared:
         return sum(len(s.rows) * len(s.columns) for s in self.rewritten.stages if s.rows)
 
     @property
-    def ways(self) -> tuple[Prepared, ...]:
+    def alternatives(self) -> tuple[Prepared, ...]:
         """The plans that answer the query, the one that is paid for first."""
         return (self,) if self.whole is None else (self, self.whole)
 
     @property
     def questions(self) -> tuple[str, ...]:
         """What may have been paid for instead, the question itself first; none of public tables."""
-        return () if self.plan is None else tuple(way.question for way in self.ways)
+        return () if self.plan is None else tuple(way.question for way in self.alternatives)
 
     def way(self, question: str) -> Prepared:
         """The plan of one of `questions`."""
-        return next(way for way in self.ways if way.question == question)
+        return next(way for way in self.alternatives if way.question == question)

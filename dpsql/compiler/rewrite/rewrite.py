@@ -48,16 +48,16 @@ def rewrite(
     """
     noise = _noises(plan)
     deviations = [block.deviations for block in noise]
-    known = with_noise_known(plan.outer, deviations)
+    with_noise = with_noise_known(plan.outer, deviations)
     factor = widest(noise for block in plan.blocks for noise in block.noises)
 
     def traced(relation: Relation) -> _Traced:
         return propagate(relation, noise, keys, identities, factor)
 
-    outer, outputs, errors = traced(known)
+    outer, outputs, errors = traced(with_noise)
     tables = _Tables(dialects)
     sql = tables.query(outer, outputs + errors, identities)
-    plain = outer if states(known) else known
+    plain = outer if states(with_noise) else with_noise
     shown = _Tables(dialects).query(plain, outputs, identities)
     return Rewritten(
         blocks=tuple(map(dialects.database.block, plan.blocks)),

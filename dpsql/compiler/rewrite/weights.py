@@ -113,10 +113,10 @@ class _Thin:
         return reduce(lambda a, b: scalar("mul", a, b, kind=INTEGER), factors) if factors else None
 
     def _factor(self, column: Field) -> Expression:
-        known = column.ref
+        column_ref = column.ref
         if column.id not in self.absent:
-            return known
-        return scalar("coalesce", known, 1, kind=INTEGER)
+            return column_ref
+        return scalar("coalesce", column_ref, 1, kind=INTEGER)
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +187,7 @@ class _Weigher:
         own = [c for c in conditions if refs(c) and refs(c) <= columns_of((right,))]
         rest = tuple(c for c in conditions if c not in own)
         if rest and self._is_public(right):
-            right, conditions = _asked(right, own), rest
+            right, conditions = _filtered_rows(right, own), rest
         read = needed | _read(conditions)
         left, other = self.thin(join.left, read), self.thin(right, read)
         weights = left.weights + other.weights
@@ -205,8 +205,8 @@ class _Weigher:
         among = tuple(c for c in joined.conditions if refs(c) and refs(c) <= columns_of(public))
         tied = Joined(public, among).groups()
         groups = [part for group in tied for part in self._joinable(group, among)]
-        found = {group: self._component(group, joined.conditions, needed) for group in groups}
-        counted = {group: thin for group, thin in found.items() if thin is not None}
+        components = {group: self._component(group, joined.conditions, needed) for group in groups}
+        counted = {group: thin for group, thin in components.items() if thin is not None}
         read = needed | _read(joined.conditions)
         others = {leaf: self.thin(leaf, read) for leaf in joined.leaves if leaf not in public}
         thins = [*counted.values(), *others.values()]
@@ -226,7 +226,7 @@ class _Weigher:
         rows = rebuilt(relation, lambda leaf: instead.get(leaf, leaf), lambda c: c not in moved)
         assert rows is not None
         absent = frozenset().union(*(thin.absent for thin in thins))
-        return _Thin(_asked(rows, above), weights, absent)
+        return _Thin(_filtered_rows(rows, above), weights, absent)
 
     def _joinable(
         self, group: tuple[Relation, ...], conditions: Sequence[Expression]
@@ -254,7 +254,7 @@ class _Weigher:
         for leaf in group:
             alone = [c for c in own if refs(c) <= columns_of((leaf,))]
             own = [c for c in own if c not in alone]
-            parts.append(self._counted(_Thin(_asked(leaf, alone)), outside | _read(own)))
+            parts.append(self._counted(_Thin(_filtered_rows(leaf, alone)), outside | _read(own)))
         if len(parts) > 1:
             weights = tuple(f for part in parts for f in part.weights)
             whole = _chain([part.relation for part in parts], own)
@@ -268,18 +268,18 @@ class _Weigher:
         with none it would be slower. A join of `several` relations is not measured: that could be
         more work than the query.
         """
-        kept = [f for f in rows.relation.fields if f.id in read]
+        fields = [f for f in rows.relation.fields if f.id in read]
         keys = keys_of(rows.relation, self.policy, _no_block)
-        if key_within(keys, frozenset(f.id for f in kept)) is not None:
+        if key_within(keys, frozenset(f.id for f in fields)) is not None:
             return rows
-        if not several and not self._repeats(rows.relation, kept):
+        if not several and not self._repeats(rows.relation, fields):
             return rows
         weight, number = rows.weight(), self.identities.field("weight", INTEGER)
         call = AggregateCall("count", (Star(),), type=INTEGER)
         if weight is not None:
             call = AggregateCall("sum", (weight,), type=INTEGER)
-        items = tuple(f.item for f in kept)
-        apart = (f for f in kept if f.type == DOUBLE)
+        items = tuple(f.item for f in fields)
+        apart = (f for f in fields if f.type == DOUBLE)
         items += tuple(
             Item(self.identities.field("text", VARCHAR), Cast(f.ref, VARCHAR)) for f in apart
         )
@@ -289,11 +289,11 @@ class _Weigher:
             grouped = Filter(grouped, some)
         return _Thin(grouped, (number,))
 
-    def _repeats(self, rows: Relation, kept: Sequence[Field]) -> bool:
+    def _repeats(self, rows: Relation, fields: Sequence[Field]) -> bool:
         """Whether rows agree on these columns; of what was evaluated before, that they may."""
         if any(isinstance(part, Staged) for part in relations(rows)):
             return True
-        return self.frequency(rows, tuple(f.ref for f in kept)) > 1
+        return self.frequency(rows, tuple(f.ref for f in fields)) > 1
 
     def _is_public(self, relation: Relation) -> bool:
         """Whether nothing in it is private or was released."""
@@ -349,13 +349,13 @@ def _chain(parts: Sequence[Relation], conditions: Sequence[Expression]) -> Relat
     return rows
 
 
-def _asked(rows: Relation, conditions: Sequence[Expression]) -> Relation:
+def _filtered_rows(rows: Relation, conditions: Sequence[Expression]) -> Relation:
     """The rows that meet these conditions too."""
     if not conditions:
         return rows
     if isinstance(rows, Filter):
-        known = conjuncts(rows.predicate)
-        return replace(rows, predicate=_all((*known, *conditions)))
+        predicates = conjuncts(rows.predicate)
+        return replace(rows, predicate=_all((*predicates, *conditions)))
     return Filter(rows, _all(conditions))
 
 

@@ -70,8 +70,8 @@ def tables(ask: Ask) -> tuple[SchemaTable, ...]:
     constraints: dict[str, Rows] = defaultdict(list)
     for table, *rest in ask(_CONSTRAINTS):
         constraints[table].append(tuple(rest))
-    found = (_table(name, tuple(columns[name]), constraints[name]) for name in columns)
-    return tuple(replace(table, view=table.name in views) for table in found)
+    declared = (_table(name, tuple(columns[name]), constraints[name]) for name in columns)
+    return tuple(replace(table, view=table.name in views) for table in declared)
 
 
 def sql_type(type_name: str) -> SqlType | None:
@@ -82,8 +82,8 @@ def sql_type(type_name: str) -> SqlType | None:
     >>> sql_type("TIMESTAMP_NS") is None
     True
     """
-    if found := re.fullmatch(r"DECIMAL\((\d+),(\d+)\)", type_name):
-        return decimal(int(found[1]), int(found[2]))
+    if match := re.fullmatch(r"DECIMAL\((\d+),(\d+)\)", type_name):
+        return decimal(int(match[1]), int(match[2]))
     return None if type_name.endswith("]") else _TYPES.get(base_type(type_name))
 
 

@@ -89,8 +89,8 @@ class DuckDBEngine(SupervisedWorker):
         In the worker and not in this process: binding folds constants, `repeat` among them, and
         only there memory and time are bounded from outside. Raises the errors of every call.
         """
-        asked = [(s.sql, [load(table) for table in s.tables], s.shape) for s in statements]
-        self._ask("bind", asked, stop=stop, data=data)
+        prepared = [(s.sql, [load(table) for table in s.tables], s.shape) for s in statements]
+        self._ask("bind", prepared, stop=stop, data=data)
 
     def aggregate(
         self,
@@ -109,8 +109,8 @@ class DuckDBEngine(SupervisedWorker):
         left out. Raises the errors of every call.
         """
         loads = [load(table) for table in tables]
-        asked = sql, keys, parts, sampling_key, loads
-        decoders, *chunks = self._ask("aggregate", *asked, stop=stop, data=data)
+        request = sql, keys, parts, sampling_key, loads
+        decoders, *chunks = self._ask("aggregate", *request, stop=stop, data=data)
         return exact(chunks, decoders, parts)
 
     def rows(self, sql: str, stop: Stop | None = None, data: str | None = None) -> Table:
@@ -154,10 +154,10 @@ class DuckDBEngine(SupervisedWorker):
         Raises `TooMany` where they have more values than `cells`.
         """
         loads = [loaded(table) for table in tables]
-        found = self._ask("scratch", sql, loads, cells, stop=stop)
-        if not found:
+        rows = self._ask("scratch", sql, loads, cells, stop=stop)
+        if not rows:
             raise TooMany
-        decoders, *chunks = found
+        decoders, *chunks = rows
         return list(decoded_rows(chunks, decoders))
 
     # --- one call ---

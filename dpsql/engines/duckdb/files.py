@@ -42,10 +42,10 @@ class Sources:
 
     def matches(self) -> dict[str, list[str]]:
         """The files of each table. Raises `CannotOpen` where there is none."""
-        found = {table: _expand(pattern) for table, pattern in self.files}
-        if not all(found.values()):
+        matches = {table: _expand(pattern) for table, pattern in self.files}
+        if not all(matches.values()):
             raise CannotOpen("missing")
-        return found
+        return matches
 
     def signature(self) -> Signature:
         """The data version on disk now. Raises `CannotOpen` where a file is missing."""

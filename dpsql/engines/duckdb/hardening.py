@@ -146,8 +146,10 @@ def _config(memory: str) -> dict[str, str | bool | int | float | list[str]]:
 
 def _sealed(connection: Any, allowed: list[str]) -> Any:
     """Lock the instance down, in the order that lets each step still take effect."""
-    known = {row[0] for row in connection.execute("SELECT name FROM duckdb_settings()").fetchall()}
-    if "allow_extension_repositories" in known:
+    settings = {
+        row[0] for row in connection.execute("SELECT name FROM duckdb_settings()").fetchall()
+    }
+    if "allow_extension_repositories" in settings:
         connection.execute("SET allow_extension_repositories = 'forbidden'")
     # Results and date arithmetic must not depend on where the proxy runs.
     connection.execute("SET TimeZone = 'UTC'")

@@ -34,12 +34,12 @@ def exact(chunks: Sequence[tuple[int, Chunk]], decoders: Sequence[str], parts: i
     keys: list[tuple[Any, ...]] = []
     columns: list[list[np.ndarray]] = [[] for _ in range(parts)]
     for count, chunk in chunks:
-        rows, kept = _rows(count, chunk, decoders)
+        rows, places = _rows(count, chunk, decoders)
         keys += rows
         for n in range(parts):
             at = len(decoders) + 2 * n
             values = _integers(chunk[at], chunk[at + 1])
-            columns[n].append(values if kept is None else values[kept])
+            columns[n].append(values if places is None else values[places])
     return Exact(keys, [_joined(pieces) for pieces in columns])
 
 
@@ -57,10 +57,10 @@ def _column(decoder: str, pieces: Sequence[tuple[int, Any]]) -> Values:
     arrays = [piece for _count, piece in pieces if _is_plain(piece)]
     if decoder == "plain" and pieces and len(arrays) == len(pieces):
         return np.concatenate(arrays)
-    found: list[Any] = []
+    values: list[Any] = []
     for count, piece in pieces:
-        found += [None] * count if piece is None else _DECODE[decoder](_listed(piece))
-    return found
+        values += [None] * count if piece is None else _DECODE[decoder](_listed(piece))
+    return values
 
 
 def _is_plain(piece: Any) -> bool:
@@ -89,8 +89,8 @@ def _rows(
     rows = list(zip(*decoded, strict=True))
     if not any(value is _BEYOND for column in decoded for value in column):
         return rows, None
-    kept = [n for n, row in enumerate(rows) if not any(v is _BEYOND for v in row)]
-    return [rows[n] for n in kept], np.array(kept, dtype=np.intp)
+    places = [n for n, row in enumerate(rows) if not any(v is _BEYOND for v in row)]
+    return [rows[n] for n in places], np.array(places, dtype=np.intp)
 
 
 def _decoded(count: int, chunk: Chunk, decoders: Sequence[str]) -> list[list[Any]]:

@@ -55,8 +55,8 @@ def main(requests: BinaryIO, control: int) -> None:
     message_frames.send(replies, worker.open())
     Thread(target=worker.prepare, daemon=True).start()
     while (request := message_frames.read(requests)) is not None:
-        *asked, held = request
-        message_frames.send(replies, worker.answer(*asked, held=held))
+        *call, pinned = request
+        message_frames.send(replies, worker.answer(*call, pinned=pinned))
 
 
 class _Worker:
@@ -106,11 +106,11 @@ class _Worker:
         self._has_numpy = True
 
     def answer(
-        self, call: int, operation: str, arguments: tuple[Any, ...], *, held: bool
+        self, call: int, operation: str, arguments: tuple[Any, ...], *, pinned: bool
     ) -> Iterator[tuple[str, Any]]:
         """The replies to one request. A broken instance ends the process."""
         try:
-            instance = self._instance(operation, held=held)
+            instance = self._instance(operation, pinned=pinned)
             with self._lock:
                 self._call, self._cursor = call, instance.cursor()
             try:
@@ -122,7 +122,7 @@ class _Worker:
                     self._call = None
                 # With the cursor go its temporary tables.
                 self._cursor.close()
-            self._check_same(operation, held=held)
+            self._check_same(operation, pinned=pinned)
             outcome: tuple[str, Any] = "done", None
         except CannotOpen as error:
             outcome = "unreachable", error.why
@@ -138,23 +138,23 @@ class _Worker:
             if self._call == call:
                 self._cursor.interrupt()
 
-    def _instance(self, operation: str, *, held: bool) -> Any:
+    def _instance(self, operation: str, *, pinned: bool) -> Any:
         if operation in ("scratch", "script"):
             self._prepared.wait()
             return self._scratch
         if operation == "bind":
             self._twinned.wait()
             return self._twin
-        self._check_same(operation, held=held)
+        self._check_same(operation, pinned=pinned)
         return self._private
 
-    def _check_same(self, operation: str, *, held: bool) -> None:
+    def _check_same(self, operation: str, *, pinned: bool) -> None:
         """What was charged is answered from the file that was opened, even if another replaced it.
 
         Files that DuckDB opens anew for each statement must not have changed.
         """
-        if held and self._file is not None:
-            if stamp(os.fstat(self._file)) not in [found[1:] for found in self._signature]:
+        if pinned and self._file is not None:
+            if stamp(os.fstat(self._file)) not in [stamped[1:] for stamped in self._signature]:
                 raise CannotOpen("changed")
         elif operation not in ("scratch", "script", "bind"):
             self._check_unchanged()
@@ -191,9 +191,9 @@ def _few(cursor: Any, sql: str, cells: int, *, by_columns: bool = True) -> Itera
     one_select(cursor, sql)
     probe = cursor.execute(f"SELECT * FROM ({sql}\n) LIMIT 0")
     most = cells // len(probe.description)
-    found = list(_rows(cursor, f"SELECT * FROM ({sql}\n) LIMIT {most + 1}", by_columns=by_columns))
-    if sum(count for count, _columns in found[1:]) <= most:
-        yield from found
+    rows = list(_rows(cursor, f"SELECT * FROM ({sql}\n) LIMIT {most + 1}", by_columns=by_columns))
+    if sum(count for count, _columns in rows[1:]) <= most:
+        yield from rows
 
 
 def _scratch(

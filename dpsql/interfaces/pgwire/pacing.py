@@ -112,7 +112,7 @@ class AnalystPace:
         pacer = self.pacer
         with pacer.changed:
             while (late := pacer.book.late(self.analyst)) < pacer.max_late:
-                if late + pacer.asking[self.analyst] < pacer.max_late or stop.wanted:
+                if late + pacer.asking[self.analyst] < pacer.max_late or stop.requested:
                     break
                 pacer.changed.wait(SLICE_SECONDS)
             else:
@@ -126,7 +126,7 @@ class AnalystPace:
                 pacer.changed.notify_all()
 
     @contextmanager
-    def held(self, query_id: str, size: float | None) -> Iterator[None]:
+    def paced(self, query_id: str, size: float | None) -> Iterator[None]:
         """Ends at a step. Only that data changed or are gone is no fault of a question's.
 
         Who cancels sees the end at a step too, or it would tell whether there was one already.

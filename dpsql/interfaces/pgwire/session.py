@@ -82,7 +82,7 @@ class Session:
     def cancel(self, *, late: bool = False) -> None:
         """Stop what runs; `late` says that its time is over."""
         self._late = late
-        self._stop.wanted = True
+        self._stop.requested = True
 
     def end(self) -> None:
         """Nobody asks any more: what was kept for later is gone."""
@@ -358,7 +358,7 @@ class Session:
                 yield rows[start : start + CHUNK_ROWS]
 
     def _require_wanted(self, result: Result) -> None:
-        if self._stop.wanted:
+        if self._stop.requested:
             then = "its charge stays" if result.charged else "nothing was charged"
             raise Fault("57014", f"The statement was cancelled; {then}.")
 
