@@ -231,7 +231,7 @@ def test_a_question_burdens_no_memory_but_its_own(catalogue: Catalogue) -> None:
 
 def test_a_question_can_be_stopped(catalogue: Catalogue) -> None:
     stop = Stop()
-    timer = Timer(0.2, lambda: setattr(stop, "wanted", True))
+    timer = Timer(0.2, lambda: setattr(stop, "requested", True))
     timer.start()
     with pytest.raises(Failed, match="cancelled; nothing was charged"):
         catalogue.ask(FOREVER, (), (), stop)

@@ -325,7 +325,7 @@ SLOW = partial(RemoteObject, Slow, "100MB", 60)
 def begun(pool: WorkerPool[RemoteObject]) -> tuple[Any, Any]:
     """The process that a pool starts, and the one it has when somebody has given up waiting."""
     first, stop = pool._first._worker, Stop()
-    timer = Timer(0.1, lambda: setattr(stop, "wanted", True))
+    timer = Timer(0.1, lambda: setattr(stop, "requested", True))
     timer.start()
     with pytest.raises(Interrupted), pool.taken(stop) as worker:
         worker.ask(stop, "echo", 1)

@@ -140,12 +140,12 @@ class PublicTables:
         return self._rows(f"SELECT DISTINCT * FROM ({rows}) AS r ORDER BY {order} LIMIT {limit}")
 
     def _rows(self, sql: str) -> list[Row]:
-        kept, key = self._answered, sha256(sql.encode("utf-8", "surrogatepass")).digest()
-        known = kept.get(key)
-        if known is None:
-            known = tuple(self._engine.rows(sql))
-            kept.put(key, known)
-        return list(known)
+        answers, key = self._answered, sha256(sql.encode("utf-8", "surrogatepass")).digest()
+        rows = answers.get(key)
+        if rows is None:
+            rows = tuple(self._engine.rows(sql))
+            answers.put(key, rows)
+        return list(rows)
 
     def evaluate(
         self, outputs: tuple[Expression, ...], fields: tuple[Field, ...], rows: Sequence[Row]
@@ -156,15 +156,15 @@ class PublicTables:
         columns = tuple((f"v{n}", field.type) for n, field in enumerate(fields))
         numbered = [(*row, place) for place, row in enumerate(rows)]
         # By their texts: 0.0 and -0.0, 1 and TRUE are equal and have not the same functions.
-        asked = repr((listed, columns, numbered))
-        kept, key = self._computed, sha256(asked.encode("utf-8", "surrogatepass")).digest()
-        known = kept.get(key)
-        if known is None:
+        written = repr((listed, columns, numbered))
+        answers, key = self._computed, sha256(written.encode("utf-8", "surrogatepass")).digest()
+        computed = answers.get(key)
+        if computed is None:
             table = ScratchTable("given", (*columns, ("place", INTEGER)), numbered)
             sql = f"SELECT {listed} FROM given ORDER BY place"
-            known = tuple(self._engine.evaluate(sql, [table]))
-            kept.put(key, known)
-        return list(known)
+            computed = tuple(self._engine.evaluate(sql, [table]))
+            answers.put(key, computed)
+        return list(computed)
 
     def _measured(self, table: str, column: str, kind: SqlType, limit: int) -> Facts:
         values = self._distinct(table, column, f" LIMIT {limit + 1}")
