@@ -53,8 +53,9 @@ def divergence(vector: np.ndarray, move: tuple[int, ...], order: float) -> float
     return log(float((q * (p / q) ** order).sum())) / (order - 1)
 
 
-def worst(noise: CorrelatedNoise, reached: ManyGroups) -> float:
+def worst(noise: CorrelatedNoise) -> float:
     """The largest divergence over its order of any unit, in steps in which nothing is rounded."""
+    reached = noise.reached
     vector = joint(noise, reached.groups)
     moves = [
         move
@@ -64,14 +65,14 @@ def worst(noise: CorrelatedNoise, reached: ManyGroups) -> float:
     return max(divergence(vector, move, order) / order for move in moves for order in ORDERS)
 
 
-def loss(noise: CorrelatedNoise, reached: ManyGroups) -> float:
-    return get("zcdp").loss(Event(noise.events(reached))).amount / NANO
+def loss(noise: CorrelatedNoise) -> float:
+    return get("zcdp").loss(Event(noise.events)).amount / NANO
 
 
-def coarse(offset: int) -> CorrelatedNoise:
+def coarse(reached: ManyGroups, offset: int) -> CorrelatedNoise:
     """Noise so narrow that the discrete law is looked at, on the grid itself."""
     own, common = (Noise(Mechanism.DISCRETE_GAUSSIAN, Fraction(x)) for x in ("9/2", "7/2"))
-    return CorrelatedNoise(own, common, offset, 1)
+    return CorrelatedNoise(reached, own, common, offset, 1)
 
 
 @pytest.mark.parametrize(("groups", "l0", "most"), SMALL)
@@ -79,18 +80,18 @@ def test_no_unit_loses_more_than_is_charged(groups: int, l0: int, most: int) -> 
     """By the law itself, over all neighbours: also where the best offset is not whole."""
     reached = ManyGroups(groups, l0, most)
     for offset in range(most // 2 + 1):
-        noise = coarse(offset)
-        assert worst(noise, reached) <= loss(noise, reached)
+        noise = coarse(reached, offset)
+        assert worst(noise) <= loss(noise)
 
 
 @pytest.mark.parametrize("wrong", ["own", "common"])
 def test_wrong_twin_a_smaller_variance_loses_more(wrong: str) -> None:
     reached = ManyGroups(2, 2, 2)
-    noise = coarse(1)
+    noise = coarse(reached, 1)
     law = getattr(noise, wrong)
     twin = replace(noise, **{wrong: replace(law, scale=law.scale / 2)})
-    assert worst(noise, reached) > 0.95 * loss(noise, reached), "the bound is reached"
-    assert worst(twin, reached) > 1.1 * loss(noise, reached)
+    assert worst(noise) > 0.95 * loss(noise), "the bound is reached"
+    assert worst(twin) > 1.1 * loss(noise)
 
 
 @pytest.mark.parametrize(("groups", "l0"), [(2, 2), (4, 2), (10, 7), (50, 50), (50, 20), (200, 90)])
@@ -106,7 +107,7 @@ def test_the_charge_is_the_divergence_of_the_worst_unit(groups: int, l0: int) ->
         moves = (np.arange(groups) < k for k in range(l0 + 1))
         return max(noise.parts**2 * float(v @ inverse @ v) / 2 for v in moves)
 
-    charged = loss(noise, reached)
+    charged = loss(noise)
     assert charged <= float(rho)
     assert 0.9 * charged <= most(noise) <= charged
     for wrong in ("own", "common"):
@@ -143,7 +144,7 @@ def test_no_other_offset_or_split_is_better() -> None:
             for part in range(1, 20):
                 share = Fraction(part, 20)
                 own = gaussian(reached.squared(offset), rho * (1 - share))
-                other = CorrelatedNoise(own, gaussian(offset**2, rho * share), offset, 1)
+                other = CorrelatedNoise(reached, own, gaussian(offset**2, rho * share), offset, 1)
                 assert error(noise) <= 1.001 * error(other)
 
 
@@ -167,10 +168,8 @@ def test_it_is_for_units_in_several_groups_that_come_and_go() -> None:
 
 def test_an_offset_beyond_the_middle_has_no_charge() -> None:
     reached = ManyGroups(3, 3, 3)
-    noise = replace(coarse(1), offset=2)
     with pytest.raises(ValueError, match="half of the clip"):
-        noise.events(reached)
-    assert worst(coarse(1), reached) <= loss(coarse(1), reached)
+        coarse(reached, 2)
 
 
 # --- draws ---------------------------------------------------------------------------------------
@@ -181,9 +180,9 @@ def normal(variance: int) -> Noise:
 
 
 NOISES = [
-    CorrelatedNoise(normal(5), normal(3), 1, 1),
-    CorrelatedNoise(normal(600), normal(300), 1, 8),
-    CorrelatedNoise(normal(20), normal(900), 1, 4),
+    CorrelatedNoise(ManyGroups(3, 3, 2), normal(5), normal(3), 1, 1),
+    CorrelatedNoise(ManyGroups(3, 3, 2), normal(600), normal(300), 1, 8),
+    CorrelatedNoise(ManyGroups(3, 3, 2), normal(20), normal(900), 1, 4),
 ]
 
 
@@ -226,8 +225,9 @@ def test_noise_that_is_off_is_nothing() -> None:
 
 
 def test_wide_noise_has_whole_numbers_of_python() -> None:
+    reached = ManyGroups(4, 4, 2)
     wide = Noise(Mechanism.DISCRETE_GAUSSIAN, Fraction(1 << 140))
     for parts in (1, 4):
-        drawn = CorrelatedNoise(wide, wide, 1, parts).drawn(4, draw)
+        drawn = CorrelatedNoise(reached, wide, wide, 1, parts).drawn(4, draw)
         assert drawn.dtype == object
         assert all(isinstance(z, int) for z in drawn)

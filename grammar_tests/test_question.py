@@ -11,6 +11,7 @@ from copy import copy
 from dataclasses import dataclass, fields, replace
 from decimal import Decimal
 from itertools import combinations
+from types import SimpleNamespace
 from typing import Any, get_args
 
 import pytest
@@ -28,7 +29,7 @@ from dpsql.compiler.plan.measurement_kinds import (
     StableMean,
     UnitCount,
 )
-from dpsql.compiler.plan.private_plan import BlockPlan, PrivateBlock, PrivatePlan
+from dpsql.compiler.plan.private_plan import BlockPlan, PrivateBlock, PrivatePlan, Release
 from dpsql.compiler.plan.published_keys import Keys, ListedKeys, ThresholdKeys, TopKeys, TrialKeys
 from dpsql.consistency.marginals import Marginal, Marginals
 from dpsql.model.algebra import Field, Filter, Item, Scan
@@ -222,6 +223,7 @@ class Odd:
 
 ODD: Any = Odd()
 ODD_TABLE = Scan("odd", ())
+ODD_RELEASE = SimpleNamespace(payment=SimpleNamespace(shares_noise=False))
 LEVELS = Marginals((2,), (Marginal(0, (0,), (0, None), (1.0, 1.0)),), (), ())
 INSTEAD: dict[tuple[type, str], Callable[[Any], Any]] = {
     (PrivatePlan, "blocks"): lambda blocks: (*blocks, *blocks),
@@ -229,7 +231,8 @@ INSTEAD: dict[tuple[type, str], Callable[[Any], Any]] = {
     (PrivatePlan, "levels"): lambda levels: (*levels, LEVELS),
     (BlockPlan, "block"): lambda block: altered(block, "unit", ODD),
     (BlockPlan, "keys"): lambda _: ListedKeys((("odd",),)),
-    (BlockPlan, "releases"): lambda releases: (*releases, ODD),
+    (BlockPlan, "releases"): lambda releases: (*releases, ODD_RELEASE),
+    (Release, "payment"): lambda payment: replace(payment, runner_up=ODD),
     (PrivateBlock, "rows"): lambda rows: Filter(rows, Literal(True, BOOLEAN)),
     (PrivateBlock, "keys"): lambda keys: (*keys, Item(Field(0, "k", INTEGER), Literal(1, INTEGER))),
     (TreeRelease, "halves"): lambda halves: (*halves, ODD),

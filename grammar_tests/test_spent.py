@@ -29,8 +29,10 @@ from dpsql.model.vocabulary import (
     ApproximateEvent,
     BoundedRangeEvent,
     EventPart,
+    Noise,
     NoiseEvent,
     SelectionEvent,
+    Sensitivity,
 )
 from dpsql.model.walk import relations
 from grammar_tests.bound import shop
@@ -73,11 +75,25 @@ ASKED = {
         "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(mechanism = 'sparse-vector')"
         " status, MIN(quantity), MAX(quantity) FROM orders GROUP BY 1"
     ),
+    "groups that share noise": "SELECT status, COUNT(*), SUM(quantity) FROM orders GROUP BY 1",
     "a stage": "SELECT COUNT(*) FROM customers WHERE age > (SELECT AVG(age) FROM customers)",
 }
 
 
 NEED_DELTA = {what for what, sql in ASKED.items() if "city" in sql or "PTR" in sql} | {"keys alone"}
+
+
+def of_noise(payment: Payment) -> Iterator[EventPart]:
+    """What noise costs: of groups that share some, in those of a unit, in others, and once."""
+    noise, sensitivity = payment.noise, payment.sensitivity
+    if isinstance(noise, Noise):
+        yield NoiseEvent(noise, sensitivity)
+        return
+    groups, l0 = noise.reached.groups, min(noise.reached.groups, sensitivity.l0)
+    yield NoiseEvent(noise.own, Sensitivity(l0, 0, sensitivity.linf * noise.parts - noise.offset))
+    if groups > l0:
+        yield NoiseEvent(noise.own, Sensitivity(groups - l0, -noise.offset, 0))
+    yield NoiseEvent(noise.common, Sensitivity(1, 0, noise.offset))
 
 
 def losses(block: BlockPlan) -> Iterator[EventPart]:
@@ -86,7 +102,7 @@ def losses(block: BlockPlan) -> Iterator[EventPart]:
     for charge in charges(block):
         if charge[0] >= before:
             first = block.releases[charge[0] - before]
-            yield NoiseEvent(first.noise, first.sensitivity)
+            yield from of_noise(first.payment)
     for tree in block.trees:
         yield NoiseEvent(tree.noise, tree.sensitivity)
     for choice in block.choices:

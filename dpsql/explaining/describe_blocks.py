@@ -54,6 +54,7 @@ from dpsql.explaining.explanation import (
     approximate,
 )
 from dpsql.mechanisms import margin, standard_deviation
+from dpsql.mechanisms.correlated_gaussian import CorrelatedNoise
 from dpsql.mechanisms.scores import Aim, Most, Peak, Rank, Reached
 from dpsql.mechanisms.shown_counts import widening
 from dpsql.mechanisms.threshold import Threshold
@@ -250,11 +251,23 @@ def _release(release: Release, names: Mapping[int, str], adjusted: str) -> Relea
         l0=release.sensitivity.l0,
         linf=release.sensitivity.linf * step,
         step=step,
-        mechanism=release.noise.mechanism.value,
+        mechanism=release.noise.mechanism.value + _common(release.payment.noise, step),
         scale=scale * step,
         error=standard_deviation(release.noise) * step,
         margin=margin(release.noise) * step,
         otherwise="" if rival is None else _otherwise(rival, step),
+    )
+
+
+def _common(noise: Noise | CorrelatedNoise, step: float) -> str:
+    """What groups share of their noise, of which they have the less for it, and their sum more."""
+    if isinstance(noise, Noise):
+        return ""
+    shared, groups = float(noise.shared), noise.reached.groups
+    total = groups * (float(noise.alone.scale) + (groups - 1) * shared)
+    return (
+        f" ({approximate(sqrt(shared) * step)} of it shared by all {groups} groups, "
+        f"whose sum errs by {approximate(sqrt(total) * step)})"
     )
 
 

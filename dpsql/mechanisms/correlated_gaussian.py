@@ -64,13 +64,20 @@ class ManyGroups:
 class CorrelatedNoise:
     """`own` noise of each group and `common` noise of all, in steps of which `parts` are one.
 
-    `offset` is a, the part of a unit's contributions that the common noise hides.
+    `offset` is a, the part of what a unit has in the groups it has `reached` that the common noise
+    hides.
     """
 
+    reached: ManyGroups
     own: Noise
     common: Noise
     offset: int
     parts: int
+
+    def __post_init__(self) -> None:
+        """Beyond the middle another number of groups would be the worst."""
+        if not 0 <= 2 * self.offset <= self.reached.most * self.parts:
+            raise ValueError("an offset lies between 0 and half of the clip")
 
     @property
     def alone(self) -> Noise:
@@ -83,16 +90,24 @@ class CorrelatedNoise:
         """The covariance of two groups, in steps squared."""
         return self.common.scale / self.parts**2
 
-    def events(self, reached: ManyGroups) -> tuple[NoiseEvent, ...]:
+    @property
+    def events(self) -> tuple[NoiseEvent, ...]:
         """What is lost: the groups that a unit is in, those that it is not in, and the offset."""
-        inside = reached.most * self.parts - self.offset
-        if not 0 <= self.offset <= inside:
-            raise ValueError("an offset lies between 0 and half of the clip")
-        others = reached.groups - reached.l0
+        inside = self.reached.most * self.parts - self.offset
+        others = self.reached.groups - self.reached.l0
         return (
-            NoiseEvent(self.own, Sensitivity(reached.l0, 0, inside)),
+            NoiseEvent(self.own, Sensitivity(self.reached.l0, 0, inside)),
             *([NoiseEvent(self.own, Sensitivity(others, -self.offset, 0))] if others else []),
             NoiseEvent(self.common, Sensitivity(1, 0, self.offset)),
+        )
+
+    def covers(self, sensitivity: Sensitivity) -> bool:
+        """Whether it is enough for what one unit changes."""
+        return (
+            sensitivity.neighbours is Neighbours.ADD_REMOVE
+            and 0 in (sensitivity.lower, sensitivity.upper)
+            and sensitivity.linf <= self.reached.most
+            and min(sensitivity.l0, self.reached.groups) <= self.reached.l0
         )
 
     def drawn(self, count: int, sampler: Callable[[Noise, int], np.ndarray]) -> np.ndarray:
@@ -136,7 +151,7 @@ def correlated(
         return None
     own = gaussian(reached.squared(offset, parts), rho * (1 - share))
     common = gaussian(offset**2, rho * share)
-    noise = CorrelatedNoise(own, common, offset, parts)
+    noise = CorrelatedNoise(reached, own, common, offset, parts)
     independent = gaussian(reached.l0 * reached.most**2, rho).scale
     error = float(noise.alone.scale) + (sums - 1) * float(noise.shared)
     return noise if noise.alone.scale >= _SMALLEST and error < independent else None

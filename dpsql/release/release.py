@@ -23,6 +23,7 @@ from dpsql.compiler.plan.published_keys import (
     TrialKeys,
 )
 from dpsql.engines import ScratchTable
+from dpsql.mechanisms.correlated_gaussian import CorrelatedNoise
 from dpsql.mechanisms.laws import Law
 from dpsql.mechanisms.stability import means, shown
 from dpsql.model.vocabulary import Exact, Noise, Noisy
@@ -123,7 +124,7 @@ def _public(
 def _noisy(parts: Sequence[np.ndarray], plan: BlockPlan, sampler: Sampler) -> Columns:
     """The releases by their ids, of the exact parts of each."""
     return {
-        release_.field.id: _noised(part, release_.noise, sampler)
+        release_.field.id: _noised(part, release_.payment.noise, sampler)
         for release_, part in zip(plan.releases, parts, strict=True)
     }
 
@@ -161,9 +162,12 @@ def withheld(columns: Columns, plan: BlockPlan) -> Columns:
     return result
 
 
-def _noised(part: np.ndarray, noise: Noise, sampler: Sampler) -> np.ndarray:
+def _noised(part: np.ndarray, noise: Noise | CorrelatedNoise, sampler: Sampler) -> np.ndarray:
     """Exact integers plus noise, in Python integers wherever 64 bits might not hold the sum."""
-    drawn = sampler(noise, len(part))
+    if isinstance(noise, CorrelatedNoise):
+        drawn = noise.drawn(len(part), sampler)
+    else:
+        drawn = sampler(noise, len(part))
     if object in (part.dtype, drawn.dtype) or _near_limit(part) or _near_limit(drawn):
         part, drawn = part.astype(object), drawn.astype(object)
     total: np.ndarray = part + drawn

@@ -17,6 +17,7 @@ from fractions import Fraction
 from dpsql.accountants import Accountant, Allowance
 from dpsql.compiler.aggregates.recipe import MeasurementOptions, part_type
 from dpsql.compiler.calibrate.choices import Payer, columns_of, event_of
+from dpsql.compiler.calibrate.common_noise import events_of_noise, with_common_noise
 from dpsql.compiler.calibrate.contributions import contributions_of
 from dpsql.compiler.calibrate.fixed_shares import Claim, with_claims
 from dpsql.compiler.calibrate.key_selection import KeySelection, keys_selected, selection_events
@@ -116,9 +117,11 @@ def _priced(
     epsilon: Fraction,
     shares: Sequence[Fraction],
 ) -> PrivatePlan:
-    """The plan of these blocks and what it costs."""
-    event = Event(tuple(part for block in blocks for part in _events(block)))
+    """The plan of these blocks, with noise that groups share where that is better, and its cost."""
     outer, *stages = queries
+    levels = levels_of(blocks, stages)
+    blocks = with_common_noise(blocks, queries, levels, accountant)
+    event = Event(tuple(part for block in blocks for part in _events(block)))
     return PrivatePlan(
         blocks=blocks,
         stages=tuple(stages),
@@ -127,7 +130,7 @@ def _priced(
         loss=accountant.loss(event),
         epsilon=epsilon,
         shares=tuple(shares),
-        levels=levels_of(blocks, stages),
+        levels=levels,
     )
 
 
@@ -330,7 +333,7 @@ def _paid(
 
 def _events(block: BlockPlan) -> tuple[EventPart, ...]:
     losses = (
-        *(NoiseEvent(payment.noise, payment.sensitivity) for payment in block.payments),
+        *(event for payment in block.payments for event in events_of_noise(payment)),
         *(NoiseEvent(tree.noise, tree.sensitivity) for tree in block.trees),
         *map(event_of, block.choices),
     )

@@ -142,7 +142,7 @@ def _measured(
     def of_few(payment: Payment, allowance: Allowance) -> Payment:
         sensitivity = replace(payment.sensitivity, l0=l0)
         noise = accountant.noise(allowance.amount, allowance.noise_delta, sensitivity)
-        return Payment(noise, sensitivity, payment.columns, runner_up=payment.noise)
+        return Payment(noise, sensitivity, payment.columns, runner_up=payment.alone)
 
     paid = dict(zip(block.payments, map(of_few, block.payments, rest), strict=True))
     return tuple(replace(release, payment=paid[release.payment]) for release in block.releases)

@@ -11,7 +11,7 @@ What a question must say of itself: PRIVACY.md R69.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from functools import cache
@@ -85,7 +85,11 @@ LEFT_OUT: Mapping[type, Mapping[str, str]] = {
         "vote": "the key of its poll is part of the context",
     },
     Contribution: {"how": _TOLD},
-    Release: {"field": "a label", "payment": _PRICE, "stability": _PRICE},
+    Release: {
+        "field": "a label",
+        "payment": "noise and its price, but for whether groups share noise",
+        "stability": _PRICE,
+    },
     Choice: {
         "field": "a label",
         "aim": "the query's, away from the ends by as much as noise asks for",
@@ -166,7 +170,18 @@ def question(plan: PrivatePlan, *context: str) -> str:
     for each in levels:
         (tables,) = asked(each)
         parts.append(str([asked(table) for table in tables]))
+    parts += [f"groups share noise of {n}: {places}" for n, places in _sharing(plan)]
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
+
+
+def _sharing(plan: PrivatePlan) -> Iterator[tuple[int, list[int]]]:
+    """The columns of each block whose groups share noise, where there are any: the errors of what
+    is made of several groups are others then, and so is the answer to that.
+    """
+    for number, block in enumerate(plan.blocks):
+        places = [place for place, r in enumerate(block.releases) if r.payment.shares_noise]
+        if places:
+            yield number, places
 
 
 def _stage(relation: Relation) -> str:

@@ -21,6 +21,7 @@ from dpsql.compiler.plan.published_keys import (
 )
 from dpsql.consistency.least_squares import Agreement
 from dpsql.consistency.marginals import Marginals
+from dpsql.mechanisms.correlated_gaussian import CorrelatedNoise
 from dpsql.mechanisms.stability import Stability
 from dpsql.model.algebra import Field, Item, Measure, Relation, Released
 from dpsql.model.intervals import Facts
@@ -171,19 +172,40 @@ class Bounded:
     stages: tuple[Relation, ...] = ()
 
 
+class Unpaid(ValueError):
+    """A column that no payment names, a payment for what is not released, or of too little."""
+
+
 @dataclass(frozen=True, slots=True)
 class Payment:
     """The noise of the released columns with these ids, and what one unit changes of them.
 
     Of all of them together: it changes their vector, in L1, within the one sensitivity that they
-    have, so that one loss covers them. `runner_up` is the noise of the same loss that would have
-    been worse.
+    have, so that one loss covers them. Groups may share some of the noise of one column.
+    `runner_up` is the noise of the same loss that would have been worse.
     """
 
-    noise: Noise
+    noise: Noise | CorrelatedNoise
     sensitivity: Sensitivity
     columns: tuple[int, ...]
     runner_up: Noise | None = None
+
+    def __post_init__(self) -> None:
+        """Noise that groups share is of one column, and enough for what one unit changes."""
+        if isinstance(self.noise, CorrelatedNoise) and not (
+            len(self.columns) <= 1 and self.noise.covers(self.sensitivity)
+        ):
+            raise Unpaid(self.sensitivity, self.noise.reached)
+
+    @property
+    def shares_noise(self) -> bool:
+        """Whether groups share some of it, so that their errors depend on one another."""
+        return isinstance(self.noise, CorrelatedNoise)
+
+    @property
+    def alone(self) -> Noise:
+        """The noise of one group by itself."""
+        return self.noise.alone if isinstance(self.noise, CorrelatedNoise) else self.noise
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +222,8 @@ class Release:
 
     @property
     def noise(self) -> Noise:
-        return self.payment.noise
+        """That of one group by itself."""
+        return self.payment.alone
 
     @property
     def sensitivity(self) -> Sensitivity:
@@ -222,10 +245,6 @@ class ReleasedColumn:
 
 def _chosen(field: Field, histogram: Histogram) -> ReleasedColumn:
     return ReleasedColumn(field, histogram.grid.lattice)
-
-
-class Unpaid(ValueError):
-    """A plan with a column that no payment names, or that names or reads what is not released."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -267,6 +286,9 @@ class BlockPlan:
             raise Unpaid(columns, paid)
         if len(set(self.ids)) != len(self.ids) or not self._looked_at <= set(columns):
             raise Unpaid(self.ids, self._looked_at)
+        for payment in self.payments:
+            if isinstance(payment.noise, CorrelatedNoise) and not self._within(payment.noise):
+                raise Unpaid(payment.noise.reached)
 
     @property
     def _looked_at(self) -> frozenset[int]:
@@ -275,6 +297,11 @@ class BlockPlan:
         tests = (r.stability.count for r in self.releases if r.stability is not None)
         agreed = (column for agreement in self.agreements for column in agreement.places)
         return frozenset((*counted, *tests, *agreed))
+
+    def _within(self, noise: CorrelatedNoise) -> bool:
+        """Whether there are no more groups than it is for."""
+        listed = isinstance(self.keys, ListedKeys)
+        return listed and len(self.domain or ()) <= noise.reached.groups
 
     @property
     def domain(self) -> Domain | None:

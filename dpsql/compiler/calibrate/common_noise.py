@@ -1,0 +1,95 @@
+"""Counts and sums of many public groups with noise of which the groups share one draw.
+
+Where one unit may be in many groups, such noise is less in each of them at the same loss, and more
+in their sum. So it is for groups that are shown one by one: not where the query adds them up again,
+joins or compares them, makes tables of several groupings agree, or a later step reads them. Errors
+of shown numbers are then as ever; those of sums that a reader makes are not, which is told.
+
+Proof (PRIVACY.md R72). What was to be charged for independent noise is the ρ that is spent; which
+noise is taken depends on the text, on public keys and on limits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from dpsql.accountants import Accountant
+from dpsql.compiler.plan.private_plan import BlockPlan, Payment
+from dpsql.compiler.plan.published_keys import ListedKeys
+from dpsql.consistency.marginals import Marginals
+from dpsql.mechanisms import standard_deviation
+from dpsql.mechanisms.calibration import effective
+from dpsql.mechanisms.correlated_gaussian import CorrelatedNoise, ManyGroups, correlated
+from dpsql.model.algebra import Filter, Limit, Project, Relation, Released, Sort
+from dpsql.model.vocabulary import Event, Mechanism, NoiseEvent
+from dpsql.model.walk import relations
+
+_WORTH = 0.9
+"""Errors that depend on one another have to be so much less than others."""
+
+
+def with_common_noise(
+    blocks: tuple[BlockPlan, ...],
+    queries: Sequence[Relation],
+    levels: Sequence[Marginals],
+    accountant: Accountant,
+) -> tuple[BlockPlan, ...]:
+    """The blocks, with noise that groups share where what is asked errs less with it.
+
+    Tables of `levels` are made to agree.
+    """
+    outer, *stages = queries
+    staged = {r.block for stage in stages for r in relations(stage) if isinstance(r, Released)}
+    agreeing = {table.block for tables in levels for table in tables.tables}
+    shown = set(_shown_by_group(outer)) - staged - agreeing
+    return tuple(_shared(b, accountant) if n in shown else b for n, b in enumerate(blocks))
+
+
+def events_of_noise(payment: Payment) -> tuple[NoiseEvent, ...]:
+    """What the noise of a payment loses."""
+    if isinstance(payment.noise, CorrelatedNoise):
+        return payment.noise.events
+    return (NoiseEvent(payment.noise, payment.sensitivity),)
+
+
+def _shown_by_group(outer: Relation) -> Iterator[int]:
+    """The block of which the query shows groups, each by itself, if it does no more."""
+    match outer:
+        case Released():
+            yield outer.block
+        case Project() | Filter() | Sort() | Limit():
+            yield from _shown_by_group(outer.input)
+        case _:
+            return
+
+
+def _shared(block: BlockPlan, accountant: Accountant) -> BlockPlan:
+    if not isinstance(block.keys, ListedKeys):
+        return block
+    better = {p: _better(p, len(block.keys.domain), accountant) for p in block.payments}
+    tested = {release.payment for release in block.releases if release.stability is not None}
+    releases = (
+        release if release.payment in tested else replace(release, payment=better[release.payment])
+        for release in block.releases
+    )
+    return replace(block, releases=tuple(releases))
+
+
+def _better(payment: Payment, groups: int, accountant: Accountant) -> Payment:
+    """The payment with noise that groups share, where that is worth it and costs no more."""
+    noise, sensitivity = payment.noise, payment.sensitivity
+    if isinstance(noise, CorrelatedNoise) or noise.mechanism is not Mechanism.DISCRETE_GAUSSIAN:
+        return payment
+    if noise.delta or len(payment.columns) > 1 or not (groups and sensitivity.linf):
+        return payment
+    if sensitivity.lower and sensitivity.upper:
+        return payment
+    reached = ManyGroups(groups, min(sensitivity.l0, groups), sensitivity.linf)
+    rho = effective(sensitivity).l2_squared / (2 * noise.scale)
+    found = correlated(reached, rho, sensitivity.neighbours)
+    if found is None or standard_deviation(found.alone) > _WORTH * standard_deviation(noise):
+        return payment
+    better = replace(payment, noise=found, runner_up=noise)
+    costs = (accountant.loss(Event(events_of_noise(p))) for p in (better, payment))
+    return better if next(costs).fits(next(costs)) else payment
