@@ -262,7 +262,8 @@ def one_charge(plan: Prepared) -> Prepared:
 
     def joint(block: BlockPlan) -> BlockPlan:
         columns = tuple(release.field.id for release in block.releases)
-        one = replace(block.releases[0].payment, columns=columns) if columns else None
+        first = block.releases[0].payment if columns else None
+        one = first and replace(first, noise=first.alone, columns=columns)
         releases = tuple(replace(r, payment=one or r.payment) for r in block.releases)
         return replace(block, releases=releases)
 
