@@ -288,3 +288,37 @@ def test_randomness_comes_from_the_operating_system_only() -> None:
     banned = {"random", "numpy.random"}
     assert not [p for p in SOURCES if imports(p) & banned]
     assert not [p for p in SOURCES if "np.random" in p.read_text()]
+
+
+ROLES = frozenset("asked found known made wanted told ways kin wishes kept held quoted".split())
+"""What is no name of a value or a function: a name says which quantity it holds."""
+
+NAMED_BY_QUANTITY = """accountants consistency functions engines ledgers mechanisms monitoring
+    owner policy compiler/infer compiler/resolve compiler/track dialects/reading
+    dialects/postgres""".split()
+"""The rooms of which that holds."""
+
+
+def roles(text: str) -> list[str]:
+    """The variables, parameters and functions that are named by a role."""
+    found = []
+    for node in ast.walk(ast.parse(text)):
+        match node:
+            case ast.Name(id=name, ctx=ast.Store()) | ast.arg(arg=name):
+                found.append(name)
+            case ast.FunctionDef(name=name) | ast.MatchAs(name=str(name)):
+                found.append(name)
+            case _:
+                pass
+    return [name for name in found if name.strip("_") in ROLES]
+
+
+def test_names_say_the_quantity() -> None:
+    paths = [p for p in SOURCES if p.parent.relative_to(HOUSE).as_posix() in NAMED_BY_QUANTITY]
+    assert len(paths) > 50
+    assert [(path.name, roles(path.read_text())) for path in paths if roles(path.read_text())] == []
+
+
+def test_a_name_of_a_role_would_be_seen() -> None:
+    text = "def _told(asked: int) -> int:\n    found = asked\n    return found\n"
+    assert sorted(roles(text)) == ["_told", "asked", "found"]
