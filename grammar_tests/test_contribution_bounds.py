@@ -273,7 +273,8 @@ def test_what_was_found_is_used_again_for_nothing(tmp_path: Path) -> None:
         # With more noise less is worth keeping.
         assert two.most <= one.most
         bob = proxy.ask(proxy_kit.request(BY_MONTH, None, "bob"))
-        assert charged(bob) == charged(first)
+        # Noise is rounded up for each clip, and his is found anew.
+        assert charged(bob) == pytest.approx(charged(first), rel=1e-3)
 
 
 def test_an_answer_is_close_to_the_truth(tmp_path: Path) -> None:

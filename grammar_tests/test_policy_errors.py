@@ -260,3 +260,15 @@ def test_a_key_that_knows_two_zeros_is_refused(tmp_path: Path) -> None:
     with pytest.raises(PolicyError, match=r"0\.0 and -0\.0") as caught:
         bind(load(written(tmp_path, text)), schema, PublicTables(engine, DUCKDB).values)
     assert caught.value.line == line_of(text, 'key = "id"\n[tables.t.columns]')
+
+
+def test_rows_may_have_bounds_that_are_found(tmp_path: Path) -> None:
+    """Which nothing but rows has: groups need a number."""
+    found = SHOP.replace("max_rows_per_group = 5", 'max_rows_per_group = "private"')
+    assert found != SHOP
+    (events,) = (t for t in load(written(tmp_path, found)).tables if t.name == "events")
+    assert events.max_rows_per_group is None
+    wrong = SHOP.replace("max_groups_per_unit = 2", 'max_groups_per_unit = "private"')
+    with pytest.raises(PolicyError) as refused:
+        load(written(tmp_path, wrong))
+    assert refused.value.line == line_of(wrong, 'max_groups_per_unit = "private"')

@@ -71,8 +71,9 @@ def _table(table: SchemaTable) -> Iterator[str]:
     yield from _links([_link(key) for key in table.foreign_keys if len(key.columns) == 1])
     if table.foreign_keys:
         yield "# The most that one unit may count for; more is clipped, less costs less noise."
+        yield "# How many rows is found for each question, privately, unless you know better."
         yield f'max_groups_per_unit = "{UNDECIDED}"'
-        yield f'max_rows_per_group = "{UNDECIDED}"'
+        yield 'max_rows_per_group = "private"'
     yield "# About how many rows there are, as anybody may know: when dpsql serve answers."
     yield f'expected_rows = "{UNDECIDED}"'
     yield f"[tables.{_key(table.name)}.columns]"

@@ -30,6 +30,8 @@ LEAST_DELTA = Decimal("1e-18")
 MOST_SECONDS = 10**6
 LIMITS = ("max_rows_per_unit", "max_groups_per_unit", "max_rows_per_group", "max_public_groups")
 
+FOUND, PRIVATE = ("max_rows_per_unit", "max_rows_per_group"), "private"
+
 
 def load(path: str = "dpsql.toml") -> Draft:
     """The policy file, checked in itself.
@@ -156,8 +158,15 @@ def _table(reader: Reader, name: str) -> DraftTable:
         expected_rows=reader.count("expected_rows"),
         several=several,
         unprotected=unprotected,
-        **{key: reader.count(key) for key in LIMITS},
+        **{key: _limit(reader, key) for key in LIMITS},
     )
+
+
+def _limit(reader: Reader, key: str) -> int | None:
+    """A limit of what one unit contributes; rows may have a private bound, found when asked."""
+    if key in FOUND and reader.values.get(key) == PRIVATE:
+        return None
+    return reader.count(key)
 
 
 def _key(reader: Reader) -> tuple[str, ...]:
