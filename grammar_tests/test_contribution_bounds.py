@@ -26,7 +26,16 @@ from dpsql.preparation.prepare import prepare
 from dpsql.proxy import Proxy
 from grammar_tests import proxy_kit, world
 from grammar_tests.bound import over
-from grammar_tests.laws import BUDGET, PlainEngine, compiled, integers, parsed, without_unit
+from grammar_tests.laws import (
+    BUDGET,
+    PlainEngine,
+    compiled,
+    integers,
+    noiseless,
+    parsed,
+    violation,
+    without_unit,
+)
 
 BY_MONTH = "SELECT EXTRACT(month FROM day) AS m, COUNT(*) AS n FROM logins GROUP BY m"
 SIGNED = (
@@ -206,6 +215,19 @@ def test_a_person_has_one_vote(sql: str, second: bool) -> None:  # noqa: FBT001
             assert max(moved) == sum(map(abs, moved)) == 1
 
 
+def test_polls_that_are_held_together_have_votes_of_their_own() -> None:
+    """Both count the same people: nothing makes their counts agree."""
+    policy, engine = shop(crowd(40))
+    both = BY_MONTH.replace(" AS n", " AS n, SUM(EXTRACT(day FROM day)) AS s")
+    plan = poll_of(both, policy, engine)
+    rows, _ = noiseless(plan, engine)
+    votes = [{what: n for number, what, n in rows if number == place and n} for place in (0, 1)]
+    alone, _ = noiseless(poll_of(BY_MONTH, policy, engine), engine)
+    assert votes[0] == {what: n for _, what, n in alone if n}
+    assert sum(votes[1].values()) == sum(votes[0].values()) == 40
+    assert votes[0] != votes[1]
+
+
 def test_votes_are_for_the_octave_of_the_norm() -> None:
     policy, engine = shop(crowd(40))
     public = engine.public
@@ -315,3 +337,34 @@ def test_a_monitor_needs_a_limit(tmp_path: Path) -> None:
         with pytest.raises(Refused) as refused:
             proxy.explain_watch(wish, [proxy_kit.request(TOTAL)])
         assert refused.value.reason is Reason.UNBOUNDED_CONTRIBUTION
+
+
+def limited(tables: world.Tables, groups: int) -> tuple[Policy, PlainEngine]:
+    """The shop where somebody counts in so many groups of logins."""
+    policy, engine = shop(tables)
+    listed = (
+        replace(t, max_groups_per_unit=groups) if t.name == "logins" else t for t in policy.tables
+    )
+    return replace(policy, tables=tuple(listed)), engine
+
+
+def test_a_limit_of_groups_leaves_no_public_group_out() -> None:
+    policy, engine = limited(crowd(8), 2)
+    (block,) = compiled(BY_MONTH, policy, engine).blocks
+    assert (block.l0, block.enforce_l0) == (12, False)
+
+
+@pytest.mark.parametrize("norm", [Fraction(5, 2), Fraction(10**4)])
+def test_private_groups_are_sampled_and_then_scaled(norm: Fraction) -> None:
+    sql = "SELECT login_id // 20 AS g, COUNT(*) AS n, COUNT(DISTINCT customer_id) AS c"
+    policy, engine = limited(crowd(8), 2)
+    plan = compiled(f"{sql} FROM logins GROUP BY g", policy, engine, norm=norm)
+    (block,) = plan.blocks
+    assert (block.l0, block.enforce_l0) == (2, True)
+    here, moved = integers(plan, engine), 0
+    for unit in range(1, 9):
+        with without_unit(engine.connection, world.deletions(unit)):
+            there = integers(plan, engine)
+        assert violation(plan, here, there) is None
+        moved += here != there
+    assert moved == 8

@@ -175,9 +175,9 @@ def steps_of(compiler: Compiler, vault: Vault, asked: Question) -> Steps | None:
     widest = () if asked.bounds else compiler.wanting(asked)
     if widest:
         return _column_steps(compiler, vault, asked, widest)
-    polls = compiler.prepared(asked).polls
-    if not polls:
+    if not compiler.polled(asked):
         return None
+    polls = compiler.prepared(asked).polls
     payer = asked.account
     accountant = accountants.get(payer.budget.accountant)
     selects = any(block.domain is None for block in compiler.prepared(asked).blocks)

@@ -92,6 +92,10 @@ class Compiler:
         """See `Prepared.questions`. Raises as `prepared` does."""
         return self.prepared(asked).questions
 
+    def polled(self, asked: Question) -> bool:
+        """Whether polls are to be held before it is answered."""
+        return bool(self.prepared(asked).polls)
+
     def described(self, asked: Question, epsilon: Decimal, question: str) -> PlanDescription:
         """The plan of one of its questions, as it is asked at an epsilon, in words."""
         prepared = self.prepared(asked.at(epsilon)).way(question)

@@ -50,6 +50,7 @@ class Packed:
 
     questions: tuple[str, ...]
     body: bytes
+    polled: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +122,7 @@ class CompilerDesk:
 
     def _packed(self, query: Question) -> Packed:
         plan = self._compiler.prepared(query)
-        return Packed(plan.questions, _bytes(plan))
+        return Packed(plan.questions, _bytes(plan), polled=bool(plan.polls))
 
     def _of_now(self, answer: T) -> tuple[Identity, T]:
         return identity_of(self._compiler.policy), answer
@@ -186,6 +187,13 @@ class CompilerPool(Compiler):
         entry = work.entries.get(plan_key(query))
         packed: Packed = self._packed(work, query) if entry is None else entry.value
         return packed.questions
+
+    def polled(self, query: Question) -> bool:
+        """See `Compiler.polled`: no plan is read for that."""
+        work = self._work
+        entry = work.entries.get(plan_key(query))
+        packed: Packed = self._packed(work, query) if entry is None else entry.value
+        return packed.polled
 
     def described(self, query: Question, epsilon: Decimal, question: str) -> PlanDescription:
         """See `Compiler.described`."""

@@ -54,8 +54,9 @@ def contributions_of(bounded: BoundedBlock) -> Contributions:
         rows_per_group = Contribution(None, "no limit: a bound is found privately")
     else:
         rows_per_group = Contribution(per_group, "enforced by clipping each unit's total")
-    groups, enforce = _groups(bounded)
     polled = per_group is None and not row_level and not _waits(block)
+    # Norms bound all groups together: a limit of public ones would only leave some of them out.
+    groups, enforce = _groups(bounded, limited=not (polled and bounded.domain is not None))
     return Contributions(
         groups=groups,
         rows_per_group=rows_per_group,
@@ -71,7 +72,7 @@ def _waits(block: PrivateBlock) -> bool:
     return any(isinstance(r, Staged) and r.source is None for r in relations(block.rows))
 
 
-def _groups(bounded: BoundedBlock) -> tuple[Contribution, bool]:
+def _groups(bounded: BoundedBlock, *, limited: bool) -> tuple[Contribution, bool]:
     """L0, and whether SQL must enforce it by sampling."""
     block = bounded.block
     if not block.keys:
@@ -84,7 +85,7 @@ def _groups(bounded: BoundedBlock) -> tuple[Contribution, bool]:
     known = [(value, how) for value, how in proofs if value is not None]
     value, how = min(known, default=(None, ""))
     limit = least(block.declared.groups_per_unit, block.declared.rows_per_unit)
-    if value is not None and (limit is None or value <= limit):
+    if value is not None and (limit is None or value <= limit or not limited):
         if value == 1 and bounded.key_combinations == 1:
             how = "proved: the unit determines the keys"
         return Contribution(value, how), False

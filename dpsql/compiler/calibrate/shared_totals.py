@@ -71,6 +71,7 @@ def _adds_up(block: BlockPlan) -> bool:
     return (
         isinstance(block.keys, ListedKeys)
         and block.block.groups is None
+        and block.block.vote is None
         and not block.enforce_l0
         and len(block.block.keys) <= _MOST_KEYS
         and rows is not None
