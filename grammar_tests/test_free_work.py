@@ -40,12 +40,12 @@ class After(Stop):
         self.looks = looks
 
     @property
-    def wanted(self) -> bool:
+    def requested(self) -> bool:
         self.looks -= 1
         return self.looks < 0
 
-    @wanted.setter
-    def wanted(self, _value: bool) -> None:
+    @requested.setter
+    def requested(self, _value: bool) -> None:
         """As it was."""
 
 

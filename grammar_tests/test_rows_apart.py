@@ -143,7 +143,7 @@ def all_free(free: frozenset[int], rows: int | None, groups: int | None) -> Copi
 TWINS = {
     "alone": ("blocks._alone", always_alone),
     "parts of keys": ("joins.key_within", parts_of_keys),
-    "lost columns": ("padding.projected_keys", without_a_column),
+    "lost columns": ("blocks.projected_keys", without_a_column),
     "copies": ("joins.Copied", all_free),
 }
 
