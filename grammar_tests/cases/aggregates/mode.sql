@@ -2,7 +2,7 @@
 -- catalog: shop
 
 -- case: most frequent of listed values
-SELECT MODE(country) AS country FROM customers WHERE country <> 'SE' OR age > 30;
+SELECT MODE(country) AS country FROM customers WHERE country = 'NO' OR age > 30;
 -- rows: customers (customer_id, country, age): (1, 'NO', 20), (2, 'SE', 20), (3, 'SE', 40), (4, 'NO', 5)
 -- accept
 -- keys: 1 public, l0 proved
@@ -10,7 +10,7 @@ SELECT MODE(country) AS country FROM customers WHERE country <> 'SE' OR age > 30
 -- integers: () cells 1:2 2:1
 -- rewrite:
 --   WITH rows AS (
---     SELECT t1."country" AS x0 FROM "customers" AS t1 WHERE (t1."country" <> 'SE' OR t1."age" > 30)
+--     SELECT t1."country" AS x0 FROM "customers" AS t1 WHERE (t1."country" = 'NO' OR t1."age" > 30)
 --   )
 --   SELECT cell + 0 AS cell, COUNT(*)::HUGEINT AS n
 --   FROM (SELECT (NULLIF(list_position(['IT', 'NO', 'SE'], x0), 0) - 1)::BIGINT AS cell FROM rows)
