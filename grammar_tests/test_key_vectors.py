@@ -260,7 +260,9 @@ def held(asked: str, prepared: Prepared, engine: PlainEngine, factor: float = 1.
 @pytest.mark.parametrize("what", COVERED)
 def test_intervals_cover(what: str) -> None:
     policy, engine = crowd()
-    prepared = compiled(BY_CITY.format(COVERED[what]), policy, engine, budget=APPROXIMATE)
+    # At half of the ε a whole number of steps comes near to 95 % where a count is all there is.
+    sql, half = BY_CITY.format(COVERED[what]), Fraction(1, 2)
+    prepared = compiled(sql, policy, engine, budget=APPROXIMATE, epsilon=half)
     assert prepared.plan is not None
     assert threshold_of(prepared.plan.blocks[0])
     assert 0.93 <= held(what, prepared, engine) <= 0.97

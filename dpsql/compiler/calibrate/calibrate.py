@@ -3,9 +3,9 @@
 One joint release per query, in which equal measurements are made once and share what it may spend
 as its outputs err least.
 
-Proof (PRIVACY.md R34, R56). The event has the noise of every charge with the distance that it was
-made for, every tree, choice and test, and what showing keys costs; a measurement has no part of its
-own only where the charge before it is for both.
+Proof (PRIVACY.md R31, R34, R56). The event has the noise of every charge with the distance that it
+was made for, every tree, choice and test, and what showing keys costs; a measurement has no part of
+its own only where the charge before it is for both.
 """
 
 from __future__ import annotations
@@ -56,6 +56,7 @@ from dpsql.compiler.plan.private_plan import (
     Bounded,
     BoundedBlock,
     Payment,
+    PrivateBlock,
     PrivatePlan,
     Release,
 )
@@ -157,7 +158,7 @@ def _measure(
     """The measurements a block needs, each once, and how its measures follow from them."""
     block, contributions = bounded.block, contributions_of(bounded)
     values, choices = list[Expression](), dict[ChoiceQuery, Field]()
-    alike, named = _Alike(block.rows), _Columns(identities, row_level=contributions.row_level)
+    alike, named = _Alike(block.rows), _Columns(identities, block)
     groups, size = contributions.groups.value or 1, len(bounded.domain or ((),))
     norm = norm_of(accountant, groups)
     polls = Polls(block, groups, size, norm, options.norms, identities=identities)
@@ -193,11 +194,14 @@ def _measure(
 class _Columns:
     """The measurements of a block, each once, as columns of its released table.
 
+    Rows of which a unit counts one at most are its units (PRIVACY.md R31): they are called rows
+    where it is proved to have one in a group, so that what is known of rows is known of them.
     What is measured on a finer grid is read as what was asked for: `finer` says how.
     """
 
-    def __init__(self, identities: Identities, *, row_level: bool) -> None:
-        self._identities, self._row_level = identities, row_level
+    def __init__(self, identities: Identities, block: PrivateBlock) -> None:
+        self._identities = identities
+        self._one_row = block.several or block.max_rows_per_group == 1
         self.listed, self.finer = dict[Measurement, PartColumn](), dict[int, Expression]()
 
     @property
@@ -207,8 +211,13 @@ class _Columns:
 
     def __call__(self, part: Measurement, adds: float) -> Ref:
         """The column of a measurement to which a row typically adds so much."""
-        if self._row_level and isinstance(part, UnitCount):
-            part = RowCount(part.condition, 1)
+        match part:
+            case UnitCount(condition=condition) if self._one_row:
+                part = RowCount(condition, 1)
+            case RowCount(condition=condition, total_upper=1) if not self._one_row:
+                part = UnitCount(condition)
+            case _:
+                pass
         if part not in self.listed:
             column = self._identities.field("part", part_type(part.released))
             self.listed[part] = PartColumn(part, column, adds)

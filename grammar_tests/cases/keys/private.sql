@@ -43,6 +43,23 @@ SELECT device, COUNT(*) AS n FROM events GROUP BY device;
 --   GROUP BY k0
 --   SELECT t1.c0 AS c0, t1.c2 AS c1 FROM release_0 AS t1
 
+-- case: rows of which each unit counts one at most are its units, and measured once
+SELECT WITH DIFFERENTIAL_PRIVACY device, COUNT(*, contribution_bounds_per_group => (0, 1)) AS n FROM events GROUP BY device;
+-- rows: events (customer_id, device): (1, 'phone'), (1, 'phone'), (2, 'phone'), (2, NULL)
+-- accept
+-- keys: private, l0 enforced
+-- release: units l0=2 linf=1
+-- integers: (phone) 2
+-- integers: (None) 1
+
+-- case: rows of which two count, or some do not, are not
+SELECT WITH DIFFERENTIAL_PRIVACY device, COUNT(*, contribution_bounds_per_group => (0, 2)) AS two, COUNT(*, contribution_bounds_per_group => (0, 1)) FILTER (WHERE duration > 60) AS some FROM events GROUP BY device;
+-- accept
+-- keys: private, l0 enforced
+-- release: units l0=2 linf=1
+-- release: rows l0=2 linf=2
+-- release: units l0=2 linf=1
+
 -- case: measures beside private keys
 SELECT device, SUM(duration) AS total, AVG(duration) AS mean FROM events GROUP BY device;
 -- accept

@@ -329,7 +329,6 @@ SELECT k, SUM(LEAST(s, 100)) AS s FROM (SELECT customer_id, status AS k, SUM(amo
 SELECT note, COUNT(*) AS n FROM (SELECT customer_id, note, SUM(amount) AS s FROM orders GROUP BY 1, 2) AS t GROUP BY note;
 -- accept
 -- keys: private, l0 enforced
--- release: units l0=3 linf=1
 -- release: rows l0=3 linf=1
 
 -- case: several rows per unit and group, by one of two inner keys
