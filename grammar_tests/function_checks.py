@@ -15,6 +15,7 @@ from typing import Any
 import duckdb
 
 from dpsql import functions
+from dpsql.compiler.resolve.typing import type_of
 from dpsql.dialects.duckdb.expression_sql import expression
 from dpsql.model.intervals import EVERYTHING, Bound, Facts, Interval, bound_of
 from dpsql.model.tree import Call, Cast, Expression, Kind, Literal, Ref, SqlType
@@ -248,7 +249,7 @@ def disagreements(e: Call | Cast, rows: list[Row], expected: list[Row] | None) -
 
 def mixes_types(e: Call) -> bool:
     """Whether an argument is converted, which may raise."""
-    return len({arg.type for arg in e.args}) > 1
+    return len({type_of(arg) for arg in e.args}) > 1
 
 
 def is_corner(e: Call | Cast, row: Row, reads: list[Ref]) -> bool:
