@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cache, partial
-from math import sqrt
+from math import erfc, exp, sqrt
 
 import numpy as np
 import pytest
@@ -81,17 +81,19 @@ def test_many_groups_err_less_for_no_more() -> None:
     assert 0.999 * law.loss(alone).amount <= prepared.plan.loss.amount <= law.loss(alone).amount
 
 
+def lost(noise: CorrelatedNoise) -> float:
+    """The ρ of the worst unit of which groups have one step at most."""
+    own, common = float(noise.own.scale), float(noise.common.scale)
+    inverse = np.linalg.inv(own * np.eye(MINUTES) + common) * noise.parts**2 / 2
+    units = (np.arange(MINUTES) < k for k in range(MINUTES + 1))
+    return max(float(unit @ inverse @ unit) for unit in units)
+
+
 def test_no_unit_loses_more_than_the_plan_is_charged() -> None:
     """By the inverse of the covariance that is released, over all numbers of groups."""
     prepared = planned(BY_MINUTE)
     assert prepared.plan is not None
     (noise,) = shared(prepared)
-
-    def lost(noise: CorrelatedNoise) -> float:
-        own, common = float(noise.own.scale), float(noise.common.scale)
-        inverse = np.linalg.inv(own * np.eye(MINUTES) + common) * noise.parts**2 / 2
-        units = (np.arange(MINUTES) < k for k in range(MINUTES + 1))
-        return max(float(unit @ inverse @ unit) for unit in units)
 
     charged = prepared.plan.loss.amount / 1e9
     assert 0.99 * charged <= lost(noise) <= charged
@@ -131,9 +133,31 @@ def test_where_groups_are_used_together_or_gain_nothing_noise_is_independent(sql
     assert shared(planned(sql)) == []
 
 
-@pytest.mark.parametrize("accountant", ["pure", "approximate"])
-def test_other_accountants_have_independent_noise(accountant: str) -> None:
-    assert shared(planned(BY_MINUTE, accountant)) == []
+def test_laplace_noise_is_independent() -> None:
+    assert shared(planned(BY_MINUTE, "pure")) == []
+
+
+def test_what_is_shared_where_noise_is_charged_a_delta_keeps_it() -> None:
+    """By the law of the Gaussian whose loss is that of the worst unit."""
+    prepared = planned(BY_MINUTE, "approximate")
+    assert prepared.plan is not None
+    (noise,) = shared(prepared)
+    independent = blocks(prepared)[0].payments[0].runner_up
+    assert independent is not None
+    assert standard_deviation(noise.alone) <= 0.75 * standard_deviation(independent)
+    law, sensitivity = get("approximate"), blocks(prepared)[0].payments[0].sensitivity
+    price = law.loss(Event((NoiseEvent(independent, sensitivity),)))
+    assert 0.999 * price.amount <= prepared.plan.loss.amount <= price.amount
+    assert prepared.plan.loss.delta == price.delta > 0
+
+    def delta(noise: CorrelatedNoise) -> float:
+        mu, epsilon = sqrt(2 * lost(noise)), price.amount / 1e9
+        above, below = (erfc((epsilon / mu + sign * mu / 2) / sqrt(2)) / 2 for sign in (-1, 1))
+        return above - exp(epsilon) * below
+
+    assert delta(noise) <= price.delta / 1e18
+    common = replace(noise.common, scale=noise.common.scale / 16)
+    assert delta(replace(noise, common=common)) > price.delta / 1e18, "the twin: too little"
 
 
 def test_replaced_units_have_independent_noise() -> None:

@@ -65,7 +65,7 @@ class CorrelatedNoise:
     """`own` noise of each group and `common` noise of all, in steps of which `parts` are one.
 
     `offset` is a, the part of what a unit has in the groups it has `reached` that the common noise
-    hides.
+    hides; `delta` is what all of it spends of δ where Gaussian noise is charged one.
     """
 
     reached: ManyGroups
@@ -73,6 +73,7 @@ class CorrelatedNoise:
     common: Noise
     offset: int
     parts: int
+    delta: Fraction = Fraction(0)
 
     def __post_init__(self) -> None:
         """Beyond the middle another number of groups would be the worst."""
@@ -83,7 +84,8 @@ class CorrelatedNoise:
     def alone(self) -> Noise:
         """The noise of one group by itself, for people to read: nothing is drawn from it."""
         variance = (self.own.scale + self.common.scale) / self.parts**2
-        return Noise(Mechanism.DISCRETE_GAUSSIAN, variance + _ROUNDING * (self.parts > 1))
+        rounded = variance + _ROUNDING * (self.parts > 1)
+        return Noise(Mechanism.DISCRETE_GAUSSIAN, rounded, self.delta)
 
     @property
     def shared(self) -> Fraction:
@@ -100,6 +102,12 @@ class CorrelatedNoise:
             *([NoiseEvent(self.own, Sensitivity(others, -self.offset, 0))] if others else []),
             NoiseEvent(self.common, Sensitivity(1, 0, self.offset)),
         )
+
+    @property
+    def rho(self) -> Fraction:
+        """The ρ of all of it."""
+        halves = (e.sensitivity.l2_squared / (2 * e.noise.scale) for e in self.events)
+        return sum(halves, Fraction(0))
 
     def covers(self, sensitivity: Sensitivity) -> bool:
         """Whether it is enough for what one unit changes."""

@@ -5,16 +5,18 @@ in their sum. So it is for groups that are shown one by one: not where the query
 joins or compares them, makes tables of several groupings agree, or a later step reads them. Errors
 of shown numbers are then as ever; those of sums that a reader makes are not, which is told.
 
-Proof (PRIVACY.md R72). What was to be charged for independent noise is the ρ that is spent; which
-noise is taken depends on the text, on public keys and on limits.
+Proof (PRIVACY.md R58, R72). What was to be charged for independent noise is what is spent, a ρ or
+an ε with its δ; which noise is taken depends on the text, on public keys and on limits.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from fractions import Fraction
 
 from dpsql.accountants import Accountant
+from dpsql.accountants.conversion import epsilon_of, rho_of
 from dpsql.compiler.plan.private_plan import BlockPlan, Payment
 from dpsql.compiler.plan.published_keys import ListedKeys
 from dpsql.consistency.marginals import Marginals
@@ -22,11 +24,22 @@ from dpsql.mechanisms import standard_deviation
 from dpsql.mechanisms.calibration import effective
 from dpsql.mechanisms.correlated_gaussian import CorrelatedNoise, ManyGroups, correlated
 from dpsql.model.algebra import Filter, Limit, Project, Relation, Released, Sort
-from dpsql.model.vocabulary import Event, Mechanism, NoiseEvent
+from dpsql.model.vocabulary import (
+    NANO,
+    ApproximateEvent,
+    Event,
+    Loss,
+    Mechanism,
+    Noise,
+    NoiseEvent,
+)
 from dpsql.model.walk import relations
 
 _WORTH = 0.9
 """Errors that depend on one another have to be so much less than others."""
+
+_GUARD = 1 - Fraction(1, 1 << 26)
+"""A little less than the price leaves room for roundings outward."""
 
 
 def with_common_noise(
@@ -46,11 +59,14 @@ def with_common_noise(
     return tuple(_shared(b, accountant) if n in shown else b for n, b in enumerate(blocks))
 
 
-def events_of_noise(payment: Payment) -> tuple[NoiseEvent, ...]:
-    """What the noise of a payment loses."""
-    if isinstance(payment.noise, CorrelatedNoise):
-        return payment.noise.events
-    return (NoiseEvent(payment.noise, payment.sensitivity),)
+def events_of_noise(payment: Payment) -> tuple[NoiseEvent | ApproximateEvent, ...]:
+    """What the noise of a payment loses: with a δ, one step at the least ε of its ρ and that δ."""
+    noise = payment.noise
+    if not isinstance(noise, CorrelatedNoise):
+        return (NoiseEvent(noise, payment.sensitivity),)
+    if noise.delta:
+        return (ApproximateEvent(epsilon_of(noise.rho, noise.delta), noise.delta),)
+    return noise.events
 
 
 def _shown_by_group(outer: Relation) -> Iterator[int]:
@@ -81,15 +97,21 @@ def _better(payment: Payment, groups: int, accountant: Accountant) -> Payment:
     noise, sensitivity = payment.noise, payment.sensitivity
     if isinstance(noise, CorrelatedNoise) or noise.mechanism is not Mechanism.DISCRETE_GAUSSIAN:
         return payment
-    if noise.delta or len(payment.columns) > 1 or not (groups and sensitivity.linf):
+    if len(payment.columns) > 1 or not (groups and sensitivity.linf):
         return payment
     if sensitivity.lower and sensitivity.upper:
         return payment
     reached = ManyGroups(groups, min(sensitivity.l0, groups), sensitivity.linf)
-    rho = effective(sensitivity).l2_squared / (2 * noise.scale)
-    found = correlated(reached, rho, sensitivity.neighbours)
-    if found is None or standard_deviation(found.alone) > _WORTH * standard_deviation(noise):
+    price = accountant.loss(Event(events_of_noise(payment)))
+    shared = correlated(reached, _rho(payment, noise, price), sensitivity.neighbours)
+    if shared is None or standard_deviation(shared.alone) > _WORTH * standard_deviation(noise):
         return payment
-    better = replace(payment, noise=found, runner_up=noise)
-    costs = (accountant.loss(Event(events_of_noise(p))) for p in (better, payment))
-    return better if next(costs).fits(next(costs)) else payment
+    better = replace(payment, noise=replace(shared, delta=noise.delta), runner_up=noise)
+    return better if accountant.loss(Event(events_of_noise(better))).fits(price) else payment
+
+
+def _rho(payment: Payment, noise: Noise, price: Loss) -> Fraction:
+    """The ρ that is spent: that of the noise, or with a δ of its own that of its price in ε."""
+    if noise.delta:
+        return rho_of(Fraction(price.amount, NANO) * _GUARD, noise.delta)
+    return effective(payment.sensitivity).l2_squared / (2 * noise.scale)
