@@ -13,6 +13,7 @@ from dpsql.model.schema import Schema
 from dpsql.model.vocabulary import Neighbours, Policy
 from dpsql.policy.bind import bind
 from dpsql.policy.load import load
+from dpsql.preparation.bound_policy import with_groupings
 from dpsql.preparation.public_data import PublicTables
 from grammar_tests import world
 from grammar_tests.laws import PlainEngine
@@ -44,3 +45,29 @@ def transfers() -> tuple[Policy, PlainEngine]:
 def shop() -> tuple[Policy, PlainEngine]:
     """The shop with constraints and well-behaved data."""
     return over(world.well_behaved(), constraints=True)
+
+
+LIMITS = {
+    "max_groups_per_unit = 3\nmax_rows_per_group = 10\n": 'max_groups_per_unit = { "*" = 3,'
+    ' note_length = 8, note = 2 }\nmax_rows_per_group = { "*" = 10, status = 4,'
+    " \"date_trunc('week', placed_at)\" = 2 }\n",
+    "amount = { bounds = [0.0, 500.0] }": "amount = { bounds = [0.0, 500.0], max_per_unit = 700 }",
+    "max_rows_per_unit = 50\n": "",
+}
+"""What the owner of the shop might know of orders, instead of what the catalog says."""
+
+
+@cache
+def limits() -> tuple[Policy, PlainEngine]:
+    """The shop whose orders have limits by grouping, and of a total."""
+    engine = PlainEngine(world.build(world.well_behaved(), constraints=True))
+    text = (CATALOGS / "shop.toml").read_text("utf-8")
+    for old, new in LIMITS.items():
+        assert old in text
+        text = text.replace(old, new)
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "dpsql.toml"
+        path.write_text(text, "utf-8")
+        draft = load(str(path))
+    schema = Schema(declared(engine.rows), "here")
+    return with_groupings(bind(draft, schema, PublicTables(engine, DUCKDB).values), draft), engine

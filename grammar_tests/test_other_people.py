@@ -236,6 +236,7 @@ def test_init_makes_a_decision_of_every_further_foreign_key(tmp_path: Path) -> N
         (f"links = [{UNPROTECTED}]", "has no link to the privacy unit"),
         (f"{BOTH}\nmax_groups_per_unit = 3", "are not cut to max_groups_per_unit"),
         (f"{BOTH}\nmax_rows_per_group = 3", "are not cut to max_rows_per_group"),
+        (f"{BOTH}\nmax_rows_per_group = {{ amount = 3 }}", "are not cut to max_rows_per_group"),
         (BOTH.replace('payee"', 'payed"'), "transfers.payed is not listed"),
         (BOTH.replace("people.pid", "persons.pid"), "persons is not a private table"),
         (LEFT_OUT.replace("unprotected", "nobody"), "other_people is 'nobody'"),
@@ -245,6 +246,14 @@ def test_init_makes_a_decision_of_every_further_foreign_key(tmp_path: Path) -> N
 def test_links_that_say_nothing_are_errors(links: str, message: str, tmp_path: Path) -> None:
     with pytest.raises(PolicyError, match=message):
         opened_policy(tmp_path, links)
+
+
+def test_totals_of_rows_of_several_people_have_no_limit(tmp_path: Path) -> None:
+    path = built(tmp_path, BOTH)
+    text = path.read_text().replace("amount = { ", "amount = { max_per_unit = 300, ")
+    path.write_text(text)
+    with pytest.raises(PolicyError, match="Totals of amount are not cut"), Proxy.open(str(path)):
+        pass
 
 
 def test_a_policy_without_such_links_keeps_its_version(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
+from fractions import Fraction
 from math import sqrt
 from typing import assert_never
 
@@ -104,12 +105,19 @@ def description(
     )
 
 
+_SCALED = "enforced by clipping what each unit's totals add up to: max_per_unit"
+
+
 def describe(plan: BlockPlan, sql: BlockSql, policy: Policy) -> BlockLines:
     """One block as lines: unit, limits, keys, measurements, facts and SQL."""
     limits = (
         LimitLine("groups per unit (L0)", plan.groups.value, plan.groups.how),
         LimitLine("rows per unit", plan.rows.value, plan.rows.how),
         LimitLine("rows per unit and group", plan.rows_per_group.value, plan.rows_per_group.how),
+        *(
+            LimitLine(f"{limit.name} of one unit in all", _number(limit.most), _SCALED)
+            for limit in plan.totals
+        ),
     )
     names = labels(plan.block.rows)
     return BlockLines(
@@ -124,6 +132,10 @@ def describe(plan: BlockPlan, sql: BlockSql, policy: Policy) -> BlockLines:
             *(_tree(tree, names) for tree in plan.trees),
         ),
     )
+
+
+def _number(value: Fraction) -> float:
+    return value.numerator if value.denominator == 1 else float(value)
 
 
 def notes(plan: PrivatePlan) -> Iterator[str]:

@@ -27,7 +27,7 @@ class LimitLine:
     """
 
     name: str
-    value: int | None
+    value: float | None
     how: str
 
 

@@ -20,6 +20,8 @@ def table_comment(policy: Policy, table: TablePolicy) -> str:
         "rows per group": table.max_rows_per_group,
     }
     parts = [f"at most {limit} {what}" for what, limit in limits.items() if limit is not None]
+    parts += [f"at most {limit.most} groups per unit by {limit.by}" for limit in table.groups_by]
+    parts += [f"at most {limit.most} rows per group by {limit.by}" for limit in table.rows_by]
     return "; ".join([f"private: the unit is {unit}", *parts])
 
 
@@ -36,6 +38,8 @@ def column_comment(policy: Policy, table: TablePolicy, column: ColumnPolicy) -> 
     if column.bounds is not None:
         lower, upper = column.bounds
         parts.append(f"bounds {lower} to {upper}")
+    if column.max_per_unit is not None:
+        parts.append(f"at most {column.max_per_unit} of one unit in all")
     if column.values is not None:
         parts.append(_values(column.values))
     if column.nullable and table.private:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, assert_never
 from dpsql.model.notices import Notice
 from dpsql.model.query_options import Precision, today
 from dpsql.model.resources import Database, Limits
-from dpsql.model.tree import SqlType, Value
+from dpsql.model.tree import Expression, SqlType, Value
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -70,6 +70,7 @@ class ColumnPolicy:
     """What the owner declares of a column; `values` excludes NULL, `nullable` adds it.
 
     `enforced` says that the engine's constraints keep its bounds or values; no proof needs it.
+    The sizes of one unit's values add up to `max_per_unit` at most: a clip, and never a proof.
     """
 
     name: str
@@ -80,6 +81,7 @@ class ColumnPolicy:
     hidden: bool = False
     private_bounds: BoundsMethod | None = None
     enforced: bool = field(default=False, repr=False)
+    max_per_unit: Decimal | None = field(default=None, repr=False)
 
 
 class FactKind(StrEnum):
@@ -109,13 +111,27 @@ class Fact:
 
 
 @dataclass(frozen=True, slots=True)
+class GroupingLimit:
+    """A limit of one unit's rows or groups for groupings by a column, or by what `by` computes.
+
+    The `key` is that over the table's columns, as `Ref`s by their places among these; None where
+    the text is not read yet.
+    """
+
+    by: str
+    most: int
+    key: Expression | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
 class TablePolicy:
     """A table: public, or private with its link towards the unit and its contribution limits.
 
     `key` is () and limits are None where none are declared. From `expected_rows`, about how many
     there are, time and use are predicted. A `view` is evaluated whenever it is read. Rows that
     belong to all whom `several` links name have no `link`. The owner leaves those unprotected whom
-    `unprotected` links name; `second_keys` are columns of links that are not declared.
+    `unprotected` links name; `second_keys` are columns of links that are not declared. Limits `by`
+    single groupings stand in the place of the limit for all.
     """
 
     name: str
@@ -132,6 +148,8 @@ class TablePolicy:
     several: tuple[Link, ...] = ()
     unprotected: tuple[Link, ...] = ()
     second_keys: tuple[str, ...] = ()
+    groups_by: tuple[GroupingLimit, ...] = ()
+    rows_by: tuple[GroupingLimit, ...] = ()
 
     def column(self, name: str) -> ColumnPolicy | None:
         """The column called `name`, ignoring case."""

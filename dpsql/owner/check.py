@@ -21,6 +21,7 @@ from dpsql.model.vocabulary import (
     ColumnPolicy,
     Fact,
     FactKind,
+    GroupingLimit,
     Policy,
     TablePolicy,
     Voucher,
@@ -28,6 +29,7 @@ from dpsql.model.vocabulary import (
 from dpsql.policy.bind import bind, vouched_for
 from dpsql.policy.load import load
 from dpsql.policy.value_reader import Lines
+from dpsql.preparation.bound_policy import with_groupings
 from dpsql.preparation.engine_kinds import dialects, opened
 from dpsql.preparation.public_data import PublicTables
 
@@ -74,6 +76,7 @@ def check(policy: Policy, lines: Lines, rows: Rows) -> tuple[tuple[Finding, ...]
         findings += checker.values()
         findings += checker.shared()
         findings += checker.other_people()
+        findings += checker.beyond_limits()
         for kind, finding in checker.structure():
             if finding is None:
                 facts.add(Fact(kind, table.name, Voucher.CHECK))
@@ -211,8 +214,48 @@ class _Table:
         fix = f"Raise max_rows_per_unit to {most}, or accept that {then}."
         return self._if(count, None, ("max_rows_per_unit",), what, fix)
 
-    def _unit_rows(self) -> str:
-        """SELECT of each row's unit, joined along the declared links."""
+    def beyond_limits(self) -> list[Finding]:
+        """Units with more rows, groups or values than limits by groupings and of totals say."""
+        if self.table.link is None:
+            return []
+        findings = [
+            *(self._beyond(g, "max_groups_per_unit", "groups") for g in self.table.groups_by),
+            *(self._beyond(g, "max_rows_per_group", "rows in a group") for g in self.table.rows_by),
+            *(self._total(column) for column in self.table.columns),
+        ]
+        return [finding for finding in findings if finding is not None]
+
+    def _beyond(self, limit: GroupingLimit, name: str, what: str) -> Finding | None:
+        """How many units have more than a limit by a grouping."""
+        assert limit.key is not None
+        columns = {n: f"t0.{identifier(c.name)}" for n, c in enumerate(self.table.columns)}
+        key = dialects(self.policy.database).database.expression(limit.key, columns)
+        groups = (
+            f"SELECT u, COUNT(*) AS n FROM ({self._unit_rows(f'{key} AS k')}) AS r GROUP BY u, k"
+        )
+        most = "COUNT(*)" if name == "max_groups_per_unit" else "MAX(n)"
+        units = f"SELECT u FROM ({groups}) AS g GROUP BY u HAVING {most} > {limit.most}"
+        count = self._count(f"SELECT COUNT(*) FROM ({units}) AS units")
+        said = f"{count} units have more than {limit.most} {what} by {limit.by}: they are clipped."
+        return self._if(count, None, (name, limit.by), said, "Raise it, or accept that.")
+
+    def _total(self, column: ColumnPolicy) -> Finding | None:
+        """How many units have values that add up to more than the limit of their total."""
+        if column.max_per_unit is None:
+            return None
+        rows = self._unit_rows(f"t0.{identifier(column.name)} AS x")
+        # A sum of DOUBLE cannot overflow, and is exact enough to count by.
+        sizes = f"SUM(abs(CAST(x AS DOUBLE))) > {column.max_per_unit}"
+        units = f"SELECT u FROM ({rows}) AS r GROUP BY u HAVING {sizes}"
+        count = self._count(f"SELECT COUNT(*) FROM ({units}) AS units")
+        said = f"{count} units have more than {column.max_per_unit} {column.name} in all."
+        place = ("columns", column.name, "max_per_unit")
+        return self._if(
+            count, column.name, place, said, "Raise it, or accept that they are clipped."
+        )
+
+    def _unit_rows(self, *columns: str) -> str:
+        """SELECT of each row's unit and of columns, joined along the declared links."""
         sql, table = f"{self.name} AS t0", self.table
         hops = 0
         while table.link is not None and table.link.table != self.policy.unit.table:
@@ -227,7 +270,8 @@ class _Table:
             assert parent is not None
             table = parent
         assert table.link is not None
-        return f"SELECT t{hops}.{identifier(table.link.column)} AS u FROM {sql}"
+        listed = ", ".join([f"t{hops}.{identifier(table.link.column)} AS u", *columns])
+        return f"SELECT {listed} FROM {sql}"
 
     def _count(self, sql: str) -> int:
         return int(self.rows(sql)[0][0])
@@ -440,7 +484,7 @@ def check_policy(path: str, *, record: bool = False, refresh: bool = False) -> t
     with closing(opened(draft)) as engine:
         schema = engine.schema()
         public = PublicTables(engine, dialects(draft.database).database)
-        policy = bind(draft, schema, public.values)
+        policy = with_groupings(bind(draft, schema, public.values), draft)
         findings, facts = check(policy, draft.lines, engine.rows)
     if record:
         ledger = SqliteLedger.open(draft.ledger)

@@ -15,8 +15,17 @@ from typing import Any, NoReturn
 
 from dpsql.model.errors import PolicyError
 from dpsql.model.schema import Schema, SchemaColumn, SchemaTable
-from dpsql.model.tree import Kind, SqlType, Value
-from dpsql.model.vocabulary import ColumnPolicy, Fact, FactKind, Link, Policy, TablePolicy, Voucher
+from dpsql.model.tree import Kind, Ref, SqlType, Value
+from dpsql.model.vocabulary import (
+    ColumnPolicy,
+    Fact,
+    FactKind,
+    GroupingLimit,
+    Link,
+    Policy,
+    TablePolicy,
+    Voucher,
+)
 from dpsql.policy.draft import Draft, DraftColumn, DraftTable
 from dpsql.policy.values import of_type
 
@@ -98,7 +107,8 @@ def _version(draft: Draft, tables: tuple[TablePolicy, ...]) -> str:
         named = {f.name: getattr(table, f.name) for f in fields(table)}
         del named["expected_rows"], named["view"]
         named["columns"] = sorted(table.columns, key=lambda c: c.name)
-        for since in ("several", "unprotected", "second_keys"):
+        named["totals"] = [(c.name, c.max_per_unit) for c in named["columns"] if c.max_per_unit]
+        for since in ("several", "unprotected", "second_keys", "groups_by", "rows_by", "totals"):
             named = {name: value for name, value in named.items() if name != since or value}
         parts.append(repr(named))
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
@@ -145,6 +155,8 @@ class _Binder:
             several=table.several,
             unprotected=table.unprotected,
             second_keys=second,
+            groups_by=_with_columns(table.groups_by, columns),
+            rows_by=_with_columns(table.rows_by, columns),
         )
 
     def _second_keys(self, table: DraftTable, schema_table: SchemaTable) -> tuple[str, ...]:
@@ -237,6 +249,7 @@ class _Binder:
         if column.private_bounds and not (table.private and schema_column.type.kind in NUMBERS):
             why = f"{column.name} is public, or no number."
             self._fail(table, (*place, "private_bounds"), why, "Remove private_bounds.")
+        self._check_total(table, column, schema_column.type, bounds)
         return ColumnPolicy(
             name=schema_column.name,
             type=schema_column.type,
@@ -246,7 +259,25 @@ class _Binder:
             hidden=column.hidden,
             private_bounds=column.private_bounds,
             enforced=_enforced(column, schema_column, schema_table, bounds, values),
+            max_per_unit=column.max_per_unit,
         )
+
+    def _check_total(
+        self, table: DraftTable, column: DraftColumn, kind: SqlType, bounds: Any
+    ) -> None:
+        """Refuse a limit of a unit's total of what is no number, has one row, or is more in one."""
+        most, place = column.max_per_unit, ("columns", column.name, "max_per_unit")
+        if most is None:
+            return
+        if not (table.private and kind.kind in NUMBERS):
+            why = f"{column.name} is public, or no number."
+            self._fail(table, place, why, "Remove max_per_unit.")
+        if table.name == self.draft.unit.table:
+            why = f"{table.name} has one row of each unit."
+            self._fail(table, place, why, "Declare bounds instead.")
+        if bounds is not None and max(abs(Fraction(end)) for end in bounds) > most:
+            why = f"One {column.name} may be more than max_per_unit = {most}."
+            self._fail(table, place, why, "Raise it, or narrow the bounds.")
 
     def _values(
         self, table: DraftTable, column: DraftColumn, schema_column: SchemaColumn
@@ -349,6 +380,14 @@ class _Binder:
     def _fail(self, table: DraftTable, place: tuple[str, ...], message: str, fix: str) -> NoReturn:
         line = self.draft.lines.of(("tables", table.name, *place))
         raise PolicyError(self.draft.path, line, message, fix)
+
+
+def _with_columns(
+    limits: tuple[GroupingLimit, ...], columns: tuple[ColumnPolicy, ...]
+) -> tuple[GroupingLimit, ...]:
+    """Limits with the columns that they name as keys; what names none is an expression."""
+    keys = {c.name.lower(): Ref(place, c.type) for place, c in enumerate(columns)}
+    return tuple(replace(limit, key=keys.get(limit.by.lower())) for limit in limits)
 
 
 def _enforced(

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
 from dpsql.model.resources import Database, Limits
 from dpsql.model.tree import Value
-from dpsql.model.vocabulary import BoundsMethod, Budget, Link, PrivacyUnit
+from dpsql.model.vocabulary import BoundsMethod, Budget, GroupingLimit, Link, PrivacyUnit
 from dpsql.policy.value_reader import Lines
 
 
@@ -23,6 +24,7 @@ class DraftColumn:
     nullable: bool
     hidden: bool
     private_bounds: BoundsMethod | None = None
+    max_per_unit: Decimal | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +43,8 @@ class DraftTable:
     expected_rows: int | None = None
     several: tuple[Link, ...] = ()
     unprotected: tuple[Link, ...] = ()
+    groups_by: tuple[GroupingLimit, ...] = ()
+    rows_by: tuple[GroupingLimit, ...] = ()
 
     @property
     def links(self) -> tuple[Link, ...]:

@@ -22,6 +22,7 @@ from dpsql.model.vocabulary import (
     PrivacyUnit,
 )
 from dpsql.policy.draft import Draft, DraftColumn, DraftTable, ServerSettings
+from dpsql.policy.limit_values import limit_of, limits_by, most_in_all
 from dpsql.policy.value_reader import UNDECIDED, Lines, Reader
 
 LEAST_EPSILON, MOST_EPSILON = Decimal("1e-9"), Decimal("1e6")
@@ -29,8 +30,6 @@ LEAST_EPSILON, MOST_EPSILON = Decimal("1e-9"), Decimal("1e6")
 LEAST_DELTA = Decimal("1e-18")
 MOST_SECONDS = 10**6
 LIMITS = ("max_rows_per_unit", "max_groups_per_unit", "max_rows_per_group", "max_public_groups")
-
-FOUND, PRIVATE = ("max_rows_per_unit", "max_rows_per_group"), "private"
 
 
 def load(path: str = "dpsql.toml") -> Draft:
@@ -158,15 +157,10 @@ def _table(reader: Reader, name: str) -> DraftTable:
         expected_rows=reader.count("expected_rows"),
         several=several,
         unprotected=unprotected,
-        **{key: _limit(reader, key) for key in LIMITS},
+        groups_by=limits_by(reader, "max_groups_per_unit"),
+        rows_by=limits_by(reader, "max_rows_per_group"),
+        **{key: limit_of(reader, key) for key in LIMITS},
     )
-
-
-def _limit(reader: Reader, key: str) -> int | None:
-    """A limit of what one unit contributes; rows may have a private bound, found when asked."""
-    if key in FOUND and reader.values.get(key) == PRIVATE:
-        return None
-    return reader.count(key)
 
 
 def _key(reader: Reader) -> tuple[str, ...]:
@@ -179,7 +173,16 @@ def _key(reader: Reader) -> tuple[str, ...]:
 
 
 def _column(reader: Reader, name: str) -> DraftColumn:
-    reader.only("type", "bounds", "values", "values_from", "nullable", "hidden", "private_bounds")
+    reader.only(
+        "type",
+        "bounds",
+        "values",
+        "values_from",
+        "nullable",
+        "hidden",
+        "private_bounds",
+        "max_per_unit",
+    )
     declared = reader.text("type") if "type" in reader.values else None
     source = None
     if "values_from" in reader.values:
@@ -198,6 +201,7 @@ def _column(reader: Reader, name: str) -> DraftColumn:
         nullable=reader.flag("nullable"),
         hidden=reader.flag("hidden"),
         private_bounds=_private_bounds(reader),
+        max_per_unit=most_in_all(reader),
     )
 
 
@@ -460,6 +464,10 @@ def links_of(reader: Reader) -> tuple[Link | None, tuple[Link, ...], tuple[Link,
         if key in reader.values:
             why = f"Rows of several people are not cut to {key}."
             reader.fail(key, why, "Declare max_rows_per_unit, over all links together.")
+    for name, column in reader.table("columns").tables():
+        if "max_per_unit" in column.values:
+            why = f"Totals of {name} are not cut to max_per_unit: rows belong to several people."
+            column.fail("max_per_unit", why, "Declare max_rows_per_unit, over all links together.")
     return None, tuple(protected), tuple(unprotected)
 
 

@@ -4,11 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
+from dpsql.compiler.resolve.resolve import resolve
+from dpsql.compiler.resolve.scopes import Identities
+from dpsql.dialects.reading.parse import parse
 from dpsql.engines import Engine, EngineFailed, Interrupted, TimedOut
 from dpsql.ledgers import Ledger
-from dpsql.model.errors import Unreachable
-from dpsql.model.vocabulary import Policy
+from dpsql.model.algebra import Project, Scan
+from dpsql.model.errors import PolicyError, Reason, Refused, Unreachable
+from dpsql.model.tree import Expression, Ref, identifier
+from dpsql.model.vocabulary import GroupingLimit, Policy, TablePolicy
+from dpsql.model.walk import substitute
 from dpsql.policy.bind import bind, vouched_for
 from dpsql.policy.draft import Draft
 from dpsql.preparation.engine_kinds import dialects
@@ -19,8 +26,58 @@ def bound(draft: Draft, engine: Engine, ledger: Ledger) -> Policy:
     """The policy over the data as it now is, with the facts recorded for it."""
     schema = engine.schema()
     public = PublicTables(engine, dialects(draft.database).database)
-    policy = bind(draft, schema, public.values)
+    policy = with_groupings(bind(draft, schema, public.values), draft)
     return replace(policy, facts=policy.facts | ledger.facts(vouched_for(policy)))
+
+
+def with_groupings(policy: Policy, draft: Draft) -> Policy:
+    """The policy whose limits by an expression have it over the columns of their tables.
+
+    Raises `PolicyError` for what is no expression over columns that may be used.
+    """
+    read = partial(_limits, policy=policy, draft=draft)
+    tables = (
+        replace(
+            table,
+            groups_by=read(table, table.groups_by, "max_groups_per_unit"),
+            rows_by=read(table, table.rows_by, "max_rows_per_group"),
+        )
+        for table in policy.tables
+    )
+    return replace(policy, tables=tuple(tables))
+
+
+def _limits(
+    table: TablePolicy,
+    limits: tuple[GroupingLimit, ...],
+    name: str,
+    *,
+    policy: Policy,
+    draft: Draft,
+) -> tuple[GroupingLimit, ...]:
+    def read(limit: GroupingLimit) -> GroupingLimit:
+        try:
+            return replace(limit, key=limit.key or grouping_key(limit.by, table, policy))
+        except Refused:
+            line = draft.lines.of(("tables", table.name, name, limit.by))
+            why = f"{limit.by} is neither a column of {table.name} nor computed of some."
+            fix = "Write a column that is listed, or an expression as queries group by it."
+            raise PolicyError(draft.path, line, why, fix) from None
+
+    return tuple(map(read, limits))
+
+
+def grouping_key(text: str, table: TablePolicy, policy: Policy) -> Expression:
+    """An expression over a table's columns, as `Ref`s by their places. Raises `Refused`."""
+    statement = parse(f"SELECT {text} AS key FROM {identifier(table.name)}")
+    relation = resolve(statement, policy, Identities()).relation
+    match relation:
+        case Project(input=Scan(fields=columns), items=(item,)):
+            places = {column.name: place for place, column in enumerate(table.columns)}
+            refs = {c.id: Ref(places[c.name], c.type) for c in columns if c.name in places}
+            return substitute(item.expression, refs)
+        case _:
+            raise Refused(Reason.SYNTAX, what=text)
 
 
 def reached(rebind: Callable[[], Policy]) -> Policy:

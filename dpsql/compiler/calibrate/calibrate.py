@@ -15,10 +15,17 @@ from dataclasses import replace
 from fractions import Fraction
 
 from dpsql.accountants import Accountant, Allowance
-from dpsql.compiler.aggregates.recipe import MeasurementOptions, part_type
+from dpsql.compiler.aggregates.recipe import (
+    BoundedCall,
+    MeasurementOptions,
+    Parts,
+    Recipe,
+    part_type,
+)
 from dpsql.compiler.calibrate.choices import Payer, columns_of, event_of
 from dpsql.compiler.calibrate.common_noise import events_of_noise, with_common_noise
 from dpsql.compiler.calibrate.contributions import contributions_of
+from dpsql.compiler.calibrate.declared_limits import DeclaredTotals
 from dpsql.compiler.calibrate.fixed_shares import Claim, with_claims
 from dpsql.compiler.calibrate.key_selection import KeySelection, keys_selected, selection_events
 from dpsql.compiler.calibrate.measurements import Measurements, PartColumn
@@ -161,34 +168,44 @@ def _measure(
     alike, named = _Alike(block.rows), _Columns(identities, block)
     groups, size = contributions.groups.value or 1, len(bounded.domain or ((),))
     norm = norm_of(accountant, groups)
-    polls = Polls(block, groups, size, norm, options.norms, identities=identities)
+    totals = DeclaredTotals(block, groups, norm, applies=not contributions.row_level)
+    polls = Polls(block, totals, size, norm, options.norms, identities=identities)
     if bounded.domain is None:
         named(UNIT_COUNT, 1.0)
     families, sums = dict[int, Family](), dict[int, tuple[Measurement, Family]]()
     for measure, arguments in zip(block.measures, bounded.arguments, strict=True):
         recipe = recipe_of(measure.call)
         call = bounded_call(block, measure.call, arguments, contributions, options)
-        needed = tuple(map(alike.first, parts_of(block, recipe, call)))
+        parts = tuple(map(alike.first, parts_of(block, recipe, call)))
         if call.searched:
-            call = polls.measured_from(call, recipe, needed, len(values))
-            parts = map(alike.first, parts_of(block, recipe, call))
+            call = polls.measured_from(call, recipe, parts, len(values))
+            parts = tuple(map(alike.first, parts_of(block, recipe, call)))
             needed = tuple(polls.clipped(part, len(values)) for part in parts)
+        else:
+            needed = tuple(map(totals.limited, parts))
         adds = recipe.typical(call) if recipe.typical else (1.0,) * len(needed)
-        if call.rows_proved and arguments:
-            nan = arguments[0].may_be_nan
-            if recipe.moments and (family := family_of(needed, nan=nan)):
+        if call.rows_proved and arguments and needed == parts:
+            if recipe.moments and (family := family_of(needed, nan=arguments[0].may_be_nan)):
                 families[len(values)] = family
-            centred = () if nan or recipe.centred is None else recipe.centred(call)
-            if family := family_of(tuple(map(alike.first, centred))):
+            if family := family_of(tuple(map(alike.first, _centred(recipe, call)))):
                 sums[len(values)] = needed[0], family
-        read = tuple(map(named, needed, adds))
-        if recipe.choices is not None:
-            read += columns_of(recipe.choices(call), choices, identities)
+        read = *map(named, needed, adds), *columns_of(_chosen(recipe, call), choices, identities)
         values.append(substitute(recipe.combine(call, read), named.finer))
     alone = tuple((column,) for column in named.listed.values())
     made = Measurements(alone, tuple(values), families, sums)
     measured = Measured(bounded, contributions, made, Wanted(choices), options.nonnegative)
-    return replace(measured, polls=polls.held_before(named.places), norms=polls.found)
+    before, binding = polls.held_before(named.places), tuple(totals.binding)
+    return replace(measured, polls=before, norms=polls.found, totals=binding)
+
+
+def _chosen(recipe: Recipe, call: BoundedCall) -> tuple[ChoiceQuery, ...]:
+    return () if recipe.choices is None else recipe.choices(call)
+
+
+def _centred(recipe: Recipe, call: BoundedCall) -> Parts:
+    """The count and the centred sum that would do in the place of the one part, if they can."""
+    nan = call.arguments[0].may_be_nan
+    return () if nan or recipe.centred is None else recipe.centred(call)
 
 
 class _Columns:
@@ -316,6 +333,7 @@ def _released(
         trees=trees,
         agreements=measured.made.agreed,
         norms=measured.norms,
+        totals=measured.totals,
     )
 
 

@@ -1,14 +1,15 @@
 """How much one unit contributes to a block: groups, rows, and rows in one group.
 
-Proof (PRIVACY.md R5, R26, R31). A group of a unit has a row of it, so there are no more than rows;
-keys that the unit determines have one value, others as many as their list, outside of which rows
-are dropped. Where no proof is as small as the owner's limit, SQL keeps so many.
+Proof (PRIVACY.md R5, R26, R31, R74). A group of a unit has a row of it, so there are no more than
+rows; keys that the unit determines have one value, others as many as their list, outside of which
+rows are dropped. Where no proof is as small as the owner's limit, SQL keeps so many.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from dpsql.compiler.calibrate.declared_limits import groups_limit, rows_limit
 from dpsql.compiler.plan.private_plan import BoundedBlock, Contribution, PrivateBlock, least
 from dpsql.compiler.track.table_scans import require_public_keys
 from dpsql.model.algebra import Staged
@@ -44,8 +45,8 @@ def contributions_of(bounded: BoundedBlock) -> Contributions:
     most = block.max_rows
     rows = Contribution(most, "proved" if most is not None else "not proved, not needed")
     row_level = most == 1 or block.several
-    in_group = block.max_rows_per_group
-    per_group = least(declared.rows_per_group, declared.rows_per_unit, in_group)
+    in_group, by_keys = block.max_rows_per_group, rows_limit(block)
+    per_group = least(by_keys.value, declared.rows_per_unit, in_group)
     if block.alone and most != 1:
         rows_per_group = Contribution(per_group, "proved: no two rows of a unit have equal keys")
     elif in_group is not None and per_group == in_group:
@@ -53,7 +54,8 @@ def contributions_of(bounded: BoundedBlock) -> Contributions:
     elif per_group is None:
         rows_per_group = Contribution(None, "no limit: a bound is found privately")
     else:
-        rows_per_group = Contribution(per_group, "enforced by clipping each unit's total")
+        name = by_keys.name if per_group == by_keys.value else "max_rows_per_unit"
+        rows_per_group = Contribution(per_group, f"enforced by clipping each unit's total: {name}")
     polled = per_group is None and not row_level and not _waits(block)
     # Norms bound all groups together: a limit of public ones would only leave some of them out.
     groups, enforce = _groups(bounded, limited=not (polled and bounded.domain is not None))
@@ -84,7 +86,8 @@ def _groups(bounded: BoundedBlock, *, limited: bool) -> tuple[Contribution, bool
     ]
     known = [(value, how) for value, how in proofs if value is not None]
     value, how = min(known, default=(None, ""))
-    limit = least(block.declared.groups_per_unit, block.declared.rows_per_unit)
+    by_keys = groups_limit(block)
+    limit = least(by_keys.value, block.declared.rows_per_unit)
     if value is not None and (limit is None or value <= limit or not limited):
         if value == 1 and bounded.key_combinations == 1:
             how = "proved: the unit determines the keys"
@@ -96,4 +99,5 @@ def _groups(bounded: BoundedBlock, *, limited: bool) -> tuple[Contribution, bool
             limit="max_groups_per_unit",
             fix="Ask the data owner to declare max_groups_per_unit for this table.",
         )
-    return Contribution(limit, "enforced: a random choice of each unit's groups"), True
+    name = by_keys.name if limit == by_keys.value else "max_rows_per_unit"
+    return Contribution(limit, f"enforced by a random choice of each unit's groups: {name}"), True

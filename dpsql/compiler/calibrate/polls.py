@@ -19,6 +19,11 @@ from typing import TypeGuard, assert_never
 from dpsql.accountants import Accountant
 from dpsql.compiler.aggregates.moments import centred_sum
 from dpsql.compiler.aggregates.recipe import MOST_ROWS, BoundedCall, Parts, Recipe, counted
+from dpsql.compiler.calibrate.declared_limits import (
+    DeclaredTotals,
+    more_digits,
+    within_integers,
+)
 from dpsql.compiler.plan.canonical import Writer
 from dpsql.compiler.plan.measurement_kinds import (
     ClippedSum,
@@ -54,10 +59,6 @@ from dpsql.model.walk import map_inputs, relations
 
 OCTAVES = 40
 """How many powers of two are told apart, up to the largest total that is possible."""
-WIDEST_TOTAL = 2**54
-"""Steps of a unit's total beyond which it is cut, unless one row has more."""
-FINE = 10**4
-"""Steps that a row's bound has at least, so that rounding toward zero loses little."""
 MANY_GROUPS = 32
 """From here on a Gaussian norm is expected to be the better one, where both laws are possible."""
 
@@ -67,7 +68,7 @@ class Polls:
     """Makes the measurements of one block whose clip is found, and lists what is to be found."""
 
     block: PrivateBlock
-    groups: int
+    totals: DeclaredTotals
     size: int
     norm: Norm
     norms: Mapping[str, FoundNorm]
@@ -77,7 +78,10 @@ class Polls:
     keys: dict[Measurement, str] = field(default_factory=dict)
 
     def clipped(self, part: Measurement, measure: int) -> Measurement:
-        """A measurement whose clip is found, or the widest that is possible."""
+        """A measurement whose clip is declared, or found, or the widest that is possible."""
+        limited = self.totals.limited(part)
+        if limited != part:
+            return limited
         match part:
             case DistinctCount() if part.total_upper >= MOST_ROWS:
                 key, bound = self._bound(part, Norm.MAX, 0, measure)
@@ -85,7 +89,7 @@ class Polls:
             case RowCount():
                 key, clipped = self._total(part, measure)
             case ClippedSum():
-                key, clipped = self._total(_within(part), measure)
+                key, clipped = self._total(within_integers(part), measure)
             case _:
                 return part
         self.keys[clipped] = key
@@ -109,7 +113,7 @@ class Polls:
         centres = {}
         for place in range(deviations):
             plain = centred_sum(replace(call, centres={place: 0}), place)
-            vote = MeanVote(_within(plain), _edges(plain.lower, plain.upper))
+            vote = MeanVote(within_integers(plain), _edges(plain.lower, plain.upper))
             key, middle = self._key(vote), (plain.lower + plain.upper) // 2
             self._asks(key, vote)
             centres[place] = self.norms[key].bound if key in self.norms else middle
@@ -130,8 +134,8 @@ class Polls:
         return tuple([poll for poll in polls if poll.first] or polls)
 
     def _total(self, part: RowCount | ClippedSum, measure: int) -> tuple[str, Measurement]:
-        if self.groups > 1:
-            digits = _more_digits(part)
+        if self.totals.groups > 1:
+            digits = more_digits(part)
             key, bound = self._bound(part, self.norm, digits, measure)
             return key, ScaledTotal(part, self.norm, bound, digits)
         key, bound = self._bound(part, Norm.MAX, 0, measure)
@@ -146,7 +150,7 @@ class Polls:
         """The norm that was found, or the largest of which there is a vote."""
         highest = (_most(part, digits) - 1).bit_length()
         if norm is not Norm.MAX:
-            highest = min(62, highest + self.groups.bit_length())
+            highest = min(62, highest + self.totals.groups.bit_length())
         octaves = max(0, highest - OCTAVES), highest
         vote = Vote(part, self.block.keys, norm, digits, octaves)
         key = self._key(vote)
@@ -258,26 +262,6 @@ def norm_of(accountant: Accountant, groups: int) -> Norm:
     if accountant.order == 1 or (accountant.supports_selection and groups >= MANY_GROUPS):
         return Norm.L2
     return Norm.L1
-
-
-def _within(part: ClippedSum) -> ClippedSum:
-    """The measurement with totals that exact integers hold."""
-    row = max(abs(part.lower - part.centre), abs(part.upper - part.centre))
-    most = max(row, WIDEST_TOTAL)
-    lower, upper = max(-most, part.total_lower), min(most, part.total_upper)
-    return replace(part, total_lower=lower, total_upper=upper)
-
-
-def _more_digits(part: RowCount | ClippedSum) -> int:
-    """How many more digits the grid of a scaled total has than that of its rows."""
-    if isinstance(part, RowCount):
-        row = 1
-    else:
-        row = max(abs(part.lower - part.centre), abs(part.upper - part.centre))
-    digits, base = 0, part.lattice.base
-    while row * base**digits < FINE:
-        digits += 1
-    return digits
 
 
 def _most(part: RowCount | ClippedSum | DistinctCount, digits: int) -> int:

@@ -25,7 +25,7 @@ from dpsql.compiler.calibrate.quantile_trees import Wanted
 from dpsql.compiler.calibrate.splitting import ROWS, Part, better, split
 from dpsql.compiler.errors.outputs import NOTHING_APART, Apart, shown
 from dpsql.compiler.plan.measurement_kinds import Measurement, ScaledTotal
-from dpsql.compiler.plan.private_plan import BoundedBlock, ContributionBound, Poll
+from dpsql.compiler.plan.private_plan import BoundedBlock, ContributionBound, Poll, TotalLimit
 from dpsql.compiler.resolve.scopes import Identities
 from dpsql.model.algebra import Field, Item, Measure, OneRow, Project, Relation, Released
 from dpsql.model.tree import Expression
@@ -39,7 +39,7 @@ class Measured:
 
     `apart` are outputs of its own that the budget is split for, whatever way it is measured; the
     `rival` is the next best way to count its units; `polls` are held before, and found
-    `norms`.
+    `norms`; declared limits of `totals` are clipped to.
     """
 
     bounded: BoundedBlock
@@ -51,6 +51,7 @@ class Measured:
     rival: Rival | None = None
     polls: tuple[Poll, ...] = ()
     norms: tuple[ContributionBound, ...] = ()
+    totals: tuple[TotalLimit, ...] = ()
 
     @property
     def fields(self) -> tuple[Field, ...]:

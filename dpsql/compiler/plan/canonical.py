@@ -64,6 +64,7 @@ LEFT_OUT: Mapping[type, Mapping[str, str]] = {
         "rows": _FOLLOWS,
         "agreements": _FOLLOWS,
         "norms": _FOLLOWS,
+        "totals": _FOLLOWS,
     },
     ListedKeys: {"within": _FOLLOWS},
     TopKeys: {"within": _FOLLOWS, "otherwise": _TOLD, "place": "a label"},

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import assert_never
+from typing import TypeVar, assert_never
 
 from dpsql.compiler.plan.lattices import Choice, Histogram, Lattice, TreeRelease
 from dpsql.compiler.plan.measurement_kinds import MeanVote, Measurement, Vote
@@ -39,13 +39,37 @@ class Contribution:
 
 
 @dataclass(frozen=True, slots=True)
+class KeyLimit:
+    """A limit for groupings by `key`, over columns of tables, and what the owner calls that."""
+
+    key: Expression
+    name: str
+    most: int
+
+
+@dataclass(frozen=True, slots=True)
+class TotalLimit:
+    """The most that the sizes of one unit's values of a table's column add up to."""
+
+    column: int
+    name: str
+    most: Fraction
+
+
+@dataclass(frozen=True, slots=True)
 class DeclaredLimits:
-    """What the policy declares of one unit's rows in a relation (None: nothing)."""
+    """What the policy declares of one unit's rows in a relation (None: nothing).
+
+    Limits `by` a key are for groupings by it and stand in the place of those for all.
+    """
 
     rows_per_unit: int | None = None
     groups_per_unit: int | None = None
     rows_per_group: int | None = None
     public_groups: int | None = None
+    groups_by: tuple[KeyLimit, ...] = ()
+    rows_by: tuple[KeyLimit, ...] = ()
+    totals: tuple[TotalLimit, ...] = ()
 
     def plus(self, other: DeclaredLimits, shared: int = 0) -> DeclaredLimits:
         """The limits of the rows of both, of which `shared` are certainly counted twice."""
@@ -57,13 +81,27 @@ class DeclaredLimits:
         )
 
     def times(self, other: DeclaredLimits) -> DeclaredLimits:
-        """The limits of a join in which each row of one side may meet each row of the other."""
+        """The limits of a join in which each row of one side may meet each row of the other.
+
+        Limits by keys and of totals are those of this side alone.
+        """
+        most = other.rows_per_unit
         return DeclaredLimits(
-            product(self.rows_per_unit, other.rows_per_unit),
+            product(self.rows_per_unit, most),
             product(self.groups_per_unit, other.groups_per_unit),
             product(self.rows_per_group, other.rows_per_group),
             least(self.public_groups, other.public_groups),
+            groups_by=self.groups_by,
+            rows_by=() if most is None else tuple(_times(limit, most) for limit in self.rows_by),
+            totals=() if most is None else tuple(_times(limit, most) for limit in self.totals),
         )
+
+
+_Limit = TypeVar("_Limit", KeyLimit, TotalLimit)
+
+
+def _times(limit: _Limit, times: int) -> _Limit:
+    return replace(limit, most=limit.most * times)
 
 
 def least(*limits: int | None) -> int | None:
@@ -258,7 +296,8 @@ class BlockPlan:
     of trees.
 
     What `agreements` say of the exact integers of columns is made true of the noisy ones after the
-    release. `norms` are the bounds that were found of what a unit contributes.
+    release. `norms` are the bounds that were found of what a unit contributes, `totals` those that
+    are declared and that totals are clipped to.
     """
 
     block: PrivateBlock
@@ -273,6 +312,7 @@ class BlockPlan:
     rows: Contribution
     agreements: tuple[Agreement, ...] = ()
     norms: tuple[ContributionBound, ...] = ()
+    totals: tuple[TotalLimit, ...] = ()
 
     def __post_init__(self) -> None:
         """Every release is named by the payment that it names, once, and nothing else is.

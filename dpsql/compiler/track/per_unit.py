@@ -300,11 +300,11 @@ def cut_by_rank(source: Private, predicate: Expression) -> Private:
     if most is None or most == source.max_rows:
         return source
     declared = source.declared
-    limits = DeclaredLimits(
-        least(most, declared.rows_per_unit),
-        least(most, declared.groups_per_unit),
-        least(most, declared.rows_per_group),
-        declared.public_groups,
+    limits = replace(
+        declared,
+        rows_per_unit=least(most, declared.rows_per_unit),
+        groups_per_unit=least(most, declared.groups_per_unit),
+        rows_per_group=least(most, declared.rows_per_group),
     )
     determined = source.determined
     if most == 1:

@@ -26,9 +26,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from fractions import Fraction
 
 from dpsql.compiler.plan.measurement_kinds import AdditiveTotal, Measurement
-from dpsql.compiler.plan.private_plan import DeclaredLimits, PrivateBlock
+from dpsql.compiler.plan.private_plan import DeclaredLimits, KeyLimit, PrivateBlock, TotalLimit
 from dpsql.compiler.resolve.scopes import Identities
 from dpsql.compiler.track.uniqueness import Key, Keys
 from dpsql.compiler.track.units import (
@@ -44,7 +45,8 @@ from dpsql.compiler.track.units import (
 from dpsql.model.algebra import Aggregate, Field, Filter, Join, Relation, Scan
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.tree import BOOLEAN, AggregateCall, Call, Expression, JoinKind, Ref, Span
-from dpsql.model.vocabulary import Fact, FactKind, Link, Policy, TablePolicy
+from dpsql.model.vocabulary import Fact, FactKind, GroupingLimit, Link, Policy, TablePolicy
+from dpsql.model.walk import refs, substitute
 
 
 def private_scan(scan: Scan, table: TablePolicy, policy: Policy, identities: Identities) -> Private:
@@ -91,7 +93,7 @@ def _scan_of_one(
         max_rows=max_rows,
         determined=determined,
         unique=unique,
-        declared=_declared(table, policy),
+        declared=_declared(table, policy, by_name),
         facts=frozenset(facts),
         growth=Growth(keys=frozenset() if own is None else frozenset({own.id})),
         apart=_keys(table, by_name, fact),
@@ -120,7 +122,7 @@ def _with_hidden_links(
     return replace(scan, fields=tuple(fields.values())), fields
 
 
-def _declared(table: TablePolicy, policy: Policy) -> DeclaredLimits:
+def _declared(table: TablePolicy, policy: Policy, by_name: dict[str, Field]) -> DeclaredLimits:
     if table.name == policy.unit.table:
         return DeclaredLimits(1, 1, 1, table.max_public_groups)
     return DeclaredLimits(
@@ -128,6 +130,29 @@ def _declared(table: TablePolicy, policy: Policy) -> DeclaredLimits:
         table.max_groups_per_unit,
         table.max_rows_per_group,
         table.max_public_groups,
+        groups_by=_by_keys(table.groups_by, table, by_name),
+        rows_by=_by_keys(table.rows_by, table, by_name),
+        totals=tuple(
+            TotalLimit(by_name[column.name.lower()].id, column.name, Fraction(column.max_per_unit))
+            for column in table.columns
+            if column.max_per_unit is not None and column.name.lower() in by_name
+        ),
+    )
+
+
+def _by_keys(
+    limits: tuple[GroupingLimit, ...], table: TablePolicy, by_name: dict[str, Field]
+) -> tuple[KeyLimit, ...]:
+    """Limits by keys over the columns that are scanned; other keys are not grouped by."""
+    columns = {
+        place: by_name[column.name.lower()].ref
+        for place, column in enumerate(table.columns)
+        if column.name.lower() in by_name
+    }
+    return tuple(
+        KeyLimit(substitute(limit.key, columns), limit.by, limit.most)
+        for limit in limits
+        if limit.key is not None and refs(limit.key) <= columns.keys()
     )
 
 

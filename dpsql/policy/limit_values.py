@@ -1,0 +1,53 @@
+"""Limits of what one unit contributes, as an owner writes them.
+
+Clips, and never proofs: PRIVACY.md R74.
+"""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+from dpsql.model.vocabulary import GroupingLimit
+from dpsql.policy.value_reader import Reader
+
+LIMITED_PRIVATELY, PRIVATE = ("max_rows_per_unit", "max_rows_per_group"), "private"
+BY_GROUPING, ALL_OTHERS = ("max_groups_per_unit", "max_rows_per_group"), "*"
+"""Limits that single groupings may have of their own, and the limit for every other grouping."""
+
+
+def limit_of(reader: Reader, key: str) -> int | None:
+    """A limit of what one unit contributes; rows may have a private bound, found when asked."""
+    if key in BY_GROUPING and isinstance(reader.values.get(key), dict):
+        others = reader.table(key)
+        return None if _is_private(others, ALL_OTHERS, key) else others.count(ALL_OTHERS)
+    return None if _is_private(reader, key, key) else reader.count(key)
+
+
+def _is_private(reader: Reader, place: str, limit: str) -> bool:
+    return limit in LIMITED_PRIVATELY and reader.values.get(place) == PRIVATE
+
+
+def limits_by(reader: Reader, key: str) -> tuple[GroupingLimit, ...]:
+    """Limits for single groupings: by a column, or by an expression."""
+    if not isinstance(reader.values.get(key), dict):
+        return ()
+    groupings = reader.table(key)
+    groupings.distinct(tuple(groupings.values), None)
+    if not groupings.values:
+        reader.fail(key, f"{key} names no grouping.", f"Write {key} = {{ COLUMN = 10 }}.")
+    limits = []
+    for by in groupings.values:
+        most = groupings.count(by)
+        if by != ALL_OTHERS and most is not None:
+            limits.append(GroupingLimit(by, most))
+    return tuple(limits)
+
+
+def most_in_all(reader: Reader) -> Decimal | None:
+    """The most that the sizes of one unit's values add up to."""
+    if "max_per_unit" not in reader.values:
+        return None
+    most = reader.amount("max_per_unit")
+    if most <= 0:
+        reader.fail("max_per_unit", "max_per_unit must be above zero.", "Write max_per_unit = 10.")
+    return most
