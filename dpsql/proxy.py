@@ -131,8 +131,7 @@ class Proxy:
 
     def signature(
         self,
-        sql: str,
-        dialect: str,
+        request: Request,
         places: Sequence[Span],
         declared: Sequence[SqlType | None],
         stop: Stop | None = None,
@@ -141,7 +140,7 @@ class Proxy:
 
         See `dpsql.preparation.signature`. Raises as `explain` does.
         """
-        return self.compiler.signature(sql, dialect, places, declared, stop or Stop())
+        return self.compiler.signature(request, places, declared, stop or Stop())
 
     def watch(self, wish: Watch) -> Monitor:
         """A stream of counting queries against one threshold, charged now; see

@@ -135,7 +135,7 @@ def test_a_worker_compiles_what_is_compiled_here(pair: tuple[Proxy, Proxy], sql:
 def test_a_worker_finds_types_and_prices_as_they_are_found_here(pair: tuple[Proxy, Proxy]) -> None:
     sql = "SELECT COUNT(*) FROM customers WHERE age > ?"
     theirs, ours = (
-        proxy.signature(sql, "duckdb", (Span(sql.index("?"), sql.index("?") + 1),), (None,))
+        proxy.signature(request(sql), (Span(sql.index("?"), sql.index("?") + 1),), (None,))
         for proxy in pair
     )
     assert theirs == ours

@@ -53,7 +53,7 @@ WAYS: dict[str, Callable[[Proxy, Stop, str], object]] = {
     "ask": lambda proxy, stop, sql: proxy.ask(request(sql), stop),
     "explain": lambda proxy, stop, sql: proxy.explain(request(sql), stop),
     "explain as SQL": lambda proxy, stop, sql: proxy.ask(request(f"EXPLAIN PRIVACY {sql}"), stop),
-    "signature": lambda proxy, stop, sql: proxy.signature(sql, "duckdb", (), (), stop),
+    "signature": lambda proxy, stop, sql: proxy.signature(request(sql), (), (), stop),
 }
 
 

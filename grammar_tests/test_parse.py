@@ -126,7 +126,8 @@ SAME_IN_BOTH = {
     "concat(a)": call("concat", call("coalesce", Cast(A, VARCHAR), text(""))),
     "((a))": A,
     "t.a": Name("a", "t"),
-    "public.t.a": Name("a", "t"),
+    "public.t.a": Name("a", "t", schema=("public",)),
+    '"Odd".public.t.a': Name("a", "t", schema=("Odd", "public")),
     '"We""ird"': Name('We"ird'),
     "CAST(a AS BIGINT)": Cast(A, INTEGER),
     "a::DECIMAL(10, 2)": Cast(A, decimal(10, 2)),
@@ -264,7 +265,7 @@ def test_every_clause(dialect: str) -> None:
         (Star(), None),
         (Star("t"), None),
     ]
-    assert query.source == TableName("t", "u", ("p", "q"))
+    assert query.source == TableName("t", "u", ("p", "q"), schema=("main",))
     assert (query.where, query.having, query.qualify) == (A, B, ONE)
     assert (query.group_by, query.distinct) == ((A, TWO), True)
     assert [key.expression for key in query.order_by] == [ONE, A]

@@ -73,7 +73,6 @@ PLACES = {
         "SELECT ‹COUNT(DISTINCT a, b)› FROM t",
         "SELECT ‹row_number()› FROM t",
     ],
-    Reason.UNKNOWN_TABLE: ["SELECT a FROM ‹other.t›", "SELECT a FROM ‹x.main.t›"],
     Reason.UNKNOWN_FUNCTION: [
         "SELECT ‹foo(a)› FROM t",
         "SELECT ‹read_text('x')›",
@@ -178,7 +177,7 @@ SELECT 1 FROM (DESCRIBE t)
 SELECT 1 FROM UNNEST(a)
 SELECT main.abs(a) FROM t
 SELECT a.b(c) FROM t
-SELECT a.b.c.d FROM t
+SELECT a.b.c.d.e FROM t
 SELECT list_transform(a, LAMBDA x : x) FROM t
 SELECT (a, b) FROM t
 SELECT ROW(a, b) FROM t

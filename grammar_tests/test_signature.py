@@ -6,6 +6,7 @@ import pytest
 
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.tree import DATE, INTEGER, VARCHAR, Kind, Span, SqlType
+from dpsql.model.vocabulary import Request
 from dpsql.preparation.signature import signature
 from grammar_tests.bound import shop
 
@@ -15,7 +16,7 @@ POLICY, _ = shop()
 def taken(text: str, *declared: SqlType | None) -> list[str]:
     places = [Span(n, n + 1) for n, c in enumerate(text) if c == "?"]
     given = declared or (None,) * len(places)
-    found = signature(text, "postgres", POLICY, places, given)
+    found = signature(Request(text, "ana", "postgres"), POLICY, places, given)
     return [kind.kind.value for kind in found.parameters]
 
 
@@ -50,8 +51,8 @@ def test_declared_types_win() -> None:
 
 
 def test_columns_are_those_of_the_answer() -> None:
-    found = signature("SELECT segment, AVG(age) AS a FROM customers GROUP BY 1", "postgres",
-                      POLICY, (), ())  # fmt: skip
+    sql = "SELECT segment, AVG(age) AS a FROM customers GROUP BY 1"
+    found = signature(Request(sql, "ana", "postgres"), POLICY, (), ())
     assert [(c.name, c.type.kind) for c in found.columns] == [
         ("segment", Kind.VARCHAR),
         ("a", Kind.DOUBLE),

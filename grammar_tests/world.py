@@ -205,6 +205,12 @@ def build(
 ) -> duckdb.DuckDBPyConnection:
     """A database with these rows; with constraints only where the rows satisfy them."""
     connection = duckdb.connect(path)
+    fill(connection, tables, constraints=constraints)
+    return connection
+
+
+def fill(connection: duckdb.DuckDBPyConnection, tables: Tables, *, constraints: bool) -> None:
+    """The same into the schema that the connection uses."""
     words = CONSTRAINTS if constraints else dict.fromkeys(CONSTRAINTS, "")
     for table, columns in COLUMNS.items():
         connection.execute(f"CREATE TABLE {table} ({columns.format(**words)})")
@@ -212,7 +218,6 @@ def build(
             marks = f"({', '.join('?' * len(rows[0]))})"
             listed = ", ".join([marks] * len(rows))
             connection.execute(f"INSERT INTO {table} VALUES {listed}", [*chain(*rows)])
-    return connection
 
 
 def batched(rows: list[tuple[Any, ...]], most: int) -> Iterator[list[tuple[Any, ...]]]:

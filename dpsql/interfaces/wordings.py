@@ -46,6 +46,8 @@ def _privacy(state: str, headline: Alternatives, why: Alternatives, *fix: str) -
 
 
 _SAYS_WHAT = (
+    "Did you mean {near}? There are: {known}.",
+    "Did you mean {near}?",
     "It may be: {known}.",
     "See the policy for what exists.",
 )
@@ -74,11 +76,25 @@ WORDINGS: dict[Reason, Wording] = {
             "Split the query, or write it more flatly.",
         ),
     ),
-    Reason.UNKNOWN_TABLE: _input(
+    Reason.UNKNOWN_TABLE: Wording(
+        ExitCode.BAD_INPUT,
         "42P01",
-        ("There is no table {table}.", "There is no such table."),
-        "A table that the policy does not name does not exist here.",
-        *_SAYS_WHAT,
+        (
+            "There is no table {table}.",
+            "{qualifier} is called {alias} here.",
+            "{qualifier} is not in FROM.",
+            "There is no such table.",
+        ),
+        (
+            "In this query the table goes by the name {alias} alone.",
+            "A table that the policy does not name does not exist here.",
+        ),
+        (
+            "Write {alias} before the column.",
+            *_SAYS_WHAT[:-1],
+            "FROM has: {sources}.",
+            _SAYS_WHAT[-1],
+        ),
     ),
     Reason.UNKNOWN_COLUMN: _input(
         "42703",
@@ -105,6 +121,8 @@ WORDINGS: dict[Reason, Wording] = {
             "There is no such function.",
         ),
         "Only functions with a rule are called; a function without one is never passed on.",
+        "Did you mean {near}? {by_manual} lists the functions.",
+        "Did you mean {near}?",
         "{by_manual} lists the functions.",
         "The page on SQL lists the functions.",
     ),

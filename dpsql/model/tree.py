@@ -185,11 +185,15 @@ class Literal(Operators):
 
 @dataclass(frozen=True, slots=True)
 class Name(Operators):
-    """A column by name, before resolution; `table` is its qualifier if one was written."""
+    """A column by name, before resolution; `table` is its qualifier if one was written.
+
+    `schema` is what was written before the table: nothing, a schema, or a database and a schema.
+    """
 
     name: str
     table: str | None = None
     span: Span = field(default=NOWHERE, compare=False)
+    schema: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,6 +208,7 @@ class Star(Operators):
     exclude: tuple[str, ...] = ()
     replacing: tuple[tuple[str, Expression], ...] = ()
     renaming: tuple[tuple[str, str], ...] = ()
+    schema: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -345,12 +350,16 @@ Expression: TypeAlias = (
 
 @dataclass(frozen=True, slots=True)
 class TableName:
-    """A table or CTE by name, with its alias; column aliases as in `t AS x(a, b)`."""
+    """A table or CTE by name, with its alias; column aliases as in `t AS x(a, b)`.
+
+    `schema` is what was written before the name, as in `Name`.
+    """
 
     name: str
     alias: str | None = None
     column_aliases: tuple[str, ...] = ()
     span: Span = field(default=NOWHERE, compare=False)
+    schema: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -476,7 +485,8 @@ class Statement:
 
     `max_error` ("5%" is relative), `confidence`, `nonnegative` (counts) and `mechanism` (a name)
     are what OPTIONS asked for, `explain` is how EXPLAIN PRIVACY shows the plan; `divided` says
-    that an aggregate names its own epsilon.
+    that an aggregate names its own epsilon. Tables without a schema are looked for along
+    `search_path`.
     """
 
     query: Query
@@ -488,6 +498,7 @@ class Statement:
     nonnegative: bool = False
     mechanism: str | None = None
     divided: bool = False
+    search_path: tuple[str, ...] = ("public",)
 
 
 def identifier(name: str) -> str:

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, assert_never
 from dpsql.model.notices import Notice
 from dpsql.model.query_options import Precision, today
 from dpsql.model.resources import Database, Limits
+from dpsql.model.table_names import SEARCH_PATH, candidates
 from dpsql.model.tree import Expression, SqlType, Value
 
 if TYPE_CHECKING:
@@ -203,6 +204,13 @@ class Policy:
     def table(self, name: str) -> TablePolicy | None:
         """The table called `name`, ignoring case."""
         return next((t for t in self.tables if t.name.lower() == name.lower()), None)
+
+    def named(
+        self, written: tuple[str, ...], path: tuple[str, ...] = SEARCH_PATH
+    ) -> TablePolicy | None:
+        """The table that a name of up to three parts means; schemas are searched by `path`."""
+        found = (self.table(name) for name in candidates(written, path))
+        return next((table for table in found if table is not None), None)
 
     def fact(self, kind: FactKind, table: str) -> Fact | None:
         """The vouched fact of this kind about this table, if there is one."""
@@ -452,7 +460,7 @@ class Answer:
 class Request:
     """What an interface asks: text, who asks, spelling, for how much or how well, when, and
     whether it is `confirmed` that even what cannot be of use is wanted. With `flowing` many rows of
-    public data may come as a flow.
+    public data may come as a flow. Tables without a schema are looked for along `search_path`.
     """
 
     sql: str
@@ -465,6 +473,7 @@ class Request:
     day: date = field(default_factory=today)
     confirmed: bool = False
     flowing: bool = False
+    search_path: tuple[str, ...] = SEARCH_PATH
 
 
 @dataclass(frozen=True, slots=True)

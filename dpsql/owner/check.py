@@ -15,6 +15,7 @@ from typing import Any
 from dpsql.compiler.rewrite.dialect import Dialect
 from dpsql.ledgers import Charged, Ledger
 from dpsql.ledgers.sqlite import SqliteLedger
+from dpsql.model.table_names import address
 from dpsql.model.tree import BOOLEAN, Call, Kind, Literal, Ref, identifier
 from dpsql.model.vocabulary import (
     Budget,
@@ -88,7 +89,7 @@ def check(policy: Policy, lines: Lines, rows: Rows) -> tuple[tuple[Finding, ...]
 class _Table:
     def __init__(self, policy: Policy, table: TablePolicy, lines: Lines, rows: Rows) -> None:
         self.policy, self.table, self.lines, self.rows = policy, table, lines, rows
-        self.name = identifier(table.name)
+        self.name = address(table.name)
 
     def values(self) -> list[Finding]:
         """Rows outside bounds and lists, NULL where it is not declared, NaN and infinities."""
@@ -196,7 +197,7 @@ class _Table:
         here, there = identifier(link.column), identifier(link.key)
         count = self._count(
             f"SELECT COUNT(*) FROM {self.name} AS a WHERE a.{here} IS NOT NULL AND NOT EXISTS"
-            f" (SELECT 1 FROM {identifier(link.table)} AS b WHERE b.{there} = a.{here})"
+            f" (SELECT 1 FROM {address(link.table)} AS b WHERE b.{there} = a.{here})"
         )
         what = f"{count} rows link to no row of {link.table}: they enter no answer."
         return self._if(count, link.column, ("link",), what, "Mend the links, or accept that.")
@@ -260,7 +261,7 @@ class _Table:
         hops = 0
         while table.link is not None and table.link.table != self.policy.unit.table:
             link = table.link
-            joined = identifier(link.table)
+            joined = address(link.table)
             hops += 1
             sql += (
                 f" JOIN {joined} AS t{hops} ON t{hops - 1}.{identifier(link.column)}"
@@ -346,7 +347,7 @@ def units_of_keys(name: str, policy: Policy) -> str:
     assert table is not None
     assert table.link is not None
     key, link = identifier(table.key[0]), identifier(table.link.column)
-    source, ends = f"{identifier(table.name)} AS t", (f"t.{link}", f"t.{link}")
+    source, ends = f"{address(table.name)} AS t", (f"t.{link}", f"t.{link}")
     if table.link.table != policy.unit.table:
         source += f" JOIN ({units_of_keys(table.link.table, policy)}) AS u ON t.{link} = u.k"
         ends = "u.lo", "u.hi"
@@ -365,7 +366,7 @@ class RowsOfSeveral:
         """SELECT of the rows that no link leads to a unit, or one to a key that several share."""
         unit = self.policy.unit
         there = " OR ".join(
-            f"EXISTS (SELECT 1 FROM {identifier(unit.table)} AS p"
+            f"EXISTS (SELECT 1 FROM {address(unit.table)} AS p"
             f" WHERE p.{identifier(unit.key)} = r.lo{n})"
             for n in self._places
         )
@@ -395,7 +396,7 @@ class RowsOfSeveral:
             else f"b{n}.lo AS lo{n}, b{n}.hi AS hi{n}"
             for n, link in enumerate(self.table.several)
         )
-        return f"SELECT {ends} FROM {identifier(self.table.name)} AS t{joins}"
+        return f"SELECT {ends} FROM {address(self.table.name)} AS t{joins}"
 
     def _joins(self) -> Iterator[str]:
         for n, link in enumerate(self.table.several):
@@ -439,12 +440,12 @@ def all_among_units(table: TablePolicy, column: str, policy: Policy) -> str:
     """SELECT of 1 if a column has values, and each of them is a unit's key; else of 0."""
     name, unit = identifier(column), policy.unit
     other = (
-        f"NOT EXISTS (SELECT 1 FROM {identifier(unit.table)} AS p"
+        f"NOT EXISTS (SELECT 1 FROM {address(unit.table)} AS p"
         f" WHERE p.{identifier(unit.key)} = t.{name})"
     )
     return (
         f"SELECT CASE WHEN COUNT(t.{name}) > 0 AND COUNT(t.{name}) FILTER (WHERE {other}) = 0"
-        f" THEN 1 ELSE 0 END FROM {identifier(table.name)} AS t"
+        f" THEN 1 ELSE 0 END FROM {address(table.name)} AS t"
     )
 
 

@@ -21,6 +21,7 @@ from math import hypot
 from dpsql import accountants
 from dpsql.mechanisms import standard_deviation
 from dpsql.model.errors import Reason, Refused
+from dpsql.model.table_names import address, nearest, parts
 from dpsql.model.tree import identifier
 from dpsql.model.vocabulary import Budget, Neighbours, Policy, Sensitivity, TablePolicy
 
@@ -73,10 +74,11 @@ def questions(policy: Policy, name: str, by: Sequence[str]) -> dict[TunedLimit, 
     With group columns `by` there are two: groups per unit, and rows in the largest group of each.
     Raises `Refused` for what the policy does not know.
     """
-    table = policy.table(name)
+    table = policy.named(tuple(part for part in parts(name) or (name,) if part is not None))
     if table is None:
         private = tuple(t.name for t in policy.tables if t.private)
-        raise Refused(Reason.UNKNOWN_TABLE, table=name, known=private)
+        near = nearest(name, private)
+        raise Refused(Reason.UNKNOWN_TABLE, table=name, near=near, known=private)
     if not table.private:
         why = f"{table.name} is public and needs no limits"
         raise Refused(Reason.BAD_OPTION, option="TABLE", why=why)
@@ -85,7 +87,11 @@ def questions(policy: Policy, name: str, by: Sequence[str]) -> dict[TunedLimit, 
         raise Refused(Reason.BAD_OPTION, option="TABLE", why=why)
     for column in by:
         if table.column(column) is None:
-            raise Refused(Reason.UNKNOWN_COLUMN, column=column, table=table.name)
+            existing = tuple(c.name for c in table.columns if not c.hidden)
+            near = nearest(column, existing)
+            raise Refused(
+                Reason.UNKNOWN_COLUMN, column=column, table=table.name, near=near, known=existing
+            )
     source, unit = _source(policy, table)
     keys = ", ".join(f"t0.{identifier(column)}" for column in by)
     if not by:
@@ -101,12 +107,12 @@ def questions(policy: Policy, name: str, by: Sequence[str]) -> dict[TunedLimit, 
 
 def _source(policy: Policy, table: TablePolicy) -> tuple[str, str]:
     """The table joined along its links to the unit, and the unit's key."""
-    joined, here = f"{identifier(table.name)} AS t0", 0
+    joined, here = f"{address(table.name)} AS t0", 0
     while table.link is not None:
         link, next_table = table.link, policy.table(table.link.table)
         assert next_table is not None
         condition = f"t{here}.{identifier(link.column)} = t{here + 1}.{identifier(link.key)}"
-        joined += f" JOIN {identifier(next_table.name)} AS t{here + 1} ON {condition}"
+        joined += f" JOIN {address(next_table.name)} AS t{here + 1} ON {condition}"
         table, here = next_table, here + 1
     return joined, f"t{here}.{identifier(policy.unit.key)}"
 

@@ -15,6 +15,7 @@ from typing import Any, NoReturn
 
 from dpsql.model.errors import PolicyError
 from dpsql.model.schema import Schema, SchemaColumn, SchemaTable
+from dpsql.model.table_names import parts
 from dpsql.model.tree import Kind, Ref, SqlType, Value
 from dpsql.model.vocabulary import (
     ColumnPolicy,
@@ -362,6 +363,9 @@ class _Binder:
         if schema_table is None:
             near = get_close_matches(table.name, [t.name for t in self.schema.tables], 1)
             fix = f"Did you mean {near[0]}?" if near else "Remove it, or name another database."
+            schema, _ = parts(table.name) or (None, table.name)
+            if schema is not None and not near:
+                fix += " A database file that is called as its schema has to be renamed."
             self._fail(table, (), f"The database has no table {table.name}.", fix)
         return schema_table
 

@@ -13,6 +13,7 @@ from dpsql.accountants import Accountant, get, is_affordable
 from dpsql.model.errors import PolicyError
 from dpsql.model.installed import Unusable
 from dpsql.model.resources import Database, Limits
+from dpsql.model.table_names import full_name, parts, shown
 from dpsql.model.vocabulary import (
     DEFAULT_ACCOUNTANT,
     BoundsMethod,
@@ -111,8 +112,26 @@ def _draft(reader: Reader, folder: Path) -> Draft:
         limits=_limits(reader.table("limits")),
         server=server(reader.table("server"), folder),
     )
+    _check_names(draft, reader)
     check_links(draft, reader)
     return draft
+
+
+def _check_names(draft: Draft, reader: Reader) -> None:
+    """Refuse names that SQL could not say, and two tables that analysts would call alike."""
+    calls: dict[tuple[str, str], str] = {}
+    for table in draft.tables:
+        place, named = reader.table("tables").table(table.name), parts(table.name)
+        if named is None:
+            fix = """Write schema.table, and '"a.b"' for a name with a dot."""
+            place.fail(None, f"{table.name} is no name of a table.", fix)
+        if full_name(*named) != table.name:
+            place.fail(None, f"{table.name} has a shorter name.", f"Write {full_name(*named)}.")
+        schema, name = shown(table.name)
+        other = calls.setdefault((schema.lower(), name.lower()), table.name)
+        if other != table.name:
+            why = f"{other} and {table.name} have one name for analysts."
+            place.fail(None, why, "Leave one out, or rename it in the database.")
 
 
 def _database(reader: Reader, folder: Path) -> Database:

@@ -13,7 +13,8 @@ from dpsql.engines import Engine, EngineFailed, Interrupted, TimedOut
 from dpsql.ledgers import Ledger
 from dpsql.model.algebra import Project, Scan
 from dpsql.model.errors import PolicyError, Reason, Refused, Unreachable
-from dpsql.model.tree import Expression, Ref, identifier
+from dpsql.model.table_names import address
+from dpsql.model.tree import Expression, Ref
 from dpsql.model.vocabulary import GroupingLimit, Policy, TablePolicy
 from dpsql.model.walk import substitute
 from dpsql.policy.bind import bind, vouched_for
@@ -69,7 +70,7 @@ def _limits(
 
 def grouping_key(text: str, table: TablePolicy, policy: Policy) -> Expression:
     """An expression over a table's columns, as `Ref`s by their places. Raises `Refused`."""
-    statement = parse(f"SELECT {text} AS key FROM {identifier(table.name)}")
+    statement = parse(f"SELECT {text} AS key FROM {address(table.name)}")
     relation = resolve(statement, policy, Identities()).relation
     match relation:
         case Project(input=Scan(fields=columns), items=(item,)):

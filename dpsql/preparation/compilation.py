@@ -118,15 +118,14 @@ class Compiler:
 
     def signature(
         self,
-        sql: str,
-        dialect: str,
+        request: Request,
         places: Sequence[Span],
         declared: Sequence[SqlType | None],
         stop: Stop,
     ) -> Signature:
         """See `dpsql.preparation.signature`."""
         return self.freely(
-            lambda: signature(sql, dialect, self.policy, places, declared),
+            lambda: signature(request, self.policy, places, declared),
             stop,
         )
 
@@ -143,7 +142,8 @@ class Compiler:
         if statement is None:
             statement = parse(request.sql, request.dialect, request.parameters, request.day)
             nonnegative = statement.nonnegative or request.nonnegative
-            statement = replace(statement, nonnegative=nonnegative)
+            path = request.search_path
+            statement = replace(statement, nonnegative=nonnegative, search_path=path)
             self._statements.put(key, statement)
         return statement
 

@@ -110,15 +110,14 @@ class CompilerDesk:
 
     def signature(
         self,
-        sql: str,
-        dialect: str,
+        request: Request,
         places: Sequence[Span],
         declared: Sequence[SqlType | None],
         *,
         stop: Stop,
     ) -> tuple[Identity, Signature]:
         """See `Compiler.signature`."""
-        return self._of_now(self._compiler.signature(sql, dialect, places, declared, stop))
+        return self._of_now(self._compiler.signature(request, places, declared, stop))
 
     def _packed(self, query: Question) -> Packed:
         plan = self._compiler.prepared(query)
@@ -213,15 +212,14 @@ class CompilerPool(Compiler):
 
     def signature(
         self,
-        sql: str,
-        dialect: str,
+        request: Request,
         places: Sequence[Span],
         declared: Sequence[SqlType | None],
         stop: Stop,
     ) -> Signature:
         """See `Compiler.signature`."""
-        request = "signature", sql, dialect, tuple(places), tuple(declared)
-        signature: Signature = self._once(request, stop, request)
+        wanted = "signature", request, tuple(places), tuple(declared)
+        signature: Signature = self._once(wanted, stop, wanted)
         return signature
 
     def _read(self, request: Request, stop: Stop) -> Question:

@@ -30,6 +30,7 @@ from dpsql.compiler.plan.private_plan import BlockPlan
 from dpsql.mechanisms.tails import reach
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.notices import BoundsFound
+from dpsql.model.table_names import address
 from dpsql.model.tree import Kind, SqlType
 from dpsql.model.vocabulary import NANO, BoundsMethod, Budget, ColumnPolicy, Loss, Noise, Policy
 from dpsql.policy.values import of_type
@@ -108,7 +109,7 @@ def _sized(policy: Policy, bounds: ReleasedBounds, who: str) -> str:
     Bin 0 has |x| up to the least size; bin k, or -k for negative numbers, those up to 2^k times it.
     NULL, NaN and what is beyond the largest size are in no bin.
     """
-    x, table = f"CAST({_quoted(bounds.column)} AS DOUBLE)", _quoted(bounds.table)
+    x, table = f"CAST({_quoted(bounds.column)} AS DOUBLE)", address(bounds.table)
     kind = _column(policy, bounds).type
     edges = [float(Fraction(2) ** k) for k in range(_least(kind), _most(kind) + 1)]
     cases = [f"WHEN {x} < -{edges[k]!r} THEN -{k + 1}" for k in reversed(range(len(edges) - 1))]

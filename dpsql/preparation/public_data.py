@@ -18,6 +18,7 @@ from dpsql.model.algebra import Evaluated, Field, Relation
 from dpsql.model.bounded_cache import BoundedCache
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.intervals import Facts, hull
+from dpsql.model.table_names import address
 from dpsql.model.tree import INTEGER, Expression, Ref, SqlType, Value, identifier
 
 Row = tuple[Value, ...]
@@ -91,7 +92,7 @@ class PublicTables:
         """How many rows a public table has."""
         sizes = self._sizes
         if table not in sizes:
-            sizes[table] = self._engine.rows(f"SELECT COUNT(*) FROM {identifier(table)}")[0][0]
+            sizes[table] = self._engine.rows(f"SELECT COUNT(*) FROM {address(table)}")[0][0]
         return sizes[table]
 
     def frequency(self, relation: Relation, columns: tuple[Ref, ...]) -> int:
@@ -170,7 +171,7 @@ class PublicTables:
         values = self._distinct(table, column, f" LIMIT {limit + 1}")
         name = identifier(column)
         lowest, highest, absent = self._engine.rows(
-            f"SELECT MIN({name}), MAX({name}), COUNT(*) - COUNT({name}) FROM {identifier(table)}"
+            f"SELECT MIN({name}), MAX({name}), COUNT(*) - COUNT({name}) FROM {address(table)}"
         )[0]
         inferred = facts_of_values(kind, values)
         return Facts(
@@ -183,7 +184,7 @@ class PublicTables:
 
     def _distinct(self, table: str, column: str, limit: str) -> list[Any]:
         name = identifier(column)
-        sql = f"SELECT DISTINCT {name} FROM {identifier(table)} WHERE {name} IS NOT NULL"
+        sql = f"SELECT DISTINCT {name} FROM {address(table)} WHERE {name} IS NOT NULL"
         return [row[0] for row in self._engine.rows(f"{sql} ORDER BY 1{limit}")]
 
 

@@ -158,4 +158,4 @@ def text_key(request: Request) -> tuple[Any, ...]:
         raise Refused(Reason.BAD_PARAMETER, why="one of them is not a value") from None
     types = tuple(type(value) for value in request.parameters)
     spelling = request.sql, request.dialect, request.parameters, types
-    return *spelling, request.nonnegative, request.day
+    return *spelling, request.nonnegative, request.day, request.search_path

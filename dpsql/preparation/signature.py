@@ -7,7 +7,7 @@ types. Only names and types are looked at: whether the query is private enough i
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from itertools import pairwise
@@ -32,7 +32,7 @@ from dpsql.model.tree import (
     SqlType,
     Value,
 )
-from dpsql.model.vocabulary import Column, Policy
+from dpsql.model.vocabulary import Column, Policy, Request
 from dpsql.model.walk import expressions, relations, walk
 
 _TEXTS = ("2000-01-01", "month")
@@ -55,18 +55,17 @@ class Signature:
 
 
 def signature(
-    text: str,
-    dialect: str,
+    request: Request,
     policy: Policy,
     places: Sequence[Span],
     declared: Sequence[SqlType | None],
 ) -> Signature:
-    """The signature of the SELECT in `text` with a `?` at each of `places`.
+    """The signature of the SELECT that is asked, with a `?` at each of `places` of its text.
 
     `declared` are the types that the client fixed, None where it did not. Raises `Refused` for a
     text that is wrong whatever the parameters are.
     """
-    counts = _counts(text)
+    counts = _counts(request.sql)
     declared = [
         kind or (INTEGER if place.start in counts else None)
         for place, kind in zip(places, declared, strict=True)
@@ -75,7 +74,9 @@ def signature(
     while True:
         values = tuple(left[0] for left in guesses)
         try:
-            resolved = resolve(parse(text, dialect, values), policy, Identities())
+            statement = parse(request.sql, request.dialect, values)
+            statement = replace(statement, search_path=request.search_path)
+            resolved = resolve(statement, policy, Identities())
         except Refused as refused:
             if not _guess_again(guesses, places, refused.span):
                 raise

@@ -36,6 +36,7 @@ from dpsql.model.algebra import (
     WindowItem,
 )
 from dpsql.model.errors import Reason, Refused
+from dpsql.model.table_names import nearest, shown
 from dpsql.model.tree import (
     BOOLEAN,
     INTEGER,
@@ -139,13 +140,15 @@ def resolve(statement: Statement, policy: Policy, identities: Identities) -> Res
     Raises `Refused` for unknown, ambiguous and hidden names, wrong types, misplaced aggregates
     and columns that are neither grouped nor aggregated.
     """
-    return Resolved(_Resolver(policy, identities).query(statement.query, {}))
+    resolver = _Resolver(policy, identities, statement.search_path)
+    return Resolved(resolver.query(statement.query, {}))
 
 
 @dataclass(frozen=True, slots=True)
 class _Resolver:
     policy: Policy
     identities: Identities
+    path: tuple[str, ...]
 
     # --- queries ---
 
@@ -307,8 +310,10 @@ class _Resolver:
                 return OneRow(), Scope()
             case TableName():
                 relation, hidden = self._table(source, environment)
+                name = relation.table if isinstance(relation, Scan) else None
                 relation = self._relabelled(relation, source.column_aliases, source.span)
-                return relation, _scope(source.alias or source.name, relation.fields, hidden)
+                alias = source.alias or source.name
+                return relation, _scope(alias, relation.fields, hidden, name)
             case Derived():
                 relation = self.query(source.query, environment)
                 relation = self._relabelled(relation, source.column_aliases, source.span)
@@ -323,18 +328,28 @@ class _Resolver:
     def _table(
         self, name: TableName, environment: Environment
     ) -> tuple[Relation, Mapping[str, str]]:
-        definition = environment.get(name.name.lower())
+        definition = None if name.schema else environment.get(name.name.lower())
         if definition is not None:
             relation = self.query(definition.query, definition.environment)
             return self._relabelled(relation, definition.column_aliases, name.span), {}
-        table = self.policy.table(name.name)
+        table = self.policy.named((*name.schema, name.name), self.path)
         if table is None:
-            tables = tuple(t.name for t in self.policy.tables)
-            raise Refused(Reason.UNKNOWN_TABLE, name.span, table=name.name, known=tables)
+            raise self._unknown(name, environment)
         hidden = {c.name.lower(): "" for c in table.columns if c.hidden}
         hidden |= {name: table.name for name in table.second_keys if name in hidden}
         fields = tuple(self.identities.field(c.name, c.type) for c in table.columns if not c.hidden)
         return Scan(table.name, fields, name.span), hidden
+
+    def _unknown(self, name: TableName, environment: Environment) -> Refused:
+        """What exists instead of a table: of the policy, and of the text's own WITH."""
+        tables = [t.name for t in self.policy.tables]
+        meant = self.policy.named((*name.schema[-1:], name.name))
+        alike = sorted((t for t in tables if shown(t)[1].lower() == name.name.lower()), key=len)
+        written = ".".join((*name.schema, name.name))
+        like = alike[0] if alike else nearest(written, [*tables, *environment])
+        near = like if meant is None else meant.name
+        facts = {"table": written, "near": near, "known": tuple(tables)}
+        return Refused(Reason.UNKNOWN_TABLE, name.span, **facts)
 
     def _relabelled(self, relation: Relation, aliases: tuple[str, ...], span: Span) -> Relation:
         if not aliases:
@@ -362,14 +377,21 @@ class _Resolver:
         return padded(Join(left, right, join.kind, condition, join.span), scope, self.identities)
 
 
-def _scope(alias: str | None, fields: tuple[Field, ...], hidden: Mapping[str, str]) -> Scope:
-    return Scope((Source(alias, fields, hidden),))
+def _scope(
+    alias: str | None,
+    fields: tuple[Field, ...],
+    hidden: Mapping[str, str],
+    table: str | None = None,
+) -> Scope:
+    return Scope((Source(alias, fields, hidden, table),))
 
 
 def _no_shared_alias(left: Scope, right: Scope, join: JoinedTables) -> None:
-    names = {s.alias.lower() for s in left.sources if s.alias}
+    """Tables of different schemas may have one name: columns name the schema then."""
+    sources = {s.alias.lower(): s.table for s in left.sources if s.alias}
     for source in right.sources:
-        if source.alias and source.alias.lower() in names:
+        other = sources.get((source.alias or "").lower(), source)
+        if other is not source and (None in (other, source.table) or other == source.table):
             raise Refused(Reason.AMBIGUOUS_COLUMN, join.span, column=source.alias)
 
 

@@ -11,6 +11,7 @@ from itertools import count
 
 from dpsql.model.algebra import Field, Relation
 from dpsql.model.errors import Reason, Refused
+from dpsql.model.table_names import candidates, nearest
 from dpsql.model.tree import (
     STATED,
     AggregateCall,
@@ -51,11 +52,21 @@ class Source:
     """One item of FROM: its alias and its columns.
 
     `hidden` are names that exist and may not be used; with the table whose links they are not.
+    `table` is the name of the policy's table where that is what FROM names.
     """
 
     alias: str | None
     fields: tuple[Field, ...]
     hidden: Mapping[str, str] = field(default_factory=dict)
+    table: str | None = None
+
+    def is_called(self, table: str, schema: tuple[str, ...]) -> bool:
+        """Whether a name with this in front of it may be a column of this source."""
+        if self.alias is None or self.alias.lower() != table.lower():
+            return False
+        return (
+            not schema or self.table is None or self.table.lower() in candidates((*schema, table))
+        )
 
     def named(self, name: str) -> Iterator[Field]:
         return (f for f in self.fields if f.name.lower() == name.lower())
@@ -81,7 +92,7 @@ class Scope:
         """The one field that `name` means, or a refusal that points at it."""
         if self.outer is not None and not self._knows(name):
             return self.outer.lookup(name)
-        sources = self._qualified(name.table, name)
+        sources = self._qualified(name)
         fields = [f for source in sources for f in source.named(name.name)]
         if name.table is None:
             fields = [self.seen(f) for f in fields if f.id not in self.merged]
@@ -92,17 +103,20 @@ class Scope:
         for table in (s.hidden.get(name.name.lower()) for s in sources):
             if table is not None:
                 raise Refused(Reason.HIDDEN_COLUMN, name.span, column=name.name, others=table)
+        existing = tuple(dict.fromkeys(f.name for source in sources for f in source.fields))
         raise Refused(
             Reason.UNKNOWN_COLUMN,
             name.span,
             column=name.name,
-            known=tuple(f.name for source in sources for f in source.fields),
+            table=name.table,
+            near=nearest(name.name, existing),
+            known=existing,
         )
 
     def has(self, name: Name) -> bool:
         """Whether some field, visible or hidden, is called so."""
         return any(
-            name.table in (None, source.alias)
+            (name.table is None or source.is_called(name.table, name.schema))
             and (any(source.named(name.name)) or name.name.lower() in source.hidden)
             for source in self.sources
         )
@@ -110,7 +124,7 @@ class Scope:
     def _knows(self, name: Name) -> bool:
         """Whether the name means something here, usable or not; a table here hides outer ones."""
         if name.table is not None:
-            return any((s.alias or "").lower() == name.table.lower() for s in self.sources)
+            return any(s.is_called(name.table, name.schema) for s in self.sources)
         return any(
             any(source.named(name.name)) or name.name.lower() in source.hidden
             for source in self.sources
@@ -118,7 +132,7 @@ class Scope:
 
     def expand(self, star: Star) -> tuple[Field, ...]:
         """The columns of `*` or `t.*`, in order."""
-        fields = tuple(f for source in self._qualified(star.table, star) for f in source.fields)
+        fields = tuple(f for source in self._qualified(star) for f in source.fields)
         if star.table is not None:
             return fields
         return tuple(self.seen(f) for f in fields if f.id not in self.merged)
@@ -150,13 +164,24 @@ class Scope:
             instead={**self.instead, **right.instead},
         )
 
-    def _qualified(self, table: str | None, place: Name | Star) -> tuple[Source, ...]:
+    def _qualified(self, name: Name | Star) -> tuple[Source, ...]:
+        table = name.table
         if table is None:
             return self.sources
-        sources = tuple(s for s in self.sources if s.alias and s.alias.lower() == table.lower())
+        sources = tuple(s for s in self.sources if s.is_called(table, name.schema))
         if not sources:
-            raise Refused(Reason.UNKNOWN_TABLE, place.span, table=table)
+            raise self._not_in_from(table, name)
         return sources
+
+    def _not_in_from(self, table: str, name: Name | Star) -> Refused:
+        """What a qualifier that no item of FROM has could have been: another name of one."""
+        meant = candidates((*name.schema, table))
+        renamed = (s.alias for s in self.sources if s.table and s.table.lower() in meant)
+        aliases = tuple(s.alias for s in self.sources if s.alias)
+        written = ".".join((*name.schema, table))
+        near = nearest(table, aliases)
+        facts = {"alias": next(renamed, None), "near": near, "sources": aliases}
+        return Refused(Reason.UNKNOWN_TABLE, name.span, qualifier=written, **facts)
 
 
 def is_stated(expression: Expression) -> bool:
@@ -364,7 +389,9 @@ def _columns(star: Star, aliases: Aliases) -> list[SelectItem]:
     listed = (*excluded, *replaced, *renamed)
     for name in listed:
         if name not in present or listed.count(name) > 1:
-            raise Refused(Reason.UNKNOWN_COLUMN, star.span, column=name)
+            existing = tuple(f.name for f in fields)
+            near = nearest(name, existing)
+            raise Refused(Reason.UNKNOWN_COLUMN, star.span, column=name, near=near, known=existing)
     result = []
     for f in fields:
         name = f.name.lower()

@@ -30,6 +30,7 @@ from dpsql.model.algebra import (
     Values,
     Window,
 )
+from dpsql.model.table_names import address
 from dpsql.model.tree import Call, Expression, JoinKind, Kind, Ref, identifier
 from dpsql.model.walk import refs
 
@@ -96,7 +97,7 @@ class Printer:
             case Scan():
                 alias = self._alias()
                 columns = {f.id: _column(alias, f) for f in relation.fields}
-                return _Select(f"{identifier(relation.table)} AS {alias}", columns)
+                return _Select(f"{address(relation.table)} AS {alias}", columns)
             case Values():
                 return self._values(relation)
             case Released() | Evaluated():

@@ -144,7 +144,7 @@ def anonymous(node: exp.Expression, origin: Origin, read: Read) -> Expression:
         return replace(CONSTANTS[name], span=call.span)
     row = scalar(name)
     if row is None:
-        raise Refused(refusal_of(name), call.span, name=name)
+        raise refusal_of(name, call.span)
     if origin.dialect == "postgres" and name in OTHERWISE_IN_POSTGRES:
         raise Refused(Reason.UNSUPPORTED_FUNCTION, call.span, name=name)
     _check_count(row, call)
@@ -374,7 +374,7 @@ def _window_call(node: exp.Anonymous, origin: Origin, read: Read, *, ignores: bo
         raise origin.refusal(node, f"{name.upper()} with OVER")
     row = WINDOWS.get(name) or aggregate(name)
     if row is None:
-        raise Refused(refusal_of(name), origin.span(node), name=name)
+        raise refusal_of(name, origin.span(node))
     if origin.span(node).start in origin.named:
         raise origin.refusal(node, "a named argument with OVER")
     args, distinct = _distinct(args, origin)

@@ -10,7 +10,7 @@ from dpsql.dialects.reading.calls import anonymous, filtered, trim, window, with
 from dpsql.dialects.reading.function_names import TODAY, refusal_of
 from dpsql.dialects.reading.interval_literals import duration_of, later, opposite
 from dpsql.dialects.reading.literals import cast_type, literal, negative, temporal
-from dpsql.dialects.reading.nodes import Origin, name_of, placeholder_of
+from dpsql.dialects.reading.nodes import Origin, name_of, placeholder_of, schema_of
 from dpsql.dialects.reading.time_calls import counts_with_part, extracted, standard_part
 from dpsql.dialects.reading.tokens import FUNCTION
 from dpsql.dialects.reading.window_frames import Read
@@ -277,24 +277,21 @@ def _position(node: exp.Expression, origin: Origin) -> Expression:
 
 
 def _column(node: exp.Expression, origin: Origin) -> Expression:
-    """A column, or what was renamed to one; `main.t.a` and `public.t.a` are t.a."""
-    this, table, schema = origin.take(node, "this", "table", "db")
+    """A column, or what was renamed to one."""
+    this, table, schema, catalog = origin.take(node, "this", "table", "db", "catalog")
     number = placeholder_of(this)
     if number is not None and table is None:
         return bound(origin.parameters[number], origin.span(node))
-    if schema is not None and name_of(schema, origin).lower() not in ("main", "public"):
-        raise Refused(
-            Reason.UNKNOWN_TABLE, origin.span(node), table=name_of(table, origin), known=()
-        )
     if isinstance(this, exp.Identifier) and not this.quoted and this.name.startswith(FUNCTION):
         name = this.name.removeprefix(FUNCTION).lower()
         if name in TODAY:
             return Literal(origin.day, DATE, origin.span(node))
-        raise Refused(refusal_of(name), origin.span(node), name=name)
+        raise refusal_of(name, origin.span(node))
     qualifier = None if table is None else name_of(table, origin)
     if isinstance(this, exp.Star):
         raise origin.refusal(node, _SPOKEN["Star"])
-    return Name(name_of(this, origin), qualifier, origin.span(node))
+    where = schema_of(catalog, schema, origin)
+    return Name(name_of(this, origin), qualifier, origin.span(node), where)
 
 
 def _boolean(node: exp.Expression, origin: Origin) -> Expression:

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from dpsql.compiler.aggregates import called
+from dpsql.compiler.aggregates import called, names
 from dpsql.functions import REGISTRY, lookup
-from dpsql.model.errors import Reason
-from dpsql.model.tree import DOUBLE, INTEGER, VARCHAR, Literal
+from dpsql.model.errors import Reason, Refused
+from dpsql.model.table_names import nearest
+from dpsql.model.tree import DOUBLE, INTEGER, VARCHAR, Literal, Span
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,8 +225,21 @@ _IMPURE = frozenset(
 )
 
 
-def refusal_of(name: str) -> Reason:
-    """Why a function without a row is refused: as an aggregate, as impure, or as unknown."""
+def refusal_of(name: str, span: Span) -> Refused:
+    """The refusal of a function without a row: an aggregate, impure, or unknown."""
+    reason = _reason(name)
+    unknown = reason is Reason.UNKNOWN_FUNCTION
+    return Refused(reason, span, name=name, near=_alike(name) if unknown else None)
+
+
+def _alike(name: str) -> str | None:
+    """The function that is spelled most like this name."""
+    aggregates = [n for n in (*names(), *OTHER_AGGREGATES) if aggregate(n) is not None]
+    parts = [*PART_FUNCTIONS, *WINDOWS, *TODAY, *WITHIN_GROUP]
+    return nearest(name, (*aggregates, *scalars(), *parts))
+
+
+def _reason(name: str) -> Reason:
     function = exp.FUNCTION_BY_NAME.get(name.upper())
     if name in _REFUSED_AGGREGATES or aggregate(name):
         return Reason.UNSUPPORTED_AGGREGATE

@@ -111,6 +111,14 @@ def name_of(identifier: exp.Expression, origin: Origin) -> str:
     return str(name).removeprefix(FUNCTION)
 
 
+def schema_of(
+    database: exp.Expression | None, schema: exp.Expression | None, origin: Origin
+) -> tuple[str, ...]:
+    """What was written before a table's name: nothing, a schema, or a database and a schema."""
+    written = (part for part in (database, schema) if part is not None)
+    return tuple(name_of(part, origin) for part in written)
+
+
 def placeholder_of(identifier: exp.Expression) -> int | None:
     """The number of the `?` that was renamed to this identifier."""
     if isinstance(identifier, exp.Identifier) and not identifier.quoted:

@@ -29,7 +29,7 @@ def parse(
     the tree cannot say. Raises ValueError for a dialect that does not exist.
 
     >>> parse("SELECT COUNT(*) FROM orders").query.source
-    TableName(name='orders', alias=None, column_aliases=(), span=Span(start=21, stop=27))
+    TableName(name='orders', alias=None, column_aliases=(), span=Span(start=21, stop=27), schema=())
     """
     if dialect not in SPELLINGS:
         msg = f"unknown dialect {dialect!r}"

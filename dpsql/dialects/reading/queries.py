@@ -11,7 +11,7 @@ from sqlglot import exp
 
 from dpsql.dialects.postgres.labels import unaliased
 from dpsql.dialects.reading.expressions import expression
-from dpsql.dialects.reading.nodes import Origin, name_of, placeholder_of
+from dpsql.dialects.reading.nodes import Origin, name_of, placeholder_of, schema_of
 from dpsql.dialects.reading.sources import alias_of, source
 from dpsql.dialects.reading.window_frames import definitions, sort_keys, with_windows
 from dpsql.model.bound_parameters import bound
@@ -300,10 +300,10 @@ def star_of(
 ) -> Star | None:
     """`*` or `t.*` with EXCLUDE (EXCEPT), REPLACE and RENAME; None for anything else."""
     if isinstance(node, exp.Column) and isinstance(node.this, exp.Star):
-        star, table = origin.take(node, "this", "table")
-        qualifier = name_of(table, origin)
+        star, table, schema, catalog = origin.take(node, "this", "table", "db", "catalog")
+        qualifier, where = name_of(table, origin), schema_of(catalog, schema, origin)
     elif isinstance(node, exp.Star):
-        star, qualifier = node, None
+        star, qualifier, where = node, None, ()
     else:
         return None
     names = "except_", "except", "replace", "rename"
@@ -314,6 +314,7 @@ def star_of(
         tuple(_column(e, origin, read) for e in left_out or excluded or ()),
         tuple(_replaced(e, origin, read) for e in replaced or ()),
         tuple(_renamed(e, origin, read) for e in renamed or ()),
+        schema=where,
     )
 
 

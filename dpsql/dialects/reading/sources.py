@@ -8,7 +8,7 @@ from typing import TypeAlias
 from sqlglot import exp
 
 from dpsql.dialects.reading.expressions import expression
-from dpsql.dialects.reading.nodes import Origin, name_of
+from dpsql.dialects.reading.nodes import Origin, name_of, schema_of
 from dpsql.dialects.reading.tokens import FUNCTION, MAX_JOINS
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.tree import (
@@ -129,19 +129,17 @@ def _parenthesised(node: exp.Expression, origin: Origin, read: ReadQuery) -> Fro
 
 
 def _table(node: exp.Expression, origin: Origin, read: ReadQuery) -> FromItem:
-    """A table with the joins that stand in its parentheses; `main.t` and `public.t` are t."""
+    """A table with the joins that stand in its parentheses."""
     names = "this", "db", "catalog", "alias", "joins"
     this, schema, catalog, alias, joins = origin.take(node, *names)
-    if isinstance(this, exp.Anonymous) and schema is None and not joins:
+    if isinstance(this, exp.Anonymous) and schema is catalog is None and not joins:
         return _series(this, alias, origin)
     if not isinstance(this, exp.Identifier):
         raise origin.refusal(this, "a table function" if isinstance(this, exp.Func) else None)
     name = name_of(this, origin)
-    known_schema = schema is None or name_of(schema, origin).lower() in ("main", "public")
-    if catalog is not None or not known_schema:
-        raise Refused(Reason.UNKNOWN_TABLE, origin.span(node), table=name, known=())
     label, columns = alias_of(alias, origin)
-    table = TableName(name, label, columns, origin.span(this))
+    where = schema_of(catalog, schema, origin)
+    table = TableName(name, label, columns, origin.span(this), where)
     return _with_joins(table, joins or [], origin, read)
 
 

@@ -11,6 +11,7 @@ from typing import Any
 from dpsql.engines.duckdb.exact_values import base_type
 from dpsql.engines.duckdb.files import name as quoted
 from dpsql.model.schema import ForeignKey, SchemaColumn, SchemaTable
+from dpsql.model.table_names import address, full_name, parts
 from dpsql.model.tree import (
     BOOLEAN,
     DATE,
@@ -26,19 +27,25 @@ from dpsql.model.tree import (
 Rows = list[tuple[Any, ...]]
 Ask = Callable[[str], Sequence[tuple[Any, ...]]]
 
-_HERE = "database_name = current_database() AND schema_name = 'main'"
+_HERE = (
+    "database_name = current_database()"
+    " AND (schema_name = 'main' OR lower(schema_name) <> lower(current_database()))"
+)
+"""A schema that is called as its file cannot be named: DuckDB takes its name for the file's."""
+
 _COLUMNS = (
-    "SELECT table_name, column_name, data_type, NOT is_nullable FROM duckdb_columns()"
+    "SELECT schema_name, table_name, column_name, data_type, NOT is_nullable FROM duckdb_columns()"
     f" WHERE {_HERE} AND NOT internal ORDER BY table_oid, column_index"
 )
 _CONSTRAINTS = (
-    "SELECT table_name, constraint_type, constraint_column_names, referenced_table,"
+    "SELECT schema_name, table_name, constraint_type, constraint_column_names, referenced_table,"
     " referenced_column_names, expression FROM duckdb_constraints()"
     f" WHERE {_HERE} ORDER BY table_oid, constraint_index"
 )
 _SOURCES = (
-    f"SELECT table_name, coalesce(sql, ''), false FROM duckdb_tables() WHERE {_HERE} UNION ALL"
-    f" SELECT view_name, coalesce(sql, ''), true FROM duckdb_views() WHERE {_HERE} AND NOT internal"
+    "SELECT schema_name, table_name, coalesce(sql, ''), false FROM duckdb_tables()"
+    f" WHERE {_HERE} UNION ALL SELECT schema_name, view_name, coalesce(sql, ''), true"
+    f" FROM duckdb_views() WHERE {_HERE} AND NOT internal"
 )
 _TYPES = {
     **dict.fromkeys(
@@ -57,19 +64,20 @@ _TYPES = {
 
 
 def tables(ask: Ask) -> tuple[SchemaTable, ...]:
-    """All tables and views of schema main, in the order of their creation."""
-    sources = ask(_SOURCES)
+    """All tables and views of all schemas, in the order of their creation."""
+    sources = [(full_name(schema, name), *rest) for schema, name, *rest in ask(_SOURCES)]
     collated, views = _collated(sources), {name for name, _sql, view in sources if view}
     columns: dict[str, list[SchemaColumn]] = defaultdict(list)
-    for table, column, type_name, not_null in ask(_COLUMNS):
+    for schema, name, column, type_name, not_null in ask(_COLUMNS):
+        table = full_name(schema, name)
         kind = sql_type(type_name)
         if table in collated and kind == VARCHAR:
             kind = None
         values = _enum_values(ask, table, column) if base_type(type_name) == "ENUM" else ()
         columns[table].append(SchemaColumn(column, kind, type_name, not_null, values))
     constraints: dict[str, Rows] = defaultdict(list)
-    for table, *rest in ask(_CONSTRAINTS):
-        constraints[table].append(tuple(rest))
+    for schema, name, *rest in ask(_CONSTRAINTS):
+        constraints[full_name(schema, name)].append(tuple(rest))
     declared = (_table(name, tuple(columns[name]), constraints[name]) for name in columns)
     return tuple(replace(table, view=table.name in views) for table in declared)
 
@@ -98,17 +106,18 @@ def _collated(sources: Sequence[tuple[Any, ...]]) -> set[str]:
 
 
 def _enum_values(ask: Ask, table: str, column: str) -> tuple[str, ...]:
-    sql = f"SELECT enum_range((SELECT {quoted(column)} FROM {quoted(table)} LIMIT 0))"
+    sql = f"SELECT enum_range((SELECT {quoted(column)} FROM {address(table)} LIMIT 0))"
     return tuple(ask(sql)[0][0])
 
 
 def _table(name: str, columns: tuple[SchemaColumn, ...], constraints: Rows) -> SchemaTable:
+    schema, _ = parts(name) or (None, name)  # a foreign key never leaves its schema
     keys = {
         kind: tuple(tuple(row[1]) for row in constraints if row[0] == kind)
         for kind in ("PRIMARY KEY", "UNIQUE")
     }
     foreign = tuple(
-        ForeignKey(tuple(own), table, tuple(referenced))
+        ForeignKey(tuple(own), full_name(schema, table), tuple(referenced))
         for kind, own, table, referenced, _check in constraints
         if kind == "FOREIGN KEY"
     )

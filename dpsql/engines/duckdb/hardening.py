@@ -15,6 +15,7 @@ from typing import Any
 import _duckdb as duckdb
 
 from dpsql.engines.duckdb.files import CannotOpen, Sources, name, reader, text
+from dpsql.model.table_names import parts
 
 MEMORY_FACTOR, MEMORY_MARGIN = 2, 2 << 30
 """The process may hold this many times DuckDB's own limit, plus a margin for code and threads."""
@@ -39,9 +40,8 @@ _STATEFUL = re.compile(r"enable_(logging|profil)", re.IGNORECASE)
 """Table functions that change the instance, which DuckDB 1.5 does not count as configuration."""
 
 _COLUMNS = (
-    "SELECT table_name, column_name, data_type FROM duckdb_columns()"
-    " WHERE database_name = current_database() AND schema_name = 'main' AND NOT internal"
-    " ORDER BY table_oid, column_index"
+    "SELECT schema_name, table_name, column_name, data_type FROM duckdb_columns()"
+    " WHERE database_name = current_database() AND NOT internal ORDER BY table_oid, column_index"
 )
 _UNITS = {"bytes": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
 
@@ -58,7 +58,9 @@ def private(sources: Sources, memory: str) -> Any:
         )
         matches = sources.matches()
         for table, paths in matches.items():
-            connection.execute(f"CREATE VIEW {name(table)} AS SELECT * FROM {reader(paths)}")
+            schema, view = parts(table) or (None, table)
+            where = _created(connection, schema or "main", view)
+            connection.execute(f"CREATE VIEW {where} AS SELECT * FROM {reader(paths)}")
         allowed = [path for paths in matches.values() for path in paths]
         return _sealed(connection, allowed)
     except duckdb.IOException as error:
@@ -80,19 +82,25 @@ def twin(original: Any, memory: str) -> Any:
     It has the settings of every instance. Columns of types that need an extension are left out.
     """
     connection = scratch(memory)
-    columns: dict[str, list[tuple[str, str]]] = {}
-    for table, column, kind in original.execute(_COLUMNS).fetchall():
-        columns.setdefault(table, []).append((column, kind))
+    columns: dict[tuple[str, str], list[tuple[str, str]]] = {}
+    for schema, table, column, kind in original.execute(_COLUMNS).fetchall():
+        columns.setdefault((schema, table), []).append((column, kind))
     for table, typed in columns.items():
         if not _is_created(connection, table, typed):
             _is_created(connection, table, [c for c in typed if _is_known(connection, c[1])])
     return connection
 
 
-def _is_created(connection: Any, table: str, typed: list[tuple[str, str]]) -> bool:
+def _created(connection: Any, schema: str, table: str) -> str:
+    """Where a table is in a schema, which exists from now on."""
+    connection.execute(f"CREATE SCHEMA IF NOT EXISTS {name(schema)}")
+    return f"{name(schema)}.{name(table)}"
+
+
+def _is_created(connection: Any, table: tuple[str, str], typed: list[tuple[str, str]]) -> bool:
     listed = ", ".join(f"{name(column)} {kind}" for column, kind in typed)
     try:
-        connection.execute(f"CREATE TABLE {name(table)} ({listed})")
+        connection.execute(f"CREATE TABLE {_created(connection, *table)} ({listed})")
     except duckdb.Error:
         return False
     return True

@@ -15,6 +15,7 @@ from dpsql.engines import ScratchTable, Stop
 from dpsql.interfaces.amounts import significant_places
 from dpsql.interfaces.asking import answered
 from dpsql.interfaces.doors import WIRE
+from dpsql.interfaces.pgwire.catalogue.naming import searched
 from dpsql.interfaces.pgwire.catalogue.spending import REPORTS, report
 from dpsql.interfaces.pgwire.faults import Fault, fault_of
 from dpsql.interfaces.pgwire.portals import Result
@@ -101,12 +102,16 @@ class Answers:
             self._claimed[piece.text] = claimed
         return claimed
 
-    def describe(self, piece: Piece, declared: Sequence[int], stop: Stop) -> Description:
+    def describe(
+        self, piece: Piece, declared: Sequence[int], settings: Mapping[str, str], stop: Stop
+    ) -> Description:
         """Parameter types and columns of a query. Raises `Fault`."""
         with placed(piece):
-            return self._described(piece, declared, stop)
+            return self._described(piece, declared, settings, stop)
 
-    def _described(self, piece: Piece, declared: Sequence[int], stop: Stop) -> Description:
+    def _described(
+        self, piece: Piece, declared: Sequence[int], settings: Mapping[str, str], stop: Stop
+    ) -> Description:
         query, claimed = self._read(piece, stop)
         count = max((*query.numbers, len(declared)), default=0)
         given = [*declared, *[0] * (count - len(declared))]
@@ -114,17 +119,13 @@ class Answers:
             expected = self.catalogue.parameter_types(piece.text, count)
             types = tuple(a or b for a, b in zip(given, expected, strict=True))
             return Description(types, self.catalogue.describe(piece.text, count))
-        signature = self.proxy.signature(
-            query.text,
-            DIALECT,
-            query.places,
-            [type_oids.kind_of(given[number - 1]) for number in query.numbers],
-            stop,
-        )
+        request = self._request(query, (), settings)
+        kinds = [type_oids.kind_of(given[number - 1]) for number in query.numbers]
+        signature = self.proxy.signature(request, query.places, kinds, stop)
         types = _settled(given, query, signature.parameters)
         if any(n > 1 for n in map(query.numbers.count, query.numbers)):
             kinds = [type_oids.kind_of(types[number - 1]) for number in query.numbers]
-            signature = self.proxy.signature(query.text, DIALECT, query.places, kinds, stop)
+            signature = self.proxy.signature(request, query.places, kinds, stop)
         return Description(types, told_columns(signature.columns))
 
     def ask(
@@ -144,16 +145,7 @@ class Answers:
             table = self.catalogue.ask(piece.text, tuple(values), reports, stop)
             return Result(table.columns, table.rows, "SELECT", counted=True, repeatable=not reports)
         ordered = tuple(values[number - 1] for number in query.numbers)
-        epsilon = settings["dpsql.epsilon"]
-        request = Request(
-            query.text,
-            self.analyst,
-            DIALECT,
-            ordered,
-            Decimal(epsilon) if epsilon else None,
-            confirmed=settings["dpsql.confirm"] == "on",
-            flowing=True,
-        )
+        request = self._request(query, ordered, settings)
         if is_scan(piece) and self.proxy.explain(request, stop).charge > FREE:
             raise refusal()
         answer = answered(self.proxy, request, stop, WIRE)
@@ -166,6 +158,21 @@ class Answers:
             repeatable=_repeatable(answer),
             receipt=answer.receipt,
             flow=answer.flow,
+        )
+
+    def _request(
+        self, query: Numbered, values: tuple[Any, ...], settings: Mapping[str, str]
+    ) -> Request:
+        epsilon = settings["dpsql.epsilon"]
+        return Request(
+            query.text,
+            self.analyst,
+            DIALECT,
+            values,
+            Decimal(epsilon) if epsilon else None,
+            confirmed=settings["dpsql.confirm"] == "on",
+            flowing=True,
+            search_path=searched(settings["search_path"]),
         )
 
     def _read(self, piece: Piece, stop: Stop) -> tuple[Numbered, bool]:

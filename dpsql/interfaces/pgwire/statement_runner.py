@@ -73,7 +73,9 @@ class Runner:
         self.require_healthy(command)
         match command:
             case Ask():
-                description = self.answers.describe(piece, declared, stop)
+                description = self.answers.describe(
+                    piece, declared, self.transaction.settings, stop
+                )
                 return PreparedStatement(
                     command, piece, description.parameters, description.columns
                 )
@@ -91,7 +93,7 @@ class Runner:
         """What a statement without parameters returns. Raises `Fault`."""
         match command:
             case Ask(piece=piece):
-                return self.answers.describe(piece, (), stop).columns
+                return self.answers.describe(piece, (), self.transaction.settings, stop).columns
             case Show(name=name):
                 return _SHOWN_ALL if name is None else (_shown(name),)
             case Fetch(cursor=name, move=False):

@@ -19,11 +19,12 @@ from sqlalchemy.engine.interfaces import (
 from sqlalchemy.exc import NoSuchTableError
 
 from dpsql.interfaces.comments import column_comment, table_comment
+from dpsql.model.table_names import FIRST, shown
 from dpsql.model.tree import Kind, SqlType
 from dpsql.model.vocabulary import ColumnPolicy, Policy, TablePolicy
 
-SCHEMA = "public"
-"""The one schema, under the name that Postgres gives to its first."""
+SCHEMA = FIRST[0]
+"""The first schema, as PostgreSQL calls it."""
 
 
 def type_of(kind: SqlType) -> types.TypeEngine[Any]:
@@ -61,21 +62,23 @@ class Reflection(DefaultDialect):
     def _get_default_schema_name(self, connection: Connection) -> str:  # noqa: ARG002
         return SCHEMA
 
-    def has_schema(self, connection: Connection, schema_name: str, **_: Any) -> bool:  # noqa: ARG002
-        """Whether it is the one schema."""
-        return schema_name == SCHEMA
+    def has_schema(self, connection: Connection, schema_name: str, **_: Any) -> bool:
+        """Whether a table of the policy is in it."""
+        return schema_name in self.get_schema_names(connection)
 
     @reflection.cache
-    def get_schema_names(self, connection: Connection, **_: Any) -> list[str]:  # noqa: ARG002
-        """The one schema."""
-        return [SCHEMA]
+    def get_schema_names(self, connection: Connection, **_: Any) -> list[str]:
+        """The schemas of the policy's tables."""
+        tables = _policy(connection).tables
+        return sorted({SCHEMA, *(shown(table.name)[0] for table in tables)})
 
     @reflection.cache
     def get_table_names(
         self, connection: Connection, schema: str | None = None, **_: Any
     ) -> list[str]:
         """The policy's tables, private and public."""
-        return [table.name for table in _policy(connection).tables] if _ours(schema) else []
+        named = (shown(table.name) for table in _policy(connection).tables)
+        return [name for space, name in named if space == (schema or SCHEMA)]
 
     @reflection.cache
     def get_view_names(
@@ -121,12 +124,13 @@ class Reflection(DefaultDialect):
         there = _shown(target, (link.key,))
         if not (here and there):
             return []
+        space, name = shown(target.name)
         return [
             {
                 "name": None,
                 "constrained_columns": here,
-                "referred_schema": schema,
-                "referred_table": target.name,
+                "referred_schema": None if schema is None and space == SCHEMA else space,
+                "referred_table": name,
                 "referred_columns": there,
                 "options": {},
             }
@@ -189,12 +193,8 @@ def _policy(connection: Connection) -> Policy:
     return policy
 
 
-def _ours(schema: str | None) -> bool:
-    return schema in (None, SCHEMA)
-
-
 def _found(connection: Connection, name: str, schema: str | None) -> TablePolicy | None:
-    return _policy(connection).table(name) if _ours(schema) else None
+    return _policy(connection).named((schema or SCHEMA, name))
 
 
 def _table(connection: Connection, name: str, schema: str | None) -> TablePolicy:

@@ -26,6 +26,7 @@ from dpsql.engines import (
 )
 from dpsql.engines.pool import EnginePool
 from dpsql.interfaces.pgwire.catalogue.names import ShadowNames
+from dpsql.interfaces.pgwire.catalogue.naming import searched
 from dpsql.interfaces.pgwire.catalogue.objects import DATABASE, objects
 from dpsql.interfaces.pgwire.catalogue.recorded import rows
 from dpsql.interfaces.pgwire.catalogue.shadow import script
@@ -92,7 +93,8 @@ class Catalogue:
         return WireResult(tuple(map(_wire, translation.columns)), answer, f"SELECT {len(answer)}")
 
     def _translated(self, sql: str, values: tuple[Any, ...] | None, parameters: int) -> Translation:
-        return translate(sql, self._names, values, parameters)
+        names = self._names.along(searched(self._session()["search_path"]))
+        return translate(sql, names, values, parameters)
 
     def _rows(
         self, sql: str, tables: Sequence[ScratchTable], stop: Stop | None

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from copy import copy
 from dataclasses import dataclass
 
 from dpsql.interfaces.pgwire.catalogue import recorded
 from dpsql.interfaces.pgwire.catalogue.naming import parts, quote
-from dpsql.interfaces.pgwire.catalogue.objects import Row
+from dpsql.interfaces.pgwire.catalogue.objects import DATABASE, Row
 from dpsql.interfaces.pgwire.catalogue.shadow import EXTRA, SHADOWS
 from dpsql.interfaces.pgwire.catalogue.spending import REPORTS
 from dpsql.interfaces.pgwire.catalogue.translation import oids
@@ -80,6 +81,13 @@ class ShadowNames:
         self._texts = {(n.kind, n.oid): self._written(n) for n in self._named}
         # REGPROCEDURE and its like are only ever written as numbers of what they are.
         self._known = recorded.relations()
+        self._path: tuple[str, ...] = SEARCH_PATH
+
+    def along(self, path: tuple[str, ...]) -> ShadowNames:
+        """The same, where names without a schema are looked for along this path."""
+        same = copy(self)
+        same._path = ("pg_catalog", *path)  # noqa: SLF001 - one of us
+        return same
 
     def relation(self, schema: str | None, name: str) -> Relation | None:
         """The catalogue relation called so; without a schema it is one of pg_catalog."""
@@ -110,6 +118,8 @@ class ShadowNames:
         if kind == oids.REGTYPE:
             return self._type(" ".join(text.split()))
         named = parts(text)
+        if named is not None and len(named) == 3 and named[0] == DATABASE:  # noqa: PLR2004
+            del named[0]
         if named is None or len(named) > 2:  # noqa: PLR2004 - schema and name
             return None
         kind = oids.REGPROC if kind == oids.REGPROCEDURE else kind
@@ -117,7 +127,7 @@ class ShadowNames:
 
     def _look_up(self, kind: int, named: list[str]) -> int | None:
         *schema, name = named
-        schemas = tuple(schema) or (None, *SEARCH_PATH)
+        schemas: tuple[str | None, ...] = tuple(schema) or (None, *self._path)
         numbers = (self._found.get((kind, s, name)) for s in schemas)
         return next((oid for oid in numbers if oid is not None), None)
 
@@ -150,7 +160,8 @@ class ShadowNames:
         spellings: list[Row] = []
         for item in self._named:
             shown = self._texts[item.kind, item.oid]
-            plain = {item.name, f"{item.schema}.{item.name}"} if item.schema else {item.name}
+            plain = {f"{item.schema}.{item.name}"} if item.schema else {item.name}
+            plain |= {item.name} if item.schema in (None, *SEARCH_PATH) else set()
             base = {"kind": item.kind, "oid": item.oid}
             spellings.append({**base, "spelled": shown, "shown": True})
             spellings += [{**base, "spelled": p, "shown": False} for p in sorted(plain - {shown})]
@@ -172,8 +183,9 @@ _ELEMENTS = frozenset(r["typname"] for r in recorded.rows("pg_type") if r["typar
 
 
 def _all(rows: dict[str, list[Row]]) -> Iterator[_Named]:
+    own_schemas = {str(r["oid"]): str(r["nspname"]) for r in rows.get("pg_namespace", [])}
     for kind, (relation, name, schema) in _KINDS.items():
         own: Iterable[Row] = rows.get(relation, [])
         for row in (*recorded.rows(relation), *own):
-            space = NAMESPACES.get(str(row[schema])) if schema else None
+            space = (NAMESPACES | own_schemas).get(str(row[schema])) if schema else None
             yield _Named(kind, int(row["oid"]), space, str(row[name]))

@@ -11,6 +11,7 @@ MOST_BYTES = 63
 """PostgreSQL's longest identifier."""
 
 _PLAIN = re.compile(r"[a-z_][a-z0-9_$]*\Z")
+_LISTED = re.compile(r'"((?:[^"]|"")+)"|([^\s",][^",]*?)(?=\s*(?:,|\Z))')
 _PART = re.compile(r'\s*(?:"((?:[^"]|"")+)"|([^\s."]+))\s*(\.|\Z)')
 
 
@@ -48,6 +49,17 @@ def parts(text: str) -> list[str] | None:
         if not end:
             return names
         start = match.end()
+
+
+def searched(path: str) -> tuple[str, ...]:
+    """The schemas of a search_path, in which "$user" has none here.
+
+    >>> searched('"$user", public'), searched('Analytics,"Odd, one"')
+    (('public',), ('analytics', 'Odd, one'))
+    """
+    listed = _LISTED.findall(path)
+    names = (quoted.replace('""', '"') if quoted else plain.lower() for quoted, plain in listed)
+    return tuple(name for name in names if name != "$user")
 
 
 def constraint_name(table: str, columns: tuple[str, ...], label: str) -> str:

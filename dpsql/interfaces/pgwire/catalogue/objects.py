@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
 
@@ -18,11 +18,12 @@ from dpsql.interfaces.comments import column_comment, table_comment
 from dpsql.interfaces.pgwire.catalogue.naming import constraint_name, quote
 from dpsql.interfaces.pgwire.catalogue.recorded import rows, sql
 from dpsql.interfaces.pgwire.values import type_oids
+from dpsql.model.table_names import FIRST, shown
 from dpsql.model.vocabulary import ColumnPolicy, Policy, TablePolicy
 
 OWNER, DATABASE = "dpsql", "dpsql"
 HEAP, BTREE = 2, 403
-FIRST_OID = 16384
+FIRST_OID, PUBLIC_OID = 16384, 2200
 _SYSTEM_COLUMNS = {
     "tableoid": type_oids.OID,
     "cmax": type_oids.CID,
@@ -63,6 +64,17 @@ class Shown:
     columns: tuple[ColumnPolicy, ...]
     oid: int
     index: int | None
+    namespace: int
+
+    @property
+    def name(self) -> str:
+        """The table's name in its schema."""
+        return shown(self.table.name)[1]
+
+    @property
+    def whole(self) -> str:
+        """The table with its schema, as SQL."""
+        return ".".join(map(quote, shown(self.table.name)))
 
     def number(self, column: str) -> int | None:
         """The number of a column, from 1."""
@@ -91,27 +103,35 @@ def objects(policy: Policy) -> dict[str, list[Row]]:
     for analyst, _ in policy.analysts:
         catalogue.add("pg_authid", oid=catalogue.next(), rolname=analyst)
     catalogue.add("pg_database", oid=catalogue.next(), datname=DATABASE)
-    shown = [_table(policy, table, catalogue) for table in policy.tables]
-    for item in shown:
-        _link(item, shown, catalogue)
+    namespaces = {FIRST[0]: PUBLIC_OID}
+    for schema in sorted({shown(table.name)[0] for table in policy.tables} - {*namespaces}):
+        namespaces[schema] = catalogue.next()
+        catalogue.add("pg_namespace", oid=namespaces[schema], nspname=schema)
+    tables = [
+        _table(policy, table, catalogue, namespaces[shown(table.name)[0]])
+        for table in policy.tables
+    ]
+    for item in tables:
+        _link(item, tables, catalogue)
     return dict(catalogue.rows)
 
 
-def _table(policy: Policy, table: TablePolicy, catalogue: Objects) -> Shown:
+def _table(policy: Policy, table: TablePolicy, catalogue: Objects, namespace: int) -> Shown:
     columns = tuple(c for c in table.columns if not c.hidden)
     oid = catalogue.next()
-    plain = Shown(table, columns, oid, None)
+    plain = Shown(table, columns, oid, None, namespace)
     keyed = bool(table.key) and all(plain.number(k) for k in table.key)
-    shown = Shown(table, columns, oid, catalogue.next() if keyed else None)
+    item = replace(plain, index=catalogue.next() if keyed else None)
     links = [t.link for t in policy.tables if t.link is not None]
     linked = table.link is not None or any(k.table.lower() == table.name.lower() for k in links)
     readers = [f"{quote(analyst)}=r/{OWNER}" for analyst, _ in policy.analysts]
     _class(
         catalogue,
         oid,
-        table.name,
+        item.name,
         "r",
-        reltype=_row_types(table.name, oid, catalogue),
+        relnamespace=namespace,
+        reltype=_row_types(item, catalogue),
         relnatts=len(columns),
         relhasindex=keyed,
         relhastriggers=linked,
@@ -124,9 +144,9 @@ def _table(policy: Policy, table: TablePolicy, catalogue: Objects) -> Shown:
     _comment(catalogue, oid, 0, table_comment(policy, table))
     for number, (name, type_oid) in enumerate(_SYSTEM_COLUMNS.items(), -6):
         _attribute(catalogue, oid, name, number, type_oid, attnotnull=True)
-    if shown.index is not None:
-        _key(shown, catalogue)
-    return shown
+    if item.index is not None:
+        _key(item, catalogue)
+    return item
 
 
 def _class(catalogue: Objects, oid: int, name: str, kind: str, **more: Any) -> None:
@@ -144,8 +164,9 @@ def _class(catalogue: Objects, oid: int, name: str, kind: str, **more: Any) -> N
     )
 
 
-def _row_types(name: str, relation: int, catalogue: Objects) -> int:
+def _row_types(item: Shown, catalogue: Objects) -> int:
     """The type of a table's rows and the type of their arrays, as every table has them."""
+    name, relation = item.name, item.oid
     row, array = catalogue.next(), catalogue.next()
     record: Row = {"typinput": 2290, "typoutput": 2291, "typreceive": 2402, "typsend": 2403}
     record |= {"oid": row, "typname": name, "typtype": "c", "typcategory": "C", "typanalyze": 0}
@@ -153,8 +174,8 @@ def _row_types(name: str, relation: int, catalogue: Objects) -> int:
     many: Row = {"typinput": 750, "typoutput": 751, "typreceive": 2400, "typsend": 2401}
     many |= {"oid": array, "typname": f"_{name}", "typtype": "b", "typcategory": "A"}
     many |= {"typrelid": 0, "typsubscript": 6179, "typelem": row, "typarray": 0}
-    catalogue.add("pg_type", **record)
-    catalogue.add("pg_type", **many, typanalyze=3816)
+    catalogue.add("pg_type", **record, typnamespace=item.namespace)
+    catalogue.add("pg_type", **many, typanalyze=3816, typnamespace=item.namespace)
     return row
 
 
@@ -190,23 +211,23 @@ def _comment(catalogue: Objects, oid: int, column: int, text: str | None) -> Non
         catalogue.add("pg_description", objoid=oid, objsubid=column, description=text)
 
 
-def _key(shown: Shown, catalogue: Objects) -> None:
+def _key(item: Shown, catalogue: Objects) -> None:
     """The index and the constraint of a table's own key."""
-    table, index, constraint = shown.table, shown.index, catalogue.next()
+    table, index, constraint = item.table, item.index, catalogue.next()
     assert index is not None
-    name = constraint_name(table.name, (), "pkey")
-    numbers = [n for n in map(shown.number, table.key) if n is not None]
-    columns = [shown.columns[n - 1] for n in numbers]
+    name, space = constraint_name(item.name, (), "pkey"), item.namespace
+    numbers = [n for n in map(item.number, table.key) if n is not None]
+    columns = [item.columns[n - 1] for n in numbers]
     types = [str(type_oids.oid_of(c.type)) for c in columns]
     _class(catalogue, index, name, "i", reltype=0, relnatts=len(numbers), relhasindex=False,
-           relhastriggers=False)  # fmt: skip
+           relhastriggers=False, relnamespace=space)  # fmt: skip
     for number, column in enumerate(columns, 1):
         _column(catalogue, index, column, number, not_null=False)
     operators = {"opcmethod": str(BTREE), "opcdefault": "t"}
     catalogue.add(
         "pg_index",
         indexrelid=index,
-        indrelid=shown.oid,
+        indrelid=item.oid,
         indnatts=len(numbers),
         indnkeyatts=len(numbers),
         indkey=numbers,
@@ -215,12 +236,10 @@ def _key(shown: Shown, catalogue: Objects) -> None:
         indoption=[0] * len(numbers),
     )
     listed = ", ".join(quote(c.name) for c in columns)
-    _constraint(
-        catalogue, constraint, name, "p", conrelid=shown.oid, conindid=index, conkey=numbers
-    )
+    more: Row = {"conrelid": item.oid, "conindid": index, "conkey": numbers}
+    _constraint(catalogue, constraint, name, "p", connamespace=space, **more)
     _define(catalogue, "constraint", constraint, f"PRIMARY KEY ({listed})")
-    where = f"{quote('public')}.{quote(table.name)}"
-    statement = f"CREATE UNIQUE INDEX {quote(name)} ON {where} USING btree ({listed})"
+    statement = f"CREATE UNIQUE INDEX {quote(name)} ON {item.whole} USING btree ({listed})"
     _define(catalogue, "index", index, statement)
 
 
@@ -238,26 +257,27 @@ def _constraint(catalogue: Objects, oid: int, name: str, kind: str, **more: Any)
     )
 
 
-def _link(item: Shown, shown: list[Shown], catalogue: Objects) -> None:
+def _link(item: Shown, tables: list[Shown], catalogue: Objects) -> None:
     """The foreign key that a link declares, where both of its columns are shown."""
     link = item.table.link
     if link is None:
         return
-    target = next((s for s in shown if s.table.name.lower() == link.table.lower()), None)
+    target = next((s for s in tables if s.table.name.lower() == link.table.lower()), None)
     here = item.number(link.column)
     there = target.number(link.key) if target is not None else None
     if target is None or here is None or there is None:
         return
     column, key = item.columns[here - 1], target.columns[there - 1]
-    name = constraint_name(item.table.name, (column.name,), "fkey")
+    name = constraint_name(item.name, (column.name,), "fkey")
     kind = str(type_oids.oid_of(key.type))
     equals = [_recorded("pg_operator", oprname="=", oprleft=kind, oprright=kind)["oid"]]
     more: Row = {"conrelid": item.oid, "conindid": target.index or 0, "confrelid": target.oid}
-    more |= {"conkey": [here], "confkey": [there]}
+    more |= {"conkey": [here], "confkey": [there], "connamespace": item.namespace}
     more |= dict.fromkeys(("conpfeqop", "conppeqop", "conffeqop"), equals)
     oid = catalogue.next()
     _constraint(catalogue, oid, name, "f", **more)
-    references = f"{quote(target.table.name)}({quote(key.name)})"
+    here_too = target.namespace == PUBLIC_OID
+    references = f"{quote(target.name) if here_too else target.whole}({quote(key.name)})"
     text = f"FOREIGN KEY ({quote(column.name)}) REFERENCES {references}"
     _define(catalogue, "constraint", oid, text)
 

@@ -59,6 +59,9 @@ def script(rows: dict[str, list[Row]]) -> Iterator[Statement]:
     words = ", ".join(f"'{word}'" for word in sorted(keywords()))
     macros = recorded.sql("macros.sql").replace("{KEYWORDS}", words)
     macros = macros.replace("{DATABASE}", DATABASE)
+    named = [*recorded.rows("pg_namespace"), *rows.get("pg_namespace", [])]
+    schemas = ", ".join("'" + str(row["nspname"]).replace("'", "''") + "'" for row in named)
+    macros = macros.replace("{SCHEMAS}", schemas)
     yield from ((macro, []) for macro in macros.split(";\n") if macro)
     yield from (_view(name, sql) for name, sql in _VIEWS.items())
 

@@ -7,9 +7,15 @@ CREATE MACRO pg_my_number() AS (
   SELECT CAST(m_.oid AS VARCHAR) FROM cat.pg_authid AS m_ WHERE m_.rolname = pg_me()
 );
 CREATE MACRO pg_database_name() AS '{DATABASE}';
-CREATE MACRO pg_search_path(implicit) AS
-  CASE WHEN implicit THEN ['pg_catalog', 'public'] ELSE ['public'] END;
 CREATE MACRO pg_setting(what) AS element_at(getvariable('settings'), lower(what))[1];
+CREATE MACRO pg_schemas_wished() AS list_transform(
+  regexp_extract_all(pg_setting('search_path'), '"(?:[^"]|"")+"|[^\s",][^",]*'),
+  lambda p: CASE WHEN starts_with(p, '"') THEN replace(p[2:-2], '""', '"') ELSE lower(trim(p)) END
+);
+CREATE MACRO pg_search_path(implicit) AS list_concat(
+  CASE WHEN implicit THEN ['pg_catalog'] ELSE [] END,
+  list_filter(pg_schemas_wished(), lambda p: p IN ({SCHEMAS}))
+);
 
 -- PostgreSQL's encodings; each one's number is its place, from 0.
 CREATE MACRO pg_encodings() AS [
@@ -72,23 +78,27 @@ CREATE MACRO pg_comment(o, catalog, sub) AS (
 );
 
 -- Visibility and privileges.
+CREATE MACRO pg_is_user_schema(o) AS o = 2200 OR o >= 16384;
+CREATE MACRO pg_in_path(o) AS o = 11 OR coalesce(list_contains(
+  pg_search_path(TRUE), (SELECT any_value(n_.nspname) FROM cat.pg_namespace AS n_ WHERE n_.oid = o)
+), FALSE);
 CREATE MACRO pg_visible_class(o) AS (
-  SELECT any_value(m_.relnamespace IN (11, 2200)) FROM cat.pg_class AS m_ WHERE m_.oid = o
+  SELECT any_value(pg_in_path(m_.relnamespace)) FROM cat.pg_class AS m_ WHERE m_.oid = o
 );
 CREATE MACRO pg_visible_type(o) AS (
-  SELECT any_value(m_.typnamespace IN (11, 2200)) FROM cat.pg_type AS m_ WHERE m_.oid = o
+  SELECT any_value(pg_in_path(m_.typnamespace)) FROM cat.pg_type AS m_ WHERE m_.oid = o
 );
 CREATE MACRO pg_visible_proc(o) AS (
-  SELECT any_value(m_.pronamespace IN (11, 2200)) FROM cat.pg_proc AS m_ WHERE m_.oid = o
+  SELECT any_value(pg_in_path(m_.pronamespace)) FROM cat.pg_proc AS m_ WHERE m_.oid = o
 );
 CREATE MACRO pg_is_user_table(o) AS (
-  SELECT any_value(m_.relkind = 'r' AND m_.relnamespace = 2200) FROM cat.pg_class AS m_ WHERE m_.oid = o
+  SELECT any_value(m_.relkind = 'r' AND pg_is_user_schema(m_.relnamespace)) FROM cat.pg_class AS m_ WHERE m_.oid = o
 );
 CREATE MACRO pg_open(acl) AS regexp_matches(array_to_string(acl, ','), '(^|,)=[a-zA-Z]*r');
 CREATE MACRO pg_may_read(o, what) AS (
   SELECT any_value(
     list_contains(list_transform(string_split(upper(what), ','), lambda w: trim(w)), 'SELECT')
-    AND (m_.relnamespace = 2200 OR pg_open(m_.relacl))
+    AND (pg_is_user_schema(m_.relnamespace) OR pg_open(m_.relacl))
   ) FROM cat.pg_class AS m_ WHERE m_.oid = o
 );
 

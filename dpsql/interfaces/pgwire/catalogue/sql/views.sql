@@ -7,7 +7,7 @@
 CREATE VIEW cat.readable_relations AS
 SELECT c.*, n.nspname, pg_database_name() AS db
 FROM cat.pg_class AS c JOIN cat.pg_namespace AS n ON n.oid = c.relnamespace
-WHERE c.relkind IN ('r', 'v') AND (c.relnamespace = 2200 OR pg_open(c.relacl));
+WHERE c.relkind IN ('r', 'v') AND (pg_is_user_schema(c.relnamespace) OR pg_open(c.relacl));
 
 CREATE VIEW cat.readable_columns AS
 SELECT
@@ -89,10 +89,11 @@ FROM cat.pg_settings_recorded;
 
 CREATE VIEW pg_catalog.pg_stat_user_tables AS
 SELECT
-  oid AS relid, 'public' AS schemaname, relname, 0 AS seq_scan, 0 AS seq_tup_read, 0 AS n_tup_ins,
+  c.oid AS relid, n.nspname AS schemaname, relname, 0 AS seq_scan, 0 AS seq_tup_read, 0 AS n_tup_ins,
   0 AS n_tup_upd, 0 AS n_tup_del, 0 AS n_live_tup, 0 AS n_dead_tup, 0 AS vacuum_count,
   0 AS analyze_count
-FROM cat.pg_class WHERE relnamespace = 2200 AND relkind = 'r';
+FROM cat.pg_class AS c JOIN cat.pg_namespace AS n ON n.oid = c.relnamespace
+WHERE pg_is_user_schema(c.relnamespace) AND relkind = 'r';
 
 CREATE VIEW pg_catalog.pg_stat_database AS
 SELECT oid AS datid, datname, 0 AS numbackends FROM cat.pg_database;

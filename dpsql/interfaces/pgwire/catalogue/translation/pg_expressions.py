@@ -29,7 +29,7 @@ CONSTANTS: dict[type[exp.Expression], Term] = {
     exp.CurrentUser: Term("pg_me()", oids.NAME, "current_user"),
     exp.SessionUser: Term("pg_me()", oids.NAME, "session_user"),
     exp.CurrentCatalog: Term("pg_database_name()", oids.NAME, "current_catalog"),
-    exp.CurrentSchema: Term("'public'", oids.NAME, "current_schema"),
+    exp.CurrentSchema: Term("pg_search_path(FALSE)[1]", oids.NAME, "current_schema"),
 }
 """Words without parentheses that stand for a value."""
 

@@ -1,0 +1,107 @@
+"""How tables of any schema are called: in policies, in SQL, and by analysts who look for one.
+
+A table of the first schema has its name alone, whether analysts call that schema main, as DuckDB
+does, or public, as PostgreSQL does. One of another schema is called `schema.table`; a part with a
+dot in it stands in double quotes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+from dpsql.model.tree import identifier
+
+DATABASE = "dpsql"
+"""What clients call the one database; the first of three parts."""
+
+FIRST = ("public", "main")
+"""The first schema, as PostgreSQL and DuckDB call it; tables are shown in the first of these."""
+
+SEARCH_PATH = (FIRST[0],)
+
+_PART = r'("(?:[^"]|"")+"|[^".][^.]*)'
+_NAME = re.compile(rf"(?:{_PART}\.)?{_PART}", re.DOTALL)
+_LONGEST, _MOST = 64, 2_000
+"""Names that are compared for likeness: at most so many characters, and so many of them."""
+
+
+def parts(name: str) -> tuple[str | None, str] | None:
+    """The schema, None for the first, and the table of a name in a policy; None if it is none.
+
+    >>> parts("orders"), parts("analytics.users"), parts('"a.b"'), parts("a.b.c")
+    ((None, 'orders'), ('analytics', 'users'), (None, 'a.b'), None)
+    """
+    match = _NAME.fullmatch(name)
+    if match is None:
+        return None
+    schema, table = (None if part is None else _plain(part) for part in match.groups())
+    assert table is not None
+    return schema, table
+
+
+def _plain(part: str) -> str:
+    return part[1:-1].replace('""', '"') if part.startswith('"') else part
+
+
+def full_name(schema: str | None, table: str) -> str:
+    """The one name of a table.
+
+    >>> full_name("main", "orders"), full_name("analytics", "users"), full_name(None, "a.b")
+    ('orders', 'analytics.users', '"a.b"')
+    """
+    named = [table] if schema in (None, "main") else [str(schema), table]
+    return ".".join(identifier(p) if "." in p or p.startswith('"') else p for p in named)
+
+
+def address(name: str) -> str:
+    """The table in a statement, every part in quotes.
+
+    >>> address("orders"), address("analytics.users")
+    ('"orders"', '"analytics"."users"')
+    """
+    schema, table = parts(name) or (None, name)
+    return identifier(table) if schema is None else f"{identifier(schema)}.{identifier(table)}"
+
+
+def shown(name: str) -> tuple[str, str]:
+    """Schema and table as clients see them.
+
+    >>> shown("orders"), shown("analytics.users")
+    (('public', 'orders'), ('analytics', 'users'))
+    """
+    schema, table = parts(name) or (None, name)
+    return schema or FIRST[0], table
+
+
+def candidates(written: tuple[str, ...], path: tuple[str, ...] = SEARCH_PATH) -> list[str]:
+    """The names of a policy, in lower case, that a name of up to three parts may mean, in order.
+
+    >>> candidates(("dpsql", "public", "Orders")), candidates(("users",), ("analytics", "public"))
+    (['public.orders', 'orders'], ['analytics.users', 'public.users', 'users'])
+    """
+    *schemas, table = (part.lower() for part in written)
+    if schemas and schemas[0] == DATABASE and len(schemas) > 1:
+        del schemas[0]
+    if len(schemas) > 1:
+        return []
+    found = list[str]()
+    for schema in schemas or [s.lower() for s in path]:
+        found.append(full_name(schema, table))
+        if schema in (*FIRST, *([DATABASE] if schemas else [])):
+            found.append(full_name(None, table))
+    return list(dict.fromkeys(found))
+
+
+def nearest(name: str, existing: Iterable[str]) -> str | None:
+    """The one of these names that is spelled most alike, if any is; for a refusal.
+
+    >>> nearest("sales", ["sales_value", "store_id"]), nearest("x", ["sales_value"])
+    ('sales_value', None)
+    """
+    if len(name) > _LONGEST:
+        return None
+    spelled = {each.lower(): each for each, _ in zip(existing, range(_MOST), strict=False)}
+    near = get_close_matches(name.lower(), [n for n in spelled if len(n) <= _LONGEST], 1)
+    return spelled[near[0]] if near else None
