@@ -6,8 +6,10 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from decimal import Decimal
+from functools import lru_cache
 from itertools import count
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from threading import Event
 from typing import Any, TypeAlias
 
@@ -54,12 +56,25 @@ def shop(
     """A policy beside its database, from which one unit may be missing."""
     folder.mkdir(exist_ok=True)
     rows = world.well_behaved() if tables is None else tables
-    connection = world.build(rows, str(folder / "shop.duckdb"), constraints=constraints)
-    if without is not None:
-        for statement in world.deletions(without):
-            connection.execute(statement)
-    connection.close()
+    listed = tuple((name, tuple(each)) for name, each in rows.items())
+    (folder / "shop.duckdb").write_bytes(_database(listed, constraints, without))
     return policy(folder, *changes)
+
+
+@lru_cache(16)
+def _database(
+    tables: tuple[tuple[str, tuple[Any, ...]], ...],
+    constraints: bool,  # noqa: FBT001
+    without: int | None,
+) -> bytes:
+    """A file of these rows: most tests want the same."""
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "shop.duckdb"
+        rows = {name: list(each) for name, each in tables}
+        with world.build(rows, str(path), constraints=constraints) as connection:
+            for statement in [] if without is None else world.deletions(without):
+                connection.execute(statement)
+        return path.read_bytes()
 
 
 def never_twice() -> Sampler:

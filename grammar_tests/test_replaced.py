@@ -226,7 +226,7 @@ def test_a_replaced_unit_moves_no_more_than_claimed(name: str) -> None:
     made, units, turns = TURNS[name]
     policy, _ = over(made(), constraints=False, neighbours=Neighbours.REPLACE)
     engine = PlainEngine(world.build(made(), constraints=False))
-    plans = [(case.id, plan) for case, plan in private(policy, engine, ACCEPTED[::turns])]
+    plans = [(case.id, plan) for case, plan in private(policy, ACCEPTED[::turns])]
     staged = [noiseless_blocks(plan, engine) if plan.rewritten.stages else [] for _, plan in plans]
     sides = []
     for unit in units:
