@@ -124,7 +124,7 @@ def losses(
     exact: Exact, plan: BlockPlan, by_key: dict[Any, tuple[Part, Part]], sampler: Sampler
 ) -> np.ndarray:
     """ln(likelihood here / likelihood there) of each of many releases of one database."""
-    noises = [r.noise for r in plan.releases]
+    laws = [(r.noise.mechanism, float(r.noise.scale)) for r in plan.releases]
     copies, many = copied(exact, plan)
     result = np.zeros(RELEASES)
     for start in range(0, RELEASES, BATCH):
@@ -132,8 +132,7 @@ def losses(
         for (n, *key), parts in zip(noisy.keys, noisy.parts, strict=True):
             if pair := by_key.get(tuple(key)):
                 result[start + n] += sum(
-                    _loss(noise, x, a, b)
-                    for noise, x, a, b in zip(noises, parts, *pair, strict=True)
+                    _loss(law, x, a, b) for law, x, a, b in zip(laws, parts, *pair, strict=True)
                 )
     return result
 
@@ -146,14 +145,18 @@ def copied(exact: Exact, plan: BlockPlan, count: int = BATCH) -> tuple[Exact, Bl
     return Exact(numbered, [np.tile(p, count) for p in exact.parts]), plan
 
 
-def _loss(noise: Noise, x: int | None, a: int, b: int) -> float:
-    """Where a key exists on one side only (the other's part is None) it is conclusive."""
+def _loss(law: tuple[Mechanism, float], x: int | None, a: int, b: int) -> float:
+    """By noise of a mechanism and a scale.
+
+    Where a key exists on one side only (the other's part is None) it is conclusive.
+    """
     if a is None or b is None:
         return inf if b is None else -inf
     assert x is not None
-    if noise.mechanism is Mechanism.DISCRETE_LAPLACE:
-        return (abs(x - b) - abs(x - a)) / float(noise.scale)
-    return ((x - b) ** 2 - (x - a) ** 2) / float(2 * noise.scale)
+    mechanism, scale = law
+    if mechanism is Mechanism.DISCRETE_LAPLACE:
+        return (abs(x - b) - abs(x - a)) / scale
+    return ((x - b) ** 2 - (x - a) ** 2) / (2 * scale)
 
 
 def _pairs(case: Neighbours) -> dict[Any, tuple[Any, Any]]:

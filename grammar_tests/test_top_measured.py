@@ -162,8 +162,8 @@ def test_the_chosen_are_measured_and_no_others() -> None:
 def losses(case: Audited, *, here: bool) -> np.ndarray:
     """ln(likelihood here / likelihood there) of each of many choices with their measurements."""
     chosen, domain = top_keys(case.plan).top, top_keys(case.plan).domain
-    (measured,) = case.plan.releases
-    sides = []
+    (noise,) = (measured.noise for measured in case.plan.releases)
+    law, sides = (noise.mechanism, float(noise.scale)), []
     for exact in (case.here, case.there):
         found = dict(zip(exact.keys, map(int, exact.parts[0]), strict=True))
         sides.append([found.get(key, 0) for key in domain])
@@ -174,7 +174,7 @@ def losses(case: Audited, *, here: bool) -> np.ndarray:
         noisy = release(exact, case.plan, draw)
         place = domain.index(noisy.keys[0])
         ours, theirs = (side[place] for side in sides)
-        result[n] = told[place] + _loss(measured.noise, noisy.parts[0][0], ours, theirs)
+        result[n] = told[place] + _loss(law, noisy.parts[0][0], ours, theirs)
     return result
 
 

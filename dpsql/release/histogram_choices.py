@@ -115,6 +115,8 @@ def _counted(
     cells: CountedCells, keys: Sequence[Key], plan: BlockPlan
 ) -> Iterator[HistogramCounts]:
     """The histograms of all keys, one after another."""
+    if not plan.histograms:
+        return  # without looking at the keys, which may be many
     places = {comparable(key): place for place, key in enumerate(keys)}
     groups = np.array([places.get(comparable(key), -1) for key in cells.keys], dtype=np.int64)
     first = 0
