@@ -18,7 +18,7 @@ import numpy as np
 
 from dpsql.compiler.errors.small_groups import NAME
 from dpsql.compiler.plan.lattices import Choice, Histogram, TreeRelease
-from dpsql.compiler.plan.measurement_kinds import StableMean, Vote
+from dpsql.compiler.plan.measurement_kinds import RangeVote, StableMean, Vote
 from dpsql.compiler.plan.prepared import Prepared
 from dpsql.compiler.plan.private_plan import BlockPlan, FoundNorm, Poll, Release
 from dpsql.compiler.plan.published_keys import ListedKeys, ThresholdKeys, TopKeys, unreleased
@@ -148,6 +148,8 @@ def compiled(
 def found(poll: Poll, norm: Fraction) -> FoundNorm:
     """A norm in units of what is asked for; a mean is in the middle."""
     vote = poll.block.vote
+    if isinstance(vote, RangeVote):
+        return FoundNorm(poll.key, max(1, int(norm / vote.total.lattice.step)), 0, visible=True)
     if isinstance(vote, Vote):
         bound = max(1, int(norm * vote.steps / vote.total.lattice.step))
         return FoundNorm(poll.key, bound, 0, visible=True)

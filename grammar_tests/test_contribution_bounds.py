@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import date, timedelta
@@ -14,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from dpsql.compiler.plan.measurement_kinds import ScaledTotal, Vote
+from dpsql.compiler.plan.measurement_kinds import RangeVote, ScaledTotal, Vote
 from dpsql.compiler.plan.prepared import Prepared
 from dpsql.compiler.plan.private_plan import FoundNorm
 from dpsql.model.errors import Reason, Refused
@@ -46,6 +47,10 @@ TOTAL = "SELECT COUNT(*) AS n FROM logins"
 AVERAGE = "SELECT AVG(EXTRACT(day FROM day)) AS a FROM logins"
 VALUES = "SELECT EXTRACT(month FROM day) AS m, COUNT(DISTINCT login_id) AS n FROM logins GROUP BY m"
 MEDIAN = "SELECT MEDIAN(EXTRACT(day FROM day)) AS q FROM logins"
+
+
+EACH = "(SELECT customer_id, COUNT(*) AS n FROM logins GROUP BY customer_id) AS each"
+"""One number of each person, which nothing limits."""
 
 
 def crowd(units: int, seed: int = 1, most: int = 40) -> world.Tables:
@@ -104,6 +109,20 @@ def test_no_person_contributes_more_than_the_norm(
     # The bound is reached where it cuts, and nothing is cut where it does not.
     assert (cut == 0) == (norm == 10**4)
     assert cut + loose == 8
+
+
+@pytest.mark.parametrize("damage", [False, True])
+def test_no_person_adds_more_than_the_bound_of_its_one_row(damage: bool) -> None:  # noqa: FBT001
+    policy, engine = shop(crowd(8))
+    plan = compiled(f"SELECT SUM(n) AS s FROM {EACH}", policy, engine, norm=Fraction(3))
+    assert plan.blocks[0].releases[0].sensitivity.linf == 3
+    if damage:
+        plan = damaged(plan, lambda sql: sql.replace("> 3 THEN 3", "> 300 THEN 300"))
+    here, beyond = integers(plan, engine), 0
+    for unit in range(1, 9):
+        with without_unit(engine.connection, world.deletions(unit)):
+            beyond += violation(plan, here, integers(plan, engine)) is not None
+    assert bool(beyond) is damage
 
 
 def test_what_is_within_the_norm_stays_as_it_is() -> None:
@@ -213,6 +232,41 @@ def test_a_person_has_one_vote(sql: str, second: bool) -> None:  # noqa: FBT001
         for mine, others in zip(here, there, strict=True):
             moved = [mine.get(key, (0,))[0] - others.get(key, (0,))[0] for key in mine | others]
             assert max(moved) == sum(map(abs, moved)) == 1
+
+
+def test_a_person_votes_once_for_its_largest_row() -> None:
+    policy, engine = shop(crowd(6))
+    by_month = EACH.replace("AS n FROM", "AS n, EXTRACT(month FROM day) AS m FROM").replace(
+        "GROUP BY customer_id", "GROUP BY customer_id, m"
+    )
+    sql = f"SELECT QUANTILE_DISC(n, 0.9) AS q FROM {by_month}"
+    plan = poll_of(sql, policy, engine)
+    (place,) = (n for n, b in enumerate(plan.blocks) if isinstance(b.block.vote, RangeVote))
+    here = integers(plan, engine)[place]
+    plain = engine.rows(
+        f"SELECT greatest(0, ceil(log2(MAX(n)))) FROM {by_month} GROUP BY customer_id"
+    )
+    assert {key: parts[0] for key, parts in here.items()} == Counter(
+        (int(octave),) for (octave,) in plain
+    )
+    for unit in range(1, 7):
+        with without_unit(engine.connection, world.deletions(unit)):
+            there = integers(plan, engine)[place]
+        assert sum(abs(here[key][0] - there.get(key, (0,))[0]) for key in here) == 1
+
+
+@pytest.mark.parametrize("accountant", ["zcdp", "pure"])
+@pytest.mark.parametrize(
+    "sql", [f"SELECT AVG(n) AS a FROM {EACH}", f"SELECT MEDIAN(n) AS a FROM {EACH}"]
+)
+def test_what_nothing_limits_is_found(sql: str, accountant: str, tmp_path: Path) -> None:
+    pure = [('accountant = "zcdp"', 'accountant = "pure"'), ("delta = 1e-3", "delta = 0")]
+    with opened(tmp_path, *(pure if accountant == "pure" else [])) as proxy:
+        answer = proxy.ask(proxy_kit.request(sql, "4"))
+    ((value,),) = answer.rows
+    counts = sorted(Counter(row[1] for row in crowd(400, most=8)["logins"]).values())
+    truth = sum(counts) / 400 if "AVG" in sql else counts[200]
+    assert abs(value - truth) < truth  # the widest bound errs by thousands
 
 
 def test_polls_that_are_held_together_have_votes_of_their_own() -> None:

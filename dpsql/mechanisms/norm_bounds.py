@@ -102,6 +102,12 @@ def share(order: int, groups: int) -> Fraction:
     return _SHARES[order, groups >= _MANY_GROUPS]
 
 
+def largest(octaves: Octaves, counts: Sequence[int], votes: Noise) -> tuple[int, bool]:
+    """The end of the outermost octave that stands out, and whether one does."""
+    last, visible = _last(counts, votes)
+    return 2 ** (octaves.lowest + last), visible
+
+
 def chosen(
     octaves: Octaves,
     counts: Sequence[int],

@@ -12,7 +12,7 @@ from typing import TypeAlias, assert_never
 
 from dpsql.accountants import Accountant
 from dpsql.compiler.calibrate.polls import places
-from dpsql.compiler.plan.measurement_kinds import MeanVote, Vote
+from dpsql.compiler.plan.measurement_kinds import MeanVote, RangeVote, Vote
 from dpsql.compiler.plan.prepared import Prepared
 from dpsql.compiler.plan.private_plan import FoundNorm, Poll
 from dpsql.mechanisms import norm_bounds, standard_deviation
@@ -20,8 +20,8 @@ from dpsql.mechanisms.norm_bounds import NormBound, Octaves, chosen
 from dpsql.mechanisms.tails import reach
 from dpsql.model.vocabulary import Answer, Mechanism, Noise, Norm
 
-_SEEN = 0.01
-"""How probably an empty place of means is taken for one where there are people."""
+_SEEN = 1e-6
+"""How probably an empty place of means is taken for one where there are people: it may be far."""
 _WEIGHT_OF_RANKS = 0.05
 """How much of what is cut a rank is off: those whose rows are cut have rows on either side."""
 _FOR_CENTRES = Fraction(1, 20)
@@ -57,6 +57,9 @@ def _found(widest: Prepared, poll: Poll, place: int, paid: Prepared, answer: Ans
             return FoundNorm(poll.key, best.bound, best.above, best.visible)
         case MeanVote():
             return _middle(poll, vote, counts, release.noise)
+        case RangeVote():
+            bound, visible = norm_bounds.largest(Octaves(*vote.octaves), counts, release.noise)
+            return FoundNorm(poll.key, bound, 0, visible)
         case None:
             raise AssertionError(poll)
         case _:

@@ -59,9 +59,14 @@ class Range:
     def offset(self) -> float:
         """How far a mean is from the centre if every mean within the bounds is as likely.
 
-        From a centre that was looked for it is an eighth as far.
+        From a centre that was looked for it is an eighth as far, and so it is of the way to 0 or to
+        a bound, since means are told apart more finely there.
         """
-        return float(self.upper - self.lower) / sqrt(12) / (8 if self.found else 1)
+        far = float(self.upper - self.lower) / sqrt(12)
+        if not self.found:
+            return far
+        ways = (abs(self.centre - end) for end in (self.lower, self.upper, Fraction(0)))
+        return min(far, *(float(way) for way in ways if way)) / 8
 
     @property
     def deviation(self) -> float:

@@ -12,7 +12,7 @@ from fractions import Fraction
 from math import ceil, floor
 
 from dpsql.compiler.plan.lattices import ChoiceQuery, Lattice
-from dpsql.compiler.plan.measurement_kinds import Measurement
+from dpsql.compiler.plan.measurement_kinds import MOST_ROWS, Measurement
 from dpsql.compiler.plan.private_plan import FoundNorm
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.intervals import Facts
@@ -31,12 +31,11 @@ from dpsql.model.tree import (
     scalar,
 )
 
+BITS, WIDE_BITS = 30, 60
+"""Of the largest DOUBLE of a lattice, and of one that is far larger than the values are."""
+
 MAX_STEPS = 2**62
 """Row clips stay below this many lattice steps, so that a clipped row always fits 64 bits."""
-
-
-MOST_ROWS = 2**20
-"""Rows of a unit in a group beyond which nobody looks for a bound."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +69,8 @@ class BoundedCall:
     in the rows of one unit and group. `of_keys` writes the argument over the columns of the group's
     keys, None where it reads any other. `options` are those of the whole query. Where no limit is
     known and units are `polled`, bounds of what they add are found by a private question, and so
-    are `centres`, in lattice steps, that rows are measured from, by the places of arguments.
+    are `centres`, in lattice steps, that rows are measured from, by the places of arguments. So
+    they are where arguments are `wide`: bounded by as many rows as nobody has.
     """
 
     call: AggregateCall
@@ -82,13 +82,15 @@ class BoundedCall:
     of_keys: Expression | None = None
     options: MeasurementOptions = MeasurementOptions(Fraction(1))
     polled: bool = False
+    wide: bool = False
     centres: Mapping[int, int] = field(default_factory=dict)
 
     @property
     def searched(self) -> bool:
         """Whether what a unit adds has no bound but one that is found."""
         clip = self.call.clip
-        return self.rows is None and self.polled and not (clip is not None and clip.per_group)
+        unknown = self.rows is None or self.wide
+        return unknown and self.polled and not (clip is not None and clip.per_group)
 
     @property
     def argument(self) -> Facts | None:
@@ -140,11 +142,11 @@ class RowBounds:
 
 def rows_of_unit(bounded: BoundedCall) -> int:
     """The most rows of one unit in one group, or a refusal where nothing limits them."""
+    if bounded.rows is not None:
+        return bounded.rows
     if bounded.searched:
         return MOST_ROWS
-    if bounded.rows is None:
-        raise unlimited(bounded.call.span)
-    return bounded.rows
+    raise unlimited(bounded.call.span)
 
 
 def unlimited(span: Span) -> Refused:
@@ -229,7 +231,7 @@ def _no_clip(bounded: BoundedCall, why: str) -> Refused:
 
 def clip_between(bounded: BoundedCall, kind: SqlType, lo: Fraction, hi: Fraction) -> RowBounds:
     """The lattice and clip of values in [lo, hi], or a refusal where they are too wide."""
-    lattice = _lattice(kind, lo, hi)
+    lattice = _lattice(kind, lo, hi, WIDE_BITS if bounded.wide else BITS)
     bounds = RowBounds(lattice, floor(lo / lattice.step), ceil(hi / lattice.step))
     if max(abs(bounds.lower), abs(bounds.upper)) >= MAX_STEPS:
         raise Refused(
@@ -277,7 +279,7 @@ def part_type(lattice: Lattice) -> SqlType:
     return decimal(38, lattice.digits) if lattice.digits else INTEGER
 
 
-def _lattice(kind: SqlType, lo: Fraction, hi: Fraction) -> Lattice:
+def _lattice(kind: SqlType, lo: Fraction, hi: Fraction, bits: int) -> Lattice:
     match kind.kind:
         case Kind.INTEGER:
             return Lattice(10, 0)
@@ -285,7 +287,7 @@ def _lattice(kind: SqlType, lo: Fraction, hi: Fraction) -> Lattice:
             return Lattice(10, kind.scale)
         case _:
             largest = max(abs(lo), abs(hi))
-            return Lattice(2, min(max(30 - _log2_ceil(largest), -40), 40))
+            return Lattice(2, min(max(bits - _log2_ceil(largest), -40), 40))
 
 
 def _log2_ceil(value: Fraction) -> int:

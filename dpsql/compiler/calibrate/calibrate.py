@@ -173,9 +173,9 @@ def _measure(
     if bounded.domain is None:
         named(UNIT_COUNT, 1.0)
     families, sums = dict[int, Family](), dict[int, tuple[Measurement, Family]]()
-    for measure, arguments in zip(block.measures, bounded.arguments, strict=True):
+    for place, measure in enumerate(block.measures):
         recipe = recipe_of(measure.call)
-        call = bounded_call(block, measure.call, arguments, contributions, options)
+        call = bounded_call(bounded, place, contributions, options)
         parts = tuple(map(alike.first, parts_of(block, recipe, call)))
         if call.searched:
             call = polls.measured_from(call, recipe, parts, len(values))
@@ -184,8 +184,8 @@ def _measure(
         else:
             needed = tuple(map(totals.limited, parts))
         adds = recipe.typical(call) if recipe.typical else (1.0,) * len(needed)
-        if call.rows_proved and arguments and needed == parts:
-            if recipe.moments and (family := family_of(needed, nan=arguments[0].may_be_nan)):
+        if call.rows_proved and call.arguments and needed == parts and not call.searched:
+            if recipe.moments and (family := family_of(needed, nan=call.arguments[0].may_be_nan)):
                 families[len(values)] = family
             if family := family_of(tuple(map(alike.first, _centred(recipe, call)))):
                 sums[len(values)] = needed[0], family

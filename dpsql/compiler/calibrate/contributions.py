@@ -21,7 +21,7 @@ from dpsql.model.walk import relations
 class Contributions:
     """The limits of one unit's groups and rows in a block, proved or to be enforced.
 
-    Where nothing limits its rows, units are `polled` for what they add.
+    Where nothing limits its rows, or what is aggregated of them, units can be `polled` for it.
     """
 
     groups: Contribution
@@ -56,9 +56,10 @@ def contributions_of(bounded: BoundedBlock) -> Contributions:
     else:
         name = by_keys.name if per_group == by_keys.value else "max_rows_per_unit"
         rows_per_group = Contribution(per_group, f"enforced by clipping each unit's total: {name}")
-    polled = per_group is None and not row_level and not _waits(block)
+    polled = not (block.several or _waits(block))
     # Norms bound all groups together: a limit of public ones would only leave some of them out.
-    groups, enforce = _groups(bounded, limited=not (polled and bounded.domain is not None))
+    normed = polled and per_group is None and not row_level and bounded.domain is not None
+    groups, enforce = _groups(bounded, limited=not normed)
     return Contributions(
         groups=groups,
         rows_per_group=rows_per_group,

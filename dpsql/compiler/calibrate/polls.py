@@ -18,7 +18,7 @@ from typing import TypeGuard, assert_never
 
 from dpsql.accountants import Accountant
 from dpsql.compiler.aggregates.moments import centred_sum
-from dpsql.compiler.aggregates.recipe import MOST_ROWS, BoundedCall, Parts, Recipe, counted
+from dpsql.compiler.aggregates.recipe import BoundedCall, Parts, Recipe, counted
 from dpsql.compiler.calibrate.declared_limits import (
     DeclaredTotals,
     more_digits,
@@ -26,12 +26,15 @@ from dpsql.compiler.calibrate.declared_limits import (
 )
 from dpsql.compiler.plan.canonical import Writer
 from dpsql.compiler.plan.measurement_kinds import (
+    MOST_ROWS,
     ClippedSum,
     DistinctCount,
     MeanVote,
     Measurement,
+    RangeVote,
     RowCount,
     ScaledTotal,
+    UnitVote,
     Vote,
 )
 from dpsql.compiler.plan.private_plan import (
@@ -53,12 +56,15 @@ from dpsql.model.algebra import (
     Staged,
     Union,
 )
+from dpsql.model.intervals import Interval
 from dpsql.model.tree import INTEGER, AggregateCall, Literal, Ref, Star
 from dpsql.model.vocabulary import Norm
 from dpsql.model.walk import map_inputs, relations
 
 OCTAVES = 40
 """How many powers of two are told apart, up to the largest total that is possible."""
+_FINEST = 14
+"""Into how small parts the bounds of a mean are divided near their ends: 2^-14 of them."""
 MANY_GROUPS = 32
 """From here on a Gaussian norm is expected to be the better one, where both laws are possible."""
 
@@ -86,7 +92,7 @@ class Polls:
             case DistinctCount() if part.total_upper >= MOST_ROWS:
                 key, bound = self._bound(part, Norm.MAX, 0, measure)
                 clipped: Measurement = replace(part, total_upper=bound)
-            case RowCount():
+            case RowCount() if part.total_upper >= MOST_ROWS:
                 key, clipped = self._total(part, measure)
             case ClippedSum():
                 key, clipped = self._total(within_integers(part), measure)
@@ -103,17 +109,33 @@ class Polls:
         """
         if any(isinstance(part, ClippedSum) for part in parts):
             call = self._centred(call, recipe.deviations)
-        chosen = () if recipe.choices is None else recipe.choices(call)
-        if all(choice.histogram.rows < MOST_ROWS for choice in chosen):
+        if recipe.choices is None:
+            return call
+        kept = any(choice.histogram.rows >= MOST_ROWS for choice in recipe.choices(call))
+        call = self._within_range(call) if call.wide else call
+        if not kept:
             return call
         count = RowCount(counted(call), MOST_ROWS)
         return replace(call, rows=self._bound(count, Norm.MAX, 0, measure)[1])
+
+    def _within_range(self, call: BoundedCall) -> BoundedCall:
+        """A call whose argument is as large as the largest rows that are seen."""
+        rows = centred_sum(replace(call, centres={0: 0}))
+        highest = (max(-rows.lower, rows.upper, 1) - 1).bit_length()
+        vote = RangeVote(rows, (max(0, highest - OCTAVES), highest))
+        key, (facts, *others) = self._key(vote), call.arguments
+        self._asks(key, vote)
+        most = rows.lattice.step * (self.norms[key].bound if key in self.norms else 2**highest)
+        interval = facts.interval.intersect(Interval(-most, most))
+        return replace(call, arguments=(replace(facts, interval=interval), *others), wide=False)
 
     def _centred(self, call: BoundedCall, deviations: int) -> BoundedCall:
         centres = {}
         for place in range(deviations):
             plain = centred_sum(replace(call, centres={place: 0}), place)
-            vote = MeanVote(within_integers(plain), _edges(plain.lower, plain.upper))
+            finest = plain.upper.bit_length() if call.wide else _FINEST
+            edges = _edges(plain.lower, plain.upper, finest)
+            vote = MeanVote(within_integers(plain), edges)
             key, middle = self._key(vote), (plain.lower + plain.upper) // 2
             self._asks(key, vote)
             centres[place] = self.norms[key].bound if key in self.norms else middle
@@ -142,6 +164,8 @@ class Polls:
         if isinstance(part, RowCount):
             return key, replace(part, total_upper=min(bound, part.total_upper))
         lower, upper = max(-bound, part.total_lower), min(bound, part.total_upper)
+        if part.total_upper - part.total_lower <= part.upper - part.lower:  # it is one row
+            part = replace(part, lower=part.centre + lower, upper=part.centre + upper)
         return key, replace(part, total_lower=lower, total_upper=upper)
 
     def _bound(
@@ -162,11 +186,11 @@ class Polls:
         self.known.append(ContributionBound(measure, found, float(found.bound * step), *signs))
         return key, found.bound
 
-    def _asks(self, key: str, vote: Vote | MeanVote) -> None:
+    def _asks(self, key: str, vote: UnitVote) -> None:
         if key not in self.norms:
             self.missing[key] = Poll(key, self._polled(vote), None, self.size)
 
-    def _key(self, vote: Vote | MeanVote) -> str:
+    def _key(self, vote: UnitVote) -> str:
         """What makes two polls the same."""
         writer = Writer()
         writer.number(self.block.rows)
@@ -177,11 +201,13 @@ class Polls:
                 how: tuple[object, ...] = norm, digits, octaves
             case MeanVote(edges=edges):
                 how = (edges,)
+            case RangeVote(octaves=octaves):
+                how = "rows", octaves
             case _:
                 assert_never(vote)
         return hashlib.sha256(writer.write((*call, *how)).encode()).hexdigest()
 
-    def _polled(self, vote: Vote | MeanVote) -> PrivateBlock:
+    def _polled(self, vote: UnitVote) -> PrivateBlock:
         octave = self.identities.field("octave", INTEGER)
         units = self.identities.field("units", INTEGER)
         return replace(
@@ -249,7 +275,7 @@ def _both(left: Relation, right: Relation, identities: Identities) -> Relation:
 def places(poll: Poll) -> range:
     """What there are votes for: octaves of norms, or places of means between edges."""
     match poll.block.vote:
-        case Vote(octaves=(lowest, highest)):
+        case Vote(octaves=(lowest, highest)) | RangeVote(octaves=(lowest, highest)):
             return range(lowest, highest + 1)
         case MeanVote(edges=edges):
             return range(len(edges) + 1)
@@ -269,10 +295,12 @@ def _most(part: RowCount | ClippedSum | DistinctCount, digits: int) -> int:
     return int(max(1, most))
 
 
-def _edges(lower: int, upper: int) -> tuple[int, ...]:
-    """Edges between which means are told apart: closer where the ends and 0 are."""
+def _edges(lower: int, upper: int, finest: int) -> tuple[int, ...]:
+    """Edges between which means are told apart: closer where the ends and 0 are, down to a part of
+    2^-finest of them.
+    """
     width = upper - lower
     ends = [lower + (width * n >> 4) for n in range(1, 16)]
-    for n in range(5, 15):
+    for n in range(5, finest + 1):
         ends += [lower + (width >> n), upper - (width >> n), width >> n, -(width >> n)]
     return tuple(sorted({end for end in ends if lower < end < upper} or {upper}))

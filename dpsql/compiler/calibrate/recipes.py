@@ -6,13 +6,19 @@ from dpsql.compiler import aggregates
 from dpsql.compiler.aggregates.recipe import BoundedCall, MeasurementOptions, Recipe
 from dpsql.compiler.calibrate.contributions import Contributions
 from dpsql.compiler.plan.measurement_kinds import Measurement
-from dpsql.compiler.plan.private_plan import PrivateBlock
+from dpsql.compiler.plan.private_plan import BoundedBlock, PrivateBlock
 from dpsql.compiler.track.table_scans import require_direct
 from dpsql.model.algebra import Item
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.intervals import Facts
 from dpsql.model.tree import AggregateCall, Expression, Ref
 from dpsql.model.walk import map_children, refs
+
+WIDE = frozenset(
+    """sum avg var_pop var_samp variance stddev stddev_pop stddev_samp median quantile_cont
+    quantile_disc""".split()
+)
+"""Aggregates whose argument may have bounds that are found."""
 
 
 def recipe_of(call: AggregateCall) -> Recipe:
@@ -24,18 +30,20 @@ def recipe_of(call: AggregateCall) -> Recipe:
 
 
 def bounded_call(
-    block: PrivateBlock,
-    call: AggregateCall,
-    arguments: tuple[Facts, ...],
+    bounded: BoundedBlock,
+    place: int,
     contributions: Contributions,
     options: MeasurementOptions,
 ) -> BoundedCall:
-    """What a recipe is asked: the call, and what is known of its arguments in this block."""
+    """What a recipe is asked: the call of a measure, and what is known of its arguments."""
+    block = bounded.block
+    call, arguments = block.measures[place].call, bounded.arguments[place]
+    wide = call.function in WIDE and contributions.polled and _only_wide(bounded, place)
     argument, rows = call.args[0], contributions.rows_per_group.value
     of_keys = _over_keys(argument, block.keys)
     return BoundedCall(
         call,
-        arguments,
+        bounded.wide[place] if wide else arguments,
         rows,
         is_unit=isinstance(argument, Ref) and argument.id in block.unit_ids,
         rows_proved=rows is not None and rows == block.max_rows_per_group,
@@ -43,7 +51,21 @@ def bounded_call(
         of_keys=of_keys,
         options=options,
         polled=contributions.polled,
+        wide=wide,
     )
+
+
+def _only_wide(bounded: BoundedBlock, place: int) -> bool:
+    """Whether the argument of a measure has bounds only if no unit has more rows than anybody looks
+    for, and the analyst says none.
+    """
+    known = bounded.arguments[place], *bounded.wide[place : place + 1]
+    plain, *wide = (_has_bounds(facts[0]) for facts in known)
+    return not plain and wide == [True] and bounded.block.measures[place].call.clip is None
+
+
+def _has_bounds(facts: Facts) -> bool:
+    return facts.type.is_numeric and facts.interval.is_bounded
 
 
 def parts_of(block: PrivateBlock, recipe: Recipe, asked: BoundedCall) -> tuple[Measurement, ...]:

@@ -220,13 +220,14 @@ class PublicData(Protocol):
 @dataclass(frozen=True, slots=True)
 class FactSource:
     """Where facts start: declarations, public data, and the engine's functions; at most `limit`
-    values are listed of a domain.
+    values are listed of a domain. Of a unit without a limit `most_rows` are aggregated, if any.
     """
 
     policy: Policy
     public: PublicData
     evaluate: Evaluate
     limit: int
+    most_rows: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -320,7 +321,8 @@ class Columns:
                 argument = None
                 if call.args and not isinstance(call.args[0], Star):
                     argument = below.facts(call.args[0])
-                return facts_of_rows(call.function, call.type, argument, rows, limit)
+                most = self.origin.most_rows if rows is None else rows
+                return facts_of_rows(call.function, call.type, argument, most, limit)
             case _OneOf(left, right, kind):
                 return functions.either(self.column(left), self.column(right), kind)
             case _Unknown(kind):

@@ -11,10 +11,12 @@ enforced; so nothing that is inferred wrongly costs more than accuracy.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import product
 from math import isnan, prod
 
 from dpsql.compiler.infer.column_facts import Columns, Evaluate, FactSource, PublicData, Row
+from dpsql.compiler.plan.measurement_kinds import MOST_ROWS
 from dpsql.compiler.plan.private_plan import Bounded, BoundedBlock, PrivateBlock, Tracked
 from dpsql.compiler.plan.published_keys import Within
 from dpsql.compiler.resolve.typing import type_of
@@ -52,15 +54,14 @@ class _Block:
         self.rows = Columns(block.rows, origin)
 
     def bounded(self) -> BoundedBlock:
-        arguments = tuple(
-            tuple(self.rows.facts(arg) for arg in m.call.args if _of_rows(arg))
-            for m in self.block.measures
-        )
+        arguments = self._arguments(self.rows)
+        wide = () if all(_are_bounded(facts) for facts in arguments) else self._wide()
         determined = [refs(key.expression) <= self.block.determined for key in self.block.keys]
         if self.block.groups is not None and self.block.keys:
             domain = self._listed(self.block.groups)
             combinations = 1 if all(determined) else None if domain is None else len(domain)
-            return BoundedBlock(self.block, arguments, domain, combinations, self._tested())
+            tested = self._tested()
+            return BoundedBlock(self.block, arguments, domain, combinations, tested, wide=wide)
         domains = [self.keys(key.expression) for key in self.block.keys]
         free = [domain for domain, fixed in zip(domains, determined, strict=True) if not fixed]
         domain = self._product(domains)
@@ -77,7 +78,19 @@ class _Block:
             key_combinations=proved,
             tested=self._tested(),
             within=within,
+            wide=wide,
         )
+
+    def _arguments(self, rows: Columns) -> tuple[tuple[Facts, ...], ...]:
+        """What is known of each measure's arguments."""
+        return tuple(
+            tuple(rows.facts(arg) for arg in m.call.args if _of_rows(arg))
+            for m in self.block.measures
+        )
+
+    def _wide(self) -> tuple[tuple[Facts, ...], ...]:
+        """The same if no unit has more rows than anybody looks for."""
+        return self._arguments(Columns(self.block.rows, replace(self.origin, most_rows=MOST_ROWS)))
 
     def _within(self) -> Iterator[Within]:
         """The keys that are equal to a column of a stage in every row."""
@@ -115,6 +128,10 @@ class _Block:
         if facts.may_be_nan or facts.domain is None or len(facts.domain) > self.origin.limit:
             return None
         return (*facts.domain, None) if facts.nullable else facts.domain
+
+
+def _are_bounded(arguments: tuple[Facts, ...]) -> bool:
+    return all(facts.interval.is_bounded for facts in arguments if facts.type.is_numeric)
 
 
 def _of_rows(arg: Expression) -> bool:

@@ -256,10 +256,10 @@ class _Block:
     def _measure(
         self, place: int, columns: tuple[int, ...], proved: Columns
     ) -> Iterator[Clipped | FewValues | Listed]:
-        call, arguments = self.block.measures[place].call, self.bounded.arguments[place]
+        call = self.block.measures[place].call
         recipe = recipe_of(call)
         limits = contributions_of(self.bounded)
-        bounded = bounded_call(self.block, call, arguments, limits, self.options)
+        bounded = bounded_call(self.bounded, place, limits, self.options)
         parts = [part for part in recipe.parts(bounded) if not isinstance(part, BlockAverage)]
         choices = () if recipe.choices is None else recipe.choices(bounded)
         grouped, rows = bool(self.block.keys), None
@@ -273,7 +273,7 @@ class _Block:
             if isinstance(part, DistinctCount) and not bounded.searched and _is_cut(bounded, part):
                 yield FewValues(columns, self.units, grouped, part.total_upper)
         values: tuple[Ends, ...] = ()
-        if choices or any(isinstance(part, ValueTotal) for part in additive):
+        if not bounded.wide and (choices or any(isinstance(p, ValueTotal) for p in additive)):
             values = tuple(_clipped(bounded, proved))
         if rows is not None or values:
             total = _total(additive) if call.function == "sum" and rows is not None else None
@@ -286,7 +286,7 @@ class _Block:
                 total=total,
             )
         if _counts_listed(bounded, parts, choices):
-            listed = arguments[0].domain or ()
+            listed = bounded.arguments[0].domain or ()
             if _beyond(proved.facts(call.args[0]).domain, listed):
                 yield Listed(columns, None, len(listed))
 

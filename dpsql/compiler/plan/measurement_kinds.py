@@ -18,6 +18,9 @@ from dpsql.model.algebra import Item
 from dpsql.model.tree import Expression
 from dpsql.model.vocabulary import Norm
 
+MOST_ROWS = 2**20
+"""Rows of a unit in a group beyond which nobody looks for a bound."""
+
 
 class _Clipped(Protocol):
     """What all measurements have in common."""
@@ -272,6 +275,23 @@ class MeanVote:
     edges: tuple[int, ...]
 
     keys: ClassVar[tuple[Item, ...]] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RangeVote:
+    """One vote of each unit: the octave of its largest row, of either sign, as of a `Vote`.
+
+    Rows are clipped as `total` says.
+    """
+
+    total: ClippedSum
+    octaves: tuple[int, int]
+
+    keys: ClassVar[tuple[Item, ...]] = ()
+
+
+UnitVote: TypeAlias = Vote | MeanVote | RangeVote
+"""What a unit is asked, once."""
 
 
 def expressions_of(part: Measurement) -> list[Expression]:

@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import TypeVar, assert_never
 
 from dpsql.compiler.plan.lattices import Choice, Histogram, Lattice, TreeRelease
-from dpsql.compiler.plan.measurement_kinds import MeanVote, Measurement, Vote
+from dpsql.compiler.plan.measurement_kinds import MeanVote, Measurement, UnitVote
 from dpsql.compiler.plan.published_keys import (
     Domain,
     Keys,
@@ -161,7 +161,7 @@ class PrivateBlock:
     max_groups: int | None = None
     alone: bool = False
     weighed: Weighed | None = None
-    vote: Vote | MeanVote | None = None
+    vote: UnitVote | None = None
 
     @property
     def max_rows_per_group(self) -> int | None:
@@ -190,7 +190,8 @@ class BoundedBlock:
     key tuples, or is None where they are private; `key_combinations` is how many combinations the
     keys that the unit does not determine can take (None: unbounded). `tested` describes what the
     conditions of measures are, and what they compare with constants. Keys that are not `within`
-    what was released before have no rows.
+    what was released before have no rows. `wide` are the arguments if no unit has more rows than
+    `MOST_ROWS`, where they have no bounds otherwise.
     """
 
     block: PrivateBlock
@@ -199,6 +200,7 @@ class BoundedBlock:
     key_combinations: int | None
     tested: Mapping[Expression, Facts] = field(default_factory=dict)
     within: tuple[Within, ...] = ()
+    wide: tuple[tuple[Facts, ...], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -427,8 +429,8 @@ class Poll:
     """A question that finds a norm: the votes of the units of `block`, known by `key`.
 
     The norm bounds what a unit adds to the released column `column` (None: the rows that choices
-    keep of it), of which `groups` groups count. A mean is to be found `first`: from there rows are
-    measured whose norm is asked for.
+    keep of it, or their range), of which `groups` groups count. A mean is to be found `first`: from
+    there rows are measured whose norm is asked for.
     """
 
     key: str

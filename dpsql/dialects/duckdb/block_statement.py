@@ -28,11 +28,13 @@ from dpsql.compiler.plan.measurement_kinds import (
     DistinctCount,
     MeanVote,
     Measurement,
+    RangeVote,
     RowCount,
     RowTest,
     ScaledTotal,
     StableMean,
     UnitCount,
+    UnitVote,
     ValueTotal,
     Vote,
     expressions_of,
@@ -94,7 +96,7 @@ def block_sql(plan: BlockPlan) -> BlockSql:
 class _Block:
     """The statement of a block, or of the votes of its units."""
 
-    def __init__(self, plan: BlockPlan, vote: Vote | MeanVote | None = None) -> None:
+    def __init__(self, plan: BlockPlan, vote: UnitVote | None = None) -> None:
         self.plan = plan
         self.row_level = plan.row_level and vote is None
         self.parts = plan.queries if vote is None else (vote.total,)
@@ -145,30 +147,35 @@ class _Block:
         listed = [self._cells_of_units(n) for n in range(len(self.histograms))]
         return f"WITH {', '.join(stages)} {self._result(sums, f'({source})', listed)}"
 
-    def votes(self, vote: Vote | MeanVote) -> str:
+    def votes(self, vote: UnitVote) -> str:
         """The number of units in each octave of a norm, or about each mean: a unit is in one."""
-        if isinstance(vote, MeanVote):
-            return self._means(vote)
-        clipped = self._clipped()
-        norms = f"SELECT {norm_of_unit(vote, 'p0')} AS n FROM ({clipped}) GROUP BY u"
+        match vote:
+            case Vote():
+                clipped = self._clipped()
+                norms = f"SELECT {norm_of_unit(vote, 'p0')} AS n FROM ({clipped}) GROUP BY u"
+                of_units = f"totals AS ({self._totals()}), norms AS ({norms})"
+                source, place = "norms WHERE n > 0", octave(vote, "n")
+            case RangeVote():
+                of_units = f"totals AS ({self._of_values(vote.total, 'MAX(abs(v)) AS n')})"
+                source, place = f"totals{self._of_existing()} WHERE n > 0", octave(vote, "n")
+            case MeanVote():
+                means = self._of_values(vote.total, "SUM(v) // COUNT(v) AS m")
+                of_units = f"totals AS ({means})"
+                source, place = f"totals{self._of_existing()}", place_of_mean(vote, "m")
+            case _:
+                assert_never(vote)
         return (
-            f"WITH rows AS ({self._rows()}), totals AS ({self._totals()}), norms AS ({norms})"
-            f" SELECT {octave(vote, 'n')} AS k0, COUNT(*)::HUGEINT AS p0"
-            " FROM norms WHERE n > 0 GROUP BY k0"
+            f"WITH rows AS ({self._rows()}), {of_units}"
+            f" SELECT {place} AS k0, COUNT(*)::HUGEINT AS p0 FROM {source} GROUP BY k0"
         )
 
-    def _means(self, vote: MeanVote) -> str:
-        total = vote.total
+    def _of_values(self, total: ClippedSum, items: str) -> str:
+        """What is computed of each unit's rows as integers `v`, those without a value left out."""
         where = "" if total.condition is None else f" WHERE {self.inputs[total.condition]}"
         values = (
             f"SELECT u, {row_integer(total, self.inputs[total.argument])} AS v FROM rows{where}"
         )
-        means = f"SELECT u, SUM(v) // COUNT(v) AS m FROM ({values}) WHERE v IS NOT NULL GROUP BY u"
-        return (
-            f"WITH rows AS ({self._rows()}), totals AS ({means})"
-            f" SELECT {place_of_mean(vote, 'm')} AS k0, COUNT(*)::HUGEINT AS p0"
-            f" FROM totals{self._of_existing()} GROUP BY k0"
-        )
+        return f"SELECT u, {items} FROM ({values}) WHERE v IS NOT NULL GROUP BY u"
 
     def _scaled(self, source: str) -> str:
         """The totals of each unit and group, scaled by the norm over all groups of the unit."""

@@ -17,7 +17,13 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from dpsql.compiler.plan.measurement_kinds import DistinctCount, MeanVote, ScaledTotal, Vote
+from dpsql.compiler.plan.measurement_kinds import (
+    DistinctCount,
+    MeanVote,
+    RangeVote,
+    ScaledTotal,
+    Vote,
+)
 from dpsql.model.vocabulary import Norm
 
 SQUARED_BITS = 44
@@ -61,9 +67,11 @@ def norm_of_unit(vote: Vote, total: str) -> str:
             assert_never(vote.norm)
 
 
-def octave(vote: Vote, norm: str) -> str:
+def octave(vote: Vote | RangeVote, norm: str) -> str:
     """The octave of a positive `norm_of_unit`, no farther than those that are counted."""
-    half, bits = (2, _bits(vote)) if vote.norm is Norm.L2 else (1, 0)
+    half, bits = 1, 0
+    if isinstance(vote, Vote) and vote.norm is Norm.L2:
+        half, bits = 2, _bits(vote)
     lowest, highest = vote.octaves
     place = f"ceil(log2({norm}::DOUBLE) / {half})::BIGINT + {bits}"
     return f"greatest({lowest}, least({highest}, {place}))"

@@ -142,3 +142,35 @@ SELECT login_id % 5000 AS g, COUNT(*) FROM logins GROUP BY g;
 -- case: rows that are joined to what is released first
 SELECT COUNT(*) FROM logins WHERE EXTRACT(day FROM day) > (SELECT AVG(age) FROM customers);
 -- refuse: unbounded-contribution at 1:8
+
+-- case: an average of what is summed without a limit
+SELECT AVG(days) AS a FROM (SELECT customer_id, EXTRACT(month FROM day) AS m, SUM(EXTRACT(day FROM day)) AS days FROM logins GROUP BY customer_id, m) AS each;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=1048576
+-- release: sum l0=1 linf=1.704243023e+13
+
+-- case: an average of one number for each unit that nothing limits
+SELECT AVG(n) AS a FROM (SELECT customer_id, COUNT(*) AS n FROM logins GROUP BY customer_id) AS each;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=1
+-- release: sum l0=1 linf=524288
+
+-- case: a sum of a number that nothing limits, of DOUBLE
+SELECT SUM(d) AS s FROM (SELECT customer_id, SUM(EXTRACT(day FROM day) / 7.0e0) AS d FROM logins GROUP BY customer_id) AS each;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: sum l0=1 linf=4643693.714
+
+-- case: a standard deviation of one number for each unit that nothing limits
+SELECT STDDEV(n) AS q FROM (SELECT customer_id, COUNT(*) AS n FROM logins GROUP BY customer_id) AS each;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=1
+-- release: sum l0=1 linf=524288
+-- release: sum l0=1 linf=2.748779069e+11
+
+-- case: of the largest of an unlimited number nothing is found
+SELECT MAX(n) AS q FROM (SELECT customer_id, COUNT(*) AS n FROM logins GROUP BY customer_id) AS each;
+-- refuse: unbounded-input at 1:12
