@@ -34,6 +34,7 @@ from dpsql.model.notices import (
     NeverShown,
     Notice,
     Sampled,
+    Unclear,
 )
 from dpsql.model.schema import Schema
 from dpsql.model.tree import INTEGER
@@ -293,6 +294,8 @@ NOTICES: tuple[Notice, ...] = (
     Empty(Hidden((0,), "customers", 164)),
     Drowned("customers", 1, 9.0),
     NeverShown("customers", 1, 164),
+    Unclear(0, 1, 1),
+    Unclear(1, 3, 12),
 )
 
 
@@ -302,6 +305,32 @@ def test_no_sentence_names_what_its_door_has_not(notice: Notice) -> None:
         text = sentence(notice, ANSWER.columns, door)
         assert ("--" in text) <= (door is COMMAND_LINE)
         assert ("SET " in text) <= (door is WIRE)
+
+
+def test_numbers_no_larger_than_their_margin_are_counted(tmp_path: Path) -> None:
+    """From the released rows alone: counted once more here, and of other rows there are others."""
+    by_status = (
+        "SELECT status, COUNT(*) AS n, SUM(amount) AS s FROM orders WHERE amount > 400 GROUP BY 1"
+    )
+    every = "SELECT 1 AS one, COUNT(*) AS n, SUM(age) AS s FROM customers"
+    with Proxy.open(str(proxy_kit.shop(tmp_path))) as proxy:
+        low, high = (
+            proxy.ask(proxy_kit.request(sql, epsilon))
+            for sql, epsilon in ((by_status, "0.05"), (every, "10"))
+        )
+    for answer in (low, high):
+        for place in (1, 2):
+            columns = zip(answer.rows, answer.margins, strict=True)
+            small = [abs(row[place]) <= (half[place] or 0) for row, half in columns]
+            told = [n for n in answer.notices if isinstance(n, Unclear) and n.column == place]
+            assert told == [Unclear(place, sum(small), len(small))] * (sum(small) * 10 > len(small))
+    assert any(isinstance(notice, Unclear) for notice in low.notices)
+    assert not any(isinstance(notice, Unclear) for notice in high.notices)
+    names = (Column("n", INTEGER),)
+    assert sentence(Unclear(0, 1, 1), names) == "n is no larger than its ±"
+    assert sentence(Unclear(0, 4, 4), names, WIRE) == (
+        "all 4 numbers of n are no larger than their ±; EXPLAIN PRIVACY shows what would do better"
+    )
 
 
 def test_a_name_cannot_drive_a_terminal() -> None:

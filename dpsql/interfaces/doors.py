@@ -8,12 +8,13 @@ from dataclasses import dataclass
 @dataclass(frozen=True, slots=True)
 class Door:
     """`epsilon` asks for the ε that takes the place of {}, `confirm` for an answer that cannot be
-    of use, `dialect` for another spelling of SQL, `verbose` for a whole plan, `manual` for what SQL
-    is answered (empty: there is no such way).
+    of use, `plan` for the plan of a query, `verbose` for all of it, `dialect` for another spelling
+    of SQL, `manual` for what SQL is answered (empty: there is no such way).
     """
 
     epsilon: str
     confirm: str
+    plan: str
     dialect: str = ""
     verbose: str = ""
     manual: str = ""
@@ -34,6 +35,23 @@ class Door:
         return {name: text for name, text in named.items() if text}
 
 
-COMMAND_LINE = Door("--epsilon {}", "--yes", "--dialect", "--verbose", "dpsql help sql")
-DATABASE_API = Door("connect(…, epsilon='{}')", "connect(…, confirm=True)", "connect(…, dialect=…)")
-WIRE = Door("SET dpsql.epsilon = {}", "SET dpsql.confirm = on", verbose="EXPLAIN PRIVACY VERBOSE")
+COMMAND_LINE = Door(
+    "--epsilon {}",
+    "--yes",
+    "dpsql explain",
+    dialect="--dialect",
+    verbose="--verbose",
+    manual="dpsql help sql",
+)
+DATABASE_API = Door(
+    "connect(…, epsilon='{}')",
+    "connect(…, confirm=True)",
+    "cursor.explain(…)",
+    dialect="connect(…, dialect=…)",
+)
+WIRE = Door(
+    "SET dpsql.epsilon = {}",
+    "SET dpsql.confirm = on",
+    "EXPLAIN PRIVACY",
+    verbose="EXPLAIN PRIVACY VERBOSE",
+)

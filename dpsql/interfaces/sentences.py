@@ -25,7 +25,9 @@ from dpsql.model.notices import (
     Notice,
     Sampled,
     Scaled,
+    Unclear,
     Unprotected,
+    Useless,
     places,
 )
 from dpsql.model.tree import Value
@@ -85,6 +87,8 @@ def _said(notice: Notice, names: str, door: Door | None) -> str:
             return _hidden(notice)
         case Empty():
             return _empty(notice, door)
+        case Unclear():
+            return _unclear(notice, names, door)
         case Drowned() | NeverShown():
             return _useless(notice, door)
         case CountedKeys(keys=keys):
@@ -100,7 +104,18 @@ def _said(notice: Notice, names: str, door: Door | None) -> str:
             assert_never(notice)
 
 
-def _useless(notice: Drowned | NeverShown, door: Door | None) -> str:
+def _unclear(notice: Unclear, names: str, door: Door | None) -> str:
+    unclear, numbers = notice.unclear, notice.numbers
+    if unclear == numbers:
+        what = f"{names} is" if numbers == 1 else f"all {numbers:,} numbers of {names} are"
+    else:
+        what = f"{unclear:,} of {numbers:,} numbers of {names} are"
+    each = "its" if numbers == 1 else "their"
+    better = "" if door is None else f"; {door.plan} shows what would do better"
+    return f"{what} no larger than {each} ±{better}"
+
+
+def _useless(notice: Useless | NeverShown, door: Door | None) -> str:
     match notice:
         case Drowned(units=units, most=most, noise=noise):
             return (
@@ -162,7 +177,8 @@ def _some(count: int, thing: str) -> str:
 
 
 def _names(notice: Notice, columns: Sequence[Column]) -> str:
-    names = [columns[place].name for place in places(notice)]
+    about = (notice.column,) if isinstance(notice, Unclear) else places(notice)
+    names = [columns[place].name for place in about]
     return ", ".join(names) or "what this is computed from"
 
 

@@ -1,6 +1,7 @@
 """notices: what a reader of numbers is told beside them; the words are made in the interfaces.
 
-All but `Empty` follow from the text, the policy and public data, never from private data. Limits
+All but `Empty` and `Unclear`, which are about the released numbers, follow from the text, the
+policy and public data, never from private data. Limits
 that hold by proof are not told: only what SQL enforces can make an answer differ from the truth.
 `columns` are places in the result, none where a number is only used on the way to it; `units`
 names the table whose rows are protected.
@@ -113,6 +114,15 @@ class Empty:
 
 
 @dataclass(frozen=True, slots=True)
+class Unclear:
+    """Of the `numbers` of a column, `unclear` are no larger than their margins."""
+
+    column: int
+    unclear: int
+    numbers: int
+
+
+@dataclass(frozen=True, slots=True)
 class Drowned:
     """No number can say anything: each errs by more than all that it can be.
 
@@ -163,7 +173,10 @@ class Unprotected:
 Cut: TypeAlias = Clipped | FewValues | Sampled | Scaled | Listed | Assumed | Hidden
 """What is about columns: something is left out of them, or taken for granted."""
 
-Notice: TypeAlias = Cut | Empty | Drowned | NeverShown | CountedKeys | BoundsFound | Unprotected
+Useless: TypeAlias = Drowned | NeverShown
+"""Why an answer cannot be of use, whatever the data."""
+
+Notice: TypeAlias = Cut | Empty | Unclear | Useless | CountedKeys | BoundsFound | Unprotected
 
 
 def marked(notices: tuple[Notice, ...]) -> frozenset[int]:
@@ -193,12 +206,12 @@ def sides(notices: tuple[Notice, ...]) -> dict[int, CutSide]:
 def places(notice: Notice) -> tuple[int, ...]:
     """The columns of one notice."""
     match notice:
-        case Empty() | Drowned() | NeverShown() | CountedKeys() | BoundsFound():
+        case Empty() | Unclear() | Drowned() | NeverShown() | CountedKeys() | BoundsFound():
             return ()
         case _:
             return notice.columns
 
 
-def useless(notices: tuple[Notice, ...]) -> Drowned | NeverShown | None:
+def useless(notices: tuple[Notice, ...]) -> Useless | None:
     """Why an answer cannot be of use, if it cannot."""
     return next((n for n in notices if isinstance(n, Drowned | NeverShown)), None)

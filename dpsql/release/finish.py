@@ -6,13 +6,15 @@ All of it is post-processing of a shape that the text fixes: PRIVACY.md R66, SEC
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from decimal import Decimal
+from math import isnan
 from typing import Any
 
 from dpsql.compiler.plan.private_plan import PrivatePlan, ReleasedTable, Rewritten
 from dpsql.engines import ScratchTable
 from dpsql.mechanisms import widest
-from dpsql.model.notices import Empty, Hidden, Notice
+from dpsql.model.notices import Empty, Hidden, Notice, Unclear
 from dpsql.model.vocabulary import Answer, Column, Noisy, Receipt
 from dpsql.release.consistent_tables import consistent_tables, each_consistent
 from dpsql.release.release import in_units
@@ -42,10 +44,39 @@ def finish(
     errors = tuple(row[width:] for row in rows)
     margins = tuple(tuple(None if e is None else e * factor for e in row) for row in errors)
     columns = tuple(Column(f.name, f.type) for f in rewritten.output)
-    told = notices if values else (*notices, _empty(notices))
+    more = _unclear(values, margins) if values else (_empty(notices),)
     return Answer(
-        columns=columns, rows=values, errors=errors, margins=margins, receipt=receipt, notices=told
+        columns=columns,
+        rows=values,
+        errors=errors,
+        margins=margins,
+        receipt=receipt,
+        notices=(*notices, *more),
     )
+
+
+_FEW = 10
+"""Up to one in so many numbers may be no larger than its margin, and nothing is said."""
+
+
+def _unclear(values: Rows, margins: Sequence[tuple[float | None, ...]]) -> Iterator[Unclear]:
+    """The columns in which more than few numbers say no more than that they are small.
+
+    Computed from what was released alone. Of an unknown margin nothing is said.
+    """
+    for place in range(len(margins[0])):
+        cells = ((row[place], half[place]) for row, half in zip(values, margins, strict=True))
+        known = [(value, margin) for value, margin in cells if margin and not isnan(margin)]
+        unclear = sum(_is_unclear(value, margin) for value, margin in known)
+        if unclear * _FEW > len(known):
+            yield Unclear(place, unclear, len(known))
+
+
+def _is_unclear(value: Any, margin: float) -> bool:
+    """Whether a number is none, or no larger than its margin; of anything else there is no size."""
+    if isinstance(value, int | float | Decimal):
+        return not abs(value) > margin
+    return value is None
 
 
 def _empty(notices: tuple[Notice, ...]) -> Empty:
