@@ -14,8 +14,12 @@ from dpsql.engines import Stop
 from dpsql.explaining.explanation import (
     BlockLines,
     Explanation,
+    FewerGroups,
+    FoundBound,
     LargerEpsilon,
     LimitLine,
+    Outlook,
+    Proposal,
     ReleaseLine,
 )
 from dpsql.model.errors import DpsqlError, Reason, Refused
@@ -87,7 +91,11 @@ EXPLANATION = Explanation(
     LIMIT,
     remembered=False,
     expected=(None, 40.0),
-    helps=(LargerEpsilon(Decimal(1)),),
+    helps=(FewerGroups(3),),
+    outlook=Outlook(
+        (FoundBound("n", (10.0,), 40.0),),
+        (Proposal(LargerEpsilon(Decimal(1)), "n", 4.0, 40.0, 2, 2),),
+    ),
 )
 
 

@@ -34,9 +34,9 @@ def shown(explanation: Explanation) -> Answer:
 def _explained(compiler: Compiler, vault: Vault, asked: Question) -> Explanation:
     steps = steps_of(compiler, vault, asked)
     if steps is None:
-        return _of_one(compiler, vault, asked)
+        return replace(_of_one(compiler, vault, asked), outlook=compiler.outlook(asked))
     if steps.to_pay:
-        return _of_all(compiler, vault, steps)
+        return replace(_of_all(compiler, vault, steps), outlook=steps.outlook(compiler))
     known = [answer for answer in steps.known if answer is not None]
     then = steps.then(compiler, vault, known)
     last = _explained(compiler, vault, then)
@@ -48,7 +48,8 @@ def _of_all(compiler: Compiler, vault: Vault, steps: Steps) -> Explanation:
     """Of the steps that are to be paid and the last, which is shown with the widest bounds."""
     more = steps.before_last(compiler, vault)
     last = _of_one(compiler, vault, steps.last) if more is None else _of_all(compiler, vault, more)
-    parts = [*(_of_one(compiler, vault, search) for search in steps.to_pay), last]
+    first = [_of_one(compiler, vault, search) for search in steps.to_pay]
+    parts = [*first, last]
     charge = reduce(add, (part.charge for part in parts))
     return replace(
         last,
@@ -58,11 +59,8 @@ def _of_all(compiler: Compiler, vault: Vault, steps: Steps) -> Explanation:
         epsilon=steps.asked.account.epsilon,
         event=Event(tuple(e for part in parts if part.event for e in part.event.parts)),
         expected=tuple(None if e is None else nan for e in last.expected),
-        notes=(
-            *last.notes,
-            steps.about,
-            "Until they are found, the last release is shown with the widest.",
-        ),
+        notes=(steps.about, *last.notes),
+        searches=sum(len(part.blocks) for part in first) + last.searches,
     )
 
 

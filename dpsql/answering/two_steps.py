@@ -18,6 +18,7 @@ from operator import add
 
 from dpsql import accountants
 from dpsql.answering.vault import Vault
+from dpsql.explaining.explanation import Outlook
 from dpsql.model.errors import Refused
 from dpsql.model.notices import Notice
 from dpsql.model.vocabulary import Answer, Loss, Request
@@ -58,6 +59,10 @@ class Steps:
         """What `explain` says of the first steps."""
         raise NotImplementedError
 
+    def outlook(self, compiler: Compiler) -> Outlook:  # noqa: ARG002
+        """What is known of the last one before the first are paid."""
+        return Outlook()
+
     def before_last(self, compiler: Compiler, vault: Vault) -> Steps | None:  # noqa: ARG002
         """Steps that the last one has of its own."""
         return None
@@ -80,7 +85,7 @@ class ColumnSteps(Steps):
     @property
     def about(self) -> str:
         names = ", ".join(f"{b.table}.{b.column}" for b in self.widest)
-        return f"The bounds of {names} come from data: {SHARE} of the charge finds them first."
+        return f"{SHARE} of the charge first finds the bounds of {names}."
 
     def before_last(self, compiler: Compiler, vault: Vault) -> Steps | None:
         return steps_of(compiler, vault, self.last)
@@ -105,11 +110,15 @@ class NormSteps(Steps):
     """
 
     part: Fraction
+    centres: bool
 
     @property
     def about(self) -> str:
-        what = f"{self.part} of the charge finds it first"
-        return f"How much one unit may add in all is a bound that comes from data: {what}."
+        what = "about where means are" if self.centres else "up to how much one unit adds in all"
+        return f"{self.part} of the charge first finds {what}."
+
+    def outlook(self, compiler: Compiler) -> Outlook:
+        return compiler.outlook(self.asked)
 
     def before_last(self, compiler: Compiler, vault: Vault) -> Steps | None:
         polls = compiler.prepared(self.last).polls
@@ -177,14 +186,13 @@ def steps_of(compiler: Compiler, vault: Vault, asked: Question) -> Steps | None:
         return _column_steps(compiler, vault, asked, widest)
     if not compiler.polled(asked):
         return None
-    polls = compiler.prepared(asked).polls
-    payer = asked.account
-    accountant = accountants.get(payer.budget.accountant)
-    selects = any(block.domain is None for block in compiler.prepared(asked).blocks)
-    part = contribution_bounds.share(polls, accountant)
-    small, large = shares(accountant, payer.budget, payer.epsilon, 1, part, selects=selects)
+    widest_plan, payer = compiler.prepared(asked), asked.account
+    polls, paid = (
+        widest_plan.polls,
+        contribution_bounds.split(widest_plan, payer.budget, payer.epsilon),
+    )
     keys = tuple(poll.key for poll in polls)
-    search = replace(asked, account=_first(asked, small), polls=keys)
+    search = replace(asked, account=_first(asked, paid.polls), polls=keys)
     alone = tuple(replace(search, polls=(key,)) for key in keys)
     for searches in ((search,), alone):
         known = tuple(vault.remembered(compiler, each, _ANY) for each in searches)
@@ -192,7 +200,7 @@ def steps_of(compiler: Compiler, vault: Vault, asked: Question) -> Steps | None:
             break
     else:
         searches, known = (search,), (None,)
-    return NormSteps(asked, searches, known, asked.at(large), part)
+    return NormSteps(asked, searches, known, asked.at(paid.rest), paid.part, polls[0].first)
 
 
 def _column_steps(

@@ -46,7 +46,6 @@ from dpsql.explaining.explanation import (
     FewerGroups,
     FewerRows,
     Help,
-    LargerEpsilon,
     LimitLine,
     PlanDescription,
     PublicKeys,
@@ -75,7 +74,7 @@ from dpsql.model.tree import (
     Star,
     WindowCall,
 )
-from dpsql.model.vocabulary import Budget, Loss, Mechanism, Noise, Policy
+from dpsql.model.vocabulary import Loss, Mechanism, Noise, Policy
 from dpsql.model.walk import both, conjuncts, relations
 
 
@@ -83,12 +82,8 @@ def description(
     prepared: Prepared,
     margins: tuple[float | None, ...],
     policy: Policy,
-    budget: Budget,
-    epsilon: Decimal,
 ) -> PlanDescription:
-    """A plan in words, for who pays from `budget` up to `epsilon`; `margins` are what is expected
-    of its columns.
-    """
+    """A plan in words; `margins` are what is expected of its columns."""
     plan, rewritten = prepared.plan, prepared.rewritten
     blocks = zip(prepared.blocks, rewritten.blocks, strict=True)
     return PlanDescription(
@@ -101,7 +96,7 @@ def description(
         event=None if plan is None else plan.event,
         notes=() if plan is None else tuple(notes(plan)),
         notices=prepared.notices,
-        helps=helps(prepared.blocks, budget, epsilon),
+        helps=helps(prepared.blocks),
     )
 
 
@@ -154,19 +149,18 @@ def notes(plan: PrivatePlan) -> Iterator[str]:
             )
 
 
-def helps(blocks: Sequence[BlockPlan], budget: Budget, epsilon: Decimal) -> tuple[Help, ...]:
+def helps(blocks: Sequence[BlockPlan]) -> tuple[Help, ...]:
     """What would make the errors of these blocks smaller, or hide less; each thing once."""
-    every = (found for block in blocks for found in _helps(block))
-    larger = LargerEpsilon(budget.max_query_epsilon)
-    known = (larger,) if blocks and epsilon < budget.max_query_epsilon else ()
-    return tuple(dict.fromkeys((*known, *every)))
+    return tuple(dict.fromkeys(help_ for block in blocks for help_ in _helps(block)))
 
 
 def _helps(plan: BlockPlan) -> Iterator[Help]:
     names = labels(plan.block.rows)
     if plan.block.keys and plan.domain is None:
         yield PublicKeys(tuple(key.field.name for key in plan.block.keys))
-    sums = list(filter(adds_rows, plan.queries))
+    rows = plan.rows_per_group.value
+    # Where what one unit adds is found, noise is in proportion to that and to nothing declared.
+    sums = [] if rows is None else list(filter(adds_rows, plan.queries))
     written = {argument for measure in plan.block.measures for argument in measure.call.args}
     for query in sums:
         if not isinstance(query, ValueTotal) or query.argument not in written:
@@ -174,10 +168,9 @@ def _helps(plan: BlockPlan) -> Iterator[Help]:
         if query.upper - query.lower > 1:
             step = float(query.lattice.step)
             yield TighterBounds(term(query.argument, names), query.lower * step, query.upper * step)
-    rows = plan.rows_per_group.value
     if sums and rows is not None and rows > 1:
         yield FewerRows(rows)
-    if plan.l0 > 1:
+    if plan.l0 > 1 and not any(isinstance(query, ScaledTotal) for query in plan.queries):
         yield FewerGroups(plan.l0)
 
 

@@ -97,13 +97,6 @@ class BlockLines:
 
 
 @dataclass(frozen=True, slots=True)
-class LargerEpsilon:
-    """A larger ε, up to `most`, errs less."""
-
-    most: Decimal
-
-
-@dataclass(frozen=True, slots=True)
 class PublicKeys:
     """The keys of these names are private: listed by the policy, each would be answered."""
 
@@ -133,7 +126,98 @@ class FewerGroups:
     groups: int
 
 
-Help: TypeAlias = LargerEpsilon | PublicKeys | TighterBounds | FewerRows | FewerGroups
+Help: TypeAlias = PublicKeys | TighterBounds | FewerRows | FewerGroups
+
+
+# --- the same question in another form, whose error is known ---
+
+
+@dataclass(frozen=True, slots=True)
+class LargerEpsilon:
+    """The same for an ε of `epsilon`, the largest that the policy allows."""
+
+    epsilon: Decimal
+
+
+@dataclass(frozen=True, slots=True)
+class OtherAccountant:
+    """The same from a budget whose accountant is `name`."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedFacts:
+    """The same where `dpsql check --record` has found that data are as the policy declares."""
+
+
+@dataclass(frozen=True, slots=True)
+class CoarserPeriods:
+    """Grouped by each `period` of `key`, a moment or its truncation."""
+
+    key: str
+    period: str
+
+
+@dataclass(frozen=True, slots=True)
+class WithoutKey:
+    """Not grouped by `key`."""
+
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
+class UnitsCounted:
+    """Units, known by `column`, are counted instead of their rows: another number."""
+
+    units: str
+    column: str
+
+
+Change: TypeAlias = (
+    LargerEpsilon | OtherAccountant | RecordedFacts | CoarserPeriods | WithoutKey | UnitsCounted
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """A question's form that errs less: in `column` by `margin` (95 %), not by `present_margin`
+    (None: that is not known yet). There are `groups`, not `present_groups` (None: nobody knows).
+
+    Where what a unit adds is still to be found, it is taken to be as large in both, or as large as
+    it can be: so the `margin` is the `most`. Where it is known of neither, margins are `relative`.
+    """
+
+    change: Change
+    column: str
+    margin: float
+    present_margin: float | None
+    groups: int | None
+    present_groups: int | None
+    most: bool = False
+    relative: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class FoundBound:
+    """The half-width at 95 % of a column where what one unit adds is found to be up to `most`.
+
+    A column that several bounds decide has all of them.
+    """
+
+    column: str
+    most: tuple[float, ...]
+    margin: float
+
+
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """What an answer is expected to be worth, by the bounds that may be found for it; and how the
+    same could be asked for less error, the best first.
+    """
+
+    bounds: tuple[FoundBound, ...] = ()
+    proposals: tuple[Proposal, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,8 +246,9 @@ class Explanation:
     later releases read as `stage_0`, `stage_1`, ... `expected` is the half-width at 95 % of each
     column: None if exact, NaN if it depends on what is released. `event` is what accountants
     interpret; `notes` are sentences about the whole, `notices` what is told with every answer;
-    `rest` is what would be left; `helps` is what would make errors smaller, or hide less. `form` is
-    how its text was asked for.
+    `rest` is what would be left; `helps` is what would make errors smaller, or hide less, `outlook`
+    what is known of either in numbers. The first `searches` blocks only find bounds. `form` is how
+    its text was asked for.
     """
 
     columns: tuple[Column, ...]
@@ -184,4 +269,6 @@ class Explanation:
     notices: tuple[Notice, ...] = ()
     rest: Rest | None = None
     helps: tuple[Help, ...] = ()
+    outlook: Outlook = Outlook()
+    searches: int = 0
     form: PlanForm = PlanForm.SHORT

@@ -4,24 +4,33 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
+from itertools import groupby
 from math import isfinite, isnan
 from textwrap import wrap
 from typing import Any, assert_never
 
 from dpsql.explaining.explanation import (
     BlockLines,
+    Change,
     ChoiceLine,
+    CoarserPeriods,
     Explanation,
     FewerGroups,
     FewerRows,
+    FoundBound,
     Help,
     LargerEpsilon,
     LimitLine,
+    OtherAccountant,
+    Proposal,
     PublicKeys,
+    RecordedFacts,
     ReleaseLine,
     TighterBounds,
+    UnitsCounted,
+    WithoutKey,
     approximate,
 )
 from dpsql.interfaces.amounts import loss_text, plain, share_text
@@ -80,10 +89,36 @@ def _short(explanation: Explanation, width: int, door: Door | None) -> Iterator[
     expected = explanation.expected or (None,) * len(explanation.columns)
     cells = [_column(*pair) for pair in zip(explanation.columns, expected, strict=True)]
     yield from grid([("column", "type", "± at 95 %"), *cells])
+    yield from _bounds(explanation.outlook.bounds, len(explanation.columns), width)
     notices = sentences(explanation.notices, explanation.columns)
     yield from _apart(_listed("Told with the answer:", notices, width))
-    helps = (help_text(each, door) for each in explanation.helps)
-    yield from _apart(_listed("What would help:", helps, width))
+    yield from _apart(_listed("What would help:", _helping(explanation, door), width))
+
+
+_FEW_COLUMNS = 2
+"""So many columns have all their bounds shown, more the least and the largest."""
+
+
+def _bounds(bounds: Sequence[FoundBound], columns: int, width: int) -> Iterator[str]:
+    """What errors will be, by what is found first."""
+    if not bounds:
+        return
+    yield ""
+    yield from _sentence("± at 95 %, by how much one unit is found to add in all:", width)
+    rows = [("column", "one unit adds up to", "±")]
+    for name, group in groupby(bounds, key=lambda bound: bound.column):
+        each = list(group)
+        shown = each if columns <= _FEW_COLUMNS else each[:: max(1, len(each) - 1)]
+        for n, bound in enumerate(shown):
+            most = " and ".join(map(approximate, bound.most))
+            rows.append(("" if n else printable(name), most, approximate(bound.margin)))
+    yield from grid(rows)
+
+
+def _helping(explanation: Explanation, door: Door | None) -> Iterator[str]:
+    """What would help: first what is known in numbers."""
+    yield from (proposal_text(each, door) for each in explanation.outlook.proposals)
+    yield from map(help_text, explanation.helps)
 
 
 def _apart(lines: Iterator[str]) -> Iterator[str]:
@@ -111,7 +146,8 @@ def _charge(explanation: Explanation) -> Iterator[str]:
     who = explanation.budget, explanation.analyst, accountant
     state = explanation.charge, explanation.spent, explanation.limit
     yield from budget_lines(*who, *state, explanation.rest)
-    yield from (f"Groups: {printable(block.keys)}" for block in explanation.blocks if block.keys)
+    blocks = explanation.blocks[explanation.searches :]
+    yield from (f"Groups: {printable(block.keys)}" for block in blocks if block.keys)
     yield from map(printable, explanation.notes)
 
 
@@ -255,27 +291,76 @@ def _statement(sql: str, width: int) -> Iterator[str]:
 # --- what would help ---
 
 
-def help_text(each: Help, door: Door | None = None) -> str:
-    """One help; what names a way to ask for more names the door's own.
+def proposal_text(proposal: Proposal, door: Door | None = None) -> str:
+    """One form that errs less; what names a way to ask for more names the door's own.
+
+    >>> month = CoarserPeriods("day", "month")
+    >>> proposal_text(Proposal(month, "n", 25.0, 40.0, 12, 366))
+    'grouped by month of day: n ± 25 in each of 12 groups instead of ± 40 in each of 366'
+    >>> proposal_text(Proposal(RecordedFacts(), "n", 1.0, 2.0, 1, 1, relative=True))
+    '`dpsql check --record` by the owner, if the data are as declared: n ± 0.5 times as large'
+    """
+    error = _relative(proposal) if proposal.relative else _absolute(proposal)
+    return printable(f"{_changed(proposal.change, door)}: {proposal.column} {error}")
+
+
+def _relative(proposal: Proposal) -> str:
+    assert proposal.present_margin is not None
+    times = float(f"{proposal.margin / proposal.present_margin:.2g}")
+    error = "the same ±" if times == 1 else f"± {approximate(times)} times as large"
+    if proposal.groups == proposal.present_groups:
+        return error
+    return f"{error}, for {proposal.groups:,} groups instead of {proposal.present_groups:,}"
+
+
+def _absolute(proposal: Proposal) -> str:
+    present = proposal.present_margin
+    margin = approximate(proposal.margin)
+    now = "" if present is None else approximate(present)
+    if proposal.groups == proposal.present_groups:
+        return f"± {margin}" + (now and f" instead of {now}")
+    most = "at most " if proposal.most else ""
+    now = now and f" instead of ± {now} in each of {proposal.present_groups:,}"
+    return f"± {most}{margin} in each of {proposal.groups:,} groups{now}"
+
+
+def _changed(change: Change, door: Door | None) -> str:
+    match change:
+        case LargerEpsilon(epsilon=epsilon):
+            way = "" if door is None else f" ({door.words(plain(epsilon))['by_fitting']})"
+            return f"ε = {plain(epsilon)}{way}"
+        case OtherAccountant(name=name):
+            return f'accountant = "{name}" by the owner, for few questions'
+        case RecordedFacts():
+            return "`dpsql check --record` by the owner, if the data are as declared"
+        case CoarserPeriods(key=key, period=period):
+            return f"grouped by {period} of {key}"
+        case WithoutKey(key=key):
+            return f"not grouped by {key}"
+        case UnitsCounted(units=units, column=column):
+            return f"{units} counted instead of their rows, COUNT(DISTINCT {column})"
+        case _:
+            assert_never(change)
+
+
+def help_text(each: Help) -> str:
+    """One thing that is in proportion to errors, or hides.
 
     >>> help_text(TighterBounds("amount", 0, 500))
-    'tighter bounds of amount, now 0 … 500 a row: half as wide, half the ±'
+    'tighter bounds of amount, now 0 … 500 a row'
     """
-    return printable(_help(each, door))
+    return printable(_help(each))
 
 
-def _help(each: Help, door: Door | None) -> str:
+def _help(each: Help) -> str:
     match each:
-        case LargerEpsilon(most=most):
-            way = "" if door is None else f" ({door.words()['by_epsilon']})"
-            return f"a larger ε, up to {plain(most)}{way}: twice the ε, about half the ±"
         case PublicKeys(keys=keys):
             return f"values of {', '.join(keys)} listed in the policy: then every group is shown"
         case TighterBounds(argument=argument, lower=lower, upper=upper):
             ends = f"{approximate(lower)} … {approximate(upper)}"
-            return f"tighter bounds of {argument}, now {ends} a row: half as wide, half the ±"
+            return f"tighter bounds of {argument}, now {ends} a row"
         case FewerRows(rows=rows):
-            return f"fewer rows of one unit in a group than {rows:,}: half as many, half the ±"
+            return f"fewer rows of one unit in a group than {rows:,}"
         case FewerGroups(groups=groups):
             return f"coarser groups: one unit counts in up to {groups:,}, and each adds to the ±"
         case _:
@@ -296,8 +381,8 @@ def plan_json(explanation: Explanation) -> str:
 
     `version`, `analyst`, `budget`, `accountant`; `epsilon`, `charge`, `spent` and `limit`
     ({"amount", "delta"} in the accountant's unit); `remembered`, `affordable`, `left`; `columns`
-    with their margins at 95 %; `told`, `helps` and `notes` in words; `releases`, `stages` and
-    `outer_sql`.
+    with their margins at 95 %, `bounds` with those that depend on what is found; `proposals` in
+    words and numbers; `told`, `helps` and `notes` in words; `releases`, `stages` and `outer_sql`.
     """
     return json.dumps(_everything(explanation), ensure_ascii=False, indent=2) + "\n"
 
@@ -319,12 +404,23 @@ def _everything(explanation: Explanation) -> dict[str, Any]:
         "left": None if explanation.rest is None else _rest(explanation.rest),
         "columns": [_json_column(*pair) for pair in columns],
         "told": list(sentences(explanation.notices, explanation.columns)),
-        "helps": [help_text(each) for each in explanation.helps],
+        "bounds": list(map(_bound, explanation.outlook.bounds)),
+        "proposals": list(map(_proposal, explanation.outlook.proposals)),
+        "helps": list(map(help_text, explanation.helps)),
         "notes": list(explanation.notes),
         "releases": [_release(block) for block in explanation.blocks],
         "stages": list(explanation.stages),
         "outer_sql": explanation.outer_sql,
     }
+
+
+def _bound(bound: FoundBound) -> dict[str, Any]:
+    return {"column": bound.column, "most": list(bound.most), "margin": bound.margin}
+
+
+def _proposal(proposal: Proposal) -> dict[str, Any]:
+    fields = {key: value for key, value in asdict(proposal).items() if key != "change"}
+    return {"text": proposal_text(proposal), **fields}
 
 
 def _loss(loss: Loss) -> dict[str, float]:

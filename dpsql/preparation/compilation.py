@@ -13,13 +13,15 @@ from dpsql.compiler.plan.prepared import Prepared
 from dpsql.dialects.reading.parse import parse
 from dpsql.engines import Stop
 from dpsql.explaining.describe_blocks import description
-from dpsql.explaining.explanation import PlanDescription
+from dpsql.explaining.explanation import Outlook, PlanDescription
 from dpsql.model.bounded_cache import BoundedCache
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.query_options import requested_precision
 from dpsql.model.tree import Span, SqlType, Statement
 from dpsql.model.vocabulary import Policy, Request
 from dpsql.preparation.accuracy import epsilon_for, first_epsilon
+from dpsql.preparation.other_forms import Form
+from dpsql.preparation.outlook import outlook
 from dpsql.preparation.prepare import plans_of, prepare
 from dpsql.preparation.private_bounds import ColumnBounds, wanting, with_bounds
 from dpsql.preparation.public_data import PublicTables
@@ -100,8 +102,14 @@ class Compiler:
         """The plan of one of its questions, as it is asked at an epsilon, in words."""
         prepared = self.prepared(asked.at(epsilon)).way(question)
         margins = expected_margins(prepared.plan, prepared.rewritten)
-        payer = asked.account
-        return description(prepared, margins, self.policy, payer.budget, payer.epsilon)
+        return description(prepared, margins, self.policy)
+
+    def outlook(self, asked: Question) -> Outlook:
+        """What the answer is expected to be worth, and what would do better; see
+        `dpsql.preparation.outlook`.
+        """
+        form = Form(self._parsed(asked.request), self.policy, asked)
+        return outlook(self._of_form, form)
 
     def prepared(self, asked: Question) -> Prepared:
         """The plan of what is asked. Raises `Refused`, or `Failed` where compiling takes too long
@@ -148,9 +156,13 @@ class Compiler:
         return statement
 
     def _compiled(self, asked: Question, policy: Policy) -> Prepared:
+        return self._of_form(Form(self._parsed(asked.request), policy, asked))
+
+    def _of_form(self, form: Form) -> Prepared:
+        asked = form.query
         return prepare(
-            self._parsed(asked.request),
-            with_bounds(policy, asked.bounds),
+            form.statement,
+            with_bounds(form.policy, asked.bounds),
             asked.account.budget,
             Fraction(asked.account.epsilon),
             self.public,

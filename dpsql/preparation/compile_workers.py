@@ -20,7 +20,7 @@ from dpsql.compiler.plan.prepared import Prepared
 from dpsql.engines import Engine, EngineFailed, Stop
 from dpsql.engines.limited import Following
 from dpsql.engines.remote import RemoteObject, RemotePool
-from dpsql.explaining.explanation import PlanDescription
+from dpsql.explaining.explanation import Outlook, PlanDescription
 from dpsql.model.bounded_cache import BoundedCache
 from dpsql.model.tree import Span, SqlType
 from dpsql.model.vocabulary import Policy, Request
@@ -103,6 +103,10 @@ class CompilerDesk:
         """See `Compiler.described`; as bytes."""
         description = self._compiler.described(replace(query, stop=stop), epsilon, question)
         return self._of_now(_bytes(description))
+
+    def outlook(self, query: Question, *, stop: Stop) -> tuple[Identity, Outlook]:
+        """See `Compiler.outlook`."""
+        return self._of_now(self._compiler.outlook(replace(query, stop=stop)))
 
     def wanting(self, query: Question, *, stop: Stop) -> tuple[Identity, ColumnBounds]:
         """See `Compiler.wanting`."""
@@ -203,6 +207,12 @@ class CompilerPool(Compiler):
         )
         description: PlanDescription = pickle.loads(body)  # noqa: S301 - of a worker of ours
         return description
+
+    def outlook(self, query: Question) -> Outlook:
+        """See `Compiler.outlook`."""
+        request = "outlook", replace(query, stop=Stop())
+        expected: Outlook = self._once(("outlook", plan_key(query)), query.stop, request)
+        return expected
 
     def wanting(self, query: Question) -> ColumnBounds:
         """See `Compiler.wanting`."""

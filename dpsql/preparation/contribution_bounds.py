@@ -7,9 +7,12 @@ noisy votes is post-processing, and clips hold whatever they are.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Decimal
 from fractions import Fraction
 from typing import TypeAlias, assert_never
 
+from dpsql import accountants
 from dpsql.accountants import Accountant
 from dpsql.compiler.calibrate.polls import places
 from dpsql.compiler.plan.measurement_kinds import MeanVote, RangeVote, Vote
@@ -18,7 +21,8 @@ from dpsql.compiler.plan.private_plan import FoundNorm, Poll
 from dpsql.mechanisms import norm_bounds, standard_deviation
 from dpsql.mechanisms.norm_bounds import NormBound, Octaves, chosen
 from dpsql.mechanisms.tails import reach
-from dpsql.model.vocabulary import Answer, Mechanism, Noise, Norm
+from dpsql.model.vocabulary import Answer, Budget, Mechanism, Noise, Norm
+from dpsql.preparation.private_bounds import shares
 
 _SEEN = 1e-6
 """How probably an empty place of means is taken for one where there are people: it may be far."""
@@ -32,6 +36,25 @@ def share(polls: Sequence[Poll], accountant: Accountant) -> Fraction:
     if polls[0].first:
         return _FOR_CENTRES
     return max(norm_bounds.share(accountant.order, poll.groups) for poll in polls)
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """What the polls of a question take of its charge: a `part`; so they have an epsilon of
+    `polls`, and what is asked with what they find has one of `rest`.
+    """
+
+    part: Fraction
+    polls: Decimal
+    rest: Decimal
+
+
+def split(widest: Prepared, budget: Budget, epsilon: Decimal) -> Split:
+    """How a question that needs polls is paid for."""
+    accountant = accountants.get(budget.accountant)
+    selects = any(block.domain is None for block in widest.blocks)
+    part = share(widest.polls, accountant)
+    return Split(part, *shares(accountant, budget, epsilon, 1, part, selects=selects))
 
 
 Held: TypeAlias = tuple[tuple[str, ...], Prepared, Answer]

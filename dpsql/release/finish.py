@@ -65,18 +65,19 @@ def _unclear(values: Rows, margins: Sequence[tuple[float | None, ...]]) -> Itera
     Computed from what was released alone. Of an unknown margin nothing is said.
     """
     for place in range(len(margins[0])):
-        cells = ((row[place], half[place]) for row, half in zip(values, margins, strict=True))
-        known = [(value, margin) for value, margin in cells if margin and not isnan(margin)]
-        unclear = sum(_is_unclear(value, margin) for value, margin in known)
-        if unclear * _FEW > len(known):
-            yield Unclear(place, unclear, len(known))
+        halves = [row[place] for row in margins]
+        pairs = zip((row[place] for row in values), halves, strict=True)
+        unclear = sum(1 for value, half in pairs if half and _is_unclear(value, half))
+        known = sum(1 for half in halves if half and not isnan(half))
+        if unclear * _FEW > known:
+            yield Unclear(place, unclear, known)
 
 
 def _is_unclear(value: Any, margin: float) -> bool:
     """Whether a number is none, or no larger than its margin; of anything else there is no size."""
     if isinstance(value, int | float | Decimal):
-        return not abs(value) > margin
-    return value is None
+        return abs(float(value)) <= margin
+    return value is None and not isnan(margin)
 
 
 def _empty(notices: tuple[Notice, ...]) -> Empty:

@@ -1,0 +1,205 @@
+"""Other forms of a question that may err less: paid for otherwise, with more proved, or coarser.
+
+Each is a question of its own, which is compiled like any other. What changes a text changes one
+SELECT of one private block, without LIMIT; its order is left out, since no error depends on it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from math import ceil
+from typing import TypeAlias
+
+from dpsql import accountants
+from dpsql.compiler.plan.prepared import Prepared
+from dpsql.compiler.plan.private_plan import BlockPlan, PrivateBlock
+from dpsql.explaining.describe_blocks import labels
+from dpsql.explaining.explanation import (
+    Change,
+    CoarserPeriods,
+    LargerEpsilon,
+    OtherAccountant,
+    RecordedFacts,
+    UnitsCounted,
+    WithoutKey,
+)
+from dpsql.model.algebra import Item
+from dpsql.model.tree import (
+    VARCHAR,
+    AggregateCall,
+    Call,
+    Expression,
+    Literal,
+    Name,
+    Ref,
+    Select,
+    SelectItem,
+    Star,
+    Statement,
+    WindowCall,
+)
+from dpsql.model.vocabulary import Budget, Fact, FactKind, Policy, TablePolicy, Voucher
+from dpsql.model.walk import map_children
+from dpsql.preparation.question import Question
+
+_SHORTEST = {"hour": 1, "day": 24, "week": 168, "month": 672, "quarter": 2160, "year": 8760}
+_LONGEST = {"hour": 1, "day": 25, "week": 169, "month": 745, "quarter": 2209, "year": 8784}
+"""Hours of periods, which clocks that are set forward or back make longer or shorter."""
+_PERIODS = tuple(_SHORTEST)
+_TRIED = 2
+"""How many coarser periods are tried."""
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """A question, the statement that is its text, and the policy that it is asked under."""
+
+    statement: Statement
+    policy: Policy
+    query: Question
+
+
+@dataclass(frozen=True, slots=True)
+class OtherForm:
+    """A form and what is other in it; each of its groups is of `merged` present ones at most."""
+
+    change: Change
+    form: Form
+    merged: int = 1
+
+
+def other_forms(form: Form, prepared: Prepared) -> Iterator[OtherForm]:
+    """The forms that are tried; those of one kind follow one another."""
+    yield from _of_payers(form)
+    facts = form.policy.facts | recordable(form.policy)
+    if facts != form.policy.facts:
+        yield OtherForm(RecordedFacts(), replace(form, policy=replace(form.policy, facts=facts)))
+    query = form.statement.query
+    if isinstance(query, Select) and len(prepared.blocks) == 1 and query.limit is None:
+        for change, select, merged in _of_texts(query, prepared.blocks[0], form.policy):
+            statement = replace(form.statement, query=replace(select, order_by=()))
+            yield OtherForm(change, replace(form, statement=statement), merged)
+
+
+def _of_payers(form: Form) -> Iterator[OtherForm]:
+    budget = form.query.account.budget
+    if form.query.account.epsilon < budget.max_query_epsilon:
+        most = budget.max_query_epsilon
+        yield OtherForm(LargerEpsilon(most), replace(form, query=form.query.at(most)))
+    for other in accountants.ACCOUNTANTS:
+        if other.name != budget.accountant and (budget.query_delta or not other.needs_delta):
+            account = replace(form.query.account, budget=_paid_by(budget, other.name))
+            query = replace(form.query, account=account)
+            yield OtherForm(OtherAccountant(other.name), replace(form, query=query))
+
+
+def _paid_by(budget: Budget, accountant: str) -> Budget:
+    """The budget with another accountant, in whose unit no least charge is declared."""
+    return replace(budget, accountant=accountant, min_query_charge=None)
+
+
+def recordable(policy: Policy) -> frozenset[Fact]:
+    """The facts that `dpsql check --record` would record of data that are as the policy says."""
+    return frozenset(
+        Fact(kind, table.name, Voucher.CHECK)
+        for table in policy.tables
+        for kind in recordable_kinds(table)
+    )
+
+
+def recordable_kinds(table: TablePolicy) -> tuple[FactKind, ...]:
+    """What there is to find out of one table's key, links and row limit."""
+    kinds = [FactKind.UNIQUE_KEY, FactKind.NOT_NULL_KEY] if table.key else []
+    if table.private and not table.several:
+        kinds.append(FactKind.NOT_NULL_LINK)
+    if table.several or table.link is not None:
+        limited = table.max_rows_per_unit is not None
+        kinds += [FactKind.LINK_RESOLVES, *([FactKind.MAX_ROWS] if limited else [])]
+    return tuple(kinds)
+
+
+# --- other texts ---
+
+
+_Text: TypeAlias = tuple[Change, Select, int]
+"""What is other, the SELECT, and how many groups are one in it."""
+
+
+def _of_texts(select: Select, plan: BlockPlan, policy: Policy) -> Iterator[_Text]:
+    block = plan.block
+    keys = [_meant(key, select.items) for key in select.group_by]
+    if len(keys) == len(block.keys) and not select.grouping_sets:
+        for key, item in zip(keys, block.keys, strict=True):
+            yield from _coarser(select, key, item)
+        for place, item in enumerate(block.keys if len(keys) > 1 else ()):
+            kept = [(*row[:place], *row[place + 1 :]) for row in plan.domain or ()]
+            merged = max(Counter(kept).values(), default=1)
+            yield from _without(select, keys, place, item.field.name, merged)
+    yield from _of_units(select, block, policy)
+
+
+def _meant(key: Expression, items: Sequence[SelectItem]) -> Expression:
+    """What an ordinal or an alias in GROUP BY stands for."""
+    match key:
+        case Literal(value=int(place)) if 0 < place <= len(items):
+            return items[place - 1].expression
+        case Name(name=name, table=None):
+            aliased = (i.expression for i in items if (i.alias or "").lower() == name.lower())
+            return next(aliased, key)
+        case _:
+            return key
+
+
+def _coarser(select: Select, key: Expression, item: Item) -> Iterator[_Text]:
+    match key:
+        case Call(function="date_trunc", args=(Literal(value=str(period)), moment)):
+            finest = period
+        case Name() if item.field.type.is_temporal:
+            finest, moment = "day", key
+        case _:
+            return
+    coarser = _PERIODS[_PERIODS.index(finest) + 1 :] if finest in _PERIODS else ()
+    for longer in coarser[:_TRIED]:
+        truncated = Call("date_trunc", (Literal(longer, VARCHAR), moment))
+        name = moment.name if isinstance(moment, Name) else item.field.name
+        merged = ceil(_LONGEST[longer] / _SHORTEST[finest]) + 1  # the first and last lap over
+        yield CoarserPeriods(name, longer), _replaced(select, key, truncated), merged
+
+
+def _replaced(select: Select, key: Expression, other: Expression) -> Select:
+    """The SELECT with another expression for a key, wherever the key itself is meant."""
+
+    def change(e: Expression) -> Expression:
+        if e == key:
+            return other
+        return e if isinstance(e, AggregateCall | WindowCall) else map_children(e, change)
+
+    items = (replace(item, expression=change(item.expression)) for item in select.items)
+    having = None if select.having is None else change(select.having)
+    group_by = tuple(map(change, select.group_by))
+    return replace(select, items=tuple(items), group_by=group_by, having=having)
+
+
+def _without(
+    select: Select, keys: Sequence[Expression], place: int, name: str, merged: int
+) -> Iterator[_Text]:
+    items = tuple(item for item in select.items if item.expression != keys[place])
+    if items:
+        others = (*keys[:place], *keys[place + 1 :])
+        yield WithoutKey(name), replace(select, items=items, group_by=others), merged
+
+
+def _of_units(select: Select, block: PrivateBlock, policy: Policy) -> Iterator[_Text]:
+    """Units counted where rows are, if a column that can be named has their key."""
+    rows = AggregateCall("count", (Star(),))
+    column = labels(block.rows).get(block.unit.id) if isinstance(block.unit, Ref) else None
+    if column is None or all(item.expression != rows for item in select.items):
+        return
+    units = AggregateCall("count", (Name(column),), distinct=True)
+    items = tuple(
+        replace(item, expression=units) if item.expression == rows else item
+        for item in select.items
+    )
+    yield UnitsCounted(policy.unit.table, column), replace(select, items=items), 1

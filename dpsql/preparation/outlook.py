@@ -1,0 +1,260 @@
+"""What an answer is expected to be worth, and how it could be worth more: before anything is asked.
+
+Nothing is promised that was not compiled: a proposal is the plan of the same question in another
+form. Where what a unit adds is still to be found, plans are made as if it were so much; and two
+forms are compared as if it were equally much in both, or had grown as far as it can: the sum of
+m totals is m times as large at most, and its norm over groups by sqrt(m) (Cauchy-Schwarz).
+
+Text, policy, public data and the ledger alone are read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import groupby
+from math import isfinite, sqrt
+from operator import itemgetter
+from typing import TypeAlias
+
+from dpsql.compiler.plan.measurement_kinds import ClippedSum, ScaledTotal, Vote
+from dpsql.compiler.plan.prepared import Prepared
+from dpsql.compiler.plan.private_plan import ContributionBound, FoundNorm, Poll
+from dpsql.explaining.explanation import (
+    Change,
+    CoarserPeriods,
+    FoundBound,
+    Outlook,
+    Proposal,
+    UnitsCounted,
+)
+from dpsql.model.errors import Refused
+from dpsql.model.notices import Scaled
+from dpsql.model.vocabulary import Norm
+from dpsql.preparation.contribution_bounds import placeholder, split
+from dpsql.preparation.other_forms import Form, OtherForm, other_forms
+from dpsql.release.finish import expected_margins
+
+ROWS = (10, 100, 1_000, 10_000)
+"""Of so many rows at their largest value are the bounds for which errors are told."""
+_TYPICAL = 100
+_LESS = 0.9
+"""What is proposed errs by no more than so much of what is asked."""
+_MOST = 3
+"""How many proposals are told."""
+_MOST_COLUMNS, _MOST_GROUPS = 8, 10_000
+"""Questions with more have no outlook: to compile them often takes too long."""
+
+Compile: TypeAlias = Callable[[Form], Prepared]
+Sizes: TypeAlias = Callable[[Form, Prepared], tuple[FoundNorm, ...]]
+"""What the polls of a plan are taken to find."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Expected:
+    """A plan that needs no polls any more; some of its norms may only be `taken` to be found."""
+
+    prepared: Prepared
+    taken: bool
+
+    @property
+    def margins(self) -> list[tuple[str, float]]:
+        """The half-width at 95 % of each column that is not exact: NaN where it is not known."""
+        margins = expected_margins(self.prepared.plan, self.prepared.rewritten)
+        named = zip(self.prepared.columns, margins, strict=True)
+        return [(column.name, margin) for column, margin in named if margin is not None]
+
+    @property
+    def groups(self) -> int | None:
+        """How many groups there are, if that is public."""
+        domains = [block.domain for block in self.prepared.blocks]
+        return None if len(domains) != 1 or domains[0] is None else len(domains[0])
+
+    @property
+    def norm(self) -> Norm:
+        """The norm that bounds what units add; with one group there is one total."""
+        queries = (query for block in self.prepared.blocks for query in block.queries)
+        return next((q.norm for q in queries if isinstance(q, ScaledTotal)), Norm.MAX)
+
+    @property
+    def most(self) -> Mapping[tuple[int, int], float]:
+        """What one unit adds at most, by block and measure."""
+        return {place: bound.most for place, bound in _norms(self.prepared)}
+
+
+def outlook(compiled: Compile, form: Form) -> Outlook:
+    """What is known of a question's errors before it is asked, or before the rest of it is."""
+    first = compiled(form)
+    if not first.blocks or _is_large(first):
+        return Outlook()
+    present = _expected(compiled, form, first, partial(_of_rows, rows=_TYPICAL))
+    if not any(isfinite(margin) for _, margin in present.margins):
+        return Outlook()
+    bounds = tuple(_bounds(compiled, form, first)) if present.taken else ()
+    return Outlook(bounds, tuple(_proposals(compiled, form, first, present)))
+
+
+def _is_large(prepared: Prepared) -> bool:
+    groups = sum(len(block.domain or ()) for block in prepared.blocks)
+    return len(prepared.columns) > _MOST_COLUMNS or groups > _MOST_GROUPS
+
+
+def _norms(prepared: Prepared) -> Iterator[tuple[tuple[int, int], ContributionBound]]:
+    """The bounds of a plan, each with the places of its block and its measure."""
+    for number, block in enumerate(prepared.blocks):
+        for bound in block.norms:
+            yield (number, bound.measure), bound
+
+
+def _expected(compiled: Compile, form: Form, prepared: Prepared, sizes: Sizes) -> _Expected:
+    """The plan of a form, which is `prepared`, once all that it needs is found."""
+    taken = False
+    while prepared.polls:
+        taken = taken or not prepared.polls[0].first
+        account = form.query.account
+        norms = sizes(form, prepared)
+        rest = form.query.at(split(prepared, account.budget, account.epsilon).rest)
+        form = replace(form, query=replace(rest, norms=(*rest.norms, *norms)))
+        prepared = compiled(form)
+    return _Expected(prepared, taken)
+
+
+# --- by what may be found ---
+
+
+def _bounds(compiled: Compile, form: Form, first: Prepared) -> Iterator[FoundBound]:
+    by_column: dict[str, list[FoundBound]] = {}
+    for rows in ROWS:
+        expected = _expected(compiled, form, first, partial(_of_rows, rows=rows))
+        most: dict[str, list[float]] = {}
+        for notice in expected.prepared.notices:
+            if isinstance(notice, Scaled):
+                for place in notice.columns:
+                    name = expected.prepared.columns[place].name
+                    most.setdefault(name, []).append(notice.most)
+        for name, margin in expected.margins:
+            if name in most and isfinite(margin):
+                found = FoundBound(name, tuple(most[name]), margin)
+                by_column.setdefault(name, []).append(found)
+    for column in by_column.values():
+        yield from dict.fromkeys(column)
+
+
+def _of_rows(_form: Form, prepared: Prepared, *, rows: int) -> tuple[FoundNorm, ...]:
+    """Norms of so many rows at their largest value; of centres, the middle."""
+    return tuple(
+        placeholder(poll)
+        if poll.first
+        else FoundNorm(poll.key, _steps_of(poll, rows), 0, visible=True)
+        for poll in prepared.polls
+    )
+
+
+def _steps_of(poll: Poll, rows: int) -> int:
+    vote = poll.block.vote
+    assert isinstance(vote, Vote)
+    match vote.total:
+        case ClippedSum() as total:
+            largest = max(abs(total.lower - total.centre), abs(total.upper - total.centre))
+        case _:
+            largest = 1
+    return int(min(rows * max(1, largest) * vote.steps, 2 ** vote.octaves[1]))
+
+
+# --- in another form ---
+
+
+def _proposals(
+    compiled: Compile, form: Form, first: Prepared, present: _Expected
+) -> list[Proposal]:
+    best = list[tuple[float, Proposal]]()
+    for _, forms in groupby(other_forms(form, first), key=_kind):
+        tried = (_tried(compiled, other, present) for other in forms)
+        less = [each for each in tried if each is not None and each[0] <= _LESS]
+        # Of periods the finest that helps, of all others the best.
+        coarser = isinstance(less[0][1].change, CoarserPeriods) if less else False
+        best += less[:1] if coarser else sorted(less, key=itemgetter(0))[:1]
+    # What is another number comes last.
+    best.sort(key=lambda each: (isinstance(each[1].change, UnitsCounted), each[0]))
+    return [proposal for _, proposal in best[:_MOST]]
+
+
+def _kind(other: OtherForm) -> tuple[type[Change], str]:
+    change = other.change
+    return type(change), change.key if isinstance(change, CoarserPeriods) else ""
+
+
+def _tried(
+    compiled: Compile, other: OtherForm, present: _Expected
+) -> tuple[float, Proposal] | None:
+    """A form with its error as a part of the present one, for numbers that are larger as groups
+    are fewer; None where it is not answered, or has nothing in common.
+    """
+    sizes = _Related(compiled, present, other.merged)
+    try:
+        expected = _expected(compiled, other.form, compiled(other.form), sizes)
+    except Refused:
+        return None
+    before, after = present.margins, expected.margins
+    pairs = [
+        (margin / now, name, margin, now)
+        for (name, now), (_, margin) in zip(before, after, strict=False)
+        if isfinite(now) and isfinite(margin) and now > 0
+    ]
+    if len(before) != len(after) or not pairs:
+        return None
+    ratio, name, margin, now = min(pairs)
+    known = present.groups, expected.groups
+    now_groups, groups = known if all(known) else (None, None)
+    fewer = (now_groups or 1) / (groups or 1)
+    return ratio / fewer, Proposal(
+        other.change,
+        name,
+        margin,
+        None if present.taken and not expected.taken else now,
+        groups,
+        now_groups,
+        most=expected.taken,
+        relative=present.taken and expected.taken,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Related:
+    """Norms of another form as large as those of the `present` one, or as they can be."""
+
+    compiled: Compile
+    present: _Expected
+    merged: int
+
+    def __call__(self, form: Form, prepared: Prepared) -> tuple[FoundNorm, ...]:
+        typical = _of_rows(form, prepared, rows=_TYPICAL)
+        if prepared.polls[0].first:
+            return typical
+        ones = tuple(replace(norm, bound=1) for norm in typical)
+        query = replace(form.query, norms=(*form.query.norms, *ones))
+        probed = {
+            b.found.key: (at, b.most) for at, b in _norms(self.compiled(replace(form, query=query)))
+        }
+        polls = {poll.key: poll for poll in prepared.polls}
+        return tuple(
+            self._as_large(norm, polls[norm.key], probed.get(norm.key)) for norm in typical
+        )
+
+    def _as_large(
+        self, norm: FoundNorm, poll: Poll, probed: tuple[tuple[int, int], float] | None
+    ) -> FoundNorm:
+        if probed is None or probed[0] not in self.present.most:
+            return norm
+        place, step = probed
+        most = self.present.most[place] * self._growth(poll)
+        return replace(norm, bound=max(1, round(most / step)))
+
+    def _growth(self, poll: Poll) -> float:
+        vote = poll.block.vote
+        assert isinstance(vote, Vote)
+        if self.present.norm is not Norm.L2:
+            return 1.0
+        same = vote.norm is Norm.L2
+        return sqrt(self.merged if same else self.present.groups or 1)
