@@ -21,7 +21,7 @@ from dpsql.compiler.plan.prepared import Prepared
 from dpsql.engines import Stop
 from dpsql.engines.duckdb.duckdb_engine import DuckDBEngine
 from dpsql.engines.pool import EnginePool
-from dpsql.explaining.explanation import Explanation
+from dpsql.explaining.explanation import Explanation, Outlook
 from dpsql.ledgers import Charge, Spent
 from dpsql.ledgers.sqlite import SqliteLedger
 from dpsql.mechanisms.entropy import Entropy
@@ -371,6 +371,7 @@ def test_a_plan_older_than_a_refresh_is_compiled_anew(
         return prepare(*asked)
 
     monkeypatch.setattr("dpsql.preparation.compilation.prepare", recorded)
+    monkeypatch.setattr("dpsql.preparation.compilation.outlook", lambda *_: Outlook())
     joined = next(sql for sql in QUESTIONS if "JOIN" in sql)
     with Proxy.open(str(shop(tmp_path))) as proxy:
         engine = Midway(proxy.vault.engine)

@@ -200,7 +200,8 @@ def steps_of(compiler: Compiler, vault: Vault, asked: Question) -> Steps | None:
             break
     else:
         searches, known = (search,), (None,)
-    return NormSteps(asked, searches, known, asked.at(paid.rest), paid.part, polls[0].first)
+    last = asked.at(paid.rest)
+    return NormSteps(asked, searches, known, last, part=paid.part, centres=polls[0].first)
 
 
 def _column_steps(

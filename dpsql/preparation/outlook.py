@@ -209,12 +209,12 @@ def _tried(
     now_groups, groups = known if all(known) else (None, None)
     fewer = (now_groups or 1) / (groups or 1)
     return ratio / fewer, Proposal(
-        other.change,
-        name,
-        margin,
-        None if present.taken and not expected.taken else now,
-        groups,
-        now_groups,
+        change=other.change,
+        column=name,
+        margin=margin,
+        present_margin=None if present.taken and not expected.taken else now,
+        groups=groups,
+        present_groups=now_groups,
         most=expected.taken,
         relative=present.taken and expected.taken,
     )
