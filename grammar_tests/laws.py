@@ -9,7 +9,7 @@ from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
 from functools import cache, lru_cache
-from math import isclose, isnan
+from math import hypot, isclose, isnan
 from typing import Any
 from weakref import proxy
 
@@ -383,10 +383,10 @@ def violation(prepared: Prepared, here: Sequence[Counted], there: Sequence[Count
                 if a != b:
                     changed[n].add(key)
             for charge in charges(block):
-                moved = sum(
-                    abs(ours.get(key, zeros)[n] - theirs.get(key, zeros)[n]) for n in charge
-                )
-                if moved > claims[charge[0]].linf:
+                steps = [ours.get(key, zeros)[n] - theirs.get(key, zeros)[n] for n in charge]
+                claim = claims[charge[0]]
+                moved = hypot(*steps) if claim.together > 1 else sum(map(abs, steps))
+                if moved > claim.linf:
                     return f"parts {charge} of group {key!r} moved by {moved} together"
         for number, choice in enumerate(block.choices):
             swayed = sways(choice, ours, theirs)

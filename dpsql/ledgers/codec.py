@@ -73,6 +73,7 @@ def _encode_part(part: EventPart) -> dict[str, Any]:
                 "neighbours": sensitivity.neighbours.value,
                 **({"alone": True} if sensitivity.alone else {}),
                 **({} if sensitivity.norm is Norm.MAX else {"norm": sensitivity.norm.value}),
+                **({"together": sensitivity.together} if sensitivity.together > 1 else {}),
             }
         case SelectionEvent(delta=delta):
             return {"part": "selection", "delta": _ratio(delta)}
@@ -103,6 +104,7 @@ def _decode_part(part: dict[str, Any]) -> EventPart:
                     neighbours,
                     alone=part.get("alone", False) is True,
                     norm=Norm(part.get("norm", Norm.MAX)),
+                    together=part.get("together", 1),
                 ),
             )
         case "selection":

@@ -240,7 +240,8 @@ class Sensitivity:
     `lower`, `upper` are the clip of one unit's total in one group, in lattice steps, with
     linf = max(|lower|, |upper|). Under REPLACE the L1 distance doubles and one group can move by
     upper - lower (PRIVACY.md R30). `alone` says that no other measurement shares it. With a `norm`
-    that of the unit's totals over all groups is at most linf too (PRIVACY.md R73).
+    that of the unit's totals over all groups is at most linf too (PRIVACY.md R73). Of so many
+    measurements `together` linf is what a group moves in L2 (PRIVACY.md R75).
 
         >>> Sensitivity(l0=2, lower=0, upper=500).l1
         1000
@@ -248,6 +249,9 @@ class Sensitivity:
         98
         >>> Sensitivity(50, 0, 7, norm=Norm.L2).l2_squared
         49
+        >>> both = Sensitivity(1, -5, 5, together=2)
+        >>> both.l1, both.l2_squared  # √2·5, rounded up to 2·5
+        (10, 25)
     """
 
     l0: int
@@ -256,6 +260,7 @@ class Sensitivity:
     neighbours: Neighbours = Neighbours.ADD_REMOVE
     alone: bool = False
     norm: Norm = Norm.MAX
+    together: int = 1
 
     @property
     def linf(self) -> int:
@@ -272,14 +277,15 @@ class Sensitivity:
                 groups = min(1, self.l0)
             case _:
                 assert_never(self.norm)
-        once = groups * self.linf
+        once = groups * self.linf * (1 + isqrt(self.together - 1))
         return 2 * once if self.neighbours is Neighbours.REPLACE else once
 
     @property
     def l2_squared(self) -> int:
         groups = self.l0 if self.norm is Norm.MAX else min(1, self.l0)
         if self.neighbours is Neighbours.REPLACE:
-            return groups * max(2 * self.linf**2, (self.upper - self.lower) ** 2)
+            apart = 2 * self.linf if self.together > 1 else self.upper - self.lower
+            return groups * max(2 * self.linf**2, apart**2)
         return groups * self.linf**2
 
 

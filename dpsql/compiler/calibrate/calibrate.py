@@ -347,7 +347,7 @@ def _paid(
 ) -> Iterator[Release]:
     """The columns that share one payment."""
     size, neighbours = len(together), payer.neighbours
-    (sensitivity,) = {measured.sensitivity(c.part, neighbours, size) for c in together}
+    (sensitivity,) = {measured.sensitivity(c, neighbours, size) for c in together}
     share = allowance.amount, allowance.noise_delta, sensitivity
     payment = Payment(
         noise=payer.accountant.noise(*share),

@@ -25,11 +25,15 @@ from dpsql.model.walk import substitute
 
 @dataclass(frozen=True, slots=True)
 class PartColumn:
-    """A part as a column of the released table, and what one row adds to it in typical data."""
+    """A part as a column of the released table, and what one row adds to it in typical data.
+
+    Its clip is what one unit changes, and that of so many as are measured `together` in L2.
+    """
 
     part: Measurement
     field: Field
     typical: float
+    together: int = 1
 
 
 @dataclass(frozen=True, slots=True)

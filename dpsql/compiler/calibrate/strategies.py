@@ -19,17 +19,18 @@ from dpsql.compiler.calibrate.contributions import Contributions
 from dpsql.compiler.calibrate.disjoint import pooled
 from dpsql.compiler.calibrate.key_selection import Rival
 from dpsql.compiler.calibrate.key_vectors import led_by_vectors, number_of_units
-from dpsql.compiler.calibrate.measurements import Measurements, together
+from dpsql.compiler.calibrate.measurements import Measurements, PartColumn, together
 from dpsql.compiler.calibrate.partitions import RowLimits, divided
 from dpsql.compiler.calibrate.quantile_trees import Wanted
 from dpsql.compiler.calibrate.splitting import ROWS, Part, better, split
+from dpsql.compiler.calibrate.squares_vectors import with_squares_together
 from dpsql.compiler.errors.outputs import NOTHING_APART, Apart, shown
-from dpsql.compiler.plan.measurement_kinds import Measurement, ScaledTotal
+from dpsql.compiler.plan.measurement_kinds import ScaledTotal
 from dpsql.compiler.plan.private_plan import BoundedBlock, ContributionBound, Poll, TotalLimit
 from dpsql.compiler.resolve.scopes import Identities
 from dpsql.model.algebra import Field, Item, Measure, OneRow, Project, Relation, Released
 from dpsql.model.tree import Expression
-from dpsql.model.vocabulary import Neighbours, Sensitivity
+from dpsql.model.vocabulary import Mechanism, Neighbours, Sensitivity
 from dpsql.model.walk import map_inputs, refs, substitute
 
 
@@ -67,16 +68,17 @@ class Measured:
         assert self.contributions.groups.value is not None
         return self.contributions.groups.value
 
-    def sensitivity(self, part: Measurement, neighbours: Neighbours, sharing: int) -> Sensitivity:
+    def sensitivity(self, column: PartColumn, neighbours: Neighbours, sharing: int) -> Sensitivity:
         """What one unit changes of a measurement, whose charge `sharing` of them have.
 
         What is known of one alone is so of a unit that is all in one group or in each as much.
         """
+        part = column.part
         ends = part.total_lower, part.total_upper
         if isinstance(part, ScaledTotal):
             return Sensitivity(self.l0, *ends, neighbours, norm=part.norm)
         alone = sharing == 1 and not self.bounded.block.several
-        return Sensitivity(self.l0, *ends, neighbours, alone)
+        return Sensitivity(self.l0, *ends, neighbours, alone, together=column.together)
 
     @property
     def keys_alone(self) -> bool:
@@ -105,7 +107,10 @@ def least_error(
     That is not told where aggregates have an epsilon of their own.
     """
     order = accountant.order
-    ways = list(_strategies(measured, accountant, identities))
+    share = allowance.amount, allowance.noise_delta, Sensitivity(1, 0, 1)
+    gaussian = accountant.noise(*share).mechanism is Mechanism.DISCRETE_GAUSSIAN
+    in_l2 = gaussian and not accountant.vectors_help
+    ways = list(_strategies(measured, accountant, identities, in_l2=in_l2))
     charged = [charges(way, with_values(outer, way, identities)) for way in ways]
 
     def least(places: Sequence[int]) -> int:
@@ -134,17 +139,24 @@ def _with_rivals(
 
 
 def _strategies(
-    measured: list[Measured], accountant: Accountant, identities: Identities
+    measured: list[Measured], accountant: Accountant, identities: Identities, *, in_l2: bool
 ) -> Iterator[list[Measured]]:
     """As asked for, sums about their centres, and moments together where that may err less.
 
-    So may wholes that are also sums of their parts.
+    So may wholes that are also sums of their parts. What moves a vector counts in L1, or `in_l2`.
     """
     vectors = accountant.vectors_help
     centred = [replace(m, made=about_centres(m.made, identities)) for m in measured]
     for way in [measured] if centred == measured else [measured, centred]:
         for joined in chain((way,), _joined(way, identities) if vectors else ()):
             yield from _pooled(joined, identities, sums=vectors)
+        squared = [_with_squares(m, identities) for m in way] if in_l2 else way
+        if squared != way:
+            yield from _pooled(squared, identities, sums=vectors)
+
+
+def _with_squares(measured: Measured, identities: Identities) -> Measured:
+    return replace(measured, made=with_squares_together(measured.made, identities))
 
 
 def _joined(way: list[Measured], identities: Identities) -> Iterator[list[Measured]]:

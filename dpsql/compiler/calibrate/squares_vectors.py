@@ -1,0 +1,125 @@
+"""Σz and Σz² of one argument measured together, where noise is Gaussian.
+
+With u = z/M in [-1, 1] a row adds (s·u, u² - h), h = (1 + s²)/2. That vector is no longer than h in
+L2, since s²·u² + (u² - h)² = h² - u²·(1 - u²): it is as long at the centre as at both ends, where
+sums that are paid for apart have to allow for the longest of each at once. At the same error of
+the variance the mean has 0.6 of its variance.
+
+The argument needs a proof that no unit has more rows than counted: the clip of a unit's total
+could not keep two totals within one length.
+
+Proof (PRIVACY.md R75). The identity above; u² is no more than 1, and rounding adds less than a
+step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+from dpsql.compiler.aggregates.recipe import part_type
+from dpsql.compiler.calibrate.measurements import Measurements, PartColumn, merged
+from dpsql.compiler.calibrate.moment_vectors import UNIT, Family, fitted
+from dpsql.compiler.plan.measurement_kinds import ClippedSum, Measurement
+from dpsql.compiler.resolve.scopes import Identities
+from dpsql.model.tree import DOUBLE, Expression, Ref, scalar
+from dpsql.model.walk import substitute
+
+SLOPE = Fraction(11, 16)
+"""s: where means and variances of one argument are asked for, their errors are least about here.
+It and h are exact as DOUBLE."""
+
+LENGTH = (1 + SLOPE**2) / 2
+"""h: the most that a row adds to both sums in L2."""
+
+_SLACK = 1
+"""Lattice steps by which two rounded numbers may be farther from 0 than the exact ones."""
+
+
+def with_squares_together(made: Measurements, identities: Identities) -> Measurements:
+    """The same measures, each sum that has squares beside it measured together with them."""
+    table = {column.part: column for column in made.columns}
+    alone = {together[0].part for together in made.paid if len(together) == 1}
+    formulas, paid = dict[int, Expression](), list[tuple[PartColumn, ...]]()
+    gone = set[Measurement]()
+    for family in merged(made.families.values()):
+        if family.squares is not None and alone - gone >= {family.centred, family.squares}:
+            pair = _Pair(family, family.squares)
+            own = tuple(pair.columns(table, identities))
+            formulas |= pair.formulas(table, *(column.field.ref for column in own))
+            paid.append(own)
+            gone |= {family.centred, family.squares}
+    others = [together for together in made.paid if together[0].part not in gone]
+    values = tuple(substitute(value, formulas) for value in made.values)
+    return replace(made, paid=(*others, *paid), values=values)
+
+
+@dataclass(frozen=True, slots=True)
+class _Pair:
+    """Σs·u and Σ(u² - h) of a family, in the place of its centred sum and its squares."""
+
+    family: Family
+    squares: ClippedSum
+
+    @property
+    def _reach(self) -> Fraction:
+        """M, the most that a value is from the centre."""
+        x = self.family.centred
+        return max(x.upper - x.centre, x.centre - x.lower) * x.lattice.step
+
+    @property
+    def _half(self) -> float:
+        """What is taken from every square of z."""
+        return float(self.squares.centre * self.squares.lattice.step)
+
+    def columns(
+        self, table: Mapping[Measurement, PartColumn], identities: Identities
+    ) -> Iterator[PartColumn]:
+        """The two sums, and what a row adds to them in typical data."""
+        reach, length = float(self._reach), float(LENGTH)
+        mean = table[self.family.centred].typical / reach
+        square = (table[self.squares].typical + self._half) / reach**2
+        typical = float(SLOPE) * mean, square - length
+        for part, adds in zip(self._parts, typical, strict=True):
+            yield PartColumn(part, identities.field("part", DOUBLE), adds, together=2)
+
+    @property
+    def _parts(self) -> tuple[ClippedSum, ClippedSum]:
+        x, slope, length = self.family.centred, float(SLOPE), float(LENGTH)
+        place = (self.family.argument.to(DOUBLE) - float(x.centre * x.lattice.step)) / float(
+            self._reach
+        )
+        u = scalar("case", place.lt(-1.0), -1.0, place.gt(1.0), 1.0, place)
+        most = self.family.count.total_upper * (_steps(LENGTH) + _SLACK)
+        first = ClippedSum(
+            argument=slope * u,
+            condition=x.condition,
+            lattice=UNIT,
+            lower=-_steps(SLOPE),
+            upper=_steps(SLOPE),
+            total_lower=-most,
+            total_upper=most,
+        )
+        lower, upper = -_steps(LENGTH), _steps(1 - LENGTH)
+        return first, replace(first, argument=u * u - length, lower=lower, upper=upper)
+
+    def formulas(
+        self, table: Mapping[Measurement, PartColumn], first: Ref, second: Ref
+    ) -> dict[int, Expression]:
+        """The centred sum and the squares over the two sums and the count."""
+        reach, x, squares = float(self._reach), self.family.centred, self.squares
+        rows = table[self.family.count].field.ref.to(DOUBLE)
+        shift = reach**2 * float(LENGTH) - self._half
+        return {
+            table[x].field.id: fitted(first * (reach / float(SLOPE)), part_type(x.lattice)),
+            table[squares].field.id: fitted(
+                second * reach**2 + shift * rows, part_type(squares.lattice)
+            ),
+        }
+
+
+def _steps(length: Fraction) -> int:
+    steps = length / UNIT.step
+    assert steps.denominator == 1
+    return steps.numerator
