@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from decimal import Decimal
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -257,6 +258,26 @@ def test_a_declared_total_is_not_looked_for() -> None:
     assert compiled(TOTAL, known, engine).polls == ()
     (poll,) = compiled(f"{BY_STATUS} ORDER BY n", known, engine).polls
     assert poll.block.vote is not None
+
+
+@pytest.mark.parametrize("accountant", ["zcdp", "pure", "approximate"])
+@pytest.mark.parametrize("norm", [Fraction(3), Fraction(10**6)])
+def test_over_many_groups_a_vote_finds_no_more_than_the_limit(
+    shop: tuple[Policy, PlainEngine], accountant: str, norm: Fraction
+) -> None:
+    """What adds up to 700 over 24 months has an L2 norm far below; what is L1 is the limit."""
+    sql = "SELECT date_trunc('month', placed_at) AS m, SUM(amount) AS s FROM orders GROUP BY m"
+    open_rows = {"max_rows_per_group": None, "max_rows_per_unit": None}
+    policy, engine = limited(shop[0], totals={"amount": "700"}, **open_rows), shop[1]
+    budget = replace(BUDGET, accountant=accountant)
+    polls = compiled(sql, policy, engine, budget=budget).polls
+    assert len(polls) == (accountant == "zcdp")
+    plan = compiled(sql, policy, engine, budget=budget, norm=norm)
+    part = plan.blocks[0].releases[-1].query
+    assert isinstance(part, ScaledTotal)
+    most = min(norm, 700) if accountant == "zcdp" else 700
+    assert part.bound * part.released.step == most
+    assert violations(plan, engine) == []
 
 
 # --- what the owner reads ------------------------------------------------------------------------

@@ -11,26 +11,63 @@ from dpsql.interfaces.tables import grid
 from dpsql.model.errors import MissingExtra
 from dpsql.owner.tuning import Estimate, Tuned
 
-_WIDTH = 40
-_FIELDS = ("limit", "bias", "noise", "error")
+_WIDTH = 24
+_FAR = 20
+"""Limits that err so many times as much as the best are left out of the table."""
+_FIELDS = ("limit", "noise", "cut", "margin", "above", "error")
+_NAMES = ("limit", "noise", "cut", "units above", "total")
 
 
 def text(limits: Sequence[Tuned]) -> str:
-    """One table per limit, with a bar for each error and the recommendation below it."""
+    """One table per limit, with a bar for each error; below it what to write, and how far it sees.
+
+    What is cut from one group has its margin at 95 %; nothing that is not seen is called zero.
+    """
     return "\n".join(map(_table, limits))
 
 
 def _table(tuned: Tuned) -> str:
-    best = tuned.best
+    best, title = tuned.best, tuned.title
     if best is None:
-        return f"{tuned.kind}: no unit stands out of the noise; ask with a larger --epsilon\n"
-    most = max(estimate.error for estimate in tuned.estimates)
+        return (
+            f"{title}: no unit stands out of the noise; an octave of sizes needs {tuned.unseen}"
+            " units: ask with a larger --epsilon\n"
+        )
+    shown = [e for e in tuned.estimates if e.error < _FAR * best.error]
+    most = max(e.error for e in shown)
     rows = [
-        (f"{e.limit:,}", *(f"{x:,.0f}" for x in (e.bias, e.noise, e.error)), _bar(e, best, most))
-        for e in tuned.estimates
+        (
+            number(float(e.limit)),
+            number(e.noise),
+            _cut(e, tuned),
+            f"≤ {e.above:,}",
+            number(e.error),
+            _bar(e, best, most),
+        )
+        for e in shown
     ]
-    lines = [f"{tuned.kind}", *grid([(*_FIELDS, ""), *rows])]
-    return "\n".join([*lines, f"recommended: {tuned.kind} = {best.limit}", ""])
+    lines = [title, *grid([(*_NAMES, ""), *rows])]
+    beyond = (
+        f"cannot see beyond {number(float(tuned.reached))} at this epsilon: fewer than"
+        f" {tuned.unseen:,} units in an octave are not seen, and what they have is in no figure"
+    )
+    best_line = (
+        tuned.line or f"{tuned.histogram.kind} = {number(float(best.limit))}, by all of them"
+    )
+    return "\n".join([*lines, beyond, f"recommended: {best_line}", ""])
+
+
+def number(value: float) -> str:
+    """A number to three digits, whole from 100 on."""
+    return f"{value:,.0f}" if value >= 99.5 else f"{value:.3g}"  # noqa: PLR2004
+
+
+def _cut(estimate: Estimate, tuned: Tuned) -> str:
+    if estimate.limit >= tuned.reached or not estimate.margin:
+        return "not seen"
+    if estimate.cut <= estimate.margin:
+        return f"≤ {number(estimate.cut + estimate.margin)}"
+    return f"{number(estimate.cut)} ± {number(estimate.margin)}"
 
 
 def _bar(estimate: Estimate, best: Estimate, most: float) -> str:
@@ -45,23 +82,38 @@ def as_json(limits: Sequence[Tuned]) -> str:
 
 def _object(tuned: Tuned) -> dict[str, Any]:
     return {
-        "limit": tuned.kind.value,
-        "recommended": tuned.best and tuned.best.limit,
-        "estimates": [
-            dict(zip(_FIELDS, (e.limit, e.bias, e.noise, e.error), strict=True))
-            for e in tuned.estimates
-        ],
+        "limit": tuned.histogram.kind.value,
+        "by": list(tuned.histogram.by),
+        "column": tuned.histogram.column,
+        "recommended": tuned.best and float(tuned.best.limit),
+        "line": tuned.line,
+        "reached": float(tuned.reached),
+        "unseen": tuned.unseen,
+        "estimates": [dict(zip(_FIELDS, _values(e, tuned), strict=True)) for e in tuned.estimates],
     }
+
+
+def _values(e: Estimate, tuned: Tuned) -> tuple[float | None, ...]:
+    """The numbers of an estimate; what is not seen is None."""
+    seen = e.limit < tuned.reached
+    cut, margin = (e.cut, e.margin) if seen else (None, None)
+    return float(e.limit), e.noise, cut, margin, e.above, e.error
 
 
 def as_csv(limits: Sequence[Tuned]) -> str:
     """One line per limit and value tried."""
     lines = [
-        f"{tuned.kind},{e.limit},{e.bias},{e.noise},{e.error},{str(e is tuned.best).lower()}"
+        ",".join(
+            [
+                tuned.histogram.kind,
+                *("" if value is None else f"{value:.15g}" for value in _values(e, tuned)),
+                str(e is tuned.best).lower(),
+            ]
+        )
         for tuned in limits
         for e in tuned.estimates
     ]
-    return "\n".join(["name,limit,bias,noise,error,recommended", *lines]) + "\n"
+    return "\n".join([",".join(["name", *_FIELDS, "recommended"]), *lines]) + "\n"
 
 
 def require_plot() -> None:
@@ -79,9 +131,9 @@ def draw(curves: Sequence[Tuned], target: Path) -> None:
     figure = Figure(figsize=(6.4 * len(curves), 4.8), layout="tight")
     for place, tuned in enumerate(curves, 1):
         axes = figure.add_subplot(1, len(curves), place)
-        limits = [e.limit for e in tuned.estimates]
-        for field in _FIELDS[1:]:
+        limits = [float(e.limit) for e in tuned.estimates]
+        for field in ("cut", "noise", "error"):
             axes.plot(limits, [getattr(e, field) for e in tuned.estimates], ".-", label=field)
-        axes.set(xscale="log", xlabel=tuned.kind.value, ylabel="estimated error of a count")
+        axes.set(xscale="log", xlabel=tuned.title, ylabel="estimated error of one group")
         axes.legend()
     figure.savefig(target)

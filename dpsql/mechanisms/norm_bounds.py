@@ -130,18 +130,52 @@ def chosen(
     >>> chosen(Octaves(0, 9), counts, votes, lambda clip: 2.0 * clip, gaussian=False, **law)
     NormBound(bound=76, above=21, visible=True)
     """
+    expected = seen(counts, votes)
+    bound, least = 1, inf
+    for clip, cut in _cuts(expected.units, octaves.lowest):
+        error = mean_error(cut * weight / groups, noise_of(clip), gaussian=gaussian)
+        if error < least * _TIE:
+            bound, least = clip, error
+    more = counts[max(0, bound.bit_length() - octaves.lowest) :]
+    return NormBound(bound, at_most(more, votes), expected.visible)
+
+
+def at_most(counts: Sequence[int], votes: Noise) -> int:
+    """How many units there are at most in all of these octaves (95 %)."""
+    return max(0, ceil(sum(counts) + _SURE * standard_deviation(votes) * sqrt(len(counts))))
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """The units that octaves are taken to have: of the first `places` what was counted.
+
+    In octaves behind these, counts are taken to fall on. Where no octave stands out, they are not
+    `visible`.
+    """
+
+    units: tuple[float, ...]
+    places: int
+    visible: bool
+
+
+def seen(counts: Sequence[int], votes: Noise) -> Seen:
+    """What the noisy counts of octaves say, up to the last that there are taken to be units in.
+
+    >>> from dpsql.model.vocabulary import Mechanism
+    >>> votes = Noise(Mechanism.DISCRETE_LAPLACE, Fraction(5))
+    >>> seen([10, -3, 6, 104, 890, 1012, 413, 2, -7, 1], votes).places
+    7
+    """
     last, visible = _last(counts, votes)
     expected = [float(count) for count in counts[: last + 1]]
     if visible:
         expected += _beyond(counts, last, votes)
-    bound, least = 1, inf
-    for clip, cut in _cuts(expected, octaves.lowest):
-        error = _error(cut * weight / groups, noise_of(clip), gaussian=gaussian)
-        if error < least * _TIE:
-            bound, least = clip, error
-    more = counts[max(0, bound.bit_length() - octaves.lowest) :]
-    noise = _SURE * standard_deviation(votes) * sqrt(len(more))
-    return NormBound(bound, max(0, ceil(sum(more) + noise)), visible)
+    return Seen(tuple(expected), last + 1, visible)
+
+
+def least_seen(votes: Noise) -> int:
+    """How many units an octave must have to stand out."""
+    return reach(votes, _FAR)
 
 
 def _last(counts: Sequence[int], votes: Noise) -> tuple[int, bool]:
@@ -205,7 +239,7 @@ def _whole_power(quarters: int) -> int:
     return isqrt(isqrt(1 << quarters)) if quarters >= 0 else 0
 
 
-def _error(bias: float, deviation: float, *, gaussian: bool) -> float:
+def mean_error(bias: float, deviation: float, *, gaussian: bool) -> float:
     """The mean of |bias + noise|."""
     if gaussian:
         z = bias / deviation

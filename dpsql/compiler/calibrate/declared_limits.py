@@ -8,6 +8,9 @@ For every other grouping the limit that names none is taken.
 The sizes of a unit's values of a column add up to its limit at most, over all groups and whatever
 rows are kept: so does the L1 norm of its totals over the groups, and no norm is larger.
 
+Over many groups the L2 norm is far smaller than what they add up to: there a vote finds it, of no
+more than the limit, unless rows are limited too.
+
 Proof (PRIVACY.md R74). All of them are clips: SQL keeps so many groups and clips totals. That they
 hold of the data is never used.
 """

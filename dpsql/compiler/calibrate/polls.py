@@ -65,6 +65,8 @@ OCTAVES = 40
 """How many powers of two are told apart, up to the largest total that is possible."""
 _FINEST = 14
 """Into how small parts the bounds of a mean are divided near their ends: 2^-14 of them."""
+SPREAD_GROUPS = 8
+"""From here on what a unit adds is spread, and its L2 norm far below what it adds up to."""
 MANY_GROUPS = 32
 """From here on a Gaussian norm is expected to be the better one, where both laws are possible."""
 
@@ -85,17 +87,20 @@ class Polls:
 
     def clipped(self, part: Measurement, measure: int) -> Measurement:
         """A measurement whose clip is declared, or found, or the widest that is possible."""
+        clipped: Measurement
         limited = self.totals.limited(part)
-        if limited != part:
-            return limited
-        match part:
-            case DistinctCount() if part.total_upper >= MOST_ROWS:
-                key, bound = self._bound(part, Norm.MAX, 0, measure)
-                clipped: Measurement = replace(part, total_upper=bound)
-            case RowCount() if part.total_upper >= MOST_ROWS:
-                key, clipped = self._total(part, measure)
+        match limited:
+            case ScaledTotal(norm=Norm.L2) if self.totals.groups >= SPREAD_GROUPS:
+                key, clipped = self._total(limited.total, measure, limited.bound)
+            case _ if limited != part:
+                return limited
+            case DistinctCount() if limited.total_upper >= MOST_ROWS:
+                key, bound = self._bound(limited, Norm.MAX, 0, measure)
+                clipped = replace(limited, total_upper=bound)
+            case RowCount() if limited.total_upper >= MOST_ROWS:
+                key, clipped = self._total(limited, measure)
             case ClippedSum():
-                key, clipped = self._total(within_integers(part), measure)
+                key, clipped = self._total(within_integers(limited), measure)
             case _:
                 return part
         self.keys[clipped] = key
@@ -155,10 +160,12 @@ class Polls:
         polls = [replace(poll, column=about.get(poll.key)) for poll in self.missing.values()]
         return tuple([poll for poll in polls if poll.first] or polls)
 
-    def _total(self, part: RowCount | ClippedSum, measure: int) -> tuple[str, Measurement]:
+    def _total(
+        self, part: RowCount | ClippedSum, measure: int, most: int | None = None
+    ) -> tuple[str, Measurement]:
         if self.totals.groups > 1:
             digits = more_digits(part)
-            key, bound = self._bound(part, self.norm, digits, measure)
+            key, bound = self._bound(part, self.norm, digits, measure, most)
             return key, ScaledTotal(part, self.norm, bound, digits)
         key, bound = self._bound(part, Norm.MAX, 0, measure)
         if isinstance(part, RowCount):
@@ -169,19 +176,28 @@ class Polls:
         return key, replace(part, total_lower=lower, total_upper=upper)
 
     def _bound(
-        self, part: RowCount | ClippedSum | DistinctCount, norm: Norm, digits: int, measure: int
+        self,
+        part: RowCount | ClippedSum | DistinctCount,
+        norm: Norm,
+        digits: int,
+        measure: int,
+        most: int | None = None,
     ) -> tuple[str, int]:
-        """The norm that was found, or the largest of which there is a vote."""
+        """The norm that was found, or the largest of which there is a vote; no more than `most`."""
         highest = (_most(part, digits) - 1).bit_length()
-        if norm is not Norm.MAX:
+        if most is not None:
+            highest = min(62, (most - 1).bit_length())
+        elif norm is not Norm.MAX:
             highest = min(62, highest + self.totals.groups.bit_length())
         octaves = max(0, highest - OCTAVES), highest
         vote = Vote(part, self.block.keys, norm, digits, octaves)
         key = self._key(vote)
         self._asks(key, vote)
         if key not in self.norms:
-            return key, 2**highest
+            return key, 2**highest if most is None else most
         found, step = self.norms[key], part.lattice.step / vote.steps
+        if most is not None:
+            found = replace(found, bound=min(found.bound, most))
         signs = part.total_lower < 0, part.total_upper > 0
         self.known.append(ContributionBound(measure, found, float(found.bound * step), *signs))
         return key, found.bound

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
-from decimal import Decimal
+from dataclasses import dataclass, replace
+from decimal import ROUND_FLOOR, Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,15 +19,25 @@ from dpsql.model.vocabulary import Request
 
 if TYPE_CHECKING:
     from dpsql.model.vocabulary import Answer
-    from dpsql.owner.tuning import Tuned, TunedLimit
+    from dpsql.owner.tuning import SizeHistogram, Tuned
     from dpsql.proxy import Proxy
 
+_FINE = Decimal("1e-4")
 _PICTURES = (".png", ".svg", ".pdf")
 
 
 @click.command()
 @click.argument("table", metavar="TABLE")
-@click.option("--by", multiple=True, metavar="COLUMN", help="A group key; may be given again.")
+@click.option(
+    "--by", multiple=True, metavar="KEY", help="A column or an expression; may be given again."
+)
+@click.option(
+    "--total",
+    "totals",
+    multiple=True,
+    metavar="COLUMN",
+    help="A column of which one unit's values add up; may be given again.",
+)
 @click.option(
     "--epsilon",
     callback=exact_epsilon,
@@ -38,6 +48,7 @@ _PICTURES = (".png", ".svg", ".pdf")
 )
 @written_as("How the estimates are written.", "table", "json", "csv")
 @click.option("--plot", "picture", metavar="FILE", help="Draw them too: .png, .svg or .pdf.")
+@click.option("--write", is_flag=True, help="Write what is recommended into the policy.")
 @with_settings
 def tune(
     settings: CommandSettings,
@@ -45,16 +56,19 @@ def tune(
     *,
     table: str,
     by: tuple[str, ...],
+    totals: tuple[str, ...],
     epsilon: Decimal,
     style: str,
     picture: str | None,
+    write: bool,
 ) -> None:
     """For the owner: which contribution limit of TABLE errs least, found privately.
 
-    From a noisy histogram of rows per unit it estimates the error of a count, bias and noise, for
-    each max_rows_per_group; with --by also for each max_groups_per_unit, each at half of E. The
-    budget of the analyst who asks is charged. Nothing exact is printed: what is found may enter
-    the policy. Exit codes are those of `query`.
+    From noisy votes of the units, one each, it estimates what each limit cuts from one group of a
+    count or sum and how much noise it needs: max_rows_per_group; with --by for groupings by KEY,
+    and max_groups_per_unit; with --total the max_per_unit of COLUMN. What cannot be seen at this
+    epsilon is told. The budget of the analyst who asks is charged. Nothing exact is printed: what
+    is found may enter the policy. Exit codes are those of `query`.
     """
     from dpsql.interfaces import curves  # noqa: PLC0415
 
@@ -63,18 +77,46 @@ def tune(
             raise click.UsageError(f"--plot takes a file that ends with {', '.join(_PICTURES)}.")
         curves.require_plot()
     writers = {"table": curves.text, "json": curves.as_json, "csv": curves.as_csv}
-    with output(None) as write:
-        limits, answers = _found(settings, table, by, epsilon)
-        write(writers[style](limits))
+    with output(None) as show:
+        limits, answers = _estimated(settings, table, Wish(by, totals, epsilon))
+        show(writers[style](limits))
     drawn = [tuned for tuned in limits if tuned.estimates]
     if picture is not None and drawn:
         curves.draw(drawn, Path(picture))
     for answer in answers:
         note(cost_text(answer.receipt))
+    if write:
+        _write(settings.policy, limits)
 
 
-def _found(
-    settings: CommandSettings, table: str, by: Sequence[str], epsilon: Decimal
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """The group keys, the columns whose totals are limited, and what all may cost."""
+
+    by: tuple[str, ...]
+    totals: tuple[str, ...]
+    epsilon: Decimal
+
+
+def _part(epsilon: Decimal, parts: int) -> Decimal:
+    """One of equal parts, rounded down to what can be read."""
+    return (epsilon / parts).quantize(epsilon * _FINE, ROUND_FLOOR).normalize()
+
+
+def _write(path: str, limits: Sequence[Tuned]) -> None:
+    from dpsql.policy.edit import with_limits  # noqa: PLC0415
+
+    values = [value for tuned in limits for value in tuned.values]
+    try:
+        with_limits(path, values)
+    except DpsqlError as error:
+        raise click.exceptions.Exit(show_error(error)) from None
+    for value in values:
+        note(f"written: {value.text}")
+
+
+def _estimated(
+    settings: CommandSettings, table: str, wish: Wish
 ) -> tuple[list[Tuned], list[Answer]]:
     """The estimates of each limit, and the answers that they come from."""
     from dpsql.owner.tuning import questions  # noqa: PLC0415
@@ -82,9 +124,9 @@ def _found(
     try:
         with settings.open(settings.policy) as proxy:
             who = proxy.analyst(settings.analyst)
-            statements = questions(proxy.policy, table, by)
-            request = Request("", who, epsilon=epsilon / len(statements))
-            work = _work(proxy, request, statements)
+            histograms = questions(proxy.policy, table, wish.by, wish.totals)
+            request = Request("", who, epsilon=_part(wish.epsilon, len(histograms)))
+            work = _work(proxy, request, histograms)
             (limits, answers), _cancelled = interruptible(work, proxy.cancel, Progress())
             return limits, answers
     except DpsqlError as error:
@@ -92,22 +134,21 @@ def _found(
 
 
 def _work(
-    proxy: Proxy, request: Request, statements: dict[TunedLimit, str]
+    proxy: Proxy, request: Request, histograms: Sequence[SizeHistogram]
 ) -> Callable[[], tuple[list[Tuned], list[Answer]]]:
-    from dpsql.owner.tuning import tuned  # noqa: PLC0415
+    from dpsql.owner.tuning import Pricing, Votes, all_tuned, noise_of, require_units  # noqa: PLC0415
 
     def work() -> tuple[list[Tuned], list[Answer]]:
         budget = proxy.policy.budget_of(request.analyst)
         assert budget is not None
-        for sql in statements.values():
-            proxy.explain(replace(request, sql=sql))  # refused before anything is charged
-        answers = [proxy.ask(replace(request, sql=sql)) for sql in statements.values()]
-        histograms = [
-            ({most: float(units) for most, units in a.rows}, float(a.margins[0][1] or 0))
-            for a in answers
-        ]
-        pairs = zip(statements, histograms, strict=True)
-        change = proxy.policy.unit.neighbours
-        return [tuned(kind, *histogram, budget, change) for kind, histogram in pairs], answers
+        laws = []
+        for histogram in histograms:  # refused before anything is charged
+            law = noise_of(proxy.explain(replace(request, sql=histogram.sql)).event)
+            require_units(proxy.policy, histogram, law)
+            laws.append(law)
+        answers = [proxy.ask(replace(request, sql=histogram.sql)) for histogram in histograms]
+        votes = [Votes.of(answer.rows, law) for answer, law in zip(answers, laws, strict=True)]
+        pricing = Pricing(budget, proxy.policy.unit.neighbours)
+        return all_tuned(histograms, votes, pricing), answers
 
     return work
