@@ -178,7 +178,7 @@ class Proxy:
 
     def stamp(self, seconds: float) -> object:
         """Equal while every remembered answer is; None where others write for longer than this."""
-        return self.vault.stamp(seconds)
+        return self.vault.stamp(seconds, self.policy.limits.time_resolution)
 
     @property
     def facts_lapsed(self) -> bool:

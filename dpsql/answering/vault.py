@@ -23,6 +23,7 @@ from functools import partial
 from sys import getsizeof
 from time import monotonic
 from types import NoneType
+from typing import Any
 
 import numpy as np
 
@@ -35,7 +36,7 @@ from dpsql.mechanisms.entropy import Entropy
 from dpsql.mechanisms.sparse_vector import Run, SparseVector
 from dpsql.model.bounded_cache import BoundedCache
 from dpsql.model.errors import Reason, Refused
-from dpsql.model.query_options import today
+from dpsql.model.public_times import Resolution, now
 from dpsql.model.resources import bytes_of
 from dpsql.model.stored import Flow, Room, Share
 from dpsql.model.table import Table
@@ -190,10 +191,10 @@ class Vault:
         spent = self.ledger.spent(account.budget.name)
         return account.receipt(query_id, charged or Loss(0), spent, remembered=charged is None)
 
-    def stamp(self, seconds: float) -> object:
+    def stamp(self, seconds: float, resolution: Resolution) -> object:
         """Equal while every remembered answer is; None where others write for longer than this."""
         last_stamp = self.ledger.stamp(seconds)
-        return last_stamp and (self._answers, today(), last_stamp)
+        return last_stamp and (self._answers, resolution.floor(now()), last_stamp)
 
     def forget(self) -> None:
         """No answer is kept any more; what is being finished ends up where nobody looks."""
@@ -286,17 +287,21 @@ class Vault:
         """Public rows: many of them as a flow to whoever can take that, or else not too many."""
         sql, stop, most = prepared.rewritten.outer_sql, query.stop, compiler.policy.limits
         few = min(FEW_CELLS, most.max_result_cells)
+
+        def told(rows: Sequence[tuple[Any, ...]]) -> Answer:
+            return replace(unnoised(prepared.rewritten, rows), notices=prepared.notices)
+
         rows = compiler.freely(lambda: self._rows.few(self.engine, sql, few, stop), stop)
         if rows is not None:
-            return unnoised(prepared.rewritten, rows)
+            return told(rows)
         flow = Flow(
             lambda take: compiler.freely(lambda: self.engine.each(sql, take, stop), stop),
             WorkLimit(stop, monotonic() + most.statement_seconds, monotonic),
             self._share(compiler.policy, stop.owner),
         )
         if query.request.flowing:
-            return replace(unnoised(prepared.rewritten, ()), flow=flow)
-        return unnoised(prepared.rewritten, flow.gathered(most.max_result_cells))
+            return replace(told(()), flow=flow)
+        return told(flow.gathered(most.max_result_cells))
 
 
 MOST_CELLS = 1_000_000

@@ -23,6 +23,7 @@ from dpsql.model.notices import (
     Listed,
     NeverShown,
     Notice,
+    RoundedTimes,
     Sampled,
     Scaled,
     Unclear,
@@ -98,10 +99,19 @@ def _said(notice: Notice, names: str, door: Door | None) -> str:
         case BoundsFound(table=table, column=column, lower=lower, upper=upper):
             ends = f"[{lower:.10g}, {upper:.10g}]"
             return f"The bounds {ends} of {table}.{column} were found privately."
+        case RoundedTimes():
+            return _rounded(notice)
         case Unprotected(table=table, column=column):
             return f"people whom {table}.{column} names are not protected from what this tells"
         case _:
             assert_never(notice)
+
+
+def _rounded(notice: RoundedTimes) -> str:
+    at = "" if notice.instant is None else f"NOW() is {notice.instant:%Y-%m-%d %H:%M} UTC"
+    constants = f"times of the last days are those of the full {notice.resolution}"
+    read = [at] * bool(at) + [constants] * notice.constants
+    return f"{', and '.join(read)}: the same question until the next {notice.resolution}"
 
 
 def _unclear(notice: Unclear, names: str, door: Door | None) -> str:

@@ -10,9 +10,11 @@ names the table whose rows are protected.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 from enum import StrEnum
 from typing import TypeAlias
 
+from dpsql.model.public_times import Resolution
 from dpsql.model.tree import Value
 
 Ends: TypeAlias = tuple[Value, Value]
@@ -170,13 +172,28 @@ class Unprotected:
     column: str
 
 
+@dataclass(frozen=True, slots=True)
+class RoundedTimes:
+    """NOW() is read as `instant`, the last full `resolution` (None: it is not in the text).
+
+    `constants` says that times of the last days in the text are read as if they were full, too.
+    """
+
+    resolution: Resolution
+    instant: datetime | None
+    constants: bool
+
+
 Cut: TypeAlias = Clipped | FewValues | Sampled | Scaled | Listed | Assumed | Hidden
 """What is about columns: something is left out of them, or taken for granted."""
 
 Useless: TypeAlias = Drowned | NeverShown
 """Why an answer cannot be of use, whatever the data."""
 
-Notice: TypeAlias = Cut | Empty | Unclear | Useless | CountedKeys | BoundsFound | Unprotected
+Told: TypeAlias = Empty | Unclear | Useless | CountedKeys | BoundsFound | RoundedTimes
+"""What marks no column."""
+
+Notice: TypeAlias = Cut | Told | Unprotected
 
 
 def marked(notices: tuple[Notice, ...]) -> frozenset[int]:
@@ -206,7 +223,15 @@ def sides(notices: tuple[Notice, ...]) -> dict[int, CutSide]:
 def places(notice: Notice) -> tuple[int, ...]:
     """The columns of one notice."""
     match notice:
-        case Empty() | Unclear() | Drowned() | NeverShown() | CountedKeys() | BoundsFound():
+        case (
+            Empty()
+            | Unclear()
+            | Drowned()
+            | NeverShown()
+            | CountedKeys()
+            | BoundsFound()
+            | RoundedTimes()
+        ):
             return ()
         case _:
             return notice.columns

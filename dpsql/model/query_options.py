@@ -3,20 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from datetime import UTC, date, datetime
 from decimal import Decimal, InvalidOperation
 
 from dpsql.model.errors import Reason, Refused
-
-
-def today() -> date:
-    """The date in UTC.
-
-    >>> today() >= date(2026, 1, 1)
-    True
-    """
-    return datetime.now(UTC).date()
-
 
 EPSILONS = range(-18, 7)
 """Powers of ten of the epsilons that anybody means."""

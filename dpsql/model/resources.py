@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from dpsql.model.public_times import Resolution
+
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
 _BINARY = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 
@@ -36,6 +38,9 @@ class Limits:
     how long what nobody pays for may take: compiling, and questions about public data alone.
     `max_result_cells` is the most values of such an answer that are kept in memory at once, and
     `max_result_files` what those may take in temporary files that are fetched some at a time.
+
+    NOW() is read on the grid of `time_resolution`; with `round_recent_times` so are constants of
+    the last days.
     """
 
     max_public_groups: int = 10_000
@@ -46,6 +51,8 @@ class Limits:
     free_seconds: float = 30.0
     max_result_cells: int = 10_000_000
     max_result_files: str = "10GB"
+    time_resolution: Resolution = Resolution.DAY
+    round_recent_times: bool = False
 
 
 def bytes_of(amount: str) -> int:

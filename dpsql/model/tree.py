@@ -176,11 +176,12 @@ def operand(value: Operand) -> Expression:
 
 @dataclass(frozen=True, slots=True)
 class Literal(Operators):
-    """A constant with its type."""
+    """A constant with its type; a word for a time, like 'yesterday', with the moment it means."""
 
     value: Value
     type: SqlType
     span: Span = field(default=NOWHERE, compare=False)
+    moment: datetime | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -486,7 +487,8 @@ class Statement:
     `max_error` ("5%" is relative), `confidence`, `nonnegative` (counts) and `mechanism` (a name)
     are what OPTIONS asked for, `explain` is how EXPLAIN PRIVACY shows the plan; `divided` says
     that an aggregate names its own epsilon. Tables without a schema are looked for along
-    `search_path`.
+    `search_path`. `instant` is what NOW() is read as; it `reads_clock` by a function, or `says_now`
+    in a text that may be a time.
     """
 
     query: Query
@@ -499,6 +501,9 @@ class Statement:
     mechanism: str | None = None
     divided: bool = False
     search_path: tuple[str, ...] = ("public",)
+    instant: datetime | None = field(default=None, compare=False)
+    reads_clock: bool = False
+    says_now: bool = False
 
 
 def identifier(name: str) -> str:

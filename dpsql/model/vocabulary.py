@@ -10,7 +10,7 @@ Units and neighbours are those of PRIVACY.md R1; amounts are whole and exact val
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from datetime import date
+from datetime import datetime
 from decimal import Decimal
 from enum import StrEnum
 from fractions import Fraction
@@ -18,7 +18,8 @@ from math import isqrt
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, assert_never
 
 from dpsql.model.notices import Notice
-from dpsql.model.query_options import Precision, today
+from dpsql.model.public_times import now
+from dpsql.model.query_options import Precision
 from dpsql.model.resources import Database, Limits
 from dpsql.model.table_names import SEARCH_PATH, candidates
 from dpsql.model.tree import Expression, SqlType, Value
@@ -476,7 +477,7 @@ class Request:
     epsilon: Decimal | None = None
     precision: Precision | None = None
     nonnegative: bool = False
-    day: date = field(default_factory=today)
+    at: datetime = field(default_factory=now)
     confirmed: bool = False
     flowing: bool = False
     search_path: tuple[str, ...] = SEARCH_PATH

@@ -12,6 +12,7 @@ from typing import Any
 from dpsql.accountants import Accountant, get, is_affordable
 from dpsql.model.errors import PolicyError
 from dpsql.model.installed import Unusable
+from dpsql.model.public_times import Resolution
 from dpsql.model.resources import Database, Limits
 from dpsql.model.table_names import full_name, parts, shown
 from dpsql.model.vocabulary import (
@@ -374,6 +375,10 @@ def _limits(reader: Reader) -> Limits:
         free_seconds=_seconds(reader, "free_seconds", default.free_seconds),
         max_result_cells=reader.count("max_result_cells") or default.max_result_cells,
         max_result_files=reader.memory("max_result_files", default.max_result_files),
+        time_resolution=Resolution(
+            reader.choice("time_resolution", tuple(Resolution), default.time_resolution)
+        ),
+        round_recent_times=reader.flag("round_recent_times"),
     )
 
 

@@ -58,7 +58,11 @@ class Compiler:
         Raises `Refused` for what is no statement, or what the analyst may not pay; or `Failed`
         where that takes too long or is stopped.
         """
-        return self.freely(lambda: self._read(request, stop), stop)
+        return self.freely(lambda: self._read(self.on_grid(request), stop), stop)
+
+    def on_grid(self, request: Request) -> Request:
+        """The request as of the last step of the public grid of times."""
+        return replace(request, at=self.policy.limits.time_resolution.floor(request.at))
 
     def _read(self, request: Request, stop: Stop) -> Question:
         statement = self._parsed(request)
@@ -133,7 +137,7 @@ class Compiler:
     ) -> Signature:
         """See `dpsql.preparation.signature`."""
         return self.freely(
-            lambda: signature(request, self.policy, places, declared),
+            lambda: signature(self.on_grid(request), self.policy, places, declared),
             stop,
         )
 
@@ -148,7 +152,7 @@ class Compiler:
         key = text_key(request)
         statement = self._statements.get(key)
         if statement is None:
-            statement = parse(request.sql, request.dialect, request.parameters, request.day)
+            statement = parse(request.sql, request.dialect, request.parameters, request.at)
             nonnegative = statement.nonnegative or request.nonnegative
             path = request.search_path
             statement = replace(statement, nonnegative=nonnegative, search_path=path)

@@ -228,8 +228,9 @@ class CompilerPool(Compiler):
         stop: Stop,
     ) -> Signature:
         """See `Compiler.signature`."""
-        wanted = "signature", request, tuple(places), tuple(declared)
-        signature: Signature = self._once(wanted, stop, wanted)
+        of, request = (tuple(places), tuple(declared)), self.on_grid(request)
+        key = "signature", text_key(request), of
+        signature: Signature = self._once(key, stop, ("signature", request, *of))
         return signature
 
     def _read(self, request: Request, stop: Stop) -> Question:

@@ -5,7 +5,7 @@ It sees no private data: PRIVACY.md R6, SECURITY.md S1.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
@@ -22,6 +22,7 @@ from dpsql.compiler.plan.canonical import question
 from dpsql.compiler.plan.prepared import Prepared
 from dpsql.compiler.plan.private_plan import BlockPlan, Bounded, FoundNorm, PrivatePlan, Rewritten
 from dpsql.compiler.plan.published_keys import TopKeys, TrialKeys
+from dpsql.compiler.resolve.grid import on_grid
 from dpsql.compiler.resolve.resolve import resolve, without_rows
 from dpsql.compiler.resolve.scopes import Identities
 from dpsql.compiler.rewrite.rewrite import rewrite, rewrite_public
@@ -63,11 +64,13 @@ def prepare(
     """
     identities = Identities()
     resolved = without_rows(resolve(statement, policy, identities))
+    resolved, rounding = on_grid(resolved, statement, policy.limits)
     columns = _columns(resolved.relation)
     listed = partial(has_domain, policy=policy, public=public, evaluate=evaluate)
     tracked = track(resolved, policy, public, listed, identities)
     if not tracked.blocks:
-        return _public(statement, columns, tracked.outer, policy, identities)
+        prepared = _public(statement, columns, tracked.outer, policy, identities)
+        return replace(prepared, notices=rounding)
     bounded = infer(tracked, policy, public, evaluate)
     options = _options(statement, policy, epsilon, norms or {})
     plans = _Plans(statement, policy, budget, identities)
@@ -77,8 +80,17 @@ def prepare(
     def planned(options: MeasurementOptions) -> Prepared:
         plan = plans.weighed(bounded, options, public)
         told = notices(bounded, plan, policy, public, evaluate, options)
-        return replace(plans.written(plan), columns=columns, notices=told)
+        return replace(plans.written(plan), columns=columns, notices=(*told, *rounding))
 
+    return _with_whole(planned, options, statement)
+
+
+def _with_whole(
+    planned: Callable[[MeasurementOptions], Prepared],
+    options: MeasurementOptions,
+    statement: Statement,
+) -> Prepared:
+    """The plan, and where it shows the first of its keys that of all of them."""
     found = planned(options)
     _heeds_options(statement, found.blocks)
     if any(isinstance(block.keys, TopKeys | TrialKeys) for block in found.blocks):

@@ -146,7 +146,7 @@ class Question:
 
 
 def text_key(request: Request) -> tuple[Any, ...]:
-    """What a statement is parsed from, the date included, which CURRENT_DATE is read as.
+    """What a statement is parsed from, the instant included, which NOW() is read as.
 
     Equal parameters of different types are different.
 
@@ -158,4 +158,4 @@ def text_key(request: Request) -> tuple[Any, ...]:
         raise Refused(Reason.BAD_PARAMETER, why="one of them is not a value") from None
     types = tuple(type(value) for value in request.parameters)
     spelling = request.sql, request.dialect, request.parameters, types
-    return *spelling, request.nonnegative, request.day, request.search_path
+    return *spelling, request.nonnegative, request.at, request.search_path

@@ -74,7 +74,7 @@ def signature(
     while True:
         values = tuple(left[0] for left in guesses)
         try:
-            statement = parse(request.sql, request.dialect, values)
+            statement = parse(request.sql, request.dialect, values, request.at)
             statement = replace(statement, search_path=request.search_path)
             resolved = resolve(statement, policy, Identities())
         except Refused as refused:

@@ -48,6 +48,8 @@ from dpsql.model.walk import walk
 COMPARING = frozenset("eq ne lt le gt ge in is_distinct is_not_distinct".split())
 COERCING = COMPARING | frozenset("coalesce nullif least greatest".split())
 """Functions whose string literals take the type of their company, as in d >= '2025-01-01'."""
+DISTANCES = frozenset("date_diff date_sub".split())
+"""Functions of two times, which may be told with a zone and without."""
 
 
 def typed(expression: Expression, scope: Scope) -> Expression:
@@ -102,7 +104,8 @@ def typed_call(call: Call) -> Call:
     if function is None:
         raise Refused(Reason.UNKNOWN_FUNCTION, call.span, name=call.function)
     args = _coerced(call.args) if call.function in COERCING else call.args
-    args = _in_one_zone(args, call.function) if call.function in COERCING else args
+    if call.function in COERCING | DISTANCES:
+        args = _in_one_zone(args, call.function)
     types = tuple(type_of(arg) for arg in args)
     result = function.result_type(types)
     if result is None:
@@ -220,7 +223,7 @@ def _in_one_zone(args: tuple[Expression, ...], function: str) -> tuple[Expressio
     The engine would convert them itself, which in some versions fails on far times.
     """
     types = {type_of(arg) for arg in args if not isinstance(arg, Literal)}
-    if function in COMPARING and types and types <= {DATE, TIMESTAMP}:
+    if function in COMPARING | DISTANCES and types and types <= {DATE, TIMESTAMP}:
         return tuple(_naive(arg) for arg in args)
     if TIMESTAMPTZ not in {type_of(arg) for arg in args}:
         return args
@@ -247,7 +250,8 @@ def _temporal(arg: Expression, target: SqlType) -> Expression:
     if not (isinstance(arg, Literal) and isinstance(arg.value, str)):
         return arg
     try:
-        moment = _as_kind(datetime.fromisoformat(arg.value.strip()), target.kind)
+        written = arg.moment or datetime.fromisoformat(arg.value.strip())
+        moment = _as_kind(written, target.kind)
     except (ValueError, OverflowError):
         raise Refused(
             Reason.TYPE_MISMATCH, arg.span, function="comparison", types=("VARCHAR", str(target))

@@ -17,7 +17,6 @@ from dpsql.dialects.reading.function_names import (
     OMITTED,
     OTHERWISE_IN_POSTGRES,
     PART_FUNCTIONS,
-    TODAY,
     WINDOWS,
     WITHIN_GROUP,
     FunctionName,
@@ -25,14 +24,13 @@ from dpsql.dialects.reading.function_names import (
     refusal_of,
     scalar,
 )
-from dpsql.dialects.reading.nodes import Origin, name_of, spoken
+from dpsql.dialects.reading.nodes import PRECISE, Origin, name_of, spoken
 from dpsql.dialects.reading.request_options import Named
 from dpsql.dialects.reading.time_calls import TIME_CALLS, part_of, standard_part
 from dpsql.dialects.reading.tokens import DURATION, FUNCTION, NUMBERS
 from dpsql.dialects.reading.window_frames import Read, sort_keys, window_of
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.tree import (
-    DATE,
     STATED,
     VARCHAR,
     AggregateCall,
@@ -138,8 +136,9 @@ def anonymous(node: exp.Expression, origin: Origin, read: Read) -> Expression:
         return part_of(PART_FUNCTIONS[name], values[0], call.span)
     if name in WINDOWS:
         raise origin.refusal(node, f"{name.upper()} without OVER")
-    if name in TODAY and not values:
-        return Literal(origin.day, DATE, call.span)
+    exact = not values or (name in PRECISE and len(values) == 1 and isinstance(values[0], Literal))
+    if exact and (reading := origin.clock_reading(name, call.span)) is not None:
+        return reading
     if name in CONSTANTS and not values:
         return replace(CONSTANTS[name], span=call.span)
     row = scalar(name)

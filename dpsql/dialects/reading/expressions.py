@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from sqlglot import exp
 
 from dpsql.dialects.reading.calls import anonymous, filtered, trim, window, within_group
-from dpsql.dialects.reading.function_names import TODAY, refusal_of
+from dpsql.dialects.reading.function_names import refusal_of
 from dpsql.dialects.reading.interval_literals import duration_of, later, opposite
 from dpsql.dialects.reading.literals import cast_type, literal, negative, temporal
 from dpsql.dialects.reading.nodes import Origin, name_of, placeholder_of, schema_of
@@ -20,7 +20,6 @@ from dpsql.model.errors import Reason, Refused
 from dpsql.model.ticking import tick
 from dpsql.model.tree import (
     BOOLEAN,
-    DATE,
     INTEGER,
     NULL,
     VARCHAR,
@@ -284,8 +283,9 @@ def _column(node: exp.Expression, origin: Origin) -> Expression:
         return bound(origin.parameters[number], origin.span(node))
     if isinstance(this, exp.Identifier) and not this.quoted and this.name.startswith(FUNCTION):
         name = this.name.removeprefix(FUNCTION).lower()
-        if name in TODAY:
-            return Literal(origin.day, DATE, origin.span(node))
+        reading = origin.clock_reading(name, origin.span(node))
+        if reading is not None:
+            return reading
         raise refusal_of(name, origin.span(node))
     qualifier = None if table is None else name_of(table, origin)
     if isinstance(this, exp.Star):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from datetime import date
+from datetime import datetime
 from typing import Any
 
 from sqlglot import Token, TokenType, exp
@@ -18,7 +18,7 @@ from sqlglot.errors import ErrorLevel, ParseError
 from dpsql.dialects.reading.interval_literals import with_durations
 from dpsql.dialects.reading.nodes import Origin, is_bare_values, nodes_of
 from dpsql.dialects.reading.queries import query
-from dpsql.dialects.reading.request_options import read_request
+from dpsql.dialects.reading.request_options import OptionedQuery, read_request
 from dpsql.dialects.reading.tokens import (
     Tokens,
     check_clauses,
@@ -29,14 +29,16 @@ from dpsql.dialects.reading.tokens import (
     with_bare_counts,
 )
 from dpsql.model.errors import Reason, Refused
-from dpsql.model.tree import NOWHERE, Span, Statement, Value
+from dpsql.model.tree import NOWHERE, Query, Span, Statement, Value
 
 # sqlglot logs the text it does not understand at WARNING: analyst text belongs in no log.
 logging.getLogger("sqlglot").disabled = True
 
 
-def statement(text: str, dialect: str, parameters: tuple[Value, ...], day: date) -> Statement:
-    """The one query in `text`, with `parameters` in the places of its `?`, as asked on `day`.
+def statement(
+    text: str, dialect: str, parameters: tuple[Value, ...], instant: datetime
+) -> Statement:
+    """The one query in `text`, with `parameters` in the places of its `?`, as asked at an instant.
 
     Raises `Refused` with the place of whatever our tree cannot say.
     """
@@ -52,7 +54,7 @@ def statement(text: str, dialect: str, parameters: tuple[Value, ...], day: date)
     origin = Origin(
         dialect=dialect,
         parameters=parameters,
-        day=day,
+        instant=instant,
         spans=spans_of(root, tokens),
         strings=_strings(tokens),
         read_query=query,
@@ -62,6 +64,10 @@ def statement(text: str, dialect: str, parameters: tuple[Value, ...], day: date)
     check_nothing_dropped(root, tokens)
     if left := request.named.keys() - origin.heard:
         raise Refused(Reason.UNSUPPORTED_SYNTAX, Span(min(left), min(left) + 1), construct="=>")
+    return _statement(request, result, origin)
+
+
+def _statement(request: OptionedQuery, result: Query, origin: Origin) -> Statement:
     return Statement(
         query=result,
         epsilon=request.epsilon,
@@ -72,6 +78,9 @@ def statement(text: str, dialect: str, parameters: tuple[Value, ...], day: date)
         nonnegative=request.nonnegative,
         mechanism=request.mechanism,
         divided=any(named.epsilon is not None for named in request.named.values()),
+        instant=origin.instant,
+        reads_clock=bool(origin.clock),
+        says_now=bool(origin.nows),
     )
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from dpsql.compiler.aggregates import called, names
+from dpsql.dialects.reading.nodes import CLOCKS
 from dpsql.functions import REGISTRY, lookup
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.table_names import nearest
@@ -212,16 +213,13 @@ _REFUSED_AGGREGATES = frozenset(
     sumkahan xmlagg""".split()
 )
 
-TODAY = frozenset({"current_date", "today"})
-"""Read as the constant that they are for a day."""
-
 _IMPURE = frozenset(
     """age clock_timestamp current_catalog current_database current_localtime
-    current_localtimestamp current_query current_schema current_schemas current_setting
-    current_time current_timestamp current_user currval gen_random_uuid get_current_time
-    get_current_timestamp getdate getenv getvariable localtime localtimestamp nextval now
-    pg_sleep random session_user setseed sleep_ms statement_timestamp
-    transaction_timestamp txid_current user uuid uuidv4 uuidv7 version""".split()
+    current_query current_schema current_schemas current_setting
+    current_time current_user currval gen_random_uuid get_current_time
+    getdate getenv getvariable localtime nextval
+    pg_sleep random session_user setseed sleep_ms
+    txid_current user uuid uuidv4 uuidv7 version""".split()
 )
 
 
@@ -235,7 +233,7 @@ def refusal_of(name: str, span: Span) -> Refused:
 def _alike(name: str) -> str | None:
     """The function that is spelled most like this name."""
     aggregates = [n for n in (*names(), *OTHER_AGGREGATES) if aggregate(n) is not None]
-    parts = [*PART_FUNCTIONS, *WINDOWS, *TODAY, *WITHIN_GROUP]
+    parts = [*PART_FUNCTIONS, *WINDOWS, *CLOCKS, *WITHIN_GROUP]
     return nearest(name, (*aggregates, *scalars(), *parts))
 
 

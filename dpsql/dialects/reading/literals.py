@@ -12,6 +12,7 @@ from sqlglot import exp
 from dpsql.dialects.reading.nodes import Origin
 from dpsql.model.bound_parameters import MAX_DIGITS
 from dpsql.model.errors import Reason, Refused
+from dpsql.model.public_times import word
 from dpsql.model.tree import (
     BOOLEAN,
     DATE,
@@ -83,7 +84,12 @@ def literal(node: exp.Expression, origin: Origin) -> Literal:
     """A number or a string as written."""
     written, is_string = origin.take(node, "this", "is_string")
     span = origin.span(node)
-    return Literal(str(written), VARCHAR, span) if is_string else number(str(written), span)
+    if not is_string:
+        return number(str(written), span)
+    moment = word(str(written), origin.instant)
+    if str(written).strip().lower() == "now":
+        origin.nows.add(span.start)
+    return Literal(str(written), VARCHAR, span, moment)
 
 
 def negative(positive: Literal, span: Span) -> Literal:
@@ -138,12 +144,12 @@ def _decimal_of(sizes: list[int], node: exp.Expression, origin: Origin) -> SqlTy
 def temporal(text: Literal, target: SqlType, origin: Origin) -> Literal:
     """A string literal as the constant of a DATE, TIMESTAMP or TIMESTAMPTZ; ISO 8601 only.
 
-    Time zones: a TIMESTAMPTZ without one is UTC; a TIMESTAMP with one becomes UTC in DuckDB and
-    ignores it in Postgres, as these engines do.
+    Or a word that means one. Time zones: a TIMESTAMPTZ without one is UTC; a TIMESTAMP with one
+    becomes UTC in DuckDB and ignores it in Postgres, as these engines do.
     """
     assert isinstance(text.value, str)
     try:
-        moment = datetime.fromisoformat(text.value.strip())
+        moment = text.moment or datetime.fromisoformat(text.value.strip())
         return Literal(_as_kind(moment, target.kind, origin.dialect), target, text.span)
     except (ValueError, OverflowError):
         raise Refused(

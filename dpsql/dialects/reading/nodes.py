@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import date
+from datetime import datetime
 from typing import Any
 
 from sqlglot import exp
@@ -16,7 +16,31 @@ from sqlglot import exp
 from dpsql.dialects.reading.request_options import Named
 from dpsql.dialects.reading.tokens import FUNCTION, PLACEHOLDER
 from dpsql.model.errors import Reason, Refused
-from dpsql.model.tree import NOWHERE, Query, Span, Value
+from dpsql.model.tree import (
+    DATE,
+    NOWHERE,
+    TIMESTAMP,
+    TIMESTAMPTZ,
+    Kind,
+    Literal,
+    Query,
+    Span,
+    Value,
+)
+
+CLOCKS = {
+    **dict.fromkeys(("current_date", "today"), Kind.DATE),
+    **dict.fromkeys(("localtimestamp", "current_localtimestamp"), Kind.TIMESTAMP),
+    **dict.fromkeys(
+        "now current_timestamp get_current_timestamp transaction_timestamp"
+        " statement_timestamp".split(),
+        Kind.TIMESTAMPTZ,
+    ),
+}
+"""Functions that tell the time, which are read as the constants that they are for a while."""
+
+PRECISE = frozenset({"current_timestamp", "localtimestamp"})
+"""Those that may be asked for so many digits of seconds, of which the grid has none."""
 
 _ARGUMENTS = {
     "all": "GROUP BY ALL",
@@ -35,21 +59,38 @@ _ARGUMENTS = {
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a tree comes from: dialect, parameters, the day, and the span of every node by id.
+    """Where a tree comes from: dialect, parameters, the instant, and the span of every node by id.
 
     `strings` are the offsets of the string literals, which sqlglot also accepts as names;
     `read_query` reads the queries inside of expressions; `named` are the named arguments of
-    aggregates, by the offset of the aggregate's name; `heard` are those that were read.
+    aggregates, by the offset of the aggregate's name; `heard` are those that were read, and `clock`
+    the places where the time was, `nows` those of texts that say 'now'.
     """
 
     dialect: str
     parameters: tuple[Value, ...]
-    day: date
+    instant: datetime
     spans: Mapping[int, Span]
     strings: frozenset[int]
     read_query: Callable[[exp.Expression, Origin], Query]
     named: Mapping[int, Named]
     heard: set[int] = field(default_factory=set)
+    clock: set[int] = field(default_factory=set)
+    nows: set[int] = field(default_factory=set)
+
+    def clock_reading(self, name: str, span: Span) -> Literal | None:
+        """What a function of the time gives, in UTC; None for another function."""
+        if CLOCKS.get(name, Kind.DATE) is not Kind.DATE:
+            self.clock.add(span.start)
+        match CLOCKS.get(name):
+            case Kind.DATE:
+                return Literal(self.instant.date(), DATE, span)
+            case Kind.TIMESTAMP:
+                return Literal(self.instant.replace(tzinfo=None), TIMESTAMP, span)
+            case Kind.TIMESTAMPTZ:
+                return Literal(self.instant, TIMESTAMPTZ, span)
+            case _:
+                return None
 
     def span(self, node: exp.Expression) -> Span:
         """The characters the node was written with, or those of what it is part of."""

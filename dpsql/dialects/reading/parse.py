@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import date
+from datetime import datetime
 
 from dpsql.dialects.reading import from_sqlglot
 from dpsql.dialects.reading.request_options import divided
 from dpsql.model.errors import Reason, Refused
-from dpsql.model.query_options import today
+from dpsql.model.public_times import now
 from dpsql.model.tree import Span, Statement, Value
 from dpsql.model.vocabulary import DEFAULT_SPELLING, SPELLINGS
 
@@ -19,11 +19,11 @@ def parse(
     text: str,
     dialect: str = DEFAULT_SPELLING,
     parameters: tuple[Value, ...] = (),
-    day: date | None = None,
+    instant: datetime | None = None,
 ) -> Statement:
     """The one SELECT in `text`, spelled in `dialect`, with `parameters` bound to its `?` in order.
 
-    CURRENT_DATE is `day`, today unless given.
+    NOW() is `instant`, this one unless given, and CURRENT_DATE its day in UTC.
 
     Raises `Refused`, and nothing else, for any text: with the place of what is wrong or of what
     the tree cannot say. Raises ValueError for a dialect that does not exist.
@@ -36,7 +36,7 @@ def parse(
         raise ValueError(msg)
     _check_characters(text)
     try:
-        return from_sqlglot.statement(text, dialect, parameters, day or today())
+        return from_sqlglot.statement(text, dialect, parameters, instant or now())
     except RecursionError:
         raise Refused(Reason.TOO_LARGE, what="nesting levels") from None
 
