@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpsql.dialects.postgres.words import numbered, pieces
+from dpsql.dialects.postgres.words import numbered, pieces, words
 from dpsql.interfaces.pgwire.statements.commands import (
     Ask,
     Begin,
@@ -159,3 +159,5 @@ def test_any_text_is_divided_or_refused(text: str) -> None:
         for piece in pieces(text):
             assert text[piece.offset :].startswith(piece.text)
             assert all(piece.text[w.start : w.stop] == w.text for w in piece.words)
+        divided = [(piece.offset + w.start, w.text) for piece in pieces(text) for w in piece.words]
+        assert divided == [(w.start, w.text) for w in words(text) if w.text != ";"]

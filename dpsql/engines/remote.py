@@ -21,13 +21,11 @@ from dpsql.engines import EngineFailed, Interrupted, Stop, TimedOut, message_fra
 from dpsql.engines.limited import present
 from dpsql.engines.memory import bound_memory
 from dpsql.engines.pool import WorkerPool
-from dpsql.engines.priority import give_way
+from dpsql.engines.priority import NICENESS, give_way
 from dpsql.engines.process import Tick, WorkerProcess
 from dpsql.engines.supervised import Reply, SupervisedWorker, WorkerCall, reply_of
 from dpsql.model.errors import DpsqlError
 
-NICENESS = 5
-"""How much less urgent the process is than ours."""
 _COLLECTED = 50_000, 20, 20
 """When garbage is looked for: trees of ours have no cycles, but very many nodes."""
 _TOLD = (DpsqlError, EngineFailed, Interrupted, TimedOut)

@@ -38,6 +38,7 @@ class Limits:
     how long what nobody pays for may take: compiling, and questions about public data alone.
     `max_result_cells` is the most values of such an answer that are kept in memory at once, and
     `max_result_files` what those may take in temporary files that are fetched some at a time.
+    `niceness` is how much less urgent a query is than whoever serves it.
 
     NOW() is read on the grid of `time_resolution`; with `round_recent_times` so are constants of
     the last days.
@@ -53,6 +54,7 @@ class Limits:
     max_result_files: str = "10GB"
     time_resolution: Resolution = Resolution.DAY
     round_recent_times: bool = False
+    niceness: int = 0
 
 
 def bytes_of(amount: str) -> int:

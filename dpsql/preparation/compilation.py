@@ -141,6 +141,13 @@ class Compiler:
             stop,
         )
 
+    def apart(self, step: Callable[[], T], stop: Stop) -> T:
+        """What a reader of texts returns, or raises, wherever texts are read.
+
+        It crosses over as it is pickled, and depends on nothing else.
+        """
+        return self.freely(step, stop)
+
     def freely(self, step: Callable[[], T], stop: Stop) -> T:
         """A step that nobody pays for; raises `Failed` where it is stopped or takes too long."""
         return freely(step, stop, self.policy.limits.free_seconds)

@@ -10,7 +10,7 @@ SECURITY.md S11, S20.
 from __future__ import annotations
 
 import pickle
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import partial
@@ -19,6 +19,7 @@ from typing import Any, Self, TypeAlias, TypeVar
 from dpsql.compiler.plan.prepared import Prepared
 from dpsql.engines import Engine, EngineFailed, Stop
 from dpsql.engines.limited import Following
+from dpsql.engines.priority import NICENESS
 from dpsql.engines.remote import RemoteObject, RemotePool
 from dpsql.explaining.explanation import Outlook, PlanDescription
 from dpsql.model.bounded_cache import BoundedCache
@@ -74,7 +75,8 @@ class CompilerDesk:
     @classmethod
     def over(cls, policy: Policy, accepted: Any) -> Self:
         """A desk with an engine of its own for public tables, in the data that was `accepted`."""
-        engine = get(policy.database.engine).open(policy.database, policy.limits)
+        limits = replace(policy.limits, niceness=NICENESS)
+        engine = get(policy.database.engine).open(policy.database, limits)
         engine.follow(accepted)
         return cls(Compiler(policy, _public(policy, engine)))
 
@@ -122,6 +124,10 @@ class CompilerDesk:
     ) -> tuple[Identity, Signature]:
         """See `Compiler.signature`."""
         return self._of_now(self._compiler.signature(request, places, declared, stop))
+
+    def apart(self, step: Callable[[], T], *, stop: Stop) -> tuple[Identity, T]:
+        """See `Compiler.apart`."""
+        return self._of_now(self._compiler.apart(step, stop))
 
     def _packed(self, query: Question) -> Packed:
         plan = self._compiler.prepared(query)
@@ -232,6 +238,11 @@ class CompilerPool(Compiler):
         key = "signature", text_key(request), of
         signature: Signature = self._once(key, stop, ("signature", request, *of))
         return signature
+
+    def apart(self, step: Callable[[], T], stop: Stop) -> T:
+        """See `Compiler.apart`."""
+        answer: T = self.freely(lambda: self._ask(self._work, stop, "apart", step), stop)
+        return answer
 
     def _read(self, request: Request, stop: Stop) -> Question:
         work = self._work

@@ -7,13 +7,14 @@ The one factory of ours is here; others come from packages that the owner has in
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from dpsql.engines import Engine
 from dpsql.engines.pool import EnginePool
+from dpsql.engines.priority import NICENESS
 from dpsql.model.errors import PolicyError
 from dpsql.model.installed import Registry, Unusable
 from dpsql.model.resources import Database, Limits
@@ -118,8 +119,8 @@ def opened(draft: Draft) -> Engine:
 
 
 def pooled(draft: Draft) -> EnginePool:
-    """As many engines as the policy's server may have, which take turns."""
-    make = partial(_kind(draft).open, draft.database, draft.limits)
+    """As many engines as the policy's server may have, which take turns and give way to it."""
+    make = partial(_kind(draft).open, draft.database, replace(draft.limits, niceness=NICENESS))
     return EnginePool(make, draft.server.workers, len(draft.analysts))
 
 

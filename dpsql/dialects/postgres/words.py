@@ -10,12 +10,16 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cached_property
+from itertools import chain
 
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.tree import Span
 
 MAX_CHARACTERS = 1 << 20
 """Longest text of one message that is looked at; a single query may have much less."""
+MAX_STATEMENTS = 1000
+"""Most statements of one message."""
 
 
 class WordKind(StrEnum):
@@ -77,6 +81,7 @@ _WORD = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
+_KINDS = {kind.value: kind for kind in WordKind} | {"tag": WordKind.DOLLAR}
 _COMMENT_EDGE = re.compile(r"/\*|\*/")
 
 
@@ -100,7 +105,7 @@ def words(text: str) -> Iterator[Word]:
             continue
         if kind == "sign" and match.group() in ("'", '"'):
             raise Refused(Reason.SYNTAX, Span(at - 1, at), why="a quote is not closed")
-        yield Word(WordKind("dollar" if kind == "tag" else kind), match.group(), match.start())
+        yield Word(_KINDS[kind], match.group(), match.start())
 
 
 def _after_comment(text: str, start: int) -> int:
@@ -113,43 +118,46 @@ def _after_comment(text: str, start: int) -> int:
     raise Refused(Reason.SYNTAX, Span(start, start + 2), why="a comment is not closed")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Piece:
-    """One statement of a text: its own text, its words placed in it, and where it begins.
+    """One statement of a text: its own text, and where it begins; `remark` is the comment before.
 
-    `remark` is the comment before it.
+    Its words are found when somebody asks for them, and stay behind where it is pickled.
     """
 
     text: str
-    words: tuple[Word, ...]
     offset: int
     remark: str = ""
+
+    @cached_property
+    def words(self) -> tuple[Word, ...]:
+        """The words, placed in the statement's own text."""
+        return tuple(words(self.text))
+
+    def __reduce__(self) -> tuple[type[Piece], tuple[str, int, str]]:
+        return Piece, (self.text, self.offset, self.remark)
 
 
 def pieces(text: str) -> tuple[Piece, ...]:
     """The statements of a text, which semicolons divide; empty ones are left out.
 
+    Raises `Refused` as `words` does, and (TOO_LARGE) where there are more than `MAX_STATEMENTS`.
+
     >>> [piece.text for piece in pieces("BEGIN; SELECT ';' ;; ")]
     ['BEGIN', "SELECT ';'"]
     """
     parts: list[Piece] = []
-    run: list[Word] = []
-    since = 0
-    for word in words(text):
-        if word.text == ";":
-            parts += _piece(text, run, since)
-            run, since = [], word.stop
-        else:
-            run.append(word)
-    return (*parts, *_piece(text, run, since))
-
-
-def _piece(text: str, run: list[Word], since: int) -> list[Piece]:
-    if not run:
-        return []
-    start, stop = run[0].start, run[-1].stop
-    placed = tuple(Word(word.kind, word.text, word.start - start) for word in run)
-    return [Piece(text[start:stop], placed, start, text[since:start].strip())]
+    since, start, stop = 0, -1, 0
+    for word in chain(words(text), [Word(WordKind.SIGN, ";", len(text))]):
+        if word.text != ";":
+            start, stop = (word.start if start < 0 else start), word.stop
+            continue
+        if start >= 0:
+            parts.append(Piece(text[start:stop], start, text[since:start].strip()))
+        since, start = word.stop, -1
+        if len(parts) > MAX_STATEMENTS:
+            raise Refused(Reason.TOO_LARGE, what="statements", limit=MAX_STATEMENTS)
+    return tuple(parts)
 
 
 @dataclass(frozen=True, slots=True)

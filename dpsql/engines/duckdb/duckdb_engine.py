@@ -216,7 +216,7 @@ class DuckDBEngine(SupervisedWorker):
         return reply_of(worker, tick) if sent else ("gone", None, [])
 
     def _launched(self) -> WorkerProcess:
-        settings = WorkerSettings(self._sources, self._limits.memory)
+        settings = WorkerSettings(self._sources, self._limits.memory, self._limits.niceness)
         return WorkerProcess("dpsql.engines.duckdb.worker", settings)
 
     def _present(self) -> Signature | None:

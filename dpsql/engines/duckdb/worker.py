@@ -34,22 +34,25 @@ from dpsql.engines.duckdb.exact_values import (
 )
 from dpsql.engines.duckdb.files import CannotOpen, Signature, Sources, stamp
 from dpsql.engines.duckdb.hardening import bound_process, one_select, private, scratch, twin
+from dpsql.engines.priority import give_way
 
 CHUNK_ROWS = 1 << 13
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerSettings:
-    """What a worker opens, and DuckDB's memory limit for each instance."""
+    """What a worker opens, DuckDB's memory limit for each instance, and how far it gives way."""
 
     sources: Sources
     memory: str
+    niceness: int = 0
 
 
 def main(requests: BinaryIO, control: int) -> None:
     """Serve requests until the stream ends; `control` is the descriptor of the control pipe."""
     replies = message_frames.stream_of_replies()
     settings = message_frames.read(requests)
+    give_way(settings.niceness)  # before there are threads that compute
     worker = _Worker(settings)
     Thread(target=message_frames.watch, args=(control, worker.interrupt), daemon=True).start()
     message_frames.send(replies, worker.open())

@@ -8,9 +8,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from decimal import Decimal
 from math import isnan
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from dpsql.dialects.postgres.words import Numbered, Piece, numbered
+from dpsql.dialects.postgres.words import Numbered, Piece, numbered, pieces
 from dpsql.engines import ScratchTable, Stop
 from dpsql.interfaces.amounts import significant_places
 from dpsql.interfaces.asking import answered
@@ -19,7 +19,6 @@ from dpsql.interfaces.pgwire.catalogue.naming import searched
 from dpsql.interfaces.pgwire.catalogue.spending import REPORTS, report
 from dpsql.interfaces.pgwire.faults import Fault, fault_of
 from dpsql.interfaces.pgwire.portals import Result
-from dpsql.interfaces.pgwire.text_turns import TextTurns
 from dpsql.interfaces.pgwire.values import type_oids
 from dpsql.interfaces.pgwire.values.wire_tables import WireColumn, WireResult
 from dpsql.interfaces.receipts import cost_text
@@ -27,11 +26,13 @@ from dpsql.interfaces.sentences import sentences
 from dpsql.model.errors import DpsqlError
 from dpsql.model.tree import SqlType
 from dpsql.model.vocabulary import Answer, Column, Loss, Request
+from dpsql.preparation import long_texts
 
 if TYPE_CHECKING:
     from dpsql.proxy import Proxy
 
 
+T = TypeVar("T")
 DIALECT = "postgres"
 FREE = Loss(0)
 _SILENT = frozenset({"warning", "error"})
@@ -43,13 +44,13 @@ REMEMBERED_TEXTS = 512
 class CatalogueAnswers(Protocol):
     """What answers questions about tables, types and settings from the policy alone."""
 
-    def claims(self, sql: str) -> bool:
+    def claims(self, sql: str, stop: Stop) -> bool:
         """Whether a statement reads catalogue relations and functions only."""
 
-    def describe(self, sql: str, parameters: int) -> tuple[WireColumn, ...]:
+    def describe(self, sql: str, parameters: int, stop: Stop) -> tuple[WireColumn, ...]:
         """Its columns, its parameters not yet known."""
 
-    def parameter_types(self, sql: str, parameters: int) -> tuple[int, ...]:
+    def parameter_types(self, sql: str, parameters: int, stop: Stop) -> tuple[int, ...]:
         """The types of its parameters."""
 
     def ask(
@@ -74,9 +75,8 @@ class Answers:
         proxy: Proxy,
         catalogue: Callable[[], CatalogueAnswers],
         analyst: str,
-        turns: TextTurns | None = None,
     ) -> None:
-        self.analyst, self.turns = analyst, turns or TextTurns()
+        self.analyst = analyst
         self.take_up(proxy, catalogue)
 
     def take_up(self, proxy: Proxy, catalogue: Callable[[], CatalogueAnswers]) -> None:
@@ -92,11 +92,19 @@ class Answers:
             self._catalogue = self._make_catalogue()
         return self._catalogue
 
-    def claims(self, piece: Piece) -> bool:
+    def read(self, reader: Callable[[Piece], T], piece: Piece, stop: Stop) -> T:
+        """What a reader finds in a statement. Raises as `long_texts.read` does."""
+        return long_texts.read(self.proxy.compiler.apart, len(piece.text), stop, reader, piece)
+
+    def pieces(self, text: str, stop: Stop) -> tuple[Piece, ...]:
+        """The statements of a text. Raises as `read` does."""
+        return long_texts.read(self.proxy.compiler.apart, len(text), stop, pieces, text)
+
+    def claims(self, piece: Piece, stop: Stop) -> bool:
         """Whether the catalogue answers this statement."""
         claimed = self._claimed.get(piece.text)
         if claimed is None:
-            claimed = self.catalogue.claims(piece.text)
+            claimed = self.catalogue.claims(piece.text, stop)
             if len(self._claimed) >= REMEMBERED_TEXTS:
                 self._claimed.clear()
             self._claimed[piece.text] = claimed
@@ -116,9 +124,9 @@ class Answers:
         count = max((*query.numbers, len(declared)), default=0)
         given = [*declared, *[0] * (count - len(declared))]
         if claimed:
-            expected = self.catalogue.parameter_types(piece.text, count)
+            expected = self.catalogue.parameter_types(piece.text, count, stop)
             types = tuple(a or b for a, b in zip(given, expected, strict=True))
-            return Description(types, self.catalogue.describe(piece.text, count))
+            return Description(types, self.catalogue.describe(piece.text, count, stop))
         request = self._request(query, (), settings)
         kinds = [type_oids.kind_of(given[number - 1]) for number in query.numbers]
         signature = self.proxy.signature(request, query.places, kinds, stop)
@@ -141,7 +149,7 @@ class Answers:
         query, claimed = self._read(piece, stop)
         _require_given(query, len(values), piece.offset)
         if claimed:
-            reports = self._reports(piece)
+            reports = self._reports(piece, stop)
             table = self.catalogue.ask(piece.text, tuple(values), reports, stop)
             return Result(table.columns, table.rows, "SELECT", counted=True, repeatable=not reports)
         ordered = tuple(values[number - 1] for number in query.numbers)
@@ -177,13 +185,17 @@ class Answers:
 
     def _read(self, piece: Piece, stop: Stop) -> tuple[Numbered, bool]:
         """The statement with its parameters numbered, and whether the catalogue answers it."""
-        with self.turns.reading(piece.text, stop):
-            return numbered(piece), self.claims(piece)
+        return self.read(numbered, piece, stop), self.claims(piece, stop)
 
-    def _reports(self, piece: Piece) -> list[ScratchTable]:
+    def _reports(self, piece: Piece, stop: Stop) -> list[ScratchTable]:
         """What the analyst spent, as far as a statement names it."""
-        named = {word.value for word in piece.words} & REPORTS.keys()
-        return [report(self.proxy, self.analyst, function) for function in sorted(named)]
+        named = self.read(_named_reports, piece, stop)
+        return [report(self.proxy, self.analyst, function) for function in named]
+
+
+def _named_reports(piece: Piece) -> list[str]:
+    """The functions in a statement that tell what was spent."""
+    return sorted({word.value for word in piece.words} & REPORTS.keys())
 
 
 def _repeatable(answer: Answer) -> bool:

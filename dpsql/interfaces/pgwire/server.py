@@ -34,7 +34,6 @@ from dpsql.interfaces.pgwire.settings import SessionSettings
 from dpsql.interfaces.pgwire.statement_runner import Runner
 from dpsql.interfaces.pgwire.stream import MessageStream
 from dpsql.interfaces.pgwire.telemetry import Gauge, Telemetry
-from dpsql.interfaces.pgwire.text_turns import TextTurns
 from dpsql.interfaces.pgwire.transactions import Transaction
 from dpsql.model.errors import DpsqlError
 from dpsql.policy.draft import ServerSettings as Limits
@@ -87,7 +86,6 @@ class Server:
         self._tasks: set[asyncio.Task[None]] = set()
         self._strangers, self._failures = Strangers(limits.max_connections), Failures(monotonic)
         self._pacer = Pacer(*present.pace, partial(telemetry.event, "ran"))
-        self._turns = TextTurns()
         self._stopping = False
         self._pool = ThreadPoolExecutor(min(MAX_THREADS, limits.max_connections), "dpsql-wire")
 
@@ -328,7 +326,7 @@ class Server:
             self._telemetry.statement(outcome, {"connection": number, **who})
 
         make = partial(present.catalogue, analyst, settings)
-        answers = Answers(present.proxy, make, analyst, self._turns)
+        answers = Answers(present.proxy, make, analyst)
         runner, pace = Runner(answers, Transaction(settings)), self._pacer.of(analyst)
         return Session(runner, told, pace, texts=present.limits.log_statements)
 

@@ -74,7 +74,8 @@ def _present(make: Make, folder: Path, *, self_signed: bool) -> Present:
     except BaseException:
         proxy.close()
         raise
-    catalogue, users = partial(Catalogue, proxy.policy), partial(read_users, limits.users)
+    catalogue = partial(Catalogue, proxy.policy, apart=proxy.compiler.apart)
+    users = partial(read_users, limits.users)
     return Present(
         proxy=proxy,
         catalogue=catalogue,

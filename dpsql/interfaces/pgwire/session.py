@@ -13,7 +13,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, assert_never
 from zoneinfo import ZoneInfo
 
-from dpsql.dialects.postgres.words import Piece, pieces
+from dpsql.dialects.postgres.words import Piece
 from dpsql.engines import Pace, Stop
 from dpsql.interfaces.pgwire import backend, frontend
 from dpsql.interfaces.pgwire.answers import CatalogueAnswers
@@ -27,7 +27,7 @@ from dpsql.interfaces.pgwire.statement_runner import Runner, decoded, fitted, sp
 from dpsql.interfaces.pgwire.transactions import IDLE
 from dpsql.interfaces.pgwire.values.data_rows import data_rows
 from dpsql.interfaces.pgwire.values.wire_encoding import OutOfRange
-from dpsql.model.errors import DpsqlError
+from dpsql.model.errors import DpsqlError, Failed
 from dpsql.model.stored import tables_of
 
 if TYPE_CHECKING:
@@ -208,7 +208,13 @@ class Session:
         self._report(outcome)
 
     def _text(self) -> str:
-        return normalised(self._piece) if self._texts and self._piece is not None else ""
+        """What the log says of the statement's text, which does not end with the statement."""
+        if not self._texts or self._piece is None:
+            return ""
+        try:
+            return self._runner.answers.read(normalised, self._piece, Stop())
+        except Failed:
+            return normalised(self._piece)
 
     def _begin_statement(self, piece: Piece | None = None) -> Stop:
         self._began, self._piece = monotonic(), piece
@@ -220,8 +226,7 @@ class Session:
     def _simple(self, sql: str) -> Iterator[bytes]:
         stop = self._begin_statement()
         self._transaction.portals.pop("", None)
-        with self._runner.answers.turns.reading(sql, stop):
-            statements = pieces(sql)
+        statements = self._runner.answers.pieces(sql, stop)
         if not statements:
             yield backend.EMPTY_QUERY
         for piece in statements:
@@ -266,8 +271,7 @@ class Session:
 
     def _parse(self, message: frontend.Parse) -> bytes:
         stop = self._begin_statement()
-        with self._runner.answers.turns.reading(message.sql, stop):
-            statements = pieces(message.sql)
+        statements = self._runner.answers.pieces(message.sql, stop)
         if len(statements) > 1:
             raise Fault("42601", "cannot insert multiple commands into a prepared statement")
         if message.name and message.name in self._runner.statements:

@@ -86,8 +86,8 @@ class Runner:
 
     def command(self, piece: Piece, stop: Stop) -> Command:
         """What a statement says. Raises `Fault`."""
-        with placed(piece), self.answers.turns.reading(piece.text, stop):
-            return read_command(piece)
+        with placed(piece):
+            return self.answers.read(read_command, piece, stop)
 
     def columns(self, command: Command, stop: Stop) -> Columns | None:
         """What a statement without parameters returns. Raises `Fault`."""

@@ -9,10 +9,10 @@ their own, so that no question burdens the server's.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, lru_cache, partial
-from typing import Any
+from typing import Any, TypeVar
 
 from dpsql.engines import (
     Engine,
@@ -25,6 +25,7 @@ from dpsql.engines import (
     Variable,
 )
 from dpsql.engines.pool import EnginePool
+from dpsql.engines.priority import NICENESS
 from dpsql.interfaces.pgwire.catalogue.names import ShadowNames
 from dpsql.interfaces.pgwire.catalogue.naming import searched
 from dpsql.interfaces.pgwire.catalogue.objects import DATABASE, objects
@@ -38,8 +39,10 @@ from dpsql.model.errors import Failed, Reason, Refused
 from dpsql.model.resources import Limits
 from dpsql.model.vocabulary import Policy
 from dpsql.preparation.engine_kinds import scratch
+from dpsql.preparation.long_texts import TextReaders, here, read
 
-LIMITS = Limits(statement_seconds=10, memory="512MB")
+T = TypeVar("T")
+LIMITS = Limits(statement_seconds=10, memory="512MB", niceness=NICENESS)
 """What one question may take: many times what any tool's question does."""
 
 MAX_ROWS = 50_000
@@ -51,24 +54,32 @@ SERVER_VERSION = "15.0"
 class Catalogue:
     """Answers one analyst's questions about tables, columns and types, and nothing else.
 
-    `settings` are the session's, by name in lower case, read anew at each question.
+    `settings` are the session's, by name in lower case, read anew at each question. Long texts are
+    read `apart`.
     """
 
-    def __init__(self, policy: Policy, analyst: str, settings: Mapping[str, str]) -> None:
-        self._engine, self._names = _shadow(replace(policy, data=""))
+    def __init__(
+        self, policy: Policy, analyst: str, settings: Mapping[str, str], apart: TextReaders = here
+    ) -> None:
+        self._policy, self._apart = replace(policy, data=""), apart
+        self._names, self._engine = _names(self._policy), _engine(self._policy)
         self._analyst, self._settings = analyst, settings
 
-    def claims(self, sql: str) -> bool:
+    def claims(self, sql: str, stop: Stop | None = None) -> bool:
         """Whether a statement reads only the catalogue: none of the policy's tables."""
-        return concerns(sql, self._names)
+        return self._read(_claimed, sql, stop)
 
-    def describe(self, sql: str, parameters: int) -> tuple[WireColumn, ...]:
+    def describe(
+        self, sql: str, parameters: int, stop: Stop | None = None
+    ) -> tuple[WireColumn, ...]:
         """The columns of the answer, before the parameters are known. Raises `Refused`."""
-        return tuple(map(_wire, self._translated(sql, None, parameters).columns))
+        return tuple(map(_wire, self._translated(sql, None, parameters, stop).columns))
 
-    def parameter_types(self, sql: str, parameters: int) -> tuple[int, ...]:
+    def parameter_types(
+        self, sql: str, parameters: int, stop: Stop | None = None
+    ) -> tuple[int, ...]:
         """The types that PostgreSQL would expect of the parameters. Raises `Refused`."""
-        return self._translated(sql, None, parameters).parameters
+        return self._translated(sql, None, parameters, stop).parameters
 
     def ask(
         self,
@@ -81,7 +92,7 @@ class Catalogue:
 
         Raises `Refused`, or `Failed` where `stop` is wanted meanwhile.
         """
-        translation = self._translated(sql, parameters, len(parameters))
+        translation = self._translated(sql, parameters, len(parameters), stop)
         answer = self._rows(translation.sql, tables, stop)
         named = [
             (i, oids.ELEMENTS.get(c.oid, c.oid))
@@ -92,9 +103,15 @@ class Catalogue:
             answer = [self._with_names(row, named) for row in answer]
         return WireResult(tuple(map(_wire, translation.columns)), answer, f"SELECT {len(answer)}")
 
-    def _translated(self, sql: str, values: tuple[Any, ...] | None, parameters: int) -> Translation:
-        names = self._names.along(searched(self._session()["search_path"]))
-        return translate(sql, names, values, parameters)
+    def _translated(
+        self, sql: str, values: tuple[Any, ...] | None, parameters: int, stop: Stop | None
+    ) -> Translation:
+        path = searched(self._session()["search_path"])
+        return self._read(_translated, sql, stop, path, values, parameters)
+
+    def _read(self, reader: Callable[..., T], sql: str, stop: Stop | None, *arguments: Any) -> T:
+        stop = stop or Stop()
+        return read(self._apart, len(sql), stop, reader, self._policy, sql, *arguments)
 
     def _rows(
         self, sql: str, tables: Sequence[ScratchTable], stop: Stop | None
@@ -148,16 +165,34 @@ def _defaults() -> dict[str, str]:
     return {name: value for name, value in recorded.items() if value != "\\N"} | encodings
 
 
+def _claimed(policy: Policy, sql: str) -> bool:
+    return concerns(sql, _names(policy))
+
+
+def _translated(
+    policy: Policy,
+    sql: str,
+    path: tuple[str, ...],
+    values: tuple[Any, ...] | None,
+    parameters: int,
+) -> Translation:
+    return translate(sql, _names(policy).along(path), values, parameters)
+
+
 @lru_cache(maxsize=2)
-def _shadow(policy: Policy) -> tuple[Engine, ShadowNames]:
-    """The engine that all sessions of a policy ask, and the names of its tables.
+def _names(policy: Policy) -> ShadowNames:
+    """The names of a policy's tables, and of all that PostgreSQL has."""
+    return ShadowNames(objects(policy))
+
+
+@lru_cache(maxsize=2)
+def _engine(policy: Policy) -> Engine:
+    """The engine that all sessions of a policy ask.
 
     Whatever its data: what is shown is declared. Two, since sessions may end on the policy before.
     """
-    catalogue = objects(policy)
-    names = ShadowNames(catalogue)
-    statements = tuple(script({**catalogue, "names": names.rows()}))
-    return EnginePool(partial(scratch, LIMITS, statements), WORKERS), names
+    statements = tuple(script({**objects(policy), "names": _names(policy).rows()}))
+    return EnginePool(partial(scratch, LIMITS, statements), WORKERS, len(policy.analysts))
 
 
 __all__ = ["DATABASE", "Catalogue"]

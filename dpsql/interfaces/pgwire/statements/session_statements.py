@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from itertools import islice
 from typing import Any
 
-from dpsql.dialects.postgres.words import Piece, WordKind, pieces
+from dpsql.dialects.postgres.words import Piece, WordKind, pieces, words
 from dpsql.interfaces.pgwire.statements.commands import (
     Ask,
     Begin,
@@ -69,7 +70,7 @@ def command(piece: Piece) -> Command:
     >>> command(*pieces("SET LOCAL dpsql.epsilon = 0.5"))
     SetValue(name='dpsql.epsilon', value='0.5', local=True)
     """
-    first, errors = piece.words[0], []
+    first, errors = next(words(piece.text)), []
     rows = _ROWS.get(first.value, ()) if first.kind is WordKind.NAME else ()
     for pattern, make in rows:
         try:
@@ -78,8 +79,13 @@ def command(piece: Piece) -> Command:
             errors.append(error)
     if errors:
         raise max(errors, key=lambda error: error.span.start)
-    unlocks = tuple(word.value for word in piece.words) == _UNLOCK_ALL
+    unlocks = _is_just(piece, _UNLOCK_ALL)
     return UnlockAll() if unlocks else Ask(piece)
+
+
+def _is_just(piece: Piece, values: tuple[str, ...]) -> bool:
+    """Whether a statement has these words and no others."""
+    return tuple(word.value for word in islice(words(piece.text), len(values) + 1)) == values
 
 
 def _matched(reader: WordReader, pattern: str, make: Callable[..., Command]) -> Command:
@@ -98,7 +104,7 @@ def _matched(reader: WordReader, pattern: str, make: Callable[..., Command]) -> 
 
 def _taken(reader: WordReader, part: str) -> bool:
     """Whether one of `A|B_C` comes next, which is read then."""
-    return any(reader.take(*words.split("_")) for words in part.split("|"))
+    return any(reader.take(*form.split("_")) for form in part.split("|"))
 
 
 def _modes(reader: WordReader) -> Modes:

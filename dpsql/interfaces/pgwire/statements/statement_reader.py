@@ -120,8 +120,7 @@ class WordReader:
         if not inner:
             self.fail("a query is missing here")
         first, last = inner[0].start, inner[-1].stop
-        placed = tuple(Word(word.kind, word.text, word.start - first) for word in inner)
-        return Piece(self._piece.text[first:last], placed, self._piece.offset + first)
+        return Piece(self._piece.text[first:last], self._piece.offset + first)
 
     def fail(self, why: str) -> NoReturn:
         """Raises `Refused` (SYNTAX) at the next word, or at the end."""
