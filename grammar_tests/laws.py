@@ -16,9 +16,10 @@ from weakref import proxy
 import duckdb
 import numpy as np
 
+from dpsql.compiler.calibrate.typed_ratios import RATIO_STEPS
 from dpsql.compiler.errors.small_groups import NAME
 from dpsql.compiler.plan.lattices import Choice, Histogram, TreeRelease
-from dpsql.compiler.plan.measurement_kinds import RangeVote, StableMean, Vote
+from dpsql.compiler.plan.measurement_kinds import RangeVote, RatioVote, StableMean, Vote
 from dpsql.compiler.plan.prepared import Prepared
 from dpsql.compiler.plan.private_plan import BlockPlan, FoundNorm, Poll, Release
 from dpsql.compiler.plan.published_keys import ListedKeys, ThresholdKeys, TopKeys, unreleased
@@ -146,8 +147,10 @@ def compiled(
 
 
 def found(poll: Poll, norm: Fraction) -> FoundNorm:
-    """A norm in units of what is asked for; a mean is in the middle."""
+    """A norm in units of what is asked for; a mean is in the middle, a ratio half the largest."""
     vote = poll.block.vote
+    if isinstance(vote, RatioVote):
+        return FoundNorm(poll.key, int(RATIO_STEPS * vote.edges[-1] / 2**11), 0, visible=True)
     if isinstance(vote, RangeVote):
         return FoundNorm(poll.key, max(1, int(norm / vote.total.lattice.step)), 0, visible=True)
     if isinstance(vote, Vote):

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from dpsql.compiler.plan.measurement_kinds import RangeVote, ScaledTotal, Vote
+from dpsql.compiler.plan.measurement_kinds import RangeVote, RatioVote, ScaledTotal, Vote
 from dpsql.compiler.plan.prepared import Prepared
 from dpsql.compiler.plan.private_plan import FoundNorm
 from dpsql.model.errors import Reason, Refused
@@ -49,6 +49,7 @@ VALUES = "SELECT EXTRACT(month FROM day) AS m, COUNT(DISTINCT login_id) AS n FRO
 MEDIAN = "SELECT MEDIAN(EXTRACT(day FROM day)) AS q FROM logins"
 
 
+RATIO = "SELECT SUM(EXTRACT(day FROM day)) / COUNT(*) AS a FROM logins"
 EACH = "(SELECT customer_id, COUNT(*) AS n FROM logins GROUP BY customer_id) AS each"
 """One number of each person, which nothing limits."""
 
@@ -214,10 +215,10 @@ def poll_of(
     return prepare(*asked, norms, tuple(poll.key for poll in polls))
 
 
-@pytest.mark.parametrize("sql", [TOTAL, BY_MONTH, SIGNED, VALUES, MEDIAN, AVERAGE])
+@pytest.mark.parametrize("sql", [TOTAL, BY_MONTH, SIGNED, VALUES, MEDIAN, AVERAGE, RATIO])
 @pytest.mark.parametrize("second", [False, True])
 def test_a_person_has_one_vote(sql: str, second: bool) -> None:  # noqa: FBT001
-    if second and sql != AVERAGE:
+    if second and sql not in (AVERAGE, RATIO):
         pytest.skip("it has one stage")
     policy, engine = shop(crowd(6))
     plan = poll_of(sql, policy, engine, second=second)
@@ -232,6 +233,48 @@ def test_a_person_has_one_vote(sql: str, second: bool) -> None:  # noqa: FBT001
         for mine, others in zip(here, there, strict=True):
             moved = [mine.get(key, (0,))[0] - others.get(key, (0,))[0] for key in mine | others]
             assert max(moved) == sum(map(abs, moved)) == 1
+
+
+@pytest.mark.parametrize(
+    ("shown", "over"),
+    [
+        ("SUM(v) / COUNT(*)", True),
+        ("SUM(v) / NULLIF(COUNT(v), 0)", True),
+        ("1.0 * SUM(v) / COUNT(*), COUNT(*)", True),
+        ("CAST(SUM(v) AS DOUBLE) / SUM(w)", True),
+        ("COUNT(*) FILTER (WHERE v < 9) * 100 / COUNT(*)", True),
+        ("SUM(v) / COUNT(*), SUM(v)", False),
+        ("SUM(v) / COUNT(*), SUM(v) / SUM(w)", False),
+        ("SUM(v) / (COUNT(*) + 1)", False),
+        ("SUM(v) / SUM(w - 9)", False),
+        ("SUM(v) / COUNT(DISTINCT w)", False),
+        ("SUM(v) / COUNT(DISTINCT customer_id)", False),
+        ("(SUM(v) + 1) / COUNT(*)", False),
+    ],
+)
+def test_what_is_read_only_over_another_sum_is_measured_from_their_ratio(
+    shown: str,
+    over: bool,  # noqa: FBT001
+) -> None:
+    policy, engine = shop(crowd(2))
+    rows = "SELECT customer_id, EXTRACT(day FROM day) AS v, EXTRACT(month FROM day) AS w"
+    plan = compiled(f"SELECT {shown} FROM ({rows} FROM logins) AS r", policy, engine)
+    assert any(isinstance(poll.block.vote, RatioVote) for poll in plan.polls) is over
+
+
+@pytest.mark.parametrize("sql", [RATIO, f"{RATIO} HAVING {RATIO[7:44]} > 1"])
+def test_an_answer_about_a_ratio_is_the_plain_one(sql: str) -> None:
+    """Wherever the ratio was found to be; another one than rows are measured from is seen."""
+    policy, engine = shop(crowd(8))
+    found = compiled(sql, policy, engine, norm=Fraction(10**6))
+    ((plain,),) = engine.rows(sql)
+    ((ours,),), _ = noiseless(found, engine)
+    assert ours == pytest.approx(plain, rel=1e-6)
+    other = compiled(sql, policy, engine).rewritten.blocks
+    ((wrong,),), _ = noiseless(
+        replace(found, rewritten=replace(found.rewritten, blocks=other)), engine
+    )
+    assert wrong != pytest.approx(plain, rel=1e-2)
 
 
 def test_a_person_votes_once_for_its_largest_row() -> None:

@@ -15,7 +15,8 @@ from typing import TypeAlias, assert_never
 from dpsql import accountants
 from dpsql.accountants import Accountant
 from dpsql.compiler.calibrate.polls import places
-from dpsql.compiler.plan.measurement_kinds import MeanVote, RangeVote, Vote
+from dpsql.compiler.calibrate.typed_ratios import RATIO_STEPS
+from dpsql.compiler.plan.measurement_kinds import MeanVote, RangeVote, RatioVote, Vote
 from dpsql.compiler.plan.prepared import Prepared
 from dpsql.compiler.plan.private_plan import FoundNorm, Poll
 from dpsql.mechanisms import norm_bounds, standard_deviation
@@ -79,7 +80,12 @@ def _found(widest: Prepared, poll: Poll, place: int, paid: Prepared, answer: Ans
             best = _chosen(widest, poll, vote, counts, release.noise)
             return FoundNorm(poll.key, best.bound, best.above, best.visible)
         case MeanVote():
-            return _middle(poll, vote, counts, release.noise)
+            means = [vote.total.lower, *vote.edges, vote.total.upper]
+            return _middle(poll.key, means, counts, release.noise)
+        case RatioVote(edges=edges):
+            lowest = min(edges[0], Fraction(0))
+            ratios = [int(RATIO_STEPS * edge) for edge in (lowest, *edges, edges[-1])]
+            return _middle(poll.key, ratios, counts, release.noise)
         case RangeVote():
             bound, visible = norm_bounds.largest(Octaves(*vote.octaves), counts, release.noise)
             return FoundNorm(poll.key, bound, 0, visible)
@@ -106,20 +112,20 @@ def _chosen(
     )
 
 
-def _middle(poll: Poll, vote: MeanVote, counts: Sequence[int], noise: Noise) -> FoundNorm:
-    """About the mean of the means, by the places that stand out; else the middle."""
-    lower, upper = vote.total.lower, vote.total.upper
-    ends = [lower, *vote.edges, upper]
+def _middle(key: str, ends: Sequence[int], counts: Sequence[int], noise: Noise) -> FoundNorm:
+    """About the mean of the means, by the places between ends that stand out; else the middle."""
     least = reach(noise, _SEEN / len(counts))
     seen = [(count, ends[n] + ends[n + 1]) for n, count in enumerate(counts) if count >= least]
     total = sum(count for count, _ in seen)
-    twice = sum(count * ends for count, ends in seen) // total if seen else lower + upper
-    return FoundNorm(poll.key, twice // 2, 0, bool(seen))
+    twice = sum(count * ends for count, ends in seen) // total if seen else ends[0] + ends[-1]
+    return FoundNorm(key, twice // 2, 0, bool(seen))
 
 
 def placeholder(poll: Poll) -> FoundNorm:
     """What stands for a centre that is not known, so that it is seen what else is to be found."""
     vote = poll.block.vote
+    if isinstance(vote, RatioVote):
+        return FoundNorm(poll.key, 0, 0, visible=False)
     assert isinstance(vote, MeanVote)
     return FoundNorm(poll.key, (vote.total.lower + vote.total.upper) // 2, 0, visible=False)
 

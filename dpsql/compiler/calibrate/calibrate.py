@@ -10,7 +10,7 @@ its own only where the charge before it is for both.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 
@@ -49,10 +49,12 @@ from dpsql.compiler.calibrate.strategies import (
     with_values,
 )
 from dpsql.compiler.calibrate.top_groups import with_top
+from dpsql.compiler.calibrate.typed_ratios import both_additive, residual, typed_ratios
 from dpsql.compiler.errors.outputs import apart, shown
 from dpsql.compiler.plan.canonical import Writer
 from dpsql.compiler.plan.lattices import ChoiceQuery
 from dpsql.compiler.plan.measurement_kinds import (
+    ClippedSum,
     Measurement,
     RowCount,
     ScaledTotal,
@@ -72,7 +74,7 @@ from dpsql.compiler.resolve.scopes import Identities
 from dpsql.compiler.track.blocks import noise_of_one
 from dpsql.model.algebra import Field, Relation
 from dpsql.model.errors import Reason, Refused
-from dpsql.model.tree import Expression, Ref, Span
+from dpsql.model.tree import DOUBLE, Expression, Ref, Span
 from dpsql.model.vocabulary import Event, EventPart, Neighbours, NoiseEvent
 from dpsql.model.walk import refs, substitute
 
@@ -94,7 +96,10 @@ def calibrate(
     recipe, or private keys no δ to be selected with.
     """
     options = replace(options, noise=noise_of_one(accountant, neighbours, options.epsilon, delta))
-    measured = [_measure(block, identities, options, accountant) for block in bounded.blocks]
+    measured = [
+        _measure(block, identities, options, accountant, typed_ratios(bounded.outer, number))
+        for number, block in enumerate(bounded.blocks)
+    ]
     polls = tuple(poll for m in measured for poll in m.polls)
     for m in measured:
         require_testable(m.bounded, m.made.parts, accountant, neighbours)
@@ -161,6 +166,7 @@ def _measure(
     identities: Identities,
     options: MeasurementOptions,
     accountant: Accountant,
+    ratios: Mapping[int, int],
 ) -> Measured:
     """The measurements a block needs, each once, and how its measures follow from them."""
     block, contributions = bounded.block, contributions_of(bounded)
@@ -173,29 +179,77 @@ def _measure(
     if bounded.domain is None:
         named(UNIT_COUNT, 1.0)
     families, sums = dict[int, Family](), dict[int, tuple[Measurement, Family]]()
-    for place, measure in enumerate(block.measures):
-        recipe = recipe_of(measure.call)
-        call = bounded_call(bounded, place, contributions, options)
-        parts = tuple(map(alike.first, parts_of(block, recipe, call)))
-        if call.searched:
-            call = polls.measured_from(call, recipe, parts, len(values))
-            parts = tuple(map(alike.first, parts_of(block, recipe, call)))
-            needed = tuple(polls.clipped(part, len(values)) for part in parts)
-        else:
-            needed = tuple(map(totals.limited, parts))
+    calls = [bounded_call(bounded, n, contributions, options) for n in range(len(block.measures))]
+    for place, asked in enumerate(calls):
+        if value := _over((place, ratios.get(place)), calls, polls, named, alike):
+            values.append(value)
+            continue
+        recipe = recipe_of(asked.call)
+        call, parts, needed = _limited((place, asked), recipe, polls, alike)
         adds = recipe.typical(call) if recipe.typical else (1.0,) * len(needed)
         if call.rows_proved and call.arguments and needed == parts and not call.searched:
-            if recipe.moments and (family := family_of(needed, nan=call.arguments[0].may_be_nan)):
-                families[len(values)] = family
+            families |= _moments(recipe, call, needed, place)
             if family := family_of(tuple(map(alike.first, _centred(recipe, call)))):
-                sums[len(values)] = needed[0], family
+                sums[place] = needed[0], family
         read = *map(named, needed, adds), *columns_of(_chosen(recipe, call), choices, identities)
         values.append(substitute(recipe.combine(call, read), named.finer))
     alone = tuple((column,) for column in named.listed.values())
     made = Measurements(alone, tuple(values), families, sums)
     measured = Measured(bounded, contributions, made, Wanted(choices), options.nonnegative)
-    before, binding = polls.held_before(named.places), tuple(totals.binding)
-    return replace(measured, polls=before, norms=polls.found, totals=binding)
+    before = polls.held_before(named.places)
+    return replace(measured, polls=before, norms=polls.found, totals=tuple(totals.binding))
+
+
+def _limited(
+    placed: tuple[int, BoundedCall], recipe: Recipe, polls: Polls, alike: _Alike
+) -> tuple[BoundedCall, Parts, Parts]:
+    """A call as it is measured, its measurements, and these with limits that are declared or
+    found.
+    """
+    place, call = placed
+    parts = tuple(map(alike.first, parts_of(polls.block, recipe, call)))
+    if not call.searched:
+        return call, parts, tuple(map(polls.totals.limited, parts))
+    call = polls.measured_from(call, recipe, parts, place)
+    parts = tuple(map(alike.first, parts_of(polls.block, recipe, call)))
+    return call, parts, tuple(polls.clipped(part, place) for part in parts)
+
+
+def _moments(recipe: Recipe, call: BoundedCall, parts: Parts, place: int) -> dict[int, Family]:
+    family = family_of(parts, nan=call.arguments[0].may_be_nan) if recipe.moments else None
+    return {place: family} if family else {}
+
+
+def _over(
+    places: tuple[int, int | None],
+    calls: Sequence[BoundedCall],
+    polls: Polls,
+    named: _Columns,
+    alike: _Alike,
+) -> Expression | None:
+    """A sum that is read only over another one, as what it is beyond about its ratio to that."""
+    place, other = places
+    if other is None:
+        return None
+    call, divisor = calls[place], calls[other]
+    recipes = recipe_of(call.call), recipe_of(divisor.call)
+    if not (call.searched and divisor.searched) or call.wide or divisor.wide:
+        return None
+    parts = [*parts_of(polls.block, recipes[0], call), *parts_of(polls.block, recipes[1], divisor)]
+    if len(parts) != 2 or not both_additive(*parts):  # noqa: PLR2004
+        return None
+    x, y = map(alike.first, parts)
+    assert isinstance(x, RowCount | ClippedSum)
+    assert isinstance(y, RowCount | ClippedSum)
+    if polls.totals.limited(x) != x:
+        return None
+    ratio = polls.ratio(x, y) * x.lattice.step / y.lattice.step
+    (adds,) = recipes[1].typical(divisor) if recipes[1].typical else (1.0,)
+    denominator = named(polls.clipped(y, other), adds)
+    beyond = residual(x, y, ratio)
+    rest = named(polls.clipped(beyond, place), max(float(ratio) * adds, beyond.reach / 2**20) / 8)
+    value = rest.to(DOUBLE) + denominator.to(DOUBLE) * float(ratio)
+    return substitute(fitted(value, call.call.type), named.finer)
 
 
 def _chosen(recipe: Recipe, call: BoundedCall) -> tuple[ChoiceQuery, ...]:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from functools import partial, reduce
 from typing import TypeGuard, assert_never
 
@@ -24,14 +25,17 @@ from dpsql.compiler.calibrate.declared_limits import (
     more_digits,
     within_integers,
 )
+from dpsql.compiler.calibrate.typed_ratios import RATIO_STEPS, ratio_edges
 from dpsql.compiler.plan.canonical import Writer
 from dpsql.compiler.plan.measurement_kinds import (
     MOST_ROWS,
+    AdditiveTotal,
     ClippedSum,
     DistinctCount,
     MeanVote,
     Measurement,
     RangeVote,
+    RatioVote,
     RowCount,
     ScaledTotal,
     UnitVote,
@@ -146,6 +150,15 @@ class Polls:
             centres[place] = self.norms[key].bound if key in self.norms else middle
         return replace(call, centres=centres)
 
+    def ratio(self, above: AdditiveTotal, below: AdditiveTotal) -> Fraction:
+        """About how many steps of the one there are for a step of the other."""
+        above, below = (_kept(part) for part in (above, below))
+        vote = RatioVote(above, below, ratio_edges(above, below))
+        key = self._key(vote)
+        self._asks(key, vote)
+        found = self.norms.get(key)
+        return Fraction(found.bound if found is not None and found.visible else 0, RATIO_STEPS)
+
     @property
     def found(self) -> tuple[ContributionBound, ...]:
         """The norms that are known, each once."""
@@ -219,6 +232,8 @@ class Polls:
                 how = (edges,)
             case RangeVote(octaves=octaves):
                 how = "rows", octaves
+            case RatioVote(below=below, edges=edges):
+                how = below, edges
             case _:
                 assert_never(vote)
         return hashlib.sha256(writer.write((*call, *how)).encode()).hexdigest()
@@ -293,7 +308,7 @@ def places(poll: Poll) -> range:
     match poll.block.vote:
         case Vote(octaves=(lowest, highest)) | RangeVote(octaves=(lowest, highest)):
             return range(lowest, highest + 1)
-        case MeanVote(edges=edges):
+        case MeanVote(edges=edges) | RatioVote(edges=edges):
             return range(len(edges) + 1)
         case None:
             raise AssertionError(poll)
@@ -304,6 +319,10 @@ def norm_of(accountant: Accountant, groups: int) -> Norm:
     if accountant.order == 1 or (accountant.supports_selection and groups >= MANY_GROUPS):
         return Norm.L2
     return Norm.L1
+
+
+def _kept(part: AdditiveTotal) -> AdditiveTotal:
+    return part if isinstance(part, RowCount) else within_integers(part)
 
 
 def _most(part: RowCount | ClippedSum | DistinctCount, digits: int) -> int:

@@ -60,7 +60,7 @@ def _only_wide(bounded: BoundedBlock, place: int) -> bool:
     for, and the analyst says none.
     """
     known = bounded.arguments[place], *bounded.wide[place : place + 1]
-    plain, *wide = (_has_bounds(facts[0]) for facts in known)
+    plain, *wide = (not facts or _has_bounds(facts[0]) for facts in known)
     return not plain and wide == [True] and bounded.block.measures[place].call.clip is None
 
 

@@ -11,6 +11,7 @@ Whole numbers on a public lattice: PRIVACY.md R28.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import ClassVar, Protocol, TypeAlias, assert_never
 
 from dpsql.compiler.plan.lattices import WHOLE, Lattice
@@ -290,7 +291,21 @@ class RangeVote:
     keys: ClassVar[tuple[Item, ...]] = ()
 
 
-UnitVote: TypeAlias = Vote | MeanVote | RangeVote
+@dataclass(frozen=True, slots=True)
+class RatioVote:
+    """One vote of each unit: between which two `edges` its `total` is as a multiple of `below`.
+
+    Edges are in steps of the one for a step of the other. A unit without any below does not vote.
+    """
+
+    total: AdditiveTotal
+    below: AdditiveTotal
+    edges: tuple[Fraction, ...]
+
+    keys: ClassVar[tuple[Item, ...]] = ()
+
+
+UnitVote: TypeAlias = Vote | MeanVote | RangeVote | RatioVote
 """What a unit is asked, once."""
 
 

@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import TypeVar, assert_never
 
 from dpsql.compiler.plan.lattices import Choice, Histogram, Lattice, TreeRelease
-from dpsql.compiler.plan.measurement_kinds import MeanVote, Measurement, UnitVote
+from dpsql.compiler.plan.measurement_kinds import MeanVote, Measurement, RatioVote, UnitVote
 from dpsql.compiler.plan.published_keys import (
     Domain,
     Keys,
@@ -429,8 +429,8 @@ class Poll:
     """A question that finds a norm: the votes of the units of `block`, known by `key`.
 
     The norm bounds what a unit adds to the released column `column` (None: the rows that choices
-    keep of it, or their range), of which `groups` groups count. A mean is to be found `first`: from
-    there rows are measured whose norm is asked for.
+    keep of it, or their range), of which `groups` groups count. A mean or a ratio is to be found
+    `first`: from there rows are measured whose norm is asked for.
     """
 
     key: str
@@ -440,7 +440,7 @@ class Poll:
 
     @property
     def first(self) -> bool:
-        return isinstance(self.block.vote, MeanVote)
+        return isinstance(self.block.vote, MeanVote | RatioVote)
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,6 +29,7 @@ from dpsql.compiler.plan.measurement_kinds import (
     MeanVote,
     Measurement,
     RangeVote,
+    RatioVote,
     RowCount,
     RowTest,
     ScaledTotal,
@@ -45,6 +46,7 @@ from dpsql.dialects.duckdb.norm_sql import (
     norm_of_unit,
     octave,
     place_of_mean,
+    place_of_ratio,
     scaled_total,
 )
 from dpsql.dialects.duckdb.relation_sql import Printer
@@ -100,6 +102,8 @@ class _Block:
         self.plan = plan
         self.row_level = plan.row_level and vote is None
         self.parts = plan.queries if vote is None else (vote.total,)
+        if isinstance(vote, RatioVote):
+            self.parts = vote.total, vote.below
         self.histograms = plan.histograms
         self.scaled = {n: p for n, p in enumerate(self.parts) if isinstance(p, ScaledTotal)}
         # Norms are taken of all groups of a unit.
@@ -158,6 +162,10 @@ class _Block:
             case RangeVote():
                 of_units = f"totals AS ({self._of_values(vote.total, 'MAX(abs(v)) AS n')})"
                 source, place = f"totals{self._of_existing()} WHERE n > 0", octave(vote, "n")
+            case RatioVote():
+                clipped = f"SELECT * FROM ({self._clipped()}) WHERE p1 > 0"
+                of_units = f"totals AS ({self._totals()})"
+                source, place = f"({clipped})", place_of_ratio(vote, "p0", "p1")
             case MeanVote():
                 means = self._of_values(vote.total, "SUM(v) // COUNT(v) AS m")
                 of_units = f"totals AS ({means})"

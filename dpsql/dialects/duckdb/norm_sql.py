@@ -21,6 +21,7 @@ from dpsql.compiler.plan.measurement_kinds import (
     DistinctCount,
     MeanVote,
     RangeVote,
+    RatioVote,
     ScaledTotal,
     Vote,
 )
@@ -81,6 +82,16 @@ def place_of_mean(vote: MeanVote, mean: str) -> str:
     """The place of a mean among the edges."""
     below = " ".join(f"WHEN {mean} < {edge} THEN {n}" for n, edge in enumerate(vote.edges))
     return f"(CASE {below} ELSE {len(vote.edges)} END)::BIGINT"
+
+
+def place_of_ratio(vote: RatioVote, above: str, below: str) -> str:
+    """The place of a quotient among the edges, in whole numbers; `below` is positive."""
+    less = (
+        f"{above}::HUGEINT * {edge.denominator} < {below}::HUGEINT * ({edge.numerator})"
+        for edge in vote.edges
+    )
+    cases = " ".join(f"WHEN {test} THEN {n}" for n, test in enumerate(less))
+    return f"(CASE {cases} ELSE {len(vote.edges)} END)::BIGINT"
 
 
 def _bits(vote: Vote) -> int:

@@ -174,3 +174,46 @@ SELECT STDDEV(n) AS q FROM (SELECT customer_id, COUNT(*) AS n FROM logins GROUP 
 -- case: of the largest of an unlimited number nothing is found
 SELECT MAX(n) AS q FROM (SELECT customer_id, COUNT(*) AS n FROM logins GROUP BY customer_id) AS each;
 -- refuse: unbounded-input at 1:12
+
+-- case: a sum over a count is measured from about their ratio
+SELECT SUM(EXTRACT(day FROM day)) / COUNT(*) AS a FROM logins;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=1048576
+-- release: sum l0=1 linf=32505856
+
+-- case: a sum over a count of values, which may be none
+SELECT EXTRACT(month FROM day) AS m, SUM(EXTRACT(day FROM day) - 15) / NULLIF(COUNT(day), 0) AS a FROM logins GROUP BY m;
+-- accept
+-- keys: 12 public, l0 proved
+-- release: scaled l0=12 linf=27487790.69
+-- release: scaled l0=12 linf=268435456
+
+-- case: a sum over another sum
+SELECT SUM(EXTRACT(month FROM day)) / SUM(EXTRACT(day FROM day)) AS a FROM logins;
+-- accountant: pure
+-- accept
+-- keys: 1 public, l0 proved
+-- release: sum l0=1 linf=32505856
+-- release: sum l0=1 linf=12582912
+
+-- case: a share of the rows
+SELECT EXTRACT(month FROM day) AS m, COUNT(*) FILTER (WHERE EXTRACT(day FROM day) < 9) * 100.0 / COUNT(*) AS p FROM logins GROUP BY m ORDER BY p DESC;
+-- accept
+-- keys: 12 public, l0 proved
+-- release: scaled l0=12 linf=27487790.69
+-- release: scaled l0=12 linf=16777216
+
+-- case: a sum that is shown beside its ratio is measured plainly
+SELECT SUM(EXTRACT(day FROM day)) AS s, SUM(EXTRACT(day FROM day)) / COUNT(*) AS a FROM logins;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: sum l0=1 linf=32505856
+-- release: rows l0=1 linf=1048576
+
+-- case: a count that is shown beside the ratio is measured all the same
+SELECT COUNT(*) AS n, SUM(EXTRACT(day FROM day)) / COUNT(*) AS a FROM logins;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=1048576
+-- release: sum l0=1 linf=32505856
