@@ -50,7 +50,7 @@ class LimitValue:
         'max_rows_per_group = { "date_trunc(\'week\', day)" = 5 }'
         """
         if self.column is not None:
-            return f"{key(self.column)} = {{ {self.name} = {written(_with(None, self))} }}"
+            return f"{toml_key(self.column)} = {{ {self.name} = {written(_with(None, self))} }}"
         return f"{self.name} = {written(_with(None, self))}"
 
 
@@ -171,7 +171,7 @@ def written(value: Any) -> str:
     """
     match value:
         case dict():
-            return f"{{ {', '.join(f'{key(k)} = {written(v)}' for k, v in value.items())} }}"
+            return f"{{ {', '.join(f'{toml_key(k)} = {written(v)}' for k, v in value.items())} }}"
         case list():
             return f"[{', '.join(map(written, value))}]"
         case bool():
@@ -182,6 +182,6 @@ def written(value: Any) -> str:
             return str(value)
 
 
-def key(name: str) -> str:
+def toml_key(name: str) -> str:
     """A key as TOML."""
     return name if BARE.fullmatch(name) else json.dumps(name, ensure_ascii=False)

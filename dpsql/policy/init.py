@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator
 
 from dpsql.model.schema import ForeignKey, Schema, SchemaColumn, SchemaTable
+from dpsql.model.tree import Kind, identifier
 from dpsql.policy.bind import Check, checks
+from dpsql.policy.edit import toml_key
 from dpsql.policy.value_reader import UNDECIDED
 
-BARE = re.compile(r"[A-Za-z0-9_-]+")
+_TIMES = (Kind.DATE, Kind.TIMESTAMP, Kind.TIMESTAMPTZ)
+_FRACTIONS = (Kind.DECIMAL, Kind.DOUBLE)
+"""What is summed more often than it names something."""
 
 
 def draft(schema: Schema, engine: str, database: str) -> str:
@@ -62,7 +65,7 @@ def _suggested(schema: Schema) -> str:
 
 
 def _table(table: SchemaTable) -> Iterator[str]:
-    yield f"[tables.{_key(table.name)}]"
+    yield f"[tables.{toml_key(table.name)}]"
     yield "# private: rows are about people. public: anybody may see every row."
     yield f'access = "{UNDECIDED}"'
     if table.primary_key:
@@ -74,9 +77,10 @@ def _table(table: SchemaTable) -> Iterator[str]:
         yield "# How many rows is found for each question, privately, unless you know better."
         yield f'max_groups_per_unit = "{UNDECIDED}"'
         yield 'max_rows_per_group = "private"'
+        yield from _hints(table)
     yield "# About how many rows there are, as anybody may know: when dpsql serve answers."
     yield f'expected_rows = "{UNDECIDED}"'
-    yield f"[tables.{_key(table.name)}.columns]"
+    yield f"[tables.{toml_key(table.name)}.columns]"
     yield "# Remove columns nobody should use. bounds let a column be summed, values let it be a"
     yield "# key without a threshold; both are public knowledge, never looked up in the data."
     constraints = checks(table)
@@ -86,6 +90,18 @@ def _table(table: SchemaTable) -> Iterator[str]:
         else:
             check = constraints.get(column.name.lower())
             yield _column(column, [] if check is None else _declared(check))
+
+
+def _hints(table: SchemaTable) -> Iterator[str]:
+    """Limits that an owner may know, as comments: of a period, and of what numbers add up to."""
+    typed = [(column.name, column.type.kind) for column in table.columns if column.type is not None]
+    day = next((name for name, kind in typed if kind in _TIMES), None)
+    if day is not None:
+        name = day if toml_key(day) == day else identifier(day)
+        by = _comment(_text(f"date_trunc('month', {name})"))
+        yield f"# Or by a grouping, if you know: max_rows_per_group = {{ {by} = 50 }}"
+    if any(kind in _FRACTIONS for _, kind in typed):
+        yield "# max_per_unit of a column below: the most that one unit's values of it add up to."
 
 
 def _link(key: ForeignKey) -> str:
@@ -117,7 +133,7 @@ def _column(column: SchemaColumn, declared: list[str]) -> str:
     if not column.not_null:
         parts.append("nullable = true")
     inner = f"{{ {', '.join(parts)} }}" if parts else "{}"
-    return f"{_key(column.name)} = {inner}  # {_comment(column.type_name)}"
+    return f"{toml_key(column.name)} = {inner}  # {_comment(column.type_name)}"
 
 
 def _declared(check: Check) -> list[str]:
@@ -129,10 +145,6 @@ def _declared(check: Check) -> list[str]:
 
 def _text(value: str) -> str:
     return json.dumps(value, ensure_ascii=False)
-
-
-def _key(name: str) -> str:
-    return name if BARE.fullmatch(name) else _text(name)
 
 
 def _comment(text: str) -> str:
