@@ -30,7 +30,7 @@ def answered(compiler: Compiler, vault: Vault, query: Question) -> Answer:
     Raises `Refused` with the price where the policy does not allow a relative error; what was spent
     to find the price stays spent, and its answer is remembered. Otherwise as `Proxy.ask`.
     """
-    precision, limit = query.wanted, query.account.budget.max_query_epsilon
+    precision, limit = query.precision, query.account.budget.max_query_epsilon
     if precision is None:
         return two_steps.answered(compiler, vault, query)
     epsilon = query.account.epsilon

@@ -135,7 +135,7 @@ class NormSteps(Steps):
             held.append((search.polls, paid, answer))
 
         def with_norms(widest: Question) -> Question:
-            more = contribution_bounds.found(compiler.prepared(widest), held)
+            more = contribution_bounds.norms_of(compiler.prepared(widest), held)
             return replace(widest, norms=(*widest.norms, *more))
 
         first = with_norms(self.last)

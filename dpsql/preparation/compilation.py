@@ -68,63 +68,65 @@ class Compiler:
         statement = self._parsed(request)
         payer = account(self.policy, request.analyst, request.epsilon, statement.epsilon)
         optioned = statement.epsilon is not None or statement.mechanism is not None
-        asked = Question(request, payer, stop, statement.explain, optioned)
-        wanted = requested_precision(request.precision, statement.max_error, statement.confidence)
-        if wanted is None:
-            return asked
+        query = Question(request, payer, stop, statement.explain, optioned)
+        precision = requested_precision(
+            request.precision, statement.max_error, statement.confidence
+        )
+        if precision is None:
+            return query
         if statement.divided or not (request.epsilon is statement.epsilon is None):
             raise Refused(Reason.BAD_OPTION, option="max_error", why="epsilon is asked for too")
         budget = payer.budget
-        if not wanted.relative:
-            found = epsilon_for(wanted, budget, lambda epsilon: self.prepared(asked.at(epsilon)))
-            return asked.at(found)
-        first = replace(asked.at(first_epsilon(budget)), wanted=wanted)
+        if not precision.relative:
+            epsilon = epsilon_for(precision, budget, lambda e: self.prepared(query.at(e)))
+            return query.at(epsilon)
+        first = replace(query.at(first_epsilon(budget)), precision=precision)
         self.prepared(first)  # refused before anything is paid
         return first
 
-    def wanting(self, asked: Question) -> ColumnBounds:
+    def wanting(self, query: Question) -> ColumnBounds:
         """The columns without whose bounds this is refused; see `private_bounds.wanting`."""
 
         def compiles(bounds: ColumnBounds) -> bool:
             try:
-                self.prepared(replace(asked, bounds=bounds))
+                self.prepared(replace(query, bounds=bounds))
             except Refused as refused:
                 return refused.reason is not Reason.UNBOUNDED_INPUT
             return True
 
         return wanting(self.policy, compiles)
 
-    def questions(self, asked: Question) -> tuple[str, ...]:
+    def questions(self, query: Question) -> tuple[str, ...]:
         """See `Prepared.questions`. Raises as `prepared` does."""
-        return self.prepared(asked).questions
+        return self.prepared(query).questions
 
-    def polled(self, asked: Question) -> bool:
+    def polled(self, query: Question) -> bool:
         """Whether polls are to be held before it is answered."""
-        return bool(self.prepared(asked).polls)
+        return bool(self.prepared(query).polls)
 
-    def described(self, asked: Question, epsilon: Decimal, question: str) -> PlanDescription:
+    def described(self, query: Question, epsilon: Decimal, question: str) -> PlanDescription:
         """The plan of one of its questions, as it is asked at an epsilon, in words."""
-        prepared = self.prepared(asked.at(epsilon)).way(question)
+        prepared = self.prepared(query.at(epsilon)).way(question)
         margins = expected_margins(prepared.plan, prepared.rewritten)
         return description(prepared, margins, self.policy)
 
-    def outlook(self, asked: Question) -> Outlook:
+    def outlook(self, query: Question) -> Outlook:
         """What the answer is expected to be worth, and what would do better; see
         `dpsql.preparation.outlook`.
         """
-        form = Form(self._parsed(asked.request), self.policy, asked)
+        form = Form(self._parsed(query.request), self.policy, query)
         return outlook(self._of_form, form)
 
-    def prepared(self, asked: Question) -> Prepared:
+    def prepared(self, query: Question) -> Prepared:
         """The plan of what is asked. Raises `Refused`, or `Failed` where compiling takes too long
         or is stopped.
         """
-        key = plan_key(asked)
+        key = plan_key(query)
         with self._lock:
             policy, plans = self.policy, self._plans
         plan = plans.get(key)
         if plan is None:
-            plan = self.freely(lambda: self._compiled(asked, policy), asked.stop)
+            plan = self.freely(lambda: self._compiled(query, policy), query.stop)
             plans.put(key, plan)
         return plan
 
@@ -166,24 +168,24 @@ class Compiler:
             self._statements.put(key, statement)
         return statement
 
-    def _compiled(self, asked: Question, policy: Policy) -> Prepared:
-        return self._of_form(Form(self._parsed(asked.request), policy, asked))
+    def _compiled(self, query: Question, policy: Policy) -> Prepared:
+        return self._of_form(Form(self._parsed(query.request), policy, query))
 
     def _of_form(self, form: Form) -> Prepared:
-        asked = form.query
+        query = form.query
         return prepare(
             form.statement,
-            with_bounds(form.policy, asked.bounds),
-            asked.account.budget,
-            Fraction(asked.account.epsilon),
+            with_bounds(form.policy, query.bounds),
+            query.account.budget,
+            Fraction(query.account.epsilon),
             self.public,
             self.public.evaluate,
-            {norm.key: norm for norm in asked.norms},
-            asked.polls,
+            {norm.key: norm for norm in query.norms},
+            query.polls,
         )
 
 
-def plan_key(asked: Question) -> tuple[Any, ...]:
+def plan_key(query: Question) -> tuple[Any, ...]:
     """What decides a plan, under one policy."""
-    payer = asked.account.budget, asked.account.epsilon
-    return text_key(asked.request), *payer, asked.bounds, asked.norms, asked.polls
+    payer = query.account.budget, query.account.epsilon
+    return text_key(query.request), *payer, query.bounds, query.norms, query.polls

@@ -62,15 +62,17 @@ Held: TypeAlias = tuple[tuple[str, ...], Prepared, Answer]
 """The keys of polls that were held together, as what, and the answer."""
 
 
-def found(widest: Prepared, held: Sequence[Held]) -> tuple[FoundNorm, ...]:
+def norms_of(widest: Prepared, answers: Sequence[Held]) -> tuple[FoundNorm, ...]:
     """The bounds for a question, by the answers to the polls that it needs."""
     results = {
-        key: (place, paid, answer) for keys, paid, answer in held for place, key in enumerate(keys)
+        key: (place, paid, answer)
+        for keys, paid, answer in answers
+        for place, key in enumerate(keys)
     }
-    return tuple(_found(widest, poll, *results[poll.key]) for poll in widest.polls)
+    return tuple(_norm_of(widest, poll, *results[poll.key]) for poll in widest.polls)
 
 
-def _found(widest: Prepared, poll: Poll, place: int, paid: Prepared, answer: Answer) -> FoundNorm:
+def _norm_of(widest: Prepared, poll: Poll, place: int, paid: Prepared, answer: Answer) -> FoundNorm:
     votes = {what: units for number, what, units in answer.rows if number == place}
     counts = [int(votes[what]) for what in places(poll)]
     (release,) = paid.blocks[place].releases

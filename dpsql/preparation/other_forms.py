@@ -134,8 +134,8 @@ def _of_texts(select: Select, plan: BlockPlan, policy: Policy) -> Iterator[_Text
         for key, item in zip(keys, block.keys, strict=True):
             yield from _coarser(select, key, item)
         for place, item in enumerate(block.keys if len(keys) > 1 else ()):
-            kept = [(*row[:place], *row[place + 1 :]) for row in plan.domain or ()]
-            merged = max(Counter(kept).values(), default=1)
+            coarser = [(*row[:place], *row[place + 1 :]) for row in plan.domain or ()]
+            merged = max(Counter(coarser).values(), default=1)
             yield from _without(select, keys, place, item.field.name, merged)
     yield from _of_units(select, block, policy)
 

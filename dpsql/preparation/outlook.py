@@ -135,8 +135,8 @@ def _bounds(compiled: Compile, form: Form, first: Prepared) -> Iterator[FoundBou
                     most.setdefault(name, []).append(notice.most)
         for name, margin in expected.margins:
             if name in most and isfinite(margin):
-                found = FoundBound(name, tuple(most[name]), margin)
-                by_column.setdefault(name, []).append(found)
+                bound = FoundBound(name, tuple(most[name]), margin)
+                by_column.setdefault(name, []).append(bound)
     for column in by_column.values():
         yield from dict.fromkeys(column)
 
@@ -205,8 +205,8 @@ def _tried(
     if len(before) != len(after) or not pairs:
         return None
     ratio, name, margin, now = min(pairs)
-    known = present.groups, expected.groups
-    now_groups, groups = known if all(known) else (None, None)
+    both = present.groups, expected.groups
+    now_groups, groups = both if all(both) else (None, None)
     fewer = (now_groups or 1) / (groups or 1)
     return ratio / fewer, Proposal(
         change=other.change,

@@ -79,8 +79,8 @@ def prepare(
 
     def planned(options: MeasurementOptions) -> Prepared:
         plan = plans.weighed(bounded, options, public)
-        told = notices(bounded, plan, policy, public, evaluate, options)
-        return replace(plans.written(plan), columns=columns, notices=(*told, *rounding))
+        listed = notices(bounded, plan, policy, public, evaluate, options)
+        return replace(plans.written(plan), columns=columns, notices=(*listed, *rounding))
 
     return _with_whole(planned, options, statement)
 
@@ -91,11 +91,11 @@ def _with_whole(
     statement: Statement,
 ) -> Prepared:
     """The plan, and where it shows the first of its keys that of all of them."""
-    found = planned(options)
-    _heeds_options(statement, found.blocks)
-    if any(isinstance(block.keys, TopKeys | TrialKeys) for block in found.blocks):
-        return replace(found, whole=planned(replace(options, whole=True)))
-    return found
+    plan = planned(options)
+    _heeds_options(statement, plan.blocks)
+    if any(isinstance(block.keys, TopKeys | TrialKeys) for block in plan.blocks):
+        return replace(plan, whole=planned(replace(options, whole=True)))
+    return plan
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,27 +107,27 @@ class _Plans:
     budget: Budget
     identities: Identities
 
-    def calibrated(self, asked: Bounded, options: MeasurementOptions) -> PrivatePlan:
+    def calibrated(self, bounded: Bounded, options: MeasurementOptions) -> PrivatePlan:
         """What is measured of the blocks, with which noise."""
         named = None if options.scans else self.statement.mechanism
         accountant = accountants.preferring(self.budget, named, options.epsilon)
         payer, delta = (accountant, self.policy.unit.neighbours), self.budget.query_delta
-        return calibrate(asked, *payer, options, Fraction(delta), self.identities)
+        return calibrate(bounded, *payer, options, Fraction(delta), self.identities)
 
     def weighed(
-        self, asked: Bounded, options: MeasurementOptions, public: PublicData
+        self, bounded: Bounded, options: MeasurementOptions, public: PublicData
     ) -> PrivatePlan:
         """The same over fewer rows, where public ones repeat them."""
-        plan = self.calibrated(asked, options)
+        plan = self.calibrated(bounded, options)
         return weighed(plan, self.policy, public.frequency, self.identities)
 
     def of_polls(
-        self, asked: Bounded, options: MeasurementOptions, polls: tuple[str, ...]
+        self, bounded: Bounded, options: MeasurementOptions, polls: tuple[str, ...]
     ) -> Prepared:
         """Some of the polls that a query needs first."""
-        needed = self.calibrated(asked, options).polls
-        held = polled(needed, polls, asked.stages, self.identities)
-        return self.written(self.calibrated(held, options), *polls)
+        needed = self.calibrated(bounded, options).polls
+        polling = polled(needed, polls, bounded.stages, self.identities)
+        return self.written(self.calibrated(polling, options), *polls)
 
     def written(self, plan: PrivatePlan, *more: str) -> Prepared:
         """The plan with its statements and its price; `more` is part of its question."""

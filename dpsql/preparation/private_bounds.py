@@ -69,11 +69,11 @@ def wanting(policy: Policy, compiles: Callable[[ColumnBounds], bool]) -> ColumnB
     return needed
 
 
-def with_bounds(policy: Policy, found: ColumnBounds) -> Policy:
-    """The policy in which found bounds are declared ones."""
+def with_bounds(policy: Policy, bounds: ColumnBounds) -> Policy:
+    """The policy in which these bounds are declared ones."""
     tables = []
     for table in policy.tables:
-        ends = {b.column: (b.lower, b.upper) for b in found if b.table == table.name}
+        ends = {b.column: (b.lower, b.upper) for b in bounds if b.table == table.name}
         columns = tuple(
             replace(c, bounds=(_value(ends[c.name][0], c.type), _value(ends[c.name][1], c.type)))
             if c.name in ends
@@ -109,7 +109,7 @@ def _sized(policy: Policy, bounds: ReleasedBounds, who: str) -> str:
     Bin 0 has |x| up to the least size; bin k, or -k for negative numbers, those up to 2^k times it.
     NULL, NaN and what is beyond the largest size are in no bin.
     """
-    x, table = f"CAST({_quoted(bounds.column)} AS DOUBLE)", address(bounds.table)
+    x, table = f"CAST({_delimited(bounds.column)} AS DOUBLE)", address(bounds.table)
     kind = _column(policy, bounds).type
     edges = [float(Fraction(2) ** k) for k in range(_least(kind), _most(kind) + 1)]
     cases = [f"WHEN {x} < -{edges[k]!r} THEN -{k + 1}" for k in reversed(range(len(edges) - 1))]
@@ -134,7 +134,7 @@ def _counted(policy: Policy, bounds: ReleasedBounds) -> tuple[str, str]:
     unit = table.column(link.column)
     if unit is None or unit.hidden:
         return "", "*"
-    return f"{_quoted(link.column)} AS who, ", "DISTINCT who"
+    return f"{_delimited(link.column)} AS who, ", "DISTINCT who"
 
 
 def bounds_of_answers(
@@ -205,16 +205,17 @@ def shares(
     private keys, or may do so.
     """
     delta = Fraction(budget.query_delta)
-    ways = (False, True) if selects and accountant.supports_selection and delta else (False,)
+    selecting = (False, True) if selects and accountant.supports_selection and delta else (False,)
 
     def amount(of: Decimal, *, selects: bool) -> Fraction:
         return accountant.allowance(Fraction(of), delta, selects_keys=selects).amount
 
-    whole = min(amount(epsilon, selects=way) for way in ways)
+    whole = min(amount(epsilon, selects=selects) for selects in selecting)
 
     def largest(part: Fraction) -> Decimal:
         return _largest(
-            epsilon, lambda e: max(amount(e, selects=way) for way in ways) <= whole * part
+            epsilon,
+            lambda e: max(amount(e, selects=selects) for selects in selecting) <= whole * part,
         )
 
     least = searches * Fraction(least_charge(budget).amount, NANO) / whole if whole else share
@@ -303,5 +304,5 @@ def _column(policy: Policy, bounds: ReleasedBounds) -> ColumnPolicy:
     return column
 
 
-def _quoted(name: str) -> str:
+def _delimited(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'

@@ -115,7 +115,7 @@ class Question:
     """A request with who pays for it, and the wish to stop it.
 
     `explain` is how its plan is asked for instead, `optioned` says that its text names an epsilon
-    or a mechanism. `wanted` is a relative error, of which the account's epsilon is the first try.
+    or a mechanism. `precision` is a relative error, whose first try is the epsilon of the account.
     `bounds` are those that were found privately for columns that declare none, `norms` those of
     what a person contributes. With `polls` it is those of these keys, which find some of them.
     """
@@ -125,7 +125,7 @@ class Question:
     stop: Stop
     explain: PlanForm | None = None
     optioned: bool = False
-    wanted: Precision | None = None
+    precision: Precision | None = None
     bounds: tuple[ReleasedBounds, ...] = ()
     norms: tuple[FoundNorm, ...] = ()
     polls: tuple[str, ...] = ()
