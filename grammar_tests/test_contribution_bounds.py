@@ -428,6 +428,18 @@ def test_what_cannot_be_paid_to_the_end_is_refused_before_the_first_step(tmp_pat
         assert len(engine.private()) == ran
 
 
+@pytest.mark.parametrize(
+    ("order", "groups"), [("n DESC LIMIT 3", 9), ("n LIMIT 3", 31), ("d LIMIT 3", 31), ("n", 31)]
+)
+def test_what_is_cut_of_the_largest_groups_counts_where_only_they_are_shown(
+    order: str, groups: int
+) -> None:
+    policy, engine = shop(crowd(2))
+    sql = BY_MONTH.replace("month", "day").replace(" m,", " d,").replace("BY m", "BY d")
+    (poll,) = compiled(f"{sql} ORDER BY {order}", policy, engine).polls
+    assert poll.groups == groups
+
+
 def test_a_monitor_needs_a_limit(tmp_path: Path) -> None:
     with opened(tmp_path) as proxy:
         wish = Watch("ana", Decimal(5), 1)

@@ -30,7 +30,7 @@ from dpsql.compiler.calibrate.fixed_shares import Claim, with_claims
 from dpsql.compiler.calibrate.key_selection import KeySelection, keys_selected, selection_events
 from dpsql.compiler.calibrate.measurements import Measurements, PartColumn
 from dpsql.compiler.calibrate.moment_vectors import Family, family_of, fitted
-from dpsql.compiler.calibrate.polls import Polls, norm_of
+from dpsql.compiler.calibrate.polls import Polls, norm_of, of_shown
 from dpsql.compiler.calibrate.propose_test_release import (
     events_of_tests,
     means_of,
@@ -100,7 +100,7 @@ def calibrate(
         _measure(block, identities, options, accountant, typed_ratios(bounded.outer, number))
         for number, block in enumerate(bounded.blocks)
     ]
-    polls = tuple(poll for m in measured for poll in m.polls)
+    polls = of_shown([m.polls for m in measured], bounded)
     for m in measured:
         require_testable(m.bounded, m.made.parts, accountant, neighbours)
     allowance, selection = _allowance(measured, accountant, options.epsilon, delta)

@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import partial, reduce
+from math import isqrt
 from typing import TypeGuard, assert_never
 
 from dpsql.accountants import Accountant
@@ -26,6 +27,7 @@ from dpsql.compiler.calibrate.declared_limits import (
     within_integers,
 )
 from dpsql.compiler.calibrate.typed_ratios import RATIO_STEPS, ratio_edges
+from dpsql.compiler.errors.outputs import by_row
 from dpsql.compiler.plan.canonical import Writer
 from dpsql.compiler.plan.measurement_kinds import (
     MOST_ROWS,
@@ -53,17 +55,19 @@ from dpsql.compiler.plan.private_plan import (
 from dpsql.compiler.resolve.scopes import Identities
 from dpsql.model.algebra import (
     Item,
+    Limit,
     Measure,
     Project,
     Relation,
     Released,
+    Sort,
     Staged,
     Union,
 )
 from dpsql.model.intervals import Interval
 from dpsql.model.tree import INTEGER, AggregateCall, Literal, Ref, Star
 from dpsql.model.vocabulary import Norm
-from dpsql.model.walk import map_inputs, relations
+from dpsql.model.walk import composed, map_inputs, refs, relations
 
 OCTAVES = 40
 """How many powers of two are told apart, up to the largest total that is possible."""
@@ -282,6 +286,37 @@ def polled(
     )
     outer = reduce(partial(_both, identities=identities), votes)
     return Bounded(outer, tuple(blocks), tuple(stages[stage] for stage in read))
+
+
+def of_shown(polls: Sequence[Sequence[Poll]], bounded: Bounded) -> tuple[Poll, ...]:
+    """The polls of every block: where a query shows its k largest groups, less is cut of these.
+
+    What is cut is nowhere as large as in the largest groups: it counts as if spread over √(k·d).
+    """
+    largest = _largest_shown(bounded)
+
+    def groups(number: int, poll: Poll) -> int:
+        return isqrt(min(largest.get(number, poll.groups), poll.groups) * poll.groups)
+
+    each = ((number, poll) for number, of_block in enumerate(polls) for poll in of_block)
+    return tuple(replace(poll, groups=groups(number, poll)) for number, poll in each)
+
+
+def _largest_shown(bounded: Bounded) -> Mapping[int, int]:
+    """How many groups a query shows, those of the largest measures, of the block that has these."""
+    outer = bounded.outer
+    while isinstance(outer, Project):
+        outer = outer.input
+    match outer:
+        case Limit(limit=int(limit), offset=0, input=Sort(keys=(first, *_)) as ordered):
+            pass
+        case _:
+            return {}
+    order = composed(first.expression, by_row(ordered.input))
+    read = refs(order) if order is not None and first.descending else frozenset[int]()
+    tables = [r for r in relations(ordered) if isinstance(r, Released)]
+    noisy = ((r.block, r.fields[len(r.fields) - len(r.measures) :]) for r in tables)
+    return {block: limit for block, fields in noisy if read & {f.id for f in fields}}
 
 
 def _is_stage(relation: Relation) -> TypeGuard[Staged]:
