@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
+from itertools import accumulate, pairwise
 from typing import TypeAlias, assert_never
 
 from dpsql import accountants
@@ -29,6 +30,8 @@ _SEEN = 1e-6
 """How probably an empty place of means is taken for one where there are people: it may be far."""
 _WEIGHT_OF_RANKS = 0.05
 """How much of what is cut a rank is off: those whose rows are cut have rows on either side."""
+_FAR = 8
+"""How many times as far out as the median a mean of means may be drawn."""
 _FOR_CENTRES = Fraction(1, 20)
 
 
@@ -117,10 +120,27 @@ def _chosen(
 def _middle(key: str, ends: Sequence[int], counts: Sequence[int], noise: Noise) -> FoundNorm:
     """About the mean of the means, by the places between ends that stand out; else the middle."""
     least = reach(noise, _SEEN / len(counts))
-    seen = [(count, ends[n] + ends[n + 1]) for n, count in enumerate(counts) if count >= least]
-    total = sum(count for count, _ in seen)
-    twice = sum(count * ends for count, ends in seen) // total if seen else ends[0] + ends[-1]
-    return FoundNorm(key, twice // 2, 0, bool(seen))
+    places = zip(counts, pairwise(ends), strict=True)
+    seen = [place for place in places if place[0] >= least]
+    return FoundNorm(key, centre(seen) if seen else (ends[0] + ends[-1]) // 2, 0, bool(seen))
+
+
+def centre(places: Sequence[tuple[int, tuple[int, int]]]) -> int:
+    """About the mean of as many values as are counted in each place between two ends, in order.
+
+    A place far out that is empty may be counted for some: no value counts as more than some times
+    as far from zero as the median, or so many times its place.
+
+    >>> centre([(50, (0, 2)), (900, (8, 12)), (60, (2**30, 2**31))])
+    14
+    """
+    total = sum(count for count, _ in places)
+    below = accumulate(count for count, _ in places)
+    low, high = next(ends for (_, ends), n in zip(places, below, strict=True) if 2 * n >= total)
+    median = (low + high) // 2
+    room = _FAR * max(abs(median), high - low)
+    middles = ((count, (low + high) // 2) for count, (low, high) in places)
+    return sum(n * max(median - room, min(median + room, x)) for n, x in middles) // total
 
 
 def placeholder(poll: Poll) -> FoundNorm:

@@ -212,7 +212,7 @@ def _limited(
         return call, parts, tuple(map(polls.totals.limited, parts))
     call = polls.measured_from(call, recipe, parts, place)
     parts = tuple(map(alike.first, parts_of(polls.block, recipe, call)))
-    return call, parts, tuple(polls.clipped(part, place) for part in parts)
+    return call, parts, tuple(polls.clipped(part, place, call) for part in parts)
 
 
 def _moments(recipe: Recipe, call: BoundedCall, parts: Parts, place: int) -> dict[int, Family]:
@@ -245,9 +245,11 @@ def _over(
         return None
     ratio = polls.ratio(x, y) * x.lattice.step / y.lattice.step
     (adds,) = recipes[1].typical(divisor) if recipes[1].typical else (1.0,)
-    denominator = named(polls.clipped(y, other), adds)
+    denominator = named(polls.clipped(y, other, divisor), adds)
     beyond = residual(x, y, ratio)
-    rest = named(polls.clipped(beyond, place), max(float(ratio) * adds, beyond.reach / 2**20) / 8)
+    rest = named(
+        polls.clipped(beyond, place, call), max(float(ratio) * adds, beyond.reach / 2**20) / 8
+    )
     value = rest.to(DOUBLE) + denominator.to(DOUBLE) * float(ratio)
     return substitute(fitted(value, call.call.type), named.finer)
 

@@ -151,7 +151,7 @@ class DeclaredTotals:
         self.binding[limit] = None
         if self.groups == 1:
             return clipped(part, most)
-        digits = more_digits(part)
+        digits = more_digits(part, widest_row(part))
         total = clipped(within_integers(part), most)
         return ScaledTotal(total, self.norm, most * part.lattice.base**digits, digits)
 
@@ -174,21 +174,21 @@ def clipped(part: ClippedSum, most: int) -> ClippedSum:
     return replace(part, total_lower=lower, total_upper=upper)
 
 
+def widest_row(part: ClippedSum) -> int:
+    """The most steps that one row adds."""
+    return max(abs(part.lower - part.centre), abs(part.upper - part.centre))
+
+
 def within_integers(part: ClippedSum) -> ClippedSum:
     """The measurement with totals that exact integers hold."""
-    row = max(abs(part.lower - part.centre), abs(part.upper - part.centre))
-    most = max(row, WIDEST_TOTAL)
+    most = max(widest_row(part), WIDEST_TOTAL)
     lower, upper = max(-most, part.total_lower), min(most, part.total_upper)
     return replace(part, total_lower=lower, total_upper=upper)
 
 
-def more_digits(part: RowCount | ClippedSum) -> int:
-    """How many more digits the grid of a scaled total has than that of its rows."""
-    if isinstance(part, RowCount):
-        row = 1
-    else:
-        row = max(abs(part.lower - part.centre), abs(part.upper - part.centre))
-    digits, base = 0, part.lattice.base
-    while row * base**digits < FINE:
+def more_digits(part: RowCount | ClippedSum, row: int) -> int:
+    """How many more digits the grid of a scaled total has than that of rows of so many steps."""
+    most, base, digits = max(-part.total_lower, part.total_upper), part.lattice.base, 0
+    while row * base**digits < FINE and most * base ** (digits + 1) < WIDEST_TOTAL:
         digits += 1
     return digits

@@ -24,6 +24,7 @@ from dpsql.compiler.aggregates.recipe import BoundedCall, Parts, Recipe, counted
 from dpsql.compiler.calibrate.declared_limits import (
     DeclaredTotals,
     more_digits,
+    widest_row,
     within_integers,
 )
 from dpsql.compiler.calibrate.typed_ratios import RATIO_STEPS, ratio_edges
@@ -93,22 +94,24 @@ class Polls:
     known: list[ContributionBound] = field(default_factory=list)
     keys: dict[Measurement, str] = field(default_factory=dict)
 
-    def clipped(self, part: Measurement, measure: int) -> Measurement:
+    def clipped(self, part: Measurement, measure: int, call: BoundedCall) -> Measurement:
         """A measurement whose clip is declared, or found, or the widest that is possible."""
         clipped: Measurement
         limited = self.totals.limited(part)
         match limited:
             case ScaledTotal(norm=Norm.L2) if self.totals.groups >= SPREAD_GROUPS:
-                key, clipped = self._total(limited.total, measure, limited.bound)
+                key, clipped = self._total(limited.total, measure, limited.digits, limited.bound)
             case _ if limited != part:
                 return limited
             case DistinctCount() if limited.total_upper >= MOST_ROWS:
                 key, bound = self._bound(limited, Norm.MAX, 0, measure)
                 clipped = replace(limited, total_upper=bound)
             case RowCount() if limited.total_upper >= MOST_ROWS:
-                key, clipped = self._total(limited, measure)
+                key, clipped = self._total(limited, measure, more_digits(limited, 1))
             case ClippedSum():
-                key, clipped = self._total(within_integers(limited), measure)
+                total = within_integers(limited)
+                digits = more_digits(total, 1 if call.wide else widest_row(total))
+                key, clipped = self._total(total, measure, digits)
             case _:
                 return part
         self.keys[clipped] = key
@@ -178,10 +181,9 @@ class Polls:
         return tuple([poll for poll in polls if poll.first] or polls)
 
     def _total(
-        self, part: RowCount | ClippedSum, measure: int, most: int | None = None
+        self, part: RowCount | ClippedSum, measure: int, digits: int, most: int | None = None
     ) -> tuple[str, Measurement]:
         if self.totals.groups > 1:
-            digits = more_digits(part)
             key, bound = self._bound(part, self.norm, digits, measure, most)
             return key, ScaledTotal(part, self.norm, bound, digits)
         key, bound = self._bound(part, Norm.MAX, 0, measure)
