@@ -294,8 +294,8 @@ ROLES = frozenset("asked found known made wanted told ways kin wishes kept held 
 """What is no name of a value or a function: a name says which quantity it holds."""
 
 NAMED_BY_QUANTITY = """accountants consistency functions engines ledgers mechanisms monitoring
-    owner policy preparation compiler/infer compiler/resolve compiler/track dialects/reading
-    dialects/postgres""".split()
+    owner policy preparation compiler/calibrate compiler/infer compiler/resolve compiler/track
+    dialects/reading dialects/postgres""".split()
 """The rooms of which that holds."""
 
 

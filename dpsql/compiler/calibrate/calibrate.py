@@ -37,7 +37,7 @@ from dpsql.compiler.calibrate.propose_test_release import (
     require_testable,
     tested,
 )
-from dpsql.compiler.calibrate.quantile_trees import Wanted, planned, trees_of
+from dpsql.compiler.calibrate.quantile_trees import HistogramQueries, planned, trees_of
 from dpsql.compiler.calibrate.recipes import bounded_call, parts_of, recipe_of
 from dpsql.compiler.calibrate.shared_totals import levels_of
 from dpsql.compiler.calibrate.splitting import split
@@ -102,7 +102,7 @@ def calibrate(
     ]
     polls = of_shown([m.polls for m in measured], bounded)
     for m in measured:
-        require_testable(m.bounded, m.made.parts, accountant, neighbours)
+        require_testable(m.bounded, m.measurements.parts, accountant, neighbours)
     allowance, selection = _allowance(measured, accountant, options.epsilon, delta)
     measured = [_with_trees(m, allowance, accountant, neighbours, identities) for m in measured]
     measured = _apart(measured, with_values(bounded.outer, measured, identities))
@@ -154,7 +154,7 @@ def _allowance(
     private = [m for m in measured if m.bounded.domain is None]
     if private and not accountant.supports_selection:
         raise Refused(Reason.PRIVATE_KEYS_NEED_DELTA, private[0].bounded.block.span)
-    steps = len(private) + sum(len(means_of(m.made.parts)) for m in measured)
+    steps = len(private) + sum(len(means_of(m.measurements.parts)) for m in measured)
     allowance = accountant.allowance(epsilon, delta, selects_keys=steps > 0)
     if not allowance.amount or (steps and not allowance.selection_delta):
         raise Refused(Reason.BAD_OPTION, option="epsilon", why="it is too small to spend")
@@ -180,12 +180,12 @@ def _measure(
         named(UNIT_COUNT, 1.0)
     families, sums = dict[int, Family](), dict[int, tuple[Measurement, Family]]()
     calls = [bounded_call(bounded, n, contributions, options) for n in range(len(block.measures))]
-    for place, asked in enumerate(calls):
+    for place, unlimited in enumerate(calls):
         if value := _over((place, ratios.get(place)), calls, polls, named, alike):
             values.append(value)
             continue
-        recipe = recipe_of(asked.call)
-        call, parts, needed = _limited((place, asked), recipe, polls, alike)
+        recipe = recipe_of(unlimited.call)
+        call, parts, needed = _limited((place, unlimited), recipe, polls, alike)
         adds = recipe.typical(call) if recipe.typical else (1.0,) * len(needed)
         if call.rows_proved and call.arguments and needed == parts and not call.searched:
             families |= _moments(recipe, call, needed, place)
@@ -194,10 +194,11 @@ def _measure(
         read = *map(named, needed, adds), *columns_of(_chosen(recipe, call), choices, identities)
         values.append(substitute(recipe.combine(call, read), named.finer))
     alone = tuple((column,) for column in named.listed.values())
-    made = Measurements(alone, tuple(values), families, sums)
-    measured = Measured(bounded, contributions, made, Wanted(choices), options.nonnegative)
+    measurements = Measurements(alone, tuple(values), families, sums)
+    histograms, nonnegative = HistogramQueries(choices), options.nonnegative
+    measured = Measured(bounded, contributions, measurements, histograms, nonnegative)
     before = polls.held_before(named.places)
-    return replace(measured, polls=before, norms=polls.found, totals=tuple(totals.binding))
+    return replace(measured, polls=before, norms=polls.released, totals=tuple(totals.binding))
 
 
 def _limited(
@@ -322,7 +323,7 @@ def _with_trees(
     identities: Identities,
 ) -> Measured:
     payer = Payer(accountant, neighbours, measured.l0)
-    return replace(measured, wanted=planned(measured.wanted, allowance, payer, identities))
+    return replace(measured, histograms=planned(measured.histograms, allowance, payer, identities))
 
 
 def _apart(measured: list[Measured], outer: Relation) -> list[Measured]:
@@ -352,9 +353,12 @@ def _claims(
 
 def _deciding(measured: Measured) -> list[Field]:
     """The counts that are looked at: private keys are chosen by one, and so are tests."""
-    tests = {mean.test for mean in means_of(measured.made.parts)}
+    tests = {mean.test for mean in means_of(measured.measurements.parts)}
     keys = measured.fields[:1] if measured.bounded.domain is None else ()
-    return [*keys, *(column.field for column in measured.made.columns if column.part in tests)]
+    return [
+        *keys,
+        *(column.field for column in measured.measurements.columns if column.part in tests),
+    ]
 
 
 def _released(
@@ -365,8 +369,8 @@ def _released(
     options: MeasurementOptions,
 ) -> BlockPlan:
     contributions, bounded = measured.contributions, measured.bounded
-    count = len(measured.made.paid)
-    paid = zip(measured.made.paid, allowances[:count], strict=True)
+    count = len(measured.measurements.paid)
+    paid = zip(measured.measurements.paid, allowances[:count], strict=True)
     noisy = tuple(r for each in paid for r in _paid(measured, *each, payer))
     releases = tested(noisy, selection_delta, payer.l0)
     keys: Keys
@@ -375,7 +379,7 @@ def _released(
     else:
         selection = _selection(measured, options)
         keys, releases = keys_selected(releases, payer, allowances[0], selection_delta, selection)
-    chosen, trees = trees_of(measured.wanted, allowances[count:], payer)
+    chosen, trees = trees_of(measured.histograms, allowances[count:], payer)
     return BlockPlan(
         block=bounded.block,
         keys=keys,
@@ -387,7 +391,7 @@ def _released(
         enforce_l0=contributions.enforce,
         choices=chosen,
         trees=trees,
-        agreements=measured.made.agreed,
+        agreements=measured.measurements.agreed,
         norms=measured.norms,
         totals=measured.totals,
     )
@@ -395,7 +399,7 @@ def _released(
 
 def _selection(measured: Measured, options: MeasurementOptions) -> KeySelection:
     alone = not options.whole and measured.keys_alone
-    return KeySelection(measured.made.counted, measured.rival, options.floor, alone)
+    return KeySelection(measured.measurements.counted, measured.rival, options.floor, alone)
 
 
 def _paid(

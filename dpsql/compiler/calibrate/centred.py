@@ -27,15 +27,15 @@ from dpsql.model.tree import DOUBLE, INTEGER, Cast, Expression, Kind, scalar
 from dpsql.model.walk import substitute
 
 
-def about_centres(made: Measurements, identities: Identities) -> Measurements:
+def about_centres(measurements: Measurements, identities: Identities) -> Measurements:
     """The same measures, sums of counted rows being centred ones and a multiple of the count.
 
     The sums may be anywhere, and others may read what they measure.
     """
-    table = {column.part: column for column in made.columns}
+    table = {column.part: column for column in measurements.columns}
     formulas: dict[int, Expression] = {}
-    families = dict(made.families)
-    for place, (plain, family) in made.sums.items():
+    families = dict(measurements.families)
+    for place, (plain, family) in measurements.sums.items():
         if family.centred.centre == 0 or family.count not in table or plain == family.count:
             continue
         families[place] = family
@@ -46,9 +46,9 @@ def about_centres(made: Measurements, identities: Identities) -> Measurements:
             count, whole = table[family.count], table.pop(plain)
             formulas[whole.field.id] = _whole_sum(family, count.field, centred.field)
     return replace(
-        made,
+        measurements,
         paid=tuple((column,) for column in table.values()),
-        values=tuple(substitute(value, formulas) for value in made.values),
+        values=tuple(substitute(value, formulas) for value in measurements.values),
         families=families,
     )
 

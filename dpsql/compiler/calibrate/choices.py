@@ -31,14 +31,14 @@ CONFIDENCE = 0.95
 
 
 def columns_of(
-    queries: Iterable[ChoiceQuery], known: dict[ChoiceQuery, Field], identities: Identities
+    queries: Iterable[ChoiceQuery], columns: dict[ChoiceQuery, Field], identities: Identities
 ) -> tuple[Ref, ...]:
-    """The columns of the choices, each made once: those not yet `known` become so."""
+    """The columns of the choices, each made once: those not yet in `columns` come there."""
     fields = []
     for query in queries:
-        if query not in known:
-            known[query] = identities.field("choice", part_type(query.histogram.grid.lattice))
-        fields.append(known[query])
+        if query not in columns:
+            columns[query] = identities.field("choice", part_type(query.histogram.grid.lattice))
+        fields.append(columns[query])
     return tuple(field.ref for field in fields)
 
 
@@ -118,25 +118,25 @@ def _scan(field: Field, query: ChoiceQuery, aim: Reached, amount: Fraction, paye
     )
 
 
-def event_of(made: Choice) -> EventPart:
+def event_of(chosen: Choice) -> EventPart:
     """The loss of a choice in all groups."""
-    if made.scan is not None:
-        return ApproximateEvent(made.epsilon, rounds=made.rounds)
-    if made.flips:
-        return ApproximateEvent(made.epsilon * made.rounds)
-    return BoundedRangeEvent(made.epsilon, made.rounds)
+    if chosen.scan is not None:
+        return ApproximateEvent(chosen.epsilon, rounds=chosen.rounds)
+    if chosen.flips:
+        return ApproximateEvent(chosen.epsilon * chosen.rounds)
+    return BoundedRangeEvent(chosen.epsilon, chosen.rounds)
 
 
-def rank_error(made: Choice) -> float:
+def rank_error(chosen: Choice) -> float:
     """How many rows from the rank asked for the choice is at most, in 95 % of all cases.
 
     A candidate is x or more behind the best with probability at most cells·exp(-rate·x) (McSherry
     and Talwar 2007, Theorem 6), whatever the data. A scan passes over a cell that twice
     as many rows reach as it looks for, or takes one that none reach, no more often.
     """
-    if isinstance(made.aim, Reached):
-        return float(made.aim.rows)
-    return _behind(made.query, made.rate) / made.aim.per_row
+    if isinstance(chosen.aim, Reached):
+        return float(chosen.aim.rows)
+    return _behind(chosen.query, chosen.rate) / chosen.aim.per_row
 
 
 def _behind(query: ChoiceQuery, rate: Fraction) -> float:

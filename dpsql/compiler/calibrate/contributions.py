@@ -85,8 +85,8 @@ def _groups(bounded: BoundedBlock, *, limited: bool) -> tuple[Contribution, bool
         (block.max_rows, "proved: no unit has more rows"),
         (block.max_groups, "proved: no unit has more rows that the keys can tell apart"),
     ]
-    known = [(value, how) for value, how in proofs if value is not None]
-    value, how = min(known, default=(None, ""))
+    proved = [(value, how) for value, how in proofs if value is not None]
+    value, how = min(proved, default=(None, ""))
     by_keys = groups_limit(block)
     limit = least(by_keys.value, block.declared.rows_per_unit)
     if value is not None and (limit is None or value <= limit or not limited):

@@ -37,22 +37,25 @@ _EXACT = frozenset({Kind.INTEGER, Kind.VARCHAR, Kind.BOOLEAN, Kind.DATE})
 """Types of which different constants are never equal to one value."""
 
 
-def pooled(made: Measurements, rows: int) -> Measurements:
+def pooled(measurements: Measurements, rows: int) -> Measurements:
     """The same measurements, those of disjoint rows next to one another and paid for together.
 
     Two of them are if their conditions differ in one equality with different constants. No unit has
     more than `rows` rows in a group.
     """
-    sides = [_sides(together[0].part, rows) if len(together) == 1 else {} for together in made.paid]
+    sides = [
+        _sides(together[0].part, rows) if len(together) == 1 else {}
+        for together in measurements.paid
+    ]
     first: dict[Hashable, dict[Value, int]] = defaultdict(dict)
-    for place, known in enumerate(sides):
-        for side, constant in known.items():
+    for place, constants in enumerate(sides):
+        for side, constant in constants.items():
             first[side].setdefault(constant, place)
     groups: dict[Hashable, list[PartColumn]] = defaultdict(list)
-    for place, together in enumerate(made.paid):
+    for place, together in enumerate(measurements.paid):
         own = [side for side, c in sides[place].items() if first[side][c] == place]
         groups[max(own, key=lambda side: len(first[side]), default=place)] += together
-    return replace(made, paid=tuple(map(tuple, groups.values())))
+    return replace(measurements, paid=tuple(map(tuple, groups.values())))
 
 
 def _sides(part: Measurement, rows: int) -> dict[Hashable, Value]:
@@ -60,14 +63,14 @@ def _sides(part: Measurement, rows: int) -> dict[Hashable, Value]:
     if part.condition is None or not divisible(part, rows):
         return {}
     conditions = conjuncts(part.condition)
-    found: dict[Hashable, Value] = {}
+    constants: dict[Hashable, Value] = {}
     for equality in conditions:
         constant = compared(equality)
         if constant is not None:
             others = frozenset(c for c in conditions if c != equality)
             side = (replace(part, condition=None), others, constant[0])
-            found.setdefault(side, constant[1])
-    return found
+            constants.setdefault(side, constant[1])
+    return constants
 
 
 def divisible(part: Measurement, rows: int) -> TypeGuard[AdditiveTotal]:

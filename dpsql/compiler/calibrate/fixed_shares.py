@@ -61,11 +61,11 @@ def _pooled(
 ) -> list[tuple[frozenset[int], Fraction]]:
     """The pools, those that have a place in common put together."""
     apart = []
-    for known, amount in pools:
-        if known & places:
-            places, share = places | known, share + amount
+    for members, amount in pools:
+        if members & places:
+            places, share = places | members, share + amount
         else:
-            apart.append((known, amount))
+            apart.append((members, amount))
     return [*apart, (places, share)]
 
 

@@ -24,30 +24,32 @@ from dpsql.compiler.resolve.scopes import Identities
 from dpsql.model.tree import Expression
 
 
-def led_by_vectors(made: Measurements, identities: Identities) -> Iterator[Measurements]:
+def led_by_vectors(measurements: Measurements, identities: Identities) -> Iterator[Measurements]:
     """The ways to measure the same with a vector as the count of units, of one row each.
 
     With one vector alone, with all of those that have squares, and with all.
     """
-    units, vectors = made.parts[0], _vectors(made)
+    units, vectors = measurements.parts[0], _vectors(measurements)
     vectors.sort(key=lambda v: (v.family.squares is None, v.family.count != units))
     if not vectors or not isinstance(units, RowCount):
         return
     first = replace(vectors[0], units=units)
     squares = [v for v in vectors[1:] if v.family.squares is not None]
     for others in dict.fromkeys([(), tuple(squares), tuple(vectors[1:])]):
-        yield with_vectors(made, [first, *others], identities)
+        yield with_vectors(measurements, [first, *others], identities)
 
 
-def _vectors(made: Measurements) -> list[Vector]:
+def _vectors(measurements: Measurements) -> list[Vector]:
     """What may be measured together: moments, and sums with the number of their rows."""
-    plain = {family.key: part for part, family in made.sums.values()}
-    families = merged([*made.families.values(), *(family for _, family in made.sums.values())])
+    plain = {family.key: part for part, family in measurements.sums.values()}
+    families = merged(
+        [*measurements.families.values(), *(family for _, family in measurements.sums.values())]
+    )
     return [Vector(f, plain.get(f.key)) for f in families]
 
 
-def number_of_units(made: Measurements) -> Expression:
+def number_of_units(measurements: Measurements) -> Expression:
     """The noisy count that the keys are shown by."""
-    columns = tuple(f.ref for f in made.fields[: made.counted.columns])
-    unit = made.counted.unit * made.parts[0].lattice.step
+    columns = tuple(f.ref for f in measurements.fields[: measurements.counted.columns])
+    unit = measurements.counted.unit * measurements.parts[0].lattice.step
     return whole(summed(columns) / float(unit))

@@ -92,7 +92,7 @@ def with_vectors(
     """
     gone = {part for each in vectors for part in (*each.members, *each.parts)}
     columns = {column.part: column for column in one_by_one.columns}
-    known = {part: column.typical for part, column in columns.items()}
+    typical = {part: column.typical for part, column in columns.items()}
     paid: list[tuple[PartColumn, ...]] = [
         (column,) for part, column in columns.items() if part not in gone
     ]
@@ -107,7 +107,7 @@ def with_vectors(
                 else identities.field("part", part_type(part.lattice)),
                 adds,
             )
-            for part, adds in zip(each.parts, each.typical(known), strict=True)
+            for part, adds in zip(each.parts, each.typical(typical), strict=True)
         )
         formulas[each.family.key] = each.formulas(tuple(column.field.ref for column in own))
         paid = [*paid, own] if each.units is None else [own, *paid]
@@ -118,11 +118,11 @@ def with_vectors(
 
 def merged(families: Iterable[Family]) -> Sequence[Family]:
     """One family per count and sum, with squares if one measure asks for them."""
-    found: dict[Key, Family] = {}
+    by_key: dict[Key, Family] = {}
     for family in families:
-        squares = found.get(family.key, family).squares or family.squares
-        found[family.key] = Family(*family.key, squares, nan=family.nan)
-    return tuple(found.values())
+        squares = by_key.get(family.key, family).squares or family.squares
+        by_key[family.key] = Family(*family.key, squares, nan=family.nan)
+    return tuple(by_key.values())
 
 
 def _over_vectors(
@@ -133,8 +133,8 @@ def _over_vectors(
     columns = dict(zip(one_by_one.parts, one_by_one.fields, strict=True))
     anywhere: dict[int, Expression] = {}
     counts: dict[Measurement, Expression] = {}
-    for known in formulas.values():
-        for part, formula in known.items():
+    for of_family in formulas.values():
+        for part, formula in of_family.items():
             counts.setdefault(part, formula)
             if part in columns:
                 shown = whole(formula) if isinstance(part, RowCount) else formula

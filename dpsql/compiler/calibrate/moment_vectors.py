@@ -89,8 +89,8 @@ class Family:
 
     @property
     def members(self) -> tuple[Measurement, ...]:
-        known = (self.count, self.centred)
-        return known if self.squares is None else (*known, self.squares)
+        two = (self.count, self.centred)
+        return two if self.squares is None else (*two, self.squares)
 
     @property
     def width(self) -> Fraction:
@@ -155,24 +155,24 @@ class Vector:
     def formulas(self, columns: tuple[Ref, ...]) -> dict[Measurement, Expression]:
         """The measurements that it replaces, over the columns of its sums."""
         own = len(vector(self.family))
-        known = moments(self.family, columns[:own])
-        count, centred = (known[part] for part in self.family.key)
+        formulas = moments(self.family, columns[:own])
+        count, centred = (formulas[part] for part in self.family.key)
         if self.plain is not None and self.plain not in self.parts:
             step = self.plain.lattice.step
             total = centred + float(self.family.centred.centre * step) * count
-            known[self.plain] = fitted(total, part_type(self.plain.lattice))
+            formulas[self.plain] = fitted(total, part_type(self.plain.lattice))
         if self.units is not None:
-            known[self.units] = summed(columns) / float(self.row)
-        return known
+            formulas[self.units] = summed(columns) / float(self.row)
+        return formulas
 
     @property
     def row(self) -> float:
         """What a row adds to all its sums together."""
         return float(self.family.row * self.parts[0].lattice.step)
 
-    def typical(self, known: Mapping[Measurement, float]) -> tuple[float, ...]:
+    def typical(self, moments: Mapping[Measurement, float]) -> tuple[float, ...]:
         """What one row adds to each of its sums in typical data: nothing to those left out."""
-        own = typical(self.family, known)
+        own = typical(self.family, moments)
         return (*own, *(0.0 for _ in self.parts[len(own) :]))
 
 
@@ -260,14 +260,14 @@ def summed(columns: Sequence[Ref]) -> Expression:
     return operand(reduce(add, doubles))
 
 
-def typical(family: Family, known: Mapping[Measurement, float]) -> tuple[float, ...]:
-    """What one row adds to the vector where it adds `known` to the moments."""
+def typical(family: Family, adds: Mapping[Measurement, float]) -> tuple[float, ...]:
+    """What one row adds to the vector where it `adds` so much to the moments."""
     width, shift = float(family.width), float(family.shift)
-    mean = known.get(family.centred, family.offset) + shift
+    mean = adds.get(family.centred, family.offset) + shift
     if family.squares is None:
         return (width - mean, mean)
     half = float(family.squares.centre * family.squares.lattice.step)
-    square = known[family.squares] + half + 2 * shift * mean - shift**2
+    square = adds[family.squares] + half + 2 * shift * mean - shift**2
     t, t2 = mean / width, square / width**2
     return (1 - 2 * t + t2, 2 * (t - t2), t2)
 

@@ -69,13 +69,13 @@ class _Test:
 class RowLimits:
     """No unit has more than `rows` rows in a group; the `first` measurements are left alone.
 
-    `known` describes conditions, and what they compare with constants. `nonnegative` asks for sums
-    of parts none of which is below zero where it cannot be: then counts by rising thresholds rise.
+    Conditions are `described`, and what they compare with constants. `nonnegative` asks for sums of
+    parts none of which is below zero where it cannot be: then counts by rising thresholds rise.
     """
 
     rows: int
     first: int
-    known: Mapping[Expression, Facts]
+    described: Mapping[Expression, Facts]
     nonnegative: bool = False
 
 
@@ -94,14 +94,14 @@ class _Division:
 
 
 def divided(
-    made: Measurements, limits: RowLimits, identities: Identities, *, wholes: bool = True
+    measurements: Measurements, limits: RowLimits, identities: Identities, *, wholes: bool = True
 ) -> Measurements:
     """The same measures over divisions of the wholes that they measure.
 
     Without `wholes` a whole that is divided is not measured itself: it is the sum of its parts.
     """
-    deciding = made.columns[: limits.first]
-    alone = [c.part for c, *others in made.paid if not others and c not in deciding]
+    deciding = measurements.columns[: limits.first]
+    alone = [c.part for c, *others in measurements.paid if not others and c not in deciding]
     free = [part for part in alone if divisible(part, limits.rows)]
     claimed = _claimed(free)
     tested = {test.part for tests in claimed.values() for test in tests}
@@ -112,7 +112,7 @@ def divided(
     for whole in sorted(claimed, key=lambda whole: len(whole[1])):
         families = [f for f in _families(claimed[whole]) if len(f) <= _MOST]
         closed = len(families) + (whole in totals) > 1
-        new = [_division(f, rest=closed and not _complete(f, limits.known)) for f in families]
+        new = [_division(f, rest=closed and not _complete(f, limits.described)) for f in families]
         new = [d for d in new if closed or d.sums]
         lists = [d.parts for d in new]
         if closed and whole in totals:
@@ -124,7 +124,7 @@ def divided(
         divisions += new
         if closed and len(lists) > 1:
             agreements.append(tuple(lists))
-    return _measured(made, divisions, tuple(agreements), identities, limits)
+    return _measured(measurements, divisions, tuple(agreements), identities, limits)
 
 
 def _as_whole(part: AdditiveTotal) -> _Whole:
@@ -194,10 +194,10 @@ def _families(tests: Sequence[_Test]) -> list[list[_Test]]:
     ]
 
 
-def _complete(family: Sequence[_Test], known: Mapping[Expression, Facts]) -> bool:
+def _complete(family: Sequence[_Test], described: Mapping[Expression, Facts]) -> bool:
     """Whether one of the tests holds of every row, as far as it is known."""
     kind, side = family[0].subject
-    facts = known.get(side)
+    facts = described.get(side)
     if facts is None or facts.nullable or facts.may_be_nan or kind not in ("eq", "is"):
         return False
     values = (False, True) if kind == "is" else facts.domain
@@ -225,17 +225,17 @@ def _denied(condition: Expression) -> Expression:
 
 
 def _measured(
-    made: Measurements,
+    measurements: Measurements,
     divisions: Sequence[_Division],
     agreements: tuple[tuple[tuple[Measurement, ...], ...], ...],
     identities: Identities,
     limits: RowLimits,
 ) -> Measurements:
     """The measurements with each division in the place of its first member."""
-    columns = {column.part: column for column in made.columns}
+    columns = {column.part: column for column in measurements.columns}
     at: dict[Measurement, _Division] = {member: d for d in divisions for member in d.members}
     charges: dict[tuple[Measurement, ...], None] = {}
-    for together in made.paid:
+    for together in measurements.paid:
         division = at.get(together[0].part)
         charges[tuple(c.part for c in together) if division is None else division.parts] = None
     for division in divisions:
@@ -250,9 +250,9 @@ def _measured(
         for whole, parts in division.sums.items()
     }
     return replace(
-        made,
+        measurements,
         paid=tuple(tuple(columns[part] for part in charge) for charge in charges),
-        values=tuple(substitute(value, instead) for value in made.values),
+        values=tuple(substitute(value, instead) for value in measurements.values),
         agreements=agreements,
     )
 

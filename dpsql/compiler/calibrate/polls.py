@@ -91,7 +91,7 @@ class Polls:
     norms: Mapping[str, FoundNorm]
     identities: Identities
     missing: dict[str, Poll] = field(default_factory=dict)
-    known: list[ContributionBound] = field(default_factory=list)
+    bounds: list[ContributionBound] = field(default_factory=list)
     keys: dict[Measurement, str] = field(default_factory=dict)
 
     def clipped(self, part: Measurement, measure: int, call: BoundedCall) -> Measurement:
@@ -127,9 +127,9 @@ class Polls:
             call = self._centred(call, recipe.deviations)
         if recipe.choices is None:
             return call
-        kept = any(choice.histogram.rows >= MOST_ROWS for choice in recipe.choices(call))
+        unlimited = any(choice.histogram.rows >= MOST_ROWS for choice in recipe.choices(call))
         call = self._within_range(call) if call.wide else call
-        if not kept:
+        if not unlimited:
             return call
         count = RowCount(counted(call), MOST_ROWS)
         return replace(call, rows=self._bound(count, Norm.MAX, 0, measure)[1])
@@ -159,17 +159,17 @@ class Polls:
 
     def ratio(self, above: AdditiveTotal, below: AdditiveTotal) -> Fraction:
         """About how many steps of the one there are for a step of the other."""
-        above, below = (_kept(part) for part in (above, below))
+        above, below = (_in_integers(part) for part in (above, below))
         vote = RatioVote(above, below, ratio_edges(above, below))
         key = self._key(vote)
         self._asks(key, vote)
-        found = self.norms.get(key)
-        return Fraction(found.bound if found is not None and found.visible else 0, RATIO_STEPS)
+        ratio = self.norms.get(key)
+        return Fraction(ratio.bound if ratio is not None and ratio.visible else 0, RATIO_STEPS)
 
     @property
-    def found(self) -> tuple[ContributionBound, ...]:
+    def released(self) -> tuple[ContributionBound, ...]:
         """The norms that are known, each once."""
-        return tuple(dict.fromkeys(self.known))
+        return tuple(dict.fromkeys(self.bounds))
 
     def held_before(self, columns: Mapping[Measurement, int]) -> tuple[Poll, ...]:
         """The polls for what is not known yet, and the released columns that they are about.
@@ -214,12 +214,14 @@ class Polls:
         self._asks(key, vote)
         if key not in self.norms:
             return key, 2**highest if most is None else most
-        found, step = self.norms[key], part.lattice.step / vote.steps
+        norm_bound, step = self.norms[key], part.lattice.step / vote.steps
         if most is not None:
-            found = replace(found, bound=min(found.bound, most))
+            norm_bound = replace(norm_bound, bound=min(norm_bound.bound, most))
         signs = part.total_lower < 0, part.total_upper > 0
-        self.known.append(ContributionBound(measure, found, float(found.bound * step), *signs))
-        return key, found.bound
+        self.bounds.append(
+            ContributionBound(measure, norm_bound, float(norm_bound.bound * step), *signs)
+        )
+        return key, norm_bound.bound
 
     def _asks(self, key: str, vote: UnitVote) -> None:
         if key not in self.norms:
@@ -358,7 +360,7 @@ def norm_of(accountant: Accountant, groups: int) -> Norm:
     return Norm.L1
 
 
-def _kept(part: AdditiveTotal) -> AdditiveTotal:
+def _in_integers(part: AdditiveTotal) -> AdditiveTotal:
     return part if isinstance(part, RowCount) else within_integers(part)
 
 

@@ -52,8 +52,8 @@ def tested(releases: tuple[Release, ...], delta: Fraction, l0: int) -> tuple[Rel
             return release
         test = release.query.test
         count = counts[test]
-        found = stability(count.field.id, count.noise, test.rows, delta, l0)
-        return replace(release, stability=found)
+        test_of_count = stability(count.field.id, count.noise, test.rows, delta, l0)
+        return replace(release, stability=test_of_count)
 
     return tuple(map(with_test, releases))
 

@@ -30,7 +30,7 @@ from dpsql.model.vocabulary import Noise, Sensitivity
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class HistogramQueries:
     """What a block asks of histograms, with its columns: a choice each, and trees of quantiles.
 
     Each tree has a list of `halves`, columns for half the intervals of its quantiles, or none.
@@ -54,17 +54,21 @@ class Wanted:
         return [Part(tuple(f.id for f in fields), 1.0, (1.0,) * len(fields)) for fields in paid]
 
 
-def planned(wanted: Wanted, allowance: Allowance, payer: Payer, identities: Identities) -> Wanted:
+def planned(
+    histograms: HistogramQueries, allowance: Allowance, payer: Payer, identities: Identities
+) -> HistogramQueries:
     """The same columns, quantiles of one histogram from a tree where its error is the smaller."""
-    single, trees = dict(wanted.single), []
-    for histogram, queries in _families(wanted.single):
+    single, trees = dict(histograms.single), []
+    for histogram, queries in _families(histograms.single):
         tree = _best(histogram, allowance, payer)
         if tree.error < _error_of_choices(queries, allowance.amount, payer):
             ends = _ends(histogram, single)
             closer = _reached_sooner(ends, tree, allowance, payer)
             members = [*queries, *ends] if closer else queries
             trees.append({query: single.pop(query) for query in members})
-    return Wanted(single, tuple(trees), tuple(_halves(tree, identities) for tree in trees))
+    return HistogramQueries(
+        single, tuple(trees), tuple(_halves(tree, identities) for tree in trees)
+    )
 
 
 def _ends(histogram: Histogram, single: Mapping[ChoiceQuery, Field]) -> Mapping[ChoiceQuery, Field]:
@@ -101,17 +105,17 @@ def _halves(tree: Mapping[ChoiceQuery, Field], identities: Identities) -> tuple[
 
 
 def trees_of(
-    wanted: Wanted, allowances: Sequence[Allowance], payer: Payer
+    histograms: HistogramQueries, allowances: Sequence[Allowance], payer: Payer
 ) -> tuple[tuple[Choice, ...], tuple[TreeRelease, ...]]:
     """Each choice and each tree, paid for by an allowance of its own."""
-    paid = dict(zip(wanted.single, allowances, strict=False))
+    paid = dict(zip(histograms.single, allowances, strict=False))
     rivals = {
         query: _best(histogram, paid[query].share(Fraction(len(queries))), payer).error
         for histogram, queries in _families(paid)
         for query in queries
     }
 
-    def made(query: ChoiceQuery, field: Field) -> Choice:
+    def with_rival(query: ChoiceQuery, field: Field) -> Choice:
         amount = paid[query].amount
         chosen = choice(field, query, amount, payer)
         if query not in rivals:
@@ -119,8 +123,8 @@ def trees_of(
         expected = expected_error(query, amount, payer)
         return replace(chosen, expected=expected, otherwise=rivals[query])
 
-    choices = tuple(made(query, field) for query, field in wanted.single.items())
-    rest = zip(wanted.trees, wanted.halves, allowances[len(paid) :], strict=True)
+    choices = tuple(with_rival(query, field) for query, field in histograms.single.items())
+    rest = zip(histograms.trees, histograms.halves, allowances[len(paid) :], strict=True)
     return choices, tuple(
         replace(_tree(members, allowance, payer), halves=halves)
         for members, halves, allowance in rest

@@ -59,8 +59,8 @@ def _only_wide(bounded: BoundedBlock, place: int) -> bool:
     """Whether the argument of a measure has bounds only if no unit has more rows than anybody looks
     for, and the analyst says none.
     """
-    known = bounded.arguments[place], *bounded.wide[place : place + 1]
-    plain, *wide = (not facts or _has_bounds(facts[0]) for facts in known)
+    kinds = bounded.arguments[place], *bounded.wide[place : place + 1]
+    plain, *wide = (not facts or _has_bounds(facts[0]) for facts in kinds)
     return not plain and wide == [True] and bounded.block.measures[place].call.clip is None
 
 
@@ -68,19 +68,19 @@ def _has_bounds(facts: Facts) -> bool:
     return facts.type.is_numeric and facts.interval.is_bounded
 
 
-def parts_of(block: PrivateBlock, recipe: Recipe, asked: BoundedCall) -> tuple[Measurement, ...]:
+def parts_of(block: PrivateBlock, recipe: Recipe, call: BoundedCall) -> tuple[Measurement, ...]:
     """What SQL sums for an aggregate. Raises `Refused` for what cannot be asked of this block."""
-    parts = recipe.parts(asked)
-    require_direct(block, asked.call, parts, chosen=recipe.choices is not None)
+    parts = recipe.parts(call)
+    require_direct(block, call.call, parts, chosen=recipe.choices is not None)
     return parts
 
 
 def _over_keys(expression: Expression, keys: tuple[Item, ...]) -> Expression | None:
     """The expression over the columns of the keys, None where it reads anything else."""
-    known = {key.expression: key.field.ref for key in keys}
+    columns = {key.expression: key.field.ref for key in keys}
 
     def over(node: Expression) -> Expression:
-        return known.get(node) or map_children(node, over)
+        return columns.get(node) or map_children(node, over)
 
     written = over(expression)
     fields = {key.field.id for key in keys}

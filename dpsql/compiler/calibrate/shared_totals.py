@@ -60,10 +60,10 @@ def levels_of(blocks: Sequence[BlockPlan], stages: Sequence[Relation]) -> tuple[
         if number not in staged and _adds_up(block):
             writer = Writer()
             writer.number(block.block.rows)
-            told = _cells_of(number, block, writer)
-            if told is not None:
-                of_rows[writer.write((block.block.rows, block.block.unit))].append(told)
-    return tuple(levels for known in of_rows.values() for levels in _shared(known))
+            cells = _cells_of(number, block, writer)
+            if cells is not None:
+                of_rows[writer.write((block.block.rows, block.block.unit))].append(cells)
+    return tuple(levels for tables in of_rows.values() for levels in _shared(tables))
 
 
 def _adds_up(block: BlockPlan) -> bool:
@@ -111,46 +111,46 @@ def _cells_of(number: int, block: BlockPlan, writer: Writer) -> _Cells | None:
 
 def _before(agreements: Sequence[Agreement]) -> dict[int, tuple[int, ...]]:
     """The places that lie before each one, where lists that add up to the same start together."""
-    found: dict[int, tuple[int, ...]] = {}
+    before: dict[int, tuple[int, ...]] = {}
     for agreement in agreements:
         alone = [listed[0] for listed in agreement.lists if len(listed) == 1]
-        first = next((found[place] for place in alone if place in found), ())
+        first = next((before[place] for place in alone if place in before), ())
         for listed in agreement.lists:
             for n, place in enumerate(listed):
-                found.setdefault(place, (*first, *listed[:n]))
-    return found
+                before.setdefault(place, (*first, *listed[:n]))
+    return before
 
 
-def _shared(known: Sequence[_Cells]) -> Iterator[Marginals]:
+def _shared(tables: Sequence[_Cells]) -> Iterator[Marginals]:
     """The tables that measure what another one measures too, if there are any."""
     count: dict[_Quantity, int] = defaultdict(int)
-    for told in known:
-        for quantity in told.quantities:
+    for table in tables:
+        for quantity in table.quantities:
             if quantity is not None:
                 count[quantity] += 1
-    kept = [t for t in known if any(q is not None and count[q] > 1 for q in t.quantities)]
-    domains = {key: domain for told in kept for key, domain in told.domains.items()}
-    if kept and all(domains[key] == d for told in kept for key, d in told.domains.items()):
-        yield _levels(kept, domains)
+    sharing = [t for t in tables if any(q is not None and count[q] > 1 for q in t.quantities)]
+    domains = {key: domain for table in sharing for key, domain in table.domains.items()}
+    if sharing and all(domains[key] == d for table in sharing for key, d in table.domains.items()):
+        yield _levels(sharing, domains)
 
 
-def _levels(kept: Sequence[_Cells], domains: dict[str, tuple[Value, ...]]) -> Marginals:
+def _levels(sharing: Sequence[_Cells], domains: dict[str, tuple[Value, ...]]) -> Marginals:
     axes = {key: n for n, key in enumerate(domains)}
-    quantities = dict.fromkeys(q for told in kept for q in told.quantities if q is not None)
+    quantities = dict.fromkeys(q for table in sharing for q in table.quantities if q is not None)
     number = {quantity: n for n, quantity in enumerate(quantities)}
     tables = [
         Marginal(
-            told.block,
-            tuple(axes[key] for key in told.domains),
-            tuple(None if q is None else number[q] for q in told.quantities),
-            told.deviations,
+            table.block,
+            tuple(axes[key] for key in table.domains),
+            tuple(None if q is None else number[q] for q in table.quantities),
+            table.deviations,
         )
-        for told in kept
+        for table in sharing
     ]
     agreements = dict.fromkeys(
         Agreement(tuple(tuple(number[q] for q in listed) for listed in lists))
-        for told in kept
-        for lists in told.lists
+        for table in sharing
+        for lists in table.lists
     )
     starts = tuple(tuple(number[q[: n + 1]] for n in range(len(q) - 1)) for q in quantities)
     return Marginals(tuple(map(len, domains.values())), tuple(tables), tuple(agreements), starts)

@@ -113,17 +113,17 @@ class _Reader:
         """
         read = refs(output) & self._typical.keys()
         places = sorted({self._part[n] for n in read})
-        found = {}
+        moves = {}
         for place in places:
             part = self._parts[place]
             slopes = (
                 _slope(n, part.reach, output, self._typical) for n in part.columns if n in read
             )
-            found[place] = hypot(*slopes) * part.reach
-        if not (all(map(isfinite, found.values())) and any(found.values())):
+            moves[place] = hypot(*slopes) * part.reach
+        if not (all(map(isfinite, moves.values())) and any(moves.values())):
             return dict.fromkeys(places, 1.0)
-        least = max(found.values()) * _LEAST
-        return {place: max(move, least) for place, move in found.items()}
+        least = max(moves.values()) * _LEAST
+        return {place: max(move, least) for place, move in moves.items()}
 
 
 def _slope(column: int, reach: float, output: Expression, typical: dict[int, float]) -> float:

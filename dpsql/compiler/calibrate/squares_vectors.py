@@ -37,22 +37,22 @@ _SLACK = 1
 """Lattice steps by which two rounded numbers may be farther from 0 than the exact ones."""
 
 
-def with_squares_together(made: Measurements, identities: Identities) -> Measurements:
+def with_squares_together(measurements: Measurements, identities: Identities) -> Measurements:
     """The same measures, each sum that has squares beside it measured together with them."""
-    table = {column.part: column for column in made.columns}
-    alone = {together[0].part for together in made.paid if len(together) == 1}
+    table = {column.part: column for column in measurements.columns}
+    alone = {together[0].part for together in measurements.paid if len(together) == 1}
     formulas, paid = dict[int, Expression](), list[tuple[PartColumn, ...]]()
     gone = set[Measurement]()
-    for family in merged(made.families.values()):
+    for family in merged(measurements.families.values()):
         if family.squares is not None and alone - gone >= {family.centred, family.squares}:
             pair = _Pair(family, family.squares)
             own = tuple(pair.columns(table, identities))
             formulas |= pair.formulas(table, *(column.field.ref for column in own))
             paid.append(own)
             gone |= {family.centred, family.squares}
-    others = [together for together in made.paid if together[0].part not in gone]
-    values = tuple(substitute(value, formulas) for value in made.values)
-    return replace(made, paid=(*others, *paid), values=values)
+    others = [together for together in measurements.paid if together[0].part not in gone]
+    values = tuple(substitute(value, formulas) for value in measurements.values)
+    return replace(measurements, paid=(*others, *paid), values=values)
 
 
 @dataclass(frozen=True, slots=True)

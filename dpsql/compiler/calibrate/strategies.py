@@ -21,7 +21,7 @@ from dpsql.compiler.calibrate.key_selection import Rival
 from dpsql.compiler.calibrate.key_vectors import led_by_vectors, number_of_units
 from dpsql.compiler.calibrate.measurements import Measurements, PartColumn, together
 from dpsql.compiler.calibrate.partitions import RowLimits, divided
-from dpsql.compiler.calibrate.quantile_trees import Wanted
+from dpsql.compiler.calibrate.quantile_trees import HistogramQueries
 from dpsql.compiler.calibrate.splitting import ROWS, Part, better, split
 from dpsql.compiler.calibrate.squares_vectors import with_squares_together
 from dpsql.compiler.errors.outputs import NOTHING_APART, Apart, shown
@@ -45,8 +45,8 @@ class Measured:
 
     bounded: BoundedBlock
     contributions: Contributions
-    made: Measurements
-    wanted: Wanted
+    measurements: Measurements
+    histograms: HistogramQueries
     nonnegative: bool
     apart: Apart = NOTHING_APART
     rival: Rival | None = None
@@ -56,7 +56,7 @@ class Measured:
 
     @property
     def fields(self) -> tuple[Field, ...]:
-        return (*self.made.fields, *self.wanted.fields)
+        return (*self.measurements.fields, *self.histograms.fields)
 
     @property
     def l0(self) -> int:
@@ -83,8 +83,8 @@ class Measured:
     @property
     def keys_alone(self) -> bool:
         """Whether nobody asks for a number."""
-        asked = frozenset[int]().union(*map(refs, self.values))
-        return asked.isdisjoint(field.id for field in self.fields)
+        read = frozenset[int]().union(*map(refs, self.values))
+        return read.isdisjoint(field.id for field in self.fields)
 
     @property
     def measures(self) -> tuple[Measure, ...]:
@@ -92,7 +92,7 @@ class Measured:
 
     @property
     def values(self) -> tuple[Expression, ...]:
-        return self.made.values
+        return self.measurements.values
 
 
 def least_error(
@@ -110,20 +110,20 @@ def least_error(
     share = allowance.amount, allowance.noise_delta, Sensitivity(1, 0, 1)
     gaussian = accountant.noise(*share).mechanism is Mechanism.DISCRETE_GAUSSIAN
     in_l2 = gaussian and not accountant.vectors_help
-    ways = list(_strategies(measured, accountant, identities, in_l2=in_l2))
-    charged = [charges(way, with_values(outer, way, identities)) for way in ways]
+    strategies = list(_strategies(measured, accountant, identities, in_l2=in_l2))
+    charged = [charges(way, with_values(outer, way, identities)) for way in strategies]
 
     def least(places: Sequence[int]) -> int:
         return reduce(lambda a, b: b if better(charged[b], charged[a], order) else a, places)
 
-    best = least(range(len(ways)))
-    counted = [[m.made.counted for m in way] for way in ways]
+    best = least(range(len(strategies)))
+    counted = [[m.measurements.counted for m in way] for way in strategies]
     others = [n for n, counts in enumerate(counted) if counts != counted[best]]
     if not others or any(measure.call.epsilon for m in measured for measure in m.measures):
-        return ways[best]
+        return strategies[best]
     rival = least(others)
     return _with_rivals(
-        ways[best], ways[rival], map(allowance.share, split(*charged[rival], order))
+        strategies[best], strategies[rival], map(allowance.share, split(*charged[rival], order))
     )
 
 
@@ -133,7 +133,9 @@ def _with_rivals(
     """The best way, knowing how the other counts the units of private keys and what that costs."""
     spent = [[next(shares) for _ in paid_for(m)] for m in rival]
     return [
-        replace(m, rival=Rival(other.made.counted, own[0])) if m.bounded.domain is None else m
+        replace(m, rival=Rival(other.measurements.counted, own[0]))
+        if m.bounded.domain is None
+        else m
         for m, other, own in zip(best, rival, spent, strict=True)
     ]
 
@@ -146,7 +148,7 @@ def _strategies(
     So may wholes that are also sums of their parts. What moves a vector counts in L1, or `in_l2`.
     """
     vectors = accountant.vectors_help
-    centred = [replace(m, made=about_centres(m.made, identities)) for m in measured]
+    centred = [replace(m, measurements=about_centres(m.measurements, identities)) for m in measured]
     for way in [measured] if centred == measured else [measured, centred]:
         for joined in chain((way,), _joined(way, identities) if vectors else ()):
             yield from _pooled(joined, identities, sums=vectors)
@@ -156,34 +158,34 @@ def _strategies(
 
 
 def _with_squares(measured: Measured, identities: Identities) -> Measured:
-    return replace(measured, made=with_squares_together(measured.made, identities))
+    return replace(measured, measurements=with_squares_together(measured.measurements, identities))
 
 
 def _joined(way: list[Measured], identities: Identities) -> Iterator[list[Measured]]:
     """The ways in which some block has a vector; each block has its last where it has no more."""
     vectors = [list(_by_vectors(m, identities)) or [m] for m in way]
     for n in range(max(map(len, vectors), default=0)):
-        joined = [ways[min(n, len(ways) - 1)] for ways in vectors]
+        joined = [strategies[min(n, len(strategies) - 1)] for strategies in vectors]
         if joined != way:
             yield joined
 
 
 def _by_vectors(measured: Measured, identities: Identities) -> Iterator[Measured]:
     """The ways to measure a block with moments together."""
-    made, private = measured.made, measured.bounded.domain is None
-    if not private and made.families:
-        yield replace(measured, made=together(made, identities))
+    measurements, private = measured.measurements, measured.bounded.domain is None
+    if not private and measurements.families:
+        yield replace(measured, measurements=together(measurements, identities))
     if private and measured.contributions.row_level:
-        for led in led_by_vectors(made, identities):
-            instead = {made.fields[0].id: number_of_units(led)}
-            yield replace(measured, made=led, apart=measured.apart.counted_by(instead))
+        for led in led_by_vectors(measurements, identities):
+            instead = {measurements.fields[0].id: number_of_units(led)}
+            yield replace(measured, measurements=led, apart=measured.apart.counted_by(instead))
 
 
 def _pooled(way: list[Measured], identities: Identities, *, sums: bool) -> Iterator[list[Measured]]:
     """Disjoint rows paid for once; with `sums`, wholes also as sums of their parts."""
-    made = [_divided(m, identities, wholes=True) for m in way]
-    yield made
-    if sums and any(m.made.agreements for m in made):
+    with_wholes = [_divided(m, identities, wholes=True) for m in way]
+    yield with_wholes
+    if sums and any(m.measurements.agreements for m in with_wholes):
         yield [_divided(m, identities, wholes=False) for m in way]
 
 
@@ -193,8 +195,8 @@ def _divided(measured: Measured, identities: Identities, *, wholes: bool) -> Mea
         return measured
     threshold = int(measured.bounded.domain is None)
     limits = RowLimits(proved, threshold, measured.bounded.tested, measured.nonnegative)
-    made = divided(measured.made, limits, identities, wholes=wholes)
-    return replace(measured, made=pooled(made, proved))
+    measurements = divided(measured.measurements, limits, identities, wholes=wholes)
+    return replace(measured, measurements=pooled(measurements, proved))
 
 
 def charges(measured: list[Measured], outer: Relation) -> tuple[list[Part], list[Expression]]:
@@ -206,13 +208,13 @@ def charges(measured: list[Measured], outer: Relation) -> tuple[list[Part], list
 
 def paid_for(m: Measured) -> Iterator[Part]:
     """What shares of the budget pay for in one block: its measurements, then its choices."""
-    for columns in m.made.paid:
+    for columns in m.measurements.paid:
         yield Part(
             tuple(column.field.id for column in columns),
             columns[0].part.reach,
             tuple(ROWS * column.typical for column in columns),
         )
-    yield from m.wanted.parts
+    yield from m.histograms.parts
 
 
 def with_values(outer: Relation, measured: list[Measured], identities: Identities) -> Relation:
@@ -228,8 +230,8 @@ def with_values(outer: Relation, measured: list[Measured], identities: Identitie
         keys = relation.fields[: len(block.bounded.block.keys)]
         measures = relation.fields[len(keys) :]
         parts = tuple(identities.field(f.name, f.type) for f in block.fields)
-        known = (*(key.field for key in block.bounded.block.keys), *block.fields)
-        table = replace(relation, fields=keys + parts, columns=tuple(f.id for f in known))
+        columns = (*(key.field for key in block.bounded.block.keys), *block.fields)
+        table = replace(relation, fields=keys + parts, columns=tuple(f.id for f in columns))
         read = {column: field.ref for column, field in table.reads.items()}
         items = [f.item for f in keys]
         items += [

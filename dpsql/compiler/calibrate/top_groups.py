@@ -43,16 +43,16 @@ def with_top(
     `queries` are the outer query and the stages, `paid` what the charges of each block may spend.
     With the blocks come the queries over the columns that they then release.
     """
-    asked = top_shape(queries[0], [len(block.block.keys) for block in blocks])
+    shape = top_shape(queries[0], [len(block.block.keys) for block in blocks])
     read = [r.block for query in queries for r in relations(query) if isinstance(r, Released)]
-    if asked is not None and read.count(asked.block) == 1:
-        chosen = _chosen(blocks[asked.block], asked, paid[asked.block], accountant)
-        blocks = tuple(chosen if n == asked.block else block for n, block in enumerate(blocks))
+    if shape is not None and read.count(shape.block) == 1:
+        chosen = _chosen(blocks[shape.block], shape, paid[shape.block], accountant)
+        blocks = tuple(chosen if n == shape.block else block for n, block in enumerate(blocks))
     return blocks, [as_released(query, blocks) for query in queries]
 
 
 def _chosen(
-    block: BlockPlan, asked: TopShape, paid: Sequence[Allowance], accountant: Accountant
+    block: BlockPlan, shape: TopShape, paid: Sequence[Allowance], accountant: Accountant
 ) -> BlockPlan:
     keys = block.keys
     if (
@@ -62,19 +62,19 @@ def _chosen(
         or any(r.stability is not None for r in block.releases)
     ):
         return block
-    if any(key[place] is None for key in keys.domain for place in asked.filled):
+    if any(key[place] is None for key in keys.domain for place in shape.filled):
         return block
-    if not asked.count < len(keys.domain):
+    if not shape.count < len(keys.domain):
         return block
-    measured = asked.shown or len(block.releases) > 1
+    measured = shape.shown or len(block.releases) > 1
     shares = SHARES if measured else (Fraction(1),)
-    choice = _Choice(block, keys, asked, accountant, measured=measured)
-    ways = [
+    choice = _Choice(block, keys, shape, accountant, measured=measured)
+    plans = [
         choice.with_share(share, paid)
         for share in shares
-        if _choosable(paid, share, asked.count, accountant)
+        if _choosable(paid, share, shape.count, accountant)
     ]
-    best = min(ways, key=lambda way: _worst(way, block), default=block)
+    best = min(plans, key=lambda way: _worst(way, block), default=block)
     return best if _worst(best, block) < 1 else block
 
 
@@ -98,25 +98,25 @@ class _Choice:
 
     block: BlockPlan
     keys: ListedKeys
-    asked: TopShape
+    shape: TopShape
     accountant: Accountant
     measured: bool = field(kw_only=True)
 
     def with_share(self, share: Fraction, paid: Sequence[Allowance]) -> BlockPlan:
         """The block that spends a share of the budget on its choice, the rest on measurements."""
-        block, asked, accountant = self.block, self.asked, self.accountant
-        (scored,) = (r for r in block.releases if r.field.id == asked.scored)
+        block, shape, accountant = self.block, self.shape, self.accountant
+        (scored,) = (r for r in block.releases if r.field.id == shape.scored)
         keys = len(self.keys.domain)
-        ranged, stepped = _epsilons(paid, share, asked.count, accountant)
+        ranged, stepped = _epsilons(paid, share, shape.count, accountant)
         unlimited = replace(scored.sensitivity, l0=keys)
-        found = min(
+        cheapest = min(
             (
-                top(asked.count, keys, unlimited, epsilon, lowest=asked.lowest, flips=flips)
+                top(shape.count, keys, unlimited, epsilon, lowest=shape.lowest, flips=flips)
                 for epsilon, flips in ((ranged, False), (stepped, True))
             ),
             key=lambda way: way.error,
         )
-        l0 = min(asked.count, keys if block.enforce_l0 else block.l0)
+        l0 = min(shape.count, keys if block.enforce_l0 else block.l0)
         rest = [allowance.share(1 - share) for allowance in paid]
         return replace(
             block,
@@ -124,7 +124,7 @@ class _Choice:
             keys=TopKeys(
                 domain=self.keys.domain,
                 within=self.keys.within,
-                top=found,
+                top=cheapest,
                 unreleased=scored.query,
                 otherwise=error_of_noise(scored.noise, keys),
                 place=None if self.measured else scored.field,

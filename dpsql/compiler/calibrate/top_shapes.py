@@ -58,10 +58,10 @@ def _first_rows(
 ) -> TopShape | None:
     """Ordered by a measurement first."""
     order = [key.expression for key in ordered.keys]
-    found = _over_released(ordered.input, [*outputs, *order])
-    if found is None:
+    measured_over = _over_released(ordered.input, [*outputs, *order])
+    if measured_over is None:
         return None
-    released, read = found
+    released, read = measured_over
     first, *others = _in_order(ordered.keys, read[len(outputs) :])
     scored = _measurement(first.expression, released, keys)
     if scored is None:
@@ -82,10 +82,10 @@ def _of_ends(
     """ARG_MAX(key, y) and MAX(y) of one measurement y, or ARG_MIN and MIN."""
     calls = [measure.call for measure in measures]
     ends = {call.function for call in calls} & _ENDS.keys()
-    found = _over_released(source, [arg for call in calls for arg in call.args])
-    if len(ends) != 1 or found is None or any(map(_has_more, calls)):
+    measured_over = _over_released(source, [arg for call in calls for arg in call.args])
+    if len(ends) != 1 or measured_over is None or any(map(_has_more, calls)):
         return None
-    (end,), (released, read) = ends, found
+    (end,), (released, read) = ends, measured_over
     places = {f.id: n for n, f in enumerate(released.fields[: keys[released.block]])}
     left, scores, filled = iter(read), set[int | None](), set[int | None]()
     for call in calls:
@@ -98,7 +98,7 @@ def _of_ends(
     if len(scores) != 1 or None in filled | scores:
         return None
     (scored,) = (score for score in scores if score is not None)
-    kept = frozenset(place for place in filled if place is not None)
+    all_filled = frozenset(place for place in filled if place is not None)
     shown = any(call.function != end for call in calls)
     return TopShape(
         block=released.block,
@@ -106,7 +106,7 @@ def _of_ends(
         scored=scored,
         lowest=end == "arg_min",
         shown=shown,
-        filled=kept,
+        filled=all_filled,
     )
 
 
@@ -129,9 +129,9 @@ def _over_released(
 
 def _composed(expressions: Sequence[Expression], project: Project) -> list[Expression] | None:
     """The expressions over what the projection reads; None where they grow too large."""
-    known = {item.field.id: item.expression for item in project.items}
-    found = [composed(expression, known) for expression in expressions]
-    return [e for e in found if e is not None] if None not in found else None
+    by_field = {item.field.id: item.expression for item in project.items}
+    over_input = [composed(expression, by_field) for expression in expressions]
+    return [e for e in over_input if e is not None] if None not in over_input else None
 
 
 def _measurement(score: Expression, released: Released, keys: Sequence[int]) -> int | None:
