@@ -116,7 +116,7 @@ def describe(plan: BlockPlan, sql: BlockSql, policy: Policy) -> BlockLines:
     )
     names = labels(plan.block.rows)
     return BlockLines(
-        unit=f"{policy.unit.table}.{policy.unit.key} ({policy.unit.neighbours.value})",
+        unit=f"{policy.unit_name} ({policy.unit.neighbours.value})",
         limits=limits,
         keys=_keys(plan, names),
         releases=tuple(_release(r, names, _adjusted(r, plan)) for r in plan.releases),

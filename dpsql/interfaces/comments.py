@@ -13,7 +13,6 @@ def table_comment(policy: Policy, table: TablePolicy) -> str:
     """Whether a table is private, whose privacy it carries, and how much of one unit counts."""
     if not table.private:
         return "public"
-    unit = f"{policy.unit.table}.{policy.unit.key}"
     limits = {
         "rows per unit": table.max_rows_per_unit,
         "groups per unit": table.max_groups_per_unit,
@@ -22,7 +21,7 @@ def table_comment(policy: Policy, table: TablePolicy) -> str:
     parts = [f"at most {limit} {what}" for what, limit in limits.items() if limit is not None]
     parts += [f"at most {limit.most} groups per unit by {limit.by}" for limit in table.groups_by]
     parts += [f"at most {limit.most} rows per group by {limit.by}" for limit in table.rows_by]
-    return "; ".join([f"private: the unit is {unit}", *parts])
+    return "; ".join([f"private: the unit is {policy.unit_name}", *parts])
 
 
 def column_comment(policy: Policy, table: TablePolicy, column: ColumnPolicy) -> str | None:
@@ -32,6 +31,9 @@ def column_comment(policy: Policy, table: TablePolicy, column: ColumnPolicy) -> 
     if table.name.lower() == unit.table.lower() and name == unit.key.lower():
         parts.append("the privacy unit")
     links = [link for link in (table.link, *table.several) if link and name == link.column.lower()]
+    if any(policy.table(link.table) is None for link in links):
+        links = []
+        parts.append("the privacy unit")
     parts += [f"leads to the privacy unit through {link.table}.{link.key}" for link in links]
     if any(name == link.column.lower() for link in table.unprotected):
         parts.append("people whom it names are not protected")

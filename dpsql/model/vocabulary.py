@@ -60,7 +60,11 @@ class Neighbours(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PrivacyUnit:
-    """One key of one table: a customer."""
+    """One key of one table: a customer.
+
+    Where people have no table, each value of certain columns is one: then `table` is the name of
+    the first of these columns, and no table of the policy (PRIVACY.md R2).
+    """
 
     table: str
     key: str
@@ -212,6 +216,12 @@ class Policy:
         """The table that a name of up to three parts means; schemas are searched by `path`."""
         found = (self.table(name) for name in candidates(written, path))
         return next((table for table in found if table is not None), None)
+
+    @property
+    def unit_name(self) -> str:
+        """The column whose values are the units."""
+        has_table = self.table(self.unit.table) is not None
+        return f"{self.unit.table}.{self.unit.key}" if has_table else self.unit.table
 
     def fact(self, kind: FactKind, table: str) -> Fact | None:
         """The vouched fact of this kind about this table, if there is one."""

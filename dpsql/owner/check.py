@@ -163,7 +163,7 @@ class _Table:
         ]
 
     def _people(self) -> str:
-        return f"{self.policy.unit.table}.{self.policy.unit.key}"
+        return self.policy.unit_name
 
     def _named(self, column: str, place: str, what: str, fix: str) -> Finding:
         """A finding about a column; of what the owner has decided no rows are counted."""
@@ -194,6 +194,8 @@ class _Table:
     def _resolves(self) -> Finding | None:
         link = self.table.link
         assert link is not None
+        if self.policy.table(link.table) is None:  # the values are the units
+            return None
         here, there = identifier(link.column), identifier(link.key)
         count = self._count(
             f"SELECT COUNT(*) FROM {self.name} AS a WHERE a.{here} IS NOT NULL AND NOT EXISTS"
@@ -408,8 +410,7 @@ class RowsOfSeveral:
 def look_alikes(table: TablePolicy, policy: Policy) -> list[str]:
     """Columns of the unit key's type, no link or key, whose name has the unit's in it."""
     unit = policy.table(policy.unit.table)
-    assert unit is not None
-    if not table.private:
+    if unit is None or not table.private:
         return []
     key = unit.column(policy.unit.key)
     assert key is not None

@@ -188,7 +188,9 @@ class _Binder:
         carrier = table.link.column if table.link else (table.key[0] if table.key else "")
         if not table.several and _not_null(schema_table, carrier):
             facts.append(FactKind.NOT_NULL_LINK)
-        if table.link is not None and _is_foreign_key(schema_table, table.link):
+        if table.link is not None and (
+            self.draft.is_column(table.link) or _is_foreign_key(schema_table, table.link)
+        ):
             facts.append(FactKind.LINK_RESOLVES)
         if table.several and all(link.table == self.draft.unit.table for link in table.several):
             whole = [link for link in table.several if _is_foreign_key(schema_table, link)]
@@ -201,9 +203,12 @@ class _Binder:
 
     def _check_link(self, table: DraftTable, link: Link, schema_table: SchemaTable) -> None:
         """A link has its key's type: comparing others converts, which fails on some data."""
+        here = self._schema_column(table, link.column, schema_table, "link")
+        if self.draft.is_column(link):
+            self._check_unit_column(table, here)
+            return
         target = self.draft.table(link.table)
         assert target is not None
-        here = self._schema_column(table, link.column, schema_table, "link")
         there = self._schema_column(target, link.key, self._schema_table(target), "key")
         if here.type != there.type:
             self._fail(
@@ -213,6 +218,18 @@ class _Binder:
                 f" {link.table}.{there.name} has type {there.type_name}.",
                 "Give both one type in the database.",
             )
+
+    def _check_unit_column(self, table: DraftTable, column: SchemaColumn) -> None:
+        """All columns whose values are the units have one type, in which equal values are one."""
+        first = next(t for t in self.draft.tables if t.link and self.draft.is_column(t.link))
+        assert first.link is not None
+        kind = self._schema_column(first, first.link.column, self._schema_table(first), "link")
+        why = f"{table.name}.{column.name} has type {column.type_name}"
+        if column.type is None or column.type.kind is Kind.DOUBLE:
+            self._fail(table, (), f"{why}.", "Name people by an integer, a text or a date.")
+        if column.type != kind.type:
+            why = f"{why}, and {first.name}.{kind.name} has type {kind.type_name}."
+            self._fail(table, (), why, "Give both one type in the database.")
 
     def _public(self, table: DraftTable, schema_table: SchemaTable) -> tuple[ColumnPolicy, ...]:
         declared = {c.name.lower(): c for c in table.columns}

@@ -97,6 +97,10 @@ class Draft:
     limits: Limits
     server: ServerSettings
 
+    def is_column(self, link: Link) -> bool:
+        """Whether a link leads to the unit where people have no table: its values are units."""
+        return link.table == self.unit.table and self.table(self.unit.table) is None
+
     def table(self, name: str) -> DraftTable | None:
         """The table called `name`, ignoring case."""
         return next((t for t in self.tables if t.name.lower() == name.lower()), None)

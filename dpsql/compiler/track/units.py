@@ -188,10 +188,9 @@ def leads(column: int, table: TablePolicy, policy: Policy) -> Iterator[tuple[Anc
     Where the key of a table is also its link, the value goes on to the table behind it.
     """
     while table.link is not None:
-        target = policy.table(table.link.table)
-        assert target is not None
-        yield Anchor(column, target.name, column), Pending(column, target.name, table.name)
-        if target.link is None or not _same(target.key, target.link.column):
+        name, target = table.link.table, policy.table(table.link.table)
+        yield Anchor(column, name, column), Pending(column, name, table.name)
+        if target is None or target.link is None or not _same(target.key, target.link.column):
             return
         table = target
 
