@@ -447,13 +447,16 @@ def _shown(written: str) -> str:
 
 def _check_neighbours(left: Token, right: Token) -> None:
     """`0x1F` and `x'ab'` must not fall apart into two tokens; strings do not concatenate."""
-    strings = (TokenType.STRING, TokenType.IDENTIFIER)
     touching = left.end + 1 == right.start
-    right_value = right.token_type in (*strings, TokenType.NUMBER) or is_word(right)
-    split = touching and right_value and (left.token_type is TokenType.NUMBER or is_word(left))
+    split = touching and (left.token_type is TokenType.NUMBER or is_word(left)) and _is_value(right)
     joined = left.token_type is TokenType.STRING and right.token_type is TokenType.STRING
     if split or joined:
         raise Refused(Reason.SYNTAX, span_of(right), why="a separator is missing here")
+
+
+def _is_value(token: Token) -> bool:
+    values = (TokenType.STRING, TokenType.IDENTIFIER, TokenType.NUMBER)
+    return token.token_type in values or is_word(token)
 
 
 def prepare(tokens: Sequence[Token], dialect: str) -> Tokens:
