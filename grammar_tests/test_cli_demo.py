@@ -1,4 +1,4 @@
-"""The command line on the demo: a process, a policy, a database, a ledger."""
+"""The command line on the demo: a policy, a database, a ledger, and where it matters a process."""
 
 from __future__ import annotations
 
@@ -11,10 +11,13 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import chdir
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner, Result
 
+from dpsql.interfaces.cli import main
 from dpsql.ledgers.sqlite import SqliteLedger
 from dpsql.policy import demo
 
@@ -52,6 +55,15 @@ def run(where: Path, *args: str, code: int = 0) -> Done:
     )
     assert done.returncode == code, done.stdout + done.stderr
     assert "Traceback" not in done.stderr
+    return done
+
+
+def within(where: Path, *args: str, code: int = 0) -> Result:
+    """The same command in this process, which has imported what it needs."""
+    with chdir(where):
+        done = CliRunner().invoke(main, args, env={"DPSQL_ANALYST": None})
+    assert done.exit_code == code, done.output
+    assert done.exception is None or isinstance(done.exception, SystemExit)
     return done
 
 
@@ -97,12 +109,13 @@ def test_an_answer_is_repeated_for_nothing_until_the_data_change(shop: Path) -> 
 
 
 def test_explain_is_free(shop: Path) -> None:
-    brief, whole = run(shop, "explain", BY_SEGMENT), run(shop, "explain", BY_SEGMENT, "--verbose")
-    assert run(shop, "query", f"EXPLAIN PRIVACY {BY_SEGMENT}").stdout == brief.stdout
-    assert run(shop, "query", f"EXPLAIN PRIVACY VERBOSE {BY_SEGMENT}").stdout == whole.stdout
+    brief = within(shop, "explain", BY_SEGMENT)
+    whole = within(shop, "explain", BY_SEGMENT, "--verbose")
+    assert within(shop, "query", f"EXPLAIN PRIVACY {BY_SEGMENT}").stdout == brief.stdout
+    assert within(shop, "query", f"EXPLAIN PRIVACY VERBOSE {BY_SEGMENT}").stdout == whole.stdout
     assert "n        INTEGER  20" in brief.stdout
     assert "discrete Gaussian" in whole.stdout
-    assert "ρ = 0 " in run(shop, "budget").stdout
+    assert "ρ = 0 " in within(shop, "budget").stdout
 
 
 def test_exit_codes(shop: Path) -> None:
@@ -128,41 +141,41 @@ def test_exit_codes(shop: Path) -> None:
 
 
 def test_check_finds_what_does_not_fit_and_records_what_does(shop: Path) -> None:
-    assert run(shop, "check").stdout == ""
-    assert "recorded" in run(shop, "check", "--record").stderr
+    assert within(shop, "check").stdout == ""
+    assert "recorded" in within(shop, "check", "--record").stderr
     edit(shop, "age = { bounds = [0, 120]", "age = { bounds = [0, 30]")
     line = (shop / "dpsql.toml").read_text(encoding="utf-8").splitlines()
     number = next(i for i, text in enumerate(line, 1) if text.startswith("age ="))
-    found = run(shop, "check", code=1).stdout
+    found = within(shop, "check", code=1).stdout
     assert found.startswith(f"dpsql.toml:{number}: ")
     assert "fix: " in found
 
 
 def test_init_drafts_a_policy_that_answers_nothing(shop: Path) -> None:
-    done = run(shop, "init", "shop.duckdb", "-o", "draft.toml")
+    done = within(shop, "init", "shop.duckdb", "-o", "draft.toml")
     decisions = int(done.stderr.split()[0])
     draft = (shop / "draft.toml").read_text(encoding="utf-8")
     assert draft.count('"DECIDE"') == decisions
-    refused = run(shop, "query", BY_SEGMENT, "--policy", "draft.toml", code=1)
+    refused = within(shop, "query", BY_SEGMENT, "--policy", "draft.toml", code=1)
     assert f"{decisions} decisions" in refused.stderr
-    run(shop, "init", "shop.duckdb", "-o", "draft.toml", code=2)
+    within(shop, "init", "shop.duckdb", "-o", "draft.toml", code=2)
     assert (shop / "draft.toml").read_text(encoding="utf-8") == draft
-    run(shop, "init", "missing.duckdb", "-o", "other.toml", code=5)
+    within(shop, "init", "missing.duckdb", "-o", "other.toml", code=5)
     assert not (shop / "other.toml").exists()
 
 
 def test_init_writes_paths_relative_to_the_policy(shop: Path) -> None:
     (shop / "etc").mkdir()
-    run(shop, "init", "shop.duckdb", "-o", "etc/dpsql.toml")
+    within(shop, "init", "shop.duckdb", "-o", "etc/dpsql.toml")
     assert 'path = "../shop.duckdb"' in (shop / "etc" / "dpsql.toml").read_text(encoding="utf-8")
 
 
 def test_a_ledger_without_its_mark_fails_closed_until_the_owner_accepts_it(shop: Path) -> None:
-    run(shop, "query", BY_SEGMENT)
+    within(shop, "query", BY_SEGMENT)
     (shop / "dpsql.ledger.mark").unlink()
-    run(shop, "query", BY_SEGMENT, code=5)
-    assert "accepted" in run(shop, "budget", "--accept-ledger").stderr
-    assert "cost: nothing" in run(shop, "query", BY_SEGMENT).stderr
+    within(shop, "query", BY_SEGMENT, code=5)
+    assert "accepted" in within(shop, "budget", "--accept-ledger").stderr
+    assert "cost: nothing" in within(shop, "query", BY_SEGMENT).stderr
 
 
 def charged(where: Path) -> int:
