@@ -141,7 +141,6 @@ class Counting:
 
     def __init__(self, policy: Policy, engine: PlainEngine) -> None:
         self.policy, self.engine = policy, engine
-        engine.connection.execute("SET threads = 1")  # small queries start faster
         self.counted: Counter[str] = Counter()
         self._known: dict[str, bool] = {}
 

@@ -31,6 +31,7 @@ from grammar_tests.laws import (
     BUDGET,
     Counted,
     PlainEngine,
+    RememberingEngine,
     compiled,
     exact_blocks,
     integers,
@@ -197,10 +198,11 @@ def violations(
     damage: Callable[[Prepared], Prepared] = lambda plan: plan,
 ) -> Iterator[str | None]:
     """What breaks the claims when any one unit is removed, or None, for each pair compared."""
-    whole = PlainEngine(engine.connection.cursor())  # it does not see what is not committed
+    whole = RememberingEngine(engine.connection.cursor())  # it does not see what is not committed
     sides: dict[str, tuple[Prepared, list[Counted], list[Noisy]]] = {}
     for place, unit in enumerate(world.units(tables)):
         with without_unit(engine.connection, world.deletions(unit)):
+            other = RememberingEngine(engine.connection)
             for number, (case, claimed) in enumerate(private(policy)):
                 if unit not in ODD and (place + number) % SHARE:
                     continue
@@ -209,7 +211,7 @@ def violations(
                     staged = noiseless_blocks(plan, whole) if plan.rewritten.stages else []
                     sides[case.id] = plan, integers(plan, whole), staged
                 plan, ours, staged = sides[case.id]
-                why = violation(plan, ours, integers(plan, engine, staged))
+                why = violation(plan, ours, integers(plan, other, staged))
                 yield why and f"{case.id}, unit {unit}: {why}"
 
 

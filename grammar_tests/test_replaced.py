@@ -37,6 +37,7 @@ from grammar_tests.laws import (
     BUDGET,
     Counted,
     PlainEngine,
+    RememberingEngine,
     charges,
     claimed,
     compiled,
@@ -231,9 +232,10 @@ def test_a_replaced_unit_moves_no_more_than_claimed(name: str) -> None:
     sides = []
     for unit in units:
         with without_unit(engine.connection, world.deletions(unit)):
+            without = RememberingEngine(engine.connection)
             sides.append(
                 [
-                    integers(plan, engine, released)
+                    integers(plan, without, released)
                     for (_, plan), released in zip(plans, staged, strict=True)
                 ]
             )
