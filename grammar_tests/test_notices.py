@@ -34,6 +34,7 @@ from dpsql.model.notices import (
     NeverShown,
     Notice,
     Sampled,
+    TooFew,
     Unclear,
 )
 from dpsql.model.schema import Schema
@@ -294,6 +295,8 @@ NOTICES: tuple[Notice, ...] = (
     Empty(Hidden((0,), "customers", 164)),
     Drowned("customers", 1, 9.0),
     NeverShown("customers", 1, 164),
+    TooFew("customers", 60, 20),
+    TooFew("customers", 60, None),
     Unclear(0, 1, 1),
     Unclear(1, 3, 12),
 )
@@ -329,7 +332,8 @@ def test_numbers_no_larger_than_their_margin_are_counted(tmp_path: Path) -> None
     names = (Column("n", INTEGER),)
     assert sentence(Unclear(0, 1, 1), names) == "n is no larger than its ±"
     assert sentence(Unclear(0, 4, 4), names, WIRE) == (
-        "all 4 numbers of n are no larger than their ±; EXPLAIN PRIVACY shows what would do better"
+        "all 4 numbers of n are no larger than their ±; "
+        "EXPLAIN PRIVACY shows if another form does better"
     )
 
 

@@ -62,9 +62,9 @@ def test_errors_are_known_for_each_bound_that_may_be_found(sql: str, tmp_path: P
     (found,) = (notice for notice in answer.notices if isinstance(notice, Scaled))
     margin = max(row[-1] or 0.0 for row in answer.margins)
     assert len(before.outlook.bounds) == len(outlooks.ROWS)
-    for bound in before.outlook.bounds:
+    for bound in before.outlook.bounds[1:]:
         (most,) = bound.most
-        # Whole numbers are told, so that margins of small ones are rounded.
+        # Whole numbers are told, so that margins of small ones, as of one row, are rounded.
         assert bound.margin * found.most / most == pytest.approx(margin, rel=0.01, abs=1)
         others = [other for other in before.outlook.bounds if other != bound]
         assert not any(b.margin * found.most / most == pytest.approx(margin, 0.5) for b in others)

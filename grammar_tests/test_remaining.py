@@ -25,7 +25,7 @@ from dpsql.interfaces.plan_text import plan_text
 from dpsql.interfaces.receipts import cost_text
 from dpsql.interfaces.sqlalchemy.dpsql_dialect import DpsqlDialect
 from dpsql.model.errors import PolicyError, Reason, Refused
-from dpsql.model.notices import Drowned
+from dpsql.model.notices import Drowned, Scaled, TooFew
 from dpsql.model.tree import Span
 from dpsql.model.vocabulary import NANO, Budget, Loss
 from dpsql.policy.load import load
@@ -34,6 +34,7 @@ from grammar_tests import proxy_kit
 from grammar_tests.fakes import EXPLANATION, FakeProxy
 from grammar_tests.session_kit import Client
 from grammar_tests.test_cli import run
+from grammar_tests.test_contribution_bounds import crowd
 from grammar_tests.test_messages import FACTS
 from grammar_tests.test_private_bounds import INCOME
 
@@ -150,6 +151,51 @@ def test_it_is_refused_before_the_first_of_two_steps(tmp_path: Path) -> None:
             proxy.ask(proxy_kit.request(sql))
         assert refused.value.reason is Reason.NOT_USEFUL
         assert proxy.budgets()[0][1] == Loss(0)
+
+
+FEW = ('expected_rows = 1000\nkey = "login_id"', 'expected_rows = 20\nkey = "login_id"')
+LOGINS = proxy_kit.request("SELECT COUNT(*) AS n FROM logins")
+
+
+def test_too_few_to_find_a_bound_is_said_before_anything_is_charged(tmp_path: Path) -> None:
+    """By what the policy expects; where it expects more, nothing is said."""
+    with Proxy.open(str(proxy_kit.shop(tmp_path, FEW, CONFIRM))) as proxy:
+        with pytest.raises(Refused) as refused:
+            proxy.ask(LOGINS)
+        assert refused.value.reason is Reason.NOT_USEFUL
+        told = str(describe(refused.value, "", WIRE))
+        assert "Too few customers to find how much one adds: 20 at most, of " in told
+        assert "Declare a limit (max_per_unit) if fewer" in told
+        (few,) = (n for n in proxy.explain(LOGINS).notices if isinstance(n, TooFew))
+        assert few.most == 20
+        assert proxy.budgets()[0][1] == Loss(0)
+        assert proxy.ask(replace(LOGINS, confirmed=True)).rows
+    with Proxy.open(str(proxy_kit.shop(tmp_path / "many", CONFIRM))) as proxy:
+        assert not any(isinstance(n, TooFew) for n in proxy.explain(LOGINS).notices)
+
+
+def test_too_few_seen_is_said_before_the_rest_is_charged(tmp_path: Path) -> None:
+    """The votes are paid for, once; whoever insists pays the rest."""
+    few, many = (
+        Proxy.open(str(proxy_kit.shop(tmp_path / str(n), CONFIRM, tables=crowd(n))))
+        for n in (5, 400)
+    )
+    with few as proxy:
+        promised = proxy.explain(LOGINS).charge.amount
+        for _ in range(2):
+            with pytest.raises(Refused) as refused:
+                proxy.ask(LOGINS)
+            assert refused.value.reason is Reason.NOT_USEFUL
+            told = str(describe(refused.value, "", WIRE))
+            assert "Too few customers were seen to find how much one adds: about " in told
+            assert "What was spent to see this stays spent; it is remembered. To go on" in told
+            assert 0 < proxy.budgets()[0][1].amount < promised / 2
+        answer = proxy.ask(replace(LOGINS, confirmed=True))
+        assert [n.visible for n in answer.notices if isinstance(n, Scaled)] == [False]
+        assert proxy.budgets()[0][1].amount >= promised
+        assert proxy.ask(LOGINS).rows == answer.rows  # remembered
+    with many as proxy:
+        assert proxy.ask(LOGINS).rows
 
 
 def test_every_door_can_insist(tmp_path: Path) -> None:

@@ -60,6 +60,7 @@ def _of_all(compiler: Compiler, vault: Vault, steps: Steps) -> Explanation:
         event=Event(tuple(e for part in parts if part.event for e in part.event.parts)),
         expected=tuple(None if e is None else nan for e in last.expected),
         notes=(steps.about, *last.notes),
+        notices=tuple(dict.fromkeys(notice for part in parts[::-1] for notice in part.notices)),
         searches=sum(len(part.blocks) for part in first) + last.searches,
     )
 

@@ -19,8 +19,9 @@ from operator import add
 from dpsql import accountants
 from dpsql.answering.vault import Vault
 from dpsql.explaining.explanation import Outlook
+from dpsql.mechanisms.norm_bounds import visible_from
 from dpsql.model.errors import Refused
-from dpsql.model.notices import Notice
+from dpsql.model.notices import Notice, TooFew
 from dpsql.model.vocabulary import Answer, Loss, Request
 from dpsql.preparation import contribution_bounds
 from dpsql.preparation.compilation import Compiler
@@ -35,6 +36,7 @@ from dpsql.preparation.private_bounds import (
 )
 from dpsql.preparation.question import Account, Question, ReleasedBounds
 
+_KEPT = "What was spent to see this stays spent; it is remembered."
 _ANY = Decimal("1e-9")
 """Remembered bounds are used whatever was paid for them: bounds are found once."""
 
@@ -73,6 +75,10 @@ class Steps:
 
     def told(self, last: Question) -> tuple[Notice, ...]:  # noqa: ARG002
         """What is told of the bounds besides what the last answer says of itself."""
+        return ()
+
+    def too_few(self, compiler: Compiler, last: Question) -> tuple[TooFew, ...]:  # noqa: ARG002
+        """That too few people were seen for any of the bounds that the last one is asked with."""
         return ()
 
 
@@ -114,7 +120,7 @@ class NormSteps(Steps):
 
     @property
     def about(self) -> str:
-        what = "about where means are" if self.centres else "up to how much one unit adds in all"
+        what = "about where means are" if self.centres else "how much one unit adds at most"
         return f"{self.part} of the charge first finds {what}."
 
     def outlook(self, compiler: Compiler) -> Outlook:
@@ -143,6 +149,13 @@ class NormSteps(Steps):
             return first
         # What is known already leaves its share to the answer.
         return with_norms(self.asked)
+
+    def too_few(self, compiler: Compiler, last: Question) -> tuple[TooFew, ...]:
+        if self.centres or any(norm.visible for norm in last.norms):
+            return ()
+        polls = compiler.prepared(self.searches[0])
+        needed = visible_from(polls.blocks[0].releases[0].noise)
+        return (TooFew(compiler.policy.unit.table, needed, None),)
 
 
 def _is_remembered(compiler: Compiler, vault: Vault, asked: Question) -> bool:
@@ -174,7 +187,11 @@ def answered(compiler: Compiler, vault: Vault, asked: Question) -> Answer:
             paid += [answer] if known is None else []
         last = steps.then(compiler, vault, answers)
         notices += steps.told(last)
+        too_few = steps.too_few(compiler, last)
         steps = steps_of(compiler, vault, last)
+        if too_few and steps is None and vault.remembered(compiler, last) is None:
+            # It is seen by votes alone, which are released; what they cost is charged by now.
+            asked.require_useful(too_few, _loss(compiler, last), _KEPT)
     answer = vault.answered(compiler, last)
     return answer if last is asked else _together(asked, paid, answer, notices)
 
@@ -238,11 +255,18 @@ def _require_pay(compiler: Compiler, vault: Vault, steps: Steps) -> None:
     budget = steps.last.account.budget
     needed = _price(compiler, vault, steps)
     spent = vault.ledger.spent(budget.name)
-    steps.last.require_useful(compiler.prepared(steps.last).notices, needed)
+    for step in (*_to_pay(compiler, vault, steps), steps.last):
+        steps.asked.require_useful(compiler.prepared(step).notices, needed)
     try:
         payable(budget, accountants.get(budget.accountant), spent, needed)
     except Refused as refused:
         raise steps.asked.account.in_epsilon(refused, spent) from None
+
+
+def _to_pay(compiler: Compiler, vault: Vault, steps: Steps) -> tuple[Question, ...]:
+    """All steps that are to be paid before the last."""
+    more = steps.before_last(compiler, vault)
+    return (*steps.to_pay, *(() if more is None else _to_pay(compiler, vault, more)))
 
 
 def _price(compiler: Compiler, vault: Vault, steps: Steps) -> Loss:

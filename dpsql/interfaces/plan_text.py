@@ -307,10 +307,10 @@ def proposal_text(proposal: Proposal, door: Door | None = None) -> str:
 def _relative(proposal: Proposal) -> str:
     assert proposal.present_margin is not None
     times = float(f"{proposal.margin / proposal.present_margin:.2g}")
-    error = "the same ±" if times == 1 else f"± {approximate(times)} times as large"
+    error = "has the same ±" if times == 1 else f"± {approximate(times)} times as large"
     if proposal.groups == proposal.present_groups:
         return error
-    return f"{error}, for {proposal.groups:,} groups instead of {proposal.present_groups:,}"
+    return f"{error} at most, for {proposal.groups:,} groups instead of {proposal.present_groups:,}"
 
 
 def _absolute(proposal: Proposal) -> str:

@@ -26,6 +26,7 @@ from dpsql.model.notices import (
     RoundedTimes,
     Sampled,
     Scaled,
+    TooFew,
     Unclear,
     Unprotected,
     Useless,
@@ -90,7 +91,7 @@ def _said(notice: Notice, names: str, door: Door | None) -> str:
             return _empty(notice, door)
         case Unclear():
             return _unclear(notice, names, door)
-        case Drowned() | NeverShown():
+        case Drowned() | NeverShown() | TooFew():
             return _useless(notice, door)
         case CountedKeys(keys=keys):
             listed = ", ".join(keys)
@@ -121,7 +122,7 @@ def _unclear(notice: Unclear, names: str, door: Door | None) -> str:
     else:
         what = f"{unclear:,} of {numbers:,} numbers of {names} are"
     each = "its" if numbers == 1 else "their"
-    better = "" if door is None else f"; {door.plan} shows what would do better"
+    better = "" if door is None else f"; {door.plan} shows if another form does better"
     return f"{what} no larger than {each} ±{better}"
 
 
@@ -136,6 +137,12 @@ def _useless(notice: Useless | NeverShown, door: Door | None) -> str:
             return (
                 f"this cannot be useful: a group is shown from about {least:,} of {units} on, and "
                 f"at most {most:,} can be in one; ask about more of them, or with {_larger(door)}"
+            )
+        case TooFew(units=units, visible_from=needed, most=most):
+            there = "fewer were seen" if most is None else f"at most {most:,} can be counted"
+            return (
+                f"too few {units} to find how much one of them adds: about {needed:,} are needed, "
+                f"and {there}; declare a limit (max_per_unit), or ask about more of them"
             )
         case _:
             assert_never(notice)
@@ -156,7 +163,8 @@ def _clipped(notice: Clipped, names: str) -> str:
 
 
 def _scaled(notice: Scaled, names: str) -> str:
-    bound = f"all that one of {notice.units} adds to {names} counts up to {notice.most:,.4g}"
+    rounded = float(f"{notice.most:.4g}")
+    bound = f"all that one of {notice.units} adds to {names} counts up to {_value(rounded)}"
     if not notice.visible:
         return f"{bound}: there are too few of them to find a better bound; declare max_per_unit"
     beyond = f"at most about {notice.above:,} have more, which is missing"

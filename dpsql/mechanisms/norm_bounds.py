@@ -178,9 +178,14 @@ def least_seen(votes: Noise) -> int:
     return reach(votes, _FAR)
 
 
+def visible_from(votes: Noise) -> int:
+    """How many units of one octave stand out anywhere, by the law of the noise on their number."""
+    return reach(votes, _FAR)
+
+
 def _last(counts: Sequence[int], votes: Noise) -> tuple[int, bool]:
     """The place of the outermost octave that stands out, and whether there is one."""
-    far, near = reach(votes, _FAR), reach(votes, _NEAR)
+    far, near = visible_from(votes), reach(votes, _NEAR)
     seen = [place for place, count in enumerate(counts) if count >= far]
     last = seen[-1] if seen else max(range(len(counts)), key=counts.__getitem__)
     for place in range(last + 1, len(counts)):
@@ -202,7 +207,7 @@ def _beyond(counts: Sequence[int], last: int, votes: Noise) -> Iterator[float]:
     third, second, first = ([0, 0, *counts])[last : last + 3]
     if not 0 < first < second:
         return
-    far, variance = reach(votes, _FAR), standard_deviation(votes) ** 2
+    far, variance = visible_from(votes), standard_deviation(votes) ** 2
     fall, expected = min(first / second, _FLATTEST), float(first)
     steeper = _STEEPER * min(max(first * third / second**2, 0.0), 1.0)
     for count in counts[last + 1 : last + 1 + _BEYOND]:

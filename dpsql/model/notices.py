@@ -147,6 +147,17 @@ class NeverShown:
 
 
 @dataclass(frozen=True, slots=True)
+class TooFew:
+    """How much a unit adds is found from about `visible_from` alike units on: there are `most` at
+    most, or (None) fewer were seen.
+    """
+
+    units: str
+    visible_from: int
+    most: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class CountedKeys:
     """The groups of these private keys are counted as they are shown: not all there are."""
 
@@ -187,7 +198,7 @@ class RoundedTimes:
 Cut: TypeAlias = Clipped | FewValues | Sampled | Scaled | Listed | Assumed | Hidden
 """What is about columns: something is left out of them, or taken for granted."""
 
-Useless: TypeAlias = Drowned | NeverShown
+Useless: TypeAlias = Drowned | NeverShown | TooFew
 """Why an answer cannot be of use, whatever the data."""
 
 Told: TypeAlias = Empty | Unclear | Useless | CountedKeys | BoundsFound | RoundedTimes
@@ -222,21 +233,9 @@ def sides(notices: tuple[Notice, ...]) -> dict[int, CutSide]:
 
 def places(notice: Notice) -> tuple[int, ...]:
     """The columns of one notice."""
-    match notice:
-        case (
-            Empty()
-            | Unclear()
-            | Drowned()
-            | NeverShown()
-            | CountedKeys()
-            | BoundsFound()
-            | RoundedTimes()
-        ):
-            return ()
-        case _:
-            return notice.columns
+    return () if isinstance(notice, Told) else notice.columns
 
 
 def useless(notices: tuple[Notice, ...]) -> Useless | None:
     """Why an answer cannot be of use, if it cannot."""
-    return next((n for n in notices if isinstance(n, Drowned | NeverShown)), None)
+    return next((n for n in notices if isinstance(n, Drowned | NeverShown | TooFew)), None)

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import groupby
+from itertools import groupby, islice
 from math import isfinite, sqrt
 from operator import itemgetter
 from typing import TypeAlias
@@ -36,7 +36,7 @@ from dpsql.preparation.contribution_bounds import placeholder, split
 from dpsql.preparation.other_forms import Form, OtherForm, other_forms
 from dpsql.release.finish import expected_margins
 
-ROWS = (10, 100, 1_000, 10_000)
+ROWS = (1, 10, 100, 1_000, 10_000)
 """Of so many rows at their largest value are the bounds for which errors are told."""
 _TYPICAL = 100
 _LESS = 0.9
@@ -65,6 +65,12 @@ class _Expected:
         named = zip(self.prepared.columns, margins, strict=True)
         return [(column.name, margin) for column, margin in named if margin is not None]
 
+    def depends(self, name: str) -> bool:
+        """Whether a column errs in proportion to what is taken to be found."""
+        cuts = (n for n in self.prepared.notices if isinstance(n, Scaled))
+        columns = self.prepared.columns
+        return self.taken and any(columns[place].name == name for n in cuts for place in n.columns)
+
     @property
     def groups(self) -> int | None:
         """How many groups there are, if that is public."""
@@ -92,7 +98,14 @@ def outlook(compiled: Compile, form: Form) -> Outlook:
     if not any(isfinite(margin) for _, margin in present.margins):
         return Outlook()
     bounds = tuple(_bounds(compiled, form, first)) if present.taken else ()
-    return Outlook(bounds, tuple(_proposals(compiled, form, first, present)))
+    least = {bound.column: bound.margin for bound in reversed(bounds)}
+    proposals = (
+        proposal
+        for proposal in _proposals(compiled, form, first, present)
+        # Until the present margin is found, what is known without it is compared with the least.
+        if proposal.present_margin is not None or proposal.margin <= least.get(proposal.column, 0.0)
+    )
+    return Outlook(bounds, tuple(islice(proposals, _MOST)))
 
 
 def _is_large(prepared: Prepared) -> bool:
@@ -134,11 +147,12 @@ def _bounds(compiled: Compile, form: Form, first: Prepared) -> Iterator[FoundBou
                     name = expected.prepared.columns[place].name
                     most.setdefault(name, []).append(notice.most)
         for name, margin in expected.margins:
-            if name in most and isfinite(margin):
+            if name in most:
                 bound = FoundBound(name, tuple(most[name]), margin)
                 by_column.setdefault(name, []).append(bound)
     for column in by_column.values():
-        yield from dict.fromkeys(column)
+        if all(isfinite(bound.margin) for bound in column):
+            yield from dict.fromkeys(column)
 
 
 def _of_rows(_form: Form, prepared: Prepared, *, rows: int) -> tuple[FoundNorm, ...]:
@@ -177,7 +191,7 @@ def _proposals(
         best += less[:1] if coarser else sorted(less, key=itemgetter(0))[:1]
     # What is another number comes last.
     best.sort(key=lambda each: (isinstance(each[1].change, UnitsCounted), each[0]))
-    return [proposal for _, proposal in best[:_MOST]]
+    return [proposal for _, proposal in best]
 
 
 def _kind(other: OtherForm) -> tuple[type[Change], str]:
@@ -198,13 +212,14 @@ def _tried(
         return None
     before, after = present.margins, expected.margins
     pairs = [
-        (margin / now, name, margin, now)
-        for (name, now), (_, margin) in zip(before, after, strict=False)
+        (margin / now, name, now, margin, other_name)
+        for (name, now), (other_name, margin) in zip(before, after, strict=False)
         if isfinite(now) and isfinite(margin) and now > 0
     ]
     if len(before) != len(after) or not pairs:
         return None
-    ratio, name, margin, now = min(pairs)
+    ratio, name, now, margin, other_name = min(pairs)
+    depended, depends = present.depends(name), expected.depends(other_name)
     both = present.groups, expected.groups
     now_groups, groups = both if all(both) else (None, None)
     fewer = (now_groups or 1) / (groups or 1)
@@ -212,11 +227,11 @@ def _tried(
         change=other.change,
         column=name,
         margin=margin,
-        present_margin=None if present.taken and not expected.taken else now,
+        present_margin=None if depended and not depends else now,
         groups=groups,
         present_groups=now_groups,
-        most=expected.taken,
-        relative=present.taken and expected.taken,
+        most=depends,
+        relative=depended and depends,
     )
 
 

@@ -15,9 +15,9 @@ from dpsql.accountants.preference import SPARSE_VECTOR, bad_mechanism
 from dpsql.compiler.aggregates.recipe import MeasurementOptions
 from dpsql.compiler.calibrate.calibrate import calibrate
 from dpsql.compiler.calibrate.polls import polled
-from dpsql.compiler.infer.column_facts import Evaluate, PublicData
+from dpsql.compiler.infer.column_facts import Evaluate, FactSource, PublicData
 from dpsql.compiler.infer.infer import has_domain, infer
-from dpsql.compiler.notices.plan_notices import notices
+from dpsql.compiler.notices.plan_notices import notices, too_few
 from dpsql.compiler.plan.canonical import question
 from dpsql.compiler.plan.prepared import Prepared
 from dpsql.compiler.plan.private_plan import BlockPlan, Bounded, FoundNorm, PrivatePlan, Rewritten
@@ -75,7 +75,10 @@ def prepare(
     options = _options(statement, policy, epsilon, norms or {})
     plans = _Plans(statement, policy, budget, identities)
     if polls:
-        return plans.of_polls(bounded, options, polls)
+        held = plans.of_polls(bounded, options, polls)
+        assert held.plan is not None
+        origin = FactSource(policy, public, evaluate, policy.limits.max_public_groups)
+        return replace(held, notices=tuple(too_few(held.plan, origin, policy))[:1])
 
     def planned(options: MeasurementOptions) -> Prepared:
         plan = plans.weighed(bounded, options, public)

@@ -134,15 +134,20 @@ class Question:
         """The same, paid for up to another epsilon."""
         return replace(self, account=replace(self.account, epsilon=epsilon))
 
-    def require_useful(self, notices: tuple[Notice, ...], needed: Loss) -> None:
-        """Refuse what cannot be of use, where the policy wants it confirmed and nobody has."""
+    def require_useful(
+        self, notices: tuple[Notice, ...], needed: Loss, spent: str | None = None
+    ) -> None:
+        """Refuse what cannot be of use, where the policy wants it confirmed and nobody has; what is
+        `spent` already is told instead of its price.
+        """
         why, limit = useless(notices), self.account.budget.confirm_above
         epsilon, accountant = self.account.epsilon, self.account.budget.accountant
         if why is None or limit is None or epsilon <= limit or self.request.confirmed:
             return
         facts = {field.name: getattr(why, field.name) for field in fields(why)}
-        paid = {"epsilon": epsilon, "needed": needed, "accountant": accountant}
-        raise Refused(Reason.NOT_USEFUL, **(facts | paid))
+        paid = {"epsilon": epsilon, "needed": needed, "accountant": accountant, "spent": spent}
+        known = {name: fact for name, fact in (facts | paid).items() if fact is not None}
+        raise Refused(Reason.NOT_USEFUL, **known)
 
 
 def text_key(request: Request) -> tuple[Any, ...]:

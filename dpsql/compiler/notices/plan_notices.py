@@ -28,6 +28,7 @@ from dpsql.compiler.plan.measurement_kinds import (
     DistinctCount,
     Measurement,
     ValueTotal,
+    Vote,
     adds_rows,
 )
 from dpsql.compiler.plan.private_plan import (
@@ -40,6 +41,7 @@ from dpsql.compiler.plan.private_plan import (
 )
 from dpsql.compiler.plan.published_keys import units_needed
 from dpsql.mechanisms import margin, standard_deviation
+from dpsql.mechanisms.norm_bounds import visible_from
 from dpsql.model.algebra import (
     Aggregate,
     Field,
@@ -70,6 +72,7 @@ from dpsql.model.notices import (
     Notice,
     Sampled,
     Scaled,
+    TooFew,
     Unprotected,
 )
 from dpsql.model.tree import AggregateCall, JoinKind, Literal, Ref, Star, Value, WindowCall
@@ -401,6 +404,15 @@ def _reason(plan: BlockPlan, origin: FactSource, policy: Policy) -> Drowned | Ne
     if noise and min(noise) >= most:
         return Drowned(units, most, min(noise))
     return None
+
+
+def too_few(plan: PrivatePlan, origin: FactSource, policy: Policy) -> Iterator[TooFew]:
+    """Why polls cannot find what they are held for; nothing where each may find it."""
+    for block in plan.blocks:
+        most = _most_units(block.block, origin, policy)
+        needed = visible_from(block.releases[0].noise)
+        if isinstance(block.block.vote, Vote) and most is not None and most < needed:
+            yield TooFew(policy.unit.table, needed, most)
 
 
 def _noise_in_units(plan: BlockPlan) -> Iterator[float]:
