@@ -238,4 +238,4 @@ def places(notice: Notice) -> tuple[int, ...]:
 
 def useless(notices: tuple[Notice, ...]) -> Useless | None:
     """Why an answer cannot be of use, if it cannot."""
-    return next((n for n in notices if isinstance(n, Drowned | NeverShown | TooFew)), None)
+    return next((n for n in notices if isinstance(n, Useless)), None)
