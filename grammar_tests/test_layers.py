@@ -295,7 +295,7 @@ ROLES = frozenset("asked found known made wanted told ways kin wishes kept held 
 
 NAMED_BY_QUANTITY = """accountants consistency functions engines ledgers mechanisms monitoring
     owner policy preparation compiler/calibrate compiler/infer compiler/resolve compiler/track
-    dialects/reading dialects/postgres""".split()
+    dialects/reading dialects/postgres answering explaining release""".split()
 """The rooms of which that holds."""
 
 

@@ -20,10 +20,10 @@ from dpsql.preparation.compilation import Compiler
 from dpsql.preparation.question import Question
 
 
-def explained(compiler: Compiler, vault: Vault, asked: Question) -> Explanation:
+def explained(compiler: Compiler, vault: Vault, query: Question) -> Explanation:
     """What asking this would do and cost now; see `Proxy.explain`."""
-    plan = compiler.freely(lambda: _explained(compiler, vault, asked), asked.stop)
-    return replace(plan, form=asked.explain or plan.form)
+    plan = compiler.freely(lambda: _explained(compiler, vault, query), query.stop)
+    return replace(plan, form=query.explain or plan.form)
 
 
 def shown(explanation: Explanation) -> Answer:
@@ -31,17 +31,17 @@ def shown(explanation: Explanation) -> Answer:
     return Answer((Column("plan", VARCHAR),), (), (), (), explanation=explanation)
 
 
-def _explained(compiler: Compiler, vault: Vault, asked: Question) -> Explanation:
-    steps = steps_of(compiler, vault, asked)
+def _explained(compiler: Compiler, vault: Vault, query: Question) -> Explanation:
+    steps = steps_of(compiler, vault, query)
     if steps is None:
-        return replace(_of_one(compiler, vault, asked), outlook=compiler.outlook(asked))
+        return replace(_of_one(compiler, vault, query), outlook=compiler.outlook(query))
     if steps.to_pay:
         return replace(_of_all(compiler, vault, steps), outlook=steps.outlook(compiler))
-    known = [answer for answer in steps.known if answer is not None]
-    then = steps.then(compiler, vault, known)
+    remembered = [answer for answer in steps.remembered if answer is not None]
+    then = steps.then(compiler, vault, remembered)
     last = _explained(compiler, vault, then)
-    notices = (*last.notices, *steps.told(then))
-    return replace(last, epsilon=asked.account.epsilon, notices=notices)
+    notices = (*last.notices, *steps.notices(then))
+    return replace(last, epsilon=query.account.epsilon, notices=notices)
 
 
 def _of_all(compiler: Compiler, vault: Vault, steps: Steps) -> Explanation:
@@ -55,8 +55,8 @@ def _of_all(compiler: Compiler, vault: Vault, steps: Steps) -> Explanation:
         last,
         blocks=tuple(block for part in parts for block in part.blocks),
         charge=charge,
-        rest=rest(steps.asked.account.budget, last.spent, charge),
-        epsilon=steps.asked.account.epsilon,
+        rest=rest(steps.query.account.budget, last.spent, charge),
+        epsilon=steps.query.account.epsilon,
         event=Event(tuple(e for part in parts if part.event for e in part.event.parts)),
         expected=tuple(None if e is None else nan for e in last.expected),
         notes=(steps.about, *last.notes),
@@ -65,29 +65,29 @@ def _of_all(compiler: Compiler, vault: Vault, steps: Steps) -> Explanation:
     )
 
 
-def _of_one(compiler: Compiler, vault: Vault, asked: Question) -> Explanation:
+def _of_one(compiler: Compiler, vault: Vault, query: Question) -> Explanation:
     """Of one question: it costs nothing where the ledger remembers its answer."""
-    account, budget = asked.account, asked.account.budget
-    epsilon, question = account.epsilon, (compiler.questions(asked) or ("",))[0]
-    known = question and vault.recalled(compiler, asked, epsilon)
-    if known and known[1] != question:
-        epsilon, question = known[0].epsilon, known[1]
-    plan = compiler.described(asked, epsilon, question)
-    charge = Loss(0) if known else plan.charge
+    account, budget = query.account, query.account.budget
+    epsilon, question = account.epsilon, (compiler.questions(query) or ("",))[0]
+    recalled = question and vault.recalled(compiler, query, epsilon)
+    if recalled and recalled[1] != question:
+        epsilon, question = recalled[0].epsilon, recalled[1]
+    plan = compiler.described(query, epsilon, question)
+    charge = Loss(0) if recalled else plan.charge
     spent = vault.ledger.spent(budget.name)
     least = [_least(budget)] if accountants.is_least(charge, budget) else []
     return Explanation(
         columns=plan.columns,
         blocks=plan.blocks,
         outer_sql=plan.outer_sql,
-        analyst=asked.request.analyst,
+        analyst=query.request.analyst,
         budget=budget.name,
         accountant=budget.accountant,
         epsilon=account.epsilon,
         charge=charge,
         spent=spent,
         limit=account.limit,
-        remembered=bool(known),
+        remembered=bool(recalled),
         stages=plan.stages,
         expected=plan.expected,
         event=plan.event,

@@ -43,18 +43,20 @@ _ANY = Decimal("1e-9")
 
 @dataclass(frozen=True, slots=True)
 class Steps:
-    """What is asked: the first steps, what is remembered of them, and the `last` at its widest."""
+    """A `query` in steps: `searches` come first, of which some answers are `remembered`, and `last`
+    is the query with the widest of what they may find.
+    """
 
-    asked: Question
+    query: Question
     searches: tuple[Question, ...]
-    known: tuple[Answer | None, ...]
+    remembered: tuple[Answer | None, ...]
     last: Question
 
     @property
     def to_pay(self) -> tuple[Question, ...]:
         """The first steps that are not remembered."""
-        pairs = zip(self.searches, self.known, strict=True)
-        return tuple(search for search, known in pairs if known is None)
+        pairs = zip(self.searches, self.remembered, strict=True)
+        return tuple(search for search, remembered in pairs if remembered is None)
 
     @property
     def about(self) -> str:
@@ -73,7 +75,7 @@ class Steps:
         """What is asked with what these answers of the first steps say."""
         raise NotImplementedError
 
-    def told(self, last: Question) -> tuple[Notice, ...]:  # noqa: ARG002
+    def notices(self, last: Question) -> tuple[Notice, ...]:  # noqa: ARG002
         """What is told of the bounds besides what the last answer says of itself."""
         return ()
 
@@ -105,7 +107,7 @@ class ColumnSteps(Steps):
             bounds.append(bounds_of_answers(compiler.policy, widest, answer.rows, paid.blocks[0]))
         return replace(self.last, bounds=tuple(bounds))
 
-    def told(self, last: Question) -> tuple[Notice, ...]:
+    def notices(self, last: Question) -> tuple[Notice, ...]:
         return tuple(map(notice, last.bounds))
 
 
@@ -124,31 +126,31 @@ class NormSteps(Steps):
         return f"{self.part} of the charge first finds {what}."
 
     def outlook(self, compiler: Compiler) -> Outlook:
-        return compiler.outlook(self.asked)
+        return compiler.outlook(self.query)
 
     def before_last(self, compiler: Compiler, vault: Vault) -> Steps | None:
         polls = compiler.prepared(self.last).polls
         if not polls[0].first:
             return None
-        known = tuple(map(contribution_bounds.placeholder, polls))
-        return steps_of(compiler, vault, replace(self.last, norms=(*self.last.norms, *known)))
+        middles = tuple(map(contribution_bounds.placeholder, polls))
+        return steps_of(compiler, vault, replace(self.last, norms=(*self.last.norms, *middles)))
 
     def then(self, compiler: Compiler, vault: Vault, answers: Sequence[Answer]) -> Question:
-        held: list[contribution_bounds.Held] = []
+        polled: list[contribution_bounds.Held] = []
         for search, answer in zip(self.searches, answers, strict=True):
             assert answer.receipt is not None
             paid = compiler.prepared(search.at(answer.receipt.epsilon))
-            held.append((search.polls, paid, answer))
+            polled.append((search.polls, paid, answer))
 
         def with_norms(widest: Question) -> Question:
-            more = contribution_bounds.norms_of(compiler.prepared(widest), held)
+            more = contribution_bounds.norms_of(compiler.prepared(widest), polled)
             return replace(widest, norms=(*widest.norms, *more))
 
         first = with_norms(self.last)
         if self.to_pay or _is_remembered(compiler, vault, first):
             return first
         # What is known already leaves its share to the answer.
-        return with_norms(self.asked)
+        return with_norms(self.query)
 
     def too_few(self, compiler: Compiler, last: Question) -> tuple[TooFew, ...]:
         if self.centres or any(norm.visible for norm in last.norms):
@@ -158,94 +160,94 @@ class NormSteps(Steps):
         return (TooFew(compiler.policy.unit.table, needed, None),)
 
 
-def _is_remembered(compiler: Compiler, vault: Vault, asked: Question) -> bool:
+def _is_remembered(compiler: Compiler, vault: Vault, query: Question) -> bool:
     """Whether the answer to a question is there already, and all that it needs before."""
-    steps = steps_of(compiler, vault, asked)
+    steps = steps_of(compiler, vault, query)
     while steps is not None:
-        answers = [answer for answer in steps.known if answer is not None]
-        if len(answers) < len(steps.known):
+        answers = [answer for answer in steps.remembered if answer is not None]
+        if len(answers) < len(steps.remembered):
             return False
-        asked = steps.then(compiler, vault, answers)
-        steps = steps_of(compiler, vault, asked)
-    return vault.remembered(compiler, asked) is not None
+        query = steps.then(compiler, vault, answers)
+        steps = steps_of(compiler, vault, query)
+    return vault.remembered(compiler, query) is not None
 
 
-def answered(compiler: Compiler, vault: Vault, asked: Question) -> Answer:
+def answered(compiler: Compiler, vault: Vault, query: Question) -> Answer:
     """The answer, in steps where bounds have to be found; raises as `Proxy.ask` does."""
     paid: list[Answer] = []
     notices: list[Notice] = []
-    last, steps = asked, steps_of(compiler, vault, asked)
+    last, steps = query, steps_of(compiler, vault, query)
     if steps is not None:
         _require_pay(compiler, vault, steps)
     while steps is not None:
         # The first step is paid for the last, whose statements differ in their constants alone.
-        vault.require_bound(compiler.prepared(steps.last), asked.stop)
+        vault.require_bound(compiler.prepared(steps.last), query.stop)
         answers = []
-        for search, known in zip(steps.searches, steps.known, strict=True):
-            answer = known or vault.charged(compiler, search, compiler.prepared(search))
+        for search, remembered in zip(steps.searches, steps.remembered, strict=True):
+            answer = remembered or vault.charged(compiler, search, compiler.prepared(search))
             answers.append(answer)
-            paid += [answer] if known is None else []
+            paid += [answer] if remembered is None else []
         last = steps.then(compiler, vault, answers)
-        notices += steps.told(last)
+        notices += steps.notices(last)
         too_few = steps.too_few(compiler, last)
         steps = steps_of(compiler, vault, last)
         if too_few and steps is None and vault.remembered(compiler, last) is None:
             # It is seen by votes alone, which are released; what they cost is charged by now.
-            asked.require_useful(too_few, _loss(compiler, last), _KEPT)
+            query.require_useful(too_few, _loss(compiler, last), _KEPT)
     answer = vault.answered(compiler, last)
-    return answer if last is asked else _together(asked, paid, answer, notices)
+    return answer if last is query else _together(query, paid, answer, notices)
 
 
-def steps_of(compiler: Compiler, vault: Vault, asked: Question) -> Steps | None:
+def steps_of(compiler: Compiler, vault: Vault, query: Question) -> Steps | None:
     """The steps of a question for which bounds have to be found; None where it is but one."""
-    widest = () if asked.bounds else compiler.wanting(asked)
+    widest = () if query.bounds else compiler.wanting(query)
     if widest:
-        return _column_steps(compiler, vault, asked, widest)
-    if not compiler.polled(asked):
+        return _column_steps(compiler, vault, query, widest)
+    if not compiler.polled(query):
         return None
-    widest_plan, payer = compiler.prepared(asked), asked.account
+    widest_plan, payer = compiler.prepared(query), query.account
     polls, paid = (
         widest_plan.polls,
         contribution_bounds.split(widest_plan, payer.budget, payer.epsilon),
     )
     keys = tuple(poll.key for poll in polls)
-    search = replace(asked, account=_first(asked, paid.polls), polls=keys)
+    search = replace(query, account=_first(query, paid.polls), polls=keys)
     alone = tuple(replace(search, polls=(key,)) for key in keys)
     for searches in ((search,), alone):
-        known = tuple(vault.remembered(compiler, each, _ANY) for each in searches)
-        if None not in known:
+        remembered = tuple(vault.remembered(compiler, each, _ANY) for each in searches)
+        if None not in remembered:
             break
     else:
-        searches, known = (search,), (None,)
-    last = asked.at(paid.rest)
-    return NormSteps(asked, searches, known, last, part=paid.part, centres=polls[0].first)
+        searches, remembered = (search,), (None,)
+    last = query.at(paid.rest)
+    return NormSteps(query, searches, remembered, last, part=paid.part, centres=polls[0].first)
 
 
 def _column_steps(
-    compiler: Compiler, vault: Vault, asked: Question, widest: ColumnBounds
+    compiler: Compiler, vault: Vault, query: Question, widest: ColumnBounds
 ) -> ColumnSteps:
-    payer = asked.account
+    payer = query.account
     accountant = accountants.get(payer.budget.accountant)
     small, large = shares(accountant, payer.budget, payer.epsilon, len(widest), SHARE)
-    searches = tuple(_search(compiler, asked, bounds, small) for bounds in widest)
-    known = tuple(vault.remembered(compiler, search, _ANY) for search in searches)
-    return ColumnSteps(asked, searches, known, replace(asked.at(large), bounds=widest), widest)
+    searches = tuple(_search(compiler, query, bounds, small) for bounds in widest)
+    remembered = tuple(vault.remembered(compiler, search, _ANY) for search in searches)
+    return ColumnSteps(query, searches, remembered, replace(query.at(large), bounds=widest), widest)
 
 
 def _search(
-    compiler: Compiler, asked: Question, bounds: ReleasedBounds, epsilon: Decimal
+    compiler: Compiler, query: Question, bounds: ReleasedBounds, epsilon: Decimal
 ) -> Question:
-    request = Request(question(compiler.policy, bounds), asked.request.analyst)
-    account = _first(asked, epsilon)
-    return replace(compiler.read(request, asked.stop), account=account)
+    request = Request(question(compiler.policy, bounds), query.request.analyst)
+    account = _first(query, epsilon)
+    return replace(compiler.read(request, query.stop), account=account)
 
 
-def _first(asked: Question, epsilon: Decimal) -> Account:
+def _first(query: Question, epsilon: Decimal) -> Account:
     """Who pays for a first step: what surrounds noise with a δ of its own leaves it to the last."""
-    budget = asked.account.budget
+    budget = query.account.budget
     needed = accountants.get(budget.accountant).needs_delta
     delta = budget.query_delta if needed else Decimal(0)
-    return Account(asked.request.analyst, replace(budget, query_delta=delta), epsilon)
+    return Account(query.request.analyst, replace(budget, query_delta=delta), epsilon)
 
 
 def _require_pay(compiler: Compiler, vault: Vault, steps: Steps) -> None:
@@ -256,11 +258,11 @@ def _require_pay(compiler: Compiler, vault: Vault, steps: Steps) -> None:
     needed = _price(compiler, vault, steps)
     spent = vault.ledger.spent(budget.name)
     for step in (*_to_pay(compiler, vault, steps), steps.last):
-        steps.asked.require_useful(compiler.prepared(step).notices, needed)
+        steps.query.require_useful(compiler.prepared(step).notices, needed)
     try:
         payable(budget, accountants.get(budget.accountant), spent, needed)
     except Refused as refused:
-        raise steps.asked.account.in_epsilon(refused, spent) from None
+        raise steps.query.account.in_epsilon(refused, spent) from None
 
 
 def _to_pay(compiler: Compiler, vault: Vault, steps: Steps) -> tuple[Question, ...]:
@@ -276,14 +278,14 @@ def _price(compiler: Compiler, vault: Vault, steps: Steps) -> Loss:
     return reduce(add, (_loss(compiler, step) for step in steps.to_pay), last)
 
 
-def _loss(compiler: Compiler, asked: Question) -> Loss:
-    plan = compiler.prepared(asked).plan
+def _loss(compiler: Compiler, query: Question) -> Loss:
+    plan = compiler.prepared(query).plan
     assert plan is not None
     return plan.loss
 
 
 def _together(
-    asked: Question, fresh: Sequence[Answer], last: Answer, told: Sequence[Notice]
+    query: Question, fresh: Sequence[Answer], last: Answer, notices: Sequence[Notice]
 ) -> Answer:
     """The last step's answer with the price of all steps and the bounds that were used."""
     receipt = last.receipt
@@ -291,9 +293,9 @@ def _together(
     charged = reduce(add, (a.receipt.charged for a in fresh if a.receipt), receipt.charged)
     receipt = replace(
         receipt,
-        epsilon=asked.account.epsilon,
+        epsilon=query.account.epsilon,
         charged=charged,
         remembered=receipt.remembered and not fresh,
         least=receipt.least and not fresh,
     )
-    return replace(last, receipt=receipt, notices=(*last.notices, *told))
+    return replace(last, receipt=receipt, notices=(*last.notices, *notices))

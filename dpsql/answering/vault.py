@@ -288,20 +288,20 @@ class Vault:
         sql, stop, most = prepared.rewritten.outer_sql, query.stop, compiler.policy.limits
         few = min(FEW_CELLS, most.max_result_cells)
 
-        def told(rows: Sequence[tuple[Any, ...]]) -> Answer:
+        def unpaid(rows: Sequence[tuple[Any, ...]]) -> Answer:
             return replace(unnoised(prepared.rewritten, rows), notices=prepared.notices)
 
         rows = compiler.freely(lambda: self._rows.few(self.engine, sql, few, stop), stop)
         if rows is not None:
-            return told(rows)
+            return unpaid(rows)
         flow = Flow(
             lambda take: compiler.freely(lambda: self.engine.each(sql, take, stop), stop),
             WorkLimit(stop, monotonic() + most.statement_seconds, monotonic),
             self._share(compiler.policy, stop.owner),
         )
         if query.request.flowing:
-            return replace(told(()), flow=flow)
-        return told(flow.gathered(most.max_result_cells))
+            return replace(unpaid(()), flow=flow)
+        return unpaid(flow.gathered(most.max_result_cells))
 
 
 MOST_CELLS = 1_000_000

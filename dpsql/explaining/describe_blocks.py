@@ -310,8 +310,8 @@ def _summed(query: Measurement, names: Mapping[int, str]) -> str:
             what = "centred sum of" if query.centre else "sum of"
         case _:
             assert_never(query)
-    kept = where(query.condition, query.argument, names)
-    return f"{what} {term(query.argument, names)}{kept}"
+    filtered = where(query.condition, query.argument, names)
+    return f"{what} {term(query.argument, names)}{filtered}"
 
 
 def _bounds(query: Measurement) -> str:
@@ -358,11 +358,11 @@ def _choice(choice: Choice, names: Mapping[int, str]) -> ChoiceLine:
 def _tree(tree: TreeRelease, names: Mapping[int, str]) -> ChoiceLine:
     """The quantiles read from one tree as a line."""
     noise, shape, histogram = tree.noise, tree.shape, tree.histogram
-    asked = ", ".join(f"{float(rank.fraction):.6g}" for rank in tree.ranks)
+    fractions = ", ".join(f"{float(rank.fraction):.6g}" for rank in tree.ranks)
     ends = any(rank.is_extreme for rank in tree.ranks)
     reached = f", ends reached by {tree.reserve} rows" if ends else ""
     return ChoiceLine(
-        output=f"quantiles {asked}{_of(histogram, names)}{reached}",
+        output=f"quantiles {fractions}{_of(histogram, names)}{reached}",
         bounds=_cells(histogram),
         candidates=histogram.grid.cells,
         l0=tree.sensitivity.l0 // shape.levels,
@@ -376,19 +376,19 @@ def _tree(tree: TreeRelease, names: Mapping[int, str]) -> ChoiceLine:
 
 
 def _of(histogram: Histogram, names: Mapping[int, str]) -> str:
-    kept = where(histogram.condition, histogram.argument, names)
-    return f" of {term(histogram.argument, names)}{kept}"
+    filtered = where(histogram.condition, histogram.argument, names)
+    return f" of {term(histogram.argument, names)}{filtered}"
 
 
 def _aim(histogram: Histogram, aim: Aim, names: Mapping[int, str]) -> str:
-    of, kept = _of(histogram, names), where(histogram.condition, None, names)
+    of, filtered = _of(histogram, names), where(histogram.condition, None, names)
     match aim:
         case Most():
             return f"most frequent value{of}"
         case Peak(options=options, lowest=lowest, rows=rows):
             units = "unit" if rows == 1 else "units"
             end = "lowest" if lowest else "highest"
-            return f"which of {options} values {rows} {units} reach the {end} level with{kept}"
+            return f"which of {options} values {rows} {units} reach the {end} level with{filtered}"
         case Rank() if aim.is_extreme:
             name = "maximum" if aim.numerator else "minimum"
             units = "unit" if aim.rows == 1 else "units"
@@ -413,8 +413,8 @@ def _cells(histogram: Histogram) -> str:
     ends = f"[{grid.value(grid.lower)}, {grid.value(grid.upper)}]"
     each = "each value" if grid.width == 1 else f"{grid.cells} equal cells"
     listed = f"{grid.cells} listed values" if grid.values else f"{each} in {ends}"
-    kept = histogram.kept.value
-    return f"{listed}; of each unit and group at most {histogram.rows} rows, {kept}"
+    choice = histogram.kept.value
+    return f"{listed}; of each unit and group at most {histogram.rows} rows, {choice}"
 
 
 def _rows(block: BlockPlan) -> str:
@@ -450,8 +450,8 @@ def where(
     """
     absent = Call("is_null", () if argument is None else (argument,), BOOLEAN)
     there = Call("not", (absent,), BOOLEAN)
-    kept = both(tuple(part for part in conjuncts(condition) if part != there))
-    return "" if kept is None else f" where {term(kept, names)}"
+    others = both(tuple(part for part in conjuncts(condition) if part != there))
+    return "" if others is None else f" where {term(others, names)}"
 
 
 def _text(e: Expression, names: Mapping[int, str]) -> Text:
@@ -498,6 +498,6 @@ def _named(call: Call | AggregateCall | WindowCall, names: Mapping[int, str]) ->
     if isinstance(call, Call):
         return Text(f"{call.function}({listed})", call.type)
     distinct = "DISTINCT " if call.distinct else ""
-    kept = "" if call.filter is None else f" FILTER (WHERE {_text(call.filter, names).sql})"
+    filtered = "" if call.filter is None else f" FILTER (WHERE {_text(call.filter, names).sql})"
     over = " OVER (…)" if isinstance(call, WindowCall) else ""
-    return Text(f"{call.function.upper()}({distinct}{listed}){kept}{over}", call.type)
+    return Text(f"{call.function.upper()}({distinct}{listed}){filtered}{over}", call.type)

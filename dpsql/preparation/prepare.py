@@ -75,10 +75,8 @@ def prepare(
     options = _options(statement, policy, epsilon, norms or {})
     plans = _Plans(statement, policy, budget, identities)
     if polls:
-        held = plans.of_polls(bounded, options, polls)
-        assert held.plan is not None
         origin = FactSource(policy, public, evaluate, policy.limits.max_public_groups)
-        return replace(held, notices=tuple(too_few(held.plan, origin, policy))[:1])
+        return plans.of_polls(bounded, options, polls, origin)
 
     def planned(options: MeasurementOptions) -> Prepared:
         plan = plans.weighed(bounded, options, public)
@@ -125,12 +123,18 @@ class _Plans:
         return weighed(plan, self.policy, public.frequency, self.identities)
 
     def of_polls(
-        self, bounded: Bounded, options: MeasurementOptions, polls: tuple[str, ...]
+        self,
+        bounded: Bounded,
+        options: MeasurementOptions,
+        polls: tuple[str, ...],
+        origin: FactSource,
     ) -> Prepared:
         """Some of the polls that a query needs first."""
         needed = self.calibrated(bounded, options).polls
         polling = polled(needed, polls, bounded.stages, self.identities)
-        return self.written(self.calibrated(polling, options), *polls)
+        plan = self.calibrated(polling, options)
+        few = tuple(too_few(plan, origin, self.policy))
+        return replace(self.written(plan, *polls), notices=few[:1])
 
     def written(self, plan: PrivatePlan, *more: str) -> Prepared:
         """The plan with its statements and its price; `more` is part of its question."""

@@ -68,9 +68,9 @@ def _unclear(values: Rows, margins: Sequence[tuple[float | None, ...]]) -> Itera
         halves = [row[place] for row in margins]
         pairs = zip((row[place] for row in values), halves, strict=True)
         unclear = sum(1 for value, half in pairs if half and _is_unclear(value, half))
-        known = sum(1 for half in halves if half and not isnan(half))
-        if unclear * _FEW > known:
-            yield Unclear(place, unclear, known)
+        numbers = sum(1 for half in halves if half and not isnan(half))
+        if unclear * _FEW > numbers:
+            yield Unclear(place, unclear, numbers)
 
 
 def _is_unclear(value: Any, margin: float) -> bool:
