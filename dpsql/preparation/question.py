@@ -146,8 +146,8 @@ class Question:
             return
         facts = {field.name: getattr(why, field.name) for field in fields(why)}
         paid = {"epsilon": epsilon, "needed": needed, "accountant": accountant, "spent": spent}
-        known = {name: fact for name, fact in (facts | paid).items() if fact is not None}
-        raise Refused(Reason.NOT_USEFUL, **known)
+        present = {name: fact for name, fact in (facts | paid).items() if fact is not None}
+        raise Refused(Reason.NOT_USEFUL, **present)
 
 
 def text_key(request: Request) -> tuple[Any, ...]:
