@@ -165,7 +165,7 @@ SELECT COUNT(*) FROM orders o JOIN customers c ON customer_id = c.customer_id;
 
 -- case: the same alias twice
 SELECT COUNT(*) FROM orders o JOIN customers o ON o.customer_id = o.customer_id;
--- refuse: ambiguous-column at 1:36
+-- refuse: ambiguous-column at 1:51
 
 -- case: an unknown alias
 SELECT COUNT(*) FROM orders o JOIN customers c ON o.customer_id = x.customer_id;

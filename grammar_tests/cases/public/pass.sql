@@ -72,7 +72,7 @@ SELECT * FROM read_csv('people.csv');
 
 -- case: another schema
 SELECT * FROM information_schema.tables;
--- refuse: unknown-table at 1:15
+-- refuse: unknown-table at 1:34
 
 -- case: an unknown function
 SELECT getenv('HOME');
