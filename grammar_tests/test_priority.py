@@ -13,7 +13,7 @@ import pytest
 
 from dpsql.engines.priority import NICENESS
 from dpsql.interfaces.cli.options import CommandSettings
-from dpsql.interfaces.pgwire.catalogue import Catalogue
+from dpsql.interfaces.pgwire.catalogue import LIMITS, Catalogue
 from dpsql.proxy import Proxy
 from grammar_tests.proxy_kit import BY_COUNTRY, request, shop
 
@@ -56,8 +56,8 @@ def test_a_servers_workers_give_way_to_it_and_others_do_not(tmp_path: Path) -> N
         catalogue.ask("SELECT relname FROM pg_class", ())
         pools: list[Any] = [proxy.vault.engine, catalogue._engine]
         own = os.getpriority(os.PRIO_PROCESS, 0)
-        for pool in pools:
-            assert niceness(process_of(pool._first)) == {own + NICENESS}
+        for pool, further in zip(pools, (NICENESS, LIMITS.niceness), strict=True):
+            assert niceness(process_of(pool._first)) == {own + further}
         compiler: Any = proxy.compiler
         compiling = process_of(compiler._work.workers._first)
         assert os.getpriority(os.PRIO_PROCESS, compiling) == own + NICENESS

@@ -6,7 +6,7 @@ import os
 import sys
 from contextlib import suppress
 
-NICENESS = 3
+NICENESS = 5
 """How much less urgent a server's workers are than the server."""
 _SLICE_SECONDS = 0.02
 _AUTOGROUP = "/proc/self/autogroup"

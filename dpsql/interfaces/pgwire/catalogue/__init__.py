@@ -25,7 +25,6 @@ from dpsql.engines import (
     Variable,
 )
 from dpsql.engines.pool import EnginePool
-from dpsql.engines.priority import NICENESS
 from dpsql.interfaces.pgwire.catalogue.names import ShadowNames
 from dpsql.interfaces.pgwire.catalogue.naming import searched
 from dpsql.interfaces.pgwire.catalogue.objects import DATABASE, objects
@@ -42,8 +41,8 @@ from dpsql.preparation.engine_kinds import scratch
 from dpsql.preparation.long_texts import TextReaders, here, read
 
 T = TypeVar("T")
-LIMITS = Limits(statement_seconds=10, memory="512MB", niceness=NICENESS)
-"""What one question may take: many times what any tool's question does."""
+LIMITS = Limits(statement_seconds=10, memory="512MB", niceness=3)
+"""What one question may take: many times what any tool's question does, though less urgent."""
 
 MAX_ROWS = 50_000
 WORKERS = 2
