@@ -359,8 +359,12 @@ def _ledger(reader: Reader, folder: Path) -> str:
     return str(folder / reader.text("path", "dpsql.ledger"))
 
 
+_OURS = frozenset({"niceness"})
+"""Limits that the server sets itself, and no policy."""
+
+
 def _limits(reader: Reader) -> Limits:
-    reader.only(*(field.name for field in fields(Limits)))
+    reader.only(*(field.name for field in fields(Limits) if field.name not in _OURS))
     default = Limits()
     return Limits(
         max_public_groups=reader.count("max_public_groups") or default.max_public_groups,
