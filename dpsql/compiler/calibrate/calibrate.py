@@ -24,7 +24,7 @@ from dpsql.compiler.aggregates.recipe import (
 )
 from dpsql.compiler.calibrate.choices import Payer, columns_of, event_of
 from dpsql.compiler.calibrate.common_noise import events_of_noise, with_common_noise
-from dpsql.compiler.calibrate.contributions import contributions_of
+from dpsql.compiler.calibrate.contributions import Contributions, contributions_of
 from dpsql.compiler.calibrate.declared_limits import DeclaredTotals
 from dpsql.compiler.calibrate.fixed_shares import Claim, with_claims
 from dpsql.compiler.calibrate.key_selection import KeySelection, keys_selected, selection_events
@@ -75,7 +75,7 @@ from dpsql.compiler.track.blocks import noise_of_one
 from dpsql.model.algebra import Field, Relation
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.tree import DOUBLE, Expression, Ref, Span
-from dpsql.model.vocabulary import Event, EventPart, Neighbours, NoiseEvent
+from dpsql.model.vocabulary import Event, EventPart, Neighbours, NoiseEvent, Norm
 from dpsql.model.walk import refs, substitute
 
 UNIT_COUNT = UnitCount(None)
@@ -173,9 +173,8 @@ def _measure(
     values, choices = list[Expression](), dict[ChoiceQuery, Field]()
     alike, named = _Alike(block.rows), _Columns(identities, block)
     groups, size = contributions.groups.value or 1, len(bounded.domain or ((),))
-    norm = norm_of(accountant, groups)
-    totals = DeclaredTotals(block, groups, norm, applies=not contributions.row_level)
-    polls = Polls(block, totals, size, norm, options.norms, identities=identities)
+    totals = _totals(block, contributions, norm_of(accountant, groups))
+    polls = Polls(block, totals, size, totals.norm, options.norms, identities=identities)
     if bounded.domain is None:
         named(UNIT_COUNT, 1.0)
     families, sums = dict[int, Family](), dict[int, tuple[Measurement, Family]]()
@@ -201,6 +200,16 @@ def _measure(
     return replace(measured, polls=before, norms=polls.released, totals=tuple(totals.binding))
 
 
+def _totals(block: PrivateBlock, contributions: Contributions, norm: Norm) -> DeclaredTotals:
+    return DeclaredTotals(
+        block,
+        contributions.groups.value or 1,
+        norm,
+        applies=not contributions.row_level,
+        polled=contributions.polled,
+    )
+
+
 def _limited(
     placed: tuple[int, BoundedCall], recipe: Recipe, polls: Polls, alike: _Alike
 ) -> tuple[BoundedCall, Parts, Parts]:
@@ -210,7 +219,7 @@ def _limited(
     place, call = placed
     parts = tuple(map(alike.first, parts_of(polls.block, recipe, call)))
     if not call.searched:
-        return call, parts, tuple(map(polls.totals.limited, parts))
+        return call, parts, tuple(polls.limited(part, place) for part in parts)
     call = polls.measured_from(call, recipe, parts, place)
     parts = tuple(map(alike.first, parts_of(polls.block, recipe, call)))
     return call, parts, tuple(polls.clipped(part, place, call) for part in parts)

@@ -8,8 +8,8 @@ For every other grouping the limit that names none is taken.
 The sizes of a unit's values of a column add up to its limit at most, over all groups and whatever
 rows are kept: so does the L1 norm of its totals over the groups, and no norm is larger.
 
-Over many groups the L2 norm is far smaller than what they add up to: there a vote finds it, of no
-more than the limit, unless rows are limited too.
+Over many groups a smaller clip errs less: the L2 norm is far below what they add up to, and what is
+cut is spread. There a vote finds it, of no more than the limit.
 
 Proof (PRIVACY.md R74). All of them are clips: SQL keeps so many groups and clips totals. That they
 hold of the data is never used.
@@ -33,6 +33,8 @@ from dpsql.model.tree import Expression, Ref
 from dpsql.model.vocabulary import Norm
 from dpsql.model.walk import composed, inputs, refs
 
+_SPREAD_GROUPS = 8
+"""From here on what a unit adds is spread, and so is what is cut of it."""
 WIDEST_TOTAL = 2**54
 """Steps of a unit's total beyond which it is cut, unless one row has more."""
 FINE = 10**4
@@ -125,14 +127,20 @@ class DeclaredTotals:
     """The declared limits of one unit's totals in a block of up to so many `groups` of one unit.
 
     None `applies` where a unit has one row, or where rows belong to several people. Those that some
-    measurement is clipped to are `binding`.
+    measurement is clipped to are `binding`. Units can be `polled`, or not.
     """
 
     block: PrivateBlock
     groups: int
     norm: Norm
     applies: bool
+    polled: bool
     binding: dict[TotalLimit, None] = field(default_factory=dict)
+
+    @property
+    def is_spread(self) -> bool:
+        """Whether a vote may find a clip far below what a unit's totals add up to."""
+        return self.polled and self.groups >= _SPREAD_GROUPS
 
     def limited(self, part: Measurement) -> Measurement:
         """The same sum with the totals of each unit clipped as declared, if it has less noise so.

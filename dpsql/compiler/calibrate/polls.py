@@ -74,8 +74,6 @@ OCTAVES = 40
 """How many powers of two are told apart, up to the largest total that is possible."""
 _FINEST = 14
 """Into how small parts the bounds of a mean are divided near their ends: 2^-14 of them."""
-SPREAD_GROUPS = 8
-"""From here on what a unit adds is spread, and its L2 norm far below what it adds up to."""
 MANY_GROUPS = 32
 """From here on a Gaussian norm is expected to be the better one, where both laws are possible."""
 
@@ -94,22 +92,30 @@ class Polls:
     bounds: list[ContributionBound] = field(default_factory=list)
     keys: dict[Measurement, str] = field(default_factory=dict)
 
-    def clipped(self, part: Measurement, measure: int, call: BoundedCall) -> Measurement:
-        """A measurement whose clip is declared, or found, or the widest that is possible."""
-        clipped: Measurement
+    def limited(self, part: Measurement, measure: int) -> Measurement:
+        """A measurement whose clip is declared; over many groups what is found, of no more."""
         limited = self.totals.limited(part)
         match limited:
-            case ScaledTotal(norm=Norm.L2) if self.totals.groups >= SPREAD_GROUPS:
+            case ScaledTotal() if self.totals.is_spread:
                 key, clipped = self._total(limited.total, measure, limited.digits, limited.bound)
-            case _ if limited != part:
+                self.keys[clipped] = key
+                return clipped
+            case _:
                 return limited
-            case DistinctCount() if limited.total_upper >= MOST_ROWS:
-                key, bound = self._bound(limited, Norm.MAX, 0, measure)
-                clipped = replace(limited, total_upper=bound)
-            case RowCount() if limited.total_upper >= MOST_ROWS:
-                key, clipped = self._total(limited, measure, more_digits(limited, 1))
+
+    def clipped(self, part: Measurement, measure: int, call: BoundedCall) -> Measurement:
+        """A measurement whose clip is declared, or found, or the widest that is possible."""
+        limited = self.limited(part, measure)
+        if limited != part:
+            return limited
+        match part:
+            case DistinctCount() if part.total_upper >= MOST_ROWS:
+                key, bound = self._bound(part, Norm.MAX, 0, measure)
+                clipped: Measurement = replace(part, total_upper=bound)
+            case RowCount() if part.total_upper >= MOST_ROWS:
+                key, clipped = self._total(part, measure, more_digits(part, 1))
             case ClippedSum():
-                total = within_integers(limited)
+                total = within_integers(part)
                 digits = more_digits(total, 1 if call.wide else widest_row(total))
                 key, clipped = self._total(total, measure, digits)
             case _:
