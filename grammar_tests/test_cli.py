@@ -336,7 +336,7 @@ SHORT = (
     "2 public keys",
     "segment  VARCHAR  exact",
     "n        INTEGER  40",
-    "a larger ε, up to 1 (--epsilon …)",
+    "ε = 1 (--epsilon 1): n ± 4 instead of 40",
 )
 LONG = (
     "customers.customer_id (add_remove)",
