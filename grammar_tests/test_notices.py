@@ -34,6 +34,7 @@ from dpsql.model.notices import (
     NeverShown,
     Notice,
     Sampled,
+    SharedPresence,
     TooFew,
     Unclear,
 )
@@ -287,6 +288,9 @@ NOTICES: tuple[Notice, ...] = (
     *ANSWER.notices,
     FewValues((0,), "customers", False, 3),
     Sampled((0, 1), "customers", 5),
+    SharedPresence((0,), "customers", 2.0),
+    SharedPresence((0, 1), "customers", 5.4, 12, visible=True),
+    SharedPresence((0, 1), "customers", 5.4, 12, visible=False),
     Listed((0,), "status", 3),
     Listed((1,), None, 3),
     Assumed((0, 1), 3),

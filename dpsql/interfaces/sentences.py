@@ -26,6 +26,7 @@ from dpsql.model.notices import (
     RoundedTimes,
     Sampled,
     Scaled,
+    SharedPresence,
     TooFew,
     Unclear,
     Unprotected,
@@ -77,7 +78,7 @@ def _said(notice: Notice, names: str, door: Door | None) -> str:
             return (
                 f"{units} count in at most {_some(n, 'group')} each, chosen at random, in {names}"
             )
-        case Scaled():
+        case Scaled() | SharedPresence():
             return _scaled(notice, names)
         case Listed(name=None, values=values):
             return f"values other than the {values:,} declared do not count in {names}"
@@ -162,7 +163,9 @@ def _clipped(notice: Clipped, names: str) -> str:
     return f"{notice.units} add {adds} each to {names}{per}: {_some(rows, 'row')} each{cut}"
 
 
-def _scaled(notice: Scaled, names: str) -> str:
+def _scaled(notice: Scaled | SharedPresence, names: str) -> str:
+    if isinstance(notice, SharedPresence):
+        return _spread(notice, names)
     rounded = float(f"{notice.most:.4g}")
     bound = f"all that one of {notice.units} adds to {names} counts up to {_value(rounded)}"
     if not notice.visible:
@@ -170,6 +173,16 @@ def _scaled(notice: Scaled, names: str) -> str:
     beyond = f"at most about {notice.above:,} have more, which is missing"
     side = "" if notice.side is CutSide.EITHER else f" ({notice.side})"
     return f"{bound}, a bound found privately; {beyond}{side}"
+
+
+def _spread(notice: SharedPresence, names: str) -> str:
+    more = f"{notice.units} in more than {notice.groups:,.4g} groups"
+    counts = f"{more} count less than once in each, in {names}"
+    if notice.above is None:
+        return f"{counts}: there are at least so many ({notice.side})"
+    if not notice.visible:
+        return f"{counts}: there are too few of them to find more; declare max_groups_per_unit"
+    return f"{counts}: found privately; at most about {notice.above:,} are ({notice.side})"
 
 
 def _hidden(notice: Hidden) -> str:

@@ -17,8 +17,13 @@ number for each octave; everything below is computed from these numbers.
 What is cut is a bias that the votes cannot tell where it matters: units in octaves that do not
 stand out may hold everything. They bound how many are cut instead (`NormBound.above`).
 
-Proof (PRIVACY.md R71). A unit that comes or goes changes one count by one, and a choice that reads
-noisy counts and public numbers alone is post-processing.
+Private keys are shown by counts of units that are scaled too, for which the error says little: with
+a small clip more keys are shown and all counts are too small, with a large one few are. How many
+units a key needs is the threshold over what one of its units counts on average, which the votes
+say; of the clips with which it needs about the fewest, the largest is taken (`for_keys`).
+
+Proof (PRIVACY.md R71, R76). A unit that comes or goes changes one count by one, and a choice that
+reads noisy counts and public numbers alone is post-processing.
 """
 
 from __future__ import annotations
@@ -50,6 +55,9 @@ _SURE = 2.0
 
 _TIE = 1 - 1e-9
 """Errors so close are equal: which is less must not depend on the last bit of a logarithm."""
+
+_ABOUT = 1.1
+"""Keys that need so many times the fewest units are about as many: to cut less is worth that."""
 
 _LN2 = log(2)
 
@@ -181,6 +189,48 @@ def least_seen(votes: Noise) -> int:
 def visible_from(votes: Noise) -> int:
     """How many units of one octave stand out anywhere, by the law of the noise on their number."""
     return reach(votes, _FAR)
+
+
+def for_keys(
+    octaves: Octaves,
+    counts: Sequence[int],
+    votes: Noise,
+    unit: int,
+    power: int,
+    threshold_of: Callable[[int], float],
+) -> NormBound:
+    """The largest clip with which a private key needs about the fewest units to be shown.
+
+    A norm is that of `unit` in each of a unit's keys, whose `power` adds up; `threshold_of` is what
+    a scaled count of units has to reach for a clip. Units are met by their keys: those of many keys
+    more often. Without votes that stand out, none is taken to have more keys than one.
+
+    >>> from dpsql.model.vocabulary import Mechanism
+    >>> votes = Noise(Mechanism.DISCRETE_LAPLACE, Fraction(5))
+    >>> counts = [10, -3, 6, 104, 890, 1012, 413, 2, -7, 1]
+    >>> for_keys(Octaves(0, 9), counts, votes, 4, 2, lambda clip: 1 + 20 * clip).bound
+    19
+    """
+    last, visible = _last(counts, votes)
+    near = reach(votes, _NEAR)
+    clips, keys = [unit], [(float(unit), 1.0)]
+    if visible:
+        voted = list(enumerate(counts[: last + 1], octaves.lowest))
+        norms = [(max(unit, 2.0**octave / sqrt(2)), n) for octave, n in voted if n >= near]
+        keys = [(norm, n * (norm / unit) ** power) for norm, n in norms]
+        quarters = range(_QUARTERS * octaves.lowest, _QUARTERS * (octaves.lowest + last) + 1)
+        clips += [clip for clip in map(_whole_power, quarters) if clip > unit]
+    met = sum(n for _, n in keys)
+
+    def needed(clip: int) -> float:
+        """The units of a key that is shown every other time."""
+        return threshold_of(clip) * met / sum(n * min(1.0, clip / norm) for norm, n in keys)
+
+    units = list(map(needed, clips))
+    about = _ABOUT * min(units)
+    bound = max(clip for clip, each in zip(clips, units, strict=True) if each <= about)
+    more = counts[max(0, bound.bit_length() - octaves.lowest) :]
+    return NormBound(bound, at_most(more, votes), visible)
 
 
 def _last(counts: Sequence[int], votes: Noise) -> tuple[int, bool]:

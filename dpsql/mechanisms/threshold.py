@@ -1,13 +1,16 @@
 """Private keys: a key is published if the noisy count of its units reaches a threshold.
 
 The count may be the sum of several measurements of one group, each with its own draw of one noise,
-as of the moments that are measured together (`dpsql.compiler.calibrate.key_vectors`).
+as of the moments that are measured together (`dpsql.compiler.calibrate.key_vectors`). Or what a
+unit adds to all of its counts is scaled to a norm: of a unit of many keys each is less likely to be
+seen by what it adds, and more likely to be one that noise lifts.
 
-Proof (PRIVACY.md R44). Measuring is one step and looking at the sum costs no more of it: where
+Proof (PRIVACY.md R44, R76). Measuring is one step and looking at the sum costs no more of it: where
 others have the key too, both neighbours show noisy measurements. A key that one unit alone has is
 not there without it, and with it is shown only if the sum of the draws reaches T less what that
 unit adds to the sum: with probability at most δ1 each. So the k keys of a unit are independent (0,
-δ1) steps beside the noise, (0, δ) together.
+δ1) steps beside the noise, (0, δ) together. Where what it adds to each depends on k, T is the
+largest that any k asks for.
 """
 
 from __future__ import annotations
@@ -15,25 +18,45 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from math import expm1, log1p
+from functools import lru_cache
+from math import expm1, isqrt, log1p
+from typing import assert_never
 
 import numpy as np
 
 from dpsql.mechanisms.tails import reach_of_sum
 from dpsql.mechanisms.truncated_geometric import keys_of_unit
-from dpsql.model.vocabulary import Neighbours, Noise
+from dpsql.model.vocabulary import Neighbours, Noise, Norm
 
 
 @dataclass(frozen=True, slots=True)
 class UnitCounting:
     """How the units of a group are counted: by the sum of its first `columns` measurements.
 
-    A unit counts `unit` steps of their lattice; by rounding it may add up to `most`.
+    A unit counts `unit` steps of their lattice; by rounding it may add up to `most`. With a `norm`
+    other than the largest, that of what it adds to all of its keys, to each alike, is at most that.
     """
 
     columns: int = 1
     unit: int = 1
     most: int = 1
+    norm: Norm = Norm.MAX
+
+    def added(self, keys: int) -> int:
+        """The most that a unit of so many keys adds to the count of each.
+
+        >>> UnitCounting(unit=10, most=20, norm=Norm.L2).added(9)
+        6
+        """
+        match self.norm:
+            case Norm.MAX:
+                return self.most
+            case Norm.L1:
+                return min(self.unit, self.most // keys)
+            case Norm.L2:
+                return min(self.unit, isqrt(self.most**2 // keys))
+            case _:
+                assert_never(self.norm)
 
 
 ALONE = UnitCounting()
@@ -76,6 +99,7 @@ class Threshold:
         return places
 
 
+@lru_cache(maxsize=256)
 def threshold(
     noise: Noise,
     l0: int,
@@ -88,8 +112,9 @@ def threshold(
 
     T = what a unit adds at most, one step if it is counted alone, + the least t with P(Z1 + ... +
     Zc >= t) <= δ1 = 1 - (1-δ)^(1/k), c the measurements that are summed and k the keys of one unit:
-    l0, or 2·l0 under REPLACE, where two units' keys come and go. It is never below `floor` units.
-    Raises ValueError unless 0 < δ < 1 and l0 >= 1.
+    l0, or 2·l0 under REPLACE, where two units' keys come and go. Where a unit adds less to each of
+    more keys, it is the largest of these for a unit of 1, 2, ..., l0 keys. It is never below
+    `floor` units. Raises ValueError unless 0 < δ < 1 and l0 >= 1.
 
         >>> from dpsql.model.vocabulary import Mechanism
         >>> unit = Noise(Mechanism.DISCRETE_LAPLACE, Fraction(1))
@@ -98,7 +123,11 @@ def threshold(
     """
     if not 0 < delta < 1 or l0 < 1:
         raise ValueError("a threshold needs 0 < δ < 1 and at least one key per unit")
-    keys = keys_of_unit(l0, neighbours)
-    one_key = -expm1(log1p(-float(delta)) / keys)
-    lone = counted.most + reach_of_sum(noise, counted.columns, one_key)
-    return Threshold(max(floor * counted.unit, lone), noise, delta, counted)
+
+    def lone(keys: int) -> int:
+        """The threshold for units of so many keys."""
+        one_key = -expm1(log1p(-float(delta)) / keys_of_unit(keys, neighbours))
+        return counted.added(keys) + reach_of_sum(noise, counted.columns, one_key)
+
+    least = lone(l0) if counted.norm is Norm.MAX else max(map(lone, range(1, l0 + 1)))
+    return Threshold(max(floor * counted.unit, least), noise, delta, counted)

@@ -47,21 +47,43 @@ class FewValues:
     values: int
 
 
-@dataclass(frozen=True, slots=True)
-class Sampled:
-    """A unit counts in at most `groups` groups, a random choice of its own."""
-
-    columns: tuple[int, ...]
-    units: str
-    groups: int
-
-
 class CutSide(StrEnum):
     """Where the truth is of a number from which something is cut off."""
 
     ABOVE = "≥"
     BELOW = "≤"
     EITHER = "*"
+
+
+@dataclass(frozen=True, slots=True)
+class Sampled:
+    """A unit counts in at most `groups` groups, a random choice of its own: on one `side`."""
+
+    columns: tuple[int, ...]
+    units: str
+    groups: int
+    side: CutSide = CutSide.EITHER
+
+
+@dataclass(frozen=True, slots=True)
+class SharedPresence:
+    """A unit in more than `groups` groups counts less than once in each, so that it counts in any
+    number of them.
+
+    Where that number was found privately, about `above` units at most are in more (95 %), and
+    without enough units it is not `visible`; a public one says nothing of them (None).
+    """
+
+    columns: tuple[int, ...]
+    units: str
+    groups: float
+    above: int | None = None
+    visible: bool = True
+
+    @property
+    def side(self) -> CutSide:
+        """What is missing of a count is above it."""
+        return CutSide.ABOVE
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +217,7 @@ class RoundedTimes:
     constants: bool
 
 
-Cut: TypeAlias = Clipped | FewValues | Sampled | Scaled | Listed | Assumed | Hidden
+Cut: TypeAlias = Clipped | FewValues | Sampled | Scaled | SharedPresence | Listed | Assumed | Hidden
 """What is about columns: something is left out of them, or taken for granted."""
 
 Useless: TypeAlias = Drowned | NeverShown | TooFew
@@ -225,7 +247,9 @@ def sides(notices: tuple[Notice, ...]) -> dict[int, CutSide]:
     """
     found: dict[int, CutSide] = {}
     for notice in notices:
-        own = notice.side if isinstance(notice, Scaled) else CutSide.EITHER
+        own = (
+            notice.side if isinstance(notice, Scaled | Sampled | SharedPresence) else CutSide.EITHER
+        )
         for place in places(notice):
             found[place] = own if found.get(place, own) is own else CutSide.EITHER
     return found

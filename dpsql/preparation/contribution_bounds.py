@@ -20,8 +20,9 @@ from dpsql.compiler.calibrate.typed_ratios import RATIO_STEPS
 from dpsql.compiler.plan.measurement_kinds import MeanVote, RangeVote, RatioVote, Vote
 from dpsql.compiler.plan.prepared import Prepared
 from dpsql.compiler.plan.private_plan import FoundNorm, Poll
+from dpsql.compiler.plan.published_keys import ThresholdKeys
 from dpsql.mechanisms import norm_bounds, standard_deviation
-from dpsql.mechanisms.norm_bounds import NormBound, Octaves, chosen
+from dpsql.mechanisms.norm_bounds import NormBound, Octaves, chosen, for_keys
 from dpsql.mechanisms.tails import reach
 from dpsql.model.vocabulary import Answer, Budget, Mechanism, Noise, Norm
 from dpsql.preparation.private_bounds import shares
@@ -82,7 +83,8 @@ def _norm_of(widest: Prepared, poll: Poll, place: int, paid: Prepared, answer: A
     vote = poll.block.vote
     match vote:
         case Vote():
-            best = _chosen(widest, poll, vote, counts, release.noise)
+            choose = _for_keys if poll.of_keys else _chosen
+            best = choose(widest, poll, vote, counts, release.noise)
             return FoundNorm(poll.key, best.bound, best.above, best.visible)
         case MeanVote():
             means = [vote.total.lower, *vote.edges, vote.total.upper]
@@ -114,6 +116,24 @@ def _chosen(
         gaussian=gaussian,
         groups=groups,
         weight=weight if poll.column is not None else _WEIGHT_OF_RANKS,
+    )
+
+
+def _for_keys(
+    widest: Prepared, poll: Poll, vote: Vote, counts: Sequence[int], noise: Noise
+) -> NormBound:
+    """The norm of a unit's counts that shows about the most private keys: see `Poll`."""
+    keys = (block.keys for block in widest.blocks)
+    (threshold,) = (
+        shown.threshold
+        for shown in keys
+        if isinstance(shown, ThresholdKeys) and poll.column in shown.counted
+    )
+    unit = threshold.counted.unit
+    noisy = (threshold.value - unit) / threshold.counted.most
+    power = 2 if vote.norm is Norm.L2 else 1
+    return for_keys(
+        Octaves(*vote.octaves), counts, noise, unit, power, lambda bound: unit + noisy * bound
     )
 
 

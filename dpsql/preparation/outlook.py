@@ -20,7 +20,7 @@ from typing import TypeAlias
 
 from dpsql.compiler.plan.measurement_kinds import ClippedSum, ScaledTotal, Vote
 from dpsql.compiler.plan.prepared import Prepared
-from dpsql.compiler.plan.private_plan import ContributionBound, FoundNorm, Poll
+from dpsql.compiler.plan.private_plan import FoundNorm, Poll
 from dpsql.explaining.explanation import (
     Change,
     CoarserPeriods,
@@ -86,7 +86,7 @@ class _Expected:
     @property
     def most(self) -> Mapping[tuple[int, int], float]:
         """What one unit adds at most, by block and measure."""
-        return {place: bound.most for place, bound in _norms(self.prepared)}
+        return {place: most for place, _, most in _norms(self.prepared)}
 
 
 def outlook(compiled: Compile, form: Form) -> Outlook:
@@ -113,11 +113,14 @@ def _is_large(prepared: Prepared) -> bool:
     return len(prepared.columns) > _MOST_COLUMNS or groups > _MOST_GROUPS
 
 
-def _norms(prepared: Prepared) -> Iterator[tuple[tuple[int, int], ContributionBound]]:
-    """The bounds of a plan, each with the places of its block and its measure."""
+def _norms(prepared: Prepared) -> Iterator[tuple[tuple[int, int], FoundNorm, float]]:
+    """The bounds of a plan that were found, of anything but units: the places of the block and the
+    measure, what was found, and what it is in units of the values.
+    """
     for number, block in enumerate(prepared.blocks):
         for bound in block.norms:
-            yield (number, bound.measure), bound
+            if bound.measure is not None and bound.found is not None and bound.groups is None:
+                yield (number, bound.measure), bound.found, bound.most
 
 
 def _expected(compiled: Compile, form: Form, prepared: Prepared, sizes: Sizes) -> _Expected:
@@ -250,7 +253,8 @@ class _Related:
         ones = tuple(replace(norm, bound=1) for norm in typical)
         query = replace(form.query, norms=(*form.query.norms, *ones))
         probed = {
-            b.found.key: (at, b.most) for at, b in _norms(self.compiled(replace(form, query=query)))
+            norm.key: (at, most)
+            for at, norm, most in _norms(self.compiled(replace(form, query=query)))
         }
         polls = {poll.key: poll for poll in prepared.polls}
         return tuple(

@@ -49,6 +49,7 @@ from dpsql.compiler.calibrate.strategies import (
     with_values,
 )
 from dpsql.compiler.calibrate.top_groups import with_top
+from dpsql.compiler.calibrate.top_shapes import first_groups
 from dpsql.compiler.calibrate.typed_ratios import both_additive, residual, typed_ratios
 from dpsql.compiler.errors.outputs import apart, shown
 from dpsql.compiler.plan.canonical import Writer
@@ -64,6 +65,7 @@ from dpsql.compiler.plan.private_plan import (
     BlockPlan,
     Bounded,
     BoundedBlock,
+    FoundNorm,
     Payment,
     PrivateBlock,
     PrivatePlan,
@@ -77,9 +79,6 @@ from dpsql.model.errors import Reason, Refused
 from dpsql.model.tree import DOUBLE, Expression, Ref, Span
 from dpsql.model.vocabulary import Event, EventPart, Neighbours, NoiseEvent, Norm
 from dpsql.model.walk import refs, substitute
-
-UNIT_COUNT = UnitCount(None)
-"""How many units have a key: what private keys are selected by (PRIVACY.md R44)."""
 
 
 def calibrate(
@@ -96,10 +95,7 @@ def calibrate(
     recipe, or private keys no δ to be selected with.
     """
     options = replace(options, noise=noise_of_one(accountant, neighbours, options.epsilon, delta))
-    measured = [
-        _measure(block, identities, options, accountant, typed_ratios(bounded.outer, number))
-        for number, block in enumerate(bounded.blocks)
-    ]
+    measured = _measured(bounded, identities, options, accountant)
     polls = of_shown([m.polls for m in measured], bounded)
     for m in measured:
         require_testable(m.bounded, m.measurements.parts, accountant, neighbours)
@@ -121,6 +117,18 @@ def calibrate(
         blocks, queries = with_top(blocks, queries, paid, accountant)
     plan = _priced(blocks, queries, accountant, options.epsilon, shares)
     return replace(plan, polls=polls)
+
+
+def _measured(
+    bounded: Bounded, identities: Identities, options: MeasurementOptions, accountant: Accountant
+) -> list[Measured]:
+    """What is measured of each block, by what the query reads of it."""
+    outer = bounded.outer
+    first = first_groups(outer, [len(block.block.keys) for block in bounded.blocks])
+    return [
+        _measure(block, identities, options, accountant, typed_ratios(outer, n), first.get(n))
+        for n, block in enumerate(bounded.blocks)
+    ]
 
 
 def _priced(
@@ -167,16 +175,18 @@ def _measure(
     options: MeasurementOptions,
     accountant: Accountant,
     ratios: Mapping[int, int],
+    first: int | None,
 ) -> Measured:
-    """The measurements a block needs, each once, and how its measures follow from them."""
+    """The measurements a block needs, each once, and how its measures follow from them.
+
+    Of its private groups perhaps only the `first` are shown, in the order of a number.
+    """
     block, contributions = bounded.block, contributions_of(bounded)
     values, choices = list[Expression](), dict[ChoiceQuery, Field]()
     alike, named = _Alike(block.rows), _Columns(identities, block)
-    groups, size = contributions.groups.value or 1, len(bounded.domain or ((),))
-    totals = _totals(block, contributions, norm_of(accountant, groups))
-    polls = Polls(block, totals, size, totals.norm, options.norms, identities=identities)
+    polls = _polls(bounded, contributions, options.norms, accountant, identities, first)
     if bounded.domain is None:
-        named(UNIT_COUNT, 1.0)
+        named(polls.counted_units, 1.0)
     families, sums = dict[int, Family](), dict[int, tuple[Measurement, Family]]()
     calls = [bounded_call(bounded, n, contributions, options) for n in range(len(block.measures))]
     for place, unlimited in enumerate(calls):
@@ -190,14 +200,15 @@ def _measure(
             families |= _moments(recipe, call, needed, place)
             if family := family_of(tuple(map(alike.first, _centred(recipe, call)))):
                 sums[place] = needed[0], family
-        read = *map(named, needed, adds), *columns_of(_chosen(recipe, call), choices, identities)
+        chosen = polls.swayed(_chosen(recipe, call))
+        read = *map(named, needed, adds), *columns_of(chosen, choices, identities)
         values.append(substitute(recipe.combine(call, read), named.finer))
     alone = tuple((column,) for column in named.listed.values())
-    measurements = Measurements(alone, tuple(values), families, sums)
+    measurements = Measurements(alone, tuple(values), families, sums, counted=polls.counting)
     histograms, nonnegative = HistogramQueries(choices), options.nonnegative
     measured = Measured(bounded, contributions, measurements, histograms, nonnegative)
     before = polls.held_before(named.places)
-    return replace(measured, polls=before, norms=polls.released, totals=tuple(totals.binding))
+    return replace(measured, polls=before, norms=polls.released, totals=tuple(polls.totals.binding))
 
 
 def _totals(block: PrivateBlock, contributions: Contributions, norm: Norm) -> DeclaredTotals:
@@ -219,10 +230,10 @@ def _limited(
     place, call = placed
     parts = tuple(map(alike.first, parts_of(polls.block, recipe, call)))
     if not call.searched:
-        return call, parts, tuple(polls.limited(part, place) for part in parts)
+        return call, parts, tuple(polls.bounded(part, place, call) for part in parts)
     call = polls.measured_from(call, recipe, parts, place)
     parts = tuple(map(alike.first, parts_of(polls.block, recipe, call)))
-    return call, parts, tuple(polls.clipped(part, place, call) for part in parts)
+    return call, parts, tuple(polls.searched(part, place, call) for part in parts)
 
 
 def _moments(recipe: Recipe, call: BoundedCall, parts: Parts, place: int) -> dict[int, Family]:
@@ -262,6 +273,29 @@ def _over(
     )
     value = rest.to(DOUBLE) + denominator.to(DOUBLE) * float(ratio)
     return substitute(fitted(value, call.call.type), named.finer)
+
+
+def _polls(
+    bounded: BoundedBlock,
+    contributions: Contributions,
+    norms: Mapping[str, FoundNorm],
+    accountant: Accountant,
+    identities: Identities,
+    first: int | None,
+) -> Polls:
+    """What is asked of the units of a block, and what is declared of their totals."""
+    block, groups = bounded.block, contributions.groups.value or 1
+    norm = norm_of(accountant, groups)
+    return Polls(
+        block=block,
+        totals=_totals(block, contributions, norm),
+        contributions=contributions,
+        listed=len(bounded.domain or ((),)),
+        norm=norm,
+        norms=norms,
+        identities=identities,
+        first=first,
+    )
 
 
 def _chosen(recipe: Recipe, call: BoundedCall) -> tuple[ChoiceQuery, ...]:

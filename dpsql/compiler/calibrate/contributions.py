@@ -1,8 +1,10 @@
 """How much one unit contributes to a block: groups, rows, and rows in one group.
 
-Proof (PRIVACY.md R5, R26, R31, R74). A group of a unit has a row of it, so there are no more than
-rows; keys that the unit determines have one value, others as many as their list, outside of which
-rows are dropped. Where no proof is as small as the owner's limit, SQL keeps so many.
+Proof (PRIVACY.md R5, R26, R31, R74, R76). A group of a unit has a row of it, so there are no more
+than rows; keys that the unit determines have one value, others as many as their list, outside of
+which rows are dropped. Where no proof is as small as the owner's limit, SQL keeps so many. Where
+there is no limit of the groups of private keys, what a unit adds to all of them is scaled to a
+norm, and SQL keeps so many that hardly anybody has more.
 """
 
 from __future__ import annotations
@@ -16,12 +18,16 @@ from dpsql.model.algebra import Staged
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.walk import relations
 
+MOST_KEYS = 2**10
+"""Private keys of one unit that are kept where nobody limits them: they cost a little δ alone."""
+
 
 @dataclass(frozen=True, slots=True)
 class Contributions:
     """The limits of one unit's groups and rows in a block, proved or to be enforced.
 
-    Where nothing limits its rows, or what is aggregated of them, units can be `polled` for it.
+    Where nothing limits its rows, or what is aggregated of them, units can be `polled` for it. All
+    that a unit adds to private keys is `scaled` where nobody limits how many they are.
     """
 
     groups: Contribution
@@ -30,13 +36,13 @@ class Contributions:
     row_level: bool
     enforce: bool
     polled: bool
+    scaled: bool
 
 
 def contributions_of(bounded: BoundedBlock) -> Contributions:
     """The limits of a block: L0 is proved before it is enforced.
 
-    Raises `Refused` where nothing limits the groups of a unit, and for private keys of rows that
-    belong to several people.
+    Raises `Refused` for private keys of rows that belong to several people.
     """
     block = bounded.block
     if bounded.domain is None:
@@ -56,17 +62,18 @@ def contributions_of(bounded: BoundedBlock) -> Contributions:
     else:
         name = by_keys.name if per_group == by_keys.value else "max_rows_per_unit"
         rows_per_group = Contribution(per_group, f"enforced by clipping each unit's total: {name}")
-    polled = not (block.several or _waits(block))
+    polled, private = not (block.several or _waits(block)), bounded.domain is None
     # Norms bound all groups together: a limit of public ones would only leave some of them out.
-    normed = polled and per_group is None and not row_level and bounded.domain is not None
-    groups, enforce = _groups(bounded, limited=not normed)
+    normed = polled and per_group is None and not (row_level or private)
+    groups = _groups(bounded, limited=not normed)
     return Contributions(
-        groups=groups,
+        groups=groups.most,
         rows_per_group=rows_per_group,
         rows=rows,
         row_level=row_level,
-        enforce=enforce,
+        enforce=groups.enforce,
         polled=polled,
+        scaled=groups.scaled,
     )
 
 
@@ -75,11 +82,20 @@ def _waits(block: PrivateBlock) -> bool:
     return any(isinstance(r, Staged) and r.source is None for r in relations(block.rows))
 
 
-def _groups(bounded: BoundedBlock, *, limited: bool) -> tuple[Contribution, bool]:
-    """L0, and whether SQL must enforce it by sampling."""
+@dataclass(frozen=True, slots=True)
+class _Groups:
+    """L0, whether SQL must enforce it by sampling, and whether what a unit adds is scaled."""
+
+    most: Contribution
+    enforce: bool = False
+    scaled: bool = False
+
+
+def _groups(bounded: BoundedBlock, *, limited: bool) -> _Groups:
+    """The groups of one unit; of private ones the owner may limit how many there are."""
     block = bounded.block
     if not block.keys:
-        return Contribution(1, "proved: the query has one group"), False
+        return _Groups(Contribution(1, "proved: the query has one group"))
     proofs = [
         (bounded.key_combinations, "proved: the keys can take no more values for one unit"),
         (block.max_rows, "proved: no unit has more rows"),
@@ -89,16 +105,24 @@ def _groups(bounded: BoundedBlock, *, limited: bool) -> tuple[Contribution, bool
     value, how = min(proved, default=(None, ""))
     by_keys = groups_limit(block)
     limit = least(by_keys.value, block.declared.rows_per_unit)
+    if bounded.domain is None and limit is None and (value is None or value > MOST_KEYS):
+        how = "enforced: a loose limit, as all that a unit adds to them is scaled"
+        return _Groups(Contribution(MOST_KEYS, how), enforce=True, scaled=True)
     if value is not None and (limit is None or value <= limit or not limited):
         if value == 1 and bounded.key_combinations == 1:
             how = "proved: the unit determines the keys"
-        return Contribution(value, how), False
-    if limit is None:
-        raise Refused(
-            Reason.UNBOUNDED_CONTRIBUTION,
-            block.keys[0].expression.span,
-            limit="max_groups_per_unit",
-            fix="Ask the data owner to declare max_groups_per_unit for this table.",
-        )
+        return _Groups(Contribution(value, how))
+    assert limit is not None, "public keys are counted"
     name = by_keys.name if limit == by_keys.value else "max_rows_per_unit"
-    return Contribution(limit, f"enforced by a random choice of each unit's groups: {name}"), True
+    how = f"enforced by a random choice of each unit's groups: {name}"
+    return _Groups(Contribution(limit, how), enforce=True)
+
+
+def unscalable(block: PrivateBlock) -> Refused:
+    """What is said where no norm bounds what a unit adds to any number of private groups."""
+    return Refused(
+        Reason.UNBOUNDED_CONTRIBUTION,
+        block.keys[0].expression.span,
+        limit="max_groups_per_unit",
+        fix="Ask the data owner to declare max_groups_per_unit for this table.",
+    )

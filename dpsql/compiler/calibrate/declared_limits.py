@@ -21,7 +21,13 @@ from dataclasses import dataclass, field, replace
 from math import ceil, prod
 
 from dpsql.compiler.plan.canonical import Writer
-from dpsql.compiler.plan.measurement_kinds import ClippedSum, Measurement, RowCount, ScaledTotal
+from dpsql.compiler.plan.measurement_kinds import (
+    AdditiveTotal,
+    ClippedSum,
+    Measurement,
+    ScaledTotal,
+    UnitCount,
+)
 from dpsql.compiler.plan.private_plan import (
     KeyLimit,
     PrivateBlock,
@@ -194,7 +200,7 @@ def within_integers(part: ClippedSum) -> ClippedSum:
     return replace(part, total_lower=lower, total_upper=upper)
 
 
-def more_digits(part: RowCount | ClippedSum, row: int) -> int:
+def more_digits(part: AdditiveTotal | UnitCount, row: int) -> int:
     """How many more digits the grid of a scaled total has than that of rows of so many steps."""
     most, base, digits = max(-part.total_lower, part.total_upper), part.lattice.base, 0
     while row * base**digits < FINE and most * base ** (digits + 1) < WIDEST_TOTAL:

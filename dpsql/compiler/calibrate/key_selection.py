@@ -57,7 +57,7 @@ def keys_selected(
     """How private keys are shown, and what is then released: a threshold on the first releases.
 
     Where a count is all that is measured and nobody asks for it, trials spend its `allowance` in
-    its place, if they show more.
+    its place, if they show more. Trials are about whole units: there are none of scaled counts.
     """
     counted, rival, floor = selection.counted, selection.rival, selection.floor
     first, *others = releases[: counted.columns]
@@ -69,7 +69,7 @@ def keys_selected(
         noise = _noise_of(rival, payer)
         other = _threshold(payer, noise, delta, floor, rival.counted)
         return replace(noisy, runner_up=other), releases
-    if not selection.alone:
+    if not selection.alone or counted != ALONE:
         return noisy, releases
     keys = keys_of_unit(payer.l0, payer.neighbours)
     epsilon = payer.accountant.step(allowance.amount / keys)

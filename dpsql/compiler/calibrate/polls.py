@@ -4,8 +4,13 @@ Where nothing limits the rows of a unit, each unit votes once for the octave of 
 adds to a measurement, over the groups of the question. A clip is chosen by the noisy votes, and
 totals are scaled as a whole to it: no unit needs a limit on its groups or rows.
 
-Proof (PRIVACY.md R71, R73). A unit has one vote. The clip is a number that was released, and holds
-for every unit whatever it is.
+Where groups are private and nobody limits how many a unit has, all that it adds is scaled, and so
+is the count of units that shows them. Most of them are shown where that norm is small, whatever
+units have, which takes no vote. Where that count is asked for, it is the largest of those that show
+about as many, or errs least in the first groups, which both take one.
+
+Proof (PRIVACY.md R71, R73, R76). A unit has one vote. The clip is a number that was released, and
+holds for every unit whatever it is.
 """
 
 from __future__ import annotations
@@ -21,6 +26,7 @@ from typing import TypeGuard, assert_never
 from dpsql.accountants import Accountant
 from dpsql.compiler.aggregates.moments import centred_sum
 from dpsql.compiler.aggregates.recipe import BoundedCall, Parts, Recipe, counted
+from dpsql.compiler.calibrate.contributions import Contributions, unscalable
 from dpsql.compiler.calibrate.declared_limits import (
     DeclaredTotals,
     more_digits,
@@ -30,6 +36,7 @@ from dpsql.compiler.calibrate.declared_limits import (
 from dpsql.compiler.calibrate.typed_ratios import RATIO_STEPS, ratio_edges
 from dpsql.compiler.errors.outputs import by_row
 from dpsql.compiler.plan.canonical import Writer
+from dpsql.compiler.plan.lattices import ChoiceQuery
 from dpsql.compiler.plan.measurement_kinds import (
     MOST_ROWS,
     AdditiveTotal,
@@ -41,6 +48,7 @@ from dpsql.compiler.plan.measurement_kinds import (
     RatioVote,
     RowCount,
     ScaledTotal,
+    UnitCount,
     UnitVote,
     Vote,
 )
@@ -54,6 +62,7 @@ from dpsql.compiler.plan.private_plan import (
     PrivateBlock,
 )
 from dpsql.compiler.resolve.scopes import Identities
+from dpsql.mechanisms.threshold import ALONE, UnitCounting
 from dpsql.model.algebra import (
     Item,
     Limit,
@@ -67,7 +76,7 @@ from dpsql.model.algebra import (
 )
 from dpsql.model.intervals import Interval
 from dpsql.model.tree import INTEGER, AggregateCall, Literal, Ref, Star
-from dpsql.model.vocabulary import Norm
+from dpsql.model.vocabulary import Mechanism, Norm, Sensitivity
 from dpsql.model.walk import composed, map_inputs, refs, relations
 
 OCTAVES = 40
@@ -76,28 +85,126 @@ _FINEST = 14
 """Into how small parts the bounds of a mean are divided near their ends: 2^-14 of them."""
 MANY_GROUPS = 32
 """From here on a Gaussian norm is expected to be the better one, where both laws are possible."""
+SQUARED_KEYS = 2
+"""The square of the norm of a unit's counts by private keys that shows most of them."""
+SHOWN_KEYS = 32
+"""Of so many private keys errors are weighed where nothing says how many are to be shown."""
 
 
 @dataclass(slots=True)
 class Polls:
-    """Makes the measurements of one block whose clip is found, and lists what is to be found."""
+    """Makes the measurements of one block whose clip is found, and lists what is to be found.
+
+    Of public groups errors are weighed over all, of private ones over the `first` that are shown.
+    """
 
     block: PrivateBlock
     totals: DeclaredTotals
-    size: int
+    contributions: Contributions
+    listed: int
     norm: Norm
     norms: Mapping[str, FoundNorm]
     identities: Identities
+    first: int | None = None
     missing: dict[str, Poll] = field(default_factory=dict)
     bounds: list[ContributionBound] = field(default_factory=list)
     keys: dict[Measurement, str] = field(default_factory=dict)
+
+    @property
+    def size(self) -> int:
+        """The groups whose errors are weighed."""
+        return (self.first or SHOWN_KEYS) if self.contributions.scaled else self.listed
+
+    @property
+    def counted_units(self) -> Measurement:
+        """The count of units that shows private keys (PRIVACY.md R44)."""
+        units = UnitCount(None)
+        return self._units(units, None) if self.contributions.scaled else units
+
+    @property
+    def counting(self) -> UnitCounting:
+        """How the units of private keys are counted."""
+        match self.counted_units:
+            case ScaledTotal() as scaled:
+                return UnitCounting(1, scaled.steps, scaled.bound, scaled.norm)
+            case _:
+                return ALONE
+
+    def swayed(self, choices: tuple[ChoiceQuery, ...]) -> tuple[ChoiceQuery, ...]:
+        """Choices, each of which a unit of the group sways.
+
+        Raises `Refused` where a unit may be in many private groups.
+        """
+        if choices and self.contributions.scaled:
+            raise unscalable(self.block)
+        return choices
+
+    def bounded(self, part: Measurement, measure: int, call: BoundedCall) -> Measurement:
+        """A measurement whose clip is declared, or found by private keys that nobody limits.
+
+        Raises `Refused` where a unit may be in many private groups, for what no norm bounds and for
+        what nobody can be polled.
+        """
+        scaled = self.contributions.scaled
+        return self._scaled(part, measure, call) if scaled else self.limited(part, measure)
+
+    def searched(self, part: Measurement, measure: int, call: BoundedCall) -> Measurement:
+        """A measurement whose clip is found; raises as `bounded` does."""
+        scaled = self.contributions.scaled
+        return (self._scaled if scaled else self.clipped)(part, measure, call)
+
+    def _scaled(self, part: Measurement, measure: int, call: BoundedCall) -> Measurement:
+        """By private keys, of which nobody limits how many a unit has."""
+        match part:
+            case UnitCount():
+                return self._units(part, measure)
+            case RowCount(condition=condition, total_upper=1):
+                return self._units(UnitCount(condition), measure)
+            case RowCount() if self.contributions.polled:
+                key, clipped = self._total(part, measure, more_digits(part, 1))
+                self.keys[clipped] = key
+                return clipped
+            case ClippedSum() if self.contributions.polled:
+                return self.clipped(part, measure, call)
+            case ClippedSum() if (limited := self.totals.limited(part)) != part:
+                return limited
+            case _:
+                raise unscalable(self.block)
+
+    def _units(self, part: UnitCount, measure: int | None) -> ScaledTotal:
+        """Units, each counting less in many groups: by a vote where their number is asked for."""
+        digits, norm = more_digits(part, 1), None
+        steps = part.lattice.base**digits
+        if self.contributions.polled and (part.condition or self._asks_for_units):
+            of_keys = self.first is None and part.condition is None
+            key, bound = self._voted(part, self.norm, digits, of_keys=of_keys)
+            clipped = ScaledTotal(part, self.norm, max(bound, steps), digits)
+            norm, self.keys[clipped] = self.norms.get(key), key
+        else:
+            clipped = ScaledTotal(part, self.norm, isqrt(SQUARED_KEYS * steps**2), digits)
+        most = clipped.bound / steps
+        groups = most**2 if self.norm is Norm.L2 else most
+        self.bounds.append(
+            ContributionBound(measure, norm, most, negative=False, positive=True, groups=groups)
+        )
+        return clipped
+
+    @property
+    def _asks_for_units(self) -> bool:
+        """Whether the number of units is asked for that private keys are shown by."""
+        one_row = self.contributions.rows_per_group.value == 1
+        return any(
+            call.function == "count"
+            and (refs(call) <= self.block.unit_ids if call.distinct else one_row)
+            for call in (measure.call for measure in self.block.measures)
+        )
 
     def limited(self, part: Measurement, measure: int) -> Measurement:
         """A measurement whose clip is declared; over many groups what is found, of no more."""
         limited = self.totals.limited(part)
         match limited:
-            case ScaledTotal() if self.totals.is_spread:
-                key, clipped = self._total(limited.total, measure, limited.digits, limited.bound)
+            case ScaledTotal(total=ClippedSum() as total, bound=most) if self.totals.is_spread:
+                key, clipped = self._total(total, measure, limited.digits, most)
                 self.keys[clipped] = key
                 return clipped
             case _:
@@ -209,6 +316,24 @@ class Polls:
         most: int | None = None,
     ) -> tuple[str, int]:
         """The norm that was found, or the largest of which there is a vote; no more than `most`."""
+        key, bound = self._voted(part, norm, digits, most)
+        if key in self.norms:
+            released = replace(self.norms[key], bound=bound)
+            largest = float(bound * part.lattice.step / part.lattice.base**digits)
+            signs = part.total_lower < 0, part.total_upper > 0
+            self.bounds.append(ContributionBound(measure, released, largest, *signs))
+        return key, bound
+
+    def _voted(
+        self,
+        part: AdditiveTotal | UnitCount | DistinctCount,
+        norm: Norm,
+        digits: int,
+        most: int | None = None,
+        *,
+        of_keys: bool = False,
+    ) -> tuple[str, int]:
+        """The poll of a norm, and what it found or the largest of which there is a vote."""
         highest = (_most(part, digits) - 1).bit_length()
         if most is not None:
             highest = min(62, (most - 1).bit_length())
@@ -217,21 +342,15 @@ class Polls:
         octaves = max(0, highest - OCTAVES), highest
         vote = Vote(part, self.block.keys, norm, digits, octaves)
         key = self._key(vote)
-        self._asks(key, vote)
+        self._asks(key, vote, of_keys=of_keys)
         if key not in self.norms:
             return key, 2**highest if most is None else most
-        norm_bound, step = self.norms[key], part.lattice.step / vote.steps
-        if most is not None:
-            norm_bound = replace(norm_bound, bound=min(norm_bound.bound, most))
-        signs = part.total_lower < 0, part.total_upper > 0
-        self.bounds.append(
-            ContributionBound(measure, norm_bound, float(norm_bound.bound * step), *signs)
-        )
-        return key, norm_bound.bound
+        bound = self.norms[key].bound
+        return key, bound if most is None else min(bound, most)
 
-    def _asks(self, key: str, vote: UnitVote) -> None:
+    def _asks(self, key: str, vote: UnitVote, *, of_keys: bool = False) -> None:
         if key not in self.norms:
-            self.missing[key] = Poll(key, self._polled(vote), None, self.size)
+            self.missing[key] = Poll(key, self._polled(vote), None, self.size, of_keys)
 
     def _key(self, vote: UnitVote) -> str:
         """What makes two polls the same."""
@@ -360,9 +479,11 @@ def places(poll: Poll) -> range:
 
 
 def norm_of(accountant: Accountant, groups: int) -> Norm:
-    """The norm that is bounded: that of the noise which is expected."""
+    """The norm that is bounded: that of the noise which is expected, or asked for by name."""
     if accountant.order == 1 or (accountant.supports_selection and groups >= MANY_GROUPS):
-        return Norm.L2
+        many = Sensitivity(groups, 0, 1, norm=Norm.L2)
+        noise = accountant.noise(Fraction(1, 2), Fraction(1, 10**6), many)
+        return Norm.L1 if noise.mechanism is Mechanism.DISCRETE_LAPLACE else Norm.L2
     return Norm.L1
 
 
@@ -370,7 +491,7 @@ def _in_integers(part: AdditiveTotal) -> AdditiveTotal:
     return part if isinstance(part, RowCount) else within_integers(part)
 
 
-def _most(part: RowCount | ClippedSum | DistinctCount, digits: int) -> int:
+def _most(part: AdditiveTotal | UnitCount | DistinctCount, digits: int) -> int:
     most = max(abs(part.total_lower), abs(part.total_upper)) * part.lattice.base**digits
     return int(max(1, most))
 

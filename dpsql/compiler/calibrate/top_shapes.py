@@ -6,7 +6,7 @@ MAX(aggregate): the first key of such an order.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from dpsql.model.algebra import Aggregate, Limit, Measure, Project, Relation, Released, Sort
@@ -51,6 +51,25 @@ def top_shape(query: Relation, keys: Sequence[int]) -> TopShape | None:
             return _of_ends(query.input, measures, keys)
         case _:
             return None
+
+
+def first_groups(query: Relation, keys: Sequence[int]) -> Mapping[int, int]:
+    """How many groups of a block a query shows, where it shows those of its largest numbers.
+
+    `keys` says how many columns of each block are keys.
+    """
+    while isinstance(query, Project):
+        query = query.input
+    match query:
+        case Limit(limit=int(limit), offset=offset, input=Sort() as ordered) if limit:
+            over = _over_released(ordered.input, [key.expression for key in ordered.keys])
+        case _:
+            return {}
+    if over is None or not ordered.keys[0].descending:
+        return {}
+    released, (first, *_) = over
+    columns = {field.id for field in released.fields[: keys[released.block]]}
+    return {} if refs(first) <= columns else {released.block: limit + offset}
 
 
 def _first_rows(

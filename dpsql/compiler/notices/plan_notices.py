@@ -35,6 +35,7 @@ from dpsql.compiler.plan.private_plan import (
     BlockPlan,
     Bounded,
     BoundedBlock,
+    ContributionBound,
     PrivateBlock,
     PrivatePlan,
     least,
@@ -72,6 +73,7 @@ from dpsql.model.notices import (
     Notice,
     Sampled,
     Scaled,
+    SharedPresence,
     TooFew,
     Unprotected,
 )
@@ -242,15 +244,41 @@ class _Block:
         if self.plan.agreements:
             yield from self._agreeing(numbers, proved)
         for bound in self.plan.norms:
-            signs = {(False, True): CutSide.ABOVE, (True, False): CutSide.BELOW}
-            call = self.block.measures[bound.measure].call
-            side = signs.get((bound.negative, bound.positive), CutSide.EITHER)
-            side = side if call.function in {"sum", "count"} else CutSide.EITHER
-            found = bound.found.above, bound.found.visible
-            yield Scaled(every[bound.measure], self.units, bound.most, *found, side)
-        if self.plan.enforce_l0:
-            yield Sampled(numbers, self.units, self.plan.l0)
+            if bound.measure is not None:
+                yield from self._scaled(bound, bound.measure, every[bound.measure])
+        yield from self._sampled(every)
         yield from self._keys(proved)
+
+    def _scaled(
+        self, bound: ContributionBound, measure: int, columns: tuple[int, ...]
+    ) -> Iterator[Scaled | SharedPresence]:
+        found = () if bound.found is None else (bound.found.above, bound.found.visible)
+        if bound.groups is not None:
+            yield SharedPresence(columns, self.units, bound.groups, *found)
+        elif found:
+            yield Scaled(columns, self.units, bound.most, *found, self._side(bound, measure))
+
+    def _side(self, bound: ContributionBound, measure: int) -> CutSide:
+        """Where the truth is of a measure of which something is missing."""
+        signs = {(False, True): CutSide.ABOVE, (True, False): CutSide.BELOW}
+        side = signs.get((bound.negative, bound.positive), CutSide.EITHER)
+        function = self.block.measures[measure].call.function
+        return side if function in {"sum", "count"} else CutSide.EITHER
+
+    def _sampled(self, every: Sequence[tuple[int, ...]]) -> Iterator[Sampled]:
+        """What is missing of groups that are not kept is missing as what a norm cuts is."""
+        if not self.plan.enforce_l0:
+            return
+        norms = {
+            bound.measure: self._side(bound, bound.measure)
+            for bound in self.plan.norms
+            if bound.measure is not None
+        }
+        columns = dict[CutSide, set[int]]() if every else {CutSide.EITHER: set()}
+        for place, of_measure in enumerate(every):
+            columns.setdefault(norms.get(place, CutSide.EITHER), set()).update(of_measure)
+        for side, places in columns.items():
+            yield Sampled(tuple(sorted(places)), self.units, self.plan.l0, side)
 
     def _rows(self) -> Relation:
         limited = any(fact.kind is FactKind.MAX_ROWS for fact in self.block.facts)

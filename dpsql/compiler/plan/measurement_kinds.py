@@ -195,7 +195,7 @@ class ScaledTotal(_Total):
     released grid, which has so many more `digits`, so that rounding toward zero loses little.
     """
 
-    total: AdditiveTotal
+    total: AdditiveTotal | UnitCount
     norm: Norm
     bound: int
     digits: int
@@ -252,7 +252,7 @@ class Vote:
     that adds nothing does not vote. Norms are those of `total`, with so many more `digits`.
     """
 
-    total: AdditiveTotal | DistinctCount
+    total: AdditiveTotal | UnitCount | DistinctCount
     keys: tuple[Item, ...]
     norm: Norm
     digits: int

@@ -430,13 +430,15 @@ class Poll:
 
     The norm bounds what a unit adds to the released column `column` (None: the rows that choices
     keep of it, or their range), of which `groups` groups count. A mean or a ratio is to be found
-    `first`: from there rows are measured whose norm is asked for.
+    `first`: from there rows are measured whose norm is asked for. The norm `of_keys` is to
+    show about as many private keys as it can.
     """
 
     key: str
     block: PrivateBlock
     column: int | None
     groups: int
+    of_keys: bool = False
 
     @property
     def first(self) -> bool:
@@ -458,16 +460,19 @@ class FoundNorm:
 
 @dataclass(frozen=True, slots=True)
 class ContributionBound:
-    """A norm that was found of what a unit contributes to measure `measure` of a block.
+    """A bound of the norm of what a unit contributes to measure `measure` of a block.
 
-    `most` is the norm in units of the values; contributions may be `negative` or `positive`.
+    It was found by a poll, or is a public one (None); a measure None shows keys and is not asked
+    for. `most` is the norm in units of the values; contributions may be `negative` or `positive`.
+    A unit that is counted once in a group counts less in each of more than so many `groups`.
     """
 
-    measure: int
-    found: FoundNorm
+    measure: int | None
+    found: FoundNorm | None
     most: float
     negative: bool
     positive: bool
+    groups: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,8 @@
 
 Public keys are listed, and all or the first of them are answered; private ones are shown by their
 noisy unit count or by a trial each.
+
+Trials are about counts that a unit changes by one: PRIVACY.md R76.
 """
 
 from __future__ import annotations
@@ -10,7 +12,8 @@ from dataclasses import dataclass
 from math import ceil
 from typing import TypeAlias, assert_never
 
-from dpsql.compiler.plan.measurement_kinds import Measurement
+from dpsql.compiler.plan.lattices import WHOLE
+from dpsql.compiler.plan.measurement_kinds import Measurement, clip_of_unit
 from dpsql.mechanisms.threshold import Threshold
 from dpsql.mechanisms.top_keys import Top
 from dpsql.mechanisms.truncated_geometric import KeyTrials
@@ -74,13 +77,18 @@ class ThresholdKeys:
 class TrialKeys:
     """Private keys of which nobody asks for a number: each is shown by a trial on its exact count.
 
-    That count is `unreleased`: SQL computes it, and nobody sees it.
+    That count is `unreleased`: SQL computes it, and nobody sees it. A unit counts 1 in it.
     """
 
     trials: KeyTrials
     unreleased: Measurement
     floor: int
     runner_up: Threshold
+
+    def __post_init__(self) -> None:
+        """A trial is private for counts that a unit changes by one."""
+        if self.unreleased.released != WHOLE or clip_of_unit(self.unreleased) != (0, 1):
+            raise ValueError(self.unreleased)
 
 
 Keys: TypeAlias = ListedKeys | TopKeys | ThresholdKeys | TrialKeys

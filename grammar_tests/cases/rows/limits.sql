@@ -21,6 +21,12 @@ SELECT COUNT(DISTINCT customer_id) AS n FROM logins;
 
 -- case: groups of a unit without a declared limit
 SELECT login_id % 5000 AS g, COUNT(DISTINCT customer_id) FROM logins GROUP BY g;
+-- accept
+-- keys: private, l0 enforced
+-- release: scaled l0=1024 linf=3355.4432
+
+-- case: a median by groups of a unit without a declared limit
+SELECT login_id % 5000 AS g, MEDIAN(EXTRACT(day FROM day)) FROM logins GROUP BY g;
 -- refuse: unbounded-contribution at 1:8
 
 -- case: few public keys are a proof

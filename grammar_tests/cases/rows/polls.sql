@@ -135,8 +135,15 @@ SELECT segment, COUNT(*) AS n, SUM(amount) AS s FROM customers JOIN orders USING
 -- release: rows l0=1 linf=1048576
 -- release: sum l0=1 linf=524288000
 
--- case: groups that are not public need a limit of their own
+-- case: groups that are not public need no limit of their own
 SELECT login_id % 5000 AS g, COUNT(*) FROM logins GROUP BY g;
+-- accept
+-- keys: private, l0 enforced
+-- release: scaled l0=1024 linf=1.4142
+-- release: scaled l0=1024 linf=3518437209
+
+-- case: different values in groups that are not public need one
+SELECT login_id % 5000 AS g, COUNT(DISTINCT day) FROM logins GROUP BY g;
 -- refuse: unbounded-contribution at 1:8
 
 -- case: rows that are joined to what is released first
