@@ -33,7 +33,9 @@ MASKS = (
     (re.compile(r"\b[0-9a-f]{16}\b"), "ID"),
     (re.compile(r"\b\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\b"), "TIME"),
     (re.compile(r"─+"), "─"),
+    (re.compile(r"^notice: [\d,]+ of [\d,]+ numbers of [^\n]*±[^\n]*\n", re.MULTILINE), ""),
 )
+"""What differs from run to run; whether numbers are told to be no larger than their ± is chance."""
 ELISION = re.compile(r"^…$", re.MULTILINE)
 NUMBER = re.compile(r"-?\d[\d,]*(\.\d+)?(e[+-]?\d+)?")
 APART = 6

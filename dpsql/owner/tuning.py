@@ -205,7 +205,7 @@ def _number(table: TablePolicy, name: str) -> ColumnPolicy:
         )
     if column.type.kind not in (Kind.INTEGER, Kind.DECIMAL, Kind.DOUBLE) or column.bounds is None:
         why = f"{column.name} is no number with declared bounds"
-        raise Refused(Reason.BAD_OPTION, option="--total", why=why)
+        raise Refused(Reason.BAD_OPTION, option="total", why=why)
     return column
 
 
@@ -311,8 +311,8 @@ def require_units(policy: Policy, histogram: SizeHistogram, noise: Noise) -> Non
     if unit.expected_rows is not None and unit.expected_rows < least:
         about = f"{unit.name} has about {unit.expected_rows}"
         why = f"too few units: {least} in an octave stand out, and {about}"
-        fix = "Ask with a larger --epsilon; or leave the limit to be found for each question."
-        raise Refused(Reason.BAD_OPTION, option="--epsilon", why=why, fix=fix)
+        fix = "Ask with a larger epsilon; or leave the limit to be found for each question."
+        raise Refused(Reason.BAD_OPTION, option="epsilon", why=why, fix=fix)
 
 
 @dataclass(frozen=True, slots=True)
