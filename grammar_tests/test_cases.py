@@ -165,7 +165,7 @@ def _tree(tree: TreeRelease) -> str:
 
 
 def _rows(histogram: Histogram) -> str:
-    return f"rows={histogram.rows} {histogram.kept.name.lower()}"
+    return f"rows={histogram.rows} {histogram.contributed.name.lower()}"
 
 
 def rewritten(prepared: Prepared) -> str:

@@ -103,7 +103,7 @@ class Vault:
             answer = replace(finished.answer, receipt=receipt)
         else:
             most, stop = compiler.policy.limits.max_result_cells, query.stop
-            paid = compiler.prepared(query.at(noisy.epsilon)).way(paid_question)
+            paid = compiler.prepared(query.at(noisy.epsilon)).alternative(paid_question)
             answer = compiler.freely(
                 lambda: self._finished(paid, noisy.answer, receipt, self.engine, most, stop), stop
             )

@@ -413,7 +413,7 @@ def _cells(histogram: Histogram) -> str:
     ends = f"[{grid.value(grid.lower)}, {grid.value(grid.upper)}]"
     each = "each value" if grid.width == 1 else f"{grid.cells} equal cells"
     listed = f"{grid.cells} listed values" if grid.values else f"{each} in {ends}"
-    choice = histogram.kept.value
+    choice = histogram.contributed.value
     return f"{listed}; of each unit and group at most {histogram.rows} rows, {choice}"
 
 

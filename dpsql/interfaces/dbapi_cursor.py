@@ -99,7 +99,7 @@ class Cursor:
     def explain(self, sql: str, parameters: Parameters = ()) -> Explanation:
         """The plan, price and expected error of a SELECT; free. See `dpsql.plan_text`."""
         proxy = self._proxy()
-        return _told(sql, partial(proxy.explain, self.connection.request(sql, parameters)))
+        return _translated(sql, partial(proxy.explain, self.connection.request(sql, parameters)))
 
     def cancel(self) -> None:
         """Stop what this cursor runs in another thread, and nothing else; its charge stays."""
@@ -116,7 +116,8 @@ class Cursor:
         plain = (self.connection.request(sql, one) for one in seq_of_parameters)
         requests = (replace(request, flowing=flowing) for request in plain)
         with self.connection.stopped_by(stop):
-            self._keep(tuple(_told(sql, partial(_answered, proxy, one, stop)) for one in requests))
+            results = (_translated(sql, partial(_answered, proxy, one, stop)) for one in requests)
+            self._keep(tuple(results))
         return self
 
     def _keep(self, answers: tuple[Answer, ...]) -> None:
@@ -172,7 +173,7 @@ class Cursor:
 
     def fetchone(self) -> Row | None:
         """The next row, None after the last."""
-        rows = self._found().rows
+        rows = self._fetchable().rows
         if self._next == len(rows):
             return None
         self._next += 1
@@ -180,7 +181,7 @@ class Cursor:
 
     def fetchmany(self, size: int | None = None) -> list[Row]:
         """The next `size` rows (default `arraysize`), fewer at the end."""
-        rows = self._found().rows
+        rows = self._fetchable().rows
         first = self._next
         count = max(0, self.arraysize if size is None else size)
         self._next = min(len(rows), first + count)
@@ -188,13 +189,13 @@ class Cursor:
 
     def fetchall(self) -> list[Row]:
         """All rows not yet fetched."""
-        return self.fetchmany(len(self._found().rows))
+        return self.fetchmany(len(self._fetchable().rows))
 
     def scroll(self, value: int, mode: str = "relative") -> None:
         """Go `value` rows on, or to row `value` with "absolute"; IndexError outside the rows."""
         if mode not in ("relative", "absolute"):
             raise InterfaceError("A cursor scrolls relative or absolute.", sqlstate="22023")
-        count = len(self._found().rows)
+        count = len(self._fetchable().rows)
         target = value + (self._next if mode == "relative" else 0)
         if not 0 <= target <= count:
             message = f"row {target} of {count}"
@@ -238,15 +239,15 @@ class Cursor:
 
     def _rest_as(self, build: Callable[[Sequence[Column], data_frames.Rows], Result]) -> Result:
         """The rows not yet fetched, which are left if the frame cannot be built."""
-        results = self._found()
-        frame = _told("", partial(build, results.columns, results.rows[self._next :]))
+        results = self._fetchable()
+        frame = _translated("", partial(build, results.columns, results.rows[self._next :]))
         self._next = len(results.rows)
         return frame
 
     def _deviations(self, deviations: Deviations) -> pd.DataFrame:
-        columns = [Column(column.name, DOUBLE) for column in self._found().columns]
+        columns = [Column(column.name, DOUBLE) for column in self._fetchable().columns]
         rows = [tuple(0.0 if cell is None else cell for cell in row) for row in deviations]
-        return _told("", partial(data_frames.pandas, columns, rows))
+        return _translated("", partial(data_frames.pandas, columns, rows))
 
     # --- the rest of PEP 249 ---
 
@@ -272,7 +273,7 @@ class Cursor:
             raise InterfaceError("The cursor is closed.", sqlstate="24000")
         return self.connection.proxy
 
-    def _found(self) -> _Results:
+    def _fetchable(self) -> _Results:
         self._proxy()
         if self._results is None:
             raise InterfaceError("There is no result: execute a statement first.", sqlstate="24000")
@@ -283,7 +284,7 @@ def _answered(proxy: Proxy, request: Request, stop: Stop) -> Answer:
     return stored(answered(proxy, request, stop))
 
 
-def _told(sql: str, call: Callable[[], Result]) -> Result:
+def _translated(sql: str, call: Callable[[], Result]) -> Result:
     """The call's result; its errors as PEP 249 names them, with the place in the text."""
     try:
         return call()

@@ -261,8 +261,8 @@ def _sentence(text: str, width: int) -> Iterator[str]:
 
 def _wrapped(text: str, width: int, *, before: str = "", behind: str) -> Iterator[str]:
     """Lines, none of which ends between a number and its sign or unit."""
-    kept = _TOGETHER.sub("\xa0", text)
-    lines = wrap(kept, width, initial_indent=before, subsequent_indent=behind)
+    unbroken = _TOGETHER.sub("\xa0", text)
+    lines = wrap(unbroken, width, initial_indent=before, subsequent_indent=behind)
     return (line.replace("\xa0", " ") for line in lines)
 
 

@@ -172,8 +172,8 @@ def _csv_field(value: Any) -> str:
     if value is None:
         return ""
     text = _text(value)
-    quoted = not text or text != text.strip() or any(c in ',"\r\n' for c in text)
-    return '"' + text.replace('"', '""') + '"' if quoted else text
+    in_quotes = not text or text != text.strip() or any(c in ',"\r\n' for c in text)
+    return '"' + text.replace('"', '""') + '"' if in_quotes else text
 
 
 def _text(value: Any) -> str:

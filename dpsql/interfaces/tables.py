@@ -152,15 +152,15 @@ def _fit(
         if limits[widest] <= _NARROWEST:
             break
         limits[widest] -= 1
-    kept = len(columns)
-    while kept > 1 and _total(limits[:kept]) > room:
-        kept -= 1
-    fitted = tuple(_shorten(c, limit) for c, limit in zip(columns[:kept], limits, strict=False))
+    shown = len(columns)
+    while shown > 1 and _total(limits[:shown]) > room:
+        shown -= 1
+    fitted = tuple(_shorten(c, limit) for c, limit in zip(columns[:shown], limits, strict=False))
     notices = []
     if any(c != f for c, f in zip(columns, fitted, strict=False)):
         notices.append("Some texts are shortened to fit the terminal; --format csv shows all.")
-    if kept < len(columns):
-        left_out = ", ".join(column.header for column in columns[kept:])
+    if shown < len(columns):
+        left_out = ", ".join(column.header for column in columns[shown:])
         notices.append(f"Columns left out to fit the terminal: {left_out}; --format csv shows all.")
     return fitted, tuple(notices)
 

@@ -245,14 +245,14 @@ def sides(notices: tuple[Notice, ...]) -> dict[int, CutSide]:
     >>> {place: side.value for place, side in sides((scaled, Listed((0,), "city", 2))).items()}
     {1: '≥', 0: '*'}
     """
-    found: dict[int, CutSide] = {}
+    by_column: dict[int, CutSide] = {}
     for notice in notices:
         own = (
             notice.side if isinstance(notice, Scaled | Sampled | SharedPresence) else CutSide.EITHER
         )
         for place in places(notice):
-            found[place] = own if found.get(place, own) is own else CutSide.EITHER
-    return found
+            by_column[place] = own if by_column.get(place, own) is own else CutSide.EITHER
+    return by_column
 
 
 def places(notice: Notice) -> tuple[int, ...]:

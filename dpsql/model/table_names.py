@@ -86,12 +86,12 @@ def candidates(written: tuple[str, ...], path: tuple[str, ...] = SEARCH_PATH) ->
         del schemas[0]
     if len(schemas) > 1:
         return []
-    found = list[str]()
+    names = list[str]()
     for schema in schemas or [s.lower() for s in path]:
-        found.append(full_name(schema, table))
+        names.append(full_name(schema, table))
         if schema in (*FIRST, *([DATABASE] if schemas else [])):
-            found.append(full_name(None, table))
-    return list(dict.fromkeys(found))
+            names.append(full_name(None, table))
+    return list(dict.fromkeys(names))
 
 
 def nearest(name: str, existing: Iterable[str]) -> str | None:

@@ -214,8 +214,8 @@ class Policy:
         self, written: tuple[str, ...], path: tuple[str, ...] = SEARCH_PATH
     ) -> TablePolicy | None:
         """The table that a name of up to three parts means; schemas are searched by `path`."""
-        found = (self.table(name) for name in candidates(written, path))
-        return next((table for table in found if table is not None), None)
+        tables = (self.table(name) for name in candidates(written, path))
+        return next((table for table in tables if table is not None), None)
 
     @property
     def unit_name(self) -> str:

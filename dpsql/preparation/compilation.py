@@ -106,7 +106,7 @@ class Compiler:
 
     def described(self, query: Question, epsilon: Decimal, question: str) -> PlanDescription:
         """The plan of one of its questions, as it is asked at an epsilon, in words."""
-        prepared = self.prepared(query.at(epsilon)).way(question)
+        prepared = self.prepared(query.at(epsilon)).alternative(question)
         margins = expected_margins(prepared.plan, prepared.rewritten)
         return description(prepared, margins, self.policy)
 

@@ -119,8 +119,8 @@ def _norms(prepared: Prepared) -> Iterator[tuple[tuple[int, int], FoundNorm, flo
     """
     for number, block in enumerate(prepared.blocks):
         for bound in block.norms:
-            if bound.measure is not None and bound.found is not None and bound.groups is None:
-                yield (number, bound.measure), bound.found, bound.most
+            if bound.measure is not None and bound.norm is not None and bound.groups is None:
+                yield (number, bound.measure), bound.norm, bound.most
 
 
 def _expected(compiled: Compile, form: Form, prepared: Prepared, sizes: Sizes) -> _Expected:

@@ -48,7 +48,7 @@ class Range:
     lower: Fraction
     upper: Fraction
     centre: Fraction
-    found: bool = False
+    searched: bool = False
 
     @property
     def reach(self) -> Fraction:
@@ -63,10 +63,10 @@ class Range:
         a bound, since means are told apart more finely there.
         """
         far = float(self.upper - self.lower) / sqrt(12)
-        if not self.found:
+        if not self.searched:
             return far
-        ways = (abs(self.centre - end) for end in (self.lower, self.upper, Fraction(0)))
-        return min(far, *(float(way) for way in ways if way)) / 8
+        distances = (abs(self.centre - end) for end in (self.lower, self.upper, Fraction(0)))
+        return min(far, *map(float, filter(None, distances))) / 8
 
     @property
     def deviation(self) -> float:
@@ -78,9 +78,9 @@ def range_of(bounded: BoundedCall, place: int = 0) -> Range:
     """The bounds of an argument, and its centre on the lattice."""
     bounds = row_bounds(bounded, place)
     step = bounds.lattice.step
-    found = bounded.centres.get(place) is not None
+    searched = bounded.centres.get(place) is not None
     return Range(
-        bounds.lower * step, bounds.upper * step, _centre(bounded, place, bounds) * step, found
+        bounds.lower * step, bounds.upper * step, _centre(bounded, place, bounds) * step, searched
     )
 
 

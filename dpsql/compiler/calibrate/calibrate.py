@@ -350,12 +350,12 @@ class _Alike:
     """Measurements by what they measure: `1 <= x` and `x >= 1` are written in one way."""
 
     def __init__(self, rows: Relation) -> None:
-        self._writer, self._known = Writer(), dict[str, Measurement]()
+        self._writer, self._by_text = Writer(), dict[str, Measurement]()
         self._writer.number(rows)
 
     def first(self, part: Measurement) -> Measurement:
         """The first measurement of the same: none is made twice, and none has two names."""
-        return self._known.setdefault(self._writer.write(part), part)
+        return self._by_text.setdefault(self._writer.write(part), part)
 
 
 def _with_trees(

@@ -38,8 +38,8 @@ def with_noise_known(relation: Relation, blocks: Sequence[Mapping[int, float | N
         if not isinstance(source, Released):
             return expression
         columns = blocks[source.block]
-        known = {f.id: columns.get(column) for column, f in source.reads.items()}
-        deviations = {n: d for n, d in known.items() if d is not None}
+        by_field = {f.id: columns.get(column) for column, f in source.reads.items()}
+        deviations = {n: d for n, d in by_field.items() if d is not None}
         return _with_deviation(expression, deviations)
 
     return _map_items(relation, with_deviations)

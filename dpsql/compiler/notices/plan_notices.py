@@ -252,11 +252,11 @@ class _Block:
     def _scaled(
         self, bound: ContributionBound, measure: int, columns: tuple[int, ...]
     ) -> Iterator[Scaled | SharedPresence]:
-        found = () if bound.found is None else (bound.found.above, bound.found.visible)
+        beyond = () if bound.norm is None else (bound.norm.above, bound.norm.visible)
         if bound.groups is not None:
-            yield SharedPresence(columns, self.units, bound.groups, *found)
-        elif found:
-            yield Scaled(columns, self.units, bound.most, *found, self._side(bound, measure))
+            yield SharedPresence(columns, self.units, bound.groups, *beyond)
+        elif beyond:
+            yield Scaled(columns, self.units, bound.most, *beyond, self._side(bound, measure))
 
     def _side(self, bound: ContributionBound, measure: int) -> CutSide:
         """Where the truth is of a measure of which something is missing."""
@@ -295,7 +295,8 @@ class _Block:
         choices = () if recipe.choices is None else recipe.choices(bounded)
         grouped, rows = bool(self.block.keys), None
         additive = list(filter(adds_rows, parts))
-        hashed = [c.histogram.rows for c in choices if c.histogram.kept is ContributedRows.HASHED]
+        samples = (choice.histogram for choice in choices)
+        hashed = [h.rows for h in samples if h.contributed is ContributedRows.HASHED]
         if additive and not bounded.rows_proved:
             rows = bounded.rows
         elif hashed and not bounded.searched:

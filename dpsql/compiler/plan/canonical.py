@@ -48,7 +48,7 @@ TURNED = frozenset({"gt", "ge"})
 
 _PRICE = "noise and its price: with less noise the question is the same"
 _PROOF = "what proofs rest on: what follows from them is here"
-_TOLD = "what is told, and changes nothing"
+_DISPLAYED = "what is told, and changes nothing"
 _FOLLOWS = "it follows from what is here"
 
 LEFT_OUT: Mapping[type, Mapping[str, str]] = {
@@ -67,9 +67,9 @@ LEFT_OUT: Mapping[type, Mapping[str, str]] = {
         "totals": _FOLLOWS,
     },
     ListedKeys: {"within": _FOLLOWS},
-    TopKeys: {"within": _FOLLOWS, "otherwise": _TOLD, "place": "a label"},
-    ThresholdKeys: {"threshold": _PRICE, "counted": _PRICE, "runner_up": _TOLD},
-    TrialKeys: {"trials": _PRICE, "runner_up": _TOLD},
+    TopKeys: {"within": _FOLLOWS, "otherwise": _DISPLAYED, "place": "a label"},
+    ThresholdKeys: {"threshold": _PRICE, "counted": _PRICE, "runner_up": _DISPLAYED},
+    TrialKeys: {"trials": _PRICE, "runner_up": _DISPLAYED},
     PrivateBlock: {
         "unit_ids": _PROOF,
         "max_rows": _PROOF,
@@ -77,7 +77,7 @@ LEFT_OUT: Mapping[type, Mapping[str, str]] = {
         "measures": "the releases are made of them",
         "declared": _PROOF,
         "facts": _PROOF,
-        "span": _TOLD,
+        "span": _DISPLAYED,
         "groups": "the domain has its keys",
         "several": _FOLLOWS,
         "max_groups": _PROOF,
@@ -85,7 +85,7 @@ LEFT_OUT: Mapping[type, Mapping[str, str]] = {
         "weighed": "fewer rows with the same integers",
         "vote": "the key of its poll is part of the context",
     },
-    Contribution: {"how": _TOLD},
+    Contribution: {"how": _DISPLAYED},
     Release: {
         "field": "a label",
         "payment": "noise and its price, but for whether groups share noise",
@@ -99,16 +99,16 @@ LEFT_OUT: Mapping[type, Mapping[str, str]] = {
         "epsilon": _PRICE,
         "rounds": _FOLLOWS,
         "scan": "a mechanism by name is part of the context",
-        "expected": _TOLD,
-        "otherwise": _TOLD,
+        "expected": _DISPLAYED,
+        "otherwise": _DISPLAYED,
     },
     TreeRelease: {
         "fields": "labels",
         "shape": _PRICE,
         "sensitivity": _PRICE,
         "noise": _PRICE,
-        "error": _TOLD,
-        "otherwise": _TOLD,
+        "error": _DISPLAYED,
+        "otherwise": _DISPLAYED,
         "reserve": _PRICE,
     },
     Top: {"keys": _FOLLOWS, "rate": _PRICE, "epsilon": _PRICE, "flips": _PRICE},
@@ -153,7 +153,7 @@ _READ_AS: Mapping[tuple[type, str], Callable[[Any], Any]] = {
 """What counts of a field whose labels do not."""
 
 
-def asked(value: object) -> tuple[Any, ...]:
+def parts_of(value: object) -> tuple[Any, ...]:
     """The parts of a question that a value has, in the order of its fields."""
     kind: Any = type(value)
     left_out = LEFT_OUT[kind]
@@ -166,11 +166,11 @@ def asked(value: object) -> tuple[Any, ...]:
 
 def question(plan: PrivatePlan, *context: str) -> str:
     """sha256 (hex) of what is asked of the private data, in this context."""
-    blocks, stages, shares, levels = asked(plan)
+    blocks, stages, shares, levels = parts_of(plan)
     parts = [*context, str(shares), *map(_block, blocks), *map(_stage, stages)]
     for each in levels:
-        (tables,) = asked(each)
-        parts.append(str([asked(table) for table in tables]))
+        (tables,) = parts_of(each)
+        parts.append(str([parts_of(table) for table in tables]))
     parts += [f"groups share noise of {n}: {places}" for n, places in _sharing(plan)]
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
@@ -194,9 +194,9 @@ def _stage(relation: Relation) -> str:
 def _block(plan: BlockPlan) -> str:
     writer = Writer()
     writer.number(plan.block.rows)
-    block, keys, *others = asked(plan)
+    block, keys, *others = parts_of(plan)
     domain, judged, *rest = _of_keys(keys)
-    return writer.write((*asked(block), domain, judged, *others, *rest))
+    return writer.write((*parts_of(block), domain, judged, *others, *rest))
 
 
 def _of_keys(keys: Keys) -> tuple[Any, ...]:
@@ -256,7 +256,7 @@ class Writer:
             case tuple() | list():
                 return f"[{','.join(map(self.write, value))}]"
             case _ if type(value) in LEFT_OUT:
-                parts = asked(value)
+                parts = parts_of(value)
                 return self.write(parts if len(parts) > 1 else parts[0])
             case _ if is_dataclass(value):
                 tick()

@@ -100,14 +100,14 @@ class Histogram:
     """The rows in each cell of `grid`, by group.
 
     `condition` keeps rows (FILTER); NULL, NaN and what no cell holds are left out. A unit has at
-    most `rows` rows in a group, those that `kept` says.
+    most `rows` rows in a group, those that `contributed` says.
     """
 
     argument: Expression
     condition: Expression | None
     grid: Grid
     rows: int
-    kept: ContributedRows
+    contributed: ContributedRows
 
     @property
     def expressions(self) -> list[Expression]:

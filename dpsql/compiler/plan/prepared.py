@@ -50,8 +50,8 @@ class Prepared:
     @property
     def questions(self) -> tuple[str, ...]:
         """What may have been paid for instead, the question itself first; none of public tables."""
-        return () if self.plan is None else tuple(way.question for way in self.alternatives)
+        return () if self.plan is None else tuple(each.question for each in self.alternatives)
 
-    def way(self, question: str) -> Prepared:
+    def alternative(self, question: str) -> Prepared:
         """The plan of one of `questions`."""
-        return next(way for way in self.alternatives if way.question == question)
+        return next(each for each in self.alternatives if each.question == question)

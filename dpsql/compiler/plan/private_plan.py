@@ -468,7 +468,7 @@ class ContributionBound:
     """
 
     measure: int | None
-    found: FoundNorm | None
+    norm: FoundNorm | None
     most: float
     negative: bool
     positive: bool

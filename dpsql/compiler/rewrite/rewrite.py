@@ -97,9 +97,9 @@ def _noise(block: BlockPlan) -> NoiseOfBlock:
     after = covariance(block.placed_agreements, deviations)
     sizes = np.sqrt(np.diag(after))
     measured = tuple(release.field.id for release in block.releases)
-    known = dict(zip(measured, (sizes * steps).tolist(), strict=True))
+    errors = dict(zip(measured, (sizes * steps).tolist(), strict=True))
     return NoiseOfBlock(
-        {column.id: known.get(column.id) for column in block.noisy},
+        {column.id: errors.get(column.id) for column in block.noisy},
         measured,
         after / np.outer(sizes, sizes),
         dependent(block.agreements),

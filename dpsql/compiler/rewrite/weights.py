@@ -313,7 +313,7 @@ def _adds_up(plan: BlockPlan) -> bool:
     Where no person has more than one row, none is repeated.
     """
     extremes = all(
-        h.kept in (ContributedRows.LEAST, ContributedRows.GREATEST) for h in plan.histograms
+        h.contributed in (ContributedRows.LEAST, ContributedRows.GREATEST) for h in plan.histograms
     )
     sums = all(map(_weighs, plan.queries))
     return extremes and sums and (plan.block.several or not plan.row_level)

@@ -481,7 +481,7 @@ def _between(grid: Grid, x: str) -> str:
 
 def cells_of_rows(query: Histogram, place: str, where: str) -> str:
     """The cells of a unit's rows in a group, as a list; of an extreme only that."""
-    match query.kept:
+    match query.contributed:
         case ContributedRows.ALL | ContributedRows.HASHED:
             return f"list({place}){where}"
         case ContributedRows.LEAST:
@@ -495,7 +495,8 @@ def kept_cells(query: Histogram, listed: str, hashed: Callable[[str], str]) -> s
 
     The hash is of the cell: of rows in one cell any may be kept.
     """
-    return fewest(listed, query.rows, hashed) if query.kept is ContributedRows.HASHED else listed
+    chosen = query.contributed is ContributedRows.HASHED
+    return fewest(listed, query.rows, hashed) if chosen else listed
 
 
 def fewest(listed: str, most: int, hashed: Callable[[str], str]) -> str:

@@ -34,8 +34,8 @@ def looked_up(block: PrivateBlock, inputs: Iterable[Expression]) -> tuple[Relati
             and not any(key in refs(node) for node in read)
             and _has_each_once(right, block)
         ):
-            kept = Filter(join.left, rows.predicate) if isinstance(rows, Filter) else join.left
-            return kept, join
+            remaining = Filter(join.left, rows.predicate) if isinstance(rows, Filter) else join.left
+            return remaining, join
     return rows, None
 
 

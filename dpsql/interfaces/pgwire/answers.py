@@ -141,9 +141,9 @@ class Answers:
     ) -> Result:
         """The answer with its notices. Raises `Fault`."""
         with placed(piece):
-            return self._asked(piece, values, settings, stop)
+            return self._result(piece, values, settings, stop)
 
-    def _asked(
+    def _result(
         self, piece: Piece, values: Sequence[Any], settings: Mapping[str, str], stop: Stop
     ) -> Result:
         query, claimed = self._read(piece, stop)

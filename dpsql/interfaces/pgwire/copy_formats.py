@@ -48,8 +48,8 @@ def copied(
     delimiter, null = options.delimiter.encode(), options.null.encode()
     if options.header:
         names = [column.name.encode() for column in columns]
-        quoted = [name if fields is None else fields.field(name) for name in names]
-        yield backend.copy_data(delimiter.join(quoted) + b"\n")
+        labels = [name if fields is None else fields.field(name) for name in names]
+        yield backend.copy_data(delimiter.join(labels) + b"\n")
     escaped = partial(_escaped, delimiter)
     for rows in tables:
         if not rows:
@@ -59,7 +59,7 @@ def copied(
             given = listed(values)
             texts = cells(given, column.oid, TEXT_FORMAT, zone)
             forced = options.force_quote is None or column.name in options.force_quote
-            texts = escaped(texts) if fields is None else fields.quoted(given, texts, forced=forced)
+            texts = escaped(texts) if fields is None else fields.column(given, texts, forced=forced)
             if None in given:
                 pairs = zip(given, texts, strict=True)
                 texts = [null if value is None else text for value, text in pairs]
@@ -99,7 +99,7 @@ class _CsvFields:
         self._quote, self._escape = options.quote.encode(), options.escape.encode()
         self._special = options.delimiter.encode() + self._quote + b"\n\r"
 
-    def quoted(self, given: Sequence[object], texts: list[bytes], *, forced: bool) -> list[bytes]:
+    def column(self, given: Sequence[object], texts: list[bytes], *, forced: bool) -> list[bytes]:
         """The fields of a column; those of NULL, in `given`, are nothing yet."""
         plain = not (forced or self._lone or None in given or self._null in texts)
         if plain and not _has_any(texts, self._special):

@@ -45,14 +45,14 @@ class Repeats:
     """
 
     def __init__(self) -> None:
-        self._kept: BoundedCache[Repeat] = BoundedCache(MOST_BYTES, lambda repeat: repeat.size)
+        self._answers: BoundedCache[Repeat] = BoundedCache(MOST_BYTES, lambda repeat: repeat.size)
 
     def get(
         self, messages: tuple[Message, ...], settings: object, statements: Statements
     ) -> Repeat | None:
         """What this batch was answered, if its statements are the same; see to the stamp."""
-        repeat = self._kept.get((messages, settings))
-        if repeat is None or any(statements.get(name) is not kept for name, kept in repeat.used):
+        repeat = self._answers.get((messages, settings))
+        if repeat is None or any(statements.get(name) is not used for name, used in repeat.used):
             return None
         return repeat
 
@@ -70,7 +70,7 @@ class Repeats:
         used = tuple((name, statements[name]) for name in sorted(_used(messages)))
         left = statements[""] if parsed else None
         size = len(data) + sum(map(_size, messages))
-        self._kept.put(
+        self._answers.put(
             (messages, settings),
             Repeat(data=data, size=size, stamp=stamp, used=used, left=left, outcomes=outcomes),
         )

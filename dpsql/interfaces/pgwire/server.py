@@ -321,14 +321,14 @@ class Server:
     def _session(
         self, present: Present, analyst: str, address: str, settings: SessionSettings, number: int
     ) -> Session:
-        def told(outcome: Outcome) -> None:
+        def report(outcome: Outcome) -> None:
             who = {"analyst": analyst, "door": "postgres", "address": address}
             self._telemetry.statement(outcome, {"connection": number, **who})
 
         make = partial(present.catalogue, analyst, settings)
         answers = Answers(present.proxy, make, analyst)
         runner, pace = Runner(answers, Transaction(settings)), self._pacer.of(analyst)
-        return Session(runner, told, pace, texts=present.limits.log_statements)
+        return Session(runner, report, pace, texts=present.limits.log_statements)
 
     async def _visited(self, stream: MessageStream, visit: _Visit) -> None:
         """Answer messages until the client leaves."""

@@ -62,7 +62,7 @@ class Session:
         self._began = 0.0
         self._piece: Piece | None = None
         self._transaction = runner.transaction
-        self._known = self._transaction.settings.reported()
+        self._reported = self._transaction.settings.reported()
         self._skipping = False
         self._stop = Stop()
         self._late = False
@@ -168,9 +168,9 @@ class Session:
             self._transaction.over()
         now = self._transaction.settings.reported()
         for name, value in now.items():
-            if self._known[name] != value:
+            if self._reported[name] != value:
                 yield backend.parameter_status(name, value)
-        self._known = now
+        self._reported = now
         self._resting = True
         yield backend.ready(self._transaction.status)
 
@@ -265,8 +265,8 @@ class Session:
             case frontend.Execute():
                 yield from self._execute(message)
             case frontend.Close(portal=is_portal, name=name):
-                kept = self._transaction.portals if is_portal else self._runner.statements
-                kept.pop(name, None)
+                by_name = self._transaction.portals if is_portal else self._runner.statements
+                by_name.pop(name, None)
                 yield backend.CLOSE_COMPLETE
 
     def _parse(self, message: frontend.Parse) -> bytes:

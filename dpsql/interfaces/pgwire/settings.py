@@ -203,11 +203,11 @@ class SessionSettings(Mapping[str, str]):
         if rule is None:
             raise BadSetting("55P02", f'parameter "{key}" cannot be changed')
         try:
-            kept = self._defaults[key] if value is None else rule(value)
+            setting = self._defaults[key] if value is None else rule(value)
         except (ValueError, OverflowError):
             message = f'invalid value for parameter "{key}": "{value}"'
             raise BadSetting("22023", message) from None
-        (self._local if local else self._values)[key] = kept
+        (self._local if local else self._values)[key] = setting
         if not local:
             self._local.pop(key, None)
 

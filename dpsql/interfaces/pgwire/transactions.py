@@ -44,12 +44,12 @@ class Transaction:
         if self.status == IDLE:
             tag = "COMMIT" if commit else "ROLLBACK"
             return tag, ("25P01", "there is no transaction in progress")
-        kept = commit and self.status == OPEN
-        if not kept and self._start is not None:
+        committed = commit and self.status == OPEN
+        if not committed and self._start is not None:
             self.settings.restore(self._start)
         self.status, self._start, self._marks = IDLE, None, []
         self.over()
-        return "COMMIT" if kept else "ROLLBACK", None
+        return "COMMIT" if committed else "ROLLBACK", None
 
     def over(self) -> None:
         """The end of any transaction, one statement's own too: what belonged to it is gone."""

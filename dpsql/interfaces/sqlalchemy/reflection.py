@@ -92,7 +92,7 @@ class Reflection(DefaultDialect):
         self, connection: Connection, table_name: str, schema: str | None = None, **_: Any
     ) -> bool:
         """Whether the policy names the table."""
-        return _found(connection, table_name, schema) is not None
+        return _named(connection, table_name, schema) is not None
 
     @reflection.cache
     def get_columns(
@@ -193,12 +193,12 @@ def _policy(connection: Connection) -> Policy:
     return policy
 
 
-def _found(connection: Connection, name: str, schema: str | None) -> TablePolicy | None:
+def _named(connection: Connection, name: str, schema: str | None) -> TablePolicy | None:
     return _policy(connection).named((schema or SCHEMA, name))
 
 
 def _table(connection: Connection, name: str, schema: str | None) -> TablePolicy:
-    table = _found(connection, name, schema)
+    table = _named(connection, name, schema)
     if table is None:
         raise NoSuchTableError(name if schema is None else f"{schema}.{name}")
     return table

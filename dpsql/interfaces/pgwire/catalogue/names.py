@@ -75,12 +75,12 @@ class ShadowNames:
 
     def __init__(self, rows: dict[str, list[Row]]) -> None:
         self._named = list(_all(rows))
-        self._found: dict[tuple[int, str | None, str], int] = {}
+        self._numbers: dict[tuple[int, str | None, str], int] = {}
         for item in self._named:
-            self._found.setdefault((item.kind, item.schema, item.name), item.oid)
+            self._numbers.setdefault((item.kind, item.schema, item.name), item.oid)
         self._texts = {(n.kind, n.oid): self._written(n) for n in self._named}
         # REGPROCEDURE and its like are only ever written as numbers of what they are.
-        self._known = recorded.relations()
+        self._columns = recorded.relations()
         self._path: tuple[str, ...] = SEARCH_PATH
 
     def along(self, path: tuple[str, ...]) -> ShadowNames:
@@ -94,8 +94,8 @@ class ShadowNames:
         key = (schema or "pg_catalog", name)
         if key not in recorded.readable():
             return None
-        number = self._found.get((oids.REGCLASS, *key))
-        return Relation(f"{SHADOWS[key[0]]}.{identifier(name)}", self._known[key], number)
+        number = self._numbers.get((oids.REGCLASS, *key))
+        return Relation(f"{SHADOWS[key[0]]}.{identifier(name)}", self._columns[key], number)
 
     def function(self, name: str) -> Relation | None:
         """The rows that a function of this name returns without arguments, where they are kept."""
@@ -107,7 +107,7 @@ class ShadowNames:
 
     def base(self, schema: str, name: str) -> int | None:
         """The type below a domain of information_schema."""
-        oid = self._found.get((oids.REGTYPE, schema, name))
+        oid = self._numbers.get((oids.REGTYPE, schema, name))
         domains = (
             r for r in recorded.rows("pg_type") if r["oid"] == str(oid) and r["typtype"] == "d"
         )
@@ -128,7 +128,7 @@ class ShadowNames:
     def _look_up(self, kind: int, named: list[str]) -> int | None:
         *schema, name = named
         schemas: tuple[str | None, ...] = tuple(schema) or (None, *self._path)
-        numbers = (self._found.get((kind, s, name)) for s in schemas)
+        numbers = (self._numbers.get((kind, s, name)) for s in schemas)
         return next((oid for oid in numbers if oid is not None), None)
 
     def _type(self, text: str) -> int | None:

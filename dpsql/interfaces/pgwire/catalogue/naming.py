@@ -44,8 +44,8 @@ def parts(text: str) -> list[str] | None:
         match = _PART.match(text, start)
         if match is None:
             return None
-        quoted, plain, end = match.groups()
-        names.append(quoted.replace('""', '"') if quoted is not None else plain.lower())
+        exact, plain, end = match.groups()
+        names.append(exact.replace('""', '"') if exact is not None else plain.lower())
         if not end:
             return names
         start = match.end()
@@ -58,7 +58,7 @@ def searched(path: str) -> tuple[str, ...]:
     (('public',), ('analytics', 'Odd, one'))
     """
     listed = _LISTED.findall(path)
-    names = (quoted.replace('""', '"') if quoted else plain.lower() for quoted, plain in listed)
+    names = (exact.replace('""', '"') if exact else plain.lower() for exact, plain in listed)
     return tuple(name for name in names if name != "$user")
 
 

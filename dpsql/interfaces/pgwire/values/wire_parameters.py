@@ -109,14 +109,14 @@ def _array(text: str, element: int) -> list[Any]:
         raise ValueError
     if text == "{}":
         return []
-    members, current, quoted, escaped, was_quoted = [], "", False, False, False
+    members, current, inside, escaped, was_quoted = [], "", False, False, False
     for c in text[1:-1] + ",":
-        if escaped or (quoted and c not in '"\\'):
+        if escaped or (inside and c not in '"\\'):
             current, escaped = current + c, False
         elif c == "\\":
             escaped = True
         elif c == '"':
-            quoted, was_quoted = not quoted, True
+            inside, was_quoted = not inside, True
         elif c == ",":
             member = current if was_quoted else current.rstrip(_BLANKS)
             bare_null = not was_quoted and member.upper() == "NULL"
@@ -124,7 +124,7 @@ def _array(text: str, element: int) -> list[Any]:
             current, was_quoted = "", False
         elif c not in _BLANKS or (current and not was_quoted):
             current += c
-    if quoted or escaped:
+    if inside or escaped:
         raise ValueError
     return members
 

@@ -100,7 +100,7 @@ def _value(value: Any, oid: int, names: Names) -> str:
 
 def _constant(text: str, oid: int, names: Names) -> str:
     """A constant of type `oid` from its text. Raises `Refused` for what PostgreSQL refuses."""
-    quoted = unknown_literal(text).sql
+    literal = unknown_literal(text).sql
     if oid == oids.BOOL:
         word = text.strip().lower()
         if word not in _TRUE + _FALSE:
@@ -111,14 +111,14 @@ def _constant(text: str, oid: int, names: Names) -> str:
     if oid in oids.ELEMENTS:
         return _array(text, oid, names)
     if oid in oids.TEXTS:
-        return quoted
+        return literal
     if oid in (*oids.INTEGERS, oids.OID, oids.XID, oids.CID, *oids.REGS):
         if not _WHOLE.match(text):
             raise Refused(Reason.TYPE_MISMATCH)
         return f"CAST({int(text)} AS {oids.shadow_type(oid)})"
     if oid == oids.NUMERIC and _NUMBER.match(text):
         return text.strip()  # with the digits it has
-    return f"TRY_CAST({quoted} AS {oids.shadow_type(oid)})"
+    return f"TRY_CAST({literal} AS {oids.shadow_type(oid)})"
 
 
 def _object(text: str, oid: int, names: Names) -> str:

@@ -420,9 +420,9 @@ def _function(node: exp.Expression, inner: exp.Expression, scope: PgScope) -> st
     """A function that returns rows as a table of one column, maybe numbered."""
     parts = called(inner)
     name = "" if parts is None else function_name(parts[1])
-    kept = scope.reading.names.function(name)
-    if parts is not None and kept is not None and not parts[1].expressions:
-        return _aliased(kept.sql, kept.columns, node, scope, name)
+    rows = scope.reading.names.function(name)
+    if parts is not None and rows is not None and not parts[1].expressions:
+        return _aliased(rows.sql, rows.columns, node, scope, name)
     item = call(inner, scope)
     own, given = _alias(node, name)
     if name not in SETS:  # one value, as a table of one row
