@@ -96,18 +96,8 @@ def count_of_rows(bounded: BoundedCall) -> RowCount:
 
 def centred_sum(bounded: BoundedCall, place: int = 0) -> ClippedSum:
     """Σz of one argument, over the rows in which the others are there too."""
-    bounds, rows = row_bounds(bounded, place), rows_of_unit(bounded)
-    centre = _centre(bounded, place, bounds)
-    return ClippedSum(
-        argument=bounded.call.args[place],
-        condition=bounded.call.filter if len(bounded.arguments) == 1 else counted(bounded),
-        lattice=bounds.lattice,
-        lower=bounds.lower,
-        upper=bounds.upper,
-        centre=centre,
-        total_lower=rows * (bounds.lower - centre),
-        total_upper=rows * (bounds.upper - centre),
-    )
+    bounds = row_bounds(bounded, place)
+    return _clipped(bounded, bounded.call.args[place], bounds, _centre(bounded, place, bounds))
 
 
 def product_sum(bounded: BoundedCall, first: int, second: int) -> ClippedSum:
@@ -117,9 +107,18 @@ def product_sum(bounded: BoundedCall, first: int, second: int) -> ClippedSum:
     bounds = clip_between(bounded, DOUBLE, Fraction(0) if first == second else -most, most)
     # How often it would be subtracted is unknown where nothing limits the rows.
     centre = 0 if bounded.searched else (bounds.lower + bounds.upper) // 2
+    return _clipped(
+        bounded, _deviation(bounded, first, a) * _deviation(bounded, second, b), bounds, centre
+    )
+
+
+def _clipped(
+    bounded: BoundedCall, argument: Expression, bounds: RowBounds, centre: int
+) -> ClippedSum:
+    """The sum of what is computed of a row, less the centre, where all arguments are there."""
     rows = rows_of_unit(bounded)
     return ClippedSum(
-        argument=_deviation(bounded, first, a) * _deviation(bounded, second, b),
+        argument=argument,
         condition=bounded.call.filter if len(bounded.arguments) == 1 else counted(bounded),
         lattice=bounds.lattice,
         lower=bounds.lower,
