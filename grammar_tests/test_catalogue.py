@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import resource
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import Timer
 from typing import Any
@@ -47,17 +47,20 @@ def catalogue() -> Catalogue:
 @dataclass(frozen=True, slots=True)
 class Oracle:
     connection: psycopg.Connection[Any]
+    owner: psycopg.Connection[Any]
     oids: dict[str, int]
 
 
 @pytest.fixture(scope="module")
 def oracle() -> Iterator[Oracle]:
-    with postgres_kit.running() as server:
-        with psycopg.connect(server.conninfo(), autocommit=True) as owner:
-            for statement in ddl(shop()[0]):
-                owner.execute(statement.encode())
+    with (
+        postgres_kit.running() as server,
+        psycopg.connect(server.conninfo(), autocommit=True) as owner,
+    ):
+        for statement in ddl(shop()[0]):
+            owner.execute(statement.encode())
         with psycopg.connect(server.conninfo("ana"), autocommit=True) as connection:
-            yield Oracle(connection, dict(connection.execute(NUMBERS).fetchall()))
+            yield Oracle(connection, owner, dict(connection.execute(NUMBERS).fetchall()))
 
 
 def differences(asked: Asked, catalogue: Catalogue, oracle: Oracle) -> tuple[bool, bool]:
@@ -87,6 +90,35 @@ def test_a_wrong_answer_would_be_seen(catalogue: Catalogue, oracle: Oracle) -> N
     assert comparable(ours, theirs) == comparable(theirs, ours)
     ours.rows.pop()
     assert comparable(ours, theirs) != comparable(theirs, ours)
+
+
+@pytest.mark.parametrize(
+    ("view", "columns"),
+    [
+        # The names of checks hold the numbers of tables.
+        ("table_constraints", "table_name, constraint_type"),
+        ("referential_constraints", "*"),
+        ("constraint_column_usage", "*"),
+    ],
+)
+def test_constraints_are_told_as_postgresql_tells_owners(
+    catalogue: Catalogue, oracle: Oracle, view: str, columns: str
+) -> None:
+    sql = f"SELECT {columns} FROM information_schema.{view} WHERE constraint_schema = 'public'"
+    theirs = oracle.owner.execute(sql.encode()).fetchall()
+    assert sorted(rows(catalogue, sql)) == sorted(theirs)
+    assert theirs
+
+
+def test_an_analyst_sees_itself_alone() -> None:
+    both = replace(shop()[0], analysts=(("ana", "default"), ("bob", "default")))
+    ana, bob = (Catalogue(both, who, {}) for who in ("ana", "bob"))
+    for who in (ana, bob):
+        mine = rows(who, "SELECT current_user")
+        assert rows(who, "SELECT rolname FROM pg_roles WHERE rolcanlogin") == mine
+        assert rows(who, "SELECT usename FROM pg_user") == mine
+    (number,) = rows(ana, "SELECT oid FROM pg_roles WHERE rolname = 'ana'")
+    assert rows(bob, "SELECT pg_get_userbyid($1)", *number) == [(f"unknown (OID={number[0]})",)]
 
 
 def rows(catalogue: Catalogue, sql: str, *parameters: Any) -> list[tuple[Any, ...]]:

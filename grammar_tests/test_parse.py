@@ -356,6 +356,14 @@ def test_explain_takes_options(options: str, form: PlanForm, query: str) -> None
     statement = parse(f"EXPLAIN PRIVACY {options} {query}")
     assert statement.explain is form
     assert statement.query == parse(query).query
+    assert parse(f"EXPLAIN {options} {query}") == statement
+
+
+@pytest.mark.parametrize(
+    "options", ["(COSTS off)", "(COSTS, SETTINGS on, SUMMARY)", "(ANALYZE off, TIMING 0)"]
+)
+def test_plain_explain_takes_what_changes_nothing(options: str) -> None:
+    assert parse(f"EXPLAIN {options} SELECT a FROM t") == parse("EXPLAIN PRIVACY SELECT a FROM t")
 
 
 @pytest.mark.parametrize(
@@ -366,6 +374,11 @@ def test_explain_takes_options(options: str, form: PlanForm, query: str) -> None
         ("EXPLAIN PRIVACY (FORMAT XML) SELECT 1", Reason.BAD_OPTION, "FORMAT"),
         ("EXPLAIN PRIVACY (FORMAT JSON SELECT 1", Reason.SYNTAX, "SELECT"),
         ("EXPLAIN PRIVACY (VERBOSE", Reason.BAD_OPTION, "VERBOSE"),
+        ("EXPLAIN (ANALYZE) SELECT 1", Reason.BAD_OPTION, "ANALYZE"),
+        ("EXPLAIN (BUFFERS) SELECT 1", Reason.BAD_OPTION, "BUFFERS"),
+        ("EXPLAIN (FORMAT XML) SELECT 1", Reason.BAD_OPTION, "FORMAT"),
+        ("EXPLAIN VERBOSE ANALYZE SELECT 1", Reason.UNSUPPORTED_STATEMENT, "ANALYZE"),
+        ("EXPLAIN analyse SELECT 1", Reason.UNSUPPORTED_STATEMENT, "EXPLAIN"),
     ],
 )
 def test_other_options_of_explain_are_refused(text: str, reason: Reason, place: str) -> None:

@@ -37,7 +37,7 @@ PLACES = {
         "‹SUMMARIZE› t",
         "‹SHOW› TABLES",
         "‹CALL› x()",
-        "‹EXPLAIN› SELECT 1",
+        "‹EXPLAIN› ANALYZE SELECT 1",
         "EXPLAIN PRIVACY ‹DROP› TABLE t",
         "SELECT 1; ‹SELECT› 2",
     ],

@@ -6,6 +6,8 @@ import struct
 from decimal import Decimal
 from pathlib import Path
 
+import pytest
+
 from dpsql.proxy import Proxy
 from grammar_tests.proxy_kit import shop
 from grammar_tests.session_kit import COUNT, COUNTRIES, Client, asked
@@ -109,6 +111,69 @@ def test_changes_of_settings_are_told(client: Client) -> None:
     assert shown["dpsql.notices"] == "off"
 
 
+MOMENT = "SELECT TIMESTAMPTZ '2024-02-29 12:00:00+00' AS t"
+
+
+@pytest.mark.parametrize(
+    ("said", "shown", "local"),
+    [
+        ("TIME ZONE INTERVAL '+00:00' HOUR TO MINUTE", "<+00>-00", "12:00:00+00"),
+        ("TIME ZONE INTERVAL '-05:30' HOUR TO MINUTE", "<-05:30>+05:30", "06:30:00-05:30"),
+        ("TIME ZONE -7", "<-07>+07", "05:00:00-07"),
+        ("TIME ZONE 5.5", "<+05:30>-05:30", "17:30:00+05:30"),
+        ("timezone = '+02:00'", "+02:00", "10:00:00-02"),
+        ("TIME ZONE 'UTC+3'", "UTC+3", "09:00:00-03"),
+        ("TIME ZONE 'europe/berlin'", "Europe/Berlin", "13:00:00+01"),
+        ("timezone TO 'utc'", "UTC", "12:00:00+00"),
+    ],
+)
+def test_zones_are_those_of_postgres(client: Client, said: str, shown: str, local: str) -> None:
+    client.query(f"SET {said}; SHOW timezone; {MOMENT}; RESET timezone")
+    assert client.rows == [(shown,), (f"2024-02-29 {local}",)]
+
+
+@pytest.mark.parametrize("wrong", ["25", "'Mars/Base'", "INTERVAL '1 day'", "'UTC+99'"])
+def test_what_is_no_zone_is_refused(client: Client, wrong: str) -> None:
+    client.query(f"SET TIME ZONE {wrong}")
+    assert client.error["C"] == "22023"
+
+
+def test_drivers_set_what_they_need_in_one_message(client: Client) -> None:
+    client.query(
+        "SET standard_conforming_strings=on;SET client_min_messages TO warning;"
+        "SET TIME ZONE INTERVAL '+00:00' HOUR TO MINUTE"
+    )
+    assert client.tags == ["SET"] * 3
+    client.query(
+        "SET NAMES 'utf8'; SET time zone \"+00:00\"; SET intervalstyle = iso_8601;"
+        "SET ROLE NONE; SET CONSTRAINTS ALL IMMEDIATE; SHOW ssl; RESET ALL"
+    )
+    assert client.rows == [("off",)]
+    client.query("SET ROLE dpsql")
+    assert client.error["C"] == "22023"
+    client.query("SET SESSION AUTHORIZATION bob")
+    assert client.error["C"] == "22023"
+    client.query("SET SESSION AUTHORIZATION DEFAULT; SHOW session_authorization")
+    assert client.rows == [("ana",)]
+
+
+def test_set_config_sets(client: Client) -> None:
+    client.query("SELECT set_config('TimeZone', 'Asia/Tokyo', false); SHOW timezone")
+    assert client.rows == [("Asia/Tokyo",), ("Asia/Tokyo",)]
+    client.query("SELECT set_config('jit', 'on', true) AS j; SHOW jit; RESET ALL")
+    assert client.rows == [("on",), ("off",)]
+    client.query("SELECT set_config('nonsense', 'on', true)")
+    assert client.error["C"] == "42704"
+
+
+def test_the_time_may_stand_beside_what_the_server_says(client: Client) -> None:
+    client.query("SELECT now(), version(), CURRENT_DATE, pg_backend_pid() IS NULL AS none")
+    ((moment, version, day, nothing),) = client.rows
+    assert (moment or "").startswith(day or "?")
+    assert (version or "").startswith("PostgreSQL 15")
+    assert nothing == "t"  # this session has no connection
+
+
 def test_prepared_statements_in_sql(client: Client) -> None:
     client.query("PREPARE p (int) AS SELECT COUNT(*) AS n FROM customers WHERE age > $1")
     assert client.query("EXECUTE p (30)") == "TDCZ"
@@ -175,6 +240,17 @@ def test_a_plan_is_rows_of_text(client: Client) -> None:
     client.query(f"EXPLAIN PRIVACY {COUNT}")
     lines = [line or "" for (line,) in client.rows]
     assert any(line.startswith("Charge: ") for line in lines)
+
+
+def test_explain_is_a_plan_in_the_column_of_postgres(client: Client) -> None:
+    client.query(f"EXPLAIN PRIVACY {COUNT}")
+    private = client.rows
+    for sql in (f"EXPLAIN {COUNT}", f"EXPLAIN (COSTS off) {COUNT}"):
+        assert client.query(sql).startswith("TD")
+        assert client.of(b"T")[0].startswith(b"\0\x01QUERY PLAN\0")
+        assert client.rows == private
+    client.send(*asked(f"EXPLAIN {COUNT}"))
+    assert client.rows == private
 
 
 def test_listen_is_accepted(client: Client) -> None:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from dpsql.dialects.postgres.words import numbered, pieces, words
 from dpsql.interfaces.pgwire.statements.commands import (
+    Accepted,
     Ask,
     Begin,
     CloseCursor,
@@ -25,11 +26,11 @@ from dpsql.interfaces.pgwire.statements.commands import (
     ExecutePrepared,
     Fetch,
     Finish,
-    Listen,
     Prepare,
     ReleaseSavepoint,
     Reset,
     Savepoint,
+    SetConfig,
     SetTransaction,
     SetValue,
     Show,
@@ -71,6 +72,22 @@ def read(text: str) -> Command:
         ('SET search_path TO a, "B"', SetValue("search_path", "a, B", local=False)),
         ("SET TIME ZONE 'Europe/Berlin'", SetValue("timezone", "Europe/Berlin", local=False)),
         ("SET NAMES 'UTF8'", SetValue("client_encoding", "UTF8", local=False)),
+        ("SET TIME ZONE INTERVAL '+00:00' HOUR TO MINUTE",
+         SetValue("timezone", "interval '+00:00'", local=False)),
+        ("SET LOCAL TIME ZONE -7", SetValue("timezone", "-7", local=True)),
+        ("SET SESSION TIME ZONE LOCAL", SetValue("timezone", None, local=False)),
+        ("SET NAMES", SetValue("client_encoding", None, local=False)),
+        ("SET SCHEMA 'a'", SetValue("search_path", "a", local=False)),
+        ("SET ROLE NONE", SetValue("role", "none", local=False)),
+        ("SET SESSION AUTHORIZATION DEFAULT",
+         SetValue("session_authorization", None, local=False)),
+        ("RESET SESSION AUTHORIZATION", Reset("session_authorization")),
+        ("SET CONSTRAINTS ALL DEFERRED", Accepted("SET CONSTRAINTS")),
+        ("SET CONSTRAINTS a, b.c IMMEDIATE", Accepted("SET CONSTRAINTS")),
+        ("SELECT set_config('TimeZone', 'UTC', false)",
+         SetConfig("TimeZone", "UTC", local=False, column="set_config")),
+        ("select pg_catalog.Set_Config('jit', 'off', true) AS x",
+         SetConfig("jit", "off", local=True, column="x")),
         ("SET dpsql.notices = DEFAULT", SetValue("dpsql.notices", None, local=False)),
         ("RESET ALL", Reset(None)),
         ("SHOW transaction isolation level", Show("transaction_isolation")),
@@ -85,8 +102,8 @@ def read(text: str) -> Command:
         ("CLOSE ALL", CloseCursor(None)),
         ("DEALLOCATE PREPARE p", Deallocate("p")),
         ("EXECUTE p (1, 'it''s', NULL, -2.5)", ExecutePrepared("p", ("1", "it's", None, "-2.5"))),
-        ("LISTEN news", Listen("LISTEN")),
-        ("UNLISTEN *", Listen("UNLISTEN")),
+        ("LISTEN news", Accepted("LISTEN")),
+        ("UNLISTEN *", Accepted("UNLISTEN")),
     ],
 )  # fmt: skip
 def test_statements_are_read(text: str, found: Command) -> None:
@@ -112,7 +129,9 @@ def test_statements_that_hold_a_query() -> None:
     assert (old.options.delimiter, old.options.quote, old.options.escape) == ("|", "~", "~")
 
 
-@pytest.mark.parametrize("text", ["SELECT 1", "INSERT INTO t VALUES (1)", "EXPLAIN PRIVACY x", "("])
+@pytest.mark.parametrize("text", ["SELECT 1", "INSERT INTO t VALUES (1)", "EXPLAIN PRIVACY x", "(",
+                                  "SELECT set_config('a', b.c, false)",
+                                  "SELECT set_config('a', 'b', false) FROM t"])  # fmt: skip
 def test_anything_else_is_a_query(text: str) -> None:
     assert isinstance(read(text), Ask)
 

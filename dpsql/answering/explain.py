@@ -13,9 +13,8 @@ from dpsql import accountants
 from dpsql.accountants.remaining import rest
 from dpsql.answering.two_steps import Steps, steps_of
 from dpsql.answering.vault import Vault
-from dpsql.explaining.explanation import Explanation
-from dpsql.model.tree import VARCHAR
-from dpsql.model.vocabulary import Answer, Budget, Column, Event, Loss
+from dpsql.explaining.explanation import SHOWN, Explanation
+from dpsql.model.vocabulary import Answer, Budget, Event, Loss
 from dpsql.preparation.compilation import Compiler
 from dpsql.preparation.question import Question
 
@@ -27,8 +26,8 @@ def explained(compiler: Compiler, vault: Vault, query: Question) -> Explanation:
 
 
 def shown(explanation: Explanation) -> Answer:
-    """The answer to EXPLAIN PRIVACY: its interface writes the rows from the explanation."""
-    return Answer((Column("plan", VARCHAR),), (), (), (), explanation=explanation)
+    """The answer to EXPLAIN: its interface writes the rows from the explanation."""
+    return Answer((SHOWN,), (), (), (), explanation=explanation)
 
 
 def _explained(compiler: Compiler, vault: Vault, query: Question) -> Explanation:

@@ -247,7 +247,7 @@ def _first(query: Question, epsilon: Decimal) -> Account:
     budget = query.account.budget
     needed = accountants.get(budget.accountant).needs_delta
     delta = budget.query_delta if needed else Decimal(0)
-    return Account(query.request.analyst, replace(budget, query_delta=delta), epsilon)
+    return replace(query.account, budget=replace(budget, query_delta=delta), epsilon=epsilon)
 
 
 def _require_pay(compiler: Compiler, vault: Vault, steps: Steps) -> None:

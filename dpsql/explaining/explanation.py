@@ -7,8 +7,11 @@ from decimal import Decimal
 from typing import TypeAlias
 
 from dpsql.model.notices import Notice
-from dpsql.model.tree import PlanForm
+from dpsql.model.tree import VARCHAR, PlanForm
 from dpsql.model.vocabulary import Column, Event, Loss, Rest
+
+SHOWN = Column("QUERY PLAN", VARCHAR)
+"""The column of a plan that is asked for as SQL, as PostgreSQL calls it."""
 
 
 def approximate(number: float) -> str:

@@ -31,6 +31,7 @@ from dpsql.model.notices import (
     Unclear,
     Unprotected,
     Useless,
+    Withheld,
     places,
 )
 from dpsql.model.tree import Value
@@ -95,18 +96,24 @@ def _said(notice: Notice, names: str, door: Door | None) -> str:
         case Drowned() | NeverShown() | TooFew():
             return _useless(notice, door)
         case CountedKeys(keys=keys):
-            listed = ", ".join(keys)
-            other = f"; COUNT(DISTINCT {listed}) tells, with a known error" * (len(keys) == 1)
-            return f"how many {listed} are shown is not how many there are{other}"
+            return _counted(keys)
         case BoundsFound(table=table, column=column, lower=lower, upper=upper):
             ends = f"[{lower:.10g}, {upper:.10g}]"
             return f"The bounds {ends} of {table}.{column} were found privately."
         case RoundedTimes():
             return _rounded(notice)
+        case Withheld(units=units):
+            return f"rows of {units} are never shown: that there are none here says nothing"
         case Unprotected(table=table, column=column):
             return f"people whom {table}.{column} names are not protected from what this tells"
         case _:
             assert_never(notice)
+
+
+def _counted(keys: tuple[str, ...]) -> str:
+    listed = ", ".join(keys)
+    other = f"; COUNT(DISTINCT {listed}) tells, with a known error" * (len(keys) == 1)
+    return f"how many {listed} are shown is not how many there are{other}"
 
 
 def _rounded(notice: RoundedTimes) -> str:

@@ -11,8 +11,11 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from dpsql.model.tree import (
+    BOOLEAN,
     NOWHERE,
+    NULL,
     AggregateCall,
+    Cast,
     Expression,
     JoinKind,
     Literal,
@@ -268,6 +271,13 @@ Relation: TypeAlias = (
     "Scan | OneRow | Values | Released | Staged | Evaluated | Filter | Project | Join | Match"
     " | Aggregate | Window | Union | Sort | Limit"
 )
+
+
+def rowless(fields: Sequence[Field]) -> Filter:
+    """These columns over no table at all, without a row."""
+    nothing, never = Literal(None, NULL), Literal(value=False, type=BOOLEAN)
+    items = (Item(f, nothing if f.type == NULL else Cast(nothing, f.type)) for f in fields)
+    return Filter(Project(OneRow(), tuple(items)), never)
 
 
 @dataclass(frozen=True, slots=True)

@@ -217,13 +217,22 @@ class RoundedTimes:
     constants: bool
 
 
+@dataclass(frozen=True, slots=True)
+class Withheld:
+    """Rows of people were asked for as they are: there are the columns, and no rows whatever is
+    stored.
+    """
+
+    units: str
+
+
 Cut: TypeAlias = Clipped | FewValues | Sampled | Scaled | SharedPresence | Listed | Assumed | Hidden
 """What is about columns: something is left out of them, or taken for granted."""
 
 Useless: TypeAlias = Drowned | NeverShown | TooFew
 """Why an answer cannot be of use, whatever the data."""
 
-Told: TypeAlias = Empty | Unclear | Useless | CountedKeys | BoundsFound | RoundedTimes
+Told: TypeAlias = Empty | Unclear | Useless | CountedKeys | BoundsFound | RoundedTimes | Withheld
 """What marks no column."""
 
 Notice: TypeAlias = Cut | Told | Unprotected

@@ -488,7 +488,8 @@ class Statement:
     are what OPTIONS asked for, `explain` is how EXPLAIN PRIVACY shows the plan; `divided` says
     that an aggregate names its own epsilon. Tables without a schema are looked for along
     `search_path`. `instant` is what NOW() is read as; it `reads_clock` by a function, or `says_now`
-    in a text that may be a time.
+    in a text that may be a time. With `empty_rows` one row of a person that is asked for as it is
+    (LIMIT 1) is none.
     """
 
     query: Query
@@ -504,6 +505,7 @@ class Statement:
     instant: datetime | None = field(default=None, compare=False)
     reads_clock: bool = False
     says_now: bool = False
+    empty_rows: bool = False
 
 
 def identifier(name: str) -> str:

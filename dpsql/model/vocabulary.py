@@ -191,7 +191,8 @@ class Policy:
     """Everything the owner decides, bound to the database's schema: every column has its type.
 
     `version` is a hash of the decisions (not of layout or comments); `facts` are those vouched
-    for of the data that has the identity `data` (None: of any). Paths are absolute.
+    for of the data that has the identity `data` (None: of any). Analysts in `empty_rows` get no row
+    where they ask for one as it is, the others a refusal. Paths are absolute.
     """
 
     path: str
@@ -205,6 +206,7 @@ class Policy:
     limits: Limits = field(default_factory=Limits)
     facts: frozenset[Fact] = frozenset()
     data: str | None = None
+    empty_rows: frozenset[str] = frozenset()
 
     def table(self, name: str) -> TablePolicy | None:
         """The table called `name`, ignoring case."""

@@ -97,6 +97,7 @@ def bind(draft: Draft, schema: Schema, values_of: ValuesOf) -> Policy:
         limits=draft.limits,
         facts=facts,
         data=schema.identity,
+        empty_rows=draft.empty_rows,
     )
 
 

@@ -84,7 +84,9 @@ class ServerSettings:
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """Everything the owner wrote. `lines` finds a key's line; paths are absolute."""
+    """Everything the owner wrote. `lines` finds a key's line; paths are absolute. `empty_rows` are
+    the analysts to whom one row as it is is shown as none.
+    """
 
     path: str
     lines: Lines
@@ -96,6 +98,7 @@ class Draft:
     ledger: str
     limits: Limits
     server: ServerSettings
+    empty_rows: frozenset[str] = frozenset()
 
     def is_column(self, link: Link) -> bool:
         """Whether a link leads to the unit where people have no table: its values are units."""

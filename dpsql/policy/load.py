@@ -111,6 +111,7 @@ def _draft(reader: Reader, folder: Path) -> Draft:
         ledger=_ledger(reader.table("ledger"), folder),
         limits=_limits(reader.table("limits")),
         server=server(reader.table("server"), folder),
+        empty_rows=_empty_rows(reader.table("analysts", required=True)),
     )
     _check_names(draft, reader)
     columns = unit_columns(reader.table("privacy_unit"))
@@ -344,7 +345,7 @@ def _affordable(reader: Reader, budget: Budget) -> None:
 def _analysts(reader: Reader, budgets: tuple[Budget, ...]) -> tuple[tuple[str, str], ...]:
     result = []
     for name, analyst in reader.tables():
-        analyst.only("budget")
+        analyst.only("budget", "raw_rows")
         budget = analyst.text("budget")
         if budget not in {b.name for b in budgets}:
             analyst.fail("budget", f"There is no budget {budget}.", f"Add [budgets.{budget}].")
@@ -352,6 +353,13 @@ def _analysts(reader: Reader, budgets: tuple[Budget, ...]) -> tuple[tuple[str, s
     if not result:
         reader.fail(None, "There is no analyst.", "Add [analysts.NAME].")
     return tuple(result)
+
+
+def _empty_rows(reader: Reader) -> frozenset[str]:
+    """The analysts whose rows of people are empty where they ask for one, and not refused."""
+    choices = ("refused", "empty")
+    chosen = ((name, r.choice("raw_rows", choices, choices[0])) for name, r in reader.tables())
+    return frozenset(name for name, choice in chosen if choice == "empty")
 
 
 def _ledger(reader: Reader, folder: Path) -> str:

@@ -174,7 +174,7 @@ class Compiler:
     def _of_form(self, form: Form) -> Prepared:
         query = form.query
         return prepare(
-            form.statement,
+            replace(form.statement, empty_rows=query.account.empty_rows),
             with_bounds(form.policy, query.bounds),
             query.account.budget,
             Fraction(query.account.epsilon),
@@ -187,5 +187,5 @@ class Compiler:
 
 def plan_key(query: Question) -> tuple[Any, ...]:
     """What decides a plan, under one policy."""
-    payer = query.account.budget, query.account.epsilon
+    payer = query.account.budget, query.account.epsilon, query.account.empty_rows
     return text_key(query.request), *payer, query.bounds, query.norms, query.polls

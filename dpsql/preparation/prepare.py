@@ -67,10 +67,10 @@ def prepare(
     resolved, rounding = on_grid(resolved, statement, policy.limits)
     columns = _columns(resolved.relation)
     listed = partial(has_domain, policy=policy, public=public, evaluate=evaluate)
-    tracked = track(resolved, policy, public, listed, identities)
+    tracked = track(resolved, policy, public, listed, identities, empty_rows=statement.empty_rows)
     if not tracked.blocks:
         prepared = _public(statement, columns, tracked.outer, policy, identities)
-        return replace(prepared, notices=rounding)
+        return replace(prepared, notices=(*tracked.withheld, *rounding))
     bounded = infer(tracked, policy, public, evaluate)
     options = _options(statement, policy, epsilon, norms or {})
     plans = _Plans(statement, policy, budget, identities)

@@ -21,11 +21,15 @@ from dpsql.model.vocabulary import Budget, Event, Loss, Policy, Receipt, Request
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """Who pays for a question: an analyst, from a budget, up to an epsilon."""
+    """Who pays for a question: an analyst, from a budget, up to an epsilon.
+
+    `empty_rows` is that of their statements.
+    """
 
     analyst: str
     budget: Budget
     epsilon: Decimal
+    empty_rows: bool = False
 
     @property
     def limit(self) -> Loss:
@@ -88,7 +92,7 @@ def account(policy: Policy, analyst: str, *requested: Decimal | None) -> Account
     epsilon = min(epsilons, default=budget.query_epsilon)
     if epsilon > budget.max_query_epsilon:
         raise Refused(Reason.EPSILON_TOO_LARGE, epsilon=epsilon, limit=budget.max_query_epsilon)
-    return Account(analyst, budget, epsilon)
+    return Account(analyst, budget, epsilon, analyst in policy.empty_rows)
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from dpsql.compiler.resolve.scopes import Identities
 from dpsql.compiler.resolve.typing import COERCING, type_of
 from dpsql.dialects.postgres.words import words
 from dpsql.dialects.reading.parse import parse
+from dpsql.explaining.explanation import SHOWN
 from dpsql.model.algebra import Relation
 from dpsql.model.errors import Refused
 from dpsql.model.tree import (
@@ -86,8 +87,8 @@ def signature(
             kind or _settled(kinds.get(place.start), value)
             for place, kind, value in zip(places, declared, values, strict=True)
         )
-        columns = tuple(Column(f.name, f.type) for f in resolved.relation.fields)
-        return Signature(columns, types)
+        fields = tuple(Column(f.name, f.type) for f in resolved.relation.fields)
+        return Signature((SHOWN,) if statement.explain else fields, types)
 
 
 def _counts(text: str) -> set[int]:

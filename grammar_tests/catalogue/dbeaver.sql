@@ -109,6 +109,7 @@ WHERE s.nspname =$1
 ;
 
 -- ask
+-- differs: an analyst sees itself alone among those who may log in
 SELECT a.oid,a.*,pd.description FROM pg_catalog.pg_roles a 
 left join pg_catalog.pg_shdescription pd on a.oid = pd.objoid
 ORDER BY a.rolname

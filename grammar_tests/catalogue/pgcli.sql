@@ -323,6 +323,7 @@ SELECT d.datname as name,
 ;
 
 -- ask
+-- differs: an analyst sees itself alone among those who may log in
 SELECT r.rolname,
                 r.rolsuper,
                 r.rolinherit,

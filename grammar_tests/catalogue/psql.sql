@@ -580,6 +580,7 @@ ORDER BY 1
 ;
 
 -- ask
+-- differs: an analyst sees itself alone among those who may log in
 SELECT r.rolname, r.rolsuper, r.rolinherit,
   r.rolcreaterole, r.rolcreatedb, r.rolcanlogin,
   r.rolconnlimit, r.rolvaliduntil,
@@ -595,6 +596,7 @@ ORDER BY 1
 ;
 
 -- ask
+-- differs: an analyst sees itself alone among those who may log in
 SELECT r.rolname, r.rolsuper, r.rolinherit,
   r.rolcreaterole, r.rolcreatedb, r.rolcanlogin,
   r.rolconnlimit, r.rolvaliduntil,

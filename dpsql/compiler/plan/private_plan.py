@@ -25,6 +25,7 @@ from dpsql.mechanisms.correlated_gaussian import CorrelatedNoise
 from dpsql.mechanisms.stability import Stability
 from dpsql.model.algebra import Field, Item, Measure, Relation, Released
 from dpsql.model.intervals import Facts
+from dpsql.model.notices import Withheld
 from dpsql.model.tree import Expression, Ref, Span, SqlType, Value
 from dpsql.model.vocabulary import Event, Fact, Loss, Noise, Sensitivity
 from dpsql.model.walk import relations
@@ -174,12 +175,14 @@ class Tracked:
     """`outer` reads only `Released` leaves and public tables; `blocks` are private.
 
     `stages` are queries over blocks whose rows later blocks join; a block reads stages only of
-    blocks before it.
+    blocks before it. `withheld` is told where rows of people were asked for, of which none is
+    shown.
     """
 
     outer: Relation
     blocks: tuple[PrivateBlock, ...]
     stages: tuple[Relation, ...] = ()
+    withheld: tuple[Withheld, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

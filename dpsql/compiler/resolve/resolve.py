@@ -34,6 +34,7 @@ from dpsql.model.algebra import (
     Values,
     Window,
     WindowItem,
+    rowless,
 )
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.table_names import nearest, shown
@@ -43,7 +44,6 @@ from dpsql.model.tree import (
     NULL,
     AggregateCall,
     Call,
-    Cast,
     Derived,
     Expression,
     FromItem,
@@ -69,9 +69,6 @@ from dpsql.model.tree import (
 from dpsql.model.vocabulary import Policy
 from dpsql.model.walk import both, walk
 
-NOTHING = Literal(None, NULL)
-NEVER = Literal(value=False, type=BOOLEAN)
-
 
 def without_rows(resolved: Resolved) -> Resolved:
     """The same columns over no table at all, where no data could give a row; else as it is.
@@ -81,10 +78,7 @@ def without_rows(resolved: Resolved) -> Resolved:
     relation = resolved.relation
     if not is_empty(relation):
         return resolved
-    items = tuple(
-        Item(f, NOTHING if f.type == NULL else Cast(NOTHING, f.type)) for f in relation.fields
-    )
-    return Resolved(Filter(Project(OneRow(), items), NEVER))
+    return Resolved(rowless(relation.fields))
 
 
 def is_empty(relation: Relation) -> bool:
@@ -92,7 +86,7 @@ def is_empty(relation: Relation) -> bool:
 
     An aggregate has: one of totals, or one for each public key.
 
-    >>> is_empty(Filter(OneRow(), NEVER)), is_empty(OneRow())
+    >>> is_empty(rowless(())), is_empty(OneRow())
     (True, False)
     """
     match relation:

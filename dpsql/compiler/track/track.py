@@ -79,8 +79,10 @@ from dpsql.model.algebra import (
     Union,
     Values,
     Window,
+    rowless,
 )
 from dpsql.model.errors import Reason, Refused
+from dpsql.model.notices import Withheld
 from dpsql.model.tree import (
     INTEGER,
     NOWHERE,
@@ -117,11 +119,14 @@ def track(
     public: PublicData,
     has_domain: HasDomain,
     identities: Identities,
+    *,
+    empty_rows: bool = False,
 ) -> Tracked:
     """The query split into private blocks and an outer query over what they release.
 
     `public` measures public relations, and evaluates once what would not be the same again;
-    `has_domain` says whether the keys of a block are public.
+    `has_domain` says whether the keys of a block are public. With `empty_rows` a LIMIT of at most 1
+    around private rows, at the top, has no rows: what it would read is not read.
 
     Raises `Refused` where an operator has no stability rule, where a join does not imply equal
     units, and where private rows would be returned as they are.
@@ -139,6 +144,8 @@ def track(
         stages=[],
         outermost=_outermost_limit(relation),
     )
+    if empty_rows and tracker.shows_one_row_of_people():
+        return Tracked(rowless(relation.fields), (), withheld=(Withheld(policy.unit.table),))
     standing = tracker.track(relation)
     if isinstance(standing, Private):
         raise _raw_rows(relation, standing, policy)
@@ -155,6 +162,13 @@ class _Tracker:
     blocks: Blocks
     stages: list[Relation]
     outermost: Limit | None
+
+    def shows_one_row_of_people(self) -> bool:
+        """Whether the outermost LIMIT leaves one row of private ones."""
+        if self.outermost is None or self.outermost.limit != 1:
+            return False
+        trial = replace(self, blocks=Blocks(self.policy, self.identities), stages=[])
+        return isinstance(trial.track(self.outermost.input), Private)
 
     def track(self, relation: Relation) -> _Open | Private:
         match relation:

@@ -1,4 +1,4 @@
-"""What surrounds the query: EXPLAIN PRIVACY (…), OPTIONS(name = …), the kind of statement.
+"""What surrounds the query: EXPLAIN [PRIVACY] (…), OPTIONS(name = …), the kind of statement.
 
 Both forms are read from the text and then blanked with spaces, so that every offset stays true.
 GoogleSQL's named arguments of aggregates are read from the tokens and taken out, since no engine's
@@ -29,7 +29,18 @@ _FORMS = {
     ("FORMAT", "TEXT"): PlanForm.SHORT,
     ("FORMAT", "JSON"): PlanForm.JSON,
 }
-"""What an option of EXPLAIN PRIVACY with this word behind it asks for."""
+"""What an option of EXPLAIN with this word behind it asks for."""
+
+_RUNS = ("ANALYZE", "ANALYSE")
+_IDLE = {
+    (option, word): PlanForm.SHORT
+    for option, words in (
+        *((name, ", ) ON TRUE 1 OFF FALSE 0") for name in ("COSTS", "SETTINGS", "SUMMARY")),
+        *((name, "OFF FALSE 0") for name in (*_RUNS, "BUFFERS", "TIMING", "WAL")),
+    )
+    for word in words.split()
+}
+"""Options of PostgreSQL that a plan of ours has no more or less for: EXPLAIN alone takes them."""
 
 _STATEMENTS = frozenset(
     """ALTER ANALYZE ATTACH BEGIN CALL CHECKPOINT COMMENT COMMIT COPY CREATE DEALLOCATE DECLARE
@@ -97,23 +108,23 @@ def divided(text: str, dialect: str) -> tuple[Span, ...]:
 
 
 def _without_explain(text: str) -> tuple[str, PlanForm | None]:
-    """The text with EXPLAIN PRIVACY and its options blanked, and which form they ask for."""
+    """The text with EXPLAIN [PRIVACY] and its options blanked, and which form they ask for."""
     explain = _word_at(text, 0)
     if explain.group().upper() != "EXPLAIN":
         return text, None
-    privacy = _word_at(text, explain.end())
-    if privacy.group().upper() != "PRIVACY":
-        raise Refused(
-            Reason.UNSUPPORTED_STATEMENT,
-            Span(*explain.span()),
-            construct="EXPLAIN",
-            fix="Write EXPLAIN PRIVACY SELECT …",
-        )
-    form, end = _form(text, privacy.end())
+    behind = _word_at(text, explain.end())
+    if behind.group().upper() in _RUNS:
+        construct, fix = "EXPLAIN ANALYZE", "EXPLAIN alone runs nothing, and is free."
+        place = Span(*explain.span())
+        raise Refused(Reason.UNSUPPORTED_STATEMENT, place, construct=construct, fix=fix)
+    if behind.group().upper() == "PRIVACY":
+        form, end = _form(text, behind.end(), _FORMS)
+    else:
+        form, end = _form(text, explain.end(), _FORMS | _IDLE)
     return " " * end + text[end:], form
 
 
-def _form(text: str, start: int) -> tuple[PlanForm, int]:
+def _form(text: str, start: int, forms: Mapping[tuple[str, str], PlanForm]) -> tuple[PlanForm, int]:
     """VERBOSE, or (option, …) as in PostgreSQL: the form that is asked for, and where it ends."""
     first = _word_at(text, start)
     if first.group().upper() == "VERBOSE":
@@ -126,15 +137,15 @@ def _form(text: str, start: int) -> tuple[PlanForm, int]:
         option = inner.group().upper()
         value = _word_at(text, inner.end())
         said = value.group().upper()
-        if (option, said) not in _FORMS:
+        if (option, said) not in forms:
             why = "there is VERBOSE [ON | OFF], and FORMAT TEXT or JSON"
             raise Refused(Reason.BAD_OPTION, Span(*inner.span()), option=inner.group(), why=why)
-        form = max(form, _FORMS[option, said], key=tuple(PlanForm).index)
+        form = max(form, forms[option, said], key=tuple(PlanForm).index)
         end = value if said in (",", ")") else _word_at(text, value.end())
         if end.group() == ")":
             return form, end.end()
         if end.group() != ",":
-            raise Refused(Reason.SYNTAX, Span(*end.span()), why="expected EXPLAIN PRIVACY (…)")
+            raise Refused(Reason.SYNTAX, Span(*end.span()), why="expected EXPLAIN (…)")
         inner = _word_at(text, end.end())
 
 

@@ -99,9 +99,10 @@ def require_database(visitor: Guest) -> None:
         raise fatal("3D000", f'database "{visitor.database}" does not exist')
 
 
-def first_settings(visitor: Guest) -> SessionSettings:
-    """A session's settings as its client begins it. Raises `Fault`, fatal."""
-    settings = SessionSettings({"session_authorization": visitor.user})
+def first_settings(visitor: Guest, number: int, *, encrypted: bool) -> SessionSettings:
+    """The settings of session `number` as its client begins it. Raises `Fault`, fatal."""
+    fixed = {"session_authorization": visitor.user, "backend_pid": str(number)}
+    settings = SessionSettings({**fixed, "ssl": "on" if encrypted else "off"})
     for name, value in visitor.settings:
         try:
             settings.start_with(name, value)

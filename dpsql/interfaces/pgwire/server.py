@@ -295,9 +295,8 @@ class Server:
     async def _welcomed(
         self, stream: MessageStream, visitor: Guest, task: asyncio.Task[None]
     ) -> _Visit:
-        settings = first_settings(visitor)
-        number, secret = next(self._numbers), visitor.secret
-        present = self.present
+        number, secret, present = next(self._numbers), visitor.secret, self.present
+        settings = first_settings(visitor, number, encrypted=present.context is not None)
         session = self._session(present, visitor.user, stream.address, settings, number)
         visit = _Visit(
             number=number,

@@ -11,7 +11,6 @@ from dataclasses import replace
 from threading import TIMEOUT_MAX
 from time import monotonic
 from typing import TYPE_CHECKING, assert_never
-from zoneinfo import ZoneInfo
 
 from dpsql.dialects.postgres.words import Piece
 from dpsql.engines import Pace, Stop
@@ -24,6 +23,7 @@ from dpsql.interfaces.pgwire.portals import Columns, Portal, Result, Row
 from dpsql.interfaces.pgwire.repeats import Repeats, is_repeatable
 from dpsql.interfaces.pgwire.settings import milliseconds
 from dpsql.interfaces.pgwire.statement_runner import Runner, decoded, fitted, spread
+from dpsql.interfaces.pgwire.time_zones import zone
 from dpsql.interfaces.pgwire.transactions import IDLE
 from dpsql.interfaces.pgwire.values.data_rows import data_rows
 from dpsql.interfaces.pgwire.values.wire_encoding import OutOfRange
@@ -344,11 +344,11 @@ class Session:
 
         Returns how many there were.
         """
-        zone = ZoneInfo(self._transaction.settings["timezone"])
+        local = zone(self._transaction.settings["timezone"])
         formats = [(c.oid, form) for c, form in zip(columns, forms, strict=True)]
         sizes = list[int]()
         for rows in self._pieces(result, tables, sizes):
-            yield data_rows(rows, formats, zone)
+            yield data_rows(rows, formats, local)
         return sum(sizes)
 
     def _pieces(
@@ -370,11 +370,11 @@ class Session:
         """COPY's rows if it is one, notices, and the tag."""
         self._repeatable = result.repeatable and self._repeatable is not False
         if result.copy is not None and result.columns is not None:
-            zone = ZoneInfo(self._transaction.settings["timezone"])
+            local = zone(self._transaction.settings["timezone"])
             yield backend.copy_out(len(result.columns), int(result.copy.format.value == "binary"))
             sizes = list[int]()
             pieces = self._pieces(result, result.tables(), sizes)
-            yield from copied(result.columns, pieces, result.copy, zone)
+            yield from copied(result.columns, pieces, result.copy, local)
             count = sum(sizes)
             yield backend.COPY_DONE
         if result.warning is not None:

@@ -10,8 +10,8 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
-from zoneinfo import ZoneInfo
 
+from dpsql.interfaces.pgwire.time_zones import zone_name
 from dpsql.model.query_options import sensible
 
 VERSION = "15.0"
@@ -97,14 +97,6 @@ def _epsilon(value: str) -> str:
     return value if sensible(epsilon) else _fail()
 
 
-def _zone(value: str) -> str:
-    name = "UTC" if value.lower() in ("utc", "gmt", "z", "0", "local") else value
-    try:
-        return ZoneInfo(name).key
-    except (OSError, KeyError, ValueError):
-        return _fail()
-
-
 def _date_style(value: str) -> str:
     parts = [part.strip().lower() for part in value.split(",")]
     return "ISO, MDY" if "iso" in parts else _fail()
@@ -120,6 +112,8 @@ class Setting:
     reported: bool = False
 
 
+_INTERVAL_STYLES = ("postgres", "iso_8601", "sql_standard", "postgres_verbose")
+"""No answer is an interval: none of these is ever seen."""
 _LEVELS = ("serializable", "repeatable read", "read committed", "read uncommitted")
 
 _ALL = (
@@ -134,11 +128,13 @@ _ALL = (
     Setting("dpsql.confirm", "off", _truth),
     Setting("dpsql.epsilon", "", _epsilon),
     Setting("dpsql.notices", "off", _truth),
+    Setting("escape_string_warning", "on", _truth),
     Setting("extra_float_digits", "1", _integer),
     Setting("idle_in_transaction_session_timeout", "0", _duration),
+    Setting("idle_session_timeout", "0", _duration),
     Setting("in_hot_standby", "off", None, reported=True),
     Setting("integer_datetimes", "on", None, reported=True),
-    Setting("IntervalStyle", "postgres", _only("postgres"), reported=True),
+    Setting("IntervalStyle", "postgres", _one_of(*_INTERVAL_STYLES), reported=True),
     Setting("is_superuser", "off", None, reported=True),
     Setting("jit", "off", _truth),
     Setting("lc_collate", "C", None),
@@ -146,16 +142,18 @@ _ALL = (
     Setting("lc_messages", "C", _any),
     Setting("lock_timeout", "0", _duration),
     Setting("max_identifier_length", "63", None),
+    Setting("role", "none", _only("none")),
     Setting("row_security", "on", _truth),
     Setting("search_path", '"$user", public'),
     Setting("server_encoding", "UTF8", None, reported=True),
     Setting("server_version", VERSION, None, reported=True),
     Setting("server_version_num", "150000", None),
-    Setting("session_authorization", "", None, reported=True),
+    Setting("session_authorization", "", _only(), reported=True),
+    Setting("ssl", "off", None),
     Setting("standard_conforming_strings", "on", _only("on", "true", "1"), reported=True),
     Setting("statement_timeout", "0", _duration),
     Setting("synchronous_commit", "on", _any),
-    Setting("TimeZone", "UTC", _zone, reported=True),
+    Setting("TimeZone", "UTC", zone_name, reported=True),
     Setting("transaction_deferrable", "off", _truth),
     Setting("transaction_isolation", "read committed", _one_of(*_LEVELS)),
     Setting("transaction_read_only", "on", _truth),

@@ -20,6 +20,7 @@ from dpsql.interfaces.pgwire.portals import (
 )
 from dpsql.interfaces.pgwire.settings import BadSetting, spelled
 from dpsql.interfaces.pgwire.statements.commands import (
+    Accepted,
     Ask,
     Begin,
     CloseCursor,
@@ -32,12 +33,12 @@ from dpsql.interfaces.pgwire.statements.commands import (
     ExecutePrepared,
     Fetch,
     Finish,
-    Listen,
     Modes,
     Prepare,
     ReleaseSavepoint,
     Reset,
     Savepoint,
+    SetConfig,
     SetTransaction,
     SetValue,
     Show,
@@ -94,6 +95,8 @@ class Runner:
         match command:
             case Ask(piece=piece):
                 return self.answers.describe(piece, (), self.transaction.settings, stop).columns
+            case SetConfig(column=column):
+                return (WireColumn(column, type_oids.TEXT),)
             case Show(name=name):
                 return _SHOWN_ALL if name is None else (_shown(name),)
             case Fetch(cursor=name, move=False):
@@ -138,7 +141,7 @@ class Runner:
                 return self._ask(piece, values, stop)
             case Begin() | Finish() | Savepoint() | ReleaseSavepoint():
                 return self._transact(command)
-            case SetTransaction() | SetValue() | Reset() | Show() | Discard():
+            case SetTransaction() | SetValue() | SetConfig() | Reset() | Show() | Discard():
                 return self._configure(command)
             case Declare():
                 return self._declare(command, stop, block=block)
@@ -151,7 +154,7 @@ class Runner:
                 return replace(result, tag="COPY", copy=options)
             case Prepare() | ExecutePrepared() | Deallocate():
                 return self._prepared(command, stop)
-            case Listen(tag=tag):
+            case Accepted(tag=tag):
                 return Result(None, (), tag)
             case UnlockAll():
                 return Result(_UNLOCKED, [("",)], "SELECT", counted=True)
@@ -185,7 +188,9 @@ class Runner:
                 transaction.release(name, rollback=rollback)
                 return Result(None, (), "ROLLBACK" if rollback else "RELEASE")
 
-    def _configure(self, command: SetTransaction | SetValue | Reset | Show | Discard) -> Result:
+    def _configure(
+        self, command: SetTransaction | SetValue | SetConfig | Reset | Show | Discard
+    ) -> Result:
         settings = self.transaction.settings
         try:
             match command:
@@ -197,6 +202,13 @@ class Runner:
                         return _warned("SET", warning)
                     settings.set(name, value, local=local)
                     return Result(None, (), "SET")
+                case SetConfig(name=name, value=value, local=local, column=column):
+                    settings.set(name, value, local=local)
+                    present = settings.show(name)
+                    if self.transaction.status == IDLE:
+                        settings.forget_local()
+                    columns = (WireColumn(column, type_oids.TEXT),)
+                    return Result(columns, [(present,)], "SELECT", counted=True)
                 case Reset(name=name):
                     settings.reset(name)
                     return Result(None, (), "RESET")

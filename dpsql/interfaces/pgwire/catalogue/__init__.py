@@ -35,6 +35,7 @@ from dpsql.interfaces.pgwire.catalogue.translation.pg_terms import PgColumn
 from dpsql.interfaces.pgwire.catalogue.translation.translate import Translation, concerns, translate
 from dpsql.interfaces.pgwire.values.wire_tables import WireColumn, WireResult
 from dpsql.model.errors import Failed, Reason, Refused
+from dpsql.model.public_times import now
 from dpsql.model.resources import Limits
 from dpsql.model.vocabulary import Policy
 from dpsql.preparation.engine_kinds import scratch
@@ -137,6 +138,7 @@ class Catalogue:
         version = self._settings.get("server_version", SERVER_VERSION)
         base = {"version": f"PostgreSQL {version}, answered by dpsql", "server_version": version}
         major, _, minor = version.partition(".")
+        base["now"] = self._policy.limits.time_resolution.floor(now()).isoformat()
         base["server_version_num"] = str(int(major) * 10_000 + int(minor or 0))
         return _defaults() | base | {k.lower(): v for k, v in self._settings.items()}
 

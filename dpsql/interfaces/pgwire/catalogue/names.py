@@ -101,6 +101,8 @@ class ShadowNames:
         """The rows that a function of this name returns without arguments, where they are kept."""
         if name == "pg_get_keywords":
             return Relation("cat.pg_get_keywords", EXTRA[name])
+        if name == "pg_show_all_settings":
+            return self.relation("pg_catalog", "pg_settings")
         if name not in REPORTS:
             return None
         return Relation(f"temp.{name}", tuple(PgColumn(n, oid_of(t)) for n, t in REPORTS[name]))

@@ -24,6 +24,8 @@ from dpsql.model.vocabulary import ColumnPolicy, Policy, TablePolicy
 OWNER, DATABASE = "dpsql", "dpsql"
 HEAP, BTREE = 2, 403
 FIRST_OID, PUBLIC_OID = 16384, 2200
+_TYPE, _CLASS, _CONSTRAINT, _NAMESPACE = 1247, 1259, 2606, 2615
+"""The catalogues in which objects that depend on each other are."""
 _SYSTEM_COLUMNS = {
     "tableoid": type_oids.OID,
     "cmax": type_oids.CID,
@@ -137,6 +139,7 @@ def _table(policy: Policy, table: TablePolicy, catalogue: Objects, namespace: in
         relhastriggers=linked,
         relacl=[f"{OWNER}=arwdDxt/{OWNER}", *readers],
     )
+    _depends(catalogue, (_CLASS, oid), (_NAMESPACE, namespace), "n")
     keys = {k.lower() for k in table.key} if keyed else set()
     for number, column in enumerate(columns, 1):
         _column(catalogue, oid, column, number, not_null=column.name.lower() in keys)
@@ -176,6 +179,8 @@ def _row_types(item: Shown, catalogue: Objects) -> int:
     many |= {"typrelid": 0, "typsubscript": 6179, "typelem": row, "typarray": 0}
     catalogue.add("pg_type", **record, typnamespace=item.namespace)
     catalogue.add("pg_type", **many, typanalyze=3816, typnamespace=item.namespace)
+    _depends(catalogue, (_TYPE, array), (_TYPE, row))
+    _depends(catalogue, (_TYPE, row), (_CLASS, relation))
     return row
 
 
@@ -238,6 +243,9 @@ def _key(item: Shown, catalogue: Objects) -> None:
     listed = ", ".join(quote(c.name) for c in columns)
     more: Row = {"conrelid": item.oid, "conindid": index, "conkey": numbers}
     _constraint(catalogue, constraint, name, "p", connamespace=space, **more)
+    for number in numbers:
+        _depends(catalogue, (_CONSTRAINT, constraint), (_CLASS, item.oid, number), "a")
+    _depends(catalogue, (_CLASS, index), (_CONSTRAINT, constraint))
     _define(catalogue, "constraint", constraint, f"PRIMARY KEY ({listed})")
     statement = f"CREATE UNIQUE INDEX {quote(name)} ON {item.whole} USING btree ({listed})"
     _define(catalogue, "index", index, statement)
@@ -276,10 +284,24 @@ def _link(item: Shown, tables: list[Shown], catalogue: Objects) -> None:
     more |= dict.fromkeys(("conpfeqop", "conppeqop", "conffeqop"), equals)
     oid = catalogue.next()
     _constraint(catalogue, oid, name, "f", **more)
+    _depends(catalogue, (_CONSTRAINT, oid), (_CLASS, item.oid, here), "a")
+    _depends(catalogue, (_CONSTRAINT, oid), (_CLASS, target.oid, there), "n")
+    if target.index is not None:
+        _depends(catalogue, (_CONSTRAINT, oid), (_CLASS, target.index), "n")
     here_too = target.namespace == PUBLIC_OID
     references = f"{quote(target.name) if here_too else target.whole}({quote(key.name)})"
     text = f"FOREIGN KEY ({quote(column.name)}) REFERENCES {references}"
     _define(catalogue, "constraint", oid, text)
+
+
+def _depends(
+    catalogue: Objects, on: tuple[int, ...], what: tuple[int, ...], kind: str = "i"
+) -> None:
+    """One object (its catalogue, its OID and maybe a column) goes with another."""
+    (classid, objid), (refclassid, refobjid, *column) = on, what
+    refobjsubid = column[0] if column else 0
+    catalogue.add("pg_depend", classid=classid, objid=objid, refclassid=refclassid,
+                  refobjid=refobjid, refobjsubid=refobjsubid, deptype=kind)  # fmt: skip
 
 
 def _define(catalogue: Objects, kind: str, oid: int, text: str) -> None:

@@ -68,6 +68,16 @@ class SetValue:
 
 
 @dataclass(frozen=True, slots=True)
+class SetConfig:
+    """SELECT set_config(name, value, local): sets, and answers with the value as `column`."""
+
+    name: str
+    value: str | None
+    local: bool
+    column: str
+
+
+@dataclass(frozen=True, slots=True)
 class Reset:
     """RESET name; None is ALL."""
 
@@ -191,8 +201,8 @@ class Deallocate:
 
 
 @dataclass(frozen=True, slots=True)
-class Listen:
-    """LISTEN or UNLISTEN: accepted; nothing is ever notified."""
+class Accepted:
+    """LISTEN, UNLISTEN and SET CONSTRAINTS: nothing is ever notified, nothing is checked late."""
 
     tag: str
 
@@ -210,6 +220,7 @@ Command: TypeAlias = (
     | ReleaseSavepoint
     | SetTransaction
     | SetValue
+    | SetConfig
     | Reset
     | Show
     | Discard
@@ -220,6 +231,6 @@ Command: TypeAlias = (
     | Prepare
     | ExecutePrepared
     | Deallocate
-    | Listen
+    | Accepted
     | UnlockAll
 )

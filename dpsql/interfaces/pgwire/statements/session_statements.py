@@ -13,6 +13,7 @@ from typing import Any
 
 from dpsql.dialects.postgres.words import Piece, WordKind, pieces, words
 from dpsql.interfaces.pgwire.statements.commands import (
+    Accepted,
     Ask,
     Begin,
     CloseCursor,
@@ -28,12 +29,12 @@ from dpsql.interfaces.pgwire.statements.commands import (
     ExecutePrepared,
     Fetch,
     Finish,
-    Listen,
     Modes,
     Prepare,
     ReleaseSavepoint,
     Reset,
     Savepoint,
+    SetConfig,
     SetTransaction,
     SetValue,
     Show,
@@ -43,6 +44,7 @@ from dpsql.interfaces.pgwire.statements.statement_reader import WordReader
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.tree import Span
 
+_CONFIG = "set_config"
 _UNLOCK_ALL = ("select", "pg_advisory_unlock_all", "(", ")")
 _LEVELS = (
     ("SERIALIZABLE",),
@@ -79,8 +81,28 @@ def command(piece: Piece) -> Command:
             errors.append(error)
     if errors:
         raise max(errors, key=lambda error: error.span.start)
-    unlocks = _is_just(piece, _UNLOCK_ALL)
-    return UnlockAll() if unlocks else Ask(piece)
+    if _is_just(piece, _UNLOCK_ALL):
+        return UnlockAll()
+    return (_config(piece) if _CONFIG in piece.text.lower() else None) or Ask(piece)
+
+
+def _config(piece: Piece) -> SetConfig | None:
+    """SELECT set_config(name, value, local) of constants, which sets; None for anything else."""
+    reader = WordReader(piece)
+    try:
+        reader.expect("SELECT")
+        reader.take("PG_CATALOG", ".")
+        reader.expect("SET_CONFIG", "(")
+        name, value, local = _constants(reader)
+        reader.expect(")")
+        alias = reader.name() if reader.take("AS") else _CONFIG
+        reader.end()
+    except (Refused, ValueError):
+        return None
+    truth = _TRUTH.get((local or "").lower())
+    if name is None or truth is None:
+        return None
+    return SetConfig(name, value, truth, alias)
 
 
 def _is_just(piece: Piece, values: tuple[str, ...]) -> bool:
@@ -133,6 +155,17 @@ def _value(reader: WordReader) -> str | None:
     return ", ".join(text or "" for text in _constants(reader))
 
 
+def _zone(reader: WordReader) -> str | None:
+    """What TIME ZONE is set to: a name, hours, or an interval; None is the default."""
+    if reader.take_any("DEFAULT", "LOCAL") is not None:
+        return None
+    if not reader.take("INTERVAL"):
+        return reader.constant()
+    interval = reader.word(WordKind.STRING).value
+    _ = reader.take("HOUR", "TO", "MINUTE") or reader.take("HOUR")
+    return f"interval '{interval}'"
+
+
 def _constants(reader: WordReader) -> tuple[str | None, ...]:
     constants = [reader.constant()]
     while reader.take(","):
@@ -146,6 +179,8 @@ def _setting(reader: WordReader) -> str | None:
         return None
     if reader.take("TIME", "ZONE"):
         return "timezone"
+    if reader.take("SESSION", "AUTHORIZATION"):
+        return "session_authorization"
     if reader.take("TRANSACTION", "ISOLATION", "LEVEL"):
         return "transaction_isolation"
     return reader.dotted()
@@ -294,8 +329,21 @@ def _settled(given: dict[str, Any], span: Span) -> CopyOptions:
     return options
 
 
+def _set(name: str, local: bool, value: str | None) -> SetValue:  # noqa: FBT001 - slots in order
+    return SetValue(name, value, local=local)
+
+
+def _constraints(reader: WordReader) -> None:
+    """The names of constraints, of which there are none to check."""
+    if not reader.take("ALL"):
+        reader.dotted()
+        while reader.take(","):
+            reader.dotted()
+
+
 _SLOTS: dict[str, Callable[[WordReader], Any]] = {
     "constants": _constants,
+    "constraints": _constraints,
     "copy": _copy,
     "cursor": _cursor,
     "discarded": _discarded,
@@ -308,6 +356,7 @@ _SLOTS: dict[str, Callable[[WordReader], Any]] = {
     "steps": _steps,
     "types": _types,
     "value": _value,
+    "zone": _zone,
     "variable": WordReader.dotted,
 }
 """What a row holds beside words: how each is read."""
@@ -331,8 +380,19 @@ _PATTERNS: tuple[tuple[str, Callable[..., Command]], ...] = (
     ),
     ("SET TRANSACTION {modes}", partial(SetTransaction, session=False)),
     ("SET SESSION_CHARACTERISTICS_AS_TRANSACTION {modes}", partial(SetTransaction, session=True)),
-    ("SET {local} TIME_ZONE {value}", lambda local, value: SetValue("timezone", value, local)),
-    ("SET {local} NAMES {value}", lambda local, value: SetValue("client_encoding", value, local)),
+    ("SET {local} TIME_ZONE {zone}", partial(_set, "timezone")),
+    ("SET {local} NAMES {value}", partial(_set, "client_encoding")),
+    ("SET {local} NAMES", lambda local: SetValue("client_encoding", None, local)),
+    ("SET {local} SCHEMA {value}", partial(_set, "search_path")),
+    ("SET {local} ROLE {value}", partial(_set, "role")),
+    (
+        "SET SESSION_AUTHORIZATION {value}",
+        lambda value: SetValue("session_authorization", value, local=False),
+    ),
+    (
+        "SET CONSTRAINTS {constraints} DEFERRED|IMMEDIATE",
+        lambda _names: Accepted("SET CONSTRAINTS"),
+    ),
     ("RESET {setting}", Reset),
     ("SHOW {setting}", Show),
     ("DISCARD {discarded}", Discard),
@@ -359,9 +419,9 @@ _PATTERNS: tuple[tuple[str, Callable[..., Command]], ...] = (
     ("EXECUTE {name}", lambda name: ExecutePrepared(name, ())),
     ("EXECUTE {name} ( {constants} )", ExecutePrepared),
     ("DEALLOCATE [PREPARE] {names}", Deallocate),
-    ("LISTEN {name}", lambda _channel: Listen("LISTEN")),
-    ("UNLISTEN {name}", lambda _channel: Listen("UNLISTEN")),
-    ("UNLISTEN *", lambda: Listen("UNLISTEN")),
+    ("LISTEN {name}", lambda _channel: Accepted("LISTEN")),
+    ("UNLISTEN {name}", lambda _channel: Accepted("UNLISTEN")),
+    ("UNLISTEN *", lambda: Accepted("UNLISTEN")),
 )
 """Words in order, `A|B` either, `A_B` both, `[A]` or nothing, `{slot}`; and what they make."""
 

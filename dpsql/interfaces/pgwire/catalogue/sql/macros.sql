@@ -53,7 +53,8 @@ CREATE MACRO pg_format_type(o, m) AS CASE
   )
 END;
 CREATE MACRO pg_role_name(o) AS coalesce(
-  (SELECT m_.rolname FROM cat.pg_authid AS m_ WHERE m_.oid = o), 'unknown (OID=' || o || ')'
+  (SELECT m_.rolname FROM cat.pg_authid AS m_ WHERE m_.oid = o AND (o < 16384 OR m_.rolname = pg_me())),
+  'unknown (OID=' || o || ')'
 );
 CREATE MACRO pg_quote_ident(t) AS
   CASE WHEN regexp_full_match(t, '[a-z_][a-z0-9_$]*') AND t NOT IN ({KEYWORDS}) THEN t
@@ -72,6 +73,8 @@ CREATE MACRO pg_index_column(o, n) AS
   ELSE (
     SELECT any_value(pg_quote_ident(m_.attname)) FROM cat.pg_attribute AS m_ WHERE m_.attrelid = o AND m_.attnum = n
   ) END;
+CREATE MACRO pg_property(kept, lacking, what) AS
+  CASE WHEN list_contains(kept, lower(what)) THEN TRUE WHEN list_contains(lacking, lower(what)) THEN FALSE END;
 CREATE MACRO pg_comment(o, catalog, sub) AS (
   SELECT any_value(m_.description) FROM cat.pg_description AS m_
   WHERE m_.objoid = o AND m_.objsubid = sub AND coalesce(catalog, 'pg_class') = 'pg_class'

@@ -44,14 +44,15 @@ FROM (
 )
 WHERE contains(letters, 'r') AND (holder = '' OR trim(holder, '"') = pg_me());
 
+-- Of those who may log in an analyst sees itself alone.
 CREATE VIEW pg_catalog.pg_roles AS
-SELECT * REPLACE ('********' AS rolpassword) FROM cat.pg_authid;
+SELECT * REPLACE ('********' AS rolpassword) FROM cat.pg_authid WHERE rolname = pg_me() OR NOT rolcanlogin;
 
 CREATE VIEW pg_catalog.pg_user AS
 SELECT
   rolname AS usename, oid AS usesysid, rolcreatedb AS usecreatedb, rolsuper AS usesuper,
   rolreplication AS userepl, rolbypassrls AS usebypassrls, '********' AS passwd
-FROM cat.pg_authid WHERE rolcanlogin;
+FROM cat.pg_authid WHERE rolname = pg_me();
 
 CREATE VIEW pg_catalog.pg_group AS
 SELECT rolname AS groname, oid AS grosysid, CAST([] AS BIGINT[]) AS grolist
@@ -179,3 +180,47 @@ SELECT
   'UTF8' AS character_set_name, 'UCS' AS character_repertoire, 'UTF8' AS form_of_use,
   pg_database_name() AS default_collate_catalog, 'pg_catalog' AS default_collate_schema,
   'C' AS default_collate_name;
+
+-- PostgreSQL tells these to owners alone: here whoever reads a table may know its keys.
+CREATE VIEW cat.told_constraints AS
+SELECT c.*, r.relname, r.nspname, r.db, n.nspname AS constraint_schema
+FROM cat.pg_constraint AS c
+JOIN cat.readable_relations AS r ON r.oid = c.conrelid
+JOIN cat.pg_namespace AS n ON n.oid = c.connamespace
+WHERE pg_is_user_schema(r.relnamespace);
+
+CREATE VIEW information_schema.table_constraints AS
+SELECT
+  db AS constraint_catalog, constraint_schema, conname AS constraint_name,
+  db AS table_catalog, nspname AS table_schema, relname AS table_name,
+  CASE contype WHEN 'p' THEN 'PRIMARY KEY' WHEN 'f' THEN 'FOREIGN KEY' ELSE 'UNIQUE' END AS constraint_type,
+  'NO' AS is_deferrable, 'NO' AS initially_deferred, 'YES' AS enforced,
+  CASE contype WHEN 'u' THEN 'YES' END AS nulls_distinct
+FROM cat.told_constraints
+UNION ALL
+SELECT
+  r.db, r.nspname, r.relnamespace || '_' || r.oid || '_' || a.attnum || '_not_null',
+  r.db, r.nspname, r.relname, 'CHECK', 'NO', 'NO', 'YES', NULL
+FROM cat.readable_relations AS r JOIN cat.pg_attribute AS a ON a.attrelid = r.oid
+WHERE a.attnotnull AND a.attnum > 0 AND r.relkind = 'r' AND pg_is_user_schema(r.relnamespace);
+
+CREATE VIEW information_schema.referential_constraints AS
+SELECT
+  c.db AS constraint_catalog, c.constraint_schema, c.conname AS constraint_name,
+  CASE WHEN k.oid IS NOT NULL THEN c.db END AS unique_constraint_catalog,
+  k.constraint_schema AS unique_constraint_schema, k.conname AS unique_constraint_name,
+  'NONE' AS match_option, 'NO ACTION' AS update_rule, 'NO ACTION' AS delete_rule
+FROM cat.told_constraints AS c
+LEFT JOIN cat.told_constraints AS k ON k.conindid = c.conindid AND k.contype IN ('p', 'u')
+WHERE c.contype = 'f';
+
+CREATE VIEW information_schema.constraint_column_usage AS
+SELECT DISTINCT
+  r.db AS table_catalog, r.nspname AS table_schema, r.relname AS table_name, a.attname AS column_name,
+  c.db AS constraint_catalog, c.constraint_schema, c.conname AS constraint_name
+FROM (
+  SELECT *, if(contype = 'f', confrelid, conrelid) AS used, unnest(if(contype = 'f', confkey, conkey)) AS number
+  FROM cat.told_constraints
+) AS c
+JOIN cat.readable_relations AS r ON r.oid = c.used
+JOIN cat.pg_attribute AS a ON a.attrelid = c.used AND a.attnum = c.number;

@@ -14,6 +14,7 @@ from dpsql.interfaces.pgwire.catalogue.translation.pg_functions import (
     aggregate,
     applied,
 )
+from dpsql.interfaces.pgwire.catalogue.translation.pg_json import TAKES_ROWS, whole_row
 from dpsql.interfaces.pgwire.catalogue.translation.pg_terms import (
     NULL,
     PgScope,
@@ -25,6 +26,7 @@ from dpsql.interfaces.pgwire.catalogue.translation.pg_text import called, functi
 from dpsql.model.errors import Reason, Refused
 
 SCHEMAS = ("pg_catalog", "information_schema")
+_NOW = "pg_setting('now')"
 CONSTANTS: dict[type[exp.Expression], Term] = {
     exp.CurrentUser: Term("pg_me()", oids.NAME, "current_user"),
     exp.SessionUser: Term("pg_me()", oids.NAME, "session_user"),
@@ -32,6 +34,13 @@ CONSTANTS: dict[type[exp.Expression], Term] = {
     exp.CurrentSchema: Term("pg_search_path(FALSE)[1]", oids.NAME, "current_schema"),
 }
 """Words without parentheses that stand for a value."""
+CLOCKS: dict[type[exp.Expression], Term] = {
+    exp.CurrentTimestamp: Term(
+        f"CAST({_NOW} AS TIMESTAMPTZ)", oids.TIMESTAMPTZ, "current_timestamp"
+    ),
+    exp.CurrentDate: Term(f"CAST({_NOW} AS DATE)", oids.DATE, "current_date"),
+}
+"""Words for the time, which questions about other things may have beside them."""
 
 _COMPARISONS: dict[type[exp.Expression], str] = {
     exp.EQ: "=",
@@ -78,8 +87,8 @@ _TYPE_NAMES = {
 def expression(node: exp.Expression, scope: PgScope) -> Term:
     """One expression in its scope. Raises `Refused` for nodes that nothing here answers."""
     kind = type(node)
-    if kind in CONSTANTS:
-        return CONSTANTS[kind]
+    if kind in CONSTANTS or kind in CLOCKS:
+        return (CONSTANTS | CLOCKS)[kind]
     if kind in _OPERATORS and any(v and k not in _OPERANDS for k, v in node.args.items()):
         refuse(kind.__name__.upper())
     read: Any = _NODES.get(kind) or refuse(kind.__name__.upper())
@@ -386,7 +395,16 @@ def call(node: exp.Expression, scope: PgScope) -> Term:
         raise Refused(Reason.UNKNOWN_FUNCTION, name=f"{schema}.{name}")
     if name in AGGREGATES:
         return _aggregate(name, function, scope)
-    return applied(name, [expression(a, scope) for a in function.expressions], scope)
+    return applied(name, [_argument(name, a, scope) for a in function.expressions], scope)
+
+
+def _argument(function: str, node: exp.Expression, scope: PgScope) -> Term:
+    """An argument, which of some functions may be a table's name for its row."""
+    if function in TAKES_ROWS and isinstance(node, exp.Column) and not node.args.get("table"):
+        columns = scope.row(spelled(node.this))
+        if columns is not None:
+            return whole_row(columns)
+    return expression(node, scope)
 
 
 def _aggregate(name: str, function: exp.Anonymous, scope: PgScope) -> Term:
@@ -403,12 +421,14 @@ def _aggregate(name: str, function: exp.Anonymous, scope: PgScope) -> Term:
     if isinstance(nodes[0], exp.Distinct):
         distinct = "DISTINCT "
         nodes[:1] = nodes[0].expressions
-    terms = [casts.typed(expression(n, scope), oids.TEXT, scope) for n in nodes]
+    terms = [casts.typed(_argument(name, n, scope), oids.TEXT, scope) for n in nodes]
     return aggregate(name, terms, distinct, order)
 
 
 def _filtered(node: exp.Filter, scope: PgScope) -> Term:
     term = call(node.this, scope)
+    if term.oid == oids.JSON:
+        refuse("FILTER of JSON")
     where = expression(node.expression.this, scope).sql
     return Term(f"{term.sql} FILTER (WHERE {where})", term.oid, term.name)
 

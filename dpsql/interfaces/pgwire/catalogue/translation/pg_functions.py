@@ -9,6 +9,11 @@ from itertools import zip_longest
 from pathlib import Path
 
 from dpsql.interfaces.pgwire.catalogue.translation import casts, oids
+from dpsql.interfaces.pgwire.catalogue.translation.pg_json import (
+    json_agg,
+    json_build_array,
+    to_json,
+)
 from dpsql.interfaces.pgwire.catalogue.translation.pg_terms import (
     PgScope,
     Term,
@@ -27,6 +32,7 @@ AGGREGATES = {
     "bool_and": oids.BOOL,
     "bool_or": oids.BOOL,
     "every": oids.BOOL,
+    "json_agg": oids.JSON,
 }
 """The type of an aggregate; None where it follows from its argument's."""
 
@@ -127,7 +133,16 @@ def _json_object(arguments: list[Term], scope: PgScope) -> Term:
     return Term(f"('{{' || {pairs} || '}}')", oids.JSON, "json_build_object")
 
 
-_WRITTEN = {"format": _format, "json_build_object": _json_object}
+def _as_json(name: str) -> Callable[[list[Term], PgScope], Term]:
+    return lambda arguments, scope: to_json(arguments, scope).named(name)
+
+
+_WRITTEN = {
+    "format": _format,
+    "json_build_object": _json_object,
+    "json_build_array": json_build_array,
+    **{name: _as_json(name) for name in ("row_to_json", "to_json", "array_to_json")},
+}
 """Functions that take any number of arguments."""
 
 
@@ -174,6 +189,9 @@ SETS: dict[str, Callable[[str, list[Term], PgScope], Term]] = {
 }
 """Functions that return rows: in a SELECT list, or as a table of one column."""
 
+TIMES = frozenset("now transaction_timestamp statement_timestamp clock_timestamp".split())
+"""Functions of the time alone, which are no reason to ask the catalogue."""
+
 _OTHERS = ("all", *_ANY_NUMBER, *_WRITTEN, *AGGREGATES, *SETS)
 
 
@@ -184,6 +202,8 @@ def is_known(name: str) -> bool:
 
 def aggregate(name: str, items: list[Term], distinct: str, order: str) -> Term:
     """An aggregate over terms. Raises `Refused`."""
+    if name == "json_agg":
+        return json_agg(items[0], distinct, order)
     oid = AGGREGATES[name]
     if name == "array_agg":
         oid = oids.ARRAYS.get(items[0].oid) or refuse("an array of this type")

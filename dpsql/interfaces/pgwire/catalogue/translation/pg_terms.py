@@ -163,6 +163,14 @@ class PgScope:
             raise Refused(Reason.UNKNOWN_COLUMN, column=name, known=())
         return self.parent.column(name, table)
 
+    def row(self, name: str) -> list[Term] | None:
+        """The columns of the table called so, unless a column is called so."""
+        if any(c.name == name for s in self.sources for c in s.columns):
+            return None
+        if any(s.alias == name for s in self.sources):
+            return self.star(name)
+        return self.parent.row(name) if self.parent else None
+
     def star(self, table: str | None) -> list[Term]:
         """The columns that `*` or `table.*` means, those of USING first and once."""
         chosen = [s for s in self.sources if table in (None, s.alias)]

@@ -22,7 +22,12 @@ from dpsql.interfaces.pgwire.catalogue.translation.pg_expressions import (
     expression,
     ordered,
 )
-from dpsql.interfaces.pgwire.catalogue.translation.pg_functions import AGGREGATES, SETS, is_known
+from dpsql.interfaces.pgwire.catalogue.translation.pg_functions import (
+    AGGREGATES,
+    SETS,
+    TIMES,
+    is_known,
+)
 from dpsql.interfaces.pgwire.catalogue.translation.pg_terms import (
     Names,
     PgColumn,
@@ -108,7 +113,7 @@ def _asks_nothing_else(root: exp.Expression, names: Names) -> bool:
     words = any(isinstance(node, tuple(CONSTANTS)) for node in root.walk())
     named = words or any(map(_casts, root.find_all(exp.Cast)))
     listed = (is_known(name) or names.function(name) is not None for name in calls)
-    return (bool(calls) or named) and all(listed)
+    return (named or not TIMES.issuperset(calls)) and all(listed)
 
 
 def _casts(node: exp.Cast) -> bool:

@@ -1,0 +1,69 @@
+"""Values and rows as JSON, in the words of PostgreSQL's functions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dpsql.interfaces.pgwire.catalogue.translation import casts, oids
+from dpsql.interfaces.pgwire.catalogue.translation.pg_terms import (
+    PgScope,
+    Term,
+    refuse,
+    unknown_literal,
+)
+
+TAKES_ROWS = frozenset({"row_to_json", "to_json", "json_agg"})
+"""Functions whose argument may be a table's name, which is its row."""
+
+_PLAIN = (*oids.NUMBERS, oids.BOOL, oids.JSON, oids.RECORD)
+"""Types whose text is JSON."""
+
+
+def whole_row(columns: Sequence[Term]) -> Term:
+    """A row as the JSON of an object; its type says that it is one."""
+    pairs = " || ',' || ".join(f"{_label(c.name)} || ':' || {_json(c)}" for c in columns)
+    return Term(f"('{{' || {pairs} || '}}')", oids.RECORD)
+
+
+def _label(name: str) -> str:
+    return f"CAST(to_json({unknown_literal(name).sql}) AS VARCHAR)"
+
+
+def _json(value: Term) -> str:
+    """The JSON of a value; that of NULL is null."""
+    if value.oid in oids.ELEMENTS:
+        inner = _json(Term("e", oids.ELEMENTS[value.oid]))
+        listed = f"list_transform({value.sql}, lambda e: {inner})"
+        text = f"'[' || array_to_string({listed}, ',') || ']'"
+    elif value.oid in _PLAIN:
+        text = f"CAST({value.sql} AS VARCHAR)"
+    elif value.oid in oids.REGS:
+        text = f"CAST(to_json(pg_reg_text({value.oid}, {value.sql})) AS VARCHAR)"
+    else:
+        text = f"CAST(to_json(CAST({value.sql} AS VARCHAR)) AS VARCHAR)"
+    return f"coalesce({text}, 'null')"
+
+
+def to_json(arguments: list[Term], scope: PgScope) -> Term:
+    """TO_JSON, ARRAY_TO_JSON and ROW_TO_JSON of one value."""
+    (argument,) = arguments if len(arguments) == 1 else refuse("JSON of several values")
+    value = casts.typed(argument, oids.TEXT, scope)
+    if value.oid == oids.RECORD:
+        return Term(value.sql, oids.JSON)
+    return Term(f"CASE WHEN {value.sql} IS NOT NULL THEN {_json(value)} END", oids.JSON)
+
+
+def json_build_array(arguments: list[Term], scope: PgScope) -> Term:
+    """JSON_BUILD_ARRAY, spaced as PostgreSQL writes it."""
+    values = [_json(casts.typed(argument, oids.TEXT, scope)) for argument in arguments]
+    listed = " || ', ' || ".join(values) or "''"
+    return Term(f"('[' || {listed} || ']')", oids.JSON, "json_build_array")
+
+
+def json_agg(value: Term, distinct: str, order: str) -> Term:
+    """JSON_AGG: rows are written on a line each, other values beside each other."""
+    if distinct:
+        refuse("DISTINCT of JSON")
+    between = ", \n " if value.oid == oids.RECORD else ", "
+    listed = f"string_agg({_json(value)}, '{between}'{order})"
+    return Term(f"('[' || {listed} || ']')", oids.JSON, "json_agg")
