@@ -54,7 +54,7 @@ class Owner:
 def decided(draft: str, owner: Owner, price: Price, limits: str | None = None) -> str:
     """What `dpsql init` drafted, with every DECIDE decided; whatever it wrote besides stays.
 
-    Without `limits` nothing is declared: what it wrote of them stays too, and a DECIDE is none.
+    Without `limits` nothing is declared: what it wrote of them stays too.
     """
     head, budget = draft.split("[budgets.default]\n")
     rest = budget[budget.index("\n[") :]
@@ -68,10 +68,8 @@ def decided(draft: str, owner: Owner, price: Price, limits: str | None = None) -
             lines.append(f'{name} = "{next(unit)}"')
         elif UNDECIDED in line and name == "access":
             lines.append(f'access = "{"public" if table in owner.public else "private"}"')
-        elif name in LIMITS and limits is not None:
-            pass  # they stand beside the link
-        elif UNDECIDED in line:
-            lines += [NO_LIMITS] if name == LIMITS[0] else []
+        elif UNDECIDED in line or (name in LIMITS and limits is not None):
+            pass  # those limits stand beside the link
         else:
             lines.append(_column(line, name, owner.columns.get(f"{table}.{name}", "")))
             lines += [limits] if name == "link" and limits is not None else []

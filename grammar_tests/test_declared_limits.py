@@ -340,7 +340,7 @@ def test_check_counts_the_units_beyond(tmp_path: Path) -> None:
         (ORDERS, "max_rows_per_group = {}\n", "max_rows_per_group", "names no grouping"),
         (ORDERS, "max_rows_per_group = { status = 0 }\n", "max_rows_per_group", "from 1"),
         (ORDERS, 'max_rows_per_group = { status = "x" }\n', "max_rows_per_group", "from 1"),
-        (ORDERS, 'max_groups_per_unit = { "*" = "private" }\n', "max_groups", "from 1"),
+        (ORDERS, 'max_groups_per_unit = { "*" = "none" }\n', "max_groups", "from 1"),
         (ORDERS, "max_rows_per_group = { a = 1, A = 1 }\n", "max_rows", "one name"),
         (ORDERS, "max_rows_per_group = { nothing = 4 }\n", "max_rows", "neither a column"),
         (ORDERS, 'max_rows_per_group = { "1; x" = 4 }\n', "max_rows", "neither a column"),

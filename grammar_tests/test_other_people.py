@@ -218,6 +218,14 @@ def test_check_is_silent_where_the_values_or_the_name_do_not_fit(tmp_path: Path)
     assert "may name" not in run("check", "--policy", str(file)).stdout
 
 
+def test_what_is_found_is_no_limit(tmp_path: Path) -> None:
+    """As `init` writes it, also where rows of several people are not cut."""
+    limits = 'max_groups_per_unit = "private"\nmax_rows_per_group = "private"'
+    policy = opened_policy(tmp_path, f"{BOTH}\n{limits}")
+    (table,) = (t for t in policy.tables if t.several)
+    assert table.max_groups_per_unit is table.max_rows_per_group is None
+
+
 def test_init_makes_a_decision_of_every_further_foreign_key(tmp_path: Path) -> None:
     built(tmp_path, ONE)
     run("init", str(tmp_path / "people.duckdb"), "-o", str(tmp_path / "draft.toml"))

@@ -262,13 +262,13 @@ def test_a_key_that_knows_two_zeros_is_refused(tmp_path: Path) -> None:
     assert caught.value.line == line_of(text, 'key = "id"\n[tables.t.columns]')
 
 
-def test_rows_may_have_bounds_that_are_found(tmp_path: Path) -> None:
-    """Which nothing but rows has: groups need a number."""
+def test_limits_of_a_unit_may_be_found(tmp_path: Path) -> None:
+    """Which no other limit may be."""
     found = SHOP.replace("max_rows_per_group = 5", 'max_rows_per_group = "private"')
-    assert found != SHOP
+    found = found.replace("max_groups_per_unit = 2", 'max_groups_per_unit = "private"')
     (events,) = (t for t in load(written(tmp_path, found)).tables if t.name == "events")
-    assert events.max_rows_per_group is None
-    wrong = SHOP.replace("max_groups_per_unit = 2", 'max_groups_per_unit = "private"')
+    assert events.max_rows_per_group is events.max_groups_per_unit is None
+    wrong = SHOP.replace("max_groups_per_unit = 2", 'max_public_groups = "private"')
     with pytest.raises(PolicyError) as refused:
         load(written(tmp_path, wrong))
-    assert refused.value.line == line_of(wrong, 'max_groups_per_unit = "private"')
+    assert refused.value.line == line_of(wrong, 'max_public_groups = "private"')

@@ -73,13 +73,12 @@ def _table(table: SchemaTable) -> Iterator[str]:
         yield f"key = {keys[0] if len(keys) == 1 else '[' + ', '.join(keys) + ']'}"
     yield from _links([_link(key) for key in table.foreign_keys if len(key.columns) == 1])
     if table.foreign_keys:
-        yield "# The most that one unit may count for; more is clipped, less costs less noise."
-        yield "# How many rows is found for each question, privately, unless you know better."
-        yield f'max_groups_per_unit = "{UNDECIDED}"'
+        yield "# How much one unit adds is found for each question, privately. Or, if you know: how"
+        yield "# many groups and rows of one unit count at most; more is clipped."
+        yield 'max_groups_per_unit = "private"'
         yield 'max_rows_per_group = "private"'
         yield from _hints(table)
-    yield "# About how many rows there are, as anybody may know: when dpsql serve answers."
-    yield f'expected_rows = "{UNDECIDED}"'
+    yield "# expected_rows = 1000: about how many there are, if anybody may know, for dpsql serve."
     yield f"[tables.{toml_key(table.name)}.columns]"
     yield "# Remove columns nobody should use. bounds let a column be summed, values let it be a"
     yield "# key without a threshold; both are public knowledge, never looked up in the data."

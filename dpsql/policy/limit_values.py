@@ -10,21 +10,24 @@ from decimal import Decimal
 from dpsql.model.vocabulary import GroupingLimit
 from dpsql.policy.value_reader import Reader
 
-LIMITED_PRIVATELY, PRIVATE = ("max_rows_per_unit", "max_rows_per_group"), "private"
+OF_ONE_UNIT = ("max_rows_per_unit", "max_groups_per_unit", "max_rows_per_group")
+PRIVATE = "private"
+"""Said of these: nothing is declared, and how much one unit adds is found for each question."""
 BY_GROUPING, ALL_OTHERS = ("max_groups_per_unit", "max_rows_per_group"), "*"
 """Limits that single groupings may have of their own, and the limit for every other grouping."""
 
 
 def limit_of(reader: Reader, key: str) -> int | None:
-    """A limit of what one unit contributes; rows may have a private bound, found when asked."""
+    """A limit of what one unit contributes; None where nothing is declared."""
     if key in BY_GROUPING and isinstance(reader.values.get(key), dict):
         others = reader.table(key)
-        return None if _is_private(others, ALL_OTHERS, key) else others.count(ALL_OTHERS)
-    return None if _is_private(reader, key, key) else reader.count(key)
+        return _count(others, ALL_OTHERS, key)
+    return _count(reader, key, key)
 
 
-def _is_private(reader: Reader, place: str, limit: str) -> bool:
-    return limit in LIMITED_PRIVATELY and reader.values.get(place) == PRIVATE
+def _count(reader: Reader, place: str, limit: str) -> int | None:
+    private = limit in OF_ONE_UNIT and reader.values.get(place) == PRIVATE
+    return None if private else reader.count(place)
 
 
 def limits_by(reader: Reader, key: str) -> tuple[GroupingLimit, ...]:

@@ -493,7 +493,7 @@ def links_of(reader: Reader) -> tuple[Link | None, tuple[Link, ...], tuple[Link,
     if len(protected) < 2:  # noqa: PLR2004
         return next(iter(protected), None), (), tuple(unprotected)
     for key in UNCUT:
-        if key in reader.values:
+        if limit_of(reader, key) is not None or limits_by(reader, key):
             why = f"Rows of several people are not cut to {key}."
             reader.fail(key, why, "Declare max_rows_per_unit, over all links together.")
     for name, column in reader.table("columns").tables():
