@@ -130,6 +130,37 @@ def test_no_person_adds_more_than_the_bound_of_its_one_row(damage: bool) -> None
     assert bool(beyond) is damage
 
 
+PAIRS = (
+    "SELECT EXTRACT(month FROM day) AS m, COUNT(DISTINCT login_id // 2) AS n FROM logins GROUP BY m"
+)
+
+
+@pytest.mark.parametrize("most", [1, 2, 10**4])
+def test_no_person_adds_more_different_values_than_count(most: int) -> None:
+    """In all groups together, and as many where nothing is cut."""
+    for prepared, vector in vectors(PAIRS, Fraction(most), "pure"):
+        (release,) = prepared.blocks[0].releases
+        assert (release.sensitivity.norm, release.sensitivity.l1) == (Norm.L1, most)
+        assert sum(vector) <= most
+        assert (sum(vector) == most) == (most < 10**4)
+
+
+@pytest.mark.parametrize("damage", [False, True])
+def test_values_that_count_in_every_group_are_seen(damage: bool) -> None:  # noqa: FBT001
+    policy, engine = shop(crowd(8))
+    pure = replace(BUDGET, accountant="pure")
+    plan = compiled(PAIRS, policy, engine, budget=pure, norm=Fraction(3))
+    if damage:
+        plan = damaged(
+            plan, lambda sql: sql.replace("OVER (PARTITION BY u ", "OVER (PARTITION BY u, k0 ")
+        )
+    here, beyond = integers(plan, engine), 0
+    for unit in range(1, 9):
+        with without_unit(engine.connection, world.deletions(unit)):
+            beyond += violation(plan, here, integers(plan, engine)) is not None
+    assert bool(beyond) is damage
+
+
 def test_what_is_within_the_norm_stays_as_it_is() -> None:
     policy, engine = shop(crowd(8))
     (counted,) = integers(compiled(BY_MONTH, policy, engine, norm=Fraction(10**4)), engine)
@@ -355,6 +386,27 @@ def test_votes_are_for_the_octave_of_the_norm() -> None:
         octave = (norm - 1).bit_length()
         expected[octave,] = expected.get((octave,), 0) + 1
     assert {key: parts[0] for key, parts in counted.items()} == expected
+
+
+WHAT = {
+    TOTAL: "rows",
+    SIGNED: "values",
+    VALUES: "different values",
+    AVERAGE: "rows, differences from about the mean",
+    AVERAGE.replace(
+        "AVG", "VAR_POP"
+    ): "rows, differences from about the mean, squares and products",
+    RATIO: "rows, differences from about the ratio",
+    MEDIAN: "rows",
+}
+
+
+@pytest.mark.parametrize("sql", WHAT)
+def test_a_bound_says_of_what_it_is(sql: str) -> None:
+    policy, engine = shop(crowd(8))
+    plan = compiled(sql, policy, engine, norm=Fraction(9))
+    told = [notice for notice in plan.notices if isinstance(notice, Scaled)]
+    assert {notice.what.value for notice in told} == set(WHAT[sql].split(", "))
 
 
 # --- what an analyst sees ------------------------------------------------------------------------

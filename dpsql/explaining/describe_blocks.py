@@ -74,7 +74,7 @@ from dpsql.model.tree import (
     Star,
     WindowCall,
 )
-from dpsql.model.vocabulary import Loss, Mechanism, Noise, Policy
+from dpsql.model.vocabulary import Loss, Mechanism, Noise, Norm, Policy
 from dpsql.model.walk import both, conjuncts, relations
 
 
@@ -318,7 +318,8 @@ def _bounds(query: Measurement) -> str:
     match query:
         case DistinctCount():
             how = "chosen by a keyed hash" if query.chosen else "proved: no unit has more"
-            return f"at most {query.total_upper} of each unit and group, {how}"
+            each = "each unit and group" if query.norm is Norm.MAX else "each unit in all groups"
+            return f"at most {query.total_upper} of {each}, {how}"
         case RowCount() | UnitCount() | RowTest():
             return "each counts 1"
         case ScaledTotal(total=total):

@@ -174,7 +174,8 @@ def _scaled(notice: Scaled | SharedPresence, names: str) -> str:
     if isinstance(notice, SharedPresence):
         return _spread(notice, names)
     rounded = float(f"{notice.most:.4g}")
-    bound = f"all that one of {notice.units} adds to {names} counts up to {_value(rounded)}"
+    what = f"all {notice.what} that one of {notice.units} adds to {names}"
+    bound = f"{what} count up to {_value(rounded)}"
     if not notice.visible:
         return f"{bound}: there are too few of them to find a better bound; declare max_per_unit"
     beyond = f"at most about {notice.above:,} have more, which is missing"

@@ -86,9 +86,21 @@ class SharedPresence:
         return CutSide.ABOVE
 
 
+class Contributed(StrEnum):
+    """What units add to a number, or to one of those that it is computed from."""
+
+    UNITS = "units"
+    ROWS = "rows"
+    DIFFERENT = "different values"
+    VALUES = "values"
+    DEVIATIONS = "differences from about the mean"
+    BEYOND = "differences from about the ratio"
+    PRODUCTS = "squares and products"
+
+
 @dataclass(frozen=True, slots=True)
 class Scaled:
-    """All that a unit contributes is scaled to a norm of at most `most`, which was found privately.
+    """All of `what` a unit contributes is scaled to a norm of at most `most`, found privately.
 
     About `above` units at most have more (95 %). Without enough people the norm is not `visible`.
     What is cut off is on one `side`.
@@ -96,6 +108,7 @@ class Scaled:
 
     columns: tuple[int, ...]
     units: str
+    what: Contributed
     most: float
     above: int
     visible: bool
@@ -250,7 +263,7 @@ def marked(notices: tuple[Notice, ...]) -> frozenset[int]:
 def sides(notices: tuple[Notice, ...]) -> dict[int, CutSide]:
     """Where the truth is of each column that a notice speaks of.
 
-    >>> scaled = Scaled((1,), "people", 12.0, 3, visible=True, side=CutSide.ABOVE)
+    >>> scaled = Scaled((1,), "people", Contributed.ROWS, 12.0, 3, visible=True, side=CutSide.ABOVE)
     >>> {place: side.value for place, side in sides((scaled, Listed((0,), "city", 2))).items()}
     {1: '≥', 0: '*'}
     """

@@ -286,7 +286,7 @@ def _regression(names: str, formula: Callable[[_Moments], Expression]) -> Recipe
         typical_sums = _regression_typical(bounded)
         return tuple(typical_sums[name] for name in listed)
 
-    return Recipe(parts, combine, typical, deviations=2)
+    return Recipe(parts, combine, typical, deviations=2, names=tuple(listed))
 
 
 def _regression_typical(bounded: BoundedCall) -> dict[str, float]:

@@ -117,7 +117,8 @@ class Recipe:
     1 each). The budget is split by how the value depends on its parts there. `moments` says that
     the parts are count, centred sum and perhaps sum of squares of one argument. `centred` gives the
     count and the centred sum that would do in place of the one part, if they can. Of so many first
-    arguments `deviations` from a centre are measured. `choices` lists
+    arguments `deviations` from a centre are measured; of two, `names` says which moment each part
+    is (n, y, x, yx, yy, xx). `choices` lists
     what is chosen, whose columns follow those of the parts; where it is given, it reads the ORDER
     BY of the call too.
     """
@@ -128,6 +129,7 @@ class Recipe:
     moments: bool = False
     centred: Callable[[BoundedCall], Parts] | None = None
     deviations: int = 0
+    names: tuple[str, ...] = ()
     choices: Callable[[BoundedCall], tuple[ChoiceQuery, ...]] | None = None
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from dpsql.compiler.aggregates.recipe import part_type
 from dpsql.compiler.calibrate.moment_vectors import Family, Key, Vector, fitted, whole
+from dpsql.compiler.calibrate.pair_moments import PairMoments
 from dpsql.compiler.plan.measurement_kinds import Measurement, RowCount
 from dpsql.compiler.resolve.scopes import Identities
 from dpsql.compiler.resolve.typing import type_of
@@ -42,14 +43,16 @@ class Measurements:
 
     Columns that are listed together in `paid` share one payment. `families` gives the moments that
     a measure is made of, by its place; `sums` the plain sum that a measure is, and the moments that
-    it could be made of. The lists of an agreement add up to the same number each. `counted` says
-    how the units are counted that private keys need.
+    it could be made of; `pairs` the moments of two arguments that one is made of. The lists of an
+    agreement add up to the same number each. `counted` says how the units are counted that private
+    keys need.
     """
 
     paid: tuple[tuple[PartColumn, ...], ...]
     values: tuple[Expression, ...]
     families: Mapping[int, Family]
     sums: Mapping[int, tuple[Measurement, Family]] = field(default_factory=dict)
+    pairs: Mapping[int, PairMoments] = field(default_factory=dict)
     agreements: tuple[tuple[tuple[Measurement, ...], ...], ...] = ()
     counted: UnitCounting = ALONE
 
@@ -93,9 +96,7 @@ def with_vectors(
     gone = {part for each in vectors for part in (*each.members, *each.parts)}
     columns = {column.part: column for column in one_by_one.columns}
     typical = {part: column.typical for part, column in columns.items()}
-    paid: list[tuple[PartColumn, ...]] = [
-        (column,) for part, column in columns.items() if part not in gone
-    ]
+    paid = [each for each in one_by_one.paid if each[0].part not in gone]
     formulas: dict[Key, Mapping[Measurement, Expression]] = {}
     counted = one_by_one.counted
     for each in vectors:

@@ -75,7 +75,8 @@ from dpsql.model.algebra import (
     Union,
 )
 from dpsql.model.intervals import Interval
-from dpsql.model.tree import INTEGER, AggregateCall, Literal, Ref, Star
+from dpsql.model.notices import Contributed
+from dpsql.model.tree import INTEGER, AggregateCall, Expression, Literal, Ref, Star
 from dpsql.model.vocabulary import Mechanism, Norm, Sensitivity
 from dpsql.model.walk import composed, map_inputs, refs, relations
 
@@ -185,7 +186,15 @@ class Polls:
         most = clipped.bound / steps
         groups = most**2 if self.norm is Norm.L2 else most
         self.bounds.append(
-            ContributionBound(measure, norm, most, negative=False, positive=True, groups=groups)
+            ContributionBound(
+                measure,
+                Contributed.UNITS,
+                norm,
+                most,
+                negative=False,
+                positive=True,
+                groups=groups,
+            )
         )
         return clipped
 
@@ -217,8 +226,9 @@ class Polls:
             return limited
         match part:
             case DistinctCount() if part.total_upper >= MOST_ROWS:
-                key, bound = self._bound(part, Norm.MAX, 0, measure)
-                clipped: Measurement = replace(part, total_upper=bound)
+                norm = self.norm if self._by_pairs else Norm.MAX
+                key, bound = self._bound(part, norm, 0, measure)
+                clipped: Measurement = replace(part, total_upper=bound, norm=norm)
             case RowCount() if part.total_upper >= MOST_ROWS:
                 key, clipped = self._total(part, measure, more_digits(part, 1))
             case ClippedSum():
@@ -229,6 +239,11 @@ class Polls:
                 return part
         self.keys[clipped] = key
         return clipped
+
+    @property
+    def _by_pairs(self) -> bool:
+        """Whether values of all groups count together: noise that groups share has an L2 norm."""
+        return self.norm is Norm.L1 and self.totals.groups > 1
 
     def measured_from(
         self, call: BoundedCall, recipe: Recipe, parts: Parts, measure: int
@@ -321,8 +336,29 @@ class Polls:
             released = replace(self.norms[key], bound=bound)
             largest = float(bound * part.lattice.step / part.lattice.base**digits)
             signs = part.total_lower < 0, part.total_upper > 0
-            self.bounds.append(ContributionBound(measure, released, largest, *signs))
+            what = self._what(part, measure)
+            self.bounds.append(ContributionBound(measure, what, released, largest, *signs))
         return key, bound
+
+    def _what(self, part: RowCount | ClippedSum | DistinctCount, measure: int) -> Contributed:
+        call = self.block.measures[measure].call
+        match part:
+            case RowCount():
+                return Contributed.ROWS
+            case DistinctCount():
+                return Contributed.DIFFERENT
+            case ClippedSum(argument=argument, centre=centre):
+                if self._text(argument) in map(self._text, call.args):
+                    return Contributed.DEVIATIONS if centre else Contributed.VALUES
+                over_another = call.function in {"sum", "count"}
+                return Contributed.BEYOND if over_another else Contributed.PRODUCTS
+            case _:
+                assert_never(part)
+
+    def _text(self, expression: Expression) -> str:
+        writer = Writer()
+        writer.number(self.block.rows)
+        return writer.write(expression)
 
     def _voted(
         self,

@@ -20,12 +20,13 @@ from dpsql.compiler.calibrate.disjoint import pooled
 from dpsql.compiler.calibrate.key_selection import Rival
 from dpsql.compiler.calibrate.key_vectors import led_by_vectors, number_of_units
 from dpsql.compiler.calibrate.measurements import Measurements, PartColumn, together
+from dpsql.compiler.calibrate.pair_vectors import with_pairs_together
 from dpsql.compiler.calibrate.partitions import RowLimits, divided
 from dpsql.compiler.calibrate.quantile_trees import HistogramQueries
 from dpsql.compiler.calibrate.splitting import ROWS, Part, better, split
 from dpsql.compiler.calibrate.squares_vectors import with_squares_together
 from dpsql.compiler.errors.outputs import NOTHING_APART, Apart, shown
-from dpsql.compiler.plan.measurement_kinds import ScaledTotal
+from dpsql.compiler.plan.measurement_kinds import DistinctCount, ScaledTotal
 from dpsql.compiler.plan.private_plan import BoundedBlock, ContributionBound, Poll, TotalLimit
 from dpsql.compiler.resolve.scopes import Identities
 from dpsql.model.algebra import Field, Item, Measure, OneRow, Project, Relation, Released
@@ -75,7 +76,7 @@ class Measured:
         """
         part = column.part
         ends = part.total_lower, part.total_upper
-        if isinstance(part, ScaledTotal):
+        if isinstance(part, ScaledTotal | DistinctCount):
             return Sensitivity(self.l0, *ends, neighbours, norm=part.norm)
         alone = sharing == 1 and not self.bounded.block.several
         return Sensitivity(self.l0, *ends, neighbours, alone, together=column.together)
@@ -173,6 +174,11 @@ def _joined(way: list[Measured], identities: Identities) -> Iterator[list[Measur
 def _by_vectors(measured: Measured, identities: Identities) -> Iterator[Measured]:
     """The ways to measure a block with moments together."""
     measurements, private = measured.measurements, measured.bounded.domain is None
+    if not private and measurements.pairs:
+        paired = with_pairs_together(measurements, identities)
+        yield replace(measured, measurements=paired)
+        if paired.families and paired != measurements:
+            yield replace(measured, measurements=together(paired, identities))
     if not private and measurements.families:
         yield replace(measured, measurements=together(measurements, identities))
     if private and measured.contributions.row_level:

@@ -256,7 +256,8 @@ class _Block:
         if bound.groups is not None:
             yield SharedPresence(columns, self.units, bound.groups, *beyond)
         elif beyond:
-            yield Scaled(columns, self.units, bound.most, *beyond, self._side(bound, measure))
+            side = self._side(bound, measure)
+            yield Scaled(columns, self.units, bound.what, bound.most, *beyond, side=side)
 
     def _side(self, bound: ContributionBound, measure: int) -> CutSide:
         """Where the truth is of a measure of which something is missing."""

@@ -92,13 +92,15 @@ class ClippedSum(_Total):
 class DistinctCount(_Total):
     """The different values of `argument` over all units of a group, NULL not among them.
 
-    Of each unit at most `total_upper` values; `chosen` says that SQL must choose them.
+    Of each unit at most `total_upper` values, or where that is an L1 norm, in all groups together;
+    `chosen` says that SQL must choose them.
     """
 
     argument: Expression
     condition: Expression | None
     total_upper: int
     chosen: bool
+    norm: Norm = Norm.MAX
 
     lattice: ClassVar[Lattice] = WHOLE
     total_lower: ClassVar[int] = 0

@@ -25,7 +25,7 @@ from dpsql.mechanisms.correlated_gaussian import CorrelatedNoise
 from dpsql.mechanisms.stability import Stability
 from dpsql.model.algebra import Field, Item, Measure, Relation, Released
 from dpsql.model.intervals import Facts
-from dpsql.model.notices import Withheld
+from dpsql.model.notices import Contributed, Withheld
 from dpsql.model.tree import Expression, Ref, Span, SqlType, Value
 from dpsql.model.vocabulary import Event, Fact, Loss, Noise, Sensitivity
 from dpsql.model.walk import relations
@@ -463,7 +463,7 @@ class FoundNorm:
 
 @dataclass(frozen=True, slots=True)
 class ContributionBound:
-    """A bound of the norm of what a unit contributes to measure `measure` of a block.
+    """A bound of the norm of `what` a unit contributes to measure `measure` of a block.
 
     It was found by a poll, or is a public one (None); a measure None shows keys and is not asked
     for. `most` is the norm in units of the values; contributions may be `negative` or `positive`.
@@ -471,6 +471,7 @@ class ContributionBound:
     """
 
     measure: int | None
+    what: Contributed
     norm: FoundNorm | None
     most: float
     negative: bool

@@ -10,7 +10,8 @@ neither hashed nor ranked.
 
 Proof (PRIVACY.md R27). What is kept of a unit follows from its own rows and the query's key: groups
 strictly below the hash of rank L0 + 1, values and cells by hash and then by value, whatever the
-order of rows. Blocks of SAMPLE_AGGREGATE are units by a keyed hash, so that one number of each
+order of rows; of values that count in all groups together (PRIVACY.md R73) pairs by hash and then
+by group and value. Blocks of SAMPLE_AGGREGATE are units by a keyed hash, so that one number of each
 group changes with a unit: PRIVACY.md R37.
 """
 
@@ -79,6 +80,7 @@ from dpsql.model.tree import (
     Star,
     type_name,
 )
+from dpsql.model.vocabulary import Norm
 from dpsql.model.walk import children, map_children, relations, walk
 
 
@@ -107,7 +109,8 @@ class _Block:
         self.histograms = plan.histograms
         self.scaled = {n: p for n, p in enumerate(self.parts) if isinstance(p, ScaledTotal)}
         # Norms are taken of all groups of a unit.
-        self.whose = plan.enforce_l0 or bool(self.scaled) or vote is not None
+        self.pairs = [p for p in self.parts if isinstance(p, DistinctCount) and p.norm is Norm.L1]
+        self.whose = plan.enforce_l0 or bool(self.scaled or self.pairs) or vote is not None
         self.grouping = plan.block.keys if vote is None else vote.keys
         self.keys = [f"k{n}" for n in range(len(self.grouping))]
         self.inputs: dict[Expression, str] = {}
@@ -290,7 +293,7 @@ class _Block:
 
     def _values_of(self, part: DistinctCount, values: str) -> str:
         """Those of its values that a unit may add to a group."""
-        if not part.chosen or part.total_upper == 1:
+        if not part.chosen or part.total_upper == 1 or part in self.pairs:
             return values
         return fewest(values, part.total_upper, self._hash)
 
@@ -314,9 +317,21 @@ class _Block:
             if isinstance(part, DistinctCount):
                 places = range(len(self.parts))
                 listed = ["COUNT(DISTINCT v)" if n == place else "0" for n in places]
-                values = f"SELECT {', '.join([*self.keys, f'unnest(p{place}) AS v'])} FROM bounded"
+                values = self._kept_values(part, f"p{place}")
                 counts.append(f"SELECT {', '.join([*self.keys, *listed])} FROM ({values}){group}")
         return counts
+
+    def _kept_values(self, part: DistinctCount, listed: str) -> str:
+        """The values that count, one a row with its group; of those of a unit in all groups
+        together, where so many count, the ones of least keyed hash.
+        """
+        if part not in self.pairs:
+            return f"SELECT {', '.join([*self.keys, f'unnest({listed}) AS v'])} FROM bounded"
+        every = f"SELECT {', '.join(['u', *self.keys, f'unnest({listed}) AS v'])} FROM bounded"
+        order = ", ".join([self._hash("v"), *self.keys, "v"])
+        place = f"ROW_NUMBER() OVER (PARTITION BY u ORDER BY {order})"
+        kept = f"QUALIFY {place} <= {part.total_upper}"
+        return f"SELECT * FROM ({every}) WHERE v IS NOT NULL {kept}"
 
     def _kept_rows(self) -> str:
         """The rows of the groups that units keep: those with the totals that are kept."""

@@ -1,0 +1,290 @@
+"""What is measured of a block: the measurements that its calls need, each once, and how the
+measures follow from them.
+
+A call is measured with the limits that are proved or declared; where there are none, polls are
+listed, and clips are those that they found. A sum that is read only over another one is measured
+as what it is beyond its ratio to that.
+
+Proof (PRIVACY.md R31). Equal measurements are one, under whatever names: what is released is
+released once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from dpsql.accountants import Accountant
+from dpsql.compiler.aggregates.recipe import (
+    BoundedCall,
+    MeasurementOptions,
+    Parts,
+    Recipe,
+    part_type,
+)
+from dpsql.compiler.calibrate.choices import columns_of
+from dpsql.compiler.calibrate.contributions import Contributions, contributions_of
+from dpsql.compiler.calibrate.declared_limits import DeclaredTotals
+from dpsql.compiler.calibrate.measurements import Measurements, PartColumn
+from dpsql.compiler.calibrate.moment_vectors import Family, family_of, fitted
+from dpsql.compiler.calibrate.pair_moments import PairMoments, pair_of
+from dpsql.compiler.calibrate.polls import Polls, norm_of
+from dpsql.compiler.calibrate.quantile_trees import HistogramQueries
+from dpsql.compiler.calibrate.recipes import bounded_call, parts_of, recipe_of
+from dpsql.compiler.calibrate.strategies import Measured
+from dpsql.compiler.calibrate.top_shapes import first_groups
+from dpsql.compiler.calibrate.typed_ratios import both_additive, residual, typed_ratios
+from dpsql.compiler.plan.canonical import Writer
+from dpsql.compiler.plan.lattices import ChoiceQuery
+from dpsql.compiler.plan.measurement_kinds import (
+    ClippedSum,
+    Measurement,
+    RowCount,
+    ScaledTotal,
+    UnitCount,
+)
+from dpsql.compiler.plan.private_plan import (
+    Bounded,
+    BoundedBlock,
+    FoundNorm,
+    PrivateBlock,
+)
+from dpsql.compiler.resolve.scopes import Identities
+from dpsql.model.algebra import Field, Relation
+from dpsql.model.tree import DOUBLE, Expression, Ref
+from dpsql.model.vocabulary import Norm
+from dpsql.model.walk import substitute
+
+
+def measured_blocks(
+    bounded: Bounded, identities: Identities, options: MeasurementOptions, accountant: Accountant
+) -> list[Measured]:
+    """What is measured of each block, by what the query reads of it.
+
+    Raises `Refused` where a contribution has no limit, an argument no bound or an aggregate no
+    recipe.
+    """
+    outer = bounded.outer
+    first = first_groups(outer, [len(block.block.keys) for block in bounded.blocks])
+    return [
+        _measure(block, identities, options, accountant, typed_ratios(outer, n), first.get(n))
+        for n, block in enumerate(bounded.blocks)
+    ]
+
+
+def _measure(
+    bounded: BoundedBlock,
+    identities: Identities,
+    options: MeasurementOptions,
+    accountant: Accountant,
+    ratios: Mapping[int, int],
+    first: int | None,
+) -> Measured:
+    """The measurements a block needs, each once, and how its measures follow from them.
+
+    Of its private groups perhaps only the `first` are shown, in the order of a number.
+    """
+    block, contributions = bounded.block, contributions_of(bounded)
+    values, choices = list[Expression](), dict[ChoiceQuery, Field]()
+    polls = _polls(bounded, contributions, options.norms, accountant, identities, first)
+    alike, named = _Alike(block.rows), _Columns.of(polls, identities, bounded)
+    families, pairs = dict[int, Family](), dict[int, PairMoments]()
+    sums = dict[int, tuple[Measurement, Family]]()
+    calls = [bounded_call(bounded, n, contributions, options) for n in range(len(block.measures))]
+    for place, unlimited in enumerate(calls):
+        if value := _over((place, ratios.get(place)), calls, polls, named, alike):
+            values.append(value)
+            continue
+        recipe = recipe_of(unlimited.call)
+        call, parts, needed = _limited((place, unlimited), recipe, polls, alike)
+        adds = recipe.typical(call) if recipe.typical else (1.0,) * len(needed)
+        if call.rows_proved and call.arguments and needed == parts and not call.searched:
+            families |= _moments(recipe, call, needed, place)
+            pairs |= _pair(recipe, call, needed, place)
+            if family := family_of(tuple(map(alike.first, _centred(recipe, call)))):
+                sums[place] = needed[0], family
+        chosen = polls.swayed(_chosen(recipe, call))
+        read = *map(named, needed, adds), *columns_of(chosen, choices, identities)
+        values.append(substitute(recipe.combine(call, read), named.finer))
+    counted, own = polls.counting, tuple(values)
+    measurements = Measurements(named.alone, own, families, sums, pairs, counted=counted)
+    histograms, nonnegative = HistogramQueries(choices), options.nonnegative
+    measured = Measured(bounded, contributions, measurements, histograms, nonnegative)
+    return _with_polls(measured, polls, named)
+
+
+def _with_polls(measured: Measured, polls: Polls, named: _Columns) -> Measured:
+    return replace(
+        measured,
+        polls=polls.held_before(named.places),
+        norms=polls.released,
+        totals=tuple(polls.totals.binding),
+    )
+
+
+def _totals(block: PrivateBlock, contributions: Contributions, norm: Norm) -> DeclaredTotals:
+    return DeclaredTotals(
+        block,
+        contributions.groups.value or 1,
+        norm,
+        applies=not contributions.row_level,
+        polled=contributions.polled,
+    )
+
+
+def _limited(
+    placed: tuple[int, BoundedCall], recipe: Recipe, polls: Polls, alike: _Alike
+) -> tuple[BoundedCall, Parts, Parts]:
+    """A call as it is measured, its measurements, and these with limits that are declared or
+    found.
+    """
+    place, call = placed
+    parts = tuple(map(alike.first, parts_of(polls.block, recipe, call)))
+    if not call.searched:
+        return call, parts, tuple(polls.bounded(part, place, call) for part in parts)
+    call = polls.measured_from(call, recipe, parts, place)
+    parts = tuple(map(alike.first, parts_of(polls.block, recipe, call)))
+    return call, parts, tuple(polls.searched(part, place, call) for part in parts)
+
+
+def _moments(recipe: Recipe, call: BoundedCall, parts: Parts, place: int) -> dict[int, Family]:
+    family = family_of(parts, nan=call.arguments[0].may_be_nan) if recipe.moments else None
+    return {place: family} if family else {}
+
+
+def _pair(recipe: Recipe, call: BoundedCall, parts: Parts, place: int) -> dict[int, PairMoments]:
+    if not recipe.names:
+        return {}
+    first, second = (argument.may_be_nan for argument in call.arguments)
+    pair = pair_of(recipe.names, parts, (first, second))
+    return {place: pair} if pair else {}
+
+
+def _over(
+    places: tuple[int, int | None],
+    calls: Sequence[BoundedCall],
+    polls: Polls,
+    named: _Columns,
+    alike: _Alike,
+) -> Expression | None:
+    """A sum that is read only over another one, as what it is beyond about its ratio to that."""
+    place, other = places
+    if other is None:
+        return None
+    call, divisor = calls[place], calls[other]
+    recipes = recipe_of(call.call), recipe_of(divisor.call)
+    if not (call.searched and divisor.searched) or call.wide or divisor.wide:
+        return None
+    parts = [*parts_of(polls.block, recipes[0], call), *parts_of(polls.block, recipes[1], divisor)]
+    if len(parts) != 2 or not both_additive(*parts):  # noqa: PLR2004
+        return None
+    x, y = map(alike.first, parts)
+    assert isinstance(x, RowCount | ClippedSum)
+    assert isinstance(y, RowCount | ClippedSum)
+    if polls.totals.limited(x) != x:
+        return None
+    ratio = polls.ratio(x, y) * x.lattice.step / y.lattice.step
+    (adds,) = recipes[1].typical(divisor) if recipes[1].typical else (1.0,)
+    denominator = named(polls.clipped(y, other, divisor), adds)
+    beyond = residual(x, y, ratio)
+    rest = named(
+        polls.clipped(beyond, place, call), max(float(ratio) * adds, beyond.reach / 2**20) / 8
+    )
+    value = rest.to(DOUBLE) + denominator.to(DOUBLE) * float(ratio)
+    return substitute(fitted(value, call.call.type), named.finer)
+
+
+def _polls(
+    bounded: BoundedBlock,
+    contributions: Contributions,
+    norms: Mapping[str, FoundNorm],
+    accountant: Accountant,
+    identities: Identities,
+    first: int | None,
+) -> Polls:
+    """What is asked of the units of a block, and what is declared of their totals."""
+    block, groups = bounded.block, contributions.groups.value or 1
+    norm = norm_of(accountant, groups)
+    return Polls(
+        block=block,
+        totals=_totals(block, contributions, norm),
+        contributions=contributions,
+        listed=len(bounded.domain or ((),)),
+        norm=norm,
+        norms=norms,
+        identities=identities,
+        first=first,
+    )
+
+
+def _chosen(recipe: Recipe, call: BoundedCall) -> tuple[ChoiceQuery, ...]:
+    return () if recipe.choices is None else recipe.choices(call)
+
+
+def _centred(recipe: Recipe, call: BoundedCall) -> Parts:
+    """The count and the centred sum that would do in the place of the one part, if they can."""
+    nan = call.arguments[0].may_be_nan
+    return () if nan or recipe.centred is None else recipe.centred(call)
+
+
+class _Columns:
+    """The measurements of a block, each once, as columns of its released table.
+
+    Rows of which a unit counts one at most are its units (PRIVACY.md R31): they are called rows
+    where it is proved to have one in a group, so that what is known of rows is known of them.
+    What is measured on a finer grid is read as what was asked for: `finer` says how.
+    """
+
+    def __init__(self, identities: Identities, block: PrivateBlock) -> None:
+        self._identities = identities
+        self._one_row = block.several or block.max_rows_per_group == 1
+        self.listed, self.finer = dict[Measurement, PartColumn](), dict[int, Expression]()
+
+    @classmethod
+    def of(cls, polls: Polls, identities: Identities, bounded: BoundedBlock) -> _Columns:
+        """None, but for the count that private keys need."""
+        columns = cls(identities, bounded.block)
+        if bounded.domain is None:
+            columns(polls.counted_units, 1.0)
+        return columns
+
+    @property
+    def alone(self) -> tuple[tuple[PartColumn, ...], ...]:
+        """Each by itself."""
+        return tuple((column,) for column in self.listed.values())
+
+    @property
+    def places(self) -> dict[Measurement, int]:
+        """The identities of the columns."""
+        return {part: column.field.id for part, column in self.listed.items()}
+
+    def __call__(self, part: Measurement, adds: float) -> Ref:
+        """The column of a measurement to which a row typically adds so much."""
+        match part:
+            case UnitCount(condition=condition) if self._one_row:
+                part = RowCount(condition, 1)
+            case RowCount(condition=condition, total_upper=1) if not self._one_row:
+                part = UnitCount(condition)
+            case _:
+                pass
+        if part not in self.listed:
+            column = self._identities.field("part", part_type(part.released))
+            self.listed[part] = PartColumn(part, column, adds)
+        field = self.listed[part].field
+        read = Ref(field.id, part_type(part.lattice))
+        if isinstance(part, ScaledTotal):
+            self.finer[field.id] = fitted(Ref(field.id, field.type), read.type)
+            return read
+        return Ref(field.id, field.type)
+
+
+class _Alike:
+    """Measurements by what they measure: `1 <= x` and `x >= 1` are written in one way."""
+
+    def __init__(self, rows: Relation) -> None:
+        self._writer, self._by_text = Writer(), dict[str, Measurement]()
+        self._writer.number(rows)
+
+    def first(self, part: Measurement) -> Measurement:
+        """The first measurement of the same: none is made twice, and none has two names."""
+        return self._by_text.setdefault(self._writer.write(part), part)
