@@ -8,7 +8,7 @@ any fixed limit (groups × what counts in each) reaches, and any clip of
 norms: both found by brute force on the exact data, for nothing. `recipe` is what a private choice
 of norms reaches in a simulation apart from the product. Of questions for the largest groups the
 errors of those shown count. A ratio is to the best fixed limit; --limits says what the policy has
-instead of nothing.
+instead of nothing. Questions by private keys have a table of their own.
 """
 
 from __future__ import annotations
@@ -28,11 +28,14 @@ from benchmarks.clips import Law
 from benchmarks.common import save, table
 from benchmarks.drafts import Price
 from benchmarks.repeated import Repeated, notices, repeated
-from benchmarks.retail import data
+from benchmarks.retail import data, private_keys
 from benchmarks.retail.limits import Reach, reach
 from benchmarks.retail.questions import QUESTIONS, Question
+from dpsql import accountants
+from dpsql.model.vocabulary import Answer
 
 EPSILON, DELTA = 1.0, 1e-6
+KEYS_HEADER = ("question", "keys", "shown", "fixed", "error %", "fixed %", "ratio")
 HEADER = ("question", "groups", "error %", "by group %", "fixed %", "norm %", "recipe %", "ratio")
 
 
@@ -96,6 +99,9 @@ def report(folder: Path, given: argparse.Namespace) -> None:
         title = f"{price}, {given.releases} releases, limits declared: {given.limits or 'nothing'}"
         table(title, HEADER, [one.row for one in asked])
         print(summary(asked))
+        if accountants.get(price.accountant).supports_selection:
+            keys = list(by_private_keys(database, price, given))
+            table(f"{title}, private keys", KEYS_HEADER, keys)
     if given.output is not None:
         rows = [(one.price, *one.row) for one in found]
         save(given.output, "retail", ("price", *HEADER), rows, [asdict(one) for one in found])
@@ -115,6 +121,40 @@ def measured(database: Path, price: Price, given: argparse.Namespace) -> Iterato
                 print(f"asking for {question.name}, {price}", file=sys.stderr)
                 best = reach(plain, question, law)
                 yield _measured(plain, proxy, question, (str(price), given.releases), best)
+
+
+def by_private_keys(
+    database: Path, price: Price, given: argparse.Namespace
+) -> Iterator[tuple[object, ...]]:
+    """A row for each question by private keys under one accountant."""
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        repeated(data.policy(database, Path(folder), price)) as proxy,
+        duckdb.connect(str(database), read_only=True, config={"threads": 1}) as plain,
+    ):
+        for question in private_keys.QUESTIONS:
+            if not given.only or question.name in given.only:
+                print(f"asking for {question.name}, {price}", file=sys.stderr)
+                best = private_keys.reach(plain, question, price).error
+                truth = numbers(plain.execute(question.all_groups).fetchall())
+                answers = proxy.answers(question.sql, given.releases)
+                yield _by_keys(question, truth, answers, best)
+
+
+def _by_keys(
+    question: Question, truth: dict[str, float], answers: list[Answer] | str, best: float
+) -> tuple[object, ...]:
+    head = question.name, len(truth)
+    if isinstance(answers, str):
+        return (*head, *"-" * 4, answers)
+    shown = statistics.fmean(len(answer.rows) for answer in answers)
+    if question.shown is None:
+        return (*head, f"{shown:.1f}", f"{best:.1f}", "-", "-", f"{best / max(shown, 1):.2f}")
+    each = [errors(numbers(answer.rows), truth, question.shown) for answer in answers]
+    error = statistics.fmean(statistics.fmean(e for e, _ in release) for release in each)
+    typical = statistics.fmean(sorted(truth.values(), reverse=True)[: question.shown]) / 100
+    percents = f"{error / typical:.3g}", f"{best / typical:.3g}"
+    return (*head, f"{shown:.1f}", question.shown, *percents, f"{error / best:.2f}")
 
 
 def _measured(
