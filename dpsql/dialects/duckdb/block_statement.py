@@ -330,8 +330,8 @@ class _Block:
         every = f"SELECT {', '.join(['u', *self.keys, f'unnest({listed}) AS v'])} FROM bounded"
         order = ", ".join([self._hash("v"), *self.keys, "v"])
         place = f"ROW_NUMBER() OVER (PARTITION BY u ORDER BY {order})"
-        kept = f"QUALIFY {place} <= {part.total_upper}"
-        return f"SELECT * FROM ({every}) WHERE v IS NOT NULL {kept}"
+        first = f"QUALIFY {place} <= {part.total_upper}"
+        return f"SELECT * FROM ({every}) WHERE v IS NOT NULL {first}"
 
     def _kept_rows(self) -> str:
         """The rows of the groups that units keep: those with the totals that are kept."""
