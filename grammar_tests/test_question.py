@@ -94,7 +94,7 @@ def test_accountants_and_the_delta_of_queries_are_part_of_a_question() -> None:
 
 EXAMPLES: dict[str, Any] = {
     "argument": Literal(1, INTEGER),
-    "condition": Literal(True, BOOLEAN),
+    "condition": Literal(False, BOOLEAN),
     "test": RowTest(None, 7),
     "total": RowCount(None, 7),
     "norm": Norm.L1,
@@ -233,7 +233,8 @@ INSTEAD: dict[tuple[type, str], Callable[[Any], Any]] = {
     (BlockPlan, "keys"): lambda _: ListedKeys((("odd",),)),
     (BlockPlan, "releases"): lambda releases: (*releases, ODD_RELEASE),
     (Release, "payment"): lambda payment: replace(payment, runner_up=ODD),
-    (PrivateBlock, "rows"): lambda rows: Filter(rows, Literal(True, BOOLEAN)),
+    (PrivateBlock, "rows"): lambda rows: Filter(rows, Literal(False, BOOLEAN)),
+    (PrivateBlock, "never_null"): lambda columns: columns | {-1},
     (PrivateBlock, "keys"): lambda keys: (*keys, Item(Field(0, "k", INTEGER), Literal(1, INTEGER))),
     (TreeRelease, "halves"): lambda halves: (*halves, ODD),
     (Marginals, "tables"): lambda tables: (*tables, *tables),

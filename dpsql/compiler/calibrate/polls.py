@@ -35,7 +35,7 @@ from dpsql.compiler.calibrate.declared_limits import (
 )
 from dpsql.compiler.calibrate.typed_ratios import RATIO_STEPS, ratio_edges
 from dpsql.compiler.errors.outputs import by_row
-from dpsql.compiler.plan.canonical import Writer
+from dpsql.compiler.plan.canonical import Writer, written_rows
 from dpsql.compiler.plan.lattices import ChoiceQuery
 from dpsql.compiler.plan.measurement_kinds import (
     MOST_ROWS,
@@ -390,10 +390,9 @@ class Polls:
 
     def _key(self, vote: UnitVote) -> str:
         """What makes two polls the same."""
-        writer = Writer()
-        writer.number(self.block.rows)
+        writer, rows = written_rows(self.block)
         keys = tuple(item.expression for item in vote.keys)
-        call = self.block.rows, self.block.unit, keys, vote.total
+        call = rows, self.block.unit, keys, vote.total
         match vote:
             case Vote(norm=norm, digits=digits, octaves=octaves):
                 how: tuple[object, ...] = norm, digits, octaves

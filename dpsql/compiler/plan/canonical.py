@@ -1,22 +1,25 @@
 """The canonical form of a private plan: what makes two questions the same question.
 
-Column ids are renumbered by where the rows come from, labels and places are left out, the
-arguments of commutative operators are sorted, and comparisons are turned one way. The noise is left
-out, because a question answered with less noise answers the same question; how the budget is split
-is not, because the errors of an answer follow from it.
+Rows are a product of sources with conditions, whatever subqueries the text divides them into
+(`flat_rows`), conditions are in one form (`conditions`), column ids are renumbered by where the
+rows come from, labels and places are left out, and the arguments of commutative operators are
+sorted. The noise is left out, because a question answered with less noise answers the same
+question; how the budget is split is not, because the errors of an answer follow from it.
 
-What a question must say of itself: PRIVACY.md R69.
+What a question must say of itself, and that its one form keeps its meaning: PRIVACY.md R69, R77.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import fields, is_dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import fields, is_dataclass, replace
 from enum import Enum
 from functools import cache
 from typing import Any
 
+from dpsql.compiler.plan.conditions import normal, required
+from dpsql.compiler.plan.flat_rows import Flattener
 from dpsql.compiler.plan.lattices import WHOLE, Choice, TreeRelease
 from dpsql.compiler.plan.measurement_kinds import (
     DistinctCount,
@@ -36,14 +39,17 @@ from dpsql.compiler.plan.published_keys import Keys, ListedKeys, ThresholdKeys, 
 from dpsql.consistency.marginals import Marginal, Marginals
 from dpsql.mechanisms.top_keys import Top
 from dpsql.model.algebra import Evaluated, Field, Relation, Released, Scan, Staged
-from dpsql.model.comparisons import MIRRORED
 from dpsql.model.ticking import tick
-from dpsql.model.tree import Call, Ref, Span
-from dpsql.model.walk import inputs
+from dpsql.model.tree import AggregateCall, Call, Cast, Expression, Kind, Ref, Span, WindowCall
+from dpsql.model.walk import both, composed, conjuncts, inputs
 
-COMMUTATIVE = frozenset({"and", "or", "eq", "ne", "add", "mul", "is_distinct", "is_not_distinct"})
+COMMUTATIVE = frozenset({"eq", "ne", "add", "mul", "is_distinct", "is_not_distinct"})
 
-TURNED = frozenset({"gt", "ge"})
+_SAME_IF_EQUAL = frozenset({Kind.INTEGER, Kind.DATE, Kind.TIMESTAMP, Kind.TIMESTAMPTZ})
+"""Types of which equal values are one: not so of 0.0 and -0.0, or of texts under a collation."""
+
+IDEMPOTENT = frozenset({"and", "or"})
+"""Commutative functions of which an argument counts once."""
 
 
 _PRICE = "noise and its price: with less noise the question is the same"
@@ -72,6 +78,7 @@ LEFT_OUT: Mapping[type, Mapping[str, str]] = {
     TrialKeys: {"trials": _PRICE, "runner_up": _DISPLAYED},
     PrivateBlock: {
         "unit_ids": _PROOF,
+        "never_null": _PROOF,
         "max_rows": _PROOF,
         "determined": _PROOF,
         "measures": "the releases are made of them",
@@ -186,17 +193,22 @@ def _sharing(plan: PrivatePlan) -> Iterator[tuple[int, list[int]]]:
 
 
 def _stage(relation: Relation) -> str:
+    return _text(Flattener(_text).relation(relation))
+
+
+def _text(relation: Relation) -> str:
+    """The relation as it stands."""
     writer = Writer()
     writer.number(relation)
     return writer.write(relation)
 
 
 def _block(plan: BlockPlan) -> str:
-    writer = Writer()
-    writer.number(plan.block.rows)
+    writer, rows = written_rows(plan.block)
     block, keys, *others = parts_of(plan)
     domain, judged, *rest = _of_keys(keys)
-    return writer.write((*parts_of(block), domain, judged, *others, *rest))
+    own = parts_of(replace(block, rows=rows))
+    return writer.write((*own, domain, judged, *others, *rest))
 
 
 def _of_keys(keys: Keys) -> tuple[Any, ...]:
@@ -214,11 +226,47 @@ def _names(kind: type[Any]) -> tuple[str, ...]:
     return tuple(field.name for field in fields(kind))
 
 
-class Writer:
-    """Writes frozen values as text; equal texts mean equal values up to column identity."""
+@cache
+def _compared(kind: type[Any]) -> tuple[str, ...]:
+    """The fields by which two values are one, but for what follows from others."""
+    follows = FOLLOWS.get(kind, {})
+    return tuple(f.name for f in fields(kind) if f.compare and f.name not in follows)
 
-    def __init__(self) -> None:
+
+def written_rows(block: PrivateBlock) -> tuple[Writer, Relation]:
+    """The rows of a block in one form, and who writes what is asked of them.
+
+    Rows without a unit are nobody's, whether the text leaves them out or not.
+    """
+    flattener = Flattener(_text, block.never_null)
+    flat = flattener.flat(block.rows)
+    unit = frozenset[int]()
+    if isinstance(block.unit, Ref) and not block.several:
+        column = flat.columns[block.unit.id]
+        unit = frozenset({column.id}) if isinstance(column, Ref) else unit
+    rows = flattener.rows(flat, unit)
+    writer = Writer(flat.columns, flattener.present(flat.sources) | unit)
+    writer.number(rows)
+    writer.equate(flat.conditions)
+    return writer, rows
+
+
+class Writer:
+    """Writes frozen values as text; equal texts mean equal values up to column identity.
+
+    Expressions are written in their one form, over what `columns` are computed of; `never_null` are
+    columns that hold no NULL.
+    """
+
+    def __init__(
+        self,
+        columns: Mapping[int, Expression] | None = None,
+        never_null: Collection[int] = (),
+    ) -> None:
         self.numbers: dict[int, int] = {}
+        self._columns, self._never_null = columns or {}, never_null
+        self._digests: dict[int, str] = {}
+        self._first: dict[int, int] = {}
 
     def number(self, relation: Relation) -> None:
         """Give columns numbers in the order of the tables they come from."""
@@ -227,14 +275,34 @@ class Writer:
         for column in relation.fields:
             self.numbers.setdefault(column.id, len(self.numbers))
 
+    def equate(self, conditions: Iterable[Expression]) -> None:
+        """Write columns that hold the same, as these conditions demand, as the first of them.
+
+        Only where a column is read by itself: what is computed of it may depend on its width.
+        """
+        for condition in conjuncts(both(required(conditions))):
+            match condition:
+                case Call(function="eq", args=(Ref(type=kind) as one, Ref() as other)) if (
+                    kind == other.type and kind.kind in _SAME_IF_EQUAL
+                ):
+                    numbers = sorted({self._number(one), self._number(other)})
+                    self._first |= {n: numbers[0] for n, x in self._first.items() if x in numbers}
+                    self._first |= dict.fromkeys(numbers, numbers[0])
+                case _:
+                    pass
+
+    def _number(self, column: Ref) -> int:
+        number = self.numbers[column.id]
+        return self._first.get(number, number)
+
     def write(self, value: Any) -> str:
         match value:
+            case Ref() if isinstance(column := self._columns.get(value.id, value), Ref):
+                return f"#{self._number(column)}"
             case Span():
                 return ""
             case Field():
                 return f"#{self.numbers[value.id]}:{value.type}"
-            case Ref():
-                return f"#{self.numbers[value.id]}"
             case Scan():
                 columns = ",".join(f"{f.name}={self.write(f)}" for f in value.fields)
                 return f"Scan({value.table};{columns})"
@@ -242,15 +310,11 @@ class Writer:
                 return f"Staged({self.write(stage)},{self.write(columns)})"
             case Evaluated(digest=digest):
                 return f"Evaluated({digest})"
+            case Call() | Ref() | Cast() | AggregateCall() | WindowCall():
+                return self._formula(normal(self._over(value)))
             case _ if isinstance(value, Measurement):
                 tick()
                 return self._measurement(value)
-            case Call(function=name, args=args):
-                tick()
-                written = [self.write(arg) for arg in args]
-                if name in TURNED:
-                    name, written = MIRRORED[name], written[::-1]
-                return f"{name}({','.join(sorted(written) if name in COMMUTATIVE else written)})"
             case Enum():
                 return str(value.value)
             case tuple() | list():
@@ -259,21 +323,52 @@ class Writer:
                 parts = parts_of(value)
                 return self.write(parts if len(parts) > 1 else parts[0])
             case _ if is_dataclass(value):
-                tick()
-                kind: Any = type(value)
-                names = (name for name in _names(kind) if name not in FOLLOWS.get(kind, ()))
-                inner = (self.write(getattr(value, name)) for name in names)
-                return f"{type(value).__name__}({','.join(inner)})"
+                return self._fields(value)
             case _:
                 return f"{type(value).__name__}:{value!r}"
+
+    def _over(self, expression: Expression) -> Expression:
+        """The expression over the columns of sources; as it is where that would be too long."""
+        return composed(expression, self._columns) or expression
+
+    def _formula(self, expression: Expression) -> str:
+        """An expression that is in its one form."""
+        match expression:
+            case Ref():
+                return self._column(expression)
+            case Call(function=name, args=args):
+                tick()
+                texts = [self._formula(arg) for arg in args]
+                if name in IDEMPOTENT:
+                    texts = sorted(set(texts))
+                elif name == "in":
+                    texts[1:] = sorted(set(texts[1:]))
+                elif name in COMMUTATIVE:
+                    texts.sort()
+                return f"{name}({','.join(texts)})"
+            case _:
+                return self._fields(expression)
+
+    def _column(self, column: Ref) -> str:
+        if column.id in self.numbers:
+            return f"#{self.numbers[column.id]}"
+        if column.id not in self._digests:
+            definition = self.write(self._columns[column.id])
+            self._digests[column.id] = hashlib.sha256(definition.encode()).hexdigest()
+        return self._digests[column.id]
+
+    def _fields(self, value: Any) -> str:
+        """What a value is compared by."""
+        tick()
+        kind: Any = type(value)
+        inner = (self.write(getattr(value, name)) for name in _compared(kind))
+        return f"{kind.__name__}({','.join(inner)})"
 
     def _measurement(self, part: Measurement) -> str:
         """Every field of a measurement, whatever kind it is of."""
         marks = {"units": isinstance(part, UnitCount), "distinct": isinstance(part, DistinctCount)}
-        words = [
-            self.write(marks.get(name, getattr(part, name, absent)))
-            for name, absent in _MEASUREMENT.items()
-        ]
+        values = {name: getattr(part, name, absent) for name, absent in _MEASUREMENT.items()}
+        words = [self.write(self._there(name, x)) for name, x in (values | marks).items()]
         tested = isinstance(part, RowTest | StableMean)
         test = (self.write(getattr(part, name, absent)) for name, absent in _TEST.items())
         words.append(f"Proposal({','.join(test)})" if tested else self.write(None))
@@ -283,3 +378,9 @@ class Writer:
             if name not in _MEASUREMENT and name not in _TEST and value is not None:
                 words.append(f"{name}={self.write(value)}")
         return f"PartQuery({','.join(words)})"
+
+    def _there(self, name: str, value: Any) -> Any:
+        """A part of a measurement; of a condition that rows must meet only what they must."""
+        if name != "condition" or value is None:
+            return value
+        return both(required((self._over(value),), self._never_null))

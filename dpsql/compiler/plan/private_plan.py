@@ -144,7 +144,8 @@ class PrivateBlock:
     with `alone` no two rows of one unit are in one group.
 
     All of this is about `rows`; where they are `weighed`, an engine adds up those instead. With a
-    `vote` it is about the votes of the units of `rows`, one each, whose place is the one key.
+    `vote` it is about the votes of the units of `rows`, one each, whose place is the one key. Facts
+    say that the columns `never_null` of tables hold no NULL.
     """
 
     rows: Relation
@@ -163,6 +164,7 @@ class PrivateBlock:
     alone: bool = False
     weighed: Weighed | None = None
     vote: UnitVote | None = None
+    never_null: frozenset[int] = frozenset()
 
     @property
     def max_rows_per_group(self) -> int | None:

@@ -34,7 +34,7 @@ from dpsql.compiler.plan.canonical import Writer
 from dpsql.compiler.plan.private_plan import PrivateBlock, least
 from dpsql.compiler.resolve.scopes import Identities, require_none
 from dpsql.compiler.track.per_unit import in_any_order
-from dpsql.compiler.track.table_scans import require_other_keys
+from dpsql.compiler.track.table_scans import never_null, require_other_keys
 from dpsql.compiler.track.uniqueness import projected_keys
 from dpsql.compiler.track.units import Copied, Padding, Private, attach_unit
 from dpsql.mechanisms import standard_deviation
@@ -130,6 +130,7 @@ class Blocks:
             several=bool(rows.several),
             max_groups=least(*(c.rows for c in copied)),
             alone=not rows.several and _alone(rows, relation.keys, determined),
+            never_null=never_null(rows.relation, policy),
         )
 
 

@@ -46,7 +46,7 @@ from dpsql.model.algebra import Aggregate, Field, Filter, Join, Relation, Scan
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.tree import BOOLEAN, AggregateCall, Call, Expression, JoinKind, Ref, Span
 from dpsql.model.vocabulary import Fact, FactKind, GroupingLimit, Link, Policy, TablePolicy
-from dpsql.model.walk import refs, substitute
+from dpsql.model.walk import refs, relations, substitute
 
 
 def private_scan(scan: Scan, table: TablePolicy, policy: Policy, identities: Identities) -> Private:
@@ -98,6 +98,21 @@ def _scan_of_one(
         growth=Growth(keys=frozenset() if own is None else frozenset({own.id})),
         apart=_keys(table, by_name, fact),
     )
+
+
+def never_null(rows: Relation, policy: Policy) -> frozenset[int]:
+    """The columns of tables that are read for these rows of which facts say that none is NULL."""
+    columns = set[int]()
+    for scan in relations(rows):
+        table = policy.table(scan.table) if isinstance(scan, Scan) else None
+        if table is None:
+            continue
+        names = set(table.key if policy.fact(FactKind.NOT_NULL_KEY, table.name) else ())
+        if table.link is not None and policy.fact(FactKind.NOT_NULL_LINK, table.name):
+            names.add(table.link.column)
+        lowered = {name.lower() for name in names}
+        columns |= {field.id for field in scan.fields if field.name.lower() in lowered}
+    return frozenset(columns)
 
 
 def _keys(table: TablePolicy, by_name: dict[str, Field], fact: Fact | None) -> Keys:

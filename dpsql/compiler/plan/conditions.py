@@ -1,0 +1,331 @@
+"""Conditions in one form: `NOT age <= 61`, `61 < age` and `age >= 62` are one condition.
+
+Each rule keeps the value of the expression in every row, NULL included, so that it may be used at
+any depth; what only holds where a condition is there to be true stands in `required`. Nothing here
+can raise: what raises in SQL is NULL in the form that is run, and its arguments stay what they are.
+
+Proof (PRIVACY.md R77). AND, OR and NOT are those of Kleene: they commute, are associative and
+idempotent, TRUE and FALSE are neutral or absorb, De Morgan holds, and NOT NOT x is x. Comparisons
+are those of a total order, in which NaN is the greatest, and NULL where a side is: so NOT of one is
+its opposite. Between two integers that follow one another, and between two days, is none: so x < n
+is x <= n - 1. x IN (a, b) is x = a OR x = b by definition. Of ends of the same side the tighter one
+counts for AND, the wider one for OR; all of them are NULL in the same rows.
+
+    >>> from dpsql.model.tree import INTEGER, Ref
+    >>> age, limit = Ref(1, INTEGER), Literal(61, INTEGER)
+    >>> normal(~age.le(61)) == normal(Call("lt", (limit, age))) == age.ge(62)
+    True
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import replace
+from datetime import date, timedelta
+from typing import Any
+
+from dpsql.model.comparisons import MIRRORED, TRUE_IF
+from dpsql.model.tree import BOOLEAN, NULL, Call, Expression, Kind, Literal, Ref, SqlType
+from dpsql.model.walk import conjuncts, map_children
+
+TRUE = Literal(value=True, type=BOOLEAN)
+FALSE = Literal(value=False, type=BOOLEAN)
+UNKNOWN = Literal(None, BOOLEAN)
+
+OPPOSITE = {
+    name: next(
+        other
+        for other, theirs in TRUE_IF.items()
+        if all(a is not b for a, b in zip(truth, theirs, strict=True))
+    )
+    for name, truth in TRUE_IF.items()
+} | {"is_distinct": "is_not_distinct", "is_not_distinct": "is_distinct"}
+"""`NOT a name b` says of a and b what this says."""
+
+DUAL = {"and": "or", "or": "and"}
+NEUTRAL = {"and": TRUE, "or": FALSE}
+TIGHTER = {
+    ("and", "le"): min, ("and", "ge"): max, ("or", "le"): max, ("or", "ge"): min,
+}  # fmt: skip
+
+STEPPED = {"lt": ("le", -1), "gt": ("ge", 1)}
+"""A strict comparison with a constant of a type with steps, as one that is not strict."""
+_EXACT = 2**53
+"""Integers up to here are integers in every type that an engine might compare them in."""
+
+
+def normal(expression: Expression) -> Expression:
+    """The expression in one form, with the same value in every row."""
+    expression = map_children(expression, normal)
+    match expression:
+        case Call(function="not", args=(inner,)):
+            return negated(inner)
+        case Call(function="and" | "or" as name, args=args):
+            return junction(name, args)
+        case Call(function=name, args=(left, right)) if name in TRUE_IF:
+            return comparison(name, left, right)
+        case Call(function="in", args=(subject, *options)):
+            return _membership(expression, subject, options)
+        case Call(function="is_null", args=(Literal(value=value),)):
+            return TRUE if value is None else FALSE
+        case _:
+            return expression
+
+
+def negated(inner: Expression) -> Expression:
+    """NOT of an expression that is in its one form, in its one form."""
+    match inner:
+        case Literal(value=None):
+            return UNKNOWN
+        case Literal(value=bool(truth)):
+            return FALSE if truth else TRUE
+        case Call(function="not", args=(expression,)) if _type(expression) == BOOLEAN:
+            return expression
+        case Call(function="and" | "or" as name, args=args):
+            return junction(DUAL[name], map(negated, args))
+        case Call(function=name, args=(left, right)) if name in TRUE_IF:
+            return comparison(OPPOSITE[name], left, right)
+        case Call(function="is_distinct" | "is_not_distinct" as name):
+            return replace(inner, function=OPPOSITE[name])
+        case _:
+            return Call("not", (inner,), BOOLEAN)
+
+
+# --- comparisons ---------------------------------------------------------------------------------
+
+
+def comparison(name: str, left: Expression, right: Expression) -> Expression:
+    """A comparison, a constant of it on the right."""
+    if isinstance(left, Literal) or (name in ("gt", "ge") and not isinstance(right, Literal)):
+        name, left, right = MIRRORED[name], right, left
+    if isinstance(right, Literal):
+        return _with_constant(name, left, right)
+    return Call(name, (left, right), BOOLEAN)
+
+
+def _with_constant(name: str, subject: Expression, constant: Literal) -> Expression:
+    kind = _type(subject)
+    match subject:
+        case _ if constant.value is None:
+            return UNKNOWN
+        case Literal(value=None):
+            return UNKNOWN
+        case Literal(value=value) if kind == constant.type and _is_foldable(name, kind):
+            return TRUE if _holds(name, value, constant.value) else FALSE
+        case _ if kind == constant.type == BOOLEAN and name in ("eq", "ne"):
+            return subject if (name == "eq") is constant.value else negated(subject)
+        case _:
+            return Call(*_stepped(name, subject, constant), BOOLEAN)
+
+
+def _is_foldable(name: str, kind: SqlType) -> bool:
+    """Whether Python compares the constants of a type as SQL does."""
+    return has_steps(kind) or (kind.kind in (Kind.VARCHAR, Kind.BOOLEAN) and name in ("eq", "ne"))
+
+
+def _holds(name: str, left: Any, right: Any) -> bool:
+    return TRUE_IF[name][(left > right) - (left < right) + 1]
+
+
+def has_steps(kind: SqlType) -> bool:
+    """Whether the values of a type follow one another, without others in between."""
+    return kind.kind in (Kind.INTEGER, Kind.DATE)
+
+
+def _stepped(
+    name: str, subject: Expression, constant: Literal
+) -> tuple[str, tuple[Expression, Literal]]:
+    as_written = name, (subject, constant)
+    if name not in STEPPED or _type(subject) != constant.type or not has_steps(constant.type):
+        return as_written
+    name, steps = STEPPED[name]
+    beside = _beside(constant.value, steps)
+    return as_written if beside is None else (name, (subject, Literal(beside, constant.type)))
+
+
+def _beside(value: Any, steps: int) -> int | date | None:
+    """The value so many steps on; None where that is none, or might not be compared exactly."""
+    if isinstance(value, int):
+        return value + steps if abs(value) < _EXACT else None
+    try:
+        return value + timedelta(days=steps) if isinstance(value, date) else None
+    except OverflowError:
+        return None
+
+
+def _membership(call: Call, subject: Expression, options: list[Expression]) -> Expression:
+    """`subject IN (options)`; options that are no constants of one type are left as they are."""
+    constants = [option for option in options if isinstance(option, Literal)]
+    some = [constant for constant in constants if constant.value is not None]
+    if isinstance(subject, Literal):
+        return junction("or", (comparison("eq", subject, option) for option in options))
+    if len(constants) < len(options) or len({constant.type for constant in some}) > 1:
+        return call
+    parts = [_among(subject, some)] if some else []
+    return junction("or", [*parts, *([UNKNOWN] if len(some) < len(options) else [])])
+
+
+def _among(subject: Expression, constants: Iterable[Literal]) -> Expression:
+    """`subject` is one of these, of one type: each once, in their order."""
+    different = sorted(set(constants), key=lambda constant: repr(constant.value))
+    if len(different) == 1:
+        return comparison("eq", subject, different[0])
+    return Call("in", (subject, *different), BOOLEAN)
+
+
+# --- AND and OR ----------------------------------------------------------------------------------
+
+
+def junction(name: str, args: Iterable[Expression]) -> Expression:
+    """AND or OR of expressions that are in their one form, in its one form."""
+    parts = dict.fromkeys(_flattened(name, args))
+    if negated(NEUTRAL[name]) in parts:
+        return negated(NEUTRAL[name])
+    parts.pop(NEUTRAL[name], None)
+    merged = list(dict.fromkeys(_merged(name, parts)))
+    if len(merged) == 1 and _type(merged[0]) == BOOLEAN:
+        return merged[0]
+    return Call(name, tuple(merged), BOOLEAN) if merged else NEUTRAL[name]
+
+
+def _flattened(name: str, args: Iterable[Expression]) -> Iterator[Expression]:
+    for arg in args:
+        match arg:
+            case Call(function=function, args=inner) if function == name:
+                yield from inner
+            case Literal(value=None):
+                yield UNKNOWN
+            case _:
+                yield arg
+
+
+def _merged(name: str, parts: Iterable[Expression]) -> Iterator[Expression]:
+    """The parts, those about one subject that constants of one type decide put together."""
+    members = defaultdict[tuple[Expression, SqlType], list[Literal]](list)
+    ends = defaultdict[Expression, dict[str, Literal]](dict)
+    for part in parts:
+        match part if name == "or" else _uncovered(part):
+            case Call(function="eq" | "in", args=(subject, Literal() as first, *others)) if all(
+                isinstance(option, Literal) and option.type == first.type for option in others
+            ):
+                members[subject, first.type] += [first, *others]  # type: ignore[list-item]
+                continue
+        match part:
+            case Call(function="le" | "ge" as side, args=(subject, Literal() as end)) if _type(
+                subject
+            ) == end.type and has_steps(end.type):
+                least = ends[subject].get(side, end)
+                ends[subject][side] = TIGHTER[name, side](least, end, key=_value)
+            case _:
+                yield part
+    for (subject, _), constants in members.items():
+        listed = _among(subject, constants)
+        yield listed if name == "or" else negated(listed)
+    for subject, sides in ends.items():
+        yield from _between(name, subject, sides)
+
+
+def _value(constant: Literal) -> Any:
+    return constant.value
+
+
+def _uncovered(part: Expression) -> Expression:
+    """What `part` is NOT of, where it is a comparison or a membership."""
+    match part:
+        case Call(function="ne", args=args):
+            return Call("eq", args, BOOLEAN)
+        case Call(function="not", args=(Call(function="in") as listed,)):
+            return listed
+        case _:
+            return NEUTRAL["and"]
+
+
+def _between(name: str, subject: Expression, sides: dict[str, Literal]) -> Iterator[Expression]:
+    if name == "and" and sides.get("le") is not None and sides.get("le") == sides.get("ge"):
+        yield comparison("eq", subject, sides["le"])
+        return
+    for side, end in sides.items():
+        yield Call(side, (subject, end), BOOLEAN)
+
+
+# --- where only TRUE counts ----------------------------------------------------------------------
+
+
+def required(
+    conditions: Iterable[Expression], never_null: Collection[int] = ()
+) -> tuple[Expression, ...]:
+    """Conditions that are all true in the rows in which all of these are, and in no others.
+
+    Rows for which a condition is NULL are left out as those are for which it is false. The columns
+    `never_null` hold no NULL. What other conditions imply is left out.
+
+    >>> from dpsql.model.tree import INTEGER
+    >>> age = Ref(1, INTEGER)
+    >>> required([~age.is_null(), age.ge(62), NEUTRAL["and"]]) == (age.ge(62),)
+    True
+    """
+    together = junction("and", (_if_true(normal(condition)) for condition in conditions))
+    parts = tuple(part for part in conjuncts(together) if part != TRUE)
+    if any(part in (FALSE, UNKNOWN) for part in parts) or _is_contradiction(parts):
+        return (FALSE,)
+    there = {value for part in parts for value in _needed(part)}
+    return tuple(part for part in parts if not _is_implied(part, there, never_null))
+
+
+def _if_true(part: Expression) -> Expression:
+    """A condition that is true where this one is; what else they are may differ."""
+    match part:
+        case Call(function="and" | "or" as name, args=args):
+            return junction(name, map(_if_true, args))
+        case Literal(value=None):
+            return FALSE
+        case Call(function="is_not_distinct", args=(subject, Literal(value=value) as constant)) if (
+            value is not None
+        ):
+            return comparison("eq", subject, constant)
+        case _:
+            return part
+
+
+def _is_contradiction(parts: Iterable[Expression]) -> bool:
+    """Whether an upper end lies below a lower one of the same."""
+    ends = dict[tuple[Expression, str], Any]()
+    for part in parts:
+        match part:
+            case Call(
+                function="le" | "ge" as side, args=(subject, Literal(value=value, type=kind))
+            ):
+                if has_steps(kind) and _type(subject) == kind:
+                    ends[subject, side] = value
+    return any(
+        side == "le" and (subject, "ge") in ends and value < ends[subject, "ge"]
+        for (subject, side), value in ends.items()
+    )
+
+
+def _needed(part: Expression) -> Iterator[Expression]:
+    """What is not NULL where a condition is true."""
+    match part:
+        case Call(function="not", args=(Call(function="in" | "like" | "ilike") as inner,)):
+            yield inner.args[0]
+        case Call(function=name, args=args) if name in TRUE_IF:
+            yield from args
+        case Call(function="in" | "like" | "ilike", args=(subject, *_)):
+            yield subject
+        case _:
+            return
+
+
+def _is_implied(
+    part: Expression, there: Collection[Expression], never_null: Collection[int]
+) -> bool:
+    match part:
+        case Call(function="not", args=(Call(function="is_null", args=(value,)),)):
+            return value in there or (isinstance(value, Ref) and value.id in never_null)
+        case _:
+            return False
+
+
+def _type(expression: Expression) -> SqlType:
+    return getattr(expression, "type", NULL)

@@ -1,0 +1,205 @@
+"""Rows in one form: a product of sources, conditions that all hold, and what is read of a row.
+
+Projections, filters and inner joins are put together, whatever subqueries the text divides them
+into; the rest are sources, over inputs in this form. A filter below a LEFT JOIN's left side or
+below EXISTS and IN is one above it.
+
+Proof (PRIVACY.md R77). A row of a projection is one of its input with other columns, so what reads
+it may read what it is computed of. Filters and products of bags commute, and a join is a filter
+of a product. A LEFT JOIN, or a truth value beside each row, keeps each row of its left side by
+itself: what is asked of that side's columns may be asked before or afterwards. The right side's
+columns may be NULL above: only their own values are read there, and nothing that is known of them
+below is used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TypeAlias, cast
+
+from dpsql.compiler.plan.conditions import TRUE, required
+from dpsql.model.algebra import (
+    Aggregate,
+    Filter,
+    Item,
+    Join,
+    Match,
+    Project,
+    Relation,
+    Scan,
+    Window,
+)
+from dpsql.model.ticking import tick
+from dpsql.model.tree import (
+    AggregateCall,
+    Expression,
+    JoinKind,
+    Ref,
+    WindowCall,
+)
+from dpsql.model.walk import both, composed, map_inputs
+
+Columns: TypeAlias = Mapping[int, Expression]
+
+
+@dataclass(frozen=True, slots=True)
+class FlatRows:
+    """The rows of a product of `sources` for which all `conditions` are true.
+
+    `columns` are those of the relation that this is, over the columns of the sources.
+    """
+
+    sources: tuple[Relation, ...]
+    conditions: tuple[Expression, ...]
+    columns: Columns
+
+    def plus(self, *conditions: Expression) -> FlatRows:
+        """Those of the rows for which these are true too."""
+        return replace(self, conditions=(*self.conditions, *conditions))
+
+
+class _TooLong(Exception):
+    """A formula over the columns of sources would be too long."""
+
+
+def _over(expression: Expression, columns: Columns) -> Expression:
+    below = composed(expression, columns)
+    if below is None:
+        raise _TooLong
+    return below
+
+
+@dataclass(frozen=True, slots=True)
+class Flattener:
+    """`written` tells sources apart, and orders them; the columns `never_null` hold no NULL."""
+
+    written: Callable[[Relation], str]
+    never_null: Collection[int] = ()
+    _flat: dict[int, FlatRows] = field(default_factory=dict)
+
+    def rows(self, flat: FlatRows, present: frozenset[int] = frozenset()) -> Relation:
+        """The rows as a relation over the columns of sources, those that have the `present`."""
+        product = self._product(flat.sources)
+        condition = both(required(flat.conditions, self.present(flat.sources) | present))
+        return product if condition is None else Filter(product, condition)
+
+    def relation(self, relation: Relation) -> Relation:
+        """A relation with the same columns in their order, in one form."""
+        flat = self.flat(relation)
+        items = tuple(Item(column, flat.columns[column.id]) for column in relation.fields)
+        return Project(self.rows(flat), items)
+
+    def flat(self, relation: Relation) -> FlatRows:
+        """The rows of a relation; where formulas would be too long it is a source itself."""
+        tick()
+        if id(relation) not in self._flat:
+            try:
+                flat = self._together(relation)
+            except _TooLong:
+                flat = _source(map_inputs(relation, self.relation))
+            self._flat[id(relation)] = flat
+        return self._flat[id(relation)]
+
+    def _together(self, relation: Relation) -> FlatRows:
+        match relation:
+            case Filter(predicate=predicate):
+                below = self.flat(relation.input)
+                return below.plus(_over(predicate, below.columns))
+            case Project(items=items):
+                below = self.flat(relation.input)
+                return replace(below, columns=_computed(items, below.columns))
+            case Join(kind=JoinKind.INNER | JoinKind.CROSS):
+                return self._inner(relation)
+            case Join(kind=JoinKind.LEFT):
+                return self._left(relation)
+            case Match():
+                return self._match(relation)
+            case Aggregate():
+                return _source(self._aggregate(relation))
+            case Window():
+                return self._window(relation)
+            case _:
+                return _source(map_inputs(relation, self.relation))
+
+    def _inner(self, join: Join) -> FlatRows:
+        left, right = self.flat(join.left), self.flat(join.right)
+        columns = {**left.columns, **right.columns}
+        together = FlatRows(
+            (*left.sources, *right.sources), (*left.conditions, *right.conditions), columns
+        )
+        return together if join.condition is None else together.plus(_over(join.condition, columns))
+
+    def _left(self, join: Join) -> FlatRows:
+        left, right = self.flat(join.left), self.flat(join.right)
+        there, columns = self.rows(right), right.columns
+        if not all(isinstance(column, Ref) for column in columns.values()):
+            there, columns = self.relation(join.right), _themselves(join.right)
+        columns = {**left.columns, **columns}
+        condition: Expression = TRUE
+        if join.condition is not None:
+            sides = self.present((*left.sources, *right.sources))
+            condition = both(required((_over(join.condition, columns),), sides)) or TRUE
+        padded = Join(self._product(left.sources), there, JoinKind.LEFT, condition)
+        return FlatRows((padded,), left.conditions, columns)
+
+    def _match(self, match: Match) -> FlatRows:
+        left, right = self.flat(match.input), self.flat(match.other)
+        columns = {**left.columns, **right.columns}
+        condition, member = match.condition, match.member
+        if member is not None:
+            member = _over(member[0], columns), _over(member[1], columns)
+        marked = replace(
+            match,
+            input=self._product(left.sources),
+            other=self.rows(right),
+            condition=None if condition is None else both(required((_over(condition, columns),))),
+            member=None
+            if member is None
+            else (_over(member[0], columns), _over(member[1], columns)),
+        )
+        return FlatRows((marked,), left.conditions, {**left.columns, match.mark.id: match.mark.ref})
+
+    def _aggregate(self, aggregate: Aggregate) -> Aggregate:
+        below = self.flat(aggregate.input)
+        keys = tuple(
+            replace(key, expression=_over(key.expression, below.columns)) for key in aggregate.keys
+        )
+        measures = tuple(
+            replace(m, call=cast("AggregateCall", _over(m.call, below.columns)))
+            for m in aggregate.measures
+        )
+        return replace(aggregate, input=self.rows(below), keys=keys, measures=measures)
+
+    def _window(self, window: Window) -> FlatRows:
+        below = self.flat(window.input)
+        items = tuple(
+            replace(item, call=cast("WindowCall", _over(item.call, below.columns)))
+            for item in window.items
+        )
+        added = {item.field.id: item.field.ref for item in items}
+        above = replace(window, input=self.rows(below), items=items)
+        return FlatRows((above,), (), {**below.columns, **added})
+
+    def _product(self, sources: tuple[Relation, ...]) -> Relation:
+        first, *others = sorted(sources, key=self.written) if len(sources) > 1 else sources
+        for other in others:
+            first = Join(first, other, JoinKind.CROSS, None)
+        return first
+
+    def present(self, sources: Iterable[Relation]) -> frozenset[int]:
+        """Columns of tables as they are read, none of them behind an outer join."""
+        scanned = (f.id for source in sources if isinstance(source, Scan) for f in source.fields)
+        return frozenset(scanned) & frozenset(self.never_null)
+
+
+def _source(relation: Relation) -> FlatRows:
+    return FlatRows((relation,), (), _themselves(relation))
+
+
+def _themselves(relation: Relation) -> Columns:
+    return {column.id: column.ref for column in relation.fields}
+
+
+def _computed(items: tuple[Item, ...], columns: Columns) -> Columns:
+    return {item.field.id: _over(item.expression, columns) for item in items}
