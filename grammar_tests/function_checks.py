@@ -74,7 +74,7 @@ def value_of(raw: Any, kind: SqlType) -> Any:
 def sample_values(column: Column) -> tuple[Any, ...]:
     """The values of a column in Python, as positions of its table number them."""
     match column.type.kind:
-        case Kind.INTEGER:
+        case Kind.INTEGER | Kind.INTERVAL:
             values: list[Any] = [int(text) for text in column.values]
         case Kind.DECIMAL:
             values = [Decimal(text) for text in column.values]
@@ -281,6 +281,8 @@ def same_family(name: str, kind: SqlType) -> bool:
     match kind.kind:
         case Kind.INTEGER:
             return name in ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT")
+        case Kind.INTERVAL:
+            return name == "BIGINT"
         case Kind.DECIMAL:
             precision, scale = map(int, name[8:-1].split(",")) if "(" in name else (0, -1)
             return scale == kind.scale and precision <= kind.precision

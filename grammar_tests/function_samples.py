@@ -12,11 +12,13 @@ from typing import TypeAlias
 from dpsql import functions
 from dpsql.functions.date_making import SPECIFIERS
 from dpsql.functions.dates import LENGTHS, MONTHS, PARTS, STEPS, UNITS
+from dpsql.functions.elapsed import AGE_PARTS
 from dpsql.model.tree import (
     BOOLEAN,
     DATE,
     DOUBLE,
     INTEGER,
+    INTERVAL,
     NULL,
     TIMESTAMP,
     TIMESTAMPTZ,
@@ -91,6 +93,7 @@ def _columns() -> Iterator[Column]:
     yield Column("day", "DATE", DATE, tuple(DAYS))
     yield Column("moment", "TIMESTAMP", TIMESTAMP, tuple(MOMENTS))
     yield Column("zoned", "TIMESTAMPTZ", TIMESTAMPTZ, ZONED)
+    yield Column("length", "BIGINT", INTERVAL, tuple(map(str, WIDTHS["BIGINT"])))
 
 
 COLUMNS = tuple(_columns())
@@ -103,6 +106,7 @@ LITERALS: tuple[Literal, ...] = (
     Literal(date(2024, 2, 29), DATE),
     Literal(datetime(2024, 2, 28, 1, 2, 3, 4), TIMESTAMP),
     Literal(datetime(2024, 2, 28, 1, 2, 3, 4, UTC), TIMESTAMPTZ),
+    Literal(3 * 86_400_000_000, INTERVAL),
     Literal(True, BOOLEAN),
     Literal(None, NULL),
     Literal(None, DOUBLE),
@@ -200,7 +204,7 @@ def argument_lists(name: str) -> Iterator[tuple[Expression, ...]]:
 
 TIMED = frozenset(
     """extract date_trunc date_add date_diff date_sub make_date make_timestamp time_bucket strftime
-    strptime timezone""".split()
+    strptime timezone age_part""".split()
 )
 FORMATS = (
     "".join(SPECIFIERS),
@@ -226,6 +230,8 @@ def time_arguments(name: str) -> Iterator[tuple[Expression, ...]]:
     match name:
         case "extract" | "date_trunc":
             yield from product(_parts(PARTS if name == "extract" else UNITS), first)
+        case "age_part":
+            yield from product(_parts(["year", *AGE_PARTS]), first, [*second, *LITERALS])
         case "timezone":
             yield from product(_parts(TRIED_ZONES), [*first, *LITERALS])
         case "date_add":

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from datetime import timedelta
 from decimal import Decimal
 from fractions import Fraction
 from functools import cache, lru_cache
@@ -53,7 +54,7 @@ from dpsql.model.walk import expressions, relations, walk
 from dpsql.preparation.contribution_bounds import placeholder
 from dpsql.preparation.prepare import prepare
 from dpsql.preparation.public_data import PublicTables
-from dpsql.release.finish import finish, stage
+from dpsql.release.finish import finish, presented, stage
 from dpsql.release.histogram_choices import separated
 from dpsql.release.release import release, with_means
 
@@ -208,7 +209,7 @@ def the_best(_choice: Choice, listed: Candidates) -> np.ndarray:
 def noiseless(prepared: Prepared, engine: PlainEngine) -> tuple[Rows, Rows]:
     """Rows and errors with noise off, every key that exists published, and no other."""
     if prepared.plan is None:
-        rows = engine.rows(prepared.rewritten.outer_sql)
+        rows = list(presented(prepared.rewritten, engine.rows(prepared.rewritten.outer_sql)))
         return rows, [(None,) * len(row) for row in rows]
     prepared = _known_to_be_exact(prepared)
     assert prepared.plan is not None
@@ -310,6 +311,8 @@ def _order_value(value: Any) -> tuple[int, Any]:
 def _same_value(ours: Any, plain: Any, noisy: bool) -> bool:  # noqa: FBT001
     if plain is None:
         return ours is None or noisy
+    if isinstance(plain, timedelta) and isinstance(ours, timedelta):
+        ours, plain = ours.total_seconds(), plain.total_seconds()
     if isinstance(plain, float | Decimal | int) and not isinstance(plain, bool):
         if ours is None:
             return False

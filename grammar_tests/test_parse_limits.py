@@ -16,7 +16,8 @@ from sqlglot.tokens import Tokenizer
 from dpsql.dialects.reading import from_sqlglot
 from dpsql.dialects.reading.from_sqlglot import MAX_DEPTH
 from dpsql.dialects.reading.parse import MAX_BYTES, parse
-from dpsql.dialects.reading.tokens import MAX_JOINS, MAX_NESTING, MAX_TOKENS
+from dpsql.dialects.reading.token_checks import MAX_JOINS, MAX_NESTING
+from dpsql.dialects.reading.tokens import MAX_TOKENS
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.tree import Call, Select
 from grammar_tests.test_parse import BOTH, item, select

@@ -55,7 +55,7 @@ PLACES = {
         "SELECT f(a ‹:=› 1)",
         "SELECT ‹e'x'›",
         "SELECT ‹$$x$$›",
-        "SELECT ‹INTERVAL '1' DAY›",
+        "SELECT ‹[1]› FROM t",
         "SELECT * EXCLUDE (‹a.b›) FROM t",
         "SELECT a FROM t LIMIT ‹10›%",
         "SELECT a FROM (VALUES (‹a›)) AS t",
@@ -77,7 +77,7 @@ PLACES = {
         "SELECT ‹foo(a)› FROM t",
         "SELECT ‹read_text('x')›",
         "SELECT ‹\"query\"('SELECT 1')›",
-        "SELECT ‹date(a)› FROM t",
+        "SELECT ‹datum(a)› FROM t",
     ],
     Reason.UNSUPPORTED_FUNCTION: ["SELECT ‹random()›", "SELECT ‹current_time›"],
     Reason.UNSUPPORTED_AGGREGATE: [
@@ -185,8 +185,8 @@ SELECT a COLLATE nocase FROM t
 SELECT a AT TIME ZONE 'x' FROM t
 SELECT a SIMILAR TO b FROM t
 SELECT a LIKE b ESCAPE 'xy' FROM t
-SELECT a LIKE ANY ('x', 'y') FROM t
-SELECT a = ANY (SELECT 1) FROM t
+SELECT a LIKE ANY (b) FROM t
+SELECT a > ANY (SELECT 1) FROM t
 SELECT a = ALL (SELECT 1) FROM t
 SELECT a IN b FROM t
 SELECT a IN () FROM t

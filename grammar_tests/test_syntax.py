@@ -7,7 +7,7 @@ from itertools import product
 import duckdb
 import pytest
 
-from dpsql.dialects.reading.sources import series
+from dpsql.dialects.reading.series import series
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.tree import INTEGER, NOWHERE, Literal
 from grammar_tests.bound import shop

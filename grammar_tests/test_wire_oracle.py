@@ -43,6 +43,39 @@ CONSTANTS = (
     "TIMESTAMP '2024-02-29 12:30:00.25' AS s, TIMESTAMPTZ '2024-07-01 12:30:00+00' AS z, "
     "CAST(NULL AS BIGINT) AS nothing"
 )
+LENGTHS = (
+    "SELECT INTERVAL '1 day 02:00' AS a, INTERVAL '6 hours' * 2 AS d, "
+    "TIMESTAMP '2024-03-01 05:06:07.5' - TIMESTAMP '2020-01-31' AS b, "
+    "TIMESTAMP '2020-01-31' - '2024-03-01 05:06:07' AS c, "
+    "(INTERVAL '1 day' + INTERVAL '1 hour') / 2 AS e, -INTERVAL '90 minutes' AS f, "
+    "TIMESTAMP '2024-01-31' + '1 month' - '1 day'::interval AS g, "
+    "CAST(DATE '2024-03-01' - '2024-01-31' AS BIGINT) AS h, "
+    "INTERVAL '1 month' = INTERVAL '30 days' AS i, DATE(TIMESTAMP '2024-03-01 05:06') AS j, "
+    "date_bin('15 minutes', TIMESTAMP '2024-03-01 05:06', '2001-01-01') AS k, "
+    "TIMESTAMP '2024-03-01' - '2024-02-01' < '30 days' AS l, CAST(NULL AS INTERVAL) AS m, "
+    "TIMESTAMP '2024-03-01' + ('3'::int8 || ' days')::interval AS n"
+)
+AGES = ", ".join(
+    f"CAST(EXTRACT({part} FROM AGE(TIMESTAMP '{a}', TIMESTAMP '{b}')) AS BIGINT) AS {part}{n}"
+    for part in ("year", "month", "day", "hour", "epoch")
+    for n, (a, b) in enumerate(
+        [
+            ("2024-02-29", "2024-01-31"),
+            ("2021-02-28", "2020-02-29"),
+            ("2020-02-29", "2021-02-28"),
+            ("2024-03-01 01:00", "2000-12-31 23:30"),
+            ("2024-12-31", "2024-12-31 00:00:01"),
+        ]
+    )
+)
+SERIES = (
+    "SELECT d::date FROM generate_series('2024-01-31'::date, '2024-05-01', '1 month') d ORDER BY 1",
+    "SELECT d FROM generate_series(TIMESTAMP '2024-01-02', '2024-01-01', '-6 hours') d ORDER BY 1",
+    "SELECT generate_series(DATE '2024-01-31', DATE '2024-02-02', INTERVAL '1 day')::date AS d",
+    "SELECT unnest(ARRAY['a', NULL, 'b']) AS x",
+    "SELECT u FROM unnest('{3,1,2}'::int8[]) AS u ORDER BY u",
+)
+MEMBERS = "SELECT code FROM countries WHERE code {} ORDER BY code"
 NAMELESS = (
     "1, 'a', 1 + 1, TRUE, DATE '2020-01-01', CAST('1' AS BIGINT), CASE WHEN TRUE THEN 1 END, "
     "COALESCE(1, 2), NOT TRUE, CAST(code AS TEXT), -1, code IS NULL, code IN ('IT'), "
@@ -66,6 +99,26 @@ SCENES: dict[str, tuple[Sequence[Message], ...]] = {
     "another zone": (
         (Query("SET timezone = 'Asia/Kolkata'"),), (Query(CONSTANTS),), (Query("SHOW timezone"),),
         (Query("RESET ALL"),),
+    ),
+    "lengths of time": (bound(LENGTHS), bound(LENGTHS, form=1), (Query(f"SELECT {AGES}"),)),
+    "a length as a parameter": (
+        bound("SELECT TIMESTAMP '2024-03-01' + $1::interval AS t", b"1 mon 2 days"),
+        bound("SELECT DATE '2024-03-01' - TIMESTAMP '2024-02-01' < $1 AS t", b"30 days"),
+        bound("SELECT TIMESTAMP '2024-03-01' - $1::interval AS t", None),
+    ),
+    "series": tuple((Query(sql),) for sql in SERIES),
+    "members of an array": (
+        *((Query(MEMBERS.format(test)),) for test in (
+            "= ANY(ARRAY['IT', 'NO', NULL])", "<> ALL('{IT,NO}')", "<> ALL('{IT,NULL}')",
+            "= ANY('{}')", "<> ALL('{}')", "= ANY(NULL::text[])", "> ALL('{IT,NO}')",
+            "<= SOME('{IT,NO}')", "ILIKE ANY (ARRAY['i%', '%o'])", "NOT LIKE ALL ('{I%,N%}')",
+            "NOT LIKE ANY ('{I%,N%}')", "IN (SELECT unnest(ARRAY['IT', 'NO']))",
+            "= ANY(string_to_array('IT,NO', ','))", "= ANY (SELECT code FROM countries)",
+            "<> ALL (SELECT code FROM countries)",
+        )),
+        bound(MEMBERS.format("= ANY($1::text[])"), b'{IT,"NO"}'),
+        bound(MEMBERS.format("<> ALL($1::text[])"), b"{IT,NULL}"),
+        bound(MEMBERS.format("= ANY($1::text[])"), None),
     ),
     "empty": ((Query(""),), (Query(" ; -- x"),), bound("")),
     "several": ((Query(f"{CODES}; SELECT CAST(1 AS BIGINT) AS one; SHOW bytea_output"),),),

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from datetime import date, time, timedelta
@@ -46,7 +46,7 @@ from dpsql.preparation.question import Account, Cost, Question, text_key
 from dpsql.preparation.streams import QueryStream
 from dpsql.preparation.workload import fewest, operations
 from dpsql.release.execution import Bound, guarded, released, require_ready, statements
-from dpsql.release.finish import finish, unnoised
+from dpsql.release.finish import finish, presented, presented_table, unnoised
 from dpsql.release.histogram_choices import chosen
 from dpsql.release.release import Sampler
 
@@ -293,9 +293,15 @@ class Vault:
 
         rows = compiler.freely(lambda: self._rows.few(self.engine, sql, few, stop), stop)
         if rows is not None:
-            return unpaid(rows)
+            return unpaid(presented(prepared.rewritten, rows))
+
+        def each(take: Callable[[Table], None]) -> None:
+            self.engine.each(
+                sql, lambda table: take(presented_table(prepared.rewritten, table)), stop
+            )
+
         flow = Flow(
-            lambda take: compiler.freely(lambda: self.engine.each(sql, take, stop), stop),
+            lambda take: compiler.freely(lambda: each(take), stop),
             WorkLimit(stop, monotonic() + most.statement_seconds, monotonic),
             self._share(compiler.policy, stop.owner),
         )

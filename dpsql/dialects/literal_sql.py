@@ -35,6 +35,8 @@ def constant(literal: Literal) -> str:
             return _moment(value, kind)
         case float():
             return _double(value)
+        case int() if kind.kind is Kind.INTERVAL:
+            return str(value)
         case int() | Decimal():
             return _double(float(value)) if kind.kind is Kind.DOUBLE else _exact(value, literal)
         case _:

@@ -23,7 +23,7 @@ SOURCES = {
     Kind.INTEGER: NUMERIC,
     Kind.DECIMAL: NUMERIC,
     Kind.DOUBLE: NUMERIC,
-    Kind.VARCHAR: frozenset(Kind) - {Kind.NULL, Kind.TIMESTAMPTZ},
+    Kind.VARCHAR: frozenset(Kind) - {Kind.NULL, Kind.TIMESTAMPTZ, Kind.INTERVAL},
     Kind.DATE: frozenset({Kind.DATE, Kind.TIMESTAMP, Kind.TIMESTAMPTZ, Kind.VARCHAR}),
     Kind.TIMESTAMP: frozenset({Kind.DATE, Kind.TIMESTAMP, Kind.TIMESTAMPTZ, Kind.VARCHAR}),
     Kind.TIMESTAMPTZ: frozenset({Kind.TIMESTAMPTZ, Kind.VARCHAR}),

@@ -15,6 +15,7 @@ from dpsql.functions.conditionals import CONDITIONALS, reached
 from dpsql.functions.conversions import cast_to
 from dpsql.functions.date_making import DATE_MAKING, DATE_TEXT, ZONED
 from dpsql.functions.dates import DATE_ARITHMETIC, DATES
+from dpsql.functions.elapsed import ELAPSED
 from dpsql.functions.numeric import INTEGERS, NUMERIC, TRANSCENDENTAL
 from dpsql.functions.predicates import PREDICATES
 from dpsql.functions.row import Args, Domain, Function, any_nullable
@@ -30,7 +31,7 @@ REGISTRY: dict[str, Function] = {
     for rows in (
         *(ARITHMETIC, NUMERIC, TRANSCENDENTAL, INTEGERS),
         *(PREDICATES, CONDITIONALS, STRINGS, TEXTS, PATTERNS, FORMATS),
-        *(DATES, DATE_ARITHMETIC, DATE_MAKING, DATE_TEXT, ZONED),
+        *(DATES, DATE_ARITHMETIC, DATE_MAKING, DATE_TEXT, ZONED, ELAPSED),
     )
     for row in rows
 }

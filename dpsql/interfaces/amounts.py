@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from decimal import MAX_EMAX, MIN_EMIN, ROUND_HALF_EVEN, Context, Decimal
 from math import floor, isfinite, isnan, log10
 from typing import Any
 
+from dpsql.model.durations import spelled
 from dpsql.model.vocabulary import Loss
 
 _WIDE = Context(prec=80, rounding=ROUND_HALF_EVEN, Emin=MIN_EMIN, Emax=MAX_EMAX)
@@ -91,9 +92,13 @@ def number_text(value: Any, margin: float | None, scale: int | None) -> tuple[st
     ('12.346', '0.046')
     >>> number_text(7, None, 0)
     ('7', '')
+    >>> number_text(timedelta(hours=30.001), 94.0, None)
+    ('1 day 06:00:04', '94 s')
     """
     if margin is None:
         return exact_text(value), ""
+    if isinstance(value, timedelta) and margin > 0:
+        return exact_text(timedelta(seconds=round(value.total_seconds()))), seconds_text(margin)
     if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
         return exact_text(value), "?"
     if not isfinite(margin) or margin <= 0:
@@ -102,6 +107,11 @@ def number_text(value: Any, margin: float | None, scale: int | None) -> tuple[st
     shown = places if scale is None else min(places, scale)
     # z: a small negative number rounds to 0, not to -0.
     return f"{value:z,.{shown}f}", f"{margin:,.{places}f}"
+
+
+def seconds_text(margin: float) -> str:
+    """The margin of a length of time, which is in seconds."""
+    return f"{margin:,.{significant_places(margin)}f} s" if isfinite(margin) else "?"
 
 
 def exact_text(value: Any) -> str:
@@ -121,5 +131,7 @@ def exact_text(value: Any) -> str:
             return repr(value).replace("nan", "NaN").replace("inf", "Infinity")
         case datetime():
             return value.isoformat(sep=" ")
+        case timedelta():
+            return spelled(value)
         case _:
             return str(value)

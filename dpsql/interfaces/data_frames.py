@@ -89,6 +89,8 @@ def arrow_type(pa: Any, kind: SqlType, cells: Sequence[Any]) -> Any:
             return pa.timestamp("us", tz="UTC")
         case Kind.TIMESTAMP:
             return pa.timestamp("us")
+        case Kind.INTERVAL:
+            return pa.duration("us")
         case _:
             return getattr(pa, _FRAMES[kind.kind][0])()
 
@@ -107,6 +109,7 @@ _NUMPY = {
     Kind.DATE: ("datetime64[D]", "NaT"),
     Kind.TIMESTAMP: ("datetime64[us]", "NaT"),
     Kind.TIMESTAMPTZ: ("datetime64[us]", "NaT"),
+    Kind.INTERVAL: ("timedelta64[us]", "NaT"),
 }
 """The dtype of a kind, and what stands in a masked place; other kinds are objects."""
 
@@ -187,5 +190,7 @@ def _polars_type(pl: Any, kind: SqlType, cells: list[Any]) -> Any:
             return pl.Datetime("us", "UTC")
         case Kind.TIMESTAMP:
             return pl.Datetime("us")
+        case Kind.INTERVAL:
+            return pl.Duration("us")
         case _:
             return getattr(pl, _FRAMES[kind.kind][1])

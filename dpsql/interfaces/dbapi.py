@@ -31,8 +31,9 @@ from dpsql.interfaces.dbapi_errors import (
     Warning,  # noqa: A004
     raised_from,
 )
+from dpsql.model.bound_parameters import frozen
 from dpsql.model.errors import DpsqlError
-from dpsql.model.tree import Kind, Value
+from dpsql.model.tree import Kind, Parameter
 from dpsql.model.vocabulary import DEFAULT_SPELLING, SPELLINGS, Receipt, Request
 
 if TYPE_CHECKING:
@@ -277,7 +278,7 @@ class Connection:
             raise ProgrammingError("A statement is a string.")
         if isinstance(parameters, str | bytes) or not isinstance(parameters, Sequence):
             raise ProgrammingError("Parameters are a list or a tuple.", sqlstate="07001")
-        question = sql, self.analyst, self.dialect, tuple(parameters), self.epsilon
+        question = sql, self.analyst, self.dialect, frozen(parameters), self.epsilon
         return Request(*question, confirmed=self.confirm)
 
 
@@ -297,7 +298,7 @@ class ConnectionMonitor:
         """What was charged when it was opened."""
         return self._monitor.receipt
 
-    def ask(self, sql: str, parameters: Sequence[Value] = ()) -> Verdict:
+    def ask(self, sql: str, parameters: Sequence[Parameter] = ()) -> Verdict:
         """Whether one COUNT or SUM, or that of each public group, is above the threshold.
 
         Asked again, a question has the answer it had. Raises as `Cursor.execute` does, and
@@ -367,6 +368,6 @@ def _covering(*kinds: Kind) -> TypeObject:
 STRING = _covering(Kind.VARCHAR)
 BINARY = _covering()
 NUMBER = _covering(Kind.INTEGER, Kind.DECIMAL, Kind.DOUBLE)
-DATETIME = _covering(Kind.DATE, Kind.TIMESTAMP, Kind.TIMESTAMPTZ)
+DATETIME = _covering(Kind.DATE, Kind.TIMESTAMP, Kind.TIMESTAMPTZ, Kind.INTERVAL)
 ROWID = TypeObject(frozenset({"ROWID"}))
 BOOLEAN = _covering(Kind.BOOLEAN)

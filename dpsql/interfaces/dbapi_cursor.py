@@ -18,7 +18,7 @@ from dpsql.interfaces.sentences import sentences
 from dpsql.model.errors import DpsqlError
 from dpsql.model.notices import marked
 from dpsql.model.table import OnDemand
-from dpsql.model.tree import DOUBLE, Kind, Value
+from dpsql.model.tree import DOUBLE, Kind, Parameter
 from dpsql.model.vocabulary import Answer, Column, Receipt, Request
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 Row = tuple[Any, ...]
 Deviations = Sequence[tuple[float | None, ...]]
-Parameters = Sequence[Value]
+Parameters = Sequence[Parameter]
 Description = tuple[str, str, None, None, int | None, int | None, None]
 Result = TypeVar("Result")
 

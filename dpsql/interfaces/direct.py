@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from dpsql.explaining.explanation import Explanation
 from dpsql.interfaces.asking import answered
-from dpsql.model.tree import Value
+from dpsql.model.bound_parameters import frozen
+from dpsql.model.tree import Parameter
 from dpsql.model.vocabulary import DEFAULT_SPELLING, Answer, Request
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 def ask(
     sql: str,
-    parameters: Sequence[Value] = (),
+    parameters: Sequence[Parameter] = (),
     *,
     policy: str = "dpsql.toml",
     analyst: str | None = None,
@@ -29,12 +30,12 @@ def ask(
     """Answer one SELECT, charging the analyst's budget. Raises `dpsql.model.errors.DpsqlError`."""
     with _opened(policy) as proxy:
         who = proxy.analyst(analyst)
-        return answered(proxy, Request(sql, who, dialect, tuple(parameters), epsilon))
+        return answered(proxy, Request(sql, who, dialect, frozen(parameters), epsilon))
 
 
 def explain(
     sql: str,
-    parameters: Sequence[Value] = (),
+    parameters: Sequence[Parameter] = (),
     *,
     policy: str = "dpsql.toml",
     analyst: str | None = None,
@@ -46,7 +47,7 @@ def explain(
     """
     with _opened(policy) as proxy:
         who = proxy.analyst(analyst)
-        return proxy.explain(Request(sql, who, dialect, tuple(parameters), epsilon))
+        return proxy.explain(Request(sql, who, dialect, frozen(parameters), epsilon))
 
 
 @contextmanager

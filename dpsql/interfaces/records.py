@@ -53,7 +53,7 @@ def record_columns(answer: Answer) -> tuple[RecordColumn, ...]:
     columns = []
     for i, column in enumerate(answer.columns):
         columns.append(RecordColumn(unique(column.name, taken), column.type, i, margin=False))
-        if column.type.is_numeric:
+        if column.type.is_measured:
             name = unique(f"{columns[-1].name}{_MARGIN}", taken)
             columns.append(RecordColumn(name, DOUBLE, i, margin=True))
     return tuple(columns)

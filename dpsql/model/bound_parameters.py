@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
-from datetime import UTC, date, datetime
+from collections.abc import Iterable
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from numbers import Integral, Real
+from typing import cast
 
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.tree import (
@@ -13,11 +15,13 @@ from dpsql.model.tree import (
     DATE,
     DOUBLE,
     INTEGER,
+    INTERVAL,
     NULL,
     TIMESTAMP,
     TIMESTAMPTZ,
     VARCHAR,
     Literal,
+    Parameter,
     Span,
     SqlType,
     Value,
@@ -32,7 +36,8 @@ MAX_BYTES = 64 * 1024
 
 
 def bound(value: object, span: Span) -> Literal:
-    """The literal of a parameter; times with a zone become UTC. Raises `Refused` for others.
+    """The literal of a parameter; times with a zone become UTC, lengths of
+    time microseconds. Raises `Refused` for others.
 
     Numbers of NumPy and times of pandas are read as what they are derived from.
 
@@ -46,6 +51,23 @@ def bound(value: object, span: Span) -> Literal:
     return Literal(plain, _type_of(plain, value, span), span)
 
 
+def frozen(parameters: Iterable[object]) -> tuple[Parameter, ...]:
+    """Parameters as a request keeps them: lists, which are arrays, as tuples.
+
+    >>> frozen([1, ["a", None]])
+    (1, ('a', None))
+    """
+    return tuple(
+        tuple(value) if isinstance(value, list | tuple) else cast("Value", value)
+        for value in parameters
+    )
+
+
+def types_of(parameters: tuple[Parameter, ...]) -> tuple[object, ...]:
+    """The types of parameters, and of the members of arrays among them."""
+    return tuple(tuple(map(type, p)) if isinstance(p, tuple) else type(p) for p in parameters)
+
+
 def _plain(value: object) -> Value:
     """The value as exactly one of our types, so that it prints as that type does; else None."""
     match value:
@@ -57,6 +79,8 @@ def _plain(value: object) -> Value:
             return float(value)
         case str():
             return str.__str__(value)
+        case timedelta():
+            return value // timedelta(microseconds=1)
         case datetime():
             moment = value if value.tzinfo is None else value.astimezone(UTC)
             time = moment.hour, moment.minute, moment.second, moment.microsecond
@@ -74,6 +98,8 @@ def _type_of(value: Value, given: object, span: Span) -> SqlType:
             return NULL
         case bool():
             return BOOLEAN
+        case int() if isinstance(given, timedelta):
+            return INTERVAL
         case int() if abs(value) < 10**MAX_DIGITS:
             return INTEGER
         case float() if math.isfinite(value):

@@ -11,7 +11,7 @@ their types filled in and `Ref` instead of `Name`.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from decimal import Decimal
 from enum import StrEnum
 from typing import TypeAlias, cast
@@ -39,6 +39,7 @@ class Kind(StrEnum):
     DATE = "DATE"
     TIMESTAMP = "TIMESTAMP"
     TIMESTAMPTZ = "TIMESTAMPTZ"
+    INTERVAL = "INTERVAL"
     NULL = "NULL"
 
 
@@ -53,6 +54,11 @@ class SqlType:
     @property
     def is_numeric(self) -> bool:
         return self.kind in (Kind.INTEGER, Kind.DECIMAL, Kind.DOUBLE)
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether noise in it has a size: a number, or a length of time."""
+        return self.is_numeric or self.kind is Kind.INTERVAL
 
     @property
     def is_temporal(self) -> bool:
@@ -71,6 +77,8 @@ VARCHAR = SqlType(Kind.VARCHAR)
 DATE = SqlType(Kind.DATE)
 TIMESTAMP = SqlType(Kind.TIMESTAMP)
 TIMESTAMPTZ = SqlType(Kind.TIMESTAMPTZ)
+INTERVAL = SqlType(Kind.INTERVAL)
+"""A length of time: to every engine a whole number of microseconds."""
 NULL = SqlType(Kind.NULL)
 
 
@@ -81,6 +89,9 @@ def decimal(precision: int, scale: int) -> SqlType:
 
 Value: TypeAlias = "None | bool | int | Decimal | float | str | date | datetime"
 """A constant: what a literal, a bound or a member of a finite domain can be."""
+
+Parameter: TypeAlias = "Value | timedelta | tuple[Parameter, ...]"
+"""What can be bound to a `?`: a constant, a length of time, or an array of them."""
 
 Operand: TypeAlias = "Operators | float | str | None"
 _KINDS = {float: DOUBLE, int: INTEGER, str: VARCHAR, bool: BOOLEAN}
@@ -524,7 +535,7 @@ def type_name(kind: SqlType) -> str:
     'DECIMAL(12, 2)'
     """
     match kind.kind:
-        case Kind.INTEGER:
+        case Kind.INTEGER | Kind.INTERVAL:
             return "BIGINT"
         case Kind.TIMESTAMPTZ:
             return "TIMESTAMPTZ"

@@ -22,7 +22,7 @@ from dpsql.model.public_times import now
 from dpsql.model.query_options import Precision
 from dpsql.model.resources import Database, Limits
 from dpsql.model.table_names import SEARCH_PATH, candidates
-from dpsql.model.tree import Expression, SqlType, Value
+from dpsql.model.tree import Expression, Parameter, SqlType, Value
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -485,7 +485,7 @@ class Request:
     sql: str
     analyst: str
     dialect: str = DEFAULT_SPELLING
-    parameters: tuple[Value, ...] = ()
+    parameters: tuple[Parameter, ...] = ()
     epsilon: Decimal | None = None
     precision: Precision | None = None
     nonnegative: bool = False

@@ -30,9 +30,10 @@ from dpsql.answering.vault import Vault
 from dpsql.engines import Stop
 from dpsql.ledgers import Remembered
 from dpsql.mechanisms.sparse_vector import SparseVector, sparse_vector
+from dpsql.model.bound_parameters import frozen
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.notices import Notice
-from dpsql.model.tree import Value
+from dpsql.model.tree import Parameter, Value
 from dpsql.model.vocabulary import (
     DEFAULT_SPELLING,
     Budget,
@@ -168,14 +169,14 @@ class Monitor:
         return 0 if self._closed else self._run.left
 
     def ask(
-        self, sql: str, parameters: Sequence[Value] = (), dialect: str = DEFAULT_SPELLING
+        self, sql: str, parameters: Sequence[Parameter] = (), dialect: str = DEFAULT_SPELLING
     ) -> Verdict:
         """Whether each query of a statement is above the threshold.
 
         Raises `Refused` for what is no stream, and once the alarms are used up; `Failed` where the
         engine failed: the question may be asked again.
         """
-        query = self._desk.stream(Request(sql, self._wish.analyst, dialect, tuple(parameters)))
+        query = self._desk.stream(Request(sql, self._wish.analyst, dialect, frozen(parameters)))
         return self.verdict(query)
 
     def can_tell(self, query: QueryStream) -> bool:

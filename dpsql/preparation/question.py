@@ -12,6 +12,7 @@ from dpsql.accountants.remaining import in_epsilon, keyed_questions, questions
 from dpsql.compiler.plan.private_plan import FoundNorm
 from dpsql.engines import Stop
 from dpsql.ledgers import Charge
+from dpsql.model.bound_parameters import types_of
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.notices import Notice, useless
 from dpsql.model.query_options import Precision, sensible
@@ -165,6 +166,6 @@ def text_key(request: Request) -> tuple[Any, ...]:
         hash(request.parameters)
     except TypeError:
         raise Refused(Reason.BAD_PARAMETER, why="one of them is not a value") from None
-    types = tuple(type(value) for value in request.parameters)
+    types = types_of(request.parameters)
     spelling = request.sql, request.dialect, request.parameters, types
     return *spelling, request.nonnegative, request.at, request.search_path

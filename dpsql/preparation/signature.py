@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from itertools import pairwise
 from typing import assert_never
@@ -29,15 +29,15 @@ from dpsql.model.tree import (
     Expression,
     Kind,
     Literal,
+    Parameter,
     Span,
     SqlType,
-    Value,
 )
 from dpsql.model.vocabulary import Column, Policy, Request
 from dpsql.model.walk import expressions, relations, walk
 
 _TEXTS = ("2000-01-01", "month")
-_GUESSES: tuple[Value, ...] = (None, 1, *_TEXTS)
+_GUESSES: tuple[Parameter, ...] = (None, 1, *_TEXTS)
 """Values tried in turn for a parameter of unknown type, until names and types fit."""
 
 _ALIKE = COERCING | frozenset("add sub mul div like ilike concat mod".split())
@@ -96,14 +96,14 @@ def _counts(text: str) -> set[int]:
     return {word.start for before, word in pairwise(words(text)) if before.value in _COUNTING}
 
 
-def _guesses(declared: SqlType | None) -> tuple[Value, ...]:
+def _guesses(declared: SqlType | None) -> tuple[Parameter, ...]:
     """The values to try for a parameter: of any type, or of the one declared."""
     if declared is None:
         return _GUESSES
     return _TEXTS if declared == VARCHAR else (sample(declared),)
 
 
-def _guess_again(guesses: list[tuple[Value, ...]], places: Sequence[Span], span: Span) -> bool:
+def _guess_again(guesses: list[tuple[Parameter, ...]], places: Sequence[Span], span: Span) -> bool:
     """Whether a parameter in `span`, or else any, has another guess left; takes it."""
     unsettled = [n for n, left in enumerate(guesses) if len(left) > 1]
     inside = [n for n in unsettled if span.start <= places[n].start < span.stop]
@@ -112,7 +112,7 @@ def _guess_again(guesses: list[tuple[Value, ...]], places: Sequence[Span], span:
     return bool(unsettled)
 
 
-def _settled(beside: SqlType | None, value: Value) -> SqlType:
+def _settled(beside: SqlType | None, value: Parameter) -> SqlType:
     """The type of a parameter for which `value` fitted, among neighbours of type `beside`."""
     if isinstance(value, str):
         return VARCHAR
@@ -142,7 +142,7 @@ def _company(expression: Expression) -> Iterator[tuple[Span, SqlType]]:
             return
 
 
-def sample(kind: SqlType) -> Value:
+def sample(kind: SqlType) -> Parameter:
     """Some value of a type.
 
     >>> sample(INTEGER), sample(VARCHAR)
@@ -165,6 +165,8 @@ def sample(kind: SqlType) -> Value:
             return datetime(2000, 1, 1)  # noqa: DTZ001
         case Kind.TIMESTAMPTZ:
             return datetime(2000, 1, 1, tzinfo=UTC)
+        case Kind.INTERVAL:
+            return timedelta(days=1)
         case Kind.NULL:
             return None
         case _:

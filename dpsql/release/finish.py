@@ -7,6 +7,7 @@ All of it is post-processing of a shape that the text fixes: PRIVACY.md R66, SEC
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from datetime import timedelta
 from decimal import Decimal
 from math import isnan
 from typing import Any
@@ -15,6 +16,8 @@ from dpsql.compiler.plan.private_plan import PrivatePlan, ReleasedTable, Rewritt
 from dpsql.engines import ScratchTable
 from dpsql.mechanisms import widest
 from dpsql.model.notices import Empty, Hidden, Notice, Unclear
+from dpsql.model.table import Table, Values, listed
+from dpsql.model.tree import INTERVAL
 from dpsql.model.vocabulary import Answer, Column, Noisy, Receipt
 from dpsql.release.consistent_tables import consistent_tables, each_consistent
 from dpsql.release.release import in_units
@@ -40,8 +43,9 @@ def finish(
     rows = scratch(rewritten.outer_sql, tables)
     width = len(rewritten.output)
     factor = margin_factor(plan)
-    values = tuple(row[:width] for row in rows)
-    errors = tuple(row[width:] for row in rows)
+    values = presented(rewritten, tuple(row[:width] for row in rows))
+    units = _units(rewritten)
+    errors = tuple(_in_units(row[width:], units) for row in rows)
     margins = tuple(tuple(None if e is None else e * factor for e in row) for row in errors)
     columns = tuple(Column(f.name, f.type) for f in rewritten.output)
     more = _unclear(values, margins) if values else (_empty(notices),)
@@ -53,6 +57,46 @@ def finish(
         receipt=receipt,
         notices=(*notices, *more),
     )
+
+
+def presented(rewritten: Rewritten, rows: Rows) -> Rows:
+    """The rows that an engine gives as they are told: lengths of time are no numbers any more."""
+    lengths = _of_lengths(rewritten)
+    if not lengths:
+        return rows
+    if isinstance(rows, Table):
+        return presented_table(rewritten, rows)
+    return tuple(
+        tuple(_length(x) if n in lengths else x for n, x in enumerate(row)) for row in rows
+    )
+
+
+def presented_table(rewritten: Rewritten, table: Table) -> Table:
+    """The same of a table."""
+    lengths = _of_lengths(rewritten)
+    columns = (_lengths(c) if n in lengths else c for n, c in enumerate(table.columns))
+    return Table(len(table), list(columns)) if lengths else table
+
+
+def _of_lengths(rewritten: Rewritten) -> frozenset[int]:
+    return frozenset(n for n, f in enumerate(rewritten.output) if f.type == INTERVAL)
+
+
+def _lengths(column: Values) -> list[timedelta | None]:
+    return [_length(value) for value in listed(column)]
+
+
+def _length(microseconds: int | None) -> timedelta | None:
+    return None if microseconds is None else timedelta(microseconds=microseconds)
+
+
+def _units(rewritten: Rewritten) -> tuple[float, ...]:
+    """In which units errors are told: those of a length of time in seconds."""
+    return tuple(1e6 if f.type == INTERVAL else 1.0 for f in rewritten.output)
+
+
+def _in_units(errors: Sequence[float | None], units: Sequence[float]) -> tuple[float | None, ...]:
+    return tuple(None if e is None else e / u for e, u in zip(errors, units, strict=True))
 
 
 _FEW = 10
@@ -75,6 +119,8 @@ def _unclear(values: Rows, margins: Sequence[tuple[float | None, ...]]) -> Itera
 
 def _is_unclear(value: Any, margin: float) -> bool:
     """Whether a number is none, or no larger than its margin; of anything else there is no size."""
+    if isinstance(value, timedelta):
+        value = value.total_seconds()
     if isinstance(value, int | float | Decimal):
         return abs(float(value)) <= margin
     return value is None and not isnan(margin)
@@ -146,7 +192,8 @@ def _natural(plan: PrivatePlan, block: int, noisy: Sequence[Noisy]) -> Rows:
 def expected_margins(plan: PrivatePlan | None, rewritten: Rewritten) -> tuple[float | None, ...]:
     """The half-width at 95 % of each output before it is released: see `Rewritten.expected`."""
     factor = 0.0 if plan is None else margin_factor(plan)
-    return tuple(None if e is None else e * factor for e in rewritten.expected)
+    errors = _in_units(rewritten.expected, _units(rewritten))
+    return tuple(None if e is None else e * factor for e in errors)
 
 
 def margin_factor(plan: PrivatePlan, confidence: float = 0.95) -> float:

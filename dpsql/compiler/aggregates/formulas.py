@@ -73,6 +73,8 @@ _ARITHMETIC: dict[str, Callable[..., float]] = {
     "mul": lambda a, b: a * b,
     "div": lambda a, b: a / b if b else nan,
     "neg": lambda a: -a,
+    "interval_of": lambda a: a,
+    "interval_us": lambda a: a,
     "abs": abs,
     "least": lambda *values: min(values),
     "greatest": lambda *values: max(values),

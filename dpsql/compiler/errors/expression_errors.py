@@ -151,7 +151,7 @@ def _is_linear(expression: Expression) -> bool:
             return (isinstance(a, Literal) and _is_linear(b)) or (
                 _is_linear(a) and isinstance(b, Literal)
             )
-        case Call("div", (a, Literal())):
+        case Call("div", (a, Literal())) | Call("interval_of" | "interval_us", (a,)):
             return _is_linear(a)
         case _:
             return False

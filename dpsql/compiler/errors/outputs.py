@@ -57,7 +57,7 @@ def shown(outer: Relation, parts: Sequence[Sequence[Field]]) -> list[Expression]
     outputs = [
         _without_errors(substitute(meaning[f.id], columns))
         for f in outer.fields
-        if f.id in meaning and f.type.is_numeric
+        if f.id in meaning and f.type.is_measured
     ]
     noisy = {field.id for block in parts for field in block}
     return [output for output in outputs if refs(output) & noisy]

@@ -111,7 +111,7 @@ def propagate(
 
 
 def _error(traced: Traced, output: Ref) -> Expression:
-    if output.type.is_numeric:
+    if output.type.is_measured:
         return traced.error(output)
     return NAN if traced.unknown(output) else EXACT
 
@@ -320,7 +320,7 @@ class _Tracer:
         for place, new in enumerate(relation.fields):
             refs_here = [side[place].ref for side in old]
             noisy = [s.rewritten(r) is not None for s, r in zip(sides, refs_here, strict=True)]
-            if not (new.type.is_numeric and any(noisy)):
+            if not (new.type.is_measured and any(noisy)):
                 continue
             meaning[new.id] = new.ref
             deviation[new.id] = None

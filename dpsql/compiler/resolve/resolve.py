@@ -537,7 +537,9 @@ def _coalesced(
 
 def _call(function: str, join: JoinedTables, a: Field, b: Field) -> Call:
     args = a.ref, b.ref
-    return typed_call(Call(function, args, span=join.span))
+    call = typed_call(Call(function, args, span=join.span))
+    assert isinstance(call, Call)
+    return call
 
 
 def by_name(

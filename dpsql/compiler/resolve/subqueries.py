@@ -129,6 +129,7 @@ class Subqueries:
                 raise _several_columns(node.span)
             (option,) = relation.fields
             equal = typed_call(Call("eq", (value, option.ref), span=node.span))
+            assert isinstance(equal, Call)
             member = (equal.args[0], equal.args[1])
         mark = self.identities.field("found", BOOLEAN)
         return Lookup(other, both(conditions), mark.ref, mark, member, span=node.span)

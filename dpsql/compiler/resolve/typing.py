@@ -14,6 +14,7 @@ from typing import assert_never
 from dpsql import functions
 from dpsql.compiler import aggregates
 from dpsql.compiler.aggregates.sample import SAMPLE, check_sampled
+from dpsql.compiler.resolve import interval_values as intervals
 from dpsql.compiler.resolve.scopes import Scope
 from dpsql.model.bound_parameters import MAX_DIGITS, bound
 from dpsql.model.errors import Reason, Refused
@@ -22,6 +23,7 @@ from dpsql.model.tree import (
     DATE,
     DOUBLE,
     INTEGER,
+    INTERVAL,
     NULL,
     STATED,
     TIMESTAMP,
@@ -57,6 +59,13 @@ def typed(expression: Expression, scope: Scope) -> Expression:
 
     Raises `Refused` for unknown names and functions and for arguments of the wrong type.
     """
+    whole = _tree(expression, scope)
+    if intervals.is_calendrical(whole):
+        raise intervals.calendrical(whole)
+    return whole
+
+
+def _tree(expression: Expression, scope: Scope) -> Expression:
     match expression:
         case Literal() | Star() | Ref():
             return expression
@@ -64,10 +73,10 @@ def typed(expression: Expression, scope: Scope) -> Expression:
             field = scope.lookup(expression)
             return Ref(field.id, field.type, expression.span)
         case Call():
-            args = tuple(typed(arg, scope) for arg in expression.args)
+            args = tuple(_tree(arg, scope) for arg in expression.args)
             return typed_call(replace(expression, args=args))
         case Cast():
-            return _cast(replace(expression, arg=typed(expression.arg, scope)))
+            return _cast(replace(expression, arg=_tree(expression.arg, scope)))
         case AggregateCall():
             return _aggregate(expression, scope)
         case WindowCall():
@@ -95,11 +104,20 @@ def predicate(expression: Expression, scope: Scope) -> Expression:
     return condition
 
 
-def typed_call(call: Call) -> Call:
+def typed_call(call: Call) -> Expression:
     """A call over typed arguments with its own type, or a refusal that points at it."""
     if call.function in STATED:
         return _stated(call)
-    call = _with_days(_with_typed_nulls(call))
+    call = _with_days(_with_typed_nulls(_with_literals(call)))
+    if is_difference(call):
+        return _difference(call)
+    lowered = intervals.lowered(call)
+    if not isinstance(lowered, Call) or lowered.type != NULL:
+        return lowered
+    return _typed(lowered)
+
+
+def _typed(call: Call) -> Expression:
     function = functions.lookup(call.function)
     if function is None:
         raise Refused(Reason.UNKNOWN_FUNCTION, call.span, name=call.function)
@@ -109,10 +127,78 @@ def typed_call(call: Call) -> Call:
     types = tuple(type_of(arg) for arg in args)
     result = function.result_type(types)
     if result is None:
+        in_company = _in_company(call)
+        if in_company != call:
+            return typed_call(in_company)
         raise _mismatch(call.function, types, call)
     if not function.accepts(args):
         raise Refused(Reason.UNSUPPORTED_FUNCTION, call.span, name=call.function)
     return replace(call, args=args, type=result)
+
+
+def is_difference(call: Call) -> bool:
+    """Whether a call is the difference of two moments, which is an INTERVAL; not of two dates."""
+    if call.function != "sub":
+        return False
+    kinds = {type_of(arg) for arg in call.args}
+    return all(kind.is_temporal for kind in kinds) and kinds != {DATE}
+
+
+def _difference(call: Call) -> Expression:
+    later, earlier = call.args
+    unit = Literal("microseconds", VARCHAR, call.span)
+    number = typed_call(Call("date_diff", (unit, earlier, later), span=call.span))
+    return intervals.length_of(number, call.span)
+
+
+def _with_literals(call: Call) -> Call:
+    """Strings beside a moment from which it is taken, or whose age it is, as moments; beside an
+    INTERVAL with which they are compared as INTERVALs.
+    """
+    pair = call.function in ("sub", "age") and len(call.args) == len(("later", "earlier"))
+    if pair and any(type_of(arg).is_temporal for arg in call.args):
+        return replace(call, args=_coerced(call.args))
+    if call.function in COERCING and any(map(intervals.is_length, call.args)):
+        return replace(call, args=tuple(_read_as(arg, INTERVAL) for arg in call.args))
+    return call
+
+
+def _in_company(call: Call) -> Call:
+    """The call with its bare strings read as what stands beside them, where they say such a thing.
+
+    Beside a moment a string that is added is an INTERVAL, as in PostgreSQL.
+    """
+    company = [type_of(arg) for arg in call.args if not _is_bare(arg)]
+    targets = [kind for kind in dict.fromkeys(company) if kind not in (NULL, VARCHAR, BOOLEAN)]
+    for target in targets:
+        added = call.function == "add" and target.is_temporal
+        read = tuple(_added(arg) if added else _read_as(arg, target) for arg in call.args)
+        if read != call.args:
+            return replace(call, args=read)
+    return call
+
+
+def _is_bare(arg: Expression) -> bool:
+    return isinstance(arg, Literal) and arg.type == VARCHAR
+
+
+def _added(arg: Expression) -> Expression:
+    """A bare string as an INTERVAL of months, days and the rest."""
+    if not (isinstance(arg, Literal) and isinstance(arg.value, str)):
+        return arg
+    return intervals.of_string(arg.value, arg.span) or arg
+
+
+def _read_as(arg: Expression, target: SqlType) -> Expression:
+    """A bare string as a constant of a type; as it is where it is none."""
+    if not (isinstance(arg, Literal) and _is_bare(arg)):
+        return arg
+    if not target.is_temporal:
+        return coerced(arg, target)
+    try:
+        return _temporal(arg, target)
+    except Refused:
+        return arg
 
 
 def _stated(call: Call) -> Call:
@@ -124,6 +210,8 @@ def _stated(call: Call) -> Call:
 
 
 def _cast(cast: Cast) -> Expression:
+    if cast.type == INTERVAL:
+        return _length(cast)
     if cast.type == TIMESTAMPTZ and type_of(cast.arg) != TIMESTAMPTZ:
         cast = replace(cast, arg=_in_utc(cast.arg))
         if type_of(cast.arg) == TIMESTAMPTZ:
@@ -133,8 +221,22 @@ def _cast(cast: Cast) -> Expression:
     return cast
 
 
-def _aggregate(call: AggregateCall, scope: Scope) -> AggregateCall:
+def _length(cast: Cast) -> Expression:
+    """CAST(x AS INTERVAL): of an INTERVAL, or of a constant."""
+    arg = _added(cast.arg)
+    if type_of(arg) == NULL:
+        return Literal(None, INTERVAL, cast.span)
+    if type_of(arg) == INTERVAL:
+        return arg
+    construct = "a cast to INTERVAL of anything but a constant"
+    raise Refused(Reason.UNSUPPORTED_SYNTAX, cast.span, construct=construct)
+
+
+def _aggregate(call: AggregateCall, scope: Scope) -> Expression:
     args = tuple(typed(arg, scope) for arg in call.args)
+    lengths = call.function in intervals.NUMBERED and bool(args) and intervals.is_length(args[0])
+    if lengths:
+        args = (intervals.micros(args[0]), *args[1:])
     condition = None if call.filter is None else predicate(call.filter, scope)
     order = tuple(_sort_key(key, scope) for key in call.order_by)
     conditions = () if condition is None else (condition,)
@@ -152,7 +254,8 @@ def _aggregate(call: AggregateCall, scope: Scope) -> AggregateCall:
         order = ()
     if call.distinct and any(key.expression not in args for key in order):
         raise Refused(Reason.SYNTAX, call.span, why="with DISTINCT, order by the argument")
-    return replace(call, args=args, filter=condition, type=result, order_by=order)
+    call = replace(call, args=args, filter=condition, type=result, order_by=order)
+    return intervals.length_of(call, call.span) if lengths else call
 
 
 def _check_arguments(call: AggregateCall | WindowCall, args: tuple[Expression, ...]) -> None:
@@ -326,6 +429,9 @@ def coerced(literal: Literal, target: SqlType) -> Literal:
     """
     if literal.type != VARCHAR or not isinstance(literal.value, str):
         return literal
+    if target == INTERVAL:
+        micros = intervals.of_text(literal.value)
+        return literal if micros is None else Literal(micros, INTERVAL, literal.span)
     value = _value(literal.value.strip().lower(), target)
     return literal if value is None else bound(value, literal.span)
 

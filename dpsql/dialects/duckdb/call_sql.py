@@ -11,6 +11,7 @@ from dpsql.functions.date_making import bucket_origin
 from dpsql.functions.dates import EPOCH, LENGTHS, MICROSECOND
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.tree import (
+    DATE,
     INTEGER,
     TIMESTAMP,
     TIMESTAMPTZ,
@@ -257,7 +258,35 @@ def _number(arg: Text) -> int:
     return value
 
 
+def _interval_of(args: tuple[Text, ...], kind: SqlType) -> Text:
+    """A length of time is a whole number of microseconds to the engine."""
+    return Text(f"CAST({args[0].sql} AS {type_name(kind)})", kind)
+
+
+def _interval_us(args: tuple[Text, ...], kind: SqlType) -> Text:
+    return Text(args[0].sql, kind, args[0].level)
+
+
+def _age(later: Text, earlier: Text) -> str:
+    """AGE, NULL where a moment is infinite."""
+    return f"TRY(age({_as_time(later)}, {_as_time(earlier)}))"
+
+
+def _as_time(moment: Text) -> str:
+    return f"CAST({moment.sql} AS TIMESTAMP)" if moment.type == DATE else _in_utc(moment)
+
+
+def _age_part(args: tuple[Text, ...], kind: SqlType) -> Text:
+    part = f"extract({_word(args[0])} FROM {_age(*args[1:])})"
+    return Text(f"CAST({part} AS {type_name(kind)})", kind)
+
+
 TIMES: dict[str, Printed] = {
+    "interval_of": _interval_of,
+    "interval_us": _interval_us,
+    "age_part": _age_part,
+    "age_us": lambda args, kind: Text(f"epoch_us({_age(*args)})", kind),
+    "age_seconds": lambda args, kind: Text(f"extract(epoch FROM {_age(*args)})", kind),
     "extract": _extract,
     "epoch": _epoch,
     "date_add": _date_add,

@@ -77,7 +77,8 @@ WIDENED = frozenset(
 """Integer operators, computed in at least 64 bits whatever the width of the columns."""
 
 WIDE_RESULTS = WIDENED | {
-    *("length", "strpos", "extract", "date_diff", "date_sub", "epoch_ms", "epoch_us")
+    *("length", "strpos", "extract", "date_diff", "date_sub", "epoch_ms", "epoch_us"),
+    *("interval_us", "age_part", "age_us"),
 }
 COUNTING = frozenset(
     """left right substring left_grapheme right_grapheme substring_grapheme repeat""".split()

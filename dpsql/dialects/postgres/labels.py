@@ -18,8 +18,9 @@ _TYPES = {
     Kind.DATE: "date",
     Kind.TIMESTAMP: "timestamp",
     Kind.TIMESTAMPTZ: "timestamptz",
+    Kind.INTERVAL: "interval",
 }
-_TYPED = frozenset({Kind.DATE, Kind.TIMESTAMP, Kind.TIMESTAMPTZ})
+_TYPED = frozenset({Kind.DATE, Kind.TIMESTAMP, Kind.TIMESTAMPTZ, Kind.INTERVAL})
 """Constants that PostgreSQL reads as casts."""
 
 

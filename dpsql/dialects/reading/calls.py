@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from sqlglot import exp
 
+from dpsql.dialects.reading.arrays import ARRAY_CALLS, array_call, is_list, is_quantified
 from dpsql.dialects.reading.function_names import (
     CONSTANTS,
     NULL_IGNORING,
@@ -24,10 +25,11 @@ from dpsql.dialects.reading.function_names import (
     refusal_of,
     scalar,
 )
+from dpsql.dialects.reading.interval_literals import duration_of, value_of
 from dpsql.dialects.reading.nodes import PRECISE, Origin, name_of, spoken
 from dpsql.dialects.reading.request_options import Named
 from dpsql.dialects.reading.time_calls import TIME_CALLS, part_of, standard_part
-from dpsql.dialects.reading.tokens import DURATION, FUNCTION, NUMBERS
+from dpsql.dialects.reading.tokens import FUNCTION
 from dpsql.dialects.reading.window_frames import Read, sort_keys, window_of
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.tree import (
@@ -38,6 +40,7 @@ from dpsql.model.tree import (
     Cast,
     Expression,
     Literal,
+    Name,
     SortKey,
     Span,
     Star,
@@ -67,14 +70,9 @@ def elements(
     if name not in _LISTED or not args or not is_list(args[-1]):
         return None
     _, written = origin.take(args[-1], "this", "expressions")
-    if len(written) > MOST:
-        raise origin.refusal(args[-1], f"a list of {len(written)} quantiles")
+    if not 1 <= len(written or ()) <= MOST:
+        raise origin.refusal(args[-1], f"a list of {len(written or ())} quantiles")
     return [[*args[:-1], fraction] for fraction in written]
-
-
-def is_list(node: exp.Expression) -> bool:
-    """Whether a node is a list of numbers."""
-    return isinstance(node, exp.Anonymous) and node.name == NUMBERS
 
 
 def _boundaries(args: list[exp.Expression], origin: Origin) -> list[exp.Expression]:
@@ -116,10 +114,9 @@ _WRITTEN_OUT = _COUNT_IF | _GEOMETRIC
 def anonymous(node: exp.Expression, origin: Origin, read: Read) -> Expression:
     """A call of a scalar function or an aggregate by name."""
     name, args = _name_and_arguments(node, origin)
-    if is_list(node):
-        raise origin.refusal(node, "a list here")
-    if str(node.this).startswith(DURATION):
-        raise origin.refusal(node, "INTERVAL, unless it is added to a date or time")
+    special = _special(name, args, node, origin, read)
+    if special is not None:
+        return special
     if name in TIME_CALLS:
         return TIME_CALLS[name](node, args, origin, read)
     if aggregate(name) or name in _WRITTEN_OUT:
@@ -149,6 +146,24 @@ def anonymous(node: exp.Expression, origin: Origin, read: Read) -> Expression:
     _check_count(row, call)
     call = _completed(name, replace(call, function=row.function))
     return _with_part(call, origin, node) if row.function in _OF_PARTS else call
+
+
+def _special(
+    name: str, args: list[exp.Expression], node: exp.Expression, origin: Origin, read: Read
+) -> Expression | None:
+    """What is written as a call, and is an INTERVAL, a series or a question about an array."""
+    if is_list(node):
+        raise origin.refusal(node, "a list here")
+    if is_quantified(node):
+        raise origin.refusal(node, "ANY or ALL here")
+    duration = duration_of(node, origin, read)
+    if duration is not None:
+        return value_of(duration, origin.span(node))
+    if id(node) in origin.rows:
+        return Name(origin.rows[id(node)], span=origin.span(node))
+    if name in ARRAY_CALLS:
+        return array_call(name, args, node, origin, read)
+    return None
 
 
 _OF_PARTS = ("extract", "date_trunc", "date_diff", "date_sub")

@@ -6,12 +6,13 @@ from collections.abc import Callable, Mapping
 
 from sqlglot import exp
 
+from dpsql.dialects.reading.arrays import among, is_quantified, quantified, unnested
 from dpsql.dialects.reading.calls import anonymous, filtered, trim, window, within_group
 from dpsql.dialects.reading.function_names import refusal_of
-from dpsql.dialects.reading.interval_literals import duration_of, later, opposite
-from dpsql.dialects.reading.literals import cast_type, literal, negative, temporal
+from dpsql.dialects.reading.interval_literals import duration_of, later, opposite, value_of
+from dpsql.dialects.reading.literals import cast_type, casted, literal, negative
 from dpsql.dialects.reading.nodes import Origin, name_of, placeholder_of, schema_of
-from dpsql.dialects.reading.time_calls import counts_with_part, extracted, standard_part
+from dpsql.dialects.reading.time_calls import counts_with_part, part_of, standard_part
 from dpsql.dialects.reading.tokens import FUNCTION
 from dpsql.dialects.reading.window_frames import Read
 from dpsql.functions.zone_names import ZONES
@@ -24,7 +25,6 @@ from dpsql.model.tree import (
     NULL,
     VARCHAR,
     Call,
-    Cast,
     Expression,
     Literal,
     Membership,
@@ -46,6 +46,8 @@ def expression(node: exp.Expression, origin: Origin) -> Expression:
 def _binary(function: str) -> Callable[[exp.Expression, Origin], Expression]:
     def handle(node: exp.Expression, origin: Origin) -> Expression:
         left, right = origin.take(node, "this", "expression")
+        if is_quantified(right):
+            return quantified(function, expression(left, origin), right, origin, expression)
         args = expression(left, origin), expression(right, origin)
         return Call(function, args, span=origin.span(node))
 
@@ -58,6 +60,9 @@ def _sum(function: str) -> Callable[[exp.Expression, Origin], Expression]:
     def handle(node: exp.Expression, origin: Origin) -> Expression:
         left, right = origin.take(node, "this", "expression")
         span = origin.span(node)
+        whole = duration_of(node, origin, expression)
+        if whole is not None:
+            return value_of(whole, span)
         step = duration_of(right, origin, expression)
         if step is not None:
             moment = expression(left, origin)
@@ -91,6 +96,9 @@ def _connective(function: str) -> Callable[[exp.Expression, Origin], Expression]
 def _pattern(function: str) -> Callable[[exp.Expression, Origin], Expression]:
     def handle(node: exp.Expression, origin: Origin) -> Expression:
         left, right, negate = origin.take(node, "this", "expression", "negate")
+        if is_quantified(right):
+            tested = expression(left, origin)
+            return quantified(function, tested, right, origin, expression, negate=bool(negate))
         args = expression(left, origin), expression(right, origin)
         return _not_if(negate, Call(function, args, span=origin.span(node)))
 
@@ -138,6 +146,16 @@ def _concatenation(node: exp.Expression, origin: Origin) -> Expression:
             return Call("concat", args, span=origin.span(node))
 
 
+def _product(node: exp.Expression, origin: Origin) -> Expression:
+    """`*`: of numbers, or of a number and an INTERVAL."""
+    whole = duration_of(node, origin, expression)
+    if whole is not None:
+        return value_of(whole, origin.span(node))
+    left, right = origin.take(node, "this", "expression")
+    args = expression(left, origin), expression(right, origin)
+    return Call("mul", args, span=origin.span(node))
+
+
 def _unary(function: str) -> Callable[[exp.Expression, Origin], Expression]:
     def handle(node: exp.Expression, origin: Origin) -> Expression:
         (this,) = origin.take(node, "this")
@@ -150,6 +168,9 @@ def _negation(node: exp.Expression, origin: Origin) -> Expression:
     (this,) = origin.take(node, "this")
     if isinstance(this, exp.Literal) and not this.is_string:
         return negative(literal(this, origin), origin.span(node))
+    whole = duration_of(node, origin, expression)
+    if whole is not None:
+        return value_of(whole, origin.span(node))
     return Call("neg", (expression(this, origin),), span=origin.span(node))
 
 
@@ -171,7 +192,10 @@ def _is(node: exp.Expression, origin: Origin) -> Expression:
 
 
 def _in(node: exp.Expression, origin: Origin) -> Expression:
-    this, members, query = origin.take(node, "this", "expressions", "query")
+    this, members, query, field = origin.take(node, "this", "expressions", "query", "field")
+    array = field if query is None else unnested(query)
+    if array is not None:
+        return among(expression(this, origin), array, origin, expression, origin.span(node))
     if query is not None:
         value = expression(this, origin)
         return Membership(origin.read_query(query, origin), value, origin.span(node))
@@ -206,6 +230,8 @@ def _equality(node: exp.Expression, origin: Origin) -> Expression:
     left, right = origin.take(node, "this", "expression")
     if isinstance(left, exp.Tuple):
         return _same_row(left, right, node, origin)
+    if is_quantified(right):
+        return quantified("eq", expression(left, origin), right, origin, expression)
     args = expression(left, origin), expression(right, origin)
     return Call("eq", args, span=origin.span(node))
 
@@ -242,13 +268,14 @@ def _case(node: exp.Expression, origin: Origin) -> Expression:
 
 def _cast(node: exp.Expression, origin: Origin) -> Expression:
     """CAST, TRY_CAST, `::`, and typed literals such as DATE '2025-01-01'."""
+    whole = duration_of(node, origin, expression)
+    if whole is not None:
+        return value_of(whole, origin.span(node))
     this, to, safe = origin.take(node, "this", "to", "safe")
     target, longest = cast_type(to, origin)
     safe = bool(safe) or isinstance(node, exp.TryCast)
-    arg, span = expression(this, origin), origin.span(node)
-    if isinstance(arg, Literal) and arg.type == VARCHAR and target.is_temporal and not safe:
-        return temporal(arg, target, origin)
-    cast = Cast(arg, target, safe, span)
+    span = origin.span(node)
+    cast = casted(expression(this, origin), target, origin, span, safe=safe)
     if longest is None:
         return cast
     return Call("left", (cast, Literal(longest, INTEGER, span)), span=span)
@@ -259,7 +286,7 @@ def _extract(node: exp.Expression, origin: Origin) -> Expression:
     if not isinstance(part, exp.Var | exp.Literal):
         raise origin.refusal(node, "EXTRACT of a computed part")
     written = str(origin.take(part, "this", "is_string")[0])
-    return extracted(standard_part(written), this, origin, expression, origin.span(node))
+    return part_of(standard_part(written), expression(this, origin), origin.span(node))
 
 
 def _substring(node: exp.Expression, origin: Origin) -> Expression:
@@ -354,7 +381,6 @@ _SPOKEN = {
 }
 
 _BINARY: Mapping[type[exp.Expression], str] = {
-    exp.Mul: "mul",
     exp.IntDiv: "int_div",
     exp.Mod: "mod",
     exp.NEQ: "ne",
@@ -370,6 +396,7 @@ _HANDLERS: Mapping[type[exp.Expression], Callable[[exp.Expression, Origin], Expr
     **{node: _binary(function) for node, function in _BINARY.items()},
     exp.Add: _sum("add"),
     exp.Sub: _sum("sub"),
+    exp.Mul: _product,
     exp.EQ: _equality,
     exp.And: _connective("and"),
     exp.Or: _connective("or"),

@@ -19,24 +19,23 @@ from dpsql.dialects.reading.interval_literals import with_durations
 from dpsql.dialects.reading.nodes import Origin, is_bare_values, nodes_of
 from dpsql.dialects.reading.queries import query
 from dpsql.dialects.reading.request_options import OptionedQuery, read_request
-from dpsql.dialects.reading.tokens import (
-    Tokens,
+from dpsql.dialects.reading.token_checks import (
     check_clauses,
     check_joins,
     check_nesting,
-    prepare,
-    span_of,
     with_bare_counts,
 )
+from dpsql.dialects.reading.token_words import span_of
+from dpsql.dialects.reading.tokens import Tokens, prepare
 from dpsql.model.errors import Reason, Refused
-from dpsql.model.tree import NOWHERE, Query, Span, Statement, Value
+from dpsql.model.tree import NOWHERE, Parameter, Query, Span, Statement
 
 # sqlglot logs the text it does not understand at WARNING: analyst text belongs in no log.
 logging.getLogger("sqlglot").disabled = True
 
 
 def statement(
-    text: str, dialect: str, parameters: tuple[Value, ...], instant: datetime
+    text: str, dialect: str, parameters: tuple[Parameter, ...], instant: datetime
 ) -> Statement:
     """The one query in `text`, with `parameters` in the places of its `?`, as asked at an instant.
 
@@ -84,7 +83,7 @@ def _statement(request: OptionedQuery, result: Query, origin: Origin) -> Stateme
     )
 
 
-def _require_all(places: Sequence[Span], parameters: tuple[Value, ...]) -> None:
+def _require_all(places: Sequence[Span], parameters: tuple[Parameter, ...]) -> None:
     """Refuse more or fewer parameters than places for them."""
     if len(places) != len(parameters):
         missing = places[len(parameters) :]

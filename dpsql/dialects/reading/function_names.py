@@ -214,7 +214,7 @@ _REFUSED_AGGREGATES = frozenset(
 )
 
 _IMPURE = frozenset(
-    """age clock_timestamp current_catalog current_database current_localtime
+    """clock_timestamp current_catalog current_database current_localtime
     current_query current_schema current_schemas current_setting
     current_time current_user currval gen_random_uuid get_current_time
     getdate getenv getvariable localtime nextval

@@ -4,25 +4,25 @@ sqlglot's own grammar of INTERVAL takes words as units, drops some and recurses,
 sees the word: every form becomes the call of a function that nobody else can write, `INTERVAL 3
 DAY` as `interval day(3)`. Forms that are not listed are refused.
 
-Our tree has no INTERVAL. It is read where it is added to something or taken from it, times a
-number or not; anywhere else it is refused.
+What is added to a moment, or taken from it, is a chain of `date_add`. Anywhere else an INTERVAL is
+the call `interval(months, days, microseconds)`, of which `resolve` makes a length of time.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date
-from fractions import Fraction
 
 from sqlglot import Token, TokenType, exp
 
 from dpsql.dialects.reading.literals import negative
 from dpsql.dialects.reading.nodes import Origin
-from dpsql.dialects.reading.tokens import DURATION, FUNCTION, is_word, names_type, span_of
+from dpsql.dialects.reading.token_words import is_word, names_type, span_of
+from dpsql.dialects.reading.tokens import DURATION, FUNCTION
 from dpsql.dialects.reading.window_frames import Read
 from dpsql.functions.dates import moved
+from dpsql.model.durations import ORDER, UNITS, parts_of
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.tree import (
     DATE,
@@ -36,26 +36,6 @@ from dpsql.model.tree import (
     Literal,
     Span,
 )
-
-UNITS = {
-    name: unit
-    for names, unit in (
-        ("microsecond microseconds us usec usecs", ("microseconds", 1)),
-        ("millisecond milliseconds ms msec msecs", ("microseconds", 1_000)),
-        ("second seconds s sec secs", ("microseconds", 1_000_000)),
-        ("minute minutes min mins", ("microseconds", 60_000_000)),
-        ("hour hours h hr hrs", ("microseconds", 3_600_000_000)),
-        ("day days d", ("day", 1)),
-        ("week weeks w", ("day", 7)),
-        ("month months mon mons", ("month", 1)),
-        ("quarter quarters", ("month", 3)),
-        ("year years y yr yrs", ("month", 12)),
-        ("decade decades", ("month", 120)),
-        ("century centuries", ("month", 1200)),
-    )
-    for name in names.split()
-}
-"""Units of an interval: which of its three parts they count, and how many of it they are."""
 
 TEXT = "text"
 """Stands for the unit where the string itself names units: INTERVAL '1 day 2 hours'."""
@@ -164,18 +144,12 @@ def _refusal(word: Token) -> Refused:
     return Refused(Reason.UNSUPPORTED_SYNTAX, span_of(word), construct="this form of INTERVAL")
 
 
-ORDER = ("month", "day", "microseconds")
-"""The parts of an interval in the order in which the engines add them."""
-
 _MAKERS = {
     f"to_{name}": name
     for name in """microseconds milliseconds seconds minutes hours days weeks months quarters years
     decades centuries""".split()
 }
 """TO_DAYS(n) is n days."""
-
-_PIECE = re.compile(r"\s*([+-]?(?:\d+\.?\d*|\.\d+))\s*([A-Za-z]+)\s*")
-_CLOCK = re.compile(r"\s*([+-]?)(\d{1,4}):(\d{2})(?::(\d{2}(?:\.\d{1,6})?))?\s*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,37 +159,100 @@ class Duration:
     parts: tuple[tuple[str, Expression], ...]
 
 
+def says_interval(node: exp.Expression) -> bool:
+    """Whether a node is written as an INTERVAL; what else is one has its type."""
+    match node:
+        case exp.Paren() | exp.Neg():
+            return says_interval(node.this)
+        case exp.Mul():
+            return says_interval(node.this) or says_interval(node.expression)
+        case exp.Add() | exp.Sub():
+            return says_interval(node.this) and says_interval(node.expression)
+        case exp.Cast():
+            to = node.args.get("to")
+            return isinstance(to, exp.DataType) and to.this == exp.DType.INTERVAL and _spells(node)
+        case exp.Anonymous():
+            return _unit_of(node) is not None
+        case _:
+            return False
+
+
+def _spells(cast: exp.Expression) -> bool:
+    """Whether a constant, or a number before the text of a unit, is cast."""
+    match _bare(cast.this):
+        case exp.Literal(is_string=True):
+            return True
+        case exp.DPipe(expression=exp.Literal() as unit):
+            return unit.is_string and unit.name.strip().lower() in UNITS
+        case _:
+            return False
+
+
+def _bare(node: exp.Expression) -> exp.Expression:
+    while isinstance(node, exp.Paren):
+        node = node.this
+    return node
+
+
 def duration_of(node: exp.Expression, origin: Origin, read: Read) -> Duration | None:
-    """The interval that a node says, None if it says none."""
+    """The interval that a node says, None if it says none; nothing is read then."""
+    if not says_interval(node):
+        return None
     match node:
         case exp.Paren():
-            (this,) = origin.take(node, "this")
-            return duration_of(this, origin, read)
+            return duration_of(origin.take(node, "this")[0], origin, read)
         case exp.Neg():
-            (this,) = origin.take(node, "this")
-            inner = duration_of(this, origin, read)
-            return None if inner is None else _times(inner, _integer(-1, origin, node))
+            inner = duration_of(origin.take(node, "this")[0], origin, read)
+            return None if inner is None else opposite(inner)
         case exp.Mul():
             return _product(node, origin, read)
+        case exp.Add() | exp.Sub():
+            left, right = (
+                duration_of(side, origin, read) for side in origin.take(node, "this", "expression")
+            )
+            assert left is not None
+            assert right is not None
+            return _plus(left, opposite(right) if isinstance(node, exp.Sub) else right)
         case exp.Cast():
             return _of_cast(node, origin, read)
-        case exp.Anonymous():
-            return _of_call(node, origin, read)
         case _:
-            return None
+            return _of_call(node, origin, read)
 
 
-def _integer(value: int, origin: Origin, node: exp.Expression) -> Literal:
-    return Literal(value, INTEGER, origin.span(node))
+def value_of(duration: Duration, span: Span) -> Call:
+    """The interval as a value: `interval(months, days, microseconds)`."""
+    counts: dict[str, Expression] = dict(duration.parts)
+    nothing = Literal(0, INTEGER, span)
+    return Call("interval", tuple(counts.get(part, nothing) for part in ORDER), span=span)
+
+
+def _plus(left: Duration, right: Duration) -> Duration:
+    ours, theirs = dict(left.parts), dict(right.parts)
+    return Duration(
+        tuple(
+            (part, _added([n for n in (ours.get(part), theirs.get(part)) if n is not None]))
+            for part in ORDER
+            if part in ours or part in theirs
+        )
+    )
+
+
+def _added(counts: list[Expression]) -> Expression:
+    match counts:
+        case [Literal(int() as a), Literal(int() as b)]:
+            return Literal(a + b, INTEGER, counts[0].span)
+        case [count]:
+            return count
+        case _:
+            return Call("add", tuple(counts), span=counts[0].span)
 
 
 def _product(node: exp.Expression, origin: Origin, read: Read) -> Duration | None:
     left, right = origin.take(node, "this", "expression")
-    for side, other in ((right, left), (left, right)):
-        inner = duration_of(side, origin, read)
-        if inner is not None:
-            return _times(inner, _whole(read(other, origin)))
-    return None
+    side, other = (right, left) if says_interval(right) else (left, right)
+    inner = duration_of(side, origin, read)
+    assert inner is not None
+    return _times(inner, _whole(read(other, origin)))
 
 
 def _whole(factor: Expression) -> Expression:
@@ -227,56 +264,53 @@ def _whole(factor: Expression) -> Expression:
             return factor
 
 
-def _of_cast(node: exp.Expression, origin: Origin, read: Read) -> Duration | None:
-    """CAST('1 day' AS INTERVAL) and '1 day'::interval."""
-    to = node.args.get("to")
-    if not (isinstance(to, exp.DataType) and to.this == exp.DType.INTERVAL):
-        return None
-    this, _to, safe = origin.take(node, "this", "to", "safe")
+def _of_cast(node: exp.Expression, origin: Origin, read: Read) -> Duration:
+    """CAST('1 day' AS INTERVAL), '1 day'::interval and (n || ' days')::interval."""
+    this, to, safe = origin.take(node, "this", "to", "safe")
     origin.take(to, "this", "nested")
-    if safe or not (isinstance(this, exp.Literal) and this.is_string):
-        raise origin.refusal(node, "a cast to INTERVAL of anything but a constant")
-    return _of_text(str(this.this), read(this, origin).span)
+    if safe:
+        raise origin.refusal(node, "TRY_CAST to INTERVAL")
+    while isinstance(this, exp.Paren):
+        (this,) = origin.take(this, "this")
+    if isinstance(this, exp.Literal):
+        return interval_text(str(this.this), read(this, origin).span)
+    left, right, _safe = origin.take(this, "this", "expression", "safe")
+    count = read(left, origin)
+    if isinstance(count, Cast) and count.type == VARCHAR:
+        count = count.arg
+    part, size = UNITS[str(read(right, origin).value).strip().lower()]  # type: ignore[union-attr]
+    return _times(Duration(((part, Literal(size, INTEGER, count.span)),)), count)
 
 
-def _of_call(node: exp.Expression, origin: Origin, read: Read) -> Duration | None:
+def _unit_of(node: exp.Expression) -> str | None:
     written = str(node.this)
-    unit = (
-        written.removeprefix(DURATION)
-        if written.startswith(DURATION)
-        else _MAKERS.get(written.removeprefix(FUNCTION).lower())
-    )
-    if unit is None:
-        return None
+    if written.startswith(DURATION):
+        return written.removeprefix(DURATION)
+    return _MAKERS.get(written.removeprefix(FUNCTION).lower())
+
+
+def _of_call(node: exp.Expression, origin: Origin, read: Read) -> Duration:
+    unit = _unit_of(node)
+    assert unit is not None
     _this, args = origin.take(node, "this", "expressions")
     if len(args) != 1:
         raise origin.refusal(node, "an INTERVAL of more than one number")
     value = read(args[0], origin)
     if unit == TEXT:
         assert isinstance(value, Literal)
-        return _of_text(str(value.value), value.span)
+        return interval_text(str(value.value), value.span)
     if isinstance(value, Literal) and not isinstance(value.value, int):
-        return _of_text(f"{value.value} {unit}", value.span)
+        return interval_text(f"{value.value} {unit}", value.span)
     part, size = UNITS[unit]
     return _times(Duration(((part, Literal(size, INTEGER, value.span)),)), value)
 
 
-def _of_text(text: str, span: Span) -> Duration:
+def interval_text(text: str, span: Span) -> Duration:
     """The interval of a string such as '1 day 02:00:00'."""
-    totals = dict.fromkeys(ORDER, Fraction(0))
-    rest = text
-    while (piece := _PIECE.match(rest)) and piece.group(2).lower() in UNITS:
-        part, size = UNITS[piece.group(2).lower()]
-        totals[part] += Fraction(piece.group(1)) * size
-        rest = rest[piece.end() :]
-    if clock := _CLOCK.fullmatch(rest):
-        sign, hours, minutes, seconds = clock.groups()
-        moment = 3600 * int(hours) + 60 * int(minutes) + Fraction(seconds or 0)
-        totals["microseconds"] += 1_000_000 * moment * (-1 if sign == "-" else 1)
-        rest = ""
-    if rest or rest == text or any(n.denominator > 1 for n in totals.values()):
+    totals = parts_of(text)
+    if totals is None:
         raise Refused(Reason.TYPE_MISMATCH, span, function="INTERVAL", types=("this string",))
-    parts = tuple((u, Literal(int(n), INTEGER, span)) for u, n in totals.items() if n)
+    parts = tuple((u, Literal(n, INTEGER, span)) for u, n in totals.items() if n)
     return Duration(parts or (("day", Literal(0, INTEGER, span)),))
 
 

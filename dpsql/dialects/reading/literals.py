@@ -18,9 +18,12 @@ from dpsql.model.tree import (
     DATE,
     DOUBLE,
     INTEGER,
+    INTERVAL,
     TIMESTAMP,
     TIMESTAMPTZ,
     VARCHAR,
+    Cast,
+    Expression,
     Kind,
     Literal,
     Span,
@@ -50,6 +53,7 @@ _TYPES = {
     "TIMESTAMP": TIMESTAMP,
     "TIMESTAMPNTZ": TIMESTAMP,
     "TIMESTAMPTZ": TIMESTAMPTZ,
+    "INTERVAL": INTERVAL,
 }
 """sqlglot's type names to ours. Integers of every width become INTEGER: dpsql computes in 64 bits
 and wider, so a narrow cast does not fail, or wrap, where the engine's own would.
@@ -155,6 +159,15 @@ def temporal(text: Literal, target: SqlType, origin: Origin) -> Literal:
         raise Refused(
             Reason.TYPE_MISMATCH, text.span, function=target.kind.value, types="this string"
         ) from None
+
+
+def casted(
+    arg: Expression, target: SqlType, origin: Origin, span: Span, *, safe: bool = False
+) -> Expression:
+    """CAST(arg AS target); of a string as a date or time, the constant that it says."""
+    if isinstance(arg, Literal) and arg.type == VARCHAR and target.is_temporal and not safe:
+        return temporal(arg, target, origin)
+    return Cast(arg, target, safe, span)
 
 
 def _as_kind(moment: datetime, kind: Kind, dialect: str) -> date | datetime:

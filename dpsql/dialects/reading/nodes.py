@@ -23,9 +23,9 @@ from dpsql.model.tree import (
     TIMESTAMPTZ,
     Kind,
     Literal,
+    Parameter,
     Query,
     Span,
-    Value,
 )
 
 CLOCKS = {
@@ -64,11 +64,12 @@ class Origin:
     `strings` are the offsets of the string literals, which sqlglot also accepts as names;
     `read_query` reads the queries inside of expressions; `named` are the named arguments of
     aggregates, by the offset of the aggregate's name; `heard` are those that were read, and `clock`
-    the places where the time was, `nows` those of texts that say 'now'.
+    the places where the time was, `nows` those of texts that say 'now'; `rows` are the columns that
+    series in a SELECT list became, by node.
     """
 
     dialect: str
-    parameters: tuple[Value, ...]
+    parameters: tuple[Parameter, ...]
     instant: datetime
     spans: Mapping[int, Span]
     strings: frozenset[int]
@@ -77,6 +78,7 @@ class Origin:
     heard: set[int] = field(default_factory=set)
     clock: set[int] = field(default_factory=set)
     nows: set[int] = field(default_factory=set)
+    rows: dict[int, str] = field(default_factory=dict)
 
     def clock_reading(self, name: str, span: Span) -> Literal | None:
         """What a function of the time gives, in UTC; None for another function."""

@@ -8,7 +8,7 @@ from dpsql.dialects.reading import from_sqlglot
 from dpsql.dialects.reading.request_options import divided
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.public_times import now
-from dpsql.model.tree import Span, Statement, Value
+from dpsql.model.tree import Parameter, Span, Statement
 from dpsql.model.vocabulary import DEFAULT_SPELLING, SPELLINGS
 
 MAX_BYTES = 64 * 1024
@@ -18,7 +18,7 @@ MAX_BYTES = 64 * 1024
 def parse(
     text: str,
     dialect: str = DEFAULT_SPELLING,
-    parameters: tuple[Value, ...] = (),
+    parameters: tuple[Parameter, ...] = (),
     instant: datetime | None = None,
 ) -> Statement:
     """The one SELECT in `text`, spelled in `dialect`, with `parameters` bound to its `?` in order.

@@ -12,7 +12,7 @@ from sqlglot import exp
 from dpsql.dialects.postgres.labels import unaliased
 from dpsql.dialects.reading.expressions import expression
 from dpsql.dialects.reading.nodes import Origin, name_of, placeholder_of, schema_of
-from dpsql.dialects.reading.sources import alias_of, source
+from dpsql.dialects.reading.sources import SERIES, alias_of, function_name, rows_of, source
 from dpsql.dialects.reading.window_frames import definitions, sort_keys, with_windows
 from dpsql.model.bound_parameters import bound
 from dpsql.model.errors import Reason, Refused
@@ -26,6 +26,7 @@ from dpsql.model.tree import (
     SelectItem,
     SetOperation,
     Star,
+    ValuesList,
 )
 
 _SELECT = (
@@ -85,10 +86,12 @@ def _select(node: exp.Select, origin: Origin) -> Select:
     if not taken["expressions"]:
         raise Refused(Reason.SYNTAX, origin.span(node), why="nothing is selected")
     keys = _distinct_on(taken["distinct"], origin)
+    rows = source(taken["from_"] or taken["from"], taken["joins"] or [], origin, query)
+    rows = rows or _series_among(node, origin)
     group_by, sets = groups(taken["group"], origin, expression)
     select = Select(
         items=tuple(_item(item, origin) for item in taken["expressions"]),
-        source=source(taken["from_"] or taken["from"], taken["joins"] or [], origin, query),
+        source=rows,
         where=_clause(taken["where"], origin),
         group_by=group_by,
         having=_clause(taken["having"], origin),
@@ -103,6 +106,21 @@ def _select(node: exp.Select, origin: Origin) -> Select:
         grouping_sets=sets,
     )
     return with_windows(select, definitions(taken["windows"] or [], origin, expression))
+
+
+def _series_among(select: exp.Select, origin: Origin) -> ValuesList | None:
+    """The series that a SELECT without FROM lists: a row for each value, as in PostgreSQL."""
+    calls = [call for item in select.expressions for call in item.find_all(exp.Anonymous)]
+    series = [
+        call
+        for call in calls
+        if function_name(call, origin) in SERIES and call.parent_select is select
+    ]
+    if len(series) != 1:
+        return None
+    rows = rows_of(series[0], origin)
+    origin.rows[id(series[0])] = rows.names[0]
+    return rows
 
 
 def _item(node: exp.Expression, origin: Origin) -> SelectItem:

@@ -15,7 +15,8 @@ from typing import Any
 
 from sqlglot import Token, TokenType
 
-from dpsql.dialects.reading.tokens import is_word, skip_gap, span_of, tokenize
+from dpsql.dialects.reading.token_words import is_word, span_of
+from dpsql.dialects.reading.tokens import skip_gap, tokenize
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.tree import Clip, PlanForm, Span
 

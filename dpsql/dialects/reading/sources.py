@@ -3,29 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TypeAlias
 
 from sqlglot import exp
 
+from dpsql.dialects.reading.arrays import members
 from dpsql.dialects.reading.expressions import expression
+from dpsql.dialects.reading.interval_literals import duration_of, interval_text
 from dpsql.dialects.reading.nodes import Origin, name_of, schema_of
-from dpsql.dialects.reading.tokens import FUNCTION, MAX_JOINS
+from dpsql.dialects.reading.series import MAX_ROWS, folded, moments, series
+from dpsql.dialects.reading.token_checks import MAX_JOINS
+from dpsql.dialects.reading.tokens import FUNCTION
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.tree import (
-    INTEGER,
     Derived,
     FromItem,
     JoinedTables,
     JoinKind,
     Literal,
     Query,
-    Span,
     TableName,
     ValuesList,
 )
-
-MAX_ROWS = 10_000
-"""Most rows of constants that one FROM item may have."""
 
 ReadQuery: TypeAlias = Callable[[exp.Expression, Origin], Query]
 
@@ -165,49 +165,75 @@ def _row(node: exp.Expression, origin: Origin) -> tuple[Literal, ...]:
 
 
 def _constant(node: exp.Expression, origin: Origin) -> Literal:
-    value = expression(node, origin)
+    value = folded(expression(node, origin))
     if not isinstance(value, Literal):
         raise origin.refusal(node, "VALUES of anything but constants")
     return value
 
 
+SERIES = frozenset({"generate_series", "range", "unnest"})
+"""Functions that give rows of constants."""
+
+
+def function_name(node: exp.Expression, origin: Origin) -> str:
+    """The name of a call, in lower case."""
+    this, _ = origin.take(node, "this", "expressions")
+    written = name_of(this, origin) if isinstance(this, exp.Identifier) else str(this)
+    return written.removeprefix(FUNCTION).lower()
+
+
 def _series(node: exp.Anonymous, alias: exp.Expression | None, origin: Origin) -> ValuesList:
-    """RANGE or GENERATE_SERIES with constant bounds: its one column has the function's name."""
-    this, args = origin.take(node, "this", "expressions")
-    function = name_of(this, origin).lower() if isinstance(this, exp.Identifier) else str(this)
-    function = function.removeprefix(FUNCTION).lower()
-    if function not in ("range", "generate_series"):
+    """A series in FROM; in PostgreSQL an alias without columns names its column too."""
+    function = function_name(node, origin)
+    if function not in SERIES:
         raise origin.refusal(node, "a table function")
-    bounds = tuple(_constant(arg, origin) for arg in args)
-    values = series(function, bounds, origin.span(node), MAX_ROWS)
+    name, columns = alias_of(alias, origin)
+    column = name if name is not None and origin.dialect == "postgres" else function
+    return replace(rows_of(node, origin), names=(column,), alias=name, column_aliases=columns)
+
+
+def rows_of(node: exp.Expression, origin: Origin) -> ValuesList:
+    """The rows of RANGE or GENERATE_SERIES with constant bounds, or of UNNEST of an array."""
+    function, span = function_name(node, origin), origin.span(node)
+    _, args = origin.take(node, "this", "expressions")
+    if function == "unnest":
+        values = _unnested(args, node, origin)
+    else:
+        values = _numbers_or_times(function, args, node, origin)
     _check_rows(len(values), node, origin)
     if not values:
         raise origin.refusal(node, "a series without values")
-    name, columns = alias_of(alias, origin)
-    rows = tuple((value,) for value in values)
-    return ValuesList((function,), rows, name, columns, origin.span(node))
+    return ValuesList((function,), tuple((value,) for value in values), span=span)
+
+
+def _unnested(args: list[exp.Expression], node: exp.Expression, origin: Origin) -> list[Literal]:
+    if len(args) != 1:
+        raise origin.refusal(node, "UNNEST of more than one array")
+    listed = members(args[0], origin, expression) or []
+    constants = [member for member in listed if isinstance(member, Literal)]
+    if len(constants) < len(listed):
+        raise origin.refusal(node, "UNNEST of anything but constants")
+    return constants
+
+
+def _numbers_or_times(
+    function: str, args: list[exp.Expression], node: exp.Expression, origin: Origin
+) -> list[Literal]:
+    span = origin.span(node)
+    step = duration_of(args[2], origin, expression) if len(args) == len(("a", "z", "s")) else None
+    if step is None and len(args) == len(("a", "z", "s")) and _is_text(args[2]):
+        step = interval_text(args[2].name, origin.span(args[2]))
+        expression(args[2], origin)
+    if step is not None:
+        ends = tuple(_constant(arg, origin) for arg in args[:2])
+        return moments(function, ends, step, origin.dialect, span)
+    return series(function, tuple(_constant(arg, origin) for arg in args), span, MAX_ROWS)
+
+
+def _is_text(node: exp.Expression) -> bool:
+    return isinstance(node, exp.Literal) and bool(node.is_string)
 
 
 def _check_rows(count: int, node: exp.Expression, origin: Origin) -> None:
     if count > MAX_ROWS:
         raise Refused(Reason.TOO_LARGE, origin.span(node), what="rows of constants", limit=MAX_ROWS)
-
-
-def series(function: str, bounds: tuple[Literal, ...], span: Span, limit: int) -> list[Literal]:
-    """The values of `function` from start to stop by step; GENERATE_SERIES includes the stop.
-
-    >>> [n.value for n in series("range", (Literal(3, INTEGER),), Span(0, 0), 10)]
-    [0, 1, 2]
-
-    At most `limit` + 1 of them are made, so that the caller can tell that there are too many.
-    Raises `Refused` for bounds that are not whole numbers and for a step of zero.
-    """
-    numbers = [bound.value for bound in bounds if type(bound.value) is int]
-    if len(numbers) != len(bounds) or not 1 <= len(numbers) <= len(("start", "stop", "step")):
-        types = tuple(str(bound.type) for bound in bounds)
-        raise Refused(Reason.TYPE_MISMATCH, span, function=function, types=types)
-    start, stop, step = (0, numbers[0], 1) if len(numbers) == 1 else (*numbers, 1)[:3]
-    if step == 0:
-        raise Refused(Reason.SYNTAX, span, why="the step of a series is not zero")
-    end = stop if function == "range" else stop + (1 if step > 0 else -1)
-    return [Literal(n, INTEGER, span) for n in range(start, end, step)[: limit + 1]]

@@ -10,7 +10,14 @@ from typing import TypeAlias
 from sqlglot import exp
 
 from dpsql.dialects.reading.function_names import PARTS
-from dpsql.dialects.reading.interval_literals import Duration, duration_of, later, opposite
+from dpsql.dialects.reading.interval_literals import (
+    Duration,
+    duration_of,
+    interval_text,
+    later,
+    opposite,
+)
+from dpsql.dialects.reading.literals import casted
 from dpsql.dialects.reading.nodes import Origin
 from dpsql.dialects.reading.window_frames import Read
 from dpsql.model.errors import Reason, Refused
@@ -153,21 +160,6 @@ def part_of(part: str, moment: Expression, span: Span) -> Call:
     return Call("extract", (Literal(part, VARCHAR, span), moment), span=span)
 
 
-def extracted(
-    part: str, node: exp.Expression, origin: Origin, read: Read, span: Span
-) -> Expression:
-    """EXTRACT from a moment, or days and seconds from the difference of two moments."""
-    pair = _difference(node, origin) if part in ("epoch", "day") else None
-    if pair is None:
-        return part_of(part, read(node, origin), span)
-    later_one, earlier = (read(side, origin) for side in pair)
-    if part == "day":
-        return Call("date_sub", (Literal("day", VARCHAR, span), earlier, later_one), span=span)
-    unit = Literal("microseconds", VARCHAR, span)
-    micros = Call("date_diff", (unit, earlier, later_one), span=span)
-    return Call("div", (micros, Literal(1_000_000.0, DOUBLE, span)), span=span)
-
-
 def counts_with_part(term: Expression) -> bool:
     """Whether a term computes with an EXTRACT, which in Postgres is no integer.
 
@@ -180,16 +172,6 @@ def counts_with_part(term: Expression) -> bool:
             return any(map(counts_with_part, args))
         case _:
             return False
-
-
-def _difference(node: exp.Expression, origin: Origin) -> tuple[exp.Expression, ...] | None:
-    """Both sides of `a - b`, in parentheses or not, where both are columns or casts."""
-    while isinstance(node, exp.Paren):
-        (node,) = origin.take(node, "this")
-    if not isinstance(node, exp.Sub):
-        return None
-    sides: tuple[exp.Expression, ...] = origin.take(node, "this", "expression")
-    return sides if all(isinstance(side, exp.Column | exp.Cast) for side in sides) else None
 
 
 def _count(node: exp.Expression, args: Nodes, origin: Origin, name: str, *allowed: int) -> Span:
@@ -220,7 +202,10 @@ def _date_sub(node: exp.Expression, args: Nodes, origin: Origin, read: Read) -> 
 
 
 def _duration(node: exp.Expression, origin: Origin, read: Read) -> Duration:
+    """An INTERVAL; a bare string is read as one, as in PostgreSQL."""
     step = duration_of(node, origin, read)
+    if step is None and isinstance(node, exp.Literal) and node.is_string:
+        return interval_text(node.name, read(node, origin).span)
     if step is None:
         raise origin.refusal(node, "anything but an INTERVAL here")
     return step
@@ -289,7 +274,24 @@ def _make_timestamp(node: exp.Expression, args: Nodes, origin: Origin, read: Rea
     return Call("make_timestamp", (*values[:5], Cast(values[5], DOUBLE, span=span)), span=span)
 
 
+def _date(node: exp.Expression, args: Nodes, origin: Origin, read: Read) -> Expression:
+    """DATE(x) is CAST(x AS DATE)."""
+    span = _count(node, args, origin, "date", 1)
+    return casted(read(args[0], origin), DATE, origin, span)
+
+
+def _age(node: exp.Expression, args: Nodes, origin: Origin, read: Read) -> Expression:
+    """AGE(later, earlier); AGE(x) counts from the midnight at which today began."""
+    span = _count(node, args, origin, "age", 1, 2)
+    moments = [read(arg, origin) for arg in args]
+    if len(moments) == 1:
+        moments.insert(0, Literal(origin.instant.date(), DATE, span))
+    return Call("age", tuple(moments), span=span)
+
+
 TIME_CALLS: dict[str, Callable[[exp.Expression, Nodes, Origin, Read], Expression]] = {
+    "age": _age,
+    "date": _date,
     "date_add": _date_add,
     "date_sub": _date_sub,
     "time_bucket": _time_bucket,

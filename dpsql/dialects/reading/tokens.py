@@ -5,12 +5,6 @@ make it wrong, slow or crash is refused on the tokens: odd white space, foreign 
 operators, deep nesting, nested joins. Two kinds of token are then renamed, which keeps sqlglot
 from interpreting them: the name of every ordinary function (it arrives as exp.Anonymous with the
 arguments as written), and every `?` (it arrives as a column with the placeholder's number).
-
-sqlglot recurses about 25 Python frames per parenthesis; its compiled build ends the process when
-the C stack ends; joins without ON and types within types take exponential time: so nesting is
-bounded here, as is all work that nobody pays for (SECURITY.md S20). Lists of numbers in brackets
-become calls of a name; every other bracket is refused, so that no grammar of sqlglot's for them is
-ever reached.
 """
 
 from __future__ import annotations
@@ -25,261 +19,10 @@ from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import SqlglotError
 from sqlglot.parser import Parser
 
+from dpsql.dialects.reading.array_tokens import array_places, as_calls
+from dpsql.dialects.reading.token_words import SPACE, WORD, is_word, names_type, span_of
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.tree import Span
-
-MAX_NESTING = 25
-"""Most parentheses, CASEs, NOTs and signs open at one place: 25 × 25 frames fit in 1000."""
-
-MAX_JOINS = 50
-"""Most joins and commas in one FROM: our own tree of joins grows to the left."""
-
-_SIGNS = frozenset({TokenType.DASH, TokenType.PLUS})
-_CLOSED_BY = {TokenType.L_PAREN: TokenType.R_PAREN, TokenType.CASE: TokenType.END}
-_AFTER_NOT = frozenset({TokenType.COMMA, TokenType.AND, TokenType.OR, TokenType.ALIAS})
-_ENDING_NOT = frozenset("ELSE FROM HAVING ON QUALIFY SELECT THEN WHEN WHERE".split())
-
-
-@dataclass(slots=True)
-class _Level:
-    """One parenthesis or CASE: what ends it, and the prefixes whose operand is still open in it."""
-
-    closing: TokenType | None = None
-    nots: int = 0
-    signs: int = 0
-    betweens: int = 0
-
-    @property
-    def depth(self) -> int:
-        return (self.closing is not None) + self.nots + self.signs
-
-    def read(self, before: Token | None, token: Token) -> None:
-        """Counts a token of this level: a sign is open until its operand, a NOT until its end."""
-        kind = token.token_type
-        self.signs = self.signs + (not _ends_operand(before)) if kind in _SIGNS else 0
-        if kind is TokenType.AND and self.betweens:
-            self.betweens -= 1
-        elif _ends_not(token):
-            self.nots = self.betweens = 0
-        else:
-            self.nots += kind is TokenType.NOT
-            self.betweens += kind is TokenType.BETWEEN
-
-
-def check_nesting(tokens: Sequence[Token]) -> None:
-    """Raises `Refused` (TOO_LARGE) where more than `MAX_NESTING` constructs are open."""
-    levels = [_Level()]
-    for before, token in zip((None, *tokens), tokens, strict=False):
-        kind = token.token_type
-        if kind in _CLOSED_BY:
-            levels.append(_Level(_CLOSED_BY[kind]))
-        elif kind in _CLOSED_BY.values():
-            _close(levels, kind)
-        else:
-            levels[-1].read(before, token)
-        if sum(level.depth for level in levels) > MAX_NESTING:
-            what = "nesting levels"
-            raise Refused(Reason.TOO_LARGE, span_of(token), what=what, limit=MAX_NESTING)
-
-
-def _close(levels: list[_Level], closing: TokenType) -> None:
-    """Leaves what `closing` ends: END only the CASE opened last, `)` also CASEs left open in it.
-
-    END is no keyword to every parser, so it must not seem to end a parenthesis.
-    """
-    if closing is TokenType.R_PAREN:
-        while levels[-1].closing is TokenType.END:
-            levels.pop()
-    if levels[-1].closing is closing:
-        levels.pop()
-    levels[-1].signs = 0
-
-
-def _ends_not(token: Token) -> bool:
-    return token.token_type in _AFTER_NOT or (is_word(token) and token.text.upper() in _ENDING_NOT)
-
-
-_CLAUSES = frozenset(
-    """ALL AND AS BETWEEN BY CASE DISTINCT ELSE FROM HAVING ILIKE IN IS JOIN LIKE NOT ON OR QUALIFY
-    SELECT THEN USING WHEN WHERE""".split()
-)
-_NUMBERS = frozenset({TokenType.NUMBER, TokenType.PLACEHOLDER})
-_OFFSETS = _NUMBERS | {TokenType.NULL}
-_COUNTS = {TokenType.LIMIT: _OFFSETS | {TokenType.ALL}, TokenType.OFFSET: _OFFSETS}
-_SET_OPERATIONS = frozenset({TokenType.UNION, TokenType.INTERSECT, TokenType.EXCEPT})
-_AFTER_SET_OPERATION = frozenset(
-    {TokenType.SELECT, TokenType.L_PAREN, TokenType.ALL, TokenType.DISTINCT}
-)
-_BEFORE_SELECT = frozenset(
-    {TokenType.L_PAREN, TokenType.R_PAREN, TokenType.ALL, TokenType.DISTINCT, *_SET_OPERATIONS}
-)
-_OPERANDS = frozenset(
-    {TokenType.R_PAREN, TokenType.STRING, TokenType.IDENTIFIER, TokenType.STAR, *_NUMBERS}
-)
-
-
-def with_bare_counts(tokens: Sequence[Token]) -> tuple[Token, ...]:
-    """The tokens with LIMIT (n), OFFSET (n) and FETCH FIRST (n) as LIMIT n and so on."""
-    bare: list[Token] = []
-    for token in tokens:
-        bare.append(token)
-        if _is_count(bare[-3:]) and _takes_count(bare[-5:-3]):
-            bare[-3:] = [bare[-2]]
-    return tuple(bare)
-
-
-def _is_count(tokens: Sequence[Token]) -> bool:
-    """Whether these tokens are a number or a placeholder in parentheses."""
-    kinds = [token.token_type for token in tokens]
-    parentheses = kinds[:1] + kinds[2:] == [TokenType.L_PAREN, TokenType.R_PAREN]
-    return parentheses and kinds[1] in _NUMBERS
-
-
-def _takes_count(before: Sequence[Token]) -> bool:
-    """Whether these two tokens end with LIMIT or OFFSET, or are FETCH FIRST or FETCH NEXT."""
-    words = [token.text.upper() for token in before]
-    return words[-1:] in (["LIMIT"], ["OFFSET"]) or words in (["FETCH", "FIRST"], ["FETCH", "NEXT"])
-
-
-def check_clauses(tokens: Sequence[Token]) -> None:
-    """Raises `Refused` where a clause cannot stand after or before its neighbours.
-
-    sqlglot tries such words as names and as types too: again at every level, or without end.
-    """
-    for i, (token, after) in enumerate(zip(tokens, (*tokens[1:], None), strict=True)):
-        before = tokens[i - 1] if i else None
-        match token.token_type:
-            case TokenType.LIMIT | TokenType.OFFSET:
-                if after is None or after.token_type not in _COUNTS[token.token_type]:
-                    construct = "LIMIT or OFFSET by an expression"
-                    raise Refused(Reason.UNSUPPORTED_SYNTAX, span_of(token), construct=construct)
-            case TokenType.FROM:
-                _check_from(before, token)
-            case TokenType.SELECT:
-                if not _begins_query(tokens[max(0, i - 2) : i]):
-                    raise Refused(Reason.SYNTAX, span_of(token), why="no SELECT can begin here")
-            case TokenType.UNION | TokenType.INTERSECT | TokenType.EXCEPT:
-                _check_set_operation(before, token, after)
-            case kind if kind in Parser.NESTED_TYPE_TOKENS:
-                if after is not None and after.token_type is TokenType.LT:
-                    construct = f"{token.text.upper()} <"
-                    raise Refused(Reason.UNSUPPORTED_SYNTAX, span_of(token), construct=construct)
-            case _:
-                pass
-
-
-def _begins_query(before: Sequence[Token]) -> bool:
-    """Whether a SELECT may stand behind these tokens, the last two before it."""
-    by_name = [token.text.upper() for token in before] == ["BY", "NAME"]
-    return not before or by_name or before[-1].token_type in _BEFORE_SELECT
-
-
-def _check_set_operation(before: Token | None, token: Token, after: Token | None) -> None:
-    if not _ends_operand(before):
-        raise Refused(Reason.SYNTAX, span_of(token), why="there is no query on its left")
-    by_name = after is not None and after.text.upper() == "BY"
-    if after is None or not (by_name or after.token_type in _AFTER_SET_OPERATION):
-        construct = f"this {token.text.upper()}"
-        raise Refused(Reason.UNSUPPORTED_SYNTAX, span_of(token), construct=construct)
-
-
-def _check_from(before: Token | None, token: Token) -> None:
-    if before is not None and before.token_type is TokenType.SELECT:
-        raise Refused(Reason.SYNTAX, span_of(token), why="nothing is selected")
-    if not _ends_operand(before) and not (before and before.token_type is TokenType.DISTINCT):
-        construct = "FROM without SELECT"
-        raise Refused(Reason.UNSUPPORTED_SYNTAX, span_of(token), construct=construct)
-
-
-def _ends_operand(token: Token | None) -> bool:
-    """Whether an expression, and so a query, may end with this token."""
-    if token is None:
-        return False
-    return token.token_type in _OPERANDS or (is_word(token) and token.text.upper() not in _CLAUSES)
-
-
-def check_joins(tokens: Sequence[Token]) -> None:
-    """Raises `Refused` unless each JOIN meets its ON or USING before the next JOIN.
-
-    CROSS JOIN takes none; NATURAL JOIN finds its own condition.
-    """
-    waiting: list[Token | None] = [None]
-    natural = False
-    for before, token in zip((None, *tokens), tokens, strict=False):
-        match token.token_type:
-            case TokenType.L_PAREN:
-                waiting.append(None)
-            case TokenType.R_PAREN | TokenType.COMMA | TokenType.WHERE | TokenType.SEMICOLON:
-                _answered(waiting[-1])
-                if token.token_type is TokenType.R_PAREN and len(waiting) > 1:
-                    waiting.pop()
-            case TokenType.NATURAL:
-                natural = True
-            case TokenType.JOIN:
-                _answered(waiting[-1])
-                crossing = before is not None and before.token_type is TokenType.CROSS
-                waiting[-1] = None if crossing or natural else token
-                natural = False
-            case TokenType.ON | TokenType.USING:
-                waiting[-1] = None
-            case _:
-                pass
-    _answered(waiting[-1])
-
-
-def _answered(join: Token | None) -> None:
-    if join is not None:
-        raise Refused(Reason.UNSUPPORTED_SYNTAX, span_of(join), construct="JOIN without ON")
-
-
-NUMBERS = "list of numbers"
-"""The name of the call; no unquoted identifier can contain its spaces."""
-
-_OPENING = (TokenType.L_PAREN, TokenType.COMMA)
-
-
-def number_lists(tokens: Sequence[Token]) -> frozenset[int]:
-    """The places of the ARRAY, `[` and `]` around the numbers of lists that are arguments."""
-    brackets: set[int] = set()
-    for place, token in enumerate(tokens):
-        if token.token_type is not TokenType.L_BRACKET:
-            continue
-        worded = place > 0 and tokens[place - 1].text.upper() == "ARRAY"
-        first = place - worded
-        end = _end(tokens, place)
-        if end and first > 0 and tokens[first - 1].token_type in _OPENING:
-            brackets |= {first, place, end}
-    return frozenset(brackets)
-
-
-def _end(tokens: Sequence[Token], place: int) -> int | None:
-    """The place of the `]` behind numbers and commas in turn."""
-    place += 1
-    while place + 1 < len(tokens) and tokens[place].token_type is TokenType.NUMBER:
-        if tokens[place + 1].token_type is TokenType.R_BRACKET:
-            return place + 1
-        if tokens[place + 1].token_type is not TokenType.COMMA:
-            return None
-        place += 2
-    return None
-
-
-def as_calls(tokens: Sequence[Token], lists: frozenset[int]) -> tuple[Token, ...]:
-    """The tokens with parentheses and a name in place of these brackets."""
-    read: list[Token] = []
-    for place, token in enumerate(tokens):
-        if place not in lists:
-            read.append(token)
-        elif token.token_type is TokenType.L_BRACKET:
-            read += [_as(token, TokenType.VAR, NUMBERS), _as(token, TokenType.L_PAREN, "(")]
-        elif token.token_type is TokenType.R_BRACKET:
-            read.append(_as(token, TokenType.R_PAREN, ")"))
-    return tuple(read)
-
-
-def _as(token: Token, kind: TokenType, text: str) -> Token:
-    return Token(kind, text, token.line, token.col, token.start, token.end)
-
 
 FUNCTION = "function "
 """Prefix of a renamed function name; no unquoted identifier can contain its space."""
@@ -296,8 +39,6 @@ MAX_TOKENS = 10_000
 _PIECE = re.compile(r"\w+|[^\w\s]")
 """Roughly a token: counted first, because to tokenize 64 KiB takes time of its own."""
 
-_SPACE = " \t\r\n\f\v"
-_WORD = re.compile(r"[^\W\d][\w$]*(?:[ \t\r\n\f\v]+[^\W\d]\w*)*\Z")
 _SYMBOLS = frozenset("( ) , . * + - / // % = == <> != < <= > >= => || :: ; ?".split())
 
 _BEFORE_PARENTHESIS = frozenset(
@@ -336,18 +77,6 @@ class Tokens:
     placeholders: tuple[Span, ...] = ()
 
 
-def span_of(token: Token) -> Span:
-    """The token's characters; sqlglot's `end` is inclusive."""
-    return Span(token.start, token.end + 1)
-
-
-def is_word(token: Token) -> bool:
-    """Whether the token is written as a bare word: a keyword or an unquoted name."""
-    return token.token_type not in (TokenType.STRING, TokenType.IDENTIFIER) and (
-        _WORD.match(token.text) is not None
-    )
-
-
 def tokenize(text: str, dialect: str) -> tuple[Token, ...]:
     """The text's tokens; raises `Refused` for what the lexical rules of dpsql do not allow."""
     if len(_PIECE.findall(text)) > 3 * MAX_TOKENS:
@@ -361,16 +90,16 @@ def tokenize(text: str, dialect: str) -> tuple[Token, ...]:
     if len(read) > MAX_TOKENS:
         raise Refused(Reason.TOO_LARGE, span_of(read[MAX_TOKENS]), what="tokens", limit=MAX_TOKENS)
     tokens = _with_fractions(read)
-    offset, lists = 0, number_lists(tokens)
+    offset, arrays = 0, array_places(tokens)
     for place, token in enumerate(tokens):
         _check_gap(text, offset, token.start)
-        if place not in lists:
+        if place not in arrays:
             _check_token(text, token)
         offset = token.end + 1
     _check_gap(text, offset, len(text))
     for left, right in pairwise(tokens):
         _check_neighbours(left, right)
-    return as_calls(tokens, lists)
+    return as_calls(tokens, arrays)
 
 
 def _with_fractions(tokens: Sequence[Token]) -> tuple[Token, ...]:
@@ -395,7 +124,7 @@ def _with_fractions(tokens: Sequence[Token]) -> tuple[Token, ...]:
 def skip_gap(text: str, start: int, stop: int) -> int:
     """The first offset from `start` that is neither ASCII white space nor in an SQL comment."""
     while start < stop:
-        if text[start] in _SPACE:
+        if text[start] in SPACE:
             start += 1
         elif text.startswith("--", start):
             end = text.find("\n", start)
@@ -432,9 +161,9 @@ def _check_token(text: str, token: Token) -> None:
             return
         case TokenType.NUMBER if written[:1].isdigit() or written[:1] == ".":
             return
-    if any(not (c.isprintable() or c in _SPACE) for c in written):
+    if any(not (c.isprintable() or c in SPACE) for c in written):
         raise Refused(Reason.SYNTAX, span, why="this character is not SQL")
-    if not (_WORD.match(written) or written in _SYMBOLS):
+    if not (WORD.match(written) or written in _SYMBOLS):
         raise Refused(Reason.UNSUPPORTED_SYNTAX, span, construct=_shown(written))
     word = " ".join(written.upper().split())
     if word in _REFUSED_WORDS:
@@ -492,7 +221,7 @@ def _is_function_name(tokens: Sequence[Token], i: int) -> bool:
         return not names_type(tokens, i)
     if not is_word(token):
         return False
-    if any(c in _SPACE for c in token.text) and token.token_type not in Parser.TYPE_TOKENS:
+    if any(c in SPACE for c in token.text) and token.token_type not in Parser.TYPE_TOKENS:
         return False
     if token.text.upper() == "REPLACE" and _modifies_star(tokens, i):
         return False
@@ -518,11 +247,6 @@ def _check_star(tokens: Sequence[Token], i: int) -> None:
     word = tokens[i].text.upper()
     if word in _STAR_MODIFIERS and _is_star(tokens, i - 1):
         raise Refused(Reason.UNSUPPORTED_SYNTAX, span_of(tokens[i]), construct=f"* {word}")
-
-
-def names_type(tokens: Sequence[Token], i: int) -> bool:
-    """Whether token `i` is the type of a cast: it stands behind AS or `::`."""
-    return i > 0 and tokens[i - 1].token_type in (TokenType.ALIAS, TokenType.DCOLON)
 
 
 def _renamed(token: Token, text: str) -> Token:

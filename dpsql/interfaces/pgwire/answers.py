@@ -23,6 +23,7 @@ from dpsql.interfaces.pgwire.values import type_oids
 from dpsql.interfaces.pgwire.values.wire_tables import WireColumn, WireResult
 from dpsql.interfaces.receipts import cost_text
 from dpsql.interfaces.sentences import sentences
+from dpsql.model.bound_parameters import frozen
 from dpsql.model.errors import DpsqlError
 from dpsql.model.tree import SqlType
 from dpsql.model.vocabulary import Answer, Column, Loss, Request
@@ -152,7 +153,7 @@ class Answers:
             reports = self._reports(piece, stop)
             table = self.catalogue.ask(piece.text, tuple(values), reports, stop)
             return Result(table.columns, table.rows, "SELECT", counted=True, repeatable=not reports)
-        ordered = tuple(values[number - 1] for number in query.numbers)
+        ordered = frozen(values[number - 1] for number in query.numbers)
         request = self._request(query, ordered, settings)
         if is_scan(piece) and self.proxy.explain(request, stop).charge > FREE:
             raise refusal()

@@ -50,6 +50,8 @@ def type_of(kind: SqlType) -> types.TypeEngine[Any]:
             return types.TIMESTAMP()
         case Kind.TIMESTAMPTZ:
             return types.TIMESTAMP(timezone=True)
+        case Kind.INTERVAL:
+            return types.Interval()
         case Kind.NULL:
             return types.NullType()
         case _:

@@ -317,7 +317,7 @@ SELECT APPROX_QUANTILES(age, age) AS q FROM customers;
 
 -- case: a list with a column in it
 SELECT QUANTILE_DISC(age, [0.1, age]) AS q FROM customers;
--- refuse: unsupported-syntax at 1:27
+-- refuse: unsupported-syntax at 1:8
 
 -- case: a list with a fraction beyond one
 SELECT QUANTILE_DISC(age, [0.1, 2]) AS q FROM customers;

@@ -137,7 +137,9 @@ SELECT AVG(d) AS d FROM (SELECT DATE_DIFF('day', LAG(placed_at) OVER (PARTITION 
 
 -- case: an interval by itself
 SELECT INTERVAL 1 DAY AS i, COUNT(*) FROM orders;
--- refuse: unsupported-syntax at 1:8
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=10
 
 -- case: a day before the time of asking
 SELECT COUNT(*) FROM orders WHERE placed_at > CURRENT_TIMESTAMP - INTERVAL 1 DAY;

@@ -175,3 +175,44 @@ SELECT COUNT(*) AS n FROM customers JOIN (VALUES (9007199254740992), (9007199254
 -- accept
 -- keys: 1 public, l0 proved
 -- release: rows l0=1 linf=2
+
+-- case: a series of days
+SELECT d FROM generate_series(DATE '2024-01-01', DATE '2024-01-05', INTERVAL '1 day') AS t(d);
+-- accept
+
+-- case: a series of months that begins at the end of one
+SELECT d FROM generate_series(TIMESTAMP '2024-01-31', TIMESTAMP '2024-06-30', INTERVAL 1 MONTH) AS t(d);
+-- accept
+
+-- case: a series of hours backwards
+SELECT d FROM range(TIMESTAMP '2024-01-02', TIMESTAMP '2024-01-01', -INTERVAL '6 hours') AS t(d);
+-- accept
+
+-- case: a series from the month of a date
+SELECT d FROM generate_series(DATE_TRUNC('month', DATE '2024-02-15'), DATE '2024-06-01' - 1, INTERVAL '1 week') AS t(d);
+-- accept
+
+-- case: a series of days in PostgreSQL
+SELECT d::date AS day FROM generate_series('2024-01-01'::date, '2024-01-05', '1 day') AS d;
+-- dialect: postgres
+-- accept
+
+-- case: a series of days without a step
+SELECT d FROM generate_series(DATE '2024-01-01', DATE '2024-01-05', INTERVAL '0 days') AS t(d);
+-- refuse: syntax-error at 1:15
+
+-- case: a series of days by a number
+SELECT d FROM generate_series(DATE '2024-01-01', DATE '2024-01-05', 1) AS t(d);
+-- refuse: type-mismatch at 1:15
+
+-- case: a series without an end in sight
+SELECT d FROM generate_series(DATE '1024-01-01', DATE '2024-01-05', INTERVAL '1 day') AS t(d);
+-- refuse: query-too-large at 1:15
+
+-- case: a row for each member of an array
+SELECT n * n AS square FROM UNNEST(ARRAY[1, 2, NULL]) AS t(n);
+-- accept
+
+-- case: members of an array in a SELECT list
+SELECT UNNEST([1, 2, 3]) + 1 AS n;
+-- accept

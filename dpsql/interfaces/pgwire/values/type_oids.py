@@ -13,6 +13,7 @@ from dpsql.model.tree import (
     DATE,
     DOUBLE,
     INTEGER,
+    INTERVAL,
     TIMESTAMP,
     TIMESTAMPTZ,
     VARCHAR,
@@ -26,6 +27,7 @@ OID, TID, XID, CID, OIDVECTOR = 26, 27, 28, 29, 30
 FLOAT4, FLOAT8, UNKNOWN, BPCHAR, VARCHAR_OID = 700, 701, 705, 1042, 1043
 DATE_OID, TIME_OID, TIMESTAMP_OID, TIMESTAMPTZ_OID, NUMERIC = 1082, 1083, 1114, 1184, 1700
 REGCLASS, REGTYPE, UUID_OID, BYTEA, VOID = 2205, 2206, 2950, 17, 2278
+INTERVAL_OID = 1186
 
 ELEMENTS = {
     1000: BOOL,
@@ -44,6 +46,7 @@ ELEMENTS = {
     1115: TIMESTAMP_OID,
     1182: DATE_OID,
     1185: TIMESTAMPTZ_OID,
+    1187: INTERVAL_OID,
     1231: NUMERIC,
     2210: REGCLASS,
     2211: REGTYPE,
@@ -68,6 +71,7 @@ _SIZES = {
     TIMESTAMP_OID: 8,
     TIMESTAMPTZ_OID: 8,
     UUID_OID: 16,
+    INTERVAL_OID: 16,
     UNKNOWN: -2,
     REGPROC: 4,
     REGCLASS: 4,
@@ -108,6 +112,7 @@ _NAMES = {
     "timestamptz": TIMESTAMPTZ_OID,
     "timestamp with time zone": TIMESTAMPTZ_OID,
     "uuid": UUID_OID,
+    "interval": INTERVAL_OID,
 }
 _ARRAYS = {element: array for array, element in ELEMENTS.items() if array > OIDVECTOR}
 
@@ -131,6 +136,8 @@ def oid_of(kind: SqlType) -> int:
             return TIMESTAMP_OID
         case Kind.TIMESTAMPTZ:
             return TIMESTAMPTZ_OID
+        case Kind.INTERVAL:
+            return INTERVAL_OID
         case _:
             assert_never(kind.kind)
 
@@ -168,6 +175,7 @@ _KINDS = {
     DATE_OID: DATE,
     TIMESTAMP_OID: TIMESTAMP,
     TIMESTAMPTZ_OID: TIMESTAMPTZ,
+    INTERVAL_OID: INTERVAL,
 }
 
 

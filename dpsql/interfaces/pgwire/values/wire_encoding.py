@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Sequence
-from datetime import UTC, date, datetime, tzinfo
+from datetime import UTC, date, datetime, timedelta, tzinfo
 from decimal import Decimal
 from functools import partial
 from math import isinf, isnan
@@ -24,6 +24,7 @@ from dpsql.interfaces.pgwire.values.type_oids import (
     FLOAT8,
     INT2VECTOR,
     INTEGERS,
+    INTERVAL_OID,
     NUMERIC,
     OIDVECTOR,
     REGCLASS,
@@ -34,6 +35,7 @@ from dpsql.interfaces.pgwire.values.type_oids import (
     UNSIGNED,
     UUID_OID,
 )
+from dpsql.model.durations import days_and_rest, spelled
 
 Encoder = Callable[[Any], bytes]
 TEXT_FORMAT, BINARY_FORMAT = 0, 1
@@ -152,6 +154,10 @@ def _aware(value: datetime) -> datetime:
     return value if value.tzinfo else value.replace(tzinfo=UTC)
 
 
+def _interval_text(value: timedelta) -> bytes:
+    return spelled(value).encode()
+
+
 def _vector_text(element: Encoder, values: Sequence[Any]) -> bytes:
     return b" ".join(map(element, values))
 
@@ -232,6 +238,11 @@ def _moment_binary(value: datetime) -> bytes:
     return _timestamp_binary(_aware(value).astimezone(UTC))
 
 
+def _interval_binary(value: timedelta) -> bytes:
+    days, rest = days_and_rest(value)
+    return struct.pack("!qii", rest, days, 0)
+
+
 def _array_binary(oid: int, element: Encoder, lower: int, values: Sequence[Any]) -> bytes:
     """One dimension (none if empty) from index `lower`; vectors count from 0."""
     members = [None if value is None else element(value) for value in values]
@@ -253,6 +264,7 @@ _TEXT: dict[int, Encoder] = {
     NUMERIC: _numeric_text,
     DATE_OID: _date_text,
     TIMESTAMP_OID: _timestamp_text,
+    INTERVAL_OID: _interval_text,
 }
 
 _BINARY: dict[int, Encoder] = {
@@ -265,6 +277,7 @@ _BINARY: dict[int, Encoder] = {
     DATE_OID: _date_binary,
     TIMESTAMP_OID: _timestamp_binary,
     TIMESTAMPTZ_OID: _moment_binary,
+    INTERVAL_OID: _interval_binary,
     REGCLASS: _reg_binary,
     REGPROC: _reg_binary,
     REGTYPE: _reg_binary,

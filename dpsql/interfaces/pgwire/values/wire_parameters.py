@@ -14,6 +14,7 @@ from functools import partial
 from typing import Any
 from uuid import UUID
 
+from dpsql.dialects.postgres.array_text import members
 from dpsql.interfaces.pgwire.values.type_oids import (
     BOOL,
     DATE_OID,
@@ -21,6 +22,7 @@ from dpsql.interfaces.pgwire.values.type_oids import (
     FLOAT4,
     FLOAT8,
     INTEGERS,
+    INTERVAL_OID,
     NUMERIC,
     REGCLASS,
     REGPROC,
@@ -31,10 +33,10 @@ from dpsql.interfaces.pgwire.values.type_oids import (
     UUID_OID,
 )
 from dpsql.interfaces.pgwire.values.wire_encoding import BINARY_FORMAT, EPOCH
+from dpsql.model.durations import parts_of
 
 _TRUE = frozenset("t true y yes on 1".split())
 _FALSE = frozenset("f false n no off 0".split())
-_BLANKS = " \t\n\r\v\f"
 _MOST_DIGITS = 400
 _WIDE = Context(prec=4 * _MOST_DIGITS)
 _NEGATIVE, _NAN = 0x4000, 0xC000
@@ -104,29 +106,18 @@ def _iso(text: str) -> str:
 
 
 def _array(text: str, element: int) -> list[Any]:
-    """{1, NULL, "a b"}: one dimension; blanks around a member are not its own."""
-    if not (text.startswith("{") and text.endswith("}")):
+    """{1, NULL, "a b"}: one dimension."""
+    return [None if member is None else _text(member, element) for member in members(text)]
+
+
+def _interval(text: str) -> timedelta | str:
+    """A length of time; with months, which have no length, the text."""
+    parts = parts_of(text)
+    if parts is None:
         raise ValueError
-    if text == "{}":
-        return []
-    members, current, inside, escaped, was_quoted = [], "", False, False, False
-    for c in text[1:-1] + ",":
-        if escaped or (inside and c not in '"\\'):
-            current, escaped = current + c, False
-        elif c == "\\":
-            escaped = True
-        elif c == '"':
-            inside, was_quoted = not inside, True
-        elif c == ",":
-            member = current if was_quoted else current.rstrip(_BLANKS)
-            bare_null = not was_quoted and member.upper() == "NULL"
-            members.append(None if bare_null else _text(member, element))
-            current, was_quoted = "", False
-        elif c not in _BLANKS or (current and not was_quoted):
-            current += c
-    if inside or escaped:
-        raise ValueError
-    return members
+    if parts["month"]:
+        return text
+    return timedelta(days=parts["day"], microseconds=parts["microseconds"])
 
 
 _TEXT: dict[int, Callable[[str], Any]] = {
@@ -138,6 +129,7 @@ _TEXT: dict[int, Callable[[str], Any]] = {
     DATE_OID: _date,
     TIMESTAMP_OID: _timestamp,
     TIMESTAMPTZ_OID: _moment,
+    INTERVAL_OID: _interval,
     UUID_OID: lambda text: str(UUID(text)),
 }
 
@@ -192,6 +184,13 @@ def _timestamp_binary(raw: bytes) -> datetime:
     return EPOCH + timedelta(microseconds=microseconds)
 
 
+def _interval_binary(raw: bytes) -> timedelta | str:
+    microseconds, days, months = struct.unpack("!qii", raw)
+    if months:
+        return f"{months} months {days} days {microseconds} microseconds"
+    return timedelta(days=days, microseconds=microseconds)
+
+
 def _array_binary(raw: bytes) -> list[Any]:
     dimensions, _, element = struct.unpack_from("!iiI", raw)
     if dimensions == 0:
@@ -219,5 +218,6 @@ _BINARY: dict[int, Callable[[bytes], Any]] = {
     DATE_OID: _date_binary,
     TIMESTAMP_OID: _timestamp_binary,
     TIMESTAMPTZ_OID: lambda raw: _timestamp_binary(raw).replace(tzinfo=UTC),
+    INTERVAL_OID: _interval_binary,
     UUID_OID: lambda raw: str(UUID(bytes=raw)),
 }

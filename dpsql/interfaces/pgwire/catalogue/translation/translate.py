@@ -50,6 +50,9 @@ from dpsql.model.tree import identifier
 PLACE = "row_"
 """The column of a row's place among VALUES, which no name of a client reaches."""
 
+OF_CONSTANTS = frozenset({"age", "generate_series", "unnest"})
+"""Functions that are as often asked of constants as of the catalogue."""
+
 _STAR = exp.Star()
 _SIDES = {"": "", "LEFT": "LEFT ", "RIGHT": "RIGHT ", "FULL": "FULL "}
 _TABLE = frozenset("this db catalog alias joins ordinality only".split())
@@ -108,12 +111,15 @@ def _of_catalogue(table: exp.Table, ctes: set[str], names: Names) -> bool:
 
 
 def _asks_nothing_else(root: exp.Expression, names: Names) -> bool:
-    """Whether a statement without tables calls only what we know, and calls or names something."""
+    """Whether a statement without tables calls only what we know, and calls or names something.
+
+    What is computed of constants is nobody's but the analyst's.
+    """
     calls = [function_name(c) for c in root.find_all(exp.Anonymous)]
     words = any(isinstance(node, tuple(CONSTANTS)) for node in root.walk())
     named = words or any(map(_casts, root.find_all(exp.Cast)))
     listed = (is_known(name) or names.function(name) is not None for name in calls)
-    return (named or not TIMES.issuperset(calls)) and all(listed)
+    return (named or not (TIMES | OF_CONSTANTS).issuperset(calls)) and all(listed)
 
 
 def _casts(node: exp.Cast) -> bool:

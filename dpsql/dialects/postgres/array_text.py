@@ -1,0 +1,47 @@
+r"""Arrays as PostgreSQL writes them in text: https://www.postgresql.org/docs/15/arrays.html.
+
+>>> members('{1, NULL, "a \\"b\\""}'), members("{}")
+(['1', None, 'a "b"'], [])
+"""
+
+from __future__ import annotations
+
+_BLANKS = " \t\n\r\v\f"
+
+
+def members(text: str) -> list[str | None]:
+    """The members of an array of one dimension; blanks around a member are not its own.
+
+    Raises `ValueError` for any other text.
+    """
+    text = text.strip(_BLANKS)
+    if not (text.startswith("{") and text.endswith("}") and len(text) > 1):
+        raise ValueError
+    if not text[1:-1].strip(_BLANKS):
+        return []
+    listed: list[str | None] = []
+    current, inside, escaped, in_quotes = "", False, False, False
+    for c in text[1:-1] + ",":
+        if escaped or (inside and c not in '"\\'):
+            current, escaped = current + c, False
+        elif c == "\\":
+            escaped = True
+        elif c == '"':
+            inside, in_quotes = not inside, True
+        elif c == ",":
+            listed.append(_member(current, in_quotes=in_quotes))
+            current, in_quotes = "", False
+        elif c in "{}":
+            raise ValueError
+        elif c not in _BLANKS or (current and not in_quotes):
+            current += c
+    if inside or escaped:
+        raise ValueError
+    return listed
+
+
+def _member(written: str, *, in_quotes: bool) -> str | None:
+    member = written if in_quotes else written.rstrip(_BLANKS)
+    if not in_quotes and not member:
+        raise ValueError
+    return None if not in_quotes and member.upper() == "NULL" else member

@@ -1,0 +1,269 @@
+"""Arrays: lists of values that are known when a text is read; our tree has no others.
+
+`x = ANY (array)` is `x IN (…)`, and a comparison with ANY or ALL of an array is one with each of
+its members. Those are written (`ARRAY[…]`, `[…]`, `'{…}'`), bound as a parameter, or split from a
+constant text. Whatever else is an array is refused.
+"""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from dpsql.compiler.resolve.typing import coerced
+from dpsql.dialects.postgres.array_text import members as members_of_text
+from dpsql.dialects.reading.array_tokens import ALL_OF, ANY_OF, LIST
+from dpsql.dialects.reading.literals import cast_type, casted
+from dpsql.dialects.reading.nodes import Origin, placeholder_of
+from dpsql.dialects.reading.tokens import FUNCTION
+from dpsql.dialects.reading.window_frames import Read
+from dpsql.model.bound_parameters import bound
+from dpsql.model.errors import Reason, Refused
+from dpsql.model.tree import (
+    BOOLEAN,
+    INTEGER,
+    NULL,
+    VARCHAR,
+    Call,
+    Expression,
+    Literal,
+    Membership,
+    Span,
+    SqlType,
+)
+
+MAX_MEMBERS = 10_000
+"""Most members of an array: each is a constant of the statement that is sent."""
+
+Members = list[Expression]
+
+
+def is_list(node: exp.Expression) -> bool:
+    """Whether a node is a list in brackets."""
+    return isinstance(node, exp.Anonymous) and node.name == LIST
+
+
+def is_quantified(node: exp.Expression) -> bool:
+    """Whether a node is the ANY (…) or ALL (…) behind a comparison."""
+    return isinstance(node, exp.Anonymous) and node.name in (ANY_OF, ALL_OF)
+
+
+def quantified(
+    function: str,
+    left: Expression,
+    right: exp.Expression,
+    origin: Origin,
+    read: Read,
+    *,
+    negate: bool = False,
+) -> Expression:
+    """The comparison `left [NOT] function ANY (right)`, or ALL."""
+    span = origin.span(right)
+    this, args = origin.take(right, "this", "expressions")
+    every = str(this) == ALL_OF
+    in_query = len(args) == 1 and isinstance(args[0], exp.Query)
+    if in_query:
+        return _of_query(function, left, right, origin, every=every)
+    listed = members(args[0], origin, read) if len(args) == 1 else [read(a, origin) for a in args]
+    if listed is None:
+        return Literal(None, BOOLEAN, span)
+    if not listed:
+        return Literal(every, BOOLEAN, span)
+    if (function, every) in _IN:
+        among = Call("in", (left, *listed), span=span)
+        return Call("not", (among,), span=span) if every else among
+    compared = tuple(Call(function, (left, member), span=span) for member in listed)
+    if negate:
+        compared = tuple(Call("not", (one,), span=span) for one in compared)
+    return joined(compared, span, every=every)
+
+
+_IN = frozenset({("eq", False), ("ne", True)})
+"""`= ANY` is IN, and `<> ALL` is NOT IN."""
+
+
+def joined(conditions: tuple[Expression, ...], span: Span, *, every: bool) -> Expression:
+    """Whether all of them hold, or any."""
+    if len(conditions) == 1:
+        return conditions[0]
+    return Call("and" if every else "or", conditions, span=span)
+
+
+def _of_query(
+    function: str, left: Expression, right: exp.Expression, origin: Origin, *, every: bool
+) -> Expression:
+    """`= ANY (SELECT …)` and `<> ALL (SELECT …)`."""
+    if (function, every) not in _IN:
+        raise Refused(
+            Reason.UNSUPPORTED_SYNTAX,
+            origin.span(right),
+            construct=f"this comparison with {'ALL' if every else 'ANY'} of a subquery",
+            fix="Compare with the largest or the smallest: (SELECT MAX(x) …).",
+        )
+    query = origin.read_query(right.expressions[0], origin)
+    among = Membership(query, left, origin.span(right))
+    return Call("not", (among,), span=among.span) if every else among
+
+
+def members(node: exp.Expression, origin: Origin, read: Read) -> Members | None:
+    """The members of the array that a node says, None for NULL. Raises `Refused` for others."""
+    listed = _members(node, origin, read)
+    if listed is not None and len(listed) > MAX_MEMBERS:
+        what = "members of an array"
+        raise Refused(Reason.TOO_LARGE, origin.span(node), what=what, limit=MAX_MEMBERS)
+    return listed
+
+
+def _members(node: exp.Expression, origin: Origin, read: Read) -> Members | None:
+    match node:
+        case exp.Paren():
+            return _members(origin.take(node, "this")[0], origin, read)
+        case exp.Cast():
+            return _of_cast(node, origin, read)
+        case exp.Null():
+            origin.take(node)
+            return None
+        case exp.Literal() if node.is_string:
+            return _of_text(str(origin.take(node, "this", "is_string")[0]), origin.span(node))
+        case exp.Anonymous() if is_list(node):
+            _, written = origin.take(node, "this", "expressions")
+            return [read(member, origin) for member in written or ()]
+        case exp.Anonymous() if str(node.this).removeprefix(FUNCTION).lower() == "string_to_array":
+            return _split(node, origin, read)
+        case exp.Column() if (number := placeholder_of(node.this)) is not None:
+            return _of_parameter(origin.parameters[number], origin.span(node))
+        case _:
+            raise Refused(
+                Reason.UNSUPPORTED_SYNTAX,
+                origin.span(node),
+                construct="an array of anything but constants",
+                fix="Write ARRAY[…], bind a list, or write IN (SELECT …).",
+            )
+
+
+def _of_cast(node: exp.Expression, origin: Origin, read: Read) -> Members | None:
+    """`'{1,2}'::int[]`: each member is cast."""
+    this, to, safe = origin.take(node, "this", "to", "safe")
+    element = element_of(to, origin)
+    if safe or element is None:
+        raise origin.refusal(node, "this cast of an array")
+    listed = _members(this, origin, read)
+    if listed is None:
+        return None
+    return [_cast(member, element, origin, origin.span(node)) for member in listed]
+
+
+def _cast(member: Expression, target: SqlType, origin: Origin, span: Span) -> Expression:
+    """The member in its type; a constant stays one where it can."""
+    if isinstance(member, Literal):
+        if member.type in (target, NULL):
+            return member
+        member = coerced(member, target)
+        if member.type == target:
+            return member
+    return casted(member, target, origin, span)
+
+
+def element_of(to: exp.Expression, origin: Origin) -> SqlType | None:
+    """The type of the members of an array's type, None for the type of no array."""
+    if not (isinstance(to, exp.DataType) and to.this == exp.DType.ARRAY):
+        return None
+    _, inner, _nested = origin.take(to, "this", "expressions", "nested")
+    if len(inner or ()) != 1:
+        raise origin.refusal(to, "this type")
+    target, longest = cast_type(inner[0], origin)
+    if longest is not None:
+        raise origin.refusal(to, "an array of VARCHAR with a length")
+    return target
+
+
+def _of_text(text: str, span: Span) -> Members:
+    """'{a,b}': its members are typed by what they are compared with, as all bare strings are."""
+    try:
+        listed = members_of_text(text)
+    except ValueError:
+        raise Refused(
+            Reason.TYPE_MISMATCH, span, function="array", types=("this string",)
+        ) from None
+    return [Literal(m, NULL if m is None else VARCHAR, span) for m in listed]
+
+
+def _of_parameter(value: object, span: Span) -> Members | None:
+    match value:
+        case None:
+            return None
+        case str():
+            return _of_text(value, span)
+        case tuple():
+            if len(value) > MAX_MEMBERS:
+                raise Refused(Reason.TOO_LARGE, span, what="members of an array", limit=MAX_MEMBERS)
+            return [bound(member, span) for member in value]
+        case _:
+            raise Refused(Reason.BAD_PARAMETER, span, why="it is no array")
+
+
+def _split(node: exp.Expression, origin: Origin, read: Read) -> Members | None:
+    """STRING_TO_ARRAY('a,b', ','): of constants."""
+    _, args = origin.take(node, "this", "expressions")
+    match [read(arg, origin) for arg in args or ()]:
+        case [Literal(str() as text), Literal(str() as separator)] if separator:
+            span = origin.span(node)
+            return [Literal(part, VARCHAR, span) for part in text.split(separator) if text]
+        case _:
+            raise origin.refusal(node, "STRING_TO_ARRAY of anything but two constants")
+
+
+def unnested(node: exp.Expression) -> exp.Expression | None:
+    """The array of a query that is nothing but SELECT UNNEST(array); None for any other."""
+    while isinstance(node, exp.Subquery) and _has_only(node, "this"):
+        node = node.this
+    if not (isinstance(node, exp.Select) and _has_only(node, "expressions")):
+        return None
+    (item, *others) = node.expressions
+    item = item.this if isinstance(item, exp.Alias) else item
+    if others or not isinstance(item, exp.Anonymous) or len(item.expressions) != 1:
+        return None
+    name = str(item.this).removeprefix(FUNCTION).lower()
+    return item.expressions[0] if name == "unnest" else None
+
+
+def _has_only(node: exp.Expression, name: str) -> bool:
+    return not any(value for key, value in node.args.items() if key != name)
+
+
+ARRAY_CALLS = frozenset(
+    """list_contains list_has array_contains array_has list_position list_indexof array_position
+    array_indexof""".split()
+)
+"""Functions of an array and a value."""
+
+
+def array_call(
+    name: str, args: list[exp.Expression], node: exp.Expression, origin: Origin, read: Read
+) -> Expression:
+    """LIST_CONTAINS(array, value) and ARRAY_POSITION(array, value)."""
+    if len(args) != 2:  # noqa: PLR2004
+        raise origin.refusal(node, f"{name.upper()} of {len(args)} arguments")
+    answer = place if name.endswith(("position", "indexof")) else among
+    return answer(read(args[1], origin), args[0], origin, read, origin.span(node))
+
+
+def among(
+    value: Expression, node: exp.Expression, origin: Origin, read: Read, span: Span
+) -> Expression:
+    """Whether a value is a member of an array: `x IN (SELECT UNNEST(array))`."""
+    listed = members(node, origin, read)
+    if not listed:
+        return Literal(None if listed is None else False, BOOLEAN, span)
+    return Call("in", (value, *listed), span=span)
+
+
+def place(
+    value: Expression, node: exp.Expression, origin: Origin, read: Read, span: Span
+) -> Expression:
+    """ARRAY_POSITION(array, value): the number of the first member that is equal, else NULL."""
+    args: list[Expression] = []
+    for number, member in enumerate(members(node, origin, read) or (), start=1):
+        same = Call("is_not_distinct", (value, member), span=span)
+        args += [same, Literal(number, INTEGER, span)]
+    nothing = Literal(None, NULL, span)
+    return Call("case", (*args, nothing), span=span) if args else nothing

@@ -1,0 +1,132 @@
+"""Series of constants: RANGE and GENERATE_SERIES of whole numbers, dates and times."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, date, datetime
+
+from dpsql.dialects.reading.interval_literals import Duration
+from dpsql.functions.dates import UNITS, moved, naive
+from dpsql.model.errors import Reason, Refused
+from dpsql.model.tree import (
+    DATE,
+    INTEGER,
+    TIMESTAMP,
+    TIMESTAMPTZ,
+    VARCHAR,
+    Call,
+    Cast,
+    Expression,
+    Literal,
+    Span,
+    SqlType,
+)
+
+MAX_ROWS = 10_000
+"""Most rows of constants that one FROM item may have."""
+
+
+def series(function: str, bounds: tuple[Literal, ...], span: Span, limit: int) -> list[Literal]:
+    """The values of `function` from start to stop by step; GENERATE_SERIES includes the stop.
+
+    >>> [n.value for n in series("range", (Literal(3, INTEGER),), Span(0, 0), 10)]
+    [0, 1, 2]
+
+    At most `limit` + 1 of them are made, so that the caller can tell that there are too many.
+    Raises `Refused` for bounds that are not whole numbers and for a step of zero.
+    """
+    numbers = [bound.value for bound in bounds if type(bound.value) is int]
+    if len(numbers) != len(bounds) or not 1 <= len(numbers) <= len(("start", "stop", "step")):
+        types = tuple(str(bound.type) for bound in bounds)
+        raise Refused(Reason.TYPE_MISMATCH, span, function=function, types=types)
+    start, stop, step = (0, numbers[0], 1) if len(numbers) == 1 else (*numbers, 1)[:3]
+    if step == 0:
+        raise _without_step(span)
+    end = stop if function == "range" else stop + (1 if step > 0 else -1)
+    return [Literal(n, INTEGER, span) for n in range(start, end, step)[: limit + 1]]
+
+
+def moments(
+    function: str, bounds: tuple[Literal, ...], step: Duration, dialect: str, span: Span
+) -> list[Literal]:
+    """The moments from start to stop by an INTERVAL, each a step later than the one before.
+
+    Of dates PostgreSQL makes times with a zone, and DuckDB times without one. Raises `Refused` as
+    `series` does.
+    """
+    start, stop = (_moment(bound, function, span) for bound in bounds)
+    zoned = TIMESTAMPTZ in (bounds[0].type, bounds[1].type)
+    dated = DATE in (bounds[0].type, bounds[1].type) or bounds[0].type == bounds[1].type == VARCHAR
+    kind = TIMESTAMPTZ if zoned or (dated and dialect == "postgres") else TIMESTAMP
+    counts = [(unit, n.value) for unit, n in step.parts if isinstance(n, Literal)]
+    if len(counts) < len(step.parts):
+        raise Refused(Reason.UNSUPPORTED_SYNTAX, span, construct="a series by a computed INTERVAL")
+    second = _later(start, counts)
+    if second is None or second == start:
+        raise _without_step(span)
+    rises, current = second > start, start
+    values: list[Literal] = []
+    while (current < stop if rises else current > stop) or (
+        current == stop and function != "range"
+    ):
+        values.append(_constant(current, kind, span))
+        following = _later(current, counts)
+        if len(values) > MAX_ROWS or following is None:
+            break
+        current = following
+    return values
+
+
+def _moment(bound: Literal, function: str, span: Span) -> datetime:
+    """A bound of a series: a constant date or time, or a bare string that says one."""
+    try:
+        value = datetime.fromisoformat(bound.value) if isinstance(bound.value, str) else bound.value
+    except ValueError:
+        value = None
+    if not isinstance(value, date):
+        types = (str(bound.type), "INTERVAL")
+        raise Refused(Reason.TYPE_MISMATCH, span, function=function, types=types)
+    return naive(value)
+
+
+def _later(moment: datetime, counts: Sequence[tuple[str, object]]) -> datetime | None:
+    later: datetime | None = moment
+    for unit, count in counts:
+        if later is None or not isinstance(count, int):
+            return None
+        later = moved(later, unit, count)
+    return later
+
+
+def _constant(moment: datetime, kind: SqlType, span: Span) -> Literal:
+    return Literal(moment.replace(tzinfo=UTC) if kind == TIMESTAMPTZ else moment, kind, span)
+
+
+def _without_step(span: Span) -> Refused:
+    return Refused(Reason.SYNTAX, span, why="the step of a series is not zero")
+
+
+def folded(value: Expression) -> Expression:
+    """A date some days away, or a constant cut to its month and the like, as the constant it is."""
+    match value:
+        case Call("add" | "sub", (Literal(date() as day, type=kind), Literal(int() as days))):
+            count = days if value.function == "add" else -days
+            moment = moved(day, "day", count) if kind == DATE else None
+            return value if moment is None else Literal(moment.date(), DATE, value.span)
+        case Call("date_trunc", (Literal(str() as part), inner)) if part in UNITS:
+            return _cut(part, folded(inner), value)
+        case Cast(arg=inner, type=kind) if kind == DATE:
+            constant = folded(inner)
+            if isinstance(constant, Literal) and isinstance(constant.value, date):
+                return Literal(naive(constant.value).date(), DATE, value.span)
+            return value
+        case _:
+            return value
+
+
+def _cut(part: str, inner: Expression, whole: Expression) -> Expression:
+    if not (isinstance(inner, Literal) and isinstance(inner.value, date)):
+        return whole
+    first = UNITS[part][0](naive(inner.value))
+    kind = TIMESTAMPTZ if inner.type == TIMESTAMPTZ else TIMESTAMP
+    return whole if first is None else _constant(first, kind, whole.span)

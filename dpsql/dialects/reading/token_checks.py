@@ -1,0 +1,206 @@
+"""Whether tokens can be parsed at all: nesting, clauses and joins, before sqlglot sees them.
+
+sqlglot recurses about 25 Python frames per parenthesis; its compiled build ends the process when
+the C stack ends; joins without ON and types within types take exponential time: so nesting is
+bounded here, as is all work that nobody pays for (SECURITY.md S20).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sqlglot import Token, TokenType
+from sqlglot.parser import Parser
+
+from dpsql.dialects.reading.token_words import ends_operand, is_word, span_of
+from dpsql.model.errors import Reason, Refused
+
+MAX_NESTING = 25
+"""Most parentheses, CASEs, NOTs and signs open at one place: 25 × 25 frames fit in 1000."""
+
+MAX_JOINS = 50
+"""Most joins and commas in one FROM: our own tree of joins grows to the left."""
+
+_SIGNS = frozenset({TokenType.DASH, TokenType.PLUS})
+_CLOSED_BY = {TokenType.L_PAREN: TokenType.R_PAREN, TokenType.CASE: TokenType.END}
+_AFTER_NOT = frozenset({TokenType.COMMA, TokenType.AND, TokenType.OR, TokenType.ALIAS})
+_ENDING_NOT = frozenset("ELSE FROM HAVING ON QUALIFY SELECT THEN WHEN WHERE".split())
+
+
+@dataclass(slots=True)
+class _Level:
+    """One parenthesis or CASE: what ends it, and the prefixes whose operand is still open in it."""
+
+    closing: TokenType | None = None
+    nots: int = 0
+    signs: int = 0
+    betweens: int = 0
+
+    @property
+    def depth(self) -> int:
+        return (self.closing is not None) + self.nots + self.signs
+
+    def read(self, before: Token | None, token: Token) -> None:
+        """Counts a token of this level: a sign is open until its operand, a NOT until its end."""
+        kind = token.token_type
+        self.signs = self.signs + (not ends_operand(before)) if kind in _SIGNS else 0
+        if kind is TokenType.AND and self.betweens:
+            self.betweens -= 1
+        elif _ends_not(token):
+            self.nots = self.betweens = 0
+        else:
+            self.nots += kind is TokenType.NOT
+            self.betweens += kind is TokenType.BETWEEN
+
+
+def check_nesting(tokens: Sequence[Token]) -> None:
+    """Raises `Refused` (TOO_LARGE) where more than `MAX_NESTING` constructs are open."""
+    levels = [_Level()]
+    for before, token in zip((None, *tokens), tokens, strict=False):
+        kind = token.token_type
+        if kind in _CLOSED_BY:
+            levels.append(_Level(_CLOSED_BY[kind]))
+        elif kind in _CLOSED_BY.values():
+            _close(levels, kind)
+        else:
+            levels[-1].read(before, token)
+        if sum(level.depth for level in levels) > MAX_NESTING:
+            what = "nesting levels"
+            raise Refused(Reason.TOO_LARGE, span_of(token), what=what, limit=MAX_NESTING)
+
+
+def _close(levels: list[_Level], closing: TokenType) -> None:
+    """Leaves what `closing` ends: END only the CASE opened last, `)` also CASEs left open in it.
+
+    END is no keyword to every parser, so it must not seem to end a parenthesis.
+    """
+    if closing is TokenType.R_PAREN:
+        while levels[-1].closing is TokenType.END:
+            levels.pop()
+    if levels[-1].closing is closing:
+        levels.pop()
+    levels[-1].signs = 0
+
+
+def _ends_not(token: Token) -> bool:
+    return token.token_type in _AFTER_NOT or (is_word(token) and token.text.upper() in _ENDING_NOT)
+
+
+_NUMBERS = frozenset({TokenType.NUMBER, TokenType.PLACEHOLDER})
+_OFFSETS = _NUMBERS | {TokenType.NULL}
+_COUNTS = {TokenType.LIMIT: _OFFSETS | {TokenType.ALL}, TokenType.OFFSET: _OFFSETS}
+_SET_OPERATIONS = frozenset({TokenType.UNION, TokenType.INTERSECT, TokenType.EXCEPT})
+_AFTER_SET_OPERATION = frozenset(
+    {TokenType.SELECT, TokenType.L_PAREN, TokenType.ALL, TokenType.DISTINCT}
+)
+_BEFORE_SELECT = frozenset(
+    {TokenType.L_PAREN, TokenType.R_PAREN, TokenType.ALL, TokenType.DISTINCT, *_SET_OPERATIONS}
+)
+
+
+def with_bare_counts(tokens: Sequence[Token]) -> tuple[Token, ...]:
+    """The tokens with LIMIT (n), OFFSET (n) and FETCH FIRST (n) as LIMIT n and so on."""
+    bare: list[Token] = []
+    for token in tokens:
+        bare.append(token)
+        if _is_count(bare[-3:]) and _takes_count(bare[-5:-3]):
+            bare[-3:] = [bare[-2]]
+    return tuple(bare)
+
+
+def _is_count(tokens: Sequence[Token]) -> bool:
+    """Whether these tokens are a number or a placeholder in parentheses."""
+    kinds = [token.token_type for token in tokens]
+    parentheses = kinds[:1] + kinds[2:] == [TokenType.L_PAREN, TokenType.R_PAREN]
+    return parentheses and kinds[1] in _NUMBERS
+
+
+def _takes_count(before: Sequence[Token]) -> bool:
+    """Whether these two tokens end with LIMIT or OFFSET, or are FETCH FIRST or FETCH NEXT."""
+    words = [token.text.upper() for token in before]
+    return words[-1:] in (["LIMIT"], ["OFFSET"]) or words in (["FETCH", "FIRST"], ["FETCH", "NEXT"])
+
+
+def check_clauses(tokens: Sequence[Token]) -> None:
+    """Raises `Refused` where a clause cannot stand after or before its neighbours.
+
+    sqlglot tries such words as names and as types too: again at every level, or without end.
+    """
+    for i, (token, after) in enumerate(zip(tokens, (*tokens[1:], None), strict=True)):
+        before = tokens[i - 1] if i else None
+        match token.token_type:
+            case TokenType.LIMIT | TokenType.OFFSET:
+                if after is None or after.token_type not in _COUNTS[token.token_type]:
+                    construct = "LIMIT or OFFSET by an expression"
+                    raise Refused(Reason.UNSUPPORTED_SYNTAX, span_of(token), construct=construct)
+            case TokenType.FROM:
+                _check_from(before, token)
+            case TokenType.SELECT:
+                if not _begins_query(tokens[max(0, i - 2) : i]):
+                    raise Refused(Reason.SYNTAX, span_of(token), why="no SELECT can begin here")
+            case TokenType.UNION | TokenType.INTERSECT | TokenType.EXCEPT:
+                _check_set_operation(before, token, after)
+            case kind if kind in Parser.NESTED_TYPE_TOKENS:
+                if after is not None and after.token_type is TokenType.LT:
+                    construct = f"{token.text.upper()} <"
+                    raise Refused(Reason.UNSUPPORTED_SYNTAX, span_of(token), construct=construct)
+            case _:
+                pass
+
+
+def _begins_query(before: Sequence[Token]) -> bool:
+    """Whether a SELECT may stand behind these tokens, the last two before it."""
+    by_name = [token.text.upper() for token in before] == ["BY", "NAME"]
+    return not before or by_name or before[-1].token_type in _BEFORE_SELECT
+
+
+def _check_set_operation(before: Token | None, token: Token, after: Token | None) -> None:
+    if not ends_operand(before):
+        raise Refused(Reason.SYNTAX, span_of(token), why="there is no query on its left")
+    by_name = after is not None and after.text.upper() == "BY"
+    if after is None or not (by_name or after.token_type in _AFTER_SET_OPERATION):
+        construct = f"this {token.text.upper()}"
+        raise Refused(Reason.UNSUPPORTED_SYNTAX, span_of(token), construct=construct)
+
+
+def _check_from(before: Token | None, token: Token) -> None:
+    if before is not None and before.token_type is TokenType.SELECT:
+        raise Refused(Reason.SYNTAX, span_of(token), why="nothing is selected")
+    if not ends_operand(before) and not (before and before.token_type is TokenType.DISTINCT):
+        construct = "FROM without SELECT"
+        raise Refused(Reason.UNSUPPORTED_SYNTAX, span_of(token), construct=construct)
+
+
+def check_joins(tokens: Sequence[Token]) -> None:
+    """Raises `Refused` unless each JOIN meets its ON or USING before the next JOIN.
+
+    CROSS JOIN takes none; NATURAL JOIN finds its own condition.
+    """
+    waiting: list[Token | None] = [None]
+    natural = False
+    for before, token in zip((None, *tokens), tokens, strict=False):
+        match token.token_type:
+            case TokenType.L_PAREN:
+                waiting.append(None)
+            case TokenType.R_PAREN | TokenType.COMMA | TokenType.WHERE | TokenType.SEMICOLON:
+                _answered(waiting[-1])
+                if token.token_type is TokenType.R_PAREN and len(waiting) > 1:
+                    waiting.pop()
+            case TokenType.NATURAL:
+                natural = True
+            case TokenType.JOIN:
+                _answered(waiting[-1])
+                crossing = before is not None and before.token_type is TokenType.CROSS
+                waiting[-1] = None if crossing or natural else token
+                natural = False
+            case TokenType.ON | TokenType.USING:
+                waiting[-1] = None
+            case _:
+                pass
+    _answered(waiting[-1])
+
+
+def _answered(join: Token | None) -> None:
+    if join is not None:
+        raise Refused(Reason.UNSUPPORTED_SYNTAX, span_of(join), construct="JOIN without ON")

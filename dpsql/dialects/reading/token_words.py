@@ -1,0 +1,46 @@
+"""What a token is: a word, a type, the end of an operand."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from sqlglot import Token, TokenType
+
+from dpsql.model.tree import Span
+
+SPACE = " \t\r\n\f\v"
+WORD = re.compile(r"[^\W\d][\w$]*(?:[ \t\r\n\f\v]+[^\W\d]\w*)*\Z")
+
+_CLAUSES = frozenset(
+    """ALL AND AS BETWEEN BY CASE DISTINCT ELSE FROM HAVING ILIKE IN IS JOIN LIKE NOT ON OR QUALIFY
+    SELECT THEN USING WHEN WHERE""".split()
+)
+_OPERANDS = frozenset(
+    {TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.STRING, TokenType.IDENTIFIER}
+    | {TokenType.STAR, TokenType.NUMBER, TokenType.PLACEHOLDER}
+)
+
+
+def span_of(token: Token) -> Span:
+    """The token's characters; sqlglot's `end` is inclusive."""
+    return Span(token.start, token.end + 1)
+
+
+def is_word(token: Token) -> bool:
+    """Whether the token is written as a bare word: a keyword or an unquoted name."""
+    return token.token_type not in (TokenType.STRING, TokenType.IDENTIFIER) and (
+        WORD.match(token.text) is not None
+    )
+
+
+def ends_operand(token: Token | None) -> bool:
+    """Whether an expression, and so a query, may end with this token."""
+    if token is None:
+        return False
+    return token.token_type in _OPERANDS or (is_word(token) and token.text.upper() not in _CLAUSES)
+
+
+def names_type(tokens: Sequence[Token], i: int) -> bool:
+    """Whether token `i` is the type of a cast: it stands behind AS or `::`."""
+    return i > 0 and tokens[i - 1].token_type in (TokenType.ALIAS, TokenType.DCOLON)
