@@ -5,7 +5,7 @@ It sees no private data: PRIVACY.md R6, SECURITY.md S1.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
@@ -20,16 +20,24 @@ from dpsql.compiler.infer.infer import has_domain, infer
 from dpsql.compiler.notices.plan_notices import notices, too_few
 from dpsql.compiler.plan.canonical import question
 from dpsql.compiler.plan.prepared import Prepared
-from dpsql.compiler.plan.private_plan import BlockPlan, Bounded, FoundNorm, PrivatePlan, Rewritten
+from dpsql.compiler.plan.private_plan import (
+    BlockPlan,
+    Bounded,
+    FoundNorm,
+    PrivatePlan,
+    Rewritten,
+    Tracked,
+)
 from dpsql.compiler.plan.published_keys import TopKeys, TrialKeys
 from dpsql.compiler.resolve.grid import on_grid
+from dpsql.compiler.resolve.key_filters import behind_groups
 from dpsql.compiler.resolve.resolve import resolve, without_rows
 from dpsql.compiler.resolve.scopes import Identities
 from dpsql.compiler.rewrite.rewrite import rewrite, rewrite_public
 from dpsql.compiler.rewrite.weights import weighed
 from dpsql.compiler.track.track import track
 from dpsql.compiler.track.uniqueness import keys_of
-from dpsql.model.algebra import Relation
+from dpsql.model.algebra import Relation, Resolved
 from dpsql.model.bounded_cache import BoundedCache
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.tree import Statement
@@ -65,38 +73,25 @@ def prepare(
     identities = Identities()
     resolved = without_rows(resolve(statement, policy, identities))
     resolved, rounding = on_grid(resolved, statement, policy.limits)
-    columns = _columns(resolved.relation)
-    listed = partial(has_domain, policy=policy, public=public, evaluate=evaluate)
-    tracked = track(resolved, policy, public, listed, identities, empty_rows=statement.empty_rows)
+    plans = _Plans(statement, policy, budget, identities, public=public, evaluate=evaluate)
+    options = _options(statement, policy, epsilon, norms or {})
+    tracked = plans.tracked(resolved)
     if not tracked.blocks:
+        columns = _columns(resolved.relation)
         prepared = _public(statement, columns, tracked.outer, policy, identities)
         return replace(prepared, notices=(*tracked.withheld, *rounding))
     bounded = infer(tracked, policy, public, evaluate)
-    options = _options(statement, policy, epsilon, norms or {})
-    plans = _Plans(statement, policy, budget, identities)
     if polls:
-        origin = FactSource(policy, public, evaluate, policy.limits.max_public_groups)
-        return plans.of_polls(bounded, options, polls, origin)
-
-    def planned(options: MeasurementOptions) -> Prepared:
-        plan = plans.weighed(bounded, options, public)
-        listed = notices(bounded, plan, policy, public, evaluate, options)
-        return replace(plans.written(plan), columns=columns, notices=(*listed, *rounding))
-
-    return _with_whole(planned, options, statement)
-
-
-def _with_whole(
-    planned: Callable[[MeasurementOptions], Prepared],
-    options: MeasurementOptions,
-    statement: Statement,
-) -> Prepared:
-    """The plan, and where it shows the first of its keys that of all of them."""
-    plan = planned(options)
-    _heeds_options(statement, plan.blocks)
-    if any(isinstance(block.keys, TopKeys | TrialKeys) for block in plan.blocks):
-        return replace(plan, whole=planned(replace(options, whole=True)))
-    return plan
+        return plans.of_polls(bounded, options, polls)
+    prepared = plans.planned(bounded, options)
+    _heeds_options(statement, prepared.blocks)
+    wider = tuple(plans.wider(resolved, bounded, prepared, options))
+    answering = (prepared, *wider)
+    columns = _columns(resolved.relation)
+    first, *others = (
+        replace(each, columns=columns, notices=(*each.notices, *rounding)) for each in answering
+    )
+    return replace(first, wider=tuple(others))
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +102,43 @@ class _Plans:
     policy: Policy
     budget: Budget
     identities: Identities
+    public: PublicData
+    evaluate: Evaluate
+
+    def tracked(self, resolved: Resolved) -> Tracked:
+        """The private blocks, and what is asked of them."""
+        policy, public, evaluate = self.policy, self.public, self.evaluate
+        listed = partial(has_domain, policy=policy, public=public, evaluate=evaluate)
+        empty = self.statement.empty_rows
+        return track(resolved, policy, public, listed, self.identities, empty_rows=empty)
+
+    def planned(self, bounded: Bounded, options: MeasurementOptions) -> Prepared:
+        """The plan with its statements, and what is told of it."""
+        plan = self.calibrated(bounded, options)
+        plan = weighed(plan, self.policy, self.public.frequency, self.identities)
+        listed = notices(bounded, plan, self.policy, self.public, self.evaluate, options)
+        return replace(self.written(plan), notices=listed)
+
+    def wider(
+        self, resolved: Resolved, bounded: Bounded, prepared: Prepared, options: MeasurementOptions
+    ) -> Iterator[Prepared]:
+        """The plans over more groups; one that is refused, or needs polls, was never paid for."""
+        whole = replace(options, whole=True)
+        if any(isinstance(block.keys, TopKeys | TrialKeys) for block in prepared.blocks):
+            yield self.planned(bounded, whole)
+        behind = None if prepared.polls else behind_groups(resolved.relation)
+        plan = None if behind is None else self._answered(Resolved(behind), whole)
+        if plan is not None and not plan.polls and plan.question != prepared.question:
+            yield plan
+
+    def _answered(self, resolved: Resolved, options: MeasurementOptions) -> Prepared | None:
+        """The plan of a query, None where it would be refused."""
+        try:
+            tracked = self.tracked(resolved)
+            bounded = infer(tracked, self.policy, self.public, self.evaluate)
+            return self.planned(bounded, options)
+        except Refused:
+            return None
 
     def calibrated(self, bounded: Bounded, options: MeasurementOptions) -> PrivatePlan:
         """What is measured of the blocks, with which noise."""
@@ -115,21 +147,12 @@ class _Plans:
         payer, delta = (accountant, self.policy.unit.neighbours), self.budget.query_delta
         return calibrate(bounded, *payer, options, Fraction(delta), self.identities)
 
-    def weighed(
-        self, bounded: Bounded, options: MeasurementOptions, public: PublicData
-    ) -> PrivatePlan:
-        """The same over fewer rows, where public ones repeat them."""
-        plan = self.calibrated(bounded, options)
-        return weighed(plan, self.policy, public.frequency, self.identities)
-
     def of_polls(
-        self,
-        bounded: Bounded,
-        options: MeasurementOptions,
-        polls: tuple[str, ...],
-        origin: FactSource,
+        self, bounded: Bounded, options: MeasurementOptions, polls: tuple[str, ...]
     ) -> Prepared:
         """Some of the polls that a query needs first."""
+        most = self.policy.limits.max_public_groups
+        origin = FactSource(self.policy, self.public, self.evaluate, most)
         needed = self.calibrated(bounded, options).polls
         polling = polled(needed, polls, bounded.stages, self.identities)
         plan = self.calibrated(polling, options)

@@ -13,8 +13,9 @@ from dpsql.model.vocabulary import Column
 class Prepared:
     """A query ready to run: `plan` is None where it reads public tables alone.
 
-    `question` identifies what is asked of private data, whatever the epsilon. `whole` is the same
-    query over noise on every group, where it would rather choose groups: that may have been paid.
+    `question` identifies what is asked of private data, whatever the epsilon. `wider` are the same
+    query over more groups, which may have been paid: over noise on every group, where it would
+    rather choose groups, and over those that a condition on their keys leaves out.
     `notices` are what is told with the answer.
     `data` identifies the data that the plan's proofs are about (None: any).
     """
@@ -24,7 +25,7 @@ class Prepared:
     rewritten: Rewritten
     question: str
     notices: tuple[Notice, ...] = ()
-    whole: Prepared | None = None
+    wider: tuple[Prepared, ...] = ()
     data: str | None = None
 
     @property
@@ -45,7 +46,7 @@ class Prepared:
     @property
     def alternatives(self) -> tuple[Prepared, ...]:
         """The plans that answer the query, the one that is paid for first."""
-        return (self,) if self.whole is None else (self, self.whole)
+        return (self, *self.wider)
 
     @property
     def questions(self) -> tuple[str, ...]:
