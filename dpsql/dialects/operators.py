@@ -53,6 +53,10 @@ def _neg(args: tuple[Text, ...], kind: SqlType) -> Text:
     return Text(f"-{args[0].operand(CAST)}", kind, MINUS)
 
 
+def _complement(args: tuple[Text, ...], kind: SqlType) -> Text:
+    return Text(f"~{args[0].operand(ATOM)}", kind, OTHER)
+
+
 def _is_null(args: tuple[Text, ...], kind: SqlType) -> Text:
     return Text(f"{args[0].operand(OTHER)} IS NULL", kind, TEST)
 
@@ -98,5 +102,8 @@ OPERATORS: dict[str, Printed] = {
     "like": _like,
     "case": _case,
     "concat": _joined("||", OTHER, MINUS),
+    "bitwise_and": _infix("&", OTHER, MINUS, MINUS),
+    "bitwise_or": _infix("|", OTHER, MINUS, MINUS),
+    "bitwise_not": _complement,
 }
 """What is written with signs and words, by its name in the registry."""

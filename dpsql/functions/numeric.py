@@ -412,11 +412,25 @@ def _length(source: Interval) -> int:
     return int(source.hi).bit_length()
 
 
-def _exclusive(args: Args, _kind: SqlType) -> Interval:
-    """XOR sets no bit beyond those of the larger side; signs are left to the engine."""
+def _bits(args: Args, _kind: SqlType) -> Interval:
+    """XOR and | set no bit beyond those of the larger side; signs are left to the engine."""
     if not all(arg.interval.within(0, 2**127 - 1) for arg in args):
         return EVERYTHING
     return Interval(Fraction(0), Fraction(2 ** max(_length(arg.interval) for arg in args) - 1))
+
+
+def _common_bits(args: Args, _kind: SqlType) -> Interval:
+    """& sets no bit that a side without a sign has not."""
+    sides = [arg.interval.hi for arg in args if arg.interval.within(0, 2**127 - 1)]
+    most = [hi for hi in sides if hi is not None]
+    return Interval(Fraction(0), min(most)) if most else EVERYTHING
+
+
+def _complement(args: Args, _kind: SqlType) -> Interval:
+    """~x is -1 - x."""
+    lo, hi = args[0].interval.lo, args[0].interval.hi
+    ends = (-1 - end if isinstance(end, Fraction) else None for end in (hi, lo))
+    return Interval(*ends)
 
 
 def _bucket_type(types: Types) -> SqlType | None:
@@ -472,7 +486,10 @@ INTEGERS = (
     Function(
         "lcm", fixed(INTEGER, WHOLE, WHOLE), constant(POSITIVE), raises=raising, called=(2, 2)
     ),
-    Function("xor", fixed(INTEGER, WHOLE, WHOLE), _exclusive, called=(2, 2)),
+    Function("xor", fixed(INTEGER, WHOLE, WHOLE), _bits, called=(2, 2)),
+    Function("bitwise_or", fixed(INTEGER, WHOLE, WHOLE), _bits),
+    Function("bitwise_and", fixed(INTEGER, WHOLE, WHOLE), _common_bits),
+    Function("bitwise_not", fixed(INTEGER, WHOLE), _complement),
     Function("even", fixed(DOUBLE, NUMBERS), _even, called=(1, 1)),
     Function("isnan", fixed(BOOLEAN, FLOATING), nan=never, called=(1, 1)),
     Function("isinf", fixed(BOOLEAN, FLOATING), nan=never, called=(1, 1)),

@@ -267,9 +267,64 @@ class Limit:
         return self.input.fields
 
 
+@dataclass(frozen=True, slots=True)
+class Single:
+    """`input`, of which no two rows agree on `columns`: an error where two do."""
+
+    input: Relation
+    columns: tuple[Ref, ...] = ()
+    span: Span = field(default=NOWHERE, compare=False)
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        return self.input.fields
+
+
+@dataclass(frozen=True, slots=True)
+class Apply:
+    """`input` with what a subquery says of each of its rows, whose columns `other` may read.
+
+    That is the one value of `other` (NULL of no row), or, if it `tests`, whether `other` has a row,
+    or with a `member` whether that is in it. Over public tables only. While it is `unsure`, `other`
+    may have several rows where one is asked for.
+    """
+
+    input: Relation
+    other: Relation
+    value: Field
+    tests: bool = False
+    member: Expression | None = None
+    unsure: bool = False
+    span: Span = field(default=NOWHERE, compare=False)
+
+    @property
+    def fields(self) -> tuple[Field, ...]:
+        return (*self.input.fields, self.value)
+
+
+@dataclass(frozen=True, slots=True)
+class Recursion:
+    """WITH RECURSIVE: the rows of `first`, and of `step` over those before (`Again` of this id)."""
+
+    id: int
+    first: Relation
+    step: Relation
+    fields: tuple[Field, ...]
+    all: bool
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Again:
+    """The rows that the last step of the recursion `id` gave."""
+
+    id: int
+    fields: tuple[Field, ...]
+
+
 Relation: TypeAlias = (
     "Scan | OneRow | Values | Released | Staged | Evaluated | Filter | Project | Join | Match"
-    " | Aggregate | Window | Union | Sort | Limit"
+    " | Aggregate | Window | Union | Sort | Limit | Single | Apply | Recursion | Again"
 )
 
 

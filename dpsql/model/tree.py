@@ -421,7 +421,15 @@ class JoinedTables:
     natural: bool = False
 
 
-FromItem: TypeAlias = "TableName | Derived | ValuesList | JoinedTables"
+@dataclass(frozen=True, slots=True)
+class HalfJoin:
+    """The rows of the left that the join keeps, once each, or if it is `anti` those it does not."""
+
+    join: JoinedTables
+    anti: bool
+
+
+FromItem: TypeAlias = "TableName | Derived | ValuesList | JoinedTables | HalfJoin"
 
 
 @dataclass(frozen=True, slots=True)
@@ -434,11 +442,12 @@ class SelectItem:
 
 @dataclass(frozen=True, slots=True)
 class CommonTable:
-    """name [(columns)] AS (query), one member of WITH."""
+    """name [(columns)] AS (query), one member of WITH; `recursive` ones may read themselves."""
 
     name: str
     query: Query
     column_aliases: tuple[str, ...] = ()
+    recursive: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,9 @@ from operator import is_
 from typing import assert_never, cast
 
 from dpsql.model.algebra import (
+    Again,
     Aggregate,
+    Apply,
     Evaluated,
     Filter,
     Item,
@@ -23,9 +25,11 @@ from dpsql.model.algebra import (
     Match,
     OneRow,
     Project,
+    Recursion,
     Relation,
     Released,
     Scan,
+    Single,
     Sort,
     Staged,
     Union,
@@ -183,6 +187,10 @@ def expressions(relation: Relation) -> tuple[Expression, ...]:
     match relation:
         case Scan() | OneRow() | Values() | Released() | Staged() | Evaluated() | Union() | Limit():
             return ()
+        case Single() | Recursion() | Again():
+            return ()
+        case Apply(member=member):
+            return () if member is None else (member,)
         case Filter(predicate=predicate):
             return (predicate,)
         case Project(items=items):
@@ -206,6 +214,10 @@ def map_expressions(relation: Relation, change: Callable[[Expression], Expressio
     match relation:
         case Scan() | OneRow() | Values() | Released() | Staged() | Evaluated() | Union() | Limit():
             return relation
+        case Single() | Recursion() | Again():
+            return relation
+        case Apply(member=member):
+            return relation if member is None else replace(relation, member=change(member))
         case Filter(predicate=predicate):
             return replace(relation, predicate=change(predicate))
         case Project(items=items):
@@ -239,16 +251,18 @@ def _map_items(
 def inputs(relation: Relation) -> tuple[Relation, ...]:
     """The direct inputs of a relation."""
     match relation:
-        case Scan() | OneRow() | Values() | Released() | Evaluated():
+        case Scan() | OneRow() | Values() | Released() | Evaluated() | Again():
             return ()
         case Staged(source=source):
             return () if source is None else (source,)
-        case Filter() | Project() | Aggregate() | Window() | Sort() | Limit():
+        case Filter() | Project() | Aggregate() | Window() | Sort() | Limit() | Single():
             return (relation.input,)
-        case Match():
+        case Match() | Apply():
             return (relation.input, relation.other)
         case Join() | Union():
             return (relation.left, relation.right)
+        case Recursion():
+            return (relation.first, relation.step)
         case _:
             assert_never(relation)
 
@@ -256,16 +270,25 @@ def inputs(relation: Relation) -> tuple[Relation, ...]:
 def map_inputs(relation: Relation, change: Callable[[Relation], Relation]) -> Relation:
     """The same relation with `change` applied to each direct input; a stage's are past change."""
     match relation:
-        case Scan() | OneRow() | Values() | Released() | Staged() | Evaluated():
+        case Scan() | OneRow() | Values() | Released() | Staged() | Evaluated() | Again():
             return relation
-        case Filter() | Project() | Aggregate() | Window() | Sort() | Limit():
+        case Filter() | Project() | Aggregate() | Window() | Sort() | Limit() | Single():
             return replace(relation, input=change(relation.input))
-        case Match():
+        case Match() | Apply():
             return replace(relation, input=change(relation.input), other=change(relation.other))
         case Join() | Union():
             return replace(relation, left=change(relation.left), right=change(relation.right))
+        case Recursion():
+            return replace(relation, first=change(relation.first), step=change(relation.step))
         case _:
             assert_never(relation)
+
+
+def free_refs(relation: Relation) -> frozenset[int]:
+    """Columns that a query reads and nothing inside of it provides: those of queries around it."""
+    parts = tuple(relations(relation))
+    read = frozenset(n for part in parts for e in expressions(part) for n in refs(e))
+    return read - {f.id for part in parts for f in part.fields}
 
 
 def relations(relation: Relation) -> Iterator[Relation]:

@@ -16,7 +16,9 @@ from dpsql.compiler.plan.prepared import Prepared
 from dpsql.compiler.plan.private_plan import BlockPlan
 from dpsql.compiler.track.uniqueness import equal_columns
 from dpsql.model.algebra import (
+    Again,
     Aggregate,
+    Apply,
     Evaluated,
     Filter,
     Join,
@@ -24,9 +26,11 @@ from dpsql.model.algebra import (
     Match,
     OneRow,
     Project,
+    Recursion,
     Relation,
     Released,
     Scan,
+    Single,
     Sort,
     Staged,
     Union,
@@ -64,13 +68,13 @@ def fewest(outer: Relation, public: PublicSize) -> float:
             return len(outer.rows)
         case Join(kind=JoinKind.CROSS):
             return fewest(outer.left, public) * fewest(outer.right, public)
-        case Project() | Window() | Sort():
+        case Project() | Window() | Sort() | Apply():
             return fewest(outer.input, public)
         case Limit(limit=None, offset=0):
             return fewest(outer.input, public)
         case Union(kind="UNION", all=True):
             return fewest(outer.left, public) + fewest(outer.right, public)
-        case Filter() | Match() | Join() | Limit() | Union():
+        case Filter() | Match() | Join() | Limit() | Union() | Single() | Recursion() | Again():
             return 0
         case _:
             assert_never(outer)
@@ -107,6 +111,12 @@ class _Sizes:
                 return self.of(relation.left) + self.of(relation.right)
             case Filter() | Project() | Match() | Aggregate() | Window() | Sort() | Limit():
                 return self.of(relation.input)
+            case Apply() | Single():
+                return self.of(relation.input)
+            case Recursion():
+                return self.of(relation.first)
+            case Again():
+                return 1
             case _:
                 assert_never(relation)
 

@@ -45,7 +45,9 @@ from dpsql.compiler.errors.window_errors import (
 from dpsql.compiler.resolve.scopes import Identities, is_stated, require_none, stated_in
 from dpsql.compiler.track.uniqueness import Keys, equal_columns, key_within
 from dpsql.model.algebra import (
+    Again,
     Aggregate,
+    Apply,
     Evaluated,
     Field,
     Filter,
@@ -56,9 +58,11 @@ from dpsql.model.algebra import (
     Measure,
     OneRow,
     Project,
+    Recursion,
     Relation,
     Released,
     Scan,
+    Single,
     Sort,
     Staged,
     Union,
@@ -132,9 +136,9 @@ class _Tracer:
 
     def trace(self, relation: Relation) -> Traced:
         match relation:
-            case Scan() | OneRow() | Values():
+            case Scan() | OneRow() | Values() | Apply() | Recursion() | Again():
                 return Traced(relation)
-            case Staged() | Evaluated():
+            case Staged() | Evaluated() | Single():
                 raise AssertionError(relation)
             case Released():
                 return self._released(relation)

@@ -19,7 +19,9 @@ from typing import Protocol, TypeAlias, assert_never, cast
 
 from dpsql import functions
 from dpsql.model.algebra import (
+    Again,
     Aggregate,
+    Apply,
     Evaluated,
     Field,
     Filter,
@@ -27,6 +29,7 @@ from dpsql.model.algebra import (
     Join,
     Match,
     Project,
+    Recursion,
     Relation,
     Scan,
     Staged,
@@ -456,6 +459,10 @@ def _definitions(rows: Relation) -> Iterable[tuple[int, _Source]]:
                 yield from ((f.id, _Unknown(f.type)) for f in relation.fields)
             case Match():
                 yield relation.mark.id, _Unknown(relation.mark.type)
+            case Apply():
+                yield relation.value.id, _Unknown(relation.value.type)
+            case Recursion() | Again():
+                yield from ((f.id, _Unknown(f.type)) for f in relation.fields)
             case Project():
                 yield from _projected(relation)
             case Aggregate():

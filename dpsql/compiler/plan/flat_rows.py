@@ -21,11 +21,13 @@ from typing import TypeAlias, cast
 from dpsql.compiler.plan.conditions import TRUE, required
 from dpsql.model.algebra import (
     Aggregate,
+    Apply,
     Filter,
     Item,
     Join,
     Match,
     Project,
+    Recursion,
     Relation,
     Scan,
     Window,
@@ -119,6 +121,8 @@ class Flattener:
                 return _source(self._aggregate(relation))
             case Window():
                 return self._window(relation)
+            case Apply() | Recursion():
+                return _source(relation)  # its parts may read columns that are not theirs
             case _:
                 return _source(map_inputs(relation, self.relation))
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from dpsql.compiler.resolve.scopes import Identities
-from dpsql.compiler.resolve.subqueries import Lookup, Nested, is_grouped
-from dpsql.compiler.resolve.typing import predicate, type_of, typed
+from collections.abc import Mapping
+from dataclasses import replace
+
+from dpsql.compiler.resolve.scopes import Identities, Source
+from dpsql.compiler.resolve.subqueries import NOTHING, Lookup, Nested, is_grouped
+from dpsql.compiler.resolve.typing import predicate, type_of, typed, typed_call
 from dpsql.model.algebra import (
     Aggregate,
     Field,
@@ -12,6 +15,7 @@ from dpsql.model.algebra import (
     Item,
     Measure,
     Relation,
+    Scan,
     Window,
     WindowItem,
 )
@@ -20,6 +24,7 @@ from dpsql.model.errors import Reason, Refused
 from dpsql.model.tree import (
     INTEGER,
     AggregateCall,
+    Call,
     Expression,
     Kind,
     Literal,
@@ -56,6 +61,8 @@ class Grouping:
         self._windows: dict[WindowCall, Field] = {}
         self._lookups: dict[Expression, Lookup] = {}
         self._looked_up: frozenset[int] = frozenset()
+        self._beside: dict[int, Field] = {}
+        self._tables: list[Lookup] = []
         self.grouped = is_grouped(select, items)
         written = [self._key(expression) for expression in select.group_by]
         # A key written twice is one key, or a product of domains would count it twice.
@@ -81,8 +88,9 @@ class Grouping:
         if self.grouped:
             measures = tuple(Measure(field, call) for call, field in self._measures.items())
             span = self._select.span
-            relation = Aggregate(relation, self._keys, measures, span, sets=self._sets)
-        for lookup in self._lookups.values():
+            sets = self._sets if self._keys else ()
+            relation = Aggregate(relation, self._keys, measures, span, sets=sets)
+        for lookup in (*self._tables, *self._lookups.values()):
             relation = lookup.attach(relation)
         return relation if self._having is None else Filter(relation, self._having)
 
@@ -130,10 +138,53 @@ class Grouping:
                 named = {f.id: f.name for f in self._relation.fields}
                 if expression.id not in named:  # a column of the query around this one
                     return expression
-                name = named[expression.id]
-                raise Refused(Reason.NOT_GROUPED, expression.span, column=name)
+                return self._settled(expression, named[expression.id])
             case _:
                 return map_children(expression, self._lifted)
+
+    def _settled(self, column: Ref, name: str) -> Ref:
+        """A column of a table whose key is among the keys, which is the same in all of a group.
+
+        That is what the declared key says. Of a public table it is looked up beside the groups; of
+        private rows it is one more key, so that where the key is wrong there are more groups.
+        """
+        keys = {k.expression.id: k.field for k in self._keys if isinstance(k.expression, Ref)}
+        source = self._scope.settled_by(frozenset(keys), column.id)
+        table = None if source is None else self._nested.subqueries.policy.table(source.table or "")
+        if self._sets or source is None or table is None:
+            raise Refused(Reason.NOT_GROUPED, column.span, column=name)
+        if table.private:
+            key = Item(self._identities.field(name, column.type), column)
+            self._keys = (*self._keys, key)
+            self._key_fields[column] = key.field
+            return key.field.ref
+        if column.id not in self._beside:
+            self._look_beside(source, keys)
+        return self._beside[column.id].ref
+
+    def _look_beside(self, source: Source, keys: Mapping[int, Field]) -> None:
+        """Lets the columns of a public table stand beside the groups by its key."""
+
+        def copies() -> tuple[Field, ...]:
+            return tuple(self._identities.field(f.name, f.type) for f in self._columns(source))
+
+        there, shown = copies(), copies()
+        scan = Scan(source.table or "", there, self._select.span)
+        equal = (
+            typed_call(Call("eq", (keys[old.id].ref, new.ref), span=self._select.span))
+            for old, new in zip(source.fields, there, strict=True)
+            if old.id in (source.key or ())
+        )
+        pairs = tuple(zip(there, shown, strict=True))
+        self._tables.append(Lookup(scan, both(tuple(equal)), NOTHING, renamed=pairs))
+        self._beside |= {old.id: new for old, new in zip(source.fields, shown, strict=True)}
+
+    def _columns(self, source: Source) -> tuple[Field, ...]:
+        """The columns of a table under their own names, in the order of `source`."""
+        table = self._nested.subqueries.policy.table(source.table or "")
+        assert table is not None
+        names = [c.name for c in table.columns if not c.hidden]
+        return tuple(replace(f, name=n) for f, n in zip(source.fields, names, strict=True))
 
     def _grouping(self, call: AggregateCall) -> Expression:
         """GROUPING(keys): which of them a row sums over."""

@@ -12,11 +12,13 @@ from decimal import Decimal
 from typing import TypeAlias
 
 from dpsql.compiler.resolve.grouping import Grouping
+from dpsql.compiler.resolve.named_joins import compared, merged, padded, pairs_of
 from dpsql.compiler.resolve.scopes import Identities, Scope, Source, spelled_out
-from dpsql.compiler.resolve.subqueries import Nested, Subqueries
-from dpsql.compiler.resolve.typing import predicate, type_of, typed, typed_call
+from dpsql.compiler.resolve.subqueries import Nested, Subqueries, has_subquery
+from dpsql.compiler.resolve.typing import predicate, type_of, typed
 from dpsql.functions import common_type
 from dpsql.model.algebra import (
+    Again,
     Aggregate,
     Field,
     Filter,
@@ -26,6 +28,7 @@ from dpsql.model.algebra import (
     Match,
     OneRow,
     Project,
+    Recursion,
     Relation,
     Resolved,
     Scan,
@@ -47,6 +50,7 @@ from dpsql.model.tree import (
     Derived,
     Expression,
     FromItem,
+    HalfJoin,
     JoinedTables,
     JoinKind,
     Kind,
@@ -67,7 +71,7 @@ from dpsql.model.tree import (
     WindowCall,
 )
 from dpsql.model.vocabulary import Policy
-from dpsql.model.walk import both, walk
+from dpsql.model.walk import both, relations, walk
 
 
 def without_rows(resolved: Resolved) -> Resolved:
@@ -115,17 +119,18 @@ def _never(predicate: Expression) -> bool:
             return False
 
 
-Environment: TypeAlias = "Mapping[str, _Definition]"
+Environment: TypeAlias = "Mapping[str, _Definition | Again]"
 
 
 @dataclass(frozen=True, slots=True)
 class _Definition:
-    """A CTE: its query, the CTEs it can see, and its column aliases."""
+    """A CTE: its query, what it can see, its column aliases; its name if it may read itself."""
 
     query: Query
     environment: Environment
     column_aliases: tuple[str, ...]
     span: Span
+    itself: str | None = None
 
 
 def resolve(statement: Statement, policy: Policy, identities: Identities) -> Resolved:
@@ -149,26 +154,54 @@ class _Resolver:
     def query(self, query: Query, environment: Environment, outer: Scope | None = None) -> Relation:
         environment = self._with_ctes(query, environment)
         if isinstance(query, SetOperation):
-            return self._set_operation(query, environment)
+            return self._set_operation(query, environment, outer)
         return self._select(query, environment, outer)
 
     def _with_ctes(self, query: Query, environment: Environment) -> Environment:
         for cte in query.ctes:
-            definition = _Definition(cte.query, environment, cte.column_aliases, query.span)
-            self._relabelled(self.query(cte.query, environment), cte.column_aliases, query.span)
+            itself = cte.name.lower() if cte.recursive else None
+            listed = cte.query, environment, cte.column_aliases, query.span, itself
+            definition = _Definition(*listed)
+            self._defined(definition)
             environment = {**environment, cte.name.lower(): definition}
         return environment
 
+    def _defined(self, definition: _Definition) -> Relation:
+        """The rows of a CTE."""
+        query, environment = definition.query, definition.environment
+        if definition.itself is not None and isinstance(query, SetOperation):
+            recursion = self._recursion(definition, definition.itself, query)
+            if recursion is not None:
+                return recursion
+        relation = self.query(query, environment)
+        return self._relabelled(relation, definition.column_aliases, definition.span)
+
+    def _recursion(
+        self, definition: _Definition, itself: str, query: SetOperation
+    ) -> Recursion | None:
+        """A UNION whose right side reads the CTE itself; None where it does not."""
+        environment = self._with_ctes(query, definition.environment)
+        aliases, span = definition.column_aliases, definition.span
+        first = self._relabelled(self.query(query.left, environment), aliases, span)
+        number = self.identities.field(itself, INTEGER).id
+        before = Again(number, first.fields)
+        step = self.query(query.right, {**environment, itself: before})
+        if not any(isinstance(r, Again) and r.id == number for r in relations(step)):
+            return None
+        if query.kind != "UNION" or query.order_by or query.limit is not None or query.offset:
+            construct = "WITH RECURSIVE of anything but UNION, without ORDER BY and LIMIT"
+            raise Refused(Reason.UNSUPPORTED_SYNTAX, query.span, construct=construct)
+        _common_types(query, first, step)
+        fields = tuple(self.identities.field(f.name, f.type) for f in first.fields)
+        return Recursion(
+            id=number, first=first, step=step, fields=fields, all=query.all, span=query.span
+        )
+
     def _select(self, select: Select, environment: Environment, outer: Scope | None) -> Relation:
-        relation, scope = self._source(select.source, environment)
+        relation, scope = self._source(select.source, environment, outer)
         scope = replace(scope, outer=outer)
         select, items = spelled_out(select, scope)
-        nested = Nested(
-            scope,
-            lambda query, around: self.query(query, environment, around),
-            Subqueries(self.policy, self.identities),
-            relation,
-        )
+        nested = self._nested(scope, relation, environment)
         nested.where(select.where)
         select, items = nested.below(select, items)
         grouping = Grouping(self.identities, nested, select, items)
@@ -258,20 +291,17 @@ class _Resolver:
                 return named[0].expression
         return grouping.lift(expression)
 
-    def _set_operation(self, query: SetOperation, environment: Environment) -> Relation:
-        left = self.query(query.left, environment)
-        right = self.query(query.right, environment)
+    def _set_operation(
+        self, query: SetOperation, environment: Environment, outer: Scope | None
+    ) -> Relation:
+        left = self.query(query.left, environment, outer)
+        right = self.query(query.right, environment, outer)
         if query.by_name:
             left, right = by_name(query, left, right, self.identities)
-        if len(left.fields) != len(right.fields):
-            raise Refused(Reason.TYPE_MISMATCH, query.span, function=query.kind, types=())
-        fields = []
-        for a, b in zip(left.fields, right.fields, strict=True):
-            kind = common_type((a.type, b.type))
-            if kind is None:
-                types = (str(a.type), str(b.type))
-                raise Refused(Reason.TYPE_MISMATCH, query.span, function=query.kind, types=types)
-            fields.append(self.identities.field(a.name, kind))
+        kinds = _common_types(query, left, right)
+        fields = [
+            self.identities.field(a.name, kind) for a, kind in zip(left.fields, kinds, strict=True)
+        ]
         union = Union(
             kind=query.kind,
             all=query.all,
@@ -298,34 +328,49 @@ class _Resolver:
 
     # --- FROM ---
 
-    def _source(self, source: FromItem | None, environment: Environment) -> tuple[Relation, Scope]:
+    def _source(
+        self, source: FromItem | None, environment: Environment, outer: Scope | None
+    ) -> tuple[Relation, Scope]:
+        """An item of FROM; a query in it sees the columns of the query `outer` around it."""
         match source:
             case None:
                 return OneRow(), Scope()
             case TableName():
-                relation, hidden = self._table(source, environment)
-                name = relation.table if isinstance(relation, Scan) else None
-                relation = self._relabelled(relation, source.column_aliases, source.span)
-                alias = source.alias or source.name
-                return relation, _scope(alias, relation.fields, hidden, name)
+                return self._named(source, environment)
             case Derived():
-                relation = self.query(source.query, environment)
+                relation = self.query(source.query, environment, outer)
                 relation = self._relabelled(relation, source.column_aliases, source.span)
-                return relation, _scope(source.alias, relation.fields, {})
+                return relation, _scope(source.alias, relation.fields)
             case ValuesList():
                 values = constants(source, self.identities)
                 relation = self._relabelled(values, source.column_aliases, source.span)
-                return relation, _scope(source.alias, relation.fields, {})
+                return relation, _scope(source.alias, relation.fields)
             case JoinedTables():
-                return self._join(source, environment)
+                return self._join(source, environment, outer)
+            case HalfJoin():
+                return self._half_join(source, environment, outer)
+
+    def _named(self, name: TableName, environment: Environment) -> tuple[Relation, Scope]:
+        """A table or CTE under its alias."""
+        relation, hidden = self._table(name, environment)
+        table = self.policy.table(relation.table) if isinstance(relation, Scan) else None
+        names = set() if table is None else {column.lower() for column in table.key}
+        keys = [n for n, f in enumerate(relation.fields) if f.name.lower() in names]
+        relation = self._relabelled(relation, name.column_aliases, name.span)
+        key = frozenset(relation.fields[n].id for n in keys) if len(keys) == len(names) else None
+        called = None if table is None else table.name
+        source = Source(name.alias or name.name, relation.fields, hidden, called, key or None)
+        return relation, Scope((source,))
 
     def _table(
         self, name: TableName, environment: Environment
     ) -> tuple[Relation, Mapping[str, str]]:
         definition = None if name.schema else environment.get(name.name.lower())
+        if isinstance(definition, Again):
+            columns = tuple(self.identities.field(f.name, f.type) for f in definition.fields)
+            return replace(definition, fields=columns), {}
         if definition is not None:
-            relation = self.query(definition.query, definition.environment)
-            return self._relabelled(relation, definition.column_aliases, name.span), {}
+            return self._defined(replace(definition, span=name.span)), {}
         table = self.policy.named((*name.schema, name.name), self.path)
         if table is None:
             raise self._unknown(name, environment)
@@ -357,27 +402,72 @@ class _Resolver:
         )
         return Project(relation, items)
 
-    def _join(self, join: JoinedTables, environment: Environment) -> tuple[Relation, Scope]:
-        left, left_scope = self._source(join.left, environment)
-        right, right_scope = self._source(join.right, environment)
+    def _join(
+        self, join: JoinedTables, environment: Environment, outer: Scope | None
+    ) -> tuple[Relation, Scope]:
+        left, left_scope = self._source(join.left, environment, outer)
+        right, right_scope = self._source(join.right, environment, outer)
         _no_shared_alias(left_scope, right_scope, join)
         if join.using or join.natural:
             return merged(join, (left, right), (left_scope, right_scope), self.identities)
         scope = left_scope.beside(right_scope)
+        if join.kind is JoinKind.INNER and join.condition and has_subquery(join.condition):
+            # An inner join is a product with a filter.
+            product = Join(left, right, JoinKind.CROSS, None, join.span)
+            nested = self._nested(replace(scope, outer=outer), product, environment)
+            nested.where(join.condition)
+            return nested.relation, scope
         condition = None
         if join.condition is not None:
             condition = predicate(join.condition, scope)
             _require_plain(condition, "ON")
         return padded(Join(left, right, join.kind, condition, join.span), scope, self.identities)
 
+    def _nested(self, scope: Scope, relation: Relation, environment: Environment) -> Nested:
+        """What resolves the subqueries that these rows ask."""
+        return Nested(
+            scope,
+            lambda query, around: self.query(query, environment, around),
+            Subqueries(self.policy, self.identities),
+            relation,
+        )
 
-def _scope(
-    alias: str | None,
-    fields: tuple[Field, ...],
-    hidden: Mapping[str, str],
-    table: str | None = None,
-) -> Scope:
-    return Scope((Source(alias, fields, hidden, table),))
+    def _half_join(
+        self, half: HalfJoin, environment: Environment, outer: Scope | None
+    ) -> tuple[Relation, Scope]:
+        """SEMI and ANTI JOIN: EXISTS and its negation, written in FROM."""
+        join = half.join
+        left, scope = self._source(join.left, environment, outer)
+        right, right_scope = self._source(join.right, environment, outer)
+        _no_shared_alias(scope, right_scope, join)
+        if join.condition is None:
+            pairs = pairs_of(join, scope, right_scope)
+            condition = both(tuple(compared("eq", join, a, b) for a, b in pairs))
+        else:
+            condition = predicate(join.condition, scope.beside(right_scope))
+            _require_plain(condition, "ON")
+        mark = self.identities.field("found", BOOLEAN)
+        matched = Match(left, right, condition, mark, span=join.span)
+        condition = ~mark.ref if half.anti else mark.ref
+        return Project(Filter(matched, condition), tuple(f.item for f in left.fields)), scope
+
+
+def _scope(alias: str | None, fields: tuple[Field, ...]) -> Scope:
+    return Scope((Source(alias, fields),))
+
+
+def _common_types(query: SetOperation, left: Relation, right: Relation) -> tuple[SqlType, ...]:
+    """The type of each column of a set operation."""
+    if len(left.fields) != len(right.fields):
+        raise Refused(Reason.TYPE_MISMATCH, query.span, function=query.kind, types=())
+    kinds = []
+    for a, b in zip(left.fields, right.fields, strict=True):
+        kind = common_type((a.type, b.type))
+        if kind is None:
+            types = (str(a.type), str(b.type))
+            raise Refused(Reason.TYPE_MISMATCH, query.span, function=query.kind, types=types)
+        kinds.append(kind)
+    return tuple(kinds)
 
 
 def _no_shared_alias(left: Scope, right: Scope, join: JoinedTables) -> None:
@@ -459,87 +549,6 @@ def _as(cell: Literal, kind: SqlType) -> Literal:
     elif kind.kind is Kind.TIMESTAMP and type(value) is date:
         value = datetime(value.year, value.month, value.day)  # noqa: DTZ001
     return replace(cell, value=value, type=kind)
-
-
-def merged(
-    join: JoinedTables,
-    sides: tuple[Relation, Relation],
-    scopes: tuple[Scope, Scope],
-    identities: Identities,
-) -> tuple[Relation, Scope]:
-    """The join on equal columns, and its scope.
-
-    A name without a table means the left column; of a RIGHT JOIN the right one, of a FULL JOIN
-    whichever is there. Raises `Refused` where a side lacks the column or has it twice.
-    """
-    left, right = scopes
-    pairs = _pairs(join, left, right)
-    equal = tuple(_call("eq", join, a, b) for a, b in pairs)
-    joined = Join(*sides, join.kind, both(equal), join.span)
-    taken = {b.id for _, b in pairs}
-    hidden = {f.id for s in right.sources for f in s.fields if right.seen(f).id in taken}
-    scope = left.beside(right)
-    scope = replace(scope, merged=scope.merged | hidden)
-    relation, scope = padded(joined, scope, identities)
-    new = dict(zip((f.id for f in joined.fields), relation.fields, strict=True))
-    pairs = [(new[a.id], new[b.id]) for a, b in pairs]
-    instead: dict[int, Field] = {}
-    if join.kind is JoinKind.RIGHT:
-        instead = {a.id: b for a, b in pairs}
-    elif join.kind is JoinKind.FULL:
-        relation, instead = _coalesced(relation, pairs, join, identities)
-    return relation, replace(scope, instead={**scope.instead, **instead})
-
-
-def padded(join: Join, scope: Scope, identities: Identities) -> tuple[Relation, Scope]:
-    """The join; columns that it may fill with NULL get an identity of their own above it."""
-    sides = {
-        JoinKind.LEFT: join.right.fields,
-        JoinKind.RIGHT: join.left.fields,
-        JoinKind.FULL: join.fields,
-    }
-    new = {f.id: identities.field(f.name, f.type) for f in sides.get(join.kind, ())}
-    if not new:
-        return join, scope
-    items = tuple(Item(new.get(f.id, f), f.ref) for f in join.fields)
-    return Project(join, items), scope.renumbered(new)
-
-
-def _pairs(join: JoinedTables, left: Scope, right: Scope) -> list[tuple[Field, Field]]:
-    names = _common(join, left, right) if join.natural else join.using
-    written = [Name(name, span=join.span) for name in names]
-    return [(left.lookup(name), right.lookup(name)) for name in written]
-
-
-def _common(join: JoinedTables, left: Scope, right: Scope) -> tuple[str, ...]:
-    """The names both sides have; a hidden column must not join in silence, nor fail to."""
-    names = tuple(f.name for f in left.expand(Star(None, join.span)))
-    names += tuple(name for s in left.sources for name in s.hidden)
-    shared = tuple(dict.fromkeys(n for n in names if right.has(Name(n))))
-    if not shared:
-        construct = "NATURAL JOIN without a common column"
-        raise Refused(Reason.UNSUPPORTED_SYNTAX, join.span, construct=construct)
-    return shared
-
-
-def _coalesced(
-    relation: Relation, pairs: list[tuple[Field, Field]], join: JoinedTables, identities: Identities
-) -> tuple[Relation, dict[int, Field]]:
-    """The FULL JOIN with a column for each pair, and what each replaces."""
-    items, instead = [], {}
-    for a, b in pairs:
-        value = _call("coalesce", join, a, b)
-        items.append(Item(identities.field(a.name, value.type), value))
-        instead[a.id] = items[-1].field
-    unmerged = tuple(f.item for f in relation.fields)
-    return Project(relation, (*unmerged, *items)), instead
-
-
-def _call(function: str, join: JoinedTables, a: Field, b: Field) -> Call:
-    args = a.ref, b.ref
-    call = typed_call(Call(function, args, span=join.span))
-    assert isinstance(call, Call)
-    return call
 
 
 def by_name(

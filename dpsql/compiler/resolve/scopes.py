@@ -52,13 +52,15 @@ class Source:
     """One item of FROM: its alias and its columns.
 
     `hidden` are names that exist and may not be used; with the table whose links they are not.
-    `table` is the name of the policy's table where that is what FROM names.
+    `table` is the name of the policy's table where that is what FROM names, `key` the columns of
+    its key.
     """
 
     alias: str | None
     fields: tuple[Field, ...]
     hidden: Mapping[str, str] = field(default_factory=dict)
     table: str | None = None
+    key: frozenset[int] | None = None
 
     def is_called(self, table: str, schema: tuple[str, ...]) -> bool:
         """Whether a name with this in front of it may be a column of this source."""
@@ -149,12 +151,24 @@ class Scope:
         def new(column: Field) -> Field:
             return fields.get(column.id, column)
 
+        def same(number: int) -> int:
+            return fields[number].id if number in fields else number
+
+        def renamed(source: Source) -> Source:
+            key = None if source.key is None else frozenset(map(same, source.key))
+            return replace(source, fields=tuple(map(new, source.fields)), key=key)
+
         return Scope(
-            tuple(replace(s, fields=tuple(map(new, s.fields))) for s in self.sources),
-            frozenset(fields[n].id if n in fields else n for n in self.merged),
+            tuple(map(renamed, self.sources)),
+            frozenset(map(same, self.merged)),
             self.outer,
-            {fields[n].id if n in fields else n: new(f) for n, f in self.instead.items()},
+            {same(n): new(f) for n, f in self.instead.items()},
         )
+
+    def settled_by(self, keys: frozenset[int], column: int) -> Source | None:
+        """The table that a column is of, where its own key is among these columns."""
+        settled = (s for s in self.sources if s.key is not None and s.key <= keys)
+        return next((s for s in settled if any(f.id == column for f in s.fields)), None)
 
     def beside(self, right: Scope) -> Scope:
         """The scope of a join of both."""

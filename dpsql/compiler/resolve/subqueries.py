@@ -1,8 +1,9 @@
 """Subqueries in expressions as joins: EXISTS and IN mark rows, a scalar subquery is looked up.
 
 A correlated subquery is decorrelated: the ANDed conditions of its WHERE that read outer columns
-move into the join. Any other use of outer columns is refused. `Nested` resolves those of one SELECT
-and attaches them to its rows.
+move into the join. Over public tables alone any other use of outer columns is left to the engine
+(`Apply`), elsewhere it is refused. `Nested` resolves those of one SELECT and attaches them to its
+rows.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from dpsql.compiler.resolve.scopes import Identities, Scope
 from dpsql.compiler.resolve.typing import predicate, type_of, typed, typed_call
 from dpsql.model.algebra import (
     Aggregate,
+    Apply,
     Field,
     Filter,
     Item,
@@ -24,12 +26,14 @@ from dpsql.model.algebra import (
     Project,
     Relation,
     Scan,
+    Single,
     Sort,
 )
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.tree import (
     BOOLEAN,
     NOWHERE,
+    NULL,
     AggregateCall,
     Call,
     Expression,
@@ -51,8 +55,10 @@ from dpsql.model.vocabulary import Policy
 from dpsql.model.walk import (
     both,
     conjuncts,
-    expressions,
+    free_refs,
     map_children,
+    map_expressions,
+    map_inputs,
     refs,
     relations,
     substitute,
@@ -60,6 +66,7 @@ from dpsql.model.walk import (
 )
 
 TRUE = Literal(True, BOOLEAN)
+NOTHING = Literal(None, NULL)
 COUNTS = frozenset({"count", "regr_count", "approx_count_distinct"})
 """Aggregates that are 0 over nothing; all others are NULL."""
 
@@ -78,15 +85,20 @@ class Lookup:
     member: tuple[Expression, Expression] | None = None
     renamed: tuple[tuple[Field, Field], ...] = ()
     span: Span = NOWHERE
+    applied: Apply | None = None
 
     @property
     def columns(self) -> frozenset[int]:
         """The columns that the lookup reads or adds and the rows that ask do not have."""
         own = {f.id for f in self.other.fields} | {new.id for _old, new in self.renamed}
+        if self.applied is not None:
+            own.add(self.applied.value.id)
         return frozenset(own if self.mark is None else own | {self.mark.id})
 
     def attach(self, relation: Relation) -> Relation:
         """The rows with the subquery's columns beside them."""
+        if self.applied is not None:
+            return replace(self.applied, input=relation)
         if self.mark is not None:
             return Match(
                 input=relation,
@@ -107,7 +119,10 @@ class Lookup:
         """The same lookup with its outer expressions changed."""
         condition = None if self.condition is None else change(self.condition)
         member = None if self.member is None else (change(self.member[0]), self.member[1])
-        return replace(self, condition=condition, value=change(self.value), member=member)
+        value, applied = change(self.value), self.applied
+        if applied is not None:
+            applied = _asked_by(applied, change)
+        return replace(self, condition=condition, value=value, member=member, applied=applied)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,12 +132,12 @@ class Subqueries:
     policy: Policy
     identities: Identities
 
-    def membership(self, node: Membership, value: Expression | None, relation: Relation) -> Lookup:
-        """EXISTS (relation), or value IN (relation)."""
+    def membership(
+        self, node: Membership, value: Expression | None, relation: Relation, rows: Relation
+    ) -> Lookup:
+        """EXISTS (relation), or value IN (relation), asked by these rows."""
         relation = _unordered(relation)
-        outer = _outer_refs(relation)
-        other, conditions = _Decorrelation(outer, self.identities, node.span).pulled(relation)
-        _no_outer_left(other, outer, node.span)
+        outer = free_refs(relation)
         member = None
         if value is not None:
             if len(relation.fields) != 1:
@@ -132,36 +147,63 @@ class Subqueries:
             assert isinstance(equal, Call)
             member = (equal.args[0], equal.args[1])
         mark = self.identities.field("found", BOOLEAN)
+        try:
+            other, conditions = _Decorrelation(outer, self.identities, node.span).pulled(relation)
+            _no_outer_left(other, outer, node.span)
+        except Refused:
+            if not self._are_public(rows, relation):
+                raise
+            tested = None if member is None else member[0]
+            return _applied(Apply(rows, relation, mark, tests=True, member=tested, span=node.span))
         return Lookup(other, both(conditions), mark.ref, mark, member, span=node.span)
 
-    def scalar(self, node: ScalarQuery, relation: Relation) -> Lookup:
-        """(relation) as a value; refused unless it surely has at most one row."""
+    def scalar(self, node: ScalarQuery, relation: Relation, rows: Relation) -> Lookup:
+        """(relation) as a value, asked by these rows.
+
+        Refused where it may have more than one row, unless it is public: then that is tried.
+        """
         if len(relation.fields) != 1:
             raise _several_columns(node.span)
-        outer = _outer_refs(relation)
+        outer, (result,) = free_refs(relation), relation.fields
         if outer:
-            return self._correlated(node, relation, outer)
-        (result,) = relation.fields
-        rows = _rows_at_most(relation)
-        if rows is None:
-            raise _several_rows(node.span)
-        if rows == (1, 1):
+            try:
+                return self._correlated(node, relation, outer, rows)
+            except Refused:
+                if not self._are_public(rows, relation):
+                    raise
+            value = self.identities.field(result.name, result.type)
+            unsure = _rows_at_most(relation) is None
+            return _applied(Apply(rows, relation, value, unsure=unsure, span=node.span))
+        least_and_most = _rows_at_most(relation)
+        if least_and_most is None and _is_of_one_group(relation):
+            relation, least_and_most = Limit(relation, 1, 0, node.span), (0, 1)
+        if least_and_most is None:
+            if not self._are_public(relation):
+                raise several_rows(node.span)
+            relation = Single(relation, span=node.span)
+        if least_and_most == (1, 1):
             return Lookup(relation, None, result.ref, span=node.span)
         new = self.identities.field(result.name, result.type)
         return Lookup(relation, TRUE, new.ref, renamed=((result, new),), span=node.span)
 
-    def _correlated(self, node: ScalarQuery, relation: Relation, outer: frozenset[int]) -> Lookup:
+    def _correlated(
+        self, node: ScalarQuery, relation: Relation, outer: frozenset[int], rows: Relation
+    ) -> Lookup:
         """One row per value of the correlated columns: an aggregate, or a row by its key."""
         if not isinstance(relation, Project):
-            raise _several_rows(node.span)
+            raise several_rows(node.span)
         core, expression = relation.input, relation.items[0].expression
         source = core.input if isinstance(core, Aggregate) else core
         if isinstance(core, Aggregate) and core.keys:
-            raise _several_rows(node.span)
-        pulled, conditions = _Decorrelation(outer, self.identities, node.span).pulled(core)
+            raise several_rows(node.span)
+        pulled, conditions = _Decorrelation(outer, self.identities, node.span, core).pulled(core)
         _no_outer_left(pulled, outer, node.span)
         if not isinstance(core, Aggregate) and not self._by_key(source, conditions):
-            raise _several_rows(node.span)
+            columns = _compared(pulled, conditions)
+            # Public rows ask for themselves whether there is one.
+            if not columns or self._are_public(rows) or not self._are_public(pulled):
+                raise several_rows(node.span)
+            pulled = Single(pulled, columns, node.span)
         read = refs(expression) - outer
         renamed = tuple(
             (f, self.identities.field(f.name, f.type)) for f in pulled.fields if f.id in read
@@ -172,6 +214,12 @@ class Subqueries:
         }
         value = substitute(expression, values)
         return Lookup(pulled, both(conditions) or TRUE, value, renamed=renamed, span=node.span)
+
+    def _are_public(self, *relations_read: Relation) -> bool:
+        """Whether these read no private table."""
+        scans = (p for r in relations_read for p in relations(r) if isinstance(p, Scan))
+        tables = (self.policy.table(scan.table) for scan in scans)
+        return not any(table is None or table.private for table in tables)
 
     def _by_key(self, source: Relation, conditions: tuple[Expression, ...]) -> bool:
         """Whether the conditions fix the declared key of the one table that is read."""
@@ -192,11 +240,16 @@ class Subqueries:
 
 @dataclass(frozen=True, slots=True)
 class _Decorrelation:
-    """Moves the conditions that read outer columns upwards, out of a subquery."""
+    """Moves the conditions that read outer columns upwards, out of a subquery.
+
+    Of an aggregate without keys, which has a row where there is none below, only `total` is one
+    whose reader knows that a row may be missing.
+    """
 
     outer: frozenset[int]
     identities: Identities
     span: Span
+    total: Relation | None = None
 
     def pulled(self, relation: Relation) -> tuple[Relation, tuple[Expression, ...]]:
         """The relation without those conditions, and the conditions, over its own columns."""
@@ -229,6 +282,8 @@ class _Decorrelation:
     def _grouped(self, relation: Aggregate) -> tuple[Relation, tuple[Expression, ...]]:
         """An aggregate per value of the columns that the conditions equate with outer ones."""
         source, correlated = self.pulled(relation.input)
+        if correlated and not relation.keys and relation is not self.total:
+            raise outer_column(self.span)
         keys: dict[Expression, Item] = {}
         conditions = []
         for part in correlated:
@@ -244,7 +299,7 @@ class _Decorrelation:
             for inner, outside in (part.args, part.args[::-1]):
                 if not refs(inner) & self.outer and refs(inner) and refs(outside) <= self.outer:
                     return inner, outside
-        raise _correlation(self.span)
+        raise outer_column(self.span)
 
     def _split(
         self, predicate: Expression | None
@@ -254,16 +309,43 @@ class _Decorrelation:
         return both(stay), tuple(p for p in parts if refs(p) & self.outer)
 
 
-def _outer_refs(relation: Relation) -> frozenset[int]:
-    """Columns that a query reads and nothing inside of it provides."""
-    read = frozenset(n for part in relations(relation) for e in expressions(part) for n in refs(e))
-    own = frozenset(f.id for part in relations(relation) for f in part.fields)
-    return read - own
+def _applied(applied: Apply) -> Lookup:
+    """A subquery that is evaluated for each row that asks it."""
+    return Lookup(applied.other, None, applied.value.ref, span=applied.span, applied=applied)
+
+
+def _asked_by(applied: Apply, change: Callable[[Expression], Expression]) -> Apply:
+    """The same subquery with the outer columns that it reads changed."""
+    outer = free_refs(applied.other)
+
+    def replaced(expression: Expression) -> Expression:
+        if isinstance(expression, Ref):
+            return change(expression) if expression.id in outer else expression
+        return map_children(expression, replaced)
+
+    def below(relation: Relation) -> Relation:
+        return map_expressions(map_inputs(relation, below), replaced)
+
+    member = None if applied.member is None else change(applied.member)
+    return replace(applied, other=below(applied.other), member=member)
+
+
+def _compared(relation: Relation, conditions: tuple[Expression, ...]) -> tuple[Ref, ...]:
+    """The columns of a relation that the conditions equate with others' columns."""
+    own = {f.id for f in relation.fields}
+    pairs = [
+        pair
+        for part in conditions
+        if isinstance(part, Call) and part.function == "eq"
+        for pair in (part.args, part.args[::-1])
+    ]
+    columns = (a for a, b in pairs if isinstance(a, Ref) and a.id in own and not refs(b) & own)
+    return tuple(dict.fromkeys(columns))
 
 
 def _no_outer_left(relation: Relation, outer: frozenset[int], span: Span) -> None:
-    if _outer_refs(relation) & outer:
-        raise _correlation(span)
+    if free_refs(relation) & outer:
+        raise outer_column(span)
 
 
 def _unordered(relation: Relation) -> Relation:
@@ -297,6 +379,21 @@ def _rows_at_most(relation: Relation) -> tuple[int, int] | None:
             return None
 
 
+def _is_of_one_group(relation: Relation) -> bool:
+    """Whether the rows are groups by columns that a filter below equates with constants."""
+    while isinstance(relation, Project | Sort | Filter):
+        relation = relation.input
+    if not isinstance(relation, Aggregate) or relation.sets:
+        return False
+    fixed, source = set[Expression](), relation.input
+    while isinstance(source, Filter):
+        for part in conjuncts(source.predicate):
+            if isinstance(part, Call) and part.function == "eq":
+                fixed |= {a for a, b in (part.args, part.args[::-1]) if isinstance(b, Literal)}
+        source = source.input
+    return {key.expression for key in relation.keys} <= fixed
+
+
 def _counts(relation: Relation) -> frozenset[int]:
     """The measures of the aggregate that count."""
     if not isinstance(relation, Aggregate):
@@ -312,7 +409,8 @@ def _several_columns(span: Span) -> Refused:
     return Refused(Reason.UNSUPPORTED_SYNTAX, span, construct="a subquery of several columns")
 
 
-def _several_rows(span: Span) -> Refused:
+def several_rows(span: Span) -> Refused:
+    """Of a value that several rows would have."""
     return Refused(
         Reason.UNSUPPORTED_SYNTAX,
         span,
@@ -321,7 +419,8 @@ def _several_rows(span: Span) -> Refused:
     )
 
 
-def _correlation(span: Span) -> Refused:
+def outer_column(span: Span) -> Refused:
+    """Of a subquery that is no join."""
     return Refused(
         Reason.UNSUPPORTED_SYNTAX,
         span,
@@ -340,7 +439,7 @@ def is_grouped(select: Select, items: tuple[SelectItem, ...]) -> bool:
     written = [item.expression for item in items]
     written += [key.expression for key in select.order_by]
     return (
-        bool(select.group_by)
+        bool(select.group_by or select.grouping_sets)
         or select.having is not None
         or any(isinstance(node, AggregateCall) for root in written for node in walk(root))
     )
@@ -375,9 +474,9 @@ class Nested:
         """One subquery as a lookup by the rows of this scope."""
         relation = self.resolve(node.query, self.scope)
         if isinstance(node, ScalarQuery):
-            return self.subqueries.scalar(node, relation)
+            return self.subqueries.scalar(node, relation, self.relation)
         value = None if node.value is None else typed(node.value, self.scope)
-        return self.subqueries.membership(node, value, relation)
+        return self.subqueries.membership(node, value, relation, self.relation)
 
     def attached(self, expression: Expression) -> Expression:
         """The expression with its subqueries as columns, which `relation` then has."""

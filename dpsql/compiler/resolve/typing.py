@@ -122,6 +122,7 @@ def _typed(call: Call) -> Expression:
     if function is None:
         raise Refused(Reason.UNKNOWN_FUNCTION, call.span, name=call.function)
     args = _coerced(call.args) if call.function in COERCING else call.args
+    args = _as_texts(args) if call.function == "concat" else args
     if call.function in COERCING | DISTANCES:
         args = _in_one_zone(args, call.function)
     types = tuple(type_of(arg) for arg in args)
@@ -318,6 +319,17 @@ def _unquoted(args: tuple[Expression, ...]) -> tuple[Expression, ...]:
     company = [type_of(a) for a in args if type_of(a) not in (VARCHAR, NULL)]
     target = next((kind for kind in company if kind != INTEGER), INTEGER)
     return tuple(coerced(a, target) if company and isinstance(a, Literal) else a for a in args)
+
+
+def _as_texts(args: tuple[Expression, ...]) -> tuple[Expression, ...]:
+    """What stands beside a text in `||` as text: `7 || '%'`."""
+    types = {type_of(arg) for arg in args}
+    if VARCHAR not in types:
+        return args
+    return tuple(
+        arg if type_of(arg) in (VARCHAR, NULL) else Cast(arg, VARCHAR, span=arg.span)
+        for arg in args
+    )
 
 
 def _in_one_zone(args: tuple[Expression, ...], function: str) -> tuple[Expression, ...]:

@@ -16,7 +16,9 @@ from typing import assert_never
 
 from dpsql.compiler.resolve.typing import type_of
 from dpsql.model.algebra import (
+    Again,
     Aggregate,
+    Apply,
     Evaluated,
     Field,
     Filter,
@@ -26,9 +28,11 @@ from dpsql.model.algebra import (
     Measure,
     OneRow,
     Project,
+    Recursion,
     Relation,
     Released,
     Scan,
+    Single,
     Sort,
     Staged,
     Union,
@@ -63,6 +67,8 @@ def _itself(relation: Relation, policy: Policy) -> bool:
             is_all = relation.kind == "UNION" and relation.all
             return is_all or all(map(_is_exact, relation.fields))
         case Window() | Limit() | Released() | Staged():
+            return False
+        case Single() | Apply() | Recursion() | Again():
             return False
         case _:
             assert_never(relation)

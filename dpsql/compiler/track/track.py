@@ -54,12 +54,15 @@ from dpsql.compiler.track.per_unit import (
     unit_keys,
     window_within,
 )
+from dpsql.compiler.track.public_queries import PublicQueries
 from dpsql.compiler.track.repeatable import is_repeatable
 from dpsql.compiler.track.table_scans import private_scan, require_one_person
 from dpsql.compiler.track.uniqueness import key_within, keys_of
 from dpsql.compiler.track.units import Growth, Private, require_small
 from dpsql.model.algebra import (
+    Again,
     Aggregate,
+    Apply,
     Evaluated,
     Field,
     Filter,
@@ -70,10 +73,12 @@ from dpsql.model.algebra import (
     Measure,
     OneRow,
     Project,
+    Recursion,
     Relation,
     Released,
     Resolved,
     Scan,
+    Single,
     Sort,
     Staged,
     Union,
@@ -97,7 +102,7 @@ from dpsql.model.tree import (
     scalar,
 )
 from dpsql.model.vocabulary import Policy
-from dpsql.model.walk import relations
+from dpsql.model.walk import inputs, map_inputs, relations
 
 Frequency: TypeAlias = Callable[[Relation, tuple[Ref, ...]], int]
 HasDomain: TypeAlias = Callable[[PrivateBlock], bool]
@@ -140,6 +145,7 @@ def track(
         public.once,
         has_domain,
         identities,
+        public_queries=PublicQueries(policy, frequency, public.once, identities),
         blocks=Blocks(policy, identities),
         stages=[],
         outermost=_outermost_limit(relation),
@@ -159,6 +165,7 @@ class _Tracker:
     once: Callable[[Relation], Evaluated]
     has_domain: HasDomain
     identities: Identities
+    public_queries: PublicQueries
     blocks: Blocks
     stages: list[Relation]
     outermost: Limit | None
@@ -172,7 +179,7 @@ class _Tracker:
 
     def track(self, relation: Relation) -> _Open | Private:
         match relation:
-            case OneRow() | Values() | Released() | Staged() | Evaluated():
+            case OneRow() | Values() | Released() | Staged() | Evaluated() | Again():
                 return _Open(relation)
             case Scan():
                 return self._scan(relation)
@@ -196,11 +203,7 @@ class _Tracker:
                     return source
                 return _Open(replace(relation, input=source.relation))
             case Window():
-                source = self.track(relation.input)
-                if isinstance(source, Private):
-                    require_one_person(source, "a window function", relation.items[0].call.span)
-                    return window_within(relation, _bare(source), self.policy, self.identities)
-                return _Open(replace(relation, input=source.relation))
+                return self._window(relation)
             case Limit():
                 source = self.track(relation.input)
                 if isinstance(source, Private):
@@ -208,8 +211,28 @@ class _Tracker:
                 return _Open(replace(relation, input=source.relation))
             case Union():
                 return self._union(relation)
+            case Single() | Apply() | Recursion():
+                return _Open(self._tried(relation))
             case _:
                 assert_never(relation)
+
+    def _tried(self, relation: Single | Apply | Recursion) -> Relation:
+        """What is for public rows alone, and tried on them."""
+        sides = [self.track(side) for side in inputs(relation)]
+        for side in sides:
+            if isinstance(side, Private) or _is_released(side.relation):
+                assert isinstance(relation, Recursion)
+                construct = "WITH RECURSIVE over private rows or what is made of them"
+                raise _no_rule(construct, relation.span)
+        public = iter(side.relation for side in sides if isinstance(side, _Open))
+        return self.public_queries.tried(map_inputs(relation, lambda _input: next(public)))
+
+    def _window(self, relation: Window) -> _Open | Private:
+        source = self.track(relation.input)
+        if isinstance(source, Private):
+            require_one_person(source, "a window function", relation.items[0].call.span)
+            return window_within(relation, _bare(source), self.policy, self.identities)
+        return _Open(replace(relation, input=source.relation))
 
     def _scan(self, scan: Scan) -> _Open | Private:
         table = self.policy.table(scan.table)

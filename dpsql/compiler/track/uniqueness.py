@@ -14,6 +14,7 @@ from typing import TypeAlias
 
 from dpsql.model.algebra import (
     Aggregate,
+    Apply,
     Filter,
     Item,
     Join,
@@ -73,7 +74,7 @@ def keys_of(relation: Relation, policy: Policy, block_keys: Callable[[int], int]
                 return (Key(frozenset(item.field.id for item in relation.keys)),)
             case Project():
                 return projected_keys(keys(relation.input), relation.items)
-            case Filter() | Sort() | Window() | Match():
+            case Filter() | Sort() | Window() | Match() | Apply():
                 return keys(relation.input)
             case Limit():
                 single = (Key(frozenset()),) if relation.limit == 1 else ()

@@ -73,6 +73,7 @@ CONSTANT = re.compile(r"-?\d|'|(?:TRUE|FALSE|NULL)\Z")
 
 WIDENED = frozenset(
     {"add", "sub", "mul", "int_div", "pg_div", "mod", "neg", "abs", "round", "trunc"}
+    | {"bitwise_and", "bitwise_or", "bitwise_not"}
 )
 """Integer operators, computed in at least 64 bits whatever the width of the columns."""
 

@@ -12,7 +12,9 @@ from typing import assert_never
 from dpsql.dialects.duckdb.expression_sql import compared, expression, sort_key
 from dpsql.dialects.literal_sql import constant
 from dpsql.model.algebra import (
+    Again,
     Aggregate,
+    Apply,
     Evaluated,
     Field,
     Filter,
@@ -21,9 +23,11 @@ from dpsql.model.algebra import (
     Match,
     OneRow,
     Project,
+    Recursion,
     Relation,
     Released,
     Scan,
+    Single,
     Sort,
     Staged,
     Union,
@@ -31,7 +35,7 @@ from dpsql.model.algebra import (
     Window,
 )
 from dpsql.model.table_names import address
-from dpsql.model.tree import Call, Expression, JoinKind, Kind, Ref, identifier
+from dpsql.model.tree import NULL, Call, Cast, Expression, JoinKind, Kind, Ref, identifier
 from dpsql.model.walk import refs
 
 Text = Mapping[int, str]
@@ -61,10 +65,14 @@ class _Select:
 
 @dataclass(slots=True)
 class Printer:
-    """Prints relations; `released` gives the SQL of a released table or a public input."""
+    """Prints relations; `released` gives the SQL of a released table or a public input.
+
+    In a subquery `outer` has the columns of the queries around it.
+    """
 
     released: Callable[[Relation], tuple[str, Text] | None]
     aliases: int = 0
+    outer: Text = field(default_factory=dict)
 
     def select(self, relation: Relation, outputs: tuple[Expression, ...]) -> str:
         """One SELECT of `outputs` over `relation`, its columns named c0, c1, ..."""
@@ -85,22 +93,23 @@ class Printer:
 
     def text(self, node: Expression, columns: Text) -> str:
         """One expression over these columns."""
-        return expression(node, lambda ref: columns[ref.id])
+        return expression(node, self._reader(columns))
+
+    def _reader(self, columns: Text) -> Callable[[Ref], str]:
+        """The text of each column here, or of the query around."""
+        return lambda ref: columns[ref.id] if ref.id in columns else self.outer[ref.id]
 
     def _build(self, relation: Relation) -> _Select:
-        released = self.released(relation)
-        if released is not None:
+        if (released := self.released(relation)) is not None:
             return self._table(*released)
         match relation:
             case OneRow():
                 return _Select("", {})
             case Scan():
-                alias = self._alias()
-                columns = {f.id: _column(alias, f) for f in relation.fields}
-                return _Select(f"{address(relation.table)} AS {alias}", columns)
+                return self._scan(relation)
             case Values():
                 return self._values(relation)
-            case Released() | Evaluated():
+            case Released() | Evaluated() | Single():
                 raise AssertionError(relation)
             case Filter():
                 built = self._build(relation.input)
@@ -110,13 +119,16 @@ class Printer:
                 return replace(built, where=(*built.where, condition))
             case Project():
                 return self._project(relation)
-            case Staged():
-                columns = {f.id: f"c{n}" for n, f in enumerate(relation.fields)}
-                return self._table(f"stage_{relation.stage}", columns)
+            case Staged() | Again():
+                return self._elsewhere(relation)
             case Join():
                 return self._join(relation)
             case Match():
                 return self._match(relation)
+            case Apply():
+                return self._applied(relation)
+            case Recursion():
+                return self._recursion(relation)
             case Aggregate():
                 return self._aggregate(relation)
             case Window():
@@ -128,12 +140,27 @@ class Printer:
             case _:
                 assert_never(relation)
 
+    def _scan(self, relation: Scan) -> _Select:
+        alias = self._alias()
+        columns = {f.id: _column(alias, f) for f in relation.fields}
+        return _Select(f"{address(relation.table)} AS {alias}", columns)
+
+    def _elsewhere(self, relation: Staged | Again) -> _Select:
+        """The rows of a stage, or of the last step of a recursion."""
+        match relation:
+            case Staged(stage=number):
+                name = f"stage_{number}"
+            case Again(id=number):
+                name = f"again_{number}"
+        return self._table(name, {f.id: f"c{n}" for n, f in enumerate(relation.fields)})
+
     def _ordered(self, relation: Sort | Limit) -> _Select:
         built = self._build(relation.input)
         if built.limit or (built.computed and not built.order_by):
             built = self._nested(built, relation.input)
         if isinstance(relation, Sort):
-            keys = ", ".join(sort_key(k, lambda r: built.columns[r.id]) for k in relation.keys)
+            reader = self._reader(built.columns)
+            keys = ", ".join(sort_key(k, reader) for k in relation.keys)
             return replace(built, order_by=keys)
         count = "" if relation.limit is None else f"LIMIT {relation.limit}"
         offset = f"OFFSET {relation.offset}" if relation.offset else ""
@@ -157,11 +184,7 @@ class Printer:
             built = self._nested(built, relation.input)
         if not other.is_plain:
             other = self._nested(other, relation.other)
-        columns = {**built.columns, **other.columns}
-
-        def column(ref: Ref) -> str:
-            return columns[ref.id]
-
+        column = self._reader({**built.columns, **other.columns})
         if relation.condition is not None:
             condition = expression(relation.condition, column)
             other = replace(other, where=(*other.where, condition))
@@ -173,6 +196,43 @@ class Printer:
         mark = relation.mark.id
         return replace(built, columns={**built.columns, mark: text}, marks=built.marks | {mark})
 
+    def _applied(self, relation: Apply) -> _Select:
+        """A subquery as a column, over whose row it is evaluated."""
+        built = self._build(relation.input)
+        if built.limit or built.computed:
+            built = self._nested(built, relation.input)
+        inner = Printer(self.released, self.aliases, {**self.outer, **built.columns})
+        if relation.member is None:
+            rows = inner.select(relation.other, tuple(f.ref for f in relation.other.fields[:1]))
+            text = f"EXISTS ({rows})" if relation.tests else f"({rows})"
+        else:
+            other = inner._nested(inner._build(relation.other), relation.other)
+            (option,) = (f.ref for f in relation.other.fields)
+            reader = inner._reader(other.columns)
+            value, listed = compared(relation.member, option, reader)
+            text = f"{value} IN ({_clauses(other, listed)})"
+        self.aliases = inner.aliases
+        added = relation.value.id
+        return replace(built, columns={**built.columns, added: text}, marks=built.marks | {added})
+
+    def _recursion(self, relation: Recursion) -> _Select:
+        """WITH RECURSIVE where its rows are read: steps add rows of the types of the first."""
+        name = f"again_{relation.id}"
+        sides = (self._as(side, relation.fields) for side in (relation.first, relation.step))
+        word = " UNION ALL " if relation.all else " UNION "
+        columns = ", ".join(f"c{n}" for n in range(len(relation.fields)))
+        listed = ", ".join(f"c{n} AS c{f.id}" for n, f in enumerate(relation.fields))
+        steps = f"WITH RECURSIVE {name}({columns}) AS ({word.join(sides)})"
+        return self._derived(
+            f"{steps} SELECT {listed} FROM {name}", [f.id for f in relation.fields]
+        )
+
+    def _as(self, side: Relation, fields: tuple[Field, ...]) -> str:
+        """The rows in the types of these columns; integers in one width, however wide each is."""
+        pairs = zip(side.fields, fields, strict=True)
+        outputs = (f.ref if f.type == NULL else Cast(f.ref, new.type) for f, new in pairs)
+        return self.select(side, tuple(outputs))
+
     def _join(self, relation: Join) -> _Select:
         inner = relation.kind in (JoinKind.INNER, JoinKind.CROSS)
         left, right = (self._joinable(side, inner) for side in (relation.left, relation.right))
@@ -180,7 +240,7 @@ class Printer:
         where = left.where + right.where
         if relation.condition is None:
             return _Select(f"{left.source} CROSS JOIN {right.source}", columns, where)
-        condition = expression(relation.condition, lambda ref: columns[ref.id])
+        condition = expression(relation.condition, self._reader(columns))
         source = f"{left.source} {relation.kind} JOIN {right.source} ON {condition}"
         return _Select(source, columns, where)
 
@@ -198,7 +258,7 @@ class Printer:
         items = [(key.field.id, self._text(key.expression, built)) for key in relation.keys] + [
             (m.field.id, self._text(m.call, built)) for m in relation.measures
         ]
-        listed = ", ".join(f"{text} AS c{number}" for number, text in items) or "1 AS c0"
+        listed = ", ".join(f"{text} AS c{number}" for number, text in items) or "COUNT(*) AS c0"
         group = _group_by([text for _number, text in items[: len(relation.keys)]], relation.sets)
         return self._derived(_clauses(built, listed) + group, [number for number, _ in items])
 
@@ -247,7 +307,7 @@ class Printer:
         return f"t{self.aliases}"
 
     def _text(self, node: Expression, built: _Select) -> str:
-        return expression(node, lambda ref: built.columns[ref.id])
+        return expression(node, self._reader(built.columns))
 
 
 def _group_by(keys: list[str], sets: tuple[tuple[int, ...], ...]) -> str:

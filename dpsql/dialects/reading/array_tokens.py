@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from sqlglot import Token, TokenType
 
-from dpsql.dialects.reading.token_words import ends_operand, is_word, names_type
+from dpsql.dialects.reading.token_words import as_token, ends_operand, is_word, names_type
 
 LIST = "list of values"
 ANY_OF, ALL_OF = "any of", "all of"
@@ -116,15 +116,11 @@ def as_calls(tokens: Sequence[Token], arrays: ArrayPlaces) -> tuple[Token, ...]:
     read: list[Token] = []
     for place, token in enumerate(tokens):
         if place in arrays.quantifiers:
-            read.append(_as(token, TokenType.VAR, _QUANTIFIERS[token.text.upper()]))
+            read.append(as_token(token, TokenType.VAR, _QUANTIFIERS[token.text.upper()]))
         elif place not in arrays.lists:
             read.append(token)
         elif token.token_type is TokenType.L_BRACKET:
-            read += [_as(token, TokenType.VAR, LIST), _as(token, TokenType.L_PAREN, "(")]
+            read += [as_token(token, TokenType.VAR, LIST), as_token(token, TokenType.L_PAREN, "(")]
         elif token.token_type is TokenType.R_BRACKET:
-            read.append(_as(token, TokenType.R_PAREN, ")"))
+            read.append(as_token(token, TokenType.R_PAREN, ")"))
     return tuple(read)
-
-
-def _as(token: Token, kind: TokenType, text: str) -> Token:
-    return Token(kind, text, token.line, token.col, token.start, token.end)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 
 from sqlglot import exp
@@ -156,6 +157,50 @@ def _product(node: exp.Expression, origin: Origin) -> Expression:
     return Call("mul", args, span=origin.span(node))
 
 
+def _similar(node: exp.Expression, origin: Origin) -> Expression:
+    """SIMILAR TO: the whole text, by a regular expression in DuckDB, by SQL's own in PostgreSQL."""
+    left, right = origin.take(node, "this", "expression")
+    text, pattern = expression(left, origin), expression(right, origin)
+    span = origin.span(node)
+    if origin.dialect != "postgres":
+        return Call("regexp_full_match", (text, pattern), span=span)
+    if not (isinstance(pattern, Literal) and isinstance(pattern.value, str)):
+        raise origin.refusal(right, "SIMILAR TO anything but a constant")
+    whole = Literal(regular(pattern.value), VARCHAR, pattern.span)
+    return Call("regexp_full_match", (text, whole, _flags("s", span)), span=span)
+
+
+def regular(pattern: str) -> str:
+    r"""The regular expression of a pattern of SIMILAR TO.
+
+    >>> regular("a%(b|c)_")
+    'a.*(b|c).'
+    """
+    return "".join(_PARTS.get(part, part) for part in _PART.findall(pattern))
+
+
+_PART = re.compile(r"\\.|\[[^\]]*\]|.", re.DOTALL)
+_PARTS = {"%": ".*", "_": ".", **{sign: "\\" + sign for sign in ".^$"}}
+
+
+def _flags(written: str, span: Span) -> Literal:
+    return Literal(written, VARCHAR, span)
+
+
+def _matching(flags: str) -> Callable[[exp.Expression, Origin], Expression]:
+    """`~` and `~*` of PostgreSQL; elsewhere what they mean depends on the version."""
+
+    def handle(node: exp.Expression, origin: Origin) -> Expression:
+        left, right, _full = origin.take(node, "this", "expression", "full_match")
+        if origin.dialect != "postgres":
+            raise origin.refusal(node, "~, which engines read differently")
+        span = origin.span(node)
+        args = expression(left, origin), expression(right, origin), _flags(flags, span)
+        return Call("regexp_matches", args, span=span)
+
+    return handle
+
+
 def _unary(function: str) -> Callable[[exp.Expression, Origin], Expression]:
     def handle(node: exp.Expression, origin: Origin) -> Expression:
         (this,) = origin.take(node, "this")
@@ -196,7 +241,9 @@ def _in(node: exp.Expression, origin: Origin) -> Expression:
     array = field if query is None else unnested(query)
     if array is not None:
         return among(expression(this, origin), array, origin, expression, origin.span(node))
-    if query is not None:
+    if query is None and members and isinstance(members[0], exp.Values):
+        (query, *members) = members
+    if query is not None and not members:
         value = expression(this, origin)
         return Membership(origin.read_query(query, origin), value, origin.span(node))
     if not members:
@@ -401,6 +448,12 @@ _HANDLERS: Mapping[type[exp.Expression], Callable[[exp.Expression, Origin], Expr
     exp.And: _connective("and"),
     exp.Or: _connective("or"),
     exp.Not: _unary("not"),
+    exp.BitwiseAnd: _binary("bitwise_and"),
+    exp.BitwiseOr: _binary("bitwise_or"),
+    exp.BitwiseNot: _unary("bitwise_not"),
+    exp.SimilarTo: _similar,
+    exp.RegexpLike: _matching("s"),
+    exp.RegexpILike: _matching("is"),
     exp.Neg: _negation,
     exp.Paren: _parenthesised,
     exp.Div: _division,

@@ -25,6 +25,7 @@ from dpsql.dialects.reading.token_checks import (
     check_nesting,
     with_bare_counts,
 )
+from dpsql.dialects.reading.token_order import grouped_apart, select_first
 from dpsql.dialects.reading.token_words import span_of
 from dpsql.dialects.reading.tokens import Tokens, prepare
 from dpsql.model.errors import Reason, Refused
@@ -43,8 +44,9 @@ def statement(
     """
     request = read_request(text, dialect)
     check_nesting(request.tokens)
-    check_joins(request.tokens)
-    counted = with_bare_counts(request.tokens)
+    ordered = grouped_apart(select_first(request.tokens))
+    check_joins(ordered)
+    counted = with_bare_counts(ordered)
     check_clauses(counted)
     tokens = prepare(with_durations(counted), dialect)
     _require_all(tokens.placeholders, parameters)
@@ -157,11 +159,14 @@ def _widen(spans: dict[int, Span], nodes: list[exp.Expression], word: str, token
 
     `nodes` come with parents before children, and the sort keeps that order among equals.
     """
-    words = [
-        t
-        for t in tokens.tokens
-        if t.text.upper() == word and t.token_type is not TokenType.IDENTIFIER
-    ]
+    words = sorted(
+        (
+            t
+            for t in tokens.tokens
+            if t.text.upper() == word and t.token_type is not TokenType.IDENTIFIER
+        ),
+        key=lambda t: t.start,
+    )
     if len(words) != len(nodes):
         return
     for node, token in zip(sorted(nodes, key=lambda n: _first(n, spans)), words, strict=True):
@@ -200,9 +205,9 @@ MAX_DEPTH = 64
 """Most levels of a tree, chains of AND and of OR counted once: our own passes recurse over it."""
 
 _SILENT_WORDS = frozenset(
-    """BOTH BY CAST CURRENT EXCLUDE EXTRACT FIRST FOLLOWING GROUP GROUPS IGNORE LAST LEADING
+    """BOTH BY CAST CURRENT EXCLUDE EXTRACT FIRST FOLLOWING GROUP GROUPS IGNORE INCLUDE LAST LEADING
     MATERIALIZED NAME NEXT NO NULLS ONLY OTHERS POSITION PRECEDING RENAME RESPECT ROWS SUBSTRING
-    SYMMETRIC TIES TRAILING TRIM TRY_CAST UNBOUNDED UNKNOWN WITHIN ZONE""".split()
+    SYMMETRIC TIES TRAILING TRIM TRY_CAST UNBOUNDED UNKNOWN VALUE WITHIN ZONE""".split()
 )
 """Bare words that sqlglot reads as syntax without giving any node their position."""
 

@@ -50,7 +50,6 @@ _ARGUMENTS = {
     "laterals": "LATERAL",
     "locks": "FOR UPDATE",
     "pivots": "PIVOT",
-    "recursive": "WITH RECURSIVE",
     "sample": "TABLESAMPLE",
     "zone": "a time zone",
 }

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from itertools import combinations
-from typing import Any, TypeAlias
+from typing import Any
 
 from sqlglot import exp
 
 from dpsql.dialects.postgres.labels import unaliased
 from dpsql.dialects.reading.expressions import expression
+from dpsql.dialects.reading.group_keys import groups
 from dpsql.dialects.reading.nodes import Origin, name_of, placeholder_of, schema_of
-from dpsql.dialects.reading.sources import SERIES, alias_of, function_name, rows_of, source
+from dpsql.dialects.reading.pivots import pivoted
+from dpsql.dialects.reading.sources import (
+    SERIES,
+    alias_of,
+    function_name,
+    relation,
+    rows_of,
+    source,
+)
 from dpsql.dialects.reading.window_frames import definitions, sort_keys, with_windows
 from dpsql.model.bound_parameters import bound
 from dpsql.model.errors import Reason, Refused
@@ -73,6 +80,10 @@ def query(node: exp.Expression, origin: Origin) -> Query:
         case exp.Subquery():
             (inner,) = origin.take(node, "this")
             return query(inner, origin)
+        case exp.Values():
+            return Select((SelectItem(Star(None)),), relation(node, origin, query))
+        case exp.Pivot():
+            return pivoted(node, relation(node.this, origin, query), origin)
         case _:
             raise origin.refusal(node, "a statement in a query" if _is_statement(node) else None)
 
@@ -224,11 +235,11 @@ def _set_operation(node: exp.Expression, origin: Origin) -> SetOperation:
 def _common_tables(node: exp.Expression | None, origin: Origin) -> tuple[CommonTable, ...]:
     if node is None:
         return ()
-    (tables,) = origin.take(node, "expressions")
-    return tuple(_common_table(table, origin) for table in tables)
+    tables, recursive = origin.take(node, "expressions", "recursive")
+    return tuple(_common_table(table, origin, recursive=bool(recursive)) for table in tables)
 
 
-def _common_table(node: exp.Expression, origin: Origin) -> CommonTable:
+def _common_table(node: exp.Expression, origin: Origin, *, recursive: bool) -> CommonTable:
     if not isinstance(node, exp.CTE):
         raise origin.refusal(node)
     # MATERIALIZED is a hint about speed.
@@ -236,79 +247,7 @@ def _common_table(node: exp.Expression, origin: Origin) -> CommonTable:
     name, columns = alias_of(alias, origin)
     if name is None:
         raise origin.refusal(node, "WITH without a name")
-    return CommonTable(name, query(this, origin), columns)
-
-
-Set: TypeAlias = tuple[int, ...]
-Read: TypeAlias = Callable[[exp.Expression, Origin], Expression]
-
-MAX_SETS = 64
-"""Most groupings of one GROUP BY: CUBE doubles them with each key."""
-
-
-@dataclass(slots=True)
-class _Keys:
-    """Keys in the order in which they are met, each once."""
-
-    read: Read
-    origin: Origin
-    listed: list[Expression] = field(default_factory=list)
-
-    def place(self, node: exp.Expression) -> int:
-        key = self.read(node, self.origin)
-        if key not in self.listed:
-            self.listed.append(key)
-        return self.listed.index(key)
-
-    def composite(self, node: exp.Expression) -> Set:
-        """A key, or several in parentheses that come and go together."""
-        if isinstance(node, exp.Tuple):
-            (members,) = self.origin.take(node, "expressions")
-            return tuple(self.place(member) for member in members or ())
-        return (self.place(node),)
-
-    def sets(self, node: exp.Expression) -> list[Set]:
-        """The groupings of one element of GROUP BY."""
-        if not isinstance(node, exp.Rollup | exp.Cube | exp.GroupingSets):
-            return [self.composite(node)]
-        (members,) = self.origin.take(node, "expressions")
-        if isinstance(node, exp.GroupingSets):
-            return [chosen for member in members for chosen in self.sets(member)]
-        parts = [self.composite(member) for member in members]
-        if isinstance(node, exp.Rollup):
-            return [_joined(parts[:size]) for size in range(len(parts), -1, -1)]
-        if 2 ** len(parts) > MAX_SETS:
-            raise _too_many(node, self.origin)
-        sizes = range(len(parts), -1, -1)
-        return [_joined(list(some)) for size in sizes for some in combinations(parts, size)]
-
-
-def groups(
-    node: exp.Expression | None, origin: Origin, read: Read
-) -> tuple[tuple[Expression, ...], tuple[Set, ...]]:
-    """The keys and, where there is more than one, the groupings; GROUP BY ALL is a lone star."""
-    if node is None:
-        return (), ()
-    elements, every = origin.take(node, "expressions", "all")
-    if every:
-        return (Star(None, origin.span(node)),), ()
-    keys = _Keys(read, origin)
-    if not any(isinstance(e, exp.Rollup | exp.Cube | exp.GroupingSets) for e in elements or ()):
-        return tuple(read(key, origin) for key in elements or ()), ()
-    product: list[Set] = [()]
-    for element in elements:
-        product = [_joined([a, b]) for a in product for b in keys.sets(element)]
-        if len(product) > MAX_SETS:
-            raise _too_many(node, origin)
-    return tuple(keys.listed), tuple(product)
-
-
-def _joined(parts: list[Set]) -> Set:
-    return tuple(dict.fromkeys(place for part in parts for place in part))
-
-
-def _too_many(node: exp.Expression, origin: Origin) -> Refused:
-    return Refused(Reason.TOO_LARGE, origin.span(node), what="groupings", limit=MAX_SETS)
+    return CommonTable(name, query(this, origin), columns, recursive)
 
 
 def star_of(

@@ -46,10 +46,12 @@ _IDLE = {
 _STATEMENTS = frozenset(
     """ALTER ANALYZE ATTACH BEGIN CALL CHECKPOINT COMMENT COMMIT COPY CREATE DEALLOCATE DECLARE
     DELETE DESCRIBE DETACH DISCARD DO DROP EXECUTE EXPLAIN EXPORT FETCH FORCE GRANT IMPORT INSERT
-    INSTALL LISTEN LOAD LOCK MERGE NOTIFY PIVOT PRAGMA PREPARE REFRESH REINDEX RELEASE RENAME
-    REPLACE RESET REVOKE ROLLBACK SAVEPOINT SECURITY SET SHOW START SUMMARIZE TABLE TRUNCATE
-    UNLISTEN UNPIVOT UPDATE UPSERT USE VACUUM""".split()
+    INSTALL LISTEN LOAD LOCK MERGE NOTIFY PRAGMA PREPARE REFRESH REINDEX RELEASE RENAME REPLACE
+    RESET REVOKE ROLLBACK SAVEPOINT SECURITY SET SHOW START SUMMARIZE TRUNCATE UNLISTEN UPDATE
+    UPSERT USE VACUUM""".split()
 )
+_QUERIES = frozenset({"SELECT", "WITH", "(", "FROM", "TABLE", "VALUES", "PIVOT", "UNPIVOT"})
+"""What a query begins with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +133,7 @@ def _form(text: str, start: int, forms: Mapping[tuple[str, str], PlanForm]) -> t
     if first.group().upper() == "VERBOSE":
         return PlanForm.LONG, first.end()
     inner = _word_at(text, first.end())
-    if first.group() != "(" or inner.group().upper() in ("SELECT", "WITH", "("):
+    if first.group() != "(" or inner.group().upper() in _QUERIES:
         return PlanForm.SHORT, start
     form = PlanForm.SHORT
     while True:
@@ -159,13 +161,10 @@ def _word_at(text: str, start: int) -> re.Match[str]:
 def _check_first_word(text: str) -> None:
     first = _word_at(text, 0)
     word, span = first.group().upper(), Span(*first.span())
-    if word in ("SELECT", "WITH", "("):
+    if word in _QUERIES:
         return
     if word in _STATEMENTS:
         raise Refused(Reason.UNSUPPORTED_STATEMENT, span, construct=word)
-    if word in ("FROM", "VALUES"):
-        construct = "FROM without SELECT" if word == "FROM" else word
-        raise Refused(Reason.UNSUPPORTED_SYNTAX, span, construct=construct)
     raise Refused(Reason.SYNTAX, span, why="a query begins with SELECT or WITH")
 
 

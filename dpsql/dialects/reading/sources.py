@@ -12,6 +12,7 @@ from dpsql.dialects.reading.arrays import members
 from dpsql.dialects.reading.expressions import expression
 from dpsql.dialects.reading.interval_literals import duration_of, interval_text
 from dpsql.dialects.reading.nodes import Origin, name_of, schema_of
+from dpsql.dialects.reading.pivots import pivoted
 from dpsql.dialects.reading.series import MAX_ROWS, folded, moments, series
 from dpsql.dialects.reading.token_checks import MAX_JOINS
 from dpsql.dialects.reading.tokens import FUNCTION
@@ -19,10 +20,14 @@ from dpsql.model.errors import Reason, Refused
 from dpsql.model.tree import (
     Derived,
     FromItem,
+    HalfJoin,
     JoinedTables,
     JoinKind,
     Literal,
     Query,
+    Select,
+    SelectItem,
+    Star,
     TableName,
     ValuesList,
 )
@@ -48,7 +53,7 @@ def source(
     if start is None:
         return None
     (first,) = origin.take(start, "this")
-    return _with_joins(_relation(first, origin, read), joins, origin, read)
+    return _with_joins(relation(first, origin, read), joins, origin, read)
 
 
 def _with_joins(
@@ -60,12 +65,13 @@ def _with_joins(
     for join in joins:
         if _is_comma(join):
             (this,) = origin.take(join, "this")
-            parts.append(_relation(this, origin, read))
+            parts.append(relation(this, origin, read))
         else:
             parts[-1] = _joined(parts[-1], join, origin, read)
     left = parts[0]
     for right in parts[1:]:
-        left = JoinedTables(left, right, JoinKind.CROSS, span=right.span)
+        span = right.join.span if isinstance(right, HalfJoin) else right.span
+        left = JoinedTables(left, right, JoinKind.CROSS, span=span)
     return left
 
 
@@ -74,28 +80,33 @@ def _is_comma(join: exp.Expression) -> bool:
     return not any(value for name, value in join.args.items() if name != "this")
 
 
-def _joined(left: FromItem, node: exp.Expression, origin: Origin, read: ReadQuery) -> JoinedTables:
+def _joined(
+    left: FromItem, node: exp.Expression, origin: Origin, read: ReadQuery
+) -> JoinedTables | HalfJoin:
     names = "this", "on", "side", "kind", "using", "method"
     this, on, side, kind, using, method = origin.take(node, *names)
     natural = str(method or "").upper() == "NATURAL"
     if method and not (natural and on is None and not using and str(kind).upper() != "CROSS"):
         construct = "NATURAL JOIN with a condition" if natural else "this kind of JOIN"
         raise origin.refusal(node, construct)
-    join_kind = _KINDS.get((str(side or "").upper(), str(kind or "").upper()))
+    written = str(side or "").upper(), str(kind or "").upper()
+    half = written in _HALVES
+    join_kind = JoinKind.INNER if half else _KINDS.get(written)
     if join_kind is None:
         raise origin.refusal(node, f"{side or ''} {kind or ''} JOIN".strip())
-    right = _relation(this, origin, read)
-    return JoinedTables(
+    joined = JoinedTables(
         left,
-        right,
+        relation(this, origin, read),
         join_kind,
         None if on is None else expression(on, origin),
         tuple(name_of(column, origin) for column in using or ()),
         span=origin.span(node),
         natural=natural,
     )
+    return HalfJoin(joined, anti=written[1] == "ANTI") if half else joined
 
 
+_HALVES = {(side, kind) for side in ("", "LEFT") for kind in ("SEMI", "ANTI")}
 _KINDS = {
     ("", ""): JoinKind.INNER,
     ("", "INNER"): JoinKind.INNER,
@@ -106,33 +117,48 @@ _KINDS = {
 }
 
 
-def _relation(node: exp.Expression, origin: Origin, read: ReadQuery) -> FromItem:
+def relation(node: exp.Expression, origin: Origin, read: ReadQuery) -> FromItem:
+    """What one item of FROM says."""
     match node:
         case exp.Table():
             return _table(node, origin, read)
-        case exp.Subquery() if isinstance(node.this, exp.Table):
-            return _parenthesised(node, origin, read)
         case exp.Subquery():
-            this, alias = origin.take(node, "this", "alias")
-            name, columns = alias_of(alias, origin)
-            return Derived(read(this, origin), name, columns, origin.span(node))
+            return _subquery(node, origin, read)
         case exp.Values():
             return _values(node, origin)
         case _:
             raise origin.refusal(node)
 
 
-def _parenthesised(node: exp.Expression, origin: Origin, read: ReadQuery) -> FromItem:
-    """`(a JOIN b ON …)`: joined first; an alias for the whole is refused."""
-    (table,) = origin.take(node, "this")
-    return _relation(table, origin, read)
+def _subquery(node: exp.Subquery, origin: Origin, read: ReadQuery) -> FromItem:
+    """`(SELECT …) AS q` or `(a JOIN b ON …) [AS q]`, with the joins behind it."""
+    this, alias, joins, pivots = origin.take(node, "this", "alias", "joins", "pivots")
+    name, columns = alias_of(alias, origin)
+    span = origin.span(node)
+    if not _is_joined(this):
+        first: FromItem = Derived(read(this, origin), name, columns, span)
+    elif name is None:
+        first = relation(this, origin, read)
+    else:
+        # Its columns are all that the joined tables show: those of USING once.
+        items = (SelectItem(Star(None, span)),)
+        whole = Select(items, relation(this, origin, read), span=span)
+        first = Derived(whole, name, columns, span)
+    return _with_joins(_with_pivots(first, pivots or [], origin), joins or [], origin, read)
+
+
+def _is_joined(node: exp.Expression) -> bool:
+    """Whether parentheses hold an item of FROM, and not a query."""
+    if not isinstance(node, exp.Subquery):
+        return isinstance(node, exp.Table)
+    return bool(node.args.get("alias") or node.args.get("joins")) or _is_joined(node.this)
 
 
 def _table(node: exp.Expression, origin: Origin, read: ReadQuery) -> FromItem:
     """A table with the joins that stand in its parentheses."""
-    names = "this", "db", "catalog", "alias", "joins"
-    this, schema, catalog, alias, joins = origin.take(node, *names)
-    if isinstance(this, exp.Anonymous) and schema is catalog is None and not joins:
+    names = "this", "db", "catalog", "alias", "joins", "pivots"
+    this, schema, catalog, alias, joins, pivots = origin.take(node, *names)
+    if isinstance(this, exp.Anonymous) and schema is catalog is None and not (joins or pivots):
         return _series(this, alias, origin)
     if not isinstance(this, exp.Identifier):
         raise origin.refusal(this, "a table function" if isinstance(this, exp.Func) else None)
@@ -140,7 +166,15 @@ def _table(node: exp.Expression, origin: Origin, read: ReadQuery) -> FromItem:
     label, columns = alias_of(alias, origin)
     where = schema_of(catalog, schema, origin)
     table = TableName(name, label, columns, origin.span(this), where)
-    return _with_joins(table, joins or [], origin, read)
+    return _with_joins(_with_pivots(table, pivots or [], origin), joins or [], origin, read)
+
+
+def _with_pivots(first: FromItem, pivots: list[exp.Expression], origin: Origin) -> FromItem:
+    """`t PIVOT (…) AS p`, and any more of them."""
+    for pivot in pivots:
+        name, columns = alias_of(pivot.args.get("alias"), origin)
+        first = Derived(pivoted(pivot, first, origin), name, columns, origin.span(pivot))
+    return first
 
 
 def _values(node: exp.Expression, origin: Origin) -> ValuesList:

@@ -44,3 +44,8 @@ def ends_operand(token: Token | None) -> bool:
 def names_type(tokens: Sequence[Token], i: int) -> bool:
     """Whether token `i` is the type of a cast: it stands behind AS or `::`."""
     return i > 0 and tokens[i - 1].token_type in (TokenType.ALIAS, TokenType.DCOLON)
+
+
+def as_token(token: Token, kind: TokenType, text: str) -> Token:
+    """Another token at the place of this one."""
+    return Token(kind, text, token.line, token.col, token.start, token.end)

@@ -39,13 +39,13 @@ MAX_TOKENS = 10_000
 _PIECE = re.compile(r"\w+|[^\w\s]")
 """Roughly a token: counted first, because to tokenize 64 KiB takes time of its own."""
 
-_SYMBOLS = frozenset("( ) , . * + - / // % = == <> != < <= > >= => || :: ; ?".split())
+_SYMBOLS = frozenset("( ) , . * + - / // % = == <> != < <= > >= => || :: ; ? & | ~ ~* !".split())
 
 _BEFORE_PARENTHESIS = frozenset(
     """ALL AND AS ASC BETWEEN BY CASE CAST CUBE DESC DISTINCT ELSE ESCAPE EXCEPT EXCLUDE EXISTS
-    EXTRACT FILTER FROM GROUP HAVING ILIKE IN INTERSECT IS JOIN LIKE MATERIALIZED NOT ON OR OVER
-    POSITION QUALIFY RENAME ROLLUP SELECT SETS SOME SUBSTRING THEN TRIM TRY_CAST UNION USING VALUES
-    WHEN WHERE WITH""".split()
+    EXTRACT FILTER FROM GROUP HAVING ILIKE IN INTERSECT IS JOIN LIKE MATERIALIZED NOT NULLS ON OR
+    OVER PIVOT POSITION QUALIFY RENAME ROLLUP SELECT SETS SOME SUBSTRING THEN TRIM TRY_CAST UNION
+    UNPIVOT USING VALUES WHEN WHERE WITH""".split()
 )
 """Words that may stand before a parenthesis without being an ordinary function."""
 

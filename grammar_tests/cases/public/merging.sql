@@ -74,7 +74,23 @@ SELECT 1 FROM countries FULL JOIN (VALUES (1)) AS v(n) USING (code);
 
 -- case: a join in parentheses with a name
 SELECT x.code FROM (countries JOIN (VALUES ('NO')) AS v(code) USING (code)) AS x;
--- refuse: unsupported-syntax at 1:80
+-- accept
+
+-- case: its columns have its name alone
+SELECT countries.code FROM (countries JOIN (VALUES ('NO')) AS v(code) USING (code)) AS x;
+-- refuse: unknown-table at 1:8
+
+-- case: its columns renamed
+SELECT x.a, x.b FROM (countries JOIN (VALUES ('NO')) AS v(code) USING (code)) AS x(a, b);
+-- accept
+
+-- case: joins in parentheses in parentheses
+SELECT a.code, b.region, c.n FROM ((countries a JOIN countries b ON a.region = b.region) JOIN (VALUES ('NO', 1)) AS c(code, n) ON c.code = b.code);
+-- accept
+
+-- case: a query in parentheses beside a join in parentheses
+SELECT q.code, q.n FROM ((SELECT 'NO' AS code, 3 AS n) AS a JOIN countries USING (code)) AS q;
+-- accept
 
 -- case: a natural join along a link
 SELECT COUNT(*) AS n FROM customers NATURAL JOIN orders;

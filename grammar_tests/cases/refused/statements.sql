@@ -61,13 +61,9 @@ SELEC COUNT(*) FROM orders;
 SELECT COUNT(* FROM orders;
 -- refuse: syntax-error at 1:13
 
--- case: values
-VALUES (1), (2);
--- refuse: unsupported-syntax at 1:1
-
--- case: pivot
+-- case: pivot without a list
 PIVOT orders ON status USING COUNT(*);
--- refuse: unsupported-statement at 1:1
+-- refuse: unsupported-syntax at 1:17
 
 -- case: distinct on
 SELECT DISTINCT ON (status) status FROM orders;

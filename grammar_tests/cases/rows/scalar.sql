@@ -168,7 +168,7 @@ SELECT COUNT(*) FROM orders o WHERE amount > (SELECT AVG(amount) FROM orders p W
 
 -- case: correlated in a subquery of the subquery
 SELECT COUNT(*) FROM customers c WHERE age > (SELECT COUNT(*) FROM (SELECT * FROM orders o WHERE o.customer_id = c.customer_id LIMIT 3) t);
--- refuse: unknown-table at 1:114
+-- refuse: unsupported-syntax at 1:54
 
 -- case: two columns
 SELECT COUNT(*) FROM orders WHERE amount > (SELECT AVG(amount), COUNT(*) FROM orders);

@@ -170,10 +170,6 @@ SELECT COUNT(*) FROM (SELECT amount FROM orders UNION ALL SELECT price FROM item
 WITH t AS (SELECT colour FROM orders) SELECT COUNT(*) FROM customers;
 -- refuse: unknown-column at 1:19
 
--- case: a recursive CTE
-WITH RECURSIVE t AS (SELECT 1 AS n) SELECT COUNT(*) FROM t;
--- refuse: unsupported-syntax at 1:16
-
 -- case: star with exclusion
 SELECT COUNT(*) FROM (SELECT * EXCLUDE (amount) FROM orders) AS t;
 -- accept

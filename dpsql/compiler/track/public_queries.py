@@ -1,0 +1,84 @@
+"""Public queries that are tried when they are compiled, since nothing may fail after a charge.
+
+A scalar subquery is an error only if it has several rows, and a recursion only if it goes on for
+ever: of public rows both can be seen, by whoever asks and for nothing (PRIVACY.md R21).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from dpsql.compiler.resolve.scopes import Identities, require_none
+from dpsql.compiler.resolve.subqueries import outer_column, several_rows
+from dpsql.compiler.track.repeatable import is_repeatable
+from dpsql.model.algebra import (
+    Aggregate,
+    Apply,
+    Evaluated,
+    Limit,
+    Measure,
+    Recursion,
+    Relation,
+    Single,
+)
+from dpsql.model.tree import INTEGER, AggregateCall, Ref, Star
+from dpsql.model.vocabulary import Policy
+from dpsql.model.walk import free_refs, relations
+
+
+@dataclass(frozen=True, slots=True)
+class PublicQueries:
+    """Tries what is public: `frequency` measures rows, `once` evaluates them and keeps them."""
+
+    policy: Policy
+    frequency: Callable[[Relation, tuple[Ref, ...]], int]
+    once: Callable[[Relation], Evaluated]
+    identities: Identities
+
+    def tried(self, relation: Relation) -> Relation:
+        """A public relation that its rows have shown to be as SQL wants it; or it is `Refused`."""
+        match relation:
+            case Single():
+                return self._single(relation)
+            case Apply():
+                return self._applied(relation)
+            case Recursion():
+                return self._recursion(relation)
+            case _:
+                return relation
+
+    def _single(self, relation: Single) -> Relation:
+        """The rows, which do not agree on those columns; raises `Refused` where they do."""
+        source = relation.input
+        there = source if is_repeatable(source, self.policy) else self.once(source)
+        places = {f.id: n for n, f in enumerate(source.fields)}
+        columns = tuple(there.fields[places[column.id]].ref for column in relation.columns)
+        if self.frequency(there, columns) > 1:
+            raise several_rows(relation.span)
+        return source if relation.columns else Limit(source, 1, 0, relation.span)
+
+    def _applied(self, relation: Apply) -> Relation:
+        """The rows with their subquery, which has one row for each; raises `Refused` if not."""
+        for part in relations(relation):
+            require_none(part, "in a subquery over public tables")
+        if relation.unsure and not free_refs(relation):
+            rows, most = (self.identities.field(name, INTEGER) for name in ("rows", "most"))
+            count = AggregateCall("count", (Star(None),), type=INTEGER)
+            counted = Aggregate(relation.other, (), (Measure(rows, count),))
+            each = self.identities.field("each", INTEGER)
+            largest = AggregateCall("max", (each.ref,), type=INTEGER)
+            asked_of = replace(relation, other=counted, value=each)
+            evaluated = self.once(Aggregate(asked_of, (), (Measure(most, largest),)))
+            if (evaluated.rows[0][0] or 0) > 1:
+                raise several_rows(relation.span)
+        return replace(relation, unsure=False)
+
+    def _recursion(self, relation: Recursion) -> Relation:
+        """The recursion, which ends; raises `Refused` where that is not shown by trying it."""
+        for part in relations(relation):
+            require_none(part, "in WITH RECURSIVE")
+        if free_refs(relation):
+            raise outer_column(relation.span)
+        self.once(relation)
+        return relation

@@ -1,0 +1,212 @@
+"""PIVOT and UNPIVOT over listed values, as the SELECT that they stand for.
+
+PIVOT is a GROUP BY of every other column with a filtered aggregate for each value; UNPIVOT joins
+each row with the names of the columns, and takes the value of the named one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import product
+
+from sqlglot import exp
+
+from dpsql.dialects.reading.calls import each
+from dpsql.dialects.reading.expressions import expression
+from dpsql.dialects.reading.group_keys import groups
+from dpsql.dialects.reading.nodes import Origin, name_of
+from dpsql.model.tree import (
+    NULL,
+    VARCHAR,
+    AggregateCall,
+    Call,
+    Expression,
+    FromItem,
+    JoinedTables,
+    JoinKind,
+    Literal,
+    Name,
+    Select,
+    SelectItem,
+    Span,
+    Star,
+    Value,
+    ValuesList,
+)
+from dpsql.model.walk import walk
+
+MOST_COLUMNS = 1_000
+"""Most columns that a PIVOT may make."""
+
+
+def pivoted(node: exp.Expression, source: FromItem, origin: Origin) -> Select:
+    """The query that PIVOT or UNPIVOT of `source` stands for, whichever way it is written."""
+    if node.args.get("unpivot"):
+        return _unpivoted(node, source, origin)
+    names = "expressions", "fields", "using", "group", "columns", "this", "alias"
+    notes = "identify_pivot_strings", "prefixed_pivot_columns", "pivot_column_naming", "unpivot"
+    listed, fields, using, group, *_rest = origin.take(node, *names, *notes)
+    columns = fields or listed
+    measures = [_measure(m, origin) for m in (listed if fields else using) or ()]
+    if not measures:
+        raise origin.refusal(node, "PIVOT without an aggregate")
+    choices = [_choices(column, origin) for column in columns]
+    keys, sets = groups(group, origin, expression)
+    span = origin.span(node)
+    if group is None:
+        read = [*(column for column, _ in choices), *(m.expression for m in measures)]
+        items: tuple[SelectItem, ...] = (SelectItem(Star(None, span, exclude=_names(read))),)
+        keys = (Star(None, span),)
+    else:
+        items = tuple(SelectItem(key) for key in keys)
+    combined = list(product(*(listed for _, listed in choices)))
+    if len(combined) * len(measures) > MOST_COLUMNS:
+        raise origin.refusal(node, f"PIVOT to more than {MOST_COLUMNS} columns")
+    cells = (_cell(choices, chosen, m, len(measures)) for chosen in combined for m in measures)
+    return Select((*items, *cells), source, group_by=keys, span=span, grouping_sets=sets)
+
+
+def _measure(node: exp.Expression, origin: Origin) -> SelectItem:
+    alias = None
+    if isinstance(node, exp.Alias):
+        node, alias = origin.take(node, "this", "alias")
+    return SelectItem(expression(node, origin), None if alias is None else name_of(alias, origin))
+
+
+_Choices = tuple[Expression, list[tuple[Literal, str]]]
+"""An expression, and its values with their names."""
+
+
+def _choices(node: exp.Expression, origin: Origin) -> _Choices:
+    if not isinstance(node, exp.In):
+        raise origin.refusal(node, "PIVOT without IN (values)")
+    column, values = origin.take(node, "this", "expressions")
+    return expression(column, origin), [_choice(value, origin) for value in values or ()]
+
+
+def _choice(node: exp.Expression, origin: Origin) -> tuple[Literal, str]:
+    alias = None
+    if isinstance(node, exp.PivotAlias):
+        node, alias = origin.take(node, "this", "alias")
+    value = expression(node, origin)
+    if not isinstance(value, Literal):
+        raise origin.refusal(node, "PIVOT to anything but constants")
+    return value, _text(value.value) if alias is None else name_of(alias, origin)
+
+
+def _text(value: Value) -> str:
+    """What a column of a value is called."""
+    if value is None:
+        return "NULL"
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _names(read: list[Expression]) -> tuple[str, ...]:
+    names = (node.name for each in read for node in walk(each) if isinstance(node, Name))
+    return tuple({name.lower(): name for name in names}.values())
+
+
+def _cell(
+    choices: list[_Choices],
+    chosen: tuple[tuple[Literal, str], ...],
+    measure: SelectItem,
+    count: int,
+) -> SelectItem:
+    """An aggregate of the rows that have these values."""
+    columns = [column for column, _ in choices]
+    tests = tuple(
+        Call("is_not_distinct" if value.type == NULL else "eq", (column, value), span=value.span)
+        for column, (value, _) in zip(columns, chosen, strict=True)
+    )
+    condition = tests[0] if len(tests) == 1 else Call("and", tests, span=tests[0].span)
+
+    def filtered(call: AggregateCall) -> AggregateCall:
+        own = () if call.filter is None else (call.filter,)
+        return replace(
+            call, filter=Call("and", (condition, *own), span=call.span) if own else condition
+        )
+
+    own = [measure.alias or _written(measure.expression)] if measure.alias or count > 1 else []
+    label = "_".join([*(label for _, label in chosen), *own])
+    return SelectItem(each(measure.expression, filtered), label)
+
+
+def _written(measure: Expression) -> str:
+    """About how an aggregate is written."""
+    if not isinstance(measure, AggregateCall):
+        return "value"
+    if any(isinstance(arg, Star) for arg in measure.args):
+        return "count_star()"
+    args = (arg.name if isinstance(arg, Name) else "…" for arg in measure.args)
+    return f"{measure.function}({', '.join(args)})"
+
+
+def _unpivoted(node: exp.Expression, source: FromItem, origin: Origin) -> Select:
+    names = "expressions", "fields", "into", "include_nulls", "this", "alias", "unpivot"
+    listed, fields, into, nulls, *_rest = origin.take(node, *names, "value_columns_first")
+    span = origin.span(node)
+    name, value = "name", "value"
+    if fields:
+        (field,) = fields if len(fields) == 1 else (None,)
+        if not isinstance(field, exp.In) or len(listed) != 1:
+            raise origin.refusal(node, "this UNPIVOT")
+        target, columns = origin.take(field, "this", "expressions")
+        name, value = name_of(target, origin), name_of(listed[0], origin)
+    else:
+        columns = listed
+        if into is not None:
+            name, value = _into(into, origin)
+    parts = [_part(column, origin) for column in columns or ()]
+    if not parts:
+        raise origin.refusal(node, "UNPIVOT of no columns")
+    rows = tuple((Literal(label, VARCHAR, column.span),) for column, label in parts)
+    labels = ValuesList((name,), rows, "unpivot", (name,), span)
+    chosen = _chosen(name, parts, span)
+    there = None if nulls else Call("not", (Call("is_null", (chosen,), span=span),), span=span)
+    items = (
+        SelectItem(Star(None, span, exclude=_names([column for column, _ in parts]))),
+        SelectItem(chosen, value),
+    )
+    joined = JoinedTables(source, labels, JoinKind.CROSS, span=span)
+    return Select(items, joined, there, span=span)
+
+
+def _into(node: exp.Expression, origin: Origin) -> tuple[str, str]:
+    """INTO NAME name VALUE value."""
+    name, values = origin.take(node, "this", "expressions")
+    read = [expression(each, origin) for each in (name, *values)]
+    if len(read) != 2 or not all(isinstance(each, Name) for each in read):  # noqa: PLR2004
+        raise origin.refusal(node, "UNPIVOT to several columns")
+    first, second = (each.name for each in read if isinstance(each, Name))
+    return first, second
+
+
+def _part(node: exp.Expression, origin: Origin) -> tuple[Name, str]:
+    """A column of UNPIVOT, and what its rows are named."""
+    alias = None
+    if isinstance(node, exp.PivotAlias | exp.Alias):
+        node, alias = origin.take(node, "this", "alias")
+    column = expression(node, origin)
+    if not isinstance(column, Name):
+        raise origin.refusal(node, "UNPIVOT of anything but columns")
+    if alias is None:
+        return column, column.name
+    return column, _alias(alias, origin)
+
+
+def _alias(node: exp.Expression, origin: Origin) -> str:
+    if isinstance(node, exp.Identifier):
+        return name_of(node, origin)
+    written = expression(node, origin)
+    if isinstance(written, Literal):
+        return _text(written.value)
+    raise origin.refusal(node, "this name in UNPIVOT")
+
+
+def _chosen(name: str, parts: list[tuple[Name, str]], span: Span) -> Expression:
+    """CASE name WHEN 'a' THEN a … END."""
+    args: list[Expression] = []
+    for column, label in parts:
+        test = Call("eq", (Name(name, "unpivot", span), Literal(label, VARCHAR, span)), span=span)
+        args += [test, column]
+    return Call("case", (*args, Literal(None, NULL, span)), span=span)

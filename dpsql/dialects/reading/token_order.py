@@ -1,0 +1,152 @@
+"""Tokens in the order and spelling that the parser reads; their places stay those of the text.
+
+`FROM t SELECT a` becomes `SELECT a FROM t`, `FROM t` and `TABLE t` become `SELECT * FROM t`,
+`a !~ b` becomes `a NOT ~ b`, and the elements of ROLLUP, CUBE and GROUPING SETS stand in
+parentheses, in which the parser takes conditions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from sqlglot import Token, TokenType
+
+from dpsql.dialects.reading.token_words import as_token, is_word
+
+_SETS = frozenset({TokenType.UNION, TokenType.INTERSECT, TokenType.EXCEPT})
+_CLAUSES = _SETS | {
+    *(TokenType.WHERE, TokenType.GROUP_BY, TokenType.HAVING, TokenType.QUALIFY, TokenType.WINDOW),
+    *(TokenType.ORDER_BY, TokenType.LIMIT, TokenType.OFFSET, TokenType.FETCH, TokenType.SEMICOLON),
+}
+"""What ends FROM and what is selected."""
+
+_GROUPINGS = frozenset({TokenType.ROLLUP, TokenType.CUBE, TokenType.GROUPING_SETS})
+_OPERANDS_OF_SETS = frozenset({"ALL", "DISTINCT", "NAME"})
+_ENDS = {TokenType.L_PAREN: 1, TokenType.R_PAREN: -1}
+
+
+def select_first(tokens: Sequence[Token]) -> tuple[Token, ...]:
+    """The tokens with every query in the order SELECT … FROM …, if some begins with FROM."""
+    spelled = tuple(_spelled(tokens, i) for i in range(len(tokens)))
+    begin = [_begins_query(spelled, i) for i in range(len(spelled))]
+    return tuple(_ordered(spelled, begin, 0, len(spelled))) if any(begin) else spelled
+
+
+def _spelled(tokens: Sequence[Token], i: int) -> Token:
+    """Token `i` as the parser knows it."""
+    token = tokens[i]
+    if _begins_table(tokens, i):
+        return as_token(token, TokenType.FROM, "FROM")
+    after = tokens[i + 1] if i + 1 < len(tokens) else None
+    if token.text == "!" and after is not None and after.text in ("~", "~*"):
+        return as_token(token, TokenType.NOT, "NOT")
+    return token
+
+
+def _begins_table(tokens: Sequence[Token], i: int) -> bool:
+    """Whether token `i` is the TABLE of `TABLE t`, which is a query."""
+    return (
+        tokens[i].token_type is TokenType.TABLE
+        and i + 1 < len(tokens)
+        and (tokens[i + 1].token_type is TokenType.IDENTIFIER or is_word(tokens[i + 1]))
+        and _may_begin(tokens, i)
+    )
+
+
+def _begins_query(tokens: Sequence[Token], i: int) -> bool:
+    return tokens[i].token_type is TokenType.FROM and _may_begin(tokens, i)
+
+
+def _may_begin(tokens: Sequence[Token], i: int) -> bool:
+    """Whether a query may begin at token `i`: behind nothing, `(`, UNION and the like, or WITH."""
+    before = tokens[i - 1] if i else None
+    if before is None or before.token_type in _SETS:
+        return True
+    if before.text.upper() in _OPERANDS_OF_SETS:
+        return any(token.token_type in _SETS for token in tokens[max(0, i - 3) : i - 1])
+    if before.token_type is TokenType.L_PAREN:
+        return i == 1 or tokens[i - 2].text.upper() not in ("EXTRACT", "TRIM", "SUBSTRING")
+    return before.token_type is TokenType.R_PAREN and _ends_with_list(tokens, i - 1)
+
+
+def _ends_with_list(tokens: Sequence[Token], i: int) -> bool:
+    """Whether the parenthesis that closes at `i` holds a query of WITH: it stands behind AS."""
+    depth = 0
+    for place in range(i, -1, -1):
+        depth -= _ENDS.get(tokens[place].token_type, 0)
+        if depth == 0:
+            words = [token.text.upper() for token in tokens[max(0, place - 3) : place]]
+            while words and words[-1] in ("MATERIALIZED", "NOT"):
+                words.pop()
+            return words[-1:] == ["AS"]
+    return False
+
+
+def _ordered(
+    tokens: Sequence[Token], begin: Sequence[bool], start: int, stop: int
+) -> Iterator[Token]:
+    i = start
+    while i < stop:
+        if not begin[i]:
+            yield tokens[i]
+            i += 1
+            continue
+        select = _end(tokens, i + 1, stop, _CLAUSES | {TokenType.SELECT})
+        end = select
+        if select < stop and tokens[select].token_type is TokenType.SELECT:
+            end = _end(tokens, select + 1, stop, _CLAUSES)
+            yield from _ordered(tokens, begin, select, end)
+        else:
+            yield as_token(tokens[i], TokenType.SELECT, "SELECT")
+            yield as_token(tokens[i], TokenType.STAR, "*")
+        yield tokens[i]
+        yield from _ordered(tokens, begin, i + 1, select)
+        i = end
+
+
+def _end(tokens: Sequence[Token], start: int, stop: int, ends: frozenset[TokenType]) -> int:
+    """The first place from `start` that is one of `ends` and in no parenthesis, or closes one."""
+    depth = 0
+    for place in range(start, stop):
+        depth += _ENDS.get(tokens[place].token_type, 0)
+        if depth < 0 or (depth == 0 and tokens[place].token_type in ends):
+            return place
+    return stop
+
+
+def grouped_apart(tokens: Sequence[Token]) -> tuple[Token, ...]:
+    """The tokens with the elements of groupings in parentheses, where they are not already."""
+    opened: dict[int, Token] = {}
+    closed: dict[int, Token] = {}
+    for i, token in enumerate(tokens[:-1]):
+        if token.token_type in _GROUPINGS and tokens[i + 1].token_type is TokenType.L_PAREN:
+            for start, stop in _elements(tokens, i + 2):
+                if _is_condition(tokens, start, stop):
+                    opened[start], closed[stop - 1] = tokens[start], tokens[stop - 1]
+    written: list[Token] = []
+    for i, token in enumerate(tokens):
+        written += [as_token(token, TokenType.L_PAREN, "(")] if i in opened else []
+        written.append(token)
+        written += [as_token(token, TokenType.R_PAREN, ")")] if i in closed else []
+    return tuple(written)
+
+
+def _elements(tokens: Sequence[Token], start: int) -> Iterator[tuple[int, int]]:
+    """Where each element of a list in parentheses begins and ends."""
+    ends = frozenset({TokenType.COMMA})
+    while start < len(tokens):
+        stop = _end(tokens, start, len(tokens), ends)
+        if stop > start:
+            yield start, stop
+        if stop == len(tokens) or tokens[stop].token_type is TokenType.R_PAREN:
+            return
+        start = stop + 1
+
+
+def _is_condition(tokens: Sequence[Token], start: int, stop: int) -> bool:
+    """Whether an element is more than a name, a list in parentheses or a grouping."""
+    first = tokens[start].token_type
+    if first in _GROUPINGS or stop == start + 1:
+        return False
+    whole = first is TokenType.L_PAREN and _end(tokens, start + 1, stop, frozenset()) == stop - 1
+    return not whole
