@@ -29,8 +29,9 @@ from dpsql.preparation.private_bounds import shares
 
 _SEEN = 1e-6
 """How probably an empty place of means is taken for one where there are people: it may be far."""
-_WEIGHT_OF_RANKS = 0.05
-"""How much of what is cut a rank is off: those whose rows are cut have rows on either side."""
+_OF_RANKS, _OF_RANKS_OF_SUMS = 0.005, 0.05
+"""How much of what is cut a rank is off: those whose rows are cut have rows on either side. What a
+unit's rows add up to depends more on how many they are than the values of a column do."""
 _FAR = 8
 """How many times as far out as the median a mean of means may be drawn."""
 _FOR_CENTRES = Fraction(1, 20)
@@ -108,6 +109,7 @@ def _chosen(
     deviation, gaussian = _noise(widest, poll, vote)
     groups = 1 if vote.norm is Norm.MAX else poll.groups
     weight = groups**0.25 if gaussian else 1.0
+    of_ranks = _OF_RANKS_OF_SUMS if poll.of_sums else _OF_RANKS
     return chosen(
         Octaves(*vote.octaves),
         counts,
@@ -115,7 +117,7 @@ def _chosen(
         lambda bound: deviation * bound,
         gaussian=gaussian,
         groups=groups,
-        weight=weight if poll.column is not None else _WEIGHT_OF_RANKS,
+        weight=weight if poll.column is not None else of_ranks,
     )
 
 

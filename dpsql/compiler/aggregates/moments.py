@@ -199,7 +199,9 @@ def _variance(*, sample: bool, deviation: bool) -> Recipe:
             value = value * (n / at_least_one(n - 1.0))
         return scalar("sqrt", value) if deviation else value
 
-    return Recipe(_variance_parts, combine, _variance_typical, moments=True, deviations=1)
+    names = ("n", "y", "yy")
+    typical = _variance_typical
+    return Recipe(_variance_parts, combine, typical, moments=True, deviations=1, names=names)
 
 
 VAR_POP, VAR_SAMP = (

@@ -117,8 +117,8 @@ class Recipe:
     1 each). The budget is split by how the value depends on its parts there. `moments` says that
     the parts are count, centred sum and perhaps sum of squares of one argument. `centred` gives the
     count and the centred sum that would do in place of the one part, if they can. Of so many first
-    arguments `deviations` from a centre are measured; of two, `names` says which moment each part
-    is (n, y, x, yx, yy, xx). `choices` lists
+    arguments `deviations` from a centre are measured; `names` says which moment each part is, where
+    there are products (n, y, x, yx, yy, xx). `choices` lists
     what is chosen, whose columns follow those of the parts; where it is given, it reads the ORDER
     BY of the call too.
     """

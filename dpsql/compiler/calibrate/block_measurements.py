@@ -97,7 +97,7 @@ def _measure(
             continue
         recipe = recipe_of(unlimited.call)
         call, parts, needed = _limited((place, unlimited), recipe, polls, alike)
-        adds = recipe.typical(call) if recipe.typical else (1.0,) * len(needed)
+        adds = _adds(recipe, call, needed)
         if call.rows_proved and call.arguments and needed == parts and not call.searched:
             families |= _moments(recipe, call, needed, place)
             pairs |= _pair(recipe, call, needed, place)
@@ -119,6 +119,17 @@ def _with_polls(measured: Measured, polls: Polls, named: _Columns) -> Measured:
         polls=polls.held_before(named.places),
         norms=polls.released,
         totals=tuple(polls.totals.binding),
+    )
+
+
+def _adds(recipe: Recipe, call: BoundedCall, parts: Parts) -> tuple[float, ...]:
+    """What a row typically adds: of squares that are searched, as much as of what is found."""
+    adds = recipe.typical(call) if recipe.typical else (1.0,) * len(parts)
+    if not (call.searched and recipe.names):
+        return adds
+    return tuple(
+        part.reach / parts[0].reach if name in {"yy", "xx"} else each
+        for name, part, each in zip(recipe.names, parts, adds, strict=True)
     )
 
 
@@ -144,7 +155,7 @@ def _limited(
         return call, parts, tuple(polls.bounded(part, place, call) for part in parts)
     call = polls.measured_from(call, recipe, parts, place)
     parts = tuple(map(alike.first, parts_of(polls.block, recipe, call)))
-    return call, parts, tuple(polls.searched(part, place, call) for part in parts)
+    return call, parts, polls.all_searched(parts, recipe.names, place, call)
 
 
 def _moments(recipe: Recipe, call: BoundedCall, parts: Parts, place: int) -> dict[int, Family]:
@@ -153,7 +164,7 @@ def _moments(recipe: Recipe, call: BoundedCall, parts: Parts, place: int) -> dic
 
 
 def _pair(recipe: Recipe, call: BoundedCall, parts: Parts, place: int) -> dict[int, PairMoments]:
-    if not recipe.names:
+    if not recipe.names or recipe.deviations == 1:
         return {}
     first, second = (argument.may_be_nan for argument in call.arguments)
     pair = pair_of(recipe.names, parts, (first, second))

@@ -20,7 +20,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import partial, reduce
-from math import isqrt
+from math import floor, isqrt
 from typing import TypeGuard, assert_never
 
 from dpsql.accountants import Accountant
@@ -80,6 +80,8 @@ from dpsql.model.tree import INTEGER, AggregateCall, Expression, Literal, Ref, S
 from dpsql.model.vocabulary import Mechanism, Norm, Sensitivity
 from dpsql.model.walk import composed, map_inputs, refs, relations
 
+MEANS = frozenset(("avg", "regr_avgx", "regr_avgy", "regr_intercept"))
+"""What errs as much as the sum of differences does, and not as its square."""
 OCTAVES = 40
 """How many powers of two are told apart, up to the largest total that is possible."""
 _FINEST = 14
@@ -153,6 +155,47 @@ class Polls:
         """A measurement whose clip is found; raises as `bounded` does."""
         scaled = self.contributions.scaled
         return (self._scaled if scaled else self.clipped)(part, measure, call)
+
+    def all_searched(
+        self, parts: Parts, names: Sequence[str], measure: int, call: BoundedCall
+    ) -> Parts:
+        """The measurements of a call, named as its recipe does; raises as `bounded` does.
+
+        What differences from a centre add up to is in any norm no more than the root of what rows
+        and squares add: where these are bounded and no mean is shown, that needs no vote.
+        """
+        factors = {} if self._shows_means else _factors(names)
+        places = {n: factors[name] for n, name in enumerate(names) if name in factors}
+        clipped = {
+            n: self.searched(part, measure, call) for n, part in enumerate(parts) if n not in places
+        }
+        by_name = {names[n]: part for n, part in clipped.items() if names}
+        for n, (one, other) in places.items():
+            part, squared = parts[n], _most_of(by_name[one]) * _most_of(by_name[other])
+            assert isinstance(part, ClippedSum)
+            total, digits = self._digits(part, call)
+            clipped[n] = self._within(
+                total, isqrt(floor(squared / part.lattice.step**2)) + 1, digits
+            )
+        return tuple(clipped[n] for n in range(len(parts)))
+
+    @property
+    def _shows_means(self) -> bool:
+        return any(measure.call.function in MEANS for measure in self.block.measures)
+
+    def _digits(self, part: ClippedSum, call: BoundedCall) -> tuple[ClippedSum, int]:
+        """The sum with totals that fit, and the digits of its scaled totals."""
+        total = within_integers(part)
+        return total, more_digits(total, 1 if call.wide else widest_row(total))
+
+    def _within(self, part: ClippedSum, bound: int, digits: int) -> Measurement:
+        """A sum of which a unit adds so many steps of rows at most."""
+        if self.totals.groups > 1:
+            return ScaledTotal(part, self.norm, bound * part.lattice.base**digits, digits)
+        lower, upper = max(-bound, part.total_lower), min(bound, part.total_upper)
+        if part.total_upper - part.total_lower <= part.upper - part.lower:  # it is one row
+            part = replace(part, lower=part.centre + lower, upper=part.centre + upper)
+        return replace(part, total_lower=lower, total_upper=upper)
 
     def _scaled(self, part: Measurement, measure: int, call: BoundedCall) -> Measurement:
         """By private keys, of which nobody limits how many a unit has."""
@@ -232,8 +275,7 @@ class Polls:
             case RowCount() if part.total_upper >= MOST_ROWS:
                 key, clipped = self._total(part, measure, more_digits(part, 1))
             case ClippedSum():
-                total = within_integers(part)
-                digits = more_digits(total, 1 if call.wide else widest_row(total))
+                total, digits = self._digits(part, call)
                 key, clipped = self._total(total, measure, digits)
             case _:
                 return part
@@ -256,11 +298,14 @@ class Polls:
         if recipe.choices is None:
             return call
         unlimited = any(choice.histogram.rows >= MOST_ROWS for choice in recipe.choices(call))
-        call = self._within_range(call) if call.wide else call
+        of_sums = call.wide
+        call = self._within_range(call) if of_sums else call
         if not unlimited:
             return call
-        count = RowCount(counted(call), MOST_ROWS)
-        return replace(call, rows=self._bound(count, Norm.MAX, 0, measure)[1])
+        key, rows = self._bound(RowCount(counted(call), MOST_ROWS), Norm.MAX, 0, measure)
+        if key in self.missing:
+            self.missing[key] = replace(self.missing[key], of_sums=of_sums)
+        return replace(call, rows=rows)
 
     def _within_range(self, call: BoundedCall) -> BoundedCall:
         """A call whose argument is as large as the largest rows that are seen."""
@@ -317,10 +362,7 @@ class Polls:
         key, bound = self._bound(part, Norm.MAX, 0, measure)
         if isinstance(part, RowCount):
             return key, replace(part, total_upper=min(bound, part.total_upper))
-        lower, upper = max(-bound, part.total_lower), min(bound, part.total_upper)
-        if part.total_upper - part.total_lower <= part.upper - part.lower:  # it is one row
-            part = replace(part, lower=part.centre + lower, upper=part.centre + upper)
-        return key, replace(part, total_lower=lower, total_upper=upper)
+        return key, self._within(part, bound, digits)
 
     def _bound(
         self,
@@ -522,6 +564,17 @@ def norm_of(accountant: Accountant, groups: int) -> Norm:
     return Norm.L1
 
 
+def _factors(names: Sequence[str]) -> Mapping[str, tuple[str, str]]:
+    """Moments that are no larger than the root of the product of two others."""
+    pairs = {"y": ("n", "yy"), "x": ("n", "xx"), "yx": ("yy", "xx")}
+    return {name: pair for name, pair in pairs.items() if {*pair} <= {*names}}
+
+
+def _most_of(part: Measurement) -> Fraction:
+    """What a unit adds at most, in units of the values."""
+    return max(-part.total_lower, part.total_upper) * part.released.step
+
+
 def _in_integers(part: AdditiveTotal) -> AdditiveTotal:
     return part if isinstance(part, RowCount) else within_integers(part)
 
@@ -532,11 +585,12 @@ def _most(part: AdditiveTotal | UnitCount | DistinctCount, digits: int) -> int:
 
 
 def _edges(lower: int, upper: int, finest: int) -> tuple[int, ...]:
-    """Edges between which means are told apart: closer where the ends and 0 are, down to a part of
-    2^-finest of them.
+    """Edges between which means are told apart: closer where the ends and 0 are, two to an octave,
+    down to a part of 2^-finest of them.
     """
     width = upper - lower
     ends = [lower + (width * n >> 4) for n in range(1, 16)]
     for n in range(5, finest + 1):
-        ends += [lower + (width >> n), upper - (width >> n), width >> n, -(width >> n)]
+        for part in (width >> n, 3 * width >> (n + 1)):
+            ends += [lower + part, upper - part, part, -part]
     return tuple(sorted({end for end in ends if lower < end < upper} or {upper}))

@@ -436,7 +436,8 @@ class Poll:
     The norm bounds what a unit adds to the released column `column` (None: the rows that choices
     keep of it, or their range), of which `groups` groups count. A mean or a ratio is to be found
     `first`: from there rows are measured whose norm is asked for. The norm `of_keys` is to
-    show about as many private keys as it can.
+    show about as many private keys as it can. The rows that choices keep may be `of_sums`: of what
+    rows of a unit add up to.
     """
 
     key: str
@@ -444,6 +445,7 @@ class Poll:
     column: int | None
     groups: int
     of_keys: bool = False
+    of_sums: bool = False
 
     @property
     def first(self) -> bool:
