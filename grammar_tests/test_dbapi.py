@@ -107,7 +107,9 @@ def test_the_request() -> None:
     proxy = FakeProxy()
     connection = connected(proxy, analyst="bob", dialect="postgres", epsilon="0.1")
     connection.cursor().execute("SELECT ?", [5])
-    (request,) = proxy.requests
+    connection.cursor().execute("SELECT 1 = ANY(?)", [[1, None]])
+    request, of_an_array = proxy.requests
+    assert of_an_array.parameters == ((1, None),)
     assert (request.sql, request.analyst, request.dialect) == ("SELECT ?", "bob", "postgres")
     assert (request.parameters, request.epsilon) == ((5,), Decimal("0.1"))
 

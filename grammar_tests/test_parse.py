@@ -206,6 +206,12 @@ def test_nulls_go_where_the_dialect_puts_them() -> None:
     assert select(sql, "postgres").order_by == (SortKey(A, descending=True, nulls_first=True),)
 
 
+def test_members_of_an_array_are_literals_of_their_own() -> None:
+    bound = parse("SELECT a = ANY(?) FROM t", "duckdb", ((1, None),)).query
+    written = parse("SELECT a = ANY(ARRAY[1, NULL]) FROM t").query
+    assert bound == written == parse("SELECT a IN (1, NULL) FROM t").query
+
+
 def test_parameters_are_literals_in_the_order_of_the_text() -> None:
     values = (True, 7, Decimal("1.50"), 2.5, "x", date(2024, 1, 1), None)
     query = select("SELECT ?, ?, ?, ?, ?, ?, ? FROM t WHERE a = ? LIMIT ?", "duckdb", *values, 3, 4)

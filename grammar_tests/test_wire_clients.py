@@ -8,7 +8,7 @@ import shutil
 import ssl
 import subprocess
 from collections.abc import Iterator
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from threading import Thread
 from typing import Any
@@ -30,6 +30,10 @@ CONSTANTS = (
     "SELECT TRUE AS b, 7 AS i, 1.50 AS d, CAST(0.1 AS DOUBLE PRECISION) AS f, 'é''' AS t, "
     "DATE '2024-02-29' AS day, TIMESTAMP '2024-02-29 12:30:00.25' AS ts, "
     "TIMESTAMPTZ '2024-02-29 12:30:00+00' AS tz, CAST(NULL AS INT) AS nothing"
+)
+MEMBERS = (
+    "SELECT code, ARRAY[code, NULL] AS listed, INTERVAL '26 hours' AS length FROM countries "
+    "WHERE code = ANY({}) AND code <> 'NO' AND LENGTH(code) = ANY({}::int[])"
 )
 VALUES = (
     True, 7, Decimal("1.50"), 0.1, "é'", date(2024, 2, 29),
@@ -158,6 +162,10 @@ def test_psycopg_in_text_and_binary(served: Door, *, binary: bool, prepare: bool
             [datetime(2024, 2, 1), "paid", Decimal("99.5")],
         )
         assert moments.rowcount == 1
+        codes = client.execute(MEMBERS.format("%s", "%s"), [["IT", "NO"], [2, 3]], binary=binary)
+        assert codes.fetchall() == [("IT", ["IT", None], timedelta(days=1, hours=2))]
+        later = client.execute("SELECT DATE '2024-02-28' + %s AS d", [timedelta(days=2)])
+        assert later.fetchone() == (datetime(2024, 3, 1),)
 
 
 def test_psycopg_survives_an_error_inside_a_transaction(served: Door) -> None:
@@ -238,6 +246,8 @@ def test_psycopg2(served: Door) -> None:
         assert cursor.fetchone() == VALUES
         cursor.execute(SQL.format("%s") + " LIMIT %s", (30, 5))
         assert [row[0] for row in cursor] == ["business", "consumer"]
+        cursor.execute(MEMBERS.format("%s", "%s"), (["IT", "NO"], [2, 3]))
+        assert cursor.fetchall() == [("IT", ["IT", None], timedelta(days=1, hours=2))]
     with client, client.cursor(name="chunks") as cursor:
         cursor.itersize = 2
         cursor.execute("SELECT code FROM countries ORDER BY 1")
@@ -260,6 +270,8 @@ def test_asyncpg(served: Door) -> None:
         day = datetime(2024, 2, 1)
         counted = await client.fetchval("SELECT COUNT(*) FROM orders WHERE placed_at > $1", day)
         assert isinstance(counted, int)
+        rows = await client.fetch(MEMBERS.format("$1", "$2"), ["IT", "NO"], [2, 3])
+        assert list(map(tuple, rows)) == [("IT", ["IT", None], timedelta(days=1, hours=2))]
         async with client.transaction():
             cursor = await client.cursor("SELECT code FROM countries ORDER BY 1")
             assert [r["code"] for r in await cursor.fetch(2)] == ["IT", "NO"]
@@ -294,6 +306,8 @@ def test_pg8000(served: Door) -> None:
     assert tuple(cursor.fetchone()) == VALUES
     cursor.execute(SQL.format("%s"), (30,))
     assert [row[0] for row in cursor.fetchall()] == ["business", "consumer"]
+    cursor.execute(MEMBERS.format("%s", "%s"), (["IT", "NO"], [2, 3]))
+    assert cursor.fetchall() == (["IT", ["IT", None], timedelta(days=1, hours=2)],)
     with pytest.raises(pg8000.dbapi.DatabaseError) as caught:
         cursor.execute("SELECT customer_id FROM customers")
     assert caught.value.args[0]["C"] == "42501"

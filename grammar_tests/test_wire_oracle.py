@@ -75,6 +75,15 @@ SERIES = (
     "SELECT unnest(ARRAY['a', NULL, 'b']) AS x",
     "SELECT u FROM unnest('{3,1,2}'::int8[]) AS u ORDER BY u",
 )
+ARRAYS = (
+    "SELECT PERCENTILE_CONT(ARRAY[0, 0.5]) WITHIN GROUP (ORDER BY x) FROM (SELECT 1.5::float8 x) t",
+    "SELECT ARRAY['a', NULL, 'b \"c\" \\ {d}', '', 'NULL'] AS a",
+    "SELECT ARRAY[CAST(1 AS BIGINT), NULL] AS a, ARRAY[1.50, 2.25] AS b, ARRAY[TRUE, FALSE] AS c",
+    "SELECT ARRAY[DATE '2024-02-29'] AS a, ARRAY[TIMESTAMP '2024-02-29 12:30:00.25', NULL] AS b",
+    "SELECT ARRAY_AGG(code ORDER BY code) FROM countries",
+    "SELECT ARRAY_AGG(code) FROM countries WHERE code = 'nowhere'",
+    "SELECT ARRAY_AGG(CAST(LENGTH(code) AS BIGINT) ORDER BY code DESC) AS n FROM countries",
+)
 MEMBERS = "SELECT code FROM countries WHERE code {} ORDER BY code"
 NAMELESS = (
     "1, 'a', 1 + 1, TRUE, DATE '2020-01-01', CAST('1' AS BIGINT), CASE WHEN TRUE THEN 1 END, "
@@ -107,6 +116,7 @@ SCENES: dict[str, tuple[Sequence[Message], ...]] = {
         bound("SELECT TIMESTAMP '2024-03-01' - $1::interval AS t", None),
     ),
     "series": tuple((Query(sql),) for sql in SERIES),
+    "arrays as answers": tuple(bound(sql, form=form) for sql in ARRAYS for form in (0, 1)),
     "members of an array": (
         *((Query(MEMBERS.format(test)),) for test in (
             "= ANY(ARRAY['IT', 'NO', NULL])", "<> ALL('{IT,NO}')", "<> ALL('{IT,NULL}')",
@@ -119,6 +129,10 @@ SCENES: dict[str, tuple[Sequence[Message], ...]] = {
         bound(MEMBERS.format("= ANY($1::text[])"), b'{IT,"NO"}'),
         bound(MEMBERS.format("<> ALL($1::text[])"), b"{IT,NULL}"),
         bound(MEMBERS.format("= ANY($1::text[])"), None),
+        bound(MEMBERS.format("= ANY($1::text[])"), b"{IT"),
+        bound(MEMBERS.format("= ANY($1)"), b"{IT,NO}"),
+        (Parse("", MEMBERS.format("= ANY($1)"), ()), Describe(False, ""), Sync()),
+        (Parse("", "SELECT CAST(1 AS BIGINT) < ALL($1) AS a", ()), Describe(False, ""), Sync()),
     ),
     "empty": ((Query(""),), (Query(" ; -- x"),), bound("")),
     "several": ((Query(f"{CODES}; SELECT CAST(1 AS BIGINT) AS one; SHOW bytea_output"),),),

@@ -24,6 +24,7 @@ SOURCES = {
     Kind.DECIMAL: NUMERIC,
     Kind.DOUBLE: NUMERIC,
     Kind.VARCHAR: frozenset(Kind) - {Kind.NULL, Kind.TIMESTAMPTZ, Kind.INTERVAL},
+    Kind.LIST: frozenset({Kind.VARCHAR}),
     Kind.DATE: frozenset({Kind.DATE, Kind.TIMESTAMP, Kind.TIMESTAMPTZ, Kind.VARCHAR}),
     Kind.TIMESTAMP: frozenset({Kind.DATE, Kind.TIMESTAMP, Kind.TIMESTAMPTZ, Kind.VARCHAR}),
     Kind.TIMESTAMPTZ: frozenset({Kind.TIMESTAMPTZ, Kind.VARCHAR}),
@@ -73,7 +74,7 @@ def _raises(args: Args, target: SqlType) -> bool:
     """Text may not parse; numbers may not fit; NaN has no exact form; far dates have no time."""
     source = args[0]
     match (source.type.kind, target.kind):
-        case (Kind.NULL, _) | (_, Kind.VARCHAR):
+        case (Kind.NULL, _) | (_, Kind.VARCHAR | Kind.LIST):
             return False
         case (Kind.VARCHAR, _):
             return True

@@ -25,6 +25,7 @@ _FRAMES = {
     Kind.BOOLEAN: ("bool_", "Boolean"),
     Kind.DOUBLE: ("float64", "Float64"),
     Kind.VARCHAR: ("string", "String"),
+    Kind.LIST: ("string", "String"),
     Kind.DATE: ("date32", "Date"),
     Kind.NULL: ("null", "Null"),
 }

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import date, datetime, time
 from decimal import Decimal
 from os import PathLike
-from typing import TYPE_CHECKING, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from dpsql.engines import Stop
 from dpsql.explaining.explanation import Explanation
@@ -298,7 +298,7 @@ class ConnectionMonitor:
         """What was charged when it was opened."""
         return self._monitor.receipt
 
-    def ask(self, sql: str, parameters: Sequence[Parameter] = ()) -> Verdict:
+    def ask(self, sql: str, parameters: Sequence[Parameter | list[Any]] = ()) -> Verdict:
         """Whether one COUNT or SUM, or that of each public group, is above the threshold.
 
         Asked again, a question has the answer it had. Raises as `Cursor.execute` does, and
@@ -365,7 +365,7 @@ def _covering(*kinds: Kind) -> TypeObject:
     return TypeObject(frozenset(kind.value for kind in kinds))
 
 
-STRING = _covering(Kind.VARCHAR)
+STRING = _covering(Kind.VARCHAR, Kind.LIST)
 BINARY = _covering()
 NUMBER = _covering(Kind.INTEGER, Kind.DECIMAL, Kind.DOUBLE)
 DATETIME = _covering(Kind.DATE, Kind.TIMESTAMP, Kind.TIMESTAMPTZ, Kind.INTERVAL)

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 Row = tuple[Any, ...]
 Deviations = Sequence[tuple[float | None, ...]]
-Parameters = Sequence[Parameter]
+Parameters = Sequence[Parameter | list[Any]]
 Description = tuple[str, str, None, None, int | None, int | None, None]
 Result = TypeVar("Result")
 

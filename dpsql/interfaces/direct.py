@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from decimal import Decimal
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dpsql.explaining.explanation import Explanation
 from dpsql.interfaces.asking import answered
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 def ask(
     sql: str,
-    parameters: Sequence[Parameter] = (),
+    parameters: Sequence[Parameter | list[Any]] = (),
     *,
     policy: str = "dpsql.toml",
     analyst: str | None = None,
@@ -35,7 +35,7 @@ def ask(
 
 def explain(
     sql: str,
-    parameters: Sequence[Parameter] = (),
+    parameters: Sequence[Parameter | list[Any]] = (),
     *,
     policy: str = "dpsql.toml",
     analyst: str | None = None,

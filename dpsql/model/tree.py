@@ -40,20 +40,31 @@ class Kind(StrEnum):
     TIMESTAMP = "TIMESTAMP"
     TIMESTAMPTZ = "TIMESTAMPTZ"
     INTERVAL = "INTERVAL"
+    LIST = "LIST"
     NULL = "NULL"
 
 
 @dataclass(frozen=True, slots=True)
 class SqlType:
-    """A type: INTEGER of any width up to 128 bits, DECIMAL(precision, scale), or a bare kind."""
+    """A type: INTEGER of any width up to 128 bits, DECIMAL(precision, scale), or a bare kind.
+
+    Lists are told, and nothing is computed with them: an `element` has their precision and scale.
+    """
 
     kind: Kind
     precision: int = 0
     scale: int = 0
+    element: Kind | None = field(default=None, repr=False)
 
     @property
     def is_numeric(self) -> bool:
         return self.kind in (Kind.INTEGER, Kind.DECIMAL, Kind.DOUBLE)
+
+    @property
+    def member(self) -> SqlType:
+        """The type of the members of a list."""
+        assert self.element is not None
+        return SqlType(self.element, self.precision, self.scale)
 
     @property
     def is_measured(self) -> bool:
@@ -67,7 +78,7 @@ class SqlType:
     def __str__(self) -> str:
         if self.kind is Kind.DECIMAL:
             return f"DECIMAL({self.precision}, {self.scale})"
-        return self.kind.value
+        return self.kind.value if self.element is None else f"{self.member}[]"
 
 
 BOOLEAN = SqlType(Kind.BOOLEAN)
@@ -80,6 +91,15 @@ TIMESTAMPTZ = SqlType(Kind.TIMESTAMPTZ)
 INTERVAL = SqlType(Kind.INTERVAL)
 """A length of time: to every engine a whole number of microseconds."""
 NULL = SqlType(Kind.NULL)
+
+
+def list_of(member: SqlType) -> SqlType:
+    """The type of lists of values of a type: to every engine the text that says one.
+
+    >>> str(list_of(DOUBLE))
+    'DOUBLE[]'
+    """
+    return SqlType(Kind.LIST, member.precision, member.scale, member.kind)
 
 
 def decimal(precision: int, scale: int) -> SqlType:
@@ -546,6 +566,8 @@ def type_name(kind: SqlType) -> str:
     match kind.kind:
         case Kind.INTEGER | Kind.INTERVAL:
             return "BIGINT"
+        case Kind.LIST:
+            return "VARCHAR"
         case Kind.TIMESTAMPTZ:
             return "TIMESTAMPTZ"
         case Kind.NULL:

@@ -22,7 +22,7 @@ from decimal import Decimal
 from fractions import Fraction
 from hashlib import sha256
 from threading import RLock
-from typing import Self
+from typing import Any, Self
 
 from dpsql import accountants
 from dpsql.accountants.remaining import rest
@@ -169,7 +169,10 @@ class Monitor:
         return 0 if self._closed else self._run.left
 
     def ask(
-        self, sql: str, parameters: Sequence[Parameter] = (), dialect: str = DEFAULT_SPELLING
+        self,
+        sql: str,
+        parameters: Sequence[Parameter | list[Any]] = (),
+        dialect: str = DEFAULT_SPELLING,
     ) -> Verdict:
         """Whether each query of a statement is above the threshold.
 

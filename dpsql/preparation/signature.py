@@ -32,6 +32,7 @@ from dpsql.model.tree import (
     Parameter,
     Span,
     SqlType,
+    list_of,
 )
 from dpsql.model.vocabulary import Column, Policy, Request
 from dpsql.model.walk import expressions, relations, walk
@@ -43,6 +44,9 @@ _GUESSES: tuple[Parameter, ...] = (None, 1, *_TEXTS)
 _ALIKE = COERCING | frozenset("add sub mul div like ilike concat mod".split())
 """Functions whose arguments have one type, or types that fit each other."""
 
+
+_OF_ARRAYS = frozenset("any some all unnest".split())
+_MEMBERS: tuple[Parameter, ...] = ((None,),)
 
 _COUNTING = frozenset("limit offset first next".split())
 
@@ -66,12 +70,15 @@ def signature(
     `declared` are the types that the client fixed, None where it did not. Raises `Refused` for a
     text that is wrong whatever the parameters are.
     """
-    counts = _counts(request.sql)
+    counts, arrays = _counts(request.sql), _arrays(request.sql)
     declared = [
         kind or (INTEGER if place.start in counts else None)
         for place, kind in zip(places, declared, strict=True)
     ]
-    guesses = [_guesses(kind) for kind in declared]
+    guesses = [
+        _MEMBERS if kind is None and place.start in arrays else _guesses(kind)
+        for place, kind in zip(places, declared, strict=True)
+    ]
     while True:
         values = tuple(left[0] for left in guesses)
         try:
@@ -96,6 +103,17 @@ def _counts(text: str) -> set[int]:
     return {word.start for before, word in pairwise(words(text)) if before.value in _COUNTING}
 
 
+def _arrays(text: str) -> set[int]:
+    """Where what is in parentheses behind a word is an array, or a query."""
+    every = tuple(words(text))
+    triples = zip(every, every[1:], every[2:], strict=False)
+    return {
+        behind.start
+        for word, opening, behind in triples
+        if word.value in _OF_ARRAYS and opening.text == "("
+    }
+
+
 def _guesses(declared: SqlType | None) -> tuple[Parameter, ...]:
     """The values to try for a parameter: of any type, or of the one declared."""
     if declared is None:
@@ -114,6 +132,8 @@ def _guess_again(guesses: list[tuple[Parameter, ...]], places: Sequence[Span], s
 
 def _settled(beside: SqlType | None, value: Parameter) -> SqlType:
     """The type of a parameter for which `value` fitted, among neighbours of type `beside`."""
+    if isinstance(value, tuple):
+        return list_of(_settled(beside, None))
     if isinstance(value, str):
         return VARCHAR
     if beside is not None and beside.kind is not Kind.NULL:
@@ -167,6 +187,8 @@ def sample(kind: SqlType) -> Parameter:
             return datetime(2000, 1, 1, tzinfo=UTC)
         case Kind.INTERVAL:
             return timedelta(days=1)
+        case Kind.LIST:
+            return (None,)
         case Kind.NULL:
             return None
         case _:

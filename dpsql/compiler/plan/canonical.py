@@ -40,7 +40,17 @@ from dpsql.consistency.marginals import Marginal, Marginals
 from dpsql.mechanisms.top_keys import Top
 from dpsql.model.algebra import Evaluated, Field, Relation, Released, Scan, Staged
 from dpsql.model.ticking import tick
-from dpsql.model.tree import AggregateCall, Call, Cast, Expression, Kind, Ref, Span, WindowCall
+from dpsql.model.tree import (
+    AggregateCall,
+    Call,
+    Cast,
+    Expression,
+    Kind,
+    Ref,
+    Span,
+    SqlType,
+    WindowCall,
+)
 from dpsql.model.walk import both, composed, conjuncts, inputs
 
 COMMUTATIVE = frozenset({"eq", "ne", "add", "mul", "is_distinct", "is_not_distinct"})
@@ -126,6 +136,7 @@ LEFT_OUT: Mapping[type, Mapping[str, str]] = {
 
 FOLLOWS: Mapping[type, Mapping[str, str]] = {
     Released: {"columns": "all that the block releases, in their order"},
+    SqlType: {"element": "nothing private is a list"},
 }
 """Fields of relations that follow from what else a question says."""
 

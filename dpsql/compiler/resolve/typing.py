@@ -44,6 +44,7 @@ from dpsql.model.tree import (
     Star,
     Value,
     WindowCall,
+    list_of,
 )
 from dpsql.model.walk import walk
 
@@ -108,6 +109,8 @@ def typed_call(call: Call) -> Expression:
     """A call over typed arguments with its own type, or a refusal that points at it."""
     if call.function in STATED:
         return _stated(call)
+    if call.function == "list":
+        return _list(call)
     call = _with_days(_with_typed_nulls(_with_literals(call)))
     if is_difference(call):
         return _difference(call)
@@ -135,6 +138,45 @@ def _typed(call: Call) -> Expression:
     if not function.accepts(args):
         raise Refused(Reason.UNSUPPORTED_FUNCTION, call.span, name=call.function)
     return replace(call, args=args, type=result)
+
+
+def _list(call: Call) -> Expression:
+    """`list(opening, comma, closing, values…)`: the text of the values, with their type.
+
+    Of one LIST(x) it is that of its rows.
+    """
+    opening, comma, closing, *values = call.args
+    match values:
+        case [AggregateCall(function="list", args=(value,)) as rows]:
+            kind = type_of(value)
+            shown = typed_call(_shown(value, call))
+            inside: Expression = replace(
+                rows, function="string_agg", args=(shown, comma), type=VARCHAR
+            )
+        case _:
+            types = tuple(map(type_of, values))
+            common = functions.common_type(types)
+            if common is None:
+                raise _mismatch(call.function, types, call)
+            kind = common
+            members = tuple(typed_call(_shown(value, call)) for value in values)
+            inside = typed_call(Call("concat_ws", (comma, *members), span=call.span))
+    text = typed_call(Call("concat", (opening, inside, closing), span=call.span))
+    return Cast(text, list_of(VARCHAR if kind == NULL else kind), span=call.span)
+
+
+def _shown(value: Expression, call: Call) -> Call:
+    """A member of a list as text; between braces texts are in quotes, as PostgreSQL reads them."""
+    text = _cast(Cast(value, VARCHAR, span=call.span))
+    if type_of(value) == VARCHAR and call.args[0] == Literal("{", VARCHAR):
+        text = value
+        for mark in ("\\", '"'):
+            pair = Literal(mark, VARCHAR, call.span), Literal(f"\\{mark}", VARCHAR, call.span)
+            text = typed_call(Call("replace", (text, *pair), span=call.span))
+        quote = Literal('"', VARCHAR, call.span)
+        text = typed_call(Call("concat", (quote, text, quote), span=call.span))
+    nothing = Literal("NULL", VARCHAR, call.span)
+    return Call("coalesce", (text, nothing), span=call.span)
 
 
 def is_difference(call: Call) -> bool:

@@ -174,6 +174,8 @@ class _Printer:
 
     def _cast(self, cast: Cast) -> Text:
         arg = self.text(cast.arg)
+        if cast.type.kind is Kind.LIST:
+            return Text(arg.sql, cast.type, arg.level)
         function = functions.cast_to(cast.type)
         guarded = self.total and function.raises((_facts(arg),), cast.type)
         sql = f"CAST({arg.sql} AS {type_name(cast.type)})"

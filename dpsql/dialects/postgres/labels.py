@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dpsql.model.tree import Call, Cast, Expression, Kind, Literal, Name
+from dpsql.model.tree import AggregateCall, Call, Cast, Expression, Kind, Literal, Name
 
 _NAMELESS = "?column?"
 _OPERATORS = frozenset(
@@ -20,6 +20,12 @@ _TYPES = {
     Kind.TIMESTAMPTZ: "timestamptz",
     Kind.INTERVAL: "interval",
 }
+_LISTED = {
+    "list": "array_agg",
+    "quantile_cont": "percentile_cont",
+    "quantile_disc": "percentile_disc",
+}
+"""Aggregates whose results are arrays, by our name."""
 _TYPED = frozenset({Kind.DATE, Kind.TIMESTAMP, Kind.TIMESTAMPTZ, Kind.INTERVAL})
 """Constants that PostgreSQL reads as casts."""
 
@@ -33,6 +39,10 @@ def unaliased(written: Expression) -> str | None:
     ('?column?', None)
     """
     match written:
+        case Call("list", (_, _, _, AggregateCall(function=function), *_)):
+            return _LISTED.get(function, function)
+        case Call("list"):
+            return "array"
         case Literal(type=kind):
             return _TYPES[kind.kind] if kind.kind in _TYPED else _NAMELESS
         case Call(function=function) if function in _OPERATORS:

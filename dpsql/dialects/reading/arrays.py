@@ -156,7 +156,7 @@ def _cast(member: Expression, target: SqlType, origin: Origin, span: Span) -> Ex
     """The member in its type; a constant stays one where it can."""
     if isinstance(member, Literal):
         if member.type in (target, NULL):
-            return member
+            return Literal(member.value, target, member.span)
         member = coerced(member, target)
         if member.type == target:
             return member

@@ -84,17 +84,10 @@ def _boundaries(args: list[exp.Expression], origin: Origin) -> list[exp.Expressi
     return [exp.Literal.number(n / parts) for n in range(parts + 1)]
 
 
-def as_text(values: Sequence[Expression], origin: Origin, span: Span) -> Expression:
-    """The values as the text of a list."""
-    opening, comma, closing = (
-        Literal(mark, VARCHAR, span) for mark in _BRACKETS.get(origin.dialect, ("[", ", ", "]"))
-    )
-    nothing = Literal("NULL", VARCHAR, span)
-    shown = [
-        Call("coalesce", (Cast(value, VARCHAR, span=span), nothing), span=span) for value in values
-    ]
-    inside = Call("concat_ws", (comma, *shown), span=span)
-    return Call("concat", (opening, inside, closing), span=span)
+def list_value(values: Sequence[Expression], origin: Origin, span: Span) -> Call:
+    """The values as a list, behind the marks that its text is written with."""
+    marks = _BRACKETS.get(origin.dialect, ("[", ", ", "]"))
+    return Call("list", (*(Literal(mark, VARCHAR, span) for mark in marks), *values), span=span)
 
 
 def each(text: Expression, change: Callable[[AggregateCall], AggregateCall]) -> Expression:
@@ -220,10 +213,13 @@ def _aggregates(node: exp.Expression, origin: Origin, read: Read) -> Expression:
         logs = tuple(Call("ln", (x,), span=x.span) for x in mean.args)
         return Call("exp", (replace(mean, args=logs),), span=mean.span)
     listed = elements(name, args, origin)
+    if name == "array_agg" and origin.dialect == "postgres":
+        call = _aggregate(name, args, node, origin, read)
+        return call if call.distinct else list_value([call], origin, call.span)
     if listed is None:
         return _aggregate(name, args, node, origin, read)
     values = [_aggregate(name, args, node, origin, read) for args in listed]
-    return as_text(values, origin, origin.span(node))
+    return list_value(values, origin, origin.span(node))
 
 
 def _aggregate(
@@ -290,7 +286,7 @@ def within_group(node: exp.Expression, origin: Origin, read: Read) -> Expression
         order_by = keys if keys[0].descending else ()
         call = AggregateCall(row.function, values, span=span, order_by=order_by)
         calls.append(_with_named(call, origin))
-    return calls[0] if listed is None else as_text(calls, origin, span)
+    return calls[0] if listed is None else list_value(calls, origin, span)
 
 
 def _arguments(

@@ -8,6 +8,8 @@ from typing import Any
 from sqlglot import exp
 
 from dpsql.dialects.postgres.labels import unaliased
+from dpsql.dialects.reading.arrays import is_list, members
+from dpsql.dialects.reading.calls import list_value
 from dpsql.dialects.reading.expressions import expression
 from dpsql.dialects.reading.group_keys import groups
 from dpsql.dialects.reading.nodes import Origin, name_of, placeholder_of, schema_of
@@ -137,12 +139,20 @@ def _series_among(select: exp.Select, origin: Origin) -> ValuesList | None:
 def _item(node: exp.Expression, origin: Origin) -> SelectItem:
     if isinstance(node, exp.Alias):
         this, alias = origin.take(node, "this", "alias")
-        return SelectItem(expression(this, origin), name_of(alias, origin))
+        return SelectItem(_value(this, origin), name_of(alias, origin))
     star = star_of(node, origin, expression)
     if star is not None:
         return SelectItem(star)
-    written = expression(node, origin)
+    written = _value(node, origin)
     return SelectItem(written, unaliased(written) if origin.dialect == "postgres" else None)
+
+
+def _value(node: exp.Expression, origin: Origin) -> Expression:
+    """An expression, or a list of them as what is asked for."""
+    if not is_list(node):
+        return expression(node, origin)
+    listed = members(node, origin, expression)
+    return list_value(listed or (), origin, origin.span(node))
 
 
 def _clause(node: exp.Expression | None, origin: Origin) -> Expression | None:

@@ -52,6 +52,8 @@ def type_of(kind: SqlType) -> types.TypeEngine[Any]:
             return types.TIMESTAMP(timezone=True)
         case Kind.INTERVAL:
             return types.Interval()
+        case Kind.LIST:
+            return types.ARRAY(type_of(kind.member))
         case Kind.NULL:
             return types.NullType()
         case _:

@@ -86,9 +86,9 @@ SELECT LAST_VALUE(n IGNORE NULLS) OVER () FROM (SELECT COUNT(*) AS n FROM orders
 SELECT COUNT(*) FROM orders FOR UPDATE;
 -- refuse: unsupported-syntax at 1:1
 
--- case: a list
-SELECT [COUNT(*)] FROM orders;
--- refuse: unsupported-syntax at 1:8
+-- case: a list in an expression
+SELECT LENGTH([COUNT(*)]) FROM orders;
+-- refuse: unsupported-syntax at 1:15
 
 -- case: a lambda
 SELECT list_transform([1], x -> x + 1);

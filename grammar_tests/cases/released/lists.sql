@@ -209,3 +209,33 @@ SELECT SUM(quantity ORDER BY colour) FROM orders;
 -- case: an aggregate without a rule
 SELECT PRODUCT(n) FROM (SELECT status, COUNT(*) AS n FROM orders GROUP BY status) AS t;
 -- refuse: unsupported-aggregate at 1:8
+
+-- case: an array of PostgreSQL
+SELECT ARRAY_AGG(status ORDER BY n DESC, status) FILTER (WHERE n > 0) AS names, ARRAY_AGG(n ORDER BY status) AS ns FROM (SELECT status, COUNT(*) AS n FROM orders GROUP BY status) AS t;
+-- dialect: postgres
+-- accept
+-- keys: 3 public, l0 proved
+-- release: rows l0=3 linf=10
+
+-- case: an array of private texts
+SELECT ARRAY_AGG(status) FROM orders;
+-- dialect: postgres
+-- refuse: unsupported-aggregate at 1:8
+
+-- case: an array of what is released
+SELECT ARRAY[COUNT(*), SUM(quantity)] AS totals FROM orders;
+-- dialect: postgres
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=10
+-- release: sum l0=1 linf=200
+
+-- case: an array of several types
+SELECT ARRAY[COUNT(*), 'all'] AS totals FROM orders;
+-- dialect: postgres
+-- refuse: type-mismatch at 1:13
+
+-- case: nothing is computed with an array
+SELECT COUNT(*) FROM (SELECT ARRAY[COUNT(*)] AS totals FROM orders) AS t WHERE totals = '{1}';
+-- dialect: postgres
+-- refuse: type-mismatch at 1:80

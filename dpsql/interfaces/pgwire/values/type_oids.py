@@ -20,6 +20,7 @@ from dpsql.model.tree import (
     Kind,
     SqlType,
     decimal,
+    list_of,
 )
 
 BOOL, CHAR, NAME, INT8, INT2, INT2VECTOR, INT4, REGPROC, TEXT = 16, 18, 19, 20, 21, 22, 23, 24, 25
@@ -138,6 +139,8 @@ def oid_of(kind: SqlType) -> int:
             return TIMESTAMPTZ_OID
         case Kind.INTERVAL:
             return INTERVAL_OID
+        case Kind.LIST:
+            return _ARRAYS[oid_of(kind.member)]
         case _:
             assert_never(kind.kind)
 
@@ -181,7 +184,8 @@ _KINDS = {
 
 def kind_of(oid: int) -> SqlType | None:
     """Our type of a parameter that a client declares; None where it leaves it open or unknown."""
-    return _KINDS.get(oid)
+    member = _KINDS.get(ELEMENTS.get(oid, 0))
+    return _KINDS.get(oid) if member is None else list_of(member)
 
 
 def size_of(oid: int) -> int:

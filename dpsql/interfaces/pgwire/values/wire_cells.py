@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from dpsql.interfaces.pgwire.values.type_oids import FLOAT8, INTEGERS, NUMERIC
+from dpsql.interfaces.pgwire.values.type_oids import ELEMENTS, FLOAT8, INTEGERS, NUMERIC
 from dpsql.interfaces.pgwire.values.wire_encoding import (
     PLAIN_FROM,
     PLAIN_TO,
@@ -24,6 +24,7 @@ from dpsql.interfaces.pgwire.values.wire_encoding import (
     encoder,
     range_of,
 )
+from dpsql.interfaces.pgwire.values.wire_parameters import parameter
 
 
 def cells(column: Sequence[Any], oid: int, form: int, zone: tzinfo) -> list[bytes]:
@@ -32,6 +33,8 @@ def cells(column: Sequence[Any], oid: int, form: int, zone: tzinfo) -> list[byte
     Raises `OutOfRange`.
     """
     write, kinds = encoder(oid, form, zone), set(map(type, column))
+    if oid in ELEMENTS and str in kinds:
+        column = [parameter(v.encode(), oid, 0) if isinstance(v, str) else v for v in column]
     written: list[bytes] | None = None
     if kinds == {str} and write is as_text:
         written = _texts(column)
