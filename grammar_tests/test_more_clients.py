@@ -17,7 +17,6 @@ import pytest
 from grammar_tests.clients_kit import PROGRAMS, Servers, Told, servers, visit
 
 JAR = Path("/usr/share/java/postgresql.jar")
-NODE_PACKAGES = ("pg", "pg-cursor", "pg-copy-streams")
 
 
 @pytest.fixture(scope="module")
@@ -74,14 +73,16 @@ def test_pgjdbc(both: Servers) -> None:
 
 
 def test_node_postgres(both: Servers) -> None:
-    needed = "; ".join(f"require('{name}')" for name in NODE_PACKAGES)
-    node = shutil.which("node")
-    if node is None or subprocess.run([node, "-e", needed], capture_output=True).returncode:  # noqa: PLW1510, S603
-        pytest.skip(f"node needs {', '.join(NODE_PACKAGES)} in a folder that NODE_PATH names")
-    told = told_alike([node, str(PROGRAMS / "node_postgres.js")], both)
+    told = told_alike([node("pg", "pg-cursor", "pg-copy-streams"), script("node_postgres")], both)
     assert told["connection"] == [True, "15"]
     assert told["cancel"] == told["timeout"] == "57014"
     assert bytes.fromhex(told["copy WITH (FORMAT binary)"][0]).startswith(b"PGCOPY\n")
+
+
+def test_sequelize(both: Servers) -> None:
+    told = told_alike([node("sequelize", "pg"), script("sequelize")], both)
+    assert told["zone"] == [{"TimeZone": "<+05:30>-05:30"}]
+    assert told["failure"] == [3, ["SequelizeDatabaseError", "42703"]]
 
 
 def test_adbc(both: Servers) -> None:
@@ -114,6 +115,19 @@ def test_pgcli(both: Servers) -> None:
     assert "'orders'" in "".join(told["tables"])
     assert told["failure"] == ["answered", "42703", "25P02", "answered", "answered"]
     assert told["cancel"] == "57014"
+
+
+def node(*packages: str) -> str:
+    """Node's program, which has these packages."""
+    needed = "; ".join(f"require('{name}')" for name in packages)
+    found = shutil.which("node")
+    if found is None or subprocess.run([found, "-e", needed], capture_output=True).returncode:  # noqa: PLW1510, S603
+        pytest.skip(f"node needs {', '.join(packages)} in a folder that NODE_PATH names")
+    return found
+
+
+def script(name: str) -> str:
+    return str(PROGRAMS / f"{name}.js")
 
 
 def program(name: str, *arguments: str) -> list[str]:
