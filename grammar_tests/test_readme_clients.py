@@ -37,6 +37,8 @@ PROGRAMS = {
     "node-postgres": "const pg = require('pg'), c = LINE;"
     f" c.connect().then(() => c.query('{ASKED}'))"
     ".then((found) => { console.log(JSON.stringify(found.rows)); return c.end(); });",
+    "Sequelize": "const { Sequelize } = require('sequelize'), c = LINE; c.options.logging = false;"
+    f" c.query('{ASKED}').then(([rows]) => {{ console.log(JSON.stringify(rows)); c.close(); }});",
     "pgjdbc": "import java.sql.*;"
     " class Ask { public static void main(String[] given) throws Exception {"
     f' ResultSet found = LINE.createStatement().executeQuery("{ASKED}");'
@@ -56,7 +58,7 @@ def command(client: str, program: str, folder: Path) -> list[str]:
         case "psql" | "pgcli":
             found = shutil.which(client)
             return [] if found is None else ["/bin/sh", "-c", program]
-        case "node-postgres":
+        case "node-postgres" | "Sequelize":
             node = shutil.which("node")
             return [node, "-e", program] if node and os.environ.get("NODE_PATH") else []
         case "pgjdbc":
