@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from dpsql.dialects.postgres.words import Piece
 from dpsql.interfaces.pgwire.faults import fault_of
 from dpsql.model.errors import (
     DpsqlError,
@@ -31,7 +32,7 @@ OWNERS: tuple[DpsqlError, ...] = (
 
 @pytest.mark.parametrize("error", OWNERS, ids=lambda error: type(error).__name__)
 def test_what_is_the_owners_crosses_no_wire(error: DpsqlError) -> None:
-    fault = fault_of(error, "SELECT 1")
+    fault = fault_of(error, Piece("SELECT 1", 0))
     assert PATH not in " ".join([str(fault), *fault.fields.values()])
     assert PATH in fault.log
 

@@ -81,7 +81,15 @@ class Variable:
     value: str | Mapping[str, str]
 
 
-Load: TypeAlias = ScratchTable | Variable
+@dataclass(frozen=True, slots=True)
+class Beforehand:
+    """A statement before one scratch statement; in a transaction it is undone with it."""
+
+    sql: str
+    parameters: tuple[str, ...] = ()
+
+
+Load: TypeAlias = ScratchTable | Variable | Beforehand
 """What a scratch statement may read."""
 
 

@@ -14,7 +14,7 @@ from functools import cached_property
 from itertools import chain
 
 from dpsql.model.errors import Reason, Refused
-from dpsql.model.tree import Span
+from dpsql.model.tree import NOWHERE, Span
 
 MAX_CHARACTERS = 1 << 20
 """Longest text of one message that is looked at; a single query may have much less."""
@@ -122,20 +122,34 @@ def _after_comment(text: str, start: int) -> int:
 class Piece:
     """One statement of a text: its own text, and where it begins; `remark` is the comment before.
 
-    Its words are found when somebody asks for them, and stay behind where it is pickled.
+    What is `inserted` into it does not stand in that text. Its words are found when somebody asks
+    for them, and stay behind where it is pickled.
     """
 
     text: str
     offset: int
     remark: str = ""
+    inserted: Span = NOWHERE
 
     @cached_property
     def words(self) -> tuple[Word, ...]:
         """The words, placed in the statement's own text."""
         return tuple(words(self.text))
 
-    def __reduce__(self) -> tuple[type[Piece], tuple[str, int, str]]:
-        return Piece, (self.text, self.offset, self.remark)
+    def position(self, start: int) -> int | None:
+        """Where in the whole text, from 1, what begins here stands; None of what was inserted.
+
+        >>> [Piece("SELECT 1", 5).position(7), Piece("a(x)b", 0, "", Span(1, 4)).position(4)]
+        [13, 2]
+        """
+        if self.inserted == NOWHERE or start < self.inserted.start:
+            return max(1, self.offset + start + 1)
+        if start < self.inserted.stop:
+            return None
+        return self.offset + start - (self.inserted.stop - self.inserted.start) + 1
+
+    def __reduce__(self) -> tuple[type[Piece], tuple[str, int, str, Span]]:
+        return Piece, (self.text, self.offset, self.remark, self.inserted)
 
 
 def pieces(text: str) -> tuple[Piece, ...]:

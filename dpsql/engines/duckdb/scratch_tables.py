@@ -10,19 +10,25 @@ import json
 from collections.abc import Sequence
 from datetime import datetime
 from decimal import Decimal
-from typing import Any
+from typing import Any, assert_never
 
-from dpsql.engines import Load, ScratchTable, Variable
+from dpsql.engines import Beforehand, Load, ScratchTable, Variable
 from dpsql.model.tree import Kind, SqlType, identifier, type_name
 
 _INT64 = 2**63
 
 
 def loaded(given: Load) -> tuple[str, list[Any]]:
-    """The statement that makes a table or a variable, and its parameters."""
-    if isinstance(given, ScratchTable):
-        return load(given)
-    return variable(given)
+    """The statement that makes a table or a variable, or is one itself, and its parameters."""
+    match given:
+        case ScratchTable():
+            return load(given)
+        case Variable():
+            return variable(given)
+        case Beforehand(sql=sql, parameters=parameters):
+            return sql, list(parameters)
+        case _:
+            assert_never(given)
 
 
 def variable(given: Variable) -> tuple[str, list[Any]]:

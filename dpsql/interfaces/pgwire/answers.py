@@ -11,14 +11,16 @@ from math import isnan
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from dpsql.dialects.postgres.words import Numbered, Piece, numbered, pieces
-from dpsql.engines import ScratchTable, Stop
+from dpsql.engines import Load, ScratchTable, Stop
 from dpsql.interfaces.amounts import significant_places
 from dpsql.interfaces.asking import answered
 from dpsql.interfaces.doors import WIRE
+from dpsql.interfaces.pgwire.catalogue.listed_views import Views
 from dpsql.interfaces.pgwire.catalogue.naming import searched
 from dpsql.interfaces.pgwire.catalogue.spending import REPORTS, report
 from dpsql.interfaces.pgwire.faults import Fault, fault_of
 from dpsql.interfaces.pgwire.portals import Result
+from dpsql.interfaces.pgwire.transactions import Transaction
 from dpsql.interfaces.pgwire.values import type_oids
 from dpsql.interfaces.pgwire.values.wire_tables import WireColumn, WireResult
 from dpsql.interfaces.receipts import cost_text
@@ -55,9 +57,12 @@ class CatalogueAnswers(Protocol):
         """The types of its parameters."""
 
     def ask(
-        self, sql: str, parameters: tuple[Any, ...], tables: Sequence[ScratchTable], stop: Stop
+        self, sql: str, parameters: tuple[Any, ...], given: Sequence[Load], stop: Stop
     ) -> WireResult:
-        """Its answer, from the catalogue and `tables`."""
+        """Its answer, from the catalogue and what is `given`."""
+
+    def shown(self, views: Views) -> Sequence[Load]:
+        """The session's views, to be given."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,20 +143,22 @@ class Answers:
         return Description(types, told_columns(signature.columns))
 
     def ask(
-        self, piece: Piece, values: Sequence[Any], settings: Mapping[str, str], stop: Stop
+        self, piece: Piece, values: Sequence[Any], transaction: Transaction, stop: Stop
     ) -> Result:
         """The answer with its notices. Raises `Fault`."""
         with placed(piece):
-            return self._result(piece, values, settings, stop)
+            return self._result(piece, values, transaction, stop)
 
     def _result(
-        self, piece: Piece, values: Sequence[Any], settings: Mapping[str, str], stop: Stop
+        self, piece: Piece, values: Sequence[Any], transaction: Transaction, stop: Stop
     ) -> Result:
+        settings = transaction.settings
         query, claimed = self._read(piece, stop)
-        _require_given(query, len(values), piece.offset)
+        _require_given(query, len(values), piece)
         if claimed:
             reports = self._reports(piece, stop)
-            table = self.catalogue.ask(piece.text, tuple(values), reports, stop)
+            given = [*reports, *self.catalogue.shown(transaction.views)]
+            table = self.catalogue.ask(piece.text, tuple(values), given, stop)
             return Result(table.columns, table.rows, "SELECT", counted=True, repeatable=not reports)
         ordered = frozen(values[number - 1] for number in query.numbers)
         request = self._request(query, ordered, settings)
@@ -209,12 +216,12 @@ def _repeatable(answer: Answer) -> bool:
     return answer.receipt.remembered
 
 
-def _require_given(query: Numbered, count: int, offset: int) -> None:
+def _require_given(query: Numbered, count: int, piece: Piece) -> None:
     """Every `$n` has a value. Raises `Fault`."""
     for number, place in zip(query.numbers, query.places, strict=True):
         if not 1 <= number <= count:
             missing = f"there is no parameter ${number}"
-            raise Fault("42P02", missing, position=offset + place.start + 1)
+            raise Fault("42P02", missing, position=piece.position(place.start))
 
 
 @contextmanager
@@ -223,7 +230,7 @@ def placed(piece: Piece) -> Iterator[None]:
     try:
         yield
     except DpsqlError as error:
-        raise fault_of(error, piece.text, piece.offset) from None
+        raise fault_of(error, piece) from None
 
 
 def told_columns(columns: Sequence[Column]) -> tuple[WireColumn, ...]:

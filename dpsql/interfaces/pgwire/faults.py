@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from dpsql.dialects.postgres.words import Piece
 from dpsql.interfaces.doors import WIRE
 from dpsql.interfaces.messages import describe
 from dpsql.model.errors import DataChanged, DpsqlError, Failed, Refused, Unreachable
@@ -48,8 +49,8 @@ class Fault(Exception):
         return {code: text for code, text in optional.items() if text}
 
 
-def fault_of(error: DpsqlError, text: str = "", offset: int = 0) -> Fault:
-    """The fault that tells `error` about a statement that begins at `offset` of the message.
+def fault_of(error: DpsqlError, piece: Piece | None = None) -> Fault:
+    """The fault that tells `error` about a statement of the message.
 
     A failure of ours says its query id and nothing else. What is wrong with the owner's files,
     and where they are, is for the owner's log.
@@ -66,14 +67,14 @@ def fault_of(error: DpsqlError, text: str = "", offset: int = 0) -> Fault:
         return Fault("58030", "The database cannot be used now. Ask its owner.", log=str(error))
     if not isinstance(error, Refused | Failed):
         return Fault("58030", "The server cannot answer now. Ask its owner.", log=str(error))
-    message = describe(error, text, WIRE)
+    message = describe(error, "" if piece is None else piece.text, WIRE)
     fault = Fault(message.sqlstate, message.headline, message.why, message.fix)
     if isinstance(error, Failed):
         fault.query = error.query_id
         return fault
     fault.reason = error.reason.value
-    if error.span != NOWHERE:
-        fault.position = max(1, offset + error.span.start + 1)
+    if error.span != NOWHERE and piece is not None:
+        fault.position = piece.position(error.span.start)
     return fault
 
 

@@ -95,7 +95,7 @@ class Session:
         """
         if not self._resting or self._transaction.status != IDLE:
             return None
-        runner, key = self._runner, self._transaction.settings.key()
+        runner, key = self._runner, self._transaction.key()
         repeat = self._repeats.get(messages, key, runner.statements)
         if repeat is None or repeat.stamp != self._stamp(MOMENT):
             return None
@@ -133,7 +133,7 @@ class Session:
     def _keep(self, messages: tuple[frontend.Message, ...], stamp: object, data: bytes) -> None:
         """Keep the answer to a batch if all of it stays as it is."""
         if self._repeatable and self._resting and self._transaction.status == IDLE:
-            key, statements = self._transaction.settings.key(), self._runner.statements
+            key, statements = self._transaction.key(), self._runner.statements
             outcomes = tuple(replace(outcome, seconds=0.0) for outcome in self._outcomes)
             self._repeats.put(messages, key, statements, stamp, data, outcomes)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, assert_never
 
 from dpsql.dialects.postgres.words import Piece
@@ -18,6 +19,7 @@ from dpsql.interfaces.pgwire.portals import (
     Warned,
     moves_back,
 )
+from dpsql.interfaces.pgwire.session_views import created, expanded
 from dpsql.interfaces.pgwire.settings import BadSetting, spelled
 from dpsql.interfaces.pgwire.statements.commands import (
     Accepted,
@@ -26,10 +28,12 @@ from dpsql.interfaces.pgwire.statements.commands import (
     CloseCursor,
     Command,
     Copy,
+    CreateView,
     Deallocate,
     Declare,
     Discard,
     Discarded,
+    DropViews,
     ExecutePrepared,
     Fetch,
     Finish,
@@ -73,9 +77,9 @@ class Runner:
         command = self.command(piece, stop)
         self.require_healthy(command)
         match command:
-            case Ask():
+            case Ask(piece=whole):
                 description = self.answers.describe(
-                    piece, declared, self.transaction.settings, stop
+                    whole, declared, self.transaction.settings, stop
                 )
                 return PreparedStatement(
                     command, piece, description.parameters, description.columns
@@ -86,9 +90,23 @@ class Runner:
                 return PreparedStatement(command, piece, (), self.columns(command, stop))
 
     def command(self, piece: Piece, stop: Stop) -> Command:
-        """What a statement says. Raises `Fault`."""
+        """What a statement says, a query with the views that it names. Raises `Fault`."""
         with placed(piece):
-            return self.answers.read(read_command, piece, stop)
+            command = self.answers.read(read_command, piece, stop)
+        match command:
+            case Ask():
+                return Ask(self._with_views(command.piece, stop))
+            case Copy() | Declare() | CreateView():
+                return replace(command, query=self._with_views(command.query, stop))
+            case _:
+                return command
+
+    def _with_views(self, piece: Piece, stop: Stop) -> Piece:
+        """A query behind the texts of the session's views that it names. Raises `Fault`."""
+        if not self.transaction.views:
+            return piece
+        with placed(piece):
+            return self.answers.read(partial(expanded, views=self.transaction.views), piece, stop)
 
     def columns(self, command: Command, stop: Stop) -> Columns | None:
         """What a statement without parameters returns. Raises `Fault`."""
@@ -143,6 +161,8 @@ class Runner:
                 return self._transact(command)
             case SetTransaction() | SetValue() | SetConfig() | Reset() | Show() | Discard():
                 return self._configure(command)
+            case CreateView() | DropViews():
+                return self._change_views(command, stop)
             case Declare():
                 return self._declare(command, stop, block=block)
             case Fetch():
@@ -162,7 +182,7 @@ class Runner:
                 assert_never(command)
 
     def _ask(self, piece: Piece, values: Sequence[Any], stop: Stop) -> Result:
-        return self.answers.ask(piece, values, self.transaction.settings, stop)
+        return self.answers.ask(piece, values, self.transaction, stop)
 
     # --- transactions and settings ---
 
@@ -238,7 +258,28 @@ class Runner:
             self.transaction.portals.clear()
             self.transaction.settings.reset(None)
             self.statements.clear()
+        if what in (Discarded.ALL, Discarded.TEMP):
+            self.transaction.views = ()
         return Result(None, (), f"DISCARD {what.value}")
+
+    # --- views ---
+
+    def _change_views(self, command: CreateView | DropViews, stop: Stop) -> Result:
+        transaction = self.transaction
+        match command:
+            case CreateView(query=query):
+                described = self.answers.describe(query, (), transaction.settings, stop)
+                if described.parameters:
+                    raise Fault("42P02", "there is no parameter $1")
+                transaction.views = created(command, described.columns or (), transaction.views)
+                return Result(None, (), "CREATE VIEW")
+            case DropViews(names=names, missing=missing):
+                absent = sorted(set(names) - {view.name for view in transaction.views})
+                if absent and not missing:
+                    raise Fault("42P01", f'view "{absent[0]}" does not exist')
+                transaction.views = tuple(v for v in transaction.views if v.name not in names)
+                notices = tuple(f'view "{name}" does not exist, skipping' for name in absent)
+                return Result(None, (), "DROP VIEW", notices=notices)
 
     # --- cursors ---
 

@@ -1,33 +1,37 @@
-"""Transactions as state: nothing is written, so only settings and cursors come and go with them."""
+"""Transactions as state: nothing is written, so only settings, views and
+cursors come and go with them.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from dpsql.interfaces.pgwire.catalogue.listed_views import Views
 from dpsql.interfaces.pgwire.faults import Fault
 from dpsql.interfaces.pgwire.portals import Portal, Warned
 from dpsql.interfaces.pgwire.settings import SessionSettings
 
 IDLE, OPEN, BROKEN = b"I", b"T", b"E"
-_Saved: TypeAlias = tuple[dict[str, str], dict[str, str]]
+_Saved: TypeAlias = tuple[tuple[dict[str, str], dict[str, str]], Views]
 
 
 @dataclass(frozen=True, slots=True)
 class _Mark:
-    """A savepoint: the settings and the portals there were."""
+    """A savepoint: the settings with the views, and the portals there were."""
 
     name: str
-    settings: _Saved
+    saved: _Saved
     portals: frozenset[str]
 
 
 @dataclass(slots=True)
 class Transaction:
-    """A session's portals and settings, and where its transaction stands."""
+    """A session's portals, settings and views, and where its transaction stands."""
 
     settings: SessionSettings
     portals: dict[str, Portal] = field(default_factory=dict)
+    views: Views = ()
     status: bytes = IDLE
     _start: _Saved | None = None
     _marks: list[_Mark] = field(default_factory=list)
@@ -36,7 +40,7 @@ class Transaction:
         """Open a transaction; a warning where one is open."""
         if self.status != IDLE:
             return "25001", "there is already a transaction in progress"
-        self.status, self._start = OPEN, self.settings.saved()
+        self.status, self._start = OPEN, self._saved()
         return None
 
     def finish(self, *, commit: bool) -> tuple[str, Warned]:
@@ -46,7 +50,7 @@ class Transaction:
             return tag, ("25P01", "there is no transaction in progress")
         committed = commit and self.status == OPEN
         if not committed and self._start is not None:
-            self.settings.restore(self._start)
+            self._restore(self._start)
         self.status, self._start, self._marks = IDLE, None, []
         self.over()
         return "COMMIT" if committed else "ROLLBACK", None
@@ -64,7 +68,7 @@ class Transaction:
     def save(self, name: str) -> None:
         """Set a savepoint. Raises `Fault`."""
         self._require_open("SAVEPOINT")
-        self._marks.append(_Mark(name, self.settings.saved(), frozenset(self.portals)))
+        self._marks.append(_Mark(name, self._saved(), frozenset(self.portals)))
 
     def release(self, name: str, *, rollback: bool) -> None:
         """Forget a savepoint and those behind it, or go back to it. Raises `Fault`."""
@@ -76,8 +80,19 @@ class Transaction:
         del self._marks[places[-1] + rollback :]
         if rollback:
             self.status = OPEN
-            self.settings.restore(mark.settings)
+            self._restore(mark.saved)
             self.portals = {n: p for n, p in self.portals.items() if p.hold or n in mark.portals}
+
+    def key(self) -> object:
+        """A value that is the same while settings and views are."""
+        return self.settings.key(), self.views
+
+    def _saved(self) -> _Saved:
+        return self.settings.saved(), self.views
+
+    def _restore(self, saved: _Saved) -> None:
+        settings, self.views = saved
+        self.settings.restore(settings)
 
     def _require_open(self, what: str) -> None:
         if self.status == IDLE:

@@ -15,21 +15,22 @@ from functools import cache, lru_cache, partial
 from typing import Any, TypeVar
 
 from dpsql.engines import (
+    Beforehand,
     Engine,
     EngineFailed,
     Interrupted,
     Load,
-    ScratchTable,
     Stop,
     TimedOut,
     Variable,
 )
 from dpsql.engines.pool import EnginePool
+from dpsql.interfaces.pgwire.catalogue.listed_views import Views, rows_of
 from dpsql.interfaces.pgwire.catalogue.names import ShadowNames
 from dpsql.interfaces.pgwire.catalogue.naming import searched
 from dpsql.interfaces.pgwire.catalogue.objects import DATABASE, objects
 from dpsql.interfaces.pgwire.catalogue.recorded import rows
-from dpsql.interfaces.pgwire.catalogue.shadow import script
+from dpsql.interfaces.pgwire.catalogue.shadow import added, script
 from dpsql.interfaces.pgwire.catalogue.translation import oids
 from dpsql.interfaces.pgwire.catalogue.translation.pg_terms import PgColumn
 from dpsql.interfaces.pgwire.catalogue.translation.translate import Translation, concerns, translate
@@ -85,15 +86,15 @@ class Catalogue:
         self,
         sql: str,
         parameters: tuple[Any, ...],
-        tables: Sequence[ScratchTable] = (),
+        given: Sequence[Load] = (),
         stop: Stop | None = None,
     ) -> WireResult:
-        """Answer one question, which may read `tables`; nothing is charged.
+        """Answer one question, which may read what is `given`; nothing is charged.
 
         Raises `Refused`, or `Failed` where `stop` is wanted meanwhile.
         """
         translation = self._translated(sql, parameters, len(parameters), stop)
-        answer = self._rows(translation.sql, tables, stop)
+        answer = self._rows(translation.sql, given, stop)
         named = [
             (i, oids.ELEMENTS.get(c.oid, c.oid))
             for i, c in enumerate(translation.columns)
@@ -102,6 +103,11 @@ class Catalogue:
         if named:
             answer = [self._with_names(row, named) for row in answer]
         return WireResult(tuple(map(_wire, translation.columns)), answer, f"SELECT {len(answer)}")
+
+    def shown(self, views: Views) -> list[Load]:
+        """What `ask` is to be given, so that it shows these views."""
+        statements = added(rows_of(views)) if views else ()
+        return [Beforehand(sql, tuple(parameters)) for sql, parameters in statements]
 
     def _translated(
         self, sql: str, values: tuple[Any, ...] | None, parameters: int, stop: Stop | None
@@ -113,13 +119,11 @@ class Catalogue:
         stop = stop or Stop()
         return read(self._apart, len(sql), stop, reader, self._policy, sql, *arguments)
 
-    def _rows(
-        self, sql: str, tables: Sequence[ScratchTable], stop: Stop | None
-    ) -> list[tuple[Any, ...]]:
-        given: list[Load] = [Variable("analyst", self._analyst)]
-        given += [Variable("settings", self._session()), *tables]
+    def _rows(self, sql: str, given: Sequence[Load], stop: Stop | None) -> list[tuple[Any, ...]]:
+        session = Variable("analyst", self._analyst), Variable("settings", self._session())
+        loads = [*session, *given]
         try:
-            answer = self._engine.scratch(f"FROM ({sql}\n) LIMIT {MAX_ROWS + 1}", given, stop)
+            answer = self._engine.scratch(f"FROM ({sql}\n) LIMIT {MAX_ROWS + 1}", loads, stop)
             if len(answer) <= MAX_ROWS:
                 return answer
             error: Exception = Refused(Reason.TOO_LARGE)

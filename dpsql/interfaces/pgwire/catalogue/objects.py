@@ -146,7 +146,7 @@ def _table(policy: Policy, table: TablePolicy, catalogue: Objects, namespace: in
         _comment(catalogue, oid, number, column_comment(policy, table, column))
     _comment(catalogue, oid, 0, table_comment(policy, table))
     for number, (name, type_oid) in enumerate(_SYSTEM_COLUMNS.items(), -6):
-        _attribute(catalogue, oid, name, number, type_oid, attnotnull=True)
+        attribute(catalogue, oid, name, number, type_oid, attnotnull=True)
     if item.index is not None:
         _key(item, catalogue)
     return item
@@ -188,12 +188,13 @@ def _column(
     catalogue: Objects, relation: int, column: ColumnPolicy, number: int, *, not_null: bool
 ) -> None:
     oid, typmod = type_oids.oid_of(column.type), type_oids.typmod_of(column.type)
-    _attribute(catalogue, relation, column.name, number, oid, atttypmod=typmod, attnotnull=not_null)
+    attribute(catalogue, relation, column.name, number, oid, atttypmod=typmod, attnotnull=not_null)
 
 
-def _attribute(
+def attribute(
     catalogue: Objects, relation: int, name: str, number: int, oid: int, **more: Any
 ) -> None:
+    """A column of a relation, whose type is `oid`."""
     kind = _type(oid)
     row = {
         "attrelid": relation,

@@ -8,7 +8,7 @@ It knows the policy alone: SECURITY.md S17.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, TypeAlias
 
 from dpsql.interfaces.pgwire.catalogue import recorded
@@ -94,14 +94,30 @@ def _fill(
     schema: str, relation: str, columns: tuple[PgColumn, ...], rows: list[Row]
 ) -> Iterator[Statement]:
     """Insert PostgreSQL's own rows and these, both as COPY writes them."""
-    lines = ["\t".join(_field(row.get(c.name)) for c in columns) for row in rows]
-    text = recorded.body(relation) + "".join(f"{line}\n" for line in lines)
-    if not text:
-        return
+    text = recorded.body(relation) + _written(columns, rows)
+    if text:
+        yield _inserted(schema, relation, columns, text)
+
+
+def _inserted(schema: str, relation: str, columns: tuple[PgColumn, ...], text: str) -> Statement:
     fields = ", ".join(_read(c.oid, f"nullif(f[{i}], '{_NULL}')") for i, c in enumerate(columns, 1))
     lines_of = "SELECT unnest(string_split($1, chr(10))) AS line"
     source = f"SELECT string_split(line, chr(9)) AS f FROM ({lines_of}) WHERE line <> ''"
-    yield f"INSERT INTO {schema}.{identifier(relation)} SELECT {fields} FROM ({source})", [text]
+    target = f"{schema}.{identifier(relation)}"
+    return f"INSERT INTO {target} SELECT {fields} FROM ({source})", [text]
+
+
+def _written(columns: tuple[PgColumn, ...], rows: list[Row]) -> str:
+    lines = ("\t".join(_field(row.get(c.name)) for c in columns) for row in rows)
+    return "".join(f"{line}\n" for line in lines)
+
+
+def added(rows: Mapping[str, list[Row]]) -> Iterator[Statement]:
+    """What adds a session's own rows to a shadow, in a transaction that is never committed."""
+    yield "BEGIN", []
+    relations = {name: columns for (_, name), columns in recorded.relations().items()} | EXTRA
+    for name, own in rows.items():
+        yield _inserted("cat", name, relations[name], _written(relations[name], own))
 
 
 def _field(value: Any) -> str:

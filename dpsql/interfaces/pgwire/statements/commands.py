@@ -118,6 +118,24 @@ class Declare:
     binary: bool
 
 
+@dataclass(frozen=True, slots=True)
+class CreateView:
+    """CREATE [OR REPLACE] TEMP VIEW name (columns) AS query; no columns are the query's own."""
+
+    name: str
+    columns: tuple[str, ...]
+    query: Piece
+    replace: bool
+
+
+@dataclass(frozen=True, slots=True)
+class DropViews:
+    """DROP VIEW [IF EXISTS] names."""
+
+    names: tuple[str, ...]
+    missing: bool
+
+
 class Direction(StrEnum):
     """Where FETCH and MOVE go: by several rows, or to one row."""
 
@@ -224,6 +242,8 @@ Command: TypeAlias = (
     | Reset
     | Show
     | Discard
+    | CreateView
+    | DropViews
     | Declare
     | Fetch
     | CloseCursor

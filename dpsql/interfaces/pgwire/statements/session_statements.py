@@ -21,11 +21,13 @@ from dpsql.interfaces.pgwire.statements.commands import (
     Copy,
     CopyFormat,
     CopyOptions,
+    CreateView,
     Deallocate,
     Declare,
     Direction,
     Discard,
     Discarded,
+    DropViews,
     ExecutePrepared,
     Fetch,
     Finish,
@@ -76,9 +78,12 @@ def command(piece: Piece) -> Command:
     rows = _ROWS.get(first.value, ()) if first.kind is WordKind.NAME else ()
     for pattern, make in rows:
         try:
-            return _matched(WordReader(piece), pattern, make)
+            said = _matched(WordReader(piece), pattern, make)
         except Refused as error:
             errors.append(error)
+        else:
+            if said is not None:
+                return said
     if errors:
         raise max(errors, key=lambda error: error.span.start)
     if _is_just(piece, _UNLOCK_ALL):
@@ -110,15 +115,22 @@ def _is_just(piece: Piece, values: tuple[str, ...]) -> bool:
     return tuple(word.value for word in islice(words(piece.text), len(values) + 1)) == values
 
 
-def _matched(reader: WordReader, pattern: str, make: Callable[..., Command]) -> Command:
-    """The command of a row, made of what its slots hold. Raises `Refused` where it does not fit."""
-    values = []
+def _matched(reader: WordReader, pattern: str, make: Callable[..., Command]) -> Command | None:
+    """The command of a row, made of what its slots hold. Raises `Refused` where it does not fit.
+
+    None where it is another statement: it does not fit before the row's `!`.
+    """
+    values, sure = [], " ! " not in pattern
     for part in pattern.split():
-        if part.startswith("{"):
+        if part == "!":
+            sure = True
+        elif part.startswith("{"):
             values.append(_SLOTS[part[1:-1]](reader))
         elif part.startswith("["):
             _taken(reader, part[1:-1])
         elif not _taken(reader, part):
+            if not sure:
+                return None
             reader.fail(f"expected {part.replace('_', ' ').replace('|', ' or ')}")
     reader.end()
     return make(*values)
@@ -230,6 +242,22 @@ def _types(reader: WordReader) -> tuple[str, ...]:
 
 def _local(reader: WordReader) -> bool:
     return reader.take_any("SESSION", "LOCAL") == "LOCAL"
+
+
+def _view(reader: WordReader) -> tuple[str, tuple[str, ...]]:
+    """The name of a view, and those of its columns where they are given."""
+    name = reader.name()
+    following = reader.next
+    return name, _columns(reader) if following is not None and following.text == "(" else ()
+
+
+def _dropped(reader: WordReader) -> DropViews:
+    missing = reader.take("IF", "EXISTS")
+    names = [reader.name()]
+    while reader.take(","):
+        names.append(reader.name())
+    reader.take_any("CASCADE", "RESTRICT")
+    return DropViews(tuple(names), missing)
 
 
 def _copy(reader: WordReader) -> Copy:
@@ -347,6 +375,7 @@ _SLOTS: dict[str, Callable[[WordReader], Any]] = {
     "copy": _copy,
     "cursor": _cursor,
     "discarded": _discarded,
+    "dropped": _dropped,
     "local": _local,
     "modes": _modes,
     "name": WordReader.name,
@@ -358,6 +387,7 @@ _SLOTS: dict[str, Callable[[WordReader], Any]] = {
     "value": _value,
     "zone": _zone,
     "variable": WordReader.dotted,
+    "view": _view,
 }
 """What a row holds beside words: how each is read."""
 
@@ -397,6 +427,15 @@ _PATTERNS: tuple[tuple[str, Callable[..., Command]], ...] = (
     ("SHOW {setting}", Show),
     ("DISCARD {discarded}", Discard),
     (
+        "CREATE TEMP|TEMPORARY VIEW ! {view} AS {query}",
+        lambda view, query: CreateView(view[0], view[1], query, replace=False),
+    ),
+    (
+        "CREATE OR_REPLACE TEMP|TEMPORARY VIEW ! {view} AS {query}",
+        lambda view, query: CreateView(view[0], view[1], query, replace=True),
+    ),
+    ("DROP VIEW ! {dropped}", lambda dropped: dropped),
+    (
         "DECLARE {name} {cursor} [WITHOUT_HOLD] FOR {query}",
         lambda name, cursor, query: Declare(name, query, hold=False, **cursor),
     ),
@@ -423,7 +462,10 @@ _PATTERNS: tuple[tuple[str, Callable[..., Command]], ...] = (
     ("UNLISTEN {name}", lambda _channel: Accepted("UNLISTEN")),
     ("UNLISTEN *", lambda: Accepted("UNLISTEN")),
 )
-"""Words in order, `A|B` either, `A_B` both, `[A]` or nothing, `{slot}`; and what they make."""
+"""Words in order, `A|B` either, `A_B` both, `[A]` or nothing, `{slot}`; and what they make.
+
+What fits up to a `!` is this statement, whatever follows.
+"""
 
 _ROWS = {
     first: [row for row in _PATTERNS if first.upper() in row[0].split()[0].split("|")]

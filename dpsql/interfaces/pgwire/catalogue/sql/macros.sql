@@ -82,7 +82,7 @@ CREATE MACRO pg_comment(o, catalog, sub) AS (
 
 -- Visibility and privileges.
 CREATE MACRO pg_is_user_schema(o) AS o = 2200 OR o >= 16384;
-CREATE MACRO pg_in_path(o) AS o = 11 OR coalesce(list_contains(
+CREATE MACRO pg_in_path(o) AS o IN (11, 16000000) OR coalesce(list_contains(
   pg_search_path(TRUE), (SELECT any_value(n_.nspname) FROM cat.pg_namespace AS n_ WHERE n_.oid = o)
 ), FALSE);
 CREATE MACRO pg_visible_class(o) AS (

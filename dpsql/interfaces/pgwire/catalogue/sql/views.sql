@@ -69,8 +69,10 @@ LEFT JOIN cat.pg_tablespace AS t ON t.oid = c.reltablespace
 WHERE c.relkind = 'r';
 
 CREATE VIEW pg_catalog.pg_views AS
-SELECT n.nspname AS schemaname, c.relname AS viewname, pg_role_name(c.relowner) AS viewowner
+SELECT
+  n.nspname AS schemaname, c.relname AS viewname, pg_role_name(c.relowner) AS viewowner, d.definition
 FROM cat.pg_class AS c JOIN cat.pg_namespace AS n ON n.oid = c.relnamespace
+LEFT JOIN cat.definitions AS d ON d.kind = 'view' AND d.oid = c.oid
 WHERE c.relkind = 'v';
 
 CREATE VIEW pg_catalog.pg_indexes AS
@@ -125,7 +127,8 @@ LEFT JOIN cat.pg_index AS x ON x.indexrelid = k.conindid;
 CREATE VIEW information_schema.tables AS
 SELECT
   db AS table_catalog, nspname AS table_schema, relname AS table_name,
-  CASE relkind WHEN 'r' THEN 'BASE TABLE' ELSE 'VIEW' END AS table_type,
+  CASE WHEN nspname = 'pg_temp_1' THEN 'LOCAL TEMPORARY' WHEN relkind = 'r' THEN 'BASE TABLE' ELSE 'VIEW' END
+    AS table_type,
   CASE relkind WHEN 'r' THEN 'YES' ELSE 'NO' END AS is_insertable_into, 'NO' AS is_typed
 FROM cat.readable_relations;
 

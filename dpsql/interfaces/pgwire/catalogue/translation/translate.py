@@ -107,7 +107,16 @@ def _of_catalogue(table: exp.Table, ctes: set[str], names: Names) -> bool:
     name = spelled(table.this)
     if table.args.get("db"):
         return spelled(table.args["db"]) in SCHEMAS
-    return name in ctes or names.relation(None, name) is not None
+    meant = name in ctes and not _in_definition(table, name)
+    return meant or names.relation(None, name) is not None
+
+
+def _in_definition(table: exp.Table, name: str) -> bool:
+    """Whether a table stands in the definition of what has its name, and means what is behind."""
+    cte = table.find_ancestor(exp.CTE)
+    if cte is None or spelled(cte.args["alias"].this) != name:
+        return False
+    return not (isinstance(cte.parent, exp.With) and cte.parent.args.get("recursive"))
 
 
 def _asks_nothing_else(root: exp.Expression, names: Names) -> bool:

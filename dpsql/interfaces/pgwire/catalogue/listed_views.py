@@ -1,0 +1,54 @@
+"""A session's own views as rows of the catalogue, in a schema that no other session sees."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from dpsql.interfaces.pgwire.catalogue.naming import quote
+from dpsql.interfaces.pgwire.catalogue.objects import Objects, Row, attribute
+from dpsql.interfaces.pgwire.values import type_oids
+from dpsql.interfaces.pgwire.values.wire_tables import WireColumn
+
+SCHEMA, SCHEMA_OID, FIRST_VIEW = "pg_temp_1", 16_000_000, 16_000_000
+"""The schema of a session's own objects, and their numbers, which no policy's objects have."""
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """A name for a text that names no other view; `number`, from 1, is no other view's."""
+
+    name: str
+    text: str
+    columns: tuple[WireColumn, ...]
+    number: int
+
+    @property
+    def oid(self) -> int:
+        """What the catalogue calls it."""
+        return FIRST_VIEW + self.number
+
+
+Views: TypeAlias = tuple[View, ...]
+
+
+def rows_of(views: Views) -> dict[str, list[Row]]:
+    """The rows that a catalogue has for these views, by relation; none where there are none."""
+    catalogue = Objects()
+    if views:
+        catalogue.add("pg_namespace", oid=SCHEMA_OID, nspname=SCHEMA, nspacl=None)
+    for view in views:
+        size = len(view.columns)
+        storage: Row = {"relam": 0, "reltuples": -1, "relpages": 0, "relreplident": "n"}
+        storage |= {"reltype": 0, "relhasindex": False, "relhastriggers": False}
+        storage |= {"relnamespace": SCHEMA_OID, "relpersistence": "t", "relhasrules": True}
+        catalogue.add(
+            "pg_class", oid=view.oid, relname=view.name, relkind="v", relnatts=size, **storage
+        )
+        for number, column in enumerate(view.columns, 1):
+            attribute(catalogue, view.oid, column.name, number, column.oid, atttypmod=column.typmod,
+                      attnotnull=False)  # fmt: skip
+        catalogue.add("definitions", kind="view", oid=view.oid, definition=f" {view.text};")
+        spelled: Row = {"kind": type_oids.REGCLASS, "oid": view.oid}
+        catalogue.add("names", **spelled, spelled=quote(view.name), shown=True)
+    return dict(catalogue.rows)

@@ -1,0 +1,107 @@
+"""CREATE TEMP VIEW: names that a session has for texts.
+
+Where a statement names one, its text stands before it as a common table expression: what that means
+is compiled, and paid, as if the analyst had written it there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from dpsql.dialects.postgres.words import Piece, Word, WordKind
+from dpsql.interfaces.pgwire.catalogue.listed_views import View, Views
+from dpsql.interfaces.pgwire.faults import Fault
+from dpsql.interfaces.pgwire.statements.commands import CreateView
+from dpsql.interfaces.pgwire.values.wire_tables import WireColumn
+from dpsql.model.tree import Span, identifier
+
+MOST_VIEWS, MOST_CHARACTERS = 100, 1 << 18
+"""What the views of one session may be, all together."""
+_NAMES = (WordKind.NAME, WordKind.QUOTED)
+_QUERIES = ("with", "select", "values", "table", "from", "(")
+
+
+def created(command: CreateView, columns: Sequence[WireColumn], views: Views) -> Views:
+    """The views and one more, whose query has these columns. Raises `Fault`."""
+    if len(command.columns) > len(columns):
+        raise Fault("42601", "CREATE VIEW specifies more column names than columns")
+    names = (*command.columns, *(column.name for column in columns[len(command.columns) :]))
+    twice = next((name for n, name in enumerate(names) if name in names[:n]), None)
+    if twice is not None:
+        raise Fault("42701", f'column "{twice}" specified more than once')
+    if _query(command.query.words) != 0:
+        raise Fault("42601", "a view is the name of a query")
+    before = tuple(view for view in views if view.name != command.name)
+    if len(before) < len(views) and not command.replace:
+        raise Fault("42P07", f'relation "{command.name}" already exists')
+    named = tuple(replace(c, name=name) for c, name in zip(columns, names, strict=True))
+    number = max((view.number for view in views), default=0) + 1
+    more = (*before, View(command.name, command.query.text, named, number))
+    if len(more) > MOST_VIEWS or sum(len(view.text) for view in more) > MOST_CHARACTERS:
+        raise Fault("54000", "a session has no room for more views")
+    return more
+
+
+def expanded(piece: Piece, views: Views) -> Piece:
+    """The statement behind the texts of the views that it names; as it is if it names none.
+
+    >>> from dpsql.dialects.postgres.words import pieces
+    >>> view = View("v", "SELECT 1 AS a", (WireColumn("a", 20),), 1)
+    >>> expanded(*pieces("SELECT a FROM v"), (view,)).text.replace(chr(10), "")
+    'WITH "v"("a") AS (SELECT 1 AS a) SELECT a FROM v'
+    """
+    words = piece.words
+    used = [_definition(view) for view in views if _names(words, view.name)]
+    start = _query(words) if used else None
+    if start is None:
+        return piece
+    more = words[start].value == "with"
+    start += more
+    recursive = more and start < len(words) and words[start].value == "recursive"
+    start += recursive
+    if start >= len(words):
+        return piece
+    at, listed = words[start].start, ", ".join(used)
+    given = f"{listed}, " if more else f"WITH {listed} "
+    text = piece.text[:at] + given + piece.text[at:]
+    return Piece(text, piece.offset, piece.remark, Span(at, at + len(given)))
+
+
+def _definition(view: View) -> str:
+    """The view as a common table expression."""
+    listed = ", ".join(identifier(column.name) for column in view.columns)
+    return f"{identifier(view.name)}({listed}) AS ({view.text}\n)"
+
+
+def _names(words: Sequence[Word], name: str) -> bool:
+    """Whether a statement may mean this view: it has the name, unqualified and not its own."""
+    places = [n for n, w in enumerate(words) if w.kind in _NAMES and w.value == name]
+    if any(_defines(words, n) for n in places):
+        return False
+    return any(n == 0 or words[n - 1].text != "." for n in places)
+
+
+def _defines(words: Sequence[Word], n: int) -> bool:
+    """Whether a common table expression of the statement's own begins at a word."""
+    before = words[n - 1].value if n else ""
+    behind = [word.value for word in words[n + 1 : n + 3]]
+    listed = behind[:1] == ["("] and before in ("with", "recursive")
+    return listed or (behind[:1] == ["as"] and behind[1:] in (["("], ["not"], ["materialized"]))
+
+
+def _query(words: Sequence[Word]) -> int | None:
+    """The first word of the query, behind EXPLAIN and its options; None where there is none."""
+    values = [word.value for word in words]
+    n = 0
+    if values[0] == "explain":
+        n = 1
+        while values[n : n + 1] in (["privacy"], ["verbose"]):
+            n += 1
+        if values[n : n + 1] == ["("] and not _begins(values[n + 1 :]):
+            n = values.index(")", n) + 1 if ")" in values[n:] else len(values)
+    return n if _begins(values[n:]) else None
+
+
+def _begins(values: Sequence[str]) -> bool:
+    return bool(values) and values[0] in _QUERIES
