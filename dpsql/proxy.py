@@ -20,7 +20,7 @@ from dpsql.engines.limited import Following
 from dpsql.engines.pool import EnginePool
 from dpsql.engines.versions import require_tested
 from dpsql.explaining.explanation import Explanation
-from dpsql.ledgers import Entry, Ledger
+from dpsql.ledgers import Ceiling, Entry, Ledger
 from dpsql.ledgers.sqlite import SqliteLedger
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.tree import Span, SqlType
@@ -42,6 +42,7 @@ from dpsql.preparation.bound_policy import bound, reached
 from dpsql.preparation.compilation import Compiler
 from dpsql.preparation.engine_kinds import dialects, opened
 from dpsql.preparation.public_data import PublicTables
+from dpsql.preparation.question import Standing, account, ceilings, standings
 from dpsql.preparation.signature import Signature
 from dpsql.release.release import Sampler
 
@@ -171,6 +172,18 @@ class Proxy:
             (b, self.ledger.spent(b.name), accountants.get(b.accountant).limit(b))
             for b in self.policy.budgets
         )
+
+    def standing(self, analyst: str) -> Standing:
+        """What is left to an analyst: of the budget, or of the cap that leaves least."""
+        return self.vault.standing(account(self.policy, analyst))
+
+    def standings(self) -> tuple[Standing, ...]:
+        """Each budget, then each cap, with what was spent below it."""
+        return standings(self.policy, self.ledger.spent)
+
+    def ceilings(self) -> tuple[Ceiling, ...]:
+        """All limits of the policy, as the ledger holds it to them."""
+        return ceilings(self.policy)
 
     def history(self, analyst: str | None = None, limit: int = 20) -> tuple[Entry, ...]:
         """The latest entries of the ledger, newest first."""

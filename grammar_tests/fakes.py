@@ -22,10 +22,12 @@ from dpsql.explaining.explanation import (
     Proposal,
     ReleaseLine,
 )
+from dpsql.ledgers import Ceiling, Inquiry
 from dpsql.model.errors import DpsqlError, Reason, Refused
 from dpsql.model.notices import BoundsFound
 from dpsql.model.tree import BOOLEAN, DATE, DOUBLE, INTEGER, VARCHAR, decimal
-from dpsql.model.vocabulary import Answer, Budget, Column, Loss, Receipt, Request
+from dpsql.model.vocabulary import Answer, Budget, Column, Event, Loss, Receipt, Request
+from dpsql.preparation.question import Standing
 
 NOTICE = "The bounds [0, 512] of orders.amount were found privately."
 LIMIT = Loss(185_071_234, 10**12)
@@ -133,18 +135,34 @@ class FakeProxy:
 
     @property
     def ledger(self) -> Any:
-        return SimpleNamespace(budgets=tuple)
+        return SimpleNamespace(
+            budgets=tuple,
+            confirmed=dict,
+            stopped=frozenset,
+            acts=lambda _limit: (),
+            history=self.history,
+        )
 
     @property
     def policy(self) -> Any:
-        return SimpleNamespace(budgets=())
+        return SimpleNamespace(budgets=(), analysts=())
 
     facts_lapsed = False
 
     def budgets(self) -> tuple[tuple[Budget, Loss, Loss], ...]:
         return ((Budget("default", Decimal(3), Decimal("1e-6")), CHARGE, LIMIT),)
 
-    def history(self, analyst: str | None = None, limit: int = 20) -> tuple[Any, ...]:
+    def standings(self) -> tuple[Standing, ...]:
+        return tuple(Standing(pot, spent) for pot, spent, _ in self.budgets())
+
+    def ceilings(self) -> tuple[Ceiling, ...]:
+        return ()
+
+    def history(
+        self, analyst: str | None = None, limit: int = 20, *, since: Any = None, **_others: Any
+    ) -> tuple[Any, ...]:
+        if since is not None:
+            return ()
         entry = SimpleNamespace(
             query_id="6f3a",
             time=datetime(2025, 1, 2, 3, 4, 5, tzinfo=UTC),
@@ -152,6 +170,10 @@ class FakeProxy:
             budget="default",
             epsilon=Decimal("0.1"),
             loss=CHARGE,
+            accountant="zcdp",
+            event=Event(()),
+            inquiry=Inquiry("postgres", "psql", "SELECT\n  1"),
+            remembered=True,
         )
         return (entry,) * min(limit, 2)
 

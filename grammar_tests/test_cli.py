@@ -17,8 +17,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from dpsql.interfaces import records
+from dpsql.interfaces.cli import budget_commands as budget_module
 from dpsql.interfaces.cli import main
-from dpsql.interfaces.cli import owner_commands as budget_module
 from dpsql.interfaces.cli import terminal as terminal_module
 from dpsql.interfaces.cli.options import CommandSettings
 from dpsql.interfaces.cli.output import output
@@ -372,20 +372,21 @@ def test_a_plan_is_json(args: tuple[str, ...]) -> None:
 
 
 def test_budget_and_history() -> None:
-    text = run("budget", "--history", "5").stdout
+    text = run("budget").stdout
     line = next(line for line in text.splitlines() if line.startswith("  default"))
     assert re.split(" {2,}", line.strip()) == [
         "default",
         "3",
-        "0.27 %",
+        "0.28 %",
         "989 at ε = 0.1",
         "ε = 1",
         "zcdp",
         "ρ = 0.0005, δ = 1e-9",
-        "ρ = 0.185, δ = 1e-6",
+        "ρ = 0.176, δ = 5e-7",
     ]
-    assert text.count("6f3a   2025-01-02 03:04:05  ana") == 2
-    assert "6f3a" not in run("budget").stdout
+    listed = run("history", "--limit", "5").stdout
+    assert listed.count("2025-01-02 03:04:05  charge  ana") == 2
+    assert listed.count("answered  6f3a   SELECT 1\n") == 2
 
 
 def test_what_is_wider_than_the_terminal_breaks_between_words(
@@ -404,9 +405,9 @@ def test_what_is_wider_than_the_terminal_breaks_between_words(
 def test_a_budget_wider_than_the_terminal_has_lines_of_its_own(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    wide = run("budget", "--history", "2").stdout
+    wide = run("budget").stdout
     monkeypatch.setattr(budget_module, "columns", lambda _stream: 60)
-    narrow = run("budget", "--history", "2").stdout
+    narrow = run("budget").stdout
     assert max(map(len, wide.splitlines())) > 60 >= max(map(len, narrow.splitlines()))
     assert "\n  questions left  989 at ε = 0.1\n" in narrow
     assert sorted(set(wide.split())) == sorted(set(narrow.split()))

@@ -222,7 +222,7 @@ def test_16_processes_race_for_one_budget(tmp_path: Path) -> None:
     assert ledger.spent("default").amount == 99
     mark = read_mark(str(path))
     assert mark is not None
-    assert mark.sequence == 33
+    assert mark.sequence == 34  # `opened`, the limit and 33 charges count from 0
 
 
 # --- forks -----------------------------------------------------------------------------------

@@ -58,12 +58,12 @@ NOTICED_BY_THE_NEXT_CALL: dict[str, Callable[[Path], None]] = {
 }
 NOTICED_BY_VERIFYING: dict[str, Callable[[Path], None]] = {
     "an amount was edited": lambda path: kit.edit(
-        path, "UPDATE entries SET amount = 0 WHERE sequence = 1"
+        path, "UPDATE entries SET amount = 0 WHERE sequence = 2"
     ),
     "a column nobody sums was edited": lambda path: kit.edit(
-        path, "UPDATE entries SET analyst = 'bob' WHERE sequence = 1"
+        path, "UPDATE entries SET analyst = 'bob' WHERE sequence = 2"
     ),
-    "an entry was deleted": lambda path: kit.edit(path, "DELETE FROM entries WHERE sequence = 1"),
+    "an entry was deleted": lambda path: kit.edit(path, "DELETE FROM entries WHERE sequence = 2"),
     "entries were swapped": swap,
 }
 
@@ -150,10 +150,10 @@ def test_an_edited_answer_is_never_given(path: Path, edit: str) -> None:
 def test_an_edited_entry_is_never_recalled(path: Path) -> None:
     ledger = SqliteLedger.open(str(path))
     ask(ledger, "q1")
-    kit.edit(path, "UPDATE entries SET epsilon = '5' WHERE sequence = 1")
-    with pytest.raises(LedgerError, match="entry 1"):
+    kit.edit(path, "UPDATE entries SET epsilon = '5' WHERE sequence = 2")
+    with pytest.raises(LedgerError, match="entry 2"):
         recall(ledger, epsilon=Decimal(4))
-    with pytest.raises(LedgerError, match="entry 1"):
+    with pytest.raises(LedgerError, match="entry 2"):
         ledger.history(None, 10)
 
 
@@ -194,7 +194,7 @@ def test_the_owner_accepts_a_restored_backup(path: Path) -> None:
 def test_nobody_can_accept_an_edited_ledger(path: Path, how: str) -> None:
     used(path)
     NOTICED_BY_VERIFYING[how](path)
-    with pytest.raises(LedgerError, match="entry 1"):
+    with pytest.raises(LedgerError, match="entry 2"):
         accept(str(path))
 
 

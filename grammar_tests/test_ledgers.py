@@ -67,8 +67,13 @@ def test_an_exhausted_budget_says_what_is_left(ledger: Ledger, loss: Loss) -> No
         "limit": LIMIT,
     }
     ledger.charge(charge("q4", loss=left))
+    smaller = charge("q5", limit=Loss(1))
     with pytest.raises(Refused) as refused:
-        ledger.charge(charge("q5", limit=Loss(1)))
+        ledger.charge(smaller)
+    assert refused.value.reason is Reason.LIMIT_CHANGED
+    ledger.confirm(smaller.ceilings[0], "less from now on")
+    with pytest.raises(Refused) as refused:
+        ledger.charge(smaller)
     assert refused.value.facts["left"] == Loss(0)
 
 
@@ -151,7 +156,7 @@ class Refunds(SqliteLedger):
         try:
             super().remember(query_id, answer)
         except TypeError:
-            kit.edit(Path(self._path), "DELETE FROM entries WHERE sequence = 1")
+            kit.edit(Path(self._path), "DELETE FROM entries WHERE sequence > 0")
             kit.mark_file(Path(self._path)).unlink()
             self._state = chain_module.START
             raise
@@ -174,11 +179,11 @@ INSERT = "INSERT INTO entries (sequence, kind, time, data_version, amount, hash)
         "REPLACE INTO answers VALUES ('q1', x'00')",
         "UPDATE answers SET payload = x'00'",
         "DELETE FROM answers",
-        f"{INSERT} VALUES (3, 'refresh', 0, 2, -1, zeroblob(32))",
-        f"{INSERT} VALUES (3, 'refresh', 0, 2, 'NaN', zeroblob(32))",
-        f"{INSERT} VALUES (3, 'refresh', 0, 2, 0, zeroblob(31))",
-        f"{INSERT} VALUES (3, 'charge', 0, 1, 0, zeroblob(32))",
-        f"{INSERT} VALUES (4, 'refresh', 0, 2, 0, zeroblob(32))",
+        f"{INSERT} VALUES (4, 'refresh', 0, 2, -1, zeroblob(32))",
+        f"{INSERT} VALUES (4, 'refresh', 0, 2, 'NaN', zeroblob(32))",
+        f"{INSERT} VALUES (4, 'refresh', 0, 2, 0, zeroblob(31))",
+        f"{INSERT} VALUES (4, 'charge', 0, 1, 0, zeroblob(32))",
+        f"{INSERT} VALUES (5, 'refresh', 0, 2, 0, zeroblob(32))",
     ],
 )
 def test_the_file_itself_resists_change(path: Path, statement: str) -> None:

@@ -22,7 +22,7 @@ from dpsql.engines import EngineFailed, Interrupted, Stop, TimedOut
 from dpsql.engines.duckdb.duckdb_engine import DuckDBEngine
 from dpsql.engines.pool import EnginePool
 from dpsql.interfaces.pgwire.pacing import Pacer
-from dpsql.ledgers import store
+from dpsql.ledgers import Stopped, sqlite, store
 from dpsql.ledgers.sqlite import SqliteLedger
 from dpsql.model.errors import Failed, Reason, Refused, Unreachable
 from dpsql.model.vocabulary import Request
@@ -323,18 +323,20 @@ def test_late_answers_survive_a_restart_until_the_owner_acts(tmp_path: Path) -> 
         ledger.record_late("bob", "q2")
     with closing(SqliteLedger.open(str(path))) as ledger:
         assert (ledger.late("ana"), ledger.late("bob"), ledger.late("eve")) == (2, 1, 0)
-        ledger.resume("ana")
+        ledger.resume(Stopped(None, "ana"))
         ledger.verify()
     with closing(SqliteLedger.open(str(path))) as ledger:
         assert (ledger.late("ana"), ledger.late("bob")) == (0, 1)
 
 
+@pytest.mark.parametrize("schema", store.EARLIER_SCHEMAS)
 def test_a_ledger_from_before_records_late_answers_too(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, schema: tuple[str, ...]
 ) -> None:
     path = tmp_path / "l.ledger"
     with monkeypatch.context() as earlier:
-        earlier.setattr(store, "SCHEMA", store.EARLIER_SCHEMA)
+        earlier.setattr(store, "SCHEMA", schema)
+        earlier.setattr(sqlite, "_append_limit", lambda *_: None)
         with closing(SqliteLedger.open(str(path))) as ledger:
             ledger.charge(charge())
     with closing(SqliteLedger.open(str(path))) as ledger:
@@ -342,6 +344,8 @@ def test_a_ledger_from_before_records_late_answers_too(
         ledger.verify()
         assert ledger.late("ana") == 1
         assert len(ledger.history(None, 10)) == 1
+        ledger.charge(charge("q2"))
+        assert ledger.spent("default") == charge().loss + charge().loss
     with raw(path) as opened:
         assert opened.execute("PRAGMA integrity_check").fetchone() == ("ok",)
 
@@ -364,7 +368,7 @@ def test_over_the_wire_the_owner_stops_and_resumes_and_sees_exact_times(tmp_path
             assert client.execute(COUNT).fetchone()  # remembered
             with pytest.raises(psycopg.errors.ConfigurationLimitExceeded, match="nothing new"):
                 client.execute("SELECT COUNT(*) FROM orders")
-            opened.proxy.ledger.resume("ana")
+            opened.proxy.ledger.resume(Stopped(None, "ana"))
             assert client.execute("SELECT COUNT(*) FROM orders").fetchone()
         assert '"seconds": 0.25' in " ".join(opened.lines)
         assert "seconds" not in opened.server._telemetry.exposition()

@@ -181,7 +181,7 @@ def test_a_restored_backup_is_refused_until_it_is_accepted(tmp_path: Path) -> No
     copy = back_up(path, tmp_path / "backups")
     kit.ask(ledger, "q2")
     shutil.copyfile(copy, path)  # into the same file, its mark left
-    with pytest.raises(LedgerError, match="ends at entry 2, but entry 4 was there"):
+    with pytest.raises(LedgerError, match="ends at entry 3, but entry 5 was there"):
         SqliteLedger.open(str(path))
     log = [
         f'{{"event": "statement", "answer": "fresh", "query": "{query}", "budget": "default", '
@@ -230,7 +230,7 @@ def released(_path: Path) -> None:
 
 
 def edited(path: Path) -> None:
-    kit.edit(path, "UPDATE entries SET amount = 0 WHERE sequence = 1")
+    kit.edit(path, "UPDATE entries SET amount = 0 WHERE sequence = 2")
 
 
 def answer_edited(path: Path) -> None:

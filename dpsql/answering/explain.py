@@ -14,9 +14,10 @@ from dpsql.accountants.remaining import rest
 from dpsql.answering.two_steps import Steps, steps_of
 from dpsql.answering.vault import Vault
 from dpsql.explaining.explanation import SHOWN, Explanation
+from dpsql.ledgers import Stopped
 from dpsql.model.vocabulary import Answer, Budget, Event, Loss
 from dpsql.preparation.compilation import Compiler
-from dpsql.preparation.question import Question
+from dpsql.preparation.question import Account, Question
 
 
 def explained(compiler: Compiler, vault: Vault, query: Question) -> Explanation:
@@ -54,7 +55,7 @@ def _of_all(compiler: Compiler, vault: Vault, steps: Steps) -> Explanation:
         last,
         blocks=tuple(block for part in parts for block in part.blocks),
         charge=charge,
-        rest=rest(steps.query.account.budget, last.spent, charge),
+        rest=rest(vault.standing(steps.query.account).budget, last.spent, charge),
         epsilon=steps.query.account.epsilon,
         event=Event(tuple(e for part in parts if part.event for e in part.event.parts)),
         expected=tuple(None if e is None else nan for e in last.expected),
@@ -73,8 +74,9 @@ def _of_one(compiler: Compiler, vault: Vault, query: Question) -> Explanation:
         epsilon, question = recalled[0].epsilon, recalled[1]
     plan = compiler.described(query, epsilon, question)
     charge = Loss(0) if recalled else plan.charge
-    spent = vault.ledger.spent(budget.name)
+    standing = vault.standing(account)
     least = [_least(budget)] if accountants.is_least(charge, budget) else []
+    refusals = [] if recalled else _refusals(vault, account)
     return Explanation(
         columns=plan.columns,
         blocks=plan.blocks,
@@ -84,17 +86,30 @@ def _of_one(compiler: Compiler, vault: Vault, query: Question) -> Explanation:
         accountant=budget.accountant,
         epsilon=account.epsilon,
         charge=charge,
-        spent=spent,
-        limit=account.limit,
+        spent=standing.spent,
+        limit=standing.limit,
         remembered=bool(recalled),
         stages=plan.stages,
         expected=plan.expected,
         event=plan.event,
-        notes=(*plan.notes, *least),
+        notes=(*refusals, *plan.notes, *least),
         notices=plan.notices,
-        rest=rest(budget, spent, charge),
+        rest=rest(standing.budget, standing.spent, charge),
+        cap=standing.cap,
         helps=plan.helps,
     )
+
+
+def _refusals(vault: Vault, account: Account) -> list[str]:
+    """Why the ledger would refuse whatever is asked now."""
+    stopped, confirmed = vault.ledger.stopped(), vault.ledger.confirmed()
+    if {Stopped(account.budget.name, None), Stopped(None, account.analyst)} & stopped:
+        return ["Asking would be refused: the owner has stopped it."]
+    return [
+        f"Asking would be refused: the owner has not confirmed the limit of {ceiling.title}."
+        for ceiling in account.ceilings
+        if confirmed.get(ceiling.title, ceiling.most) != ceiling.most
+    ]
 
 
 def _least(budget: Budget) -> str:

@@ -254,15 +254,14 @@ def _require_pay(compiler: Compiler, vault: Vault, steps: Steps) -> None:
     """Refuse before the first step what cannot be paid to the end."""
     if not steps.to_pay:
         return
-    budget = steps.last.account.budget
     needed = _price(compiler, vault, steps)
-    spent = vault.ledger.spent(budget.name)
     for step in (*_to_pay(compiler, vault, steps), steps.last):
         steps.query.require_useful(compiler.prepared(step).notices, needed)
-    try:
-        payable(budget, accountants.get(budget.accountant), spent, needed)
-    except Refused as refused:
-        raise steps.query.account.in_epsilon(refused, spent) from None
+    for standing in vault.standings(steps.query.account):
+        try:
+            payable(standing, needed)
+        except Refused as refused:
+            raise steps.query.account.in_epsilon(refused, standing) from None
 
 
 def _to_pay(compiler: Compiler, vault: Vault, steps: Steps) -> tuple[Question, ...]:

@@ -31,7 +31,7 @@ from dpsql import mechanisms
 from dpsql.compiler.plan.prepared import Prepared
 from dpsql.engines import Engine, Stop, Unrun, admitted, paced
 from dpsql.engines.limited import WorkLimit
-from dpsql.ledgers import Ledger, Remembered, Spent
+from dpsql.ledgers import Inquiry, Ledger, Remembered
 from dpsql.mechanisms.entropy import Entropy
 from dpsql.mechanisms.sparse_vector import Run, SparseVector
 from dpsql.model.bounded_cache import BoundedCache
@@ -42,7 +42,7 @@ from dpsql.model.stored import Flow, Room, Share
 from dpsql.model.table import Table
 from dpsql.model.vocabulary import Answer, Exact, Loss, Noisy, Policy, Receipt
 from dpsql.preparation.compilation import Compiler
-from dpsql.preparation.question import Account, Cost, Question, text_key
+from dpsql.preparation.question import Account, Cost, Question, Standing, text_key
 from dpsql.preparation.streams import QueryStream
 from dpsql.preparation.workload import fewest, operations
 from dpsql.release.execution import Bound, guarded, released, require_ready, statements
@@ -137,7 +137,7 @@ class Vault:
             # One engine from here to the end: what it has opened stays as it is.
             require_ready(engine, query_id, prepared.data, query.stop)
             cost = Cost(prepared.question, plan.event, plan.loss)
-            self._charge(compiler, query_id, query.account, cost)
+            self._charge(compiler, query_id, query.account, cost, query.inquiry)
             noisy = self._guarded(
                 query_id, lambda: self._released(query_id, prepared, engine, size, query.stop)
             )
@@ -159,7 +159,12 @@ class Vault:
         self._bound.require(self.engine, (measured,), stream.data, Stop())
 
     def opened(
-        self, compiler: Compiler, account: Account, cost: Cost, data: Collection[str | None]
+        self,
+        compiler: Compiler,
+        account: Account,
+        cost: Cost,
+        data: Collection[str | None],
+        inquiry: Inquiry,
     ) -> Receipt:
         """A monitor's receipt, charged as a whole now: on return that survives any crash.
 
@@ -168,8 +173,8 @@ class Vault:
         query_id = secrets.token_hex(8)
         for identity in data:
             require_ready(self.engine, query_id, identity)
-        spent = self._charge(compiler, query_id, account, cost)
-        return account.receipt(query_id, cost.loss, spent.after)
+        self._charge(compiler, query_id, account, cost, inquiry)
+        return self.receipt(account, query_id, cost.loss)
 
     def run(self, law: SparseVector) -> Run:
         """A noisy threshold that was never used."""
@@ -188,8 +193,21 @@ class Vault:
 
     def receipt(self, account: Account, query_id: str, charged: Loss | None = None) -> Receipt:
         """What is told with an answer that now cost so much (None: it is remembered)."""
-        spent = self.ledger.spent(account.budget.name)
-        return account.receipt(query_id, charged or Loss(0), spent, remembered=charged is None)
+        standing = self.standing(account)
+        return account.receipt(query_id, charged or Loss(0), standing, remembered=charged is None)
+
+    def standing(self, account: Account) -> Standing:
+        """What is left to whoever pays: of the budget, or of the cap that leaves least."""
+        return min(self.standings(account), key=lambda standing: standing.left)
+
+    def standings(self, account: Account) -> tuple[Standing, ...]:
+        """The budget and every cap that covers its payer, with what was spent below each."""
+        budget, spent = account.budget, self.ledger.spent
+        parts = (
+            Standing(cap.within(budget), spent(cap.budget, cap.analysts), cap.title)
+            for cap in account.caps
+        )
+        return (Standing(budget, spent(budget.name)), *parts)
 
     def stamp(self, seconds: float, resolution: Resolution) -> object:
         """Equal while every remembered answer is; None where others write for longer than this."""
@@ -208,12 +226,16 @@ class Vault:
 
     # --- the steps of an answer ---
 
-    def _charge(self, compiler: Compiler, query_id: str, account: Account, cost: Cost) -> Spent:
-        charge = account.charge(query_id, cost, compiler.policy.version)
+    def _charge(
+        self, compiler: Compiler, query_id: str, account: Account, cost: Cost, inquiry: Inquiry
+    ) -> None:
+        charge = account.charge(query_id, cost, compiler.policy.version, inquiry)
         try:
-            return self.ledger.charge(charge)
+            self.ledger.charge(charge)
         except Refused as refused:
-            raise account.in_epsilon(refused, self.ledger.spent(charge.budget)) from None
+            if refused.reason is not Reason.BUDGET_EXHAUSTED:
+                raise
+            raise account.in_epsilon(refused, self.standing(account)) from None
 
     @contextmanager
     def _taken(self, query_id: str, stop: Stop) -> Iterator[Engine]:

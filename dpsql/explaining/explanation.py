@@ -244,14 +244,14 @@ class Explanation:
     """The whole plan of one query. `blocks` is empty for a query over public tables alone.
 
     `charge` is what asking would cost now (zero if the answer is remembered), `spent` and `limit`
-    the budget's state; `accountant` names the unit of their amounts; `outer_sql` runs over the
-    released tables `release_0`, `release_1`, ... and so do `stages`, the queries whose results
-    later releases read as `stage_0`, `stage_1`, ... `expected` is the half-width at 95 % of each
-    column: None if exact, NaN if it depends on what is released. `event` is what accountants
-    interpret; `notes` are sentences about the whole, `notices` what is told with every answer;
-    `rest` is what would be left; `helps` is what would make errors smaller, or hide less, `outlook`
-    what is known of either in numbers. The first `searches` blocks only find bounds. `form` is how
-    its text was asked for.
+    the budget's state, or that of the `cap` that leaves less of it; `accountant` names the unit of
+    their amounts; `outer_sql` runs over the released tables `release_0`, `release_1`, ... and so do
+    `stages`, the queries whose results later releases read as `stage_0`, `stage_1`, ... `expected`
+    is the half-width at 95 % of each column: None if exact, NaN if it depends on what is released.
+    `event` is what accountants interpret; `notes` are sentences about the whole, `notices` what is
+    told with every answer; `rest` is what would be left; `helps` is what would make errors smaller,
+    or hide less, `outlook` what is known of either in numbers. The first `searches` blocks only
+    find bounds. `form` is how its text was asked for.
     """
 
     columns: tuple[Column, ...]
@@ -271,6 +271,7 @@ class Explanation:
     notes: tuple[str, ...] = ()
     notices: tuple[Notice, ...] = ()
     rest: Rest | None = None
+    cap: str = ""
     helps: tuple[Help, ...] = ()
     outlook: Outlook = Outlook()
     searches: int = 0

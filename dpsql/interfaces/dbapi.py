@@ -279,7 +279,7 @@ class Connection:
         if isinstance(parameters, str | bytes) or not isinstance(parameters, Sequence):
             raise ProgrammingError("Parameters are a list or a tuple.", sqlstate="07001")
         question = sql, self.analyst, self.dialect, frozen(parameters), self.epsilon
-        return Request(*question, confirmed=self.confirm)
+        return Request(*question, confirmed=self.confirm, door="DB-API")
 
 
 class ConnectionMonitor:

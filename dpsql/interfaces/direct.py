@@ -30,7 +30,8 @@ def ask(
     """Answer one SELECT, charging the analyst's budget. Raises `dpsql.model.errors.DpsqlError`."""
     with _opened(policy) as proxy:
         who = proxy.analyst(analyst)
-        return answered(proxy, Request(sql, who, dialect, frozen(parameters), epsilon))
+        request = Request(sql, who, dialect, frozen(parameters), epsilon, door="Python")
+        return answered(proxy, request)
 
 
 def explain(

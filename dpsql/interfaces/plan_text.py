@@ -143,7 +143,8 @@ def _charge(explanation: Explanation) -> Iterator[str]:
     else:
         charge = loss_text(explanation.charge, accountant)
         yield f"Charge: ε = {plain(explanation.epsilon)} as one query, {charge} ({accountant})."
-    who = explanation.budget, explanation.analyst, accountant
+    whose = f" of {explanation.analyst}" + (f", {explanation.cap}" if explanation.cap else "")
+    who = explanation.budget, whose, accountant
     state = explanation.charge, explanation.spent, explanation.limit
     yield from budget_lines(*who, *state, explanation.rest)
     blocks = explanation.blocks[explanation.searches :]
@@ -153,7 +154,7 @@ def _charge(explanation: Explanation) -> Iterator[str]:
 
 def budget_lines(
     budget: str,
-    analyst: str,
+    whose: str,
     accountant: str,
     charge: Loss,
     spent: Loss,
@@ -165,7 +166,7 @@ def budget_lines(
     """
     after = spent + charge
     yield (
-        f"Budget {printable(budget)} of {printable(analyst)}: "
+        f"Budget {printable(budget)}{printable(whose)}: "
         f"{loss_text(spent, accountant)} of {loss_text(limit, accountant)} is spent "
         f"({share_text(spent, limit)}); after this query {share_text(after, limit)}."
     )
@@ -379,10 +380,11 @@ VERSION = 1
 def plan_json(explanation: Explanation) -> str:
     """The whole plan, each list on lines of its own.
 
-    `version`, `analyst`, `budget`, `accountant`; `epsilon`, `charge`, `spent` and `limit`
-    ({"amount", "delta"} in the accountant's unit); `remembered`, `affordable`, `left`; `columns`
-    with their margins at 95 %, `bounds` with those that depend on what is found; `proposals` in
-    words and numbers; `told`, `helps` and `notes` in words; `releases`, `stages` and `outer_sql`.
+    `version`, `analyst`, `budget` and the `cap` that leaves less of it, `accountant`; `epsilon`,
+    `charge`, `spent` and `limit` ({"amount", "delta"} in the accountant's unit); `remembered`,
+    `affordable`, `left`; `columns` with their margins at 95 %, `bounds` with those that depend on
+    what is found; `proposals` in words and numbers; `told`, `helps` and `notes` in words;
+    `releases`, `stages` and `outer_sql`.
     """
     return json.dumps(_everything(explanation), ensure_ascii=False, indent=2) + "\n"
 
@@ -394,6 +396,7 @@ def _everything(explanation: Explanation) -> dict[str, Any]:
         "version": VERSION,
         "analyst": explanation.analyst,
         "budget": explanation.budget,
+        "cap": explanation.cap or None,
         "accountant": explanation.accountant,
         "epsilon": float(explanation.epsilon),
         "charge": _loss(explanation.charge),

@@ -33,7 +33,8 @@ def cost_text(receipt: Receipt | None) -> str:
     """
     if receipt is None:
         return "cost: nothing, public tables only"
-    budget = f"budget {receipt.budget}: {share_text(receipt.spent, receipt.limit)} spent"
+    pot = receipt.cap or f"budget {receipt.budget}"
+    budget = f"{pot}: {share_text(receipt.spent, receipt.limit)} spent"
     if receipt.question is not None and receipt.left is not None:
         budget += f", {questions_text(receipt.left, receipt.question, receipt.keyed)} left"
     epsilon = plain(receipt.epsilon)

@@ -297,7 +297,11 @@ WORDINGS: dict[Reason, Wording] = {
     Reason.BUDGET_EXHAUSTED: Wording(
         ExitCode.BUDGET,
         "53400",
-        ("Budget {budget} cannot pay for this query.", "The budget cannot pay for this query."),
+        (
+            "The limit of {cap} cannot pay for this query.",
+            "Budget {budget} cannot pay for this query.",
+            "The budget cannot pay for this query.",
+        ),
         (
             f"{_NEEDS}: a question of ε = {{fits}} fits.",
             f"{_NEEDS}: {{nothing}} fits.",
@@ -327,6 +331,27 @@ WORDINGS: dict[Reason, Wording] = {
             "{late} answers came later than predicted, and how late they came may tell something.",
             "Too many answers came later than predicted, which may tell something.",
         ),
+        ("Ask the owner; what was asked before stays free.",),
+    ),
+    Reason.STOPPED_BY_OWNER: Wording(
+        ExitCode.BUDGET,
+        "53400",
+        (
+            "{analyst} may ask nothing new for now.",
+            "Nothing new is charged to budget {budget} for now.",
+            "Nothing new may be asked for now.",
+        ),
+        ("The owner has stopped it.",),
+        ("Ask the owner; what was asked before stays free.",),
+    ),
+    Reason.LIMIT_CHANGED: Wording(
+        ExitCode.BUDGET,
+        "53400",
+        (
+            "The policy has another limit for {title} than the owner confirmed.",
+            "The policy has another limit than the owner confirmed.",
+        ),
+        ("Nothing is charged until the owner confirms the new one, or writes the old one.",),
         ("Ask the owner; what was asked before stays free.",),
     ),
 }

@@ -17,11 +17,40 @@ from dpsql.model.vocabulary import Event, Fact, Loss, Noisy
 
 
 @dataclass(frozen=True, slots=True)
+class Ceiling:
+    """The most that some may spend: `analysts` (None: all) of `budget` (None: of all together).
+
+    `title` is what it is confirmed under.
+    """
+
+    title: str
+    most: Loss
+    budget: str | None = None
+    analysts: frozenset[str] | None = None
+
+    @property
+    def named(self) -> dict[str, str]:
+        """Facts for a refusal: which cap it is, where it is not a budget itself."""
+        whole = self.analysts is None and self.budget is not None
+        return {} if whole else {"cap": self.title}
+
+
+@dataclass(frozen=True, slots=True)
+class Inquiry:
+    """Who asked what, as the owner reads it later: the door, the client there, and the text."""
+
+    door: str = ""
+    client: str = ""
+    sql: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Charge:
     """What one query is about to spend, and for what.
 
     `question` is the sha256 (hex) of the canonical plan; `loss` is what `accountant` makes of
-    `event`; `limit` is the most that `budget` may spend in total.
+    `event`; `limit` is the most that `budget` may spend in total; `caps` are the ceilings below it
+    or across budgets that cover this analyst.
     Raises ValueError unless `epsilon` is finite and positive.
     """
 
@@ -35,6 +64,13 @@ class Charge:
     limit: Loss
     question: str
     policy_version: str
+    caps: tuple[Ceiling, ...] = ()
+    inquiry: Inquiry = Inquiry()
+
+    @property
+    def ceilings(self) -> tuple[Ceiling, ...]:
+        """All that may refuse this charge: the budget itself first."""
+        return (Ceiling(f"budget {self.budget}", self.limit, self.budget), *self.caps)
 
     def __post_init__(self) -> None:
         if not (self.epsilon.is_finite() and self.epsilon > 0):
@@ -85,6 +121,29 @@ class Entry:
     event: Event
     question: str
     remembered: bool
+    inquiry: Inquiry = Inquiry()
+
+
+@dataclass(frozen=True, slots=True)
+class OwnerAct:
+    """What the owner did, as the ledger recorded it; `what` names the kind, `about` its object.
+
+    `limit` is what was confirmed, by itself or with the first charge below it.
+    """
+
+    time: datetime
+    what: str
+    about: str
+    reason: str
+    limit: Loss | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Stopped:
+    """A budget, or an analyst, for whom nothing new is charged until the owner lifts it."""
+
+    budget: str | None
+    analyst: str | None
 
 
 class Ledger(Protocol):
@@ -96,8 +155,12 @@ class Ledger(Protocol):
     def charge(self, charge: Charge) -> Spent:
         """Debit a budget durably: on return the debit survives any crash.
 
-        Raises `Refused` (BUDGET_EXHAUSTED, with needed, left, limit, budget and accountant) if
-        what the budget has spent and this loss do not fit the limit: then nothing was written.
+        All ceilings of the charge are compared, and the charge is written, in one transaction. A
+        ceiling that was never seen is recorded with it.
+        Raises `Refused`, and then nothing was written: BUDGET_EXHAUSTED (with needed, left, limit,
+        budget, accountant, and the cap where it is one) if what was spent under a ceiling and this
+        loss do not fit it; LIMIT_CHANGED (with its title) if a ceiling is not the one that the
+        owner confirmed; STOPPED_BY_OWNER if the owner stopped the budget or the analyst.
         Raises `LedgerError` if the budget was ever charged under another accountant.
         """
 
@@ -120,14 +183,39 @@ class Ledger(Protocol):
         None if another thread is at work on the ledger for longer than `seconds`.
         """
 
-    def spent(self, budget: str) -> Loss:
-        """What a budget has spent so far: zero if it was never charged."""
+    def spent(self, budget: str | None, analysts: frozenset[str] | None = None) -> Loss:
+        """What was spent so far of a budget (None: of all), by these analysts (None: by all)."""
 
     def budgets(self) -> tuple[Charged, ...]:
         """Every budget that was ever charged, by name."""
 
-    def history(self, analyst: str | None, limit: int) -> tuple[Entry, ...]:
-        """The latest charges, newest first; of everybody if `analyst` is None."""
+    def confirmed(self) -> dict[str, Loss]:
+        """The ceilings that the ledger holds the policy to, by title."""
+
+    def confirm(self, ceiling: Ceiling, reason: str) -> None:
+        """The owner's word that a ceiling is now this one."""
+
+    def stop(self, whom: Stopped, reason: str) -> None:
+        """The owner's act: nothing new is charged to this budget, or for this analyst."""
+
+    def stopped(self) -> frozenset[Stopped]:
+        """All that the owner stopped and did not resume."""
+
+    def history(
+        self,
+        analyst: str | None = None,
+        limit: int = 20,
+        *,
+        budget: str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+    ) -> tuple[Entry, ...]:
+        """The latest charges, newest first, of those that are asked for: of everybody if
+        `analyst` is None, from `since` on and before `until`.
+        """
+
+    def acts(self, limit: int) -> tuple[OwnerAct, ...]:
+        """What the owner did last, newest first: limits, stops, refreshes, acceptances."""
 
     def data_version(self) -> int:
         """The present data version, from 1."""
@@ -153,8 +241,8 @@ class Ledger(Protocol):
     def late(self, analyst: str) -> int:
         """How many of this analyst's answers came late since the owner last acted."""
 
-    def resume(self, analyst: str) -> None:
-        """The owner's act: the late answers of this analyst no longer count."""
+    def resume(self, whom: Stopped, reason: str = "") -> None:
+        """The owner's act: a stop is lifted, and an analyst's late answers no longer count."""
 
     def facts_lapsed(self, identity: str) -> bool:
         """Whether facts were recorded once, and none of them counts for this data any more."""

@@ -12,13 +12,25 @@ from hashlib import sha256
 from typing import Any
 
 from dpsql.ledgers import store
-from dpsql.ledgers.chain import START, BrokenChain, EntryKind, EntryRow, State, extend, link
+from dpsql.ledgers.chain import (
+    START,
+    BrokenChain,
+    EntryKind,
+    EntryRow,
+    State,
+    checkpointed,
+    extend,
+    link,
+)
 from dpsql.ledgers.mark import check_mark, read_mark
 from dpsql.model.errors import LedgerError
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 LARGEST = 2**63 - 1
 """SQLite's largest integer."""
+
+CHECKPOINT_EVERY = 10_000
+"""After so many entries one says what they add up to: no more are read when a ledger is opened."""
 
 RESTORE = (
     "Restore the file from a backup, then, if you know what happened, run "
@@ -47,6 +59,22 @@ class Book:
         except BrokenChain as broken:
             raise self.edited(broken.sequence) from None
 
+    def resume(self) -> None:
+        """Verify everything after the last checkpoint, or all where there is none.
+
+        `SqliteLedger.verify` checks what is before it, and that it says what that adds up to.
+        """
+        last = store.last_checkpoint(self.opened)
+        if last is None:
+            self.catch_up(START)
+            return
+        self.confirm(last[0])
+        try:
+            state = checkpointed(*last)
+        except BrokenChain as broken:
+            raise self.edited(broken.sequence) from None
+        self.catch_up(state)
+
     def check_mark(self) -> None:
         """Raises LedgerError if this is not the marked ledger, grown."""
         mark = read_mark(self._path)
@@ -55,7 +83,12 @@ class Book:
         check_mark(mark, self.state, marked, self._path)
 
     def append(self, kind: EntryKind, **columns: Any) -> None:
-        """Add one entry after the last."""
+        """Add one entry after the last, and a checkpoint where it is time for one."""
+        self._append(kind, columns)
+        if self.state.sequence - max(self.state.checkpoint, 0) >= CHECKPOINT_EVERY:
+            self._append(EntryKind.CHECKPOINT, {"detail": self.state.text()})
+
+    def _append(self, kind: EntryKind, columns: dict[str, Any]) -> None:
         version = self.state.data_version + (kind is EntryKind.REFRESH)
         moment = (self._clock() - EPOCH) // timedelta(microseconds=1)
         row = EntryRow(self.state.sequence + 1, kind.value, moment, version, **columns)

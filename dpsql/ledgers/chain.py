@@ -8,13 +8,15 @@ Edits are found: SECURITY.md S16.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
 from hashlib import sha256
 from typing import NamedTuple
 
-from dpsql.ledgers.codec import canonical, decode_facts
+from dpsql.ledgers import Stopped
+from dpsql.ledgers.codec import canonical, decode_facts, encode_facts
 from dpsql.model.vocabulary import Fact, Loss
 
 
@@ -28,7 +30,10 @@ class EntryKind(StrEnum):
     FACTS = "facts"  # detail: facts and the identity of the files
     ACCEPTED = "accepted"  # detail: the file's identity
     LATE = "late"  # of an analyst; detail: the query id
-    RESUMED = "resumed"  # of an analyst, whose late answers no longer count
+    STOPPED = "stopped"  # a budget or an analyst; detail: the owner's reason
+    RESUMED = "resumed"  # the same; late answers of an analyst no longer count either
+    LIMIT = "limit"  # budget: a ceiling's title; detail: the owner's reason
+    CHECKPOINT = "checkpoint"  # detail: all that the entries before it say
 
 
 class EntryRow(NamedTuple):
@@ -55,18 +60,12 @@ class EntryRow(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Pot:
-    """What one budget has spent, and under which accountant."""
-
-    accountant: str
-    spent: Loss
-
-
-@dataclass(frozen=True, slots=True)
 class State:
     """What the entries up to `sequence` say; `hash` is the last one's.
 
     `recorded` says that facts were ever recorded, `facts` those of the present data version.
+    `accountants` are by budget, `losses` by budget and analyst, `limits` by title of a ceiling.
+    `checkpoint` is the last entry that says all of this.
     """
 
     sequence: int = -1
@@ -76,13 +75,67 @@ class State:
     files: str = ""
     facts: frozenset[Fact] = frozenset()
     recorded: bool = False
-    pots: dict[str, Pot] = field(default_factory=dict)
+    checkpoint: int = -1
+    accountants: dict[str, str] = field(default_factory=dict)
+    losses: dict[tuple[str, str], Loss] = field(default_factory=dict)
     late: dict[str, int] = field(default_factory=dict)
+    limits: dict[str, Loss] = field(default_factory=dict)
+    stopped: frozenset[Stopped] = frozenset()
 
-    def spent(self, budget: str) -> Loss:
-        """What a budget has spent: zero if it was never charged."""
-        pot = self.pots.get(budget)
-        return Loss(0) if pot is None else pot.spent
+    def spent(self, budget: str | None, analysts: frozenset[str] | None = None) -> Loss:
+        """What was spent of a budget (None: of all), by these analysts (None: by all)."""
+        counted = (
+            loss
+            for (of, by), loss in self.losses.items()
+            if budget in {None, of} and (analysts is None or by in analysts)
+        )
+        return sum(counted, Loss(0))
+
+    def text(self) -> str:
+        """All of this as canonical JSON, but where it is in the chain."""
+        losses = sorted([*key, loss.amount, loss.delta] for key, loss in self.losses.items())
+        limits = {title: [most.amount, most.delta] for title, most in self.limits.items()}
+        stopped = sorted([s.budget or "", s.analyst or ""] for s in self.stopped)
+        return canonical(
+            {
+                "ledger": self.ledger,
+                "data_version": self.data_version,
+                "facts": encode_facts(self.facts, self.files),
+                "recorded": self.recorded,
+                "accountants": self.accountants,
+                "losses": losses,
+                "late": self.late,
+                "limits": limits,
+                "stopped": stopped,
+            }
+        )
+
+
+def checkpointed(row: EntryRow, recorded: bytes) -> State:
+    """The state that a checkpoint tells; raises BrokenChain if it is none.
+
+    Its hash is in the chain that the mark ends: who believes the end believes this.
+    """
+    try:
+        read = json.loads(str(row.detail))
+        files, facts = decode_facts(read["facts"])
+        return State(
+            row.sequence,
+            recorded,
+            read["ledger"],
+            read["data_version"],
+            files=files,
+            facts=facts,
+            recorded=read["recorded"] is True,
+            checkpoint=row.sequence,
+            accountants=dict(read["accountants"]),
+            losses={(of, by): Loss(amount, delta) for of, by, amount, delta in read["losses"]},
+            late=dict(read["late"]),
+            limits={title: Loss(*most) for title, most in read["limits"].items()},
+            stopped=frozenset(Stopped(of or None, by or None) for of, by in read["stopped"]),
+        )
+    except (TypeError, ValueError, KeyError):
+        raise BrokenChain(row.sequence) from None
 
 
 START = State()
@@ -129,11 +182,11 @@ class _Fold:
     def __init__(self, state: State) -> None:
         self._ledger, self._version = state.ledger, state.data_version
         self._files, self._facts, self._recorded = state.files, state.facts, state.recorded
-        self._totals = {
-            (budget, pot.accountant): (pot.spent.amount, pot.spent.delta)
-            for budget, pot in state.pots.items()
-        }
-        self._late = dict(state.late)
+        self._checkpoint = state.checkpoint
+        self._accountants = dict(state.accountants)
+        self._losses = {key: (loss.amount, loss.delta) for key, loss in state.losses.items()}
+        self._late, self._limits = dict(state.late), dict(state.limits)
+        self._stopped = set(state.stopped)
 
     def add(self, row: EntryRow) -> None:
         """Take in one checked row; raises ValueError, TypeError or KeyError if it is none."""
@@ -144,8 +197,15 @@ class _Fold:
                 pass
             case EntryKind.LATE:
                 self._late[str(row.analyst)] = self._late.get(str(row.analyst), 0) + 1
+            case EntryKind.STOPPED:
+                self._stopped.add(Stopped(row.budget, row.analyst))
             case EntryKind.RESUMED:
+                self._stopped.discard(Stopped(row.budget, row.analyst))
                 self._late.pop(str(row.analyst), None)
+            case EntryKind.LIMIT:
+                self._limits[str(row.budget)] = Loss(*_amounts(row))
+            case EntryKind.CHECKPOINT:
+                self._check(row)
             case EntryKind.OPENED:
                 self._ledger = str(row.detail)
             case EntryKind.REFRESH:
@@ -159,21 +219,41 @@ class _Fold:
             raise ValueError("data versions follow one another")
 
     def _debit(self, row: EntryRow) -> None:
-        budget, accountant, amount, delta = row.budget, row.accountant, row.amount, row.delta
-        if budget is None or accountant is None or amount is None or delta is None:
-            raise ValueError("a charge names its budget, its accountant and its loss")
-        if amount < 0 or delta < 0:
-            raise ValueError("a charge is never negative")
-        before = self._totals.get((budget, accountant), (0, 0))
-        self._totals[budget, accountant] = (before[0] + amount, before[1] + delta)
+        budget, analyst, accountant = row.budget, row.analyst, row.accountant
+        if budget is None or analyst is None or accountant is None:
+            raise ValueError("a charge names its budget, its analyst and its accountant")
+        if self._accountants.setdefault(budget, accountant) != accountant:
+            raise ValueError("a budget was charged under two accountants")
+        amount, delta = _amounts(row)
+        before = self._losses.get((budget, analyst), (0, 0))
+        self._losses[budget, analyst] = (before[0] + amount, before[1] + delta)
+
+    def _check(self, row: EntryRow) -> None:
+        """A checkpoint says what the entries before it add up to, and nothing else."""
+        if row.detail != self.state(row.sequence, b"").text():
+            raise ValueError("a checkpoint is not what the entries before it say")
+        self._checkpoint = row.sequence
 
     def state(self, sequence: int, last: bytes) -> State:
-        """The state so far; raises BrokenChain if a budget was charged under two accountants."""
-        pots = {
-            budget: Pot(accountant, Loss(amount, delta))
-            for (budget, accountant), (amount, delta) in self._totals.items()
-        }
-        if len(pots) != len(self._totals):
-            raise BrokenChain(sequence)
-        facts = self._ledger, self._version, self._files, self._facts, self._recorded
-        return State(sequence, last, *facts, pots, self._late)
+        """The state so far."""
+        return State(
+            sequence,
+            last,
+            self._ledger,
+            self._version,
+            files=self._files,
+            facts=self._facts,
+            recorded=self._recorded,
+            checkpoint=self._checkpoint,
+            accountants=self._accountants,
+            losses={key: Loss(*sums) for key, sums in self._losses.items()},
+            late=self._late,
+            limits=self._limits,
+            stopped=frozenset(self._stopped),
+        )
+
+
+def _amounts(row: EntryRow) -> tuple[int, int]:
+    if row.amount is None or row.delta is None or row.amount < 0 or row.delta < 0:
+        raise ValueError("an amount of privacy is never negative")
+    return row.amount, row.delta

@@ -12,6 +12,7 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any, assert_never
 
+from dpsql.ledgers import Inquiry
 from dpsql.model.vocabulary import (
     ApproximateEvent,
     BoundedRangeEvent,
@@ -141,6 +142,28 @@ def decode_facts(text: str) -> tuple[str, frozenset[Fact]]:
     pairs = read["facts"]
     facts = frozenset(Fact(FactKind(kind), table, Voucher.CHECK) for kind, table in pairs)
     return read["identity"], facts
+
+
+# --- inquiries -------------------------------------------------------------------------------
+
+LONGEST = 10_000
+"""Characters of a statement that are kept."""
+
+
+def encode_inquiry(inquiry: Inquiry) -> str:
+    """Who asked what, as canonical JSON; of a long text the beginning.
+
+    >>> encode_inquiry(Inquiry("postgres", "psql", "SELECT 1"))
+    '{"client":"psql","door":"postgres","sql":"SELECT 1"}'
+    """
+    sql = inquiry.sql
+    cut = sql if len(sql) <= LONGEST else f"{sql[:LONGEST]}…"
+    return canonical({"door": inquiry.door, "client": inquiry.client, "sql": cut})
+
+
+def decode_inquiry(text: str | None) -> Inquiry:
+    """What `encode_inquiry` wrote; nothing where there is nothing, as in older entries."""
+    return Inquiry() if text is None else Inquiry(**json.loads(text))
 
 
 # --- answers ---------------------------------------------------------------------------------

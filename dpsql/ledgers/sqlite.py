@@ -22,15 +22,27 @@ from hashlib import sha256
 from operator import itemgetter
 from typing import Self
 
-from dpsql.ledgers import Charge, Charged, Entry, Remembered, Spent, store
+from dpsql.ledgers import (
+    Ceiling,
+    Charge,
+    Charged,
+    Entry,
+    OwnerAct,
+    Remembered,
+    Spent,
+    Stopped,
+    store,
+)
 from dpsql.ledgers.book import EPOCH, LARGEST, RESTORE, Book
 from dpsql.ledgers.chain import START, EntryKind, EntryRow, State
 from dpsql.ledgers.codec import (
     decode_answer,
     decode_event,
+    decode_inquiry,
     encode_answer,
     encode_event,
     encode_facts,
+    encode_inquiry,
 )
 from dpsql.ledgers.mark import identity_of, mark_of, mark_path, read_mark, write_mark
 from dpsql.ledgers.store import Patience
@@ -98,6 +110,9 @@ class SqliteLedger:
         """Debit a budget durably; see `Ledger.charge`."""
         with self._writing() as book:
             spent = _spent_after(book.state, charge)
+            for ceiling in charge.ceilings:
+                if ceiling.title not in book.state.limits:
+                    _append_limit(book, ceiling, "")
             book.append(
                 EntryKind.CHARGE,
                 query_id=charge.query_id,
@@ -110,6 +125,7 @@ class SqliteLedger:
                 event=encode_event(charge.event),
                 question=charge.question,
                 policy_version=charge.policy_version,
+                detail=encode_inquiry(charge.inquiry),
             )
         return spent
 
@@ -139,10 +155,20 @@ class SqliteLedger:
         with self._writing() as book:
             book.append(EntryKind.LATE, analyst=analyst, detail=query_id)
 
-    def resume(self, analyst: str) -> None:
-        """Forget an analyst's late answers; see `Ledger.resume`."""
+    def confirm(self, ceiling: Ceiling, reason: str) -> None:
+        """Hold the policy to another ceiling; see `Ledger.confirm`."""
         with self._writing() as book:
-            book.append(EntryKind.RESUMED, analyst=analyst)
+            _append_limit(book, ceiling, reason)
+
+    def stop(self, whom: Stopped, reason: str) -> None:
+        """Charge nothing more; see `Ledger.stop`."""
+        with self._writing() as book:
+            book.append(EntryKind.STOPPED, budget=whom.budget, analyst=whom.analyst, detail=reason)
+
+    def resume(self, whom: Stopped, reason: str = "") -> None:
+        """Lift a stop, and forget late answers; see `Ledger.resume`."""
+        with self._writing() as book:
+            book.append(EntryKind.RESUMED, budget=whom.budget, analyst=whom.analyst, detail=reason)
 
     # --- reading ---
 
@@ -179,26 +205,59 @@ class SqliteLedger:
         finally:
             _CALLS.release()
 
-    def spent(self, budget: str) -> Loss:
-        """What a budget has spent so far."""
+    def spent(self, budget: str | None, analysts: frozenset[str] | None = None) -> Loss:
+        """What was spent so far; see `Ledger.spent`."""
         with self._reading() as book:
-            return book.state.spent(budget)
+            return book.state.spent(budget, analysts)
+
+    def confirmed(self) -> dict[str, Loss]:
+        """The ceilings that were confirmed; see `Ledger.confirmed`."""
+        with self._reading() as book:
+            return dict(book.state.limits)
+
+    def stopped(self) -> frozenset[Stopped]:
+        """All that the owner stopped; see `Ledger.stopped`."""
+        with self._reading() as book:
+            return book.state.stopped
 
     def budgets(self) -> tuple[Charged, ...]:
         """Every budget that was ever charged; see `Ledger.budgets`."""
         with self._reading() as book:
-            pots = sorted(book.state.pots.items())
-        return tuple(Charged(name, pot.accountant, pot.spent) for name, pot in pots)
+            state = book.state
+        names = sorted(state.accountants.items())
+        return tuple(Charged(name, accountant, state.spent(name)) for name, accountant in names)
 
-    def history(self, analyst: str | None = None, limit: int = 20) -> tuple[Entry, ...]:
-        """The latest charges, newest first."""
+    def history(
+        self,
+        analyst: str | None = None,
+        limit: int = 20,
+        *,
+        budget: str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+    ) -> tuple[Entry, ...]:
+        """The latest charges, newest first; see `Ledger.history`."""
+        condition = (
+            "analyst = coalesce(?, analyst) AND budget = coalesce(?, budget)"
+            " AND time >= ? AND time < ?"
+        )
+        first, end = _moment(since, 0), _moment(until, LARGEST)
         with self._reading() as book:
             charges = book.find(
-                EntryKind.CHARGE, "analyst = coalesce(?, analyst)", analyst, limit=limit
+                EntryKind.CHARGE, condition, analyst, budget, first, end, limit=limit
             )
             for row in charges:
                 book.confirm(row)
             return tuple(_entry(row, remembered=book.answered(row.query_id)) for row in charges)
+
+    def acts(self, limit: int = 20) -> tuple[OwnerAct, ...]:
+        """What the owner did last; see `Ledger.acts`."""
+        kinds = ", ".join(f"'{kind}'" for kind in OWNER_ACTS)
+        with self._reading() as book:
+            rows = store.rows_where(book.opened, f"kind IN ({kinds})", (), limit)
+            for row in rows:
+                book.confirm(row)
+        return tuple(_act(row) for row in rows)
 
     def data_version(self) -> int:
         """The present data version."""
@@ -229,12 +288,12 @@ class SqliteLedger:
         """Write the schema and the first entry into an empty file, and the first mark."""
         with _CALLS, store.connection(self._path, self._patience) as opened:
             with store.transaction(opened, self._patience, write=False) as schema:
-                empty, earlier = not schema, sorted(schema) == sorted(store.EARLIER_SCHEMA)
+                empty, earlier = not schema, _is_earlier(schema)
             if empty:
                 self._write_schema(opened)
             if earlier:
                 with store.transaction(opened, self._patience, write=True) as schema:
-                    if sorted(schema) == sorted(store.EARLIER_SCHEMA):
+                    if _is_earlier(schema):
                         store.upgrade(opened)
             with self._verified(opened, write=False) as book:
                 self._state = book.state
@@ -284,7 +343,10 @@ class SqliteLedger:
         with store.transaction(opened, self._patience, write=write) as schema:
             _require_schema(self._path, schema)
             book = Book(self._path, opened, self._clock)
-            book.catch_up(self._state)
+            if self._state is START:
+                book.resume()
+            else:
+                book.catch_up(self._state)
             book.check_mark()
             yield book
 
@@ -338,27 +400,84 @@ def _require_no_mark(path: str) -> None:
 
 def _spent_after(state: State, charge: Charge) -> Spent:
     """What the charge makes of its budget; raises Refused or LedgerError if it may not be."""
-    pot = state.pots.get(charge.budget)
-    if pot is not None and pot.accountant != charge.accountant:
+    accountant = state.accountants.get(charge.budget, charge.accountant)
+    if accountant != charge.accountant:
         raise LedgerError(
-            f"Budget {charge.budget} was charged under {pot.accountant} before; accountants are "
-            f"never mixed. Name a new budget, or go back to {pot.accountant}."
+            f"Budget {charge.budget} was charged under {accountant} before; accountants are "
+            f"never mixed. Name a new budget, or go back to {accountant}."
         )
+    if Stopped(None, charge.analyst) in state.stopped:
+        raise Refused(Reason.STOPPED_BY_OWNER, analyst=charge.analyst)
+    if Stopped(charge.budget, None) in state.stopped:
+        raise Refused(Reason.STOPPED_BY_OWNER, budget=charge.budget)
+    for ceiling in charge.ceilings:
+        _require_fits(state, charge, ceiling)
     before = state.spent(charge.budget)
-    after, limit = before + charge.loss, charge.limit
-    if not after.fits(limit):
-        left = Loss(max(0, limit.amount - before.amount), max(0, limit.delta - before.delta))
+    after = before + charge.loss
+    if max(after.amount, after.delta) > LARGEST:
+        raise LedgerError(f"Budget {charge.budget} is larger than the ledger can count.")
+    return Spent(before, after)
+
+
+def _require_fits(state: State, charge: Charge, ceiling: Ceiling) -> None:
+    """Raises Refused where a charge does not fit below a ceiling, or nobody confirmed this one."""
+    most = ceiling.most
+    if state.limits.get(ceiling.title, most) != most:
+        raise Refused(Reason.LIMIT_CHANGED, title=ceiling.title)
+    if ceiling.budget is None and {*state.accountants.values()} - {charge.accountant}:
+        raise LedgerError(
+            f"{ceiling.title} cannot be added up: some budgets were charged under another "
+            f"accountant than {charge.accountant}. Remove that cap, or start a new ledger."
+        )
+    before = state.spent(ceiling.budget, ceiling.analysts)
+    if not (before + charge.loss).fits(most):
         raise Refused(
             Reason.BUDGET_EXHAUSTED,
             budget=charge.budget,
             accountant=charge.accountant,
             needed=charge.loss,
-            left=left,
-            limit=limit,
+            left=Loss(max(0, most.amount - before.amount), max(0, most.delta - before.delta)),
+            limit=most,
+            **ceiling.named,
         )
-    if max(after.amount, after.delta) > LARGEST:
-        raise LedgerError(f"Budget {charge.budget} is larger than the ledger can count.")
-    return Spent(before, after)
+
+
+def _append_limit(book: Book, ceiling: Ceiling, reason: str) -> None:
+    most = ceiling.most
+    book.append(
+        EntryKind.LIMIT,
+        budget=ceiling.title,
+        amount=most.amount,
+        delta=most.delta,
+        detail=reason,
+    )
+
+
+def _is_earlier(schema: list[str]) -> bool:
+    return sorted(schema) in [sorted(earlier) for earlier in store.EARLIER_SCHEMAS]
+
+
+def _moment(at: datetime | None, otherwise: int) -> int:
+    return otherwise if at is None else (at - EPOCH) // timedelta(microseconds=1)
+
+
+OWNER_ACTS = {
+    EntryKind.LIMIT: "limit",
+    EntryKind.STOPPED: "stop",
+    EntryKind.RESUMED: "resume",
+    EntryKind.REFRESH: "refresh",
+    EntryKind.FACTS: "facts",
+    EntryKind.ACCEPTED: "accept",
+}
+
+
+def _act(row: EntryRow) -> OwnerAct:
+    kind = EntryKind(row.kind)
+    about = row.analyst or row.budget or ""
+    reasoned = kind in {EntryKind.LIMIT, EntryKind.STOPPED, EntryKind.RESUMED}
+    reason = str(row.detail or "") if reasoned else ""
+    most = None if row.amount is None else Loss(row.amount, row.delta or 0)
+    return OwnerAct(EPOCH + timedelta(microseconds=row.time), OWNER_ACTS[kind], about, reason, most)
 
 
 def _entry(row: EntryRow, *, remembered: bool) -> Entry:
@@ -375,4 +494,5 @@ def _entry(row: EntryRow, *, remembered: bool) -> Entry:
         event=decode_event(str(row.event)),
         question=str(row.question),
         remembered=remembered,
+        inquiry=decode_inquiry(row.detail),
     )

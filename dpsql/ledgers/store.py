@@ -29,12 +29,15 @@ T = TypeVar("T")
 OLDEST_SQLITE = (3, 37, 0)
 """The first with STRICT tables."""
 
+_CHECKPOINTS = "CREATE INDEX checkpoints ON entries (sequence) WHERE kind = 'checkpoint'"
+
 SCHEMA = (
     """CREATE TABLE entries (
   sequence INTEGER PRIMARY KEY CHECK (sequence >= 0),
   kind TEXT NOT NULL
     CHECK (kind IN (
-      'opened', 'charge', 'answer', 'refresh', 'facts', 'accepted', 'late', 'resumed')),
+      'opened', 'charge', 'answer', 'refresh', 'facts', 'accepted', 'late', 'resumed',
+      'stopped', 'limit', 'checkpoint')),
   time INTEGER NOT NULL,
   data_version INTEGER NOT NULL CHECK (data_version >= 1),
   query_id TEXT,
@@ -63,6 +66,7 @@ SCHEMA = (
     "CREATE UNIQUE INDEX entry_of_query ON entries (query_id, kind) WHERE query_id IS NOT NULL",
     """CREATE INDEX charges_for_question
 ON entries (question, analyst, policy_version, data_version) WHERE kind = 'charge'""",
+    _CHECKPOINTS,
     """CREATE TRIGGER entries_never_change BEFORE UPDATE ON entries
 BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END""",
     """CREATE TRIGGER entries_never_go BEFORE DELETE ON entries
@@ -81,11 +85,19 @@ WHEN EXISTS (SELECT 1 FROM answers WHERE query_id = NEW.query_id)
 BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END""",
 )
 
-_KINDS = """CHECK (kind IN (
+_FIRST = "CHECK (kind IN ('opened', 'charge', 'answer', 'refresh', 'facts', 'accepted'))"
+_SECOND = """CHECK (kind IN (
       'opened', 'charge', 'answer', 'refresh', 'facts', 'accepted', 'late', 'resumed'))"""
-_EARLIER = "CHECK (kind IN ('opened', 'charge', 'answer', 'refresh', 'facts', 'accepted'))"
-EARLIER_SCHEMA = (SCHEMA[0].replace(_KINDS, _EARLIER), *SCHEMA[1:])
-"""What a ledger looked like that knew of no late answers."""
+
+
+def _with_kinds(check: str) -> tuple[str, ...]:
+    start, end = SCHEMA[0].index("CHECK (kind IN"), SCHEMA[0].index(",\n  time")
+    entries = SCHEMA[0][:start] + check + SCHEMA[0][end:]
+    return (entries, *(sql for sql in SCHEMA[1:] if sql != _CHECKPOINTS))
+
+
+EARLIER_SCHEMAS = (_with_kinds(_FIRST), _with_kinds(_SECOND))
+"""What ledgers looked like that knew of no late answers; and of no limits, stops, checkpoints."""
 
 _PRAGMAS = (
     "PRAGMA journal_mode = TRUNCATE",
@@ -230,7 +242,7 @@ def transaction(
 
 
 def upgrade(opened: sqlite3.Connection) -> None:
-    """Let a ledger of the earlier schema record late answers; no row changes.
+    """Let a ledger of an earlier schema record what this one does; no row changes.
 
     The way that SQLite's manual gives for other CHECKs (lang_altertable.html, section 7).
     """
@@ -239,6 +251,7 @@ def upgrade(opened: sqlite3.Connection) -> None:
     opened.execute("UPDATE sqlite_master SET sql = ? WHERE name = 'entries'", (SCHEMA[0],))
     opened.execute(f"PRAGMA schema_version = {version + 1}")
     opened.execute("PRAGMA writable_schema = OFF")
+    opened.execute(_CHECKPOINTS)
 
 
 # --- rows ------------------------------------------------------------------------------------
@@ -266,6 +279,13 @@ def rows_where(
     """The newest entries that meet an SQL condition, newest first."""
     query = f"{_SELECT} WHERE {condition} ORDER BY sequence DESC LIMIT ?"
     return [EntryRow._make(row[:-1]) for row in opened.execute(query, (*values, limit))]
+
+
+def last_checkpoint(opened: sqlite3.Connection) -> tuple[EntryRow, bytes] | None:
+    """The newest checkpoint with its recorded hash; None if there is none."""
+    query = f"{_SELECT} WHERE kind = 'checkpoint' ORDER BY sequence DESC LIMIT 1"
+    row = opened.execute(query).fetchone()
+    return None if row is None else (EntryRow._make(row[:-1]), bytes(row[-1]))
 
 
 def hash_at(opened: sqlite3.Connection, sequence: int) -> bytes | None:

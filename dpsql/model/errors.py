@@ -51,6 +51,8 @@ class Reason(StrEnum):
 
     # The owner has to act: exit code 4.
     ANALYST_STOPPED = "analyst-stopped"
+    STOPPED_BY_OWNER = "stopped-by-owner"
+    LIMIT_CHANGED = "limit-changed"
 
 
 class DpsqlError(Exception):

@@ -9,7 +9,7 @@ Units and neighbours are those of PRIVACY.md R1; amounts are whole and exact val
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from decimal import Decimal
 from enum import StrEnum
@@ -187,6 +187,25 @@ class Budget:
 
 
 @dataclass(frozen=True, slots=True)
+class Cap:
+    """The most that some may spend: `analysts` (None: all) of `budget` (None: of all together)."""
+
+    title: str
+    epsilon: Decimal
+    delta: Decimal
+    budget: str | None = None
+    analysts: frozenset[str] | None = None
+
+    def within(self, budget: Budget) -> Budget:
+        """What it leaves of a budget that it covers, as if it were one."""
+        return replace(budget, epsilon=self.epsilon, delta=self.delta)
+
+    def covers(self, budget: str, analyst: str) -> bool:
+        """Whether what this analyst spends of this budget counts."""
+        return self.budget in {None, budget} and (self.analysts is None or analyst in self.analysts)
+
+
+@dataclass(frozen=True, slots=True)
 class Policy:
     """Everything the owner decides, bound to the database's schema: every column has its type.
 
@@ -207,6 +226,7 @@ class Policy:
     facts: frozenset[Fact] = frozenset()
     data: str | None = None
     empty_rows: frozenset[str] = frozenset()
+    caps: tuple[Cap, ...] = ()
 
     def table(self, name: str) -> TablePolicy | None:
         """The table called `name`, ignoring case."""
@@ -438,6 +458,7 @@ class Column:
 class Receipt:
     """What one answer cost: `charged`, zero if remembered or public; `least` if no question is
     charged less. `left` questions of ε `question` (`keyed` with private keys) can still be paid.
+    `spent` and `limit` are the budget's, or those of the `cap` that leaves less of it.
     """
 
     query_id: str
@@ -453,6 +474,7 @@ class Receipt:
     question: Decimal | None = None
     left: int | None = None
     keyed: int | None = None
+    cap: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -480,6 +502,7 @@ class Request:
     """What an interface asks: text, who asks, spelling, for how much or how well, when, and
     whether it is `confirmed` that even what cannot be of use is wanted. With `flowing` many rows of
     public data may come as a flow. Tables without a schema are looked for along `search_path`.
+    `door` and `client` say for the owner where it came from.
     """
 
     sql: str
@@ -493,6 +516,8 @@ class Request:
     confirmed: bool = False
     flowing: bool = False
     search_path: tuple[str, ...] = SEARCH_PATH
+    door: str = ""
+    client: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,7 @@ from dpsql import accountants
 from dpsql.accountants.remaining import rest
 from dpsql.answering.vault import Vault
 from dpsql.engines import Stop
-from dpsql.ledgers import Remembered
+from dpsql.ledgers import Inquiry, Remembered
 from dpsql.mechanisms.sparse_vector import SparseVector, sparse_vector
 from dpsql.model.bound_parameters import frozen
 from dpsql.model.errors import Reason, Refused
@@ -123,7 +123,8 @@ class Desk:
 
     def opened(self, law: SparseVector, question: str, data: Collection[str | None]) -> Receipt:
         """Debits the whole monitor; see `Vault.opened`."""
-        return self.vault.opened(self.compiler, self.account, self.cost(law, question), data)
+        inquiry, cost = Inquiry(door="monitor"), self.cost(law, question)
+        return self.vault.opened(self.compiler, self.account, cost, data, inquiry)
 
     def cost(self, law: SparseVector, question: str) -> Cost:
         """What a monitor spends."""
@@ -265,7 +266,7 @@ def priced(desk: Desk, wish: Watch, requests: Sequence[Request]) -> Price:
     recalled = desk.recalled(question)
     budget = desk.account.budget
     charge = Loss(0) if recalled else desk.cost(law, question).loss
-    spent = desk.vault.ledger.spent(budget.name)
+    standing = desk.vault.standing(desk.account)
     return Price(
         wish=wish,
         streams=tuple(streams),
@@ -273,10 +274,10 @@ def priced(desk: Desk, wish: Watch, requests: Sequence[Request]) -> Price:
         epsilon=desk.account.epsilon,
         budget=budget,
         charge=charge,
-        spent=spent,
-        limit=desk.account.limit,
+        spent=standing.spent,
+        limit=standing.limit,
         remembered=recalled is not None,
-        rest=rest(budget, spent, charge),
+        rest=rest(standing.budget, standing.spent, charge),
     )
 
 

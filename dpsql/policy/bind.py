@@ -98,6 +98,7 @@ def bind(draft: Draft, schema: Schema, values_of: ValuesOf) -> Policy:
         facts=facts,
         data=schema.identity,
         empty_rows=draft.empty_rows,
+        caps=draft.caps,
     )
 
 

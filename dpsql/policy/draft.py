@@ -8,7 +8,7 @@ from typing import Any
 
 from dpsql.model.resources import Database, Limits
 from dpsql.model.tree import Value
-from dpsql.model.vocabulary import BoundsMethod, Budget, GroupingLimit, Link, PrivacyUnit
+from dpsql.model.vocabulary import BoundsMethod, Budget, Cap, GroupingLimit, Link, PrivacyUnit
 from dpsql.policy.value_reader import Lines
 
 
@@ -99,6 +99,7 @@ class Draft:
     limits: Limits
     server: ServerSettings
     empty_rows: frozenset[str] = frozenset()
+    caps: tuple[Cap, ...] = ()
 
     def is_column(self, link: Link) -> bool:
         """Whether a link leads to the unit where people have no table: its values are units."""

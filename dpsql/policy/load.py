@@ -21,6 +21,7 @@ from dpsql.model.vocabulary import (
     Budget,
     Link,
 )
+from dpsql.policy.caps import caps_of
 from dpsql.policy.draft import Draft, DraftColumn, DraftTable, ServerSettings
 from dpsql.policy.limit_values import limit_of, limits_by, most_in_all
 from dpsql.policy.unit_links import check_links, linked_to_values, unit_columns, unit_of
@@ -95,11 +96,13 @@ def _draft(reader: Reader, folder: Path) -> Draft:
         "tables",
         "budgets",
         "analysts",
+        "groups",
         "ledger",
         "limits",
         "server",
     )
     budgets = tuple(_budget(r, name) for name, r in reader.table("budgets", required=True).tables())
+    analysts = _analysts(reader.table("analysts", required=True), budgets)
     draft = Draft(
         path=str(Path(reader.file).resolve()),
         lines=reader.lines,
@@ -107,11 +110,12 @@ def _draft(reader: Reader, folder: Path) -> Draft:
         unit=unit_of(reader.table("privacy_unit", required=True)),
         tables=tuple(_table(r, name) for name, r in reader.table("tables", required=True).tables()),
         budgets=budgets,
-        analysts=_analysts(reader.table("analysts", required=True), budgets),
+        analysts=analysts,
         ledger=_ledger(reader.table("ledger"), folder),
         limits=_limits(reader.table("limits")),
         server=server(reader.table("server"), folder),
         empty_rows=_empty_rows(reader.table("analysts", required=True)),
+        caps=caps_of(reader, budgets, analysts),
     )
     _check_names(draft, reader)
     columns = unit_columns(reader.table("privacy_unit"))
@@ -345,7 +349,7 @@ def _affordable(reader: Reader, budget: Budget) -> None:
 def _analysts(reader: Reader, budgets: tuple[Budget, ...]) -> tuple[tuple[str, str], ...]:
     result = []
     for name, analyst in reader.tables():
-        analyst.only("budget", "raw_rows")
+        analyst.only("budget", "epsilon", "delta", "raw_rows")
         budget = analyst.text("budget")
         if budget not in {b.name for b in budgets}:
             analyst.fail("budget", f"There is no budget {budget}.", f"Add [budgets.{budget}].")

@@ -11,7 +11,7 @@ from dpsql.policy.value_reader import Reader
 
 def unit_of(reader: Reader) -> PrivacyUnit:
     """The key of a table of people, or the first of the columns whose values are the units."""
-    reader.only("table", "key", "column", "columns", "neighbours")
+    reader.only("table", "key", "column", "columns", "neighbours", "epsilon", "delta")
     neighbours = reader.choice("neighbours", tuple(n.value for n in Neighbours), "add_remove")
     columns = unit_columns(reader)
     if not columns:

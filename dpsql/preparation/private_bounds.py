@@ -34,7 +34,7 @@ from dpsql.model.table_names import address
 from dpsql.model.tree import Kind, SqlType
 from dpsql.model.vocabulary import NANO, BoundsMethod, Budget, ColumnPolicy, Loss, Noise, Policy
 from dpsql.policy.values import of_type
-from dpsql.preparation.question import ReleasedBounds
+from dpsql.preparation.question import ReleasedBounds, Standing
 
 SHARE = Fraction(1, 5)
 """What finding bounds may spend of what a question may spend, for all its columns together."""
@@ -223,9 +223,9 @@ def shares(
     return largest(share / searches), largest(1 - share)
 
 
-def payable(budget: Budget, accountant: Accountant, spent: Loss, needed: Loss) -> None:
+def payable(standing: Standing, needed: Loss) -> None:
     """Refuse a question before its first step where the budget cannot pay for all of them."""
-    limit = accountant.limit(budget)
+    budget, spent, limit = standing.budget, standing.spent, standing.limit
     if not (spent + needed).fits(limit):
         left = Loss(max(0, limit.amount - spent.amount), max(0, limit.delta - spent.delta))
         raise Refused(
@@ -235,6 +235,7 @@ def payable(budget: Budget, accountant: Accountant, spent: Loss, needed: Loss) -
             needed=needed,
             left=left,
             limit=limit,
+            **({"cap": standing.cap} if standing.cap else {}),
         )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from decimal import Decimal
 from fractions import Fraction
@@ -11,13 +12,37 @@ from dpsql import accountants
 from dpsql.accountants.remaining import in_epsilon, keyed_questions, questions
 from dpsql.compiler.plan.private_plan import FoundNorm
 from dpsql.engines import Stop
-from dpsql.ledgers import Charge
+from dpsql.ledgers import Ceiling, Charge, Inquiry
 from dpsql.model.bound_parameters import types_of
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.notices import Notice, useless
 from dpsql.model.query_options import Precision, sensible
 from dpsql.model.tree import PlanForm
-from dpsql.model.vocabulary import Budget, Event, Loss, Policy, Receipt, Request
+from dpsql.model.vocabulary import Budget, Cap, Event, Loss, Policy, Receipt, Request
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What was spent of a budget; or of what `cap` leaves of it, as if that were a budget."""
+
+    budget: Budget
+    spent: Loss
+    cap: str = ""
+
+    @property
+    def limit(self) -> Loss:
+        """All that may ever be spent."""
+        return limit_of(self.budget)
+
+    @property
+    def left(self) -> int:
+        """What is left, in the unit of the accountant."""
+        return self.limit.amount - self.spent.amount
+
+
+def limit_of(budget: Budget) -> Loss:
+    """All that a budget may ever spend."""
+    return accountants.get(budget.accountant).limit(budget)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,13 +56,15 @@ class Account:
     budget: Budget
     epsilon: Decimal
     empty_rows: bool = False
+    caps: tuple[Cap, ...] = ()
 
     @property
-    def limit(self) -> Loss:
-        """All that the budget may ever spend."""
-        return accountants.get(self.budget.accountant).limit(self.budget)
+    def ceilings(self) -> tuple[Ceiling, ...]:
+        """What the ledger compares: the budget, then every cap."""
+        budget = Ceiling(f"budget {self.budget.name}", limit_of(self.budget), self.budget.name)
+        return (budget, *(_ceiling(cap, self.budget) for cap in self.caps))
 
-    def charge(self, query_id: str, cost: Cost, policy_version: str) -> Charge:
+    def charge(self, query_id: str, cost: Cost, policy_version: str, inquiry: Inquiry) -> Charge:
         """The charge of a question, as a ledger records it."""
         return Charge(
             query_id=query_id,
@@ -47,15 +74,18 @@ class Account:
             epsilon=self.epsilon,
             event=cost.event,
             loss=cost.loss,
-            limit=self.limit,
+            limit=limit_of(self.budget),
             question=cost.question,
             policy_version=policy_version,
+            caps=self.ceilings[1:],
+            inquiry=inquiry,
         )
 
     def receipt(
-        self, query_id: str, charged: Loss, spent: Loss, *, remembered: bool = False
+        self, query_id: str, charged: Loss, standing: Standing, *, remembered: bool = False
     ) -> Receipt:
         """What is told with the answer of a question that now cost `charged`."""
+        budget, spent = standing.budget, standing.spent
         return Receipt(
             query_id,
             self.analyst,
@@ -64,17 +94,18 @@ class Account:
             epsilon=self.epsilon,
             charged=charged,
             spent=spent,
-            limit=self.limit,
+            limit=standing.limit,
             remembered=remembered,
             least=accountants.is_least(charged, self.budget),
-            question=self.budget.query_epsilon,
-            left=questions(self.budget, spent),
-            keyed=keyed_questions(self.budget, spent),
+            question=budget.query_epsilon,
+            left=questions(budget, spent),
+            keyed=keyed_questions(budget, spent),
+            cap=standing.cap,
         )
 
-    def in_epsilon(self, refused: Refused, spent: Loss) -> Refused:
+    def in_epsilon(self, refused: Refused, standing: Standing) -> Refused:
         """What the ledger refuses to charge, told in ε."""
-        return in_epsilon(refused, self.budget, self.epsilon, spent)
+        return in_epsilon(refused, standing.budget, self.epsilon, standing.spent)
 
 
 def account(policy: Policy, analyst: str, *requested: Decimal | None) -> Account:
@@ -93,7 +124,37 @@ def account(policy: Policy, analyst: str, *requested: Decimal | None) -> Account
     epsilon = min(epsilons, default=budget.query_epsilon)
     if epsilon > budget.max_query_epsilon:
         raise Refused(Reason.EPSILON_TOO_LARGE, epsilon=epsilon, limit=budget.max_query_epsilon)
-    return Account(analyst, budget, epsilon, analyst in policy.empty_rows)
+    caps = tuple(cap for cap in policy.caps if cap.covers(budget.name, analyst))
+    return Account(analyst, budget, epsilon, analyst in policy.empty_rows, caps)
+
+
+def standings(
+    policy: Policy, spent: Callable[[str | None, frozenset[str] | None], Loss]
+) -> tuple[Standing, ...]:
+    """Each budget of a policy, then each cap, with what was spent below it."""
+    pots = (Standing(budget, spent(budget.name, None)) for budget in policy.budgets)
+    caps = (
+        Standing(cap.within(_covered(policy, cap)), spent(cap.budget, cap.analysts), cap.title)
+        for cap in policy.caps
+    )
+    return (*pots, *caps)
+
+
+def ceilings(policy: Policy) -> tuple[Ceiling, ...]:
+    """All limits of a policy, as a ledger holds it to them."""
+    pots = (Ceiling(f"budget {b.name}", limit_of(b), b.name) for b in policy.budgets)
+    caps = (_ceiling(cap, _covered(policy, cap)) for cap in policy.caps)
+    return (*pots, *caps)
+
+
+def _covered(policy: Policy, cap: Cap) -> Budget:
+    """A budget that a cap covers; all of them have one accountant."""
+    paying = {of for analyst, of in policy.analysts if cap.covers(of, analyst)}
+    return next(b for b in policy.budgets if b.name in paying or b.name == cap.budget)
+
+
+def _ceiling(cap: Cap, budget: Budget) -> Ceiling:
+    return Ceiling(cap.title, limit_of(cap.within(budget)), cap.budget, cap.analysts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +195,11 @@ class Question:
     bounds: tuple[ReleasedBounds, ...] = ()
     norms: tuple[FoundNorm, ...] = ()
     polls: tuple[str, ...] = ()
+
+    @property
+    def inquiry(self) -> Inquiry:
+        """What the owner reads of it in the ledger."""
+        return Inquiry(self.request.door, self.request.client, self.request.sql)
 
     def at(self, epsilon: Decimal) -> Question:
         """The same, paid for up to another epsilon."""

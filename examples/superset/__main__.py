@@ -34,9 +34,9 @@ def shown(superset: Superset, dashboard: Dashboard) -> None:
 
 
 def spent(policy: Path) -> str:
-    """What the ledger says: every charge, and what is left."""
-    command = (sys.executable, "-m", "dpsql", "--policy", policy, "budget", "--history", "1000")
-    return run(*command)
+    """What the ledger says: what is left, and every charge."""
+    ours = (sys.executable, "-m", "dpsql", "--policy", policy)
+    return run(*ours, "budget") + "\n\n" + run(*ours, "history", "--limit", "1000")
 
 
 def refreshed(superset: Superset, dashboard: Dashboard, policy: Path) -> None:
@@ -50,7 +50,7 @@ def refreshed(superset: Superset, dashboard: Dashboard, policy: Path) -> None:
     seconds = (time.perf_counter() - begun) / REFRESHES
     if spent(policy) != before:
         sys.exit("A refresh was charged.")
-    entries = len(before.split("\n\n")[1].splitlines()) - 1
+    entries = before.count("  charge  ")
     print(f"{len(first)} charts and filters: {entries} entries in the ledger, from the first time.")
     print(f"{REFRESHES} refreshes of {seconds:.1f} s: the same numbers, and nothing in the ledger.")
 

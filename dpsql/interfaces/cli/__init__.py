@@ -14,9 +14,10 @@ from typing import Any, NoReturn
 import click
 
 from dpsql.interfaces.cli.ask import explain, query
+from dpsql.interfaces.cli.budget_commands import budget, history
 from dpsql.interfaces.cli.manual import completion, manual
 from dpsql.interfaces.cli.options import CommandSettings, common
-from dpsql.interfaces.cli.owner_commands import budget, check, demo, init, refresh
+from dpsql.interfaces.cli.owner_commands import check, demo, init, refresh
 from dpsql.interfaces.cli.serve import serve
 from dpsql.interfaces.cli.terminal import show_error, show_fault, use_color
 from dpsql.interfaces.cli.tune import tune
@@ -27,7 +28,7 @@ from dpsql.model.errors import DpsqlError
 
 SECTIONS = {
     "Ask": (query, explain, watch, budget),
-    "Own the data": (init, check, tune, refresh, serve, user),
+    "Own the data": (init, check, tune, refresh, history, serve, user),
     "Learn": (demo, manual, completion),
 }
 _WHOLE = 1_000

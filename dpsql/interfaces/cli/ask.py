@@ -218,7 +218,13 @@ def _with_proxy(
             who = proxy.analyst(settings.analyst)
             epsilon, precision = _price(**price)
             request = Request(
-                text, who, dialect, epsilon=epsilon, precision=precision, nonnegative=nonnegative
+                text,
+                who,
+                dialect,
+                epsilon=epsilon,
+                precision=precision,
+                nonnegative=nonnegative,
+                door="command line",
             )
             return interruptible(call(proxy, request), proxy.cancel, Progress())
     except DpsqlError as error:

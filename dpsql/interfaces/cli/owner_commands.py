@@ -1,4 +1,4 @@
-"""The owner's commands: `init`, `check`, `budget`, `refresh`, `demo`."""
+"""The owner's commands: `init`, `check`, `refresh`, `demo`."""
 
 from __future__ import annotations
 
@@ -8,102 +8,22 @@ from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 from textwrap import indent
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from dpsql.interfaces.amounts import loss_text, plain, share_text
+from dpsql.interfaces.cli.budget_commands import note_unnamed, warn_of_lapsed_facts
 from dpsql.interfaces.cli.options import CommandSettings, with_settings
 from dpsql.interfaces.cli.output import output
 from dpsql.interfaces.cli.terminal import columns, encodable, note
 from dpsql.interfaces.messages import printable
 from dpsql.interfaces.receipts import cost_text
-from dpsql.interfaces.tables import sheet, table
+from dpsql.interfaces.tables import table
 from dpsql.interfaces.wordings import ExitCode
-from dpsql.ledgers import Charged
-from dpsql.model.vocabulary import Budget, Loss, Request
+from dpsql.model.vocabulary import Request
 
 if TYPE_CHECKING:
     from dpsql.owner.check import Finding
-    from dpsql.proxy import Proxy
-
-_BUDGET_HEADERS = ("budget", "ε", "used", "questions left", "fits", "accountant", "spent", "limit")
-_HISTORY_HEADERS = ("query", "time (UTC)", "analyst", "budget", "epsilon", "charge")
-
-
-@click.command()
-@with_settings
-@click.option("--history", metavar="N", type=click.IntRange(1), help="The latest N charges too.")
-@click.option("--accept-ledger", is_flag=True, help="Owner: trust the ledger file as it is now.")
-def budget(
-    settings: CommandSettings,
-    history: int | None,
-    *,
-    accept_ledger: bool,
-) -> None:
-    """Show what each budget has spent and what is left."""
-    from dpsql.owner.check import unnamed_budgets  # noqa: PLC0415
-
-    if accept_ledger:
-        _accept(settings.policy)
-    with settings.open(settings.policy) as proxy:
-        room = columns(sys.stdout)
-        lines = list(sheet(_BUDGET_HEADERS, [_pot(*pot) for pot in proxy.budgets()], room))
-        if history is not None:
-            accountants = {pot.name: pot.accountant for pot, _, _ in proxy.budgets()}
-            entries = [_entry(e, accountants) for e in proxy.history(settings.analyst, history)]
-            lines += ["", *sheet(_HISTORY_HEADERS, entries, room)]
-        _warn_of_lapsed_facts(proxy)
-        unnamed = unnamed_budgets(proxy.ledger, proxy.policy.budgets)
-    click.echo("\n".join(lines))
-    _note_unnamed(unnamed)
-
-
-def _note_unnamed(pots: Sequence[Charged]) -> None:
-    """Tells what was spent under budgets that the policy does not name."""
-    for pot in pots:
-        spent = loss_text(pot.spent, pot.accountant)
-        note(
-            f"notice: {spent} was spent under the budget {printable(pot.budget)}, which the policy "
-            "does not name. A budget with a new name begins at zero: name it as it was, or lower "
-            "the new one by what is spent."
-        )
-
-
-def _pot(pot: Budget, spent: Loss, limit: Loss) -> tuple[str, ...]:
-    """One budget: first in ε, per cent and questions, then as the accountant counts."""
-    from dpsql.accountants.remaining import fitting, questions  # noqa: PLC0415
-
-    fits = fitting(pot, spent)
-    return (
-        printable(pot.name),
-        plain(pot.epsilon),
-        share_text(spent, limit),
-        f"{questions(pot, spent):,} at ε = {plain(pot.query_epsilon)}",
-        "nothing" if fits is None else f"ε = {plain(fits)}",
-        pot.accountant,
-        loss_text(spent, pot.accountant),
-        loss_text(limit, pot.accountant),
-    )
-
-
-def _entry(entry: Any, accountants: dict[str, str]) -> tuple[str, ...]:
-    return (
-        entry.query_id,
-        f"{entry.time:%Y-%m-%d %H:%M:%S}",
-        printable(entry.analyst),
-        printable(entry.budget),
-        plain(entry.epsilon),
-        loss_text(entry.loss, accountants.get(entry.budget)),
-    )
-
-
-def _accept(policy: str) -> None:
-    from dpsql.ledgers.sqlite import accept  # noqa: PLC0415
-    from dpsql.policy.load import load  # noqa: PLC0415
-
-    accept(load(policy).ledger)
-    note("The ledger is accepted as it is now.")
 
 
 @click.command()
@@ -122,15 +42,7 @@ def refresh(settings: CommandSettings, *, record: bool) -> None:
         return
     with settings.open(settings.policy) as proxy:
         click.echo(f"data version {proxy.refresh()}")
-        _warn_of_lapsed_facts(proxy)
-
-
-def _warn_of_lapsed_facts(proxy: Proxy) -> None:
-    if proxy.facts_lapsed:
-        note(
-            "The facts that were recorded do not count for the data as they now are: plans and "
-            "prices do without. Record them anew: dpsql check --record"
-        )
+        warn_of_lapsed_facts(proxy)
 
 
 @click.command()
@@ -165,7 +77,7 @@ def check(settings: CommandSettings, *, record: bool) -> None:
     _show(settings.policy, findings)
     if record:
         note("What the data confirms is recorded, until the data changes.")
-    _note_unnamed(unnamed_budgets_of(settings.policy))
+    note_unnamed(unnamed_budgets_of(settings.policy))
     if any(finding.rows for finding in findings):
         raise click.exceptions.Exit(ExitCode.BAD_INPUT)
     note("The data fits the policy.")

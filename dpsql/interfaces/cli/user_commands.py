@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import sys
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
 
+from dpsql.interfaces.cli.budget_commands import REASON
 from dpsql.interfaces.cli.options import CommandSettings, with_settings
 from dpsql.interfaces.cli.terminal import note
 from dpsql.interfaces.messages import printable
 from dpsql.interfaces.tables import grid
+from dpsql.ledgers import Ledger, Stopped
 from dpsql.model.errors import Reason, Refused
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from dpsql.interfaces.pgwire.login_file import User
     from dpsql.policy.draft import Draft
 
@@ -104,18 +108,37 @@ def enable(settings: CommandSettings, name: str) -> None:
 @user.command()
 @with_settings
 @click.argument("name")
-def resume(settings: CommandSettings, name: str) -> None:
-    """Let analyst NAME ask anew, whose answers came late too often."""
+@REASON
+def stop(settings: CommandSettings, name: str, *, reason: str) -> None:
+    """Charge nothing more for analyst NAME until resumed; remembered answers stay free."""
+    with _ledger_of(settings, name) as ledger:
+        ledger.stop(Stopped(None, name), reason)
+    note(f"Nothing is charged for {printable(name)} any more.")
+
+
+@user.command()
+@with_settings
+@click.argument("name")
+@click.option("--reason", default="", metavar="WHY", help="Why: it stays in the ledger.")
+def resume(settings: CommandSettings, name: str, *, reason: str) -> None:
+    """Let analyst NAME ask anew, who was stopped or whose answers came late too often."""
+    with _ledger_of(settings, name) as ledger:
+        late = ledger.late(name)
+        ledger.resume(Stopped(None, name), reason)
+    note(f"{printable(name)} may ask anew; {late} late answers no longer count.")
+
+
+@contextmanager
+def _ledger_of(settings: CommandSettings, name: str) -> Iterator[Ledger]:
+    """The ledger, for an analyst whom the policy names."""
+    from dpsql.ledgers.sqlite import SqliteLedger  # noqa: PLC0415
+
     draft = _draft(settings)
     analysts = tuple(who for who, _ in draft.analysts)
     if name not in analysts:
         raise Refused(Reason.BAD_OPTION, option="analyst", value=name, known=analysts)
-    from dpsql.ledgers.sqlite import SqliteLedger  # noqa: PLC0415
-
     with closing(SqliteLedger.open(draft.ledger)) as ledger:
-        late = ledger.late(name)
-        ledger.resume(name)
-    note(f"{printable(name)} may ask anew; {late} late answers no longer count.")
+        yield ledger
 
 
 def _draft(settings: CommandSettings) -> Draft:

@@ -203,7 +203,7 @@ def _price_lines(price: Price) -> Iterator[str]:
     else:
         charge = loss_text(price.charge, accountant)
         yield f"Charge: ε = {plain(price.epsilon)} however many are below, {charge} ({accountant})."
-    names = price.budget.name, price.wish.analyst, accountant
+    names = price.budget.name, f" of {price.wish.analyst}", accountant
     yield from budget_lines(*names, price.charge, price.spent, price.limit, price.rest)
     for number, stream in enumerate(price.streams, 1):
         for sentence in sentences(stream.notices, stream.columns):

@@ -189,6 +189,8 @@ class Answers:
             confirmed=settings["dpsql.confirm"] == "on",
             flowing=True,
             search_path=searched(settings["search_path"]),
+            door=DIALECT,
+            client=settings["application_name"],
         )
 
     def _read(self, piece: Piece, stop: Stop) -> tuple[Numbered, bool]:

@@ -60,8 +60,8 @@ def _exact(column: tuple[Decimal, ...]) -> SqlType:
 
 
 def _budget(proxy: Proxy, analyst: str) -> list[_Row]:
-    own = proxy.policy.budget_of(analyst)
-    own_budgets = [(b, spent, limit) for b, spent, limit in proxy.budgets() if b == own]
+    own = proxy.standing(analyst)
+    budget, spent, limit = own.budget, own.spent, own.limit
     return [
         (
             budget.name,
@@ -77,7 +77,6 @@ def _budget(proxy: Proxy, analyst: str) -> list[_Row]:
             budget.query_epsilon,
             fitting(budget, spent) or Decimal(0),
         )
-        for budget, spent, limit in own_budgets
     ]
 
 

@@ -1,0 +1,413 @@
+"""`dpsql budget` and `dpsql history`: what was spent, by whom, for what, and the owner's acts."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections import Counter
+from contextlib import closing, contextmanager
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from dpsql.interfaces import records
+from dpsql.interfaces.amounts import loss_text, plain, share_text
+from dpsql.interfaces.cli.options import CommandSettings, with_settings, written_as
+from dpsql.interfaces.cli.output import output
+from dpsql.interfaces.cli.terminal import columns, encodable, note
+from dpsql.interfaces.messages import printable
+from dpsql.interfaces.tables import sheet, table
+from dpsql.ledgers import Charged, Entry, OwnerAct, Stopped
+from dpsql.model.errors import Reason, Refused
+from dpsql.model.tree import TIMESTAMPTZ, VARCHAR, decimal
+from dpsql.model.vocabulary import Answer, Column, Loss, NoiseEvent
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from dpsql.policy.draft import Draft
+    from dpsql.preparation.question import Standing
+    from dpsql.proxy import Proxy
+
+_HEADERS = (
+    "budget",
+    "ε",
+    "used",
+    "questions left",
+    "lasts",
+    "fits",
+    "accountant",
+    "spent",
+    "limit",
+)
+_SPENDERS = ("analyst", "budget", "spent", "of the budget")
+_WINDOW = timedelta(days=28)
+_MOST_CHARGES = 2_000
+"""The present rate is that of the last so many days, or of so many charges if these are fewer."""
+
+REASON = click.option("--reason", required=True, metavar="WHY", help="Why: it stays in the ledger.")
+
+
+@click.group(invoke_without_command=True)
+@with_settings
+@click.option("--accept-ledger", is_flag=True, help="Owner: trust the ledger file as it is now.")
+@written_as("How it is written.", "table", "json")
+@click.pass_context
+def budget(
+    context: click.Context, settings: CommandSettings, *, accept_ledger: bool, style: str
+) -> None:
+    """Show what each budget has spent and what is left."""
+    context.obj = settings
+    if context.invoked_subcommand is not None:
+        return
+    if accept_ledger:
+        _accept(settings.policy)
+    from dpsql.owner.check import unnamed_budgets  # noqa: PLC0415
+
+    with settings.open(settings.policy) as proxy:
+        text = _as_json(proxy) if style == "json" else _as_tables(proxy)
+        warn_of_lapsed_facts(proxy)
+        unnamed = unnamed_budgets(proxy.ledger, proxy.policy.budgets)
+        changed, stopped = _changed(proxy), proxy.ledger.stopped()
+    click.echo(text)
+    note_unnamed(unnamed)
+    for title in changed:
+        note(
+            f"notice: the policy has another limit for {printable(title)} than was confirmed; "
+            "nothing is charged until then: dpsql budget confirm --reason …"
+        )
+    for whom in sorted(stopped, key=_name):
+        note(f"notice: {printable(_name(whom))} is stopped: nothing new is charged.")
+
+
+@budget.command()
+@with_settings
+@REASON
+def confirm(settings: CommandSettings, *, reason: str) -> None:
+    """Hold the ledger to the limits that the policy has now, raised or lowered."""
+    with settings.open(settings.policy) as proxy:
+        before, units = proxy.ledger.confirmed(), [s.budget.accountant for s in proxy.standings()]
+        limits = zip(proxy.ceilings(), units, strict=True)
+        changed = [(c, unit) for c, unit in limits if before.get(c.title, c.most) != c.most]
+        for ceiling, _ in changed:
+            proxy.ledger.confirm(ceiling, reason)
+    for ceiling, unit in changed:
+        old, new = loss_text(before[ceiling.title], unit), loss_text(ceiling.most, unit)
+        note(f"{printable(ceiling.title)}: {old} before, {new} now.")
+    if not changed:
+        note("The limits of the policy are those that the ledger holds it to.")
+
+
+@budget.command()
+@with_settings
+@click.argument("name")
+@REASON
+def stop(settings: CommandSettings, name: str, *, reason: str) -> None:
+    """Charge nothing more to budget NAME until it is resumed; remembered answers stay free."""
+    with _ledger_of(settings, budget=name) as ledger:
+        ledger.stop(Stopped(name, None), reason)
+    note(f"Nothing is charged to {printable(name)} any more.")
+
+
+@budget.command("resume")
+@with_settings
+@click.argument("name")
+@REASON
+def resume_budget(settings: CommandSettings, name: str, *, reason: str) -> None:
+    """Lift the stop of budget NAME."""
+    with _ledger_of(settings, budget=name) as ledger:
+        ledger.resume(Stopped(name, None), reason)
+    note(f"{printable(name)} is charged again.")
+
+
+@contextmanager
+def _ledger_of(settings: CommandSettings, budget: str) -> Iterator[Any]:
+    from dpsql.ledgers.sqlite import SqliteLedger  # noqa: PLC0415
+
+    draft = _draft(settings)
+    names = tuple(pot.name for pot in draft.budgets)
+    if budget not in names:
+        raise Refused(Reason.BAD_OPTION, option="budget", value=budget, known=names)
+    with closing(SqliteLedger.open(draft.ledger)) as ledger:
+        yield ledger
+
+
+def _draft(settings: CommandSettings) -> Draft:
+    from dpsql.policy.load import load  # noqa: PLC0415
+
+    return load(settings.policy)
+
+
+def _accept(policy: str) -> None:
+    from dpsql.ledgers.sqlite import accept  # noqa: PLC0415
+    from dpsql.policy.load import load  # noqa: PLC0415
+
+    accept(load(policy).ledger)
+    note("The ledger is accepted as it is now.")
+
+
+def note_unnamed(pots: Sequence[Charged]) -> None:
+    """Tells what was spent under budgets that the policy does not name."""
+    for pot in pots:
+        spent = loss_text(pot.spent, pot.accountant)
+        note(
+            f"notice: {spent} was spent under the budget {printable(pot.budget)}, which the policy "
+            "does not name. A budget with a new name begins at zero: name it as it was, or lower "
+            "the new one by what is spent."
+        )
+
+
+def warn_of_lapsed_facts(proxy: Proxy) -> None:
+    """Tells that facts were recorded of other data than are there."""
+    if proxy.facts_lapsed:
+        note(
+            "The facts that were recorded do not count for the data as they now are: plans and "
+            "prices do without. Record them anew: dpsql check --record"
+        )
+
+
+# --- what is left ---
+
+
+def _as_tables(proxy: Proxy) -> str:
+    room = columns(sys.stdout)
+    lines = list(sheet(_HEADERS, [_pot(proxy, pot) for pot in proxy.standings()], room))
+    spenders = _spenders(proxy)
+    if len(spenders) > 1:
+        rows = [
+            (
+                printable(analyst),
+                printable(pot.budget.name),
+                loss_text(spent, pot.budget.accountant),
+                share_text(spent, pot.limit),
+            )
+            for analyst, pot, spent in spenders
+        ]
+        lines += ["", *sheet(_SPENDERS, rows, room)]
+    return "\n".join(lines)
+
+
+def _pot(proxy: Proxy, pot: Standing) -> tuple[str, ...]:
+    """One budget or cap: first in ε, per cent and questions, then as the accountant counts."""
+    from dpsql.accountants.remaining import fitting, questions  # noqa: PLC0415
+
+    fits, days = fitting(pot.budget, pot.spent), _days(proxy, pot)
+    return (
+        printable(pot.cap or pot.budget.name),
+        plain(pot.budget.epsilon),
+        share_text(pot.spent, pot.limit),
+        f"{questions(pot.budget, pot.spent):,} at ε = {plain(pot.budget.query_epsilon)}",
+        "" if days is None else f"{days:,.0f} days",
+        "nothing" if fits is None else f"ε = {plain(fits)}",
+        pot.budget.accountant,
+        loss_text(pot.spent, pot.budget.accountant),
+        loss_text(pot.limit, pot.budget.accountant),
+    )
+
+
+def _days(proxy: Proxy, pot: Standing) -> float | None:
+    """How long the rest lasts at the present rate; None where nothing was charged lately.
+
+    Of a cap nobody tells: it is not known who asks next.
+    """
+    if pot.cap:
+        return None
+    now = datetime.now(UTC)
+    charges = proxy.ledger.history(None, _MOST_CHARGES, budget=pot.budget.name, since=now - _WINDOW)
+    spent = sum(entry.loss.amount for entry in charges)
+    if not spent:
+        return None
+    elapsed = max(now - charges[-1].time, timedelta(days=1))
+    return max(0, pot.left) / spent * (elapsed / timedelta(days=1))
+
+
+def _spenders(proxy: Proxy) -> list[tuple[str, Standing, Loss]]:
+    """What each analyst of the policy has spent of the budget that pays."""
+    pots = {pot.budget.name: pot for pot in proxy.standings() if not pot.cap}
+    return [
+        (analyst, pots[of], proxy.ledger.spent(of, frozenset({analyst})))
+        for analyst, of in proxy.policy.analysts
+    ]
+
+
+def _as_json(proxy: Proxy) -> str:
+    from dpsql.accountants.remaining import fitting, questions  # noqa: PLC0415
+
+    stopped, changed = proxy.ledger.stopped(), _changed(proxy)
+    pots = []
+    for pot in proxy.standings():
+        fits = fitting(pot.budget, pot.spent)
+        title = pot.cap or f"budget {pot.budget.name}"
+        pots.append(
+            {
+                "title": title,
+                "budget": pot.budget.name,
+                "cap": pot.cap or None,
+                "accountant": pot.budget.accountant,
+                "epsilon": float(pot.budget.epsilon),
+                "delta": float(pot.budget.delta),
+                "spent": _amounts(pot.spent),
+                "limit": _amounts(pot.limit),
+                "questions_left": questions(pot.budget, pot.spent),
+                "question_epsilon": float(pot.budget.query_epsilon),
+                "largest_epsilon": None if fits is None else float(fits),
+                "days_left": _days(proxy, pot),
+                "stopped": not pot.cap and Stopped(pot.budget.name, None) in stopped,
+                "confirmed": title not in changed,
+            }
+        )
+    analysts = [
+        {
+            "analyst": analyst,
+            "budget": pot.budget.name,
+            "spent": _amounts(spent),
+            "stopped": Stopped(None, analyst) in stopped,
+        }
+        for analyst, pot, spent in _spenders(proxy)
+    ]
+    return json.dumps({"budgets": pots, "analysts": analysts}, ensure_ascii=False, indent=2)
+
+
+def _amounts(loss: Loss) -> dict[str, float]:
+    return {"amount": loss.amount / 1e9, "delta": loss.delta / 1e18}
+
+
+def _changed(proxy: Proxy) -> list[str]:
+    """The titles of what the policy limits otherwise than the owner confirmed."""
+    confirmed = proxy.ledger.confirmed()
+    return [c.title for c in proxy.ceilings() if confirmed.get(c.title, c.most) != c.most]
+
+
+def _name(whom: Stopped) -> str:
+    return whom.analyst or f"budget {whom.budget}"
+
+
+# --- what was done ---
+
+_COLUMNS = (
+    Column("time", TIMESTAMPTZ),
+    Column("what", VARCHAR),
+    Column("who", VARCHAR),
+    Column("door", VARCHAR),
+    Column("client", VARCHAR),
+    Column("budget", VARCHAR),
+    Column("epsilon", decimal(38, 9)),
+    Column("charge", decimal(38, 9)),
+    Column("delta", decimal(38, 18)),
+    Column("accountant", VARCHAR),
+    Column("mechanisms", VARCHAR),
+    Column("outcome", VARCHAR),
+    Column("query", VARCHAR),
+    Column("text", VARCHAR),
+)
+_FORMATS: dict[str, Callable[[Answer], str | bytes]] = {
+    "json": records.json_array,
+    "jsonl": records.json_lines,
+    "csv": records.csv,
+    "parquet": records.parquet,
+}
+_WHEN = click.DateTime(["%Y-%m-%d", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M:%S"])
+
+
+@click.command()
+@with_settings
+@click.option("--budget", "of", metavar="NAME", help="Charges to this budget alone.")
+@click.option("--since", type=_WHEN, help="From this moment on, in UTC.")
+@click.option("--until", type=_WHEN, help="Before this moment, in UTC.")
+@click.option(
+    "--limit", type=click.IntRange(1), default=20, show_default=True, help="The latest so many."
+)
+@written_as("How it is written.", "table", *_FORMATS)
+@click.option("-o", "--output", "target", metavar="FILE", help="Write it here, atomically.")
+def history(
+    settings: CommandSettings,
+    *,
+    of: str | None,
+    since: datetime | None,
+    until: datetime | None,
+    limit: int,
+    style: str,
+    target: str | None,
+) -> None:
+    """List who asked what and what it cost, and what the owner did; newest first.
+
+    With --analyst or --budget charges alone. Texts are the analysts' own; no value of data and no
+    duration is there.
+    """
+    if style == "parquet":
+        records.require_parquet()
+        if target is None and sys.stdout.isatty():
+            raise click.UsageError("Parquet is not for a terminal: give -o FILE.")
+    first, end = _in_utc(since), _in_utc(until)
+    with settings.open(settings.policy) as proxy:
+        charges = proxy.ledger.history(settings.analyst, limit, budget=of, since=first, until=end)
+        only_charges = settings.analyst is not None or of is not None
+        acts = () if only_charges else proxy.ledger.acts(limit)
+    rows = [_charge_row(entry) for entry in charges]
+    rows += [_act_row(act) for act in acts if _within(act.time, first, end)]
+    rows = sorted(rows, key=lambda row: row[0], reverse=True)[:limit]
+    exact = ((None,) * len(_COLUMNS),) * len(rows)
+    answer = Answer(_COLUMNS, tuple(rows), exact, exact)
+    with output(target) as write:
+        write(_shown(answer) if style == "table" else _FORMATS[style](answer))
+
+
+def _shown(answer: Answer) -> str:
+    """The columns that a person wants to see; the other formats have all."""
+    names = ("time", "what", "who", "budget", "epsilon", "outcome", "query", "text")
+    chosen = [n for n, column in enumerate(answer.columns) if column.name in names]
+    rows = tuple(tuple(_cell(row[n]) for n in chosen) for row in answer.rows)
+    exact = ((None,) * len(chosen),) * len(rows)
+    shown = Answer(
+        tuple(Column(answer.columns[n].name, VARCHAR) for n in chosen), rows, exact, exact
+    )
+    return encodable(table(shown, columns(sys.stdout)).text, sys.stdout.encoding)
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, datetime):
+        return f"{value:%Y-%m-%d %H:%M:%S}"
+    if isinstance(value, Decimal):
+        return plain(value)
+    return "" if value is None else " ".join(str(value).split())
+
+
+def _charge_row(entry: Entry) -> tuple[Any, ...]:
+    inquiry, loss = entry.inquiry, entry.loss
+    parts = Counter(
+        part.noise.mechanism.value if isinstance(part, NoiseEvent) else "selection"
+        for part in entry.event.parts
+    )
+    return (
+        entry.time,
+        "charge",
+        entry.analyst,
+        inquiry.door or None,
+        inquiry.client or None,
+        entry.budget,
+        entry.epsilon,
+        Decimal(loss.amount).scaleb(-9),
+        Decimal(loss.delta).scaleb(-18),
+        entry.accountant,
+        ", ".join(f"{count} × {name}" for name, count in sorted(parts.items())),
+        "answered" if entry.remembered else "no answer was recorded",
+        entry.query_id,
+        inquiry.sql or None,
+    )
+
+
+def _act_row(act: OwnerAct) -> tuple[Any, ...]:
+    most = None if act.limit is None else Decimal(act.limit.amount).scaleb(-9)
+    delta = None if act.limit is None else Decimal(act.limit.delta).scaleb(-18)
+    where = act.time, act.what, "owner", None, None, act.about
+    return (*where, None, most, delta, None, None, None, None, act.reason or None)
+
+
+def _in_utc(moment: datetime | None) -> datetime | None:
+    return None if moment is None else moment.replace(tzinfo=UTC)
+
+
+def _within(time: datetime, since: datetime | None, until: datetime | None) -> bool:
+    return (since is None or since <= time) and (until is None or time < until)

@@ -1,0 +1,72 @@
+"""Caps: what an analyst, a group of them, or all together may spend at most."""
+
+from __future__ import annotations
+
+from dpsql.accountants import get
+from dpsql.model.vocabulary import Budget, Cap
+from dpsql.policy.value_reader import Reader
+
+Analysts = tuple[tuple[str, str], ...]
+
+
+def caps_of(reader: Reader, budgets: tuple[Budget, ...], analysts: Analysts) -> tuple[Cap, ...]:
+    """Every cap of a policy. Raises `PolicyError`.
+
+    `epsilon` of an analyst caps what that one spends of the budget, `[groups.NAME]` what several
+    spend of one budget or of all, and `epsilon` of the privacy unit what all spend of all.
+    """
+    by_name = {budget.name: budget for budget in budgets}
+    caps = []
+    for name, analyst in reader.table("analysts").tables():
+        if _has_cap(analyst):
+            budget = by_name[dict(analysts)[name]]
+            caps.append(_cap(analyst, f"analyst {name}", (budget,), frozenset({name})))
+    for name, group in reader.table("groups").tables():
+        caps.append(_of_group(group, name, by_name, dict(analysts)))
+    if _has_cap(reader.table("privacy_unit")):
+        caps.append(_cap(reader.table("privacy_unit"), "all budgets", budgets, None))
+    return tuple(caps)
+
+
+def _has_cap(reader: Reader) -> bool:
+    if "delta" in reader.values and "epsilon" not in reader.values:
+        reader.fail("delta", "delta has no use without epsilon.", "Add epsilon, or remove it.")
+    return "epsilon" in reader.values
+
+
+def _of_group(reader: Reader, name: str, budgets: dict[str, Budget], of: dict[str, str]) -> Cap:
+    reader.only("analysts", "budget", "epsilon", "delta")
+    members = reader.values.get("analysts")
+    if not isinstance(members, list) or not members or not {*map(str, members)} <= of.keys():
+        fix = f'Write analysts = ["…"] with some of {", ".join(of)}.'
+        reader.fail("analysts", "analysts must list analysts of this policy.", fix)
+    if "budget" not in reader.values:
+        paying = tuple(budgets[pot] for pot in dict.fromkeys(of[member] for member in members))
+        return _cap(reader, f"group {name}", paying, frozenset(members), across=True)
+    budget = reader.text("budget")
+    if budget not in budgets:
+        reader.fail("budget", f"There is no budget {budget}.", f"Add [budgets.{budget}].")
+    return _cap(reader, f"group {name}", (budgets[budget],), frozenset(members))
+
+
+def _cap(
+    reader: Reader,
+    title: str,
+    budgets: tuple[Budget, ...],
+    analysts: frozenset[str] | None,
+    *,
+    across: bool = False,
+) -> Cap:
+    """A cap on what is spent of these budgets, which one accountant must count."""
+    accountants = sorted({budget.accountant for budget in budgets})
+    if len(accountants) > 1:
+        why = f"{title} spends by {' and '.join(accountants)}, which nobody adds up."
+        reader.fail("epsilon", why, "Give these budgets one accountant, or cap each by itself.")
+    epsilon = reader.amount("epsilon")
+    delta = reader.amount("delta", str(max(budget.delta for budget in budgets)))
+    if epsilon <= 0:
+        reader.fail("epsilon", "epsilon must be above zero.", "Write epsilon = 1.0.")
+    if not 0 <= delta < 1 or (get(accountants[0]).needs_delta and not delta):
+        reader.fail("delta", "delta must be in (0, 1).", "Write delta = 1e-6.")
+    one = None if across or analysts is None else budgets[0].name
+    return Cap(title, epsilon, delta, one, analysts)
