@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypeVar
 
 from dpsql.engines import Stop
 from dpsql.explaining.explanation import Explanation
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 Row = tuple[Any, ...]
 Deviations = Sequence[tuple[float | None, ...]]
-Parameters = Sequence[Parameter | list[Any]]
+Parameters: TypeAlias = "Sequence[Parameter | list[Any]]"
 Description = tuple[str, str, None, None, int | None, int | None, None]
 Result = TypeVar("Result")
 

@@ -192,6 +192,8 @@ def _natural(plan: PrivatePlan, block: int, noisy: Sequence[Noisy]) -> Rows:
 def expected_margins(plan: PrivatePlan | None, rewritten: Rewritten) -> tuple[float | None, ...]:
     """The half-width at 95 % of each output before it is released: see `Rewritten.expected`."""
     factor = 0.0 if plan is None else margin_factor(plan)
+    if not rewritten.expected:
+        return ()
     errors = _in_units(rewritten.expected, _units(rewritten))
     return tuple(None if e is None else e * factor for e in errors)
 
