@@ -93,7 +93,7 @@ def number_text(value: Any, margin: float | None, scale: int | None) -> tuple[st
     >>> number_text(7, None, 0)
     ('7', '')
     >>> number_text(timedelta(hours=30.001), 94.0, None)
-    ('1 day 06:00:04', '94 s')
+    ('1 day 06:00:04', '1.6 min')
     """
     if margin is None:
         return exact_text(value), ""
@@ -109,9 +109,20 @@ def number_text(value: Any, margin: float | None, scale: int | None) -> tuple[st
     return f"{value:z,.{shown}f}", f"{margin:,.{places}f}"
 
 
+_UNITS = ((86_400, "days"), (3_600, "h"), (60, "min"), (1, "s"))
+
+
 def seconds_text(margin: float) -> str:
-    """The margin of a length of time, which is in seconds."""
-    return f"{margin:,.{significant_places(margin)}f} s" if isfinite(margin) else "?"
+    """The margin of a length of time, which is in seconds, in the largest unit that it fills.
+
+    >>> seconds_text(94.0), seconds_text(187_945_543), seconds_text(0.25)
+    ('1.6 min', '2,175 days', '0.25 s')
+    """
+    if not isfinite(margin):
+        return "?"
+    size, unit = next(((s, u) for s, u in _UNITS if margin >= s), _UNITS[-1])
+    amount = margin / size
+    return f"{amount:,.{significant_places(amount)}f} {unit}"
 
 
 def exact_text(value: Any) -> str:
