@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from datetime import date, datetime
+from datetime import date, datetime, time
 from decimal import Decimal
 from fractions import Fraction
 from functools import cache
 from itertools import product
 from math import inf, isfinite, isnan
 from typing import Any
+from uuid import UUID
 
 import duckdb
 
@@ -18,7 +19,7 @@ from dpsql import functions
 from dpsql.compiler.resolve.typing import type_of
 from dpsql.dialects.duckdb.expression_sql import expression
 from dpsql.model.intervals import EVERYTHING, Bound, Facts, Interval, bound_of
-from dpsql.model.tree import Call, Cast, Expression, Kind, Literal, Ref, SqlType
+from dpsql.model.tree import TIME, Call, Cast, Expression, Kind, Literal, Ref, SqlType
 from dpsql.model.walk import children, walk
 from grammar_tests.function_samples import COLUMNS, Column, column_of
 
@@ -57,13 +58,15 @@ def run(engine: duckdb.DuckDBPyConnection, texts: Iterable[str], reads: list[Ref
 
 def readable(text: str, kind: SqlType) -> str:
     """Far dates have no Python value: read them as text."""
-    return f"CAST({text} AS VARCHAR)" if kind.is_temporal else text
+    return f"CAST({text} AS VARCHAR)" if kind.is_temporal or kind == TIME else text
 
 
 def value_of(raw: Any, kind: SqlType) -> Any:
-    if raw is None or not kind.is_temporal:
+    if raw is None or not (kind.is_temporal or kind == TIME):
         return raw
     try:
+        if kind == TIME:
+            return time.fromisoformat(raw)
         moment = datetime.fromisoformat(raw)
     except ValueError:
         return FAR
@@ -84,6 +87,8 @@ def sample_values(column: Column) -> tuple[Any, ...]:
             values = [text == "true" for text in column.values]
         case Kind.VARCHAR:
             values = list(column.values)
+        case Kind.UUID:
+            values = [UUID(text) for text in column.values]
         case _:
             values = [value_of(text, column.type) for text in column.values]
     return (None, *values)

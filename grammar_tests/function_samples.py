@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from itertools import product
 from typing import TypeAlias
@@ -20,8 +21,10 @@ from dpsql.model.tree import (
     INTEGER,
     INTERVAL,
     NULL,
+    TIME,
     TIMESTAMP,
     TIMESTAMPTZ,
+    UUID,
     VARCHAR,
     Call,
     Cast,
@@ -94,6 +97,10 @@ def _columns() -> Iterator[Column]:
     yield Column("moment", "TIMESTAMP", TIMESTAMP, tuple(MOMENTS))
     yield Column("zoned", "TIMESTAMPTZ", TIMESTAMPTZ, ZONED)
     yield Column("length", "BIGINT", INTERVAL, tuple(map(str, WIDTHS["BIGINT"])))
+    yield Column("clock", "TIME", TIME, ("00:00:00", "12:34:56.789", "23:59:59.999999", "24:00:00"))
+    yield Column(
+        "uuid", "UUID", UUID, tuple(str(uuid.UUID(int=n)) for n in (0, 2**127, 2**128 - 1))
+    )
 
 
 COLUMNS = tuple(_columns())
@@ -108,6 +115,8 @@ LITERALS: tuple[Literal, ...] = (
     Literal(datetime(2024, 2, 28, 1, 2, 3, 4, UTC), TIMESTAMPTZ),
     Literal(3 * 86_400_000_000, INTERVAL),
     Literal(True, BOOLEAN),
+    Literal(time(9, 30, 0, 5), TIME),
+    Literal(uuid.UUID(int=7), UUID),
     Literal(None, NULL),
     Literal(None, DOUBLE),
 )
@@ -277,7 +286,7 @@ def calls(name: str) -> Iterator[Call]:
 
 TARGETS = (
     *(BOOLEAN, INTEGER, decimal(5, 2), decimal(3, 3), decimal(38, 10), DOUBLE, VARCHAR, DATE),
-    *(TIMESTAMP, TIMESTAMPTZ),
+    *(TIMESTAMP, TIMESTAMPTZ, TIME, UUID),
 )
 
 

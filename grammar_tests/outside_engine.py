@@ -17,11 +17,11 @@ from dpsql.dialects.duckdb.duckdb_dialect import DUCKDB
 from dpsql.engines import Engine, OwnersDatabase, ScratchTable, Stop, Unrun
 from dpsql.engines.duckdb.duckdb_engine import DuckDBEngine
 from dpsql.engines.paired import Paired
-from dpsql.model.algebra import Relation
+from dpsql.model.algebra import Field, Relation
 from dpsql.model.resources import Database, Limits
 from dpsql.model.schema import Schema
 from dpsql.model.table import Table
-from dpsql.model.tree import Expression, Literal
+from dpsql.model.tree import Expression, Literal, StoredAs
 from dpsql.model.vocabulary import Exact
 from dpsql.preparation.engine_kinds import scratch
 
@@ -47,6 +47,9 @@ class _ToyDialect:
 
     def constant(self, literal: Literal) -> str:
         return DUCKDB.constant(literal)
+
+    def column(self, table: str, column: Field, reading: StoredAs | None) -> str:
+        return DUCKDB.column(table, column, reading)
 
 
 TOY_SQL = _ToyDialect()

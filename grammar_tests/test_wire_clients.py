@@ -8,10 +8,11 @@ import shutil
 import ssl
 import subprocess
 from collections.abc import Iterator
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from threading import Thread
 from typing import Any
+from uuid import UUID
 
 import asyncpg
 import pg8000.dbapi
@@ -29,7 +30,8 @@ SQL = (
 CONSTANTS = (
     "SELECT TRUE AS b, 7 AS i, 1.50 AS d, CAST(0.1 AS DOUBLE PRECISION) AS f, 'é''' AS t, "
     "DATE '2024-02-29' AS day, TIMESTAMP '2024-02-29 12:30:00.25' AS ts, "
-    "TIMESTAMPTZ '2024-02-29 12:30:00+00' AS tz, CAST(NULL AS INT) AS nothing"
+    "TIMESTAMPTZ '2024-02-29 12:30:00+00' AS tz, TIME '12:30:00.25' AS at, "
+    "CAST(NULL AS INT) AS nothing"
 )
 MEMBERS = (
     "SELECT code, ARRAY[code, NULL] AS listed, INTERVAL '26 hours' AS length FROM countries "
@@ -37,7 +39,8 @@ MEMBERS = (
 )
 VALUES = (
     True, 7, Decimal("1.50"), 0.1, "é'", date(2024, 2, 29),
-    datetime(2024, 2, 29, 12, 30, 0, 250_000), datetime(2024, 2, 29, 12, 30, tzinfo=UTC), None,
+    datetime(2024, 2, 29, 12, 30, 0, 250_000), datetime(2024, 2, 29, 12, 30, tzinfo=UTC),
+    time(12, 30, 0, 250_000), None,
 )  # fmt: skip
 
 
@@ -141,6 +144,8 @@ def test_psycopg_in_text_and_binary(served: Door, *, binary: bool, prepare: bool
         assert client.pgconn.ssl_in_use
         cursor = client.execute(CONSTANTS, binary=binary)
         assert cursor.fetchone() == VALUES
+        given = (UUID(int=2**127 + 1), time(23, 59, 59, 999_999))
+        assert client.execute("SELECT %s AS a, %s AS b", given, binary=binary).fetchone() == given
         assert cursor.description is not None
         assert [c.type_code for c in cursor.description] == [
             16,
@@ -151,6 +156,7 @@ def test_psycopg_in_text_and_binary(served: Door, *, binary: bool, prepare: bool
             1082,
             1114,
             1184,
+            1083,
             20,
         ]
         first = client.execute(SQL.format("%s"), [30], binary=binary).fetchall()

@@ -41,7 +41,9 @@ OF_KIND = {
     Kind.TIMESTAMP: (ANY, BETWEEN),
     Kind.TIMESTAMPTZ: (ANY, BETWEEN),
     Kind.VARCHAR: (ANY, "string_agg({x}, ',')|string_agg({x}, ',' ORDER BY double)"),
-    Kind.BOOLEAN: (ANY, "bool_and({x})|bool_or({x})"),
+    Kind.BOOLEAN: (ANY, "bool_and({x})|bool_or({x})|sum({x})|avg({x})"),
+    Kind.TIME: (ANY,),
+    Kind.UUID: (ANY,),
 }
 """The aggregates of a column of each kind."""
 WINDOWS = {
@@ -53,6 +55,8 @@ WINDOWS = {
     Kind.TIMESTAMPTZ: "median({x})|quantile_cont({x}, 0.3)|lead({x}, 2)",
     Kind.VARCHAR: "min({x})|count({x})",
     Kind.BOOLEAN: "bool_and({x})|ntile(3)",
+    Kind.TIME: "max({x})|lag({x})",
+    Kind.UUID: "min({x})|first_value({x})",
 }
 TOO_WIDE = {"decimal_38_30": ("sum(", "avg(")}
 """Aggregates that are refused: their sums could overflow."""

@@ -5,10 +5,11 @@ A dialect whose engine reads one otherwise has its own.
 
 from __future__ import annotations
 
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from math import isfinite
 from typing import assert_never
+from uuid import UUID
 
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.tree import Kind, Literal, SqlType, type_name
@@ -33,6 +34,10 @@ def constant(literal: Literal) -> str:
             return _text(value, literal)
         case datetime() | date():
             return _moment(value, kind)
+        case time():
+            return f"TIME '{value.isoformat()}'"
+        case UUID():
+            return f"CAST('{value}' AS UUID)"
         case float():
             return _double(value)
         case int() if kind.kind is Kind.INTERVAL:

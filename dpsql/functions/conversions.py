@@ -28,6 +28,8 @@ SOURCES = {
     Kind.DATE: frozenset({Kind.DATE, Kind.TIMESTAMP, Kind.TIMESTAMPTZ, Kind.VARCHAR}),
     Kind.TIMESTAMP: frozenset({Kind.DATE, Kind.TIMESTAMP, Kind.TIMESTAMPTZ, Kind.VARCHAR}),
     Kind.TIMESTAMPTZ: frozenset({Kind.TIMESTAMPTZ, Kind.VARCHAR}),
+    Kind.TIME: frozenset({Kind.TIME, Kind.TIMESTAMP, Kind.VARCHAR}),
+    Kind.UUID: frozenset({Kind.UUID, Kind.VARCHAR}),
 }
 """From which kinds each kind can be cast. Times with a zone are read in the session's zone, UTC."""
 

@@ -18,13 +18,24 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from fractions import Fraction
 
-from dpsql.functions.row import TEMPORAL, TEXT, WHOLE, Args, Domain, Function, Types, fixed
+from dpsql.functions.row import (
+    TEMPORAL,
+    TEXT,
+    WHOLE,
+    Args,
+    Domain,
+    Function,
+    Types,
+    fixed,
+    type_at,
+)
 from dpsql.functions.type_rules import INT64, midnights
 from dpsql.model.intervals import Bound, Facts, Interval
 from dpsql.model.tree import (
     DATE,
     DOUBLE,
     INTEGER,
+    TIME,
     TIMESTAMP,
     TIMESTAMPTZ,
     Expression,
@@ -155,6 +166,12 @@ class _Part:
 WEEKLY = frozenset({DATE, TIMESTAMPTZ})
 
 
+CLOCK = frozenset("hour minute second milliseconds microseconds".split())
+"""The parts that a TIME has."""
+
+DAY_OF_SECONDS = Interval(Fraction(0), Fraction(86_400))
+
+
 def _year_of_week(moment: datetime) -> int:
     return moment.isocalendar()[0]
 
@@ -282,11 +299,18 @@ def _in_one_year(name: str, inside: Interval) -> Interval | None:
             return None
 
 
+def _has_part(args: tuple[Expression, ...]) -> bool:
+    """Whether the part is one of PARTS, and of a TIME one of the clock."""
+    return names(CLOCK if type_at(args, 1) == TIME else PARTS)(args)
+
+
 def _extraction_raises(args: Args, _kind: SqlType) -> bool:
     return args[1].type in PARTS[part_of(args)].raises_on and is_far(args[1])
 
 
 def _seconds(args: Args, _kind: SqlType) -> Interval:
+    if args[0].type == TIME:
+        return DAY_OF_SECONDS
     return since_epoch(args[0], timedelta(seconds=1)).outward(DOUBLE)
 
 
@@ -312,13 +336,13 @@ DATES = (
     ),
     Function(
         "extract",
-        fixed(INTEGER, TEXT, TEMPORAL),
+        fixed(INTEGER, TEXT, TEMPORAL | {Kind.TIME}),
         _extracted,
         nulls=any_far,
         raises=_extraction_raises,
-        accepts=names(PARTS),
+        accepts=_has_part,
     ),
-    Function("epoch", fixed(DOUBLE, TEMPORAL), _seconds, nulls=any_far),
+    Function("epoch", fixed(DOUBLE, TEMPORAL | {Kind.TIME}), _seconds, nulls=any_far),
 )
 
 

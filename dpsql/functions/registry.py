@@ -23,7 +23,7 @@ from dpsql.functions.strings import FORMATS, PATTERNS, STRINGS, TEXTS
 from dpsql.functions.type_rules import conversion_raises
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.intervals import Facts, Interval, bound_of, distinct, hull, lattice
-from dpsql.model.tree import NULL, Call, Cast, Kind, Literal, Ref, SqlType, Value
+from dpsql.model.tree import NULL, VARCHAR, Call, Cast, Kind, Literal, Ref, SqlType, Value
 from dpsql.model.vocabulary import ColumnPolicy
 
 REGISTRY: dict[str, Function] = {
@@ -62,10 +62,10 @@ def literal_facts(literal: Literal) -> Facts:
 def facts_of_values(kind: SqlType, values: Iterable[Value]) -> Facts:
     """What an expression with just these values is; NULL and NaN among them count apart.
 
-    Dates of years that Python does not have come as text: then nothing is known.
+    Dates of years that Python does not have, and 24:00, come as text: then nothing is known.
     """
     listed = list(values)
-    if kind.is_temporal and any(isinstance(value, str) for value in listed):
+    if kind != VARCHAR and any(isinstance(value, str) for value in listed):
         return Facts(kind)
     domain = distinct(listed)
     nan = any(isinstance(v, float) and isnan(v) for v in listed)
@@ -79,7 +79,8 @@ def declared_facts(column: ColumnPolicy, limit: int = DEFAULT_LIMIT) -> Facts:
         return replace(facts, nullable=column.nullable, nan=False)
     lo, hi = (None, None) if column.bounds is None else map(bound_of, column.bounds)
     interval = Interval(lo, hi)
-    return Facts(column.type, interval, column.nullable, lattice(column.type, interval, limit))
+    domain = lattice(column.type, interval, limit)
+    return Facts(column.type, interval, column.nullable, domain, longest=column.max_length)
 
 
 def function_of(expression: Call | Cast) -> Function:

@@ -42,6 +42,11 @@ FARTHEST = 2**32 - 1
 COUNT = constant(Interval(Fraction(0), None))
 
 
+def _characters(args: Args, _kind: SqlType) -> Interval:
+    most = args[0].longest
+    return Interval(Fraction(0), None if most is None else Fraction(most))
+
+
 def _concatenated(types: Types) -> SqlType | None:
     return VARCHAR if types and all(t.kind in TEXT for t in types) else None
 
@@ -98,7 +103,7 @@ STRINGS = (
         accepts=_is_repetition,
         called=(2, 2),
     ),
-    Function("length", fixed(INTEGER, TEXT), COUNT, called=(1, 1)),
+    Function("length", fixed(INTEGER, TEXT), _characters, called=(1, 1)),
     Function("strpos", fixed(INTEGER, TEXT, TEXT), COUNT, called=(2, 2)),
     Function("lower", fixed(VARCHAR, TEXT), called=(1, 1)),
     Function("upper", fixed(VARCHAR, TEXT), called=(1, 1)),

@@ -42,6 +42,8 @@ def column_comment(policy: Policy, table: TablePolicy, column: ColumnPolicy) -> 
         parts.append(f"bounds {lower} to {upper}")
     if column.max_per_unit is not None:
         parts.append(f"at most {column.max_per_unit} of one unit in all")
+    if column.max_length is not None:
+        parts.append(f"at most {column.max_length} characters")
     if column.values is not None:
         parts.append(_values(column.values))
     if column.nullable and table.private:

@@ -12,7 +12,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from dpsql.model.errors import MissingExtra
-from dpsql.model.tree import Kind, SqlType
+from dpsql.model.tree import UUID, Kind, SqlType
 from dpsql.model.vocabulary import Column
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ _FRAMES = {
     Kind.VARCHAR: ("string", "String"),
     Kind.LIST: ("string", "String"),
     Kind.DATE: ("date32", "Date"),
+    Kind.UUID: ("string", "String"),
     Kind.NULL: ("null", "Null"),
 }
 """What Arrow and polars call the types that need no more than a name."""
@@ -65,6 +66,11 @@ def _labelled(columns: Sequence[Column], rows: Rows) -> list[tuple[str, SqlType,
     ]
 
 
+def plain(kind: SqlType, cells: list[Any]) -> list[Any]:
+    """UUIDs as text, of which neither Arrow nor polars has values; all else as it is."""
+    return [None if cell is None else str(cell) for cell in cells] if kind == UUID else cells
+
+
 # --- Arrow ---
 
 
@@ -72,7 +78,10 @@ def arrow(columns: Sequence[Column], rows: Rows) -> Any:
     """A pyarrow.Table."""
     pa = module("pyarrow", "arrow", "An Arrow table")
     labelled = _labelled(columns, rows)
-    arrays = [pa.array(cells, type=arrow_type(pa, kind, cells)) for _, kind, cells in labelled]
+    arrays = [
+        pa.array(plain(kind, cells), type=arrow_type(pa, kind, cells))
+        for _, kind, cells in labelled
+    ]
     return pa.table(arrays, names=[name for name, _, _ in labelled])
 
 
@@ -92,6 +101,8 @@ def arrow_type(pa: Any, kind: SqlType, cells: Sequence[Any]) -> Any:
             return pa.timestamp("us")
         case Kind.INTERVAL:
             return pa.duration("us")
+        case Kind.TIME:
+            return pa.time64("us")
         case _:
             return getattr(pa, _FRAMES[kind.kind][0])()
 
@@ -177,7 +188,8 @@ def polars(columns: Sequence[Column], rows: Rows) -> PolarsFrame:
     pl = module("polars", "polars", "A polars frame")
     labelled = _labelled(columns, rows)
     schema = {name: _polars_type(pl, kind, cells) for name, kind, cells in labelled}
-    frame: PolarsFrame = pl.DataFrame({n: cells for n, _, cells in labelled}, schema=schema)
+    cells = {name: plain(kind, cells) for name, kind, cells in labelled}
+    frame: PolarsFrame = pl.DataFrame(cells, schema=schema)
     return frame
 
 
@@ -193,5 +205,7 @@ def _polars_type(pl: Any, kind: SqlType, cells: list[Any]) -> Any:
             return pl.Datetime("us")
         case Kind.INTERVAL:
             return pl.Duration("us")
+        case Kind.TIME:
+            return pl.Time
         case _:
             return getattr(pl, _FRAMES[kind.kind][1])

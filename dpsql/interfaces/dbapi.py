@@ -365,9 +365,9 @@ def _covering(*kinds: Kind) -> TypeObject:
     return TypeObject(frozenset(kind.value for kind in kinds))
 
 
-STRING = _covering(Kind.VARCHAR, Kind.LIST)
+STRING = _covering(Kind.VARCHAR, Kind.LIST, Kind.UUID)
 BINARY = _covering()
 NUMBER = _covering(Kind.INTEGER, Kind.DECIMAL, Kind.DOUBLE)
-DATETIME = _covering(Kind.DATE, Kind.TIMESTAMP, Kind.TIMESTAMPTZ, Kind.INTERVAL)
+DATETIME = _covering(Kind.DATE, Kind.TIMESTAMP, Kind.TIMESTAMPTZ, Kind.INTERVAL, Kind.TIME)
 ROWID = TypeObject(frozenset({"ROWID"}))
 BOOLEAN = _covering(Kind.BOOLEAN)

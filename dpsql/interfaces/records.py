@@ -18,7 +18,7 @@ from math import isfinite
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from dpsql.interfaces.amounts import exact_text
-from dpsql.interfaces.data_frames import arrow_type, unique
+from dpsql.interfaces.data_frames import arrow_type, plain, unique
 from dpsql.interfaces.sentences import sentence
 from dpsql.model.errors import MissingExtra
 from dpsql.model.notices import places
@@ -215,8 +215,12 @@ def _write_parquet(
     schema = pa.schema(fields)
     with pq.ParquetWriter(sink, schema) as writer:
         for part in parts:
-            cells = zip(schema.types, _cells(part, columns), strict=True)
-            arrays = [pa.array(values, type=kind) for kind, values in cells]
+            arrays = [
+                pa.array(plain(column.type, values), type=field.type)
+                for column, field, values in zip(
+                    columns, schema, _cells(part, columns), strict=True
+                )
+            ]
             writer.write_table(pa.table(arrays, schema=schema))
 
 

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import json
 import zlib
-from datetime import date, datetime, timedelta, timezone
+from datetime import date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any, assert_never
+from uuid import UUID
 
 from dpsql.ledgers import Inquiry
 from dpsql.model.vocabulary import (
@@ -214,6 +215,10 @@ def _tagged(value: Any) -> Any:
             return ["timestamp", local, *([] if offset is None else [offset // _MICROSECOND])]
         case date():
             return ["date", value.isoformat()]
+        case time():
+            return ["time", value.isoformat()]
+        case UUID():
+            return ["uuid", str(value)]
         case _:
             raise TypeError(f"a released key cannot be a {type(value).__name__}")
 
@@ -230,6 +235,10 @@ def _untagged(value: Any) -> Any:
             return datetime.fromisoformat(text).replace(tzinfo=timezone(offset * _MICROSECOND))
         case ["date", str(text)]:
             return date.fromisoformat(text)
+        case ["time", str(text)]:
+            return time.fromisoformat(text)
+        case ["uuid", str(text)]:
+            return UUID(text)
         case list():
             raise ValueError("this answer holds a value of an unknown type")
         case _:

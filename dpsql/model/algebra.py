@@ -23,6 +23,7 @@ from dpsql.model.tree import (
     SortKey,
     Span,
     SqlType,
+    StoredAs,
     WindowCall,
 )
 
@@ -55,11 +56,15 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class Scan:
-    """A base table; `fields[i].name` is the column's name in the table."""
+    """A base table; `fields[i].name` is the column's name in the table.
+
+    Columns that are not read as they are stored have `readings`, by name.
+    """
 
     table: str
     fields: tuple[Field, ...]
     span: Span = field(default=NOWHERE, compare=False)
+    readings: tuple[tuple[str, StoredAs], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+import uuid
 from collections.abc import Iterable
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from numbers import Integral, Real
 from typing import cast
@@ -17,8 +18,10 @@ from dpsql.model.tree import (
     INTEGER,
     INTERVAL,
     NULL,
+    TIME,
     TIMESTAMP,
     TIMESTAMPTZ,
+    UUID,
     VARCHAR,
     Literal,
     Parameter,
@@ -68,6 +71,17 @@ def types_of(parameters: tuple[Parameter, ...]) -> tuple[object, ...]:
     return tuple(tuple(map(type, p)) if isinstance(p, tuple) else type(p) for p in parameters)
 
 
+def said(text: str, kind: SqlType) -> time | uuid.UUID:
+    """The TIME or UUID that a text says. Raises ValueError.
+
+    >>> said("08:30", TIME)
+    datetime.time(8, 30)
+    """
+    if kind == UUID:
+        return uuid.UUID(text.strip())
+    return time.fromisoformat(text.strip()).replace(tzinfo=None)
+
+
 def _plain(value: object) -> Value:
     """The value as exactly one of our types, so that it prints as that type does; else None."""
     match value:
@@ -83,11 +97,15 @@ def _plain(value: object) -> Value:
             return value // timedelta(microseconds=1)
         case datetime():
             moment = value if value.tzinfo is None else value.astimezone(UTC)
-            time = moment.hour, moment.minute, moment.second, moment.microsecond
+            clock = moment.hour, moment.minute, moment.second, moment.microsecond
             zone = moment.tzinfo and UTC
-            return datetime(moment.year, moment.month, moment.day, *time, tzinfo=zone)
+            return datetime(moment.year, moment.month, moment.day, *clock, tzinfo=zone)
         case date():
             return date(value.year, value.month, value.day)
+        case time() if value.tzinfo is None:
+            return time(value.hour, value.minute, value.second, value.microsecond)
+        case uuid.UUID():
+            return uuid.UUID(int=value.int)
         case _:
             return None
 
@@ -112,6 +130,10 @@ def _type_of(value: Value, given: object, span: Span) -> SqlType:
             return TIMESTAMP if value.tzinfo is None else TIMESTAMPTZ
         case date():
             return DATE
+        case time():
+            return TIME
+        case uuid.UUID():
+            return UUID
         case _:
             why = f"no literal for this {type(given).__name__}"
             raise Refused(Reason.BAD_PARAMETER, span, why=why)

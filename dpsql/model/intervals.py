@@ -14,11 +14,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from fractions import Fraction
 from math import ceil, floor, inf, isfinite, isnan, nextafter
 from typing import TypeAlias, cast
+from uuid import UUID
 
 from dpsql.model.tree import Kind, SqlType, Value
 
@@ -150,7 +151,8 @@ class Facts:
     """What is known of an expression: its values other than NULL and NaN lie in `interval`.
 
     `domain` lists them all where they are finitely many. `nullable` and `nan` say whether NULL and
-    NaN may occur besides; `nan` means nothing unless the type is DOUBLE.
+    NaN may occur besides; `nan` means nothing unless the type is DOUBLE. A text has no more than
+    `longest` characters.
     """
 
     type: SqlType
@@ -158,6 +160,7 @@ class Facts:
     nullable: bool = True
     domain: tuple[Value, ...] | None = None
     nan: bool = True
+    longest: int | None = None
 
     @property
     def may_be_nan(self) -> bool:
@@ -170,13 +173,13 @@ class Facts:
 
 
 def bound_of(value: Value) -> Bound | None:
-    """A value as an end; None for NULL, text, truth values, NaN and infinities.
+    """A value as an end; None for NULL, truth values, NaN, infinities, and what has no ends here.
 
     >>> bound_of(Decimal("0.5"))
     Fraction(1, 2)
     """
     match value:
-        case None | bool() | str():
+        case None | bool() | str() | time() | UUID():
             return None
         case float():
             return Fraction(value) if isfinite(value) else None
@@ -239,9 +242,9 @@ def distinct(values: Iterable[Value]) -> tuple[Value, ...]:
     return tuple(sorted(values_by_key, key=_sortable))
 
 
-def _sortable(value: Value) -> Fraction | float | str | date:
+def _sortable(value: Value) -> Fraction | float | str | date | time | UUID:
     match value:
-        case str() | date():
+        case str() | date() | time() | UUID():
             return value
         case bool() | int() | Decimal():
             return Fraction(value)

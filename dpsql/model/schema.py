@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dpsql.model.tree import SqlType
+from dpsql.model.tree import SqlType, StoredAs
 
 
 @dataclass(frozen=True, slots=True)
 class SchemaColumn:
-    """A column as declared in the database; `type` None where dpsql has no such type."""
+    """A column as declared in the database; `type` None where dpsql has no such type.
+
+    With a `reading` it is a part of a column, or a column of a type that is read as another.
+    """
 
     name: str
     type: SqlType | None
     type_name: str
     not_null: bool = False
     enum_values: tuple[str, ...] = ()
+    reading: StoredAs | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,9 @@ their types filled in and `Ref` instead of `Name`.
 
 from __future__ import annotations
 
+import uuid
 from dataclasses import dataclass, field
-from datetime import date, datetime, timedelta
+from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from enum import StrEnum
 from typing import TypeAlias, cast
@@ -41,6 +42,8 @@ class Kind(StrEnum):
     TIMESTAMPTZ = "TIMESTAMPTZ"
     INTERVAL = "INTERVAL"
     LIST = "LIST"
+    TIME = "TIME"
+    UUID = "UUID"
     NULL = "NULL"
 
 
@@ -90,6 +93,8 @@ TIMESTAMP = SqlType(Kind.TIMESTAMP)
 TIMESTAMPTZ = SqlType(Kind.TIMESTAMPTZ)
 INTERVAL = SqlType(Kind.INTERVAL)
 """A length of time: to every engine a whole number of microseconds."""
+TIME = SqlType(Kind.TIME)
+UUID = SqlType(Kind.UUID)
 NULL = SqlType(Kind.NULL)
 
 
@@ -107,7 +112,20 @@ def decimal(precision: int, scale: int) -> SqlType:
     return SqlType(Kind.DECIMAL, precision, scale)
 
 
-Value: TypeAlias = "None | bool | int | Decimal | float | str | date | datetime"
+@dataclass(frozen=True, slots=True)
+class StoredAs:
+    """How a column is read whose values are not stored as such.
+
+    They are what `path` leads to within `column`, names of fields and places in lists from 1, in a
+    text of JSON or in values of the database; then converted, and NULL where they cannot be.
+    """
+
+    column: str
+    path: tuple[str | int, ...] = ()
+    json: bool = False
+
+
+Value: TypeAlias = "None | bool | int | Decimal | float | str | date | datetime | time | uuid.UUID"
 """A constant: what a literal, a bound or a member of a finite domain can be."""
 
 Parameter: TypeAlias = "Value | timedelta | tuple[Parameter, ...]"

@@ -22,7 +22,7 @@ from dpsql.model.public_times import now
 from dpsql.model.query_options import Precision
 from dpsql.model.resources import Database, Limits
 from dpsql.model.table_names import SEARCH_PATH, candidates
-from dpsql.model.tree import Expression, Parameter, SqlType, Value
+from dpsql.model.tree import Expression, Parameter, SqlType, StoredAs, Value
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -76,7 +76,9 @@ class ColumnPolicy:
     """What the owner declares of a column; `values` excludes NULL, `nullable` adds it.
 
     `enforced` says that the engine's constraints keep its bounds or values; no proof needs it.
-    The sizes of one unit's values add up to `max_per_unit` at most: a clip, and never a proof.
+    The sizes of one unit's values add up to `max_per_unit` at most: a clip, and never a proof. Of
+    a text, at most `max_length` characters count. A constraint of the engine keeps NULL out of what
+    is `not_null`.
     """
 
     name: str
@@ -88,6 +90,9 @@ class ColumnPolicy:
     private_bounds: BoundsMethod | None = None
     enforced: bool = field(default=False, repr=False)
     max_per_unit: Decimal | None = field(default=None, repr=False)
+    max_length: int | None = field(default=None, repr=False)
+    reading: StoredAs | None = field(default=None, repr=False)
+    not_null: bool = field(default=False, repr=False)
 
 
 class FactKind(StrEnum):
@@ -160,6 +165,11 @@ class TablePolicy:
     def column(self, name: str) -> ColumnPolicy | None:
         """The column called `name`, ignoring case."""
         return next((c for c in self.columns if c.name.lower() == name.lower()), None)
+
+    @property
+    def readings(self) -> tuple[tuple[str, StoredAs], ...]:
+        """How columns are read that are not stored as such, by name."""
+        return tuple((c.name, c.reading) for c in self.columns if c.reading is not None)
 
 
 DEFAULT_ACCOUNTANT = "zcdp"

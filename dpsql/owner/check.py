@@ -15,8 +15,9 @@ from typing import Any
 from dpsql.compiler.rewrite.dialect import Dialect
 from dpsql.ledgers import Charged, Ledger
 from dpsql.ledgers.sqlite import SqliteLedger
+from dpsql.model.algebra import Field
 from dpsql.model.table_names import address
-from dpsql.model.tree import BOOLEAN, Call, Kind, Literal, Ref, identifier
+from dpsql.model.tree import BOOLEAN, INTEGER, Call, Kind, Literal, Ref, identifier
 from dpsql.model.vocabulary import (
     Budget,
     ColumnPolicy,
@@ -96,16 +97,40 @@ class _Table:
         if not self.table.private:
             return []
         dialect = dialects(self.policy.database).database
-        questions = [q for column in self.table.columns for q in _questions(column, dialect)]
+        questions = [
+            question
+            for column in self.table.columns
+            for question in (
+                *self._absent(column),
+                *_questions(column, self._read(column), dialect),
+            )
+        ]
         if not questions:
             return []
         counts = ", ".join(f"COUNT(*) FILTER (WHERE {q.condition})" for q in questions)
-        row = self.rows(f"SELECT {counts} FROM {self.name}")[0]
+        row = self.rows(f"SELECT {counts} FROM {self.name} AS t0")[0]
         return [
             self._finding(q.column, q.place, f"{count} rows {q.what}", count, q.fix)
             for q, count in zip(questions, row, strict=True)
             if count
         ]
+
+    def _absent(self, column: ColumnPolicy) -> list[_Question]:
+        """Whether NULL is where the policy has none; `structure` asks of keys and links."""
+        links = (self.table.link, *self.table.several)
+        leading = {link.column.lower() for link in links if link is not None}
+        leading |= {name.lower() for name in self.table.key}
+        if column.nullable or column.not_null or column.name.lower() in leading:
+            return []
+        fix = "Declare nullable = true, so that NULL is a group of its own."
+        what = f"have no {column.name}, which is not declared nullable."
+        absent = f"{self._read(column)} IS NULL"
+        return [_Question(absent, column.name, ("columns", column.name), what, fix)]
+
+    def _read(self, column: ColumnPolicy) -> str:
+        """A column of the table, which is called t0."""
+        field = Field(0, column.name, column.type)
+        return dialects(self.policy.database).database.column("t0", field, column.reading)
 
     def structure(self) -> list[tuple[FactKind, Finding | None]]:
         """Key, link and row limit: each a fact, or the finding that says why it is none."""
@@ -231,7 +256,7 @@ class _Table:
     def _beyond(self, limit: GroupingLimit, name: str, what: str) -> Finding | None:
         """How many units have more than a limit by a grouping."""
         assert limit.key is not None
-        columns = {n: f"t0.{identifier(c.name)}" for n, c in enumerate(self.table.columns)}
+        columns = {n: self._read(c) for n, c in enumerate(self.table.columns)}
         key = dialects(self.policy.database).database.expression(limit.key, columns)
         groups = (
             f"SELECT u, COUNT(*) AS n FROM ({self._unit_rows(f'{key} AS k')}) AS r GROUP BY u, k"
@@ -246,7 +271,7 @@ class _Table:
         """How many units have values that add up to more than the limit of their total."""
         if column.max_per_unit is None:
             return None
-        rows = self._unit_rows(f"t0.{identifier(column.name)} AS x")
+        rows = self._unit_rows(f"{self._read(column)} AS x")
         # A sum of DOUBLE cannot overflow, and is exact enough to count by.
         sizes = f"SUM(abs(CAST(x AS DOUBLE))) > {column.max_per_unit}"
         units = f"SELECT u FROM ({rows}) AS r GROUP BY u HAVING {sizes}"
@@ -313,14 +338,10 @@ class _Table:
         return self.lines.of(("tables", self.table.name, *place))
 
 
-def _questions(column: ColumnPolicy, dialect: Dialect) -> list[_Question]:
-    name = identifier(column.name)
+def _questions(column: ColumnPolicy, name: str, dialect: Dialect) -> list[_Question]:
+    """What should be true of no row; the column is `name` there."""
     place = ("columns", column.name)
     result = []
-    if not column.nullable and (column.bounds is not None or column.values is not None):
-        fix = "Declare nullable = true, so that NULL is a group of its own."
-        what = f"have no {column.name}, which is not declared nullable."
-        result.append(_Question(f"{name} IS NULL", column.name, place, what, fix))
     if column.bounds is not None:
         lower, upper = (dialect.constant(Literal(end, column.type)) for end in column.bounds)
         what = f"have {column.name} outside its bounds: they are clipped."
@@ -334,6 +355,11 @@ def _questions(column: ColumnPolicy, dialect: Dialect) -> list[_Question]:
                 _Question(not_a_number, column.name, place, nan, "Replace NaN with NULL.")
             )
         result.append(_Question(outside, column.name, place, what, "Widen the bounds, or accept."))
+    if column.max_length is not None:
+        length = Call("length", (Ref(0, column.type),), INTEGER)
+        longer = f"{dialect.expression(length, {0: name})} > {column.max_length}"
+        what = f"have more than {column.max_length} characters in {column.name}: they are clipped."
+        result.append(_Question(longer, column.name, place, what, "Raise max_length, or accept."))
     if column.values is not None:
         listed = ", ".join(dialect.constant(Literal(v, column.type)) for v in column.values)
         what = f"have a {column.name} that is not listed: they are in no group."

@@ -14,9 +14,10 @@ from fractions import Fraction
 from typing import Any, NoReturn
 
 from dpsql.model.errors import PolicyError
+from dpsql.model.intervals import bound_of
 from dpsql.model.schema import Schema, SchemaColumn, SchemaTable
 from dpsql.model.table_names import parts
-from dpsql.model.tree import Kind, Ref, SqlType, Value
+from dpsql.model.tree import VARCHAR, Kind, Ref, SqlType, Value
 from dpsql.model.vocabulary import (
     ColumnPolicy,
     Fact,
@@ -27,6 +28,7 @@ from dpsql.model.vocabulary import (
     TablePolicy,
     Voucher,
 )
+from dpsql.policy.column_parts import column_or_part, step
 from dpsql.policy.draft import Draft, DraftColumn, DraftTable
 from dpsql.policy.values import of_type
 
@@ -43,14 +45,20 @@ MEMBERS = re.compile(
     r"\(*\"?(?P<column>\w+)\"?\s+IN\s+\((?P<values>'(?:[^']|'')*'(?:,\s*'(?:[^']|'')*')*)\)\)*",
     re.IGNORECASE,
 )
+LENGTH = re.compile(
+    r"\(*(?:length|len)\(\"?(?P<column>\w+)\"?\)\s*<=\s*(?P<most>\d+)\)*", re.IGNORECASE
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """What the engine enforces of a column: the ends of its numbers, as written, or its texts."""
+    """What the engine enforces of a column: the ends of its numbers, as written, its texts, or how
+    long they are.
+    """
 
     bounds: tuple[str, str] | None = None
     values: tuple[str, ...] = ()
+    length: int | None = None
 
 
 def checks(table: SchemaTable) -> dict[str, Check]:
@@ -63,6 +71,10 @@ def checks(table: SchemaTable) -> dict[str, Check]:
         if between is not None and (kind := types.get(between["column"].lower())) is not None:
             if kind.kind in (Kind.INTEGER, Kind.DECIMAL, Kind.DOUBLE):
                 by_column[between["column"].lower()] = Check((between["lo"], between["hi"]))
+            continue
+        length = LENGTH.fullmatch(text)
+        if length is not None and types.get(length["column"].lower()) == VARCHAR:
+            by_column[length["column"].lower()] = Check(length=int(length["most"]))
             continue
         members = MEMBERS.fullmatch(text)
         if members is not None and members["column"].lower() in types:
@@ -111,7 +123,10 @@ def _version(draft: Draft, tables: tuple[TablePolicy, ...]) -> str:
         del named["expected_rows"], named["view"]
         named["columns"] = sorted(table.columns, key=lambda c: c.name)
         named["totals"] = [(c.name, c.max_per_unit) for c in named["columns"] if c.max_per_unit]
-        for since in ("several", "unprotected", "second_keys", "groups_by", "rows_by", "totals"):
+        named["readings"] = table.readings
+        named["lengths"] = [(c.name, c.max_length) for c in named["columns"] if c.max_length]
+        added = "several unprotected second_keys groups_by rows_by totals readings lengths"
+        for since in added.split():
             named = {name: value for name, value in named.items() if name != since or value}
         parts.append(repr(named))
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
@@ -138,6 +153,7 @@ class _Binder:
             columns = self._public(table, schema_table)
         for name in table.key:
             key = self._schema_column(table, name, schema_table, "key")
+            self._check_whole(table, key, "key")
             if table.private and key.type is not None and key.type.kind is Kind.DOUBLE:
                 why = f"{table.name}.{name} is {key.type_name}, in which 0.0 and -0.0 are equal."
                 self._fail(table, ("key",), why, "Identify rows by an integer, a text or a date.")
@@ -206,6 +222,7 @@ class _Binder:
     def _check_link(self, table: DraftTable, link: Link, schema_table: SchemaTable) -> None:
         """A link has its key's type: comparing others converts, which fails on some data."""
         here = self._schema_column(table, link.column, schema_table, "link")
+        self._check_whole(table, here, "link")
         if self.draft.is_column(link):
             self._check_unit_column(table, here)
             return
@@ -220,6 +237,12 @@ class _Binder:
                 f" {link.table}.{there.name} has type {there.type_name}.",
                 "Give both one type in the database.",
             )
+
+    def _check_whole(self, table: DraftTable, column: SchemaColumn, place: str) -> None:
+        """What is known of stored values, that each is there once, need not be true of parts."""
+        if column.reading is not None and not column.enum_values:
+            why = f"{table.name}.{column.name} is {column.type_name}, or a part of a column."
+            self._fail(table, (place,), why, "Identify rows by an integer, a text or a UUID.")
 
     def _check_unit_column(self, table: DraftTable, column: SchemaColumn) -> None:
         """All columns whose values are the units have one type, in which equal values are one."""
@@ -237,21 +260,23 @@ class _Binder:
         declared = {c.name.lower(): c for c in table.columns}
         for column in table.columns:
             self._schema_column(table, column.name, schema_table, "columns", column.name)
+        whole = [c.name for c in schema_table.columns if c.type is not None and not _is_part(c)]
+        parts = [c.name for c in table.columns if c.name.lower() not in map(str.lower, whole)]
         return tuple(
-            self._column(table, declared.get(c.name.lower(), _plain(c)), schema_table)
-            for c in schema_table.columns
-            if c.type is not None
+            self._column(table, declared.get(name.lower()) or _plain(name), schema_table)
+            for name in (*whole, *parts)
         )
 
     def _column(
         self, table: DraftTable, column: DraftColumn, schema_table: SchemaTable
     ) -> ColumnPolicy:
         place = ("columns", column.name)
-        schema_column = self._schema_column(table, column.name, schema_table, *place)
+        schema_column = self._schema_column(
+            table, column.name, schema_table, *place, declared=column.type
+        )
         if schema_column.type is None:
-            self._fail(
-                table, place, f"{column.name} has type {schema_column.type_name}.", "Leave it out."
-            )
+            why = f"{column.name} has type {schema_column.type_name}."
+            self._fail(table, place, why, _without_type(column.name, schema_table))
         if column.type is not None and _spelled(column.type) != _spelled(schema_column.type_name):
             self._fail(
                 table,
@@ -259,16 +284,9 @@ class _Binder:
                 f"{column.name} has type {schema_column.type_name} in the database.",
                 f'Write type = "{schema_column.type_name}", or leave it out.',
             )
-        bounds = None
-        if column.bounds is not None:
-            lower, upper = (
-                self._end(table, column, end, schema_column.type) for end in column.bounds
-            )
-            bounds = (lower, upper)
+        bounds = self._bounds(table, column, schema_column.type)
         values = self._values(table, column, schema_column)
-        if column.private_bounds and not (table.private and schema_column.type.kind in NUMBERS):
-            why = f"{column.name} is public, or no number."
-            self._fail(table, (*place, "private_bounds"), why, "Remove private_bounds.")
+        self._check_kind(table, column, schema_column.type)
         self._check_total(table, column, schema_column.type, bounds)
         return ColumnPolicy(
             name=schema_column.name,
@@ -280,7 +298,20 @@ class _Binder:
             private_bounds=column.private_bounds,
             enforced=_enforced(column, schema_column, schema_table, bounds, values),
             max_per_unit=column.max_per_unit,
+            max_length=column.max_length,
+            reading=schema_column.reading,
+            not_null=schema_column.not_null and schema_column.reading is None,
         )
+
+    def _check_kind(self, table: DraftTable, column: DraftColumn, kind: SqlType) -> None:
+        """Refuse what is said of numbers, or of texts, of other columns."""
+        place = ("columns", column.name)
+        if column.private_bounds and not (table.private and kind.kind in NUMBERS):
+            why = f"{column.name} is public, or no number."
+            self._fail(table, (*place, "private_bounds"), why, "Remove private_bounds.")
+        if column.max_length is not None and not (table.private and kind == VARCHAR):
+            why = f"{column.name} is public, or no text."
+            self._fail(table, (*place, "max_length"), why, "Remove max_length.")
 
     def _check_total(
         self, table: DraftTable, column: DraftColumn, kind: SqlType, bounds: Any
@@ -327,8 +358,8 @@ class _Binder:
         column: DraftColumn,
         source: tuple[str, str],
         schema_column: SchemaColumn,
-    ) -> tuple[Value, ...]:
-        """The values that a public column lists; at most `max_public_groups`."""
+    ) -> tuple[Value, ...] | None:
+        """The values that a public column lists; None where they are more than may be listed."""
         assert schema_column.type is not None
         place, name = ("columns", column.name, "values_from"), ".".join(source)
         lists = self._public_column(source)
@@ -338,23 +369,27 @@ class _Binder:
             why = f"{name} has type {lists.type_name}; {column.name} has {schema_column.type_name}."
             self._fail(table, place, why, "Name a column of the same type.")
         values = tuple(self.values_of(*source))
-        if len(values) > self.draft.limits.max_public_groups:
-            self._fail(
-                table,
-                place,
-                f"{name} lists more than max_public_groups values.",
-                "Raise [limits] max_public_groups, or leave values_from out.",
-            )
+        if len(values) > max(self.draft.limits.max_public_groups, table.max_public_groups or 0):
+            return None
         return tuple(self._value(table, place, column, v, schema_column.type) for v in values)
 
     def _public_column(self, source: tuple[str, str]) -> SchemaColumn | None:
         schema_table = self.schema.table(source[0])
         columns = () if schema_table is None else schema_table.columns
-        return next((c for c in columns if c.name.lower() == source[1].lower()), None)
+        whole = (c for c in columns if not _is_part(c))
+        return next((c for c in whole if c.name.lower() == source[1].lower()), None)
+
+    def _bounds(
+        self, table: DraftTable, column: DraftColumn, kind: SqlType
+    ) -> tuple[Value, Value] | None:
+        if column.bounds is None:
+            return None
+        lower, upper = (self._end(table, column, end, kind) for end in column.bounds)
+        return lower, upper
 
     def _end(self, table: DraftTable, column: DraftColumn, end: Any, kind: SqlType) -> Value:
         bound = of_type(end, kind)
-        if bound is None:
+        if bound_of(bound) is None:
             self._fail(
                 table,
                 ("columns", column.name, "bounds"),
@@ -389,11 +424,14 @@ class _Binder:
         return schema_table
 
     def _schema_column(
-        self, table: DraftTable, name: str, schema_table: SchemaTable, *place: str
+        self,
+        table: DraftTable,
+        name: str,
+        schema_table: SchemaTable,
+        *place: str,
+        declared: str | None = None,
     ) -> SchemaColumn:
-        schema_column = next(
-            (c for c in schema_table.columns if c.name.lower() == name.lower()), None
-        )
+        schema_column = column_or_part(name, schema_table, declared)
         if schema_column is None:
             near = get_close_matches(name, [c.name for c in schema_table.columns], 1)
             fix = f"Did you mean {near[0]}?" if near else "Remove it."
@@ -436,6 +474,19 @@ def _enforced(
     return bool(enforced) and values is not None and set(enforced) <= set(values)
 
 
+def _without_type(name: str, table: SchemaTable) -> str:
+    """What an owner may do with a column of no type of ours."""
+    parts = [c.reading for c in table.columns if c.reading and c.reading.column == name]
+    if not parts:
+        return "Leave it out."
+    way = ".key" if parts[0].json else "".join(map(step, parts[0].path))
+    return f'Declare what is read of it, as "{name}{way}" = {{}}.'
+
+
+def _is_part(column: SchemaColumn) -> bool:
+    return column.reading is not None and bool(column.reading.path)
+
+
 def _not_null(schema_table: SchemaTable, column: str) -> bool:
     return any(c.not_null and c.name.lower() == column.lower() for c in schema_table.columns)
 
@@ -454,8 +505,8 @@ def _shown(value: Any) -> str:
     return repr(value) if isinstance(value, str) else str(value)
 
 
-def _plain(column: SchemaColumn) -> DraftColumn:
-    return DraftColumn(column.name, None, None, None, None, nullable=True, hidden=False)
+def _plain(name: str) -> DraftColumn:
+    return DraftColumn(name, None, None, None, None, nullable=True, hidden=False)
 
 
 def _spelled(kind: str) -> str:

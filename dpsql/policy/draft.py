@@ -25,6 +25,7 @@ class DraftColumn:
     hidden: bool
     private_bounds: BoundsMethod | None = None
     max_per_unit: Decimal | None = None
+    max_length: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -84,8 +84,11 @@ def _table(table: SchemaTable) -> Iterator[str]:
     yield "# key without a threshold; both are public knowledge, never looked up in the data."
     constraints = checks(table)
     for column in table.columns:
-        if column.type is None:
-            yield f"# {_comment(column.name)}: {_comment(column.type_name)} is not supported"
+        if column.reading is not None and (column.reading.json or 0 in column.reading.path):
+            yield _part(column)
+        elif column.type is None:
+            kind = _comment(column.type_name)
+            yield f"# {_comment(column.name)}: {kind} is {_remark(column, table)}"
         else:
             check = constraints.get(column.name.lower())
             yield _column(column, [] if check is None else _declared(check))
@@ -135,10 +138,28 @@ def _column(column: SchemaColumn, declared: list[str]) -> str:
     return f"{toml_key(column.name)} = {inner}  # {_comment(column.type_name)}"
 
 
+def _remark(column: SchemaColumn, table: SchemaTable) -> str:
+    """What an owner may do with a column of no type of ours."""
+    parts = (c.reading.column for c in table.columns if c.reading is not None and c.reading.path)
+    return "read by its parts" if column.name in parts else "not supported"
+
+
+def _part(column: SchemaColumn) -> str:
+    """How a part of JSON, or at one place of a list, is declared: as a comment."""
+    assert column.reading is not None
+    name, type_of = column.name.replace("[]", "[1]"), ""
+    if column.reading.json:
+        name, type_of = f"{name}.key", 'type = "VARCHAR", '
+    declared = f"{_text(name)} = {{ {type_of}nullable = true }}  # a part of {column.type_name}"
+    return f"# {_comment(declared)}"
+
+
 def _declared(check: Check) -> list[str]:
     """A CHECK constraint as the policy declares it."""
     if check.bounds is not None:
         return [f"bounds = [{', '.join(check.bounds)}]"]
+    if check.length is not None:
+        return [f"max_length = {check.length}"]
     return [f"values = {json.dumps(list(check.values), ensure_ascii=False)}"]
 
 

@@ -203,6 +203,7 @@ def _column(reader: Reader, name: str) -> DraftColumn:
         "hidden",
         "private_bounds",
         "max_per_unit",
+        "max_length",
     )
     declared = reader.text("type") if "type" in reader.values else None
     source = None
@@ -223,6 +224,7 @@ def _column(reader: Reader, name: str) -> DraftColumn:
         hidden=reader.flag("hidden"),
         private_bounds=_private_bounds(reader),
         max_per_unit=most_in_all(reader),
+        max_length=reader.count("max_length"),
     )
 
 

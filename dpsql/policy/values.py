@@ -6,6 +6,7 @@ from datetime import date, datetime, time
 from decimal import Decimal
 from math import isfinite
 from typing import Any
+from uuid import UUID
 
 from dpsql.model.tree import Kind, SqlType, Value
 
@@ -31,6 +32,10 @@ def of_type(value: Any, kind: SqlType) -> Value:
             return None if isinstance(value, bool) else _number(value, kind)
         case Kind.DATE | Kind.TIMESTAMP | Kind.TIMESTAMPTZ:
             return _moment(value, kind)
+        case Kind.TIME:
+            return value if isinstance(value, time) and value.tzinfo is None else None
+        case Kind.UUID:
+            return _uuid(value)
         case _:
             return None
 
@@ -82,6 +87,14 @@ def _scaled(value: int | Decimal, scale: int) -> int | None:
 
 def _power(exponent: int) -> int:
     return int(10**exponent)
+
+
+def _uuid(value: Any) -> UUID | None:
+    """A UUID as it is, or as people write it."""
+    try:
+        return value if isinstance(value, UUID) else UUID(value)
+    except (AttributeError, TypeError, ValueError):
+        return None
 
 
 def _moment(value: Any, kind: SqlType) -> Value:

@@ -19,7 +19,7 @@ from dpsql.model.bounded_cache import BoundedCache
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.intervals import Facts, hull
 from dpsql.model.table_names import address
-from dpsql.model.tree import INTEGER, Expression, Ref, SqlType, Value, identifier
+from dpsql.model.tree import INTEGER, Expression, Ref, SqlType, StoredAs, Value, identifier
 
 Row = tuple[Value, ...]
 
@@ -79,13 +79,23 @@ class PublicTables:
 
     def values(self, table: str, column: str) -> list[Any]:
         """The distinct non-NULL values of a public column, in order."""
-        return self._distinct(table, column, "")
+        return self._distinct(table, identifier(column), "")
 
-    def facts(self, table: str, column: str, kind: SqlType, limit: int) -> Facts:
+    def facts(
+        self,
+        table: str,
+        column: str,
+        kind: SqlType,
+        limit: int,
+        reading: StoredAs | None = None,
+    ) -> Facts:
         """Range, nullability and, up to `limit` values, the domain of a public column."""
         facts, key = self._facts, (table, column, limit)
         if key not in facts:
-            facts[key] = self._measured(table, column, kind, limit)
+            name = identifier(column)
+            if reading is not None:
+                name = self._dialect.column("t", Field(0, column, kind), reading)
+            facts[key] = self._measured(table, name, kind, limit)
         return facts[key]
 
     def size(self, table: str) -> int:
@@ -167,11 +177,10 @@ class PublicTables:
             answers.put(key, computed)
         return list(computed)
 
-    def _measured(self, table: str, column: str, kind: SqlType, limit: int) -> Facts:
-        values = self._distinct(table, column, f" LIMIT {limit + 1}")
-        name = identifier(column)
+    def _measured(self, table: str, name: str, kind: SqlType, limit: int) -> Facts:
+        values = self._distinct(table, name, f" LIMIT {limit + 1}")
         lowest, highest, absent = self._engine.rows(
-            f"SELECT MIN({name}), MAX({name}), COUNT(*) - COUNT({name}) FROM {address(table)}"
+            f"SELECT MIN({name}), MAX({name}), COUNT(*) - COUNT({name}) FROM {address(table)} AS t"
         )[0]
         inferred = facts_of_values(kind, values)
         return Facts(
@@ -182,9 +191,8 @@ class PublicTables:
             inferred.nan or len(values) > limit,
         )
 
-    def _distinct(self, table: str, column: str, limit: str) -> list[Any]:
-        name = identifier(column)
-        sql = f"SELECT DISTINCT {name} FROM {address(table)} WHERE {name} IS NOT NULL"
+    def _distinct(self, table: str, name: str, limit: str) -> list[Any]:
+        sql = f"SELECT DISTINCT {name} FROM {address(table)} AS t WHERE {name} IS NOT NULL"
         return [row[0] for row in self._engine.rows(f"{sql} ORDER BY 1{limit}")]
 
 

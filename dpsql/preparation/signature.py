@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from itertools import pairwise
 from typing import assert_never
+from uuid import UUID
 
 from dpsql.compiler.resolve.resolve import resolve
 from dpsql.compiler.resolve.scopes import Identities
@@ -189,6 +190,10 @@ def sample(kind: SqlType) -> Parameter:
             return timedelta(days=1)
         case Kind.LIST:
             return (None,)
+        case Kind.TIME:
+            return time(0)
+        case Kind.UUID:
+            return UUID(int=0)
         case Kind.NULL:
             return None
         case _:

@@ -49,6 +49,7 @@ from dpsql.model.tree import (
     Ref,
     SqlType,
     Star,
+    StoredAs,
     Value,
     WindowCall,
 )
@@ -205,7 +206,14 @@ Evaluate: TypeAlias = Callable[
 class PublicData(Protocol):
     """What may be measured: public tables are public entirely."""
 
-    def facts(self, table: str, column: str, kind: SqlType, limit: int) -> Facts:
+    def facts(
+        self,
+        table: str,
+        column: str,
+        kind: SqlType,
+        limit: int,
+        reading: StoredAs | None = None,
+    ) -> Facts:
         """Range, nullability and, up to `limit` values, the domain of a public column."""
 
     def frequency(self, relation: Relation, columns: tuple[Ref, ...]) -> int:
@@ -231,6 +239,7 @@ class FactSource:
     evaluate: Evaluate
     limit: int
     most_rows: int | None = None
+    doubts: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -340,10 +349,14 @@ class Columns:
         table = self.origin.policy.table(scan.table)
         assert table is not None
         if not table.private:
-            return self.origin.public.facts(table.name, field.name, field.type, self.origin.limit)
+            reading = dict(scan.readings).get(field.name)
+            limit = self.origin.limit
+            return self.origin.public.facts(table.name, field.name, field.type, limit, reading)
         column = table.column(field.name)
         assert column is not None
-        return functions.declared_facts(column, self.origin.limit)
+        facts = functions.declared_facts(column, self.origin.limit)
+        doubted = self.origin.doubts and not column.not_null
+        return replace(facts, nullable=True) if doubted else facts
 
     def equal(self, number: int) -> frozenset[int]:
         """The columns of which it is known that in every row they hold the same as this one."""

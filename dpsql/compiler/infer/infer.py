@@ -26,6 +26,9 @@ from dpsql.model.tree import AggregateCall, Call, Expression, Kind, Ref, Star, V
 from dpsql.model.vocabulary import Policy
 from dpsql.model.walk import refs, relations, walk
 
+AVERAGES = frozenset("avg variance var_pop stddev stddev_pop".split())
+"""What divides by the number of rows in which its one argument is there."""
+
 _PLAIN = frozenset({Kind.BOOLEAN, Kind.INTEGER, Kind.VARCHAR, Kind.DATE})
 """Types whose values are equal in Python where they are in the engine."""
 
@@ -59,12 +62,14 @@ class _Block:
         determined = [refs(key.expression) <= self.block.determined for key in self.block.keys]
         if self.block.groups is not None and self.block.keys:
             domain = self._listed(self.block.groups)
+            arguments, wide = (self._doubted(facts, domain) for facts in (arguments, wide))
             combinations = 1 if all(determined) else None if domain is None else len(domain)
             tested = self._tested()
             return BoundedBlock(self.block, arguments, domain, combinations, tested, wide=wide)
         domains = [self.keys(key.expression) for key in self.block.keys]
         free = [domain for domain, fixed in zip(domains, determined, strict=True) if not fixed]
         domain = self._product(domains)
+        arguments, wide = (self._doubted(facts, domain) for facts in (arguments, wide))
         # A domain limits what a unit touches only where keys outside of it are dropped: the data
         # may hold what the policy does not list.
         combinations = prod(len(d) for d in free if d is not None)
@@ -87,6 +92,20 @@ class _Block:
             tuple(rows.facts(arg) for arg in m.call.args if _of_rows(arg))
             for m in self.block.measures
         )
+
+    def _doubted(
+        self, arguments: tuple[tuple[Facts, ...], ...], domain: tuple[Row, ...] | None
+    ) -> tuple[tuple[Facts, ...], ...]:
+        """The arguments; an average alone leaves NULL out wherever the engine does not forbid it.
+
+        Its count is nobody else's, so that this costs nothing. Elsewhere the policy is believed.
+        """
+        calls = [measure.call for measure in self.block.measures]
+        if not arguments or domain is None or [c.function in AVERAGES for c in calls] != [True]:
+            return arguments
+        doubting = Columns(self.block.rows, replace(self.origin, doubts=True))
+        nullable = doubting.facts(calls[0].args[0]).nullable
+        return ((replace(arguments[0][0], nullable=nullable),),)
 
     def _wide(self) -> tuple[tuple[Facts, ...], ...]:
         """The same if no unit has more rows than anybody looks for."""

@@ -92,6 +92,7 @@ class Scope:
 
     def lookup(self, name: Name) -> Field:
         """The one field that `name` means, or a refusal that points at it."""
+        name = self.whole(name)
         if self.outer is not None and not self._knows(name):
             return self.outer.lookup(name)
         sources = self._qualified(name)
@@ -114,6 +115,19 @@ class Scope:
             near=nearest(name.name, existing),
             known=existing,
         )
+
+    def whole(self, name: Name) -> Name:
+        """The name of a part of a column, "column.field", written as a column of a table is."""
+        if name.table is None or any(s.is_called(name.table, name.schema) for s in self.sources):
+            return name
+        words = (*name.schema, name.table, name.name)
+        for place in range(len(words) - 1):
+            *schema, table = (None, *words[:place])
+            column = ".".join(words[place:])
+            part = replace(name, name=column, table=table, schema=tuple(filter(None, schema)))
+            if self.has(part):
+                return part
+        return name if self.outer is None else self.outer.whole(name)
 
     def has(self, name: Name) -> bool:
         """Whether some field, visible or hidden, is called so."""

@@ -6,6 +6,8 @@ splice parameters into text write `amount < '99.5'`, and leave the type to the s
 
 from __future__ import annotations
 
+import uuid
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, date, datetime
 from decimal import Decimal, InvalidOperation
@@ -16,7 +18,7 @@ from dpsql.compiler import aggregates
 from dpsql.compiler.aggregates.sample import SAMPLE, check_sampled
 from dpsql.compiler.resolve import interval_values as intervals
 from dpsql.compiler.resolve.scopes import Scope
-from dpsql.model.bound_parameters import MAX_DIGITS, bound
+from dpsql.model.bound_parameters import MAX_DIGITS, bound, said
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.tree import (
     BOOLEAN,
@@ -26,8 +28,10 @@ from dpsql.model.tree import (
     INTERVAL,
     NULL,
     STATED,
+    TIME,
     TIMESTAMP,
     TIMESTAMPTZ,
+    UUID,
     VARCHAR,
     AggregateCall,
     Call,
@@ -51,6 +55,10 @@ from dpsql.model.walk import walk
 COMPARING = frozenset("eq ne lt le gt ge in is_distinct is_not_distinct".split())
 COERCING = COMPARING | frozenset("coalesce nullif least greatest".split())
 """Functions whose string literals take the type of their company, as in d >= '2025-01-01'."""
+COUNTING = frozenset("add sub mul div int_div pg_div mod neg".split())
+"""Operators that read a truth value as 1 or 0."""
+ADDING = frozenset("sum avg variance var_pop stddev stddev_pop".split())
+"""Aggregates that do so."""
 DISTANCES = frozenset("date_diff date_sub".split())
 """Functions of two times, which may be told with a zone and without."""
 
@@ -111,7 +119,7 @@ def typed_call(call: Call) -> Expression:
         return _stated(call)
     if call.function == "list":
         return _list(call)
-    call = _with_days(_with_typed_nulls(_with_literals(call)))
+    call = _with_days(_with_typed_nulls(_with_truths_counted(_with_literals(call))))
     if is_difference(call):
         return _difference(call)
     lowered = intervals.lowered(call)
@@ -288,10 +296,7 @@ def _aggregate(call: AggregateCall, scope: Scope) -> Expression:
         _no_aggregate_inside(part)
     for part in sampled:
         check_sampled(part)
-    types = tuple(BOOLEAN if isinstance(arg, Star) else type_of(arg) for arg in args)
-    result = aggregates.result_type(call.function, types)
-    if result is None:
-        raise _mismatch(call.function, types, call)
+    args, result = _taken(call, args, aggregates.result_type)
     _check_arguments(call, args)
     if not aggregates.is_ordered(call.function):
         order = ()
@@ -299,6 +304,24 @@ def _aggregate(call: AggregateCall, scope: Scope) -> Expression:
         raise Refused(Reason.SYNTAX, call.span, why="with DISTINCT, order by the argument")
     call = replace(call, args=args, filter=condition, type=result, order_by=order)
     return intervals.length_of(call, call.span) if lengths else call
+
+
+def _taken(
+    call: AggregateCall | WindowCall,
+    args: tuple[Expression, ...],
+    result_type: Callable[[str, tuple[SqlType, ...]], SqlType | None],
+) -> tuple[tuple[Expression, ...], SqlType]:
+    """The arguments, truth values as 1 and 0 where numbers are added up, and the type."""
+    counted = (tuple(map(_counted, args)),) if call.function in ADDING else ()
+    for tried in (args, *counted):
+        kind = result_type(call.function, _types(tried))
+        if kind is not None:
+            return tried, kind
+    raise _mismatch(call.function, _types(args), call)
+
+
+def _types(args: tuple[Expression, ...]) -> tuple[SqlType, ...]:
+    return tuple(BOOLEAN if isinstance(arg, Star) else type_of(arg) for arg in args)
 
 
 def _check_arguments(call: AggregateCall | WindowCall, args: tuple[Expression, ...]) -> None:
@@ -310,10 +333,7 @@ def _check_arguments(call: AggregateCall | WindowCall, args: tuple[Expression, .
 
 def _window(call: WindowCall, scope: Scope) -> WindowCall:
     args = tuple(arg if isinstance(arg, Star) else typed(arg, scope) for arg in call.args)
-    types = tuple(BOOLEAN if isinstance(arg, Star) else type_of(arg) for arg in args)
-    result = aggregates.window_type(call.function, types)
-    if result is None:
-        raise _mismatch(call.function, types, call)
+    args, result = _taken(call, args, aggregates.window_type)
     _check_arguments(call, args)
     order = tuple(_sort_key(key, scope) for key in call.order_by)
     _check_frame(call, order)
@@ -357,10 +377,21 @@ def _coerced(args: tuple[Expression, ...]) -> tuple[Expression, ...]:
 
 
 def _unquoted(args: tuple[Expression, ...]) -> tuple[Expression, ...]:
-    """String literals beside numbers as numbers, beside BOOLEANs as these."""
+    """String literals beside numbers as numbers, beside BOOLEANs, TIMEs and UUIDs as these.
+
+    UUIDs that a driver binds are text beside text.
+    """
+    if any(type_of(a) == VARCHAR and not isinstance(a, Literal) for a in args):
+        return tuple(map(_as_text, args))
     company = [type_of(a) for a in args if type_of(a) not in (VARCHAR, NULL)]
     target = next((kind for kind in company if kind != INTEGER), INTEGER)
     return tuple(coerced(a, target) if company and isinstance(a, Literal) else a for a in args)
+
+
+def _as_text(arg: Expression) -> Expression:
+    if isinstance(arg, Literal) and isinstance(arg.value, uuid.UUID):
+        return Literal(str(arg.value), VARCHAR, arg.span)
+    return arg
 
 
 def _as_texts(args: tuple[Expression, ...]) -> tuple[Expression, ...]:
@@ -422,6 +453,20 @@ def _as_kind(moment: datetime, kind: Kind) -> date | datetime:
     if kind is Kind.TIMESTAMPTZ:
         return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
     return moment.astimezone(UTC).replace(tzinfo=None) if moment.tzinfo else moment
+
+
+def _with_truths_counted(call: Call) -> Call:
+    """Truth values as 1 and 0 in arithmetic, and where they are compared with numbers."""
+    types = [type_of(arg) for arg in call.args]
+    compared = call.function in COMPARING and any(kind.is_numeric for kind in types)
+    if BOOLEAN not in types or not (compared or call.function in COUNTING):
+        return call
+    return replace(call, args=tuple(map(_counted, call.args)))
+
+
+def _counted(arg: Expression) -> Expression:
+    counts = not isinstance(arg, Star) and type_of(arg) == BOOLEAN
+    return Cast(arg, INTEGER, span=arg.span) if counts else arg
 
 
 def _with_typed_nulls(call: Call) -> Call:
@@ -493,9 +538,11 @@ def coerced(literal: Literal, target: SqlType) -> Literal:
 def _value(text: str, target: SqlType) -> Value:
     if target == BOOLEAN:
         return _TRUTHS.get(text)
-    if not target.is_numeric or "_" in text or len(text) > MAX_DIGITS:
-        return None
     try:
+        if target in (TIME, UUID):
+            return said(text, target)
+        if not target.is_numeric or "_" in text or len(text) > MAX_DIGITS:
+            return None
         return int(text) if target == INTEGER else _finite(Decimal(text))
     except (ValueError, InvalidOperation):
         return None

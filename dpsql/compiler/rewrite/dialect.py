@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
 from dpsql.compiler.plan.private_plan import BlockPlan, BlockSql
-from dpsql.model.algebra import Relation
-from dpsql.model.tree import Expression, Literal
+from dpsql.model.algebra import Field, Relation
+from dpsql.model.tree import Expression, Literal, StoredAs
 
 Columns: TypeAlias = Mapping[int, str]
 """The text of each column, by its id."""
@@ -39,6 +39,9 @@ class Dialect(Protocol):
 
     def constant(self, literal: Literal) -> str:
         """A constant of exactly its value and type."""
+
+    def column(self, table: str, column: Field, reading: StoredAs | None) -> str:
+        """A column of a table that is called `table`, as it is read."""
 
 
 @dataclass(frozen=True, slots=True)

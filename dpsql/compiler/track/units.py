@@ -242,10 +242,11 @@ def _hop(rows: Private, policy: Policy, identities: Identities) -> Private:
         return _past_shared_keys(rows, anchor, policy, identities)
     key = _column(table, table.key[0], identities)
     link = _column(table, table.link.column, identities)
+    scanned = Scan(table.name, (key.field, link.field), readings=table.readings)
     anchors = dict(leads(link.field.id, table, policy))
     return replace(
         rows,
-        relation=_inner(rows, anchor, key.ref, Scan(table.name, (key.field, link.field))),
+        relation=_inner(rows, anchor, key.ref, scanned),
         anchors=rows.anchors | anchors.keys(),
         pending=_without(rows.pending, anchor) | set(anchors.values()),
         facts=rows.facts | {unique},
@@ -293,7 +294,9 @@ def owners(name: str, policy: Policy, identities: Identities) -> Owners:
     assert table.link is not None
     link = _column(table, table.link.column, identities)
     key = link if _same(table.key, link.field.name) else _column(table, table.key[0], identities)
-    relation: Relation = Scan(table.name, tuple(dict.fromkeys((key.field, link.field))))
+    relation: Relation = Scan(
+        table.name, tuple(dict.fromkeys((key.field, link.field))), readings=table.readings
+    )
     owned = Owners(
         relation=relation,
         key=key.ref,
@@ -354,7 +357,7 @@ def different_keys(
     table = policy.table(name)
     assert table is not None
     key = _column(table, table.key[0], identities)
-    rows = Scan(table.name, (key.field,))
+    rows = Scan(table.name, (key.field,), readings=table.readings)
     unique = policy.fact(FactKind.UNIQUE_KEY, table.name)
     if unique is not None:
         return rows, key.ref, frozenset({unique})

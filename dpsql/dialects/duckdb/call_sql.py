@@ -13,6 +13,7 @@ from dpsql.model.errors import Reason, Refused
 from dpsql.model.tree import (
     DATE,
     INTEGER,
+    TIME,
     TIMESTAMP,
     TIMESTAMPTZ,
     AggregateCall,
@@ -134,8 +135,11 @@ def _word(arg: Text) -> str:
 
 
 def _extract(args: tuple[Text, ...], kind: SqlType) -> Text:
+    part = f"extract({_word(args[0])} FROM {args[1].sql})"
+    if args[1].type == TIME and _word(args[0]) == "hour":
+        part += " % 24"  # 24:00 is a midnight
     # Of a constant NULL the engine makes a DOUBLE.
-    return Text(f"CAST(extract({_word(args[0])} FROM {args[1].sql}) AS {type_name(kind)})", kind)
+    return Text(f"CAST({part} AS {type_name(kind)})", kind)
 
 
 def _epoch(args: tuple[Text, ...], kind: SqlType) -> Text:

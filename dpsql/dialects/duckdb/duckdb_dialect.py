@@ -6,10 +6,10 @@ from dpsql.compiler.plan.private_plan import BlockPlan, BlockSql
 from dpsql.compiler.rewrite.dialect import Columns, Dialect, Tables
 from dpsql.dialects.duckdb.block_statement import block_sql
 from dpsql.dialects.duckdb.expression_sql import expression as expression_sql
-from dpsql.dialects.duckdb.relation_sql import Printer
+from dpsql.dialects.duckdb.relation_sql import Printer, column_sql
 from dpsql.dialects.literal_sql import constant
-from dpsql.model.algebra import Relation
-from dpsql.model.tree import Expression, Literal
+from dpsql.model.algebra import Field, Relation
+from dpsql.model.tree import Expression, Literal, StoredAs
 
 
 class _DuckDB:
@@ -29,6 +29,9 @@ class _DuckDB:
 
     def constant(self, literal: Literal) -> str:
         return constant(literal)
+
+    def column(self, table: str, column: Field, reading: StoredAs | None) -> str:
+        return column_sql(table, column, reading)
 
 
 DUCKDB: Dialect = _DuckDB()

@@ -35,7 +35,21 @@ from dpsql.model.algebra import (
     Window,
 )
 from dpsql.model.table_names import address
-from dpsql.model.tree import NULL, Call, Cast, Expression, JoinKind, Kind, Ref, identifier
+from dpsql.model.tree import (
+    NULL,
+    VARCHAR,
+    Call,
+    Cast,
+    Expression,
+    JoinKind,
+    Kind,
+    Literal,
+    Ref,
+    SqlType,
+    StoredAs,
+    identifier,
+    type_name,
+)
 from dpsql.model.walk import refs
 
 Text = Mapping[int, str]
@@ -141,8 +155,8 @@ class Printer:
                 assert_never(relation)
 
     def _scan(self, relation: Scan) -> _Select:
-        alias = self._alias()
-        columns = {f.id: _column(alias, f) for f in relation.fields}
+        alias, readings = self._alias(), dict(relation.readings)
+        columns = {f.id: column_sql(alias, f, readings.get(f.name)) for f in relation.fields}
         return _Select(f"{address(relation.table)} AS {alias}", columns)
 
     def _elsewhere(self, relation: Staged | Again) -> _Select:
@@ -324,10 +338,30 @@ def _buries(node: Expression, marks: frozenset[int]) -> bool:
     return not isinstance(node, Ref) and bool(refs(node) & marks)
 
 
-def _column(alias: str, column: Field) -> str:
+def column_sql(alias: str, column: Field, reading: StoredAs | None) -> str:
     """A column of a table; FLOAT is read as DOUBLE, so that nothing is computed in 32 bits."""
+    if reading is not None:
+        return _read(f"{alias}.{identifier(reading.column)}", reading, column.type)
     name = f"{alias}.{identifier(column.name)}"
     return f"{name}::DOUBLE" if column.type.kind is Kind.DOUBLE else name
+
+
+def _read(stored: str, reading: StoredAs, kind: SqlType) -> str:
+    """What a path leads to, in its type; a text that is no JSON has nothing anywhere."""
+    if reading.json:
+        way = "".join(f"[{s - 1}]" if isinstance(s, int) else f".{_key(s)}" for s in reading.path)
+        path = constant(Literal(f"${way}", VARCHAR))
+        return f"TRY_CAST(TRY(json_extract_string({stored}, {path})) AS {type_name(kind)})"
+    for step in reading.path:
+        extract = "list_extract" if isinstance(step, int) else "struct_extract"
+        place = step if isinstance(step, int) else constant(Literal(step, VARCHAR))
+        stored = f"{extract}({stored}, {place})"
+    return f"TRY_CAST({stored} AS {type_name(kind)})"
+
+
+def _key(name: str) -> str:
+    """A name in a path of JSON, in quotes."""
+    return '"' + name.replace('"', '\\"') + '"'
 
 
 def statement(relation: Relation, outputs: tuple[Expression, ...]) -> str:

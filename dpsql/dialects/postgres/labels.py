@@ -19,6 +19,8 @@ _TYPES = {
     Kind.TIMESTAMP: "timestamp",
     Kind.TIMESTAMPTZ: "timestamptz",
     Kind.INTERVAL: "interval",
+    Kind.TIME: "time",
+    Kind.UUID: "uuid",
 }
 _LISTED = {
     "list": "array_agg",
@@ -26,7 +28,9 @@ _LISTED = {
     "quantile_disc": "percentile_disc",
 }
 """Aggregates whose results are arrays, by our name."""
-_TYPED = frozenset({Kind.DATE, Kind.TIMESTAMP, Kind.TIMESTAMPTZ, Kind.INTERVAL})
+_TYPED = frozenset(
+    {Kind.DATE, Kind.TIMESTAMP, Kind.TIMESTAMPTZ, Kind.INTERVAL, Kind.TIME, Kind.UUID}
+)
 """Constants that PostgreSQL reads as casts."""
 
 

@@ -30,6 +30,7 @@ from dpsql.dialects.reading.nodes import PRECISE, Origin, name_of, spoken
 from dpsql.dialects.reading.request_options import Named
 from dpsql.dialects.reading.time_calls import TIME_CALLS, part_of, standard_part
 from dpsql.dialects.reading.tokens import FUNCTION
+from dpsql.dialects.reading.value_parts import steps_of
 from dpsql.dialects.reading.window_frames import Read, sort_keys, window_of
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.tree import (
@@ -116,6 +117,8 @@ def anonymous(node: exp.Expression, origin: Origin, read: Read) -> Expression:
         return _aggregates(node, origin, read)
     values = tuple(read(arg, origin) for arg in args)
     call = Call(name, values, span=origin.span(node))
+    if name in _TEXTS_OF_JSON and values:
+        return _part_of_json(call, origin, node)
     if name in STATED:
         _check_count(FunctionName(name, 1, 1), call)
         return call
@@ -160,6 +163,20 @@ def _special(
 
 
 _OF_PARTS = ("extract", "date_trunc", "date_diff", "date_sub")
+
+
+_TEXTS_OF_JSON = frozenset({"json_extract_string", "json_extract_path_text"})
+"""Functions that say what `->>` does."""
+
+
+def _part_of_json(call: Call, origin: Origin, node: exp.Expression) -> Name:
+    """The column that a policy declares of a part of another."""
+    value, *paths = call.args
+    written = [p.value for p in paths if isinstance(p, Literal) and isinstance(p.value, str)]
+    steps = [steps_of(path) for path in written]
+    if not isinstance(value, Name) or None in steps or not (0 < len(steps) == len(paths)):
+        raise origin.refusal(node, f"{call.function.upper()} without a column and a plain path")
+    return replace(value, name=value.name + "".join(filter(None, steps)), span=call.span)
 
 
 def _with_part(call: Call, origin: Origin, node: exp.Expression) -> Call:

@@ -10,7 +10,7 @@ from decimal import Decimal
 from sqlglot import exp
 
 from dpsql.dialects.reading.nodes import Origin
-from dpsql.model.bound_parameters import MAX_DIGITS
+from dpsql.model.bound_parameters import MAX_DIGITS, said
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.public_times import word
 from dpsql.model.tree import (
@@ -19,8 +19,10 @@ from dpsql.model.tree import (
     DOUBLE,
     INTEGER,
     INTERVAL,
+    TIME,
     TIMESTAMP,
     TIMESTAMPTZ,
+    UUID,
     VARCHAR,
     Cast,
     Expression,
@@ -54,6 +56,8 @@ _TYPES = {
     "TIMESTAMPNTZ": TIMESTAMP,
     "TIMESTAMPTZ": TIMESTAMPTZ,
     "INTERVAL": INTERVAL,
+    "TIME": TIME,
+    "UUID": UUID,
 }
 """sqlglot's type names to ours. Integers of every width become INTEGER: dpsql computes in 64 bits
 and wider, so a narrow cast does not fail, or wrap, where the engine's own would.
@@ -146,13 +150,16 @@ def _decimal_of(sizes: list[int], node: exp.Expression, origin: Origin) -> SqlTy
 
 
 def temporal(text: Literal, target: SqlType, origin: Origin) -> Literal:
-    """A string literal as the constant of a DATE, TIMESTAMP or TIMESTAMPTZ; ISO 8601 only.
+    """A string literal as the constant of a DATE, TIMESTAMP or TIMESTAMPTZ, ISO 8601 only; of a
+    TIME or a UUID.
 
     Or a word that means one. Time zones: a TIMESTAMPTZ without one is UTC; a TIMESTAMP with one
     becomes UTC in DuckDB and ignores it in Postgres, as these engines do.
     """
     assert isinstance(text.value, str)
     try:
+        if target in (TIME, UUID):
+            return Literal(said(text.value, target), target, text.span)
         moment = text.moment or datetime.fromisoformat(text.value.strip())
         return Literal(_as_kind(moment, target.kind, origin.dialect), target, text.span)
     except (ValueError, OverflowError):
@@ -164,8 +171,9 @@ def temporal(text: Literal, target: SqlType, origin: Origin) -> Literal:
 def casted(
     arg: Expression, target: SqlType, origin: Origin, span: Span, *, safe: bool = False
 ) -> Expression:
-    """CAST(arg AS target); of a string as a date or time, the constant that it says."""
-    if isinstance(arg, Literal) and arg.type == VARCHAR and target.is_temporal and not safe:
+    """CAST(arg AS target); of a string as a date, time or UUID, the constant that it says."""
+    constant = target.is_temporal or target in (TIME, UUID)
+    if isinstance(arg, Literal) and arg.type == VARCHAR and constant and not safe:
         return temporal(arg, target, origin)
     return Cast(arg, target, safe, span)
 

@@ -21,6 +21,7 @@ from sqlglot.parser import Parser
 
 from dpsql.dialects.reading.array_tokens import array_places, as_calls
 from dpsql.dialects.reading.token_words import SPACE, WORD, is_word, names_type, span_of
+from dpsql.dialects.reading.value_parts import as_names, parts_of_values
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.tree import Span
 
@@ -90,16 +91,18 @@ def tokenize(text: str, dialect: str) -> tuple[Token, ...]:
     if len(read) > MAX_TOKENS:
         raise Refused(Reason.TOO_LARGE, span_of(read[MAX_TOKENS]), what="tokens", limit=MAX_TOKENS)
     tokens = _with_fractions(read)
-    offset, arrays = 0, array_places(tokens)
+    offset, arrays, parts = 0, array_places(tokens), parts_of_values(tokens)
+    read_as_part = {n for first, (end, _called) in parts.items() for n in range(first + 1, end)}
     for place, token in enumerate(tokens):
         _check_gap(text, offset, token.start)
-        if place not in arrays:
+        if place not in arrays and place not in read_as_part:
             _check_token(text, token)
         offset = token.end + 1
     _check_gap(text, offset, len(text))
     for left, right in pairwise(tokens):
         _check_neighbours(left, right)
-    return as_calls(tokens, arrays)
+    named = tuple(as_names(tokens, parts))
+    return as_calls(named, array_places(named))
 
 
 def _with_fractions(tokens: Sequence[Token]) -> tuple[Token, ...]:

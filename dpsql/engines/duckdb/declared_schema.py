@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -10,19 +9,11 @@ from typing import Any
 
 from dpsql.engines.duckdb.exact_values import base_type
 from dpsql.engines.duckdb.files import name as quoted
+from dpsql.engines.duckdb.type_names import parts as parts_of
+from dpsql.engines.duckdb.type_names import reading, sql_type
 from dpsql.model.schema import ForeignKey, SchemaColumn, SchemaTable
 from dpsql.model.table_names import address, full_name, parts
-from dpsql.model.tree import (
-    BOOLEAN,
-    DATE,
-    DOUBLE,
-    INTEGER,
-    TIMESTAMP,
-    TIMESTAMPTZ,
-    VARCHAR,
-    SqlType,
-    decimal,
-)
+from dpsql.model.tree import VARCHAR
 
 Rows = list[tuple[Any, ...]]
 Ask = Callable[[str], Sequence[tuple[Any, ...]]]
@@ -47,20 +38,6 @@ _SOURCES = (
     f" WHERE {_HERE} UNION ALL SELECT schema_name, view_name, coalesce(sql, ''), true"
     f" FROM duckdb_views() WHERE {_HERE} AND NOT internal"
 )
-_TYPES = {
-    **dict.fromkeys(
-        "TINYINT SMALLINT INTEGER BIGINT HUGEINT UTINYINT USMALLINT UINTEGER UBIGINT".split(),
-        INTEGER,
-    ),
-    "BOOLEAN": BOOLEAN,
-    "FLOAT": DOUBLE,
-    "DOUBLE": DOUBLE,
-    "VARCHAR": VARCHAR,
-    "ENUM": VARCHAR,
-    "DATE": DATE,
-    "TIMESTAMP": TIMESTAMP,
-    "TIMESTAMP WITH TIME ZONE": TIMESTAMPTZ,
-}
 
 
 def tables(ask: Ask) -> tuple[SchemaTable, ...]:
@@ -70,29 +47,21 @@ def tables(ask: Ask) -> tuple[SchemaTable, ...]:
     columns: dict[str, list[SchemaColumn]] = defaultdict(list)
     for schema, name, column, type_name, not_null in ask(_COLUMNS):
         table = full_name(schema, name)
-        kind = sql_type(type_name)
-        if table in collated and kind == VARCHAR:
-            kind = None
         values = _enum_values(ask, table, column) if base_type(type_name) == "ENUM" else ()
-        columns[table].append(SchemaColumn(column, kind, type_name, not_null, values))
+        way = reading(column, type_name)
+        whole = SchemaColumn(column, sql_type(type_name), type_name, not_null)
+        columns[table].append(replace(whole, enum_values=values, reading=way))
+        columns[table] += [
+            SchemaColumn(called, sql_type(kind), kind, reading=to)
+            for called, kind, to in parts_of(column, type_name)
+        ]
+    for table in collated & columns.keys():
+        columns[table] = [replace(c, type=None) if c.type == VARCHAR else c for c in columns[table]]
     constraints: dict[str, Rows] = defaultdict(list)
     for schema, name, *rest in ask(_CONSTRAINTS):
         constraints[full_name(schema, name)].append(tuple(rest))
     declared = (_table(name, tuple(columns[name]), constraints[name]) for name in columns)
     return tuple(replace(table, view=table.name in views) for table in declared)
-
-
-def sql_type(type_name: str) -> SqlType | None:
-    """DuckDB's name of a type in our terms; None where we have no type that is exactly it.
-
-    >>> sql_type("DECIMAL(12,2)")
-    SqlType(kind=<Kind.DECIMAL: 'DECIMAL'>, precision=12, scale=2)
-    >>> sql_type("TIMESTAMP_NS") is None
-    True
-    """
-    if match := re.fullmatch(r"DECIMAL\((\d+),(\d+)\)", type_name):
-        return decimal(int(match[1]), int(match[2]))
-    return None if type_name.endswith("]") else _TYPES.get(base_type(type_name))
 
 
 def _collated(sources: Sequence[tuple[Any, ...]]) -> set[str]:

@@ -27,6 +27,8 @@ _KEYS: dict[str, tuple[str, str]] = {
     "DOUBLE": ("plain", "{0}"),
     "DECIMAL": ("decimal", "{0}::VARCHAR"),
     "VARCHAR": ("plain", "{0}"),
+    "UUID": ("uuid", "{0}::VARCHAR"),
+    "TIME": ("time", "epoch_us({0})"),
     "ENUM": ("plain", "{0}::VARCHAR"),
     "DATE": ("date", "({0} - DATE '1970-01-01')::BIGINT"),
     "TIMESTAMP": ("timestamp", _MOMENT),
@@ -36,8 +38,8 @@ _KEYS: dict[str, tuple[str, str]] = {
 
 _DAYS = (date.min - _EPOCH).days, (date.max - _EPOCH).days
 _MOMENTS = _DAYS[0] * _DAY, (_DAYS[1] + 1) * _DAY - 1
-_PYTHON = {"date": _DAYS, "timestamp": _MOMENTS, "timestamptz": _MOMENTS}
-"""The days, or microseconds, since 1970 of years 1 to 9999."""
+_PYTHON = {"date": _DAYS, "timestamp": _MOMENTS, "timestamptz": _MOMENTS, "time": (0, _DAY - 1)}
+"""The days, or microseconds, since 1970 of years 1 to 9999; the microseconds of a day."""
 
 
 def encoded(sql: str, types: Sequence[object], keys: int) -> tuple[str, list[str]]:

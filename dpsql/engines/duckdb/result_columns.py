@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from typing import Any, Final
+from uuid import UUID
 
 import numpy as np
 
@@ -17,12 +18,13 @@ Chunk = Sequence[Any]
 
 
 class _Beyond:
-    """A date or time outside of years 1 to 9999, which Python cannot hold."""
+    """A date or time outside of years 1 to 9999, or 24:00, which Python cannot hold."""
 
 
 _BEYOND: Final = _Beyond()
 _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - TIMESTAMP has no zone
 _EPOCH_DAY = _EPOCH.toordinal()
+_DAY = 86_400 * 10**6
 _FIRST, _LAST = ((t - _EPOCH) // timedelta(microseconds=1) for t in (datetime.min, datetime.max))  # noqa: DTZ901
 
 
@@ -115,6 +117,12 @@ def _timestamp(microseconds: int) -> datetime | _Beyond:
     return _EPOCH + timedelta(microseconds=microseconds)
 
 
+def _time(microseconds: int) -> time | _Beyond:
+    return (
+        (_EPOCH + timedelta(microseconds=microseconds)).time() if microseconds < _DAY else _BEYOND
+    )
+
+
 def _timestamptz(microseconds: int) -> datetime | _Beyond:
     value = _timestamp(microseconds)
     return value.replace(tzinfo=UTC) if isinstance(value, datetime) else value
@@ -132,6 +140,8 @@ _DECODE: dict[str, Callable[[list[Any]], list[Any]]] = {
     "timestamp": _each(_timestamp),
     "timestamptz": _each(_timestamptz),
     "moment": _each(moment),
+    "time": _each(_time),
+    "uuid": _each(UUID),
 }
 
 

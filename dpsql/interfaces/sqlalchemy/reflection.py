@@ -54,6 +54,10 @@ def type_of(kind: SqlType) -> types.TypeEngine[Any]:
             return types.Interval()
         case Kind.LIST:
             return types.ARRAY(type_of(kind.member))
+        case Kind.TIME:
+            return types.Time()
+        case Kind.UUID:
+            return types.Uuid()
         case Kind.NULL:
             return types.NullType()
         case _:

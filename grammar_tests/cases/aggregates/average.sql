@@ -42,17 +42,19 @@ SELECT AVG(income) AS mean FROM customers;
 -- release: rows l0=1 linf=1
 -- release: sum l0=1 linf=100000
 -- rewrite:
---   WITH rows AS (SELECT t1."income"::DOUBLE AS x0 FROM "customers" AS t1)
+--   WITH rows AS (
+--     SELECT NOT (t1."income"::DOUBLE) IS NULL AS x0, t1."income"::DOUBLE AS x1 FROM "customers" AS t1
+--   )
 --   SELECT
---     COALESCE(COUNT(*)::HUGEINT, 0) AS p0,
+--     COALESCE(COUNT(*) FILTER (WHERE x0)::HUGEINT, 0) AS p0,
 --     COALESCE(
 --       SUM(
 --         FLOOR(
 --           CASE
---             WHEN isnan(x0) THEN NULL
---             WHEN x0 < 0.0::DOUBLE THEN 0.0::DOUBLE
---             WHEN x0 > 200000.0::DOUBLE THEN 200000.0::DOUBLE
---             ELSE x0
+--             WHEN isnan(x1) THEN NULL
+--             WHEN x1 < 0.0::DOUBLE THEN 0.0::DOUBLE
+--             WHEN x1 > 200000.0::DOUBLE THEN 200000.0::DOUBLE
+--             ELSE x1
 --           END
 --           * 4096.0::DOUBLE
 --           + 0.5

@@ -29,8 +29,8 @@ SELECT COUNT(*) AS n FROM customers WHERE age + NULL > 30 OR age BETWEEN NULL AN
 --   SELECT t1.c0 AS c0 FROM release_0 AS t1
 
 -- case: what fits no type is refused
-SELECT NULL + TRUE FROM countries;
--- refuse: type-mismatch at 1:1
+SELECT NULL + code FROM countries;
+-- refuse: type-mismatch at 1:15
 
 -- case: nothing is no bound
 SELECT SUM(age + NULL) AS total FROM customers;

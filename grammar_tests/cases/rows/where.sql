@@ -225,18 +225,20 @@ SELECT COUNT(*) FROM orders WHERE amount > (SELECT AVG(amount) FROM orders);
 -- keys: 1 public, l0 proved
 -- release: rows l0=1 linf=10
 -- rewrite:
---   WITH rows AS (SELECT t1."customer_id" AS u, t1."amount" AS x0 FROM "orders" AS t1),
+--   WITH rows AS (
+--     SELECT t1."customer_id" AS u, NOT t1."amount" IS NULL AS x0, t1."amount" AS x1 FROM "orders" AS t1
+--   ),
 --   totals AS (
 --     SELECT
 --       u,
---       COUNT(*) AS s0,
+--       COUNT(*) FILTER (WHERE x0) AS s0,
 --       SUM(
 --         (
 --           (
 --             CASE
---               WHEN x0 < '0.00'::DECIMAL(3, 2) THEN '0.00'::DECIMAL(3, 2)
---               WHEN x0 > '500.00'::DECIMAL(5, 2) THEN '500.00'::DECIMAL(5, 2)
---               ELSE x0
+--               WHEN x1 < '0.00'::DECIMAL(3, 2) THEN '0.00'::DECIMAL(3, 2)
+--               WHEN x1 > '500.00'::DECIMAL(5, 2) THEN '500.00'::DECIMAL(5, 2)
+--               ELSE x1
 --             END
 --           )::DECIMAL(5, 2)
 --           * '100'::DECIMAL(3, 0)

@@ -140,7 +140,7 @@ SELECT AVG(amount) FROM (SELECT amount, ROW_NUMBER() OVER (PARTITION BY customer
 -- release: sum l0=1 linf=250
 -- rewrite:
 --   WITH rows AS (
---     SELECT t2.c3 AS x0
+--     SELECT NOT t2.c3 IS NULL AS x0, t2.c3 AS x1
 --     FROM (
 --       SELECT
 --         t1."order_id" AS c1,
@@ -160,14 +160,14 @@ SELECT AVG(amount) FROM (SELECT amount, ROW_NUMBER() OVER (PARTITION BY customer
 --     WHERE (t2.c10 = 1)
 --   )
 --   SELECT
---     COALESCE(COUNT(*)::HUGEINT, 0) AS p0,
+--     COALESCE(COUNT(*) FILTER (WHERE x0)::HUGEINT, 0) AS p0,
 --     COALESCE(
 --       replace(
 --         SUM(
 --           CASE
---             WHEN x0 < '0.00'::DECIMAL(3, 2) THEN '0.00'::DECIMAL(3, 2)
---             WHEN x0 > '500.00'::DECIMAL(5, 2) THEN '500.00'::DECIMAL(5, 2)
---             ELSE x0
+--             WHEN x1 < '0.00'::DECIMAL(3, 2) THEN '0.00'::DECIMAL(3, 2)
+--             WHEN x1 > '500.00'::DECIMAL(5, 2) THEN '500.00'::DECIMAL(5, 2)
+--             ELSE x1
 --           END
 --           - '250.00'::DECIMAL(5, 2)
 --         )::DECIMAL(38, 2)::VARCHAR,

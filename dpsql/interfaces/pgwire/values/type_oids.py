@@ -14,8 +14,10 @@ from dpsql.model.tree import (
     DOUBLE,
     INTEGER,
     INTERVAL,
+    TIME,
     TIMESTAMP,
     TIMESTAMPTZ,
+    UUID,
     VARCHAR,
     Kind,
     SqlType,
@@ -46,11 +48,13 @@ ELEMENTS = {
     1034: 1033,
     1115: TIMESTAMP_OID,
     1182: DATE_OID,
+    1183: TIME_OID,
     1185: TIMESTAMPTZ_OID,
     1187: INTERVAL_OID,
     1231: NUMERIC,
     2210: REGCLASS,
     2211: REGTYPE,
+    2951: UUID_OID,
     INT2VECTOR: INT2,
     OIDVECTOR: OID,
 }
@@ -108,6 +112,8 @@ _NAMES = {
     "numeric": NUMERIC,
     "decimal": NUMERIC,
     "date": DATE_OID,
+    "time": TIME_OID,
+    "time without time zone": TIME_OID,
     "timestamp": TIMESTAMP_OID,
     "timestamp without time zone": TIMESTAMP_OID,
     "timestamptz": TIMESTAMPTZ_OID,
@@ -141,6 +147,10 @@ def oid_of(kind: SqlType) -> int:
             return INTERVAL_OID
         case Kind.LIST:
             return _ARRAYS[oid_of(kind.member)]
+        case Kind.TIME:
+            return TIME_OID
+        case Kind.UUID:
+            return UUID_OID
         case _:
             assert_never(kind.kind)
 
@@ -174,8 +184,9 @@ _KINDS = {
     BPCHAR: VARCHAR,
     NAME: VARCHAR,
     CHAR: VARCHAR,
-    UUID_OID: VARCHAR,
+    UUID_OID: UUID,
     DATE_OID: DATE,
+    TIME_OID: TIME,
     TIMESTAMP_OID: TIMESTAMP,
     TIMESTAMPTZ_OID: TIMESTAMPTZ,
     INTERVAL_OID: INTERVAL,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Sequence
-from datetime import UTC, date, datetime, timedelta, tzinfo
+from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from decimal import Decimal
 from functools import partial
 from math import isinf, isnan
@@ -30,6 +30,7 @@ from dpsql.interfaces.pgwire.values.type_oids import (
     REGCLASS,
     REGPROC,
     REGTYPE,
+    TIME_OID,
     TIMESTAMP_OID,
     TIMESTAMPTZ_OID,
     UNSIGNED,
@@ -126,6 +127,11 @@ def float_text(value: float) -> bytes:
 
 def _date_text(value: date) -> bytes:
     return value.isoformat().encode()
+
+
+def _time_text(value: time) -> bytes:
+    text = value.isoformat()
+    return (text.rstrip("0") if value.microsecond else text).encode()
 
 
 def _timestamp_text(value: datetime) -> bytes:
@@ -229,6 +235,11 @@ def _date_binary(value: date) -> bytes:
     return struct.pack("!i", (value - EPOCH.date()).days)
 
 
+def _time_binary(value: time) -> bytes:
+    seconds = (value.hour * 60 + value.minute) * 60 + value.second
+    return struct.pack("!q", seconds * 10**6 + value.microsecond)
+
+
 def _timestamp_binary(value: datetime) -> bytes:
     since = value.replace(tzinfo=None) - EPOCH
     return struct.pack("!q", (since.days * 86_400 + since.seconds) * 10**6 + since.microseconds)
@@ -263,6 +274,7 @@ _TEXT: dict[int, Encoder] = {
     FLOAT8: float_text,
     NUMERIC: _numeric_text,
     DATE_OID: _date_text,
+    TIME_OID: _time_text,
     TIMESTAMP_OID: _timestamp_text,
     INTERVAL_OID: _interval_text,
 }
@@ -275,6 +287,7 @@ _BINARY: dict[int, Encoder] = {
     FLOAT8: partial(struct.pack, "!d"),
     NUMERIC: _numeric_binary,
     DATE_OID: _date_binary,
+    TIME_OID: _time_binary,
     TIMESTAMP_OID: _timestamp_binary,
     TIMESTAMPTZ_OID: _moment_binary,
     INTERVAL_OID: _interval_binary,

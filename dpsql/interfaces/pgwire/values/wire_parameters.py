@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from decimal import Context, Decimal, InvalidOperation
 from functools import partial
 from typing import Any
@@ -27,6 +27,7 @@ from dpsql.interfaces.pgwire.values.type_oids import (
     REGCLASS,
     REGPROC,
     REGTYPE,
+    TIME_OID,
     TIMESTAMP_OID,
     TIMESTAMPTZ_OID,
     UNSIGNED,
@@ -97,6 +98,10 @@ def _timestamp(text: str) -> datetime:
     return datetime.fromisoformat(_iso(text)).replace(tzinfo=None)
 
 
+def _time(text: str) -> time:
+    return time.fromisoformat(text.strip()).replace(tzinfo=None)
+
+
 def _date(text: str) -> date:
     return datetime.fromisoformat(_iso(text)).date()
 
@@ -127,10 +132,11 @@ _TEXT: dict[int, Callable[[str], Any]] = {
     FLOAT8: float,
     NUMERIC: _number,
     DATE_OID: _date,
+    TIME_OID: _time,
     TIMESTAMP_OID: _timestamp,
     TIMESTAMPTZ_OID: _moment,
     INTERVAL_OID: _interval,
-    UUID_OID: lambda text: str(UUID(text)),
+    UUID_OID: UUID,
 }
 
 
@@ -179,6 +185,13 @@ def _date_binary(raw: bytes) -> date:
     return EPOCH.date() + timedelta(days=days)
 
 
+def _time_binary(raw: bytes) -> time:
+    moment = _timestamp_binary(raw)
+    if moment.date() != EPOCH.date():
+        raise ValueError
+    return moment.time()
+
+
 def _timestamp_binary(raw: bytes) -> datetime:
     (microseconds,) = struct.unpack("!q", raw)
     return EPOCH + timedelta(microseconds=microseconds)
@@ -216,8 +229,9 @@ _BINARY: dict[int, Callable[[bytes], Any]] = {
     FLOAT8: partial(_float_binary, "!d"),
     NUMERIC: _number_binary,
     DATE_OID: _date_binary,
+    TIME_OID: _time_binary,
     TIMESTAMP_OID: _timestamp_binary,
     TIMESTAMPTZ_OID: lambda raw: _timestamp_binary(raw).replace(tzinfo=UTC),
     INTERVAL_OID: _interval_binary,
-    UUID_OID: lambda raw: str(UUID(bytes=raw)),
+    UUID_OID: lambda raw: UUID(bytes=raw),
 }

@@ -1,0 +1,93 @@
+"""Parts of columns as a policy names them: `payload.address.city`, `tags[1]`.
+
+Each is declared as a column of its own: what is not declared does not exist.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from dpsql.model.schema import SchemaColumn, SchemaTable
+from dpsql.model.tree import (
+    BOOLEAN,
+    DATE,
+    DOUBLE,
+    INTEGER,
+    TIME,
+    TIMESTAMP,
+    UUID,
+    VARCHAR,
+    SqlType,
+    StoredAs,
+    decimal,
+)
+
+PLACE = re.compile(r"\[([1-9]\d{0,8})\]")
+STEP = re.compile(r"\.([^.\"'\[\]]+)|" + PLACE.pattern)
+_OF_JSON = {
+    "VARCHAR": VARCHAR,
+    "BOOLEAN": BOOLEAN,
+    "DATE": DATE,
+    "DOUBLE": DOUBLE,
+    "TIME": TIME,
+    "TIMESTAMP": TIMESTAMP,
+    "UUID": UUID,
+    **dict.fromkeys(("INTEGER", "BIGINT"), INTEGER),
+}
+"""What a text of JSON may be read as."""
+
+
+def column_or_part(
+    name: str, table: SchemaTable, declared: str | None = None
+) -> SchemaColumn | None:
+    """The column, or part of one, that a name means; `declared` is the type of what JSON holds."""
+    columns = {c.name.lower(): c for c in table.columns}
+    template = columns.get(PLACE.sub("[]", name).lower())
+    if template is not None:
+        return _placed(name, template)
+    if name.lower() in columns:
+        return columns[name.lower()]
+    for column in table.columns:
+        rest = name[len(column.name) :]
+        of_json = column.reading is not None and column.reading.json
+        if of_json and name.lower().startswith(column.name.lower()) and _steps(rest):
+            kind = declared or "VARCHAR"
+            reading = StoredAs(column.name, _steps(rest), json=True)
+            return SchemaColumn(name, _type(kind), kind, reading=reading)
+    return None
+
+
+def step(to: str | int) -> str:
+    """A step of a path as it is written; place 0 of a list stands for any.
+
+    >>> step("city"), step(0)
+    ('.city', '[1]')
+    """
+    return f"[{to or 1}]" if isinstance(to, int) else f".{to}"
+
+
+def _placed(name: str, template: SchemaColumn) -> SchemaColumn | None:
+    """A part at certain places of lists."""
+    reading, places = template.reading, PLACE.findall(name)
+    if reading is None or 0 not in reading.path:
+        return template
+    if not places:
+        return None
+    left = iter(map(int, places))
+    path = tuple(next(left) if step == 0 else step for step in reading.path)
+    return replace(template, name=name, reading=replace(reading, path=path))
+
+
+def _steps(rest: str) -> tuple[str | int, ...]:
+    """The steps of `.a.b[1]`; () for anything else."""
+    steps = list(STEP.finditer(rest))
+    if "".join(step[0] for step in steps) != rest:
+        return ()
+    return tuple(step[1] or int(step[2]) for step in steps)
+
+
+def _type(declared: str) -> SqlType | None:
+    if match := re.fullmatch(r"DECIMAL\((\d+), ?(\d+)\)", declared.upper()):
+        return decimal(int(match[1]), int(match[2]))
+    return _OF_JSON.get(declared.upper())
