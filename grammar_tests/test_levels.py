@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from dpsql.compiler.aggregates.formulas import evaluate
+from dpsql.compiler.calibrate import calibrate
 from dpsql.compiler.errors.outputs import by_row
 from dpsql.compiler.plan.private_plan import PrivatePlan
 from dpsql.mechanisms import standard_deviation
@@ -193,6 +194,42 @@ def test_errors_are_those_of_what_agrees() -> None:
     together, apart = covered("zcdp")
     for what in ("a cell", "a total"):
         assert apart[what] < min(0.93, together[what] - 0.02)
+
+
+BESIDE = (
+    "SELECT {0} AS k, COUNT(*) AS n, (SELECT COUNT(*) FROM customers) AS t"
+    " FROM customers GROUP BY k"
+)
+
+
+def shares_and_errors(key: str, accountant: str) -> tuple[list[float], list[float]]:
+    """What groups and their total get of the budget, and what is expected of their errors."""
+    delta = Decimal(0) if accountant == "pure" else BUDGET.query_delta
+    budget = replace(BUDGET, accountant=accountant, query_delta=delta)
+    prepared = compiled(BESIDE.format(key), *shop(), budget=budget)
+    assert prepared.plan is not None
+    assert sum(prepared.plan.shares) <= 1
+    expected = [error for error in prepared.rewritten.expected if error is not None]
+    return [float(share) for share in prepared.plan.shares], expected
+
+
+@pytest.mark.parametrize(
+    ("key", "cells"), [("segment", 2), ("country", 3), ("EXTRACT(dow FROM joined)", 7)]
+)
+def test_a_total_of_few_cells_is_left_to_them_where_amounts_are_epsilons(
+    key: str, cells: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By public numbers of cells: all errs less than where each has half, which is the twin."""
+    (_, share), errors = shares_and_errors(key, "pure")
+    assert (share < 0.01) is (cells < 6)
+    halves, _ = shares_and_errors(key, "zcdp")
+    assert halves == [0.5, 0.5]
+    monkeypatch.setattr(calibrate, "with_levels", lambda shares, *_: list(shares))
+    even, before = shares_and_errors(key, "pure")
+    assert even == [0.5, 0.5]
+    ratios = [one / other for one, other in zip(errors, before, strict=True)]
+    assert max(ratios) < (1 if cells < 6 else 1.001)
+    assert (min(ratios) < 0.65) is (cells < 6)
 
 
 UNION = AGREE["a union of levels"]

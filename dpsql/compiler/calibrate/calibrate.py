@@ -11,7 +11,7 @@ its own only where the charge before it is for both.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from dpsql.accountants import Accountant, Allowance
@@ -21,6 +21,7 @@ from dpsql.compiler.calibrate.choices import Payer, event_of
 from dpsql.compiler.calibrate.common_noise import events_of_noise, with_common_noise
 from dpsql.compiler.calibrate.fixed_shares import Claim, with_claims
 from dpsql.compiler.calibrate.key_selection import KeySelection, keys_selected, selection_events
+from dpsql.compiler.calibrate.level_shares import with_levels
 from dpsql.compiler.calibrate.measurements import PartColumn
 from dpsql.compiler.calibrate.polls import of_shown
 from dpsql.compiler.calibrate.propose_test_release import (
@@ -84,16 +85,37 @@ def calibrate(
     parts, outputs = charges(measured, queries[0])
     claims = _claims(measured, accountant, allowance, delta)
     shares = with_claims(split(parts, outputs, accountant.order), parts, claims)
-    each = iter(shares)
-    paid = [[allowance.share(next(each)) for _ in paid_for(m)] for m in measured]
-    blocks = tuple(
-        _released(m, Payer(accountant, neighbours, m.l0), own, selection, options)
-        for m, own in zip(measured, paid, strict=True)
-    )
+    payers = [Payer(accountant, neighbours, m.l0) for m in measured]
+    spending = _Spending(measured, payers, allowance, selection, options)
+    if accountant.vectors_help and not claims:
+        levels = levels_of(spending.blocks(shares), queries[1:])
+        sizes = [len(list(paid_for(m))) for m in measured]
+        shares = with_levels(shares, sizes, levels, accountant.order)
+    blocks, paid = spending.blocks(shares), spending.paid(shares)
     if not (claims or options.whole):
         blocks, queries = with_top(blocks, queries, paid, accountant)
     plan = _priced(blocks, queries, accountant, options.epsilon, shares)
     return replace(plan, polls=polls)
+
+
+@dataclass(frozen=True, slots=True)
+class _Spending:
+    """Blocks and who pays for each of them, by what share."""
+
+    measured: Sequence[Measured]
+    payers: Sequence[Payer]
+    allowance: Allowance
+    selection: Fraction
+    options: MeasurementOptions
+
+    def paid(self, shares: Sequence[Fraction]) -> list[list[Allowance]]:
+        """What each measurement and choice of each block may spend."""
+        each = iter(shares)
+        return [[self.allowance.share(next(each)) for _ in paid_for(m)] for m in self.measured]
+
+    def blocks(self, shares: Sequence[Fraction]) -> tuple[BlockPlan, ...]:
+        own = zip(self.measured, self.payers, self.paid(shares), strict=True)
+        return tuple(_released(*each, self.selection, self.options) for each in own)
 
 
 def _priced(
