@@ -38,7 +38,7 @@ from dpsql.compiler.plan.private_plan import (
 from dpsql.compiler.plan.published_keys import Keys, ListedKeys, ThresholdKeys, TopKeys, TrialKeys
 from dpsql.consistency.marginals import Marginal, Marginals
 from dpsql.mechanisms.top_keys import Top
-from dpsql.model.algebra import Evaluated, Field, Relation, Released, Scan, Staged
+from dpsql.model.algebra import Evaluated, Field, Filter, Relation, Released, Scan, Staged
 from dpsql.model.ticking import tick
 from dpsql.model.tree import (
     AggregateCall,
@@ -258,7 +258,7 @@ def written_rows(block: PrivateBlock) -> tuple[Writer, Relation]:
     rows = flattener.rows(flat, unit)
     writer = Writer(flat.columns, flattener.present(flat.sources) | unit)
     writer.number(rows)
-    writer.equate(flat.conditions)
+    writer.equate(conjuncts(rows.predicate) if isinstance(rows, Filter) else ())
     return writer, rows
 
 
@@ -275,7 +275,8 @@ class Writer:
         never_null: Collection[int] = (),
     ) -> None:
         self.numbers: dict[int, int] = {}
-        self._columns, self._never_null = columns or {}, never_null
+        self._columns = {n: e for n, e in (columns or {}).items() if not _is_column(e, n)}
+        self._never_null = never_null
         self._digests: dict[int, str] = {}
         self._first: dict[int, int] = {}
 
@@ -291,7 +292,7 @@ class Writer:
 
         Only where a column is read by itself: what is computed of it may depend on its width.
         """
-        for condition in conjuncts(both(required(conditions))):
+        for condition in conditions:
             match condition:
                 case Call(function="eq", args=(Ref(type=kind) as one, Ref() as other)) if (
                     kind == other.type and kind.kind in _SAME_IF_EQUAL
@@ -340,7 +341,7 @@ class Writer:
 
     def _over(self, expression: Expression) -> Expression:
         """The expression over the columns of sources; as it is where that would be too long."""
-        return composed(expression, self._columns) or expression
+        return composed(expression, self._columns) or expression if self._columns else expression
 
     def _formula(self, expression: Expression) -> str:
         """An expression that is in its one form."""
@@ -379,7 +380,11 @@ class Writer:
         """Every field of a measurement, whatever kind it is of."""
         marks = {"units": isinstance(part, UnitCount), "distinct": isinstance(part, DistinctCount)}
         values = {name: getattr(part, name, absent) for name, absent in _MEASUREMENT.items()}
-        words = [self.write(self._there(name, x)) for name, x in (values | marks).items()]
+        values |= marks
+        words = [
+            self._condition(x) if name == "condition" else self.write(x)
+            for name, x in values.items()
+        ]
         tested = isinstance(part, RowTest | StableMean)
         test = (self.write(getattr(part, name, absent)) for name, absent in _TEST.items())
         words.append(f"Proposal({','.join(test)})" if tested else self.write(None))
@@ -390,8 +395,13 @@ class Writer:
                 words.append(f"{name}={self.write(value)}")
         return f"PartQuery({','.join(words)})"
 
-    def _there(self, name: str, value: Any) -> Any:
-        """A part of a measurement; of a condition that rows must meet only what they must."""
-        if name != "condition" or value is None:
-            return value
-        return both(required((self._over(value),), self._never_null))
+    def _condition(self, condition: Expression | None) -> str:
+        """What rows must meet to be measured, and no more."""
+        if condition is None:
+            return self.write(None)
+        whole = both(required((self._over(condition),), self._never_null))
+        return self.write(None) if whole is None else self._formula(whole)
+
+
+def _is_column(expression: Expression, number: int) -> bool:
+    return isinstance(expression, Ref) and expression.id == number

@@ -46,13 +46,21 @@ from dpsql.model.walk import conjuncts, map_children, refs, relations, substitut
 
 
 @dataclass(frozen=True, slots=True)
+class _Written:
+    """What tells a block from others, and the numbers of its columns there."""
+
+    text: str
+    numbers: dict[int, int]
+
+
+@dataclass(frozen=True, slots=True)
 class Blocks:
-    """Collects blocks; `listed` grows while a query is tracked."""
+    """Collects blocks: `listed` grows with the query, `written` where it has several."""
 
     policy: Policy
     identities: Identities
     listed: list[PrivateBlock] = field(default_factory=list)
-    numbered: dict[str, tuple[int, dict[int, int]]] = field(default_factory=dict)
+    written: list[_Written] = field(default_factory=list)
 
     def keys(self, block: int) -> int:
         """How many key columns a block has."""
@@ -60,20 +68,23 @@ class Blocks:
 
     def released(self, relation: Aggregate, source: Private) -> Released:
         """The noisy table of an aggregate over private rows."""
-        block = self.block(relation, source)
-        writer = Writer()
-        writer.number(block.rows)
-        keys = tuple(key.expression for key in block.keys)
-        text = writer.write((block.rows, block.unit, keys, block.groups is None))
-        if text not in self.numbered:
-            self.numbered[text] = len(self.listed), writer.numbers
+        block, number = self.block(relation, source), len(self.listed)
+        same = self._same(block) if self.listed else None
+        if same is None:
             self.listed.append(block)
-            return Released(
-                len(self.listed) - 1, relation.fields, tuple(range(len(block.measures)))
-            )
-        number, numbers = self.numbered[text]
-        same = self._translated(block.measures, writer.numbers, numbers, number)
-        return Released(number, relation.fields, tuple(self._place(number, m) for m in same))
+            return Released(number, relation.fields, tuple(range(len(block.measures))))
+        number, new, old = same
+        measures = self._translated(block.measures, new, old, number)
+        return Released(number, relation.fields, tuple(self._place(number, m) for m in measures))
+
+    def _same(self, block: PrivateBlock) -> tuple[int, dict[int, int], dict[int, int]] | None:
+        """The block that is written as this one, with the numbers of this one's columns and its."""
+        self.written.extend(map(_written, self.listed[len(self.written) :]))
+        this = _written(block)
+        for number, other in enumerate(self.written):
+            if other.text == this.text:
+                return number, this.numbers, other.numbers
+        return None
 
     def _translated(
         self, measures: tuple[Measure, ...], new: dict[int, int], old: dict[int, int], number: int
@@ -132,6 +143,14 @@ class Blocks:
             alone=not rows.several and _alone(rows, relation.keys, determined),
             never_null=never_null(rows.relation, policy),
         )
+
+
+def _written(block: PrivateBlock) -> _Written:
+    writer = Writer()
+    writer.number(block.rows)
+    keys = tuple(key.expression for key in block.keys)
+    text = writer.write((block.rows, block.unit, keys, block.groups is None))
+    return _Written(text, writer.numbers)
 
 
 def _whoever(rows: Private) -> Ref:
