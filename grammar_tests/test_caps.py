@@ -20,6 +20,7 @@ from dpsql.ledgers.chain import START, EntryKind
 from dpsql.ledgers.sqlite import SqliteLedger
 from dpsql.model.errors import LedgerError, PolicyError, Reason, Refused
 from dpsql.model.vocabulary import Loss
+from dpsql.owner.check import promises_little
 from dpsql.policy.load import load
 from dpsql.proxy import Proxy
 from grammar_tests import ledger_kit as kit
@@ -262,6 +263,19 @@ def test_a_cap_that_says_nothing_is_refused_where_it_stands(
     path = policy(shop(tmp_path / "shop").parent, ("[ledger]", f"{more}\n\n[ledger]"))
     with pytest.raises(PolicyError, match=said.replace("(", r"\(").replace(")", r"\)")):
         load(str(path))
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "delta", "lines"),
+    [("10", "1e-6", []), ("10.5", "1e-6", [2]), ("1", "0.002", [3]), ("99", "0.01", [2, 3])],
+)
+def test_the_owner_is_reminded_of_what_promises_little(
+    tmp_path: Path, epsilon: str, delta: str, lines: list[int]
+) -> None:
+    pot = ("epsilon = 1000.0\ndelta = 1e-3", f"epsilon = {epsilon}\ndelta = {delta}")
+    draft = load(str(policy(tmp_path, pot)))
+    first = draft.lines.of(("budgets", "default"))
+    assert [finding.line - first + 1 for finding in promises_little(draft)] == lines
 
 
 # --- from the door to the ledger ---

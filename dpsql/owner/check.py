@@ -29,6 +29,7 @@ from dpsql.model.vocabulary import (
     Voucher,
 )
 from dpsql.policy.bind import bind, vouched_for
+from dpsql.policy.draft import Draft
 from dpsql.policy.load import load
 from dpsql.policy.value_reader import Lines
 from dpsql.preparation.bound_policy import with_groupings
@@ -498,6 +499,37 @@ def unnamed_budgets_of(path: str) -> tuple[Charged, ...]:
         return unnamed_budgets(ledger, draft.budgets)
     finally:
         ledger.close()
+
+
+LARGE_EPSILON = 10
+"""Beyond it the odds of what is said of one unit may change by more than 22,000 times."""
+
+
+def promises_little(draft: Draft) -> tuple[Finding, ...]:
+    """Budgets that promise less than their owner may think, as the policy itself tells."""
+    people = draft.table(draft.unit.table)
+    units = None if people is None else people.expected_rows
+    return tuple(f for budget in draft.budgets for f in _large(budget, units, draft.lines))
+
+
+def _large(budget: Budget, units: int | None, lines: Lines) -> Iterator[Finding]:
+    name, place = budget.name, ("budgets", budget.name)
+    if budget.epsilon > LARGE_EPSILON:
+        message = (
+            f"Budget {name} promises little: at ε = {budget.epsilon} the odds of anything said of "
+            f"one unit may change by a factor of up to e^{budget.epsilon}."
+        )
+        fix = f"Write at most {LARGE_EPSILON}, or give its analysts caps."
+        line = lines.of((*place, "epsilon"))
+        yield Finding(line, name, column=None, message=message, rows=0, fix=fix)
+    if units and budget.delta * units > 1:
+        message = (
+            f"Budget {name} promises little: δ = {budget.delta} is more than one in {units:,} "
+            "units, so that somebody may be told as they are."
+        )
+        fix = f"Write a delta well below {1 / units:.1g}."
+        line = lines.of((*place, "delta"))
+        yield Finding(line, name, column=None, message=message, rows=0, fix=fix)
 
 
 def check_policy(path: str, *, record: bool = False, refresh: bool = False) -> tuple[Finding, ...]:

@@ -71,10 +71,15 @@ def init(database: str, target: str) -> None:
 @click.option("--record", is_flag=True, help="Record what the data confirms, for later proofs.")
 def check(settings: CommandSettings, *, record: bool) -> None:
     """For the owner only: does the data fit the policy? Prints exact numbers of private rows."""
-    from dpsql.owner.check import check_policy, unnamed_budgets_of  # noqa: PLC0415
+    from dpsql.owner.check import (  # noqa: PLC0415
+        check_policy,
+        promises_little,
+        unnamed_budgets_of,
+    )
+    from dpsql.policy.load import load  # noqa: PLC0415
 
     findings = check_policy(settings.policy, record=record)
-    _show(settings.policy, findings)
+    _show(settings.policy, (*promises_little(load(settings.policy)), *findings))
     if record:
         note("What the data confirms is recorded, until the data changes.")
     note_unnamed(unnamed_budgets_of(settings.policy))
