@@ -18,6 +18,7 @@ from dpsql.accountants import Accountant
 from dpsql.accountants.conversion import rho_of
 from dpsql.mechanisms import standard_deviation
 from dpsql.mechanisms.calibration import laplace, round_up
+from dpsql.model.errors import Reason, Refused
 from dpsql.model.vocabulary import (
     ATTO,
     NANO,
@@ -34,6 +35,8 @@ from dpsql.model.vocabulary import (
     SelectionEvent,
     Sensitivity,
 )
+from grammar_tests.bound import shop
+from grammar_tests.laws import compiled
 from grammar_tests.outside_accountant import BASIC
 
 LAPLACE, GAUSSIAN = Mechanism.DISCRETE_LAPLACE, Mechanism.DISCRETE_GAUSSIAN
@@ -309,6 +312,48 @@ def test_a_whole_limit_spent_is_the_budget_promised(accountant: Accountant) -> N
     limit = accountant.limit(BUDGET)
     assert accountant.epsilon(limit, MILLIONTH) == pytest.approx(3, rel=1e-6)
     assert accountant.epsilon(limit, MILLIONTH) <= 3 * (1 + 1e-9)
+
+
+def test_a_budget_of_public_keys_converts_at_its_whole_delta() -> None:
+    whole = ZCDP.limit(replace(BUDGET, only_public_keys=True))
+    assert whole == Loss(int(rho_of(Fraction(3), MILLIONTH) * NANO))
+    assert ZCDP.epsilon(whole, MILLIONTH) == pytest.approx(3, rel=1e-6)
+    assert whole.amount > 1.04 * ZCDP.limit(BUDGET).amount
+    assert ZCDP.epsilon(replace(whole, delta=ATTO // 10**12), MILLIONTH) > 3, "the twin selects"
+
+
+@pytest.mark.parametrize(
+    ("sql", "selects"),
+    [
+        ("SELECT status, COUNT(*) AS n FROM orders GROUP BY status", False),
+        ("SELECT note, COUNT(*) AS n FROM orders GROUP BY note", True),
+        (
+            "SELECT AVG(n) AS a FROM (SELECT note, COUNT(*) AS n FROM orders GROUP BY note) AS o",
+            True,
+        ),
+        ("SELECT PTR_MEAN(age, 20) AS m FROM customers", True),
+    ],
+)
+def test_what_needs_a_delta_is_refused_by_a_budget_of_public_keys(
+    sql: str,
+    selects: bool,  # noqa: FBT001
+) -> None:
+    policy, engine = shop()
+    budget = replace(BUDGET, query_epsilon=Decimal(1), query_delta=Decimal("1e-7"))
+
+    def loss_of(budget: Budget) -> Loss:
+        plan = compiled(sql, policy, engine, budget=budget).plan
+        assert plan is not None
+        return plan.loss
+
+    assert bool(loss_of(budget).delta) is selects
+    kept = replace(budget, only_public_keys=True)
+    if not selects:
+        assert not loss_of(kept).delta
+        return
+    with pytest.raises(Refused) as refused:
+        loss_of(kept)
+    assert refused.value.reason is Reason.PRIVATE_KEYS_NEED_DELTA
 
 
 def test_a_conversion_at_the_whole_delta_would_promise_too_much() -> None:

@@ -20,7 +20,7 @@ from dpsql.compiler.plan.prepared import Prepared
 from dpsql.compiler.plan.private_plan import FoundNorm
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.notices import CutSide, Scaled
-from dpsql.model.vocabulary import Answer, Norm, Policy
+from dpsql.model.vocabulary import Answer, Neighbours, Norm, Policy
 from dpsql.monitoring.monitor import Watch
 from dpsql.preparation.contribution_bounds import centre, placeholder
 from dpsql.preparation.prepare import prepare
@@ -31,6 +31,7 @@ from grammar_tests.laws import (
     BUDGET,
     PlainEngine,
     compiled,
+    found,
     integers,
     noiseless,
     parsed,
@@ -50,6 +51,8 @@ SUMS = (
     "SELECT m, SUM(n) AS s FROM (SELECT customer_id, EXTRACT(month FROM day) AS m, COUNT(*) AS n"
     " FROM logins GROUP BY customer_id, m) AS t GROUP BY m"
 )
+BY_DAY = "SELECT day, COUNT(*) AS n FROM logins WHERE day < DATE '2024-02-20' GROUP BY day"
+"""Fifty groups: units vote on both norms."""
 MEDIAN = "SELECT MEDIAN(EXTRACT(day FROM day)) AS q FROM logins"
 
 
@@ -114,6 +117,62 @@ def test_no_person_contributes_more_than_the_norm(
     # The bound is reached where it cuts, and nothing is cut where it does not.
     assert (cut == 0) == (norm == 10**4)
     assert cut + loose == 8
+
+
+@pytest.mark.parametrize("accountant", ["zcdp", "pure", "approximate"])
+@pytest.mark.parametrize("instead", [False, True])
+@pytest.mark.parametrize("notion", list(Neighbours))
+def test_over_many_groups_either_norm_may_be_taken(
+    accountant: str,
+    instead: bool,  # noqa: FBT001
+    notion: Neighbours,
+) -> None:
+    """Whatever the votes were said to find: nobody moves more than the sensitivity of the norm."""
+    policy, engine = shop(crowd(8))
+    policy = replace(policy, unit=replace(policy.unit, neighbours=notion))
+    budget = replace(BUDGET, accountant=accountant, delta=Decimal("0.5"))
+    public = engine.public
+    asked = parsed(BY_DAY, "duckdb"), policy, budget, Fraction(1), public, public.evaluate
+    polls = prepare(*asked).polls
+    votes = [poll.block.vote for poll in polls]
+    assert all(isinstance(vote, Vote) and vote.parts == 2 for vote in votes)
+    assert [vote.norm for vote in votes if isinstance(vote, Vote)] == (
+        [Norm.L1] if accountant == "pure" else [Norm.L2, Norm.L1]
+    )
+    sizes = polls[-1].key
+    assert [poll.beside for poll in polls] == [sizes, None][-len(polls) :]
+    known = {
+        p.key: replace(found(p, Fraction(1, 2)), instead=instead and p.key == sizes) for p in polls
+    }
+    plan = prepare(*asked, known)
+    (release,) = plan.blocks[0].releases
+    part = release.query
+    assert isinstance(part, ScaledTotal)
+    assert part.norm is (Norm.L1 if instead or accountant == "pure" else Norm.L2)
+    here, cut = integers(plan, engine), 0
+    for unit in range(1, 9):
+        with without_unit(engine.connection, world.deletions(unit)):
+            there = integers(plan, engine)
+        assert violation(plan, here, there) is None
+        moved = [p[0] - there[0].get(k, (0,))[0] for k, p in here[0].items()]
+        assert size(part.norm, moved) <= part.bound
+        cut += size(part.norm, moved) > 0.98 * part.bound
+    assert cut
+
+
+@pytest.mark.parametrize("accountant", ["zcdp", "approximate"])
+def test_of_both_norms_the_one_that_errs_less_is_taken(accountant: str, tmp_path: Path) -> None:
+    """Of about three days each a person has few: Laplace noise for them errs less by far."""
+    changes = [
+        ('accountant = "zcdp"', f'accountant = "{accountant}"'),
+        ("delta = 1e-3", "delta = 0.5"),
+    ]
+    with opened(tmp_path, *changes) as proxy:
+        answer = proxy.ask(proxy_kit.request(BY_DAY, "1"))
+        plan = proxy.explain(proxy_kit.request(BY_DAY, "1"))
+    assert answer.receipt is not None
+    (release,) = plan.blocks[0].releases
+    assert f"{'L2' if accountant == 'zcdp' else 'L1'} norm of each unit" in str(release)
 
 
 @pytest.mark.parametrize("damage", [False, True])

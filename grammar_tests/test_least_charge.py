@@ -5,6 +5,7 @@ from __future__ import annotations
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -24,7 +25,7 @@ OPTIONS = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 0.0005) COUNT(*) A
 BOUNDS = ("note_length = {}", "note_length = { private_bounds = true }")
 
 
-def budget_of(accountant: str, **changes: Decimal) -> Budget:
+def budget_of(accountant: str, **changes: Any) -> Budget:
     delta = Decimal(0) if accountant == "pure" else Decimal("1e-6")
     return Budget("b", Decimal(3), delta, accountant, **changes)
 

@@ -72,7 +72,8 @@ class World:
     @property
     def octaves(self) -> Octaves:
         top = ceil(log2(self.norms.max()))
-        return Octaves(max(0, top - 24), top + 12)
+        parts = 2 if self.groups >= norm_bounds.HALVED else 1
+        return Octaves(max(0, top - 24), top + 12, parts)
 
     def costs(self, clips: np.ndarray, part: float) -> np.ndarray:
         norms = self.norms
@@ -82,9 +83,10 @@ class World:
         return np.asarray(errors(self.order, bias, noise).mean(axis=1))
 
     def counts(self) -> np.ndarray:
-        octaves = self.octaves
-        bins = np.array([octaves.of(ceil(norm)) for norm in self.norms]) - octaves.lowest
-        return np.asarray(np.bincount(bins, minlength=octaves.highest - octaves.lowest + 1))
+        places, parts = self.octaves.places, self.octaves.parts
+        bins = np.ceil(np.log2(np.ceil(self.norms)) * parts).astype(int)
+        found = np.clip(bins, places[0], places[-1]) - places[0]
+        return np.asarray(np.bincount(found, minlength=len(places)))
 
     def choice(self, octaves: Octaves, counts: list[int], law: Noise) -> NormBound:
         return chosen(
@@ -122,6 +124,10 @@ def population(kind: str, units: int, seed: int = 3) -> np.ndarray:
             sizes = rng.pareto(2, units) + 1
         case "triangular":
             sizes = rng.triangular(0, 0.2, 1, units) + 0.001
+        case "narrow":
+            sizes = np.exp(rng.normal(0, 0.15, units))
+        case "many have the most":
+            sizes = np.where(places < units / 300, 2.0, np.exp(rng.normal(0, 0.15, units)))
         case "equal":
             sizes = np.full(units, 1.0)
         case "a tenth is large":
@@ -213,6 +219,50 @@ def test_a_tail_that_would_have_been_seen_is_not_there(
     assert world.ratio(30) <= 1.5
     monkeypatch.setattr(norm_bounds, "_beyond", lambda counts, last, _: [counts[last] / 20, 4.0])
     assert world.ratio(30) > 2, "the twin believes in it"
+
+
+def aligned(order: int, kind: str) -> list[World]:
+    """People each in one of 25 groups, measured in steps of which octaves end elsewhere."""
+    sizes, people = population(kind, 20_000), np.arange(20_000)
+    worlds = []
+    for n in range(4):
+        totals = np.zeros((20_000, 25))
+        totals[people, people % 25] = np.ceil(sizes * 2 ** (n / 4))
+        worlds.append(World(order, totals))
+    return worlds
+
+
+@ORDERS
+@pytest.mark.parametrize("kind", ["narrow", "many have the most"])
+def test_over_many_groups_it_is_seen_where_in_an_octave_norms_end(
+    order: int, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worlds = aligned(order, kind)
+    assert np.mean([world.ratio(10) for world in worlds]) <= 1.4
+    monkeypatch.setattr(norm_bounds, "HALVED", 99)
+    assert max(world.ratio(10) for world in worlds) > 1.45, "the twin sees whole octaves"
+
+
+@ORDERS
+@pytest.mark.parametrize("kind", ["lognormal", "pareto", "narrow"])
+@pytest.mark.parametrize("touched", [1, 9, 64])
+def test_how_much_more_is_cut_of_all_groups_is_seen(order: int, kind: str, touched: int) -> None:
+    """People with as much in each of some of 64 groups, whose root is not the same for all."""
+    sizes, true = population(kind, 3_000), sqrt(touched)
+    law = votes(order, Fraction(1, 20))
+    world = World(1, sizes[:, None])
+    places = [
+        np.array([world.octaves.of(ceil(n)) - world.octaves.lowest for n in norms])
+        for norms in (sizes / true, sizes)
+    ]
+    found = []
+    for draw in sample(law, 30 * 2 * 40, ENTROPY).reshape(30, 2, 40):
+        counts = [np.bincount(p, minlength=40) + z for p, z in zip(places, draw, strict=True)]
+        norms, both = (norm_bounds.seen(votes_for.tolist(), law) for votes_for in counts)
+        found.append(norm_bounds.spread(norms, both, law))
+    assert true / 2 <= min(found)
+    assert max(found) <= 2 * true
+    assert np.exp(np.mean(np.log(found))) == pytest.approx(true, rel=0.4)
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,8 @@ def keyed_questions(budget: Budget, spent: Loss) -> int | None:
     135
     """
     accountant = get(budget.accountant)
-    if not (accountant.supports_selection and budget.query_delta):
+    possible = accountant.supports_selection and not budget.only_public_keys
+    if not (possible and budget.query_delta):
         return None
     limit, each = accountant.limit(budget), _keyed_price(budget)
     counts = (limit.amount - spent.amount) // each.amount, (limit.delta - spent.delta) // each.delta

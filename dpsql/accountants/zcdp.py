@@ -55,10 +55,12 @@ class Zcdp:
 
         The filter promises δs-approximate ρ-zCDP, which is (ε, δs + δc)-DP with δc the δ of the
         conversion. Both come out of the budget's δ, half each: converting at the whole δ and
-        selecting with the whole δ would promise (ε, 2δ) only.
+        selecting with the whole δ would promise (ε, 2δ) only. Where the owner declares that all
+        keys are public, no δ is for selection and the whole of it for the conversion.
         """
-        half = Fraction(budget.delta) / 2
-        return loss_down(rho_of(Fraction(budget.epsilon), half), half)
+        delta = Fraction(budget.delta)
+        selection = Fraction(0) if budget.only_public_keys else delta / 2
+        return loss_down(rho_of(Fraction(budget.epsilon), delta - selection), selection)
 
     def allowance(self, epsilon: Fraction, delta: Fraction, *, selects_keys: bool) -> Allowance:
         """ρ from (ε, δ); with private keys from (ε, δ/2), and δ/2 to select them."""

@@ -86,9 +86,14 @@ class Steps:
 
 @dataclass(frozen=True, slots=True)
 class ColumnSteps(Steps):
-    """The first steps find bounds of columns, one each."""
+    """The first steps find bounds of columns, one each.
+
+    Where the last one need not select keys any more, once they are known, it has an epsilon of
+    `listed` for the same charge.
+    """
 
     widest: ColumnBounds
+    listed: Decimal
 
     @property
     def about(self) -> str:
@@ -98,14 +103,20 @@ class ColumnSteps(Steps):
     def before_last(self, compiler: Compiler, vault: Vault) -> Steps | None:
         return steps_of(compiler, vault, self.last)
 
-    def then(self, compiler: Compiler, vault: Vault, answers: Sequence[Answer]) -> Question:  # noqa: ARG002
+    def then(self, compiler: Compiler, vault: Vault, answers: Sequence[Answer]) -> Question:
         bounds = []
         for widest, search, answer in zip(self.widest, self.searches, answers, strict=True):
             assert answer.receipt is not None
             paid = compiler.prepared(search.at(answer.receipt.epsilon)).plan
             assert paid is not None
             bounds.append(bounds_of_answers(compiler.policy, widest, answer.rows, paid.blocks[0]))
-        return replace(self.last, bounds=tuple(bounds))
+        first = replace(self.last, bounds=tuple(bounds))
+        if not compiler.prepared(first).selects:
+            first = first.at(self.listed)
+        if self.to_pay or _is_remembered(compiler, vault, first):
+            return first
+        # What is known already leaves its share to the answer.
+        return replace(self.query, bounds=tuple(bounds))
 
     def notices(self, last: Question) -> tuple[Notice, ...]:
         return tuple(map(notice, last.bounds))
@@ -226,12 +237,16 @@ def steps_of(compiler: Compiler, vault: Vault, query: Question) -> Steps | None:
 def _column_steps(
     compiler: Compiler, vault: Vault, query: Question, widest: ColumnBounds
 ) -> ColumnSteps:
-    payer = query.account
+    payer, last = query.account, replace(query, bounds=widest)
     accountant = accountants.get(payer.budget.accountant)
-    small, large = shares(accountant, payer.budget, payer.epsilon, len(widest), SHARE)
+    selects = compiler.prepared(last).selects
+    paid = accountant, payer.budget, payer.epsilon, len(widest), SHARE
+    small, large = shares(*paid, selecting=(selects,))
+    _, listed = shares(*paid, selecting=(selects, False))
     searches = tuple(_search(compiler, query, bounds, small) for bounds in widest)
     remembered = tuple(vault.remembered(compiler, search, _ANY) for search in searches)
-    return ColumnSteps(query, searches, remembered, replace(query.at(large), bounds=widest), widest)
+    steps = query, searches, remembered, last.at(large)
+    return ColumnSteps(*steps, widest=widest, listed=listed)
 
 
 def _search(

@@ -262,9 +262,10 @@ WORDINGS: dict[Reason, Wording] = {
     ),
     Reason.PRIVATE_KEYS_NEED_DELTA: _privacy(
         "55000",
-        ("The groups themselves are private, and the budget has no δ.",),
+        ("The groups themselves are private, and the budget has no δ for them.",),
         ("To publish which groups exist takes a δ above zero.",),
-        "Group by columns with declared values, or ask the owner for query_delta above 0.",
+        "Group by columns with declared values, or ask the owner for a query_delta above 0"
+        " without only_public_keys.",
     ),
     Reason.EPSILON_TOO_LARGE: _privacy(
         "53400",

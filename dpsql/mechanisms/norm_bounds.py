@@ -7,8 +7,12 @@ number for each octave; everything below is computed from these numbers.
   that of empty ones one in a million would, and from there on octaves that stand out a little, of
   which one in between may not. Looking from the peak outward instead ends at the first gap, and a
   tenth of the units a thousand times larger than the others would be cut.
-* What a clip C takes away is a sum over octaves, with norms that are log-uniform within each. The
-  clip with the least predicted error is taken, the mean |bias + noise| of a group.
+* What a clip C takes away is a sum over octaves, with norms that are log-uniform within each, or
+  within each half: over many groups a unit that noise hides takes little away, so that what it
+  hides in halves is outweighed by where they tell that norms end. The clip with the least predicted
+  error is taken, the mean |bias + noise| of a group.
+* What is cut of a norm is cut of all groups of its unit: of their sizes together so many times as
+  much as these add up to more than the norm. Votes for both say how much (`spread`).
 * Beyond the outermost octave that is seen there may be units that cannot be. Where the counts fall
   towards it, they are taken to fall on in a few octaves more, each time faster than before, and are
   weighed with what was counted there: a clip may lie beyond what is seen. Where they do not fall,
@@ -29,14 +33,14 @@ reads noisy counts and public numbers alone is post-processing.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import pairwise
 from math import ceil, erf, exp, inf, isqrt, log, pi, sqrt
 
 from dpsql.mechanisms.error import standard_deviation
 from dpsql.mechanisms.tails import reach
-from dpsql.model.vocabulary import Noise
+from dpsql.model.vocabulary import Mechanism, Noise
 
 _FAR, _NEAR = 1e-6, 0.01
 """How probably an empty octave stands out, anywhere, and next to one that stood out."""
@@ -49,6 +53,9 @@ _BEYOND = 3
 
 _STEEPER, _FLATTEST = 0.7, 0.9
 """By how much at least a fall steepens from one octave to the next, and the slowest first fall."""
+
+_WELL = 4
+"""Of so many times as many units as stand out, noise hides little of where they are."""
 
 _SURE = 2.0
 """Deviations of noise that a sum stays within at 97 %, of Laplace noise too."""
@@ -66,23 +73,34 @@ _SHARES = {(1, False): Fraction(3, 20), (1, True): Fraction(1, 10)} | {
     (2, True): Fraction(3, 20),
 }
 _MANY_GROUPS = 8
+HALVED = 16
+"""From so many groups on votes are for halves of octaves."""
 
 
 @dataclass(frozen=True, slots=True)
 class Octaves:
-    """Bins of whole norms: bin i has those in (2^(i-1), 2^i], for i from `lowest` to `highest`.
+    """Bins of whole norms: octave i has those in (2^(i-1), 2^i], for i from `lowest` to `highest`.
 
-    What is smaller counts in the lowest, what is larger in the highest. No bin is below 0.
+    What is smaller counts in the lowest, what is larger in the highest. No bin is below 0. Of two
+    `parts` the first is up to 2^(i-1/2).
 
     >>> [Octaves(2, 10).of(norm) for norm in (0, 4, 5, 8, 9, 5000)]
     [2, 2, 3, 3, 4, 10]
+    >>> Octaves(2, 4, 2).places
+    range(3, 9)
     """
 
     lowest: int
     highest: int
+    parts: int = 1
+
+    @property
+    def places(self) -> range:
+        """What is voted for: octaves, or halves of them by the doubled exponents of their ends."""
+        return range(self.parts * (self.lowest - 1) + 1, self.parts * self.highest + 1)
 
     def of(self, norm: int) -> int:
-        """The bin of a norm."""
+        """The octave of a norm."""
         return min(max((norm - 1).bit_length() if norm else 0, self.lowest), self.highest)
 
 
@@ -90,12 +108,14 @@ class Octaves:
 class NormBound:
     """A clip for norms, in whole steps, and at most about how many units have more (95 %).
 
-    Where no octave stands out, the clip is not `visible`: there are too few units to find one.
+    Where no octave stands out, the clip is not `visible`: there are too few units to find one. The
+    `error` is what is predicted of a group.
     """
 
     bound: int
     above: int
     visible: bool
+    error: float = field(default=inf, compare=False, repr=False)
 
 
 def share(order: int, groups: int) -> Fraction:
@@ -126,7 +146,7 @@ def chosen(
     groups: float,
     weight: float,
 ) -> NormBound:
-    """The clip of least predicted error, by the noisy counts of octaves, the lowest first.
+    """The clip of least predicted error, by the noisy counts of places, the lowest first.
 
     `votes` is the law of their noise; `noise_of` has the standard deviation, in steps, of the
     answer's noise for a clip, `gaussian` or Laplace's. Of what a clip takes from the norms of all
@@ -138,14 +158,43 @@ def chosen(
     >>> chosen(Octaves(0, 9), counts, votes, lambda clip: 2.0 * clip, gaussian=False, **law)
     NormBound(bound=76, above=21, visible=True)
     """
-    expected = seen(counts, votes)
+    expected, parts = seen(counts, votes, octaves.parts), octaves.parts
     bound, least = 1, inf
-    for clip, cut in _cuts(expected.units, octaves.lowest):
+    for clip, cut in _cuts(expected, octaves.lowest):
         error = mean_error(cut * weight / groups, noise_of(clip), gaussian=gaussian)
         if error < least * _TIE:
             bound, least = clip, error
-    more = counts[max(0, bound.bit_length() - octaves.lowest) :]
-    return NormBound(bound, at_most(more, votes), expected.visible)
+    more = counts[parts * max(0, bound.bit_length() - octaves.lowest) :]
+    return NormBound(bound, at_most(more, votes), expected.visible, least)
+
+
+def spread(norms: Seen, sizes: Seen, votes: Noise) -> float:
+    """How many times as large sizes are as other norms of the same units, which are nowhere larger,
+    by the votes for both in the same octaves: of as large units as can be told well.
+
+    >>> from dpsql.model.vocabulary import Mechanism
+    >>> law = Noise(Mechanism.DISCRETE_LAPLACE, Fraction(5))
+    >>> small, large = (seen(counts, law) for counts in ([1, 900, 2, -3], [2, 1, 3, 898]))
+    >>> round(spread(small, large, law), 1)
+    4.0
+    """
+    few = _WELL * visible_from(votes)
+    return float(max(1.0, 2 ** (_place_of(sizes, few) - _place_of(norms, few))))
+
+
+def _place_of(expected: Seen, few: float) -> float:
+    """The octave, with a part, above which the largest `few` units are, or half of all."""
+    parts = [
+        (place - n / len(each), max(count, 0.0), 1 / len(each))
+        for place, each in enumerate(expected.parts)
+        for n, count in enumerate(reversed(each))
+    ]
+    left = min(few, sum(count for _, count, _ in parts) / 2)
+    for end, count, width in sorted(parts, reverse=True):
+        if left < count:
+            return end - width * left / count
+        left -= count
+    return 0.0
 
 
 def at_most(counts: Sequence[int], votes: Noise) -> int:
@@ -158,27 +207,41 @@ class Seen:
     """The units that octaves are taken to have: of the first `places` what was counted.
 
     In octaves behind these, counts are taken to fall on. Where no octave stands out, they are not
-    `visible`.
+    `visible`. Each octave has one of `parts`, or two.
     """
 
     units: tuple[float, ...]
     places: int
     visible: bool
+    parts: tuple[tuple[float, ...], ...]
 
 
-def seen(counts: Sequence[int], votes: Noise) -> Seen:
+def seen(counts: Sequence[int], votes: Noise, parts: int = 1) -> Seen:
     """What the noisy counts of octaves say, up to the last that there are taken to be units in.
+
+    With two `parts` they are those of halves, which say nothing alone of whether units are there.
 
     >>> from dpsql.model.vocabulary import Mechanism
     >>> votes = Noise(Mechanism.DISCRETE_LAPLACE, Fraction(5))
     >>> seen([10, -3, 6, 104, 890, 1012, 413, 2, -7, 1], votes).places
     7
     """
-    last, visible = _last(counts, votes)
-    expected = [float(count) for count in counts[: last + 1]]
-    if visible:
-        expected += _beyond(counts, last, votes)
-    return Seen(tuple(expected), last + 1, visible)
+    halves = [tuple(map(float, counts[n : n + parts])) for n in range(0, len(counts), parts)]
+    sums, law = [int(sum(each)) for each in halves], _added(votes, parts)
+    last, visible = _last(sums, law)
+    units = [float(count) for count in sums[: last + 1]]
+    beyond = list(_beyond(sums, last, law)) if visible else []
+    each = (*halves[: last + 1], *((count,) for count in beyond))
+    return Seen((*units, *beyond), last + 1, visible, each)
+
+
+def _added(votes: Noise, parts: int) -> Noise:
+    """A law of the deviation of so many draws together, whose tails are no lighter."""
+    if parts == 1:
+        return votes
+    if votes.mechanism is Mechanism.DISCRETE_GAUSSIAN:
+        return replace(votes, scale=votes.scale * parts)
+    return replace(votes, scale=votes.scale * Fraction(sqrt(parts)))
 
 
 def least_seen(votes: Noise) -> int:
@@ -271,22 +334,30 @@ def _beyond(counts: Sequence[int], last: int, votes: Noise) -> Iterator[float]:
         expected = min(expected, weighed)
 
 
-def _cuts(expected: Sequence[float], lowest: int) -> Iterator[tuple[int, float]]:
+def _cuts(expected: Seen, lowest: int) -> Iterator[tuple[int, float]]:
     """Candidates for the clip, the largest first, and what each takes from the norms of all units.
 
     Counts are noisy, so that the sums need not rise where the clip falls: the largest so far holds.
     """
     units = norms = most = 0.0
-    for octave in reversed(range(lowest, lowest + len(expected))):
-        upper, count = 2.0**octave, expected[octave - lowest]
-        quarters = (_QUARTERS * octave - quarter for quarter in range(_QUARTERS + 1))
-        for clip, smaller in pairwise(map(_whole_power, quarters)):
-            if clip > smaller:
-                inside = (upper - clip - clip * log(upper / clip)) / _LN2
-                most = max(most, norms - units * clip + count * inside)
-                yield clip, most
+    for upper, lower, count in _quarters(expected, lowest):
+        most = max(most, norms - units * upper)
+        yield upper, most
         units += count
-        norms += count * upper / (2 * _LN2)
+        norms += count * ((upper - lower) / log(upper / lower) if lower else upper / (2 * _LN2))
+
+
+def _quarters(expected: Seen, lowest: int) -> Iterator[tuple[int, int, float]]:
+    """Quarters of octaves, the largest first: their whole ends, and how many units are in each."""
+    for place, parts in reversed(list(enumerate(expected.parts))):
+        octave, each = lowest + place, _QUARTERS // len(parts)
+        for part in reversed(range(len(parts))):
+            ends = range(_QUARTERS * (octave - 1) + part * each, _QUARTERS * octave + 1)[: each + 1]
+            pairs = [
+                pair for pair in pairwise(map(_whole_power, reversed(ends))) if pair[0] > pair[1]
+            ]
+            for upper, lower in pairs:
+                yield upper, lower, parts[part] / len(pairs)
 
 
 def _whole_power(quarters: int) -> int:

@@ -183,6 +183,7 @@ class Budget:
     """A pot of privacy shared by the analysts who name it. Amounts are exact decimals.
 
     `min_query_charge` is in ρ or ε; above an ε of `confirm_above` the useless is to be confirmed.
+    With `only_public_keys` no question needs a δ of its own: all of it is for the conversion of ρ.
     """
 
     name: str
@@ -194,6 +195,7 @@ class Budget:
     query_delta: Decimal = Decimal("1e-9")
     min_query_charge: Decimal | None = None
     confirm_above: Decimal | None = None
+    only_public_keys: bool = False
 
 
 @dataclass(frozen=True, slots=True)

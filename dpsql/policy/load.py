@@ -285,6 +285,7 @@ def _budget(reader: Reader, name: str) -> Budget:
         "query_delta",
         "min_query_charge",
         "confirm_above",
+        "only_public_keys",
     )
     budget = Budget(
         name=name,
@@ -298,6 +299,7 @@ def _budget(reader: Reader, name: str) -> Budget:
         if "min_query_charge" in reader.values
         else None,
         confirm_above=reader.amount("confirm_above") if "confirm_above" in reader.values else None,
+        only_public_keys=reader.flag("only_public_keys"),
     )
     for key in ("epsilon", "query_epsilon", "max_query_epsilon"):
         if getattr(budget, key) <= 0:
@@ -332,6 +334,9 @@ def _consistent(reader: Reader, budget: Budget) -> None:
     if accountant.needs_delta and not (budget.delta > 0 and budget.query_delta > 0):
         why = f"The {accountant.name} accountant needs delta and query_delta."
         reader.fail("delta", why, "Write delta = 1e-6.")
+    if budget.only_public_keys and not accountant.needs_delta:
+        why = f"Under {accountant.name} a δ is charged where it is needed: it saves nothing."
+        reader.fail("only_public_keys", why, "Leave it out.")
     _affordable(reader, budget)
 
 

@@ -1,6 +1,7 @@
 """prepare: the pure pipeline from text to statements, top to bottom, with nothing run.
 
-It sees no private data: PRIVACY.md R6, SECURITY.md S1.
+It sees no private data: PRIVACY.md R6, SECURITY.md S1. A budget of public keys alone plans no step
+that needs a δ: PRIVACY.md R57.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from dpsql import accountants
 from dpsql.accountants.preference import SPARSE_VECTOR, bad_mechanism
 from dpsql.compiler.aggregates.recipe import MeasurementOptions
 from dpsql.compiler.calibrate.calibrate import calibrate
-from dpsql.compiler.calibrate.polls import polled
+from dpsql.compiler.calibrate.poll_queries import polled
 from dpsql.compiler.infer.column_facts import Evaluate, FactSource, PublicData
 from dpsql.compiler.infer.infer import has_domain, infer
 from dpsql.compiler.notices.plan_notices import notices, too_few
@@ -145,7 +146,11 @@ class _Plans:
         named = None if options.scans else self.statement.mechanism
         accountant = accountants.preferring(self.budget, named, options.epsilon)
         payer, delta = (accountant, self.policy.unit.neighbours), self.budget.query_delta
-        return calibrate(bounded, *payer, options, Fraction(delta), self.identities)
+        plan = calibrate(bounded, *payer, options, Fraction(delta), self.identities)
+        if self.budget.only_public_keys and plan.loss.delta:
+            block = next((b.block for b in plan.blocks if b.domain is None), plan.blocks[0].block)
+            raise Refused(Reason.PRIVATE_KEYS_NEED_DELTA, block.span)
+        return plan
 
     def of_polls(
         self, bounded: Bounded, options: MeasurementOptions, polls: tuple[str, ...]

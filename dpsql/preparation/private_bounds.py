@@ -196,31 +196,33 @@ def shares(
     searches: int,
     share: Fraction,
     *,
-    selects: bool = True,
+    selecting: Sequence[bool] = (False, True),
 ) -> tuple[Decimal, Decimal]:
     """The epsilons of each of so many searches, and of the question asked with their bounds.
 
     Together they spend no more than one question of `epsilon` may, in the accountant's own measure;
-    the searches have that `share` of it, or what the least charge buys. The question `selects`
-    private keys, or may do so.
+    the searches have that `share` of it, or what the least charge buys. The question may be
+    `selecting` private keys, or not; what it is known to do it leaves nothing unspent for. No
+    search selects keys.
     """
     delta = Fraction(budget.query_delta)
-    selecting = (False, True) if selects and accountant.supports_selection and delta else (False,)
+    possible = accountant.supports_selection and delta
+    selections = tuple(selects for selects in selecting if possible or not selects) or (False,)
 
     def amount(of: Decimal, *, selects: bool) -> Fraction:
         return accountant.allowance(Fraction(of), delta, selects_keys=selects).amount
 
-    whole = min(amount(epsilon, selects=selects) for selects in selecting)
+    whole = min(amount(epsilon, selects=selects) for selects in selections)
 
-    def largest(part: Fraction) -> Decimal:
+    def largest(part: Fraction, selections: Sequence[bool]) -> Decimal:
         return _largest(
             epsilon,
-            lambda e: max(amount(e, selects=selects) for selects in selecting) <= whole * part,
+            lambda e: max(amount(e, selects=selects) for selects in selections) <= whole * part,
         )
 
     least = searches * Fraction(least_charge(budget).amount, NANO) / whole if whole else share
     share = max(share, min(least, _MOST_SHARE))
-    return largest(share / searches), largest(1 - share)
+    return largest(share / searches, (False,)), largest(1 - share, selections)
 
 
 def payable(standing: Standing, needed: Loss) -> None:

@@ -222,6 +222,7 @@ def _polls(
         contributions=contributions,
         listed=len(bounded.domain or ((),)),
         norm=norm,
+        either=accountant.vectors_help,
         norms=norms,
         identities=identities,
         first=first,

@@ -23,7 +23,7 @@ from dpsql.compiler.calibrate.fixed_shares import Claim, with_claims
 from dpsql.compiler.calibrate.key_selection import KeySelection, keys_selected, selection_events
 from dpsql.compiler.calibrate.level_shares import with_levels
 from dpsql.compiler.calibrate.measurements import PartColumn
-from dpsql.compiler.calibrate.polls import of_shown
+from dpsql.compiler.calibrate.poll_queries import of_shown
 from dpsql.compiler.calibrate.propose_test_release import (
     events_of_tests,
     means_of,

@@ -19,9 +19,8 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import partial, reduce
 from math import floor, isqrt
-from typing import TypeGuard, assert_never
+from typing import assert_never
 
 from dpsql.accountants import Accountant
 from dpsql.compiler.aggregates.moments import centred_sum
@@ -34,7 +33,6 @@ from dpsql.compiler.calibrate.declared_limits import (
     within_integers,
 )
 from dpsql.compiler.calibrate.typed_ratios import RATIO_STEPS, ratio_edges
-from dpsql.compiler.errors.outputs import by_row
 from dpsql.compiler.plan.canonical import Writer, written_rows
 from dpsql.compiler.plan.lattices import ChoiceQuery
 from dpsql.compiler.plan.measurement_kinds import (
@@ -53,8 +51,6 @@ from dpsql.compiler.plan.measurement_kinds import (
     Vote,
 )
 from dpsql.compiler.plan.private_plan import (
-    Bounded,
-    BoundedBlock,
     ContributionBound,
     DeclaredLimits,
     FoundNorm,
@@ -62,23 +58,17 @@ from dpsql.compiler.plan.private_plan import (
     PrivateBlock,
 )
 from dpsql.compiler.resolve.scopes import Identities
+from dpsql.mechanisms.norm_bounds import HALVED
 from dpsql.mechanisms.threshold import ALONE, UnitCounting
 from dpsql.model.algebra import (
     Item,
-    Limit,
     Measure,
-    Project,
-    Relation,
-    Released,
-    Sort,
-    Staged,
-    Union,
 )
 from dpsql.model.intervals import Interval
 from dpsql.model.notices import Contributed
-from dpsql.model.tree import INTEGER, AggregateCall, Expression, Literal, Ref, Star
+from dpsql.model.tree import INTEGER, AggregateCall, Expression, Literal, Star
 from dpsql.model.vocabulary import Mechanism, Norm, Sensitivity
-from dpsql.model.walk import composed, map_inputs, refs, relations
+from dpsql.model.walk import refs
 
 MEANS = frozenset(("avg", "regr_avgx", "regr_avgy", "regr_intercept"))
 """What errs as much as the sum of differences does, and not as its square."""
@@ -99,6 +89,8 @@ class Polls:
     """Makes the measurements of one block whose clip is found, and lists what is to be found.
 
     Of public groups errors are weighed over all, of private ones over the `first` that are shown.
+    An L2 `norm` over many public groups is asked for with the L1 norm, which says how much is cut
+    of all groups, and is taken if it errs less where `either` has noise of its own.
     """
 
     block: PrivateBlock
@@ -106,6 +98,7 @@ class Polls:
     contributions: Contributions
     listed: int
     norm: Norm
+    either: bool
     norms: Mapping[str, FoundNorm]
     identities: Identities
     first: int | None = None
@@ -350,15 +343,20 @@ class Polls:
         Centres come first: from where rows are measured, their norms depend.
         """
         about = {key: columns[part] for part, key in self.keys.items() if part in columns}
-        polls = [replace(poll, column=about.get(poll.key)) for poll in self.missing.values()]
+        beside = {poll.beside: about.get(poll.key) for poll in self.missing.values()}
+        polls = [
+            replace(poll, column=about.get(poll.key, beside.get(poll.key)))
+            for poll in self.missing.values()
+        ]
         return tuple([poll for poll in polls if poll.first] or polls)
 
     def _total(
         self, part: RowCount | ClippedSum, measure: int, digits: int, most: int | None = None
     ) -> tuple[str, Measurement]:
         if self.totals.groups > 1:
-            key, bound = self._bound(part, self.norm, digits, measure, most)
-            return key, ScaledTotal(part, self.norm, bound, digits)
+            norm = self._better(part, digits, most)
+            key, bound = self._bound(part, norm, digits, measure, most)
+            return key, ScaledTotal(part, norm, bound, digits)
         key, bound = self._bound(part, Norm.MAX, 0, measure)
         if isinstance(part, RowCount):
             return key, replace(part, total_upper=min(bound, part.total_upper))
@@ -402,6 +400,20 @@ class Polls:
         writer.number(self.block.rows)
         return writer.write(expression)
 
+    def _better(self, part: AdditiveTotal, digits: int, most: int | None) -> Norm:
+        """The norm that totals over several groups are scaled to; of many public ones both are
+        asked for, and the one that was found to be better is taken.
+        """
+        many = min(self.totals.groups, self.listed) >= MANY_GROUPS
+        if self.norm is not Norm.L2 or self.contributions.scaled or not many:
+            return self.norm
+        key, _ = self._voted(part, Norm.L2, digits, most)
+        sizes, _ = self._voted(part, Norm.L1, digits, most)
+        if key in self.missing:
+            self.missing[key] = replace(self.missing[key], beside=sizes, either=self.either)
+        other = self.norms.get(sizes)
+        return Norm.L1 if other is not None and other.instead else Norm.L2
+
     def _voted(
         self,
         part: AdditiveTotal | UnitCount | DistinctCount,
@@ -418,7 +430,7 @@ class Polls:
         elif norm is not Norm.MAX:
             highest = min(62, highest + self.totals.groups.bit_length())
         octaves = max(0, highest - OCTAVES), highest
-        vote = Vote(part, self.block.keys, norm, digits, octaves)
+        vote = Vote(part, self.block.keys, norm, digits, octaves, parts=self._parts(norm))
         key = self._key(vote)
         self._asks(key, vote, of_keys=of_keys)
         if key not in self.norms:
@@ -426,8 +438,15 @@ class Polls:
         bound = self.norms[key].bound
         return key, bound if most is None else min(bound, most)
 
+    def _parts(self, norm: Norm) -> int:
+        """Of how many parts of an octave votes are: what is cut of one unit is spread over groups,
+        or over all others.
+        """
+        spread = norm is not Norm.MAX or self.totals.groups == 1
+        return 2 if spread and self.listed >= HALVED and not self.contributions.scaled else 1
+
     def _asks(self, key: str, vote: UnitVote, *, of_keys: bool = False) -> None:
-        if key not in self.norms:
+        if key not in self.norms and key not in self.missing:
             self.missing[key] = Poll(key, self._polled(vote), None, self.size, of_keys)
 
     def _key(self, vote: UnitVote) -> str:
@@ -436,8 +455,8 @@ class Polls:
         keys = tuple(item.expression for item in vote.keys)
         call = rows, self.block.unit, keys, vote.total
         match vote:
-            case Vote(norm=norm, digits=digits, octaves=octaves):
-                how: tuple[object, ...] = norm, digits, octaves
+            case Vote(norm=norm, digits=digits, octaves=octaves, parts=parts):
+                how: tuple[object, ...] = norm, digits, octaves, parts
             case MeanVote(edges=edges):
                 how = (edges,)
             case RangeVote(octaves=octaves):
@@ -462,97 +481,6 @@ class Polls:
             alone=False,
             vote=vote,
         )
-
-
-def polled(
-    needed: Sequence[Poll],
-    keys: Sequence[str],
-    stages: Sequence[Relation],
-    identities: Identities,
-) -> Bounded:
-    """Polls as one query: how many units vote for what, each row with the place of its poll."""
-    by_key = {poll.key: poll for poll in needed}
-    polls = [by_key[key] for key in keys]
-    read = sorted({r.stage for poll in polls for r in relations(poll.block.rows) if _is_stage(r)})
-
-    def renumbered(relation: Relation) -> Relation:
-        if isinstance(relation, Staged):
-            return replace(relation, stage=read.index(relation.stage))
-        return map_inputs(relation, renumbered)
-
-    votes = [_votes(place, poll, identities) for place, poll in enumerate(polls)]
-    blocks = (
-        BoundedBlock(
-            replace(poll.block, rows=renumbered(poll.block.rows)),
-            ((),),
-            tuple((place,) for place in places(poll)),
-            1,
-        )
-        for poll in polls
-    )
-    outer = reduce(partial(_both, identities=identities), votes)
-    return Bounded(outer, tuple(blocks), tuple(stages[stage] for stage in read))
-
-
-def of_shown(polls: Sequence[Sequence[Poll]], bounded: Bounded) -> tuple[Poll, ...]:
-    """The polls of every block: where a query shows its k largest groups, less is cut of these.
-
-    What is cut is nowhere as large as in the largest groups: it counts as if spread over √(k·d).
-    """
-    largest = _largest_shown(bounded)
-
-    def groups(number: int, poll: Poll) -> int:
-        return isqrt(min(largest.get(number, poll.groups), poll.groups) * poll.groups)
-
-    each = ((number, poll) for number, of_block in enumerate(polls) for poll in of_block)
-    return tuple(replace(poll, groups=groups(number, poll)) for number, poll in each)
-
-
-def _largest_shown(bounded: Bounded) -> Mapping[int, int]:
-    """How many groups a query shows, those of the largest measures, of the block that has these."""
-    outer = bounded.outer
-    while isinstance(outer, Project):
-        outer = outer.input
-    match outer:
-        case Limit(limit=int(limit), offset=0, input=Sort(keys=(first, *_)) as ordered):
-            pass
-        case _:
-            return {}
-    order = composed(first.expression, by_row(ordered.input))
-    read = refs(order) if order is not None and first.descending else frozenset[int]()
-    tables = [r for r in relations(ordered) if isinstance(r, Released)]
-    noisy = ((r.block, r.fields[len(r.fields) - len(r.measures) :]) for r in tables)
-    return {block: limit for block, fields in noisy if read & {f.id for f in fields}}
-
-
-def _is_stage(relation: Relation) -> TypeGuard[Staged]:
-    return isinstance(relation, Staged)
-
-
-def _votes(place: int, poll: Poll, identities: Identities) -> Relation:
-    """The place of a poll, what is voted for, and how many do."""
-    block = poll.block
-    fields = (block.keys[0].field, block.measures[0].field)
-    columns = tuple(identities.field(f.name, f.type) for f in fields)
-    number = Item(identities.field("poll", INTEGER), Literal(place, INTEGER))
-    items = (Item(identities.field(f.name, f.type), Ref(f.id, f.type)) for f in columns)
-    return Project(Released(place, columns, (0,)), (number, *items))
-
-
-def _both(left: Relation, right: Relation, identities: Identities) -> Relation:
-    fields = tuple(identities.field(f.name, f.type) for f in left.fields)
-    return Union("UNION", True, left, right, fields)
-
-
-def places(poll: Poll) -> range:
-    """What there are votes for: octaves of norms, or places of means between edges."""
-    match poll.block.vote:
-        case Vote(octaves=(lowest, highest)) | RangeVote(octaves=(lowest, highest)):
-            return range(lowest, highest + 1)
-        case MeanVote(edges=edges) | RatioVote(edges=edges):
-            return range(len(edges) + 1)
-        case None:
-            raise AssertionError(poll)
 
 
 def norm_of(accountant: Accountant, groups: int) -> Norm:

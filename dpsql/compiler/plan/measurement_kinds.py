@@ -251,7 +251,8 @@ class Vote:
     """One vote of each unit: the octave of the norm of its totals in the groups of `keys`.
 
     A unit with a norm in (2^(i - 1), 2^i] votes for i, from the ends of `octaves` beyond them; one
-    that adds nothing does not vote. Norms are those of `total`, with so many more `digits`.
+    that adds nothing does not vote. Norms are those of `total`, with so many more `digits`. With
+    two `parts` it votes for a half: one in (2^(i/2 - 1/2), 2^(i/2)] for i.
     """
 
     total: AdditiveTotal | UnitCount | DistinctCount
@@ -259,6 +260,7 @@ class Vote:
     norm: Norm
     digits: int
     octaves: tuple[int, int]
+    parts: int = 1
 
     @property
     def steps(self) -> int:

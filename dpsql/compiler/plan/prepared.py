@@ -39,6 +39,14 @@ class Prepared:
         return () if self.plan is None else self.plan.polls
 
     @property
+    def selects(self) -> bool:
+        """Whether a step needs a δ of its own: keys are selected, or means shown by a test."""
+        return any(
+            block.domain is None or any(release.stability for release in block.releases)
+            for block in self.blocks
+        )
+
+    @property
     def cells(self) -> int:
         """How many values it holds of public subqueries that were evaluated once."""
         return sum(len(s.rows) * len(s.columns) for s in self.rewritten.stages if s.rows)

@@ -437,7 +437,9 @@ class Poll:
     keep of it, or their range), of which `groups` groups count. A mean or a ratio is to be found
     `first`: from there rows are measured whose norm is asked for. The norm `of_keys` is to
     show about as many private keys as it can. The rows that choices keep may be `of_sums`: of what
-    rows of a unit add up to.
+    rows of a unit add up to. That of an L2 norm over many groups is held `beside`
+    that of the L1 norm of the same totals, known by its key, of which the better is taken where
+    `either` may be.
     """
 
     key: str
@@ -446,6 +448,8 @@ class Poll:
     groups: int
     of_keys: bool = False
     of_sums: bool = False
+    beside: str | None = None
+    either: bool = False
 
     @property
     def first(self) -> bool:
@@ -457,12 +461,14 @@ class FoundNorm:
     """What the poll known by `key` found: the bound of a norm in steps, and who is beyond it.
 
     About `above` units at most have more; not `visible`, there are too few of them to find a bound.
+    Of two norms of the same totals the L1 norm may be taken `instead`.
     """
 
     key: str
     bound: int
     above: int
     visible: bool
+    instead: bool = False
 
 
 @dataclass(frozen=True, slots=True)

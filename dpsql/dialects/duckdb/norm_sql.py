@@ -25,6 +25,7 @@ from dpsql.compiler.plan.measurement_kinds import (
     ScaledTotal,
     Vote,
 )
+from dpsql.mechanisms.norm_bounds import Octaves
 from dpsql.model.vocabulary import Norm
 
 SQUARED_BITS = 44
@@ -69,13 +70,16 @@ def norm_of_unit(vote: Vote, total: str) -> str:
 
 
 def octave(vote: Vote | RangeVote, norm: str) -> str:
-    """The octave of a positive `norm_of_unit`, no farther than those that are counted."""
-    half, bits = 1, 0
-    if isinstance(vote, Vote) and vote.norm is Norm.L2:
-        half, bits = 2, _bits(vote)
-    lowest, highest = vote.octaves
-    place = f"ceil(log2({norm}::DOUBLE) / {half})::BIGINT + {bits}"
-    return f"greatest({lowest}, least({highest}, {place}))"
+    """The octave of a positive `norm_of_unit`, or its half, no farther than what is counted."""
+    half, bits, parts = 1, 0, 1
+    if isinstance(vote, Vote):
+        parts = vote.parts
+        if vote.norm is Norm.L2:
+            half, bits = 2, _bits(vote) * parts
+    places = Octaves(*vote.octaves, parts).places
+    times = "" if parts == 1 else f" * {parts}"
+    place = f"ceil(log2({norm}::DOUBLE){times} / {half})::BIGINT + {bits}"
+    return f"greatest({places[0]}, least({places[-1]}, {place}))"
 
 
 def place_of_mean(vote: MeanVote, mean: str) -> str:

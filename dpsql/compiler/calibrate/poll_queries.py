@@ -1,0 +1,114 @@
+"""Polls as one query, which of its rows are about which, and the groups that their norms are of.
+
+What is asked together is released together, each poll by itself: PRIVACY.md R71.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial, reduce
+from math import isqrt
+from typing import TypeGuard
+
+from dpsql.compiler.errors.outputs import by_row
+from dpsql.compiler.plan.measurement_kinds import MeanVote, RangeVote, RatioVote, Vote
+from dpsql.compiler.plan.private_plan import Bounded, BoundedBlock, Poll
+from dpsql.compiler.resolve.scopes import Identities
+from dpsql.mechanisms.norm_bounds import Octaves
+from dpsql.model.algebra import Item, Limit, Project, Relation, Released, Sort, Staged, Union
+from dpsql.model.tree import INTEGER, Literal, Ref
+from dpsql.model.walk import composed, map_inputs, refs, relations
+
+
+def polled(
+    needed: Sequence[Poll],
+    keys: Sequence[str],
+    stages: Sequence[Relation],
+    identities: Identities,
+) -> Bounded:
+    """Polls as one query: how many units vote for what, each row with the place of its poll."""
+    by_key = {poll.key: poll for poll in needed}
+    polls = [by_key[key] for key in keys]
+    read = sorted({r.stage for poll in polls for r in relations(poll.block.rows) if _is_stage(r)})
+
+    def renumbered(relation: Relation) -> Relation:
+        if isinstance(relation, Staged):
+            return replace(relation, stage=read.index(relation.stage))
+        return map_inputs(relation, renumbered)
+
+    votes = [_votes(place, poll, identities) for place, poll in enumerate(polls)]
+    blocks = (
+        BoundedBlock(
+            replace(poll.block, rows=renumbered(poll.block.rows)),
+            ((),),
+            tuple((place,) for place in places(poll)),
+            1,
+        )
+        for poll in polls
+    )
+    outer = reduce(partial(_both, identities=identities), votes)
+    return Bounded(outer, tuple(blocks), tuple(stages[stage] for stage in read))
+
+
+def of_shown(polls: Sequence[Sequence[Poll]], bounded: Bounded) -> tuple[Poll, ...]:
+    """The polls of every block: where a query shows its k largest groups, less is cut of these.
+
+    What is cut is nowhere as large as in the largest groups: it counts as if spread over √(k·d).
+    """
+    largest = _largest_shown(bounded)
+
+    def groups(number: int, poll: Poll) -> int:
+        return isqrt(min(largest.get(number, poll.groups), poll.groups) * poll.groups)
+
+    each = ((number, poll) for number, of_block in enumerate(polls) for poll in of_block)
+    return tuple(replace(poll, groups=groups(number, poll)) for number, poll in each)
+
+
+def _largest_shown(bounded: Bounded) -> Mapping[int, int]:
+    """How many groups a query shows, those of the largest measures, of the block that has these."""
+    outer = bounded.outer
+    while isinstance(outer, Project):
+        outer = outer.input
+    match outer:
+        case Limit(limit=int(limit), offset=0, input=Sort(keys=(first, *_)) as ordered):
+            pass
+        case _:
+            return {}
+    order = composed(first.expression, by_row(ordered.input))
+    read = refs(order) if order is not None and first.descending else frozenset[int]()
+    tables = [r for r in relations(ordered) if isinstance(r, Released)]
+    noisy = ((r.block, r.fields[len(r.fields) - len(r.measures) :]) for r in tables)
+    return {block: limit for block, fields in noisy if read & {f.id for f in fields}}
+
+
+def _is_stage(relation: Relation) -> TypeGuard[Staged]:
+    return isinstance(relation, Staged)
+
+
+def _votes(place: int, poll: Poll, identities: Identities) -> Relation:
+    """The place of a poll, what is voted for, and how many do."""
+    block = poll.block
+    fields = (block.keys[0].field, block.measures[0].field)
+    columns = tuple(identities.field(f.name, f.type) for f in fields)
+    number = Item(identities.field("poll", INTEGER), Literal(place, INTEGER))
+    items = (Item(identities.field(f.name, f.type), Ref(f.id, f.type)) for f in columns)
+    return Project(Released(place, columns, (0,)), (number, *items))
+
+
+def _both(left: Relation, right: Relation, identities: Identities) -> Relation:
+    fields = tuple(identities.field(f.name, f.type) for f in left.fields)
+    return Union("UNION", True, left, right, fields)
+
+
+def places(poll: Poll) -> range:
+    """What there are votes for: octaves of norms, or places of means between edges."""
+    match poll.block.vote:
+        case Vote(octaves=octaves, parts=parts):
+            return Octaves(*octaves, parts).places
+        case RangeVote(octaves=octaves):
+            return Octaves(*octaves).places
+        case MeanVote(edges=edges) | RatioVote(edges=edges):
+            return range(len(edges) + 1)
+        case None:
+            raise AssertionError(poll)
