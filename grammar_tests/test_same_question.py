@@ -274,6 +274,25 @@ def test_other_words_are_answered_from_memory_with_the_same_errors(tmp_path: Pat
             )
 
 
+LIMITLESS = [
+    "SELECT COUNT(*) FROM logins WHERE day >= DATE '2024-02-01' AND login_id IS NOT NULL",
+    "SELECT COUNT(*) FROM (SELECT day AS d FROM logins) q WHERE NOT d <= DATE '2024-01-31'",
+]
+"""Questions of which a poll finds first how much one person adds."""
+
+
+def test_bounds_that_polls_found_are_those_of_other_words_too(tmp_path: Path) -> None:
+    with Proxy.open(str(shop_files(tmp_path))) as proxy:
+        first, other = (proxy.ask(request(sql)) for sql in LIMITLESS)
+        assert other.receipt is not None
+        assert (other.receipt.remembered, other.receipt.charged.amount) == (True, 0)
+        assert (other.rows, other.margins, other.notices) == (
+            first.rows,
+            first.margins,
+            first.notices,
+        )
+
+
 # --- conditions on released groups ---------------------------------------------------------------
 
 BY_SEGMENT = "SELECT segment, vip, COUNT(*) AS n FROM customers{} GROUP BY segment, vip{}"
