@@ -18,6 +18,7 @@ import pytest
 
 from dpsql.compiler.plan.prepared import Prepared
 from dpsql.compiler.track import track
+from dpsql.compiler.track.public_queries import PublicQueries
 from dpsql.dialects.duckdb.duckdb_dialect import DUCKDB
 from dpsql.engines.duckdb.declared_schema import tables as declared
 from dpsql.model.errors import Reason, Refused
@@ -74,6 +75,10 @@ FICKLE = {
     "distinct on": "SELECT DISTINCT ON (zip) zip, city FROM places ORDER BY zip, size",
     "view": "SELECT zip, city FROM firsts",
     "joined": "SELECT a.zip, b.city FROM places AS a JOIN firsts AS b ON a.zip = b.zip",
+    "applied": "SELECT zip, (SELECT b.city FROM places AS b WHERE b.zip = a.zip OR b.size < 0"
+    " ORDER BY b.size LIMIT 1) AS city FROM (SELECT DISTINCT zip FROM places) AS a",
+    "recursion": "WITH RECURSIVE r AS (SELECT zip, city, 1 AS n FROM firsts UNION ALL"
+    " SELECT zip, city, n + 1 FROM r WHERE n < 1) SELECT zip, city FROM r",
     "union": "SELECT zip, city FROM firsts UNION ALL SELECT zip, city FROM firsts",
 }
 CLAIM_ONE = [name for name in FICKLE if name not in ("joined", "union")]
@@ -229,6 +234,46 @@ def test_very_many_rows_are_refused(
     with pytest.raises(Refused) as caught:
         compiled(COUNT.format(FICKLE["first"]), policy, engines[0])
     assert caught.value.reason is Reason.TOO_LARGE
+
+
+VALUE = "SELECT COUNT(*) AS n FROM people WHERE 7 = (SELECT p.size FROM places AS p WHERE {})"
+OF_EACH, OF_ALL = "p.city = people.city", "p.city = 'x'"
+
+
+@pytest.mark.parametrize("condition", [OF_EACH, OF_ALL])
+def test_a_value_of_several_rows_is_seen_before_a_charge(
+    condition: str, policy: Policy, engines: tuple[PlainEngine, PlainEngine]
+) -> None:
+    with pytest.raises(Refused) as caught:
+        compiled(VALUE.format(condition), policy, engines[0])
+    assert caught.value.reason is Reason.UNSUPPORTED_SYNTAX
+    once = compiled(VALUE.format(f"{condition} AND p.zip = 3"), policy, engines[0])
+    assert counted(once, engines[1]) == 2
+
+
+def test_an_untried_value_would_count_a_person_several_times(
+    policy: Policy, engines: tuple[PlainEngine, PlainEngine], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(PublicQueries, "tried", lambda _self, relation: relation.input)
+    untried = compiled(VALUE.format(OF_EACH), policy, engines[0])
+    assert counted(untried, engines[1]) > 2
+    assert moved(untried, engines[1]) <= claimed(untried)  # the proof leans on none of it
+
+
+def test_a_recursion_is_tried_before_a_charge(
+    policy: Policy, engines: tuple[PlainEngine, PlainEngine], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    numbers = (
+        "WITH RECURSIVE n AS (SELECT 1 AS i UNION ALL SELECT i + 1 FROM n WHERE i < {})"
+        " SELECT i, (SELECT COUNT(*) FROM people) AS people FROM n"
+    )
+    monkeypatch.setattr(public_data, "MOST_CELLS", 100)
+    assert compiled(numbers.format(100), policy, engines[0]).plan is not None
+    with pytest.raises(Refused) as caught:
+        compiled(numbers.format(101), policy, engines[0])
+    assert caught.value.reason is Reason.TOO_LARGE
+    monkeypatch.setattr(PublicQueries, "tried", lambda _self, relation: relation)
+    assert compiled(numbers.format(101), policy, engines[0]).plan is not None
 
 
 # --- with the real engine ------------------------------------------------------------------------

@@ -338,13 +338,15 @@ class Frame:
     """ROWS, RANGE or GROUPS frame.
 
     A bound is (offset, direction): None for UNBOUNDED, 0 for CURRENT ROW; direction -1 for
-    PRECEDING, +1 for FOLLOWING. `exclude` is CURRENT ROW, GROUP, TIES or nothing.
+    PRECEDING, +1 for FOLLOWING. `exclude` is CURRENT ROW, GROUP, TIES or nothing. Distances that
+    are `timed` are microseconds, of which `resolve` makes the order, too.
     """
 
     unit: str
     start: tuple[int | None, int]
     end: tuple[int | None, int]
     exclude: str = ""
+    timed: bool = field(default=False, compare=False)
 
     @property
     def has_distance(self) -> bool:

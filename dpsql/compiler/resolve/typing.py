@@ -336,6 +336,8 @@ def _window(call: WindowCall, scope: Scope) -> WindowCall:
     args, result = _taken(call, args, aggregates.window_type)
     _check_arguments(call, args)
     order = tuple(_sort_key(key, scope) for key in call.order_by)
+    if call.frame is not None and call.frame.timed:
+        order = tuple(map(_in_microseconds, order))
     _check_frame(call, order)
     return replace(
         call,
@@ -353,8 +355,18 @@ def _check_frame(call: WindowCall, order: tuple[SortKey, ...]) -> None:
     if frame is None or frame.unit != "RANGE" or not frame.has_distance:
         return
     if len(order) != 1 or not type_of(order[0].expression).is_numeric:
-        construct = "a RANGE frame with a distance, unless ordered by one number"
+        construct = "a RANGE frame with a distance, unless ordered by one number, or time"
         raise Refused(Reason.UNSUPPORTED_SYNTAX, call.span, construct=construct)
+
+
+def _in_microseconds(key: SortKey) -> SortKey:
+    """A key of an order of times, as a number."""
+    moment = key.expression
+    if not type_of(moment).is_temporal:
+        raise _mismatch("RANGE", (type_of(moment),), moment)
+    if type_of(moment) == DATE:
+        moment = Cast(moment, TIMESTAMP)
+    return replace(key, expression=typed_call(Call("epoch_us", (moment,))))
 
 
 def _sort_key(key: SortKey, scope: Scope) -> SortKey:

@@ -114,6 +114,15 @@ def _bucket(args: tuple[Text, ...], kind: SqlType) -> Text:
     return Text(_with(f"{value}::DOUBLE", f"CASE WHEN x IS NULL THEN NULL ELSE {bucket} END"), kind)
 
 
+def _json(args: tuple[Text, ...], kind: SqlType) -> Text:
+    """A value in JSON, which knows no number that is not finite."""
+    value = args[0]
+    shown = f"CAST(to_json({value.sql}) AS VARCHAR)"
+    if value.type.kind is Kind.DOUBLE:
+        shown = _with(value.sql, "CASE WHEN isfinite(x) THEN CAST(to_json(x) AS VARCHAR) END")
+    return Text(shown, kind)
+
+
 def _with(value: str, body: str) -> str:
     """The expression `body` of `x`, which is `value`: so that a text is printed only once."""
     return f"[{body} FOR x IN [{value}]][1]"
@@ -315,6 +324,7 @@ SPECIAL: dict[str, Printed] = {
         f"formatReadableDecimalSize({args[0].sql})", kind
     ),
     "width_bucket": _bucket,
+    "json_text": _json,
     **{name: _distance(name) for name in DISTANCES},
     **TIMES,
 }

@@ -101,7 +101,8 @@ def each(text: Expression, change: Callable[[AggregateCall], AggregateCall]) -> 
 APPROXIMATE = "approx_count_distinct"
 _COUNT_IF = frozenset({"count_if", "countif"})
 _GEOMETRIC = frozenset({"geomean", "geometric_mean"})
-_WRITTEN_OUT = _COUNT_IF | _GEOMETRIC
+_JSON = frozenset("json_agg jsonb_agg json_arrayagg json_group_array".split())
+_WRITTEN_OUT = _COUNT_IF | _GEOMETRIC | _JSON
 """Aggregates that are read as others."""
 
 
@@ -225,6 +226,8 @@ def _check_count(row: FunctionName, call: Call) -> None:
 def _aggregates(node: exp.Expression, origin: Origin, read: Read) -> Expression:
     """An aggregate, or what is made of aggregates: a list of quantiles, a geometric mean."""
     name, args = _name_and_arguments(node, origin)
+    if name in _JSON:
+        return _as_json(_aggregate("list", args, node, origin, read), origin)
     if name in _GEOMETRIC:
         mean = _aggregate("avg", args, node, origin, read)
         logs = tuple(Call("ln", (x,), span=x.span) for x in mean.args)
@@ -237,6 +240,20 @@ def _aggregates(node: exp.Expression, origin: Origin, read: Read) -> Expression:
         return _aggregate(name, args, node, origin, read)
     values = [_aggregate(name, args, node, origin, read) for args in listed]
     return list_value(values, origin, origin.span(node))
+
+
+def _as_json(values: AggregateCall, origin: Origin) -> Expression:
+    """The values as the text of an array in JSON; NULL of no rows."""
+    span = values.span
+
+    def text(written: str) -> Literal:
+        return Literal(written, VARCHAR, span)
+
+    shown = (Call("json_text", (value,), span=span) for value in values.args)
+    each_of_them = tuple(Call("coalesce", (value, text("null")), span=span) for value in shown)
+    comma = text(", " if origin.dialect == "postgres" else ",")
+    listed = replace(values, function="string_agg", args=(*each_of_them, comma))
+    return Call("concat", (text("["), listed, text("]")), span=span)
 
 
 def _aggregate(

@@ -206,7 +206,7 @@ NULL_IGNORING = frozenset("lag lead first first_value last last_value nth_value"
 _REFUSED_AGGREGATES = frozenset(
     """approx_top_k arbitrary arg_max arg_min
     array_agg bit_and bit_or bit_xor bool_and bool_or entropy every favg first fsum
-    geometric_mean geomean group_concat json_agg jsonb_agg json_group_array
+    geometric_mean geomean group_concat
     kahan_sum kurtosis last list listagg mad max_by min_by mode percentile_cont percentile_disc
     product quantile quantile_cont quantile_disc regr_avgx regr_avgy regr_count regr_intercept
     regr_r2 regr_slope regr_sxx regr_sxy regr_syy reservoir_quantile sem skewness string_agg

@@ -11,6 +11,7 @@ from sqlglot import exp
 from dpsql.dialects.reading.nodes import Origin, name_of
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.tree import (
+    Call,
     Expression,
     Frame,
     Literal,
@@ -25,6 +26,12 @@ from dpsql.model.walk import map_children
 
 MAX_OFFSET = 2**31
 """Offsets of frames are below it."""
+
+DAY = 86_400_000_000
+"""Microseconds of a day."""
+
+MAX_DAYS = 36_525
+"""Most days of the length of a frame: all that DOUBLE counts exactly in microseconds."""
 
 Read: TypeAlias = Callable[[exp.Expression, Origin], Expression]
 
@@ -130,7 +137,12 @@ def _frame(spec: exp.Expression, origin: Origin, read: Read) -> Frame:
     last = (0, 1) if end is None else _frame_bound(end, end_side, spec, origin, read)
     if _rank(first) > _rank(last) or first == (None, 1) or last == (None, -1):
         raise Refused(Reason.SYNTAX, origin.span(spec), why="this frame ends before it starts")
-    return Frame(unit, first, last, _excluded(excluded, spec, origin))
+    timed = [bound for bound in (start, end) if isinstance(bound, exp.Anonymous)]
+    if timed and (
+        unit != "RANGE" or isinstance(start, exp.Literal) or isinstance(end, exp.Literal)
+    ):
+        raise origin.refusal(spec, "a window frame of rows and of time")
+    return Frame(unit, first, last, _excluded(excluded, spec, origin), bool(timed))
 
 
 def _rank(bound: tuple[int | None, int]) -> int:
@@ -161,7 +173,23 @@ def _frame_bound(
             offset = read(bound, origin)
             if isinstance(offset, Literal) and _is_offset(offset.value):
                 return int(str(offset.value)), direction
+        case exp.Anonymous():
+            distance = _length_of_time(read(bound, origin))
+            if distance is not None:
+                return distance, direction
     raise origin.refusal(spec, "a window frame with this offset")
+
+
+def _length_of_time(duration: Expression) -> int | None:
+    """The microseconds of an INTERVAL; None of one of months, which differ."""
+    match duration:
+        case Call(
+            function="interval",
+            args=(Literal(value=0), Literal(value=int(days)), Literal(value=int(rest))),
+        ) if 0 <= days <= MAX_DAYS and 0 <= rest <= DAY * MAX_DAYS:
+            return days * DAY + rest
+        case _:
+            return None
 
 
 def _is_offset(value: Value) -> bool:

@@ -239,3 +239,29 @@ SELECT ARRAY[COUNT(*), 'all'] AS totals FROM orders;
 SELECT COUNT(*) FROM (SELECT ARRAY[COUNT(*)] AS totals FROM orders) AS t WHERE totals = '{1}';
 -- dialect: postgres
 -- refuse: type-mismatch at 1:80
+
+-- case: an array in json
+SELECT json_group_array(status ORDER BY status) AS names FROM (SELECT status, COUNT(*) AS n FROM orders GROUP BY status) AS t;
+-- dialect: postgres
+-- accept
+-- keys: 3 public, l0 proved
+-- release: rows l0=3 linf=10
+
+-- case: an array in json of what is public
+SELECT json_group_array(k) AS numbers, json_group_array(s) AS texts FROM (VALUES (1, 'a"b'), (NULL, 'c')) AS v(k, s);
+-- accept
+
+-- case: an array in json of no rows
+SELECT json_group_array(k) AS numbers FROM (VALUES (1)) AS v(k) WHERE k > 9;
+-- accept
+
+-- case: a json array of postgres
+SELECT json_agg(n ORDER BY status) AS numbers, jsonb_agg(DISTINCT status) AS names FROM (SELECT status, COUNT(*) AS n FROM orders GROUP BY status) AS t;
+-- dialect: postgres
+-- accept
+-- keys: 3 public, l0 proved
+-- release: rows l0=3 linf=10
+
+-- case: a json array of private rows
+SELECT json_group_array(status) AS names FROM orders;
+-- refuse: unsupported-aggregate at 1:8

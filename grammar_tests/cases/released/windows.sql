@@ -245,3 +245,27 @@ SELECT FIRST(n) FILTER (WHERE n > 1) OVER (ORDER BY status) FROM (SELECT status,
 -- case: a star with more in COUNT
 SELECT COUNT(* EXCLUDE (status)) FROM orders;
 -- refuse: unsupported-syntax at 1:25
+
+-- case: the last seven days
+SELECT day, SUM(n) OVER (ORDER BY day RANGE BETWEEN INTERVAL 6 DAY PRECEDING AND CURRENT ROW) AS week FROM (SELECT day, COUNT(*) AS n FROM logins WHERE day < DATE '2024-01-20' GROUP BY day) AS t ORDER BY day;
+-- accept
+-- keys: 19 public, l0 proved
+-- release: scaled l0=19 linf=54975581.39
+
+-- case: the hours around
+SELECT h, SUM(n) OVER (ORDER BY h RANGE BETWEEN INTERVAL '2 hours' PRECEDING AND INTERVAL 90 MINUTE FOLLOWING) AS s FROM (SELECT DATE_TRUNC('hour', placed_at) AS h, COUNT(*) AS n FROM orders WHERE placed_at < TIMESTAMP '2024-01-02' GROUP BY h) AS t ORDER BY h;
+-- accept
+-- keys: 24 public, l0 enforced
+-- release: rows l0=3 linf=10
+
+-- case: the last months
+SELECT day, SUM(n) OVER (ORDER BY day RANGE INTERVAL 1 MONTH PRECEDING) AS s FROM (SELECT day, COUNT(*) AS n FROM logins GROUP BY day) AS t;
+-- refuse: unsupported-syntax at 1:45
+
+-- case: so many rows of time
+SELECT day, SUM(n) OVER (ORDER BY day ROWS INTERVAL 1 DAY PRECEDING) AS s FROM (SELECT day, COUNT(*) AS n FROM logins GROUP BY day) AS t;
+-- refuse: unsupported-syntax at 1:44
+
+-- case: time around numbers
+SELECT n, SUM(n) OVER (ORDER BY n RANGE INTERVAL 1 DAY PRECEDING) AS s FROM (SELECT day, COUNT(*) AS n FROM logins GROUP BY day) AS t;
+-- refuse: type-mismatch at 1:33
