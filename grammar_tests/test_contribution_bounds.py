@@ -8,6 +8,7 @@ from dataclasses import replace
 from datetime import date, timedelta
 from decimal import Decimal
 from fractions import Fraction
+from itertools import pairwise
 from math import isqrt
 from pathlib import Path
 from random import Random
@@ -15,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from dpsql.compiler.plan.measurement_kinds import RangeVote, RatioVote, ScaledTotal, Vote
+from dpsql.compiler.plan.measurement_kinds import MeanVote, RangeVote, RatioVote, ScaledTotal, Vote
 from dpsql.compiler.plan.prepared import Prepared
 from dpsql.compiler.plan.private_plan import FoundNorm
 from dpsql.model.errors import Reason, Refused
@@ -411,6 +412,31 @@ def test_one_place_that_seems_to_hold_somebody_moves_no_centre() -> None:
     places = [(900, (8, 12)), (60, (2**29, 2**30))]
     assert 8 <= centre(places) <= 16
     assert sum(n * (low + high) // 2 for n, (low, high) in places) // 960 > 2**24
+
+
+VISITS = (
+    "(SELECT customer_id, login_id // 3 AS visit, COUNT(*) AS n FROM logins"
+    " GROUP BY customer_id, visit) AS v"
+)
+
+
+@pytest.mark.parametrize(
+    ("sql", "of_sums"), [(MEDIAN, False), (f"SELECT MEDIAN(n) AS q FROM {VISITS}", True)]
+)
+def test_ranks_of_sums_weigh_more_of_what_is_cut(sql: str, of_sums: bool) -> None:  # noqa: FBT001
+    """Where the rows that choices keep are asked for: a unit's sums depend on how many it has."""
+    policy, engine = shop(crowd(6))
+    polls = compiled(sql, policy, engine).polls
+    assert [p.of_sums for p in polls if isinstance(p.block.vote, Vote)] == [of_sums]
+
+
+def test_means_are_told_apart_twice_in_an_octave() -> None:
+    policy, engine = shop(crowd(2))
+    (poll,) = compiled(f"SELECT AVG(n) AS a FROM {EACH}", policy, engine).polls
+    assert isinstance(poll.block.vote, MeanVote)
+    above = [edge for edge in poll.block.vote.edges if 2 <= edge < 2**16]
+    ratios = {Fraction(b, a) for a, b in pairwise(above)}
+    assert ratios == {Fraction(3, 2), Fraction(4, 3)}
 
 
 def test_polls_that_are_held_together_have_votes_of_their_own() -> None:
