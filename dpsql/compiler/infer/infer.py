@@ -16,6 +16,7 @@ from itertools import product
 from math import isnan, prod
 
 from dpsql.compiler.infer.column_facts import Columns, Evaluate, FactSource, PublicData, Row
+from dpsql.compiler.infer.possible_keys import possible
 from dpsql.compiler.plan.measurement_kinds import MOST_ROWS
 from dpsql.compiler.plan.private_plan import Bounded, BoundedBlock, PrivateBlock, Tracked
 from dpsql.compiler.plan.published_keys import Within
@@ -73,6 +74,12 @@ class _Block:
         # A domain limits what a unit touches only where keys outside of it are dropped: the data
         # may hold what the policy does not list.
         combinations = prod(len(d) for d in free if d is not None)
+        if domain:
+            expressions = [key.expression for key in self.block.keys]
+            domain = possible(expressions, domain, self.block.rows, self.rows)
+            places = [n for n, fixed in enumerate(determined) if not fixed]
+            touched = {tuple(row[n] for n in places) for row in domain}
+            combinations = min(combinations, max(1, len(touched)))
         limited = domain is not None or not free
         proved = combinations if limited else None
         within = () if domain is None else tuple(self._within())
