@@ -186,6 +186,12 @@ def test_psycopg_survives_an_error_inside_a_transaction(served: Door) -> None:
         assert client.info.transaction_status == psycopg.pq.TransactionStatus.IDLE
 
 
+def test_a_session_knows_its_own_number_and_that_the_server_speaks_tls(served: Door) -> None:
+    with psycopg.connect(**verified(served)) as client:
+        assert client.execute("SELECT pg_backend_pid()").fetchone() == (client.info.backend_pid,)
+        assert client.execute("SHOW ssl").fetchone() == ("on",)
+
+
 def test_psycopg_pipelines_streams_and_cursors(served: Door) -> None:
     codes = "SELECT code FROM countries ORDER BY 1"
     with psycopg.connect(**verified(served)) as client:

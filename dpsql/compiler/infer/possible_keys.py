@@ -27,7 +27,7 @@ from dpsql.model.algebra import (
 )
 from dpsql.model.tree import Call, Expression, JoinKind, Kind, Ref
 from dpsql.model.vocabulary import Policy
-from dpsql.model.walk import both, refs, relations, substitute
+from dpsql.model.walk import both, refs, relations, substitute, walk
 
 _PLAIN = frozenset({Kind.BOOLEAN, Kind.INTEGER, Kind.VARCHAR, Kind.DATE})
 """Types whose values are equal in Python where they are in the engine."""
@@ -53,8 +53,8 @@ def _of_public_rows(
             continue
         meant = (_over(scan.fields, condition, columns) for condition in _always(columns))
         filters = [p for p in meant if p is not None and not _says_nothing(p)]
-        found = [(n, _over(scan.fields, key, columns)) for n, key in enumerate(keys)]
-        yield from _allowed(found, _filtered(scan, filters), columns) if filters else ()
+        outputs = [(n, _over(scan.fields, key, columns)) for n, key in enumerate(keys)]
+        yield from _allowed(outputs, _filtered(scan, filters), columns) if filters else ()
     for match in _matches(rows, columns):
         assert match.member is not None
         value, option = match.member
@@ -64,14 +64,14 @@ def _of_public_rows(
 
 
 def _allowed(
-    found: Iterable[tuple[int, Expression | None]], public: Relation, columns: Columns
+    outputs: Iterable[tuple[int, Expression | None]], public: Relation, columns: Columns
 ) -> Iterator[tuple[list[int], set[Row]]]:
-    listed = [(n, e) for n, e in found if e is not None and _is_plain(e)]
+    listed = [(n, e) for n, e in outputs if e is not None and _is_plain(e)]
     if not listed:
         return
     limit = columns.origin.limit
-    outputs = tuple(expression for _, expression in listed)
-    allowed = columns.origin.public.distinct(public, outputs, limit + 1)
+    expressions = tuple(expression for _, expression in listed)
+    allowed = columns.origin.public.distinct(public, expressions, limit + 1)
     if len(allowed) <= limit:
         yield [n for n, _ in listed], set(allowed)
 
@@ -100,11 +100,12 @@ def _over(fields: Sequence[Field], expression: Expression, columns: Columns) -> 
     """An expression over these columns, by those that are equal to its own; None if it is none."""
     own = {f.id: f for f in fields}
     meant: dict[int, Expression] = {}
-    for number in refs(expression):
-        same = sorted(columns.equal(number) & own.keys())
-        if not same:
+    for column in (node for node in walk(expression) if isinstance(node, Ref)):
+        same = sorted(columns.equal(column.id) & own.keys())
+        alike = [own[number].ref for number in same if own[number].type == column.type]
+        if not alike:
             return None
-        meant[number] = own[same[0]].ref
+        meant[column.id] = alike[0]
     return substitute(expression, meant) if meant else None
 
 
