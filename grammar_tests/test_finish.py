@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 from decimal import Decimal
 from fractions import Fraction
 from functools import cache, partial
@@ -20,10 +21,10 @@ from dpsql.model.vocabulary import Answer, Exact, Loss, Noisy, Policy, Receipt
 from dpsql.policy.bind import bind
 from dpsql.policy.load import load
 from dpsql.preparation.public_data import PublicTables
-from dpsql.release.finish import finish
+from dpsql.release.finish import expected_margins, finish
 from dpsql.release.release import release
 from grammar_tests import world
-from grammar_tests.bound import CATALOGS
+from grammar_tests.bound import CATALOGS, shop
 from grammar_tests.draws import ENTROPY
 from grammar_tests.keys_kit import listing
 from grammar_tests.laws import BUDGET, PlainEngine, compiled, noiseless
@@ -302,3 +303,24 @@ def test_counts_below_zero_are_shown_as_zero_on_request() -> None:
         assert all(error is not None and error > 0 for error in answer.errors[0])
     assert shown["SELECT "] == [-5, -5, -5]
     assert shown[private] == [0, 0, -5]
+
+
+def test_the_error_of_a_length_of_time_is_that_of_its_seconds() -> None:
+    wait = "placed_at - TIMESTAMP '2024-01-01'"
+    forms = (f"SUM({wait})", f"SUM(EXTRACT(EPOCH FROM {wait}))", f"2 * SUM({wait})")
+    margins: list[float | None] = []
+    for form in forms:
+        made = compiled(f"SELECT {form} AS n FROM orders", *shop())
+        margins += expected_margins(made.plan, made.rewritten)
+    length, seconds, twice = (margin or 0.0 for margin in margins)
+    assert length > 0
+    assert length == pytest.approx(seconds, rel=1e-3)
+    assert twice == pytest.approx(2 * length)
+
+
+def test_a_length_of_time_that_nothing_moves_is_exact() -> None:
+    made = compiled("SELECT COUNT(*) AS n, INTERVAL '1 day' AS day FROM orders", *shop())
+    margin, exact = expected_margins(made.plan, made.rewritten)
+    assert margin
+    assert exact is None
+    assert noiseless(made, shop()[1])[0][0][1] == timedelta(days=1)

@@ -206,10 +206,16 @@ def test_nulls_go_where_the_dialect_puts_them() -> None:
     assert select(sql, "postgres").order_by == (SortKey(A, descending=True, nulls_first=True),)
 
 
+UNNESTED = "SELECT x FROM UNNEST([1, NULL]) AS u(x)"
+
+
 def test_members_of_an_array_are_literals_of_their_own() -> None:
     bound = parse("SELECT a = ANY(?) FROM t", "duckdb", ((1, None),)).query
     written = parse("SELECT a = ANY(ARRAY[1, NULL]) FROM t").query
     assert bound == written == parse("SELECT a IN (1, NULL) FROM t").query
+    for query in ("SELECT UNNEST([1, NULL])", "SELECT * FROM UNNEST([1, NULL])", UNNESTED):
+        assert parse(f"SELECT a IN ({query}) FROM t").query == bound
+    assert parse(f"SELECT a IN ({UNNESTED} WHERE x > 1) FROM t").query != bound
 
 
 def test_parameters_are_literals_in_the_order_of_the_text() -> None:

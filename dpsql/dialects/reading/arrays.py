@@ -213,21 +213,45 @@ def _split(node: exp.Expression, origin: Origin, read: Read) -> Members | None:
 
 
 def unnested(node: exp.Expression) -> exp.Expression | None:
-    """The array of a query that is nothing but SELECT UNNEST(array); None for any other."""
+    """The array of which a query gives the members, and nothing else; None for any other query.
+
+    That is SELECT UNNEST(array), and SELECT x FROM UNNEST(array) AS u(x).
+    """
     while isinstance(node, exp.Subquery) and _has_only(node, "this"):
         node = node.this
-    if not (isinstance(node, exp.Select) and _has_only(node, "expressions")):
+    if not isinstance(node, exp.Select) or len(node.expressions) != 1:
         return None
-    (item, *others) = node.expressions
+    (item,) = node.expressions
     item = item.this if isinstance(item, exp.Alias) else item
-    if others or not isinstance(item, exp.Anonymous) or len(item.expressions) != 1:
+    if _has_only(node, "expressions"):
+        return _of_unnest(item)
+    source = node.args.get("from_")
+    table = source.this if source is not None and _has_only(node, "expressions", "from_") else None
+    if isinstance(table, exp.Table) and _has_only(table, "this", "alias") and _is_all(item, table):
+        return _of_unnest(table.this)
+    return None
+
+
+def _of_unnest(call: exp.Expression) -> exp.Expression | None:
+    """The array of UNNEST(array)."""
+    if not isinstance(call, exp.Anonymous) or len(call.expressions) != 1:
         return None
-    name = str(item.this).removeprefix(FUNCTION).lower()
-    return item.expressions[0] if name == "unnest" else None
+    name = str(call.this).removeprefix(FUNCTION).lower()
+    return call.expressions[0] if name == "unnest" else None
 
 
-def _has_only(node: exp.Expression, name: str) -> bool:
-    return not any(value for key, value in node.args.items() if key != name)
+def _is_all(item: exp.Expression, table: exp.Expression) -> bool:
+    """Whether an item of a SELECT list is the one column of the table, by `*` or by its name."""
+    if isinstance(item, exp.Star):
+        return not any(item.args.values())
+    alias = table.args.get("alias")
+    columns = [] if alias is None else alias.args.get("columns") or []
+    named = isinstance(item, exp.Column) and _has_only(item, "this")
+    return named and len(columns) == 1 and columns[0].name.lower() == item.name.lower()
+
+
+def _has_only(node: exp.Expression, *names: str) -> bool:
+    return not any(value for key, value in node.args.items() if key not in names)
 
 
 ARRAY_CALLS = frozenset(
