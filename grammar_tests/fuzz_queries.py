@@ -80,7 +80,7 @@ class Measured:
 
 SHAPES = (
     *("rows", "rows", "sum", "sum", "solid", "avg", "count", "if", "units", "distinct"),
-    "rank",
+    *("rank", "once"),
 )
 
 
@@ -109,6 +109,9 @@ def _measure(dice: Dice, rows: Source, *, grouped: bool) -> Measured:
             return Measured(f"COUNT_IF({inner}){kept}", "int", solid=False)
         case "rank":
             return Measured(f"{ranked(dice, scope)}{kept}", "int", solid=False)
+        case "once":
+            name = dice.pick(("SUM", "AVG", "VAR_POP"))
+            return Measured(f"{name}(DISTINCT {amount}){kept}", "dbl", solid=False)
         case "solid":
             whole = [c.text for c in scope if c.kind == "int" and c.bounded]
             inner = f"COALESCE({dice.pick(whole)}, 0)" if whole else "1"

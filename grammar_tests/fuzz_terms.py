@@ -71,7 +71,7 @@ SYNTAX: dict[str, tuple[str, ...]] = {
         *("({int} // {int})", "(- {int})", "POSITION({text} IN {text})"),
         *("EXTRACT(month FROM {ts})", "EXTRACT(year FROM {date})", "EXTRACT(hour FROM {ts})"),
         *("CAST({bool} AS INTEGER)", "CAST({dec} AS INTEGER)", "CAST({dbl} AS BIGINT)"),
-        *("TRY_CAST({text} AS INTEGER)", "CAST({text} AS BIGINT)", *_CASES["int"]),
+        *("TRY_CAST({text} AS BIGINT)", "CAST({text} AS BIGINT)", *_CASES["int"]),
     ),
     "dec": (
         *("({dec} + {dec})", "({dec} - {int})", "({dec} * {int})", "(- {dec})", "({dec} % {dec})"),

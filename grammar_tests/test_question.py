@@ -22,6 +22,7 @@ from dpsql.compiler.plan.measurement_kinds import (
     BlockAverage,
     ClippedSum,
     DistinctCount,
+    DistinctSum,
     Measurement,
     RowCount,
     RowTest,
@@ -98,6 +99,7 @@ EXAMPLES: dict[str, Any] = {
     "test": RowTest(None, 7),
     "total": RowCount(None, 7),
     "norm": Norm.L1,
+    "of": DistinctCount(argument=Literal(2, INTEGER), condition=None, total_upper=1, chosen=False),
 }
 MEASURED = {
     "sums": "SELECT SUM(amount) FROM orders",
@@ -107,6 +109,7 @@ MEASURED = {
     "units": "SELECT COUNT(DISTINCT customer_id) FROM orders",
     "scaled totals": "SELECT EXTRACT(month FROM day) AS m, COUNT(*) FROM logins GROUP BY m",
     "distinct values": "SELECT COUNT(DISTINCT status) FROM orders",
+    "values summed once": "SELECT AVG(DISTINCT quantity) FROM orders",
     "blocks of units": "SELECT SAMPLE_AGGREGATE(AVG(age), 0, 120) FROM customers",
     "a tested mean": "SELECT PTR_MEAN(age, 20) FROM customers",
 }
@@ -173,12 +176,14 @@ def test_every_field_of_a_measurement_is_part_of_its_question(what: str) -> None
 
 SUMMED: dict[str, Any] = {"argument": Literal(1, INTEGER), "lattice": WHOLE, "lower": 0, "upper": 1}
 TEST = RowTest(None, 9)
+VALUES = DistinctCount(argument=SUMMED["argument"], condition=None, total_upper=1, chosen=False)
 KINDS: tuple[Measurement, ...] = (
     RowCount(None, 1),
     UnitCount(None),
     ClippedSum(**SUMMED, condition=None, total_lower=-1, total_upper=1),
     ScaledTotal(RowCount(None, 1), Norm.L2, 1, 0),
-    DistinctCount(argument=SUMMED["argument"], condition=None, total_upper=1, chosen=False),
+    VALUES,
+    DistinctSum(**SUMMED, of=VALUES, total_lower=0, total_upper=1),
     BlockAverage(**SUMMED, blocks=9),
     TEST,
     StableMean(**SUMMED, condition=None, centre=0, finer=0, test=TEST),

@@ -25,6 +25,7 @@ from dpsql.compiler.plan.measurement_kinds import (
     BlockAverage,
     ClippedSum,
     DistinctCount,
+    DistinctSum,
     Measurement,
     RowCount,
     RowTest,
@@ -304,6 +305,11 @@ def _summed(query: Measurement, names: Mapping[int, str]) -> str:
             return f"sum of {term(query.argument, names)} over {query.blocks} blocks of units"
         case DistinctCount():
             what = "number of distinct values of"
+        case DistinctSum(of=values, argument=argument):
+            what = "centred sum of" if query.centre else "sum of"
+            filtered = where(query.condition, values.argument, names)
+            once = f", each {term(values.argument, names)} once"
+            return f"{what} {term(argument, names)}{once}{filtered}"
         case StableMean():
             what = "mean of"
         case ClippedSum():
@@ -327,6 +333,8 @@ def _bounds(query: Measurement) -> str:
             return (
                 f"{_bounds(total)}; {query.norm} norm of each unit over groups scaled to {bound:g}"
             )
+        case DistinctSum(of=values):
+            each = f"{_bounds(values)}; each"
         case BlockAverage():
             each = "each block, chosen by a keyed hash of the unit,"
         case ClippedSum() | StableMean():

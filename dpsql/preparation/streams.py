@@ -17,6 +17,7 @@ from dpsql.compiler.plan.measurement_kinds import (
     BlockAverage,
     ClippedSum,
     DistinctCount,
+    DistinctSum,
     Measurement,
     RowCount,
     RowTest,
@@ -133,7 +134,7 @@ def _refusal(construct: str, span: Span = NOWHERE, **facts: str) -> Refused:
 def _is_total(query: Measurement) -> bool:
     """Whether it is a total over units, each of which moves it by no more than the clip."""
     match query:
-        case RowCount() | UnitCount() | ClippedSum() | DistinctCount():
+        case RowCount() | UnitCount() | ClippedSum() | DistinctCount() | DistinctSum():
             return True
         case ScaledTotal() | BlockAverage() | RowTest() | StableMean():
             return False

@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from math import sqrt
 
+from dpsql.compiler.aggregates.distinct import over_values
 from dpsql.compiler.aggregates.formulas import at_least_one, clamped, or_null
 from dpsql.compiler.aggregates.recipe import (
     BoundedCall,
@@ -146,9 +147,8 @@ def _deviation(bounded: BoundedCall, place: int, bounds: Range) -> Expression:
 
 
 def _average_parts(bounded: BoundedCall) -> Parts:
-    no_distinct(bounded)
     no_bounds_of_totals(bounded)
-    return (count_of_rows(bounded), centred_sum(bounded))
+    return over_values(bounded, (count_of_rows(bounded), centred_sum(bounded)))
 
 
 def _average(bounded: BoundedCall, parts: tuple[Ref, ...]) -> Expression:
@@ -172,8 +172,8 @@ AVERAGE = Recipe(_average_parts, _average, _average_typical, moments=True, devia
 
 
 def _variance_parts(bounded: BoundedCall) -> Parts:
-    no_distinct(bounded)
-    return (count_of_rows(bounded), centred_sum(bounded), product_sum(bounded, 0, 0))
+    sums = count_of_rows(bounded), centred_sum(bounded), product_sum(bounded, 0, 0)
+    return over_values(bounded, sums)
 
 
 def variance(

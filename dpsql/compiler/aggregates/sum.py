@@ -6,6 +6,7 @@ puts every other sum there.
 
 from __future__ import annotations
 
+from dpsql.compiler.aggregates.distinct import over_values
 from dpsql.compiler.aggregates.moments import centred_sum, count_of_rows
 from dpsql.compiler.aggregates.recipe import (
     BoundedCall,
@@ -13,7 +14,6 @@ from dpsql.compiler.aggregates.recipe import (
     Recipe,
     conjunction,
     count_clip,
-    no_distinct,
     not_below_zero,
     row_bounds,
     total_clip,
@@ -23,24 +23,22 @@ from dpsql.model.tree import INTEGER, Call, Cast, Expression, Literal, Ref
 
 
 def _parts(bounded: BoundedCall) -> Parts:
-    no_distinct(bounded)
     value, condition = _unfolded(bounded)
-    if value == Literal(1, INTEGER):
+    if value == Literal(1, INTEGER) and not bounded.call.distinct:
         # SUM(1) is how some tools count: the same measurement, released once.
         return (RowCount(condition, count_clip(bounded)),)
     bounds = row_bounds(bounded)
     lower, upper = total_clip(bounded, bounds)
-    return (
-        ClippedSum(
-            argument=value,
-            condition=condition,
-            lattice=bounds.lattice,
-            lower=bounds.lower,
-            upper=bounds.upper,
-            total_lower=lower,
-            total_upper=upper,
-        ),
+    total = ClippedSum(
+        argument=value,
+        condition=condition,
+        lattice=bounds.lattice,
+        lower=bounds.lower,
+        upper=bounds.upper,
+        total_lower=lower,
+        total_upper=upper,
     )
+    return over_values(bounded, (total,))
 
 
 def _combine(bounded: BoundedCall, parts: tuple[Ref, ...]) -> Expression:
@@ -50,12 +48,15 @@ def _combine(bounded: BoundedCall, parts: tuple[Ref, ...]) -> Expression:
 
 
 def _unfolded(bounded: BoundedCall) -> tuple[Expression, Expression | None]:
-    """What is summed, and of which rows: SUM(CASE WHEN c THEN x ELSE 0 END) sums those of c."""
+    """What is summed, and of which rows: SUM(CASE WHEN c THEN x ELSE 0 END) sums those of c.
+
+    Of DISTINCT each value counts once, wherever it is.
+    """
     match bounded.expression:
         case Call(
             function="case",
             args=(condition, Ref() | Call() | Cast() | Literal() as value, Literal(value=0 | None)),
-        ) if value.type == bounded.expression.type:
+        ) if value.type == bounded.expression.type and not bounded.call.distinct:
             return value, conjunction(bounded.call.filter, condition)
         case _:
             return bounded.expression, bounded.call.filter
@@ -71,7 +72,7 @@ def _typical(bounded: BoundedCall) -> tuple[float, ...]:
 
 def _centred(bounded: BoundedCall) -> Parts:
     clipped = bounded.call.clip is not None and bounded.call.clip.per_group
-    if clipped or _unfolded(bounded)[0] != bounded.expression:
+    if clipped or bounded.call.distinct or _unfolded(bounded)[0] != bounded.expression:
         return ()
     return (count_of_rows(bounded), centred_sum(bounded))
 

@@ -21,6 +21,7 @@ from dpsql.compiler.plan.measurement_kinds import (
     BlockAverage,
     ClippedSum,
     DistinctCount,
+    DistinctSum,
     Measurement,
     RowCount,
     RowTest,
@@ -88,6 +89,7 @@ def divisible(part: Measurement, rows: int) -> TypeGuard[AdditiveTotal]:
             UnitCount()
             | ScaledTotal()
             | DistinctCount()
+            | DistinctSum()
             | BlockAverage()
             | RowTest()
             | StableMean()

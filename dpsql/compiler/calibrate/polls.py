@@ -40,6 +40,7 @@ from dpsql.compiler.plan.measurement_kinds import (
     AdditiveTotal,
     ClippedSum,
     DistinctCount,
+    DistinctSum,
     MeanVote,
     Measurement,
     RangeVote,
@@ -265,6 +266,10 @@ class Polls:
                 norm = self.norm if self._by_pairs else Norm.MAX
                 key, bound = self._bound(part, norm, 0, measure)
                 clipped: Measurement = replace(part, total_upper=bound, norm=norm)
+            case DistinctSum(of=values) if values.total_upper >= MOST_ROWS:
+                norm = self.norm if self._by_pairs else Norm.MAX
+                key, bound = self._bound(values, norm, 0, measure)
+                clipped = part.of_at_most(bound, norm)
             case RowCount() if part.total_upper >= MOST_ROWS:
                 key, clipped = self._total(part, measure, more_digits(part, 1))
             case ClippedSum():

@@ -38,7 +38,8 @@ def bounded_call(
     """What a recipe is asked: the call of a measure, and what is known of its arguments."""
     block = bounded.block
     call, arguments = block.measures[place].call, bounded.arguments[place]
-    wide = call.function in WIDE and contributions.polled and _only_wide(bounded, place)
+    summed = call.function in WIDE and not call.distinct
+    wide = summed and contributions.polled and _only_wide(bounded, place)
     argument, rows = call.args[0], contributions.rows_per_group.value
     of_keys = _over_keys(argument, block.keys)
     return BoundedCall(

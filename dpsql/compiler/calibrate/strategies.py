@@ -26,7 +26,7 @@ from dpsql.compiler.calibrate.quantile_trees import HistogramQueries
 from dpsql.compiler.calibrate.splitting import ROWS, Part, better, split
 from dpsql.compiler.calibrate.squares_vectors import with_squares_together
 from dpsql.compiler.errors.outputs import NOTHING_APART, Apart, shown
-from dpsql.compiler.plan.measurement_kinds import DistinctCount, ScaledTotal
+from dpsql.compiler.plan.measurement_kinds import DistinctCount, DistinctSum, ScaledTotal
 from dpsql.compiler.plan.private_plan import BoundedBlock, ContributionBound, Poll, TotalLimit
 from dpsql.compiler.resolve.scopes import Identities
 from dpsql.model.algebra import Field, Item, Measure, OneRow, Project, Relation, Released
@@ -76,7 +76,7 @@ class Measured:
         """
         part = column.part
         ends = part.total_lower, part.total_upper
-        if isinstance(part, ScaledTotal | DistinctCount):
+        if isinstance(part, ScaledTotal | DistinctCount | DistinctSum):
             return Sensitivity(self.l0, *ends, neighbours, norm=part.norm)
         alone = sharing == 1 and not self.bounded.block.several
         return Sensitivity(self.l0, *ends, neighbours, alone, together=column.together)

@@ -10,7 +10,7 @@ Whole numbers on a public lattice: PRIVACY.md R28.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import ClassVar, Protocol, TypeAlias, assert_never
 
@@ -104,6 +104,42 @@ class DistinctCount(_Total):
 
     lattice: ClassVar[Lattice] = WHOLE
     total_lower: ClassVar[int] = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DistinctSum(_Total):
+    """What `argument` says of each value that is counted `of` a group, once however many have it.
+
+    It is computed of the value alone, clipped to [`lower`, `upper`], then less `centre`.
+    """
+
+    of: DistinctCount
+    argument: Expression
+    lattice: Lattice
+    lower: int
+    upper: int
+    centre: int = 0
+    total_lower: int
+    total_upper: int
+
+    @property
+    def condition(self) -> Expression | None:
+        return self.of.condition
+
+    @property
+    def norm(self) -> Norm:
+        """Whether the values of a unit in all groups count together."""
+        return self.of.norm
+
+    def of_at_most(self, values: int, norm: Norm = Norm.MAX) -> DistinctSum:
+        """The same of so many values of each unit, in each group or in all together."""
+        ends = self.lower - self.centre, self.upper - self.centre
+        return replace(
+            self,
+            of=replace(self.of, total_upper=values, norm=norm),
+            total_lower=min(0, values * ends[0]),
+            total_upper=max(0, values * ends[1]),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -231,7 +267,7 @@ class ScaledTotal(_Total):
 AdditiveTotal: TypeAlias = RowCount | ClippedSum
 """What adds up over the rows of a unit where no unit has more than are counted."""
 
-ValueTotal: TypeAlias = ClippedSum | BlockAverage | StableMean
+ValueTotal: TypeAlias = ClippedSum | DistinctSum | BlockAverage | StableMean
 """What is computed of values that are clipped one by one."""
 
 Measurement: TypeAlias = (
@@ -240,6 +276,7 @@ Measurement: TypeAlias = (
     | ClippedSum
     | ScaledTotal
     | DistinctCount
+    | DistinctSum
     | BlockAverage
     | RowTest
     | StableMean
@@ -323,6 +360,8 @@ def expressions_of(part: Measurement) -> list[Expression]:
             said = (part.argument, part.condition)
         case ScaledTotal(total=total):
             return expressions_of(total)
+        case DistinctSum(of=values):
+            return expressions_of(values)
         case _:
             assert_never(part)
     return [node for node in said if node is not None]
@@ -331,7 +370,15 @@ def expressions_of(part: Measurement) -> list[Expression]:
 def clip_of_unit(part: Measurement) -> tuple[int, int]:
     """What SQL clips the total of a unit in a group to, in steps of its lattice."""
     match part:
-        case RowCount() | UnitCount() | ClippedSum() | DistinctCount() | BlockAverage() | RowTest():
+        case (
+            RowCount()
+            | UnitCount()
+            | ClippedSum()
+            | DistinctCount()
+            | DistinctSum()
+            | BlockAverage()
+            | RowTest()
+        ):
             return part.total_lower, part.total_upper
         case StableMean():
             return part.lower - part.centre, part.upper - part.centre
@@ -346,7 +393,7 @@ def adds_rows(part: Measurement) -> bool:
     match part:
         case RowCount() | ClippedSum() | ScaledTotal() | RowTest() | StableMean():
             return True
-        case UnitCount() | DistinctCount() | BlockAverage():
+        case UnitCount() | DistinctCount() | DistinctSum() | BlockAverage():
             return False
         case _:
             assert_never(part)

@@ -32,6 +32,7 @@ from dpsql.compiler.plan.measurement_kinds import (
     BlockAverage,
     ClippedSum,
     DistinctCount,
+    DistinctSum,
     Measurement,
     RowCount,
     RowTest,
@@ -328,6 +329,7 @@ def _weighs(part: Measurement) -> bool:
             | ClippedSum()
             | ScaledTotal()
             | DistinctCount()
+            | DistinctSum()
             | RowTest()
             | StableMean()
         ):

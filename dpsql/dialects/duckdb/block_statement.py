@@ -27,6 +27,7 @@ from dpsql.compiler.plan.measurement_kinds import (
     BlockAverage,
     ClippedSum,
     DistinctCount,
+    DistinctSum,
     MeanVote,
     Measurement,
     RangeVote,
@@ -42,6 +43,7 @@ from dpsql.compiler.plan.measurement_kinds import (
     expressions_of,
 )
 from dpsql.compiler.plan.private_plan import BlockPlan, BlockSql, PrivateBlock
+from dpsql.dialects.duckdb.distinct_sql import fewest, once, set_of
 from dpsql.dialects.duckdb.norm_sql import (
     norm_of_total,
     norm_of_unit,
@@ -109,7 +111,8 @@ class _Block:
         self.histograms = plan.histograms
         self.scaled = {n: p for n, p in enumerate(self.parts) if isinstance(p, ScaledTotal)}
         # Norms are taken of all groups of a unit.
-        self.pairs = [p for p in self.parts if isinstance(p, DistinctCount) and p.norm is Norm.L1]
+        sets = [set_of(p) for p in self.parts if isinstance(p, DistinctCount | DistinctSum)]
+        self.pairs = [values for values in sets if values.norm is Norm.L1]
         self.whose = plan.enforce_l0 or bool(self.scaled or self.pairs) or vote is not None
         self.grouping = plan.block.keys if vote is None else vote.keys
         self.keys = [f"k{n}" for n in range(len(self.grouping))]
@@ -145,10 +148,10 @@ class _Block:
         if self.scaled:
             stages.append(f"kept_totals AS MATERIALIZED ({source})")
             source = self._scaled("kept_totals")
-        distinct = any(isinstance(part, DistinctCount) for part in self.parts)
+        distinct = any(isinstance(part, DistinctCount | DistinctSum) for part in self.parts)
         if self.sampled or self.histograms or distinct:
             stages.append(f"bounded AS MATERIALIZED ({source})")
-            counts, samples = self._distinct_counts(), self._samples(self._kept_rows())
+            counts, samples = self._of_values_once(), self._samples(self._kept_rows())
             source = " UNION ALL ".join([self._without_values(), *counts, *samples])
         sums = [f"SUM(p{n})" for n in range(len(self.parts))]
         listed = [self._cells_of_units(n) for n in range(len(self.histograms))]
@@ -250,7 +253,7 @@ class _Block:
         return f"SELECT {listed} FROM totals{self._of_existing()}"
 
     def _clip(self, part: Measurement, total: str) -> str:
-        if isinstance(part, DistinctCount):
+        if isinstance(part, DistinctCount | DistinctSum):
             return self._values_of(part, total)
         part = part.total if isinstance(part, ScaledTotal) else part
         return clipped_total(part, total, whole=self.weight is not None)
@@ -263,6 +266,8 @@ class _Block:
         match part:
             case DistinctCount():
                 return self._values(part)
+            case DistinctSum(of=values):
+                return self._values(values)
             case UnitCount(condition=None):
                 return "1"
             case UnitCount():
@@ -291,11 +296,12 @@ class _Block:
             return f"[(MIN({{'h': {self._hash(x)}, 'x': {x}}}) {where}).x]"
         return f"list(DISTINCT {x}) {where}"
 
-    def _values_of(self, part: DistinctCount, values: str) -> str:
+    def _values_of(self, part: DistinctCount | DistinctSum, values: str) -> str:
         """Those of its values that a unit may add to a group."""
-        if not part.chosen or part.total_upper == 1 or part in self.pairs:
+        values_of = set_of(part)
+        if not values_of.chosen or values_of.total_upper == 1 or values_of in self.pairs:
             return values
-        return fewest(values, part.total_upper, self._hash)
+        return fewest(values, values_of.total_upper, self._hash)
 
     def _hash(self, *columns: str) -> str:
         """The keyed hash that units, keys and these columns are chosen by."""
@@ -304,20 +310,20 @@ class _Block:
     def _without_values(self) -> str:
         """What is summed of each unit and group: nothing yet of the distinct values."""
         parts = [
-            f"0 AS p{n}" if isinstance(part, DistinctCount) else f"p{n}"
+            f"0 AS p{n}" if isinstance(part, DistinctCount | DistinctSum) else f"p{n}"
             for n, part in enumerate(self.parts)
         ]
         return f"SELECT {', '.join([*self.keys, *parts])} FROM bounded"
 
-    def _distinct_counts(self) -> list[str]:
-        """For each count of distinct values its rows, one per group, with zeros elsewhere."""
+    def _of_values_once(self) -> list[str]:
+        """For each count or sum of distinct values its rows, one a group, with zeros elsewhere."""
         group = f" GROUP BY {', '.join(self.keys)}" if self.keys else ""
         counts = []
         for place, part in enumerate(self.parts):
-            if isinstance(part, DistinctCount):
+            if isinstance(part, DistinctCount | DistinctSum):
                 places = range(len(self.parts))
-                listed = ["COUNT(DISTINCT v)" if n == place else "0" for n in places]
-                values = self._kept_values(part, f"p{place}")
+                listed = [once(part, "v") if n == place else "0" for n in places]
+                values = self._kept_values(set_of(part), f"p{place}")
                 counts.append(f"SELECT {', '.join([*self.keys, *listed])} FROM ({values}){group}")
         return counts
 
@@ -379,7 +385,9 @@ class _Block:
                 total = f"{counted}{self._filter(part)}"
                 return total if self.weight is None else f"COALESCE({total}, 0)"
             case DistinctCount():
-                return f"COUNT(DISTINCT {self.inputs[part.argument]}){self._filter(part)}"
+                return once(part, self.inputs[part.argument], self._filter(part))
+            case DistinctSum(of=values):
+                return once(part, self.inputs[values.argument], self._filter(values))
             case ClippedSum() | StableMean():
                 x = self.inputs[part.argument]
                 value = of_row(part, x) if self.weight is None else weighed_value(part, x, "w")
@@ -392,7 +400,8 @@ class _Block:
     def _sum_of_rows(self, part: Measurement) -> str:
         """A part over whole groups of rows, as an integer."""
         total = self._sum(part)
-        return total if self.weight is not None else as_integer(part.lattice, total)
+        whole = self.weight is not None or isinstance(part, DistinctSum)
+        return total if whole else as_integer(part.lattice, total)
 
     def _filter(self, part: Measurement) -> str:
         return "" if part.condition is None else f" FILTER (WHERE {self.inputs[part.condition]})"
@@ -512,16 +521,6 @@ def kept_cells(query: Histogram, listed: str, hashed: Callable[[str], str]) -> s
     """
     chosen = query.contributed is ContributedRows.HASHED
     return fewest(listed, query.rows, hashed) if chosen else listed
-
-
-def fewest(listed: str, most: int, hashed: Callable[[str], str]) -> str:
-    """A list no longer than `most`: of a longer one what has the lowest keyed hashes.
-
-    However many hashes are equal, no more is kept; of these the lowest values are.
-    """
-    pairs = f"list_transform({listed}, lambda x: {{'h': {hashed('x')}, 'x': x}})"
-    first = f"list_transform(list_sort({pairs})[1:{most}], lambda pair: pair.x)"
-    return f"CASE WHEN len({listed}) > {most} THEN {first} ELSE {listed} END"
 
 
 def with_cells(keys: list[str], parts: int, sums: str | None, cells: list[tuple[str, int]]) -> str:

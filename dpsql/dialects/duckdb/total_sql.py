@@ -6,7 +6,12 @@ Whole numbers on a public lattice: PRIVACY.md R28.
 from __future__ import annotations
 
 from dpsql.compiler.plan.lattices import Lattice
-from dpsql.compiler.plan.measurement_kinds import Measurement, ValueTotal, clip_of_unit
+from dpsql.compiler.plan.measurement_kinds import (
+    DistinctSum,
+    Measurement,
+    ValueTotal,
+    clip_of_unit,
+)
 
 BIGINT_LIMIT = 2**62
 INTEGER_LIMIT = 2**31
@@ -54,6 +59,12 @@ def weighed_value(part: ValueTotal, x: str, weight: str) -> str:
     if part.centre and _is_decimal(part.lattice):
         value = f"{value} - ({part.centre})"
     return f"({value})::HUGEINT * {weight}"
+
+
+def distinct_value(part: DistinctSum, x: str) -> str:
+    """What a value adds, as an integer; NULL and NaN add nothing."""
+    value = row_integer(part, x)
+    return f"{value} - ({part.centre})" if part.centre and _is_decimal(part.lattice) else value
 
 
 def clipped_total(part: Measurement, total: str, *, whole: bool = False) -> str:

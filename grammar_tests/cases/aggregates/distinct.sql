@@ -379,13 +379,88 @@ SELECT COUNT(DISTINCT name) FROM customers;
 SELECT COUNT(DISTINCT status, note) FROM orders;
 -- refuse: unsupported-syntax at 1:8
 
--- case: sum of distinct values has no rule
-SELECT SUM(DISTINCT quantity) FROM orders;
--- refuse: unsupported-aggregate at 1:8
+-- case: each value that people have is summed once
+SELECT SUM(DISTINCT quantity) AS s FROM orders;
+-- rows: orders (customer_id, quantity): (1, 3), (1, 3), (2, 3), (2, 5), (3, 99), (3, NULL)
+-- accept
+-- keys: 1 public, l0 proved
+-- release: distinct sum l0=1 linf=200
+-- integers: () 28
 
--- case: sum of distinct values beside their count
-SELECT COUNT(DISTINCT quantity), SUM(DISTINCT quantity) FROM orders;
--- refuse: unsupported-aggregate at 1:34
+-- case: a sum, an average and a spread of distinct values share their measurements
+SELECT COUNT(DISTINCT quantity) AS n, SUM(DISTINCT quantity) AS s, AVG(DISTINCT quantity) AS m, VAR_POP(DISTINCT quantity) AS v, STDDEV(DISTINCT quantity) AS d FROM orders;
+-- rows: orders (customer_id, quantity): (1, 3), (1, 3), (2, 3), (2, 5), (3, 99), (3, NULL)
+-- accept
+-- keys: 1 public, l0 proved
+-- release: distinct l0=1 linf=10
+-- release: distinct sum l0=1 linf=200
+-- release: distinct sum l0=1 linf=100
+-- release: distinct sum l0=1 linf=500
+-- integers: () 3 28 -2 201326592
+
+-- case: sum of distinct exact numbers by sampled groups
+SELECT EXTRACT(month FROM placed_at) AS m, SUM(DISTINCT amount) AS s, AVG(DISTINCT amount) AS a FROM orders GROUP BY 1;
+-- accept
+-- keys: 12 public, l0 enforced
+-- release: distinct sum l0=3 linf=5000
+-- release: distinct l0=3 linf=10
+-- release: distinct sum l0=3 linf=2500
+
+-- case: sum of distinct values of the unit's own row
+SELECT segment, SUM(DISTINCT age) AS s, AVG(DISTINCT income) AS m, VARIANCE(DISTINCT age) AS v FROM customers GROUP BY segment;
+-- accept
+-- keys: 2 public, l0 proved
+-- release: distinct sum l0=1 linf=120
+-- release: distinct l0=1 linf=1
+-- release: distinct sum l0=1 linf=100000
+-- release: distinct l0=1 linf=1
+-- release: distinct sum l0=1 linf=60
+-- release: distinct sum l0=1 linf=1800
+
+-- case: sum of distinct values below zero
+SELECT SUM(DISTINCT amount - 100) AS s FROM orders;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: distinct sum l0=1 linf=4000
+
+-- case: sum of distinct values with a filter
+SELECT SUM(DISTINCT CASE WHEN status = 'paid' THEN quantity ELSE 0 END) AS a, SUM(DISTINCT quantity) FILTER (WHERE status = 'paid') AS b FROM orders;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: distinct sum l0=1 linf=200
+-- release: distinct sum l0=1 linf=200
+
+-- case: sum of distinct numbers that are few
+SELECT SUM(DISTINCT EXTRACT(month FROM day)) AS s FROM logins;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: distinct sum l0=1 linf=78
+
+-- case: sum of distinct numbers of which a person may have any number
+SELECT SUM(DISTINCT n) AS s, AVG(DISTINCT n) AS a FROM (SELECT LEAST(login_id, 5000) * 1.5 AS n FROM logins WHERE login_id > 0) AS t;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: distinct sum l0=1 linf=7864320000
+-- release: distinct l0=1 linf=1048576
+-- release: distinct sum l0=1 linf=3931425997
+
+-- case: sum of distinct values by keys that hold them
+SELECT quantity, SUM(DISTINCT quantity) AS s FROM orders GROUP BY quantity;
+-- accept
+-- keys: 21 public, l0 enforced
+-- release: distinct sum l0=3 linf=20
+
+-- case: sum of distinct values without bounds
+SELECT SUM(DISTINCT note_length) FROM orders;
+-- refuse: unbounded-input at 1:21
+
+-- case: bounds of what a person adds say nothing of values that others have
+SELECT WITH DIFFERENTIAL_PRIVACY SUM(DISTINCT quantity, contribution_bounds_per_group => (0, 50)) FROM orders;
+-- refuse: bad-option at 1:34
+
+-- case: distinct pairs have no rule
+SELECT COVAR_POP(DISTINCT quantity, amount) FROM orders;
+-- refuse: unsupported-aggregate at 1:8
 
 -- case: distinct rows
 SELECT COUNT(DISTINCT *) FROM orders;

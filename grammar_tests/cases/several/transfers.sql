@@ -141,6 +141,10 @@ SELECT COUNT(DISTINCT payer) FROM t;
 SELECT COUNT(DISTINCT v) FROM t;
 -- refuse: unsupported-private-operator at 1:8
 
+-- case: a sum of values, each once
+SELECT SUM(DISTINCT v) FROM t;
+-- refuse: unsupported-private-operator at 1:8
+
 -- case: private keys
 SELECT COUNT(*) FROM t GROUP BY v, payer + 0, payee + 0, t_id + 0;
 -- refuse: unsupported-private-operator at 1:33

@@ -1,0 +1,107 @@
+"""DISTINCT inside aggregates: each value over all units of a group, at most k of each unit.
+
+A unit that comes or goes adds or takes at most its own k values, so a count of them changes by at
+most k, and a sum of what is computed of each by k times as much. The smallest known k is used:
+
+* 1 where the unit's key or the group's keys leave one value,
+* the most rows of one unit that count in one group,
+* the number of values that x can take, if those outside of the list are not counted: a sum is then
+  no more than all of them add up to,
+* of a count, what the analyst's own bounds say.
+
+Proof (PRIVACY.md R32). The values are the union of one set for each unit; without a set of at most
+k it loses at most k and gains none, and what is added up of each value is clipped by itself.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from decimal import Decimal
+from fractions import Fraction
+from math import floor
+
+from dpsql.compiler.aggregates.recipe import (
+    BoundedCall,
+    Parts,
+    conjunction,
+    count_clip,
+    counted,
+    no_bounds_of_totals,
+)
+from dpsql.compiler.plan.measurement_kinds import ClippedSum, DistinctCount, DistinctSum
+from dpsql.model.tree import BOOLEAN, Expression, Literal, scalar
+
+
+def distinct_values(bounded: BoundedCall) -> DistinctCount:
+    """The measurement of COUNT(DISTINCT x), or a refusal where nothing limits a unit's values."""
+    condition = counted(bounded)
+    if bounded.one_value:
+        return _part(bounded, condition, 1, chosen=True)
+    listed = _listed(bounded)
+    if listed is not None and (bounded.rows is None or len(listed) < bounded.rows):
+        inside = scalar("in", bounded.expression, *listed, kind=BOOLEAN)
+        return _part(bounded, conjunction(condition, inside), len(listed), chosen=True)
+    return _part(bounded, condition, count_clip(bounded), chosen=not bounded.rows_proved)
+
+
+def over_values(bounded: BoundedCall, parts: Parts) -> Parts:
+    """The moments of one argument, of DISTINCT over each of its values once.
+
+    Bounds of what a unit adds to a group say nothing of values that others have too.
+    """
+    if not bounded.call.distinct:
+        return parts
+    no_bounds_of_totals(bounded)
+    values = distinct_values(replace(bounded, call=replace(bounded.call, clip=None)))
+    return tuple(
+        _summed(bounded, values, part) if isinstance(part, ClippedSum) else values for part in parts
+    )
+
+
+def _summed(bounded: BoundedCall, values: DistinctCount, part: ClippedSum) -> DistinctSum:
+    """What is computed of each value, added up: of listed numbers no more than those add up to."""
+    total = DistinctSum(
+        of=values,
+        argument=part.argument,
+        lattice=part.lattice,
+        lower=part.lower,
+        upper=part.upper,
+        centre=part.centre,
+        total_lower=0,
+        total_upper=0,
+    ).of_at_most(values.total_upper)
+    listed = _listed(bounded)
+    if listed is None or values.condition == counted(bounded) or part.argument != values.argument:
+        return total
+    steps = [_steps(value, part) for value in listed]
+    ends = sum(n for n in steps if n < 0), sum(n for n in steps if n > 0)
+    return replace(total, total_lower=ends[0], total_upper=ends[1])
+
+
+def _steps(value: Literal, part: ClippedSum) -> int:
+    """What a number adds."""
+    assert isinstance(value.value, int | float | Decimal)
+    rounded = floor(Fraction(value.value) / part.lattice.step + Fraction(1, 2))
+    return min(max(rounded, part.lower), part.upper) - part.centre
+
+
+def _part(
+    bounded: BoundedCall, condition: Expression | None, most: int, *, chosen: bool
+) -> DistinctCount:
+    fewer = most if bounded.call.clip is None else min(most, count_clip(bounded))
+    chosen = chosen or bounded.call.clip is not None
+    return DistinctCount(
+        argument=bounded.expression, condition=condition, total_upper=fewer, chosen=chosen
+    )
+
+
+def _listed(bounded: BoundedCall) -> tuple[Literal, ...] | None:
+    """The values that x can take, as constants; None where they are not finitely many.
+
+    NaN is a value for DISTINCT and has no place in a list.
+    """
+    facts = bounded.argument
+    assert facts is not None
+    if not facts.domain or facts.may_be_nan:
+        return None
+    return tuple(Literal(value, facts.type) for value in facts.domain)
