@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dpsql.model.tree import Value
-from dpsql.model.vocabulary import ColumnPolicy, Policy, TablePolicy
+from dpsql.model.vocabulary import ColumnPolicy, Link, Policy, TablePolicy
 
 MOST_VALUES = 20
 """A longer list of values is told by its length."""
@@ -30,12 +30,13 @@ def column_comment(policy: Policy, table: TablePolicy, column: ColumnPolicy) -> 
     parts = []
     if table.name.lower() == unit.table.lower() and name == unit.key.lower():
         parts.append("the privacy unit")
-    links = [link for link in (table.link, *table.several) if link and name == link.column.lower()]
+    links = [link for link in (table.link, *table.several) if link]
+    links = [link for link in links if name in map(str.lower, link.columns)]
     if any(policy.table(link.table) is None for link in links):
         links = []
         parts.append("the privacy unit")
-    parts += [f"leads to the privacy unit through {link.table}.{link.key}" for link in links]
-    if any(name == link.column.lower() for link in table.unprotected):
+    parts += [f"leads to the privacy unit through {_target(link)}" for link in links]
+    if any(name in map(str.lower, link.columns) for link in table.unprotected):
         parts.append("people whom it names are not protected")
     if column.bounds is not None:
         lower, upper = column.bounds
@@ -49,6 +50,11 @@ def column_comment(policy: Policy, table: TablePolicy, column: ColumnPolicy) -> 
     if column.nullable and table.private:
         parts.append("may be NULL")
     return "; ".join(parts) or None
+
+
+def _target(link: Link) -> str:
+    one = f"{link.table}.{link.key}"
+    return f"{link.table}.({', '.join(link.keys)})" if link.more else one
 
 
 def _values(values: tuple[Value, ...]) -> str:

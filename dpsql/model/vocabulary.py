@@ -36,11 +36,28 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """One declared foreign-key hop: column of this table references table.key."""
+    """One declared foreign-key hop: column of this table references table.key.
+
+    A link of several columns has `more` of both, in the order of the key.
+    """
 
     column: str
     table: str
     key: str
+    more: tuple[tuple[str, str], ...] = ()
+
+    def __repr__(self) -> str:
+        """What the version of a policy knows it by: without `more` where there is none."""
+        more = f", more={self.more!r}" if self.more else ""
+        return f"Link(column={self.column!r}, table={self.table!r}, key={self.key!r}{more})"
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return (self.column, *(column for column, _ in self.more))
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        return (self.key, *(key for _, key in self.more))
 
 
 class BoundsMethod(StrEnum):
@@ -103,6 +120,7 @@ class FactKind(StrEnum):
     NOT_NULL_LINK = "link is never null"
     LINK_RESOLVES = "link always resolves"
     MAX_ROWS = "rows per unit"
+    ONE_UNIT = "rows that agree are of one unit"
 
 
 class Voucher(StrEnum):
@@ -143,6 +161,8 @@ class TablePolicy:
     belong to all whom `several` links name have no `link`. The owner leaves those unprotected whom
     `unprotected` links name; `second_keys` are columns of links that are not declared. Limits `by`
     single groupings stand in the place of the limit for all.
+    Of each list of columns in `determining` the owner says that rows which agree on it are of one
+    unit.
     """
 
     name: str
@@ -161,6 +181,11 @@ class TablePolicy:
     second_keys: tuple[str, ...] = ()
     groups_by: tuple[GroupingLimit, ...] = ()
     rows_by: tuple[GroupingLimit, ...] = ()
+    determining: tuple[tuple[str, ...], ...] = ()
+
+    def agreeing(self, columns: tuple[str, ...]) -> str:
+        """What the fact is about that rows which agree on these columns are of one unit."""
+        return f"{self.name}.({', '.join(columns)})"
 
     def column(self, name: str) -> ColumnPolicy | None:
         """The column called `name`, ignoring case."""

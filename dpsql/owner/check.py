@@ -24,6 +24,7 @@ from dpsql.model.vocabulary import (
     Fact,
     FactKind,
     GroupingLimit,
+    Link,
     Policy,
     TablePolicy,
     Voucher,
@@ -83,6 +84,11 @@ def check(policy: Policy, lines: Lines, rows: Rows) -> tuple[tuple[Finding, ...]
         for kind, finding in checker.structure():
             if finding is None:
                 facts.add(Fact(kind, table.name, Voucher.CHECK))
+            else:
+                findings.append(finding)
+        for columns, finding in checker.determining():
+            if finding is None:
+                facts.add(Fact(FactKind.ONE_UNIT, table.agreeing(columns), Voucher.CHECK))
             else:
                 findings.append(finding)
     return tuple(sorted(findings, key=lambda f: f.line)), frozenset(facts)
@@ -163,20 +169,21 @@ class _Table:
             return []
         count = self._count(
             f"SELECT COUNT(*) FROM {self.name} AS a JOIN ({units_of_keys(link.table, self.policy)})"
-            f" AS b ON a.{identifier(link.column)} = b.k WHERE b.lo <> b.hi"
+            f" AS b ON {_same(link, 'a', self.policy)} WHERE b.lo <> b.hi"
         )
         what = f"{count} rows are below a key that several units share: they enter no answer."
         fix = "Make the keys above them unique, or accept that."
-        finding = self._if(count, link.column, ("link",), what, fix)
+        finding = self._if(count, _named(link), ("link",), what, fix)
         return [] if finding is None else [finding]
 
     def other_people(self) -> list[Finding]:
         """Columns that name people and are no link, and those whose people are not protected."""
         findings = [
             self._named(
-                link.column, "links", "names people who are not protected.", "Nothing, if so be it."
+                name, "links", "names people who are not protected.", "Nothing, if so be it."
             )
             for link in self.table.unprotected
+            for name in link.columns
         ]
         findings += [
             self._named(name, "columns", f"references {self._people()} and is no link.", AS_LINK)
@@ -211,8 +218,10 @@ class _Table:
 
     def _never_null(self) -> Finding | None:
         link = self.table.link
-        column = link.column if link else self.table.key[0]
-        count = self._count(f"SELECT COUNT(*) FROM {self.name} WHERE {identifier(column)} IS NULL")
+        columns = link.columns if link else self.table.key[:1]
+        absent = " OR ".join(f"{identifier(name)} IS NULL" for name in columns)
+        count = self._count(f"SELECT COUNT(*) FROM {self.name} WHERE {absent}")
+        column = ", ".join(columns)
         place = ("link",) if link else ("key",)
         what = f"{count} rows have no {column}: they belong to nobody and enter no answer."
         return self._if(count, column, place, what, "Fill it in, or accept that.")
@@ -222,13 +231,17 @@ class _Table:
         assert link is not None
         if self.policy.table(link.table) is None:  # the values are the units
             return None
-        here, there = identifier(link.column), identifier(link.key)
+        there = " AND ".join(
+            f"b.{identifier(key)} = a.{identifier(column)}"
+            for column, key in zip(link.columns, link.keys, strict=True)
+        )
+        named = " AND ".join(f"a.{identifier(column)} IS NOT NULL" for column in link.columns)
         count = self._count(
-            f"SELECT COUNT(*) FROM {self.name} AS a WHERE a.{here} IS NOT NULL AND NOT EXISTS"
-            f" (SELECT 1 FROM {address(link.table)} AS b WHERE b.{there} = a.{here})"
+            f"SELECT COUNT(*) FROM {self.name} AS a WHERE {named} AND NOT EXISTS"
+            f" (SELECT 1 FROM {address(link.table)} AS b WHERE {there})"
         )
         what = f"{count} rows link to no row of {link.table}: they enter no answer."
-        return self._if(count, link.column, ("link",), what, "Mend the links, or accept that.")
+        return self._if(count, _named(link), ("link",), what, "Mend the links, or accept that.")
 
     def _of_somebody(self, several: RowsOfSeveral) -> Finding | None:
         count = self._count(f"SELECT COUNT(*) FROM ({several.nobodys()}) AS r")
@@ -291,16 +304,32 @@ class _Table:
             link = table.link
             joined = address(link.table)
             hops += 1
-            sql += (
-                f" JOIN {joined} AS t{hops} ON t{hops - 1}.{identifier(link.column)}"
-                f" = t{hops}.{identifier(link.key)}"
+            same = " AND ".join(
+                f"t{hops - 1}.{identifier(column)} = t{hops}.{identifier(key)}"
+                for column, key in zip(link.columns, link.keys, strict=True)
             )
+            sql += f" JOIN {joined} AS t{hops} ON {same}"
             parent = self.policy.table(link.table)
             assert parent is not None
             table = parent
         assert table.link is not None
         listed = ", ".join([f"t{hops}.{identifier(table.link.column)} AS u", *columns])
         return f"SELECT {listed} FROM {sql}"
+
+    def determining(self) -> list[tuple[tuple[str, ...], Finding | None]]:
+        """The lists of columns that are said to determine the unit, and which do not."""
+        return [(columns, self._of_one_unit(columns)) for columns in self.table.determining]
+
+    def _of_one_unit(self, columns: tuple[str, ...]) -> Finding | None:
+        names = [f"t0.{identifier(column)} AS d{n}" for n, column in enumerate(columns)]
+        keys = ", ".join(f"d{n}" for n in range(len(columns)))
+        count = self._count(
+            f"SELECT COUNT(*) FROM (SELECT {keys} FROM ({self._unit_rows(*names)}) AS r"
+            f" GROUP BY {keys} HAVING MIN(u) <> MAX(u)) AS shared"
+        )
+        what = f"{count} values of {', '.join(columns)} are of several units."
+        fix = "Remove it: until it holds, nothing leans on it."
+        return self._if(count, None, ("determines_unit",), what, fix)
 
     def _count(self, sql: str) -> int:
         return int(self.rows(sql)[0][0])
@@ -375,13 +404,29 @@ def units_of_keys(name: str, policy: Policy) -> str:
     table = policy.table(name)
     assert table is not None
     assert table.link is not None
-    key, link = identifier(table.key[0]), identifier(table.link.column)
-    source, ends = f"{address(table.name)} AS t", (f"t.{link}", f"t.{link}")
-    if table.link.table != policy.unit.table:
-        source += f" JOIN ({units_of_keys(table.link.table, policy)}) AS u ON t.{link} = u.k"
-        ends = "u.lo", "u.hi"
+    keys, link = [f"t.{identifier(name)}" for name in table.key], table.link
+    source, ends = f"{address(table.name)} AS t", (f"t.{identifier(link.column)}",) * 2
+    if link.table != policy.unit.table:
+        source += f" JOIN ({units_of_keys(link.table, policy)}) AS b ON {_same(link, 't', policy)}"
+        ends = "b.lo", "b.hi"
     lo, hi = ends
-    return f"SELECT t.{key} AS k, MIN({lo}) AS lo, MAX({hi}) AS hi FROM {source} GROUP BY t.{key}"
+    listed = ", ".join(f"{key} AS k{n}" for n, key in enumerate(keys))
+    ends_of = f"MIN({lo}) AS lo, MAX({hi}) AS hi"
+    return f"SELECT {listed}, {ends_of} FROM {source} GROUP BY {', '.join(keys)}"
+
+
+def _same(link: Link, rows: str, policy: Policy, keys: str = "b") -> str:
+    """That rows lead to a row of `keys`, which are `units_of_keys`."""
+    target = policy.table(link.table)
+    assert target is not None
+    columns = dict(zip(link.keys, link.columns, strict=True))
+    return " AND ".join(
+        f"{rows}.{identifier(columns[key])} = {keys}.k{n}" for n, key in enumerate(target.key)
+    )
+
+
+def _named(link: Link) -> str:
+    return ", ".join(link.columns)
 
 
 @dataclass(frozen=True, slots=True)
@@ -431,7 +476,8 @@ class RowsOfSeveral:
         for n, link in enumerate(self.table.several):
             if link.table != self.policy.unit.table:
                 behind = units_of_keys(link.table, self.policy)
-                yield f" LEFT JOIN ({behind}) AS b{n} ON t.{identifier(link.column)} = b{n}.k"
+                same = _same(link, "t", self.policy, f"b{n}")
+                yield f" LEFT JOIN ({behind}) AS b{n} ON {same}"
 
 
 def look_alikes(table: TablePolicy, policy: Policy) -> list[str]:
@@ -442,7 +488,7 @@ def look_alikes(table: TablePolicy, policy: Policy) -> list[str]:
     key = unit.column(policy.unit.key)
     assert key is not None
     links = (table.link, *table.several, *table.unprotected)
-    linked = {link.column.lower() for link in links if link is not None}
+    linked = {name.lower() for link in links if link is not None for name in link.columns}
     linked |= {name.lower() for name in (*table.key, *table.second_keys)}
     words = _words(policy)
     return [

@@ -213,21 +213,25 @@ def _source(
     policy: Policy, table: TablePolicy, by: Sequence[str], columns: Sequence[str]
 ) -> tuple[str, str]:
     """The keys and columns of a table, joined along its links to the unit, and the unit's key."""
-    leads = table.link.column if table.link is not None else policy.unit.key
-    listed = [f"{identifier(leads)} AS leads"]
+    leads = (policy.unit.key,) if table.link is None else table.link.columns
+    listed = [f"{identifier(column)} AS leads{n}" for n, column in enumerate(leads)]
     listed += [f"({key}) AS key{n}" for n, key in enumerate(by)]
     listed += [f"{identifier(column)} AS value{n}" for n, column in enumerate(columns)]
     joined, here = f"(SELECT {', '.join(listed)} FROM {address(table.name)}) AS t0", 0
-    column = "leads"
+    names = tuple(f"leads{n}" for n in range(len(leads)))
     while table.link is not None:
         link, next_table = table.link, policy.table(table.link.table)
         if next_table is None:  # the values are the units
             break
-        condition = f"t{here}.{column} = t{here + 1}.{identifier(link.key)}"
+        condition = " AND ".join(
+            f"t{here}.{name} = t{here + 1}.{identifier(key)}"
+            for name, key in zip(names, link.keys, strict=True)
+        )
         joined += f" JOIN {address(next_table.name)} AS t{here + 1} ON {condition}"
         table, here = next_table, here + 1
-        column = identifier(policy.unit.key if table.link is None else table.link.column)
-    return joined, f"t{here}.{column}"
+        leads = (policy.unit.key,) if table.link is None else table.link.columns
+        names = tuple(map(identifier, leads))
+    return joined, f"t{here}.{names[0]}"
 
 
 def _of_groups(

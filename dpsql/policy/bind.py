@@ -114,6 +114,12 @@ def bind(draft: Draft, schema: Schema, values_of: ValuesOf) -> Policy:
     )
 
 
+_SINCE = frozenset(
+    "several unprotected second_keys groups_by rows_by totals readings lengths determining".split()
+)
+"""What a version says of a table only where the policy does: it did not always know of it."""
+
+
 def _version(draft: Draft, tables: tuple[TablePolicy, ...]) -> str:
     """sha256 (hex) of what answers depend on: unit, tables and domains; not budgets or paths."""
     limits = draft.limits
@@ -125,9 +131,7 @@ def _version(draft: Draft, tables: tuple[TablePolicy, ...]) -> str:
         named["totals"] = [(c.name, c.max_per_unit) for c in named["columns"] if c.max_per_unit]
         named["readings"] = table.readings
         named["lengths"] = [(c.name, c.max_length) for c in named["columns"] if c.max_length]
-        added = "several unprotected second_keys groups_by rows_by totals readings lengths"
-        for since in added.split():
-            named = {name: value for name, value in named.items() if name != since or value}
+        named = {name: value for name, value in named.items() if name not in _SINCE or value}
         parts.append(repr(named))
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
@@ -152,11 +156,9 @@ class _Binder:
         else:
             columns = self._public(table, schema_table)
         for name in table.key:
-            key = self._schema_column(table, name, schema_table, "key")
-            self._check_whole(table, key, "key")
-            if table.private and key.type is not None and key.type.kind is Kind.DOUBLE:
-                why = f"{table.name}.{name} is {key.type_name}, in which 0.0 and -0.0 are equal."
-                self._fail(table, ("key",), why, "Identify rows by an integer, a text or a date.")
+            self._identifies(table, name, schema_table, "key")
+        for name in (name for columns in table.determining for name in columns):
+            self._identifies(table, name, schema_table, "determines_unit")
         for link in table.links:
             self._check_link(table, link, schema_table)
         return TablePolicy(
@@ -176,11 +178,23 @@ class _Binder:
             second_keys=second,
             groups_by=_with_columns(table.groups_by, columns),
             rows_by=_with_columns(table.rows_by, columns),
+            determining=table.determining,
         )
+
+    def _identifies(
+        self, table: DraftTable, name: str, schema_table: SchemaTable, place: str
+    ) -> None:
+        """Refuse a column of private rows in which values that are not the same are equal."""
+        column = self._schema_column(table, name, schema_table, place)
+        self._check_whole(table, column, place)
+        if table.private and column.type is not None and column.type.kind is Kind.DOUBLE:
+            why = f"{table.name}.{name} is {column.type_name}, in which 0.0 and -0.0 are equal."
+            self._fail(table, (place,), why, "Identify rows by an integer, a text or a date.")
 
     def _second_keys(self, table: DraftTable, schema_table: SchemaTable) -> tuple[str, ...]:
         """Columns that name somebody by a foreign key of the database and by no declared link."""
-        declared = {link.column.lower() for link in (*table.links, *table.unprotected)}
+        links = (*table.links, *table.unprotected)
+        declared = {name.lower() for link in links for name in link.columns}
         if table.name == self.draft.unit.table:
             declared.add(self.draft.unit.key.lower())
         second = list[str]()
@@ -203,8 +217,9 @@ class _Binder:
             present = {c.name.lower() for c in schema_table.columns if c.not_null}
             if {name.lower() for name in table.key} <= present:
                 facts.append(FactKind.NOT_NULL_KEY)
-        carrier = table.link.column if table.link else (table.key[0] if table.key else "")
-        if not table.several and _not_null(schema_table, carrier):
+        carriers = table.link.columns if table.link else table.key[:1]
+        whole_link = carriers and all(_not_null(schema_table, name) for name in carriers)
+        if not table.several and whole_link:
             facts.append(FactKind.NOT_NULL_LINK)
         if table.link is not None and (
             self.draft.is_column(table.link) or _is_foreign_key(schema_table, table.link)
@@ -221,22 +236,24 @@ class _Binder:
 
     def _check_link(self, table: DraftTable, link: Link, schema_table: SchemaTable) -> None:
         """A link has its key's type: comparing others converts, which fails on some data."""
-        here = self._schema_column(table, link.column, schema_table, "link")
-        self._check_whole(table, here, "link")
+        columns = [self._schema_column(table, n, schema_table, "link") for n in link.columns]
+        for here in columns:
+            self._check_whole(table, here, "link")
         if self.draft.is_column(link):
-            self._check_unit_column(table, here)
+            self._check_unit_column(table, columns[0])
             return
         target = self.draft.table(link.table)
         assert target is not None
-        there = self._schema_column(target, link.key, self._schema_table(target), "key")
-        if here.type != there.type:
-            self._fail(
-                table,
-                ("link",),
-                f"{table.name}.{here.name} has type {here.type_name}, and"
-                f" {link.table}.{there.name} has type {there.type_name}.",
-                "Give both one type in the database.",
-            )
+        for here, name in zip(columns, link.keys, strict=True):
+            there = self._schema_column(target, name, self._schema_table(target), "key")
+            if here.type != there.type:
+                self._fail(
+                    table,
+                    ("link",),
+                    f"{table.name}.{here.name} has type {here.type_name}, and"
+                    f" {link.table}.{there.name} has type {there.type_name}.",
+                    "Give both one type in the database.",
+                )
 
     def _check_whole(self, table: DraftTable, column: SchemaColumn, place: str) -> None:
         """What is known of stored values, that each is there once, need not be true of parts."""
@@ -494,9 +511,9 @@ def _not_null(schema_table: SchemaTable, column: str) -> bool:
 def _is_foreign_key(schema_table: SchemaTable, link: Link) -> bool:
     """Whether the engine enforces that what is not NULL leads to a row."""
     return any(
-        [name.lower() for name in key.columns] == [link.column.lower()]
-        and key.table.lower() == link.table.lower()
-        and [name.lower() for name in key.referenced] == [link.key.lower()]
+        key.table.lower() == link.table.lower()
+        and {(a.lower(), b.lower()) for a, b in zip(key.columns, key.referenced, strict=True)}
+        == {(a.lower(), b.lower()) for a, b in zip(link.columns, link.keys, strict=True)}
         for key in schema_table.foreign_keys
     )
 

@@ -46,6 +46,7 @@ class DraftTable:
     unprotected: tuple[Link, ...] = ()
     groups_by: tuple[GroupingLimit, ...] = ()
     rows_by: tuple[GroupingLimit, ...] = ()
+    determining: tuple[tuple[str, ...], ...] = ()
 
     @property
     def links(self) -> tuple[Link, ...]:

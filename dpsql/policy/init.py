@@ -71,7 +71,7 @@ def _table(table: SchemaTable) -> Iterator[str]:
     if table.primary_key:
         keys = [_text(name) for name in table.primary_key]
         yield f"key = {keys[0] if len(keys) == 1 else '[' + ', '.join(keys) + ']'}"
-    yield from _links([_link(key) for key in table.foreign_keys if len(key.columns) == 1])
+    yield from _links(list(map(_link, table.foreign_keys)))
     if table.foreign_keys:
         yield "# How much one unit adds is found for each question, privately. Or, if you know: how"
         yield "# many groups and rows of one unit count at most; more is clipped."
@@ -107,8 +107,11 @@ def _hints(table: SchemaTable) -> Iterator[str]:
 
 
 def _link(key: ForeignKey) -> str:
-    target = _text(f"{key.table}.{key.referenced[0]}")
-    return f"column = {_text(key.columns[0])}, references = {target}"
+    columns = ", ".join(map(_text, key.columns))
+    if len(key.columns) == 1:
+        return f"column = {columns}, references = {_text(f'{key.table}.{key.referenced[0]}')}"
+    target = f"{key.table}.({', '.join(key.referenced)})"
+    return f"column = [{columns}], references = {_text(target)}"
 
 
 def _links(links: list[str]) -> Iterator[str]:

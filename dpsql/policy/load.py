@@ -155,7 +155,9 @@ def _database(reader: Reader, folder: Path) -> Database:
 
 
 def _table(reader: Reader, name: str) -> DraftTable:
-    reader.only("access", "key", "link", "links", "columns", "expected_rows", *LIMITS)
+    reader.only(
+        *("access", "key", "link", "links", "determines_unit", "columns", "expected_rows", *LIMITS)
+    )
     private = reader.choice("access", ("private", "public")) == "private"
     columns = tuple(_column(r, column) for column, r in reader.table("columns").tables())
     if private and not columns:
@@ -180,6 +182,7 @@ def _table(reader: Reader, name: str) -> DraftTable:
         unprotected=unprotected,
         groups_by=limits_by(reader, "max_groups_per_unit"),
         rows_by=limits_by(reader, "max_rows_per_group"),
+        determining=_determining(reader),
         **{key: limit_of(reader, key) for key in LIMITS},
     )
 
@@ -500,7 +503,8 @@ def links_of(reader: Reader) -> tuple[Link | None, tuple[Link, ...], tuple[Link,
     for each in reader.listed("links"):
         others = each.choice("other_people", ("protected", "unprotected"), "protected")
         (protected if others == "protected" else unprotected).append(_link(each, "other_people"))
-    reader.distinct(tuple(link.column for link in (*protected, *unprotected)), "links")
+    links = (*protected, *unprotected)
+    reader.distinct(tuple(", ".join(link.columns) for link in links), "links")
     if len(protected) < 2:  # noqa: PLR2004
         return next(iter(protected), None), (), tuple(unprotected)
     for key in UNCUT:
@@ -515,8 +519,47 @@ def links_of(reader: Reader) -> tuple[Link | None, tuple[Link, ...], tuple[Link,
 
 
 def _link(reader: Reader, *more: str) -> Link:
+    """One hop: `table.column`, or `table.(column, column)` with a list of columns."""
     reader.only("column", "references", *more)
     table, dot, key = reader.text("references").rpartition(".")
     if not dot:
         reader.fail("references", "references names no column.", 'Write "table.column".')
-    return Link(reader.text("column"), table, key)
+    inside = key[1:-1] if key.startswith("(") and key.endswith(")") else key
+    keys = tuple(name.strip() for name in inside.split(","))
+    columns = names_of(reader, "column") or (reader.text("column"),)
+    if len(columns) != len(keys) or not all(keys):
+        why = f"column names {len(columns)} columns, and references {len(keys)}."
+        fix = 'Write column = ["a", "b"], references = "table.(a, b)".'
+        reader.fail("references", why, fix)
+    reader.distinct(columns, "column")
+    reader.distinct(keys, "references")
+    return Link(columns[0], table, keys[0], tuple(zip(columns[1:], keys[1:], strict=True)))
+
+
+def names_of(reader: Reader, key: str) -> tuple[str, ...]:
+    """The names in a list of texts; none where there is no list."""
+    listed = reader.values.get(key)
+    if not isinstance(listed, list):
+        return ()
+    if not listed or not all(isinstance(name, str) and name for name in listed):
+        reader.fail(key, f"{key} is no list of columns.", f'Write {key} = ["a", "b"].')
+    return tuple(listed)
+
+
+def _determining(reader: Reader) -> tuple[tuple[str, ...], ...]:
+    """The lists of columns of which the owner says that each value is of one unit."""
+    name = "determines_unit"
+    if name not in reader.values:
+        return ()
+    listed = reader.values[name]
+    if not isinstance(listed, list) or not listed:
+        reader.fail(name, f"{name} is no list.", f'Write {name} = ["a", ["b", "c"]].')
+    each = tuple((columns,) if isinstance(columns, str) else columns for columns in listed)
+    for columns in each:
+        if not (isinstance(columns, list | tuple) and columns) or not all(
+            isinstance(column, str) and column for column in columns
+        ):
+            why = f"{columns!r} is no list of columns."
+            reader.fail(name, why, f'Write {name} = ["a", ["b", "c"]].')
+        reader.distinct(tuple(columns), name)
+    return tuple(map(tuple, each))

@@ -50,7 +50,7 @@ def linked_to_values(draft: Draft, columns: tuple[tuple[str, str], ...], reader:
     of_table = dict(columns)
 
     def to_unit(link: Link) -> Link:
-        whole = f"{link.table}.{link.key}" == unit.table
+        whole = not link.more and f"{link.table}.{link.key}" == unit.table
         return Link(link.column, unit.table, unit.key) if whole else link
 
     def linked(table: DraftTable) -> DraftTable:
@@ -76,6 +76,7 @@ def check_links(draft: Draft, reader: Reader) -> None:
         _check_unit(draft, reader)
     for table in draft.tables:
         _check_values(draft, table, reader)
+        _check_determining(table, reader.table("tables").table(table.name))
         if not table.private:
             continue
         place = reader.table("tables").table(table.name)
@@ -115,7 +116,8 @@ def _follow(draft: Draft, table: DraftTable, link: Link, place: Reader) -> None:
     """Follow one of the links of a table to the unit."""
     seen, here = {table.name}, table
     while True:
-        _listed(here, link.column, place, "link")
+        for name in link.columns:
+            _listed(here, name, place, "link")
         if draft.is_column(link):
             return
         target = _target(draft, link, place)
@@ -141,13 +143,22 @@ def _target(draft: Draft, link: Link, place: Reader) -> DraftTable:
         place.fail("link", f"{link.table} is not a private table.", "Link towards the unit.")
     if target.name != link.table:
         place.fail("link", f"{link.table} is written {target.name} above.", "Write it alike.")
-    if target.key != (link.key,):
-        place.fail(
-            "link",
-            f"{link.table}.{link.key} is not the declared key of {link.table}.",
-            f'Write key = "{link.key}" in [tables.{link.table}].',
-        )
+    if sorted(target.key) != sorted(link.keys):
+        one = f"{link.table}.{link.key}", f'"{link.key}"'
+        listed = ", ".join(f'"{key}"' for key in link.keys)
+        several = f"{link.table}.({', '.join(link.keys)})", f"[{listed}]"
+        named, key = several if link.more else one
+        why = f"{named} is not the declared key of {link.table}."
+        place.fail("link", why, f"Write key = {key} in [tables.{link.table}].")
     return target
+
+
+def _check_determining(table: DraftTable, place: Reader) -> None:
+    if table.determining and table.link is None:
+        why = "determines_unit is said of rows with one link to the privacy unit."
+        place.fail("determines_unit", why, "Remove it.")
+    for name in (name for columns in table.determining for name in columns):
+        _listed(table, name, place, "determines_unit")
 
 
 def _check_values(draft: Draft, table: DraftTable, reader: Reader) -> None:

@@ -26,6 +26,7 @@ from dpsql.compiler.plan.lattices import ChoiceQuery, ContributedRows
 from dpsql.compiler.plan.measurement_kinds import (
     BlockAverage,
     DistinctCount,
+    DistinctSum,
     Measurement,
     ValueTotal,
     Vote,
@@ -116,7 +117,10 @@ def notices(
     drowned = useless(plan, FactSource(policy, public, evaluate, limit), policy)
     numbers = _numbers(bounded, fed)
     others = [
-        Unprotected(numbers, t.name, link.column) for t in policy.tables for link in t.unprotected
+        Unprotected(numbers, t.name, name)
+        for t in policy.tables
+        for link in t.unprotected
+        for name in link.columns
     ]
     return (*marked_cuts, *others, *counted_keys(plan), *drowned)
 
@@ -302,11 +306,11 @@ class _Block:
             rows = bounded.rows
         elif hashed and not bounded.searched:
             rows = min(hashed)
-        for part in parts:
-            if isinstance(part, DistinctCount) and not bounded.searched and _is_cut(bounded, part):
-                yield FewValues(columns, self.units, grouped, part.total_upper)
+        for values_of_unit in _sets(parts):
+            if not bounded.searched and _is_cut(bounded, values_of_unit):
+                yield FewValues(columns, self.units, grouped, values_of_unit.total_upper)
         values: tuple[Ends, ...] = ()
-        if not bounded.wide and (choices or any(isinstance(p, ValueTotal) for p in additive)):
+        if not bounded.wide and (choices or any(isinstance(p, ValueTotal) for p in parts)):
             values = tuple(_clipped(bounded, proved))
         if rows is not None or values:
             total = _total(additive) if call.function == "sum" and rows is not None else None
@@ -352,11 +356,16 @@ def _counts_listed(
 ) -> bool:
     """Whether listed values of the argument alone count; numbers beyond a grid are clipped."""
     if bounded.call.distinct:
-        sets = [part for part in parts if isinstance(part, DistinctCount)]
-        return any(part.condition != counted(bounded) for part in sets)
+        return any(values.condition != counted(bounded) for values in _sets(parts))
     kind = None if bounded.argument is None else bounded.argument.type
     clipped = kind is not None and (kind.is_numeric or kind.is_temporal)
     return bounded.call.function == "histogram" or (bool(choices) and not clipped)
+
+
+def _sets(parts: Sequence[Measurement]) -> tuple[DistinctCount, ...]:
+    """The sets of values that are counted or summed, each once."""
+    values = (part.of if isinstance(part, DistinctSum) else part for part in parts)
+    return tuple(dict.fromkeys(v for v in values if isinstance(v, DistinctCount)))
 
 
 def _beyond(proved: tuple[Value, ...] | None, values: Sequence[Value]) -> bool:

@@ -36,7 +36,7 @@ from dpsql.compiler.resolve.scopes import Identities, require_none
 from dpsql.compiler.track.per_unit import in_any_order
 from dpsql.compiler.track.table_scans import never_null, require_other_keys
 from dpsql.compiler.track.uniqueness import projected_keys
-from dpsql.compiler.track.units import Copied, Padding, Private, attach_unit
+from dpsql.compiler.track.units import Anchor, Copied, Padding, Private, attach_unit, names_of
 from dpsql.mechanisms import standard_deviation
 from dpsql.model.algebra import Aggregate, Filter, Item, Join, Measure, Project, Relation, Released
 from dpsql.model.errors import Reason, Refused
@@ -220,17 +220,15 @@ def still_padded(join: Join, padding: Padding | None, right: Relation) -> Paddin
 
 def projected(source: Private, items: tuple[Item, ...]) -> Private:
     """The private relation with these columns; its unit travels along by identity only."""
-    anchors = set(source.anchors)
     determined = set(source.determined)
     unique = dict(source.unique)
     ranks, keys = set(source.ranks), set(source.growth.keys)
-    several = set(source.several)
+    several, names = set(source.several), names_of(items)
     for item in items:
         if refs(item.expression) <= source.determined:
             determined.add(item.field.id)
         if isinstance(item.expression, Ref):
             old = item.expression.id
-            anchors |= {replace(a, id=item.field.id) for a in source.anchors if a.id == old}
             several |= {item.field.id} if old in source.several else set()
             if old in source.unique:
                 unique[item.field.id] = source.unique[old]
@@ -243,7 +241,7 @@ def projected(source: Private, items: tuple[Item, ...]) -> Private:
     return replace(
         source,
         relation=Project(source.relation, items + hidden),
-        anchors=frozenset(anchors),
+        anchors=_projected_anchors(source, items),
         determined=frozenset(determined),
         unique=unique,
         ranks=frozenset(ranks),
@@ -251,8 +249,28 @@ def projected(source: Private, items: tuple[Item, ...]) -> Private:
         growth=replace(source.growth, keys=frozenset(keys)),
         apart=projected_keys(source.apart, items + hidden),
         copied=tuple(_projected_copied(copied, items) for copied in source.copied),
+        together=frozenset(new for old in source.together for new in old.renamed(names)),
+        merged=frozenset(new for old in source.merged for new in old.renamed(names)),
         padding=None if source.padding is None else _projected_padding(source.padding, items),
     )
+
+
+def _projected_anchors(source: Private, items: tuple[Item, ...]) -> frozenset[Anchor]:
+    """What identifies the unit, under its new names too."""
+    names = names_of(items)
+    for merged in source.merged:
+        new = [i.field.id for i in items if halves_of(i.expression) == merged.halves]
+        names.setdefault(merged.column, []).extend(new)
+    return source.anchors | {replace(a, id=n) for a in source.anchors for n in names.get(a.id, ())}
+
+
+def halves_of(expression: Expression) -> frozenset[int]:
+    """The two columns of which an expression is whichever is there; none if it is not that."""
+    match expression:
+        case Call(function="coalesce", args=(Ref(id=a), Ref(id=b))):
+            return frozenset({a, b})
+        case _:
+            return frozenset()
 
 
 def _projected_copied(copied: Copied, items: tuple[Item, ...]) -> Copied:

@@ -25,14 +25,14 @@ row n times, and n is public.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from math import inf, prod
 
 from dpsql.compiler.resolve.scopes import Identities
 from dpsql.compiler.track.uniqueness import Keys, equal_columns, key_within
-from dpsql.compiler.track.units import Anchor, Private
+from dpsql.compiler.track.units import Anchor, Private, Together
 from dpsql.model.algebra import (
     Aggregate,
     Filter,
@@ -140,11 +140,29 @@ MOST_SIDES = 24
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """What is joined: of public rows the keys, of private ones the anchors."""
+    """What is joined: of public rows the keys, of private ones what tells whose they are."""
 
     relation: Relation
     keys: Keys = ()
     anchors: frozenset[Anchor] | None = None
+    together: frozenset[Together] = frozenset()
+
+    def beside(self, other: Side) -> Side:
+        """What tells whose the rows of both are."""
+        anchors = (self.anchors or frozenset()) | (other.anchors or frozenset())
+        return replace(self, anchors=anchors, together=self.together | other.together)
+
+    def is_linked(self, other: Side, equal: Mapping[int, int]) -> bool:
+        """Whether columns that are equated make rows of both those of one unit."""
+        return any(
+            equal.get(a.id) == b.id and a.table == b.table
+            for a in self.anchors or ()
+            for b in other.anchors or ()
+        ) or any(
+            a.of == b.of and tuple(map(equal.get, a.ids)) == b.ids
+            for a in self.together
+            for b in other.together
+        )
 
 
 def sides_of(relation: Relation) -> Iterator[Relation]:
@@ -176,18 +194,18 @@ def connected(join: Join, sides: Sequence[Side]) -> Join:
     rest = list(sides)
     first = next(side for side in rest if side.anchors is not None)
     rest.remove(first)
-    joined, anchors = first.relation, first.anchors or frozenset()
+    joined, there = first.relation, first
     while rest:
         columns = {f.id for f in joined.fields}
         waiting = {
             n: _across(conditions, columns, side.relation, join) for n, side in enumerate(rest)
         }
-        place = min(waiting, key=lambda n: (_rank(rest[n], waiting[n], columns, anchors), n))
+        place = min(waiting, key=lambda n: (_rank(rest[n], waiting[n], columns, there), n))
         side = rest.pop(place)
         conditions_here = waiting[place]
         for condition in conditions_here:
             del conditions[condition]
-        anchors |= side.anchors or frozenset()
+        there = there.beside(side)
         kind = JoinKind.INNER if conditions_here else JoinKind.CROSS
         joined = Join(joined, side.relation, kind, both(conditions_here), spans[side.relation])
     assert isinstance(joined, Join)
@@ -209,14 +227,12 @@ def cost(private: Private) -> tuple[float, ...]:
 
 
 def _rank(
-    side: Side, conditions: tuple[Expression, ...], columns: set[int], anchors: frozenset[Anchor]
+    side: Side, conditions: tuple[Expression, ...], columns: set[int], there: Side
 ) -> tuple[int, int]:
     """When a side is joined: the sooner, the fewer of its rows meet one that is there."""
     equal = equal_columns(both(conditions), columns)
     if side.anchors is not None:
-        linked = any(
-            equal.get(a.id) == b.id and a.table == b.table for a in anchors for b in side.anchors
-        )
+        linked = there.is_linked(side, equal)
         return (1 if linked else 4), 0
     if key_within(side.keys, frozenset(equal.values())) is not None:
         return 0, 0

@@ -37,10 +37,19 @@ from dpsql.model.walk import both, conjuncts, implied, refs
 
 @dataclass(frozen=True, slots=True)
 class _Linked:
-    """Two private sides whose rows meet only within one unit."""
+    """Two private sides whose rows meet only within one unit.
+
+    By columns that hold one key, or by columns that agree `together`, each as its facts say.
+    """
 
     equal: dict[int, int]
     pairs: tuple[tuple[Anchor, Anchor], ...]
+    together: tuple[frozenset[Fact], ...] = ()
+
+    @property
+    def facts(self) -> frozenset[Fact]:
+        """Those by which rows that agree are of one unit, if any are needed."""
+        return min(self.together, key=len, default=frozenset())
 
 
 def join_units(
@@ -51,7 +60,7 @@ def join_units(
     if linked is not None and join.kind is JoinKind.LEFT:
         if _to_parent(join, linked, right, policy):
             join = replace(join, kind=JoinKind.INNER)
-        elif not any(_decides(b, right, policy) for _, b in linked.pairs):
+        elif not (linked.together or any(_decides(b, right, policy) for _, b in linked.pairs)):
             linked = None
     if linked is None:
         raise _unequal(join.span, left, right)
@@ -66,9 +75,10 @@ def join_units(
         anchors=left.anchors if outer else left.anchors | right.anchors,
         pending=left.pending if outer else met - resolved,
         determined=left.determined if outer else left.determined | right.determined,
-        facts=left.facts | right.facts,
+        facts=left.facts | right.facts | linked.facts,
         growth=left.growth.joined(right.growth, linked.equal),
         copied=left.copied if outer else left.copied + right.copied,
+        together=left.together if outer else left.together | right.together,
     )
     return _limited(joined, left, right, linked, outer=outer)
 
@@ -163,7 +173,9 @@ def match_units(
         condition = one.eq(other) if condition is None else condition & one.eq(other)
     linked = _linked(condition, left, right, policy)
     # A row that is only looked at lends nobody its unit: it must have no other than the one met.
-    if linked is None or not any(_decides(b, right, policy) for _, b in linked.pairs):
+    if linked is None or not (
+        linked.together or any(_decides(b, right, policy) for _, b in linked.pairs)
+    ):
         raise _unequal(match.span, left, right)
     work = left.growth.joined(right.growth, linked.equal)
     rows = product(left.max_rows, right.max_rows)
@@ -179,7 +191,7 @@ def match_units(
         span=match.span,
     )
     relation = there if match.member is None else _null_where_absent(there, match.member[0])
-    return replace(left, relation=relation, facts=left.facts | right.facts)
+    return replace(left, relation=relation, facts=left.facts | right.facts | linked.facts)
 
 
 def compared_columns(match: Match) -> tuple[Ref, ...] | None:
@@ -255,7 +267,14 @@ def _linked(
         if a.table == b.table and equal.get(a.id) == b.id
         if _same_unit(a.table, left, right, policy)
     )
-    return _Linked(equal, pairs) if pairs else None
+    together = tuple(
+        one.facts if one.single else other.facts
+        for one in left.together
+        for other in right.together
+        if one.of == other.of and (one.single or other.single)
+        if tuple(map(equal.get, one.ids)) == other.ids
+    )
+    return _Linked(equal, pairs, together) if pairs or together else None
 
 
 def _same_unit(table: str, left: Private, right: Private, policy: Policy) -> bool:
@@ -283,7 +302,7 @@ def _without_shared_keys(
     Those of the side that has no other path to its unit are nobody's (see `attach_unit`). Where
     neither has one, they are dropped when the unit is attached.
     """
-    if any(_identifies(a.table, policy) for a, _ in linked.pairs):
+    if linked.together or any(_identifies(a.table, policy) for a, _ in linked.pairs):
         return left, right
     a, b = linked.pairs[0]
     below = [_nearest(side, policy) >= distance(a.table, policy) for side in (left, right)]

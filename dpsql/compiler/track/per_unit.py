@@ -14,17 +14,23 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from dpsql.compiler.plan.private_plan import DeclaredLimits, least, total
+from dpsql.compiler.plan.private_plan import DeclaredLimits, least
 from dpsql.compiler.resolve.scopes import Identities
 from dpsql.compiler.resolve.typing import type_of
 from dpsql.compiler.track.uniqueness import Key
-from dpsql.compiler.track.units import UNJOINED, Anchor, Growth, Private, Unique, attach_unit
+from dpsql.compiler.track.units import (
+    UNJOINED,
+    Anchor,
+    Growth,
+    Private,
+    Unique,
+    attach_unit,
+    names_of,
+)
 from dpsql.model.algebra import (
     Aggregate,
     Field,
     Item,
-    Project,
-    Union,
     Window,
     WindowItem,
 )
@@ -49,7 +55,7 @@ from dpsql.model.tree import (
     decimal,
     when,
 )
-from dpsql.model.vocabulary import Policy
+from dpsql.model.vocabulary import Fact, Policy
 from dpsql.model.walk import conjuncts, refs
 
 QUANTILES = frozenset({"quantile_cont", "quantile_disc"})
@@ -89,6 +95,15 @@ def unit_keys(keys: Iterable[Expression], source: Private) -> tuple[Anchor, ...]
     return tuple(anchors[k.id] for k in keys if isinstance(k, Ref) and k.id in anchors)
 
 
+def name_unit(keys: Iterable[Expression], source: Private) -> frozenset[Fact] | None:
+    """The facts by which rows that agree on the keys are of one unit; None where none says so."""
+    columns = {key.id for key in keys if isinstance(key, Ref)}
+    if any(a.id in columns for a in source.anchors):
+        return frozenset()
+    said = [t.facts for t in source.together if t.single and columns.issuperset(t.ids)]
+    return min(said, key=len, default=None)
+
+
 def aggregate_within(
     relation: Aggregate, source: Private, policy: Policy, identities: Identities
 ) -> Private:
@@ -115,6 +130,7 @@ def aggregate_within(
         ranks=frozenset(),
         growth=UNJOINED.beside(rows.growth),
         copied=(),
+        together=frozenset(new for old in rows.together for new in old.renamed(names_of(keys))),
     )
     fixed = rows.determined | {a.id for a in rows.anchors if a.table == policy.unit.table}
     determined = frozenset(i.field.id for i in keys if refs(i.expression) <= fixed)
@@ -219,11 +235,13 @@ def window_within(
     relation: Window, source: Private, policy: Policy, identities: Identities
 ) -> Private:
     """Windows partitioned by what identifies a unit: every row stays, and stays its unit's."""
-    for item in relation.items:
-        if not unit_keys(item.call.partition_by, source):
+    said = [name_unit(item.call.partition_by, source) for item in relation.items]
+    for item, facts in zip(relation.items, said, strict=True):
+        if facts is None:
             fix = f"Add PARTITION BY {policy.unit.key}, or use it after the aggregation."
             raise _per_unit("a window function over rows of several people", item.call.span, fix)
-    rows = attach_unit(source, policy, identities)
+    vouched = source.facts.union(*(facts for facts in said if facts is not None))
+    rows = attach_unit(replace(source, facts=vouched), policy, identities)
     unit = rows.unit(policy)
     items = tuple(
         WindowItem(item.field, _settled(_by_unit(item.call, unit, rows, policy), rows))
@@ -321,53 +339,3 @@ def _rank_limit(predicate: Expression, ranks: frozenset[int]) -> int | None:
             return {"eq": 1, "le": most, "lt": max(1, most - 1)}[name]
         case _:
             return None
-
-
-def union_within(
-    relation: Union, left: Private, right: Private, policy: Policy, identities: Identities
-) -> Private:
-    """UNION ALL of rows of the same kind of unit: each row keeps its own unit."""
-    if relation.kind != "UNION" or not relation.all:
-        words = f"{relation.kind}{' ALL' if relation.all else ''} over private rows"
-        raise _per_unit(words, relation.span, "UNION ALL of rows of the same people is possible.")
-    sides = [attach_unit(side, policy, identities) for side in (left, right)]
-    inputs = (relation.left, relation.right)
-    unit = identities.field("unit", sides[0].unit(policy).type)
-    listed = [_as_fields(old.fields, relation.fields) for old in inputs]
-    left_side, right_side = (
-        Project(side.relation, (*items, _unit_item(side, policy, identities)))
-        for side, items in zip(sides, listed, strict=True)
-    )
-    fields = (*relation.fields, unit)
-    result = replace(relation, left=left_side, right=right_side, fields=fields)
-    anchors = {Anchor(unit.id, policy.unit.table, unit.id)}
-    for new, *items in zip(relation.fields, *listed, strict=True):
-        tables = [
-            {a.table for a in side.anchors if item.expression == Ref(a.id, item.field.type)}
-            for side, item in zip(sides, items, strict=True)
-        ]
-        anchors |= {Anchor(new.id, table, new.id) for table in tables[0] & tables[1]}
-    return Private(
-        relation=result,
-        anchors=frozenset(anchors),
-        pending=frozenset(),
-        max_rows=total(sides[0].max_rows, sides[1].max_rows),
-        determined=frozenset({unit.id}),
-        unique={},
-        declared=sides[0].declared.plus(sides[1].declared),
-        facts=sides[0].facts | sides[1].facts,
-        growth=UNJOINED.beside(sides[0].growth).beside(sides[1].growth),
-    )
-
-
-def _unit_item(side: Private, policy: Policy, identities: Identities) -> Item:
-    unit = side.unit(policy)
-    return Item(identities.field("unit", unit.type), unit)
-
-
-def _as_fields(old: tuple[Field, ...], new: tuple[Field, ...]) -> tuple[Item, ...]:
-    """A side's columns in the types of the union: an implicit conversion could raise."""
-    return tuple(
-        Item(a, a.ref if a.type == b.type else Cast(a.ref, b.type, safe=True))
-        for a, b in zip(old, new, strict=True)
-    )

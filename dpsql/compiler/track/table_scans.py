@@ -24,7 +24,7 @@ measurement speaks of one group that moves, and not of several: it is not used h
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
 
@@ -37,25 +37,37 @@ from dpsql.compiler.track.units import (
     Growth,
     Pending,
     Private,
+    Together,
     Unique,
     different_keys,
     leads,
     owners,
+    to_unit,
 )
 from dpsql.model.algebra import Aggregate, Field, Filter, Join, Relation, Scan
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.tree import BOOLEAN, AggregateCall, Call, Expression, JoinKind, Ref, Span
 from dpsql.model.vocabulary import Fact, FactKind, GroupingLimit, Link, Policy, TablePolicy
-from dpsql.model.walk import refs, relations, substitute
+from dpsql.model.walk import both, refs, relations, substitute
 
 
 def private_scan(scan: Scan, table: TablePolicy, policy: Policy, identities: Identities) -> Private:
     """A private table's rows, with the columns that lead to their unit."""
-    scan, by_name = _with_hidden_links(scan, table, identities)
+    scan, by_name = _with_hidden_links(scan, table, policy, identities)
     if table.several:
-        columns = tuple(by_name[link.column.lower()] for link in table.several)
+        columns = tuple(
+            tuple(by_name[name.lower()] for name in link.columns) for link in table.several
+        )
         return several_scan(scan, columns, table, policy, identities)
-    return _scan_of_one(scan, by_name, table, policy)
+    rows = _scan_of_one(scan, by_name, table, policy)
+    if table.link is None:
+        return rows
+    if table.link.more:
+        target = policy.table(table.link.table)
+        assert target is not None
+        own = _in_order(table.link, target, by_name)
+        rows = to_unit(rows, own, target.name, policy, identities)
+    return replace(rows, together=frozenset(_together(table, by_name, policy)))
 
 
 def _scan_of_one(
@@ -73,7 +85,7 @@ def _scan_of_one(
             whole = policy.fact(FactKind.NOT_NULL_KEY, table.name)
             settling = None if whole is None else frozenset({fact, whole})
             unique = {own.id: Unique(frozenset({fact}), settling)}
-    if table.link is not None:
+    if table.link is not None and not table.link.more:
         links = dict(leads(by_name[table.link.column.lower()].id, table, policy))
         anchors |= links.keys()
         pending = frozenset(links.values())
@@ -109,10 +121,55 @@ def never_null(rows: Relation, policy: Policy) -> frozenset[int]:
             continue
         names = set(table.key if policy.fact(FactKind.NOT_NULL_KEY, table.name) else ())
         if table.link is not None and policy.fact(FactKind.NOT_NULL_LINK, table.name):
-            names.add(table.link.column)
+            names.update(table.link.columns)
         lowered = {name.lower() for name in names}
         columns |= {field.id for field in scan.fields if field.name.lower() in lowered}
     return frozenset(columns)
+
+
+def _in_order(link: Link, target: TablePolicy, by_name: dict[str, Field]) -> tuple[int, ...]:
+    """The columns of a link in the order of the key that they reference."""
+    columns = dict(zip(link.keys, link.columns, strict=True))
+    return tuple(by_name[columns[key].lower()].id for key in target.key)
+
+
+def determinations(table: TablePolicy, policy: Policy) -> dict[Fact, tuple[str, ...]]:
+    """The columns on which rows agree only if they are of one unit, as facts say.
+
+    Where they are in a key that the rows link to, so are those of the link: a row is of the unit
+    of the row that it leads to.
+    """
+    own = {
+        fact: columns
+        for columns in table.determining
+        if (fact := policy.fact(FactKind.ONE_UNIT, table.agreeing(columns))) is not None
+    }
+    target = None if table.link is None else policy.table(table.link.table)
+    if target is None or table.link is None:
+        return own
+    there = {k.lower(): c for k, c in zip(table.link.keys, table.link.columns, strict=True)}
+    above = {
+        fact: tuple(there[name.lower()] for name in columns)
+        for fact, columns in determinations(target, policy).items()
+        if all(name.lower() in there for name in columns)
+    }
+    return above | own
+
+
+def _together(table: TablePolicy, by_name: dict[str, Field], policy: Policy) -> Iterator[Together]:
+    """What tells that rows are of one unit, besides columns that hold the key of one row."""
+    for fact, columns in determinations(table, policy).items():
+        ids = tuple(by_name[name.lower()].id for name in columns)
+        yield Together(ids, fact.table, single=True, facts=frozenset({fact}))
+    if len(table.key) > 1:
+        ids = tuple(by_name[name.lower()].id for name in table.key)
+        unique = policy.fact(FactKind.UNIQUE_KEY, table.name)
+        facts = frozenset[Fact]() if unique is None else frozenset({unique})
+        yield Together(ids, table.name, single=unique is not None, facts=facts)
+    if table.link is not None and table.link.more:
+        target = policy.table(table.link.table)
+        assert target is not None
+        yield Together(_in_order(table.link, target, by_name), target.name, single=True)
 
 
 def _keys(table: TablePolicy, by_name: dict[str, Field], fact: Fact | None) -> Keys:
@@ -123,12 +180,13 @@ def _keys(table: TablePolicy, by_name: dict[str, Field], fact: Fact | None) -> K
 
 
 def _with_hidden_links(
-    scan: Scan, table: TablePolicy, identities: Identities
+    scan: Scan, table: TablePolicy, policy: Policy, identities: Identities
 ) -> tuple[Scan, dict[str, Field]]:
     """The scan with its key and link columns present even where the policy hides them."""
     fields = {f.name.lower(): f for f in scan.fields}
     links = table.several if table.link is None else (table.link,)
-    names = [*table.key, *(link.column for link in links)]
+    names = [*table.key, *(name for link in links for name in link.columns)]
+    names += [name for columns in determinations(table, policy).values() for name in columns]
     for name in names:
         if name.lower() not in fields:
             column = table.column(name)
@@ -172,7 +230,11 @@ def _by_keys(
 
 
 def several_scan(
-    scan: Scan, columns: Sequence[Field], table: TablePolicy, policy: Policy, identities: Identities
+    scan: Scan,
+    columns: Sequence[Sequence[Field]],
+    table: TablePolicy,
+    policy: Policy,
+    identities: Identities,
 ) -> Private:
     """The rows of a table whose links are in these columns, those that belong to somebody.
 
@@ -202,13 +264,13 @@ def several_scan(
         unique={},
         declared=DeclaredLimits(most, most, most, table.max_public_groups),
         facts=facts,
-        several=frozenset(column.id for column in columns),
+        several=frozenset(column.id for link in columns for column in link),
     )
 
 
 def _of_somebody(
     scan: Scan,
-    columns: Sequence[Field],
+    columns: Sequence[Sequence[Field]],
     links: Sequence[Link],
     policy: Policy,
     identities: Identities,
@@ -216,17 +278,20 @@ def _of_somebody(
     """Rows with a link that leads to a unit, and with none to a key that several share."""
     relation: Relation = scan
     facts, somebody, alone = frozenset[Fact](), list[Expression](), list[Expression]()
-    for column, link in zip(columns, links, strict=True):
-        unit = column.ref
+    for own, link in zip(columns, links, strict=True):
+        unit = own[0].ref
         if link.table != policy.unit.table:
-            behind = owners(link.table, policy, identities)
-            relation = _beside(relation, unit, behind.relation, behind.key)
+            behind, target = owners(link.table, policy, identities), policy.table(link.table)
+            assert target is not None
+            named = dict(zip(link.keys, own, strict=True))
+            values = [named[key].ref for key in target.key]
+            relation = _beside(relation, values, behind.relation, behind.keys)
             facts |= behind.facts
             unit = behind.first
             if behind.first != behind.last:
                 alone.append(behind.first.is_null() | behind.first.eq(behind.last))
         there, key, unique = different_keys(policy.unit.table, policy, identities)
-        relation = _beside(relation, unit, there, key)
+        relation = _beside(relation, (unit,), there, (key,))
         facts |= unique
         somebody.append(~key.is_null())
     for condition in (Call("or", tuple(somebody), BOOLEAN), *alone):
@@ -234,9 +299,12 @@ def _of_somebody(
     return relation, facts
 
 
-def _beside(relation: Relation, value: Ref, other: Relation, key: Ref) -> Join:
+def _beside(
+    relation: Relation, values: Sequence[Ref], other: Relation, keys: Sequence[Ref]
+) -> Join:
     """Every row, with the one of the other relation that has this key."""
-    return Join(relation, other, JoinKind.LEFT, value.eq(key))
+    same = tuple(value.eq(key) for value, key in zip(values, keys, strict=True))
+    return Join(relation, other, JoinKind.LEFT, both(same))
 
 
 def require_one_person(rows: Private, construct: str, span: Span) -> None:

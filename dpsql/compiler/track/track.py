@@ -20,7 +20,7 @@ separate releases, each paid for.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import TypeAlias, assert_never
@@ -50,12 +50,19 @@ from dpsql.compiler.track.joins import (
 from dpsql.compiler.track.per_unit import (
     aggregate_within,
     cut_by_rank,
-    union_within,
-    unit_keys,
+    name_unit,
     window_within,
 )
 from dpsql.compiler.track.public_queries import PublicQueries
 from dpsql.compiler.track.repeatable import is_repeatable
+from dpsql.compiler.track.set_operations import (
+    Copy,
+    all_of_both,
+    by_whole_keys,
+    full_within,
+    rest_within,
+    union_within,
+)
 from dpsql.compiler.track.table_scans import private_scan, require_one_person
 from dpsql.compiler.track.uniqueness import key_within, keys_of
 from dpsql.compiler.track.units import Growth, Private, require_small
@@ -88,6 +95,7 @@ from dpsql.model.algebra import (
 )
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.notices import Withheld
+from dpsql.model.renumber import renumbered
 from dpsql.model.tree import (
     INTEGER,
     NOWHERE,
@@ -101,7 +109,7 @@ from dpsql.model.tree import (
     Span,
     scalar,
 )
-from dpsql.model.vocabulary import Policy
+from dpsql.model.vocabulary import Policy, TablePolicy
 from dpsql.model.walk import inputs, map_inputs, relations
 
 Frequency: TypeAlias = Callable[[Relation, tuple[Ref, ...]], int]
@@ -272,7 +280,7 @@ class _Tracker:
 
     def _side(self, relation: Relation, side: _Open | Private) -> Side:
         if isinstance(side, Private):
-            return Side(relation, anchors=side.anchors)
+            return Side(relation, anchors=side.anchors, together=side.together)
         return Side(relation, keys_of(side.relation, self.policy, self.blocks.keys))
 
     def _cost(self, join: Join, tracked: _Sides) -> tuple[float, ...] | None:
@@ -297,11 +305,11 @@ class _Tracker:
     def _joined(self, join: Join, left: _Open | Private, right: _Open | Private) -> _Open | Private:
         if isinstance(left, _Open) and isinstance(right, _Open):
             return _Open(replace(join, left=left.relation, right=right.relation))
-        if join.kind is JoinKind.FULL:
-            raise _no_rule("FULL JOIN of private rows", join.span)
         if isinstance(left, Private) and isinstance(right, Private):
             for side in (left, right):
                 require_one_person(side, "a join with private rows", join.span)
+        if join.kind is JoinKind.FULL:
+            return self._full(join)
         if isinstance(left, Private):
             right = _bare(right) if isinstance(right, Private) else right
             padding = still_padded(join, left.padding, right.relation)
@@ -321,6 +329,21 @@ class _Tracker:
         inner = replace(join, kind=JoinKind.INNER)
         joined = self._join_public(inner, _bare(right), left, private_left=False)
         return padded(self._small(joined, join.span), left.relation, right)
+
+    def _full(self, join: Join) -> Private:
+        """A FULL JOIN within one unit, of which each half reads both sides; else it is refused."""
+        first, second = self._copy(join), self._copy(join)
+        rows = full_within(join, first, second, self.policy, self.identities)
+        return self._small(rows, join.span)
+
+    def _copy(self, join: Join) -> Copy:
+        copy, names = renumbered(join, lambda f: self.identities.field(f.name, f.type))
+        assert isinstance(copy, Join)
+        sides = self.track(copy.left), self.track(copy.right)
+        if not (isinstance(sides[0], Private) and isinstance(sides[1], Private)):
+            fix = "Whether a public row meets nobody is private: use a LEFT JOIN from private rows."
+            raise _no_rule("FULL JOIN of private rows and public ones", join.span, fix)
+        return Copy(copy, _bare(sides[0]), _bare(sides[1]), names)
 
     def _small(self, joined: Private, span: Span) -> Private:
         """Raises `Refused` where joins make too many rows of one person's."""
@@ -410,13 +433,20 @@ class _Tracker:
     def _union(self, relation: Union) -> _Open | Private:
         left, right = self.track(relation.left), self.track(relation.right)
         if isinstance(left, Private) and isinstance(right, Private):
-            for side in (left, right):
-                require_one_person(side, relation.kind, relation.span)
-            sides = _bare(left), _bare(right)
-            return union_within(relation, *sides, self.policy, self.identities)
+            if relation.kind == "UNION" and not relation.all:
+                different = all_of_both(relation, self.identities)
+                return self._grouped(different, self._sides(different.input, left, right))
+            return self._sides(relation, left, right)
         if isinstance(left, Private) or isinstance(right, Private):
             raise _no_rule(f"{relation.kind} of private rows and public ones", relation.span)
         return _Open(replace(relation, left=left.relation, right=right.relation))
+
+    def _sides(self, relation: Relation, left: Private, right: Private) -> Private:
+        assert isinstance(relation, Union)
+        for side in (left, right):
+            require_one_person(side, relation.kind, relation.span)
+        rule = union_within if relation.kind == "UNION" else rest_within
+        return rule(relation, _bare(left), _bare(right), self.policy, self.identities)
 
     def _aggregate(self, relation: Aggregate) -> _Open | Private:
         source = self.track(relation.input)
@@ -424,12 +454,18 @@ class _Tracker:
             return _Open(replace(relation, input=source.relation))
         if relation.sets:
             return self._sets(relation, source)
-        if unit_keys((item.expression for item in relation.keys), source):
-            return aggregate_within(relation, _bare(source), self.policy, self.identities)
+        return self._grouped(relation, source)
+
+    def _grouped(self, relation: Aggregate, source: Private) -> _Open | Private:
+        relation, source = by_whole_keys(relation, source, self.identities)
+        facts = name_unit((item.expression for item in relation.keys), source)
+        if facts is not None:
+            rows = replace(_bare(source), facts=source.facts | facts)
+            return aggregate_within(relation, rows, self.policy, self.identities)
         return _Open(self.blocks.released(relation, source))
 
     def _sets(self, relation: Aggregate, source: Private) -> _Open | Private:
-        if unit_keys((item.expression for item in relation.keys), source):
+        if name_unit((item.expression for item in relation.keys), source) is not None:
             raise _no_rule("GROUPING SETS within one unit", relation.span, "Use UNION ALL.")
         finest = self.blocks.block(replace(relation, measures=(), sets=()), source)
         if sums_up(relation) and self.has_domain(finest):
@@ -479,12 +515,17 @@ def _raw_rows(relation: Relation, rows: Private, policy: Policy) -> Refused:
         name.lower()
         for table in policy.tables
         if table.private
-        for name in (*table.key, *(link.column for link in (table.link, *table.several) if link))
+        for name in (*table.key, *_columns_of_links(table))
     }
     for item in aggregate.keys:
         if item.field.name.lower() in keys:
             return Refused(Reason.UNIT_KEY_EXPOSED, item.expression.span, column=item.field.name)
     return Refused(Reason.UNIT_KEY_EXPOSED, aggregate.keys[0].expression.span)
+
+
+def _columns_of_links(table: TablePolicy) -> Iterator[str]:
+    for link in (table.link, *table.several):
+        yield from link.columns if link else ()
 
 
 GROUPING = "grouping"

@@ -11,8 +11,9 @@ is told in bits: PRIVACY.md R70, SECURITY.md S22.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 
 from dpsql.compiler.plan.private_plan import DeclaredLimits
 from dpsql.compiler.resolve.scopes import Identities
@@ -21,7 +22,7 @@ from dpsql.model.algebra import Aggregate, Field, Filter, Item, Join, Measure, R
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.tree import AggregateCall, JoinKind, Ref, Span
 from dpsql.model.vocabulary import Fact, FactKind, Policy, TablePolicy
-from dpsql.model.walk import relations
+from dpsql.model.walk import both, relations
 
 MOST_SELF_JOINS = 2
 """How often a person's rows may be multiplied with each other."""
@@ -106,6 +107,47 @@ class Pending:
 
 
 @dataclass(frozen=True, slots=True)
+class Together:
+    """Columns whose values are values `of` a key, or of what is declared to determine the unit.
+
+    Where they are `single`, all rows under such a value are of one unit: as `facts` say, or because
+    rows under others have been left out.
+    """
+
+    ids: tuple[int, ...]
+    of: str
+    single: bool
+    facts: frozenset[Fact] = frozenset()
+
+    def renamed(self, names: Mapping[int, Sequence[int]]) -> Iterator[Together]:
+        """The same under the new names of its columns, of which one may have several."""
+        for ids in product(*(names.get(n, ()) for n in self.ids)):
+            yield replace(self, ids=ids)
+
+
+@dataclass(frozen=True, slots=True)
+class Merged:
+    """That a column is whichever of its two halves is there: they are equal where both are."""
+
+    halves: frozenset[int]
+    column: int
+
+    def renamed(self, names: Mapping[int, Sequence[int]]) -> Iterator[Merged]:
+        """The same under the new names of the halves."""
+        for halves in product(*(names.get(n, ()) for n in self.halves)):
+            yield replace(self, halves=frozenset(halves))
+
+
+def names_of(items: Iterable[Item]) -> dict[int, list[int]]:
+    """What columns are called after these items."""
+    names: dict[int, list[int]] = {}
+    for item in items:
+        if isinstance(item.expression, Ref):
+            names.setdefault(item.expression.id, []).append(item.field.id)
+    return names
+
+
+@dataclass(frozen=True, slots=True)
 class Padding:
     """Public LEFT JOIN private: the groups are the keys of `source`, with or without rows.
 
@@ -155,9 +197,11 @@ class Private:
     without a private one; `growth` of what joins made of its rows.
 
     Rows that belong to several people have no anchors: `several` are the columns of their links.
+    Rows of one person each may agree on columns that tell so: they are `together`.
 
     No two rows of one unit agree on a key of `apart`; other units may have the same values there.
     `copied` says what was known before joins with public rows that multiply.
+    A FULL JOIN has `merged` two keys of which one may be NULL.
     """
 
     relation: Relation
@@ -174,6 +218,8 @@ class Private:
     several: frozenset[int] = frozenset()
     apart: Keys = ()
     copied: tuple[Copied, ...] = ()
+    together: frozenset[Together] = frozenset()
+    merged: frozenset[Merged] = frozenset()
 
     def unit(self, policy: Policy) -> Ref:
         """The column that holds the unit key; the smallest id, so that plans are canonical."""
@@ -190,13 +236,13 @@ def leads(column: int, table: TablePolicy, policy: Policy) -> Iterator[tuple[Anc
     while table.link is not None:
         name, target = table.link.table, policy.table(table.link.table)
         yield Anchor(column, name, column), Pending(column, name, table.name)
-        if target is None or target.link is None or not _same(target.key, target.link.column):
+        if target is None or target.link is None or not _same(target.key, target.link.columns):
             return
         table = target
 
 
-def _same(key: tuple[str, ...], column: str) -> bool:
-    return tuple(name.lower() for name in key) == (column.lower(),)
+def _same(key: tuple[str, ...], columns: tuple[str, ...]) -> bool:
+    return len(key) == 1 and [name.lower() for name in key] == [name.lower() for name in columns]
 
 
 def attach_unit(rows: Private, policy: Policy, identities: Identities) -> Private:
@@ -238,7 +284,7 @@ def _hop(rows: Private, policy: Policy, identities: Identities) -> Private:
     assert table is not None
     assert table.link is not None
     unique = policy.fact(FactKind.UNIQUE_KEY, table.name)
-    if unique is None:
+    if unique is None or table.link.more:
         return _past_shared_keys(rows, anchor, policy, identities)
     key = _column(table, table.key[0], identities)
     link = _column(table, table.link.column, identities)
@@ -246,7 +292,7 @@ def _hop(rows: Private, policy: Policy, identities: Identities) -> Private:
     anchors = dict(leads(link.field.id, table, policy))
     return replace(
         rows,
-        relation=_inner(rows, anchor, key.ref, scanned),
+        relation=_inner(rows, (anchor.id,), (key.ref,), scanned),
         anchors=rows.anchors | anchors.keys(),
         pending=_without(rows.pending, anchor) | set(anchors.values()),
         facts=rows.facts | {unique},
@@ -257,13 +303,24 @@ def _past_shared_keys(
     rows: Private, anchor: Anchor, policy: Policy, identities: Identities
 ) -> Private:
     """The rows with the one unit of their key in the anchor's table, all the way."""
-    owned = owners(anchor.table, policy, identities)
+    followed = replace(rows, pending=_without(rows.pending, anchor))
+    return to_unit(followed, (anchor.id,), anchor.table, policy, identities)
+
+
+def to_unit(
+    rows: Private, columns: Sequence[int], name: str, policy: Policy, identities: Identities
+) -> Private:
+    """The rows with the one unit of the key of a table that they have in these columns.
+
+    A row under a key of several units, or of none, is nobody's.
+    """
+    owned = owners(name, policy, identities)
     unit = Anchor(owned.first.id, policy.unit.table, owned.first.id)
     link = Pending(unit.root, unit.table, owned.last_table)
     return replace(
-        _of_one_unit(rows, anchor, owned),
+        _of_one_unit(rows, columns, owned),
         anchors=rows.anchors | {unit},
-        pending=_without(rows.pending, anchor) | {link},
+        pending=rows.pending | {link},
     )
 
 
@@ -280,7 +337,7 @@ class Owners:
     """
 
     relation: Relation
-    key: Ref
+    keys: tuple[Ref, ...]
     first: Ref
     last: Ref
     last_table: str
@@ -292,48 +349,54 @@ def owners(name: str, policy: Policy, identities: Identities) -> Owners:
     table = policy.table(name)
     assert table is not None
     assert table.link is not None
-    link = _column(table, table.link.column, identities)
-    key = link if _same(table.key, link.field.name) else _column(table, table.key[0], identities)
-    relation: Relation = Scan(
-        table.name, tuple(dict.fromkeys((key.field, link.field))), readings=table.readings
-    )
+    links = [_column(table, name, identities) for name in table.link.columns]
+    there = {link.field.name.lower(): link for link in links}
+    keys = [there.get(n.lower()) or _column(table, n, identities) for n in table.key]
+    fields = dict.fromkeys(column.field for column in (*keys, *links))
+    relation: Relation = Scan(table.name, tuple(fields), readings=table.readings)
+    own = tuple(key.ref for key in keys)
     owned = Owners(
         relation=relation,
-        key=key.ref,
-        first=link.ref,
-        last=link.ref,
+        keys=own,
+        first=links[0].ref,
+        last=links[0].ref,
         last_table=table.name,
         facts=frozenset(),
     )
     if table.link.table != policy.unit.table:
         above = owners(table.link.table, policy, identities)
-        on = link.ref.eq(above.key)
-        joined = Join(relation, above.relation, JoinKind.INNER, on)
-        owned = replace(above, relation=joined, key=key.ref)
+        named = dict(zip(table.link.keys, links, strict=True))
+        parent = policy.table(table.link.table)
+        assert parent is not None
+        on = [named[n].ref.eq(k) for n, k in zip(parent.key, above.keys, strict=True)]
+        joined = Join(relation, above.relation, JoinKind.INNER, both(tuple(on)))
+        owned = replace(above, relation=joined, keys=own)
     unique = policy.fact(FactKind.UNIQUE_KEY, table.name)
     if unique is not None:
         return replace(owned, facts=owned.facts | {unique})
-    item = Item(identities.field(key.field.name, key.field.type), key.ref)
+    items = tuple(Item(identities.field(k.field.name, k.field.type), k.ref) for k in keys)
     ends = tuple(
         Measure(identities.field("unit", end.type), AggregateCall(function, (end,), type=end.type))
         for function, end in (("min", owned.first), ("max", owned.last))
     )
     first, last = (measure.field.ref for measure in ends)
-    grouped = Aggregate(owned.relation, (item,), ends)
-    key_of_group = item.field.ref
-    return replace(owned, relation=grouped, key=key_of_group, first=first, last=last)
+    grouped = Aggregate(owned.relation, items, ends)
+    of_group = tuple(item.field.ref for item in items)
+    return replace(owned, relation=grouped, keys=of_group, first=first, last=last)
 
 
 def only_of_one_unit(
     rows: Private, anchor: Anchor, policy: Policy, identities: Identities
 ) -> Private:
     """The rows whose key in the anchor's table is not shared by several units."""
-    return _of_one_unit(rows, anchor, owners(anchor.table, policy, identities))
+    return _of_one_unit(rows, (anchor.id,), owners(anchor.table, policy, identities))
 
 
-def _of_one_unit(rows: Private, anchor: Anchor, owned: Owners) -> Private:
-    alone = Filter(owned.relation, owned.first.eq(owned.last))
-    relation = _inner(rows, anchor, owned.key, alone)
+def _of_one_unit(rows: Private, columns: Sequence[int], owned: Owners) -> Private:
+    alone = owned.relation
+    if owned.first != owned.last:
+        alone = Filter(alone, owned.first.eq(owned.last))
+    relation = _inner(rows, columns, owned.keys, alone)
     return replace(rows, relation=relation, facts=rows.facts | owned.facts)
 
 
@@ -347,7 +410,7 @@ def _settle(
         return replace(done, facts=rows.facts | {resolves})
     parent, key, unique = different_keys(link.table, policy, identities)
     facts = rows.facts | unique
-    return replace(done, relation=_inner(rows, anchor, key, parent), facts=facts)
+    return replace(done, relation=_inner(rows, (anchor.id,), (key,), parent), facts=facts)
 
 
 def different_keys(
@@ -392,9 +455,9 @@ def _column(table: TablePolicy, name: str, identities: Identities) -> _Column:
     return _Column(identities.field(column.name, column.type))
 
 
-def _inner(rows: Private, anchor: Anchor, key: Ref, parent: Relation) -> Join:
-    condition = Ref(anchor.id, key.type).eq(key)
-    return Join(rows.relation, parent, JoinKind.INNER, condition)
+def _inner(rows: Private, columns: Sequence[int], keys: Sequence[Ref], parent: Relation) -> Join:
+    same = tuple(Ref(n, key.type).eq(key) for n, key in zip(columns, keys, strict=True))
+    return Join(rows.relation, parent, JoinKind.INNER, both(same))
 
 
 def distance(table: str, policy: Policy) -> int:

@@ -128,8 +128,8 @@ class Reflection(DefaultDialect):
         target = None if link is None else _policy(connection).table(link.table)
         if link is None or target is None:
             return []
-        here = _shown(_table(connection, table_name, schema), (link.column,))
-        there = _shown(target, (link.key,))
+        here = _shown(_table(connection, table_name, schema), link.columns)
+        there = _shown(target, link.keys)
         if not (here and there):
             return []
         space, name = shown(target.name)

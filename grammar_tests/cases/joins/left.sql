@@ -139,9 +139,55 @@ SELECT k.region, COUNT(c.customer_id) FROM countries k LEFT JOIN customers c ON 
 SELECT COUNT(*) FROM (SELECT c.customer_id FROM countries k LEFT JOIN customers c ON c.country = k.code GROUP BY c.customer_id) t;
 -- refuse: unsupported-private-operator at 1:71
 
+-- case: a full join of one person's rows
+SELECT COUNT(*), SUM(o.amount), COUNT(e.duration) FROM orders o FULL JOIN events e ON o.customer_id = e.customer_id;
+-- rows: customers (customer_id): (1), (2), (3)
+-- rows: orders (customer_id, amount): (1, 5), (1, 6), (2, 7)
+-- rows: events (customer_id, duration): (1, 60), (3, 90)
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=55
+-- release: sum l0=1 linf=27500
+-- release: rows l0=1 linf=55
+-- integers: () 4 1800 3
+
 -- case: a full join of private rows
 SELECT COUNT(*) FROM customers c FULL JOIN orders o ON c.customer_id = o.customer_id;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=20
+
+-- case: what a person has in either table, by the merged key
+SELECT COUNT(*), SUM(LEAST(n, 9)) FROM (SELECT customer_id, COUNT(*) AS n FROM orders FULL JOIN events USING (customer_id) GROUP BY customer_id) t;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=1
+-- release: sum l0=1 linf=5
+
+-- case: what a person has in either table, by whichever key is there
+SELECT AVG(n) FROM (SELECT COALESCE(o.n, 0) + COALESCE(e.n, 0) AS n FROM (SELECT customer_id, COUNT(*) AS n FROM orders GROUP BY 1) o FULL OUTER JOIN (SELECT customer_id, COUNT(*) AS n FROM events GROUP BY 1) e ON e.customer_id = o.customer_id) t;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=1
+-- release: sum l0=1 linf=28
+
+-- case: people by which of two tables they are in
+SELECT o.customer_id IS NULL AS only_events, e.customer_id IS NULL AS only_orders, COUNT(*) FROM (SELECT DISTINCT customer_id, status FROM orders) o FULL JOIN (SELECT DISTINCT customer_id, device FROM events) e ON o.customer_id = e.customer_id AND o.status = e.device GROUP BY ALL;
+-- accept
+-- keys: 4 public, l0 proved
+-- release: rows l0=4 linf=15
+
+-- case: whichever key is there joins on
+SELECT c.segment, COUNT(*) FROM orders o FULL JOIN events e ON o.customer_id = e.customer_id JOIN customers c ON c.customer_id = COALESCE(e.customer_id, o.customer_id) GROUP BY c.segment;
+-- refuse: unequal-units at 1:99
+
+-- case: a full join with public rows
+SELECT COUNT(*) FROM countries k FULL JOIN customers c ON c.country = k.code;
 -- refuse: unsupported-private-operator at 1:44
+
+-- case: a full join of different people
+SELECT COUNT(*) FROM orders a FULL JOIN events b ON a.status = b.device;
+-- refuse: unequal-units at 1:41
 
 -- case: a left join of different people
 SELECT COUNT(*) FROM orders a LEFT JOIN orders b ON a.status = b.status;

@@ -108,12 +108,96 @@ SELECT status, COUNT(*) FROM (SELECT status FROM orders WHERE quantity > 1 UNION
 --   GROUP BY k0
 --   SELECT t1.c0 AS c0, t1.c1 AS c1 FROM release_0 AS t1
 
--- case: UNION would compare rows of different people
+-- case: UNION of people is the different ones of both
 SELECT COUNT(*) FROM (SELECT customer_id FROM orders UNION SELECT customer_id FROM events) t;
+-- rows: customers (customer_id): (1), (2), (3)
+-- rows: orders (customer_id): (1), (1), (2)
+-- rows: events (customer_id): (1), (3)
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=1
+-- integers: () 3
+
+-- case: UNION of rows that carry the unit's key
+SELECT word, COUNT(*) FROM (SELECT customer_id, status AS word FROM orders UNION SELECT customer_id, device FROM events) t WHERE word IN ('open', 'paid', 'phone') GROUP BY word;
+-- accept
+-- keys: 3 public, l0 proved
+-- release: rows l0=3 linf=1
+
+-- case: a person's words in both tables
+SELECT COUNT(*) FROM (SELECT customer_id, note FROM orders INTERSECT SELECT customer_id, device FROM events) t;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=10
+
+-- case: people with orders and events
+SELECT COUNT(*) AS n FROM (SELECT customer_id FROM orders INTERSECT SELECT customer_id FROM events) t;
+-- rows: customers (customer_id): (1), (2), (3)
+-- rows: orders (customer_id): (1), (1), (2)
+-- rows: events (customer_id): (1), (3)
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=1
+-- integers: () 1
+
+-- case: people without orders
+SELECT c.segment, COUNT(*) AS n FROM (SELECT customer_id FROM customers EXCEPT SELECT customer_id FROM orders) t JOIN customers c USING (customer_id) GROUP BY c.segment;
+-- rows: customers (customer_id, segment): (1, 'consumer'), (2, 'business'), (3, 'consumer')
+-- rows: orders (customer_id): (1), (2), (2)
+-- accept
+-- keys: 2 public, l0 proved
+-- release: rows l0=1 linf=1
+-- integers: (consumer) 1
+
+-- case: how often a row is there in both
+SELECT status, COUNT(*) FROM (SELECT customer_id, status FROM orders INTERSECT ALL SELECT customer_id, status FROM orders WHERE quantity > 1) t GROUP BY status;
+-- accept
+-- keys: 3 public, l0 proved
+-- release: rows l0=3 linf=10
+
+-- case: rows of people that are there once more
+SELECT COUNT(*) FROM (SELECT customer_id FROM customers EXCEPT ALL SELECT customer_id FROM orders) t;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=1
+
+-- case: a key below the unit is one of its rows
+SELECT SUM(o.amount) FROM orders o JOIN (SELECT order_id FROM orders EXCEPT SELECT order_id FROM items) t USING (order_id);
+-- accept
+-- keys: 1 public, l0 proved
+-- release: sum l0=1 linf=5000
+
+-- case: numbers of which two zeros are one
+SELECT SUM(d) FROM (SELECT customer_id, discount AS d FROM orders EXCEPT SELECT customer_id, income FROM customers) t;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: sum l0=1 linf=2000000
+
+-- case: sets of sets, each of one person
+SELECT COUNT(*) FROM ((SELECT customer_id FROM orders UNION SELECT customer_id FROM events) EXCEPT SELECT customer_id FROM logins) t;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=1
+
+-- case: values of different people are released first
+SELECT COUNT(*) FROM (SELECT status FROM orders UNION SELECT segment FROM customers) t;
+-- accept
+-- keys: 5 public, l0 enforced
+
+-- case: a value that other people have too
+SELECT COUNT(*) FROM (SELECT note FROM orders INTERSECT SELECT device FROM events) t;
 -- refuse: unsupported-private-operator at 1:30
 
--- case: so would EXCEPT
-SELECT COUNT(*) FROM (SELECT customer_id FROM customers EXCEPT ALL SELECT customer_id FROM orders) t;
+-- case: a value that nobody else has
+SELECT COUNT(*) FROM (SELECT note FROM orders EXCEPT SELECT device FROM events) t;
+-- refuse: unsupported-private-operator at 1:30
+
+-- case: the unit's key is on one side only
+SELECT COUNT(*) FROM (SELECT customer_id FROM orders INTERSECT SELECT quantity FROM orders) t;
+-- refuse: unsupported-private-operator at 1:30
+
+-- case: the unit's key is not an expression of it
+SELECT COUNT(*) FROM (SELECT customer_id + 0 AS k FROM orders EXCEPT SELECT customer_id + 0 FROM events) t;
 -- refuse: unsupported-private-operator at 1:30
 
 -- case: private rows and public ones

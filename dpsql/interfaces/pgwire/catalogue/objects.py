@@ -267,31 +267,37 @@ def _constraint(catalogue: Objects, oid: int, name: str, kind: str, **more: Any)
 
 
 def _link(item: Shown, tables: list[Shown], catalogue: Objects) -> None:
-    """The foreign key that a link declares, where both of its columns are shown."""
+    """The foreign key that a link declares, where all of its columns are shown."""
     link = item.table.link
     if link is None:
         return
     target = next((s for s in tables if s.table.name.lower() == link.table.lower()), None)
-    here = item.number(link.column)
-    there = target.number(link.key) if target is not None else None
-    if target is None or here is None or there is None:
+    if target is None:
         return
-    column, key = item.columns[here - 1], target.columns[there - 1]
-    name = constraint_name(item.name, (column.name,), "fkey")
-    kind = str(type_oids.oid_of(key.type))
-    equals = [_recorded("pg_operator", oprname="=", oprleft=kind, oprright=kind)["oid"]]
+    here = [n for n in map(item.number, link.columns) if n is not None]
+    there = [n for n in map(target.number, link.keys) if n is not None]
+    if not len(here) == len(there) == len(link.columns):
+        return
+    columns, keys = [item.columns[n - 1] for n in here], [target.columns[n - 1] for n in there]
+    name = constraint_name(item.name, tuple(column.name for column in columns), "fkey")
+    kinds = [str(type_oids.oid_of(key.type)) for key in keys]
+    equals = [
+        _recorded("pg_operator", oprname="=", oprleft=kind, oprright=kind)["oid"] for kind in kinds
+    ]
     more: Row = {"conrelid": item.oid, "conindid": target.index or 0, "confrelid": target.oid}
-    more |= {"conkey": [here], "confkey": [there], "connamespace": item.namespace}
+    more |= {"conkey": here, "confkey": there, "connamespace": item.namespace}
     more |= dict.fromkeys(("conpfeqop", "conppeqop", "conffeqop"), equals)
     oid = catalogue.next()
     _constraint(catalogue, oid, name, "f", **more)
-    _depends(catalogue, (_CONSTRAINT, oid), (_CLASS, item.oid, here), "a")
-    _depends(catalogue, (_CONSTRAINT, oid), (_CLASS, target.oid, there), "n")
+    for own, key in zip(here, there, strict=True):
+        _depends(catalogue, (_CONSTRAINT, oid), (_CLASS, item.oid, own), "a")
+        _depends(catalogue, (_CONSTRAINT, oid), (_CLASS, target.oid, key), "n")
     if target.index is not None:
         _depends(catalogue, (_CONSTRAINT, oid), (_CLASS, target.index), "n")
     here_too = target.namespace == PUBLIC_OID
-    references = f"{quote(target.name) if here_too else target.whole}({quote(key.name)})"
-    text = f"FOREIGN KEY ({quote(column.name)}) REFERENCES {references}"
+    from_, to = (", ".join(quote(c.name) for c in side) for side in (columns, keys))
+    references = f"{quote(target.name) if here_too else target.whole}({to})"
+    text = f"FOREIGN KEY ({from_}) REFERENCES {references}"
     _define(catalogue, "constraint", oid, text)
 
 

@@ -1,0 +1,239 @@
+"""Set operations within one unit: UNION, INTERSECT and EXCEPT of rows that carry its key.
+
+Proof (PRIVACY.md R19). Rows of different people differ in the unit's key, so that only rows of one
+unit are compared: what is left of a unit's rows is a function of its rows on both sides.
+
+Proof (PRIVACY.md R12). A FULL JOIN is a LEFT JOIN, and the rows of the right that meet none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from dpsql.compiler.plan.private_plan import DeclaredLimits, least, total
+from dpsql.compiler.resolve.scopes import Identities
+from dpsql.compiler.track.blocks import filtered, halves_of, projected
+from dpsql.compiler.track.joins import join_units, match_units
+from dpsql.compiler.track.per_unit import name_unit, zeroed
+from dpsql.compiler.track.uniqueness import Key, equal_columns
+from dpsql.compiler.track.units import UNJOINED, Anchor, Merged, Private, attach_unit
+from dpsql.model.algebra import Aggregate, Field, Item, Join, Match, Project, Union
+from dpsql.model.errors import Reason, Refused
+from dpsql.model.tree import BOOLEAN, NULL, Cast, Expression, JoinKind, Literal, Ref
+from dpsql.model.vocabulary import Policy
+from dpsql.model.walk import conjuncts
+
+
+def union_within(
+    relation: Union, left: Private, right: Private, policy: Policy, identities: Identities
+) -> Private:
+    """UNION ALL of rows of the same kind of unit: each row keeps its own unit."""
+    sides = [attach_unit(side, policy, identities) for side in (left, right)]
+    inputs = (relation.left, relation.right)
+    unit = identities.field("unit", sides[0].unit(policy).type)
+    listed = [_as_fields(old.fields, relation) for old in inputs]
+    left_side, right_side = (
+        Project(side.relation, (*items, _unit_item(side, policy, identities)))
+        for side, items in zip(sides, listed, strict=True)
+    )
+    fields = (*relation.fields, unit)
+    result = replace(relation, left=left_side, right=right_side, fields=fields)
+    anchors = {Anchor(unit.id, policy.unit.table, unit.id)}
+    for new, *items in zip(relation.fields, *listed, strict=True):
+        tables = [
+            {a.table for a in side.anchors if item.expression == Ref(a.id, item.field.type)}
+            for side, item in zip(sides, items, strict=True)
+        ]
+        anchors |= {Anchor(new.id, table, new.id) for table in tables[0] & tables[1]}
+    return Private(
+        relation=result,
+        anchors=frozenset(anchors),
+        pending=frozenset(),
+        max_rows=total(sides[0].max_rows, sides[1].max_rows),
+        determined=frozenset({unit.id}),
+        unique={},
+        declared=sides[0].declared.plus(sides[1].declared),
+        facts=sides[0].facts | sides[1].facts,
+        growth=UNJOINED.beside(sides[0].growth).beside(sides[1].growth),
+    )
+
+
+def all_of_both(relation: Union, identities: Identities) -> Aggregate:
+    """UNION as what it is: the different rows of UNION ALL."""
+    fields = tuple(identities.field(f.name, f.type) for f in relation.fields)
+    rows = replace(relation, all=True, fields=fields)
+    items = (Item(old, new.ref) for old, new in zip(relation.fields, fields, strict=True))
+    return Aggregate(rows, tuple(items), (), relation.span)
+
+
+def rest_within(
+    relation: Union, left: Private, right: Private, policy: Policy, identities: Identities
+) -> Private:
+    """INTERSECT or EXCEPT of rows that carry the unit's key: some of those of the left.
+
+    Raises `Refused` where they do not.
+    """
+    both = union_within(relation, left, right, policy, identities)
+    if name_unit((field.ref for field in relation.fields), both) is None:
+        raise Refused(
+            Reason.UNSUPPORTED_PRIVATE_OPERATOR,
+            relation.span,
+            construct=f"{relation.kind}{' ALL' * relation.all} of rows of different people",
+            fix=f"Select {policy.unit.key} on both sides, at the same place.",
+        )
+    most = left.max_rows
+    if relation.kind == "INTERSECT":
+        most = least(most, right.max_rows)
+    columns = frozenset(field.id for field in relation.fields)
+    return replace(
+        both,
+        max_rows=most,
+        determined=both.determined | (columns if most == 1 else frozenset()),
+        declared=left.declared,
+        apart=() if relation.all else (Key(columns, nulls=True),),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """One of two copies of a join, which are read apart: its sides, and what its columns are."""
+
+    join: Join
+    left: Private
+    right: Private
+    names: Mapping[int, Field]
+
+    def columns(self, join: Join, places: Sequence[int], *, right: bool) -> list[Expression]:
+        """Those of the join, and after them those at some places; of the right side alone or all.
+
+        What the other side has is NULL there.
+        """
+        absent = {f.id for f in join.left.fields} if right else set[int]()
+        shown: list[Expression] = [
+            Cast(Literal(None, NULL), f.type) if f.id in absent else self.names[f.id].ref
+            for f in join.fields
+        ]
+        return shown + [shown[place] for place in places]
+
+
+def full_within(
+    join: Join, first: Copy, second: Copy, policy: Policy, identities: Identities
+) -> Private:
+    """A FULL JOIN within one unit: a LEFT JOIN, and the rows of the right that meet none.
+
+    What of two equal keys is there is the unit's too: that is what USING and COALESCE make of them.
+    Where a person has one row on either side and they meet, there is one.
+    """
+    outer = replace(first.join, kind=JoinKind.LEFT)
+    matched = join_units(outer, first.left, first.right, policy, identities)
+    alone = _unmatched(second, policy, identities)
+    places = {first.names[f.id].id: n for n, f in enumerate(join.fields)}
+    keys = _equal_keys(first)
+    halves = [(places[a.id], places[b.id]) for a, b in keys]
+    whole = tuple(join.fields[a] for a, _b in halves)
+    fields = (*join.fields, *(identities.field(f.name, f.type) for f in whole))
+    columns = (
+        first.columns(join, [a for a, _b in halves], right=False),
+        second.columns(join, [b for _a, b in halves], right=True),
+    )
+    items = [
+        tuple(Item(identities.field(f.name, f.type), v) for f, v in zip(fields, own, strict=True))
+        for own in columns
+    ]
+    union = Union(
+        kind="UNION",
+        all=True,
+        left=Project(matched.relation, items[0]),
+        right=Project(alone.relation, items[1]),
+        fields=fields,
+        span=join.span,
+    )
+    sides = projected(matched, items[0]), projected(alone, items[1])
+    rows = union_within(union, *sides, policy=policy, identities=identities)
+    merged = frozenset(
+        Merged(frozenset((join.fields[a].id, join.fields[b].id)), f.id)
+        for (a, b), f in zip(halves, fields[len(join.fields) :], strict=True)
+    )
+    rows = replace(rows, merged=merged)
+    only = len(conjuncts(join.condition)) == 1 and any(
+        a.table == policy.unit.table for a, _ in keys
+    )
+    return _one_row(rows) if only and first.left.max_rows == first.right.max_rows == 1 else rows
+
+
+def _equal_keys(copy: Copy) -> list[tuple[Anchor, Anchor]]:
+    """The keys of one table that the condition equates."""
+    equal = equal_columns(copy.join.condition, {f.id for f in copy.left.relation.fields})
+    return [
+        (a, b)
+        for a in sorted(copy.left.anchors)
+        for b in sorted(copy.right.anchors)
+        if a.table == b.table and equal.get(a.id) == b.id
+    ]
+
+
+def by_whole_keys(
+    relation: Aggregate, source: Private, identities: Identities
+) -> tuple[Aggregate, Private]:
+    """The same grouping, in which what is whichever of two keys is there is a column."""
+    halves = {merged.halves for merged in source.merged}
+    columns = {
+        item.expression: identities.field(item.field.name, item.field.type)
+        for item in relation.keys
+        if halves_of(item.expression) in halves
+    }
+    if not columns:
+        return relation, source
+    items = tuple(Item(field, value) for value, field in columns.items())
+    there = tuple(f.item for f in source.relation.fields)
+    keys = tuple(
+        replace(item, expression=columns[item.expression].ref)
+        if item.expression in columns
+        else item
+        for item in relation.keys
+    )
+    return replace(relation, keys=keys), projected(source, (*there, *items))
+
+
+def _one_row(rows: Private) -> Private:
+    """Rows of which a unit is known to have one: it determines all of it."""
+    return replace(
+        rows,
+        max_rows=1,
+        determined=frozenset(f.id for f in rows.relation.fields),
+        declared=DeclaredLimits(1, 1, 1, rows.declared.public_groups),
+    )
+
+
+def _unmatched(copy: Copy, policy: Policy, identities: Identities) -> Private:
+    """The rows of the right that meet none of the left."""
+    match = Match(
+        input=copy.right.relation,
+        other=copy.left.relation,
+        condition=copy.join.condition,
+        mark=identities.field("met", BOOLEAN),
+        member=None,
+        span=copy.join.span,
+    )
+    marked = match_units(match, copy.right, copy.left, policy, identities)
+    return filtered(marked, ~match.mark.ref)
+
+
+def _unit_item(side: Private, policy: Policy, identities: Identities) -> Item:
+    unit = side.unit(policy)
+    return Item(identities.field("unit", unit.type), unit)
+
+
+def _as_fields(old: tuple[Field, ...], relation: Union) -> tuple[Item, ...]:
+    """A side's columns in the types of the union: an implicit conversion could raise.
+
+    Of what is compared there is one zero: which stands for both would be left to the engine.
+    """
+    compared = relation.kind != "UNION"
+
+    def of_type(a: Field, b: Field) -> Expression:
+        value = a.ref if a.type == b.type else Cast(a.ref, b.type, safe=True)
+        return zeroed(value) if compared else value
+
+    return tuple(Item(a, of_type(a, b)) for a, b in zip(old, relation.fields, strict=True))
