@@ -519,7 +519,7 @@ def links_of(reader: Reader) -> tuple[Link | None, tuple[Link, ...], tuple[Link,
 
 
 def _link(reader: Reader, *more: str) -> Link:
-    """One hop: `table.column`, or `table.(column, column)` with a list of columns."""
+    """One hop: of one column, or of a list of columns with a list of what they reference."""
     reader.only("column", "references", *more)
     table, dot, key = reader.text("references").rpartition(".")
     if not dot:

@@ -96,7 +96,7 @@ def rest_within(
 
 
 @dataclass(frozen=True, slots=True)
-class Copy:
+class JoinCopy:
     """One of two copies of a join, which are read apart: its sides, and what its columns are."""
 
     join: Join
@@ -104,21 +104,28 @@ class Copy:
     right: Private
     names: Mapping[int, Field]
 
-    def columns(self, join: Join, places: Sequence[int], *, right: bool) -> list[Expression]:
-        """Those of the join, and after them those at some places; of the right side alone or all.
+    def items(
+        self, join: Join, keys: Sequence[int], identities: Identities, *, right: bool
+    ) -> tuple[Item, ...]:
+        """The columns of the join and after them those at the places of keys, under new names.
 
-        What the other side has is NULL there.
+        Of the `right` side alone: what the left one has is NULL there.
         """
         absent = {f.id for f in join.left.fields} if right else set[int]()
-        shown: list[Expression] = [
+        values: list[Expression] = [
             Cast(Literal(None, NULL), f.type) if f.id in absent else self.names[f.id].ref
             for f in join.fields
         ]
-        return shown + [shown[place] for place in places]
+        fields = (*join.fields, *(join.fields[place] for place in keys))
+        values += [values[place] for place in keys]
+        return tuple(
+            Item(identities.field(f.name, f.type), value)
+            for f, value in zip(fields, values, strict=True)
+        )
 
 
 def full_within(
-    join: Join, first: Copy, second: Copy, policy: Policy, identities: Identities
+    join: Join, first: JoinCopy, second: JoinCopy, policy: Policy, identities: Identities
 ) -> Private:
     """A FULL JOIN within one unit: a LEFT JOIN, and the rows of the right that meet none.
 
@@ -131,29 +138,24 @@ def full_within(
     places = {first.names[f.id].id: n for n, f in enumerate(join.fields)}
     keys = _equal_keys(first)
     halves = [(places[a.id], places[b.id]) for a, b in keys]
-    whole = tuple(join.fields[a] for a, _b in halves)
-    fields = (*join.fields, *(identities.field(f.name, f.type) for f in whole))
-    columns = (
-        first.columns(join, [a for a, _b in halves], right=False),
-        second.columns(join, [b for _a, b in halves], right=True),
+    whole = tuple(identities.field(f.name, f.type) for f in (join.fields[a] for a, _b in halves))
+    items = (
+        first.items(join, [a for a, _b in halves], identities, right=False),
+        second.items(join, [b for _a, b in halves], identities, right=True),
     )
-    items = [
-        tuple(Item(identities.field(f.name, f.type), v) for f, v in zip(fields, own, strict=True))
-        for own in columns
-    ]
     union = Union(
         kind="UNION",
         all=True,
         left=Project(matched.relation, items[0]),
         right=Project(alone.relation, items[1]),
-        fields=fields,
+        fields=(*join.fields, *whole),
         span=join.span,
     )
     sides = projected(matched, items[0]), projected(alone, items[1])
     rows = union_within(union, *sides, policy=policy, identities=identities)
     merged = frozenset(
         Merged(frozenset((join.fields[a].id, join.fields[b].id)), f.id)
-        for (a, b), f in zip(halves, fields[len(join.fields) :], strict=True)
+        for (a, b), f in zip(halves, whole, strict=True)
     )
     rows = replace(rows, merged=merged)
     only = len(conjuncts(join.condition)) == 1 and any(
@@ -162,7 +164,7 @@ def full_within(
     return _one_row(rows) if only and first.left.max_rows == first.right.max_rows == 1 else rows
 
 
-def _equal_keys(copy: Copy) -> list[tuple[Anchor, Anchor]]:
+def _equal_keys(copy: JoinCopy) -> list[tuple[Anchor, Anchor]]:
     """The keys of one table that the condition equates."""
     equal = equal_columns(copy.join.condition, {f.id for f in copy.left.relation.fields})
     return [
@@ -206,7 +208,7 @@ def _one_row(rows: Private) -> Private:
     )
 
 
-def _unmatched(copy: Copy, policy: Policy, identities: Identities) -> Private:
+def _unmatched(copy: JoinCopy, policy: Policy, identities: Identities) -> Private:
     """The rows of the right that meet none of the left."""
     match = Match(
         input=copy.right.relation,

@@ -1,7 +1,7 @@
 """Scans of private tables: what the policy and its vouched facts say of their rows.
 
-Proof (PRIVACY.md R3, R4, R8). A bound on a unit's rows and a key are taken from facts only; rows of
-broken links are dropped where the unit is attached, or where only such rows are looked at.
+Proof (PRIVACY.md R2, R3, R4, R8). A bound on a unit's rows and a key are taken from facts only;
+rows of broken links are dropped where the unit is attached, or where only such rows are looked at.
 
 Rows may belong to several people: every person whom one of their links names. A row that names A
 and B goes with A and with B. So what is computed of one person's rows first is

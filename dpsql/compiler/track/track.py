@@ -7,15 +7,6 @@ Proof (PRIVACY.md R7, R11, R13, R15, R20, R25). Each operator below gives a unit
 from that unit's rows of its inputs, from public rows and from nothing else; then removing a unit
 removes its rows and touches no others. The match over operators is closed: what has no rule is
 refused.
-
-Of GROUPING SETS, ROLLUP and CUBE, where the finest grouping is asked for and its keys are public,
-it alone is released and every coarser total is a sum of its cells: totals agree with their parts,
-and summed over the cells of all groupings the error is never larger than that of one release per
-grouping, since each of k groupings would have k times the variance. Elsewhere each grouping is
-released by itself.
-
-Proof (PRIVACY.md R20). Sums over released cells are post-processing; separate groupings are
-separate releases, each paid for.
 """
 
 from __future__ import annotations
@@ -29,6 +20,7 @@ from dpsql.compiler.infer.column_facts import PublicData
 from dpsql.compiler.plan.private_plan import PrivateBlock, Tracked
 from dpsql.compiler.resolve.scopes import Identities
 from dpsql.compiler.track.blocks import Blocks, filtered, projected, still_padded
+from dpsql.compiler.track.grouping_sets import from_finest, one_by_one, sums_up
 from dpsql.compiler.track.join_order import (
     INNER,
     MOST_SIDES,
@@ -56,7 +48,7 @@ from dpsql.compiler.track.per_unit import (
 from dpsql.compiler.track.public_queries import PublicQueries
 from dpsql.compiler.track.repeatable import is_repeatable
 from dpsql.compiler.track.set_operations import (
-    Copy,
+    JoinCopy,
     all_of_both,
     by_whole_keys,
     full_within,
@@ -71,13 +63,10 @@ from dpsql.model.algebra import (
     Aggregate,
     Apply,
     Evaluated,
-    Field,
     Filter,
-    Item,
     Join,
     Limit,
     Match,
-    Measure,
     OneRow,
     Project,
     Recursion,
@@ -97,17 +86,10 @@ from dpsql.model.errors import Reason, Refused
 from dpsql.model.notices import Withheld
 from dpsql.model.renumber import renumbered
 from dpsql.model.tree import (
-    INTEGER,
     NOWHERE,
-    NULL,
-    AggregateCall,
-    Cast,
-    Expression,
     JoinKind,
-    Literal,
     Ref,
     Span,
-    scalar,
 )
 from dpsql.model.vocabulary import Policy, TablePolicy
 from dpsql.model.walk import inputs, map_inputs, relations
@@ -336,14 +318,14 @@ class _Tracker:
         rows = full_within(join, first, second, self.policy, self.identities)
         return self._small(rows, join.span)
 
-    def _copy(self, join: Join) -> Copy:
+    def _copy(self, join: Join) -> JoinCopy:
         copy, names = renumbered(join, lambda f: self.identities.field(f.name, f.type))
         assert isinstance(copy, Join)
         sides = self.track(copy.left), self.track(copy.right)
         if not (isinstance(sides[0], Private) and isinstance(sides[1], Private)):
             fix = "Whether a public row meets nobody is private: use a LEFT JOIN from private rows."
             raise _no_rule("FULL JOIN of private rows and public ones", join.span, fix)
-        return Copy(copy, _bare(sides[0]), _bare(sides[1]), names)
+        return JoinCopy(copy, _bare(sides[0]), _bare(sides[1]), names)
 
     def _small(self, joined: Private, span: Span) -> Private:
         """Raises `Refused` where joins make too many rows of one person's."""
@@ -526,106 +508,3 @@ def _raw_rows(relation: Relation, rows: Private, policy: Policy) -> Refused:
 def _columns_of_links(table: TablePolicy) -> Iterator[str]:
     for link in (table.link, *table.several):
         yield from link.columns if link else ()
-
-
-GROUPING = "grouping"
-"""GROUPING(keys): a bit per key, 1 where the row sums over it."""
-
-
-def sums_up(relation: Aggregate) -> bool:
-    """Whether every total follows from the finest grouping, which is asked for too."""
-    finest = tuple(range(len(relation.keys)))
-    return any(set(s) == set(finest) for s in relation.sets) and all(
-        m.call.function == GROUPING or (m.call.function in ("count", "sum") and not m.call.distinct)
-        for m in relation.measures
-    )
-
-
-def from_finest(relation: Aggregate, identities: Identities) -> Project:
-    """The groupings as sums over the cells of the finest one; a count of no cell is 0."""
-    keys = tuple(replace(k, field=_fresh(k.field, identities)) for k in relation.keys)
-    keys_by_expression = {
-        old.expression: new.field.ref for old, new in zip(relation.keys, keys, strict=True)
-    }
-    cells, totals = [], []
-    for measure in relation.measures:
-        if measure.call.function == GROUPING:
-            args = tuple(keys_by_expression[arg] for arg in measure.call.args)
-            totals.append(replace(measure, call=replace(measure.call, args=args)))
-            continue
-        cell = replace(measure, field=_fresh(measure.field, identities))
-        total = AggregateCall("sum", (cell.field.ref,), type=measure.field.type)
-        cells.append(cell)
-        totals.append(Measure(_fresh(measure.field, identities), total))
-    finest = replace(relation, keys=keys, measures=tuple(cells), sets=())
-    outer = tuple(
-        replace(old, expression=new.field.ref) for old, new in zip(relation.keys, keys, strict=True)
-    )
-    grouped = replace(relation, input=finest, keys=outer, measures=tuple(totals))
-    items = [Item(key.field, key.field.ref) for key in outer]
-    for measure, summed in zip(relation.measures, totals, strict=True):
-        value: Expression = summed.field.ref
-        if measure.call.function == "count":
-            value = scalar("coalesce", value, 0, kind=measure.field.type)
-        items.append(Item(measure.field, value))
-    return Project(grouped, tuple(items))
-
-
-def one_by_one(relation: Aggregate, identities: Identities) -> Relation:
-    """The union of one GROUP BY per grouping."""
-    branches = [_branch(relation, chosen, identities) for chosen in relation.sets]
-    result, *others = branches
-    for place, branch in enumerate(others):
-        last = place == len(others) - 1
-        fields = tuple(f if last else _fresh(f, identities) for f in relation.fields)
-        result = Union(
-            kind="UNION", all=True, left=result, right=branch, fields=fields, span=relation.span
-        )
-    if others:
-        return result
-    items = tuple(Item(f, old.ref) for f, old in zip(relation.fields, result.fields, strict=True))
-    return Project(result, items)
-
-
-def _branch(relation: Aggregate, chosen: tuple[int, ...], identities: Identities) -> Relation:
-    keys = {n: replace(k, field=_fresh(k.field, identities)) for n, k in enumerate(relation.keys)}
-    measures = {
-        m.field.id: replace(m, field=_fresh(m.field, identities))
-        for m in relation.measures
-        if m.call.function != GROUPING
-    }
-    grouped = Aggregate(
-        relation.input, tuple(keys[n] for n in chosen), tuple(measures.values()), relation.span
-    )
-    items = [
-        _item(key.field, keys[n].field.ref if n in chosen else _null(key.field), identities)
-        for n, key in enumerate(relation.keys)
-    ]
-    for measure in relation.measures:
-        value = _bits(relation, measure, chosen)
-        if measure.field.id in measures:
-            value = measures[measure.field.id].field.ref
-        items.append(_item(measure.field, value, identities))
-    return Project(grouped, tuple(items))
-
-
-def _bits(relation: Aggregate, measure: Measure, chosen: tuple[int, ...]) -> Expression:
-    """The value of GROUPING(a, b, ...) in one grouping: the first argument is the highest bit."""
-    here = {relation.keys[n].expression for n in chosen}
-    bits = 0
-    for arg in measure.call.args:
-        bits = 2 * bits + (arg not in here)
-    return Literal(bits, INTEGER)
-
-
-def _item(field: Field, value: Expression, identities: Identities) -> Item:
-    return Item(_fresh(field, identities), value)
-
-
-def _null(field: Field) -> Expression:
-    null = Literal(None, NULL)
-    return null if field.type == NULL else Cast(null, field.type)
-
-
-def _fresh(field: Field, identities: Identities) -> Field:
-    return identities.field(field.name, field.type)
