@@ -82,9 +82,9 @@ def with_fewer(plan: Prepared, less: int) -> Prepared:
 
     def fewer(release: Release) -> Release:
         query, claim = release.query, release.sensitivity
-        if not isinstance(query, DistinctSum) or query.of.total_upper <= less:
+        if not isinstance(query, DistinctSum) or query.values.total_upper <= less:
             return release
-        part = query.of_at_most(query.of.total_upper - less)
+        part = query.of_at_most(query.values.total_upper - less)
         claim = replace(claim, lower=part.total_lower, upper=part.total_upper)
         return replace(release, payment=replace(release.payment, sensitivity=claim))
 

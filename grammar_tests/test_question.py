@@ -99,7 +99,9 @@ EXAMPLES: dict[str, Any] = {
     "test": RowTest(None, 7),
     "total": RowCount(None, 7),
     "norm": Norm.L1,
-    "of": DistinctCount(argument=Literal(2, INTEGER), condition=None, total_upper=1, chosen=False),
+    "values": DistinctCount(
+        argument=Literal(2, INTEGER), condition=None, total_upper=1, chosen=False
+    ),
 }
 MEASURED = {
     "sums": "SELECT SUM(amount) FROM orders",
@@ -183,7 +185,7 @@ KINDS: tuple[Measurement, ...] = (
     ClippedSum(**SUMMED, condition=None, total_lower=-1, total_upper=1),
     ScaledTotal(RowCount(None, 1), Norm.L2, 1, 0),
     VALUES,
-    DistinctSum(**SUMMED, of=VALUES, total_lower=0, total_upper=1),
+    DistinctSum(**SUMMED, values=VALUES, total_lower=0, total_upper=1),
     BlockAverage(**SUMMED, blocks=9),
     TEST,
     StableMean(**SUMMED, condition=None, centre=0, finer=0, test=TEST),

@@ -305,7 +305,7 @@ def _summed(query: Measurement, names: Mapping[int, str]) -> str:
             return f"sum of {term(query.argument, names)} over {query.blocks} blocks of units"
         case DistinctCount():
             what = "number of distinct values of"
-        case DistinctSum(of=values, argument=argument):
+        case DistinctSum(values=values, argument=argument):
             what = "centred sum of" if query.centre else "sum of"
             filtered = where(query.condition, values.argument, names)
             once = f", each {term(values.argument, names)} once"
@@ -333,7 +333,7 @@ def _bounds(query: Measurement) -> str:
             return (
                 f"{_bounds(total)}; {query.norm} norm of each unit over groups scaled to {bound:g}"
             )
-        case DistinctSum(of=values):
+        case DistinctSum(values=values):
             each = f"{_bounds(values)}; each"
         case BlockAverage():
             each = "each block, chosen by a keyed hash of the unit,"

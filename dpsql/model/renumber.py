@@ -7,7 +7,9 @@ from dataclasses import replace
 from typing import TypeVar, assert_never
 
 from dpsql.model.algebra import (
+    Again,
     Aggregate,
+    Apply,
     Evaluated,
     Field,
     Filter,
@@ -18,9 +20,11 @@ from dpsql.model.algebra import (
     Measure,
     OneRow,
     Project,
+    Recursion,
     Relation,
     Released,
     Scan,
+    Single,
     Sort,
     Staged,
     Union,
@@ -51,6 +55,12 @@ def renumbered(
         match part:
             case Scan() | Values() | Released() | Staged() | Evaluated() | Union():
                 return replace(part, fields=tuple(names[f.id] for f in part.fields))
+            case Recursion() | Again():
+                return replace(part, fields=tuple(names[f.id] for f in part.fields))
+            case Single():
+                return replace(part, columns=tuple(names[c.id].ref for c in part.columns))
+            case Apply():
+                return replace(part, value=names[part.value.id])
             case Project():
                 return replace(part, items=named(part.items))
             case Aggregate():

@@ -61,7 +61,7 @@ def over_values(bounded: BoundedCall, parts: Parts) -> Parts:
 def _summed(bounded: BoundedCall, values: DistinctCount, part: ClippedSum) -> DistinctSum:
     """What is computed of each value, added up: of listed numbers no more than those add up to."""
     total = DistinctSum(
-        of=values,
+        values=values,
         argument=part.argument,
         lattice=part.lattice,
         lower=part.lower,

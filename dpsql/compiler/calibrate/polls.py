@@ -262,14 +262,10 @@ class Polls:
         if limited != part:
             return limited
         match part:
-            case DistinctCount() if part.total_upper >= MOST_ROWS:
+            case DistinctCount() | DistinctSum() if part.values.total_upper >= MOST_ROWS:
                 norm = self.norm if self._by_pairs else Norm.MAX
-                key, bound = self._bound(part, norm, 0, measure)
-                clipped: Measurement = replace(part, total_upper=bound, norm=norm)
-            case DistinctSum(of=values) if values.total_upper >= MOST_ROWS:
-                norm = self.norm if self._by_pairs else Norm.MAX
-                key, bound = self._bound(values, norm, 0, measure)
-                clipped = part.of_at_most(bound, norm)
+                key, bound = self._bound(part.values, norm, 0, measure)
+                clipped: Measurement = part.of_at_most(bound, norm)
             case RowCount() if part.total_upper >= MOST_ROWS:
                 key, clipped = self._total(part, measure, more_digits(part, 1))
             case ClippedSum():

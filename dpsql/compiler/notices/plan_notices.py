@@ -364,8 +364,8 @@ def _counts_listed(
 
 def _sets(parts: Sequence[Measurement]) -> tuple[DistinctCount, ...]:
     """The sets of values that are counted or summed, each once."""
-    values = (part.of if isinstance(part, DistinctSum) else part for part in parts)
-    return tuple(dict.fromkeys(v for v in values if isinstance(v, DistinctCount)))
+    sets = (part.values for part in parts if isinstance(part, DistinctCount | DistinctSum))
+    return tuple(dict.fromkeys(sets))
 
 
 def _beyond(proved: tuple[Value, ...] | None, values: Sequence[Value]) -> bool:

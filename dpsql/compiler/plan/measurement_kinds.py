@@ -105,15 +105,24 @@ class DistinctCount(_Total):
     lattice: ClassVar[Lattice] = WHOLE
     total_lower: ClassVar[int] = 0
 
+    @property
+    def values(self) -> DistinctCount:
+        """Those that count."""
+        return self
+
+    def of_at_most(self, values: int, norm: Norm = Norm.MAX) -> DistinctCount:
+        """The same of so many values of each unit, in each group or in all together."""
+        return replace(self, total_upper=values, norm=norm)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DistinctSum(_Total):
-    """What `argument` says of each value that is counted `of` a group, once however many have it.
+    """What `argument` says of each of the `values` that count, once however many units have it.
 
     It is computed of the value alone, clipped to [`lower`, `upper`], then less `centre`.
     """
 
-    of: DistinctCount
+    values: DistinctCount
     argument: Expression
     lattice: Lattice
     lower: int
@@ -124,19 +133,19 @@ class DistinctSum(_Total):
 
     @property
     def condition(self) -> Expression | None:
-        return self.of.condition
+        return self.values.condition
 
     @property
     def norm(self) -> Norm:
         """Whether the values of a unit in all groups count together."""
-        return self.of.norm
+        return self.values.norm
 
     def of_at_most(self, values: int, norm: Norm = Norm.MAX) -> DistinctSum:
         """The same of so many values of each unit, in each group or in all together."""
         ends = self.lower - self.centre, self.upper - self.centre
         return replace(
             self,
-            of=replace(self.of, total_upper=values, norm=norm),
+            values=self.values.of_at_most(values, norm),
             total_lower=min(0, values * ends[0]),
             total_upper=max(0, values * ends[1]),
         )
@@ -360,7 +369,7 @@ def expressions_of(part: Measurement) -> list[Expression]:
             said = (part.argument, part.condition)
         case ScaledTotal(total=total):
             return expressions_of(total)
-        case DistinctSum(of=values):
+        case DistinctSum(values=values):
             return expressions_of(values)
         case _:
             assert_never(part)

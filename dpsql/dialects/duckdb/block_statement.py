@@ -43,7 +43,7 @@ from dpsql.compiler.plan.measurement_kinds import (
     expressions_of,
 )
 from dpsql.compiler.plan.private_plan import BlockPlan, BlockSql, PrivateBlock
-from dpsql.dialects.duckdb.distinct_sql import fewest, once, set_of
+from dpsql.dialects.duckdb.distinct_sql import fewest, once
 from dpsql.dialects.duckdb.norm_sql import (
     norm_of_total,
     norm_of_unit,
@@ -111,7 +111,7 @@ class _Block:
         self.histograms = plan.histograms
         self.scaled = {n: p for n, p in enumerate(self.parts) if isinstance(p, ScaledTotal)}
         # Norms are taken of all groups of a unit.
-        sets = [set_of(p) for p in self.parts if isinstance(p, DistinctCount | DistinctSum)]
+        sets = [p.values for p in self.parts if isinstance(p, DistinctCount | DistinctSum)]
         self.pairs = [values for values in sets if values.norm is Norm.L1]
         self.whose = plan.enforce_l0 or bool(self.scaled or self.pairs) or vote is not None
         self.grouping = plan.block.keys if vote is None else vote.keys
@@ -266,7 +266,7 @@ class _Block:
         match part:
             case DistinctCount():
                 return self._values(part)
-            case DistinctSum(of=values):
+            case DistinctSum(values=values):
                 return self._values(values)
             case UnitCount(condition=None):
                 return "1"
@@ -298,10 +298,10 @@ class _Block:
 
     def _values_of(self, part: DistinctCount | DistinctSum, values: str) -> str:
         """Those of its values that a unit may add to a group."""
-        values_of = set_of(part)
-        if not values_of.chosen or values_of.total_upper == 1 or values_of in self.pairs:
+        counted = part.values
+        if not counted.chosen or counted.total_upper == 1 or counted in self.pairs:
             return values
-        return fewest(values, values_of.total_upper, self._hash)
+        return fewest(values, counted.total_upper, self._hash)
 
     def _hash(self, *columns: str) -> str:
         """The keyed hash that units, keys and these columns are chosen by."""
@@ -323,7 +323,7 @@ class _Block:
             if isinstance(part, DistinctCount | DistinctSum):
                 places = range(len(self.parts))
                 listed = [once(part, "v") if n == place else "0" for n in places]
-                values = self._kept_values(set_of(part), f"p{place}")
+                values = self._kept_values(part.values, f"p{place}")
                 counts.append(f"SELECT {', '.join([*self.keys, *listed])} FROM ({values}){group}")
         return counts
 
@@ -386,7 +386,7 @@ class _Block:
                 return total if self.weight is None else f"COALESCE({total}, 0)"
             case DistinctCount():
                 return once(part, self.inputs[part.argument], self._filter(part))
-            case DistinctSum(of=values):
+            case DistinctSum(values=values):
                 return once(part, self.inputs[values.argument], self._filter(values))
             case ClippedSum() | StableMean():
                 x = self.inputs[part.argument]

@@ -20,18 +20,13 @@ def once(part: DistinctCount | DistinctSum, x: str, where: str = "") -> str:
         return f"COUNT(DISTINCT {x}){where}"
 
     def over_value(node: Expression) -> Expression:
-        if node != part.of.argument or isinstance(node, Name | Star | ScalarQuery | Membership):
+        if node != part.values.argument or isinstance(node, Name | Star | ScalarQuery | Membership):
             return map_children(node, over_value)
         return Ref(0, node.type)
 
     computed = Printer(lambda _relation: None).text(over_value(part.argument), {0: "x"})
     each = distinct_value(part, computed)
     return f"list_sum(list_transform(list(DISTINCT {x}){where}, lambda x: {each}))"
-
-
-def set_of(part: DistinctCount | DistinctSum) -> DistinctCount:
-    """The values that count."""
-    return part.of if isinstance(part, DistinctSum) else part
 
 
 def fewest(listed: str, most: int, hashed: Callable[[str], str]) -> str:
