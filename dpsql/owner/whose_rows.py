@@ -1,0 +1,92 @@
+"""Whose rows are, as SQL for the owner: the units behind keys, and rows of several people.
+
+The same rules as in `compiler.track.units`: PRIVACY.md R2, R4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from dpsql.model.table_names import address
+from dpsql.model.tree import identifier
+from dpsql.model.vocabulary import Link, Policy, TablePolicy
+
+
+def units_of_keys(name: str, policy: Policy) -> str:
+    """SELECT of each key `k` of a table with the first and last unit that its rows lead to."""
+    table = policy.table(name)
+    assert table is not None
+    assert table.link is not None
+    keys, link = [f"t.{identifier(name)}" for name in table.key], table.link
+    source, ends = f"{address(table.name)} AS t", (f"t.{identifier(link.column)}",) * 2
+    if link.table != policy.unit.table:
+        source += (
+            f" JOIN ({units_of_keys(link.table, policy)}) AS b ON {same_key(link, 't', policy)}"
+        )
+        ends = "b.lo", "b.hi"
+    lo, hi = ends
+    listed = ", ".join(f"{key} AS k{n}" for n, key in enumerate(keys))
+    ends_of = f"MIN({lo}) AS lo, MAX({hi}) AS hi"
+    return f"SELECT {listed}, {ends_of} FROM {source} GROUP BY {', '.join(keys)}"
+
+
+def same_key(link: Link, rows: str, policy: Policy, keys: str = "b") -> str:
+    """That rows lead to a row of `keys`, which are `units_of_keys`."""
+    target = policy.table(link.table)
+    assert target is not None
+    columns = dict(zip(link.keys, link.columns, strict=True))
+    return " AND ".join(
+        f"{rows}.{identifier(columns[key])} = {keys}.k{n}" for n, key in enumerate(target.key)
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class RowsOfSeveral:
+    """The rows of a table with several links: `lo0`, `hi0` are the units behind the first link."""
+
+    table: TablePolicy
+    policy: Policy
+
+    def nobodys(self) -> str:
+        """SELECT of the rows that no link leads to a unit, or one to a key that several share."""
+        unit = self.policy.unit
+        there = " OR ".join(
+            f"EXISTS (SELECT 1 FROM {address(unit.table)} AS p"
+            f" WHERE p.{identifier(unit.key)} = r.lo{n})"
+            for n in self._places
+        )
+        return f"SELECT * FROM ({self._rows()}) AS r WHERE NOT ({there}) OR NOT ({self._alone()})"
+
+    def each(self) -> str:
+        """SELECT of each row's units `u`, one by one; a unit that two links name counts once."""
+        return " UNION ALL ".join(
+            f"SELECT lo{n} AS u FROM ({self._rows()}) AS r"
+            f" WHERE lo{n} IS NOT NULL AND {self._alone()}"
+            + "".join(f" AND (lo{n} <> lo{before} OR lo{before} IS NULL)" for before in range(n))
+            for n in self._places
+        )
+
+    @property
+    def _places(self) -> range:
+        return range(len(self.table.several))
+
+    def _alone(self) -> str:
+        return " AND ".join(f"(lo{n} IS NULL OR lo{n} = hi{n})" for n in self._places)
+
+    def _rows(self) -> str:
+        joins = "".join(self._joins())
+        ends = ", ".join(
+            f"t.{identifier(link.column)} AS lo{n}, t.{identifier(link.column)} AS hi{n}"
+            if link.table == self.policy.unit.table
+            else f"b{n}.lo AS lo{n}, b{n}.hi AS hi{n}"
+            for n, link in enumerate(self.table.several)
+        )
+        return f"SELECT {ends} FROM {address(self.table.name)} AS t{joins}"
+
+    def _joins(self) -> Iterator[str]:
+        for n, link in enumerate(self.table.several):
+            if link.table != self.policy.unit.table:
+                behind = units_of_keys(link.table, self.policy)
+                same = same_key(link, "t", self.policy, f"b{n}")
+                yield f" LEFT JOIN ({behind}) AS b{n} ON {same}"
