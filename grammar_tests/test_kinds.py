@@ -55,7 +55,8 @@ CREATE TABLE products (id UUID PRIMARY KEY, name VARCHAR, facts STRUCT(colour VA
 CREATE TABLE people (
     id UUID PRIMARY KEY, mood mood, wakes TIME, active BOOLEAN, fortune HUGEINT,
     seen TIMESTAMP_NS, since TIMESTAMP_S, note VARCHAR CHECK (length(note) <= 9), payload JSON,
-    place STRUCT(country VARCHAR, stays STRUCT(day DATE)[]), tags VARCHAR[], height INTEGER
+    place STRUCT(country VARCHAR, stays STRUCT(day DATE)[]), tags VARCHAR[], height INTEGER,
+    wealth DOUBLE
 );
 CREATE TABLE visits (
     visit UUID PRIMARY KEY, person UUID NOT NULL REFERENCES people (id), clock TIME, product UUID,
@@ -71,7 +72,7 @@ INSERT INTO people SELECT
     'country', (['NO', 'SE'])[1 + i % 2], 'n', i, 'deep', [{'x': i % 2 = 0}]) END,
     CASE i WHEN 7 THEN NULL
     ELSE {'country': (['NO', 'SE'])[1 + i % 2], 'stays': [{'day': DATE '2024-01-01'}]} END,
-    CASE i WHEN 6 THEN [] ELSE ['a' || i % 2, 'b'] END, CASE WHEN i % 3 > 0 THEN 170 END
+    CASE i WHEN 6 THEN [] ELSE ['a' || i % 2, 'b'] END, CASE WHEN i % 3 > 0 THEN 170 END, 1e308
 FROM range(9) AS r(i);
 INSERT INTO visits SELECT md5('v' || i)::UUID, md5('u' || i % 9)::UUID,
     TIME '08:00' + INTERVAL (i % 3) HOUR, md5('p' || i % 3)::UUID, 'ok', NULL
@@ -97,6 +98,7 @@ seen = { bounds = [2023-01-01T00:00:00, 2024-12-31T00:00:00] }
 since = {}
 note = { max_length = 9 }
 height = { bounds = [0, 250] }
+wealth = { bounds = [-1e308, 1e308] }
 "payload.country" = { values = ["NO", "SE"], nullable = true }
 "payload.n" = { type = "BIGINT", bounds = [0, 10], nullable = true }
 "payload.deep[1].x" = { type = "BOOLEAN", nullable = true }
@@ -272,7 +274,14 @@ REFUSED = {
     "SELECT payload->'country' AS c, COUNT(*) FROM people GROUP BY 1": "unsupported-syntax",
     "SELECT payload->>'$.*' AS c, COUNT(*) FROM people GROUP BY 1": "unsupported-syntax",
     "SELECT tags[2], COUNT(*) FROM people GROUP BY 1": "unknown-column",
-    "SELECT place.zip, COUNT(*) FROM people GROUP BY 1": "unknown-table",
+    "SELECT place.zip, COUNT(*) FROM people GROUP BY 1": "unknown-column",
+    "SELECT p.place.zip, COUNT(*) FROM people AS p GROUP BY 1": "unknown-column",
+    "SELECT places.country, COUNT(*) FROM people GROUP BY 1": "unknown-table",
+    "SELECT SUM(wealth) FROM people": "unbounded-input",
+    "SELECT AVG(wealth + wealth) FROM people": "unbounded-input",
+    "SELECT STDDEV(wealth) FROM people": "unbounded-input",
+    "SELECT AVG(s) FROM (SELECT v.person, SUM(p.wealth) AS s FROM visits AS v JOIN people AS p"
+    " ON v.person = p.id GROUP BY 1) AS t": "unbounded-input",
     "SELECT payload, COUNT(*) FROM people GROUP BY 1": "unknown-column",
     "SELECT json_extract_string(payload, mood) FROM people": "unsupported-syntax",
     "SELECT COUNT(*) FROM visits JOIN people ON visits.clock = people.wakes": "unequal-units",

@@ -5,11 +5,12 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from datetime import date
+from datetime import date, time
 from decimal import Decimal
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pandas as pd
 import pytest
@@ -382,3 +383,11 @@ def test_the_driver_is_the_same(engine: sa.Engine) -> None:
     driver: Any = engine.dialect.dbapi
     assert driver is dbapi
     assert engine.dialect.paramstyle == "qmark"
+
+
+def test_uuids_and_times_of_day_go_both_ways(engine: sa.Engine) -> None:
+    """As values of Python, whether a driver would take texts or not."""
+    given = {"a": UUID(int=2**127 + 1), "b": time(23, 59, 59, 999_999)}
+    asked = sa.select(sa.bindparam("a", type_=sa.Uuid()), sa.bindparam("b", type_=sa.Time()))
+    with engine.connect() as connection:
+        assert connection.execute(asked, given).one() == tuple(given.values())

@@ -256,7 +256,7 @@ class _Binder:
                 )
 
     def _check_whole(self, table: DraftTable, column: SchemaColumn, place: str) -> None:
-        """What is known of stored values, that each is there once, need not be true of parts."""
+        """What is known of stored values need not be so of what is read of them: PRIVACY.md R8."""
         if column.reading is not None and not column.enum_values:
             why = f"{table.name}.{column.name} is {column.type_name}, or a part of a column."
             self._fail(table, (place,), why, "Identify rows by an integer, a text or a UUID.")

@@ -105,7 +105,8 @@ class _Block:
     ) -> tuple[tuple[Facts, ...], ...]:
         """The arguments; an average alone leaves NULL out wherever the engine does not forbid it.
 
-        Its count is nobody else's, so that this costs nothing. Elsewhere the policy is believed.
+        Its count is nobody else's, so that this costs nothing (PRIVACY.md R33). Elsewhere the
+        policy is believed.
         """
         calls = [measure.call for measure in self.block.measures]
         if not arguments or domain is None or [c.function in AVERAGES for c in calls] != [True]:

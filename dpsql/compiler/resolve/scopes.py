@@ -125,9 +125,14 @@ class Scope:
             *schema, table = (None, *words[:place])
             column = ".".join(words[place:])
             part = replace(name, name=column, table=table, schema=tuple(filter(None, schema)))
-            if self.has(part):
+            if self.has(part) or self._has_parts(words[place]):
                 return part
         return name if self.outer is None else self.outer.whole(name)
+
+    def _has_parts(self, column: str) -> bool:
+        """Whether parts of such a column are declared: what begins so is one, or is unknown."""
+        begins = tuple(f"{column.lower()}{sign}" for sign in ".[")
+        return any(f.name.lower().startswith(begins) for s in self.sources for f in s.fields)
 
     def has(self, name: Name) -> bool:
         """Whether some field, visible or hidden, is called so."""

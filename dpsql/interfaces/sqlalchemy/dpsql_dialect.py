@@ -93,6 +93,7 @@ class DpsqlDialect(Reflection):
     supports_statement_cache = True
     supports_native_boolean = True
     supports_native_decimal = True
+    supports_native_uuid = True
     supports_alter = False
     supports_default_values = False
     supports_empty_insert = False
