@@ -16,6 +16,7 @@ from dpsql.compiler.aggregates import _ROWS, _WINDOWS
 from dpsql.functions import REGISTRY
 from dpsql.model.errors import Reason
 from dpsql.policy import demo
+from dpsql.policy.caps import GROUP_KEYS
 from dpsql.policy.load import load
 from dpsql.policy.value_reader import Reader
 from dpsql.preparation import engine_kinds
@@ -209,7 +210,7 @@ def keys_read(monkeypatch: pytest.MonkeyPatch, folder: Path) -> dict[str, set[st
     monkeypatch.setattr(Reader, "only", only)
     draft = load(str(folder / "dpsql-demo" / "dpsql.toml"))
     engine = engine_kinds.get(draft.database.engine)
-    return read | {"database": {"engine", *engine.keys}}
+    return read | {"database": {"engine", *engine.keys}, "groups.G": {*GROUP_KEYS}}
 
 
 def keys_told(text: str) -> dict[str, set[str]]:

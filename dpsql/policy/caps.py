@@ -6,6 +6,7 @@ from dpsql.accountants import get
 from dpsql.model.vocabulary import Budget, Cap
 from dpsql.policy.value_reader import Reader
 
+GROUP_KEYS = ("analysts", "budget", "epsilon", "delta")
 Analysts = tuple[tuple[str, str], ...]
 
 
@@ -35,7 +36,7 @@ def _has_cap(reader: Reader) -> bool:
 
 
 def _of_group(reader: Reader, name: str, budgets: dict[str, Budget], of: dict[str, str]) -> Cap:
-    reader.only("analysts", "budget", "epsilon", "delta")
+    reader.only(*GROUP_KEYS)
     members = reader.values.get("analysts")
     if not isinstance(members, list) or not members or not {*map(str, members)} <= of.keys():
         fix = f'Write analysts = ["…"] with some of {", ".join(of)}.'

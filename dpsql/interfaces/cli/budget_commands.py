@@ -175,7 +175,7 @@ def _as_tables(proxy: Proxy) -> str:
     room = columns(sys.stdout)
     lines = list(sheet(_HEADERS, [_pot(proxy, pot) for pot in proxy.standings()], room))
     spenders = _spenders(proxy)
-    if len(spenders) > 1:
+    if spenders:
         rows = [
             (
                 printable(analyst),
@@ -224,11 +224,13 @@ def _days(proxy: Proxy, pot: Standing) -> float | None:
 
 
 def _spenders(proxy: Proxy) -> list[tuple[str, Standing, Loss]]:
-    """What each analyst of the policy has spent of the budget that pays."""
+    """What each analyst of the policy has spent of a budget that several share."""
     pots = {pot.budget.name: pot for pot in proxy.standings() if not pot.cap}
+    sharing = Counter(of for _, of in proxy.policy.analysts)
     return [
         (analyst, pots[of], proxy.ledger.spent(of, frozenset({analyst})))
         for analyst, of in proxy.policy.analysts
+        if sharing[of] > 1
     ]
 
 
