@@ -266,6 +266,9 @@ OPERATORS = {
     "div": "/",
     "int_div": "//",
     "mod": "%",
+    "bitwise_and": "&",
+    "bitwise_or": "|",
+    "bitwise_not": "~",
     "lt": "<",
     "le": "<=",
     "eq": "=",
@@ -279,8 +282,13 @@ OPERATORS = {
 }
 """How an operator is written, where it is not by its name."""
 
-UNWRITTEN = {"pg_div", "neg", "add_days"}
-"""Rows that stand for a division in Postgres' spelling, a sign, and a date plus a number."""
+UNWRITTEN = {
+    *("pg_div", "neg", "add_days", "json_text"),
+    *("age_part", "age_seconds", "age_us", "interval_of", "interval_us"),
+}
+"""Rows that stand for what is written otherwise: a division in Postgres' spelling, a sign, a date
+plus a number, a part of a value in JSON, what is done with a length of time.
+"""
 
 
 def section(text: str, head: str) -> str:
