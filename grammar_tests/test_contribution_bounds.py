@@ -498,17 +498,18 @@ def test_what_differences_add_follows_from_rows_and_squares(by: str, accountant:
     budget = replace(BUDGET, accountant=accountant)
     votes = {"VAR_POP(y)": 2, "VAR_POP(y), AVG(y)": 3, "CORR(y, x)": 3, "COVAR_POP(y, x)": 4}
     for shown, number in votes.items():
-        sql = LINE.format(shown) + by
-        assert len(poll_of(sql, policy, engine, accountant, second=True).blocks) == number
-        plan = compiled(sql, policy, engine, budget=budget, norm=Fraction(10**6))
-        here = integers(plan, engine)
-        loose = compiled(sql, policy, engine, budget=budget, norm=Fraction(10**7))
-        assert here == integers(loose, engine)  # what cuts nothing leads to what cuts nothing
-        narrow = compiled(sql, policy, engine, budget=budget, norm=Fraction(9))
-        cut = integers(narrow, engine)
-        for unit in range(1, 5):
-            with without_unit(engine.connection, world.deletions(unit)):
-                assert violation(narrow, cut, integers(narrow, engine)) is None
+        poll = poll_of(LINE.format(shown) + by, policy, engine, accountant, second=True)
+        assert len(poll.blocks) == number
+    asked = LINE.format("CORR(y, x)") + by, policy, engine
+    wide, wider, narrow = (
+        compiled(*asked, budget=budget, norm=Fraction(norm)) for norm in (10**6, 10**7, 9)
+    )
+    # What cuts nothing leads to what cuts nothing.
+    assert integers(wide, engine) == integers(wider, engine)
+    here = integers(narrow, engine)
+    for unit in range(1, 5):
+        with without_unit(engine.connection, world.deletions(unit)):
+            assert violation(narrow, here, integers(narrow, engine)) is None
 
 
 @pytest.mark.parametrize("sql", WHAT)
