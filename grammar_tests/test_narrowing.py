@@ -11,11 +11,13 @@ import duckdb
 import pytest
 
 from dpsql import functions
+from dpsql.compiler.infer import infer
 from dpsql.compiler.infer.column_facts import SUBJECT, ImpliedPredicate, statements
 from dpsql.dialects.duckdb.expression_sql import expression
 from dpsql.functions.registry import REGISTRY
 from dpsql.model.intervals import Facts, Interval
 from dpsql.model.tree import BOOLEAN, INTEGER, Call, Cast, Expression, Kind, Literal, Ref
+from grammar_tests.bound import shop
 from grammar_tests.function_checks import (
     FAR,
     broken_fact,
@@ -29,6 +31,7 @@ from grammar_tests.function_checks import (
     value_of,
 )
 from grammar_tests.function_samples import calls, casts, column_of
+from grammar_tests.laws import compiled
 
 ORDERED = frozenset({Kind.INTEGER, Kind.DECIMAL, Kind.DATE, Kind.TIMESTAMP, Kind.TIMESTAMPTZ})
 COMPARISONS = ("eq", "lt", "ge", "ne")
@@ -132,3 +135,25 @@ def test_cuts_on_both_sides_of_open_intervals() -> None:
     assert known.interval == Interval(Fraction(30), Fraction(59))
     never = both(compare("ge", BUCKET, 5), compare("le", BUCKET, 3))
     assert functions.shaved(Facts(INTEGER), 1, never).interval.hi == 1 - 2**127
+
+
+# --- keys that the filter leaves ---
+
+FILTERED = (
+    "SELECT country, COUNT(*) AS n FROM customers JOIN countries c ON country = c.code"
+    " WHERE c.region = 'north' GROUP BY country"
+)
+
+
+def _listed_and_present(sql: str) -> tuple[set[object], set[object]]:
+    policy, engine = shop()
+    (block,) = compiled(sql, policy, engine).blocks
+    return {key for (key,) in block.domain or ()}, {row[0] for row in engine.rows(sql)}
+
+
+def test_a_key_that_is_left_out_by_mistake_would_be_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    listed, present = _listed_and_present(FILTERED)
+    assert listed == present == {"NO", "SE"}
+    monkeypatch.setattr(infer, "possible", lambda _keys, domain, _rows, _columns: domain[:1])
+    listed, present = _listed_and_present(FILTERED)
+    assert not present <= listed
