@@ -175,7 +175,9 @@ def _merged(sides: Sequence[Facts], kind: SqlType) -> Domain:
         if side.domain is None or (side.domain and not _same_values(side.type, kind)):
             return None
         values.extend(side.domain)
-    return distinct(values)
+    alone = [side.domain for side in sides if side.domain]
+    # A CASE that is a column or NULL has the column's values, which are in order.
+    return alone[0] if len(alone) == 1 else distinct(values)
 
 
 def _same_values(source: SqlType, target: SqlType) -> bool:

@@ -242,16 +242,10 @@ def distinct(values: Iterable[Value]) -> tuple[Value, ...]:
     return tuple(sorted(values_by_key, key=_sortable))
 
 
-def _sortable(value: Value) -> Fraction | float | str | date | time | UUID:
-    match value:
-        case str() | date() | time() | UUID():
-            return value
-        case bool() | int() | Decimal():
-            return Fraction(value)
-        case float():
-            return value
-        case None:
-            raise AssertionError
+def _sortable(value: Value) -> Decimal | float | str | date | time | UUID:
+    """The value itself: Python compares numbers of all types exactly."""
+    assert value is not None
+    return value
 
 
 def _ends(interval: Interval) -> tuple[_Extended, _Extended]:

@@ -71,7 +71,8 @@ class Source:
         )
 
     def named(self, name: str) -> Iterator[Field]:
-        return (f for f in self.fields if f.name.lower() == name.lower())
+        lowered = name.lower()
+        return (f for f in self.fields if f.name.lower() == lowered)
 
 
 @dataclass(frozen=True, slots=True)
