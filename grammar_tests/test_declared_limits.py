@@ -18,6 +18,7 @@ from dpsql.compiler.plan.prepared import Prepared
 from dpsql.compiler.plan.private_plan import BlockPlan
 from dpsql.interfaces.cli import main
 from dpsql.model.errors import PolicyError
+from dpsql.model.notices import Clipped
 from dpsql.model.vocabulary import GroupingLimit, Neighbours, Norm, Policy
 from dpsql.preparation.bound_policy import grouping_key
 from dpsql.proxy import Proxy
@@ -282,6 +283,55 @@ def test_over_many_groups_a_vote_finds_no_more_than_the_limit(
     assert isinstance(part, ScaledTotal)
     assert part.bound * part.released.step == min(norm, 700)
     assert violations(plan, engine) == []
+
+
+NOTHING_ELSE: dict[str, Any] = {"max_rows_per_group": None, "max_groups_per_unit": None}
+BY_NOTE = "SELECT note, COUNT(*) AS n FROM orders GROUP BY note"
+
+
+@pytest.mark.parametrize("accountant", ["zcdp", "pure", "approximate"])
+@pytest.mark.parametrize("notion", list(Neighbours))
+def test_rows_alone_cost_as_many_rows_and_not_as_many_in_each_group(
+    accountant: str, notion: Neighbours, shop: tuple[Policy, PlainEngine]
+) -> None:
+    budget, engine = replace(BUDGET, accountant=accountant), shop[1]
+    plain, _ = over(world.rivals(), constraints=False, neighbours=notion)
+    policy = limited(plain, max_rows_per_unit=4, **NOTHING_ELSE)
+    for sql in (BY_STATUS, SIGNED, *([BY_NOTE] if accountant != "pure" else [])):
+        plan = compiled(sql, policy, engine, budget=budget)
+        assert violations(plan, engine) == []
+        told = [notice for notice in plan.notices if isinstance(notice, Clipped)]
+        assert {(notice.rows, notice.grouped) for notice in told} == {(4, False)}
+        (block,) = plan.blocks
+        for release in block.releases:
+            if not isinstance(release.query, ScaledTotal):
+                assert block.domain is None, "units are counted as ever"
+                continue
+            row = release.query.total.reach / 4
+            bound = release.query.bound * float(release.query.released.step)
+            assert bound == pytest.approx(4 * row, rel=1e-3)
+            assert block.l0 > 1
+    plan = compiled(BY_STATUS, policy, engine, budget=budget)
+    part = plan.blocks[0].releases[0].query
+    assert isinstance(part, ScaledTotal)
+    assert violations(damaged(plan, f"* {part.bound} //", "* 90000 //"), engine), "the twin"
+
+
+def test_rows_that_bound_less_than_groups_of_them_are_not_scaled(
+    shop: tuple[Policy, PlainEngine],
+) -> None:
+    """Three groups of ten rows, or thirty rows in all; means are measured as they were."""
+    pure = replace(BUDGET, accountant="pure")
+    for rows, taken in ((29, True), (30, False)):
+        policy = limited(shop[0], max_rows_per_unit=rows)
+        (block,) = compiled(BY_STATUS, policy, shop[1], budget=pure).blocks
+        assert isinstance(block.releases[0].query, ScaledTotal) == taken
+        told = compiled(BY_STATUS, policy, shop[1], budget=pure).notices
+        cuts = {(notice.rows, notice.grouped) for notice in told if isinstance(notice, Clipped)}
+        assert cuts == {(10, True)} | ({(29, False)} if taken else set())
+        mean = BY_STATUS.replace("SUM", "AVG")
+        (block,) = compiled(mean, policy, shop[1], budget=pure).blocks
+        assert not any(isinstance(release.query, ScaledTotal) for release in block.releases)
 
 
 # --- what the owner reads ------------------------------------------------------------------------

@@ -5,6 +5,8 @@ the least of those that are grouped by. One of groups holds for what is computed
 which has no more values; by several keys a unit has as many groups as their limits multiply to.
 For every other grouping the limit that names none is taken.
 
+All rows that a unit may have add up to as many times the widest row, whatever groups they are in.
+
 The sizes of a unit's values of a column add up to its limit at most, over all groups and whatever
 rows are kept: so does the L1 norm of its totals over the groups, and no norm is larger.
 
@@ -25,6 +27,7 @@ from dpsql.compiler.plan.measurement_kinds import (
     AdditiveTotal,
     ClippedSum,
     Measurement,
+    RowCount,
     ScaledTotal,
     UnitCount,
 )
@@ -43,6 +46,8 @@ _SPREAD_GROUPS = 8
 """From here on what a unit adds is spread, and so is what is cut of it."""
 WIDEST_TOTAL = 2**54
 """Steps of a unit's total beyond which it is cut, unless one row has more."""
+_LARGEST_NORM = 2**62
+"""Steps that a norm has fewer than, so that products with totals are exact."""
 FINE = 10**4
 """Steps that a row's bound has at least, so that rounding toward zero loses little."""
 
@@ -169,6 +174,23 @@ class DeclaredTotals:
         total = clipped(within_integers(part), most)
         return ScaledTotal(total, self.norm, most * part.lattice.base**digits, digits)
 
+    def of_rows(self, part: Measurement) -> Measurement:
+        """The same total scaled to what all rows that a unit may have add up to, if it has less
+        noise so than where as many may be in each of its groups.
+        """
+        rows = self.block.declared.rows_per_unit
+        if rows is None or not self.applies or not isinstance(part, RowCount | ClippedSum):
+            return part
+        row = _most_of_row(part)
+        digits = more_digits(part, row)
+        bound = _norm_of_rows(part, self.norm, rows, part.lattice.base**digits)
+        largest = max(abs(part.total_lower), abs(part.total_upper))
+        many = self.groups if self.norm is Norm.L1 else self.groups**0.5
+        if self.groups == 1 or rows * row >= largest * many or bound >= _LARGEST_NORM:
+            return part
+        total = within_integers(part) if isinstance(part, ClippedSum) else part
+        return ScaledTotal(total, self.norm, bound, digits)
+
     def _limit(self, part: Measurement) -> TotalLimit | None:
         """That of the column whose values are summed as they are."""
         match part:
@@ -186,6 +208,23 @@ def clipped(part: ClippedSum, most: int) -> ClippedSum:
     """The sum with totals of at most so many steps in size."""
     lower, upper = max(-most, part.total_lower), min(most, part.total_upper)
     return replace(part, total_lower=lower, total_upper=upper)
+
+
+def is_of_rows(query: ScaledTotal, rows: int) -> bool:
+    """Whether totals are scaled to what so many rows add up to: see `DeclaredTotals`."""
+    if isinstance(query.total, UnitCount):
+        return False
+    return query.bound == _norm_of_rows(query.total, query.norm, rows, query.steps)
+
+
+def _norm_of_rows(part: AdditiveTotal, norm: Norm, rows: int, steps: int) -> int:
+    """What so many rows add up to; a little more where roots are rounded up, to cut nothing."""
+    most = rows * _most_of_row(part) * steps
+    return most if norm is Norm.L1 else most + (most >> 12) + 2
+
+
+def _most_of_row(part: AdditiveTotal) -> int:
+    return widest_row(part) if isinstance(part, ClippedSum) else 1
 
 
 def widest_row(part: ClippedSum) -> int:

@@ -142,8 +142,10 @@ class Polls:
         Raises `Refused` where a unit may be in many private groups, for what no norm bounds and for
         what nobody can be polled.
         """
-        scaled = self.contributions.scaled
-        return self._scaled(part, measure, call) if scaled else self.limited(part, measure)
+        if self.contributions.scaled:
+            return self._scaled(part, measure, call)
+        limited = self.limited(part, measure)
+        return self.totals.of_rows(part) if limited == part and self._adds_up else limited
 
     def searched(self, part: Measurement, measure: int, call: BoundedCall) -> Measurement:
         """A measurement whose clip is found; raises as `bounded` does."""
@@ -244,6 +246,11 @@ class Polls:
             and (refs(call) <= self.block.unit_ids if call.distinct else one_row)
             for call in (measure.call for measure in self.block.measures)
         )
+
+    @property
+    def _adds_up(self) -> bool:
+        """Whether sums and counts alone are asked for: means share a count, and are centred."""
+        return all(measure.call.function in {"sum", "count"} for measure in self.block.measures)
 
     def limited(self, part: Measurement, measure: int) -> Measurement:
         """A measurement whose clip is declared; over many groups what is found, of no more."""

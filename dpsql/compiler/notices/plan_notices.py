@@ -20,6 +20,7 @@ from math import inf
 from dpsql.compiler.aggregates.recipe import BoundedCall, MeasurementOptions, counted, row_bounds
 from dpsql.compiler.calibrate.choices import rank_error
 from dpsql.compiler.calibrate.contributions import contributions_of
+from dpsql.compiler.calibrate.declared_limits import is_of_rows
 from dpsql.compiler.calibrate.recipes import bounded_call, recipe_of
 from dpsql.compiler.infer.column_facts import Columns, Evaluate, FactSource, PublicData
 from dpsql.compiler.plan.lattices import ChoiceQuery, ContributedRows
@@ -28,6 +29,7 @@ from dpsql.compiler.plan.measurement_kinds import (
     DistinctCount,
     DistinctSum,
     Measurement,
+    ScaledTotal,
     ValueTotal,
     Vote,
     adds_rows,
@@ -298,8 +300,8 @@ class _Block:
         bounded = bounded_call(self.bounded, place, limits, self.options)
         parts = [part for part in recipe.parts(bounded) if not isinstance(part, BlockAverage)]
         choices = () if recipe.choices is None else recipe.choices(bounded)
-        grouped, rows = bool(self.block.keys), None
         additive = list(filter(adds_rows, parts))
+        grouped, rows, in_all = bool(self.block.keys), None, self._rows_in_all(additive)
         samples = (choice.histogram for choice in choices)
         hashed = [h.rows for h in samples if h.contributed is ContributedRows.HASHED]
         if additive and not bounded.rows_proved:
@@ -312,12 +314,14 @@ class _Block:
         values: tuple[Ends, ...] = ()
         if not bounded.wide and (choices or any(isinstance(p, ValueTotal) for p in parts)):
             values = tuple(_clipped(bounded, proved))
+        if in_all not in {0, rows}:
+            yield Clipped(columns, self.units, grouped=False, rows=in_all, values=(), total=None)
         if rows is not None or values:
             total = _total(additive) if call.function == "sum" and rows is not None else None
             yield Clipped(
                 columns=columns,
                 units=self.units,
-                grouped=grouped,
+                grouped=grouped and in_all != rows,
                 rows=rows,
                 values=values,
                 total=total,
@@ -326,6 +330,12 @@ class _Block:
             listed = bounded.arguments[0].domain or ()
             if _beyond(proved.facts(call.args[0]).domain, listed):
                 yield Listed(columns, None, len(listed))
+
+    def _rows_in_all(self, parts: Sequence[Measurement]) -> int:
+        """As many rows of a unit as count over all groups together; 0 without such a limit."""
+        most = self.block.declared.rows_per_unit or 0
+        scaled = (q for q in self.plan.queries if isinstance(q, ScaledTotal))
+        return most if any(q.total in parts and is_of_rows(q, most) for q in scaled) else 0
 
     def _agreeing(self, columns: tuple[int, ...], proved: Columns) -> Iterator[Assumed]:
         """Parts agree with their total as if a column held nothing but what it declares."""

@@ -83,7 +83,7 @@ SELECT g, COUNT(*) AS n FROM (SELECT login_id % 5000 AS g, ROW_NUMBER() OVER (PA
 -- accept
 -- keys: private, l0 proved
 -- release: units l0=30 linf=1
--- release: rows l0=30 linf=30
+-- release: scaled l0=30 linf=30.0075
 
 -- case: one row of a unit in each group
 SELECT g, COUNT(*) AS n FROM (SELECT customer_id, login_id % 5000 AS g FROM logins GROUP BY customer_id, g) GROUP BY g;
