@@ -51,7 +51,7 @@ PLACES = {
         "SELECT f(a ‹:=› 1)",
         "SELECT ‹e'x'›",
         "SELECT ‹$$x$$›",
-        "SELECT ‹[1]› FROM t",
+        "SELECT 1 FROM t WHERE ‹[1]› IS NULL",
         "SELECT * EXCLUDE (‹a.b›) FROM t",
         "SELECT a FROM t LIMIT ‹10›%",
         "SELECT a FROM (VALUES (‹a›)) AS t",
