@@ -242,6 +242,7 @@ def within_integers(part: ClippedSum) -> ClippedSum:
 def more_digits(part: AdditiveTotal | UnitCount, row: int) -> int:
     """How many more digits the grid of a scaled total has than that of rows of so many steps."""
     most, base, digits = max(-part.total_lower, part.total_upper), part.lattice.base, 0
+    row = max(row, 1)  # rows that add nothing have no grid
     while row * base**digits < FINE and most * base ** (digits + 1) < WIDEST_TOTAL:
         digits += 1
     return digits

@@ -216,3 +216,9 @@ SELECT status, MAX(7) AS seven, COUNT(*) AS n FROM orders GROUP BY ROLLUP (statu
 -- case: any value of the key where it is no key in all groups
 SELECT status, ANY_VALUE(status) AS least, COUNT(*) AS n FROM orders GROUP BY ROLLUP (status);
 -- refuse: unsupported-aggregate at 1:16
+
+-- case: a sum of what is always zero, over groups with limits of rows in all and in each
+SELECT status, SUM(quantity * 0) AS s FROM orders GROUP BY status;
+-- accept
+-- keys: 3 public, l0 proved
+-- release: sum l0=3 linf=0
