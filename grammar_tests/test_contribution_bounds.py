@@ -169,8 +169,8 @@ def test_of_both_norms_the_one_that_errs_less_is_taken(accountant: str, tmp_path
         ("delta = 1e-3", "delta = 0.5"),
     ]
     with opened(tmp_path, *changes) as proxy:
-        answer = proxy.ask(proxy_kit.request(BY_DAY, "1"))
-        plan = proxy.explain(proxy_kit.request(BY_DAY, "1"))
+        answer = proxy.ask(proxy_kit.request(BY_DAY, "4"))
+        plan = proxy.explain(proxy_kit.request(BY_DAY, "4"))
     assert answer.receipt is not None
     (release,) = plan.blocks[0].releases
     assert f"{'L2' if accountant == 'zcdp' else 'L1'} norm of each unit" in str(release)

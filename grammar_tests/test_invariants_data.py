@@ -284,7 +284,7 @@ class Careless:
         if self._ledger.spent(charge.budget) == charge.limit:
             raise Refused(Reason.BUDGET_EXHAUSTED)
         self._together.wait(60)
-        return self._ledger.charge(replace(charge, limit=Loss(10**30, 10**30)))
+        return self._ledger.charge(replace(charge, limit=Loss(2**62, 2**62)))
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._ledger, name)

@@ -160,7 +160,8 @@ class Polls:
         What differences from a centre add up to is in any norm no more than the root of what rows
         and squares add: where these are bounded and no mean is shown, that needs no vote.
         """
-        factors = {} if self._shows_means else _factors(names)
+        added = all(isinstance(part, RowCount | ClippedSum) for part in parts)
+        factors = _factors(names) if added and not self._shows_means else {}
         places = {n: factors[name] for n, name in enumerate(names) if name in factors}
         clipped = {
             n: self.searched(part, measure, call) for n, part in enumerate(parts) if n not in places
