@@ -23,7 +23,9 @@ from dpsql.model.resources import Database, Limits
 from dpsql.model.schema import ForeignKey
 from dpsql.model.tree import (
     INTEGER,
+    TIMESTAMP,
     TIMESTAMPTZ,
+    UUID,
     VARCHAR,
     decimal,
 )
@@ -265,10 +267,18 @@ def test_schema(engine: DuckDBEngine) -> None:
     assert people is not None
     assert visits is not None
     assert names is not None
-    assert [c.type for c in people.columns] == [
-        INTEGER, VARCHAR, VARCHAR, None, decimal(10, 2), TIMESTAMPTZ, None, None
-    ]  # fmt: skip
-    assert [c.not_null for c in people.columns] == [True, False, False, False, True] + [False] * 3
+    assert [(c.name, c.type) for c in people.columns] == [
+        ("id", INTEGER),
+        ("name", VARCHAR),
+        ("mood", VARCHAR),
+        ("u", UUID),
+        ("pay", decimal(10, 2)),
+        ("seen", TIMESTAMPTZ),
+        ("ns", TIMESTAMP),
+        ("tags", None),
+        ("tags[]", VARCHAR),
+    ]
+    assert [c.name for c in people.columns if c.not_null] == ["id", "pay"]
     assert people.columns[2].enum_values == ("sad", "it's")
     assert people.primary_key == ("id",)
     assert people.unique_keys == (("id",), ("id", "name"))
