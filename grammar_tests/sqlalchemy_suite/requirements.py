@@ -27,8 +27,7 @@ CLOSED = {
     "of links between tables a policy declares those towards the privacy unit": """
         foreign_key_constraint_reflection self_referential_foreign_keys foreign_keys""",
     "dpsql has no such type": """
-        binary_comparisons binary_literals time time_microseconds time_implicit_bound
-        uuid_data_type""",
+        binary_comparisons binary_literals""",
     "LIMIT, OFFSET and the offsets of frames are whole numbers": """
         sql_expression_limit_offset window_range_numeric""",
 }  # fmt: skip
@@ -41,7 +40,7 @@ OPENED = """
     precision_numerics_retains_significant_digits isolation_level skip_autocommit_rollback
     savepoints tuple_in unicode_ddl table_value_constructor aggregate_order_by infinity_floats
     regexp_match regexp_replace fetch_offset_with_options percent_schema_names
-    float_or_double_precision_behaves_generically"""
+    float_or_double_precision_behaves_generically uuid_data_type"""
 
 
 def _fixed(found: Any) -> property:

@@ -31,9 +31,6 @@ class ScratchTypes(PGTypeCompiler):
     def visit_REAL(self, type_: Any, **kw: Any) -> str:
         return "DOUBLE PRECISION"
 
-    def visit_uuid(self, type_: Any, **kw: Any) -> str:
-        return "VARCHAR"
-
 
 class ScratchTables(DDLCompiler):
     """CREATE TABLE for DuckDB: keys that count, and no links between tables."""
