@@ -17,7 +17,7 @@ import pytest
 from dpsql.dialects.duckdb.duckdb_dialect import DUCKDB
 from dpsql.engines.duckdb.declared_schema import tables as declared
 from dpsql.model.schema import Schema
-from dpsql.model.tree import Kind
+from dpsql.model.tree import INTERVAL, Kind
 from dpsql.model.vocabulary import Policy
 from dpsql.policy.bind import bind
 from dpsql.policy.load import load
@@ -42,6 +42,7 @@ OF_KIND = {
     Kind.TIMESTAMPTZ: (ANY, BETWEEN),
     Kind.VARCHAR: (ANY, "string_agg({x}, ',')|string_agg({x}, ',' ORDER BY double)"),
     Kind.BOOLEAN: (ANY, "bool_and({x})|bool_or({x})|sum({x})|avg({x})"),
+    Kind.INTERVAL: (ANY, BETWEEN, "sum({x})|sum(DISTINCT {x})|avg({x})"),
     Kind.TIME: (ANY,),
     Kind.UUID: (ANY,),
 }
@@ -55,6 +56,7 @@ WINDOWS = {
     Kind.TIMESTAMPTZ: "median({x})|quantile_cont({x}, 0.3)|lead({x}, 2)",
     Kind.VARCHAR: "min({x})|count({x})",
     Kind.BOOLEAN: "bool_and({x})|ntile(3)",
+    Kind.INTERVAL: "max({x})|first_value({x})",
     Kind.TIME: "max({x})|lag({x})",
     Kind.UUID: "min({x})|first_value({x})",
 }
@@ -123,10 +125,17 @@ def people(folder: str) -> tuple[Policy, PlainEngine]:
     return bind(load(path), schema, PublicTables(engine, DUCKDB).values), engine
 
 
+def value_of(column: Column) -> str:
+    """What says a value of the column's type; a length of time is stored as its microseconds."""
+    return f"to_microseconds({column.name})" if column.type == INTERVAL else column.name
+
+
 def calls(column: Column) -> list[str]:
     listed = "|".join(OF_KIND[column.type.kind]).split("|")
     refused = TOO_WIDE.get(column.name, ())
-    return [c.strip().format(x=column.name) for c in listed if not c.strip().startswith(refused)]
+    return [
+        c.strip().format(x=value_of(column)) for c in listed if not c.strip().startswith(refused)
+    ]
 
 
 def grouped(column: Column) -> str:
@@ -137,7 +146,7 @@ def grouped(column: Column) -> str:
 
 def windowed(column: Column) -> str:
     over = "OVER (PARTITION BY id ORDER BY n ROWS BETWEEN 1 PRECEDING AND CURRENT ROW)"
-    listed = WINDOWS[column.type.kind].format(x=column.name).split("|")
+    listed = WINDOWS[column.type.kind].format(x=value_of(column)).split("|")
     items = ", ".join(f"{call} {over} AS v{n}" for n, call in enumerate(listed))
     known = ", ".join(f"COUNT(v{n})" for n in range(len(listed)))
     return f"SELECT {known} FROM (SELECT id, {items} FROM t) AS x"
