@@ -180,9 +180,10 @@ class _Printer:
         guarded = self.total and function.raises((_facts(arg),), cast.type)
         sql = f"CAST({arg.sql} AS {type_name(cast.type)})"
         if cast.safe or guarded:
-            # DuckDB 1.5 raises in TRY_CAST of a far TIMESTAMPTZ, and in TRY it does not.
-            zoned = arg.type.kind is Kind.TIMESTAMPTZ
-            sql = f"TRY({sql})" if zoned else f"TRY_{sql}"
+            # DuckDB 1.5 raises in TRY_CAST of a far TIMESTAMPTZ, and of an infinite time to its hour
+            # of day; in TRY it does not.
+            raising = arg.type.kind is Kind.TIMESTAMPTZ or cast.type.kind is Kind.TIME
+            sql = f"TRY({sql})" if raising else f"TRY_{sql}"
         return Text(sql, cast.type, wide=cast.type == INTEGER)
 
     def _aggregate(self, call: AggregateCall) -> str:

@@ -74,6 +74,7 @@ SELECT 1 FROM countries FULL JOIN (VALUES (1)) AS v(n) USING (code);
 
 -- case: a join in parentheses with a name
 SELECT x.code FROM (countries JOIN (VALUES ('NO')) AS v(code) USING (code)) AS x;
+-- duckdb: 2
 -- accept
 
 -- case: its columns have its name alone
@@ -82,6 +83,7 @@ SELECT countries.code FROM (countries JOIN (VALUES ('NO')) AS v(code) USING (cod
 
 -- case: its columns renamed
 SELECT x.a, x.b FROM (countries JOIN (VALUES ('NO')) AS v(code) USING (code)) AS x(a, b);
+-- duckdb: 2
 -- accept
 
 -- case: joins in parentheses in parentheses
@@ -90,6 +92,7 @@ SELECT a.code, b.region, c.n FROM ((countries a JOIN countries b ON a.region = b
 
 -- case: a query in parentheses beside a join in parentheses
 SELECT q.code, q.n FROM ((SELECT 'NO' AS code, 3 AS n) AS a JOIN countries USING (code)) AS q;
+-- duckdb: 2
 -- accept
 
 -- case: a natural join along a link

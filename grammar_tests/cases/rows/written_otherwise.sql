@@ -122,6 +122,7 @@ SELECT COUNT(*) AS n FROM ((customers c JOIN orders o ON c.customer_id = o.custo
 
 -- case: a join with a name
 SELECT q.segment, COUNT(*) AS n FROM (customers JOIN orders USING (customer_id)) AS q WHERE q.amount > 5 GROUP BY q.segment;
+-- duckdb: 2
 -- accept
 -- keys: 2 public, l0 proved
 -- release: rows l0=1 linf=10
