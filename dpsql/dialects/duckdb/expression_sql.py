@@ -180,8 +180,8 @@ class _Printer:
         guarded = self.total and function.raises((_facts(arg),), cast.type)
         sql = f"CAST({arg.sql} AS {type_name(cast.type)})"
         if cast.safe or guarded:
-            # DuckDB 1.5 raises in TRY_CAST of a far TIMESTAMPTZ, and of an infinite time to TIME; in
-            # TRY it does not.
+            # DuckDB 1.5 raises in TRY_CAST of a far TIMESTAMPTZ, and of an infinite time to TIME.
+            # In TRY it does not.
             raising = arg.type.kind is Kind.TIMESTAMPTZ or cast.type.kind is Kind.TIME
             sql = f"TRY({sql})" if raising else f"TRY_{sql}"
         return Text(sql, cast.type, wide=cast.type == INTEGER)
