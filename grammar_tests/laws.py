@@ -36,7 +36,8 @@ from dpsql.mechanisms import scores
 from dpsql.mechanisms.exponential import Candidates, best
 from dpsql.mechanisms.laws import Law
 from dpsql.mechanisms.scores import Reached, candidates
-from dpsql.model.tree import DOUBLE, Call
+from dpsql.model.public_times import now
+from dpsql.model.tree import DOUBLE, Call, Statement
 from dpsql.model.vocabulary import (
     Budget,
     Exact,
@@ -185,8 +186,14 @@ def found(poll: Poll, norm: Fraction) -> FoundNorm:
     return placeholder(poll)
 
 
-parsed = lru_cache(2000)(parse)
-"""What a text says, which no data change: a case is parsed once, over however many databases."""
+ASKED = now()
+"""When everything here is asked, so that a text means the same however often it is read."""
+
+
+@lru_cache(2000)
+def parsed(sql: str, dialect: str) -> Statement:
+    """What a text says, which no data change: parsed once, over however many databases."""
+    return parse(sql, dialect, instant=ASKED)
 
 
 def no_noise(_law: Law, count: int) -> np.ndarray:
