@@ -45,6 +45,8 @@ from dpsql.preparation.public_data import PublicTables
 from dpsql.preparation.question import Standing, account, ceilings, standings
 from dpsql.preparation.signature import Signature
 from dpsql.release.release import Sampler
+from dpsql.synthesis.synthesis import SyntheticTable, synthesised
+from dpsql.synthesis.synthesis_plan import SynthesisPlan, SynthesisWish, planned
 
 
 class Proxy:
@@ -156,6 +158,19 @@ class Proxy:
     def explain_watch(self, wish: Watch, requests: Sequence[Request]) -> Price:
         """What `watch_all` would cost and how noisy it is: runs nothing, charges nothing."""
         return priced(Desk.of(self.compiler, self.vault, wish), wish, requests)
+
+    def synthesise(
+        self, wish: SynthesisWish, rows: int | None = None, stop: Stop | None = None
+    ) -> SyntheticTable:
+        """Synthetic rows of noisy marginals, which are charged once and remembered; see
+        `dpsql.synthesis.synthesis`. Raises as `ask` does.
+        """
+        with self._stoppable(stop or Stop()) as registered:
+            return synthesised(self.compiler, self.vault, wish, registered, rows)
+
+    def explain_synthesis(self, wish: SynthesisWish) -> SynthesisPlan:
+        """What `synthesise` would count, choose and charge: runs nothing, charges nothing."""
+        return planned(self.compiler, wish, Stop())
 
     def analyst(self, name: str | None = None) -> str:
         """The analyst of that name; without a name the only one. Raises `Refused`."""

@@ -46,9 +46,9 @@ from dpsql.preparation.question import Account, Cost, Question, Standing, text_k
 from dpsql.preparation.streams import QueryStream
 from dpsql.preparation.workload import fewest, operations
 from dpsql.release.execution import Bound, guarded, released, require_ready, statements
-from dpsql.release.finish import finish, presented, presented_table, unnoised
+from dpsql.release.finish import evaluated, finish, presented, presented_table, unnoised
 from dpsql.release.histogram_choices import chosen
-from dpsql.release.release import Sampler
+from dpsql.release.release import Sampler, release
 
 FEW_CELLS = 1_000_000
 """Values of public rows that are read at once; what has more is run again and flows."""
@@ -188,6 +188,20 @@ class Vault:
             query_id,
             lambda: self.engine.aggregate(sql.sql, *shape, stream.tables, data=stream.data),
         )
+
+    # --- synthetic rows ---
+
+    def integers(self, query_id: str, prepared: Prepared, stop: Stop) -> Exact:
+        """The exact integers of a plan's only block, for whatever was charged for them."""
+        (sql,) = prepared.rewritten.blocks
+        tables = tuple(evaluated(prepared.rewritten, number) for number in sql.stages)
+        shape = len(sql.keys), sql.parts, int.from_bytes(os.urandom(8))
+        step = partial(self.engine.aggregate, sql.sql, *shape, tables, stop, data=prepared.data)
+        return self._guarded(query_id, step)
+
+    def noisy(self, prepared: Prepared, exact: Exact) -> Noisy:
+        """These integers of a plan's only block with its noise."""
+        return release(exact, prepared.blocks[0], self.sampler, self._chooser)
 
     # --- the ledger ---
 

@@ -47,13 +47,13 @@ class RecordColumn:
     margin: bool
 
 
-def record_columns(answer: Answer) -> tuple[RecordColumn, ...]:
-    """The machine columns of an answer; a repeated name gets a number."""
+def record_columns(answer: Answer, *, margins: bool = True) -> tuple[RecordColumn, ...]:
+    """The machine columns of an answer, with `margins` or not; a repeated name gets a number."""
     taken: set[str] = set()
     columns = []
     for i, column in enumerate(answer.columns):
         columns.append(RecordColumn(unique(column.name, taken), column.type, i, margin=False))
-        if column.type.is_measured:
+        if margins and column.type.is_measured:
             name = unique(f"{columns[-1].name}{_MARGIN}", taken)
             columns.append(RecordColumn(name, DOUBLE, i, margin=True))
     return tuple(columns)
@@ -104,18 +104,18 @@ def _flow_parquet(answer: Answer, flow: Flow, write: Write) -> None:
     _write_parquet(parts, _part(answer, _extremes(rows, len(answer.columns))), _Sink(write))
 
 
-def json_lines(answer: Answer) -> str:
+def json_lines(answer: Answer, *, margins: bool = True) -> str:
     """One JSON object per row and line."""
-    return "".join(f"{record}\n" for record in _json_objects(answer))
+    return "".join(f"{record}\n" for record in _json_objects(answer, margins=margins))
 
 
-def json_array(answer: Answer) -> str:
+def json_array(answer: Answer, *, margins: bool = True) -> str:
     """One JSON array of row objects."""
-    return f"[{_BETWEEN.join(_json_objects(answer))}]\n"
+    return f"[{_BETWEEN.join(_json_objects(answer, margins=margins))}]\n"
 
 
-def _json_objects(answer: Answer) -> Iterator[str]:
-    columns = record_columns(answer)
+def _json_objects(answer: Answer, *, margins: bool = True) -> Iterator[str]:
+    columns = record_columns(answer, margins=margins)
     labels = [json.dumps(column.name) for column in columns]
     behind = _json_notices(answer, columns)
     for record in _records(answer, columns):
@@ -154,17 +154,18 @@ def json_scalar(value: Any) -> str:
             return json.dumps(_text(value))
 
 
-def csv(answer: Answer) -> str:
+def csv(answer: Answer, *, margins: bool = True) -> str:
     """RFC 4180 with line feeds: NULL is an empty field, an empty string is quoted."""
-    return _csv_head(answer) + _csv_body(answer)
+    return _csv_head(answer, margins=margins) + _csv_body(answer, margins=margins)
 
 
-def _csv_head(answer: Answer) -> str:
-    return ",".join(_csv_field(column.name) for column in record_columns(answer)) + "\n"
+def _csv_head(answer: Answer, *, margins: bool = True) -> str:
+    names = (column.name for column in record_columns(answer, margins=margins))
+    return ",".join(map(_csv_field, names)) + "\n"
 
 
-def _csv_body(answer: Answer) -> str:
-    records = _records(answer, record_columns(answer))
+def _csv_body(answer: Answer, *, margins: bool = True) -> str:
+    records = _records(answer, record_columns(answer, margins=margins))
     return "".join(",".join(map(_csv_field, record)) + "\n" for record in records)
 
 
@@ -189,25 +190,29 @@ def require_parquet() -> None:
         raise MissingExtra(message) from None
 
 
-def parquet(answer: Answer) -> bytes:
+def parquet(answer: Answer, *, margins: bool = True) -> bytes:
     """A Parquet file: INTEGER as INT64, DECIMAL(p, s) as DECIMAL(38, s), the rest as named.
 
     An INTEGER column with a value beyond 64 bits becomes DECIMAL(38, 0). Raises MissingExtra.
     """
     sink = BytesIO()
-    _write_parquet([answer], answer, sink)
+    _write_parquet([answer], answer, sink, margins=margins)
     return sink.getvalue()
 
 
 def _write_parquet(
-    parts: Iterable[Answer], extremes: Answer, sink: BufferedIOBase | RawIOBase
+    parts: Iterable[Answer],
+    extremes: Answer,
+    sink: BufferedIOBase | RawIOBase,
+    *,
+    margins: bool = True,
 ) -> None:
     """Write the parts of an answer; `extremes` has rows with the least and greatest values."""
     require_parquet()
     import pyarrow as pa  # noqa: PLC0415
     import pyarrow.parquet as pq  # noqa: PLC0415
 
-    columns = record_columns(extremes)
+    columns = record_columns(extremes, margins=margins)
     fields = [
         pa.field(column.name, arrow_type(pa, column.type, values))
         for column, values in zip(columns, _cells(extremes, columns), strict=True)

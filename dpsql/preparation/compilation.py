@@ -16,13 +16,14 @@ from dpsql.explaining.describe_blocks import description
 from dpsql.explaining.explanation import Outlook, PlanDescription
 from dpsql.model.bounded_cache import BoundedCache
 from dpsql.model.errors import Reason, Refused
+from dpsql.model.intervals import Facts
 from dpsql.model.query_options import requested_precision
 from dpsql.model.tree import Span, SqlType, Statement
 from dpsql.model.vocabulary import Policy, Request
 from dpsql.preparation.accuracy import epsilon_for, first_epsilon
 from dpsql.preparation.other_forms import Form
 from dpsql.preparation.outlook import outlook
-from dpsql.preparation.prepare import plans_of, prepare
+from dpsql.preparation.prepare import argument_facts, plans_of, prepare
 from dpsql.preparation.private_bounds import ColumnBounds, wanting, with_bounds
 from dpsql.preparation.public_data import PublicTables
 from dpsql.preparation.question import Question, account, text_key
@@ -100,6 +101,13 @@ class Compiler:
         """See `Prepared.questions`. Raises as `prepared` does."""
         return self.prepared(query).questions
 
+    def facts(self, query: Question) -> tuple[Facts, ...]:
+        """What is known of the arguments of aggregates over private rows, before any data is read.
+
+        Raises as `prepared` does.
+        """
+        return self.freely(lambda: self._facts(query), query.stop)
+
     def polled(self, query: Question) -> bool:
         """Whether polls are to be held before it is answered."""
         return bool(self.prepared(query).polls)
@@ -170,6 +178,10 @@ class Compiler:
 
     def _compiled(self, query: Question, policy: Policy) -> Prepared:
         return self._of_form(Form(self._parsed(query.request), policy, query))
+
+    def _facts(self, query: Question) -> tuple[Facts, ...]:
+        statement, budget = self._parsed(query.request), query.account.budget
+        return argument_facts(statement, self.policy, budget, self.public, self.public.evaluate)
 
     def _of_form(self, form: Form) -> Prepared:
         query = form.query

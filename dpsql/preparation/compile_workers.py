@@ -23,6 +23,7 @@ from dpsql.engines.priority import NICENESS
 from dpsql.engines.remote import RemoteObject, RemotePool
 from dpsql.explaining.explanation import Outlook, PlanDescription
 from dpsql.model.bounded_cache import BoundedCache
+from dpsql.model.intervals import Facts
 from dpsql.model.tree import Span, SqlType
 from dpsql.model.vocabulary import Policy, Request
 from dpsql.preparation.compilation import Compiler, plan_key
@@ -113,6 +114,10 @@ class CompilerDesk:
     def wanting(self, query: Question, *, stop: Stop) -> tuple[Identity, ColumnBounds]:
         """See `Compiler.wanting`."""
         return self._of_now(self._compiler.wanting(replace(query, stop=stop)))
+
+    def facts(self, query: Question, *, stop: Stop) -> tuple[Identity, tuple[Facts, ...]]:
+        """See `Compiler.facts`."""
+        return self._of_now(self._compiler.facts(replace(query, stop=stop)))
 
     def signature(
         self,
@@ -225,6 +230,12 @@ class CompilerPool(Compiler):
         request = "wanting", replace(query, stop=Stop())
         bounds: ColumnBounds = self._once(("wanting", plan_key(query)), query.stop, request)
         return bounds
+
+    def facts(self, query: Question) -> tuple[Facts, ...]:
+        """See `Compiler.facts`."""
+        request = "facts", replace(query, stop=Stop())
+        facts: tuple[Facts, ...] = self._once(("facts", plan_key(query)), query.stop, request)
+        return facts
 
     def signature(
         self,

@@ -41,6 +41,7 @@ from dpsql.compiler.track.uniqueness import keys_of
 from dpsql.model.algebra import Relation, Resolved
 from dpsql.model.bounded_cache import BoundedCache
 from dpsql.model.errors import Reason, Refused
+from dpsql.model.intervals import Facts
 from dpsql.model.tree import Statement
 from dpsql.model.vocabulary import Budget, Column, Policy
 from dpsql.preparation.engine_kinds import dialects
@@ -93,6 +94,20 @@ def prepare(
         replace(each, columns=columns, notices=(*each.notices, *rounding)) for each in answering
     )
     return replace(first, wider=tuple(others))
+
+
+def argument_facts(
+    statement: Statement, policy: Policy, budget: Budget, public: PublicData, evaluate: Evaluate
+) -> tuple[Facts, ...]:
+    """What is known of the arguments of aggregates over private rows, in their order.
+
+    Raises `Refused`. Depends on text, policy and public tables only.
+    """
+    identities = Identities()
+    resolved = without_rows(resolve(statement, policy, identities))
+    plans = _Plans(statement, policy, budget, identities, public=public, evaluate=evaluate)
+    bounded = infer(plans.tracked(resolved), policy, public, evaluate)
+    return tuple(f for block in bounded.blocks for facts in block.arguments for f in facts)
 
 
 @dataclass(frozen=True, slots=True)

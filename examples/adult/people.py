@@ -165,13 +165,13 @@ def demonstration(name: str, size: tuple[float, float] = (7, 4)) -> Iterator[tup
 def _load(database: str, parquet: str | None) -> None:
     with duckdb.connect(database) as owner:
         if parquet is None:
-            owner.execute(MADE_UP.format(people=20_000, education=_drawn(EDUCATION)))
+            owner.execute(MADE_UP.format(people=20_000, education=cased(EDUCATION)))
         else:
             owner.execute("CREATE TABLE people AS SELECT * FROM read_parquet(?)", [parquet])
         owner.execute("ALTER TABLE people ADD PRIMARY KEY (person_id)")
 
 
-def _drawn(shares: dict[str, int]) -> str:
+def cased(shares: dict[str, int]) -> str:
     """A CASE that gives each value to its share of the people."""
     below, branches = 0, []
     for value, share in shares.items():

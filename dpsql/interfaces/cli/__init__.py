@@ -19,6 +19,7 @@ from dpsql.interfaces.cli.manual import completion, manual
 from dpsql.interfaces.cli.options import CommandSettings, common
 from dpsql.interfaces.cli.owner_commands import check, demo, init, refresh
 from dpsql.interfaces.cli.serve import serve
+from dpsql.interfaces.cli.synth import synth
 from dpsql.interfaces.cli.terminal import show_error, show_fault, use_color
 from dpsql.interfaces.cli.tune import tune
 from dpsql.interfaces.cli.user_commands import user
@@ -27,7 +28,7 @@ from dpsql.interfaces.wordings import ExitCode
 from dpsql.model.errors import DpsqlError
 
 SECTIONS = {
-    "Ask": (query, explain, watch, budget),
+    "Ask": (query, explain, watch, synth, budget),
     "Own the data": (init, check, tune, refresh, history, serve, user),
     "Learn": (demo, manual, completion),
 }

@@ -1,0 +1,107 @@
+"""Rows of a distribution over a tree of columns, as even as whole rows can be.
+
+A column is filled for all rows that have one value of its parent at once: each of its values gets
+its share of them in whole rows, what is cut off is carried on to the parent's next value, and the
+rows that get it are chosen at random. So the tables of the rows are those of the distribution to
+within rounding, where independent draws would add an error of their own.
+
+The randomness is read from a public text, so that the same rows are there again: it hides nothing
+(PRIVACY.md R66).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from hashlib import shake_256
+
+import numpy as np
+
+from dpsql.consistency.tree_model import Tables, Tree
+from dpsql.model.ticking import tick
+
+
+class PublicDice:
+    """Numbers that follow from a public text: each call has others.
+
+    >>> PublicDice("a").words(2).tolist() == PublicDice("a").words(2).tolist()
+    True
+    """
+
+    def __init__(self, text: str) -> None:
+        self._text, self._calls = text, 0
+
+    def words(self, count: int) -> np.ndarray:
+        """So many words of 64 bits."""
+        self._calls += 1
+        stream = shake_256(f"{self._text}/{self._calls}".encode())
+        return np.frombuffer(stream.digest(8 * count), dtype="<u8")
+
+    def shares(self, count: int) -> np.ndarray:
+        """So many numbers from 0 on, below 1."""
+        result: np.ndarray = (self.words(count) >> np.uint64(11)) * 2.0**-53
+        return result
+
+
+def drawn(tree: Tree, tables: Tables, rows: int, dice: PublicDice) -> dict[int, np.ndarray]:
+    """So many rows, as the places of their values in each column.
+
+    >>> tables = {(0,): np.array([3.0, 1.0]), (0, 1): np.array([[1.5, 1.5], [0.5, 0.5]])}
+    >>> found = drawn(Tree.of(2, [(0, 1)]), tables, 4, PublicDice("a"))
+    >>> [np.bincount(column).tolist() for column in found.values()]
+    [[3, 1], [2, 2]]
+    """
+    root = tree.order[0]
+    whole = np.zeros(rows, dtype=np.int64)
+    columns = {root: _filled(whole, tables[(root,)][None], dice)}
+    for parent, child in tree.edges:
+        columns[child] = _filled(columns[parent], tables[parent, child], dice)
+    return columns
+
+
+def _filled(parents: np.ndarray, table: np.ndarray, dice: PublicDice) -> np.ndarray:
+    """For each row a value of a column, by the row's value of its parent."""
+    tick()
+    counts = apportioned(table, np.bincount(parents, minlength=len(table)))
+    order = np.lexsort((dice.words(len(parents)), parents))
+    result = np.empty(len(parents), dtype=np.int64)
+    result[order] = np.repeat(np.tile(np.arange(table.shape[1]), len(table)), counts.ravel())
+    return result
+
+
+def apportioned(table: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+    """Whole numbers, in the shares of each line of a table, that add up to its size.
+
+    >>> apportioned(np.array([[1.0, 1.0], [1.0, 1.0]]), np.array([3, 3])).tolist()
+    [[2, 1], [1, 2]]
+    """
+    carried = np.zeros(table.shape[1])
+    result = np.zeros(table.shape, dtype=np.int64)
+    for line, (weights, size) in enumerate(zip(table, sizes, strict=True)):
+        total = weights.sum()
+        shares = weights / total if total > 0 else np.full(len(weights), 1 / len(weights))
+        due = size * shares + np.where(shares > 0, carried, 0.0)
+        whole = np.maximum(np.floor(due), 0).astype(np.int64)
+        while (missing := int(size - whole.sum())) != 0:
+            left = due - whole
+            if missing > 0:
+                whole[np.argsort(-left, kind="stable")[:missing]] += 1
+            else:
+                there = np.flatnonzero(whole)
+                whole[there[np.argsort(left[there], kind="stable")[:-missing]]] -= 1
+        carried += size * shares - whole
+        result[line] = whole
+    return result
+
+
+def spread(cells: np.ndarray, parts: Mapping[int, np.ndarray], dice: PublicDice) -> np.ndarray:
+    """For each row one of the parts of its cell, by their weights: those of a cell are numbered on.
+
+    >>> parts = {0: np.array([1.0]), 1: np.array([1.0, 1.0])}
+    >>> spread(np.array([0, 1, 1]), parts, PublicDice("a")).tolist() in ([0, 0, 1], [0, 1, 0])
+    True
+    """
+    width = max(len(weights) for weights in parts.values())
+    table = np.zeros((len(parts), width))
+    for cell, weights in parts.items():
+        table[cell, : len(weights)] = weights
+    return _filled(cells, table, dice)

@@ -1,0 +1,90 @@
+"""Pairs of columns that make a tree, each chosen by the exponential mechanism.
+
+The score of a pair is how far the exact two-way table n lies in L1 from whole numbers e that are
+public, such as the product of one-way tables that were released: Σ |n(i, j) - e(i, j)|. Edge by
+edge one of the pairs is chosen that join two parts of the forest (McKenna, Miklau and Sheldon
+2021, MST).
+
+Proof (PRIVACY.md R78). e is public when it is compared with. If one unit moves every exact table by
+at most Δ in L1, it moves every score by at most Δ, since |a - e| moves no more than a, and so the
+difference of two scores by at most 2Δ: a round at rate r has (2·r·Δ)-bounded range (PRIVACY.md
+R47). Which pairs a round chooses among follows from the rounds before it; rounds compose
+adaptively, and there are as many as edges are wanted, whatever was chosen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TypeAlias
+
+import numpy as np
+
+from dpsql.mechanisms.exponential import rate_down
+from dpsql.mechanisms.laws import Law, Softmax
+from dpsql.model.vocabulary import BoundedRangeEvent, Sensitivity
+
+Pair: TypeAlias = tuple[int, int]
+Draw: TypeAlias = Callable[[Law, int], np.ndarray]
+
+
+@dataclass(frozen=True, slots=True)
+class PairChoice:
+    """Mechanism and charge in one, made by `pair_choice` only: `rounds` choices at one rate."""
+
+    rounds: int
+    rate: Fraction
+    epsilon: Fraction
+
+    @property
+    def event(self) -> BoundedRangeEvent:
+        """What all rounds cost."""
+        return BoundedRangeEvent(self.epsilon, self.rounds)
+
+    def tree(
+        self, nodes: int, scores: Mapping[Pair, int], edges: Iterable[Pair], draw: Draw
+    ) -> tuple[Pair, ...]:
+        """The given edges of a forest, and behind them those that are chosen.
+
+        >>> choice = pair_choice(1, [Sensitivity(1, 0, 1)], Fraction(1))
+        >>> choice.tree(3, {(0, 1): 5, (0, 2): 0, (1, 2): 9}, [(0, 1)], lambda law, n: np.zeros(n))
+        ((0, 1), (1, 2))
+        """
+        result = list(edges)
+        for _ in range(self.rounds):
+            parts = components(nodes, result)
+            joining = [pair for pair in scores if parts[pair[0]] != parts[pair[1]]]
+            best_first = sorted(joining, key=lambda pair: (-scores[pair], pair))
+            law = Softmax(tuple(scores[pair] for pair in best_first), self.rate)
+            result.append(best_first[int(draw(law, 1)[0])])
+        return tuple(result)
+
+
+def pair_choice(rounds: int, sensitivities: Iterable[Sensitivity], epsilon: Fraction) -> PairChoice:
+    """`rounds` choices, each of at most ε-bounded range, among tables of these sensitivities."""
+    spread = 2 * max(sensitivity.l1 for sensitivity in sensitivities)
+    rate = rate_down(epsilon, spread)
+    return PairChoice(rounds, rate, rate * spread)
+
+
+def score(exact: np.ndarray, expected: np.ndarray) -> int:
+    """How far two tables of whole numbers lie apart, in L1.
+
+    >>> score(np.array([[3, 0], [0, 2]]), np.array([[1, 1], [1, 1]]))
+    5
+    """
+    return int(np.abs(exact - expected).sum())
+
+
+def components(nodes: int, edges: Iterable[Pair]) -> Sequence[int]:
+    """The part of a graph that each node is in, called by one of its nodes.
+
+    >>> components(4, [(0, 2), (2, 3)])
+    [0, 1, 0, 0]
+    """
+    parts = list(range(nodes))
+    for one, other in edges:
+        joined = {parts[one], parts[other]}
+        parts = [min(joined) if part in joined else part for part in parts]
+    return parts

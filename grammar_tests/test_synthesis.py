@@ -1,0 +1,418 @@
+"""Synthetic rows: one charge, tables that one unit moves no further than claimed, and rows that
+have them.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from datetime import date, datetime
+from decimal import Decimal
+from fractions import Fraction
+from itertools import product
+from math import exp, log
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from dpsql import accountants
+from dpsql.consistency.drawn_rows import PublicDice, apportioned, drawn
+from dpsql.consistency.tree_model import NoisyTable, Tree, fitted
+from dpsql.engines import Stop
+from dpsql.interfaces.cli import main
+from dpsql.mechanisms.laws import Law, Softmax
+from dpsql.mechanisms.pair_choices import pair_choice, score
+from dpsql.model.errors import Failed, Reason, Refused
+from dpsql.model.intervals import Facts, Interval
+from dpsql.model.tree import DATE, DOUBLE, INTEGER, VARCHAR, Kind, SqlType
+from dpsql.model.vocabulary import Loss, Noise, Request, Sensitivity
+from dpsql.preparation.compilation import Compiler
+from dpsql.proxy import Proxy
+from dpsql.synthesis import synthesis
+from dpsql.synthesis.closeness import to_rows
+from dpsql.synthesis.synthesis_plan import SynthesisPlan, SynthesisWish, planned
+from dpsql.synthesis.synthetic_columns import cells, column_of
+from grammar_tests import bound, laws, proxy_kit, world
+
+PEOPLE = "SELECT segment, vip, country, age FROM customers"
+ORDERS = "SELECT status, quantity, amount FROM orders"
+
+
+def wish(text: str = PEOPLE, epsilon: str = "1", *keep: tuple[str, str]) -> SynthesisWish:
+    return SynthesisWish(Request(text, "ana", epsilon=Decimal(epsilon)), keep)
+
+
+@pytest.fixture(scope="module")
+def proxy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxy]:
+    path = proxy_kit.shop(tmp_path_factory.mktemp("shop"))
+    with Proxy.open(str(path)) as opened:
+        yield opened
+
+
+def spent(proxy: Proxy) -> Loss:
+    return proxy.budgets()[0][1]
+
+
+def exactly(_law: Law, count: int) -> np.ndarray:
+    """No noise, and of choices the best."""
+    return np.zeros(count, dtype=np.int64)
+
+
+# --- what one unit moves -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("text", [PEOPLE, ORDERS])
+def test_neighbours_differ_by_no_more_than_claimed_in_every_table(text: str) -> None:
+    policy, engine = bound.over(world.well_behaved(), constraints=False)
+    plan = planned(Compiler(policy, engine.public), wish(text), Stop())
+    here = [laws.integers(prepared, engine) for prepared in plan.questions]
+    with laws.without_unit(engine.connection, world.deletions(7)):
+        there = [laws.integers(prepared, engine) for prepared in plan.questions]
+    assert here != there
+    for prepared, one, other in zip(plan.questions, here, there, strict=True):
+        assert laws.violation(prepared, one, other) is None
+
+
+def neighbours() -> Iterator[tuple[list[np.ndarray], list[np.ndarray], Sensitivity]]:
+    """Tables of three pairs, with and without a unit that is in two groups of each twice."""
+    sensitivity = Sensitivity(2, 0, 2)
+    tables = [np.arange(9).reshape(3, 3) * n for n in (1, 2, 3)]
+    for places in product(range(9), repeat=2):
+        moved = [table.copy() for table in tables]
+        for n, table in enumerate(moved):
+            for place in places:
+                table.ravel()[(place + n) % 9] += 2
+        yield tables, moved, sensitivity
+
+
+def scores(tables: Sequence[np.ndarray]) -> list[int]:
+    return [score(table, np.full((3, 3), 6)) for table in tables]
+
+
+def test_one_unit_moves_scores_no_more_than_claimed() -> None:
+    most = 0
+    for here, there, sensitivity in neighbours():
+        moves = [b - a for a, b in zip(scores(here), scores(there), strict=True)]
+        assert max(map(abs, moves)) <= sensitivity.l1
+        most = max(most, max(moves) - min(moves))
+    assert sensitivity.l1 < most <= 2 * sensitivity.l1  # half of the spread would be too little
+
+
+def probabilities(values: Sequence[int], rate: Fraction) -> list[float]:
+    weights = [exp(float(rate * value)) for value in values]
+    return [weight / sum(weights) for weight in weights]
+
+
+def loss_of_a_choice(rate: Fraction) -> float:
+    """The most by which a logarithm of odds differs between neighbours."""
+    return max(
+        abs(log(p / q))
+        for here, there, _ in neighbours()
+        for p, q in zip(
+            probabilities(scores(here), rate), probabilities(scores(there), rate), strict=True
+        )
+    )
+
+
+def test_a_choice_loses_no_more_than_is_charged() -> None:
+    choice = pair_choice(3, [Sensitivity(2, 0, 2), Sensitivity(1, 0, 1)], Fraction(1, 2))
+    assert choice.event.rounds == 3
+    assert loss_of_a_choice(choice.rate) <= choice.event.epsilon <= Fraction(1, 2)
+
+
+def test_a_choice_at_twice_the_rate_is_refuted() -> None:
+    """As if a score moved by the rows of one group alone."""
+    choice = pair_choice(3, [Sensitivity(1, 0, 2)], Fraction(1, 2))
+    assert loss_of_a_choice(2 * choice.rate) > choice.event.epsilon
+
+
+def test_a_choice_joins_two_parts_and_is_drawn_of_all_that_do() -> None:
+    laws_drawn = list[Softmax]()
+
+    def draw(law: Law, count: int) -> np.ndarray:
+        assert isinstance(law, Softmax)
+        laws_drawn.append(law)
+        return np.full(count, len(law.scores) - 1)
+
+    values = {(0, 1): 9, (0, 2): 5, (0, 3): 1, (1, 2): 7, (1, 3): 3, (2, 3): 0}
+    choice = pair_choice(2, [Sensitivity(1, 0, 1)], Fraction(1))
+    assert choice.tree(4, values, [(0, 1)], draw) == ((0, 1), (2, 3), (0, 3))
+    assert [law.scores for law in laws_drawn] == [(7, 5, 3, 1, 0), (7, 5, 3, 1)]
+
+
+# --- what is charged -----------------------------------------------------------------------------
+
+
+def test_all_of_it_is_one_charge_that_one_question_may_cost(proxy: Proxy) -> None:
+    before, entries = spent(proxy), len(proxy.history(limit=100))
+    plan = proxy.explain_synthesis(wish())
+    assert spent(proxy) == before
+    table = proxy.synthesise(wish())
+    budget = proxy.policy.budgets[0]
+    accountant = accountants.get(budget.accountant)
+    whole = accountant.allowance(Fraction(1), Fraction(budget.query_delta), selects_keys=False)
+    assert (
+        spent(proxy).amount - before.amount == plan.cost.loss.amount == table.receipt.charged.amount
+    )
+    assert 0.99 < plan.cost.loss.amount / 1e9 / float(whole.amount) <= 1
+    (newest, *_), now = proxy.history(), proxy.history(limit=100)
+    assert len(now) == entries + 1
+    assert newest.remembered
+    assert newest.inquiry.sql == PEOPLE
+    again = proxy.synthesise(wish(PEOPLE, "0.5"))
+    assert again.receipt.remembered
+    assert again.rows == table.rows
+    more = proxy.synthesise(wish(), 5)
+    assert (len(more.rows), more.receipt.charged) == (5, Loss(0))
+    assert len(proxy.history(limit=100)) == entries + 1
+    assert proxy.synthesise(wish(PEOPLE, "1", ("age", "vip"))).receipt.charged > Loss(0)
+
+
+def test_a_dearer_table_than_was_charged_is_not_shown(
+    proxy: Proxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Were a table by codes to lose more than the table by cells."""
+    honest = planned
+
+    def cheaper(*options: Any) -> SynthesisPlan:
+        plan = honest(*options)
+        return replace(plan, cost=replace(plan.cost, loss=Loss(plan.cost.loss.amount - 10**5)))
+
+    monkeypatch.setattr(synthesis, "planned", cheaper)
+    drawn = list[Law]()
+
+    def counting(law: Law, count: int) -> np.ndarray:
+        drawn.append(law)
+        return np.zeros(count, dtype=np.int64)
+
+    monkeypatch.setattr(proxy.vault, "sampler", counting)
+    before = spent(proxy)
+    with pytest.raises(Failed):
+        proxy.synthesise(wish("SELECT vip, country, segment FROM customers"))
+    assert spent(proxy) > before
+    assert not [law for law in drawn[3:] if isinstance(law, Noise)]
+
+
+def test_what_fails_after_the_charge_stays_charged(
+    proxy: Proxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = proxy_kit.WatchedEngine(proxy.vault.engine)
+    engine.instead = proxy_kit.QUOTING
+    monkeypatch.setattr(proxy.vault, "engine", engine)
+    before = spent(proxy)
+    with pytest.raises(Failed) as failed:
+        proxy.synthesise(wish("SELECT vip, age FROM customers"))
+    assert "secret" not in str(failed.value)
+    assert spent(proxy) > before
+    assert not proxy.history()[0].remembered
+
+
+UNFIT = [
+    ("SELECT city, age FROM customers", Reason.UNBOUNDED_INPUT),
+    ("SELECT name, age FROM customers", Reason.HIDDEN_COLUMN),
+    ("SELECT customer_id, age FROM customers", Reason.UNBOUNDED_INPUT),
+    ("SELECT * FROM countries", Reason.UNSUPPORTED_PRIVATE_OPERATOR),
+    ("SELECT age, age FROM customers", Reason.AMBIGUOUS_COLUMN),
+    ("SELECT day FROM logins", Reason.UNBOUNDED_CONTRIBUTION),
+    ("SELECT nothing FROM customers", Reason.UNKNOWN_COLUMN),
+    ("DELETE FROM customers", Reason.UNSUPPORTED_STATEMENT),
+]
+
+
+@pytest.mark.parametrize(("text", "reason"), UNFIT)
+def test_what_cannot_be_counted_is_refused_free_of_charge(
+    proxy: Proxy, text: str, reason: Reason
+) -> None:
+    before = spent(proxy)
+    with pytest.raises(Refused) as refused:
+        proxy.synthesise(wish(text))
+    assert refused.value.reason is reason
+    assert spent(proxy) == before
+
+
+@pytest.mark.parametrize(
+    ("asked", "rows", "reason"),
+    [
+        (wish(PEOPLE, "11"), None, Reason.EPSILON_TOO_LARGE),
+        (wish(PEOPLE, "1", ("age", "nothing")), None, Reason.UNKNOWN_COLUMN),
+        (wish(PEOPLE, "1", ("age", "age")), None, Reason.BAD_OPTION),
+        (
+            wish(PEOPLE, "1", ("age", "vip"), ("vip", "segment"), ("age", "segment")),
+            None,
+            Reason.BAD_OPTION,
+        ),
+        (wish(), 0, Reason.BAD_OPTION),
+    ],
+)
+def test_bad_wishes_are_refused(
+    proxy: Proxy, asked: SynthesisWish, rows: int | None, reason: Reason
+) -> None:
+    with pytest.raises(Refused) as refused:
+        proxy.synthesise(asked, rows)
+    assert refused.value.reason is reason
+
+
+def test_a_table_is_all_of_its_columns_but_keys_and_links(proxy: Proxy) -> None:
+    plan = proxy.explain_synthesis(
+        wish("SELECT * EXCLUDE (order_id, customer_id, note, note_length) FROM orders")
+    )
+    with pytest.raises(Refused, match="note"):
+        proxy.explain_synthesis(wish("orders"))
+    names = ["amount", "quantity", "discount", "placed_at", "status"]
+    assert [column.name for column in plan.columns] == names
+
+
+# --- rows ----------------------------------------------------------------------------------------
+
+
+def test_without_noise_the_rows_have_the_true_tables(
+    proxy: Proxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(proxy.vault, "sampler", exactly)
+    text = "SELECT country, segment, vip FROM customers"
+    monkeypatch.setattr(synthesis, "FREQUENT", 0)
+    table = proxy.synthesise(wish(text, "10"))
+    truth = [
+        (country, segment, vip)
+        for _, country, segment, _, _, _, vip, *_ in world.well_behaved()["customers"]
+    ]
+    assert len(table.rows) == len(truth)
+    names = [column.name for column in table.columns]
+    edges = {tuple(names[n] for n in edge) for edge in table.marginals.pairs}
+    near = {each.columns: each.variation * len(truth) for each in to_rows(table, truth)}
+    assert all(near[(name,)] <= 1 for name in names)
+    assert all(near[edge] <= 2 for edge in edges)
+    assert len(edges) == 2
+
+
+def test_a_tree_has_the_tables_that_it_is_fitted_to() -> None:
+    """Without noise the fit is exact; what is along no edge follows from what is."""
+    rng = np.arange(24).reshape(2, 3, 4) * 7 % 11 + 1.0
+    first, last = rng.sum(axis=2), rng.sum(axis=0)
+    singles = [rng.sum(axis=tuple({0, 1, 2} - {n})) for n in range(3)]
+    tree = Tree.of(3, [(1, 0), (1, 2)])
+    measured = [NoisyTable((n,), own, np.ones(len(own))) for n, own in enumerate(singles)]
+    measured += [NoisyTable((1, 0), first.T, np.ones((3, 2)))]
+    measured += [NoisyTable((1, 2), last, np.ones((3, 4)))]
+    tables = fitted(tree, measured, rng.sum())
+    assert np.allclose(tables[0, 1], first, atol=0.05)
+    assert np.allclose(tables[1, 2], last, atol=0.05)
+    for child, parent in ((0, 1), (1, 2)):
+        assert np.allclose(tables[child, parent].sum(axis=0), tables[(parent,)])
+    rows = drawn(tree, tables, 1000, PublicDice("rows"))
+    own = np.bincount(rows[1] * 4 + rows[2], minlength=12).reshape(3, 4)
+    assert np.abs(own - 1000 * tables[1, 2] / rng.sum()).max() <= 2
+    for edges in ([(0, 1)], [(0, 1), (0, 1)], [(0, 1), (1, 2), (0, 2)]):
+        with pytest.raises(ValueError, match="tree"):
+            Tree.of(3, edges)
+
+
+def test_weighted_least_squares_are_reached() -> None:
+    """Two columns that nothing hinders: the totals are the means weighted by precision."""
+    counts = np.array([[40.0, 20.0], [30.0, 10.0]])
+    single = np.array([70.0, 30.0])
+    measured = [
+        NoisyTable((0,), single, np.full(2, 4.0)),
+        NoisyTable((1,), counts.sum(axis=0), np.full(2, 1e9)),
+        NoisyTable((0, 1), counts, np.full((2, 2), 1.0)),
+    ]
+    tables = fitted(Tree.of(2, [(0, 1)]), measured, 100)
+    # Of the row's total: 60 with variance 2, and 70 with variance 4.
+    assert np.allclose(tables[(0,)], [190 / 3, 110 / 3], atol=0.05)
+
+
+def test_shares_are_whole_and_no_total_drifts() -> None:
+    table = np.array([[0.2, 0.3, 0.5], [0.0, 0.5, 0.5], [1.0, 0.0, 0.0]] * 30)
+    sizes = np.arange(90) % 4
+    whole = apportioned(table, sizes)
+    assert (whole.sum(axis=1) == sizes).all()
+    assert (whole >= 0).all()
+    assert (whole[table == 0] == 0).all()
+    assert np.abs(whole.sum(axis=0) - (table * sizes[:, None]).sum(axis=0)).max() <= 2
+
+
+DECIMAL = SqlType(Kind.DECIMAL, 10, 2)
+BOUNDED: list[tuple[SqlType, Any, Any, list[Any]]] = [
+    (INTEGER, Fraction(-5), Fraction(20_000), [-5, 0, 1, 7, 20_000]),
+    (DECIMAL, Fraction(0), Fraction(500), [Decimal("0.00"), Decimal("0.01"), Decimal("500.00")]),
+    (DOUBLE, Fraction(-1), Fraction(1), [-1.0, -0.5, 0.0, 1e-9, 1.0]),
+    (DATE, date(2020, 1, 1), date(2025, 12, 31), [date(2020, 1, 1), date(2025, 12, 31)]),
+    (
+        SqlType(Kind.TIMESTAMP),
+        datetime(2024, 1, 1),
+        datetime(2025, 1, 1),
+        [datetime(2024, 1, 1), datetime(2024, 7, 1, 12), datetime(2025, 1, 1)],
+    ),
+]
+
+
+@pytest.mark.parametrize(("kind", "lo", "hi", "values"), BOUNDED, ids=lambda v: str(v)[:9])
+def test_values_come_back_within_their_bins(kind: SqlType, lo: Any, hi: Any, values: Any) -> None:
+    column = column_of("x", Facts(kind, Interval(lo, hi), nullable=True))
+    places = [column.cell(value) for value in values]
+    assert None not in places
+    for share in (0.0, 0.5, 1 - 2**-53):
+        filled = column.filled(np.array([*places, column.valued]), np.full(len(places) + 1, share))
+        assert filled[-1] is None
+        assert [column.cell(value) for value in filled[:-1]] == places
+        assert all(type(one) is type(other) for one, other in zip(filled, values, strict=False))
+    if kind.is_numeric and lo <= 0:
+        zero = column.cell(0.0 if kind.kind is Kind.DOUBLE else 0)
+        assert zero is not None
+        assert column.filled(np.array([zero]), np.array([0.9]))[0] in (0, 2.0**-1022 * 0.9)
+    assert cells(column) <= 35
+
+
+def test_few_values_are_listed_and_many_texts_refused() -> None:
+    few = column_of("x", Facts(VARCHAR, domain=("a", "b"), nullable=False))
+    assert (few.valued, cells(few), few.cell("b"), few.cell("c")) == (2, 2, 1, None)
+    many = Facts(VARCHAR, domain=tuple(map(str, range(101))))
+    with pytest.raises(Refused, match="unbounded-input"):
+        column_of("x", many)
+
+
+# --- other accountants, and the command line -----------------------------------------------------
+
+
+@pytest.mark.parametrize("accountant", ["pure", "approximate"])
+def test_every_accountant_pays_for_all_of_it_within_one_question(accountant: str) -> None:
+    policy, engine = bound.shop()
+    budget = replace(policy.budgets[0], accountant=accountant)
+    compiler = Compiler(replace(policy, budgets=(budget,)), engine.public)
+    plan = planned(compiler, wish(ORDERS), Stop())
+    assert 0.99e9 < plan.cost.loss.amount <= 1e9
+    assert plan.cost.loss.delta == 0
+
+
+def test_the_command_writes_rows_and_tells_how_near_they_are(tmp_path: Path) -> None:
+    path, target = proxy_kit.shop(tmp_path / "shop"), tmp_path / "people.csv"
+
+    def command(*words: str) -> Any:
+        options = ("--policy", str(path), "--analyst", "ana")
+        done = CliRunner().invoke(main, ["synth", *words, *options])
+        assert done.exit_code == 0, done.stderr
+        return done
+
+    plan = command(PEOPLE, "--explain").stderr
+    assert plan.startswith("Tables of 4 columns, and of 3 pairs of them out of 6, of which 3 are")
+    words = (PEOPLE, "--epsilon", "1", "--rows", "50", "-o", str(target))
+    told = command(*words, "--truth").stderr
+    with target.open(newline="") as file:
+        head, *rows = csv.reader(file)
+    assert head == ["segment", "vip", "country", "age"]
+    assert len(rows) == 50
+    assert {row[0] for row in rows} <= {"consumer", "business"}
+    assert "50 synthetic rows: none is anybody's" in told
+    assert "by 3: mean " in told
+    assert "cost: ε = 1 (ρ" in told
+    free = command(*words[:5], "--format", "jsonl")
+    assert free.stdout.count("\n") == 50
+    assert "cost: nothing" in free.stderr
+    refused = CliRunner().invoke(
+        main, ["synth", "logins", "--policy", str(path), "--analyst", "ana"]
+    )
+    assert refused.exit_code == 3
