@@ -2,11 +2,9 @@
 
 `python -m benchmarks.synthetic [adult.parquet] [--epsilon 1] [--delta 1e-9] [--seeds N]` makes
 synthetic rows of UCI Adult (14 columns: all but the weight), N times anew, and prints the mean
-total variation of all tables by one, two and three columns, cells being those of `dpsql.synthesis`, the
-seconds, and how far the rows' tables are from the fitted ones. Beside them are the figures of
-independent columns: the same single tables, and no pairs. With the package `mbi` (2.0) installed
-the reference, MST (McKenna, Miklau and Sheldon 2021), runs on the same cells with the same shares
-and is fitted by it. Without a file the people are made up.
+total variation of all tables by one, two and three columns, cells being those of `dpsql synth`, and
+the seconds. Beside them are the figures of independent columns: the same values of each, shuffled.
+Without a file the people are made up.
 """
 
 from __future__ import annotations

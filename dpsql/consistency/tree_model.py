@@ -104,16 +104,11 @@ def fitted(tree: Tree, measured: Sequence[NoisyTable], total: float) -> Tables:
     ...     40,
     ... )
     >>> found[0, 1].round(1).tolist()
-    [[27.0, 3.8], [0.2, 9.0]]
+    [[27.3, 2.7], [0.3, 9.7]]
     """
     tables = [_along(tree, table) for table in measured]
     scale = float(np.mean([table.variances.mean() for table in tables])) / max(total, 1.0)
-    potentials: Tables = {
-        table.axes: np.log(np.maximum(table.counts, 0.5))
-        if len(table.axes) == 1
-        else np.zeros(table.counts.shape)
-        for table in tables
-    }
+    potentials = {table.axes: _first(table) for table in tables}
     current = tree.tables(potentials, total)
     loss, history = _loss(tables, current), list[float]()
     for _ in range(ROUNDS):
@@ -133,6 +128,14 @@ def fitted(tree: Tree, measured: Sequence[NoisyTable], total: float) -> Tables:
         if len(history) > 10 and history[-11] - loss < _STILL * max(loss, 1e-9):  # noqa: PLR2004
             break
     return current
+
+
+def _first(table: NoisyTable) -> np.ndarray:
+    """The potentials to begin with: those of columns that do not depend on one another."""
+    if len(table.axes) > 1:
+        return np.zeros(table.counts.shape)
+    result: np.ndarray = np.log(np.maximum(table.counts, 0.5))
+    return result
 
 
 def _along(tree: Tree, table: NoisyTable) -> NoisyTable:

@@ -21,11 +21,13 @@ from dpsql.compiler.plan.prepared import Prepared
 from dpsql.consistency.drawn_rows import PublicDice, drawn, spread
 from dpsql.consistency.tree_model import NoisyTable, Tables, Tree, fitted, nearest
 from dpsql.engines import Stop
+from dpsql.engines.limited import limited
 from dpsql.ledgers import Inquiry
 from dpsql.mechanisms.pair_choices import Pair, score
 from dpsql.model.errors import Failed, Reason, Refused
 from dpsql.model.vocabulary import Column, Event, Exact, Noisy, Receipt
 from dpsql.preparation.compilation import Compiler
+from dpsql.release.execution import guarded
 from dpsql.synthesis.synthesis_plan import SynthesisPlan, SynthesisWish, planned, release_of
 from dpsql.synthesis.synthetic_columns import (
     Codes,
@@ -104,8 +106,12 @@ def synthesised(
         plan = planned(compiler, then, stop)
         receipt = vault.receipt(plan.source.payer, recalled.query_id)
         marginals = _of_answer(plan, recalled.answer)
-    step = lambda: _table_of(plan, marginals, receipt, rows)  # noqa: E731
-    return compiler.freely(step, stop)
+
+    def table_of() -> SyntheticTable:
+        with limited(stop, compiler.policy.limits.statement_seconds):
+            return _table_of(plan, marginals, receipt, rows)
+
+    return guarded(receipt.query_id, table_of, charged=not receipt.remembered)
 
 
 # --- what is paid for --------------------------------------------------------------------------
@@ -125,6 +131,9 @@ def _paid(
         answer = _released(compiler, vault, plan, receipt.query_id, stop)
     except Refused:  # no text that is counted by codes is refused otherwise than before
         raise Failed(receipt.query_id) from None
+    except Failed as failed:
+        how = {"cancelled": failed.cancelled, "timed_out": failed.timed_out}
+        raise Failed(receipt.query_id, detail=failed.detail, **how) from None
     vault.ledger.remember(receipt.query_id, answer)
     return receipt, _of_answer(plan, answer)
 

@@ -41,6 +41,9 @@ from dpsql.synthesis.synthetic_columns import Codes, SyntheticColumn, alone, cod
 MOST_COLUMNS = 40
 """Columns of synthetic rows: there is a question for each pair of them."""
 
+_QUESTION = "synthetic rows 1"
+"""Another number where other tables would follow from the same single ones."""
+
 SINGLE_SHARE, CHOICE_SHARE = Fraction(1, 3), Fraction(1, 3)
 
 
@@ -203,8 +206,8 @@ def _fixed_edges(
     for names in keep:
         missing = next((name for name in names if name.lower() not in places), None)
         if missing is not None:
-            known = ", ".join(column.name for column in columns)
-            raise Refused(Reason.UNKNOWN_COLUMN, column=missing, fix=f"There are: {known}.")
+            names_there = ", ".join(column.name for column in columns)
+            raise Refused(Reason.UNKNOWN_COLUMN, column=missing, fix=f"There are: {names_there}.")
         one, other = sorted(places[name.lower()] for name in names)
         parts = components(len(columns), edges)
         if parts[one] == parts[other]:
@@ -295,7 +298,7 @@ def _cost(
     parts = [part for prepared in singles for part in _event(prepared).parts]
     parts += [] if choice is None else [choice.event]
     event = Event((*parts, *costliest.parts * edges))
-    words = ["synthetic rows", str(fixed), *(prepared.question for prepared in singles)]
+    words = [_QUESTION, str(fixed), *(prepared.question for prepared in singles)]
     identity = sha256("\n".join(words).encode()).hexdigest()
     return Cost(identity, event, accountants.price(accountant.loss(event), payer.budget))
 

@@ -94,8 +94,7 @@ def synth(
     with --truth also how near to the private rows, which is exact and for the owner only.
     Exit codes are those of `query`.
     """
-    style = style or Path(target or "").suffix.removeprefix(".")
-    style = style if style in _WRITERS else "csv"
+    style = _style(style, target)
     _require(style, picture)
     if only_explain:
         plan = _with_proxy(
@@ -107,21 +106,18 @@ def synth(
         make = partial(_uninterrupted, rows=rows)
         table = _with_proxy(settings, source, make, **options)
         write(_WRITERS[style](_answer(table), margins=False))
-    from dpsql.synthesis.closeness import to_released, to_rows  # noqa: PLC0415
-
-    near = to_released(table)
-    for line in _report(table, near):
+    for line in _report(table, picture):
         note(line)
     if truth:
-        from dpsql.owner.true_rows import true_rows  # noqa: PLC0415
-
-        exact = to_rows(table, true_rows(settings.policy, table.source))
-        note("for the owner only, since it is exact: total variation to the private rows")
-        for line in _by_size(exact):
+        for line in _truth(settings, table):
             note(line)
-    if picture is not None:
-        _draw(near, Path(picture))
     note(cost_text(table.receipt))
+
+
+def _style(style: str | None, target: str | None) -> str:
+    """The format that is wished for; else that of the file's name, or CSV."""
+    ending = Path(target or "").suffix.removeprefix(".")
+    return style or (ending if ending in _WRITERS else "csv")
 
 
 def _require(style: str, picture: str | None) -> None:
@@ -181,14 +177,28 @@ def price_text(plan: SynthesisPlan) -> str:
     )
 
 
-def _report(table: SyntheticTable, near: Sequence[Closeness]) -> Iterator[str]:
-    """What the rows are made of, and how near they are to it."""
+def _report(table: SyntheticTable, picture: str | None) -> Iterator[str]:
+    """What the rows are made of, and how near they are to it, as a picture too."""
+    from dpsql.synthesis.closeness import to_released  # noqa: PLC0415
+
+    near = to_released(table)
+    if picture is not None:
+        _draw(near, Path(picture))
     pairs = [printable(" - ".join(n.columns)) for n in near if len(n.columns) > 1]
     yield f"notice: {len(table.rows):,} synthetic rows: none is anybody's"
     if pairs:
         yield f"notice: beyond single columns they know of {', '.join(pairs)}; of nothing else"
     yield "notice: total variation to the noisy tables that they are drawn from"
     yield from _by_size(near)
+
+
+def _truth(settings: CommandSettings, table: SyntheticTable) -> Iterator[str]:
+    """How near the rows are to the private ones."""
+    from dpsql.owner.true_rows import true_rows  # noqa: PLC0415
+    from dpsql.synthesis.closeness import to_rows  # noqa: PLC0415
+
+    yield "for the owner only, since it is exact: total variation to the private rows"
+    yield from _by_size(to_rows(table, true_rows(settings.policy, table.source)))
 
 
 def _by_size(near: Sequence[Closeness]) -> Iterator[str]:
