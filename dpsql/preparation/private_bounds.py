@@ -215,7 +215,7 @@ def shares(
     whole = min(amount(epsilon, selects=selects) for selects in selections)
 
     def largest(part: Fraction, selections: Sequence[bool]) -> Decimal:
-        return largest(
+        return largest_epsilon(
             epsilon,
             lambda e: max(amount(e, selects=selects) for selects in selections) <= whole * part,
         )
@@ -246,7 +246,7 @@ def notice(bounds: ReleasedBounds) -> BoundsFound:
     return BoundsFound(bounds.table, bounds.column, float(bounds.lower), float(bounds.upper))
 
 
-def largest(most: Decimal, fits: Callable[[Decimal], bool]) -> Decimal:
+def largest_epsilon(most: Decimal, fits: Callable[[Decimal], bool]) -> Decimal:
     """The largest epsilon, to six digits, that fits, where less always does."""
     low, high, six = Decimal(0), most, Context(prec=6, rounding=ROUND_DOWN)
     for _ in range(30):

@@ -34,7 +34,7 @@ from dpsql.model.table_names import address
 from dpsql.model.tree import Parameter, identifier
 from dpsql.model.vocabulary import Event, Policy, Request, TablePolicy
 from dpsql.preparation.compilation import Compiler
-from dpsql.preparation.private_bounds import largest
+from dpsql.preparation.private_bounds import largest_epsilon
 from dpsql.preparation.question import Account, Cost, Question, account
 from dpsql.synthesis.synthetic_columns import Codes, SyntheticColumn, alone, coded, column_of
 
@@ -269,7 +269,7 @@ def _shares(payer: Account, columns: int, rounds: int) -> PartEpsilons:
     whole = amount(payer.epsilon)
 
     def part(share: Fraction) -> Decimal:
-        epsilon = largest(payer.epsilon, lambda e: amount(e) <= whole * share)
+        epsilon = largest_epsilon(payer.epsilon, lambda e: amount(e) <= whole * share)
         if not epsilon:
             raise Refused(Reason.BAD_OPTION, option="epsilon", why="it is too small to be divided")
         return epsilon
