@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from math import inf
+from math import inf, log
 from pathlib import Path
 
 import pytest
 
+from dpsql.compiler.plan.prepared import Prepared
+from dpsql.compiler.plan.private_plan import FoundNorm
 from dpsql.explaining.explanation import (
     CoarserPeriods,
     LargerEpsilon,
@@ -26,7 +28,7 @@ from dpsql.model.notices import Scaled
 from dpsql.model.tree import PlanForm
 from dpsql.owner.check import check_policy
 from dpsql.preparation import outlook as outlooks
-from dpsql.preparation.other_forms import recordable
+from dpsql.preparation.other_forms import Form, recordable
 from dpsql.proxy import Proxy
 from grammar_tests import casefile, proxy_kit
 from grammar_tests.proxy_kit import request
@@ -44,8 +46,8 @@ def expected(proxy: Proxy, sql: str, epsilon: str | None = None) -> float:
     return margin
 
 
-def proposals(proxy: Proxy, sql: str) -> dict[type, Proposal]:
-    found = proxy.explain(request(sql)).outlook.proposals
+def proposals(proxy: Proxy, sql: str, epsilon: str | None = None) -> dict[type, Proposal]:
+    found = proxy.explain(request(sql, epsilon)).outlook.proposals
     return {type(proposal.change): proposal for proposal in found}
 
 
@@ -72,6 +74,28 @@ def test_errors_are_known_for_each_bound_that_may_be_found(sql: str, tmp_path: P
     text = plan_text(before)
     assert "± at 95 %, by how much one unit is found to add in all:" in text
     assert "octave" not in text
+
+
+def test_of_two_norms_the_error_of_the_better_is_expected(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows that are all in one group have either norm: Laplace noise errs less for as much."""
+    changes = (
+        ('accountant = "zcdp"', 'accountant = "approximate"'),
+        ("delta = 1e-3", "delta = 0.5"),
+    )
+    plain, few = outlooks._of_rows, BY_DAY.replace("GROUP", "WHERE day < DATE '2024-02-20' GROUP")
+
+    def of_l2(form: Form, prepared: Prepared, *, rows: int) -> tuple[FoundNorm, ...]:
+        return tuple(replace(norm, instead=False) for norm in plain(form, prepared, rows=rows))
+
+    with Proxy.open(str(proxy_kit.shop(tmp_path, *changes, tables=crowd(9)))) as proxy:
+        last = proxy.explain(request(few, "4")).outlook.bounds[-1]
+        monkeypatch.setattr(outlooks, "_of_rows", of_l2)
+        twin = proxy.explain(request(few, "4")).outlook.bounds[-1]
+    assert last.most == twin.most
+    assert last.margin / last.most[0] == pytest.approx(log(20) / (4 * 0.85), rel=0.01)
+    assert twin.margin > 1.5 * last.margin
 
 
 def test_of_an_average_no_error_is_known_before(tmp_path: Path) -> None:
@@ -156,15 +180,15 @@ def test_what_check_can_record_is_taken_for_recorded(tmp_path: Path) -> None:
 def test_forms_are_compared_at_one_bound_or_the_largest_that_it_can_be(tmp_path: Path) -> None:
     """By months a norm over weeks grows by the root of the weeks of one month, no more."""
     weeks = "SELECT DATE_TRUNC('week', day) AS d, COUNT(*) AS n FROM logins GROUP BY 1"
-    with Proxy.open(str(proxy_kit.shop(tmp_path, tables=crowd(400, most=8)))) as proxy:
-        before = proposals(proxy, weeks)[CoarserPeriods]
+    with Proxy.open(str(proxy_kit.shop(tmp_path, tables=crowd(1500, most=8)))) as proxy:
+        before = proposals(proxy, weeks, "5")[CoarserPeriods]
         assert before.relative
         assert before.most
-        present = proxy.ask(request(weeks)).margins[0][-1]
-        after = proposals(proxy, weeks)[CoarserPeriods]
+        present = proxy.ask(request(weeks, "5")).margins[0][-1]
+        after = proposals(proxy, weeks, "5")[CoarserPeriods]
         assert not after.relative
         assert after.present_margin == pytest.approx(present, abs=1)
-        months = proxy.ask(request(weeks.replace("week", "month"))).margins[0][-1]
+        months = proxy.ask(request(weeks.replace("week", "month"), "5")).margins[0][-1]
         counted = proposals(proxy, TOTAL)[UnitsCounted]
         assert counted.present_margin is None
         require_true(proxy, counted, "SELECT COUNT(DISTINCT customer_id) AS n FROM logins")

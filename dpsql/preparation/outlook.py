@@ -159,11 +159,16 @@ def _bounds(compiled: Compile, form: Form, first: Prepared) -> Iterator[FoundBou
 
 
 def _of_rows(_form: Form, prepared: Prepared, *, rows: int) -> tuple[FoundNorm, ...]:
-    """Norms of so many rows at their largest value; of centres, the middle."""
+    """Norms of so many rows at their largest value; of centres, the middle.
+
+    All of these rows may be in one group, where both norms are as large: where either may be taken,
+    it is the L1 norm, whose noise is never more.
+    """
+    better = {poll.beside for poll in prepared.polls if poll.either}
     return tuple(
         placeholder(poll)
         if poll.first
-        else FoundNorm(poll.key, _steps_of(poll, rows), 0, visible=True)
+        else FoundNorm(poll.key, _steps_of(poll, rows), 0, visible=True, instead=poll.key in better)
         for poll in prepared.polls
     )
 
