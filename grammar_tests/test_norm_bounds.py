@@ -16,9 +16,10 @@ import numpy as np
 import pytest
 
 from dpsql.mechanisms import norm_bounds, sample, standard_deviation
-from dpsql.mechanisms.norm_bounds import NormBound, Octaves, chosen, share
+from dpsql.mechanisms.norm_bounds import NormBound, Octaves, Seen, chosen, share
 from dpsql.mechanisms.tails import reach
 from dpsql.model.vocabulary import Mechanism, Noise
+from dpsql.preparation import contribution_bounds
 from grammar_tests.draws import ENTROPY
 
 RHO = 0.02436
@@ -96,7 +97,7 @@ class World:
             lambda clip: clip * deviation(self.order, float(self.part)),
             gaussian=self.order == 1,
             groups=self.groups,
-            weight=self.groups**0.25 if self.order == 1 else 1,
+            weight=self.groups**contribution_bounds._SPREAD if self.order == 1 else 1,
         )
 
     def founds(self, draws: int) -> list[NormBound]:
@@ -240,7 +241,22 @@ def test_over_many_groups_it_is_seen_where_in_an_octave_norms_end(
     worlds = aligned(order, kind)
     assert np.mean([world.ratio(10) for world in worlds]) <= 1.4
     monkeypatch.setattr(norm_bounds, "HALVED", 99)
+    monkeypatch.setattr(Seen, "fall", lambda *_: 1.0)
     assert max(world.ratio(10) for world in worlds) > 1.45, "the twin sees whole octaves"
+
+
+def test_where_counts_fall_steeply_hardly_any_unit_is_at_the_end_of_an_octave(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    counts = [0] * 9 + [3000, 24000, 48000, 24000, 40] + [0] * 8
+    world, law = single(2, "equal", 10), votes(2, Fraction(1, 5))
+
+    def bound() -> int:
+        return world.choice(Octaves(0, 21), counts, law).bound
+
+    assert 4096 < bound() < 6000
+    monkeypatch.setattr(Seen, "fall", lambda *_: 1.0)
+    assert bound() > 6500, "the twin takes them to be spread evenly"
 
 
 @ORDERS

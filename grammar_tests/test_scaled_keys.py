@@ -299,6 +299,18 @@ def test_more_keys_than_anybody_has_cost_a_little() -> None:
     assert 1 < scaled[1] / scaled[0] < 1.1
 
 
+@pytest.mark.parametrize(("noise", "counted"), [COUNTINGS[2], COUNTINGS[8]])
+def test_no_thousands_of_keys_show_one_too_often(noise: Noise, counted: UnitCounting) -> None:
+    """Where they are not looked at one by one; the twin looks at those that are."""
+    delta, law = Fraction(1, 10**6), tail(noise)
+    value = threshold(noise, 5000, delta, counted=counted).value
+    numbers = (1, 1024, 1025, 2048, 2049, 3000, 5000)
+    assert max(shown(value, counted, law, keys) for keys in numbers) <= delta
+    even = replace(counted, unit=1)  # whoever has many keys adds as much to each as others do
+    few, many = (threshold(noise, l0, delta, counted=even).value for l0 in (1024, 5000))
+    assert shown(few, even, law, 5000) > delta >= shown(many, even, law, 5000)
+
+
 def lone_keys(keys: int, draws: int, chosen: Threshold) -> int:
     """In how many of so many releases some key is shown of a person alone in so many keys."""
     added = chosen.counted.added(keys)
@@ -452,6 +464,77 @@ def test_keys_alone_need_no_vote_and_the_first_ones_have_a_norm_of_their_own(
         sides = [n.side for n in rows.notices if isinstance(n, Scaled)]
         assert sides == [CutSide.ABOVE, CutSide.EITHER]
         assert not any(isinstance(n, SharedPresence) for n in rows.notices)
+
+
+def test_of_the_first_keys_their_numbers_count_and_what_is_cut_of_those_few() -> None:
+    """The count that shows all keys has a third of the budget, and no unit much of several keys."""
+    policy, engine = shop(crowd(3))
+    by_rows = BY_KEY.format("COUNT(*) AS n")
+    every, first = (
+        planned(f"{by_rows}{more}", "zcdp", policy, engine)
+        for more in ("", " ORDER BY n DESC LIMIT 10")
+    )
+    groups = [(poll.groups, poll.alone) for plan in (every, first) for poll in plan.polls]
+    assert groups == [(32, False), (isqrt(10 * 128), True)]
+    shares = [plan.plan.shares[0] for plan in (every, first) if plan.plan is not None]
+    assert shares[0] == Fraction(1, 2)
+    assert Fraction(1, 4) < shares[1] < Fraction(1, 3)
+
+
+# --- a declared limit ---
+
+
+def limited(tables: world.Tables, keys: int) -> tuple[Policy, PlainEngine]:
+    policy, engine = shop(tables)
+    listed = (replace(t, max_groups_per_unit=keys) for t in policy.tables)
+    return replace(policy, tables=tuple(listed)), engine
+
+
+@pytest.mark.parametrize(
+    ("sql", "others"),
+    [
+        (ALONE, 0),
+        (PEOPLE, 0),
+        (ROWS, 2),
+        (BY_KEY.format("COUNT(DISTINCT day) AS n"), 1),
+        (PEOPLE.replace(") AS", ") FILTER (WHERE day > DATE '2024-01-01') AS"), 1),
+    ],
+)
+def test_nobody_counts_more_than_the_norm_in_keys_of_a_loose_limit(sql: str, others: int) -> None:
+    """They are sampled, and then the count of units is scaled, whatever else is measured."""
+    policy, engine = limited(crowd(*KEYS), 9)
+    plan = planned(sql, "zcdp", policy, engine, Fraction(3, 2))
+    (block,) = plan.blocks
+    counting = threshold_of(block).counted
+    assert (block.l0, block.enforce_l0, len(block.releases)) == (9, True, 1 + others)
+    assert counting.norm is Norm.L2
+    for number, vector in zip(KEYS, alone(plan, engine, len(KEYS)), strict=True):
+        assert len(vector) == min(9, number)
+        assert size(Norm.L2, [parts[0] for parts in vector]) <= counting.most < 3 * UNIT
+    here = integers(plan, engine)
+    for unit in range(1, len(KEYS) + 1):
+        with without_unit(engine.connection, world.deletions(unit)):
+            assert violation(plan, here, integers(plan, engine)) is None
+
+
+def test_a_loose_limit_costs_a_little_delta_alone() -> None:
+    """The twin is a limit that is not taken for loose: its root is in the noise."""
+    units = [
+        threshold_of(planned(ALONE, "zcdp", *limited(crowd(3), keys)).blocks[0]).units
+        for keys in (7, 8, 2500)
+    ]
+    assert units[1] < 0.6 * units[0]
+    assert units[1] < units[2] < 1.3 * units[1]
+
+
+def test_an_average_counts_whom_its_sum_has() -> None:
+    """Else it would be too large by as much as the count is scaled."""
+    policy, engine = limited(crowd(*KEYS), 30)
+    rows = "(SELECT customer_id, login_id % 5000 AS g, 1 AS x FROM logins GROUP BY ALL) AS t"
+    average = planned(f"SELECT g, AVG(x + g) AS a FROM {rows} GROUP BY g", "zcdp", policy, engine)
+    count = planned(f"SELECT g, COUNT(*) AS n FROM {rows} GROUP BY g", "zcdp", policy, engine)
+    assert threshold_of(average.blocks[0]).counted == UnitCounting()
+    assert threshold_of(count.blocks[0]).counted.norm is Norm.L2
 
 
 def test_explain_tells_the_norm_and_the_threshold(tmp_path: Path) -> None:

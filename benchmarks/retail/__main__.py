@@ -98,7 +98,8 @@ def report(folder: Path, given: argparse.Namespace) -> None:
         asked = [one for one in found if one.price == str(price)]
         title = f"{price}, {given.releases} releases, limits declared: {given.limits or 'nothing'}"
         table(title, HEADER, [one.row for one in asked])
-        print(summary(asked))
+        if asked:
+            print(summary(asked))
         if accountants.get(price.accountant).supports_selection:
             keys = list(by_private_keys(database, price, given))
             table(f"{title}, private keys", KEYS_HEADER, keys)

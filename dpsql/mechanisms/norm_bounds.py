@@ -7,10 +7,11 @@ number for each octave; everything below is computed from these numbers.
   that of empty ones one in a million would, and from there on octaves that stand out a little, of
   which one in between may not. Looking from the peak outward instead ends at the first gap, and a
   tenth of the units a thousand times larger than the others would be cut.
-* What a clip C takes away is a sum over octaves, with norms that are log-uniform within each, or
-  within each half: over many groups a unit that noise hides takes little away, so that what it
-  hides in halves is outweighed by where they tell that norms end. The clip with the least predicted
-  error is taken, the mean |bias + noise| of a group.
+* What a clip C takes away is a sum over octaves, within each of which counts are taken to fall or
+  rise as they do from the octave before to the next; or over halves of them: over many groups a
+  unit that noise hides takes little away, so that what it hides in halves is outweighed by where
+  they tell that norms end. The clip with the least predicted error is taken, the mean |bias +
+  noise| of a group.
 * What is cut of a norm is cut of all groups of its unit: of their sizes together so many times as
   much as these add up to more than the norm. Votes for both say how much (`spread`).
 * Beyond the outermost octave that is seen there may be units that cannot be. Where the counts fall
@@ -59,6 +60,9 @@ _WELL = 4
 
 _SURE = 2.0
 """Deviations of noise that a sum stays within at 97 %, of Laplace noise too."""
+
+_HIDDEN = 2.0
+"""An octave is taken to have as many units as so many deviations of its noise: they may hide."""
 
 _TIE = 1 - 1e-9
 """Errors so close are equal: which is less must not depend on the last bit of a logarithm."""
@@ -156,7 +160,7 @@ def chosen(
     >>> votes = Noise(Mechanism.DISCRETE_LAPLACE, Fraction(5))
     >>> counts, law = [10, -3, 6, 104, 890, 1012, 413, 2, -7, 1], {"groups": 1, "weight": 1}
     >>> chosen(Octaves(0, 9), counts, votes, lambda clip: 2.0 * clip, gaussian=False, **law)
-    NormBound(bound=76, above=21, visible=True)
+    NormBound(bound=64, above=21, visible=True)
     """
     expected, parts = seen(counts, votes, octaves.parts), octaves.parts
     bound, least = 1, inf
@@ -207,13 +211,23 @@ class Seen:
     """The units that octaves are taken to have: of the first `places` what was counted.
 
     In octaves behind these, counts are taken to fall on. Where no octave stands out, they are not
-    `visible`. Each octave has one of `parts`, or two.
+    `visible`. Each octave has one of `parts`, or two. Their noise has a `deviation` in an octave.
     """
 
     units: tuple[float, ...]
     places: int
     visible: bool
     parts: tuple[tuple[float, ...], ...]
+    deviation: float
+
+    def fall(self, place: int) -> float:
+        """How many times as many units there are where an octave ends as where it begins, by the
+        octaves on either side, as far as noise does not hide these.
+        """
+        around = (*self.units[max(0, place - 1) : place + 2], 0.0)
+        least = _HIDDEN * self.deviation
+        before, after = (max(n, least) for n in (around[0], around[min(place, 1) + 1]))
+        return sqrt(after / before)
 
 
 def seen(counts: Sequence[int], votes: Noise, parts: int = 1) -> Seen:
@@ -232,7 +246,7 @@ def seen(counts: Sequence[int], votes: Noise, parts: int = 1) -> Seen:
     units = [float(count) for count in sums[: last + 1]]
     beyond = list(_beyond(sums, last, law)) if visible else []
     each = (*halves[: last + 1], *((count,) for count in beyond))
-    return Seen((*units, *beyond), last + 1, visible, each)
+    return Seen((*units, *beyond), last + 1, visible, each, standard_deviation(law))
 
 
 def _added(votes: Noise, parts: int) -> Noise:
@@ -350,14 +364,15 @@ def _cuts(expected: Seen, lowest: int) -> Iterator[tuple[int, float]]:
 def _quarters(expected: Seen, lowest: int) -> Iterator[tuple[int, int, float]]:
     """Quarters of octaves, the largest first: their whole ends, and how many units are in each."""
     for place, parts in reversed(list(enumerate(expected.parts))):
-        octave, each = lowest + place, _QUARTERS // len(parts)
+        octave, each, fall = lowest + place, _QUARTERS // len(parts), expected.fall(place)
         for part in reversed(range(len(parts))):
             ends = range(_QUARTERS * (octave - 1) + part * each, _QUARTERS * octave + 1)[: each + 1]
             pairs = [
                 pair for pair in pairwise(map(_whole_power, reversed(ends))) if pair[0] > pair[1]
             ]
-            for upper, lower in pairs:
-                yield upper, lower, parts[part] / len(pairs)
+            weights = [fall ** ((len(pairs) - n) / _QUARTERS) for n in range(len(pairs))]
+            for (upper, lower), weight in zip(pairs, weights, strict=True):
+                yield upper, lower, parts[part] * weight / sum(weights)
 
 
 def _whole_power(quarters: int) -> int:

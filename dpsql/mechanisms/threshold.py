@@ -15,7 +15,7 @@ largest that any k asks for.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -27,6 +27,8 @@ import numpy as np
 from dpsql.mechanisms.tails import reach_of_sum
 from dpsql.mechanisms.truncated_geometric import keys_of_unit
 from dpsql.model.vocabulary import Neighbours, Noise, Norm
+
+_ONE_BY_ONE = 2**10
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,8 +115,9 @@ def threshold(
     T = what a unit adds at most, one step if it is counted alone, + the least t with P(Z1 + ... +
     Zc >= t) <= δ1 = 1 - (1-δ)^(1/k), c the measurements that are summed and k the keys of one unit:
     l0, or 2·l0 under REPLACE, where two units' keys come and go. Where a unit adds less to each of
-    more keys, it is the largest of these for a unit of 1, 2, ..., l0 keys. It is never below
-    `floor` units. Raises ValueError unless 0 < δ < 1 and l0 >= 1.
+    more keys, it is the largest of these for a unit of 1, 2, ..., l0 keys, or a little more where
+    they are thousands. It is never below `floor` units. Raises ValueError unless 0 < δ < 1 and l0
+    >= 1.
 
         >>> from dpsql.model.vocabulary import Mechanism
         >>> unit = Noise(Mechanism.DISCRETE_LAPLACE, Fraction(1))
@@ -124,10 +127,25 @@ def threshold(
     if not 0 < delta < 1 or l0 < 1:
         raise ValueError("a threshold needs 0 < δ < 1 and at least one key per unit")
 
-    def lone(keys: int) -> int:
-        """The threshold for units of so many keys."""
-        one_key = -expm1(log1p(-float(delta)) / keys_of_unit(keys, neighbours))
-        return counted.added(keys) + reach_of_sum(noise, counted.columns, one_key)
+    def lone(fewest: int, most: int) -> int:
+        """A threshold for units of so many keys: it is the least where the two are one number."""
+        one_key = -expm1(log1p(-float(delta)) / keys_of_unit(most, neighbours))
+        return counted.added(fewest) + reach_of_sum(noise, counted.columns, one_key)
 
-    least = lone(l0) if counted.norm is Norm.MAX else max(map(lone, range(1, l0 + 1)))
+    alike = counted.norm is Norm.MAX
+    least = lone(l0, l0) if alike else max(lone(*keys) for keys in _numbers(l0))
     return Threshold(max(floor * counted.unit, least), noise, delta, counted)
+
+
+def _numbers(l0: int) -> Iterator[tuple[int, int]]:
+    """The numbers of keys up to l0, one by one, and large ones from one power of two to the next:
+    there a unit adds little to any.
+
+    >>> list(_numbers(2500))[-3:]
+    [(1024, 1024), (1025, 2048), (2049, 2500)]
+    """
+    yield from ((keys, keys) for keys in range(1, min(l0, _ONE_BY_ONE) + 1))
+    fewest = _ONE_BY_ONE
+    while fewest < l0:
+        yield fewest + 1, min(2 * fewest, l0)
+        fewest *= 2

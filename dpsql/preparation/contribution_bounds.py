@@ -33,6 +33,8 @@ _SEEN = 1e-6
 _OF_RANKS, _OF_RANKS_OF_SUMS = 0.005, 0.05
 """How much of what is cut a rank is off: those whose rows are cut have rows on either side. What a
 unit's rows add up to depends more on how many they are than the values of a column do."""
+_SPREAD = 0.4
+"""The power of the groups that is about how much more is cut of all of them than of an L2 norm."""
 _FAR = 8
 """How many times as far out as the median a mean of means may be drawn."""
 _FOR_CENTRES = Fraction(1, 20)
@@ -134,7 +136,8 @@ def _chosen(
     law = _law(widest, poll, vote)
     alone = vote.norm is not Norm.MAX or law.one_group
     groups = poll.groups if alone else 1
-    weight = groups**0.25 if law.gaussian and vote.norm is not Norm.MAX else 1.0
+    spread = law.gaussian and vote.norm is not Norm.MAX and not poll.alone
+    weight = groups**_SPREAD if spread else 1.0
     if poll.column is None:
         weight = _OF_RANKS_OF_SUMS if poll.of_sums else _OF_RANKS
     return _least(vote, counts, noise, law, groups, weight)

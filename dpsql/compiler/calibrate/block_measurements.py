@@ -109,7 +109,7 @@ def _measure(
     counted, own = polls.counting, tuple(values)
     measurements = Measurements(named.alone, own, families, sums, pairs, counted=counted)
     histograms, nonnegative = HistogramQueries(choices), options.nonnegative
-    measured = Measured(bounded, contributions, measurements, histograms, nonnegative)
+    measured = Measured(bounded, contributions, measurements, histograms, nonnegative, first=first)
     return _with_polls(measured, polls, named)
 
 
@@ -220,7 +220,7 @@ def _polls(
         block=block,
         totals=_totals(block, contributions, norm),
         contributions=contributions,
-        listed=len(bounded.domain or ((),)),
+        listed=0 if bounded.domain is None else max(1, len(bounded.domain)),
         norm=norm,
         either=accountant.vectors_help,
         norms=norms,

@@ -58,6 +58,9 @@ from dpsql.model.tree import Span
 from dpsql.model.vocabulary import Event, EventPart, Neighbours, NoiseEvent
 from dpsql.model.walk import refs
 
+_FIRST = 5
+"""How much more the numbers of the first groups are worth than the count that shows all."""
+
 
 def calibrate(
     bounded: Bounded,
@@ -170,7 +173,11 @@ def _with_trees(
 def _apart(measured: list[Measured], outer: Relation) -> list[Measured]:
     """The blocks with what counts as an output of its own: see `Apart`."""
     outputs = shown(outer, [m.fields for m in measured])
-    return [replace(m, apart=apart(outputs, m.values, _deciding(m))) for m in measured]
+    each = (apart(outputs, m.values, _deciding(m)) for m in measured)
+    times = (_FIRST if m.first else 1 for m in measured)
+    return [
+        replace(m, apart=replace(a, times=t)) for m, a, t in zip(measured, each, times, strict=True)
+    ]
 
 
 def _claims(

@@ -4,7 +4,8 @@ Proof (PRIVACY.md R5, R26, R31, R74, R76). A group of a unit has a row of it, so
 than rows; keys that the unit determines have one value, others as many as their list, outside of
 which rows are dropped. Where no proof is as small as the owner's limit, SQL keeps so many. Where
 there is no limit of the groups of private keys, what a unit adds to all of them is scaled to a
-norm, and SQL keeps so many that hardly anybody has more.
+norm, and SQL keeps so many that hardly anybody has more; where there is a loose one, so is what it
+adds to the count of units.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from dpsql.model.walk import relations
 
 MOST_KEYS = 2**10
 """Private keys of one unit that are kept where nobody limits them: they cost a little δ alone."""
+LOOSE_KEYS = 8
+"""A limit of so many private keys of one unit is taken for loose: most units have fewer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +30,8 @@ class Contributions:
     """The limits of one unit's groups and rows in a block, proved or to be enforced.
 
     Where nothing limits its rows, or what is aggregated of them, units can be `polled` for it. All
-    that a unit adds to private keys is `scaled` where nobody limits how many they are.
+    that a unit adds to private keys is `scaled` where nobody limits how many they are; where a
+    limit of them is `loose`, what it adds to their count of units may be.
     """
 
     groups: Contribution
@@ -37,6 +41,7 @@ class Contributions:
     enforce: bool
     polled: bool
     scaled: bool
+    loose: bool
 
 
 def contributions_of(bounded: BoundedBlock) -> Contributions:
@@ -74,6 +79,7 @@ def contributions_of(bounded: BoundedBlock) -> Contributions:
         enforce=groups.enforce,
         polled=polled,
         scaled=groups.scaled,
+        loose=polled and private and (groups.most.value or 0) >= LOOSE_KEYS,
     )
 
 

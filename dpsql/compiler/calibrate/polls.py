@@ -81,15 +81,17 @@ MANY_GROUPS = 32
 """From here on a Gaussian norm is expected to be the better one, where both laws are possible."""
 SQUARED_KEYS = 2
 """The square of the norm of a unit's counts by private keys that shows most of them."""
-SHOWN_KEYS = 32
-"""Of so many private keys errors are weighed where nothing says how many are to be shown."""
+SHOWN_KEYS, ORDERED_KEYS = 32, 128
+"""Of so many private keys errors are weighed where nothing says how many are to be shown, and so
+many are taken to be there where the first of them are."""
 
 
 @dataclass(slots=True)
 class Polls:
     """Makes the measurements of one block whose clip is found, and lists what is to be found.
 
-    Of public groups errors are weighed over all, of private ones over the `first` that are shown.
+    Of public groups, of which there are so many `listed`, errors are weighed over all, of private
+    ones (0) over some.
     An L2 `norm` over many public groups is asked for with the L1 norm, which says how much is cut
     of all groups, and is taken if it errs less where `either` has noise of its own.
     """
@@ -110,13 +112,25 @@ class Polls:
     @property
     def size(self) -> int:
         """The groups whose errors are weighed."""
-        return (self.first or SHOWN_KEYS) if self.contributions.scaled else self.listed
+        return self.listed or (ORDERED_KEYS if self.first else SHOWN_KEYS)
 
     @property
     def counted_units(self) -> Measurement:
         """The count of units that shows private keys (PRIVACY.md R44)."""
         units = UnitCount(None)
-        return self._units(units, None) if self.contributions.scaled else units
+        return self._units(units, None) if self._scales_units else units
+
+    @property
+    def _scales_units(self) -> bool:
+        """Whether units count less in many private keys: not in an average's count, whose sum has
+        all of them.
+        """
+        return self.contributions.scaled or (self.contributions.loose and self._adds_up)
+
+    def _scales(self, part: Measurement) -> bool:
+        """Whether what a unit adds to private keys is scaled, however many it has of them."""
+        of_units = isinstance(part, UnitCount) or (isinstance(part, RowCount) and part.reach == 1)
+        return self._scales_units if of_units else self.contributions.scaled
 
     @property
     def counting(self) -> UnitCounting:
@@ -142,15 +156,14 @@ class Polls:
         Raises `Refused` where a unit may be in many private groups, for what no norm bounds and for
         what nobody can be polled.
         """
-        if self.contributions.scaled:
+        if self._scales(part):
             return self._scaled(part, measure, call)
         limited = self.limited(part, measure)
         return self.totals.of_rows(part) if limited == part and self._adds_up else limited
 
     def searched(self, part: Measurement, measure: int, call: BoundedCall) -> Measurement:
         """A measurement whose clip is found; raises as `bounded` does."""
-        scaled = self.contributions.scaled
-        return (self._scaled if scaled else self.clipped)(part, measure, call)
+        return (self._scaled if self._scales(part) else self.clipped)(part, measure, call)
 
     def all_searched(
         self, parts: Parts, names: Sequence[str], measure: int, call: BoundedCall
@@ -414,7 +427,7 @@ class Polls:
         asked for, and the one that was found to be better is taken.
         """
         many = min(self.totals.groups, self.listed) >= MANY_GROUPS
-        if self.norm is not Norm.L2 or self.contributions.scaled or not many:
+        if self.norm is not Norm.L2 or not many:
             return self.norm
         key, _ = self._voted(part, Norm.L2, digits, most)
         sizes, _ = self._voted(part, Norm.L1, digits, most)
@@ -452,11 +465,12 @@ class Polls:
         or over all others.
         """
         spread = norm is not Norm.MAX or self.totals.groups == 1
-        return 2 if spread and self.listed >= HALVED and not self.contributions.scaled else 1
+        return 2 if spread and self.listed >= HALVED else 1
 
     def _asks(self, key: str, vote: UnitVote, *, of_keys: bool = False) -> None:
         if key not in self.norms and key not in self.missing:
-            self.missing[key] = Poll(key, self._polled(vote), None, self.size, of_keys)
+            alone = self.first is not None and not self.listed
+            self.missing[key] = Poll(key, self._polled(vote), None, self.size, of_keys, alone=alone)
 
     def _key(self, vote: UnitVote) -> str:
         """What makes two polls the same."""

@@ -41,7 +41,7 @@ class Measured:
 
     `apart` are outputs of its own that the budget is split for, whatever way it is measured; the
     `rival` is the next best way to count its units; `polls` are held before, and found
-    `norms`; declared limits of `totals` are clipped to.
+    `norms`; declared limits of `totals` are clipped to. Perhaps only the `first` groups are shown.
     """
 
     bounded: BoundedBlock
@@ -54,6 +54,7 @@ class Measured:
     polls: tuple[Poll, ...] = ()
     norms: tuple[ContributionBound, ...] = ()
     totals: tuple[TotalLimit, ...] = ()
+    first: int | None = None
 
     @property
     def fields(self) -> tuple[Field, ...]:

@@ -21,15 +21,18 @@ class Apart:
     """Outputs of a block beside the columns of its query.
 
     The measures at `places`, which no column reads whole (they order, filter or are aggregated
-    again), and counts that decide something: they are worth as much as any other output.
+    again), and counts that decide something: they are worth as much as any other output. Where a
+    count decides of more than is shown, the others are worth as much as so many `times`.
     """
 
     places: tuple[int, ...] = ()
     deciding: tuple[Expression, ...] = ()
+    times: int = 1
 
     def of(self, measures: Sequence[Expression]) -> list[Expression]:
         """The outputs, where the measures are these."""
-        return [*(measures[place] for place in self.places), *self.deciding]
+        more = (self.times - 1) * [*measures] if self.deciding else []
+        return [*(measures[place] for place in self.places), *self.deciding, *more]
 
     def counted_by(self, formulas: Mapping[int, Expression]) -> Apart:
         """The same outputs, where columns that decide are measured as these formulas."""

@@ -439,7 +439,8 @@ class Poll:
     show about as many private keys as it can. The rows that choices keep may be `of_sums`: of what
     rows of a unit add up to. That of an L2 norm over many groups is held `beside`
     that of the L1 norm of the same totals, known by its key, of which the better is taken where
-    `either` may be.
+    `either` may be. What is cut of a unit is `alone` in the largest private groups, which few units
+    have several of.
     """
 
     key: str
@@ -450,6 +451,7 @@ class Poll:
     of_sums: bool = False
     beside: str | None = None
     either: bool = False
+    alone: bool = False
 
     @property
     def first(self) -> bool:

@@ -82,7 +82,7 @@ SELECT login_id % 5000 AS g, COUNT(DISTINCT customer_id) AS n FROM logins GROUP 
 SELECT g, COUNT(*) AS n FROM (SELECT login_id % 5000 AS g, ROW_NUMBER() OVER (PARTITION BY customer_id ORDER BY day) AS r FROM logins) WHERE r <= 30 GROUP BY g;
 -- accept
 -- keys: private, l0 proved
--- release: units l0=30 linf=1
+-- release: scaled l0=30 linf=1.4142
 -- release: scaled l0=30 linf=30.0075
 
 -- case: one row of a unit in each group

@@ -23,7 +23,7 @@ SELECT date_trunc('month', placed_at) AS w, COUNT(*) AS n FROM orders GROUP BY w
 SELECT note_length // 7 AS k, COUNT(*) AS n FROM orders GROUP BY k;
 -- accept
 -- keys: private, l0 enforced
--- release: units l0=8 linf=1
+-- release: scaled l0=8 linf=1.4142
 -- release: rows l0=8 linf=10
 
 -- case: groups by several keys multiply, unless others are fewer
