@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from threading import Lock
 from typing import Self
@@ -47,6 +48,8 @@ from dpsql.preparation.signature import Signature
 from dpsql.release.release import Sampler
 from dpsql.synthesis.synthesis import SyntheticTable, synthesised
 from dpsql.synthesis.synthesis_plan import SynthesisPlan, SynthesisWish, planned
+from dpsql.synthesis.synthetic_statement import CreateSynthetic, begins, creation
+from dpsql.synthesis.synthetic_tables import CREATED, SyntheticTables, TablesAlone, doubted, over
 
 
 class Proxy:
@@ -73,6 +76,7 @@ class Proxy:
         self._rebind = rebind or (lambda: policy)
         self.accepted = self.recorded()
         self._stops: set[Stop] = set()
+        self.synthetic = SyntheticTables()
 
     @property
     def policy(self) -> Policy:
@@ -119,18 +123,27 @@ class Proxy:
         charge stays), `Unreachable` or `LedgerError`.
         """
         with self._stoppable(stop or Stop()) as registered:
-            query = self.compiler.read(request, registered)
-            if query.explain:
-                return shown(explained(self.compiler, self.vault, query))
-            return precision.answered(self.compiler, self.vault, query)
+            statement = self._creation(request, registered)
+            if statement is not None:
+                wish = request, statement, registered
+                return self.synthetic.create(self.compiler, self.vault, *wish)
+            try:
+                return _answered(self.compiler, self.vault, request, registered)
+            except Refused as refused:
+                synthetic = self._synthetic(request, refused, registered)
+            return over(synthetic, replace(request, flowing=False), registered, _answered)
 
     def explain(self, request: Request, stop: Stop | None = None) -> Explanation:
         """The plan and the price of a query: runs nothing on private data, writes nothing.
 
         Raises `Refused`, or `Failed` where it takes too long or `stop` is requested.
         """
-        query = self.compiler.read(request, stop or Stop())
-        return explained(self.compiler, self.vault, query)
+        stop = stop or Stop()
+        try:
+            return _explained(self.compiler, self.vault, request, stop)
+        except Refused as refused:
+            alone = self._synthetic(request, refused, stop)
+        return doubted(_explained(alone.compiler, alone.vault, request, stop), alone.compiler)
 
     def signature(
         self,
@@ -143,7 +156,14 @@ class Proxy:
 
         See `dpsql.preparation.signature`. Raises as `explain` does.
         """
-        return self.compiler.signature(request, places, declared, stop or Stop())
+        stop = stop or Stop()
+        if self._creation(request, stop) is not None:
+            return Signature(CREATED, ())
+        try:
+            return self.compiler.signature(request, places, declared, stop)
+        except Refused as refused:
+            alone = self._synthetic(request, refused, stop)
+        return alone.compiler.signature(request, places, declared, stop)
 
     def watch(self, wish: Watch) -> Monitor:
         """A stream of counting queries against one threshold, charged now; see
@@ -171,6 +191,18 @@ class Proxy:
     def explain_synthesis(self, wish: SynthesisWish) -> SynthesisPlan:
         """What `synthesise` would count, choose and charge: runs nothing, charges nothing."""
         return planned(self.compiler, wish, Stop())
+
+    def _creation(self, request: Request, stop: Stop) -> CreateSynthetic | None:
+        """What a text wants to be created, if it does; read where texts are read."""
+        if not begins(request.sql):
+            return None
+        return self.compiler.apart(partial(creation, request.sql), stop)
+
+    def _synthetic(self, request: Request, refused: Refused, stop: Stop) -> TablesAlone:
+        """What answers a question about synthetic tables instead; raises what it was refused for
+        where it is about others.
+        """
+        return self.synthetic.instead(self.compiler, self.vault, request, refused, stop)
 
     def analyst(self, name: str | None = None) -> str:
         """The analyst of that name; without a name the only one. Raises `Refused`."""
@@ -260,3 +292,14 @@ class Proxy:
             yield stop
         finally:
             self._stops.discard(stop)
+
+
+def _answered(compiler: Compiler, vault: Vault, request: Request, stop: Stop) -> Answer:
+    query = compiler.read(request, stop)
+    if query.explain:
+        return shown(explained(compiler, vault, query))
+    return precision.answered(compiler, vault, query)
+
+
+def _explained(compiler: Compiler, vault: Vault, request: Request, stop: Stop) -> Explanation:
+    return explained(compiler, vault, compiler.read(request, stop))

@@ -11,7 +11,7 @@ from datetime import date, datetime
 from decimal import Decimal
 from fractions import Fraction
 from itertools import product
-from math import exp, log
+from math import exp, isnan, log
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,9 @@ from dpsql.consistency.drawn_rows import PublicDice, apportioned, drawn
 from dpsql.consistency.tree_model import NoisyTable, Tree, fitted
 from dpsql.engines import Stop
 from dpsql.interfaces.cli import main
+from dpsql.interfaces.plan_text import plan_text
+from dpsql.interfaces.sentences import sentences
+from dpsql.interfaces.tables import table
 from dpsql.mechanisms.laws import Law, Softmax
 from dpsql.mechanisms.pair_choices import pair_choice, score
 from dpsql.model.errors import Failed, Reason, Refused
@@ -37,6 +40,7 @@ from dpsql.synthesis.closeness import to_rows
 from dpsql.synthesis.synthesis_plan import SynthesisPlan, SynthesisWish, planned
 from dpsql.synthesis.synthetic_columns import cells, column_of
 from grammar_tests import bound, laws, proxy_kit, world
+from grammar_tests.session_kit import Client
 
 PEOPLE = "SELECT segment, vip, country, age FROM customers"
 ORDERS = "SELECT status, quantity, amount FROM orders"
@@ -82,10 +86,10 @@ def neighbours() -> Iterator[tuple[list[np.ndarray], list[np.ndarray], Sensitivi
     sensitivity = Sensitivity(2, 0, 2)
     tables = [np.arange(9).reshape(3, 3) * n for n in (1, 2, 3)]
     for places in product(range(9), repeat=2):
-        moved = [table.copy() for table in tables]
-        for n, table in enumerate(moved):
+        moved = [counts.copy() for counts in tables]
+        for n, counts in enumerate(moved):
             for place in places:
-                table.ravel()[(place + n) % 9] += 2
+                counts.ravel()[(place + n) % 9] += 2
         yield tables, moved, sensitivity
 
 
@@ -416,3 +420,84 @@ def test_the_command_writes_rows_and_tells_how_near_they_are(tmp_path: Path) -> 
         main, ["synth", "logins", "--policy", str(path), "--analyst", "ana"]
     )
     assert refused.exit_code == 3
+
+
+# --- tables by name ------------------------------------------------------------------------------
+
+CREATE = "CREATE SYNTHETIC TABLE people AS SELECT segment, age FROM customers OPTIONS(epsilon = 2)"
+OF_PEOPLE = "SELECT segment, COUNT(*) AS n, AVG(age) AS age FROM people GROUP BY segment"
+
+
+def test_a_synthetic_table_is_asked_for_nothing_by_whom_the_charge_binds(proxy: Proxy) -> None:
+    created = proxy.ask(Request(CREATE, "ana"))
+    assert created.rows[0][0] == "people"
+    assert created.receipt is not None
+    assert created.receipt.charged > Loss(0)
+    before, answer = spent(proxy), proxy.ask(Request(OF_PEOPLE, "ana"))
+    assert sum(row[1] for row in answer.rows) == created.rows[0][1]
+    assert answer.receipt is not None
+    assert answer.receipt.query_id == created.receipt.query_id
+    assert answer.receipt.remembered
+    for row, margins in zip(answer.rows, answer.margins, strict=True):
+        assert isinstance(row[0], str)
+        assert [margin is not None and isnan(margin) for margin in margins] == [False, True, True]
+    assert sentences(answer.notices, answer.columns)[-1].startswith("people is synthetic")
+    assert table(answer, None).text.count("± ?") == 2 * len(answer.rows)
+    with pytest.raises(Refused, match="unknown-table"):
+        proxy.ask(Request(OF_PEOPLE, "bob"))
+    plan = proxy.explain(Request(OF_PEOPLE, "ana"))
+    assert plan_text(plan).startswith("Synthetic tables only: at no cost.")
+    assert spent(proxy) == before
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("SELECT COUNT(*) FROM people JOIN customers USING (age)",
+         Reason.UNSUPPORTED_PRIVATE_OPERATOR),
+        ("CREATE SYNTHETIC TABLE people AS SELECT vip FROM customers", Reason.BAD_OPTION),
+        ("CREATE SYNTHETIC TABLE orders AS SELECT vip FROM customers", Reason.BAD_OPTION),
+        ("CREATE SYNTHETIC TABLE s AS SELECT vip FROM customers OPTIONS(delta = 1)",
+         Reason.BAD_OPTION),
+        ("CREATE SYNTHETIC TABLE s AS SELECT vip FROM customers OPTIONS(epsilon = 11)",
+         Reason.EPSILON_TOO_LARGE),
+        ("CREATE SYNTHETIC TABLE s AS SELECT vip FROM customers OPTIONS(rows = 1.5)",
+         Reason.BAD_OPTION),
+        ("CREATE SYNTHETIC TABLE s SELECT vip FROM customers", Reason.SYNTAX),
+        ("CREATE SYNTHETIC TABLE s AS OPTIONS(epsilon = 1)", Reason.SYNTAX),
+        ("CREATE SYNTHETIC VIEW s AS SELECT 1", Reason.UNSUPPORTED_STATEMENT),
+        ("SELECT synthetic FROM nothing", Reason.UNKNOWN_TABLE),
+    ],
+)  # fmt: skip
+def test_what_is_no_synthetic_table_is_refused_free_of_charge(
+    proxy: Proxy, text: str, reason: Reason
+) -> None:
+    proxy.ask(Request(CREATE, "ana"))
+    before = spent(proxy)
+    with pytest.raises(Refused) as refused:
+        proxy.ask(Request(text, "ana"))
+    assert refused.value.reason is reason
+    assert spent(proxy) == before
+
+
+def test_a_session_makes_a_table_and_asks_it(proxy: Proxy) -> None:
+    session = Client(proxy)
+    assert session.query(CREATE).endswith("CZ")
+    assert session.rows[0][0] == "people"
+    session.query(f"{OF_PEOPLE} ORDER BY segment")
+    assert {row[0] for row in session.rows} <= {"business", "consumer"}
+    assert any(b"synthetic" in notice for notice in session.of(b"N"))
+
+
+def test_the_name_that_was_paid_for_lasts_as_long_as_the_data(tmp_path: Path) -> None:
+    path = proxy_kit.shop(tmp_path)
+    with Proxy.open(str(path)) as first:
+        first.ask(Request(CREATE, "ana"))
+        answer = first.ask(Request(OF_PEOPLE, "ana"))
+    with Proxy.open(str(path)) as later:
+        before = spent(later)
+        assert list(later.ask(Request(OF_PEOPLE, "ana")).rows) == list(answer.rows)
+        assert spent(later) == before
+        later.refresh()
+        with pytest.raises(Refused, match="unknown-table"):
+            later.ask(Request(OF_PEOPLE, "ana"))

@@ -47,7 +47,7 @@ from dpsql.preparation.streams import QueryStream
 from dpsql.preparation.workload import fewest, operations
 from dpsql.release.execution import Bound, guarded, released, require_ready, statements
 from dpsql.release.finish import evaluated, finish, presented, presented_table, unnoised
-from dpsql.release.histogram_choices import chosen
+from dpsql.release.histogram_choices import Chooser, chosen
 from dpsql.release.release import Sampler, release
 
 FEW_CELLS = 1_000_000
@@ -189,19 +189,40 @@ class Vault:
             lambda: self.engine.aggregate(sql.sql, *shape, stream.tables, data=stream.data),
         )
 
-    # --- synthetic rows ---
+    # --- several plans at one charge ---
 
-    def integers(self, query_id: str, prepared: Prepared, stop: Stop) -> Exact:
-        """The exact integers of a plan's only block, for whatever was charged for them."""
-        (sql,) = prepared.rewritten.blocks
-        tables = tuple(evaluated(prepared.rewritten, number) for number in sql.stages)
-        shape = len(sql.keys), sql.parts, int.from_bytes(os.urandom(8))
-        step = partial(self.engine.aggregate, sql.sql, *shape, tables, stop, data=prepared.data)
-        return self._guarded(query_id, step)
+    def joint(
+        self,
+        compiler: Compiler,
+        account: Account,
+        cost: Cost,
+        plans: Sequence[Prepared],
+        inquiry: Inquiry,
+        stop: Stop,
+        measure: Callable[[JointRun], tuple[Noisy, ...]],
+    ) -> tuple[Receipt, tuple[Noisy, ...]]:
+        """What is measured for a cost that is charged now, all of it before; it is remembered.
 
-    def noisy(self, prepared: Prepared, exact: Exact) -> Noisy:
-        """These integers of a plan's only block with its noise."""
-        return release(exact, prepared.blocks[0], self.sampler, self._chooser)
+        `plans` are those that may be run. Whatever happens after the charge, it stays.
+        """
+        query_id = secrets.token_hex(8)
+        for prepared in plans:
+            self.require_bound(prepared, stop)
+        sizes = [self._size(compiler, prepared, stop) for prepared in plans]
+        size = None if None in sizes else sum(each for each in sizes if each is not None)
+        with admitted(stop), self._taken(query_id, stop) as engine:
+            for identity in {prepared.data for prepared in plans}:
+                require_ready(engine, query_id, identity, stop)
+            self._charge(compiler, query_id, account, cost, inquiry)
+            run = JointRun(engine, self.sampler, self._chooser, stop)
+
+            def measured() -> tuple[Noisy, ...]:
+                with paced(stop, query_id, size):
+                    return measure(run)
+
+            noisy = self._guarded(query_id, measured)
+            self.ledger.remember(query_id, noisy)
+        return self.receipt(account, query_id, cost.loss), noisy
 
     # --- the ledger ---
 
@@ -344,6 +365,27 @@ class Vault:
         if query.request.flowing:
             return replace(unpaid(()), flow=flow)
         return unpaid(flow.gathered(most.max_result_cells))
+
+
+@dataclass(frozen=True, slots=True)
+class JointRun:
+    """What plans of one block each are measured with, once they are charged for."""
+
+    engine: Engine
+    sampler: Sampler
+    chooser: Chooser
+    stop: Stop
+
+    def integers(self, prepared: Prepared) -> Exact:
+        """The exact integers of a plan's only block."""
+        (sql,) = prepared.rewritten.blocks
+        tables = tuple(evaluated(prepared.rewritten, number) for number in sql.stages)
+        shape = len(sql.keys), sql.parts, int.from_bytes(os.urandom(8))
+        return self.engine.aggregate(sql.sql, *shape, tables, self.stop, prepared.data)
+
+    def noisy(self, prepared: Prepared, exact: Exact) -> Noisy:
+        """These integers with the noise of the block."""
+        return release(exact, prepared.blocks[0], self.sampler, self.chooser)
 
 
 MOST_CELLS = 1_000_000

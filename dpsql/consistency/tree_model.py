@@ -155,6 +155,8 @@ def nearest(counts: np.ndarray, total: float) -> np.ndarray:
     >>> nearest(np.array([5.0, -3.0, 1.0]), 4.0).tolist()
     [4.0, 0.0, 0.0]
     """
+    if total <= 0:
+        return np.zeros(len(counts))
     falling = np.sort(counts)[::-1]
     excess = (np.cumsum(falling) - total) / np.arange(1, len(falling) + 1)
     cut = excess[np.flatnonzero(falling > excess)[-1]]

@@ -27,6 +27,7 @@ from dpsql.model.notices import (
     Sampled,
     Scaled,
     SharedPresence,
+    Synthetic,
     TooFew,
     Unclear,
     Unprotected,
@@ -76,9 +77,8 @@ def _said(notice: Notice, names: str, door: Door | None) -> str:
             different = f"{_some(values, 'different value')} each{_per(grouped)}"
             return f"{units} count with at most {different} in {names}"
         case Sampled(units=units, groups=n):
-            return (
-                f"{units} count in at most {_some(n, 'group')} each, chosen at random, in {names}"
-            )
+            groups = f"{_some(n, 'group')} each, chosen at random"
+            return f"{units} count in at most {groups}, in {names}"
         case Scaled() | SharedPresence():
             return _scaled(notice, names)
         case Listed(name=None, values=values):
@@ -97,17 +97,28 @@ def _said(notice: Notice, names: str, door: Door | None) -> str:
             return _useless(notice, door)
         case CountedKeys(keys=keys):
             return _counted(keys)
-        case BoundsFound(table=table, column=column, lower=lower, upper=upper):
-            ends = f"[{lower:.10g}, {upper:.10g}]"
-            return f"The bounds {ends} of {table}.{column} were found privately."
+        case BoundsFound():
+            return _bounds(notice)
         case RoundedTimes():
             return _rounded(notice)
         case Withheld(units=units):
             return f"rows of {units} are never shown: that there are none here says nothing"
+        case Synthetic(tables=tables):
+            return _synthetic(tables)
         case Unprotected(table=table, column=column):
             return f"people whom {table}.{column} names are not protected from what this tells"
         case _:
             assert_never(notice)
+
+
+def _synthetic(tables: tuple[str, ...]) -> str:
+    verb = "is" if len(tables) == 1 else "are"
+    return f"{' and '.join(tables)} {verb} synthetic: how wrong these numbers are is not known"
+
+
+def _bounds(notice: BoundsFound) -> str:
+    ends = f"[{notice.lower:.10g}, {notice.upper:.10g}]"
+    return f"The bounds {ends} of {notice.table}.{notice.column} were found privately."
 
 
 def _counted(keys: tuple[str, ...]) -> str:

@@ -239,13 +239,22 @@ class Withheld:
     units: str
 
 
+@dataclass(frozen=True, slots=True)
+class Synthetic:
+    """All of it is computed of rows of these synthetic tables, which are nobody's."""
+
+    tables: tuple[str, ...]
+
+
 Cut: TypeAlias = Clipped | FewValues | Sampled | Scaled | SharedPresence | Listed | Assumed | Hidden
 """What is about columns: something is left out of them, or taken for granted."""
 
 Useless: TypeAlias = Drowned | NeverShown | TooFew
 """Why an answer cannot be of use, whatever the data."""
 
-Told: TypeAlias = Empty | Unclear | Useless | CountedKeys | BoundsFound | RoundedTimes | Withheld
+Told: TypeAlias = (
+    Empty | Unclear | Useless | CountedKeys | BoundsFound | RoundedTimes | Withheld | Synthetic
+)
 """What marks no column."""
 
 Notice: TypeAlias = Cut | Told | Unprotected

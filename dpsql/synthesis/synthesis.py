@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 
 from dpsql import accountants, mechanisms
-from dpsql.answering.vault import Vault
+from dpsql.answering.vault import JointRun, Vault
 from dpsql.compiler.plan.prepared import Prepared
 from dpsql.consistency.drawn_rows import PublicDice, drawn, spread
 from dpsql.consistency.tree_model import NoisyTable, Tables, Tree, fitted, nearest
-from dpsql.engines import Stop
+from dpsql.engines import EngineFailed, Stop
 from dpsql.engines.limited import limited
 from dpsql.ledgers import Inquiry
 from dpsql.mechanisms.pair_choices import Pair, score
@@ -96,16 +96,55 @@ def synthesised(
     if rows is not None and rows < 1:
         raise Refused(Reason.BAD_OPTION, option="rows", value=rows, known=("a positive number",))
     plan = planned(compiler, wish, stop)
-    payer, question = plan.source.payer, plan.cost.question
-    version = compiler.policy.version
-    recalled = vault.ledger.recall(payer.analyst, question, version, payer.epsilon)
+    _require_room(compiler, plan, rows)
+    table = _remembered(compiler, vault, wish, plan, stop, rows)
+    if table is not None:
+        return table
+    receipt, answer = _paid(compiler, vault, plan, stop)
+    return _within(compiler, stop, plan, _of_answer(plan, answer), receipt, rows)
+
+
+def remembered(
+    compiler: Compiler, vault: Vault, wish: SynthesisWish, stop: Stop, rows: int | None = None
+) -> SyntheticTable | None:
+    """The same of what was paid for; None where it was not, or is no longer remembered."""
+    return _remembered(compiler, vault, wish, planned(compiler, wish, stop), stop, rows)
+
+
+def _remembered(
+    compiler: Compiler,
+    vault: Vault,
+    wish: SynthesisWish,
+    plan: SynthesisPlan,
+    stop: Stop,
+    rows: int | None,
+) -> SyntheticTable | None:
+    payer, version = plan.source.payer, compiler.policy.version
+    recalled = vault.ledger.recall(payer.analyst, plan.cost.question, version, payer.epsilon)
     if recalled is None:
-        receipt, marginals = _paid(compiler, vault, plan, stop)
-    else:
-        then = replace(wish, request=replace(wish.request, epsilon=recalled.epsilon))
-        plan = planned(compiler, then, stop)
-        receipt = vault.receipt(plan.source.payer, recalled.query_id)
-        marginals = _of_answer(plan, recalled.answer)
+        return None
+    then = replace(wish, request=replace(wish.request, epsilon=recalled.epsilon))
+    plan = planned(compiler, then, stop)
+    receipt = vault.receipt(plan.source.payer, recalled.query_id)
+    return _within(compiler, stop, plan, _of_answer(plan, recalled.answer), receipt, rows)
+
+
+def _require_room(compiler: Compiler, plan: SynthesisPlan, rows: int | None) -> None:
+    """Refuse more values than are kept at once."""
+    most = compiler.policy.limits.max_result_cells // len(plan.columns)
+    if (rows or 0) > most:
+        raise Refused(Reason.TOO_LARGE, what="synthetic rows", limit=most)
+
+
+def _within(
+    compiler: Compiler,
+    stop: Stop,
+    plan: SynthesisPlan,
+    marginals: ReleasedMarginals,
+    receipt: Receipt,
+    rows: int | None,
+) -> SyntheticTable:
+    """The rows, in the time that a statement may take."""
 
     def table_of() -> SyntheticTable:
         with limited(stop, compiler.policy.limits.statement_seconds):
@@ -119,44 +158,39 @@ def synthesised(
 
 def _paid(
     compiler: Compiler, vault: Vault, plan: SynthesisPlan, stop: Stop
-) -> tuple[Receipt, ReleasedMarginals]:
+) -> tuple[Receipt, tuple[Noisy, ...]]:
     """The tables that are paid for now: whatever happens after the charge, it stays."""
     source = plan.source
-    for prepared in plan.questions:
-        vault.require_bound(prepared, stop)
-    inquiry = Inquiry(source.request.door, source.request.client, source.request.sql)
-    data = {prepared.data for prepared in plan.questions}
-    receipt = vault.opened(compiler, source.payer, plan.cost, data, inquiry)
-    try:
-        answer = _released(compiler, vault, plan, receipt.query_id, stop)
-    except Refused:  # no text that is counted by codes is refused otherwise than before
-        raise Failed(receipt.query_id) from None
-    except Failed as failed:
-        how = {"cancelled": failed.cancelled, "timed_out": failed.timed_out}
-        raise Failed(receipt.query_id, detail=failed.detail, **how) from None
-    vault.ledger.remember(receipt.query_id, answer)
-    return receipt, _of_answer(plan, answer)
+    request = source.request
+    inquiry = Inquiry(request.door, request.client, plan.text or request.sql)
+
+    def measure(run: JointRun) -> tuple[Noisy, ...]:
+        try:
+            return _released(compiler, run, plan)
+        except (Refused, Failed):  # a text by codes that is refused otherwise than before, or slow
+            raise EngineFailed from None
+
+    joint = compiler, source.payer, plan.cost, plan.questions, inquiry, stop
+    return vault.joint(*joint, measure)
 
 
-def _released(
-    compiler: Compiler, vault: Vault, plan: SynthesisPlan, query_id: str, stop: Stop
-) -> tuple[Noisy, ...]:
+def _released(compiler: Compiler, run: JointRun, plan: SynthesisPlan) -> tuple[Noisy, ...]:
     """The noisy tables of single columns; the edges; and the noisy tables of these."""
-    singles = tuple(
-        vault.noisy(prepared, vault.integers(query_id, prepared, stop)) for prepared in plan.singles
-    )
+    singles = tuple(run.noisy(prepared, run.integers(prepared)) for prepared in plan.singles)
     first = _of_answer(plan, (*singles, Noisy((), ())))
-    counts = {pair: _of_codes(compiler, plan, first.codes, pair, stop) for pair in _looked_at(plan)}
-    exact = {pair: vault.integers(query_id, prepared, stop) for pair, prepared in counts.items()}
+    counts = {
+        pair: _of_codes(compiler, plan, first.codes, pair, run.stop) for pair in _looked_at(plan)
+    }
+    exact = {pair: run.integers(prepared) for pair, prepared in counts.items()}
     edges = plan.fixed
     if plan.choice is not None:
         scores = {
             pair: score(_table(exact[pair], first, pair), _expected(first, pair)) for pair in exact
         }
-        edges = plan.choice.tree(len(plan.columns), scores, plan.fixed, vault.sampler)
+        edges = plan.choice.tree(len(plan.columns), scores, plan.fixed, run.sampler)
     _require_paid(plan, [*plan.singles, *(counts[edge] for edge in edges)])
     chosen = Noisy(tuple(edges), ((),) * len(edges))
-    return (*singles, chosen, *(vault.noisy(counts[edge], exact[edge]) for edge in edges))
+    return (*singles, chosen, *(run.noisy(counts[edge], exact[edge]) for edge in edges))
 
 
 def _looked_at(plan: SynthesisPlan) -> Sequence[Pair]:

@@ -51,11 +51,13 @@ SINGLE_SHARE, CHOICE_SHARE = Fraction(1, 3), Fraction(1, 3)
 class SynthesisWish:
     """Synthetic rows of a table, by its name, or of a SELECT: the text of the request.
 
-    In the tree of pairs are those to `keep`, by the names of their columns.
+    In the tree of pairs are those to `keep`, by the names of their columns. The owner reads `text`
+    in the ledger, if that is another.
     """
 
     request: Request
     keep: tuple[tuple[str, str], ...] = ()
+    text: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +113,7 @@ class SynthesisPlan:
     fixed: tuple[Pair, ...]
     choice: PairChoice | None
     cost: Cost
+    text: str = ""
 
     @property
     def columns(self) -> tuple[SyntheticColumn, ...]:
@@ -143,7 +146,13 @@ def planned(compiler: Compiler, wish: SynthesisWish, stop: Stop) -> SynthesisPla
     choice = pair_choice(rounds, sensitivities, shares.choice) if rounds else None
     cost = _cost(payer, singles, pairs, choice, fixed)
     return SynthesisPlan(
-        source=source, singles=singles, pairs=pairs, fixed=fixed, choice=choice, cost=cost
+        source=source,
+        singles=singles,
+        pairs=pairs,
+        fixed=fixed,
+        choice=choice,
+        cost=cost,
+        text=wish.text,
     )
 
 

@@ -1,0 +1,310 @@
+"""Synthetic tables by name: made for who paid for them, and asked by them alone, for nothing.
+
+A name lasts as long as the data version and the policy: where nobody remembers it, it is read from
+the ledger, under the text that was charged. Queries over such tables run where nothing private is:
+under a policy that has these tables alone, over an engine that is given their rows. Their numbers
+are as wrong as the rows, by how much nobody knows, and say so.
+
+Whom they are told to: PRIVACY.md R69, R78.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from math import nan
+from threading import Lock
+from typing import Any, TypeAlias
+
+from dpsql.answering.vault import Vault
+from dpsql.engines import Engine, ScratchTable, Stop
+from dpsql.explaining.explanation import Explanation
+from dpsql.ledgers import Entry
+from dpsql.model.bounded_cache import BoundedCache
+from dpsql.model.errors import Reason, Refused
+from dpsql.model.notices import Synthetic
+from dpsql.model.table import Repeated, Table
+from dpsql.model.tree import INTEGER, VARCHAR, identifier
+from dpsql.model.vocabulary import (
+    DEFAULT_SPELLING,
+    SPELLINGS,
+    Answer,
+    Column,
+    ColumnPolicy,
+    Policy,
+    Receipt,
+    Request,
+    TablePolicy,
+)
+from dpsql.preparation.compilation import Compiler
+from dpsql.preparation.engine_kinds import dialects
+from dpsql.preparation.public_data import PublicTables
+from dpsql.preparation.question import account
+from dpsql.synthesis.synthesis import SyntheticTable, remembered, synthesised
+from dpsql.synthesis.synthesis_plan import SynthesisWish
+from dpsql.synthesis.synthetic_statement import CreateSynthetic, begins, creation
+
+CREATED = (Column("synthetic_table", VARCHAR), Column("rows", INTEGER))
+"""What CREATE SYNTHETIC TABLE answers with."""
+MOST_ENTRIES = 10_000
+"""Entries of the ledger among which a name is looked for."""
+MOST_CELLS = 20_000_000
+"""Values of all tables that are kept; what has no room is made again."""
+MOST_NAMES = 1_000
+"""Tables of one analyst."""
+
+_Owner: TypeAlias = tuple[str, str, int]
+"""An analyst, the policy's version, and the data version."""
+
+
+class SyntheticRows:
+    """An engine that has synthetic tables alone: what the owner's database computes of them."""
+
+    def __init__(self, engine: Engine, tables: Sequence[ScratchTable]) -> None:
+        self._engine, self._tables = engine, tables
+
+    def rows(
+        self,
+        sql: str,
+        stop: Stop | None = None,
+        data: str | None = None,  # noqa: ARG002
+    ) -> Sequence[tuple[Any, ...]]:
+        """Rows of a query over these tables."""
+        tables = (table for table in self._tables if identifier(table.name) in sql)
+        return self._engine.evaluate(sql, [_narrow(table, sql) for table in tables], stop)
+
+    def few(self, sql: str, cells: int, stop: Stop | None = None) -> Table | None:
+        """As `Engine.few`."""
+        rows = self.rows(sql, stop)
+        columns = [list(column) for column in zip(*rows, strict=True)]
+        return None if len(rows) * len(columns) > cells else Table(len(rows), columns)
+
+    def each(self, sql: str, take: Callable[[Table], None], stop: Stop | None = None) -> None:
+        """As `Engine.each`, all at once."""
+        rows = self.rows(sql, stop)
+        take(Table(len(rows), [list(column) for column in zip(*rows, strict=True)]))
+
+    def evaluate(
+        self, sql: str, tables: Sequence[ScratchTable], stop: Stop | None = None
+    ) -> Sequence[tuple[Any, ...]]:
+        """Values of constants."""
+        return self._engine.evaluate(sql, tables, stop)
+
+
+def _narrow(table: ScratchTable, sql: str) -> ScratchTable:
+    """The columns of a table that a query can mean; one of them where it means none."""
+    places = [n for n, (name, _) in enumerate(table.columns) if identifier(name) in sql] or [0]
+    columns = tuple(table.columns[n] for n in places)
+    return ScratchTable(table.name, columns, [tuple(row[n] for n in places) for row in table.rows])
+
+
+@dataclass(frozen=True, slots=True)
+class _Named:
+    """How a table is made again: from what is remembered."""
+
+    name: str
+    wish: SynthesisWish
+    rows: int | None
+
+    @property
+    def what(self) -> tuple[object, ...]:
+        """What the name stands for, at whatever epsilon."""
+        return self.wish.request.sql, self.wish.keep, self.rows
+
+
+@dataclass(frozen=True, slots=True)
+class TablesAlone:
+    """What answers questions over synthetic tables, and nothing else; `paid` is of the first."""
+
+    compiler: Compiler
+    vault: Vault
+    paid: Receipt
+
+
+class SyntheticTables:
+    """The synthetic tables of all analysts: thread-safe."""
+
+    def __init__(self) -> None:
+        self._names: dict[_Owner, dict[str, _Named]] = {}
+        self._tables: BoundedCache[SyntheticTable] = BoundedCache(
+            MOST_CELLS, lambda table: 1 + len(table.rows) * len(table.columns)
+        )
+        self._alone: BoundedCache[TablesAlone] = BoundedCache(16, lambda _: 1)
+        self._lock = Lock()
+
+    def create(
+        self,
+        compiler: Compiler,
+        vault: Vault,
+        request: Request,
+        statement: CreateSynthetic,
+        stop: Stop,
+    ) -> Answer:
+        """Make a table, charged now unless it is remembered. Raises as `Proxy.ask` does."""
+        named = _named(request, statement)
+        owner = _owner(compiler, vault, request.analyst)
+        before = self._of(vault, owner).get(named.name.lower())
+        if compiler.policy.table(named.name) is not None or (before or named).what != named.what:
+            why = f"there is a table {named.name}"
+            raise Refused(Reason.BAD_OPTION, option="name", why=why, fix="Take another name.")
+        if before is None and len(self._of(vault, owner)) >= MOST_NAMES:
+            raise Refused(Reason.TOO_LARGE, what="synthetic tables", limit=MOST_NAMES)
+        table = synthesised(compiler, vault, named.wish, stop, named.rows)
+        self._of(vault, owner)[named.name.lower()] = named
+        self._tables.put((owner, named.name.lower()), table)
+        row = (named.name, len(table.rows))
+        exact: tuple[None, None] = (None, None)
+        return Answer(CREATED, (row,), (exact,), (exact,), table.receipt)
+
+    def instead(
+        self, compiler: Compiler, vault: Vault, request: Request, refused: Refused, stop: Stop
+    ) -> TablesAlone:
+        """What answers a request that was refused for want of a table: raises that, or another,
+        where no synthetic table of the analyst is meant.
+        """
+        owner = _owner(compiler, vault, request.analyst)
+        names = self._of(vault, owner)
+        if refused.reason is not Reason.UNKNOWN_TABLE:
+            raise refused
+        if str(refused.facts.get("table", "")).lower() not in names:
+            raise refused
+        text = request.sql.lower()
+        tables = {
+            name: table
+            for name in names
+            if name in text
+            and (table := self._table(compiler, vault, owner, name, stop)) is not None
+        }
+        if not tables:
+            raise refused
+        key = owner, tuple((n, t.receipt.query_id, len(t.rows)) for n, t in tables.items())
+        alone = self._alone.get(key)
+        if alone is None:
+            listed = [(names[name].name, table) for name, table in tables.items()]
+            alone = _alone(compiler.policy, vault, listed)
+            self._alone.put(key, alone)
+        return alone
+
+    def _table(
+        self, compiler: Compiler, vault: Vault, owner: _Owner, name: str, stop: Stop
+    ) -> SyntheticTable | None:
+        """The rows, made again from what is remembered; None where that is no longer so."""
+        table = self._tables.get((owner, name))
+        if table is None:
+            named = self._names[owner][name]
+            with suppress(Refused):  # in another spelling, say
+                table = remembered(compiler, vault, named.wish, stop, named.rows)
+            if table is not None:
+                self._tables.put((owner, name), table)
+        return table
+
+    def _of(self, vault: Vault, owner: _Owner) -> dict[str, _Named]:
+        """The tables of an analyst by their names in lower case."""
+        with self._lock:
+            if owner not in self._names:
+                entries = vault.ledger.history(owner[0], MOST_ENTRIES)
+                self._names[owner] = dict(_recorded(entries))
+            return self._names[owner]
+
+
+def _alone(
+    policy: Policy, vault: Vault, tables: Sequence[tuple[str, SyntheticTable]]
+) -> TablesAlone:
+    """What answers questions over these tables."""
+    alone = _policy(policy, tables)
+    loaded = [
+        ScratchTable(name, tuple((c.name, c.type) for c in table.shown), table.rows)
+        for name, table in tables
+    ]
+    engine: Any = SyntheticRows(vault.engine, loaded)
+    public = PublicTables(engine, dialects(alone.database).database)
+    paid = tables[0][1].receipt
+    return TablesAlone(Compiler(alone, public), Vault(vault.ledger, engine, vault.sampler), paid)
+
+
+def over(
+    alone: TablesAlone,
+    request: Request,
+    stop: Stop,
+    answered: Callable[[Compiler, Vault, Request, Stop], Answer],
+) -> Answer:
+    """An answer over synthetic tables alone: no number in it is right, by how much nobody knows."""
+    compiler, vault = alone.compiler, alone.vault
+    try:
+        given = answered(compiler, vault, request, stop)
+    except Refused as refused:
+        if refused.reason is not Reason.UNKNOWN_TABLE:
+            raise
+        raise Refused(
+            Reason.UNSUPPORTED_PRIVATE_OPERATOR,
+            refused.span,
+            construct="synthetic tables together with others",
+            fix="Ask about synthetic tables by themselves.",
+        ) from None
+    if isinstance(given.explanation, Explanation):
+        return replace(given, explanation=doubted(given.explanation, compiler))
+    doubts = Repeated(_doubt(given.columns), len(given.rows))
+    notices = (*given.notices, _notice(compiler))
+    payer = replace(account(compiler.policy, request.analyst), epsilon=alone.paid.epsilon)
+    receipt = vault.receipt(payer, alone.paid.query_id)
+    return replace(given, errors=doubts, margins=doubts, notices=notices, receipt=receipt)
+
+
+def doubted(explanation: Explanation, compiler: Compiler) -> Explanation:
+    """The plan of a question over synthetic tables alone."""
+    notices = (*explanation.notices, _notice(compiler))
+    return replace(explanation, expected=_doubt(explanation.columns), notices=notices)
+
+
+def _doubt(columns: Sequence[Column]) -> tuple[float | None, ...]:
+    return tuple(nan if column.type.is_measured else None for column in columns)
+
+
+def _notice(compiler: Compiler) -> Synthetic:
+    return Synthetic(tuple(table.name for table in compiler.policy.tables))
+
+
+def _recorded(entries: Sequence[Entry]) -> list[tuple[str, _Named]]:
+    """The names that were paid for, oldest first, so that a later one of the same name counts."""
+    result = []
+    for entry in reversed(entries):
+        try:
+            there = entry.remembered and begins(entry.inquiry.sql)
+            statement = creation(entry.inquiry.sql) if there else None
+        except Refused:
+            continue
+        if statement is not None:
+            door = entry.inquiry.door
+            spelling = door if door in SPELLINGS else DEFAULT_SPELLING
+            text = Request(entry.inquiry.sql, entry.analyst, spelling, door=door)
+            named = _named(text, statement)
+            result.append((named.name.lower(), named))
+    return result
+
+
+def _named(request: Request, statement: CreateSynthetic) -> _Named:
+    epsilon = request.epsilon if statement.epsilon is None else statement.epsilon
+    of_query = replace(request, sql=statement.query, epsilon=epsilon, flowing=False)
+    wish = SynthesisWish(of_query, statement.keep, request.sql)
+    return _Named(statement.name, wish, statement.rows)
+
+
+def _owner(compiler: Compiler, vault: Vault, analyst: str) -> _Owner:
+    return analyst, compiler.policy.version, vault.ledger.data_version()
+
+
+def _policy(policy: Policy, tables: Sequence[tuple[str, SyntheticTable]]) -> Policy:
+    """A policy that has these tables alone, and all of them public."""
+    listed = tuple(
+        TablePolicy(
+            name,
+            private=False,
+            columns=tuple(
+                ColumnPolicy(column.name, column.type, nullable=column.nullable)
+                for column in table.columns
+            ),
+        )
+        for name, table in tables
+    )
+    return replace(policy, tables=listed, facts=frozenset(), data=None)
