@@ -24,6 +24,7 @@ Axes: TypeAlias = tuple[int, ...]
 Tables: TypeAlias = dict[Axes, np.ndarray]
 
 ROUNDS = 1000
+_LEAST_STEP = 1e-12
 _STILL = 1e-7
 """It ends where ten rounds together gain less than this part of what is left."""
 
@@ -119,9 +120,11 @@ def fitted(tree: Tree, measured: Sequence[NoisyTable], total: float) -> Tables:
             tried = tree.tables(moved, total)
             gained = sum(float((s * (current[a] - tried[a])).sum()) for a, s in slopes.items())
             new_loss = _loss(tables, tried)
-            if loss - new_loss >= gained / 2 or scale < 1e-12:  # noqa: PLR2004
+            if loss - new_loss >= gained / 2:
                 break
             scale /= 2
+            if scale < _LEAST_STEP:
+                return current
         potentials, current, loss = moved, tried, new_loss
         scale *= 1.5
         history.append(loss)
@@ -155,10 +158,9 @@ def nearest(counts: np.ndarray, total: float) -> np.ndarray:
     >>> nearest(np.array([5.0, -3.0, 1.0]), 4.0).tolist()
     [4.0, 0.0, 0.0]
     """
-    if total <= 0:
-        return np.zeros(len(counts))
     falling = np.sort(counts)[::-1]
     excess = (np.cumsum(falling) - total) / np.arange(1, len(falling) + 1)
-    cut = excess[np.flatnonzero(falling > excess)[-1]]
+    above = np.flatnonzero(falling > excess)  # none where total is lost beside the counts
+    cut = excess[above[-1] if len(above) else 0]
     result: np.ndarray = np.maximum(counts - cut, 0.0)
     return result
