@@ -4,7 +4,8 @@
 synthetic rows of UCI Adult (14 columns: all but the weight), N times anew, and prints the mean
 total variation of all tables by one, two and three columns, cells being those of `dpsql synth`, and
 the seconds. Beside them are the figures of independent columns: the same values of each, shuffled.
-Without a file the people are made up.
+With the package `mbi` (2.0) installed the reference is beside them, given the same cells, ε and δ:
+`benchmarks.mst_reference`. Without a file the people are made up.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from decimal import Decimal
+from fractions import Fraction
+from importlib.util import find_spec
 from pathlib import Path
 from statistics import fmean
 from time import perf_counter
@@ -23,11 +26,14 @@ import duckdb
 import numpy as np
 
 from benchmarks.common import table
+from benchmarks.mst_reference import mst
+from dpsql.accountants.conversion import rho_of
 from dpsql.model.vocabulary import Request
 from dpsql.proxy import Proxy
-from dpsql.synthesis.closeness import Closeness, to_rows
+from dpsql.synthesis.closeness import Closeness, placed, to_rows
 from dpsql.synthesis.synthesis import SyntheticTable
 from dpsql.synthesis.synthesis_plan import SynthesisWish
+from dpsql.synthesis.synthetic_columns import cells
 from examples.adult.people import EDUCATION, MADE_UP, cased
 
 NUMBERS = {
@@ -111,7 +117,9 @@ def measured(
     folder: Path, truth: Sequence[tuple[Any, ...]], epsilon: Decimal, seeds: int
 ) -> Iterator[tuple[object, ...]]:
     """The lines of the table."""
-    ours, seconds, alone = list[Sequence[Closeness]](), list[float](), list[Sequence[Closeness]]()
+    ours, seconds = list[Sequence[Closeness]](), list[float]()
+    alone, theirs = list[Sequence[Closeness]](), list[Sequence[Closeness]]()
+    took = list[float]()
     with Proxy.open(str(folder / "dpsql.toml")) as proxy:
         for seed in range(seeds):
             start = perf_counter()
@@ -119,7 +127,17 @@ def measured(
             seconds.append(perf_counter() - start)
             ours.append(to_rows(made, truth))
             alone.append(to_rows(independent(made), truth))
+            if find_spec("mbi") is not None:
+                rho = rho_of(Fraction(epsilon), Fraction(proxy.policy.budgets[0].query_delta))
+                start = perf_counter()
+                sizes = [cells(column) for column in made.columns]
+                exact = placed(made.columns, truth)
+                drawn = mst(exact, sizes, float(rho), len(made.rows), seed)
+                took.append(perf_counter() - start)
+                theirs.append(to_rows(replace(made, cells=drawn), truth))
     yield "dpsql", *means(ours), f"{fmean(seconds):.1f}"
+    if theirs:
+        yield "MST by mbi", *means(theirs), f"{fmean(took):.1f}"
     yield "independent columns", *means(alone), ""
 
 

@@ -10,6 +10,7 @@ from dataclasses import replace
 from datetime import date, datetime
 from decimal import Decimal
 from fractions import Fraction
+from importlib.util import find_spec
 from itertools import product
 from math import exp, isnan, log
 from pathlib import Path
@@ -392,6 +393,7 @@ def test_every_accountant_pays_for_all_of_it_within_one_question(accountant: str
     assert plan.cost.loss.delta == 0
 
 
+@pytest.mark.skipif(find_spec("matplotlib") is None, reason="the extra plot is not installed")
 def test_the_command_writes_rows_and_tells_how_near_they_are(tmp_path: Path) -> None:
     path, target = proxy_kit.shop(tmp_path / "shop"), tmp_path / "people.csv"
 
@@ -404,7 +406,8 @@ def test_the_command_writes_rows_and_tells_how_near_they_are(tmp_path: Path) -> 
     plan = command(PEOPLE, "--explain").stderr
     assert plan.startswith("Tables of 4 columns, and of 3 pairs of them out of 6, of which 3 are")
     words = (PEOPLE, "--epsilon", "1", "--rows", "50", "-o", str(target))
-    told = command(*words, "--truth").stderr
+    told = command(*words, "--truth", "--plot", str(tmp_path / "near.png")).stderr
+    assert (tmp_path / "near.png").read_bytes().startswith(b"\x89PNG")
     with target.open(newline="") as file:
         head, *rows = csv.reader(file)
     assert head == ["segment", "vip", "country", "age"]

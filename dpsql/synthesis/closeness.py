@@ -44,9 +44,7 @@ def to_rows(
     table: SyntheticTable, rows: Sequence[Sequence[Any]], most: int = 3
 ) -> tuple[Closeness, ...]:
     """Of all sets of at most so many columns, to true rows: for the owner only."""
-    placed = [_cells(column, [row[n] for row in rows]) for n, column in enumerate(table.columns)]
-    there = np.logical_and.reduce([own >= 0 for own in placed])
-    truth = [own[there] for own in placed]
+    truth = placed(table.columns, rows)
     sizes = [cells(column) for column in table.columns]
     return tuple(
         Closeness(
@@ -56,6 +54,15 @@ def to_rows(
         for count in range(1, min(most, len(sizes)) + 1)
         for places in combinations(range(len(sizes)), count)
     )
+
+
+def placed(
+    columns: Sequence[SyntheticColumn], rows: Sequence[Sequence[Any]]
+) -> tuple[np.ndarray, ...]:
+    """The cells of the rows of which every value is in one, column by column."""
+    every = [_cells(column, [row[n] for row in rows]) for n, column in enumerate(columns)]
+    there = np.logical_and.reduce([own >= 0 for own in every])
+    return tuple(own[there] for own in every)
 
 
 def _counts(
