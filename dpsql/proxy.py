@@ -139,6 +139,10 @@ class Proxy:
         Raises `Refused`, or `Failed` where it takes too long or `stop` is requested.
         """
         stop = stop or Stop()
+        statement = self._creation(request, stop)
+        if statement is not None:
+            wish = request, statement, stop
+            return self.synthetic.explained(self.compiler, self.vault, *wish)
         try:
             return _explained(self.compiler, self.vault, request, stop)
         except Refused as refused:

@@ -32,7 +32,7 @@ from dpsql.mechanisms.laws import Law, Softmax
 from dpsql.mechanisms.pair_choices import pair_choice, score
 from dpsql.model.errors import Failed, Reason, Refused
 from dpsql.model.intervals import Facts, Interval
-from dpsql.model.tree import DATE, DOUBLE, INTEGER, VARCHAR, Kind, SqlType
+from dpsql.model.tree import DATE, DOUBLE, INTEGER, VARCHAR, Kind, PlanForm, SqlType
 from dpsql.model.vocabulary import Loss, Noise, Request, Sensitivity
 from dpsql.preparation.compilation import Compiler
 from dpsql.proxy import Proxy
@@ -251,6 +251,11 @@ def test_what_cannot_be_counted_is_refused_free_of_charge(
             Reason.BAD_OPTION,
         ),
         (wish(), 0, Reason.BAD_OPTION),
+        (
+            SynthesisWish(Request(PEOPLE, "ana", parameters=(1,))),
+            None,
+            Reason.BAD_PARAMETER,
+        ),
     ],
 )
 def test_bad_wishes_are_refused(
@@ -483,10 +488,28 @@ def test_what_is_no_synthetic_table_is_refused_free_of_charge(
     assert spent(proxy) == before
 
 
+def test_what_a_table_would_cost_is_explained_for_nothing(proxy: Proxy) -> None:
+    text = CREATE.replace("segment, age", "vip, segment, age")
+    before, plan = spent(proxy), proxy.explain(Request(text, "ana"))
+    assert plan.charge > Loss(0)
+    assert spent(proxy) == before
+    lines = plan_text(plan).splitlines()
+    assert lines[0].startswith("Charge: ε = 2 as one query")
+    assert "Tables of 3 columns, and of 2 pairs of them out of 3" in " ".join(lines)
+    receipt = proxy.ask(Request(text.replace("people", "three"), "ana")).receipt
+    assert receipt is not None
+    assert receipt.charged == plan.charge
+    assert proxy.explain(Request(text, "ana")).remembered
+    assert plan_text(plan, PlanForm.JSON)
+
+
 def test_a_session_makes_a_table_and_asks_it(proxy: Proxy) -> None:
     session = Client(proxy)
     assert session.query(CREATE).endswith("CZ")
     assert session.rows[0][0] == "people"
+    session.query("CREATE SYNTHETIC TABLE s AS SELECT city FROM customers")
+    assert session.error["C"] == "42501"
+    assert "P" not in session.error  # no place of a text that nobody wrote
     session.query(f"{OF_PEOPLE} ORDER BY segment")
     assert {row[0] for row in session.rows} <= {"business", "consumer"}
     assert any(b"synthetic" in notice for notice in session.of(b"N"))

@@ -241,7 +241,8 @@ class PlanDescription:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """The whole plan of one query. `blocks` is empty for a query over public tables alone.
+    """The whole plan of one query. `blocks` is empty for a query over public tables alone,
+    which has no `event`, and for synthetic tables.
 
     `charge` is what asking would cost now (zero if the answer is remembered), `spent` and `limit`
     the budget's state, or that of the `cap` that leaves less of it; `accountant` names the unit of

@@ -136,7 +136,7 @@ def _more(explanation: Explanation, width: int, door: Door | None) -> Iterator[s
 
 def _charge(explanation: Explanation) -> Iterator[str]:
     accountant = explanation.accountant
-    if not explanation.blocks:
+    if not explanation.blocks and explanation.event is None:
         synthetic = any(isinstance(notice, Synthetic) for notice in explanation.notices)
         what = "Synthetic tables only:" if synthetic else "Public tables only: exact,"
         yield f"{what} at no cost."

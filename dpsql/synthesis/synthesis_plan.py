@@ -121,6 +121,15 @@ class SynthesisPlan:
         return self.source.columns
 
     @property
+    def summary(self) -> str:
+        """What is measured, in a sentence."""
+        columns, chosen = len(self.columns), 0 if self.choice is None else self.choice.rounds
+        return (
+            f"Tables of {columns} columns, and of {columns - 1} pairs of them out of"
+            f" {len(self.pairs)}, of which {chosen} are chosen privately."
+        )
+
+    @property
     def questions(self) -> tuple[Prepared, ...]:
         """All that may be counted."""
         return (*self.singles, *self.pairs.values())
@@ -128,6 +137,16 @@ class SynthesisPlan:
 
 def planned(compiler: Compiler, wish: SynthesisWish, stop: Stop) -> SynthesisPlan:
     """The plan of a wish. Raises `Refused` for what cannot be counted, or not at this epsilon."""
+    if wish.request.parameters:
+        why = "synthetic rows are of a text without parameters"
+        raise Refused(Reason.BAD_PARAMETER, why=why, fix="Write their values into the text.")
+    try:
+        return _planned(compiler, wish, stop)
+    except Refused as refused:  # its place is in a text of ours
+        raise Refused(refused.reason, **refused.facts) from None
+
+
+def _planned(compiler: Compiler, wish: SynthesisWish, stop: Stop) -> SynthesisPlan:
     request = compiler.on_grid(wish.request)
     payer = account(compiler.policy, request.analyst, request.epsilon)
     rows = _rows(compiler.policy, request.sql)

@@ -17,6 +17,7 @@ from math import nan
 from threading import Lock
 from typing import Any, TypeAlias
 
+from dpsql.accountants.remaining import rest
 from dpsql.answering.vault import Vault
 from dpsql.engines import Engine, ScratchTable, Stop
 from dpsql.explaining.explanation import Explanation
@@ -32,6 +33,7 @@ from dpsql.model.vocabulary import (
     Answer,
     Column,
     ColumnPolicy,
+    Loss,
     Policy,
     Receipt,
     Request,
@@ -42,7 +44,7 @@ from dpsql.preparation.engine_kinds import dialects
 from dpsql.preparation.public_data import PublicTables
 from dpsql.preparation.question import account
 from dpsql.synthesis.synthesis import SyntheticTable, remembered, synthesised
-from dpsql.synthesis.synthesis_plan import SynthesisWish
+from dpsql.synthesis.synthesis_plan import SynthesisWish, planned
 from dpsql.synthesis.synthetic_statement import CreateSynthetic, begins, creation
 
 CREATED = (Column("synthetic_table", VARCHAR), Column("rows", INTEGER))
@@ -156,6 +158,43 @@ class SyntheticTables:
         row = (named.name, len(table.rows))
         exact: tuple[None, None] = (None, None)
         return Answer(CREATED, (row,), (exact,), (exact,), table.receipt)
+
+    def explained(
+        self,
+        compiler: Compiler,
+        vault: Vault,
+        request: Request,
+        statement: CreateSynthetic,
+        stop: Stop,
+    ) -> Explanation:
+        """What `create` would do and cost now: runs nothing, charges nothing."""
+        wish = _named(request, statement).wish
+        plan = planned(compiler, wish, stop)
+        payer, question = plan.source.payer, plan.cost.question
+        standing, budget = vault.standing(payer), payer.budget
+        version = compiler.policy.version
+        recalled = vault.ledger.recall(payer.analyst, question, version, payer.epsilon)
+        charge = plan.cost.loss if recalled is None else Loss(0)
+        columns = tuple(Column(column.name, column.type) for column in plan.columns)
+        return Explanation(
+            columns=columns,
+            blocks=(),
+            outer_sql=plan.source.rows,
+            analyst=payer.analyst,
+            budget=budget.name,
+            accountant=budget.accountant,
+            epsilon=payer.epsilon,
+            charge=charge,
+            spent=standing.spent,
+            limit=standing.limit,
+            remembered=recalled is not None,
+            expected=_doubt(columns),
+            event=plan.cost.event,
+            notes=(plan.summary,),
+            notices=(Synthetic((statement.name,)),),
+            rest=rest(standing.budget, standing.spent, charge),
+            cap=standing.cap,
+        )
 
     def instead(
         self, compiler: Compiler, vault: Vault, request: Request, refused: Refused, stop: Stop

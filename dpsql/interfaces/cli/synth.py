@@ -166,15 +166,10 @@ def _answer(table: SyntheticTable) -> Answer:
 
 def price_text(plan: SynthesisPlan) -> str:
     """What synthetic rows cost, and what is measured for that."""
-    source, columns = plan.source, len(plan.columns)
-    charge = loss_text(plan.cost.loss, source.payer.budget.accountant)
-    edges = max(0, columns - 1)
-    return (
-        f"Tables of {columns} columns, and of {edges} pairs of them out of {len(plan.pairs)}, of"
-        f" which {0 if plan.choice is None else plan.choice.rounds} are chosen privately.\n"
-        f"Charge: ε = {plain(source.payer.epsilon)} for all of it, {charge}, unless it is"
-        " remembered."
-    )
+    payer = plan.source.payer
+    charge = loss_text(plan.cost.loss, payer.budget.accountant)
+    price = f"ε = {plain(payer.epsilon)} for all of it, {charge}, unless it is remembered"
+    return f"{plan.summary}\nCharge: {price}."
 
 
 def _report(table: SyntheticTable, picture: str | None) -> Iterator[str]:
