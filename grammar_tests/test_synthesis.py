@@ -221,6 +221,14 @@ UNFIT = [
     ("SELECT name, age FROM customers", Reason.HIDDEN_COLUMN),
     ("SELECT customer_id, age FROM customers", Reason.UNBOUNDED_INPUT),
     ("SELECT * FROM countries", Reason.UNSUPPORTED_PRIVATE_OPERATOR),
+    (
+        "SELECT country, AVG(age) AS age FROM customers GROUP BY country",
+        Reason.UNSUPPORTED_PRIVATE_OPERATOR,
+    ),
+    (
+        "SELECT age FROM customers UNION ALL SELECT age FROM customers",
+        Reason.UNSUPPORTED_PRIVATE_OPERATOR,
+    ),
     ("SELECT age, age FROM customers", Reason.AMBIGUOUS_COLUMN),
     ("SELECT day FROM logins", Reason.UNBOUNDED_CONTRIBUTION),
     ("SELECT nothing FROM customers", Reason.UNKNOWN_COLUMN),

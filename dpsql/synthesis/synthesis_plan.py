@@ -42,6 +42,7 @@ from dpsql.synthesis.synthetic_columns import Codes, SyntheticColumn, alone, cod
 MOST_COLUMNS = 40
 """Columns of synthetic rows: there is a question for each pair of them."""
 
+_RELEASED = "synthetic rows of what aggregates release"
 _QUESTION = "synthetic rows 1"
 """Another number where other tables would follow from the same single ones."""
 
@@ -211,10 +212,11 @@ def _from(rows: str) -> str:
 def _columns(
     compiler: Compiler, request: Request, payer: Account, stop: Stop
 ) -> Iterator[SyntheticColumn]:
-    names = [column.name for column in compiler.signature(request, (), (), stop).columns]
+    columns = compiler.signature(request, (), (), stop).columns
+    names = [column.name for column in columns]
     if len(names) > MOST_COLUMNS:
         raise Refused(Reason.TOO_LARGE, what="columns for synthetic rows", limit=MOST_COLUMNS)
-    for place, name in enumerate(names):
+    for place, (name, kind) in enumerate((column.name, column.type) for column in columns):
         if name.lower() in {other.lower() for other in names[:place]}:
             raise Refused(Reason.AMBIGUOUS_COLUMN, column=name, fix=f"Name {name} otherwise.")
         text = f"SELECT COUNT({identifier(name)}) AS n {_from(request.sql)}"
@@ -223,6 +225,8 @@ def _columns(
             raise _refusal(
                 "synthetic rows of public tables", fix="Read them: public tables cost nothing."
             )
+        if [each.type for each in facts] != [kind]:
+            raise _refusal(_RELEASED)
         yield column_of(name, facts[0], isqrt(compiler.policy.limits.max_public_groups))
 
 
@@ -260,7 +264,7 @@ def _count(prepared: Prepared, names: Sequence[str]) -> Prepared:
         raise _refusal("synthetic rows of public tables")
     stages = [stage for stage in plan.stages if not isinstance(stage, Evaluated)]
     if len(plan.blocks) != 1 or stages:
-        raise _refusal("synthetic rows of what is released in several steps")
+        raise _refusal(_RELEASED)
     (block,) = plan.blocks
     if plan.polls:
         raise unlimited(block.block.span)
@@ -269,7 +273,7 @@ def _count(prepared: Prepared, names: Sequence[str]) -> Prepared:
         raise _refusal(f"a public table by {columns}", fix=fix)
     counts = [isinstance(query, RowCount | UnitCount) for query in block.queries]
     if counts != [True] or block.histograms:
-        raise _refusal(f"one count by {columns}")
+        raise _refusal(f"synthetic rows of which one count is several, by {columns}")
     return prepared
 
 
