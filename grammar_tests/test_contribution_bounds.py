@@ -357,6 +357,17 @@ def test_what_is_read_only_over_another_sum_is_measured_from_their_ratio(
     assert any(isinstance(poll.block.vote, RatioVote) for poll in plan.polls) is over
 
 
+def test_who_has_nothing_of_the_sum_above_votes_for_a_ratio_of_nothing() -> None:
+    """A sum over no rows is NULL, and no comparison with it is true."""
+    policy, engine = shop(crowd(6))
+    sql = RATIO.replace(") /", ") FILTER (WHERE login_id % 7 = 8) /")
+    plan = poll_of(sql, policy, engine)
+    vote = plan.blocks[0].block.vote
+    assert isinstance(vote, RatioVote)
+    assert vote.edges[0] > 0
+    assert integers(plan, engine)[0] == {(0,): (6,)}
+
+
 @pytest.mark.parametrize("sql", [RATIO, f"{RATIO} HAVING {RATIO[7:44]} > 1"])
 def test_an_answer_about_a_ratio_is_the_plain_one(sql: str) -> None:
     """Wherever the ratio was found to be; another one than rows are measured from is seen."""

@@ -89,9 +89,12 @@ def place_of_mean(vote: MeanVote, mean: str) -> str:
 
 
 def place_of_ratio(vote: RatioVote, above: str, below: str) -> str:
-    """The place of a quotient among the edges, in whole numbers; `below` is positive."""
+    """The place of a quotient among the edges, in whole numbers; `below` is positive, `above` NULL
+    where a unit has nothing of it.
+    """
+    number = f"COALESCE({above}, 0)::HUGEINT"
     less = (
-        f"{above}::HUGEINT * {edge.denominator} < {below}::HUGEINT * ({edge.numerator})"
+        f"{number} * {edge.denominator} < {below}::HUGEINT * ({edge.numerator})"
         for edge in vote.edges
     )
     cases = " ".join(f"WHEN {test} THEN {n}" for n, test in enumerate(less))
