@@ -33,7 +33,7 @@ from dpsql.mechanisms.pair_choices import pair_choice, score
 from dpsql.model.errors import Failed, Reason, Refused
 from dpsql.model.intervals import Facts, Interval
 from dpsql.model.tree import DATE, DOUBLE, INTEGER, VARCHAR, Kind, PlanForm, SqlType
-from dpsql.model.vocabulary import Loss, Noise, Request, Sensitivity
+from dpsql.model.vocabulary import Loss, Neighbours, Noise, Request, Sensitivity
 from dpsql.preparation.compilation import Compiler
 from dpsql.proxy import Proxy
 from dpsql.synthesis import synthesis
@@ -80,6 +80,18 @@ def test_neighbours_differ_by_no_more_than_claimed_in_every_table(text: str) -> 
     assert here != there
     for prepared, one, other in zip(plan.questions, here, there, strict=True):
         assert laws.violation(prepared, one, other) is None
+
+
+def test_a_replaced_unit_moves_scores_twice_as_far() -> None:
+    """One row of one unit: 1 where it comes or goes, 2 where it turns into another's."""
+    spreads = []
+    for kind in Neighbours:
+        policy, engine = bound.over(world.well_behaved(), constraints=True, neighbours=kind)
+        compiler = Compiler(policy, engine.public)
+        plan = planned(compiler, wish("SELECT segment, vip, country FROM customers"), Stop())
+        assert plan.choice is not None
+        spreads.append(plan.choice.epsilon / plan.choice.rate)
+    assert spreads == [2, 4]
 
 
 def neighbours() -> Iterator[tuple[list[np.ndarray], list[np.ndarray], Sensitivity]]:
