@@ -40,6 +40,7 @@ from dpsql.synthesis import synthesis
 from dpsql.synthesis.closeness import to_rows
 from dpsql.synthesis.synthesis_plan import SynthesisPlan, SynthesisWish, planned
 from dpsql.synthesis.synthetic_columns import cells, column_of
+from dpsql.synthesis.synthetic_tables import AS_THE_DATA, AS_THE_PROCESS
 from grammar_tests import bound, laws, proxy_kit, world
 from grammar_tests.session_kit import Client
 
@@ -531,9 +532,14 @@ def test_a_session_makes_a_table_and_asks_it(proxy: Proxy) -> None:
 def test_the_name_that_was_paid_for_lasts_as_long_as_the_data(tmp_path: Path) -> None:
     path = proxy_kit.shop(tmp_path)
     with Proxy.open(str(path)) as first:
-        first.ask(Request(CREATE, "ana"))
+        created = first.ask(Request(CREATE, "ana"))
+        again = first.ask(Request(CREATE.replace("people", "others"), "ana"))
+        assert [created.rows[0][2], again.rows[0][2]] == [AS_THE_DATA, AS_THE_PROCESS]
         answer = first.ask(Request(OF_PEOPLE, "ana"))
     with Proxy.open(str(path)) as later:
+        with pytest.raises(Refused, match="unknown-table"):
+            later.ask(Request(OF_PEOPLE.replace("people", "others"), "ana"))
+        assert later.ask(Request(CREATE, "ana")).rows[0][2] == AS_THE_DATA
         before = spent(later)
         assert list(later.ask(Request(OF_PEOPLE, "ana")).rows) == list(answer.rows)
         assert spent(later) == before

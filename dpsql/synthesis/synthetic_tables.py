@@ -47,8 +47,13 @@ from dpsql.synthesis.synthesis import SyntheticTable, remembered, synthesised
 from dpsql.synthesis.synthesis_plan import SynthesisWish, planned
 from dpsql.synthesis.synthetic_statement import CreateSynthetic, begins, creation
 
-CREATED = (Column("synthetic_table", VARCHAR), Column("rows", INTEGER))
-"""What CREATE SYNTHETIC TABLE answers with."""
+CREATED = (
+    Column("synthetic_table", VARCHAR),
+    Column("rows", INTEGER),
+    Column("lasts", VARCHAR),
+)
+"""What CREATE SYNTHETIC TABLE answers with; a name lasts as long as one of the next."""
+AS_THE_DATA, AS_THE_PROCESS = "as long as the data", "as long as this process"
 MOST_ENTRIES = 10_000
 """Entries of the ledger among which a name is looked for."""
 MOST_CELLS = 20_000_000
@@ -103,11 +108,12 @@ def _narrow(table: ScratchTable, sql: str) -> ScratchTable:
 
 @dataclass(frozen=True, slots=True)
 class _Named:
-    """How a table is made again: from what is remembered."""
+    """How a table is made again, from what is remembered; whether the ledger has its name."""
 
     name: str
     wish: SynthesisWish
     rows: int | None
+    recorded: bool = False
 
     @property
     def what(self) -> tuple[object, ...]:
@@ -153,10 +159,11 @@ class SyntheticTables:
         if before is None and len(self._of(vault, owner)) >= MOST_NAMES:
             raise Refused(Reason.TOO_LARGE, what="synthetic tables", limit=MOST_NAMES)
         table = synthesised(compiler, vault, named.wish, stop, named.rows)
-        self._of(vault, owner)[named.name.lower()] = named
+        recorded = not table.receipt.remembered or (before is not None and before.recorded)
+        self._of(vault, owner)[named.name.lower()] = replace(named, recorded=recorded)
         self._tables.put((owner, named.name.lower()), table)
-        row = (named.name, len(table.rows))
-        exact: tuple[None, None] = (None, None)
+        row = (named.name, len(table.rows), AS_THE_DATA if recorded else AS_THE_PROCESS)
+        exact = (None,) * len(row)
         return Answer(CREATED, (row,), (exact,), (exact,), table.receipt)
 
     def explained(
@@ -318,7 +325,7 @@ def _recorded(entries: Sequence[Entry]) -> list[tuple[str, _Named]]:
             spelling = door if door in SPELLINGS else DEFAULT_SPELLING
             text = Request(entry.inquiry.sql, entry.analyst, spelling, door=door)
             named = _named(text, statement)
-            result.append((named.name.lower(), named))
+            result.append((named.name.lower(), replace(named, recorded=True)))
     return result
 
 
