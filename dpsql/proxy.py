@@ -23,7 +23,8 @@ from dpsql.engines.versions import require_tested
 from dpsql.explaining.explanation import Explanation
 from dpsql.ledgers import Ceiling, Entry, Ledger
 from dpsql.ledgers.sqlite import SqliteLedger
-from dpsql.model.errors import Reason, Refused
+from dpsql.model.errors import Refused
+from dpsql.model.table_names import unknown_name
 from dpsql.model.tree import Span, SqlType
 from dpsql.model.vocabulary import Answer, Budget, Loss, Policy, Request
 from dpsql.monitoring.monitor import (
@@ -214,7 +215,7 @@ class Proxy:
         if name is None and len(analysts) == 1:
             return analysts[0]
         if name not in analysts:
-            raise Refused(Reason.BAD_OPTION, option="analyst", value=name, known=analysts)
+            raise unknown_name("analyst", name, analysts)
         return name
 
     def budgets(self) -> tuple[tuple[Budget, Loss, Loss], ...]:

@@ -23,8 +23,9 @@ from dpsql.explaining.explanation import (
     ReleaseLine,
 )
 from dpsql.ledgers import Ceiling, Inquiry
-from dpsql.model.errors import DpsqlError, Reason, Refused
+from dpsql.model.errors import DpsqlError
 from dpsql.model.notices import BoundsFound
+from dpsql.model.table_names import unknown_name
 from dpsql.model.tree import BOOLEAN, DATE, DOUBLE, INTEGER, VARCHAR, decimal
 from dpsql.model.vocabulary import Answer, Budget, Column, Event, Loss, Receipt, Request
 from dpsql.preparation.question import Standing
@@ -130,7 +131,7 @@ class FakeProxy:
 
     def analyst(self, name: str | None) -> str:
         if name not in (None, "ana", "bob"):
-            raise Refused(Reason.BAD_OPTION, option="analyst", known=("ana", "bob"))
+            raise unknown_name("analyst", name, ("ana", "bob"))
         return name or "ana"
 
     @property

@@ -275,6 +275,7 @@ def test_every_reason_a_text_can_have_has_a_case() -> None:
         Reason.EPSILON_TOO_LARGE,  # test_invariants
         Reason.NOT_USEFUL,  # test_remaining
         Reason.UNDECIDED_POLICY,  # test_policy
+        Reason.UNKNOWN_NAME,  # test_messages
         Reason.ALARMS_USED,  # test_monitor
         Reason.ANALYST_STOPPED,  # test_pacing
         Reason.STOPPED_BY_OWNER,  # test_caps

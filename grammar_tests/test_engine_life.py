@@ -364,7 +364,9 @@ def test_unreachable_names_the_path_and_the_way_out(tmp_path: Path) -> None:
 def test_files_that_are_not_there_or_not_known(folder: Path, pattern: str) -> None:
     (folder / "other.csv.txt").write_text("a\n1\n")
     database = Database("duckdb", None, (("t", str(folder / pattern)),))
-    with DuckDBEngine(database, SMALL) as engine, pytest.raises(Unreachable):
+    with DuckDBEngine(database, SMALL) as engine, pytest.raises(Unreachable) as caught:
         engine.rows("SELECT 1")
+    assert pattern in str(caught.value)
+    assert ("matches no file" in str(caught.value)) == ("*" in pattern)
     with pytest.raises(CannotOpen):
         private(Sources(None, (("t", str(folder / pattern)),)), "200MB")

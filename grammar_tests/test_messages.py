@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import dpsql
 from dpsql.interfaces import doors
-from dpsql.interfaces.doors import WIRE
+from dpsql.interfaces.doors import COMMAND_LINE, WIRE
 from dpsql.interfaces.messages import describe, place, printable
 from dpsql.interfaces.wordings import WORDINGS, ExitCode
 from dpsql.model.errors import (
@@ -27,8 +27,12 @@ from dpsql.model.errors import (
     Refused,
     Unreachable,
 )
+from dpsql.model.table_names import unknown_name
 from dpsql.model.tree import Span
 from dpsql.model.vocabulary import Loss
+from grammar_tests import world
+from grammar_tests.bound import over
+from grammar_tests.laws import compiled
 
 FACTS = {
     "column": "amount",
@@ -75,6 +79,37 @@ def test_every_reason_is_told_with_and_without_facts(
 def test_the_compilers_own_fix_wins() -> None:
     told = describe(Refused(Reason.UNEQUAL_UNITS, fix="Join ON orders.customer_id = c.id."))
     assert told.fix == "Join ON orders.customer_id = c.id."
+
+
+@pytest.mark.parametrize(
+    ("sql", "words"),
+    [
+        (
+            "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilom = 1) COUNT(*) FROM orders",
+            ["no option epsilom", "mean epsilon?", "max_error", "mechanism"],
+        ),
+        ("SELECT COUNT(*) FROM customers WHERE age = 'abc'", ["'abc' cannot be read as INTEGER"]),
+        ("SELECT COUNT(*) FROM customers WHERE age = city", ["= does not take (INTEGER, VARCHAR)"]),
+        (
+            "SELECT login_id % 5000 AS g, COUNT(DISTINCT day) FROM logins GROUP BY g",
+            ["declare max_groups_per_unit for logins"],
+        ),
+    ],
+)
+def test_a_refusal_says_what_was_wrong_in_the_words_of_the_text(sql: str, words: list[str]) -> None:
+    policy, engine = over(world.well_behaved(), constraints=True)
+    with pytest.raises(Refused) as caught:
+        compiled(sql, policy, engine)
+    message = str(describe(caught.value, sql, COMMAND_LINE))
+    assert [word for word in words if word not in message] == []
+
+
+def test_an_unknown_name_is_no_option() -> None:
+    misspelled = str(describe(unknown_name("analyst", "anna", ("ana", "bob"))))
+    assert "There is no analyst anna." in misspelled
+    assert "Did you mean ana? There are: ana, bob." in misspelled
+    assert "ption" not in misspelled
+    assert "say which analyst" in str(describe(unknown_name("analyst", None, ("ana", "bob"))))
 
 
 def test_an_empty_fact_is_no_fact() -> None:

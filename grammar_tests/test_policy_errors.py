@@ -56,6 +56,7 @@ MISTAKES = [
     ("age = { bounds = [0, 120]", "age = { bounds = [0, nan]", "age = { bounds = [0, nan", "finite"),
     ("age = { bounds = [0, 120]", "age = { bounds = [0, inf]", "age = { bounds = [0, inf", "finite"),
     ("age = { bounds = [0, 120]", 'age = { bounds = [0, "9"]', 'age = { bounds = [0, "9"', "bound"),
+    ("device = {}", 'device = { bounds = ["2024-01-01", "2024-12-31"] }', "device = { b", "without quotes"),
     ("nullable = true }\nincome", "nulable = true }\nincome", "nulable", "nullable"),
     ("nullable = true }\nincome", 'nullable = "yes" }\nincome', 'nullable = "yes"', "true or false"),
     ('["consumer", "business"]', '["consumer", "consumer"]', '["consumer", "consumer"]', "twice"),
@@ -94,7 +95,7 @@ def test_a_mistake_is_an_error_with_its_line(
 
 
 OF_THE_DATABASE = [
-    ('engine = "duckdb"', 'engin = "duckdb"', "[database]", "engine must be text"),
+    ('engine = "duckdb"', 'engin = "duckdb"', "[database]", "engine is missing"),
     ('engine = "duckdb"', 'engine = "oracle"', 'engine = "oracle"', "one of duckdb"),
     ('engine = "duckdb"', 'engine = ""', 'engine = ""', "must be text"),
     ('path = "shop.duckdb"\n', "", "[database]", "path"),

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from dpsql.interfaces.messages import describe
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.query_options import Precision
 from dpsql.model.vocabulary import Answer, Request
@@ -120,7 +121,7 @@ def test_a_relative_error_is_found_step_by_step_and_kept(tmp_path: Path) -> None
         with pytest.raises(Refused) as caught:
             proxy.ask(within(COUNT, "0.1%"))
         assert caught.value.reason is Reason.EPSILON_TOO_LARGE
-        assert "stays spent" in str(caught.value.facts["fix"])
+        assert "stays spent" in str(describe(caught.value))
 
 
 def test_what_has_no_known_error_has_no_price(proxy: Proxy) -> None:

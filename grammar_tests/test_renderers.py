@@ -35,6 +35,7 @@ def test_the_table_as_it_reads() -> None:
         "────────  ──────────  ────────────  ──────────────  ──────────  ─────────\n"
         "consumer  1,234 ± 40  56,789 ± 200  12.346 ± 0.020  2024-02-29   true ± ?\n"
         "NULL         -3 ± 40       0 ± 200     NaN ±     ?  NULL        false ± ?\n"
+        "± ?: how large the noise is in these numbers is not known (dpsql help answers)\n"
     )
 
 

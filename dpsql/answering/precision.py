@@ -9,7 +9,7 @@ Steps are charged one by one: PRIVACY.md R64.
 from __future__ import annotations
 
 from decimal import ROUND_UP, Decimal
-from math import inf, isnan
+from math import inf, isfinite, isnan
 
 from dpsql.answering import two_steps
 from dpsql.answering.vault import Vault
@@ -47,8 +47,16 @@ def answered(compiler: Compiler, vault: Vault, query: Question) -> Answer:
             return answer
         price = rounded(epsilon * Decimal(min(excess * _ROOM, 1e9)), ROUND_UP)
         if price > limit:
-            raise Refused(Reason.EPSILON_TOO_LARGE, epsilon=price, limit=limit, fix=refusal_note)
+            reaches = _at_most(excess * float(precision.error), paid, limit)
+            facts = {"epsilon": price, "limit": limit, "paid": paid, "reaches": reaches}
+            raise Refused(Reason.EPSILON_TOO_LARGE, **facts)
         epsilon = max(price, 2 * epsilon)
+
+
+def _at_most(fraction: float, epsilon: Decimal, limit: Decimal) -> str:
+    """How large an error the largest epsilon leaves, where this one leaves such a fraction."""
+    per_cent = 100 * fraction * float(epsilon / limit)
+    return f"{per_cent:.2g} %" if isfinite(fraction) else "more than all of it, as it is 0"
 
 
 def _worst(answer: Answer, factor: float, note: str) -> float:

@@ -92,6 +92,8 @@ def number_text(value: Any, margin: float | None, scale: int | None) -> tuple[st
     ('12.346', '0.046')
     >>> number_text(7, None, 0)
     ('7', '')
+    >>> number_text(1214.10498046875, float("nan"), None)
+    ('1,214', '?')
     >>> number_text(timedelta(hours=30.001), 94.0, None)
     ('1 day 06:00:04', '1.6 min')
     """
@@ -101,14 +103,25 @@ def number_text(value: Any, margin: float | None, scale: int | None) -> tuple[st
         return exact_text(timedelta(seconds=round(value.total_seconds()))), seconds_text(margin)
     if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
         return exact_text(value), "?"
+    if isnan(margin):
+        return _few_digits(value), "?"
     if not isfinite(margin) or margin <= 0:
-        return exact_text(value), "?" if isnan(margin) else exact_text(margin)
+        return exact_text(value), exact_text(margin)
     places = significant_places(margin)
     shown = places if scale is None else min(places, scale)
     # z: a small negative number rounds to 0, not to -0.
     return f"{value:z,.{shown}f}", f"{margin:,.{places}f}"
 
 
+def _few_digits(value: float | Decimal) -> str:
+    """A number whose error is not known: its whole part, and four digits of it at most."""
+    if isinstance(value, int) or not value or not isfinite(value):
+        return exact_text(value)
+    places = max(0, _DIGITS - 1 - floor(log10(abs(float(value)))))
+    return f"{round(value, places):,}".removesuffix(".0")
+
+
+_DIGITS = 4
 _UNITS = ((86_400, "days"), (3_600, "h"), (60, "min"), (1, "s"))
 
 

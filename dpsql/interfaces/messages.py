@@ -25,6 +25,7 @@ from dpsql.model.errors import (
     Unreachable,
     WrongVersion,
 )
+from dpsql.model.signs import BEFORE, BETWEEN
 from dpsql.model.tree import NOWHERE, Span
 from dpsql.model.vocabulary import Loss
 
@@ -106,6 +107,9 @@ def _refusal(error: Refused, sql: str, door: Door | None) -> Message:
     wording = WORDINGS[error.reason]
     texts = {name: _fact(value, error.facts) for name, value in error.facts.items()}
     facts = {name: text for name, text in texts.items() if text} | _share(error.facts)
+    if "function" in facts:
+        signs = {**BETWEEN, **BEFORE}
+        facts["function"] = signs.get(facts["function"], facts["function"]).strip()
     facts |= {} if door is None else door.words(facts.get("fits", ""))
     fix = facts.get("fix") or _say(wording.fix, facts)
     line, column, excerpt = place(sql, error.span)

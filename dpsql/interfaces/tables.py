@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from math import isnan
 from textwrap import wrap
 
 from dpsql.interfaces.amounts import number_text
@@ -19,6 +20,7 @@ from dpsql.model.vocabulary import Answer
 _GAP = "  "
 _NARROWEST = 8
 _MARK = "*"
+_UNKNOWN = "± ?: how large the noise is in these numbers is not known (dpsql help answers)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +62,8 @@ def table(answer: Answer, terminal_width: int | None = None) -> TextTable:
         lines.append("(no rows)")
     for footnote in footnotes(answer):
         lines += _wrapped(f"{_MARK} {footnote}", terminal_width)
+    if any(m is not None and isnan(m) for margins in answer.margins for m in margins):
+        lines += _wrapped(_UNKNOWN, terminal_width)
     return TextTable("".join(f"{line.rstrip()}\n" for line in lines), notices)
 
 

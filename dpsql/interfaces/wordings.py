@@ -129,11 +129,13 @@ WORDINGS: dict[Reason, Wording] = {
     Reason.TYPE_MISMATCH: _input(
         "42804",
         (
+            "'{text}' cannot be read as {kind}.",
             "{function} does not take ({types}).",
             "{function} does not fit.",
             "The types do not fit.",
         ),
         "Types are decided from the schema before anything runs.",
+        "Write a value of type {kind} here.",
         "Add a CAST.",
     ),
     Reason.NOT_GROUPED: _input(
@@ -163,14 +165,26 @@ WORDINGS: dict[Reason, Wording] = {
     Reason.BAD_OPTION: _input(
         "22023",
         (
+            "There is no option {unknown}.",
             "Option {option} is not valid: {why}.",
             "Option {option} cannot be {value}.",
             "Option {option} is not valid.",
             "An option is not valid.",
         ),
         "Options can only ask for less than the policy allows, or for larger groups.",
-        "It may be: {known}.",
-        "The options are: epsilon, a positive number; min_privacy_units_per_group, a whole one.",
+        *_SAYS_WHAT[:-1],
+        "Leave it out, or write it as the page on answers says.",
+    ),
+    Reason.UNKNOWN_NAME: _input(
+        "22023",
+        (
+            "There is no {role} {name}.",
+            "There are several: say which {role}.",
+            "There is nobody of this name.",
+        ),
+        "Analysts and budgets are those that the policy names; users those that the owner added.",
+        *_SAYS_WHAT[:-1],
+        "Ask the owner of the policy.",
     ),
     Reason.UNDECIDED_POLICY: _input(
         "55000",
@@ -271,6 +285,9 @@ WORDINGS: dict[Reason, Wording] = {
         "53400",
         ("ε = {epsilon} is more than one query may ask for.", "ε is more than one query may cost."),
         ("The owner limits one query to ε = {limit}.", "The owner limits what one query may cost."),
+        "With ε = {limit} the worst of these numbers errs by about {reaches}. What was spent to see"
+        " this stays spent; its answer is free at ε = {paid}.",
+        "Ask for at most {limit}: the largest ± is {gives} then.",
         "Ask for at most {limit}.",
         "Ask for less.",
     ),

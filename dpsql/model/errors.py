@@ -27,6 +27,7 @@ class Reason(StrEnum):
     MISPLACED_AGGREGATE = "misplaced-aggregate"
     BAD_PARAMETER = "bad-parameter"
     BAD_OPTION = "bad-option"
+    UNKNOWN_NAME = "unknown-name"
     UNDECIDED_POLICY = "undecided-policy"
 
     # The text is right and cannot be answered privately: exit code 3.

@@ -8,10 +8,11 @@ dot in it stands in double quotes.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 
-from dpsql.model.tree import identifier
+from dpsql.model.errors import Reason, Refused
+from dpsql.model.tree import Span, identifier
 
 DATABASE = "dpsql"
 """What clients call the one database; the first of three parts."""
@@ -105,3 +106,21 @@ def nearest(name: str, existing: Iterable[str]) -> str | None:
     spelled = {each.lower(): each for each, _ in zip(existing, range(_MOST), strict=False)}
     near = get_close_matches(name.lower(), [n for n in spelled if len(n) <= _LONGEST], 1)
     return spelled[near[0]] if near else None
+
+
+def unknown_name(role: str, name: str | None, existing: Sequence[str]) -> Refused:
+    """The refusal of an analyst, a budget or a user that is none of these (None: not said which).
+
+    >>> unknown_name("analyst", "anna", ["ana", "bob"]).facts["near"]
+    'ana'
+    """
+    near = None if name is None else nearest(name, existing)
+    facts = {"role": role, "name": name, "near": near, "known": tuple(existing)}
+    return Refused(Reason.UNKNOWN_NAME, **facts)
+
+
+def unknown_option(name: str, existing: Iterable[str], span: Span) -> Refused:
+    """The refusal of an option that is none of these."""
+    options = tuple(existing)
+    near = nearest(name, options)
+    return Refused(Reason.BAD_OPTION, span, unknown=name, near=near, known=options)

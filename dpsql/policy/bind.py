@@ -426,7 +426,11 @@ class _Binder:
         converted = of_type(value, kind)
         if converted is None:
             why = f"{_shown(value)} is no value of {column.name}, which is {kind}."
-            self._fail(table, place, why, "List values of the column's type.")
+            in_quotes = isinstance(value, str) and kind.is_temporal
+            fix = (
+                "Write dates and times without quotes." if in_quotes else "List values of its type."
+            )
+            self._fail(table, place, why, fix)
         return converted
 
     def _schema_table(self, table: DraftTable) -> SchemaTable:

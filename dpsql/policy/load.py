@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import tomllib
 from dataclasses import fields
+from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -250,6 +251,8 @@ def _bounds(reader: Reader) -> tuple[Any, Any] | None:
     if not isinstance(bounds, list) or len(bounds) != 2:  # noqa: PLR2004
         reader.fail("bounds", "bounds are two values.", "Write bounds = [lower, upper].")
     for end in bounds:
+        if isinstance(end, str) and _is_moment(end):
+            reader.fail("bounds", f"{end} is text.", "Write dates and times without quotes.")
         if isinstance(end, bool | str | list | dict) or (
             isinstance(end, Decimal) and not end.is_finite()
         ):
@@ -261,6 +264,15 @@ def _bounds(reader: Reader) -> tuple[Any, Any] | None:
     if reversed_bounds:
         reader.fail("bounds", "The lower bound is above the upper.", "Swap them.")
     return bounds[0], bounds[1]
+
+
+def _is_moment(text: str) -> bool:
+    """Whether a text would be a date or a time without its quotes."""
+    try:
+        datetime.fromisoformat(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _values(reader: Reader) -> tuple[Any, ...] | None:

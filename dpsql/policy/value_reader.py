@@ -127,6 +127,10 @@ class Reader:
     def text(self, key: str, default: str | None = None) -> str:
         """A string that is not empty."""
         value = self.values.get(key, default)
+        if value is None:
+            near = get_close_matches(key, self.values, 1)
+            fix = f"Did you mean {key} by {near[0]}?" if near else f'Add {key} = "…".'
+            self.fail(None, f"{key} is missing.", f"{fix} See dpsql help policy.")
         if not isinstance(value, str) or not value:
             self.fail(key, f"{key} must be text.", f'Write {key} = "…".')
         return value

@@ -45,7 +45,8 @@ def epsilon_for(
     if not fits(_MOST):
         raise Refused(Reason.BAD_OPTION, option="max_error", why="no epsilon is large enough")
     price = _smallest(fits, limit, _MOST)
-    raise Refused(Reason.EPSILON_TOO_LARGE, epsilon=price, limit=limit)
+    gives = f"{_promised(plan_at(limit), precision.confidence):.3g}"
+    raise Refused(Reason.EPSILON_TOO_LARGE, epsilon=price, limit=limit, gives=gives)
 
 
 def _promised(prepared: Prepared, confidence: Decimal) -> float:

@@ -17,6 +17,7 @@ from dpsql.model.bound_parameters import types_of
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.notices import Notice, useless
 from dpsql.model.query_options import Precision, sensible
+from dpsql.model.table_names import unknown_name
 from dpsql.model.tree import PlanForm
 from dpsql.model.vocabulary import Budget, Cap, Event, Loss, Policy, Receipt, Request
 
@@ -116,7 +117,7 @@ def account(policy: Policy, analyst: str, *requested: Decimal | None) -> Account
     """
     budget = policy.budget_of(analyst)
     if budget is None:
-        raise Refused(Reason.BAD_OPTION, option="analyst", value=analyst)
+        raise unknown_name("analyst", analyst, ())
     epsilons = [epsilon for epsilon in requested if epsilon is not None]
     for wish in epsilons:
         if not sensible(wish):

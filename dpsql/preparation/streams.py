@@ -101,7 +101,7 @@ def stream(prepared: Prepared, dialect: Dialect) -> QueryStream:
         raise _refusal("watching a query in several steps")
     (block,) = plan.blocks
     if plan.polls:
-        raise unlimited(block.block.span)
+        raise unlimited(block.block.span, block.block.declared)
     if not isinstance(block.keys, ListedKeys):
         raise _refusal(
             "watching private group keys",

@@ -13,7 +13,7 @@ from math import ceil, floor
 
 from dpsql.compiler.plan.lattices import ChoiceQuery, Lattice
 from dpsql.compiler.plan.measurement_kinds import MOST_ROWS, Measurement
-from dpsql.compiler.plan.private_plan import FoundNorm
+from dpsql.compiler.plan.private_plan import DeclaredLimits, FoundNorm
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.intervals import Facts
 from dpsql.model.tree import (
@@ -151,14 +151,12 @@ def rows_of_unit(bounded: BoundedCall) -> int:
     raise unlimited(bounded.call.span)
 
 
-def unlimited(span: Span) -> Refused:
+def unlimited(span: Span, declared: DeclaredLimits | None = None) -> Refused:
     """What is said where nothing limits the rows of a unit, and nobody may be bounded."""
-    return Refused(
-        Reason.UNBOUNDED_CONTRIBUTION,
-        span,
-        limit="max_rows_per_group",
-        fix="Ask the data owner to declare max_rows_per_group for this table.",
-    )
+    limit = "max_rows_per_group"
+    tables = (declared or DeclaredLimits()).lacking(limit)
+    fix = f"Ask the data owner to declare {limit} for {tables}."
+    return Refused(Reason.UNBOUNDED_CONTRIBUTION, span, limit=limit, fix=fix)
 
 
 def row_bounds(bounded: BoundedCall, place: int = 0) -> RowBounds:

@@ -126,9 +126,10 @@ def _groups(bounded: BoundedBlock, *, limited: bool) -> _Groups:
 
 def unscalable(block: PrivateBlock) -> Refused:
     """What is said where no norm bounds what a unit adds to any number of private groups."""
+    limit = "max_groups_per_unit"
     return Refused(
         Reason.UNBOUNDED_CONTRIBUTION,
         block.keys[0].expression.span,
-        limit="max_groups_per_unit",
-        fix="Ask the data owner to declare max_groups_per_unit for this table.",
+        limit=limit,
+        fix=f"Ask the data owner to declare {limit} for {block.declared.lacking(limit)}.",
     )

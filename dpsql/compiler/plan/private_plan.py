@@ -62,6 +62,7 @@ class DeclaredLimits:
     """What the policy declares of one unit's rows in a relation (None: nothing).
 
     Limits `by` a key are for groupings by it and stand in the place of those for all.
+    `silent` are the tables that declare nothing of a kind, as limit and table: for a refusal.
     """
 
     rows_per_unit: int | None = None
@@ -71,6 +72,12 @@ class DeclaredLimits:
     groups_by: tuple[KeyLimit, ...] = ()
     rows_by: tuple[KeyLimit, ...] = ()
     totals: tuple[TotalLimit, ...] = ()
+    silent: frozenset[tuple[str, str]] = field(default=frozenset(), compare=False, repr=False)
+
+    def lacking(self, limit: str) -> str:
+        """The tables that would have to declare a limit, in words."""
+        tables = sorted(table for kind, table in self.silent if kind == limit)
+        return " and ".join(tables) or "each table of people's rows in FROM"
 
     def plus(self, other: DeclaredLimits, shared: int = 0) -> DeclaredLimits:
         """The limits of the rows of both, of which `shared` are certainly counted twice."""

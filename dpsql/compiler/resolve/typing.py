@@ -142,7 +142,7 @@ def _typed(call: Call) -> Expression:
         in_company = _in_company(call)
         if in_company != call:
             return typed_call(in_company)
-        raise _mismatch(call.function, types, call)
+        raise _misfit(call, types)
     if not function.accepts(args):
         raise Refused(Reason.UNSUPPORTED_FUNCTION, call.span, name=call.function)
     return replace(call, args=args, type=result)
@@ -453,9 +453,7 @@ def _temporal(arg: Expression, target: SqlType) -> Expression:
         written = arg.moment or datetime.fromisoformat(arg.value.strip())
         moment = _as_kind(written, target.kind)
     except (ValueError, OverflowError):
-        raise Refused(
-            Reason.TYPE_MISMATCH, arg.span, function="comparison", types=("VARCHAR", str(target))
-        ) from None
+        raise _unreadable(arg, target) from None
     return Literal(moment, target, arg.span)
 
 
@@ -513,6 +511,21 @@ def _with_days(call: Call) -> Call:
             return replace(call, function="add_days", args=(day, back))
         case _:
             return call
+
+
+def _misfit(call: Call, types: tuple[SqlType, ...]) -> Refused:
+    """What does not fit in a call: the one bare string that says nothing of its company's type."""
+    bare = [arg for arg in call.args if _is_bare(arg)]
+    company = {kind for kind in types if kind not in (NULL, VARCHAR)}
+    if call.function in COERCING and len(bare) == len(company) == 1:
+        return _unreadable(bare[0], next(iter(company)))
+    return _mismatch(call.function, types, call)
+
+
+def _unreadable(literal: Expression, target: SqlType) -> Refused:
+    assert isinstance(literal, Literal)
+    facts = {"text": literal.value, "kind": str(target)}
+    return Refused(Reason.TYPE_MISMATCH, literal.span, **facts)
 
 
 def _mismatch(function: str, types: tuple[SqlType, ...], place: Expression) -> Refused:

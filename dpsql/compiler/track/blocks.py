@@ -38,7 +38,17 @@ from dpsql.compiler.track.table_scans import never_null, require_other_keys
 from dpsql.compiler.track.uniqueness import projected_keys
 from dpsql.compiler.track.units import Anchor, Copied, Padding, Private, attach_unit, names_of
 from dpsql.mechanisms import standard_deviation
-from dpsql.model.algebra import Aggregate, Filter, Item, Join, Measure, Project, Relation, Released
+from dpsql.model.algebra import (
+    Aggregate,
+    Filter,
+    Item,
+    Join,
+    Measure,
+    Project,
+    Relation,
+    Released,
+    Scan,
+)
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.tree import AggregateCall, Call, Cast, Expression, JoinKind, Literal, Ref
 from dpsql.model.vocabulary import Neighbours, Policy, Sensitivity
@@ -125,6 +135,7 @@ class Blocks:
             rows.declared,
             groups_per_unit=least(rows.declared.groups_per_unit, *(c.groups for c in copied)),
             public_groups=rows.declared.public_groups or policy.limits.max_public_groups,
+            silent=_silent(rows.relation, policy),
         )
         return PrivateBlock(
             rows=rows.relation,
@@ -356,3 +367,14 @@ def _safe(expression: Expression) -> Expression:
     if isinstance(expression, AggregateCall):
         return in_any_order(expression)
     return map_children(expression, _safe)
+
+
+def _silent(rows: Relation, policy: Policy) -> frozenset[tuple[str, str]]:
+    """The limits that tables of these rows might declare and do not, each with its table."""
+    scans = (policy.table(scan.table) for scan in relations(rows) if isinstance(scan, Scan))
+    tables = [t for t in scans if t is not None and t.private and t.name != policy.unit.table]
+    without = [table for table in tables if table.max_rows_per_unit is None]
+    groups = {("max_groups_per_unit", t.name) for t in without if t.max_groups_per_unit is None}
+    return frozenset(groups) | {
+        ("max_rows_per_group", t.name) for t in without if t.max_rows_per_group is None
+    }

@@ -164,7 +164,7 @@ def temporal(text: Literal, target: SqlType, origin: Origin) -> Literal:
         return Literal(_as_kind(moment, target.kind, origin.dialect), target, text.span)
     except (ValueError, OverflowError):
         raise Refused(
-            Reason.TYPE_MISMATCH, text.span, function=target.kind.value, types="this string"
+            Reason.TYPE_MISMATCH, text.span, text=text.value, kind=target.kind.value
         ) from None
 
 

@@ -22,6 +22,7 @@ from dpsql.dialects.reading.sources import (
     rows_of,
     source,
 )
+from dpsql.dialects.reading.unnamed import unnamed
 from dpsql.dialects.reading.window_frames import definitions, sort_keys, with_windows
 from dpsql.model.bound_parameters import bound
 from dpsql.model.errors import Reason, Refused
@@ -144,7 +145,9 @@ def _item(node: exp.Expression, origin: Origin) -> SelectItem:
     if star is not None:
         return SelectItem(star)
     written = _value(node, origin)
-    return SelectItem(written, unaliased(written) if origin.dialect == "postgres" else None)
+    if origin.dialect == "postgres":
+        return SelectItem(written, unaliased(written))
+    return SelectItem(written, unnamed(written, bound=bool(origin.parameters)))
 
 
 def _value(node: exp.Expression, origin: Origin) -> Expression:

@@ -18,6 +18,7 @@ from sqlglot import Token, TokenType
 from dpsql.dialects.reading.token_words import is_word, span_of
 from dpsql.dialects.reading.tokens import skip_gap, tokenize
 from dpsql.model.errors import Reason, Refused
+from dpsql.model.table_names import unknown_option
 from dpsql.model.tree import Clip, PlanForm, Span
 
 _FIRST_WORD = re.compile(r"[^\W\d]\w*|.|\Z", re.DOTALL)
@@ -209,8 +210,10 @@ def _options(tokens: Sequence[Token], i: int) -> tuple[int, dict[str, Any]]:
     while True:
         name = _expect(tokens, i, TokenType.VAR)
         option = name.text.lower()
-        if option not in _READERS or option in options:
-            why = "it is given twice" if option in _READERS else "there is no such option"
+        if option not in _READERS:
+            raise unknown_option(name.text, _READERS, span_of(name))
+        if option in options:
+            why = "it is given twice"
             raise Refused(Reason.BAD_OPTION, span_of(name), option=name.text, why=why)
         _expect(tokens, i + 1, TokenType.EQ)
         options[option] = _READERS[option](tokens[i + 2] if i + 2 < len(tokens) else tokens[-1])

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 
 from dpsql.engines import EngineFailed, Load, ScratchTable, Stop, TooMany, Unrun
 from dpsql.engines.duckdb.declared_schema import tables as catalogue
-from dpsql.engines.duckdb.files import WHY, CannotOpen, Signature, Sources
+from dpsql.engines.duckdb.files import CannotOpen, Signature, Sources
 from dpsql.engines.duckdb.result_columns import exact
 from dpsql.engines.duckdb.result_columns import rows as decoded_rows
 from dpsql.engines.duckdb.scratch_tables import load, loaded
@@ -190,9 +190,9 @@ class DuckDBEngine(SupervisedWorker):
 
         outcome, why, chunks = self._replied(exchange, stop or Stop(), take)
         if "changed" in (outcome, why):
-            raise DataChanged(f"{self._sources.spelled()} {WHY['changed']}.")
+            raise DataChanged(self._sources.complaint("changed"))
         if outcome == "unreachable":
-            raise Unreachable(f"{self._sources.spelled()} {WHY[why]}.")
+            raise Unreachable(self._sources.complaint(why))
         if outcome != "done":
             raise EngineFailed
         return chunks

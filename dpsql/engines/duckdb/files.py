@@ -22,6 +22,7 @@ class CannotOpen(Exception):
 
 WHY = {
     "missing": "does not exist; correct its path in the policy",
+    "no match": "matches no file; correct the pattern in the policy",
     "locked": "is open for writing elsewhere; close that program, or wait for it to finish",
     "unreadable": "cannot be read by DuckDB; check its permissions and that it is a database",
     "unknown format": "is neither Parquet nor CSV; name it .parquet, .csv, .tsv or .csv.gz",
@@ -35,6 +36,15 @@ class Sources:
 
     path: str | None
     files: tuple[tuple[str, str], ...]
+
+    def complaint(self, why: str) -> str:
+        """What is wrong, with the owner's own paths: those of them that are missing."""
+        if why != "missing":
+            return f"{self.spelled()} {WHY[why]}."
+        paths = [self.path] if self.path else [pattern for _table, pattern in self.files]
+        absent = [path for path in paths if not _expand(path)] or paths
+        why = "no match" if any(set("*?[") & set(path) for path in absent) else why
+        return f"{', '.join(absent)} {WHY[why]}."
 
     def spelled(self) -> str:
         """The owner's own path or paths."""

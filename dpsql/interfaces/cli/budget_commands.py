@@ -20,7 +20,7 @@ from dpsql.interfaces.cli.terminal import columns, encodable, note
 from dpsql.interfaces.messages import printable
 from dpsql.interfaces.tables import sheet, table
 from dpsql.ledgers import Charged, Entry, OwnerAct, Stopped
-from dpsql.model.errors import Reason, Refused
+from dpsql.model.table_names import unknown_name
 from dpsql.model.tree import TIMESTAMPTZ, VARCHAR, decimal
 from dpsql.model.vocabulary import Answer, Column, Loss, NoiseEvent
 
@@ -129,7 +129,7 @@ def _ledger_of(settings: CommandSettings, budget: str) -> Iterator[Any]:
     draft = _draft(settings)
     names = tuple(pot.name for pot in draft.budgets)
     if budget not in names:
-        raise Refused(Reason.BAD_OPTION, option="budget", value=budget, known=names)
+        raise unknown_name("budget", budget, names)
     with closing(SqliteLedger.open(draft.ledger)) as ledger:
         yield ledger
 

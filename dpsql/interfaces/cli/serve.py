@@ -21,7 +21,11 @@ if TYPE_CHECKING:
 @click.option(
     "--port", metavar="N", type=click.IntRange(0, 65_535), help="Default [server] port; 0: any."
 )
-@click.option("--self-signed", is_flag=True, help="TLS with a certificate made for trying out.")
+@click.option(
+    "--self-signed",
+    is_flag=True,
+    help="TLS with a certificate made for trying out; needs the extra serve.",
+)
 def serve(
     settings: CommandSettings,
     host: str | None,

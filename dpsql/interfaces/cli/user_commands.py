@@ -15,7 +15,7 @@ from dpsql.interfaces.cli.terminal import note
 from dpsql.interfaces.messages import printable
 from dpsql.interfaces.tables import grid
 from dpsql.ledgers import Ledger, Stopped
-from dpsql.model.errors import Reason, Refused
+from dpsql.model.table_names import unknown_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -50,7 +50,7 @@ def add(
     draft = _draft(settings)
     analysts = tuple(who for who, _ in draft.analysts)
     if name not in analysts:
-        raise Refused(Reason.BAD_OPTION, option="analyst", value=name, known=analysts)
+        raise unknown_name("analyst", name, analysts)
     if certificate and draft.server.client_ca is None:
         raise click.UsageError("No client certificate is believed: [server] client_ca is missing.")
     try:
@@ -136,7 +136,7 @@ def _ledger_of(settings: CommandSettings, name: str) -> Iterator[Ledger]:
     draft = _draft(settings)
     analysts = tuple(who for who, _ in draft.analysts)
     if name not in analysts:
-        raise Refused(Reason.BAD_OPTION, option="analyst", value=name, known=analysts)
+        raise unknown_name("analyst", name, analysts)
     with closing(SqliteLedger.open(draft.ledger)) as ledger:
         yield ledger
 
@@ -170,7 +170,7 @@ def _switch(draft: Draft, name: str, *, disabled: bool) -> None:
 
 def _require(users: dict[str, User], name: str) -> None:
     if name not in users:
-        raise Refused(Reason.BAD_OPTION, option="user", value=name, known=tuple(sorted(users)))
+        raise unknown_name("user", name, sorted(users))
 
 
 def _way(user: User) -> str:

@@ -13,6 +13,7 @@ from decimal import Decimal, InvalidOperation
 
 from dpsql.interfaces.pgwire.time_zones import zone_name
 from dpsql.model.query_options import sensible
+from dpsql.model.table_names import nearest
 
 VERSION = "15.0"
 """The PostgreSQL whose catalogue and behaviour are shown."""
@@ -249,5 +250,7 @@ def spelled(name: str) -> str:
 
 def _setting(name: str) -> str:
     if name.lower() not in _BY_NAME:
-        raise BadSetting("42704", f'unrecognized configuration parameter "{name}"')
+        near = nearest(name, _BY_NAME)
+        hint = "" if near is None else f"; did you mean {near}?"
+        raise BadSetting("42704", f'unrecognized configuration parameter "{name}"{hint}')
     return name.lower()

@@ -22,7 +22,7 @@ SELECT COUNT(*) AS n FROM orders o JOIN customers c ON o.customer_id = c.custome
 
 -- case: a bare string that is none
 SELECT COUNT(*) AS n FROM orders o JOIN customers c ON o.customer_id = c.customer_id WHERE o.placed_at - c.joined < 'soon';
--- refuse: type-mismatch at 1:92
+-- refuse: type-mismatch at 1:117
 
 -- case: a number is no interval
 SELECT COUNT(*) AS n FROM orders o JOIN customers c ON o.customer_id = c.customer_id WHERE o.placed_at - c.joined < 30;

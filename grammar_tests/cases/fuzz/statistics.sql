@@ -18,4 +18,4 @@ SELECT COUNT(*) AS n FROM customers WHERE CASE WHEN age > 115 THEN 'old' END = '
 
 -- case: the same condition over a text that is no number
 SELECT COUNT(*) AS n FROM customers WHERE CASE WHEN age > 'old' THEN 'old' END = 'young';
--- refuse: type-mismatch at 1:53
+-- refuse: type-mismatch at 1:59

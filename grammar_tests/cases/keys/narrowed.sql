@@ -121,7 +121,7 @@ GROUP BY 1;
 
 -- case: a month is compared with a number
 SELECT COUNT(*) FROM orders WHERE MONTH(placed_at) = 'March';
--- refuse: type-mismatch at 1:35
+-- refuse: type-mismatch at 1:54
 
 -- case: a date that is none
 SELECT COUNT(*) FROM orders WHERE placed_at::DATE = '2024-02-30';

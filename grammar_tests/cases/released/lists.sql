@@ -238,7 +238,7 @@ SELECT ARRAY[COUNT(*), 'all'] AS totals FROM orders;
 -- case: nothing is computed with an array
 SELECT COUNT(*) FROM (SELECT ARRAY[COUNT(*)] AS totals FROM orders) AS t WHERE totals = '{1}';
 -- dialect: postgres
--- refuse: type-mismatch at 1:80
+-- refuse: type-mismatch at 1:89
 
 -- case: an array in json
 SELECT json_group_array(status ORDER BY status) AS names FROM (SELECT status, COUNT(*) AS n FROM orders GROUP BY status) AS t;

@@ -144,11 +144,11 @@ SELECT COUNT(*) FROM customers WHERE vip = 't';
 
 -- case: text that is no whole number beside one
 SELECT COUNT(*) FROM orders WHERE quantity < '9.5';
--- refuse: type-mismatch at 1:35
+-- refuse: type-mismatch at 1:46
 
 -- case: text that is no truth
 SELECT COUNT(*) FROM customers WHERE vip = '2';
--- refuse: type-mismatch at 1:38
+-- refuse: type-mismatch at 1:44
 
 -- case: timestamps against typed literals
 SELECT COUNT(*) FROM orders WHERE placed_at >= TIMESTAMP '2024-06-01 00:00:00' AND placed_at < '2024-07-01';
