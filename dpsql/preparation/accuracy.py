@@ -45,7 +45,7 @@ def epsilon_for(
     if not fits(_MOST):
         raise Refused(Reason.BAD_OPTION, option="max_error", why="no epsilon is large enough")
     price = _smallest(fits, limit, _MOST)
-    gives = f"{_promised(plan_at(limit), precision.confidence):.3g}"
+    gives = rounded(Decimal(_promised(plan_at(limit), precision.confidence)), ROUND_UP)
     raise Refused(Reason.EPSILON_TOO_LARGE, epsilon=price, limit=limit, gives=gives)
 
 
