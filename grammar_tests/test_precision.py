@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
@@ -96,6 +97,9 @@ def test_a_price_beyond_the_policy_is_named_and_nothing_is_charged(proxy: Proxy)
         assert isinstance(price, Decimal)
         assert isinstance(limit, Decimal)
         assert price > limit
+        gives = re.search(r"the largest ± is ([0-9.]+) then", str(describe(caught.value)))
+        assert gives is not None
+        assert float(gives[1]) > 0.5
         assert spent(proxy) == before
 
 
@@ -121,7 +125,8 @@ def test_a_relative_error_is_found_step_by_step_and_kept(tmp_path: Path) -> None
         with pytest.raises(Refused) as caught:
             proxy.ask(within(COUNT, "0.1%"))
         assert caught.value.reason is Reason.EPSILON_TOO_LARGE
-        assert "stays spent" in str(describe(caught.value))
+        words = str(describe(caught.value))
+        assert re.search(r"errs by about [0-9.]+ %\. What was spent to see this stays spent", words)
 
 
 def test_what_has_no_known_error_has_no_price(proxy: Proxy) -> None:
