@@ -6,6 +6,7 @@ import csv
 import io
 import json
 from contextlib import closing, suppress
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from random import Random
@@ -15,7 +16,7 @@ import pytest
 from click.testing import CliRunner
 
 from dpsql.interfaces.cli import main
-from dpsql.ledgers import Ceiling, Charge, Inquiry, Stopped, book, store
+from dpsql.ledgers import Ceiling, Charge, Inquiry, Stopped, book, removed, store
 from dpsql.ledgers.chain import START, EntryKind
 from dpsql.ledgers.sqlite import SqliteLedger
 from dpsql.model.errors import LedgerError, PolicyError, Reason, Refused
@@ -122,6 +123,39 @@ def test_another_limit_holds_only_when_it_is_confirmed(path: Path, new: Loss) ->
         assert (last.reason, last.limit) == ("the board of May", new)
 
 
+OTHERS = {
+    "removed": CEILINGS[:1],
+    "renamed": (CEILINGS[0], replace(CEILINGS[1], title="group two")),
+    "without ana": (CEILINGS[0], replace(CEILINGS[1], analysts=frozenset({"bob"}))),
+    "of one budget": (CEILINGS[0], replace(CEILINGS[1], budget="left")),
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_a_cap_that_is_gone_or_covers_others_holds_until_that_is_confirmed(
+    path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setattr(book, "CHECKPOINT_EVERY", 2)
+    now = OTHERS[name]
+    asked = charge("q2", budget="left", caps=tuple(c for c in now if c.covers("left", "ana")))
+    with closing(SqliteLedger.open(str(path))) as ledger:
+        ledger.charge(charge("q1", budget="left", caps=CEILINGS[:2]))
+    with closing(SqliteLedger.open(str(path))) as ledger:
+        with pytest.raises(Refused) as refused:
+            ledger.charge(asked)
+        assert refused.value.reason is Reason.LIMIT_CHANGED
+        assert refused.value.facts["title"] == "group both"
+        ledger.charge(charge("q3", analyst="eve", budget="left"))  # whom it never covered
+        for ceiling in now[1:]:
+            ledger.confirm(ceiling, "the board of May")
+        for title in removed(ledger.confirmed(), now):
+            ledger.lift(title, "the board of May")
+        ledger.charge(asked)
+        whats = {act.what for act in ledger.acts(2) if act.reason}
+        assert ("lift" in whats) == (name in {"removed", "renamed"})
+        ledger.verify()
+
+
 @pytest.mark.parametrize("whom", [Stopped("default", None), Stopped(None, "ana")])
 def test_what_is_stopped_is_charged_no_more_until_it_is_resumed(path: Path, whom: Stopped) -> None:
     with closing(SqliteLedger.open(str(path))) as ledger:
@@ -188,7 +222,7 @@ def test_a_checkpoint_says_what_all_entries_say(
 @pytest.mark.parametrize(
     ("change", "noticed"),
     [
-        ("detail = replace(detail, '3', '2') WHERE kind = 'checkpoint'", True),
+        ("detail = replace(detail, '\"bob\":1', '\"bob\":0') WHERE kind = 'checkpoint'", True),
         ("amount = 0 WHERE kind = 'charge'", True),
         ("amount = 0 WHERE sequence = 5", False),  # before the last checkpoint
     ],
@@ -339,22 +373,32 @@ def test_the_history_says_who_asked_what_and_what_the_owner_did(owned: Path) -> 
     assert "no rows" in said(owned, "history", "--until", "2020-01-01").stdout
 
 
+CLIENT = "psql\x1b[2J\n" + "x" * 20_000
+
+
 def test_a_text_is_kept_as_it_came_and_long_ones_are_cut(path: Path) -> None:
     text = "SELECT 1 -- a remark\n, 2"
     with closing(SqliteLedger.open(str(path))) as ledger:
         ledger.charge(charge("q1", inquiry=Inquiry("postgres", "psql", text)))
-        ledger.charge(charge("q2", inquiry=Inquiry(sql="x" * 20_000)))
+        ledger.charge(charge("q2", inquiry=Inquiry("", CLIENT, "x" * 20_000)))
         long_one, first = ledger.history()
         assert first.inquiry == Inquiry("postgres", "psql", text)
         assert len(long_one.inquiry.sql) == 10_001
+        assert long_one.inquiry.client == "psql?[2J?" + "x" * 91 + "…"
         late = datetime(2100, 1, 1, tzinfo=UTC)
         assert ledger.history(since=late) == () == ledger.history(budget="other")
 
 
 def test_a_limit_in_the_file_is_refused_until_the_owner_confirms_it(owned: Path) -> None:
-    raised = policy(owned.parent, *CAPS, ("epsilon = 1000.0", "epsilon = 2000.0"))
+    raised = policy(owned.parent, CAPS[0], ("epsilon = 1000.0", "epsilon = 2000.0"))
     told = said(raised, "query", "SELECT AVG(age) FROM customers", "--analyst", "ana", code=4)
     assert "limit-changed" in told.stderr
-    assert "dpsql budget confirm" in said(raised, "budget").stderr
-    assert "before" in said(raised, "budget", "confirm", "--reason", "more people").stderr
+    notices = said(raised, "budget").stderr
+    assert "another limit for budget default than was confirmed" in notices
+    assert "no longer has the limit of group all that was confirmed" in notices
+    assert json.loads(said(raised, "budget", "--format", "json").stdout)["removed"] == ["group all"]
+    confirmed = said(raised, "budget", "confirm", "--reason", "more people").stderr
+    assert "of ana, bob before, no limit now" in confirmed
+    assert confirmed.count("before") == 2
+    assert "group all" not in said(raised, "budget").stderr
     said(raised, "query", "SELECT AVG(age) FROM customers", "--analyst", "ana")

@@ -14,7 +14,7 @@ from dpsql.accountants.remaining import rest
 from dpsql.answering.two_steps import Steps, steps_of
 from dpsql.answering.vault import Vault
 from dpsql.explaining.explanation import SHOWN, Explanation
-from dpsql.ledgers import Stopped
+from dpsql.ledgers import Stopped, unconfirmed
 from dpsql.model.vocabulary import Answer, Budget, Event, Loss
 from dpsql.preparation.compilation import Compiler
 from dpsql.preparation.question import Account, Question
@@ -106,9 +106,8 @@ def _refusals(vault: Vault, account: Account) -> list[str]:
     if {Stopped(account.budget.name, None), Stopped(None, account.analyst)} & stopped:
         return ["Asking would be refused: the owner has stopped it."]
     return [
-        f"Asking would be refused: the owner has not confirmed the limit of {ceiling.title}."
-        for ceiling in account.ceilings
-        if confirmed.get(ceiling.title, ceiling.most) != ceiling.most
+        f"Asking would be refused: the owner has not confirmed the limit of {title}."
+        for title in unconfirmed(confirmed, account.ceilings, account.budget.name, account.analyst)
     ]
 
 

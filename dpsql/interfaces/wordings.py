@@ -366,10 +366,10 @@ WORDINGS: dict[Reason, Wording] = {
         ExitCode.BUDGET,
         "53400",
         (
-            "The policy has another limit for {title} than the owner confirmed.",
-            "The policy has another limit than the owner confirmed.",
+            "The policy does not limit {title} as the owner has confirmed.",
+            "The policy has other limits than the owner has confirmed.",
         ),
-        ("Nothing is charged until the owner confirms the new one, or writes the old one.",),
+        ("Nothing is charged until the owner confirms what it says now, or writes what it said.",),
         ("Ask the owner; what was asked before stays free.",),
     ),
 }

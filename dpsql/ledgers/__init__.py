@@ -7,6 +7,7 @@ Why there is none: SECURITY.md S4.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
@@ -28,11 +29,37 @@ class Ceiling:
     budget: str | None = None
     analysts: frozenset[str] | None = None
 
+    def covers(self, budget: str, analyst: str) -> bool:
+        """Whether what this analyst spends of this budget counts."""
+        return self.budget in {None, budget} and (self.analysts is None or analyst in self.analysts)
+
     @property
     def named(self) -> dict[str, str]:
         """Facts for a refusal: which cap it is, where it is not a budget itself."""
         whole = self.analysts is None and self.budget is not None
         return {} if whole else {"cap": self.title}
+
+
+def altered(confirmed: Mapping[str, Ceiling], ceilings: Sequence[Ceiling]) -> list[str]:
+    """Titles of ceilings that are not the ones confirmed; one that was never seen is none."""
+    return [c.title for c in ceilings if confirmed.get(c.title, c) != c]
+
+
+def removed(confirmed: Mapping[str, Ceiling], ceilings: Sequence[Ceiling]) -> list[str]:
+    """Titles of the caps that were confirmed and are among these ceilings no more.
+
+    Not of a budget, to which nothing is charged where the policy does not name it.
+    """
+    present = {c.title for c in ceilings}
+    return [title for title, c in confirmed.items() if title not in present and c.named]
+
+
+def unconfirmed(
+    confirmed: Mapping[str, Ceiling], ceilings: Sequence[Ceiling], budget: str, analyst: str
+) -> list[str]:
+    """Titles of what limits this payer otherwise than was confirmed, or limits them no more."""
+    covering = {title: c for title, c in confirmed.items() if c.covers(budget, analyst)}
+    return [*altered(confirmed, ceilings), *removed(covering, ceilings)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +155,8 @@ class Entry:
 class OwnerAct:
     """What the owner did, as the ledger recorded it; `what` names the kind, `about` its object.
 
-    `limit` is what was confirmed, by itself or with the first charge below it.
+    `limit` is what was confirmed, by itself or with the first charge below it; None of a limit
+    that was lifted.
     """
 
     time: datetime
@@ -160,7 +188,8 @@ class Ledger(Protocol):
         Raises `Refused`, and then nothing was written: BUDGET_EXHAUSTED (with needed, left, limit,
         budget, accountant, and the cap where it is one) if what was spent under a ceiling and this
         loss do not fit it; LIMIT_CHANGED (with its title) if a ceiling is not the one that the
-        owner confirmed; STOPPED_BY_OWNER if the owner stopped the budget or the analyst.
+        owner confirmed, or one that was confirmed covers this charge and is not among its
+        ceilings; STOPPED_BY_OWNER if the owner stopped the budget or the analyst.
         Raises `LedgerError` if the budget was ever charged under another accountant.
         """
 
@@ -189,11 +218,14 @@ class Ledger(Protocol):
     def budgets(self) -> tuple[Charged, ...]:
         """Every budget that was ever charged, by name."""
 
-    def confirmed(self) -> dict[str, Loss]:
+    def confirmed(self) -> dict[str, Ceiling]:
         """The ceilings that the ledger holds the policy to, by title."""
 
     def confirm(self, ceiling: Ceiling, reason: str) -> None:
         """The owner's word that a ceiling is now this one."""
+
+    def lift(self, title: str, reason: str) -> None:
+        """The owner's word that no ceiling of this title holds any more."""
 
     def stop(self, whom: Stopped, reason: str) -> None:
         """The owner's act: nothing new is charged to this budget, or for this analyst."""

@@ -15,8 +15,8 @@ from enum import StrEnum
 from hashlib import sha256
 from typing import NamedTuple
 
-from dpsql.ledgers import Stopped
-from dpsql.ledgers.codec import canonical, decode_facts, encode_facts
+from dpsql.ledgers import Ceiling, Stopped
+from dpsql.ledgers.codec import canonical, ceiling_of, decode_facts, encode_facts, scope
 from dpsql.model.vocabulary import Fact, Loss
 
 
@@ -32,7 +32,7 @@ class EntryKind(StrEnum):
     LATE = "late"  # of an analyst; detail: the query id
     STOPPED = "stopped"  # a budget or an analyst; detail: the owner's reason
     RESUMED = "resumed"  # the same; late answers of an analyst no longer count either
-    LIMIT = "limit"  # budget: a ceiling's title; detail: the owner's reason
+    LIMIT = "limit"  # budget: a title; event: whom it covers; detail: the reason
     CHECKPOINT = "checkpoint"  # detail: all that the entries before it say
 
 
@@ -79,7 +79,7 @@ class State:
     accountants: dict[str, str] = field(default_factory=dict)
     losses: dict[tuple[str, str], Loss] = field(default_factory=dict)
     late: dict[str, int] = field(default_factory=dict)
-    limits: dict[str, Loss] = field(default_factory=dict)
+    limits: dict[str, Ceiling] = field(default_factory=dict)
     stopped: frozenset[Stopped] = frozenset()
 
     def spent(self, budget: str | None, analysts: frozenset[str] | None = None) -> Loss:
@@ -94,7 +94,9 @@ class State:
     def text(self) -> str:
         """All of this as canonical JSON, but where it is in the chain."""
         losses = sorted([*key, loss.amount, loss.delta] for key, loss in self.losses.items())
-        limits = {title: [most.amount, most.delta] for title, most in self.limits.items()}
+        limits = {
+            title: [c.most.amount, c.most.delta, *scope(c)] for title, c in self.limits.items()
+        }
         stopped = sorted([s.budget or "", s.analyst or ""] for s in self.stopped)
         return canonical(
             {
@@ -131,7 +133,7 @@ def checkpointed(row: EntryRow, recorded: bytes) -> State:
             accountants=dict(read["accountants"]),
             losses={(of, by): Loss(amount, delta) for of, by, amount, delta in read["losses"]},
             late=dict(read["late"]),
-            limits={title: Loss(*most) for title, most in read["limits"].items()},
+            limits={title: ceiling_of(title, *parts) for title, parts in read["limits"].items()},
             stopped=frozenset(Stopped(of or None, by or None) for of, by in read["stopped"]),
         )
     except (TypeError, ValueError, KeyError):
@@ -203,7 +205,7 @@ class _Fold:
                 self._stopped.discard(Stopped(row.budget, row.analyst))
                 self._late.pop(str(row.analyst), None)
             case EntryKind.LIMIT:
-                self._limits[str(row.budget)] = Loss(*_amounts(row))
+                self._limit(row)
             case EntryKind.CHECKPOINT:
                 self._check(row)
             case EntryKind.OPENED:
@@ -227,6 +229,14 @@ class _Fold:
         amount, delta = _amounts(row)
         before = self._losses.get((budget, analyst), (0, 0))
         self._losses[budget, analyst] = (before[0] + amount, before[1] + delta)
+
+    def _limit(self, row: EntryRow) -> None:
+        """A ceiling as it is from here on; none of this title where there is no amount."""
+        title = str(row.budget)
+        if row.amount is None:
+            self._limits.pop(title, None)
+            return
+        self._limits[title] = ceiling_of(title, *_amounts(row), *json.loads(row.event or "[]"))
 
     def _check(self, row: EntryRow) -> None:
         """A checkpoint says what the entries before it add up to, and nothing else."""

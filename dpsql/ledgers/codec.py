@@ -13,7 +13,7 @@ from fractions import Fraction
 from typing import Any, assert_never
 from uuid import UUID
 
-from dpsql.ledgers import Inquiry
+from dpsql.ledgers import Ceiling, Inquiry
 from dpsql.model.vocabulary import (
     ApproximateEvent,
     BoundedRangeEvent,
@@ -21,6 +21,7 @@ from dpsql.model.vocabulary import (
     EventPart,
     Fact,
     FactKind,
+    Loss,
     Mechanism,
     Neighbours,
     Noise,
@@ -145,21 +146,55 @@ def decode_facts(text: str) -> tuple[str, frozenset[Fact]]:
     return read["identity"], facts
 
 
+# --- ceilings --------------------------------------------------------------------------------
+
+
+def scope(ceiling: Ceiling) -> list[Any]:
+    """Whom a ceiling covers, for JSON: nothing where it is everybody, of all budgets.
+
+    >>> scope(Ceiling("group g", Loss(1), "b", frozenset({"bob", "ana"})))
+    ['b', ['ana', 'bob']]
+    """
+    if ceiling.budget is None and ceiling.analysts is None:
+        return []
+    return [ceiling.budget, None if ceiling.analysts is None else sorted(ceiling.analysts)]
+
+
+def ceiling_of(
+    title: str,
+    amount: int,
+    delta: int,
+    budget: str | None = None,
+    analysts: list[str] | None = None,
+) -> Ceiling:
+    """The ceiling of these amounts and of what `scope` said of it."""
+    covered = None if analysts is None else frozenset(analysts)
+    return Ceiling(title, Loss(amount, delta), budget, covered)
+
+
 # --- inquiries -------------------------------------------------------------------------------
 
 LONGEST = 10_000
 """Characters of a statement that are kept."""
+LONGEST_CLIENT = 100
+"""Characters of the name that a program gives itself that are kept."""
 
 
 def encode_inquiry(inquiry: Inquiry) -> str:
-    """Who asked what, as canonical JSON; of a long text the beginning.
+    r"""Who asked what, as canonical JSON; of a long text the beginning.
 
-    >>> encode_inquiry(Inquiry("postgres", "psql", "SELECT 1"))
-    '{"client":"psql","door":"postgres","sql":"SELECT 1"}'
+    What does not print in the name of a program is a question mark, as in PostgreSQL.
+
+    >>> encode_inquiry(Inquiry("postgres", "psql\n", "SELECT 1"))
+    '{"client":"psql?","door":"postgres","sql":"SELECT 1"}'
     """
-    sql = inquiry.sql
-    cut = sql if len(sql) <= LONGEST else f"{sql[:LONGEST]}…"
-    return canonical({"door": inquiry.door, "client": inquiry.client, "sql": cut})
+    client = "".join(c if c.isprintable() else "?" for c in inquiry.client[: LONGEST_CLIENT + 1])
+    shortened = {"client": _cut(client, LONGEST_CLIENT), "sql": _cut(inquiry.sql, LONGEST)}
+    return canonical({"door": inquiry.door, **shortened})
+
+
+def _cut(text: str, longest: int) -> str:
+    return text if len(text) <= longest else f"{text[:longest]}…"
 
 
 def decode_inquiry(text: str | None) -> Inquiry:

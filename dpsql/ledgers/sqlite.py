@@ -32,10 +32,12 @@ from dpsql.ledgers import (
     Spent,
     Stopped,
     store,
+    unconfirmed,
 )
 from dpsql.ledgers.book import EPOCH, LARGEST, RESTORE, Book
 from dpsql.ledgers.chain import START, EntryKind, EntryRow, State
 from dpsql.ledgers.codec import (
+    canonical,
     decode_answer,
     decode_event,
     decode_inquiry,
@@ -43,6 +45,7 @@ from dpsql.ledgers.codec import (
     encode_event,
     encode_facts,
     encode_inquiry,
+    scope,
 )
 from dpsql.ledgers.mark import identity_of, mark_of, mark_path, read_mark, write_mark
 from dpsql.ledgers.store import Patience
@@ -110,23 +113,7 @@ class SqliteLedger:
         """Debit a budget durably; see `Ledger.charge`."""
         with self._writing() as book:
             spent = _spent_after(book.state, charge)
-            for ceiling in charge.ceilings:
-                if ceiling.title not in book.state.limits:
-                    _append_limit(book, ceiling, "")
-            book.append(
-                EntryKind.CHARGE,
-                query_id=charge.query_id,
-                analyst=charge.analyst,
-                budget=charge.budget,
-                accountant=charge.accountant,
-                epsilon=str(charge.epsilon),
-                amount=charge.loss.amount,
-                delta=charge.loss.delta,
-                event=encode_event(charge.event),
-                question=charge.question,
-                policy_version=charge.policy_version,
-                detail=encode_inquiry(charge.inquiry),
-            )
+            _append_charge(book, charge)
         return spent
 
     def remember(self, query_id: str, answer: tuple[Noisy, ...]) -> None:
@@ -137,7 +124,7 @@ class SqliteLedger:
                 raise LedgerError(f"Query {query_id} was never charged; its answer is not kept.")
             digest = sha256(payload).hexdigest()
             book.append(EntryKind.ANSWER, query_id=query_id, detail=digest)
-            book.opened.execute("INSERT INTO answers VALUES (?, ?)", (query_id, payload))
+            store.insert_answer(book.opened, query_id, payload)
 
     def refresh(self) -> int:
         """Start a new data version; see `Ledger.refresh`."""
@@ -159,6 +146,11 @@ class SqliteLedger:
         """Hold the policy to another ceiling; see `Ledger.confirm`."""
         with self._writing() as book:
             _append_limit(book, ceiling, reason)
+
+    def lift(self, title: str, reason: str) -> None:
+        """Hold the policy to a ceiling no more; see `Ledger.lift`."""
+        with self._writing() as book:
+            book.append(EntryKind.LIMIT, budget=title, detail=reason)
 
     def stop(self, whom: Stopped, reason: str) -> None:
         """Charge nothing more; see `Ledger.stop`."""
@@ -210,7 +202,7 @@ class SqliteLedger:
         with self._reading() as book:
             return book.state.spent(budget, analysts)
 
-    def confirmed(self) -> dict[str, Loss]:
+    def confirmed(self) -> dict[str, Ceiling]:
         """The ceilings that were confirmed; see `Ledger.confirmed`."""
         with self._reading() as book:
             return dict(book.state.limits)
@@ -410,6 +402,8 @@ def _spent_after(state: State, charge: Charge) -> Spent:
         raise Refused(Reason.STOPPED_BY_OWNER, analyst=charge.analyst)
     if Stopped(charge.budget, None) in state.stopped:
         raise Refused(Reason.STOPPED_BY_OWNER, budget=charge.budget)
+    for title in unconfirmed(state.limits, charge.ceilings, charge.budget, charge.analyst):
+        raise Refused(Reason.LIMIT_CHANGED, title=title)
     for ceiling in charge.ceilings:
         _require_fits(state, charge, ceiling)
     before = state.spent(charge.budget)
@@ -420,10 +414,8 @@ def _spent_after(state: State, charge: Charge) -> Spent:
 
 
 def _require_fits(state: State, charge: Charge, ceiling: Ceiling) -> None:
-    """Raises Refused where a charge does not fit below a ceiling, or nobody confirmed this one."""
+    """Raises Refused where a charge does not fit below a ceiling."""
     most = ceiling.most
-    if state.limits.get(ceiling.title, most) != most:
-        raise Refused(Reason.LIMIT_CHANGED, title=ceiling.title)
     if ceiling.budget is None and {*state.accountants.values()} - {charge.accountant}:
         raise LedgerError(
             f"{ceiling.title} cannot be added up: some budgets were charged under another "
@@ -442,6 +434,27 @@ def _require_fits(state: State, charge: Charge, ceiling: Ceiling) -> None:
         )
 
 
+def _append_charge(book: Book, charge: Charge) -> None:
+    """One charge, behind the ceilings of it that were never seen."""
+    for ceiling in charge.ceilings:
+        if ceiling.title not in book.state.limits:
+            _append_limit(book, ceiling, "")
+    book.append(
+        EntryKind.CHARGE,
+        query_id=charge.query_id,
+        analyst=charge.analyst,
+        budget=charge.budget,
+        accountant=charge.accountant,
+        epsilon=str(charge.epsilon),
+        amount=charge.loss.amount,
+        delta=charge.loss.delta,
+        event=encode_event(charge.event),
+        question=charge.question,
+        policy_version=charge.policy_version,
+        detail=encode_inquiry(charge.inquiry),
+    )
+
+
 def _append_limit(book: Book, ceiling: Ceiling, reason: str) -> None:
     most = ceiling.most
     book.append(
@@ -449,6 +462,7 @@ def _append_limit(book: Book, ceiling: Ceiling, reason: str) -> None:
         budget=ceiling.title,
         amount=most.amount,
         delta=most.delta,
+        event=canonical(scope(ceiling)),
         detail=reason,
     )
 
@@ -477,7 +491,8 @@ def _act(row: EntryRow) -> OwnerAct:
     reasoned = kind in {EntryKind.LIMIT, EntryKind.STOPPED, EntryKind.RESUMED}
     reason = str(row.detail or "") if reasoned else ""
     most = None if row.amount is None else Loss(row.amount, row.delta or 0)
-    return OwnerAct(EPOCH + timedelta(microseconds=row.time), OWNER_ACTS[kind], about, reason, most)
+    what = "lift" if kind is EntryKind.LIMIT and most is None else OWNER_ACTS[kind]
+    return OwnerAct(EPOCH + timedelta(microseconds=row.time), what, about, reason, most)
 
 
 def _entry(row: EntryRow, *, remembered: bool) -> Entry:

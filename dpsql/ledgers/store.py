@@ -267,6 +267,11 @@ def insert_row(opened: sqlite3.Connection, row: EntryRow, recorded: bytes) -> No
     opened.execute(_INSERT, (*row, recorded))
 
 
+def insert_answer(opened: sqlite3.Connection, query_id: str, payload: bytes) -> None:
+    """Store the answer of one query."""
+    opened.execute("INSERT INTO answers VALUES (?, ?)", (query_id, payload))
+
+
 def rows(opened: sqlite3.Connection, first: int) -> Iterator[tuple[EntryRow, bytes]]:
     """The entries from `first` on, in order, each with its recorded hash."""
     cursor = opened.execute(f"{_SELECT} WHERE sequence >= ? ORDER BY sequence", (first,))

@@ -19,7 +19,7 @@ from dpsql.interfaces.cli.output import output
 from dpsql.interfaces.cli.terminal import columns, encodable, note
 from dpsql.interfaces.messages import printable
 from dpsql.interfaces.tables import sheet, table
-from dpsql.ledgers import Charged, Entry, OwnerAct, Stopped
+from dpsql.ledgers import Ceiling, Charged, Entry, OwnerAct, Stopped, altered, removed
 from dpsql.model.table_names import unknown_name
 from dpsql.model.tree import TIMESTAMPTZ, VARCHAR, decimal
 from dpsql.model.vocabulary import Answer, Column, Loss, NoiseEvent
@@ -70,13 +70,19 @@ def budget(
         text = _as_json(proxy) if style == "json" else _as_tables(proxy)
         warn_of_lapsed_facts(proxy)
         unnamed = unnamed_budgets(proxy.ledger, proxy.policy.budgets)
-        changed, stopped = _changed(proxy), proxy.ledger.stopped()
+        before, stopped = proxy.ledger.confirmed(), proxy.ledger.stopped()
+        changed, gone = altered(before, proxy.ceilings()), removed(before, proxy.ceilings())
     click.echo(text)
     note_unnamed(unnamed)
     for title in changed:
         note(
             f"notice: the policy has another limit for {printable(title)} than was confirmed; "
             "nothing is charged until then: dpsql budget confirm --reason …"
+        )
+    for title in gone:
+        note(
+            f"notice: the policy no longer has the limit of {printable(title)} that was confirmed; "
+            "nothing that it covers is charged until then: dpsql budget confirm --reason …"
         )
     for whom in sorted(stopped, key=_name):
         note(f"notice: {printable(_name(whom))} is stopped: nothing new is charged.")
@@ -86,18 +92,31 @@ def budget(
 @with_settings
 @REASON
 def confirm(settings: CommandSettings, *, reason: str) -> None:
-    """Hold the ledger to the limits that the policy has now, raised or lowered."""
+    """Hold the ledger to the limits that the policy has now: raised, lowered or removed."""
     with settings.open(settings.policy) as proxy:
-        before, units = proxy.ledger.confirmed(), [s.budget.accountant for s in proxy.standings()]
-        limits = zip(proxy.ceilings(), units, strict=True)
-        changed = [(c, unit) for c, unit in limits if before.get(c.title, c.most) != c.most]
-        for ceiling, _ in changed:
-            proxy.ledger.confirm(ceiling, reason)
-    for ceiling, unit in changed:
-        old, new = loss_text(before[ceiling.title], unit), loss_text(ceiling.most, unit)
-        note(f"{printable(ceiling.title)}: {old} before, {new} now.")
-    if not changed:
+        ledger, ceilings = proxy.ledger, {c.title: c for c in proxy.ceilings()}
+        units = [standing.budget.accountant for standing in proxy.standings()]
+        before, present = ledger.confirmed(), tuple(ceilings.values())
+        changed, gone = altered(before, present), removed(before, present)
+        for title in changed:
+            ledger.confirm(ceilings[title], reason)
+        for title in gone:
+            ledger.lift(title, reason)
+    for title, unit in zip(ceilings, units, strict=True):
+        if title in changed:
+            old, new = _covering(before[title], unit), _covering(ceilings[title], unit)
+            note(f"{printable(title)}: {old} before, {new} now.")
+    for title in gone:
+        note(f"{printable(title)}: {_covering(before[title], None)} before, no limit now.")
+    if not changed and not gone:
         note("The limits of the policy are those that the ledger holds it to.")
+
+
+def _covering(ceiling: Ceiling, accountant: str | None) -> str:
+    """How much, and of whom where that is not all."""
+    most = loss_text(ceiling.most, accountant)
+    whom = "" if ceiling.analysts is None else f" of {', '.join(sorted(ceiling.analysts))}"
+    return most + printable(whom)
 
 
 @budget.command()
@@ -237,7 +256,8 @@ def _spenders(proxy: Proxy) -> list[tuple[str, Standing, Loss]]:
 def _as_json(proxy: Proxy) -> str:
     from dpsql.accountants.remaining import fitting, questions  # noqa: PLC0415
 
-    stopped, changed = proxy.ledger.stopped(), _changed(proxy)
+    stopped, before = proxy.ledger.stopped(), proxy.ledger.confirmed()
+    changed, gone = altered(before, proxy.ceilings()), removed(before, proxy.ceilings())
     pots = []
     for pot in proxy.standings():
         fits = fitting(pot.budget, pot.spent)
@@ -269,17 +289,12 @@ def _as_json(proxy: Proxy) -> str:
         }
         for analyst, pot, spent in _spenders(proxy)
     ]
-    return json.dumps({"budgets": pots, "analysts": analysts}, ensure_ascii=False, indent=2)
+    standings = {"budgets": pots, "analysts": analysts, "removed": gone}
+    return json.dumps(standings, ensure_ascii=False, indent=2)
 
 
 def _amounts(loss: Loss) -> dict[str, float]:
     return {"amount": loss.amount / 1e9, "delta": loss.delta / 1e18}
-
-
-def _changed(proxy: Proxy) -> list[str]:
-    """The titles of what the policy limits otherwise than the owner confirmed."""
-    confirmed = proxy.ledger.confirmed()
-    return [c.title for c in proxy.ceilings() if confirmed.get(c.title, c.most) != c.most]
 
 
 def _name(whom: Stopped) -> str:
