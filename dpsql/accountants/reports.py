@@ -1,4 +1,4 @@
-"""What k queries cost together by basic, advanced, Rényi and zCDP composition, from their events.
+"""What k queries cost together by basic, advanced, Rényi, zCDP and PLD composition of their events.
 
 Reports, not filters: advanced composition and Rényi DP hold for parameters that are fixed before
 the first answer. Each number is an ε such that all the events together are (ε, δ)-DP.
@@ -8,16 +8,18 @@ Sources: PRIVACY.md R65.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from math import exp, fsum, inf, log, log1p, sqrt, tanh
-from typing import assert_never
+from typing import TypeGuard, assert_never
 
 from dpsql.accountants.conversion import epsilon_of
 from dpsql.accountants.pure import laplace_epsilon
 from dpsql.accountants.zcdp import Zcdp
 from dpsql.mechanisms.calibration import effective
+from dpsql.model.errors import MissingExtra
 from dpsql.model.vocabulary import (
     ApproximateEvent,
     BoundedRangeEvent,
@@ -30,6 +32,8 @@ from dpsql.model.vocabulary import (
 
 _OUTWARD = 1 + 2.0**-30
 """Far more than the float error of the expressions below."""
+_COARSEST, _FINEST = 1e-3, 1e-6
+"""Steps in which losses are rounded up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +46,12 @@ class Composition:
     zcdp: float
 
 
-def composition(events: Sequence[Event], delta: Fraction, order: float) -> Composition:
-    """Every report at once; `order` > 1 is that of the Rényi divergence, fixed beforehand.
+ORDERS = (1.25, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0, 24.0, 32.0, 48.0, 64.0, 128.0, 256.0)
+"""Orders of the Rényi divergence, fixed beforehand: what holds at each, holds at the best."""
+
+
+def composition(events: Sequence[Event], delta: Fraction, *orders: float) -> Composition:
+    """Every report but PLD at once; of the Rényi divergences of these orders (all > 1) the best.
 
     >>> from dataclasses import astuple
     >>> from dpsql.model.vocabulary import ApproximateEvent
@@ -54,9 +62,65 @@ def composition(events: Sequence[Event], delta: Fraction, order: float) -> Compo
     return Composition(
         basic(events, delta),
         advanced(events, delta),
-        renyi(events, delta, order),
-        Zcdp().epsilon(Zcdp().loss(Event(_parts(events))), delta),
+        min(renyi(events, delta, order) for order in orders),
+        zcdp(events, delta),
     )
+
+
+def zcdp(events: Sequence[Event], delta: Fraction) -> float:
+    """Σρ, converted to (ε, δ): what a zCDP budget would be charged."""
+    parts = _parts(events)
+    loss = Zcdp().loss(Event(tuple(parts.elements())))
+    return Zcdp().epsilon(loss, delta)
+
+
+def pld(events: Sequence[Event], delta: Fraction) -> float:
+    """The distributions of the losses, composed, each taken for the worst of its kind.
+
+    Gaussians are one Gaussian of their distances in squares, as continuous ones are; of anything
+    that is (ε, δ)-DP the worst is randomised response at ε beside a failure at δ. Distributions are
+    rounded outwards, to steps of a hundredth of the least ε. Raises MissingExtra.
+    """
+    require_pld()
+    from dp_accounting.pld import common  # noqa: PLC0415
+    from dp_accounting.pld import privacy_loss_distribution as distribution  # noqa: PLC0415
+
+    parts, own = _parts(events), _spent(_parts(events))
+    if delta <= own:
+        return inf
+    epsilons = Counter[float]()
+    for part, count in parts.items():
+        if not _gaussian(part):
+            for epsilon in _steps(part, Fraction(0)):
+                epsilons[epsilon] += count
+    step = min([_COARSEST, *(max(_FINEST, epsilon / 100) for epsilon in epsilons)])
+    rho = sum((_rho(part) * count for part, count in parts.items() if _gaussian(part)), Fraction(0))
+    composed = [
+        distribution.from_privacy_parameters(
+            common.DifferentialPrivacyParameters(epsilon, 0), value_discretization_interval=step
+        ).self_compose(count)
+        for epsilon, count in epsilons.items()
+    ]
+    if rho:
+        composed.append(
+            distribution.from_gaussian_mechanism(
+                1 / sqrt(2 * rho), value_discretization_interval=step
+            )
+        )
+    if not composed:
+        return 0.0
+    whole = composed[0]
+    for other in composed[1:]:
+        whole = whole.compose(other)
+    return float(whole.get_epsilon_for_delta(float(delta - own))) * _OUTWARD
+
+
+def require_pld() -> None:
+    """Raises MissingExtra unless distributions of losses can be added up."""
+    try:
+        import dp_accounting.pld  # noqa: F401, PLC0415
+    except ImportError:
+        raise MissingExtra("PLD needs the extra: pip install 'dpsql[accounting]'.") from None
 
 
 def basic(events: Sequence[Event], delta: Fraction) -> float:
@@ -65,7 +129,7 @@ def basic(events: Sequence[Event], delta: Fraction) -> float:
     left = delta - _spent(parts)
     if left < 0:
         return inf
-    return fsum(_epsilons(parts, left)) * _OUTWARD
+    return fsum(e * count for e, count in _epsilons(parts, left)) * _OUTWARD
 
 
 def advanced(events: Sequence[Event], delta: Fraction) -> float:
@@ -79,8 +143,8 @@ def advanced(events: Sequence[Event], delta: Fraction) -> float:
         return basic(events, delta)
     slack = left / 2 if any(map(_gaussian, parts)) else left
     each = _epsilons(parts, left - slack)
-    drift = fsum(e * tanh(e / 2) for e in each)
-    total = drift + sqrt(-2 * log(slack) * fsum(e * e for e in each))
+    drift = fsum(count * e * tanh(e / 2) for e, count in each)
+    total = drift + sqrt(-2 * log(slack) * fsum(count * e * e for e, count in each))
     return min(total * _OUTWARD, basic(events, delta))
 
 
@@ -96,22 +160,27 @@ def renyi(events: Sequence[Event], delta: Fraction, order: float) -> float:
     left = delta - _spent(parts)
     if left <= 0:
         return inf
-    total = fsum(_divergence(part, order) for part in parts)
+    total = fsum(count * _divergence(part, order) for part, count in parts.items())
     overhead = log1p(-1 / order) - (log(left) + log(order)) / (order - 1)
     return max(0.0, total + overhead) * _OUTWARD
 
 
-def _parts(events: Sequence[Event]) -> tuple[EventPart, ...]:
-    return tuple(part for event in events for part in event.parts)
+def _parts(events: Sequence[Event]) -> Counter[EventPart]:
+    """What all events are made of, and how often each."""
+    counts = Counter[EventPart]()
+    for event, count in Counter(events).items():
+        for part in event.parts:
+            counts[part] += count
+    return counts
 
 
-def _gaussian(part: EventPart) -> bool:
+def _gaussian(part: EventPart) -> TypeGuard[NoiseEvent]:
     return isinstance(part, NoiseEvent) and part.noise.mechanism is Mechanism.DISCRETE_GAUSSIAN
 
 
-def _spent(parts: Sequence[EventPart]) -> Fraction:
+def _spent(parts: Counter[EventPart]) -> Fraction:
     """The δ of selections and of (ε, δ)-DP steps: every way of adding up pays it."""
-    return sum(map(_own_delta, parts), Fraction(0))
+    return sum((_own_delta(part) * count for part, count in parts.items()), Fraction(0))
 
 
 def _own_delta(part: EventPart) -> Fraction:
@@ -126,11 +195,11 @@ def _own_delta(part: EventPart) -> Fraction:
             assert_never(part)
 
 
-def _epsilons(parts: Sequence[EventPart], delta: Fraction) -> list[float]:
-    """The ε of every step; Gaussians share `delta` equally, and have none without it."""
-    gaussians = sum(map(_gaussian, parts))
+def _epsilons(parts: Counter[EventPart], delta: Fraction) -> list[tuple[float, int]]:
+    """The ε of every step, and how often; Gaussians share `delta` equally, none have it without."""
+    gaussians = sum(count for part, count in parts.items() if _gaussian(part))
     share = delta / gaussians if gaussians else Fraction(0)
-    return [epsilon for part in parts for epsilon in _steps(part, share)]
+    return [(epsilon, count) for part, count in parts.items() for epsilon in _steps(part, share)]
 
 
 def _steps(part: EventPart, delta: Fraction) -> list[float]:

@@ -15,6 +15,7 @@ import click
 
 from dpsql.interfaces.cli.ask import explain, query
 from dpsql.interfaces.cli.budget_commands import budget, history
+from dpsql.interfaces.cli.compare import compare
 from dpsql.interfaces.cli.manual import completion, manual
 from dpsql.interfaces.cli.options import CommandSettings, common
 from dpsql.interfaces.cli.owner_commands import check, demo, init, refresh
@@ -84,5 +85,6 @@ def main(context: click.Context, policy: str | None, analyst: str | None) -> Non
     context.obj = settings.with_options(policy, analyst)
 
 
+budget.add_command(compare)
 for command in (command for commands in SECTIONS.values() for command in commands):
     main.add_command(command)

@@ -1,0 +1,188 @@
+"""`dpsql budget compare`: what was charged, as other accountants would add it up."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import asdict, dataclass
+from decimal import Decimal
+from math import isfinite
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from dpsql.interfaces.amounts import plain
+from dpsql.interfaces.cli.options import CommandSettings, exact_epsilon, with_settings, written_as
+from dpsql.interfaces.cli.output import output
+from dpsql.interfaces.cli.terminal import note
+from dpsql.interfaces.messages import printable
+from dpsql.interfaces.tables import grid
+from dpsql.model.errors import MissingExtra, Reason, Refused
+from dpsql.model.vocabulary import Budget
+
+if TYPE_CHECKING:
+    from dpsql.owner.compositions import Sums
+
+_PICTURES = (".png", ".svg", ".pdf")
+_WAYS = ("basic", "advanced", "Rényi", "zCDP", "PLD")
+_WIDTH = 32
+_EVERYTHING = 2**62
+_DELTA = Decimal("1e-6")
+"""For budgets that have none."""
+
+
+@click.command()
+@click.argument("name", required=False)
+@click.option(
+    "--delta",
+    callback=exact_epsilon,
+    metavar="D",
+    help="The δ at which an ε is told; default the budget's.",
+)
+@written_as("How the report is written.", "table", "json", "csv")
+@click.option("--plot", "picture", metavar="FILE", help="Draw it too: .png, .svg or .pdf.")
+@with_settings
+def compare(
+    settings: CommandSettings,
+    /,
+    *,
+    name: str | None,
+    delta: Decimal | None,
+    style: str,
+    picture: str | None,
+) -> None:
+    """What was charged to budget NAME (or to each), by basic, advanced, Rényi, zCDP and PLD sums.
+
+    With --analyst only what that one was charged. It stops nothing and charges nothing: advanced
+    and Rényi composition hold for questions that were fixed beforehand.
+    """
+    if picture is not None:
+        from dpsql.interfaces.curves import require_plot  # noqa: PLC0415
+
+        if Path(picture).suffix not in _PICTURES:
+            raise click.UsageError(f"--plot takes a file that ends with {', '.join(_PICTURES)}.")
+        require_plot()
+    reports = _reports(settings, name, delta)
+    writers = {"table": _text, "json": _json, "csv": _csv}
+    with output(None) as write:
+        write(writers[style](reports))
+    if picture is not None:
+        _draw(reports, Path(picture))
+
+
+@dataclass(frozen=True, slots=True)
+class _Report:
+    """A budget, the δ at which an ε is told, and its charges as they add up."""
+
+    pot: Budget
+    delta: Decimal
+    points: tuple[Sums, ...]
+
+
+def _reports(settings: CommandSettings, name: str | None, delta: Decimal | None) -> list[_Report]:
+    from dpsql.ledgers.sqlite import SqliteLedger  # noqa: PLC0415
+    from dpsql.owner.compositions import sums  # noqa: PLC0415
+    from dpsql.policy.load import load  # noqa: PLC0415
+
+    draft = load(settings.policy)
+    names = tuple(pot.name for pot in draft.budgets)
+    if name is not None and name not in names:
+        raise Refused(Reason.BAD_OPTION, option="budget", value=name, known=names)
+    distributions, reports = _has_distributions(), []
+    with closing(SqliteLedger.open(draft.ledger)) as ledger:
+        for pot in draft.budgets:
+            if name in {None, pot.name}:
+                charges = ledger.history(settings.analyst, _EVERYTHING, budget=pot.name)[::-1]
+                at = delta or pot.delta or _DELTA
+                points = sums(charges, at, distributions=distributions)
+                reports.append(_Report(pot, at, points))
+    return reports
+
+
+def _has_distributions() -> bool:
+    from dpsql.accountants.reports import require_pld  # noqa: PLC0415
+
+    try:
+        require_pld()
+    except MissingExtra as missing:
+        note(f"notice: {missing}")
+        return False
+    return True
+
+
+def _text(reports: Sequence[_Report]) -> str:
+    return "\n".join(map(_lines, reports))
+
+
+def _lines(report: _Report) -> str:
+    """The ends of the curves, as bars."""
+    pot, title = report.pot, printable(f"budget {report.pot.name}")
+    if not report.points:
+        return f"{title}: nothing was charged.\n"
+    last = report.points[-1]
+    most = max([e for e in last.epsilons if e is not None and isfinite(e)], default=0.0)
+    rows = [
+        (way, _number(e), _bar(e, most))
+        for way, e in zip(_WAYS, last.epsilons, strict=True)
+        if e is not None
+    ]
+    head = f"{title}: the ε of {last.charges:,} charges at δ = {plain(report.delta)}"
+    limit = f"of ε = {plain(pot.epsilon)} by {pot.accountant}"
+    return "\n".join([f"{head}, {limit}", *grid(rows), ""])
+
+
+def _number(epsilon: float) -> str:
+    return f"{epsilon:.3g}" if isfinite(epsilon) else "none at this δ"
+
+
+def _bar(epsilon: float, most: float) -> str:
+    return "#" * max(1, round(_WIDTH * epsilon / most)) if isfinite(epsilon) and most else ""
+
+
+def _json(reports: Sequence[_Report]) -> str:
+    objects = [
+        {
+            "budget": report.pot.name,
+            "accountant": report.pot.accountant,
+            "epsilon": float(report.pot.epsilon),
+            "delta": float(report.delta),
+            "points": [{n: _finite(e) for n, e in asdict(p).items()} for p in report.points],
+        }
+        for report in reports
+    ]
+    return json.dumps(objects, ensure_ascii=False, indent=2) + "\n"
+
+
+def _csv(reports: Sequence[_Report]) -> str:
+    """A line for each place in the history of each budget."""
+    lines = ["budget,delta,charges,basic,advanced,renyi,zcdp,pld"]
+    for report in reports:
+        name = '"' + report.pot.name.replace('"', '""') + '"'
+        for point in report.points:
+            numbers = ["" if _finite(e) is None else f"{e:.9g}" for e in point.epsilons]
+            lines.append(",".join([name, f"{report.delta}", str(point.charges), *numbers]))
+    return "\n".join(lines) + "\n"
+
+
+def _finite(epsilon: float | None) -> float | None:
+    return epsilon if epsilon is not None and isfinite(epsilon) else None
+
+
+def _draw(reports: Sequence[_Report], target: Path) -> None:
+    """Curves over the number of charges, one picture beside another."""
+    from matplotlib.figure import Figure  # noqa: PLC0415
+
+    figure = Figure(figsize=(6.4 * len(reports), 4.8), layout="tight")
+    for place, report in enumerate(reports, 1):
+        axes = figure.add_subplot(1, len(reports), place)
+        charges = [point.charges for point in report.points]
+        curves = [*zip(*(point.epsilons for point in report.points), strict=True)]
+        for way, curve in zip(_WAYS, curves, strict=False):
+            if None not in curve:
+                axes.plot(charges, curve, ".-", label=way)
+        axes.axhline(float(report.pot.epsilon), linestyle=":", color="gray", label="budget")
+        axes.set(title=report.pot.name, xlabel="charges", ylabel=f"ε at δ = {report.delta}")
+        axes.legend()
+    figure.savefig(target)

@@ -1,0 +1,49 @@
+"""What a budget's charges would add up to under other accountants: a report, for the owner.
+
+Formulas: PRIVACY.md R65.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from decimal import Decimal
+from fractions import Fraction
+
+from dpsql.accountants.reports import ORDERS, composition, pld
+from dpsql.ledgers import Entry
+
+POINTS = 20
+"""Places of the history at which everything is added up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sums:
+    """The ε of the first so many charges, by each accountant; `inf` where none is enough.
+
+    `pld` is None where the package that composes distributions is not installed.
+    """
+
+    charges: int
+    basic: float
+    advanced: float
+    renyi: float
+    zcdp: float
+    pld: float | None
+
+    @property
+    def epsilons(self) -> tuple[float | None, ...]:
+        """All of them, in the order of the fields."""
+        return self.basic, self.advanced, self.renyi, self.zcdp, self.pld
+
+
+def sums(charges: Sequence[Entry], delta: Decimal, *, distributions: bool) -> tuple[Sums, ...]:
+    """At evenly spaced places of these charges, oldest first; with PLD if `distributions`."""
+    events, at = [charge.event for charge in charges], Fraction(delta)
+    places = sorted({len(events) * n // POINTS for n in range(1, POINTS + 1)} - {0})
+    points = []
+    for place in places:
+        four = composition(events[:place], at, *ORDERS)
+        composed = pld(events[:place], at) if distributions else None
+        points.append(Sums(place, pld=composed, **asdict(four)))
+    return tuple(points)
