@@ -20,9 +20,13 @@ from dpsql.ledgers import Ceiling, Charge, Inquiry, Stopped, book, removed, stor
 from dpsql.ledgers.chain import START, EntryKind
 from dpsql.ledgers.sqlite import SqliteLedger
 from dpsql.model.errors import LedgerError, PolicyError, Reason, Refused
+from dpsql.model.schema import Schema
 from dpsql.model.vocabulary import Loss
-from dpsql.owner.check import promises_little
+from dpsql.owner.check import nothing_withheld, promises_little
+from dpsql.policy.bind import bind
 from dpsql.policy.load import load
+from dpsql.preparation.engine_kinds import dialects, opened
+from dpsql.preparation.public_data import PublicTables
 from dpsql.proxy import Proxy
 from grammar_tests import ledger_kit as kit
 from grammar_tests.ledger_kit import charge
@@ -301,7 +305,7 @@ def test_a_cap_that_says_nothing_is_refused_where_it_stands(
 
 @pytest.mark.parametrize(
     ("epsilon", "delta", "lines"),
-    [("10", "1e-6", []), ("10.5", "1e-6", [2]), ("1", "0.002", [3]), ("99", "0.01", [2, 3])],
+    [("10", "1e-6", [7]), ("10.5", "1e-6", [2, 7]), ("1", "0.002", [3]), ("99", "0.01", [2, 3])],
 )
 def test_the_owner_is_reminded_of_what_promises_little(
     tmp_path: Path, epsilon: str, delta: str, lines: list[int]
@@ -310,6 +314,55 @@ def test_the_owner_is_reminded_of_what_promises_little(
     draft = load(str(policy(tmp_path, pot)))
     first = draft.lines.of(("budgets", "default"))
     assert [finding.line - first + 1 for finding in promises_little(draft)] == lines
+
+
+@pytest.mark.parametrize(
+    ("query_delta", "only_public", "said"),
+    [
+        ("1e-6", "", []),
+        ("1e-4", "", ["Write query_delta = 1e-5 or less."]),
+        ("1e-5", "", []),
+        ("2e-5", "", ["Write query_delta = 1e-5 or less."]),
+        ("1e-4", "\nonly_public_keys = true", []),
+    ],
+)
+def test_the_owner_is_reminded_of_a_delta_that_ends_before_epsilon(
+    tmp_path: Path, query_delta: str, only_public: str, said: list[str]
+) -> None:
+    path = policy(
+        tmp_path,
+        ("epsilon = 1000.0", "epsilon = 9"),
+        ("query_delta = 1e-6", f"query_delta = {query_delta}{only_public}"),
+    )
+    draft = load(str(path))
+    reminders = promises_little(draft)
+    assert [finding.fix for finding in reminders] == said
+    assert all(
+        finding.line == draft.lines.of(("budgets", "default", "query_delta"))
+        for finding in reminders
+    )
+
+
+def test_the_owner_is_reminded_where_nothing_is_hidden(owned: Path) -> None:
+    bare = owned.with_name("bare.toml")
+    bare.write_text(owned.read_text().replace("name = { hidden = true }", "name = {}"))
+    reminders = []
+    for path in (owned, bare):
+        draft = load(str(path))
+        with closing(opened(draft)) as engine:
+            schema = engine.schema()
+            public = PublicTables(engine, dialects(draft.database).database)
+            bound = bind(draft, schema, public.values)
+        listed = {t.name: {c.name for c in t.columns} for t in bound.tables}
+        present = Schema(
+            tuple(
+                replace(t, columns=tuple(c for c in t.columns if c.name in listed[t.name]))
+                for t in schema.tables
+            )
+        )
+        # What is there and not listed is withheld, too.
+        reminders += [len(nothing_withheld(bound, s, draft.lines)) for s in (present, schema)]
+    assert reminders == [0, 0, 1, 0]
 
 
 # --- from the door to the ledger ---

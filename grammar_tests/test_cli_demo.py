@@ -141,7 +141,9 @@ def test_exit_codes(shop: Path) -> None:
 
 
 def test_check_finds_what_does_not_fit_and_records_what_does(shop: Path) -> None:
-    assert within(shop, "check").stdout == ""
+    reminder = within(shop, "check").stdout
+    assert reminder.count("fix: ") == 1
+    assert "may run out of δ before ε: 322 questions" in reminder
     assert "recorded" in within(shop, "check", "--record").stderr
     edit(shop, "age = { bounds = [0, 120]", "age = { bounds = [0, 30]")
     line = (shop / "dpsql.toml").read_text(encoding="utf-8").splitlines()

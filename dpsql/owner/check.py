@@ -8,14 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from decimal import ROUND_FLOOR, Context, Decimal
 from pathlib import Path
 from typing import Any
 
+from dpsql.accountants.remaining import keyed_questions, questions
 from dpsql.compiler.rewrite.dialect import Dialect
 from dpsql.ledgers import Charged, Ledger
 from dpsql.ledgers.sqlite import SqliteLedger
 from dpsql.model.algebra import Field
+from dpsql.model.schema import Schema
 from dpsql.model.table_names import address
 from dpsql.model.tree import BOOLEAN, INTEGER, Call, Kind, Literal, Ref, identifier
 from dpsql.model.vocabulary import (
@@ -25,6 +28,7 @@ from dpsql.model.vocabulary import (
     FactKind,
     GroupingLimit,
     Link,
+    Loss,
     Policy,
     TablePolicy,
     Voucher,
@@ -500,6 +504,46 @@ def _large(budget: Budget, units: int | None, lines: Lines) -> Iterator[Finding]
         fix = f"Write a delta well below {1 / units:.1g}."
         line = lines.of((*place, "delta"))
         yield Finding(line, name, column=None, message=message, rows=0, fix=fix)
+    count, keyed = questions(budget, Loss(0)), keyed_questions(budget, Loss(0))
+    if keyed is not None and budget.query_delta * count > budget.delta:
+        message = (
+            f"Budget {name} may run out of δ before ε: {count:,} questions fit its ε = "
+            f"{budget.epsilon}, and {keyed:,} that show private keys its δ = {budget.delta}, at "
+            f"query_delta = {budget.query_delta} each."
+        )
+        fix = f"Write query_delta = {_lasting(budget):e} or less."
+        line = lines.of((*place, "query_delta"))
+        yield Finding(line, name, column=None, message=message, rows=0, fix=fix)
+
+
+def _lasting(budget: Budget) -> Decimal:
+    """A δ of each question, to one digit, at which δ lasts as long as ε, which grows by that."""
+    each = budget.query_delta
+    while each * questions(replace(budget, query_delta=each), Loss(0)) > budget.delta:
+        count = questions(replace(budget, query_delta=each), Loss(0))
+        each = Context(prec=1, rounding=ROUND_FLOOR).divide(budget.delta, Decimal(count))
+    return each
+
+
+def nothing_withheld(policy: Policy, schema: Schema, lines: Lines) -> tuple[Finding, ...]:
+    """That whatever private tables have may be asked about: their owner may not mean it."""
+    private = [table for table in policy.tables if table.private]
+    listed = {(t.name.lower(), c.name.lower()) for t in private for c in t.columns if not c.hidden}
+    there = {
+        (table.name.lower(), column.name.lower())
+        for table in schema.tables
+        for column in table.columns
+        if table.name.lower() in {t.name.lower() for t in private}
+    }
+    if not private or not there <= listed:
+        return ()
+    name = private[0].name
+    message = (
+        "No column is hidden: whatever is in private tables may be counted, filtered and "
+        "grouped by."
+    )
+    fix = "Write hidden = true for names, addresses and what no question needs, or list less."
+    return (Finding(lines.of(("tables", name)), name, None, message, rows=0, fix=fix),)
 
 
 def check_policy(path: str, *, record: bool = False, refresh: bool = False) -> tuple[Finding, ...]:
@@ -516,6 +560,7 @@ def check_policy(path: str, *, record: bool = False, refresh: bool = False) -> t
         public = PublicTables(engine, dialects(draft.database).database)
         policy = with_groupings(bind(draft, schema, public.values), draft)
         findings, facts = check(policy, draft.lines, engine.rows)
+        findings = (*findings, *nothing_withheld(policy, schema, draft.lines))
     if record:
         ledger = SqliteLedger.open(draft.ledger)
         try:

@@ -79,7 +79,7 @@ def check(settings: CommandSettings, *, record: bool) -> None:
     from dpsql.policy.load import load  # noqa: PLC0415
 
     findings = check_policy(settings.policy, record=record)
-    _show(settings.policy, (*promises_little(load(settings.policy)), *findings))
+    _show(settings.policy, (*findings, *promises_little(load(settings.policy))))
     if record:
         note("What the data confirms is recorded, until the data changes.")
     note_unnamed(unnamed_budgets_of(settings.policy))
