@@ -404,7 +404,17 @@ def test_an_analyst_is_held_to_the_cap_and_told_so(owned: Path) -> None:
         "analyst bob",
         "group all",
     ]
-    assert read["budgets"][0]["spent"]["amount"] == pytest.approx(before.amount / 1e9)
+    pot, cap, _ = read["budgets"]
+    spent, limit = pot["spent"]["amount"], pot["limit"]["amount"]
+    assert spent == pytest.approx(before.amount / 1e9)
+    assert pot["days_left"] == pytest.approx((limit - spent) / spent)  # all of it was of one day
+    assert cap["days_left"] is None
+
+
+HISTORY = (
+    "time what who door client budget epsilon charge delta accountant mechanisms outcome query text"
+)
+"""No value of the data, and no duration."""
 
 
 def test_the_history_says_who_asked_what_and_what_the_owner_did(owned: Path) -> None:
@@ -416,6 +426,11 @@ def test_the_history_says_who_asked_what_and_what_the_owner_did(owned: Path) -> 
     said(owned, "budget", "resume", "default", "--reason", "it is over")
     rows = list(csv.DictReader(io.StringIO(said(owned, "history", "--format", "csv").stdout)))
     assert [row["text"] for row in rows[:2]] == ["it is over", "an audit"]
+    as_json = json.loads(said(owned, "history", "--format", "json").stdout)
+    assert [[row[name] or "" for name in ("who", "text")] for row in as_json] == [
+        [row["who"], row["text"]] for row in rows
+    ]
+    assert {name.removesuffix("_margin") for name in rows[0]} == {*HISTORY.split()}
     asked = [row for row in rows if row["what"] == "charge"]
     assert {row["who"] for row in asked} == {"ana", "bob"}
     assert all(row["mechanisms"] and row["outcome"] == "answered" for row in asked)
