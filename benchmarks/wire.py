@@ -12,7 +12,9 @@ Beside an abusive analyst: the same cached answer on one connection while anothe
 eight and from a process of their own, statements that are free and as heavy as may be. All clients
 run on this machine and take processors from the server: on two of them the abuser's own client and
 the workers of her statements are as many as the processors, and every wait shows in the 99th
-percentile. Whatever else runs on the machine shows there first: compare only runs on a quiet one.
+percentile. What that alone does shows PostgreSQL, which is sent the same statements, with EXPLAIN
+for what has no price there. Whatever else runs on the machine shows there first: compare only runs
+on a quiet one.
 """
 
 from __future__ import annotations
@@ -50,7 +52,7 @@ Where = dict[str, Any]
 
 def main() -> None:
     if sys.argv[1:2] == ["--abuse"]:
-        asyncio.run(abuse(json.loads(sys.argv[2])))
+        asyncio.run(abuse(json.loads(sys.argv[2]), sys.argv[3]))
         return
     duration = float(sys.argv[1]) if len(sys.argv) > 1 else 5.0
     with tempfile.TemporaryDirectory() as name:
@@ -58,11 +60,13 @@ def main() -> None:
         inside = in_process(policy)
         with serving(policy) as (where, _process):
             ours = asyncio.run(measured(where, duration))
-            beside = asyncio.run(beside_abuse(where, duration))
+            beside = asyncio.run(beside_abuse(where, duration, "mallory", "EXPLAIN PRIVACY"))
     theirs: dict[int | str, Any] = {}
     with postgres() as found:
         if found is not None:
             theirs = asyncio.run(measured(found, duration))
+            held = asyncio.run(beside_abuse(found, duration, OWNER, "EXPLAIN"))
+            beside += [(f"PostgreSQL {figures[0]}", *figures[1:]) for figures in held]
     told = [
         (n, *ours[n], (ours[n][1] - inside), *theirs.get(n, ("none", "none", "none")))
         for n in CONNECTIONS
@@ -131,7 +135,7 @@ def postgres() -> Iterator[Where | None]:
         if server is None:
             yield None
             return
-        where = {"host": server.folder, "port": PORT, "user": OWNER, "database": DATABASE}
+        where = {"host": str(server.folder), "port": PORT, "user": OWNER, "database": DATABASE}
         asyncio.run(filled(where))
         yield where
 
@@ -140,7 +144,8 @@ async def filled(where: Where) -> None:
     client = await asyncpg.connect(**where)
     await client.execute(
         "CREATE TABLE customers AS SELECT i AS customer_id, CASE WHEN random() < 0.25 THEN "
-        "'business' ELSE 'consumer' END AS segment FROM generate_series(1, 2000) AS i; "
+        "'business' ELSE 'consumer' END AS segment, i % 90 AS age "
+        "FROM generate_series(1, 2000) AS i; "
         "CREATE TABLE numbers AS SELECT i::BIGINT AS n, i / 2.0::FLOAT8 AS half, 'word ' || i "
         f"AS word FROM generate_series(0, {NUMBERS - 1}) AS i; ANALYZE"
     )
@@ -170,27 +175,29 @@ async def measured(where: Where, duration: float) -> dict[int | str, Any]:
 
 ABUSE = (
     "SELECT COUNT(*) FROM numbers a, numbers b WHERE a.n % 7 = b.n % 5",
-    "EXPLAIN PRIVACY SELECT "
+    "{explain} SELECT "
     + ", ".join(f"SUM(age + {n}) AS s{n}" for n in range(300))
     + " FROM customers",
     "SELECT count(*) FROM pg_attribute a, pg_attribute b WHERE a.attname || b.attname = a.attname",
-    "EXPLAIN PRIVACY SELECT "
+    "{explain} SELECT "
     + ", ".join(f"AVG(age + {n}) AS s{n}" for n in range(300))
     + " FROM customers",
-    "EXPLAIN PRIVACY SELECT " + " + ".join(f"unknown_{n}" for n in range(20_000)),
+    "{explain} SELECT " + " + ".join(f"unknown_{n}" for n in range(20_000)),
 )
 """Free work for an engine, for the compiler, for the catalogue, and for what reads texts."""
 
 ABUSIVE_CONNECTIONS = 8
 
 
-async def beside_abuse(where: Where, duration: float) -> list[tuple[str, float, float, float]]:
+async def beside_abuse(
+    where: Where, duration: float, mallory: str, explain: str
+) -> list[tuple[str, float, float, float]]:
     """A cheap analyst's rates alone, and while another holds whatever can be held."""
     client = await asyncpg.connect(**where)
     for _ in range(3):
         await client.fetch(COUNT)
     alone = await rates([client], duration)
-    with abusing(where):
+    with abusing({**where, "user": mallory}, explain):
         disturbed = await rates([client], duration)
     await client.close()
     ratio = [there / here for here, there in zip(alone, disturbed, strict=True)]
@@ -198,10 +205,9 @@ async def beside_abuse(where: Where, duration: float) -> list[tuple[str, float, 
 
 
 @contextmanager
-def abusing(where: Where) -> Iterator[None]:
+def abusing(where: Where, explain: str) -> Iterator[None]:
     """Mallory at work: in a process of her own, which delays nobody's client."""
-    told = json.dumps({**where, "user": "mallory"})
-    command = [sys.executable, "-m", "benchmarks.wire", "--abuse", told]
+    command = [sys.executable, "-m", "benchmarks.wire", "--abuse", json.dumps(where), explain]
     with subprocess.Popen(  # noqa: S603
         command, stdout=subprocess.PIPE, start_new_session=True
     ) as process:
@@ -213,12 +219,12 @@ def abusing(where: Where) -> Iterator[None]:
             process.terminate()
 
 
-async def abuse(where: Where) -> None:
+async def abuse(where: Where, explain: str) -> None:
     """Send what is free and heavy over several connections, until somebody ends it."""
 
     async def send(number: int) -> None:
         mallory = await asyncpg.connect(**where)
-        sql = ABUSE[number % len(ABUSE)]
+        sql = ABUSE[number % len(ABUSE)].format(explain=explain)
         while True:
             with suppress(asyncpg.PostgresError, TimeoutError):
                 await asyncio.wait_for(mallory.fetch(f"{sql} -- {time.time()}"), 3)

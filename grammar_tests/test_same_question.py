@@ -7,7 +7,6 @@ rows of random queries, and on texts of which the one says the other in other wo
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from dataclasses import replace
 from datetime import date
 from decimal import Decimal
 from itertools import combinations, product
@@ -22,11 +21,9 @@ from dpsql.compiler.plan import conditions
 from dpsql.compiler.plan.canonical import Writer
 from dpsql.compiler.plan.conditions import normal, required
 from dpsql.compiler.plan.flat_rows import Flattener
-from dpsql.compiler.plan.prepared import Prepared
 from dpsql.compiler.plan.private_plan import PrivateBlock
-from dpsql.compiler.resolve.key_filters import behind_groups
 from dpsql.dialects.duckdb.duckdb_dialect import DUCKDB
-from dpsql.model.algebra import Filter, Project, Relation, Staged
+from dpsql.model.algebra import Relation, Staged
 from dpsql.model.comparisons import MIRRORED
 from dpsql.model.errors import Refused
 from dpsql.model.tree import (
@@ -46,7 +43,6 @@ from dpsql.model.walk import relations
 from dpsql.proxy import Proxy
 from grammar_tests import fuzz_world
 from grammar_tests.bound import shop
-from grammar_tests.fuzz_checks import Verdict, law_one
 from grammar_tests.fuzz_queries import QUERIES
 from grammar_tests.laws import PlainEngine, compiled
 from grammar_tests.proxy_kit import request
@@ -291,90 +287,6 @@ def test_bounds_that_polls_found_are_those_of_other_words_too(tmp_path: Path) ->
             first.margins,
             first.notices,
         )
-
-
-# --- conditions on released groups ---------------------------------------------------------------
-
-BY_SEGMENT = "SELECT segment, vip, COUNT(*) AS n FROM customers{} GROUP BY segment, vip{}"
-SOME_GROUPS = [
-    (" WHERE segment = 'consumer'", ""),
-    (" WHERE segment IN ('business') AND vip", ""),
-    (" WHERE NOT vip OR segment = 'business'", " HAVING COUNT(*) > 0 ORDER BY n DESC"),
-    (" WHERE vip IS NULL", ""),
-]
-OTHER_GROUPS = [
-    BY_SEGMENT.format(" WHERE segment = 'consumer' AND age > 30", ""),
-    "SELECT segment, COUNT(*) FROM customers WHERE vip GROUP BY segment",
-    "SELECT UPPER(segment), COUNT(*) FROM customers WHERE segment = 'business' GROUP BY 1",
-]
-"""A condition on what is no key."""
-
-
-def plainly(rows: Any) -> list[tuple[Any, ...]]:
-    return sorted(map(tuple, rows), key=str)
-
-
-def test_conditions_on_keys_of_released_groups_are_free(tmp_path: Path) -> None:
-    with Proxy.open(str(shop_files(tmp_path))) as proxy:
-        every = proxy.ask(request(BY_SEGMENT.format("", "")))
-        margins = dict(zip(map(tuple, every.rows), every.margins, strict=True))
-        for where, order in SOME_GROUPS:
-            some = proxy.ask(request(BY_SEGMENT.format(where, order)))
-            assert some.receipt is not None
-            assert some.receipt.remembered
-            for row, margin in zip(map(tuple, some.rows), some.margins, strict=True):
-                assert margins[row] == margin
-        left = proxy.ask(request(BY_SEGMENT.format(*SOME_GROUPS[0])))
-        assert plainly(left.rows) == plainly(r for r in every.rows if r[0] == "consumer")
-        for sql in OTHER_GROUPS:
-            other = proxy.ask(request(sql))
-            assert other.receipt is not None
-            assert not other.receipt.remembered
-
-
-def widest(prepared: Prepared) -> Prepared:
-    return prepared.wider[-1]
-
-
-OF_GROUPS = [
-    *(BY_SEGMENT.format(*words) for words in SOME_GROUPS[:3]),
-    (
-        "SELECT status, SUM(quantity), COUNT(*) FROM orders WHERE status <> 'paid' AND quantity > 1"
-        " GROUP BY status"
-    ),
-    (
-        "SELECT UPPER(segment) AS s, COUNT(*) FROM customers WHERE vip"
-        " AND UPPER(segment) = 'BUSINESS' GROUP BY UPPER(segment)"
-    ),
-    "SELECT status, COUNT(*), SUM(COUNT(*)) OVER () FROM orders WHERE status > 'open' GROUP BY 1",
-]
-
-
-@pytest.mark.parametrize("number", [3, 9])
-def test_of_more_groups_the_same_are_answered(number: int) -> None:
-    for sql in OF_GROUPS:
-        assert law_one(sql, number, widest) is not Verdict.REFUSED
-
-
-def test_a_condition_that_is_forgotten_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    def forgetting(relation: Relation) -> Relation | None:
-        behind = behind_groups(relation)
-        assert isinstance(behind, Project)
-        assert isinstance(behind.input, Filter)
-        return replace(behind, input=behind.input.input)
-
-    monkeypatch.setattr("dpsql.preparation.prepare.behind_groups", forgetting)
-    with pytest.raises(AssertionError):
-        law_one(OF_GROUPS[3], 9, widest)
-
-
-def test_groups_that_a_condition_leaves_out_are_not_there_to_be_paid_for(tmp_path: Path) -> None:
-    """The other way round nothing is free: some of the groups are not all of them."""
-    with Proxy.open(str(shop_files(tmp_path))) as proxy:
-        proxy.ask(request(BY_SEGMENT.format(*SOME_GROUPS[0])))
-        every = proxy.ask(request(BY_SEGMENT.format("", "")))
-        assert every.receipt is not None
-        assert not every.receipt.remembered
 
 
 # --- random texts --------------------------------------------------------------------------------
