@@ -119,6 +119,15 @@ def test_an_analyst_sees_itself_alone() -> None:
         assert rows(who, "SELECT usename FROM pg_user") == mine
     (number,) = rows(ana, "SELECT oid FROM pg_roles WHERE rolname = 'ana'")
     assert rows(bob, "SELECT pg_get_userbyid($1)", *number) == [(f"unknown (OID={number[0]})",)]
+    granted = "SELECT relacl FROM pg_class AS c WHERE relname = 'orders'"
+    assert rows(bob, granted)[0][0][1:] == ["bob=r/dpsql"]
+    for sql in ("$1::oid::regrole", "$1::oid::regrole::text"):
+        assert rows(bob, f"SELECT {sql}", *number) == [(str(number[0]),)]
+        assert rows(ana, f"SELECT {sql}", *number) == [("ana",)]
+    assert rows(bob, "SELECT $1::text::regrole", "ana") == [(None,)]
+    with pytest.raises(Refused):
+        rows(bob, "SELECT 'ana'::regrole")
+    assert rows(ana, "SELECT 'ana'::regrole::oid, $1::text::regrole", "ana") == [(*number, "ana")]
 
 
 def rows(catalogue: Catalogue, sql: str, *parameters: Any) -> list[tuple[Any, ...]]:

@@ -218,6 +218,13 @@ def test_members_of_an_array_are_literals_of_their_own() -> None:
     assert parse(f"SELECT a IN ({UNNESTED} WHERE x > 1) FROM t").query != bound
 
 
+@pytest.mark.parametrize("dialect", ["duckdb", "postgres"])
+def test_a_parameter_is_cast_without_a_blank(dialect: str) -> None:
+    values = "2024-01-02", 3
+    apart = select("SELECT ? ::date AS x, ? ::int AS y", dialect, *values)
+    assert select("SELECT ?::date AS x, ?::int AS y", dialect, *values) == apart
+
+
 def test_parameters_are_literals_in_the_order_of_the_text() -> None:
     values = (True, 7, Decimal("1.50"), 2.5, "x", date(2024, 1, 1), None)
     query = select("SELECT ?, ?, ?, ?, ?, ?, ? FROM t WHERE a = ? LIMIT ?", "duckdb", *values, 3, 4)

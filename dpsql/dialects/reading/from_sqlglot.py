@@ -15,7 +15,7 @@ from sqlglot import Token, TokenType, exp
 from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import ErrorLevel, ParseError
 
-from dpsql.dialects.reading.interval_literals import with_durations
+from dpsql.dialects.reading.interval_tokens import with_durations
 from dpsql.dialects.reading.nodes import Origin, is_bare_values, nodes_of
 from dpsql.dialects.reading.queries import query
 from dpsql.dialects.reading.request_options import OptionedQuery, read_request

@@ -15,6 +15,7 @@ from typing import Any
 
 from sqlglot import Token, TokenType
 
+from dpsql.dialects.reading.interval_tokens import with_made
 from dpsql.dialects.reading.token_words import is_word, span_of
 from dpsql.dialects.reading.tokens import skip_gap, tokenize
 from dpsql.model.errors import Reason, Refused
@@ -78,6 +79,8 @@ def read_request(text: str, dialect: str) -> OptionedQuery:
     tokens = tokenize(rest, dialect)
     _check_single(tokens)
     tokens = tuple(t for t in tokens if t.token_type is not TokenType.SEMICOLON)
+    if dialect == "postgres":
+        tokens = with_made(tokens)
     before = tokens
     tokens, options = _without_options(tokens)
     tokens, named = without_named(tokens, allowed=tokens != before)

@@ -289,10 +289,20 @@ def _age(node: exp.Expression, args: Nodes, origin: Origin, read: Read) -> Expre
     return Call("age", tuple(moments), span=span)
 
 
+def _justify_hours(node: exp.Expression, args: Nodes, origin: Origin, read: Read) -> Expression:
+    """JUSTIFY_HOURS(length): the same, since 24 hours are a day in every length that is shown."""
+    if origin.dialect != "postgres":
+        raise Refused(Reason.UNKNOWN_FUNCTION, origin.span(node), name="justify_hours")
+    span = _count(node, args, origin, "justify_hours", 1)
+    micros = Call("interval_us", (read(args[0], origin),), span=span)
+    return Call("interval_of", (micros,), span=span)
+
+
 TIME_CALLS: dict[str, Callable[[exp.Expression, Nodes, Origin, Read], Expression]] = {
     "age": _age,
     "date": _date,
     "date_add": _date_add,
+    "justify_hours": _justify_hours,
     "date_sub": _date_sub,
     "time_bucket": _time_bucket,
     "date_bin": _date_bin,

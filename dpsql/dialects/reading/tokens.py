@@ -10,7 +10,7 @@ arguments as written), and every `?` (it arrives as a column with the placeholde
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -90,7 +90,7 @@ def tokenize(text: str, dialect: str) -> tuple[Token, ...]:
         ) from None
     if len(read) > MAX_TOKENS:
         raise Refused(Reason.TOO_LARGE, span_of(read[MAX_TOKENS]), what="tokens", limit=MAX_TOKENS)
-    tokens = _with_fractions(read)
+    tokens = _with_fractions(tuple(_with_casts(read)))
     offset, arrays, parts = 0, array_places(tokens), parts_of_values(tokens)
     read_as_part = {n for first, (end, _called) in parts.items() for n in range(first + 1, end)}
     for place, token in enumerate(tokens):
@@ -103,6 +103,17 @@ def tokenize(text: str, dialect: str) -> tuple[Token, ...]:
         _check_neighbours(left, right)
     named = tuple(as_names(tokens, parts))
     return as_calls(named, array_places(named))
+
+
+def _with_casts(tokens: Sequence[Token]) -> Iterator[Token]:
+    """The tokens with `?::` as the two signs that it is."""
+    for token in tokens:
+        if token.token_type is TokenType.QDCOLON:
+            place, start = (token.line, token.col), token.start
+            yield Token(TokenType.PLACEHOLDER, "?", *place, start, start)
+            yield Token(TokenType.DCOLON, "::", *place, start + 1, token.end)
+        else:
+            yield token
 
 
 def _with_fractions(tokens: Sequence[Token]) -> tuple[Token, ...]:

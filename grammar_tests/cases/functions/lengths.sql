@@ -286,3 +286,40 @@ SELECT CASE WHEN joined < '2022-01-01' THEN '2022-01-01' ELSE DATE '2023-01-01' 
 -- accept
 -- keys: 2 public, l0 proved
 -- release: rows l0=1 linf=1
+
+-- case: an interval made of numbers by name
+SELECT COUNT(*) AS n FROM orders WHERE placed_at < TIMESTAMP '2025-01-01' - make_interval(months => 1, days => quantity, secs => 1.5);
+-- dialect: postgres
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=10
+
+-- case: an interval made of numbers by place
+SELECT COUNT(*) AS n FROM orders WHERE placed_at - TIMESTAMP '2024-01-01' > make_interval(0, 0, 2, 3);
+-- dialect: postgres
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=10
+
+-- case: an interval made of what there is not
+SELECT COUNT(*) AS n FROM orders WHERE placed_at - TIMESTAMP '2024-01-01' > make_interval(fortnights => 2);
+-- dialect: postgres
+-- refuse: syntax-error at 1:77
+
+-- case: an interval made of one part twice
+SELECT COUNT(*) AS n FROM orders WHERE placed_at - TIMESTAMP '2024-01-01' > make_interval(1, years => 2);
+-- dialect: postgres
+-- refuse: syntax-error at 1:77
+
+-- case: hours that are justified
+SELECT AVG(JUSTIFY_HOURS(o.placed_at - c.joined)) AS wait FROM orders o JOIN customers c ON o.customer_id = c.customer_id;
+-- dialect: postgres
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=10
+-- release: sum l0=1 linf=1.262303995e+15
+
+-- case: a number that is justified
+SELECT AVG(JUSTIFY_HOURS(quantity)) AS wait FROM orders;
+-- dialect: postgres
+-- refuse: type-mismatch at 1:12

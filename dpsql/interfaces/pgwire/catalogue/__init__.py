@@ -63,7 +63,8 @@ class Catalogue:
         self, policy: Policy, analyst: str, settings: Mapping[str, str], apart: TextReaders = here
     ) -> None:
         self._policy, self._apart = replace(policy, data=""), apart
-        self._names, self._engine = _names(self._policy), _engine(self._policy)
+        self._names = _names(self._policy).along((), analyst)
+        self._engine = _engine(self._policy)
         self._analyst, self._settings = analyst, settings
 
     def claims(self, sql: str, stop: Stop | None = None) -> bool:
@@ -113,7 +114,7 @@ class Catalogue:
         self, sql: str, values: tuple[Any, ...] | None, parameters: int, stop: Stop | None
     ) -> Translation:
         path = searched(self._session()["search_path"])
-        return self._read(_translated, sql, stop, path, values, parameters)
+        return self._read(_translated, sql, stop, self._analyst, path, values, parameters)
 
     def _read(self, reader: Callable[..., T], sql: str, stop: Stop | None, *arguments: Any) -> T:
         stop = stop or Stop()
@@ -177,11 +178,12 @@ def _claimed(policy: Policy, sql: str) -> bool:
 def _translated(
     policy: Policy,
     sql: str,
+    analyst: str,
     path: tuple[str, ...],
     values: tuple[Any, ...] | None,
     parameters: int,
 ) -> Translation:
-    return translate(sql, _names(policy).along(path), values, parameters)
+    return translate(sql, _names(policy).along(path, analyst), values, parameters)
 
 
 @lru_cache(maxsize=2)

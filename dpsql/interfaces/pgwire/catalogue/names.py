@@ -79,14 +79,21 @@ class ShadowNames:
         for item in self._named:
             self._numbers.setdefault((item.kind, item.schema, item.name), item.oid)
         self._texts = {(n.kind, n.oid): self._written(n) for n in self._named}
+        self._analysts = {str(r["rolname"]): int(r["oid"]) for r in rows.get("pg_authid", [])}
         # REGPROCEDURE and its like are only ever written as numbers of what they are.
         self._columns = recorded.relations()
         self._path: tuple[str, ...] = SEARCH_PATH
+        self._analyst: _Named | None = None
 
-    def along(self, path: tuple[str, ...]) -> ShadowNames:
-        """The same, where names without a schema are looked for along this path."""
+    def along(self, path: tuple[str, ...], analyst: str) -> ShadowNames:
+        """The same, where names without a schema are looked for along this path.
+
+        Of the analysts there is but this one.
+        """
         same = copy(self)
         same._path = ("pg_catalog", *path)  # noqa: SLF001 - one of us
+        own = _Named(oids.REGROLE, self._analysts[analyst], None, analyst)
+        same._analyst = own  # noqa: SLF001 - one of us
         return same
 
     def relation(self, schema: str | None, name: str) -> Relation | None:
@@ -95,7 +102,8 @@ class ShadowNames:
         if key not in recorded.readable():
             return None
         number = self._numbers.get((oids.REGCLASS, *key))
-        return Relation(f"{SHADOWS[key[0]]}.{identifier(name)}", self._columns[key], number)
+        shadow = "classes" if name == "pg_class" else name
+        return Relation(f"{SHADOWS[key[0]]}.{identifier(shadow)}", self._columns[key], number)
 
     def function(self, name: str) -> Relation | None:
         """The rows that a function of this name returns without arguments, where they are kept."""
@@ -129,6 +137,9 @@ class ShadowNames:
 
     def _look_up(self, kind: int, named: list[str]) -> int | None:
         *schema, name = named
+        own = self._analyst
+        if own is not None and (kind, schema, name) == (own.kind, [], own.name):
+            return own.oid
         schemas: tuple[str | None, ...] = tuple(schema) or (None, *self._path)
         numbers = (self._numbers.get((kind, s, name)) for s in schemas)
         return next((oid for oid in numbers if oid is not None), None)
@@ -155,6 +166,9 @@ class ShadowNames:
         if number is None:
             return None
         kind = oids.REGPROC if kind == oids.REGPROCEDURE else kind
+        own = self._analyst
+        if own is not None and (kind, number) == (own.kind, own.oid):
+            return self._written(own)
         return "-" if number == 0 else self._texts.get((kind, number), str(number))
 
     def rows(self) -> list[Row]:
@@ -187,7 +201,7 @@ _ELEMENTS = frozenset(r["typname"] for r in recorded.rows("pg_type") if r["typar
 def _all(rows: dict[str, list[Row]]) -> Iterator[_Named]:
     own_schemas = {str(r["oid"]): str(r["nspname"]) for r in rows.get("pg_namespace", [])}
     for kind, (relation, name, schema) in _KINDS.items():
-        own: Iterable[Row] = rows.get(relation, [])
+        own: Iterable[Row] = rows.get(relation, []) if kind != oids.REGROLE else []
         for row in (*recorded.rows(relation), *own):
             space = (NAMESPACES | own_schemas).get(str(row[schema])) if schema else None
             yield _Named(kind, int(row["oid"]), space, str(row[name]))

@@ -126,7 +126,6 @@ def _table(policy: Policy, table: TablePolicy, catalogue: Objects, namespace: in
     item = replace(plain, index=catalogue.next() if keyed else None)
     links = [t.link for t in policy.tables if t.link is not None]
     linked = table.link is not None or any(k.table.lower() == table.name.lower() for k in links)
-    readers = [f"{quote(analyst)}=r/{OWNER}" for analyst, _ in policy.analysts]
     _class(
         catalogue,
         oid,
@@ -137,7 +136,7 @@ def _table(policy: Policy, table: TablePolicy, catalogue: Objects, namespace: in
         relnatts=len(columns),
         relhasindex=keyed,
         relhastriggers=linked,
-        relacl=[f"{OWNER}=arwdDxt/{OWNER}", *readers],
+        relacl=[f"{OWNER}=arwdDxt/{OWNER}"],
     )
     _depends(catalogue, (_CLASS, oid), (_NAMESPACE, namespace), "n")
     keys = {k.lower() for k in table.key} if keyed else set()

@@ -27,8 +27,12 @@ CREATE MACRO pg_encodings() AS [
 ];
 
 -- Names and numbers.
+CREATE MACRO pg_quote_ident(t) AS
+  CASE WHEN regexp_full_match(t, '[a-z_][a-z0-9_$]*') AND t NOT IN ({KEYWORDS}) THEN t
+  ELSE '"' || replace(t, '"', '""') || '"' END;
 CREATE MACRO pg_reg_text(k, o) AS
-  CASE WHEN o = 0 THEN '-' ELSE coalesce(
+  CASE WHEN o = 0 THEN '-' WHEN k = 4096 AND CAST(o AS VARCHAR) = pg_my_number() THEN pg_quote_ident(pg_me())
+  ELSE coalesce(
     (SELECT min(m_.spelled) FROM cat.names AS m_ WHERE m_.kind = k AND m_.oid = o AND m_.shown), CAST(o AS VARCHAR)
   ) END;
 CREATE MACRO pg_reg_texts(k, a) AS (
@@ -36,8 +40,9 @@ CREATE MACRO pg_reg_texts(k, a) AS (
   FROM (SELECT unnest(a) AS e, generate_subscripts(a, 1) AS i) AS u
   LEFT JOIN cat.names AS n ON n.kind = k AND n.oid = u.e AND n.shown
 );
-CREATE MACRO pg_reg_number(k, t) AS (
-  SELECT min(m_.oid) FROM cat.names AS m_ WHERE m_.kind = k AND m_.spelled IN (t, replace(t, '"', ''))
+CREATE MACRO pg_reg_number(k, t) AS coalesce(
+  (SELECT min(m_.oid) FROM cat.names AS m_ WHERE m_.kind = k AND m_.spelled IN (t, replace(t, '"', ''))),
+  CASE WHEN k = 4096 AND t IN (pg_me(), pg_quote_ident(pg_me())) THEN CAST(pg_my_number() AS BIGINT) END
 );
 CREATE MACRO pg_format_type(o, m) AS CASE
   WHEN o IS NULL THEN NULL
@@ -56,9 +61,6 @@ CREATE MACRO pg_role_name(o) AS coalesce(
   (SELECT m_.rolname FROM cat.pg_authid AS m_ WHERE m_.oid = o AND (o < 16384 OR m_.rolname = pg_me())),
   'unknown (OID=' || o || ')'
 );
-CREATE MACRO pg_quote_ident(t) AS
-  CASE WHEN regexp_full_match(t, '[a-z_][a-z0-9_$]*') AND t NOT IN ({KEYWORDS}) THEN t
-  ELSE '"' || replace(t, '"', '""') || '"' END;
 CREATE MACRO pg_parse_ident(t) AS list_transform(
   regexp_extract_all(t, '"[^"]+"|[^."]+'),
   lambda p: CASE WHEN starts_with(p, '"') THEN trim(p, '"') ELSE lower(trim(p)) END

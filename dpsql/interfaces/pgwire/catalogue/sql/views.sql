@@ -3,10 +3,18 @@
 -- Each names the columns that are more than NULL; the others and the order are those recorded. A view that is not
 -- here is empty: it would tell of sessions, storage, replication or statistics. Those of `cat` are the shadow's own.
 
+-- Every analyst may read the policy's tables, and is told of its own grant alone.
+CREATE VIEW cat.classes AS
+SELECT * REPLACE (
+  CASE WHEN relkind = 'r' AND pg_is_user_schema(relnamespace)
+  THEN list_append(relacl, pg_quote_ident(pg_me()) || '=r/' || split_part(relacl[1], '/', 2)) ELSE relacl END AS relacl
+)
+FROM cat.pg_class;
+
 -- Relations that an analyst may read: information_schema tells of no others.
 CREATE VIEW cat.readable_relations AS
 SELECT c.*, n.nspname, pg_database_name() AS db
-FROM cat.pg_class AS c JOIN cat.pg_namespace AS n ON n.oid = c.relnamespace
+FROM cat.classes AS c JOIN cat.pg_namespace AS n ON n.oid = c.relnamespace
 WHERE c.relkind IN ('r', 'v') AND (pg_is_user_schema(c.relnamespace) OR pg_open(c.relacl));
 
 CREATE VIEW cat.readable_columns AS
