@@ -208,14 +208,20 @@ class _Tracker:
 
     def _tried(self, relation: Single | Apply | Recursion) -> Relation:
         """What is for public rows alone, and tried on them."""
+        if isinstance(relation, Recursion):
+            # Before its step is looked into: what is joined there to rows before has none yet.
+            self._require_public(relation)
         sides = [self.track(side) for side in inputs(relation)]
-        for side in sides:
-            if isinstance(side, Private) or _is_released(side.relation):
-                assert isinstance(relation, Recursion)
-                construct = "WITH RECURSIVE over private rows or what is made of them"
-                raise _no_rule(construct, relation.span)
         public = iter(side.relation for side in sides if isinstance(side, _Open))
         return self.public_queries.tried(map_inputs(relation, lambda _input: next(public)))
+
+    def _require_public(self, relation: Recursion) -> None:
+        """Raises `Refused` where a recursion reads private rows, or what is made of them."""
+        for part in relations(relation):
+            table = self.policy.table(part.table) if isinstance(part, Scan) else None
+            if table is not None and table.private:
+                construct = "WITH RECURSIVE over private rows or what is made of them"
+                raise _no_rule(construct, relation.span)
 
     def _window(self, relation: Window) -> _Open | Private:
         source = self.track(relation.input)

@@ -159,6 +159,14 @@ WITH RECURSIVE d AS (SELECT DATE '2024-01-01' AS day UNION ALL SELECT CAST(day +
 WITH RECURSIVE n AS (SELECT age AS i FROM customers UNION ALL SELECT i + 1 FROM n WHERE i < 3) SELECT COUNT(*) AS n FROM n;
 -- refuse: unsupported-private-operator at 1:29
 
+-- case: a recursion whose step joins private rows
+WITH RECURSIVE n AS (SELECT 27 AS i UNION ALL SELECT o.quantity FROM n JOIN orders o ON o.order_id = n.i) SELECT COUNT(*) AS n FROM n;
+-- refuse: unsupported-private-operator at 1:29
+
+-- case: a recursion that goes up from a person
+WITH RECURSIVE n AS (SELECT customer_id AS i FROM customers WHERE age = 27 UNION ALL SELECT o.customer_id FROM n JOIN orders o ON o.order_id = n.i) SELECT COUNT(*) AS n FROM n;
+-- refuse: unsupported-private-operator at 1:29
+
 -- case: a recursion over released numbers
 WITH RECURSIVE n AS (SELECT COUNT(*) AS i FROM customers UNION ALL SELECT i - 1 FROM n WHERE i > 3) SELECT COUNT(*) AS n FROM n;
 -- refuse: unsupported-private-operator at 1:29
