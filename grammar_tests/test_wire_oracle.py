@@ -84,6 +84,11 @@ ARRAYS = (
     "SELECT ARRAY_AGG(code) FROM countries WHERE code = 'nowhere'",
     "SELECT ARRAY_AGG(CAST(LENGTH(code) AS BIGINT) ORDER BY code DESC) AS n FROM countries",
 )
+PATTERNS = (
+    "Day|day|DAY|FMDay|FMday|Month|month|MONTH|FMMONTH|Mon|mon|MON|Dy|DY|dy|Q|D|d|FMDD|FMMM|FMHH24",
+    'YYYY-"Q"Q, FMMonth FMDD, HH12:MI am|PM',
+)
+READ = "SELECT TO_DATE(x, 'DD/MM/YYYY') AS a FROM (SELECT CAST($1 AS text) AS x) t"
 MEMBERS = "SELECT code FROM countries WHERE code {} ORDER BY code"
 NAMELESS = (
     "1, 'a', 1 + 1, TRUE, DATE '2020-01-01', CAST('1' AS BIGINT), CASE WHEN TRUE THEN 1 END, "
@@ -117,6 +122,13 @@ SCENES: dict[str, tuple[Sequence[Message], ...]] = {
     ),
     "series": tuple((Query(sql),) for sql in SERIES),
     "arrays as answers": tuple(bound(sql, form=form) for sql in ARRAYS for form in (0, 1)),
+    "formats of times": (
+        *((Query(f"SELECT TO_CHAR(TIMESTAMP '{moment}', '{pattern}') AS a"),)
+          for pattern in PATTERNS for moment in ("2024-03-06 09:05:07", "2023-12-31 23:59:59")),
+        bound(READ, b"05/12/2023"), bound(READ, b"5/2/2023"), bound(READ, None),
+        (Query("SELECT TO_TIMESTAMP(3600)::time AS a, CAST('ab  c' AS char(4)) || '.' AS b"),),
+        (Query("SELECT TIMESTAMP '2024-01-31' + INTERVAL '1 month - 1 day - 02:00' AS a"),),
+    ),
     "members of an array": (
         *((Query(MEMBERS.format(test)),) for test in (
             "= ANY(ARRAY['IT', 'NO', NULL])", "<> ALL('{IT,NO}')", "<> ALL('{IT,NULL}')",

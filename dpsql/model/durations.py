@@ -41,8 +41,8 @@ UNITS = {
 }
 """Units of an interval: which of its three parts they count, and how many of it they are."""
 
-_PIECE = re.compile(r"\s*([+-]?(?:\d{1,18}\.?\d{0,18}|\.\d{1,18}))\s*([A-Za-z]+)\s*")
-_CLOCK = re.compile(r"\s*([+-]?)(\d{1,4}):(\d{2})(?::(\d{2}(?:\.\d{1,6})?))?\s*")
+_PIECE = re.compile(r"\s*([+-]?)\s*((?:\d{1,18}\.?\d{0,18}|\.\d{1,18}))\s*([A-Za-z]+)\s*")
+_CLOCK = re.compile(r"\s*([+-]?)\s*(\d{1,4}):(\d{2})(?::(\d{2}(?:\.\d{1,6})?))?\s*")
 
 
 def parts_of(text: str) -> dict[str, int] | None:
@@ -53,9 +53,10 @@ def parts_of(text: str) -> dict[str, int] | None:
     """
     totals = dict.fromkeys(ORDER, Fraction(0))
     rest = text
-    while (piece := _PIECE.match(rest)) and piece.group(2).lower() in UNITS:
-        part, size = UNITS[piece.group(2).lower()]
-        totals[part] += Fraction(piece.group(1)) * size
+    while (piece := _PIECE.match(rest)) and piece.group(3).lower() in UNITS:
+        part, size = UNITS[piece.group(3).lower()]
+        number = Fraction(piece.group(2))
+        totals[part] += (-number if piece.group(1) == "-" else number) * size
         rest = rest[piece.end() :]
     if clock := _CLOCK.fullmatch(rest):
         sign, hours, minutes, seconds = clock.groups()

@@ -237,7 +237,7 @@ class Grouping:
             and not self._scope.has(expression)
         ):
             for item in self._items:
-                if item.alias and item.alias.lower() == expression.name.lower():
+                if output_name(item).lower() == expression.name.lower():
                     return item.expression
         return expression
 
@@ -252,12 +252,22 @@ class Grouping:
             return isinstance(expression.value, int)
         if isinstance(expression, Star):
             return True
-        aliases = {(item.alias or "").lower() for item in self._items}
         return (
             isinstance(expression, Name)
             and expression.table is None
-            and expression.name.lower() in aliases
+            and expression.name.lower() in {output_name(item).lower() for item in self._items}
         )
+
+
+def output_name(item: SelectItem) -> str:
+    """The name of an output column; without an alias it is fixed by the text, as PostgreSQL's."""
+    if item.alias:
+        return item.alias
+    match item.expression:
+        case Name(name=name) | Call(function=name):
+            return name
+        case expression:
+            return getattr(expression, "function", "column")
 
 
 def _holds_of_every_group(condition: Expression) -> bool:

@@ -11,7 +11,7 @@ from datetime import date, datetime
 from decimal import Decimal
 from typing import TypeAlias
 
-from dpsql.compiler.resolve.grouping import Grouping
+from dpsql.compiler.resolve.grouping import Grouping, output_name
 from dpsql.compiler.resolve.named_joins import compared, merged, padded, pairs_of
 from dpsql.compiler.resolve.scopes import Identities, Scope, Source, spelled_out
 from dpsql.compiler.resolve.subqueries import Nested, Subqueries, has_subquery
@@ -253,8 +253,7 @@ class _Resolver:
 
     def _item(self, item: SelectItem, grouping: Grouping) -> Item:
         expression = grouping.lift(item.expression)
-        name = item.alias or _label(item.expression)
-        return Item(self.identities.field(name, type_of(expression)), expression)
+        return Item(self.identities.field(output_name(item), type_of(expression)), expression)
 
     def _first_of_each(
         self,
@@ -506,15 +505,6 @@ def _require_plain(expression: Expression, clause: str) -> None:
     for node in walk(expression):
         if isinstance(node, AggregateCall | WindowCall):
             raise Refused(Reason.MISPLACED_AGGREGATE, node.span, name=node.function, clause=clause)
-
-
-def _label(expression: Expression) -> str:
-    """The name of an unaliased output column, fixed by the text: as PostgreSQL would name it."""
-    match expression:
-        case Name(name=name) | Call(function=name):
-            return name
-        case _:
-            return getattr(expression, "function", "column")
 
 
 def constants(listed: ValuesList, identities: Identities) -> Values:

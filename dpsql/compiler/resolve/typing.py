@@ -267,6 +267,8 @@ def _cast(cast: Cast) -> Expression:
         cast = replace(cast, arg=_in_utc(cast.arg))
         if type_of(cast.arg) == TIMESTAMPTZ:
             return cast.arg
+    if cast.type == TIME and type_of(cast.arg) == TIMESTAMPTZ:
+        cast = replace(cast, arg=Cast(cast.arg, TIMESTAMP, span=cast.arg.span))
     if functions.cast_to(cast.type).result_type((type_of(cast.arg),)) is None:
         raise _mismatch("cast", (type_of(cast.arg), cast.type), cast)
     return cast

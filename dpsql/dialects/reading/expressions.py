@@ -325,7 +325,9 @@ def _cast(node: exp.Expression, origin: Origin) -> Expression:
     cast = casted(expression(this, origin), target, origin, span, safe=safe)
     if longest is None:
         return cast
-    return Call("left", (cast, Literal(longest, INTEGER, span)), span=span)
+    cut = Call("left", (cast, Literal(longest, INTEGER, span)), span=span)
+    # Of a CHAR(n) blanks at the end are none.
+    return Call("rtrim", (cut,), span=span) if to.this == exp.DType.CHAR else cut
 
 
 def _extract(node: exp.Expression, origin: Origin) -> Expression:

@@ -51,6 +51,7 @@ _TYPES = {
     "DOUBLE": DOUBLE,
     "TEXT": VARCHAR,
     "VARCHAR": VARCHAR,
+    "CHAR": VARCHAR,
     "DATE": DATE,
     "TIMESTAMP": TIMESTAMP,
     "TIMESTAMPNTZ": TIMESTAMP,
@@ -124,6 +125,8 @@ def cast_type(node: exp.Expression, origin: Origin) -> tuple[SqlType, int | None
     target = _TYPES[name]
     if sizes and (target != VARCHAR or len(sizes) > 1):
         raise origin.refusal(node, f"{name} with a precision")
+    if name == "CHAR" and not sizes:
+        sizes = [1]
     return target, sizes[0] if sizes and origin.dialect == "postgres" else None
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import groupby
 from typing import TypeAlias
 
 from sqlglot import exp
@@ -24,6 +26,7 @@ from dpsql.model.errors import Reason, Refused
 from dpsql.model.tree import (
     DATE,
     DOUBLE,
+    INTEGER,
     TIMESTAMPTZ,
     VARCHAR,
     Call,
@@ -63,9 +66,57 @@ NAMES = {
 }
 """Patterns of names, in this case only: others give the name in another case, or padded."""
 
+SHORT = {"FMMM": "%-m", "FMDD": "%-d", "FMHH24": "%-H"}
+"""Patterns without the zeros before a number, in either case."""
+
+PADDED = 9
+"""How long the names of months and days are made, unless FM stands before them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shaped:
+    """A piece that STRFTIME alone does not write: in another case, padded, or a part's number."""
+
+    piece: str
+    change: str | None = None
+    width: int = 0
+
+    def of(self, moment: Expression, span: Span) -> Expression:
+        """The text that it is for a moment."""
+        if not self.piece.startswith("%"):
+            number: Expression = part_of(self.piece, moment, span)
+            if self.piece == "dow":
+                number = Call("add", (number, Literal(1, INTEGER, span)), span=span)
+            return Cast(number, VARCHAR, span=span)
+        name = Call("strftime", (moment, Literal(self.piece, VARCHAR, span)), span=span)
+        if self.change is not None:
+            name = Call(self.change, (name,), span=span)
+        if not self.width:
+            return name
+        # Not RPAD, whose values are not listed from those of its argument.
+        wide = Call("concat", (name, Literal(" " * self.width, VARCHAR, span)), span=span)
+        return Call("left", (wide, Literal(self.width, INTEGER, span)), span=span)
+
+
+SHAPED = {
+    before + written(name): Shaped(piece, change, 0 if before else width)
+    for name, piece, width in (
+        ("Month", "%B", PADDED),
+        ("Day", "%A", PADDED),
+        ("Mon", "%b", 0),
+        ("Dy", "%a", 0),
+    )
+    for before in ("", "FM")
+    for written, change in ((str, None), (str.upper, "upper"), (str.lower, "lower"))
+} | dict.fromkeys(("am", "pm"), Shaped("%p", "lower"))
+"""Names in the case in which their pattern is written, padded where FM does not stand before it."""
+
+NUMBERED = {"Q": Shaped("quarter"), "D": Shaped("dow")}
+"""Patterns of other numbers, in either case."""
+
 _TOKEN = re.compile(
-    r'"([^"%]*)"|(FM(?:Month|Day))|('
-    + "|".join(sorted((*PATTERNS, *NAMES), key=len, reverse=True))
+    r'"([^"%]*)"|('
+    + "|".join(sorted((*PATTERNS, *NAMES, *SHORT, *SHAPED, *NUMBERED), key=len, reverse=True))
     + r")|([^A-Za-z\"%\\])",
     re.IGNORECASE,
 )
@@ -82,11 +133,11 @@ _READ = {
 """What a constant may be read with: each at most once, all its digits written."""
 
 
-def pieces(pattern: Expression) -> list[str]:
+def pieces(pattern: Expression) -> list[str | Shaped]:
     """A Postgres pattern as pieces of a STRFTIME format; raises `Refused` for unknown ones."""
     if not (isinstance(pattern, Literal) and isinstance(pattern.value, str)):
         raise _refusal(pattern.span, "a computed format")
-    parts: list[str] = []
+    parts: list[str | Shaped] = []
     rest = pattern.value
     while rest:
         token = _TOKEN.match(rest)
@@ -98,19 +149,35 @@ def pieces(pattern: Expression) -> list[str]:
     return parts
 
 
-def _piece(token: re.Match[str]) -> str | None:
-    in_quotes, padded, word, other = token.groups()
+def _plain(pattern: Expression) -> list[str]:
+    """The pieces of a pattern by which texts are read."""
+    written = pieces(pattern)
+    plain = [piece for piece in written if isinstance(piece, str)]
+    if plain != written:
+        raise _refusal(pattern.span, "this format")
+    return plain
+
+
+def _piece(token: re.Match[str]) -> str | Shaped | None:
+    in_quotes, word, other = token.groups()
     if in_quotes is not None:
         return in_quotes
     if other is not None:
         return other
-    return NAMES.get(padded or word) or PATTERNS.get((word or "").upper())
+    number = PATTERNS.get(word.upper()) or SHORT.get(word.upper())
+    return NAMES.get(word) or SHAPED.get(word) or number or NUMBERED.get(word.upper())
 
 
-def formatted(moment: Expression, pattern: Expression, span: Span) -> Call:
+def formatted(moment: Expression, pattern: Expression, span: Span) -> Expression:
     """TO_CHAR of a moment."""
-    form = Literal("".join(pieces(pattern)), VARCHAR, pattern.span)
-    return Call("strftime", (moment, form), span=span)
+    texts: list[Expression] = []
+    for shaped, parts in groupby(pieces(pattern), key=lambda part: isinstance(part, Shaped)):
+        if shaped:
+            texts += [part.of(moment, span) for part in parts if isinstance(part, Shaped)]
+        else:
+            form = Literal("".join(map(str, parts)), VARCHAR, pattern.span)
+            texts.append(Call("strftime", (moment, form), span=span))
+    return texts[0] if len(texts) == 1 else Call("concat", tuple(texts), span=span)
 
 
 def parsed(text: Expression, form: Expression, span: Span) -> Call:
@@ -118,11 +185,26 @@ def parsed(text: Expression, form: Expression, span: Span) -> Call:
     return Call("strptime", (text, form), span=span)
 
 
-def parsed_constant(text: Expression, pattern: Expression, kind: SqlType, span: Span) -> Literal:
+def read_as(text: Expression, pattern: Expression, kind: SqlType, span: Span) -> Expression:
+    """TO_TIMESTAMP and TO_DATE; of what is no constant NULL where the text does not fit.
+
+    What a pattern without year, month or day means differs between engines.
+    """
+    if isinstance(text, Literal) and isinstance(text.value, str):
+        return parsed_constant(text, pattern, kind, span)
+    written = _plain(pattern)
+    numbers = [piece for piece in written if piece.startswith("%")]
+    if not set(numbers) <= _READ.keys() or not set(numbers) >= {"%Y", "%m", "%d"}:
+        construct = "TO_TIMESTAMP or TO_DATE with this format, unless of a constant,"
+        raise _refusal(pattern.span, construct)
+    moment = parsed(text, Literal("".join(written), VARCHAR, pattern.span), span)
+    return Cast(moment, kind, span=span)
+
+
+def parsed_constant(text: Literal, pattern: Expression, kind: SqlType, span: Span) -> Literal:
     """TO_TIMESTAMP and TO_DATE of a constant that has every digit its pattern names."""
-    if not (isinstance(text, Literal) and isinstance(text.value, str)):
-        raise _refusal(span, "TO_TIMESTAMP or TO_DATE with a format, unless of a constant,")
-    shape = "".join(_READ.get(piece, re.escape(piece)) for piece in pieces(pattern))
+    assert isinstance(text.value, str)
+    shape = "".join(_READ.get(piece, re.escape(piece)) for piece in _plain(pattern))
     try:
         match = re.fullmatch(shape, text.value, re.ASCII)
         numbers = {} if match is None else {k: int(v) for k, v in match.groupdict().items()}
@@ -235,12 +317,12 @@ def _to_timestamp(node: exp.Expression, args: Nodes, origin: Origin, read: Read)
     values = tuple(read(arg, origin) for arg in args)
     if len(values) == 1:
         return Call("to_timestamp", values, span=span)
-    return parsed_constant(values[0], values[1], TIMESTAMPTZ, span)
+    return read_as(values[0], values[1], TIMESTAMPTZ, span)
 
 
 def _to_date(node: exp.Expression, args: Nodes, origin: Origin, read: Read) -> Expression:
     span = _count(node, args, origin, "to_date", 2)
-    return parsed_constant(read(args[0], origin), read(args[1], origin), DATE, span)
+    return read_as(read(args[0], origin), read(args[1], origin), DATE, span)
 
 
 def _to_char(node: exp.Expression, args: Nodes, origin: Origin, read: Read) -> Expression:

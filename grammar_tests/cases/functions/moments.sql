@@ -178,3 +178,57 @@ SELECT SUM(EXTRACT(MINUTE FROM placed_at) / 60) AS hours, SUM((1 + EXTRACT(HOUR 
 -- release: sum l0=1 linf=9.833333334
 -- release: sum l0=1 linf=10
 -- release: sum l0=1 linf=10
+
+-- case: days of the week by Postgres' padded name
+SELECT TO_CHAR(placed_at, 'Day') AS d, COUNT(*) AS n FROM orders GROUP BY 1;
+-- dialect: postgres
+-- accept
+-- keys: 7 public, l0 enforced
+-- release: rows l0=3 linf=10
+
+-- case: names in the case of their pattern, and a quarter
+SELECT TO_CHAR(joined, 'FMmonth') AS m, TO_CHAR(joined, 'YYYY "Q"Q') AS q, COUNT(*) AS n FROM customers WHERE joined < '2021-07-01' GROUP BY 1, 2;
+-- dialect: postgres
+-- accept
+-- keys: 72 public, l0 proved
+-- release: rows l0=1 linf=1
+
+-- case: a pattern that there is not
+SELECT TO_CHAR(placed_at, 'Days') AS d, COUNT(*) AS n FROM orders GROUP BY 1;
+-- dialect: postgres
+-- refuse: unsupported-syntax at 1:27
+
+-- case: texts that are read as dates by their format
+SELECT COUNT(*) AS n FROM orders WHERE TO_DATE(note, 'DD/MM/YYYY') < DATE '2024-07-01' OR TO_TIMESTAMP(note, 'YYYY-MM-DD HH24:MI:SS') > '2025-01-01';
+-- dialect: postgres
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=10
+
+-- case: texts that say no year
+SELECT COUNT(*) AS n FROM orders WHERE TO_DATE(note, 'DD/MM') < DATE '2024-07-01';
+-- dialect: postgres
+-- refuse: unsupported-syntax at 1:54
+
+-- case: the hour and minute of an instant
+SELECT COUNT(*) AS n FROM orders WHERE CAST(placed_at AT TIME ZONE 'UTC' AS TIME) < '12:30';
+-- dialect: postgres
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=10
+
+-- case: the hour and minute of a day
+SELECT COUNT(*) AS n FROM customers WHERE CAST(joined AS TIME) < '12:30';
+-- refuse: type-mismatch at 1:48
+
+-- case: an interval whose signs stand apart
+SELECT COUNT(*) AS n FROM orders WHERE placed_at < DATE_TRUNC('month', TIMESTAMP '2024-06-15') + INTERVAL '1 month - 1 day - 02:00';
+-- dialect: postgres
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=10
+
+-- case: an interval of a sign alone
+SELECT COUNT(*) AS n FROM orders WHERE placed_at < TIMESTAMP '2024-06-15' + INTERVAL '1 month -';
+-- dialect: postgres
+-- refuse: type-mismatch at 1:86

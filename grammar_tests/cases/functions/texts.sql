@@ -303,3 +303,15 @@ SELECT COUNT(*) FROM orders WHERE STRIP_ACCENTS(note) = 'gift' OR NFC_NORMALIZE(
 -- accept
 -- keys: 1 public, l0 proved
 -- release: rows l0=1 linf=10
+
+-- case: as so many characters, without blanks at the end
+SELECT CAST(segment AS CHAR(3)) AS s, segment::char AS c, COUNT(*) AS n FROM customers GROUP BY 1, 2;
+-- dialect: postgres
+-- accept
+-- keys: 4 public, l0 proved
+-- release: rows l0=1 linf=1
+
+-- case: as characters of two sizes
+SELECT CAST(segment AS CHAR(3, 2)) AS s, COUNT(*) AS n FROM customers GROUP BY 1;
+-- dialect: postgres
+-- refuse: unsupported-syntax at 1:29

@@ -397,3 +397,22 @@ SELECT status, COUNT(*) AS n, SUM(COUNT(*)) OVER w AS total FROM orders GROUP BY
 -- accept
 -- keys: 3 public, l0 proved
 -- release: rows l0=3 linf=10
+
+-- case: ordered by the names that Postgres gives
+SELECT segment, COUNT(*), RANK() OVER (ORDER BY COUNT(*) DESC) FROM customers GROUP BY segment ORDER BY rank, count DESC;
+-- dialect: postgres
+-- accept
+-- keys: 2 public, l0 proved
+-- release: rows l0=1 linf=1
+
+-- case: grouped by one
+SELECT DATE_TRUNC('year', joined), COUNT(*) FROM customers GROUP BY date_trunc ORDER BY date_trunc;
+-- dialect: postgres
+-- accept
+-- keys: 6 public, l0 proved
+-- release: rows l0=1 linf=1
+
+-- case: ordered by a name that nothing has
+SELECT segment, COUNT(*) AS n FROM customers GROUP BY segment ORDER BY count;
+-- dialect: postgres
+-- refuse: unknown-column at 1:72
