@@ -113,7 +113,8 @@ def sample(column: Column, positions: Iterable[int], *, finite: bool) -> Sample:
     interval = EVERYTHING if far else described.interval
     listed = finite and FAR not in values
     domain = described.domain if listed else None
-    return Sample(kept, replace(described, interval=interval, domain=domain))
+    nonzero = column.type.is_numeric and 0 not in values
+    return Sample(kept, replace(described, interval=interval, domain=domain, nonzero=nonzero))
 
 
 @cache
@@ -159,6 +160,8 @@ def broken_fact(value: Any, facts: Facts) -> str | None:
         return None if facts.nullable else "not nullable"
     if isinstance(value, float) and isnan(value):
         return None if facts.nan else "never NaN"
+    if facts.nonzero and not isinstance(value, str) and value == 0:
+        return "never zero"
     if not lies_in(value, facts.interval):
         return f"interval {facts.interval}"
     if facts.domain is not None and value is not FAR and value not in facts.domain:

@@ -249,6 +249,19 @@ def test_wrong_nullability_is_caught(
     assert any("not nullable" in c for c in found)
 
 
+def test_a_wrong_quotient_of_what_is_never_zero_is_caught(
+    engine: duckdb.DuckDBPyConnection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Division by what is not zero that takes it for at least two; NULLIF of anything."""
+    monkeypatch.setattr("dpsql.functions.arithmetic.LEAST", 2)
+    found = [c for call in list(calls("int_div"))[:60] for c in check(engine, call)]
+    assert any("interval" in c for c in found)
+    wrong = replace(REGISTRY["nullif"], nonzero=lambda _args: True)
+    monkeypatch.setitem(REGISTRY, "nullif", wrong)
+    found = [c for call in list(calls("nullif"))[:60] for c in check(engine, call)]
+    assert any("never zero" in c for c in found)
+
+
 def test_wrong_strictness_is_caught(
     engine: duckdb.DuckDBPyConnection, monkeypatch: pytest.MonkeyPatch
 ) -> None:

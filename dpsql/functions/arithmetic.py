@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import date
 from fractions import Fraction
+from functools import reduce
 from operator import add, mul, sub
 
 from dpsql.functions.row import Args, Function, Types, always, any_nan
@@ -21,11 +22,13 @@ from dpsql.functions.type_rules import (
     converted,
     digits_needed,
 )
-from dpsql.model.intervals import Bound, Facts, Interval
+from dpsql.model.intervals import EVERYTHING, Bound, Facts, Interval
 from dpsql.model.tree import DATE, DOUBLE, INTEGER, Kind, SqlType, decimal
 
 Combine = Callable[[Interval, Interval], Interval]
 SAFE_DIGITS = 18
+LEAST = 1
+"""How many steps of its grid an exact number other than zero is at least from it."""
 
 
 def _numbers(types: Types, count: int) -> bool:
@@ -104,7 +107,11 @@ def _product_nan(args: Args) -> bool:
 
 def _quotient_nan(args: Args) -> bool:
     """0/0 and ∞/∞: impossible if the dividend is finite and the divisor cannot be zero."""
-    return any_nan(args) or not _finite(args[0]) or as_double(args[1]).contains(Fraction(0))
+    return any_nan(args) or not _finite(args[0]) or _may_be_zero(args[1])
+
+
+def _may_be_zero(arg: Facts) -> bool:
+    return not arg.nonzero and as_double(arg).contains(Fraction(0))
 
 
 def _difference(args: Args, kind: SqlType) -> Interval:
@@ -130,13 +137,33 @@ def _operands(types: Types) -> tuple[SqlType | None, ...]:
 
 
 def _ratio(args: Args, _kind: SqlType) -> Interval:
-    return (as_double(args[0]) / as_double(args[1])).outward(DOUBLE)
+    dividend, divisor = map(as_double, args)
+    return _quotient(dividend, divisor, args[1], nonzero=args[1].nonzero).outward(DOUBLE)
+
+
+def _quotient(dividend: Interval, divisor: Interval, arg: Facts, *, nonzero: bool) -> Interval:
+    """Quotients; by numbers other than zero on both sides of it, of which one is least."""
+    zero = divisor.contains(Fraction(0))
+    if not (zero and nonzero and arg.type.kind in (Kind.INTEGER, Kind.DECIMAL)):
+        return dividend / divisor
+    step = Fraction(LEAST, 10**arg.type.scale)
+    ends = divisor.lo, divisor.hi
+    sides = [
+        dividend / side
+        for side, there in (
+            (Interval(ends[0], -step), ends[0] is None or ends[0] != 0),
+            (Interval(step, ends[1]), ends[1] is None or ends[1] != 0),
+        )
+        if there
+    ]
+    return reduce(Interval.union, sides) if sides else EVERYTHING
 
 
 def _truncated_ratio(args: Args, kind: SqlType) -> Interval:
     if kind.kind is not Kind.INTEGER:
         return _ratio(args, kind)
-    exact = args[0].interval / args[1].interval
+    # By zero there is no whole number.
+    exact = _quotient(args[0].interval, args[1].interval, args[1], nonzero=True)
     return exact.map(lambda end: Fraction(int(end)) if isinstance(end, Fraction) else None)
 
 

@@ -145,6 +145,7 @@ CONDITIONALS = (
         operands=converted,
         nulls=always,
         nan=_nan_of(_first),
+        nonzero=lambda args: args[1].point == 0 and not args[1].nullable,
         union=_first,
         called=(2, 2),
     ),

@@ -110,7 +110,9 @@ def _compared(facts: Facts, predicate: Call) -> Facts:
         return _equal(facts, constant)
     facts = replace(facts, nullable=False)
     bound = _bound(constant, facts.type)
-    if bound is None or function == "ne":
+    if function == "ne":
+        return replace(facts, nonzero=facts.nonzero or bound == 0)
+    if bound is None:
         return facts
     return _within(facts, _half_line(function, bound, facts.type))
 

@@ -138,6 +138,7 @@ def facts(expression: Call | Cast, args: Args, limit: int = DEFAULT_LIMIT) -> Fa
         function.nulls(nullable_args) or function.raises(args, kind),
         domain,
         function.nan(nullable_args),
+        nonzero=function.nonzero(nullable_args),
     )
 
 

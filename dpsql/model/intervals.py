@@ -152,7 +152,7 @@ class Facts:
 
     `domain` lists them all where they are finitely many. `nullable` and `nan` say whether NULL and
     NaN may occur besides; `nan` means nothing unless the type is DOUBLE. A text has no more than
-    `longest` characters.
+    `longest` characters. With `nonzero` it is never zero, wherever that lies in the interval.
     """
 
     type: SqlType
@@ -161,6 +161,7 @@ class Facts:
     domain: tuple[Value, ...] | None = None
     nan: bool = True
     longest: int | None = None
+    nonzero: bool = False
 
     @property
     def may_be_nan(self) -> bool:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import product
@@ -107,6 +108,9 @@ def _interval(function: str, kind: SqlType, argument: Facts | None, rows: int | 
 
 SUBJECT = -1
 """The id of the column that stands for an expression."""
+
+MOST_IN_CASE = 33
+"""Most arguments of a CASE whose branches are looked into, each once more with all conditions."""
 
 STATEMENTS = frozenset("eq ne lt le gt ge in is_null".split())
 
@@ -294,6 +298,7 @@ class Columns:
         self.predicates = tuple(predicates(rows))
         self.statements = statements(self.predicates)
         self._facts_of: dict[int, Facts] = {}
+        self._in_branch = False
 
     def facts(self, expression: Expression) -> Facts:
         """Interval, nullability and domain of an expression over the block's rows."""
@@ -305,6 +310,8 @@ class Columns:
             case Call() | Cast():
                 args = tuple(self.facts(arg) for arg in _arguments(expression))
                 facts = functions.facts(expression, args, self.origin.limit)
+                if isinstance(expression, Call) and expression.function == "case":
+                    facts = self._of_branches(expression, args, facts)
                 facts = self._stated(expression, args, facts)
                 if facts.domain is None and functions.is_pointwise(expression):
                     facts = self._pointwise(expression, args, facts)
@@ -312,6 +319,35 @@ class Columns:
                 return facts
             case _:
                 raise AssertionError(expression)
+
+    def _of_branches(self, case: Call, args: tuple[Facts, ...], facts: Facts) -> Facts:
+        """The facts of a CASE of numbers; if they have no bounds, by what leads to each branch.
+
+        A branch is not reached unless its condition is true, nor where an earlier one is.
+        """
+        if not case.type.is_numeric or facts.interval.is_bounded:
+            return facts
+        if self._in_branch or len(args) > MOST_IN_CASE:
+            return facts
+        reached = list(args)
+        before: list[Expression] = []
+        for place in (*range(1, len(args), 2), len(args) - 1):
+            own = case.args[place - 1 : place] if place % 2 else ()
+            if not args[place].interval.is_bounded and refs(case.args[place]):
+                reached[place] = self._among((*before, *own)).facts(case.args[place])
+            # Where a condition can be NULL, what comes behind it is reached by that too.
+            if own and not args[place - 1].nullable:
+                before.append(Call("not", own, BOOLEAN))
+        return functions.facts(case, tuple(reached), self.origin.limit)
+
+    def _among(self, conditions: tuple[Expression, ...]) -> Columns:
+        """The same columns among the rows for which these conditions are true."""
+        same = copy(self)
+        more = (part for condition in conditions for part in implied(condition))
+        same.predicates = (*self.predicates, *map(ImpliedPredicate, more))
+        same.statements = statements(same.predicates)
+        same._facts_of, same._in_branch = {}, True  # noqa: SLF001 - one of us
+        return same
 
     def column(self, number: int) -> Facts:
         """Facts of a column, narrowed by the predicates that read it."""

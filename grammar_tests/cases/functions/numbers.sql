@@ -260,3 +260,51 @@ SELECT CBRT(COUNT(*)) AS c, LOG2(COUNT(*) + 1) AS l, TRUNC(AVG(amount), 1) AS t,
 -- keys: 1 public, l0 proved
 -- release: rows l0=1 linf=10
 -- release: sum l0=1 linf=2500
+
+-- case: divided by what is not zero
+SELECT AVG(amount / NULLIF(quantity, 0)) AS unit, SUM(quantity / NULLIF(quantity - 10, 0)) AS q FROM orders;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=10
+-- release: sum l0=1 linf=2500
+-- release: sum l0=1 linf=200
+
+-- case: divided by what may be zero
+SELECT AVG(amount / quantity) AS unit FROM orders;
+-- refuse: unbounded-input at 1:12
+
+-- case: divided where the divisor is not zero
+SELECT SUM(CASE WHEN quantity <> 0 THEN amount / quantity ELSE 0 END) AS unit FROM orders;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: sum l0=1 linf=5000
+
+-- case: divided where it is not said to be zero
+SELECT SUM(CASE WHEN quantity = 0 THEN 0 ELSE amount / quantity END) AS unit FROM orders;
+-- dialect: postgres
+-- accept
+-- keys: 1 public, l0 proved
+-- release: sum l0=1 linf=5000
+
+-- case: divided where another number is not zero
+SELECT SUM(CASE WHEN amount <> 0 THEN amount / quantity ELSE 0 END) AS unit FROM orders;
+-- refuse: unbounded-input at 1:12
+
+-- case: counted where there are bounds
+SELECT SUM(CASE WHEN note_length BETWEEN 0 AND 100 THEN note_length ELSE 100 END) AS n FROM orders;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: sum l0=1 linf=1000
+
+-- case: divided by a column where filtered
+SELECT SUM(amount / (quantity - 10)) AS n FROM orders WHERE quantity - 10 <> 0;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: sum l0=1 linf=5000
+
+-- case: whole numbers divided by what may be zero
+SELECT SUM(quantity / (quantity - 10)) AS n FROM orders;
+-- dialect: postgres
+-- accept
+-- keys: 1 public, l0 proved
+-- release: sum l0=1 linf=200
