@@ -138,6 +138,10 @@ SCENES: dict[str, tuple[Sequence[Message], ...]] = {
             "= ANY(string_to_array('IT,NO', ','))", "= ANY (SELECT code FROM countries)",
             "<> ALL (SELECT code FROM countries)",
         )),
+        *((Query(f"SELECT code FROM countries WHERE {test} ORDER BY code"),) for test in (
+            "ARRAY['IT', 'NO', NULL] @> ARRAY[code]", "NOT ARRAY['IT', NULL] @> ARRAY[code, 'IT']",
+            "ARRAY[code] <@ '{IT}'", "NOT ARRAY[code, NULL] && '{SE,NULL}'",
+        )),
         bound(MEMBERS.format("= ANY($1::text[])"), b'{IT,"NO"}'),
         bound(MEMBERS.format("<> ALL($1::text[])"), b"{IT,NULL}"),
         bound(MEMBERS.format("= ANY($1::text[])"), None),

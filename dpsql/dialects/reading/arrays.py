@@ -281,6 +281,32 @@ def among(
     return Call("in", (value, *listed), span=span)
 
 
+def containment(
+    holding: exp.Expression,
+    among_them: exp.Expression,
+    origin: Origin,
+    read: Read,
+    span: Span,
+    *,
+    every: bool,
+) -> Expression:
+    """Whether one array holds every member of another, or any: PostgreSQL's `@>` and `&&`.
+
+    NULL is held by none.
+    """
+    whole, parts = (members(node, origin, read) for node in (holding, among_them))
+    if whole is None or parts is None:
+        return Literal(None, BOOLEAN, span)
+    nothing = Literal(False, BOOLEAN, span)
+    if not whole or not parts:
+        return Literal(every and not parts, BOOLEAN, span)
+    surely = tuple(
+        Call("coalesce", (Call("in", (part, *whole), span=span), nothing), span=span)
+        for part in parts
+    )
+    return joined(surely, span, every=every)
+
+
 def place(
     value: Expression, node: exp.Expression, origin: Origin, read: Read, span: Span
 ) -> Expression:

@@ -28,6 +28,7 @@ from dpsql.dialects.reading.function_names import (
 from dpsql.dialects.reading.interval_literals import duration_of, value_of
 from dpsql.dialects.reading.nodes import PRECISE, Origin, name_of, spoken
 from dpsql.dialects.reading.request_options import Named
+from dpsql.dialects.reading.series import SERIES
 from dpsql.dialects.reading.time_calls import TIME_CALLS, part_of, standard_part
 from dpsql.dialects.reading.tokens import FUNCTION
 from dpsql.dialects.reading.value_parts import steps_of
@@ -158,6 +159,13 @@ def _special(
         return value_of(duration, origin.span(node))
     if id(node) in origin.rows:
         return Name(origin.rows[id(node)], span=origin.span(node))
+    if name in SERIES:
+        raise Refused(
+            Reason.UNSUPPORTED_SYNTAX,
+            origin.span(node),
+            construct=f"{name.upper()} here",
+            fix=f"Write it in FROM, between constants: FROM {name.upper()}(…) AS s(x).",
+        )
     if name in ARRAY_CALLS:
         return array_call(name, args, node, origin, read)
     return None

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 
 from sqlglot import exp
 
-from dpsql.dialects.reading.arrays import among, is_quantified, quantified, unnested
+from dpsql.dialects.reading.arrays import among, containment, is_quantified, quantified, unnested
 from dpsql.dialects.reading.calls import anonymous, filtered, trim, window, within_group
 from dpsql.dialects.reading.function_names import refusal_of
 from dpsql.dialects.reading.interval_literals import duration_of, later, opposite, value_of
@@ -197,6 +197,20 @@ def _matching(flags: str) -> Callable[[exp.Expression, Origin], Expression]:
         span = origin.span(node)
         args = expression(left, origin), expression(right, origin), _flags(flags, span)
         return Call("regexp_matches", args, span=span)
+
+    return handle
+
+
+def _holds(
+    holding: str, among_them: str, *, every: bool
+) -> Callable[[exp.Expression, Origin], Expression]:
+    """`@>`, `<@` and `&&` of PostgreSQL; elsewhere they treat NULL in another way."""
+
+    def handle(node: exp.Expression, origin: Origin) -> Expression:
+        left, right = origin.take(node, holding, among_them)
+        if origin.dialect != "postgres":
+            raise origin.refusal(node, "@>, <@ or &&, which engines read differently,")
+        return containment(left, right, origin, expression, origin.span(node), every=every)
 
     return handle
 
@@ -450,6 +464,9 @@ _HANDLERS: Mapping[type[exp.Expression], Callable[[exp.Expression, Origin], Expr
     exp.And: _connective("and"),
     exp.Or: _connective("or"),
     exp.Not: _unary("not"),
+    exp.ArrayContainsAll: _holds("this", "expression", every=True),
+    exp.ArrayContainedBy: _holds("expression", "this", every=True),
+    exp.ArrayOverlaps: _holds("this", "expression", every=False),
     exp.BitwiseAnd: _binary("bitwise_and"),
     exp.BitwiseOr: _binary("bitwise_or"),
     exp.BitwiseNot: _unary("bitwise_not"),

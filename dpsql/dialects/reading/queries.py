@@ -14,8 +14,8 @@ from dpsql.dialects.reading.expressions import expression
 from dpsql.dialects.reading.group_keys import groups
 from dpsql.dialects.reading.nodes import Origin, name_of, placeholder_of, schema_of
 from dpsql.dialects.reading.pivots import pivoted
+from dpsql.dialects.reading.series import SERIES
 from dpsql.dialects.reading.sources import (
-    SERIES,
     alias_of,
     function_name,
     relation,

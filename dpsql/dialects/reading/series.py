@@ -22,6 +22,9 @@ from dpsql.model.tree import (
     SqlType,
 )
 
+SERIES = frozenset({"generate_series", "range", "unnest"})
+"""Functions that give rows of constants."""
+
 MAX_ROWS = 10_000
 """Most rows of constants that one FROM item may have."""
 

@@ -13,7 +13,7 @@ from dpsql.dialects.reading.expressions import expression
 from dpsql.dialects.reading.interval_literals import duration_of, interval_text
 from dpsql.dialects.reading.nodes import Origin, name_of, schema_of
 from dpsql.dialects.reading.pivots import pivoted
-from dpsql.dialects.reading.series import MAX_ROWS, folded, moments, series
+from dpsql.dialects.reading.series import MAX_ROWS, SERIES, folded, moments, series
 from dpsql.dialects.reading.token_checks import MAX_JOINS
 from dpsql.dialects.reading.tokens import FUNCTION
 from dpsql.model.errors import Reason, Refused
@@ -203,10 +203,6 @@ def _constant(node: exp.Expression, origin: Origin) -> Literal:
     if not isinstance(value, Literal):
         raise origin.refusal(node, "VALUES of anything but constants")
     return value
-
-
-SERIES = frozenset({"generate_series", "range", "unnest"})
-"""Functions that give rows of constants."""
 
 
 def function_name(node: exp.Expression, origin: Origin) -> str:

@@ -40,7 +40,9 @@ MAX_TOKENS = 10_000
 _PIECE = re.compile(r"\w+|[^\w\s]")
 """Roughly a token: counted first, because to tokenize 64 KiB takes time of its own."""
 
-_SYMBOLS = frozenset("( ) , . * + - / // % = == <> != < <= > >= => || :: ; ? & | ~ ~* !".split())
+_SYMBOLS = frozenset(
+    "( ) , . * + - / // % = == <> != < <= > >= => || :: ; ? & | ~ ~* ! @> <@ &&".split()
+)
 
 _BEFORE_PARENTHESIS = frozenset(
     """ALL AND AS ASC BETWEEN BY CASE CAST CUBE DESC DISTINCT ELSE ESCAPE EXCEPT EXCLUDE EXISTS

@@ -165,11 +165,11 @@ SELECT day, COUNT(order_id) AS n FROM days LEFT JOIN orders ON placed_at::date =
 
 -- case: two series in one list
 SELECT UNNEST(ARRAY[1, 2]) AS a, UNNEST(ARRAY[3, 4]) AS b;
--- refuse: unsupported-syntax at 1:20
+-- refuse: unsupported-syntax at 1:8
 
 -- case: a series beside rows
 SELECT UNNEST(ARRAY[1, 2]) AS a, COUNT(*) AS n FROM customers GROUP BY 1;
--- refuse: unsupported-syntax at 1:20
+-- refuse: unsupported-syntax at 1:8
 
 -- case: a part of an array
 SELECT COUNT(*) AS n FROM customers WHERE segment = (ARRAY['consumer'])[1];
@@ -178,3 +178,31 @@ SELECT COUNT(*) AS n FROM customers WHERE segment = (ARRAY['consumer'])[1];
 -- case: an array of arrays
 SELECT COUNT(*) AS n FROM customers WHERE age = ANY(ARRAY[[1, 2], [3, 4]]);
 -- refuse: unsupported-syntax at 1:59
+
+-- case: held by an array
+SELECT COUNT(*) AS n FROM customers WHERE ARRAY['consumer', 'retail'] @> ARRAY[segment, 'retail'] OR ARRAY[country] <@ '{NO,SE}'::text[];
+-- dialect: postgres
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=1
+
+-- case: arrays that have something in common
+SELECT COUNT(*) AS n FROM customers WHERE NOT ARRAY[segment, city] && ARRAY['consumer', 'Oslo'];
+-- dialect: postgres
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=1
+
+-- case: held by a column
+SELECT COUNT(*) AS n FROM customers WHERE city @> ARRAY['Oslo'];
+-- dialect: postgres
+-- refuse: unsupported-syntax at 1:43
+
+-- case: held by a list of DuckDB's
+SELECT COUNT(*) AS n FROM customers WHERE ['consumer', 'retail'] @> [segment];
+-- refuse: unsupported-syntax at 1:43
+
+-- case: a series between what is released
+SELECT GENERATE_SERIES(MIN(placed_at), MAX(placed_at), '1 month') AS m FROM orders;
+-- dialect: postgres
+-- refuse: unsupported-syntax at 1:8
