@@ -21,7 +21,6 @@ _CLAUSES = _SETS | {
 """What ends FROM and what is selected."""
 
 _GROUPINGS = frozenset({TokenType.ROLLUP, TokenType.CUBE, TokenType.GROUPING_SETS})
-_OPERANDS_OF_SETS = frozenset({"ALL", "DISTINCT", "NAME"})
 _ENDS = {TokenType.L_PAREN: 1, TokenType.R_PAREN: -1}
 
 
@@ -60,13 +59,20 @@ def _begins_query(tokens: Sequence[Token], i: int) -> bool:
 def _may_begin(tokens: Sequence[Token], i: int) -> bool:
     """Whether a query may begin at token `i`: behind nothing, `(`, UNION and the like, or WITH."""
     before = tokens[i - 1] if i else None
-    if before is None or before.token_type in _SETS:
+    if before is None or _ends_with_set_operation(tokens, i):
         return True
-    if before.text.upper() in _OPERANDS_OF_SETS:
-        return any(token.token_type in _SETS for token in tokens[max(0, i - 3) : i - 1])
     if before.token_type is TokenType.L_PAREN:
         return i == 1 or tokens[i - 2].text.upper() not in ("EXTRACT", "TRIM", "SUBSTRING")
     return before.token_type is TokenType.R_PAREN and _ends_with_list(tokens, i - 1)
+
+
+def _ends_with_set_operation(tokens: Sequence[Token], i: int) -> bool:
+    """Whether UNION, UNION ALL, UNION ALL BY NAME or the like ends before token `i`."""
+    if [token.text.upper() for token in tokens[max(0, i - 2) : i]] == ["BY", "NAME"]:
+        i -= 2
+    if i and tokens[i - 1].text.upper() in ("ALL", "DISTINCT"):
+        i -= 1
+    return i > 0 and tokens[i - 1].token_type in _SETS
 
 
 def _ends_with_list(tokens: Sequence[Token], i: int) -> bool:

@@ -416,3 +416,19 @@ SELECT DATE_TRUNC('year', joined), COUNT(*) FROM customers GROUP BY date_trunc O
 SELECT segment, COUNT(*) AS n FROM customers GROUP BY segment ORDER BY count;
 -- dialect: postgres
 -- refuse: unknown-column at 1:72
+
+-- case: a column called name behind a UNION
+SELECT region AS place FROM countries UNION SELECT name FROM (SELECT code AS name FROM countries) t;
+-- accept
+
+-- case: a UNION behind which FROM comes first
+SELECT COUNT(*) AS n FROM customers UNION ALL BY NAME FROM orders SELECT COUNT(*) AS n;
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=1
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=10
+
+-- case: a UNION of nothing
+SELECT COUNT(*) AS n FROM customers UNION ALL BY FROM orders SELECT COUNT(*) AS n;
+-- refuse: unsupported-syntax at 1:50
