@@ -8,6 +8,7 @@ past 18 digits if both operands have fewer, nor past 38: there they overflow.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import date
 from fractions import Fraction
 from functools import reduce
@@ -22,7 +23,7 @@ from dpsql.functions.type_rules import (
     converted,
     digits_needed,
 )
-from dpsql.model.intervals import EVERYTHING, Bound, Facts, Interval
+from dpsql.model.intervals import Bound, Facts, Interval
 from dpsql.model.tree import DATE, DOUBLE, INTEGER, Kind, SqlType, decimal
 
 Combine = Callable[[Interval, Interval], Interval]
@@ -137,33 +138,31 @@ def _operands(types: Types) -> tuple[SqlType | None, ...]:
 
 
 def _ratio(args: Args, _kind: SqlType) -> Interval:
-    dividend, divisor = map(as_double, args)
-    return _quotient(dividend, divisor, args[1], nonzero=args[1].nonzero).outward(DOUBLE)
+    dividend = as_double(args[0])
+    ratios = (dividend / as_double(divisor) for divisor in _divisors(args[1]))
+    return reduce(Interval.union, ratios).outward(DOUBLE)
 
 
-def _quotient(dividend: Interval, divisor: Interval, arg: Facts, *, nonzero: bool) -> Interval:
-    """Quotients; by numbers other than zero on both sides of it, of which one is least."""
-    zero = divisor.contains(Fraction(0))
-    if not (zero and nonzero and arg.type.kind in (Kind.INTEGER, Kind.DECIMAL)):
-        return dividend / divisor
+def _divisors(arg: Facts) -> tuple[Facts, ...]:
+    """The divisor; where it lies around zero and is never zero, what it is on either side.
+
+    An exact number is a step of its grid from zero at least.
+    """
+    exact = arg.type.kind in (Kind.INTEGER, Kind.DECIMAL)
+    if not (exact and arg.nonzero and arg.interval.contains(Fraction(0))):
+        return (arg,)
     step = Fraction(LEAST, 10**arg.type.scale)
-    ends = divisor.lo, divisor.hi
-    sides = [
-        dividend / side
-        for side, there in (
-            (Interval(ends[0], -step), ends[0] is None or ends[0] != 0),
-            (Interval(step, ends[1]), ends[1] is None or ends[1] != 0),
-        )
-        if there
-    ]
-    return reduce(Interval.union, sides) if sides else EVERYTHING
+    ends = arg.interval.lo, arg.interval.hi
+    sides = ((Interval(ends[0], -step), -step), (Interval(step, ends[1]), step))
+    return tuple(replace(arg, interval=s) for s, end in sides if s.contains(end)) or (arg,)
 
 
 def _truncated_ratio(args: Args, kind: SqlType) -> Interval:
     if kind.kind is not Kind.INTEGER:
         return _ratio(args, kind)
     # By zero there is no whole number.
-    exact = _quotient(args[0].interval, args[1].interval, args[1], nonzero=True)
+    divisors = _divisors(replace(args[1], nonzero=True))
+    exact = reduce(Interval.union, (args[0].interval / divisor.interval for divisor in divisors))
     return exact.map(lambda end: Fraction(int(end)) if isinstance(end, Fraction) else None)
 
 

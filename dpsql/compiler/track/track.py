@@ -212,6 +212,7 @@ class _Tracker:
             # Before its step is looked into: what is joined there to rows before has none yet.
             self._require_public(relation)
         sides = [self.track(side) for side in inputs(relation)]
+        assert not any(isinstance(s, Private) or _is_released(s.relation) for s in sides)
         public = iter(side.relation for side in sides if isinstance(side, _Open))
         return self.public_queries.tried(map_inputs(relation, lambda _input: next(public)))
 
