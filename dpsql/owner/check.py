@@ -33,7 +33,7 @@ from dpsql.model.vocabulary import (
     TablePolicy,
     Voucher,
 )
-from dpsql.owner.whose_rows import RowsOfSeveral, same_key, units_of_keys
+from dpsql.owner.whose_rows import RowsOfSeveral, same_key, unit_rows, units_of_keys
 from dpsql.policy.bind import bind, vouched_for
 from dpsql.policy.draft import Draft
 from dpsql.policy.load import load
@@ -302,24 +302,7 @@ class _Table:
         )
 
     def _unit_rows(self, *columns: str) -> str:
-        """SELECT of each row's unit and of columns, joined along the declared links."""
-        sql, table = f"{self.name} AS t0", self.table
-        hops = 0
-        while table.link is not None and table.link.table != self.policy.unit.table:
-            link = table.link
-            joined = address(link.table)
-            hops += 1
-            same = " AND ".join(
-                f"t{hops - 1}.{identifier(column)} = t{hops}.{identifier(key)}"
-                for column, key in zip(link.columns, link.keys, strict=True)
-            )
-            sql += f" JOIN {joined} AS t{hops} ON {same}"
-            parent = self.policy.table(link.table)
-            assert parent is not None
-            table = parent
-        assert table.link is not None
-        listed = ", ".join([f"t{hops}.{identifier(table.link.column)} AS u", *columns])
-        return f"SELECT {listed} FROM {sql}"
+        return unit_rows(self.table, self.policy, *columns)
 
     def determining(self) -> list[tuple[tuple[str, ...], Finding | None]]:
         """The lists of columns that are said to determine the unit, and which do not."""

@@ -13,6 +13,28 @@ from dpsql.model.tree import identifier
 from dpsql.model.vocabulary import Link, Policy, TablePolicy
 
 
+def unit_rows(table: TablePolicy, policy: Policy, *columns: str) -> str:
+    """SELECT of each row's unit `u` and of columns of the table, which is called t0.
+
+    Joined along its links, of which it has none where it is the table of the units.
+    """
+    sql, hops, key = f"{address(table.name)} AS t0", 0, policy.unit.key
+    while table.link is not None:
+        link, parent = table.link, policy.table(table.link.table)
+        key = link.column
+        if parent is None or link.table == policy.unit.table:
+            break
+        same = " AND ".join(
+            f"t{hops}.{identifier(here)} = t{hops + 1}.{identifier(there)}"
+            for here, there in zip(link.columns, link.keys, strict=True)
+        )
+        hops += 1
+        sql += f" JOIN {address(link.table)} AS t{hops} ON {same}"
+        table = parent
+    listed = ", ".join([f"t{hops}.{identifier(key)} AS u", *columns])
+    return f"SELECT {listed} FROM {sql}"
+
+
 def units_of_keys(name: str, policy: Policy) -> str:
     """SELECT of each key `k` of a table with the first and last unit that its rows lead to."""
     table = policy.table(name)

@@ -149,26 +149,27 @@ def demonstration(name: str, size: tuple[float, float] = (7, 4)) -> Iterator[tup
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         database = str(Path(folder) / "people.duckdb")
-        _load(database, given.parquet)
+        with duckdb.connect(database) as owner:
+            load(owner, given.parquet)
+            owner.execute("ALTER TABLE people ADD PRIMARY KEY (person_id)")
         policy = Path(folder) / "dpsql.toml"
         policy.write_text(written(DECLARED), encoding="utf-8")
         shown = Demonstration(str(policy), database, not given.no_plot, given.output)
         if not shown.plot:
             yield shown, None
             return
-        figure, axes = _figure(size)
+        drawn, axes = figure(size)
         yield shown, axes
-        figure.tight_layout()
-        shown.save(figure)
+        drawn.tight_layout()
+        shown.save(drawn)
 
 
-def _load(database: str, parquet: str | None) -> None:
-    with duckdb.connect(database) as owner:
-        if parquet is None:
-            owner.execute(MADE_UP.format(people=20_000, education=cased(EDUCATION)))
-        else:
-            owner.execute("CREATE TABLE people AS SELECT * FROM read_parquet(?)", [parquet])
-        owner.execute("ALTER TABLE people ADD PRIMARY KEY (person_id)")
+def load(owner: duckdb.DuckDBPyConnection, parquet: str | None) -> None:
+    """The table of people: those of a file, or made up."""
+    if parquet is None:
+        owner.execute(MADE_UP.format(people=20_000, education=cased(EDUCATION)))
+    else:
+        owner.execute("CREATE TABLE people AS SELECT * FROM read_parquet(?)", [parquet])
 
 
 def cased(shares: dict[str, int]) -> str:
@@ -198,7 +199,8 @@ def written(capital_gain: str) -> str:
     )
 
 
-def _figure(size: tuple[float, float]) -> tuple[Any, Any]:
+def figure(size: tuple[float, float]) -> tuple[Any, Any]:
+    """A figure and its axes; ends the program where matplotlib is not installed."""
     try:
         import matplotlib as mpl  # noqa: PLC0415
 
@@ -206,8 +208,8 @@ def _figure(size: tuple[float, float]) -> tuple[Any, Any]:
         from matplotlib import pyplot as plt  # noqa: PLC0415
     except ImportError:
         raise SystemExit("A plot needs matplotlib: pip install 'dpsql[plot]'") from None
-    figure, axes = plt.subplots(figsize=size)
+    drawn, axes = plt.subplots(figsize=size)
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(visible=True, color="0.92")
     axes.set_axisbelow(True)
-    return figure, axes
+    return drawn, axes

@@ -19,6 +19,7 @@ from dpsql.interfaces.cli.compare import compare
 from dpsql.interfaces.cli.manual import completion, manual
 from dpsql.interfaces.cli.options import CommandSettings, common
 from dpsql.interfaces.cli.owner_commands import check, demo, init, refresh
+from dpsql.interfaces.cli.risk import risk
 from dpsql.interfaces.cli.serve import serve
 from dpsql.interfaces.cli.synth import synth
 from dpsql.interfaces.cli.terminal import show_error, show_fault, use_color
@@ -30,7 +31,7 @@ from dpsql.model.errors import DpsqlError
 
 SECTIONS = {
     "Ask": (query, explain, watch, synth, budget),
-    "Own the data": (init, check, tune, refresh, history, serve, user),
+    "Own the data": (init, check, risk, tune, refresh, history, serve, user),
     "Learn": (demo, manual, completion),
 }
 _WHOLE = 1_000

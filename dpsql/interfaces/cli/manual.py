@@ -17,7 +17,8 @@ from dpsql.interfaces.tables import grid
 from dpsql.model.errors import Reason
 
 TOPICS = (
-    *("guarantee", "policy", "choosing", "sql", "answers", "synthetic", "errors", "commands"),
+    *("guarantee", "policy", "choosing", "risk", "sql", "answers", "synthetic", "errors"),
+    "commands",
     *("dbapi", "sqlalchemy", "postgres", "deployment", "ledger", "peers"),
 )
 """The pages, in the order in which they are best read."""

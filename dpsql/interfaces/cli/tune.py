@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from dpsql.proxy import Proxy
 
 _FINE = Decimal("1e-4")
-_PICTURES = (".png", ".svg", ".pdf")
+PICTURES = (".png", ".svg", ".pdf")
 
 
 @click.command()
@@ -73,8 +73,8 @@ def tune(
     from dpsql.interfaces import curves  # noqa: PLC0415
 
     if picture is not None:
-        if Path(picture).suffix not in _PICTURES:
-            raise click.UsageError(f"--plot takes a file that ends with {', '.join(_PICTURES)}.")
+        if Path(picture).suffix not in PICTURES:
+            raise click.UsageError(f"--plot takes a file that ends with {', '.join(PICTURES)}.")
         curves.require_plot()
     writers = {"table": curves.text, "json": curves.as_json, "csv": curves.as_csv}
     with output(None) as show:
