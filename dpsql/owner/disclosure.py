@@ -444,12 +444,12 @@ class _Measured:
         ((alike, in_crowd),) = self.rows(certain)
         ((diversity, closeness),) = self.rows(_diversity(coded, keys))
         return SensitiveColumn(
-            column,
-            level.title,
-            int(diversity or 0),
-            float(closeness or 0),
-            int(alike),
-            int(in_crowd),
+            column=column,
+            level=level.title,
+            diversity=int(diversity or 0),
+            closeness=float(closeness or 0),
+            certain=int(alike),
+            in_crowd=int(in_crowd),
         )
 
     def linked(self, by: Sequence[str], other: TablePolicy) -> Iterator[LinkedTable]:
