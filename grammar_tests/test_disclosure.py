@@ -32,7 +32,7 @@ from dpsql.owner.disclosure import (
 from dpsql.owner.generalising import Period, PrefixLength, StepWidth, levels
 from grammar_tests.bound import over, shop
 from grammar_tests.proxy_kit import shop as shop_folder
-from grammar_tests.test_layers import SOURCES
+from grammar_tests.test_layers import SOURCES, imports
 from grammar_tests.world import well_behaved
 
 HOUSE = Path(__file__).parent.parent / "dpsql"
@@ -288,15 +288,24 @@ def test_nothing_shows_a_value_of_the_data() -> None:
     assert "people_by_k" not in repr(risk)
 
 
-NAMES = re.compile(r"owner\.disclosure|interfaces\.disclosures|cli\.risk|import disclosures")
+EXACT = frozenset(
+    {"dpsql.owner.disclosure", "dpsql.interfaces.disclosures", "dpsql.interfaces.cli.risk"}
+)
+"""What computes exact figures, and what shows them."""
 OWNERS = {"interfaces/cli/risk.py", "interfaces/disclosures.py", "interfaces/cli/__init__.py"}
 """The owner's command, its output, and the list of all commands."""
 
 
 def test_only_the_owners_command_reaches_it() -> None:
-    texts = {path: path.read_text(encoding="utf-8") for path in SOURCES}
-    users = {p.relative_to(HOUSE).as_posix() for p, text in texts.items() if NAMES.search(text)}
+    users = {p.relative_to(HOUSE).as_posix() for p in SOURCES if imports(p) & EXACT}
     assert users == OWNERS
+
+
+def test_wrong_twin_a_door_that_leads_to_it_is_seen(tmp_path: Path) -> None:
+    for n, way in enumerate(("from dpsql.owner import disclosure", "import dpsql.owner.disclosure")):
+        door = tmp_path / f"door_{n}.py"
+        door.write_text(f"def opened():\n    {way} as d\n    return d\n", encoding="utf-8")
+        assert imports(door) & EXACT
 
 
 # --- options -------------------------------------------------------------------------------------

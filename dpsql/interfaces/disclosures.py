@@ -191,7 +191,7 @@ def _of_proposals(risk: Disclosure) -> Iterator[str]:
     if not risk.proposals:
         return
     yield ""
-    yield "For the policy, which is public: names of columns, and no value or bound of the data."
+    yield "For the policy, which is public: names alone, but which of them is read from the data."
     yield f"  [tables.{printable(toml_key(risk.table))}.columns]"
     yield from (f"  {printable(proposal_text(proposal))}" for proposal in risk.proposals)
 

@@ -22,7 +22,7 @@ from math import comb
 from typing import Any
 
 from dpsql.compiler.rewrite.dialect import Dialect
-from dpsql.engines import TimedOut
+from dpsql.engines import EngineFailed, TimedOut
 from dpsql.model.algebra import Field
 from dpsql.model.errors import Failed, Reason, Refused
 from dpsql.model.table_names import address, nearest, parts
@@ -215,7 +215,8 @@ class Disclosure:
 def disclosure_of(path: str, inspection: Inspection) -> Disclosure:
     """The disclosure risk of a table of a policy; reads the data, charges and records nothing.
 
-    Raises `Refused`, `PolicyError`, `Unreachable`, or `Failed` where a statement takes too long.
+    Raises `Refused`, `PolicyError`, `Unreachable`, or `Failed` where a statement fails or takes too
+    long.
     """
     draft = load(path)
     with closing(opened(draft)) as engine:
@@ -225,6 +226,8 @@ def disclosure_of(path: str, inspection: Inspection) -> Disclosure:
             return disclosure(policy, inspection, engine.rows)
         except TimedOut:
             raise Failed("risk", timed_out=True, charged=False) from None
+        except EngineFailed:
+            raise Failed("risk", charged=False) from None
 
 
 def disclosure(policy: Policy, inspection: Inspection, rows: Rows) -> Disclosure:
