@@ -26,7 +26,7 @@ from examples.attacks.scene import (
 
 TIMES = 1_000
 """How often an attacker who need not pay asks."""
-QUESTIONS = 5
+QUESTIONS = 4
 """Into how many the budget is divided where every question is paid for."""
 COSTS = "SELECT cost FROM patients ORDER BY person_id"
 DEAR = 3_000

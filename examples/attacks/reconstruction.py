@@ -18,8 +18,13 @@ from examples.attacks.scene import Bits, K, Numbers, Outcome, Published, Scene, 
 
 HALVES = 8
 """Counts for each patient."""
-PAID = 16
-"""Counts that ε is spent on: the noise of each grows with how many there are."""
+PAID = 32
+"""Counts that ε is spent on, of which exact ones would do: the noise of each grows with how many
+there are."""
+IN_HALVES = """
+WITH halves AS (SELECT UNNEST({halves}) AS half, UNNEST({postcodes}) AS zip)
+SELECT half, COUNT(*) FROM patients JOIN halves USING (zip) WHERE ill GROUP BY half
+"""
 COUNTS = "SELECT {counts} FROM patients"
 COUNT = "COUNT(*) FILTER (WHERE ill AND zip IN ({postcodes}))"
 
@@ -29,22 +34,32 @@ def attack(scene: Scene) -> list[Outcome]:
     postcodes = [postcode for _, postcode, _ in scene.register()]
     people = len(postcodes)
     halves = scene.rng.random((HALVES * people, people)) < 1 / 2
-    sql = [
-        COUNT.format(postcodes=", ".join(f"'{postcodes[n]}'" for n in np.flatnonzero(half)))
-        for half in halves
-    ]
-    (exact,) = scene.owner(COUNTS.format(counts=", ".join(sql)))
-    counts = np.array(exact, dtype=np.float64)
+    counts = exact(scene, halves, postcodes)
     rounded = np.round(counts / K) * K
     large = counts >= K
+    sql = [
+        COUNT.format(postcodes=", ".join(f"'{postcodes[n]}'" for n in np.flatnonzero(half)))
+        for half in halves[:PAID]
+    ]
     with scene.attacker() as connection:
-        cursor = connection.cursor().execute(COUNTS.format(counts=", ".join(sql[:PAID])))
+        cursor = connection.cursor().execute(COUNTS.format(counts=", ".join(sql)))
         (noisy,) = cursor.fetchall()
     return [
         scene.outcome(Published.PLAIN, solved(halves, counts)),
         scene.outcome(Published.K_ANONYMOUS, solved(halves[large], rounded[large])),
         scene.outcome(Published.DPSQL, solved(halves[:PAID], np.array(noisy, dtype=np.float64))),
     ]
+
+
+def exact(scene: Scene, halves: Bits, postcodes: list[str]) -> Numbers:
+    """How many are ill in each half."""
+    places, members = np.nonzero(halves)
+    listed = [postcodes[n] for n in members]
+    found = scene.owner(IN_HALVES.format(halves=places.tolist(), postcodes=listed))
+    counts = np.zeros(len(halves))
+    for half, ill in found:
+        counts[half] = ill
+    return counts
 
 
 def solved(halves: Bits, counts: Numbers) -> Bits:

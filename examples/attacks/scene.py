@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import argparse
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 from math import comb, exp
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import duckdb
@@ -23,6 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 import dpsql
+from dpsql.proxy import Proxy
 from examples.adult.people import figure, load
 
 K = 5
@@ -49,16 +51,18 @@ gain = {{ bounds = [0, 100000] }}
 cost = {{ bounds = [0, 10000] }}
 days = {{ bounds = [0, 100] }}
 ill = {{}}
-[budgets.attacker]
+[ledger]
+path = "patients.ledger"
+"""
+ATTACKER = """
+[budgets.{name}]
 epsilon = {epsilon}
 delta = 0.0
 accountant = "pure"
 query_epsilon = {epsilon}
 max_query_epsilon = {epsilon}
-[analysts.attacker]
-budget = "attacker"
-[ledger]
-path = "patients.ledger"
+[analysts.{name}]
+budget = "{name}"
 """
 
 PATIENTS = """
@@ -68,7 +72,7 @@ drawn AS (SELECT *, row_number() OVER (ORDER BY hash(person_id, 7), person_id) -
           FROM people)
 SELECT CAST(place + 1 AS INTEGER) AS person_id,
        make_date(1994 - age, 1, 1) + CAST(hash(person_id, 11) % 365 AS INTEGER) AS born,
-       printf('%05d', hash(person_id, 12) % 100000) AS zip, sex,
+       printf('%05d', (place * 48271 + 12345) % 100000) AS zip, sex,
        CAST(hours_per_week AS INTEGER) AS hours, CAST(capital_gain AS INTEGER) AS gain,
        CAST(CASE WHEN ill THEN 4000 + hash(person_id, 13) % 6000
                  ELSE hash(person_id, 13) % 2000 END AS INTEGER) AS cost,
@@ -145,13 +149,16 @@ def most_right(targets: int, epsilon: float, chance: float = 1e-6) -> int:
 class Scene:
     """Patients in a database, of whom the first are the targets, and the policy over them.
 
-    `secrets` are the targets' coins, which only who keeps the score may read.
+    `secrets` are the targets' coins, which only who keeps the score may read; `epsilon` is what the
+    `analyst` may spend.
     """
 
     folder: Path
     secrets: Bits
     epsilon: float
     rng: np.random.Generator
+    proxy: Proxy
+    analyst: str = "attacker"
 
     def owner(self, sql: str) -> list[tuple[Any, ...]]:
         """The exact answer: plain SQL."""
@@ -172,7 +179,7 @@ class Scene:
     @contextmanager
     def attacker(self) -> Iterator[dpsql.Connection]:
         """A connection that may spend the ε of all attackers together."""
-        with dpsql.connect(str(self.folder / "dpsql.toml"), analyst="attacker") as connection:
+        with dpsql.connect(analyst=self.analyst, proxy=self.proxy) as connection:
             yield connection
 
     def outcome(self, published: Published, guesses: Sequence[bool] | Bits) -> Outcome:
@@ -188,13 +195,12 @@ def scene(
     parquet: str | None = None,
     seed: int | None = None,
     neighbours: str = "replace",
-    noise_epsilon: float | None = None,
+    others: Mapping[str, float] = MappingProxyType({}),
 ) -> Iterator[Scene]:
     """A scene with so many patients, the first of whom are targets.
 
     Where the neighbours of the promise are people who come and go, the secret is who is there:
-    of the targets only those whose coin says so. A test of the tests promises `epsilon` and has
-    noise for another.
+    of the targets only those whose coin says so. There may be `others` with budgets of their own.
     """
     rng = np.random.default_rng(seed)
     with tempfile.TemporaryDirectory() as folder:
@@ -206,9 +212,13 @@ def scene(
             connection.execute("DROP TABLE people")
             if neighbours == "add_remove":
                 _set_apart(connection, Path(folder) / "candidates.duckdb")
-        policy = POLICY.format(neighbours=neighbours, epsilon=noise_epsilon or epsilon)
-        (Path(folder) / "dpsql.toml").write_text(policy, encoding="utf-8")
-        yield Scene(Path(folder), coins[:targets], epsilon, rng)
+        policy = POLICY.format(neighbours=neighbours)
+        for name, budget in {"attacker": epsilon, **others}.items():
+            policy += ATTACKER.format(name=name, epsilon=budget)
+        path = Path(folder) / "dpsql.toml"
+        path.write_text(policy, encoding="utf-8")
+        with Proxy.open(str(path)) as proxy:
+            yield Scene(Path(folder), coins[:targets], epsilon, rng, proxy)
 
 
 def _set_apart(connection: duckdb.DuckDBPyConnection, path: Path) -> None:
