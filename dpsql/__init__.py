@@ -30,7 +30,7 @@ if TYPE_CHECKING:
         paramstyle,
         threadsafety,
     )
-    from dpsql.interfaces.direct import ask, explain, watch
+    from dpsql.interfaces.dbapi.direct import ask, explain, watch
     from dpsql.interfaces.plan_text import plan_text
     from dpsql.interfaces.sentences import sentences
 
@@ -63,11 +63,11 @@ __all__ = [
 
 _DBAPI = "dpsql.interfaces.dbapi"
 _HOMES = {
-    "ask": "dpsql.interfaces.direct",
-    "explain": "dpsql.interfaces.direct",
+    "ask": "dpsql.interfaces.dbapi.direct",
+    "explain": "dpsql.interfaces.dbapi.direct",
     "plan_text": "dpsql.interfaces.plan_text",
     "sentences": "dpsql.interfaces.sentences",
-    "watch": "dpsql.interfaces.direct",
+    "watch": "dpsql.interfaces.dbapi.direct",
 }
 
 

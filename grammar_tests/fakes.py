@@ -146,7 +146,8 @@ class FakeProxy:
 
     @property
     def policy(self) -> Any:
-        return SimpleNamespace(budgets=(), analysts=())
+        pot = Budget("default", Decimal(3), Decimal("1e-6"))
+        return SimpleNamespace(budgets=(), analysts=(), tables=(), budget_of=lambda _who: pot)
 
     facts_lapsed = False
 

@@ -19,8 +19,8 @@ from dpsql.engines.duckdb.declared_schema import tables as catalogue
 from dpsql.engines.duckdb.exact_values import is_moment, with_moments
 from dpsql.engines.duckdb.result_columns import moment
 from dpsql.interfaces.dbapi import Connection
-from dpsql.interfaces.dbapi_cursor import Cursor, Parameters
-from dpsql.interfaces.dbapi_errors import DatabaseError, NotSupportedError
+from dpsql.interfaces.dbapi.dbapi_cursor import Cursor, Parameters
+from dpsql.interfaces.dbapi.dbapi_errors import DatabaseError, NotSupportedError
 from dpsql.ledgers.sqlite import SqliteLedger
 from dpsql.model.schema import Schema, SchemaTable
 from dpsql.model.table import Table

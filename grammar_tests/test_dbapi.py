@@ -14,7 +14,7 @@ import pytest
 import dpsql
 from dpsql.interfaces import dbapi
 from dpsql.interfaces.dbapi import Connection, connect
-from dpsql.interfaces.dbapi_errors import raised_from
+from dpsql.interfaces.dbapi.dbapi_errors import raised_from
 from dpsql.interfaces.wordings import WORDINGS, ExitCode
 from dpsql.model.errors import (
     DpsqlError,

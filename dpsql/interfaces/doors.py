@@ -55,3 +55,11 @@ WIRE = Door(
     "EXPLAIN PRIVACY",
     verbose="EXPLAIN PRIVACY VERBOSE",
 )
+SHELL = Door(
+    "\\epsilon {}",
+    "dpsql shell --yes",
+    "\\explain SELECT …",
+    dialect="dpsql shell --dialect",
+    verbose="EXPLAIN PRIVACY VERBOSE",
+    manual="dpsql help sql",
+)

@@ -19,8 +19,9 @@ from dpsql.model.vocabulary import Answer
 
 _GAP = "  "
 _NARROWEST = 8
-_MARK = "*"
-_UNKNOWN = "± ?: how large the noise is in these numbers is not known (dpsql help answers)"
+MARK = "*"
+"""What marks a column of which something is told below."""
+UNKNOWN = "± ?: how large the noise is in these numbers is not known (dpsql help answers)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +51,7 @@ def table(answer: Answer, terminal_width: int | None = None) -> TextTable:
     Text columns are shortened first, then the last columns are left out; a notice says so. Columns
     that a notice of the answer is about are marked, and the notice stands below.
     """
-    columns = _columns(answer)
+    columns = text_columns(answer)
     fitted, notices = (columns, ()) if terminal_width is None else _fit(columns, terminal_width)
     widths = [column.width for column in fitted]
     headers = [_pad(c.header, w, right=c.numeric) for c, w in zip(fitted, widths, strict=True)]
@@ -61,23 +62,41 @@ def table(answer: Answer, terminal_width: int | None = None) -> TextTable:
     if not answer.rows:
         lines.append("(no rows)")
     for footnote in footnotes(answer):
-        lines += _wrapped(f"{_MARK} {footnote}", terminal_width)
-    if any(m is not None and isnan(m) for margins in answer.margins for m in margins):
-        lines += _wrapped(_UNKNOWN, terminal_width)
+        lines += _wrapped(f"{MARK} {footnote}", terminal_width)
+    if is_unclear(answer):
+        lines += _wrapped(UNKNOWN, terminal_width)
     return TextTable("".join(f"{line.rstrip()}\n" for line in lines), notices)
+
+
+def is_unclear(answer: Answer) -> bool:
+    """Whether the error of one of its numbers is not known."""
+    return any(m is not None and isnan(m) for margins in answer.margins for m in margins)
 
 
 def markdown(answer: Answer) -> str:
     """An answer as a Markdown table; text cannot start markup of its own."""
-    columns = _columns(answer)
+    columns = text_columns(answer)
     lines = [
         [_escape(c.header) for c in columns],
         ["---:" if c.numeric else "---" for c in columns],
     ]
     lines += [[_escape(c.cells[i].strip()) for c in columns] for i in range(len(answer.rows))]
     shown = "".join(f"| {' | '.join(line)} |\n" for line in lines)
-    below = "".join(f"\n{_escape(f'{_MARK} {text}')}\n" for text in footnotes(answer))
+    below = "".join(f"\n{_escape(f'{MARK} {text}')}\n" for text in footnotes(answer))
     return shown + below
+
+
+def broken(answer: Answer, room: int | None) -> Answer:
+    """The answer, of which the last column, a text, goes on in further rows where the room ends."""
+    if room is None:
+        return answer
+    before = sum(column.width + len(_GAP) for column in text_columns(answer)[:-1])
+    rows: list[tuple[object, ...]] = []
+    for *cells, text in answer.rows:
+        first, *others = wrap(str(text), max(room - before, _NARROWEST)) or [""]
+        rows += [(*cells, first), *((*[""] * len(cells), line) for line in others)]
+    exact = ((None,) * len(answer.columns),) * len(rows)
+    return replace(answer, rows=tuple(rows), errors=exact, margins=exact)
 
 
 def grid(rows: Sequence[Sequence[str]]) -> Iterator[str]:
@@ -109,7 +128,8 @@ def sheet(headers: Sequence[str], rows: Sequence[Sequence[str]], room: int | Non
         yield from grid([*zip(headers, row, strict=True)])
 
 
-def _columns(answer: Answer) -> tuple[TextColumn, ...]:
+def text_columns(answer: Answer) -> tuple[TextColumn, ...]:
+    """The columns as they are shown, those marked of which something is told."""
     places = sides(answer.notices)
     return tuple(
         _column(

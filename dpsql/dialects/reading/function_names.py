@@ -232,9 +232,14 @@ def refusal_of(name: str, span: Span) -> Refused:
 
 def _alike(name: str) -> str | None:
     """The function that is spelled most like this name."""
+    return nearest(name, called_functions())
+
+
+def called_functions() -> tuple[str, ...]:
+    """The names by which texts call functions."""
     aggregates = [n for n in (*names(), *OTHER_AGGREGATES) if aggregate(n) is not None]
     parts = [*PART_FUNCTIONS, *WINDOWS, *CLOCKS, *WITHIN_GROUP]
-    return nearest(name, (*aggregates, *scalars(), *parts))
+    return (*aggregates, *scalars(), *parts)
 
 
 def _reason(name: str) -> Reason:

@@ -16,6 +16,8 @@ import click
 from dpsql.interfaces.cli.ask import explain, query
 from dpsql.interfaces.cli.budget_commands import budget, history
 from dpsql.interfaces.cli.compare import compare
+from dpsql.interfaces.cli.interactive import shell
+from dpsql.interfaces.cli.listing_commands import describe, tables
 from dpsql.interfaces.cli.manual import completion, manual
 from dpsql.interfaces.cli.options import CommandSettings, common
 from dpsql.interfaces.cli.owner_commands import check, demo, init, refresh
@@ -30,7 +32,7 @@ from dpsql.interfaces.wordings import ExitCode
 from dpsql.model.errors import DpsqlError
 
 SECTIONS = {
-    "Ask": (query, explain, watch, synth, budget),
+    "Ask": (query, shell, explain, tables, describe, watch, synth, budget),
     "Own the data": (init, check, risk, tune, refresh, history, serve, user),
     "Learn": (demo, manual, completion),
 }

@@ -33,6 +33,7 @@ from dpsql.interfaces.cli.terminal import (
     note,
     show_error,
 )
+from dpsql.interfaces.dbapi.local_answers import free_answer
 from dpsql.interfaces.doors import COMMAND_LINE
 from dpsql.interfaces.plan_text import WIDTH, plan_text
 from dpsql.interfaces.receipts import cost_text
@@ -175,30 +176,54 @@ def _ask(
     answer: Answer
     call = partial(_confirmed, pass_on=pass_on, yes=yes)
     answer, cancelled = _with_proxy(settings, call, **options)
-    if cancelled:
-        if answer.receipt is None:
-            raise click.Abort
-        free = answer.receipt.remembered
-        raise Failed(answer.receipt.query_id, cancelled=True, charged=not free)
-    return answer
+    return uncancelled(answer, cancelled=cancelled)
+
+
+def uncancelled(answer: Answer, *, cancelled: bool) -> Answer:
+    """The answer. Raises `Failed` with its charge where Ctrl-C came too late for the statement."""
+    if not cancelled:
+        return answer
+    if answer.receipt is None:
+        raise click.Abort
+    free = answer.receipt.remembered
+    raise Failed(answer.receipt.query_id, cancelled=True, charged=not free)
 
 
 def _confirmed(
     proxy: Proxy, request: Request, *, pass_on: PassOn | None, yes: bool
 ) -> Callable[[], Answer]:
     """How to ask, asked back where it would be charged for what cannot be of use."""
-    if not yes and can_answer():
-        plan = proxy.explain(request)
-        why = useless(plan.notices)
-        if why is not None and plan.charge != Loss(0):
-            note(sentence(why, plan.columns, COMMAND_LINE))
-            price = f"ε = {plain(plan.epsilon)} ({loss_text(plan.charge, plan.accountant)})"
-            click.confirm(f"It costs {price} all the same. Ask?", abort=True, err=True)
-            yes = True
-    confirmed = replace(request, confirmed=yes, flowing=pass_on is not None)
+    catalogued = free_answer(proxy, request)
+    if catalogued is not None:
+        return lambda: catalogued
+    if yes:
+        request = replace(request, confirmed=True)
+    elif can_answer():
+        request = agreed(proxy.explain(request), request)
+    confirmed = replace(request, flowing=pass_on is not None)
     if pass_on is None:
         return partial(answered, proxy, confirmed)
     return lambda: pass_on(answered(proxy, confirmed))
+
+
+def agreed(plan: Explanation, request: Request, most: Decimal | None = None) -> Request:
+    """The request, confirmed where it was asked back about: what cannot be of use is charged, or
+    more than ε = `most` is. Raises click.Abort where nobody wants it.
+    """
+    why = useless(plan.notices)
+    dear = most is not None and plan.epsilon > most
+    if plan.charge == Loss(0) or (why is None and not dear):
+        return request
+    if why is not None:
+        note(sentence(why, plan.columns, COMMAND_LINE))
+    same = "" if why is None else " all the same"
+    click.confirm(f"It costs {price_text(plan)}{same}. Ask?", abort=True, err=True)
+    return replace(request, confirmed=True)
+
+
+def price_text(plan: Explanation) -> str:
+    """What a question would cost."""
+    return f"ε = {plain(plan.epsilon)} ({loss_text(plan.charge, plan.accountant)})"
 
 
 def _with_proxy(

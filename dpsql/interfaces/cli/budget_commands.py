@@ -67,7 +67,7 @@ def budget(
     from dpsql.owner.check import unnamed_budgets  # noqa: PLC0415
 
     with settings.open(settings.policy) as proxy:
-        text = _as_json(proxy) if style == "json" else _as_tables(proxy)
+        text = _as_json(proxy) if style == "json" else budgets_text(proxy)
         warn_of_lapsed_facts(proxy)
         unnamed = unnamed_budgets(proxy.ledger, proxy.policy.budgets)
         before, stopped = proxy.ledger.confirmed(), proxy.ledger.stopped()
@@ -190,7 +190,8 @@ def warn_of_lapsed_facts(proxy: Proxy) -> None:
 # --- what is left ---
 
 
-def _as_tables(proxy: Proxy) -> str:
+def budgets_text(proxy: Proxy) -> str:
+    """What each budget has spent and what is left, in lines as wide as the terminal."""
     room = columns(sys.stdout)
     lines = list(sheet(_HEADERS, [_pot(proxy, pot) for pot in proxy.standings()], room))
     spenders = _spenders(proxy)
@@ -364,11 +365,19 @@ def history(
         acts = () if only_charges else proxy.ledger.acts(limit)
     rows = [_charge_row(entry) for entry in charges]
     rows += [_act_row(act) for act in acts if _within(act.time, first, end)]
-    rows = sorted(rows, key=lambda row: row[0], reverse=True)[:limit]
-    exact = ((None,) * len(_COLUMNS),) * len(rows)
-    answer = Answer(_COLUMNS, tuple(rows), exact, exact)
+    answer = _answer(sorted(rows, key=lambda row: row[0], reverse=True)[:limit])
     with output(target) as write:
         write(_shown(answer) if style == "table" else _FORMATS[style](answer))
+
+
+def charges_text(proxy: Proxy, analyst: str, limit: int = 20) -> str:
+    """What an analyst asked and what it cost, newest first, in lines as wide as the terminal."""
+    return _shown(_answer([_charge_row(entry) for entry in proxy.history(analyst, limit)]))
+
+
+def _answer(rows: Sequence[tuple[Any, ...]]) -> Answer:
+    exact = ((None,) * len(_COLUMNS),) * len(rows)
+    return Answer(_COLUMNS, tuple(rows), exact, exact)
 
 
 def _shown(answer: Answer) -> str:

@@ -14,7 +14,7 @@ from typing import TextIO, TypeVar
 
 import click
 
-from dpsql.interfaces.doors import COMMAND_LINE
+from dpsql.interfaces.doors import COMMAND_LINE, Door
 from dpsql.interfaces.messages import describe
 from dpsql.interfaces.wordings import ExitCode
 from dpsql.model.errors import DpsqlError
@@ -68,9 +68,9 @@ def _broken(line: str, room: int) -> str:
     return line if line.startswith(" ") else click.wrap_text(line, room, subsequent_indent="  ")
 
 
-def show_error(error: DpsqlError, sql: str = "") -> ExitCode:
+def show_error(error: DpsqlError, sql: str = "", door: Door = COMMAND_LINE) -> ExitCode:
     """Tells an error on stderr; returns its exit code."""
-    message = describe(error, sql, COMMAND_LINE)
+    message = describe(error, sql, door)
     code, rest = message.code, str(message)[len(message.code) :]
     for label in ("why:", "fix:"):
         rest = rest.replace(f"\n{label}", f"\n{click.style(label, bold=True)}")

@@ -15,6 +15,7 @@ from dpsql.engines import Load, ScratchTable, Stop
 from dpsql.interfaces.amounts import significant_places
 from dpsql.interfaces.asking import answered
 from dpsql.interfaces.doors import WIRE
+from dpsql.interfaces.listing import listed, listing
 from dpsql.interfaces.pgwire.catalogue.listed_views import Views
 from dpsql.interfaces.pgwire.catalogue.naming import searched
 from dpsql.interfaces.pgwire.catalogue.spending import REPORTS, report
@@ -126,6 +127,9 @@ class Answers:
     def _described(
         self, piece: Piece, declared: Sequence[int], settings: Mapping[str, str], stop: Stop
     ) -> Description:
+        wish = listing(piece.text)
+        if wish is not None:
+            return Description((), told_columns(wish.columns))
         query, claimed = self._read(piece, stop)
         count = max((*query.numbers, len(declared)), default=0)
         given = [*declared, *[0] * (count - len(declared))]
@@ -153,6 +157,11 @@ class Answers:
         self, piece: Piece, values: Sequence[Any], transaction: Transaction, stop: Stop
     ) -> Result:
         settings = transaction.settings
+        wish = listing(piece.text)
+        if wish is not None:
+            rows = listed(wish, self.proxy.policy, searched(settings["search_path"]))
+            columns = told_columns(rows.columns)
+            return Result(columns, rows.rows, "SELECT", counted=True, repeatable=True)
         query, claimed = self._read(piece, stop)
         _require_given(query, len(values), piece)
         if claimed:

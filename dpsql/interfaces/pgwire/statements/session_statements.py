@@ -12,6 +12,7 @@ from itertools import islice
 from typing import Any
 
 from dpsql.dialects.postgres.words import Piece, WordKind, pieces, words
+from dpsql.interfaces.listing import listing
 from dpsql.interfaces.pgwire.statements.commands import (
     Accepted,
     Ask,
@@ -74,6 +75,8 @@ def command(piece: Piece) -> Command:
     >>> command(*pieces("SET LOCAL dpsql.epsilon = 0.5"))
     SetValue(name='dpsql.epsilon', value='0.5', local=True)
     """
+    if listing(piece.text) is not None:
+        return Ask(piece)
     first, errors = next(words(piece.text)), []
     rows = _ROWS.get(first.value, ()) if first.kind is WordKind.NAME else ()
     for pattern, make in rows:

@@ -11,8 +11,14 @@ from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypeVar
 from dpsql.engines import Stop
 from dpsql.explaining.explanation import Explanation
 from dpsql.interfaces import data_frames
-from dpsql.interfaces.asking import answered, stored
-from dpsql.interfaces.dbapi_errors import InterfaceError, ProgrammingError, Warning, raised_from  # noqa: A004
+from dpsql.interfaces.asking import stored
+from dpsql.interfaces.dbapi.dbapi_errors import (
+    InterfaceError,
+    ProgrammingError,
+    Warning,  # noqa: A004
+    raised_from,
+)
+from dpsql.interfaces.dbapi.local_answers import answered_here
 from dpsql.interfaces.doors import DATABASE_API
 from dpsql.interfaces.sentences import sentences
 from dpsql.model.errors import DpsqlError
@@ -281,7 +287,7 @@ class Cursor:
 
 
 def _answered(proxy: Proxy, request: Request, stop: Stop) -> Answer:
-    return stored(answered(proxy, request, stop))
+    return stored(answered_here(proxy, request, stop))
 
 
 def _translated(sql: str, call: Callable[[], Result]) -> Result:

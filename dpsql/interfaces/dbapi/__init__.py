@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from dpsql.engines import Stop
 from dpsql.explaining.explanation import Explanation
-from dpsql.interfaces import dbapi_errors
-from dpsql.interfaces.dbapi_cursor import Cursor, Parameters
-from dpsql.interfaces.dbapi_errors import (
+from dpsql.interfaces.dbapi import dbapi_errors
+from dpsql.interfaces.dbapi.dbapi_cursor import Cursor, Parameters
+from dpsql.interfaces.dbapi.dbapi_errors import (
     DatabaseError,
     DataError,
     Error,

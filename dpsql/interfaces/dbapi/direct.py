@@ -8,7 +8,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from dpsql.explaining.explanation import Explanation
-from dpsql.interfaces.asking import answered
+from dpsql.interfaces.dbapi.local_answers import answered_here
 from dpsql.model.bound_parameters import frozen
 from dpsql.model.tree import Parameter
 from dpsql.model.vocabulary import DEFAULT_SPELLING, Answer, Request
@@ -31,7 +31,7 @@ def ask(
     with _opened(policy) as proxy:
         who = proxy.analyst(analyst)
         request = Request(sql, who, dialect, frozen(parameters), epsilon, door="Python")
-        return answered(proxy, request)
+        return answered_here(proxy, request)
 
 
 def explain(

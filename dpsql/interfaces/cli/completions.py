@@ -1,0 +1,91 @@
+"""What may stand where the cursor is: commands, tables, columns, functions and listed values.
+
+All of it is declared: nothing is read from data (SECURITY.md S17).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from dpsql.interfaces.amounts import exact_text
+from dpsql.interfaces.listing import visible
+from dpsql.model.tree import Value
+from dpsql.model.vocabulary import Policy
+
+KEYWORDS = (
+    "SELECT FROM WHERE GROUP BY ORDER HAVING LIMIT JOIN LEFT USING ON AND OR NOT IN BETWEEN IS NULL"
+    " LIKE AS WITH CASE WHEN THEN ELSE END DISTINCT DESC EXPLAIN PRIVACY DESCRIBE SHOW TABLES"
+).split()
+_MOST = 200
+_LONGEST = 1_000
+"""Of a text before the cursor so many characters are looked at."""
+_WORD = re.compile(r"[\w.\\]*\Z")
+_COMPARED = re.compile(r"(\w+)\s*(?:=|<>|!=|\bIN\s*\((?:[^()]*,)?)\s*('[^']*|\w*)\Z", re.IGNORECASE)
+_TABLES = re.compile(r"(?:\b(?:FROM|JOIN|DESCRIBE|DESC)|\\d)\s+[\w.]*\Z", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Completable:
+    """What exists: columns by table, listed values by column in lower case as SQL, functions."""
+
+    tables: Mapping[str, Sequence[str]]
+    functions: Sequence[str] = ()
+    commands: Sequence[str] = ()
+    values: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+
+def names_of(policy: Policy, functions: Sequence[str], commands: Sequence[str]) -> Completable:
+    """What a policy declares."""
+    values: dict[str, tuple[str, ...]] = {}
+    for table in policy.tables:
+        for column in visible(table):
+            name, listed = column.name.lower(), column.values or ()
+            values[name] = values.get(name, ()) + tuple(map(_literal, listed))
+    tables = {table.name: [c.name for c in visible(table)] for table in policy.tables}
+    return Completable(tables, functions, commands, values)
+
+
+def _literal(value: Value) -> str:
+    """A listed value as SQL writes it."""
+    text = exact_text(value)
+    is_bare = value is None or isinstance(value, int | float)
+    return text if is_bare else "'" + text.replace("'", "''") + "'"
+
+
+def completions(names: Completable, before: str) -> Iterator[tuple[str, int]]:
+    """What the text `before` the cursor may go on with, and how much of it each replaces.
+
+    >>> shop = Completable({"orders": ["status", "amount"]}, ["SUM"], values={"status": ["'paid'"]})
+    >>> list(completions(shop, "SELECT COUNT(*) FROM or"))
+    [('orders', 2)]
+    >>> list(completions(shop, "SELECT SU")), list(completions(shop, "… WHERE status = 'p"))
+    ([('SUM(', 2)], [("'paid'", 2)])
+    """
+    before = before[-_LONGEST:]
+    compared = _COMPARED.search(before)
+    listed = () if compared is None else names.values.get(compared[1].lower(), ())
+    if compared is not None and listed:
+        yield from _begun(listed, compared[2])
+        return
+    match = _WORD.search(before)
+    word = match[0] if match else ""
+    if word.startswith("\\"):
+        yield from _begun(names.commands, word)
+    elif _TABLES.search(before):
+        yield from _begun(names.tables, word)
+    elif "." in word:
+        table, _, part = word.rpartition(".")
+        yield from _begun(names.tables.get(table, ()), part)
+    elif word:
+        columns = (column for columns in names.tables.values() for column in columns)
+        calls = (f"{name}(" for name in names.functions)
+        yield from _begun([*columns, *names.tables, *calls, *KEYWORDS], word)
+
+
+def _begun(candidates: Iterable[str], written: str) -> list[tuple[str, int]]:
+    """Those that begin so, each once, and how much of the text they replace."""
+    lowered = written.lower()
+    begun = dict.fromkeys(c for c in candidates if c.lower().startswith(lowered))
+    return [(name, len(written)) for name in list(begun)[:_MOST]]

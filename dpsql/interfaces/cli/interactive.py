@@ -1,0 +1,343 @@
+"""`dpsql shell`: statements and commands, one after the other, each with its price first."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from decimal import Decimal, InvalidOperation
+from functools import cache, partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from dpsql.dialects.postgres.words import pieces, words
+from dpsql.explaining.explanation import Explanation
+from dpsql.interfaces.amounts import plain
+from dpsql.interfaces.asking import answered
+from dpsql.interfaces.cli.ask import agreed, price_text, uncancelled
+from dpsql.interfaces.cli.budget_commands import budgets_text, charges_text
+from dpsql.interfaces.cli.completions import Completable, names_of
+from dpsql.interfaces.cli.line_readers import LEAVE, LineReader, ScriptLines, reader_of
+from dpsql.interfaces.cli.listing_commands import listing_text
+from dpsql.interfaces.cli.options import DIALECT, CommandSettings, exact_epsilon, with_settings
+from dpsql.interfaces.cli.terminal import (
+    Progress,
+    can_answer,
+    columns,
+    encodable,
+    interruptible,
+    note,
+    show_error,
+    show_fault,
+)
+from dpsql.interfaces.dbapi.local_answers import free_answer
+from dpsql.interfaces.doors import SHELL
+from dpsql.interfaces.listing import Listing, listed, listing
+from dpsql.interfaces.messages import printable
+from dpsql.interfaces.plan_text import WIDTH, plan_text
+from dpsql.interfaces.receipts import cost_text
+from dpsql.interfaces.sentences import remarks
+from dpsql.interfaces.tables import grid, table
+from dpsql.interfaces.wordings import ExitCode
+from dpsql.model.errors import DpsqlError, Refused
+from dpsql.model.query_options import sensible
+from dpsql.model.table_names import nearest
+from dpsql.model.vocabulary import Answer, Loss, Request
+
+if TYPE_CHECKING:
+    from dpsql.proxy import Proxy
+
+_WELCOME = "dpsql shell as {analyst}. A statement ends with ; and \\? lists the commands."
+
+
+@click.command()
+@with_settings
+@DIALECT
+@click.option("-f", "--file", type=click.Path(dir_okay=False), help="Do what stands here, and end.")
+@click.option("--epsilon", callback=exact_epsilon, metavar="E", help="What each query may cost.")
+@click.option(
+    "--confirm-above",
+    callback=exact_epsilon,
+    metavar="E",
+    help="Ask back before more; default the policy's confirm_above, or its query_epsilon.",
+)
+@click.option("--yes", is_flag=True, help="Never ask back, even about what cannot be of use.")
+@click.pass_context
+def shell(
+    context: click.Context,
+    settings: CommandSettings,
+    *,
+    dialect: str,
+    file: str | None,
+    epsilon: Decimal | None,
+    confirm_above: Decimal | None,
+    yes: bool,
+) -> None:
+    r"""Ask one statement after the other, each with its price first; \? lists what else it does.
+
+    A script, with -f or on stdin, ends at the first statement that fails.
+    """
+    with settings.open(settings.policy) as proxy:
+        analyst = proxy.analyst(settings.analyst)
+        pot = proxy.policy.budget_of(analyst)
+        assert pot is not None
+        threshold = pot.query_epsilon if pot.confirm_above is None else pot.confirm_above
+        most = threshold if confirm_above is None else confirm_above
+        one = Shell(proxy, Request("", analyst, dialect, epsilon=epsilon, door="command line"))
+        one.most, one.yes = most, yes
+        if file is not None or not sys.stdin.isatty():
+            code = one.script(file)
+        else:
+            code = one.run(reader_of(cache(one.names)))
+    context.exit(code)
+
+
+@dataclass(slots=True)
+class Shell:
+    """What a user of the shell sees. Each statement is the `request` with its text; above an ε of
+    `most` is asked back, unless `yes`.
+    """
+
+    proxy: Proxy
+    request: Request
+    most: Decimal | None = None
+    yes: bool = False
+
+    def names(self) -> Completable:
+        """What there is to be completed."""
+        from dpsql.dialects.reading.function_names import called_functions  # noqa: PLC0415
+
+        return names_of(self.proxy.policy, called_functions(), tuple(_COMMANDS))
+
+    def run(self, reader: LineReader) -> ExitCode:
+        r"""Until \q or the end of input. Ctrl-C gives up a line, or cancels what runs."""
+        note(_WELCOME.format(analyst=printable(self.request.analyst)))
+        while True:
+            try:
+                text = reader.read(f"{self.request.analyst}=> ").strip()
+            except EOFError:
+                return ExitCode.ANSWERED
+            except KeyboardInterrupt:
+                click.echo(err=True)
+                continue
+            if text.rstrip("; ").lower() in LEAVE:
+                return ExitCode.ANSWERED
+            self.one(text)
+
+    def script(self, file: str | None) -> ExitCode:
+        """What stands in a file, or on stdin; no further than what fails."""
+        try:
+            text = sys.stdin.read() if file is None else Path(file).read_text(encoding="utf-8-sig")
+        except (OSError, UnicodeDecodeError):
+            raise click.UsageError(f"{printable(file or 'stdin')} cannot be read.") from None
+        reader = ScriptLines(text.splitlines(keepends=True))
+        while True:
+            try:
+                entered = reader.read("").strip()
+            except EOFError:
+                return ExitCode.ANSWERED
+            if entered.rstrip("; ").lower() in LEAVE:
+                return ExitCode.ANSWERED
+            code = self.one(entered)
+            if code is not ExitCode.ANSWERED:
+                return code
+
+    def one(self, text: str) -> ExitCode:
+        """Carry out one command, or the statements of a text; nothing that fails ends the shell."""
+        if text.startswith("\\") or text.lower().rstrip(";") == "help":
+            return _guarded(lambda: self._command(text), text)
+        try:
+            statements = [piece.text for piece in pieces(text)]
+        except Refused:
+            statements = [text]  # whose refusal says where
+        for sql in statements:
+            code = _guarded(partial(self._ask, sql), sql)
+            if code is not ExitCode.ANSWERED:
+                return code
+        return ExitCode.ANSWERED
+
+    # --- statements ---
+
+    def _ask(self, sql: str) -> None:
+        """The price, the answer, and what it cost."""
+        wish = listing(sql)
+        if wish is not None:
+            self._list(wish)
+            return
+        request = replace(self.request, sql=sql)
+        catalogued = free_answer(self.proxy, request)
+        if catalogued is not None:
+            _show(catalogued)
+            return
+        request = self._agreed(request)
+        call = partial(answered, self.proxy, request)
+        answer, cancelled = interruptible(call, self.proxy.cancel, Progress())
+        answer = uncancelled(answer, cancelled=cancelled)
+        if isinstance(answer.explanation, Explanation):
+            _page(_planned(answer.explanation))
+            return
+        _show(answer)
+        note(cost_text(answer.receipt))
+
+    def _agreed(self, request: Request) -> Request:
+        """The request after its price was told, confirmed where that was asked back about."""
+        if self.yes:
+            return replace(request, confirmed=True)
+        if not can_answer() or _is_plan(request.sql):
+            return request
+        plan = self._plan(request)
+        request = agreed(plan, request, self.most)
+        if plan.charge != Loss(0) and not request.confirmed:
+            note(f"price: {price_text(plan)}")
+        return request
+
+    def _plan(self, request: Request) -> Explanation:
+        call = partial(self.proxy.explain, request)
+        plan, cancelled = interruptible(call, self.proxy.cancel, Progress())
+        if cancelled:
+            raise click.Abort
+        return plan
+
+    def _list(self, wish: Listing) -> None:
+        room = columns(sys.stdout)
+        _page(listing_text(listed(wish, self.proxy.policy, self.request.search_path), room))
+
+    # --- commands ---
+
+    def _command(self, text: str) -> None:
+        name, _, rest = text.rstrip(";").strip().partition(" ")
+        command = _COMMANDS.get("\\?" if name.lower() == "help" else name)
+        if command is None:
+            near = nearest(name, _COMMANDS)
+            hint = "" if near is None else f"Did you mean {near}? "
+            raise click.UsageError(f"There is no command {printable(name)}. {hint}\\? lists them.")
+        command.run(self, rest.strip())
+
+    def help(self, _rest: str) -> None:
+        """What may be entered."""
+        rows = [(command.usage, command.about) for command in _COMMANDS.values()]
+        _page("".join(f"{line}\n" for line in grid(rows)))
+
+    def describe(self, name: str) -> None:
+        """The tables, or the columns of one."""
+        wish = listing(f"DESCRIBE {name}" if name else "SHOW TABLES")
+        if wish is None:
+            raise click.UsageError(f"{printable(name)} is no name of a table.")
+        self._list(wish)
+
+    def tables(self, _rest: str) -> None:
+        """The tables."""
+        self._list(Listing())
+
+    def explain(self, sql: str) -> None:
+        r"""The plan of a statement."""
+        if not sql:
+            raise click.UsageError("\\explain SELECT …")
+        _page(_planned(self._plan(replace(self.request, sql=sql))))
+
+    def budget(self, _rest: str) -> None:
+        """What is left."""
+        _page(f"{budgets_text(self.proxy)}\n")
+
+    def history(self, _rest: str) -> None:
+        """What was asked and what it cost."""
+        _page(charges_text(self.proxy, self.request.analyst))
+
+    def epsilon(self, rest: str) -> None:
+        """What each statement asks for from here on."""
+        epsilon = None if rest in ("", "default") else _positive(rest)
+        self.request = replace(self.request, epsilon=epsilon)
+        note("the policy's ε" if epsilon is None else f"ε = {plain(epsilon)} from here on")
+
+    def include(self, file: str) -> None:
+        """The statements of a file."""
+        if not file:
+            raise click.UsageError("\\i FILE")
+        raise click.exceptions.Exit(self.script(file))
+
+
+def _guarded(call: Callable[[], None], sql: str) -> ExitCode:
+    """Carries something out; what goes wrong is told."""
+    try:
+        call()
+    except (KeyboardInterrupt, click.Abort):
+        note("given up")
+        return ExitCode.CANCELLED
+    except click.exceptions.Exit as ended:
+        return ExitCode(ended.exit_code)
+    except click.UsageError as error:
+        note(error.message)
+        return ExitCode.USAGE
+    except DpsqlError as error:
+        return show_error(error, sql, SHELL)
+    except Exception as error:  # noqa: BLE001 - told without its text, as everywhere
+        return show_fault(error)
+    return ExitCode.ANSWERED
+
+
+def _is_plan(sql: str) -> bool:
+    """Whether a statement asks for a plan, which is free."""
+    try:
+        return next(words(sql)).value == "explain"
+    except Refused:
+        return False
+
+
+def _planned(plan: Explanation) -> str:
+    return plan_text(plan, width=columns(sys.stdout) or WIDTH, door=SHELL)
+
+
+def _show(answer: Answer) -> None:
+    """The rows, and what is told beside them."""
+    drawn = table(answer, columns(sys.stdout))
+    _page(drawn.text)
+    for notice in (*remarks(answer, SHELL), *drawn.notices):
+        note(f"notice: {notice}")
+
+
+def _page(text: str) -> None:
+    """Text on the screen; what is longer than it goes through a pager."""
+    text = encodable("\n".join(map(printable, text.split("\n"))), sys.stdout.encoding)
+    if sys.stdout.isatty() and text.count("\n") >= shutil.get_terminal_size().lines:
+        click.echo_via_pager(text)
+    else:
+        click.echo(text, nl=False)
+
+
+def _positive(text: str) -> Decimal:
+    try:
+        epsilon = Decimal(text)
+    except InvalidOperation:
+        epsilon = Decimal(0)
+    if not sensible(epsilon):
+        raise click.UsageError("Give a positive number such as 0.1.")
+    return epsilon
+
+
+@dataclass(frozen=True, slots=True)
+class _Command:
+    """How a command is written, what it does, and what carries it out."""
+
+    usage: str
+    about: str
+    run: Callable[[Shell, str], None]
+
+
+_COMMANDS: dict[str, _Command] = {
+    row.usage.split()[0]: row
+    for row in (
+        _Command("\\?", "these commands", Shell.help),
+        _Command("\\d [TABLE]", "the tables, or the columns of one", Shell.describe),
+        _Command("\\dt", "the tables", Shell.tables),
+        _Command("\\explain SELECT …", "price, expected error, what would help", Shell.explain),
+        _Command("\\budget", "what is left to spend", Shell.budget),
+        _Command("\\history", "what was asked and what it cost", Shell.history),
+        _Command("\\epsilon [E]", "what each statement asks for from here on", Shell.epsilon),
+        _Command("\\i FILE", "the statements of a file, up to the first that fails", Shell.include),
+        _Command("\\q", "leave", Shell.help),
+    )
+}
+"""What may be entered besides statements; who leaves does not come here."""

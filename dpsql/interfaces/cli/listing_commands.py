@@ -1,0 +1,70 @@
+"""`dpsql tables` and `dpsql describe`: what exists, as the policy declares it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from functools import partial
+
+import click
+
+from dpsql.interfaces import records
+from dpsql.interfaces.cli.options import CommandSettings, with_settings, written_as
+from dpsql.interfaces.cli.output import output
+from dpsql.interfaces.cli.terminal import columns
+from dpsql.interfaces.listing import Listing, listed, listing
+from dpsql.interfaces.messages import printable
+from dpsql.interfaces.tables import broken, markdown, table
+from dpsql.model.errors import DpsqlError
+from dpsql.model.vocabulary import Answer
+
+
+def listing_text(answer: Answer, room: int | None) -> str:
+    """The rows as a table, of which what is told breaks between words where the room ends."""
+    return table(broken(answer, room), room).text
+
+
+_FORMATS: dict[str, Callable[[Answer], str]] = {
+    "table": lambda answer: listing_text(answer, columns(sys.stdout)),
+    "json": partial(records.json_array, margins=False),
+    "csv": partial(records.csv, margins=False),
+    "markdown": markdown,
+}
+
+
+def _names(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
+    """The tables that a policy names and that begin so; none where it cannot be read."""
+    from dpsql.policy.load import load  # noqa: PLC0415
+
+    chain = [context, *([context.parent] if context.parent else [])]
+    paths = [c.params.get("policy") for c in chain]
+    try:
+        draft = load(next((path for path in paths if path), CommandSettings().policy))
+    except DpsqlError:
+        return []
+    return [t.name for t in draft.tables if t.name.lower().startswith(incomplete.lower())]
+
+
+@click.command()
+@written_as("How the rows are written.", *_FORMATS)
+@with_settings
+def tables(settings: CommandSettings, *, style: str) -> None:
+    """List the tables: whose rows they hold, and how much of one person counts; free."""
+    _show(settings, Listing(), style)
+
+
+@click.command()
+@written_as("How the rows are written.", *_FORMATS)
+@with_settings
+@click.argument("name", metavar="TABLE", shell_complete=_names)
+def describe(settings: CommandSettings, *, name: str, style: str) -> None:
+    """List the columns of TABLE: types, bounds and values as they are declared; free."""
+    wish = listing(f"DESCRIBE {name}")
+    if wish is None or not wish.table:
+        raise click.UsageError(f"{printable(name)} is no name of a table.")
+    _show(settings, wish, style)
+
+
+def _show(settings: CommandSettings, wish: Listing, style: str) -> None:
+    with output(None) as write, settings.open(settings.policy) as proxy:
+        write(_FORMATS[style](listed(wish, proxy.policy)))

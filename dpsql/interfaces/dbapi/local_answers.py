@@ -1,0 +1,84 @@
+"""What the command line and Python ask beside queries: the catalogue, as over the wire.
+
+Its questions are free; they read the policy and what the analyst itself spent (SECURITY.md S17).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from dpsql.dialects.postgres.words import WordKind, words
+from dpsql.engines import Stop
+from dpsql.interfaces.asking import answered
+from dpsql.interfaces.doors import Door
+from dpsql.interfaces.listing import listed, listing
+from dpsql.model.tree import VARCHAR, SqlType
+from dpsql.model.vocabulary import Answer, Column, Request
+
+if TYPE_CHECKING:
+    from dpsql.proxy import Proxy
+
+_SPENT = ("dpsql_budget", "dpsql_history")
+_NAMES_IT = re.compile(rf"\b(information_schema|pg_[a-z_]+|{'|'.join(_SPENT)})\b", re.IGNORECASE)
+"""A name that only the catalogue has, or may have: nothing else is begun for other texts."""
+
+
+def answered_here(
+    proxy: Proxy, request: Request, stop: Stop | None = None, door: Door | None = None
+) -> Answer:
+    """The catalogue's answer where a text reads it alone, else the proxy's; see `answered`."""
+    catalogued = free_answer(proxy, request, stop)
+    return answered(proxy, request, stop, door) if catalogued is None else catalogued
+
+
+def free_answer(proxy: Proxy, request: Request, stop: Stop | None = None) -> Answer | None:
+    """What the catalogue says: SHOW TABLES, DESCRIBE, and what reads it alone; None of a query.
+
+    Raises `Refused` where it has no such table, and as `Catalogue.ask`.
+    """
+    wish = listing(request.sql)
+    if wish is not None:
+        return listed(wish, proxy.policy, request.search_path)
+    if _NAMES_IT.search(request.sql) is None:
+        return None
+    from dpsql.interfaces.pgwire.catalogue import Catalogue  # noqa: PLC0415
+
+    catalogue, text = Catalogue(proxy.policy, request.analyst, {}), _numbered(request.sql)
+    if not catalogue.claims(text, stop):
+        return None
+    from dpsql.interfaces.pgwire.catalogue.spending import report  # noqa: PLC0415
+
+    named = {word.value for word in words(text)}
+    spent = [report(proxy, request.analyst, name) for name in _SPENT if name in named]
+    table = catalogue.ask(text, request.parameters, spent, stop)
+    return _exact([(c.name, _type_of(c.oid)) for c in table.columns], table.rows)
+
+
+def _numbered(sql: str) -> str:
+    """The text with `$n` for every `?`, as the catalogue reads it."""
+    parts, at, number = [], 0, 0
+    for word in words(sql):
+        if word.kind is WordKind.SIGN and word.text == "?":
+            number += 1
+            parts += [sql[at : word.start], f"${number}"]
+            at = word.stop
+    return "".join([*parts, sql[at:]])
+
+
+def _type_of(oid: int) -> SqlType:
+    from dpsql.interfaces.pgwire.values.type_oids import kind_of  # noqa: PLC0415
+
+    return kind_of(oid) or VARCHAR
+
+
+def _exact(columns: Sequence[tuple[str, SqlType]], rows: Sequence[Sequence[Any]]) -> Answer:
+    """Rows that are exact; what has no type of ours is text."""
+    texts = [kind == VARCHAR for _, kind in columns]
+    cells = tuple(
+        tuple(str(v) if text and v is not None else v for v, text in zip(row, texts, strict=True))
+        for row in rows
+    )
+    nothing = ((None,) * len(columns),) * len(cells)
+    return Answer(tuple(Column(name, kind) for name, kind in columns), cells, nothing, nothing)

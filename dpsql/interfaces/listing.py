@@ -1,0 +1,109 @@
+"""SHOW TABLES and DESCRIBE: what exists, as the policy declares it, in rows for every door.
+
+Nothing but the policy is read: what is hidden or not declared does not exist (SECURITY.md S17).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from dpsql.dialects.postgres.words import Word, WordKind, words
+from dpsql.interfaces.comments import column_comment, table_comment
+from dpsql.model.errors import Reason, Refused
+from dpsql.model.table_names import SEARCH_PATH, nearest
+from dpsql.model.tree import INTEGER, NOWHERE, VARCHAR, Span
+from dpsql.model.vocabulary import Answer, Column, ColumnPolicy, Policy, TablePolicy
+
+TABLES = (Column("table", VARCHAR), Column("columns", INTEGER), Column("about", VARCHAR))
+COLUMNS = (Column("column", VARCHAR), Column("type", VARCHAR), Column("about", VARCHAR))
+_FIRST = frozenset({"show", "describe", "desc"})
+_LONGEST = 1_000
+"""Longer texts list nothing: whoever sends one pays for no reading of it here."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """What is listed: the tables, or the columns of the one that `table` names where `span` is."""
+
+    table: tuple[str, ...] = ()
+    span: Span = NOWHERE
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """The columns of the rows."""
+        return COLUMNS if self.table else TABLES
+
+
+def listing(sql: str) -> Listing | None:
+    """What a text asks to be listed; None where it is anything else.
+
+    >>> listing("SHOW TABLES;"), listing("SELECT 1")
+    (Listing(table=(), span=Span(start=0, stop=0)), None)
+    >>> listing("DESCRIBE analytics.Users").table
+    ('analytics', 'Users')
+    """
+    if len(sql) > _LONGEST:
+        return None
+    try:
+        rest = words(sql)
+        first = next(rest, None)
+        if first is None or first.kind is not WordKind.NAME or first.value not in _FIRST:
+            return None
+        read = [first, *rest]
+    except Refused:
+        return None
+    while read and read[-1].text == ";":
+        read.pop()
+    match [word.text.upper() for word in read]:
+        case ["SHOW", "TABLES"] | ["SHOW", "ALL", "TABLES"] | ["DESCRIBE" | "DESC"]:
+            return Listing()
+        case ["SHOW", "COLUMNS", "FROM" | "IN", *_]:
+            return _of_table(read[3:])
+        case ["DESCRIBE" | "DESC", "TABLE", _, *_]:
+            return _of_table(read[2:])
+        case ["DESCRIBE" | "DESC", *_]:
+            return _of_table(read[1:])
+        case _:
+            return None
+
+
+def _of_table(name: Sequence[Word]) -> Listing | None:
+    """The columns of a table whose name these words are, divided by dots."""
+    parts, dots = name[::2], name[1::2]
+    named = all(word.kind in (WordKind.NAME, WordKind.QUOTED) for word in parts)
+    if not parts or len(parts) == len(dots) or not named or any(d.text != "." for d in dots):
+        return None
+    written = (w.value if w.kind is WordKind.QUOTED else w.text for w in parts)
+    return Listing(tuple(written), Span(parts[0].start, parts[-1].stop))
+
+
+def listed(wish: Listing, policy: Policy, path: tuple[str, ...] = SEARCH_PATH) -> Answer:
+    """The rows, exact and free. Raises `Refused` for a table that does not exist."""
+    if not wish.table:
+        rows: list[tuple[Any, ...]] = [
+            (table.name, len(visible(table)), table_comment(policy, table))
+            for table in policy.tables
+        ]
+        return _answer(TABLES, rows)
+    table = policy.named(wish.table, path)
+    if table is None:
+        names, name = tuple(t.name for t in policy.tables), ".".join(wish.table)
+        facts = {"table": name, "near": nearest(name, names), "known": names}
+        raise Refused(Reason.UNKNOWN_TABLE, wish.span, **facts)
+    described = [
+        (column.name, str(column.type), column_comment(policy, table, column) or "")
+        for column in visible(table)
+    ]
+    return _answer(COLUMNS, described)
+
+
+def visible(table: TablePolicy) -> tuple[ColumnPolicy, ...]:
+    """The columns that exist for analysts."""
+    return tuple(column for column in table.columns if not column.hidden)
+
+
+def _answer(columns: tuple[Column, ...], rows: Sequence[tuple[Any, ...]]) -> Answer:
+    exact = ((None,) * len(columns),) * len(rows)
+    return Answer(columns, tuple(rows), exact, exact)
