@@ -15,13 +15,14 @@ from typing import Any
 from uuid import UUID
 
 import asyncpg
+import duckdb
 import pg8000.dbapi
 import psycopg
 import psycopg2
 import pytest
 
 from grammar_tests.proxy_kit import SLOW, WatchedEngine
-from grammar_tests.wire_kit import PASSWORD, Door, door
+from grammar_tests.wire_kit import PASSWORD, Door, door, opened
 
 SQL = (
     "SELECT segment, COUNT(*) AS n, AVG(age) AS a FROM customers WHERE age > {} "
@@ -46,8 +47,8 @@ VALUES = (
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Door]:
-    with door(tmp_path_factory.mktemp("clients")) as opened:
-        yield opened
+    with door(tmp_path_factory.mktemp("clients")) as found:
+        yield found
 
 
 def verified(served: Door) -> dict[str, Any]:
@@ -306,6 +307,109 @@ def test_asyncpg(served: Door) -> None:
 
     asyncio.run(talk())
     asyncio.run(pooled())
+
+
+BEYOND = 10**30
+WIDE = """
+[database]
+engine = "duckdb"
+path = "wide.duckdb"
+[privacy_unit]
+table = "people"
+key = "id"
+[tables.people]
+access = "private"
+key = "id"
+[tables.people.columns]
+id = {{}}
+fortune = {{ values = [{0}, -{0}] }}
+steps = {{ bounds = [0, 4503599627370496] }}
+number = {{}}
+[budgets.default]
+epsilon = 1000.0
+delta = 1e-3
+[analysts.ana]
+budget = "default"
+[ledger]
+path = "wide.ledger"
+"""
+ASKED = "SELECT fortune, SUM(steps) AS s, COUNT(*) AS n FROM people GROUP BY 1 ORDER BY 1"
+LISTED = (
+    "SELECT array_agg(fortune ORDER BY fortune) FROM"
+    " (SELECT fortune, COUNT(*) FROM people GROUP BY 1) AS t"
+)
+
+
+@pytest.fixture(scope="module")
+def wide(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Door]:
+    folder = tmp_path_factory.mktemp("wide")
+    with duckdb.connect(str(folder / "wide.duckdb")) as db:
+        db.execute("CREATE TABLE people (id INT PRIMARY KEY, fortune HUGEINT, steps BIGINT,"
+                   " number UBIGINT)")  # fmt: skip
+        db.execute(f"INSERT INTO people SELECT i, (1 - 2 * (i % 2)) * {BEYOND}::HUGEINT,"
+                   f" 1::BIGINT << 52, {2**64 - 1} FROM range(5000) AS r(i)")  # fmt: skip
+    (folder / "dpsql.toml").write_text(WIDE.format(BEYOND), encoding="utf-8")
+    with opened(folder, folder / "dpsql.toml") as served:
+        yield served
+
+
+def test_numbers_beyond_64_bits_are_told_as_numeric(wide: Door) -> None:
+    """What was paid for can be told, however a driver asks for it: types come before values."""
+
+    async def talk() -> list[Any]:
+        trusted = ssl.create_default_context(cafile=wide.certificate)
+        client = await asyncpg.connect(
+            host="127.0.0.1", port=wide.port, user="ana", password=PASSWORD, ssl=trusted
+        )
+        rows = [list(map(tuple, await client.fetch(sql))) for sql in (ASKED, LISTED)]
+        rows.append(
+            [tuple(r) for r in await client.fetch("SELECT number, COUNT(*) FROM people GROUP BY 1")]
+        )
+        await client.close()
+        return rows
+
+    found = [asyncio.run(talk())]
+    for binary in (False, True):
+        with psycopg.connect(**wide.conninfo()) as client, client.cursor(binary=binary) as cursor:
+            rows = [cursor.execute(sql).fetchall() for sql in (ASKED, LISTED)]
+            rows.append(cursor.execute("SELECT number, COUNT(*) FROM people GROUP BY 1").fetchall())
+            found.append(rows)
+    assert found[0] == found[1] == found[2]
+    asked, listed, numbered = found[0]
+    assert [row[0] for row in asked] == [-BEYOND, BEYOND]
+    assert {(type(s), type(n)) for _, s, n in asked} == {(Decimal, int)}
+    assert all(s > 2**63 for _, s, _ in asked)
+    assert listed == [([-BEYOND, BEYOND],)]
+    assert [row[0] for row in numbered] == [2**64 - 1]
+
+
+def spent(client: psycopg.Connection[Any]) -> Decimal:
+    """What ana has paid so far."""
+    row = client.execute("SELECT spent FROM dpsql_budget()").fetchone()
+    assert row is not None
+    return Decimal(row[0])
+
+
+def test_what_int8_cannot_hold_is_refused_before_it_is_charged(wide: Door) -> None:
+    """A parameter is known after the types were told."""
+    with psycopg.connect(**wide.conninfo(), autocommit=True) as client:
+        before = spent(client)
+        counted = "SELECT COUNT(*) * %s AS n FROM people"
+        with pytest.raises(psycopg.errors.FeatureNotSupported, match="n, which may need more"):
+            client.execute(counted, [2**40])
+        assert spent(client) == before
+        ((few,),) = client.execute(counted, [2]).fetchall()
+        ((many,),) = client.execute("SELECT COUNT(*) * 1099511627776 FROM people").fetchall()
+        assert many == few // 2 * 2**40
+        assert spent(client) > before
+
+
+def test_multiples_of_a_sum_are_exact(wide: Door) -> None:
+    with psycopg.connect(**wide.conninfo()) as client:
+        asked = "SELECT SUM(steps) AS s, SUM(steps) * 4096 AS m, 4096 * SUM(steps) AS n FROM people"
+        ((s, m, n),) = client.execute(f"{asked} WHERE id < 1000").fetchall()
+        assert 2**61 < s < 2**63
+        assert m == n == 4096 * s
 
 
 def test_pg8000(served: Door) -> None:

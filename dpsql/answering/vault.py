@@ -129,6 +129,7 @@ class Vault:
         """The answer that is paid for now: whatever happens after the charge, it stays."""
         plan, query_id = prepared.plan, secrets.token_hex(8)
         assert plan is not None
+        query.require_room_for(prepared.columns)
         query.require_useful(prepared.notices, plan.loss)
         self._require_room(compiler, prepared, query.stop)
         self.require_bound(prepared, query.stop)
@@ -321,7 +322,7 @@ class Vault:
     ) -> Answer:
         plan = prepared.plan
         assert plan is not None
-        return self._guarded(
+        answer = self._guarded(
             receipt.query_id,
             lambda: finish(
                 plan,
@@ -334,6 +335,7 @@ class Vault:
             ),
             charged=not receipt.remembered,
         )
+        return replace(answer, columns=prepared.columns)
 
     def _share(self, policy: Policy, owner: str) -> Share:
         """What an owner may take of the room for temporary files."""
@@ -346,7 +348,8 @@ class Vault:
         few = min(FEW_CELLS, most.max_result_cells)
 
         def unpaid(rows: Sequence[tuple[Any, ...]]) -> Answer:
-            return replace(unnoised(prepared.rewritten, rows), notices=prepared.notices)
+            answer = unnoised(prepared.rewritten, rows)
+            return replace(answer, columns=prepared.columns, notices=prepared.notices)
 
         rows = compiler.freely(lambda: self._rows.few(self.engine, sql, few, stop), stop)
         if rows is not None:

@@ -11,7 +11,8 @@ from dpsql.model.tree import SqlType, StoredAs
 class SchemaColumn:
     """A column as declared in the database; `type` None where dpsql has no such type.
 
-    With a `reading` it is a part of a column, or a column of a type that is read as another.
+    With a `reading` it is a part of a column, or a column of a type that is read as another. Its
+    whole numbers fit in so many `bits`, with a sign.
     """
 
     name: str
@@ -20,6 +21,7 @@ class SchemaColumn:
     not_null: bool = False
     enum_values: tuple[str, ...] = ()
     reading: StoredAs | None = None
+    bits: int = 64
 
 
 @dataclass(frozen=True, slots=True)

@@ -88,6 +88,10 @@ class PrivacyUnit:
     neighbours: Neighbours = Neighbours.ADD_REMOVE
 
 
+WORD = 64
+"""Bits of the whole numbers that every interface tells as such."""
+
+
 @dataclass(frozen=True, slots=True)
 class ColumnPolicy:
     """What the owner declares of a column; `values` excludes NULL, `nullable` adds it.
@@ -95,7 +99,7 @@ class ColumnPolicy:
     `enforced` says that the engine's constraints keep its bounds or values; no proof needs it.
     The sizes of one unit's values add up to `max_per_unit` at most: a clip, and never a proof. Of
     a text, at most `max_length` characters count. A constraint of the engine keeps NULL out of what
-    is `not_null`.
+    is `not_null`. Its whole numbers are stored in `bits`, with a sign.
     """
 
     name: str
@@ -110,6 +114,14 @@ class ColumnPolicy:
     max_length: int | None = field(default=None, repr=False)
     reading: StoredAs | None = field(default=None, repr=False)
     not_null: bool = field(default=False, repr=False)
+    bits: int = field(default=WORD, repr=False)
+
+    @property
+    def needs_more_bits(self) -> bool:
+        """Whether whole numbers of it may need more than 64 bits: as listed, or else as stored."""
+        declared = self.bounds if self.values is None else self.values
+        beyond = any(isinstance(n, int) and not -(2**63) <= n < 2**63 for n in declared or ())
+        return beyond or (self.values is None and self.bits > WORD)
 
 
 class FactKind(StrEnum):
@@ -485,10 +497,14 @@ class Noisy:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A result column: fixed by the text, never by data."""
+    """A result column: fixed by the text, never by data.
+
+    Of an INTEGER that is `wide`, 64 bits may be too few.
+    """
 
     name: str
     type: SqlType
+    wide: bool = field(default=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -539,7 +555,8 @@ class Request:
     """What an interface asks: text, who asks, spelling, for how much or how well, when, and
     whether it is `confirmed` that even what cannot be of use is wanted. With `flowing` many rows of
     public data may come as a flow. Tables without a schema are looked for along `search_path`.
-    `door` and `client` say for the owner where it came from.
+    `door` and `client` say for the owner where it came from. Of the result's columns at the places
+    `narrow` whole numbers of 64 bits have been announced.
     """
 
     sql: str
@@ -555,6 +572,7 @@ class Request:
     search_path: tuple[str, ...] = SEARCH_PATH
     door: str = ""
     client: str = ""
+    narrow: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

@@ -318,6 +318,7 @@ class _Binder:
             max_length=column.max_length,
             reading=schema_column.reading,
             not_null=schema_column.not_null and schema_column.reading is None,
+            bits=schema_column.bits,
         )
 
     def _check_kind(self, table: DraftTable, column: DraftColumn, kind: SqlType) -> None:

@@ -18,6 +18,7 @@ from dpsql.compiler.calibrate.calibrate import calibrate
 from dpsql.compiler.calibrate.poll_queries import polled
 from dpsql.compiler.infer.column_facts import Evaluate, FactSource, PublicData
 from dpsql.compiler.infer.infer import has_domain, infer
+from dpsql.compiler.infer.wide_columns import told_columns, with_noise
 from dpsql.compiler.notices.plan_notices import notices, too_few
 from dpsql.compiler.plan.canonical import question
 from dpsql.compiler.plan.prepared import Prepared
@@ -42,6 +43,7 @@ from dpsql.model.algebra import Relation, Resolved
 from dpsql.model.bounded_cache import BoundedCache
 from dpsql.model.errors import Reason, Refused
 from dpsql.model.intervals import Facts
+from dpsql.model.notices import Notice
 from dpsql.model.tree import Statement
 from dpsql.model.vocabulary import Budget, Column, Policy
 from dpsql.preparation.engine_kinds import dialects
@@ -79,7 +81,7 @@ def prepare(
     options = _options(statement, policy, epsilon, norms or {})
     tracked = plans.tracked(resolved)
     if not tracked.blocks:
-        columns = _columns(resolved.relation)
+        columns = told_columns(resolved.relation, policy)
         prepared = _public(statement, columns, tracked.outer, policy, identities)
         return replace(prepared, notices=(*tracked.withheld, *rounding))
     bounded = infer(tracked, policy, public, evaluate)
@@ -88,12 +90,17 @@ def prepare(
     prepared = plans.planned(bounded, options)
     _heeds_options(statement, prepared.blocks)
     wider = tuple(plans.wider(resolved, bounded, prepared, options))
-    answering = (prepared, *wider)
-    columns = _columns(resolved.relation)
-    first, *others = (
-        replace(each, columns=columns, notices=(*each.notices, *rounding)) for each in answering
-    )
+    columns = told_columns(resolved.relation, policy)
+    first, *others = (_announced(each, columns, rounding) for each in (prepared, *wider))
     return replace(first, wider=tuple(others))
+
+
+def _announced(
+    prepared: Prepared, columns: tuple[Column, ...], rounding: tuple[Notice, ...]
+) -> Prepared:
+    """A plan under the columns of its text, with what was rounded in it."""
+    columns = with_noise(columns, prepared.rewritten.expected)
+    return replace(prepared, columns=columns, notices=(*prepared.notices, *rounding))
 
 
 def argument_facts(
@@ -186,7 +193,8 @@ class _Plans:
         sql = _written(plan, self.policy, self.identities)
         priced = replace(plan, loss=accountants.price(plan.loss, budget))
         identity, data = question(plan, *context), self.policy.data
-        return Prepared(_columns(plan.outer), priced, sql, identity, data=data)
+        columns = tuple(Column(f.name, f.type) for f in plan.outer.fields)
+        return Prepared(columns, priced, sql, identity, data=data)
 
 
 def _options(
@@ -194,10 +202,6 @@ def _options(
 ) -> MeasurementOptions:
     floor, scans = _floor(statement, policy), statement.mechanism == SPARSE_VECTOR
     return MeasurementOptions(epsilon, floor, statement.nonnegative, scans, norms=norms)
-
-
-def _columns(relation: Relation) -> tuple[Column, ...]:
-    return tuple(Column(f.name, f.type) for f in relation.fields)
 
 
 def _public(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from decimal import Decimal
 from fractions import Fraction
@@ -19,7 +19,7 @@ from dpsql.model.notices import Notice, useless
 from dpsql.model.query_options import Precision, sensible
 from dpsql.model.table_names import unknown_name
 from dpsql.model.tree import PlanForm
-from dpsql.model.vocabulary import Budget, Cap, Event, Loss, Policy, Receipt, Request
+from dpsql.model.vocabulary import Budget, Cap, Column, Event, Loss, Policy, Receipt, Request
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,6 +220,14 @@ class Question:
         paid = {"epsilon": epsilon, "needed": needed, "accountant": accountant, "spent": spent}
         present = {name: fact for name, fact in (facts | paid).items() if fact is not None}
         raise Refused(Reason.NOT_USEFUL, **present)
+
+    def require_room_for(self, columns: Sequence[Column]) -> None:
+        """Refuse what could not be told, in a column of which narrow numbers were announced."""
+        wide = [c.name for n, c in enumerate(columns) if c.wide and n in self.request.narrow]
+        if wide:
+            construct = f"{wide[0]}, which may need more than 64 bits, as a column of int8"
+            fix = "CAST it to NUMERIC, or a factor of it: it costs the same."
+            raise Refused(Reason.UNSUPPORTED_SYNTAX, construct=construct, fix=fix)
 
 
 def text_key(request: Request) -> tuple[Any, ...]:

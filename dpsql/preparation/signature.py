@@ -14,6 +14,7 @@ from itertools import pairwise
 from typing import assert_never
 from uuid import UUID
 
+from dpsql.compiler.infer.wide_columns import told_columns
 from dpsql.compiler.resolve.resolve import resolve
 from dpsql.compiler.resolve.scopes import Identities
 from dpsql.compiler.resolve.typing import COERCING, type_of
@@ -95,8 +96,8 @@ def signature(
             kind or _settled(kinds.get(place.start), value)
             for place, kind, value in zip(places, declared, values, strict=True)
         )
-        fields = tuple(Column(f.name, f.type) for f in resolved.relation.fields)
-        return Signature((SHOWN,) if statement.explain else fields, types)
+        columns = told_columns(resolved.relation, policy)
+        return Signature((SHOWN,) if statement.explain else columns, types)
 
 
 def _counts(text: str) -> set[int]:

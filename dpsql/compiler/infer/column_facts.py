@@ -293,7 +293,7 @@ class Columns:
     """The facts of a relation's columns and of expressions over them."""
 
     def __init__(self, rows: Relation, origin: FactSource) -> None:
-        self.origin = origin
+        self.rows, self.origin = rows, origin
         self.defined: dict[int, _Source] = dict(_definitions(rows))
         self.predicates = tuple(predicates(rows))
         self.statements = statements(self.predicates)
@@ -360,12 +360,12 @@ class Columns:
         limit = self.origin.limit
         match source:
             case _Stored(scan, column):
-                return self._declared(scan, column)
+                return self.stored(scan, column)
             case _Computed(expression, padded):
                 facts = self.facts(expression)
                 return replace(facts, nullable=True) if padded else facts
             case _OfRows(call, rows, relation):
-                below = self if relation is None else Columns(relation, self.origin)
+                below = self if relation is None else type(self)(relation, self.origin)
                 argument = None
                 if call.args and not isinstance(call.args[0], Star):
                     argument = below.facts(call.args[0])
@@ -378,20 +378,21 @@ class Columns:
             case _:
                 assert_never(source)
 
-    def _declared(self, scan: Scan | Values, field: Field) -> Facts:
+    def stored(self, scan: Scan | Values, column: Field) -> Facts:
+        """Facts of a column of a table, or of constants."""
         if isinstance(scan, Values):
-            place = scan.fields.index(field)
-            return functions.facts_of_values(field.type, (row[place].value for row in scan.rows))
+            place = scan.fields.index(column)
+            return functions.facts_of_values(column.type, (row[place].value for row in scan.rows))
         table = self.origin.policy.table(scan.table)
         assert table is not None
         if not table.private:
-            reading = dict(scan.readings).get(field.name)
+            reading = dict(scan.readings).get(column.name)
             limit = self.origin.limit
-            return self.origin.public.facts(table.name, field.name, field.type, limit, reading)
-        column = table.column(field.name)
-        assert column is not None
-        facts = functions.declared_facts(column, self.origin.limit)
-        doubted = self.origin.doubts and not column.not_null
+            return self.origin.public.facts(table.name, column.name, column.type, limit, reading)
+        declared = table.column(column.name)
+        assert declared is not None
+        facts = functions.declared_facts(declared, self.origin.limit)
+        doubted = self.origin.doubts and not declared.not_null
         return replace(facts, nullable=True) if doubted else facts
 
     def equal(self, number: int) -> frozenset[int]:

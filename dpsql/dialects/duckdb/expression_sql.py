@@ -268,16 +268,18 @@ def _widened(name: str, kind: SqlType, args: tuple[Text, ...]) -> tuple[Text, ..
     if name in ("round", "trunc"):
         # ROUND(BIGINT, -n) wraps around in DuckDB 1.5; ROUND(x) changes nothing.
         return (_as(args[0], "HUGEINT"), args[1]) if args[1:] else args
-    typed = [_typed_integer(arg) for arg in args]
+    # A factor may be a sum, of which 64 bits hold no multiple.
+    typed = [_typed_integer(arg, 0 if name == "mul" else INT64) for arg in args]
     if not any(arg.wide for arg in typed):
         typed[0] = _as(typed[0], "HUGEINT")
     return tuple(typed)
 
 
-def _typed_integer(arg: Text) -> Text:
+def _typed_integer(arg: Text, longest: int) -> Text:
+    """A constant in 64 bits, or in 128 from `longest` on."""
     if arg.literal is None or not isinstance(arg.literal.value, int):
         return arg
-    return _as(arg, "BIGINT" if -INT64 <= arg.literal.value < INT64 else "HUGEINT")
+    return _as(arg, "BIGINT" if -longest <= arg.literal.value < longest else "HUGEINT")
 
 
 def _as(arg: Text, width: str) -> Text:

@@ -9,8 +9,8 @@ from typing import Any
 
 from dpsql.engines.duckdb.exact_values import base_type
 from dpsql.engines.duckdb.files import name as quoted
+from dpsql.engines.duckdb.type_names import BITS, reading, sql_type
 from dpsql.engines.duckdb.type_names import parts as parts_of
-from dpsql.engines.duckdb.type_names import reading, sql_type
 from dpsql.model.schema import ForeignKey, SchemaColumn, SchemaTable
 from dpsql.model.table_names import address, full_name, parts
 from dpsql.model.tree import VARCHAR
@@ -50,9 +50,10 @@ def tables(ask: Ask) -> tuple[SchemaTable, ...]:
         values = _enum_values(ask, table, column) if base_type(type_name) == "ENUM" else ()
         way = reading(column, type_name)
         whole = SchemaColumn(column, sql_type(type_name), type_name, not_null)
-        columns[table].append(replace(whole, enum_values=values, reading=way))
+        bits = BITS.get(type_name, 64)
+        columns[table].append(replace(whole, enum_values=values, reading=way, bits=bits))
         columns[table] += [
-            SchemaColumn(called, sql_type(kind), kind, reading=to)
+            SchemaColumn(called, sql_type(kind), kind, reading=to, bits=BITS.get(kind, 64))
             for called, kind, to in parts_of(column, type_name)
         ]
     for table in collated & columns.keys():

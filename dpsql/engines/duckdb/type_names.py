@@ -21,11 +21,21 @@ from dpsql.model.tree import (
     decimal,
 )
 
+BITS = {
+    "TINYINT": 8,
+    "UTINYINT": 9,
+    "SMALLINT": 16,
+    "USMALLINT": 17,
+    "INTEGER": 32,
+    "UINTEGER": 33,
+    "BIGINT": 64,
+    "UBIGINT": 65,
+    "HUGEINT": 128,
+}
+"""In how many bits whole numbers of a type fit, with a sign."""
+
 _TYPES = {
-    **dict.fromkeys(
-        "TINYINT SMALLINT INTEGER BIGINT HUGEINT UTINYINT USMALLINT UINTEGER UBIGINT".split(),
-        INTEGER,
-    ),
+    **dict.fromkeys(BITS, INTEGER),
     "BOOLEAN": BOOLEAN,
     "FLOAT": DOUBLE,
     "DOUBLE": DOUBLE,

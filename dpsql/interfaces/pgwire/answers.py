@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from math import isnan
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
@@ -147,14 +147,24 @@ class Answers:
         return Description(types, told_columns(signature.columns))
 
     def ask(
-        self, piece: Piece, values: Sequence[Any], transaction: Transaction, stop: Stop
+        self,
+        piece: Piece,
+        values: Sequence[Any],
+        transaction: Transaction,
+        stop: Stop,
+        announced: Sequence[WireColumn] = (),
     ) -> Result:
-        """The answer with its notices. Raises `Fault`."""
+        """The answer with its notices; its columns may be `announced`. Raises `Fault`."""
         with placed(piece):
-            return self._result(piece, values, transaction, stop)
+            return self._result(piece, values, transaction, stop, announced)
 
     def _result(
-        self, piece: Piece, values: Sequence[Any], transaction: Transaction, stop: Stop
+        self,
+        piece: Piece,
+        values: Sequence[Any],
+        transaction: Transaction,
+        stop: Stop,
+        announced: Sequence[WireColumn],
     ) -> Result:
         settings = transaction.settings
         wish = listing(piece.text)
@@ -170,7 +180,8 @@ class Answers:
             table = self.catalogue.ask(piece.text, tuple(values), given, stop)
             return Result(table.columns, table.rows, "SELECT", counted=True, repeatable=not reports)
         ordered = frozen(values[number - 1] for number in query.numbers)
-        request = self._request(query, ordered, settings)
+        narrow = frozenset(n for n, c in enumerate(announced) if type_oids.is_narrow(c.oid))
+        request = replace(self._request(query, ordered, settings), narrow=narrow)
         if is_scan(piece) and self.proxy.explain(request, stop).charge > FREE:
             raise refusal()
         answer = answered(self.proxy, request, stop, WIRE)
@@ -246,7 +257,7 @@ def placed(piece: Piece) -> Iterator[None]:
 
 def told_columns(columns: Sequence[Column]) -> tuple[WireColumn, ...]:
     """Columns of ours as the wire tells them."""
-    return tuple(WireColumn(c.name, type_oids.oid_of(c.type)) for c in columns)
+    return tuple(WireColumn(c.name, type_oids.oid_of(c.type, wide=c.wide)) for c in columns)
 
 
 def _settled(given: Sequence[int], query: Numbered, kinds: Sequence[SqlType]) -> tuple[int, ...]:

@@ -181,8 +181,10 @@ class Runner:
             case _:
                 assert_never(command)
 
-    def _ask(self, piece: Piece, values: Sequence[Any], stop: Stop) -> Result:
-        return self.answers.ask(piece, values, self.transaction, stop)
+    def _ask(
+        self, piece: Piece, values: Sequence[Any], stop: Stop, announced: Columns | None = None
+    ) -> Result:
+        return self.answers.ask(piece, values, self.transaction, stop, announced or ())
 
     # --- transactions and settings ---
 
@@ -324,8 +326,17 @@ class Runner:
     def start(self, portal: Portal, stop: Stop, *, block: bool = False) -> None:
         """Run a portal's statement unless it ran: it is charged once, however it is fetched."""
         if portal.result is None:
-            assert portal.prepared.command is not None
-            portal.result = self.run(portal.prepared.command, portal.values, stop, block=block)
+            portal.result = self._run_prepared(portal.prepared, portal.values, stop, block=block)
+
+    def _run_prepared(
+        self, prepared: PreparedStatement, values: Sequence[Any], stop: Stop, *, block: bool
+    ) -> Result:
+        """`run` of a statement whose columns were announced."""
+        assert prepared.command is not None
+        if not isinstance(prepared.command, Ask):
+            return self.run(prepared.command, values, stop, block=block)
+        self.require_healthy(prepared.command)
+        return self._ask(prepared.command.piece, values, stop, prepared.columns)
 
     def keep(self, portal: Portal) -> None:
         """Store all rows of a portal that ran: they are asked for a few at a time.
@@ -370,10 +381,9 @@ class Runner:
         prepared = self.statement(name)
         if len(arguments) != len(prepared.parameters):
             raise Fault("42601", f'wrong number of parameters for prepared statement "{name}"')
-        assert prepared.command is not None
         raw = [None if text is None else text.encode() for text in arguments]
         values = decoded(raw, prepared.parameters, ())
-        result = self.run(prepared.command, values, stop)
+        result = self._run_prepared(prepared, values, stop, block=False)
         return replace(fitted(result, prepared.columns), repeatable=False)
 
 

@@ -11,7 +11,7 @@ SELECT ARG_MAX(country, age) AS c FROM customers WHERE customer_id > 0;
 --     SELECT TRY(
 --       TRY(
 --         TRY(CASE WHEN t1."age" < 0 THEN 0 WHEN t1."age" > 120 THEN 120 ELSE t1."age" END - 0::BIGINT)
---         * 3::BIGINT
+--         * 3::HUGEINT
 --       )
 --       + CASE
 --         WHEN t1."country" = 'IT' THEN 0
@@ -60,7 +60,7 @@ SELECT COUNT(*) AS n, MIN_BY(segment, age) AS s FROM customers;
 --     SELECT TRY(
 --       TRY(
 --         TRY(CASE WHEN t1."age" < 0 THEN 0 WHEN t1."age" > 120 THEN 120 ELSE t1."age" END - 0::BIGINT)
---         * 2::BIGINT
+--         * 2::HUGEINT
 --       )
 --       + CASE
 --         WHEN t1."segment" = 'business' THEN 0

@@ -71,7 +71,7 @@ SELECT COUNT(*) AS n FROM orders WHERE placed_at + INTERVAL (quantity) HOUR < TI
 --     FROM "orders" AS t1
 --     WHERE (
 --       TRY(
---         t1."placed_at" + to_microseconds(TRY_CAST(TRY(t1."quantity" * 3600000000::BIGINT) AS BIGINT))
+--         t1."placed_at" + to_microseconds(TRY_CAST(TRY(t1."quantity" * 3600000000::HUGEINT) AS BIGINT))
 --       ) < TIMESTAMP '2024-06-01 00:00:00'
 --     )
 --   ),

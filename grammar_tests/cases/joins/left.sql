@@ -96,7 +96,7 @@ SELECT k.code, SUM(c.age) AS s, COUNT(c.age) AS n FROM countries k LEFT JOIN cus
 --   GROUP BY k0
 --   SELECT t2.c19 AS c0, t2.c20 AS c1, t2.c21 AS c2
 --   FROM (
---     SELECT t1.c0 AS c19, TRY(t1.c2 + TRY(60::BIGINT * t1.c1)) AS c20, t1.c1 AS c21
+--     SELECT t1.c0 AS c19, TRY(t1.c2 + TRY(60::HUGEINT * t1.c1)) AS c20, t1.c1 AS c21
 --     FROM release_0 AS t1
 --   ) AS t2
 

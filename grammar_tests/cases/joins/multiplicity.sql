@@ -52,7 +52,7 @@ SELECT AVG(n) FROM (SELECT customer_id, COUNT(*) AS n FROM orders, countries GRO
 --   WITH rows AS (
 --     SELECT t3.c13 AS x0
 --     FROM (
---       SELECT t2.c12 AS c12, TRY(t2.c18 * 3::BIGINT) AS c13
+--       SELECT t2.c12 AS c12, TRY(t2.c18 * 3::HUGEINT) AS c13
 --       FROM (SELECT t1."customer_id" AS c12, count(*) AS c18 FROM "orders" AS t1 GROUP BY 1) AS t2
 --     ) AS t3
 --   )

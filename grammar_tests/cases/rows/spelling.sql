@@ -77,7 +77,7 @@ SELECT quantity + 1 AS q, q * 2 AS r, COUNT(*) AS n FROM orders GROUP BY ALL;
 --     SELECT
 --       t1."customer_id" AS u,
 --       TRY(t1."quantity" + 1::BIGINT) AS k0,
---       TRY(TRY(t1."quantity" + 1::BIGINT) * 2::BIGINT) AS k1
+--       TRY(TRY(t1."quantity" + 1::BIGINT) * 2::HUGEINT) AS k1
 --     FROM "orders" AS t1
 --   ),
 --   totals AS (SELECT u, k0, k1, COUNT(*) AS s0 FROM rows GROUP BY u, k0, k1),

@@ -186,8 +186,13 @@ def _row_types(item: Shown, catalogue: Objects) -> int:
 def _column(
     catalogue: Objects, relation: int, column: ColumnPolicy, number: int, *, not_null: bool
 ) -> None:
-    oid, typmod = type_oids.oid_of(column.type), type_oids.typmod_of(column.type)
+    oid, typmod = _oid_of(column), type_oids.typmod_of(column.type)
     attribute(catalogue, relation, column.name, number, oid, atttypmod=typmod, attnotnull=not_null)
+
+
+def _oid_of(column: ColumnPolicy) -> int:
+    """The type of a column, as results tell it."""
+    return type_oids.oid_of(column.type, wide=column.needs_more_bits)
 
 
 def attribute(
@@ -223,7 +228,7 @@ def _key(item: Shown, catalogue: Objects) -> None:
     name, space = constraint_name(item.name, (), "pkey"), item.namespace
     numbers = [n for n in map(item.number, table.key) if n is not None]
     columns = [item.columns[n - 1] for n in numbers]
-    types = [str(type_oids.oid_of(c.type)) for c in columns]
+    types = [str(_oid_of(c)) for c in columns]
     _class(catalogue, index, name, "i", reltype=0, relnatts=len(numbers), relhasindex=False,
            relhastriggers=False, relnamespace=space)  # fmt: skip
     for number, column in enumerate(columns, 1):
@@ -279,7 +284,7 @@ def _link(item: Shown, tables: list[Shown], catalogue: Objects) -> None:
         return
     columns, keys = [item.columns[n - 1] for n in here], [target.columns[n - 1] for n in there]
     name = constraint_name(item.name, tuple(column.name for column in columns), "fkey")
-    kinds = [str(type_oids.oid_of(key.type)) for key in keys]
+    kinds = [str(_oid_of(key)) for key in keys]
     equals = [
         _recorded("pg_operator", oprname="=", oprleft=kind, oprright=kind)["oid"] for kind in kinds
     ]

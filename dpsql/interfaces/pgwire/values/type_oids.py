@@ -124,13 +124,18 @@ _NAMES = {
 _ARRAYS = {element: array for array, element in ELEMENTS.items() if array > OIDVECTOR}
 
 
-def oid_of(kind: SqlType) -> int:
-    """The type that a column of ours has; INTEGER is told as int8."""
+def is_narrow(oid: int) -> bool:
+    """Whether a column of this type holds whole numbers of so many bits, itself or in lists."""
+    return ELEMENTS.get(oid, oid) in INTEGERS
+
+
+def oid_of(kind: SqlType, *, wide: bool = False) -> int:
+    """The type that a column of ours has; INTEGER is told as int8, a wide one as numeric."""
     match kind.kind:
         case Kind.BOOLEAN:
             return BOOL
         case Kind.INTEGER:
-            return INT8
+            return NUMERIC if wide else INT8
         case Kind.DECIMAL:
             return NUMERIC
         case Kind.DOUBLE:
@@ -146,7 +151,7 @@ def oid_of(kind: SqlType) -> int:
         case Kind.INTERVAL:
             return INTERVAL_OID
         case Kind.LIST:
-            return _ARRAYS[oid_of(kind.member)]
+            return _ARRAYS[oid_of(kind.member, wide=wide)]
         case Kind.TIME:
             return TIME_OID
         case Kind.UUID:

@@ -101,7 +101,7 @@ def _bytes_text(value: bytes) -> bytes:
 
 
 def _numeric_text(value: Decimal | int) -> bytes:
-    return format(value, "f").encode()
+    return format(Decimal(value), "f").encode()
 
 
 def float_text(value: float) -> bytes:

@@ -1,0 +1,135 @@
+"""The columns of a result as text and policy tell them: of INTEGER whether 64 bits may be too few.
+
+An interface that tells types before it tells values has to know: what was paid for could not be
+told otherwise. It is read off what is declared and how columns are stored, and says what may be
+expected: no proof leans on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from fractions import Fraction
+from typing import NoReturn
+
+from dpsql import functions
+from dpsql.compiler.infer.column_facts import Columns, FactSource, Row
+from dpsql.model.algebra import Field, Relation, Scan, Values
+from dpsql.model.intervals import Facts, Interval
+from dpsql.model.tree import INTEGER, STATED, Call, Expression, Kind, SqlType
+from dpsql.model.vocabulary import WORD, Column, ColumnPolicy, Policy
+from dpsql.model.walk import relations, walk
+
+INT64 = 2**63
+MOST_ROWS = 2**31
+"""So many rows are aggregated at most, noise among them."""
+MOST_ERROR = 2.0**56
+"""Of a larger standard error noise alone may need more than 64 bits: 2**62 is 64 times as much."""
+
+
+def told_columns(relation: Relation, policy: Policy) -> tuple[Column, ...]:
+    """The columns of a resolved query."""
+    fields = relation.fields
+    if all(_number(f.type) is None for f in fields):
+        return tuple(Column(f.name, f.type) for f in fields)
+    sizes = _Sizes(relation, FactSource(policy, _Untold(), _untold, 0, MOST_ROWS))
+    return tuple(Column(f.name, f.type, wide=sizes.wide(f)) for f in fields)
+
+
+def with_noise(columns: Sequence[Column], errors: Sequence[float | None]) -> tuple[Column, ...]:
+    """The columns, in which noise of such standard errors may need more than 64 bits too.
+
+    >>> [c.wide for c in with_noise((Column("n", INTEGER),) * 3, (1.0, 1e17))]
+    [False, True, False]
+    """
+    beyond = [error is not None and error > MOST_ERROR for error in errors]
+    beyond += [False] * (len(columns) - len(beyond))
+    return tuple(
+        replace(c, wide=c.wide or (loud and c.type == INTEGER))
+        for c, loud in zip(columns, beyond, strict=True)
+    )
+
+
+def _is_wide(interval: Interval) -> bool:
+    """Whether whole numbers in it may need more than 64 bits; without ends nothing is known."""
+    return interval.is_bounded and not interval.within(-INT64, INT64 - 1)
+
+
+def _number(kind: SqlType) -> SqlType | None:
+    """INTEGER, of itself and of lists of it."""
+    member = kind.member if kind.kind is Kind.LIST else kind
+    return member if member == INTEGER else None
+
+
+def _stored(column: ColumnPolicy) -> Facts:
+    """What is declared of a column, or else how it is stored.
+
+    Bounds are clips: as a key, what is beyond them is told as it is. Of 64 bits the last is hardly
+    ever used, and a number more or less is no reason to take another type.
+    """
+    declared = functions.declared_facts(column, 0)
+    listed, bits = column.values is not None, column.bits
+    if column.type != INTEGER or listed or (bits <= WORD and declared.interval.is_bounded):
+        return declared
+    most = Fraction(2 ** (bits - 2 if bits == WORD else bits - 1))
+    return replace(declared, interval=Interval(-most, most))
+
+
+class _Sizes(Columns):
+    """What whole numbers may be, as they are declared and stored."""
+
+    def __init__(self, rows: Relation, origin: FactSource) -> None:
+        super().__init__(rows, origin)
+        self.predicates = tuple(p for p in self.predicates if not _reads_errors(p.predicate))
+
+    def facts(self, expression: Expression) -> Facts:
+        """Of an error nothing is known."""
+        if isinstance(expression, Call) and expression.function in STATED:
+            return Facts(expression.type)
+        return super().facts(expression)
+
+    def stored(self, scan: Scan | Values, column: Field) -> Facts:
+        """Facts of a table's column; of public data nothing is measured."""
+        if isinstance(scan, Values):
+            return super().stored(scan, column)
+        table = self.origin.policy.table(scan.table)
+        declared = None if table is None else table.column(column.name)
+        assert declared is not None
+        return _stored(declared)
+
+    def wide(self, column: Field) -> bool:
+        """Whether a column of the result may need more than 64 bits; of a list, its members."""
+        match _number(column.type):
+            case None:
+                return False
+            case kind if kind == column.type:
+                return _is_wide(self.column(column.id).interval)
+            case _:
+                return any(map(self._is_wide_scan, relations(self.rows)))
+
+    def _is_wide_scan(self, relation: Relation) -> bool:
+        if not isinstance(relation, Scan):
+            return False
+        numbers = [f for f in relation.fields if f.type == INTEGER]
+        return any(_is_wide(self.stored(relation, f).interval) for f in numbers)
+
+
+def _reads_errors(expression: Expression) -> bool:
+    parts = walk(expression)
+    return any(isinstance(part, Call) and part.function in STATED for part in parts)
+
+
+class _Untold:
+    """Public data of which nothing is measured."""
+
+    def _nothing(self, *_args: object) -> NoReturn:
+        raise AssertionError
+
+    facts = frequency = once = distinct = _nothing
+
+
+def _untold(
+    expressions: tuple[Expression, ...], _fields: tuple[Field, ...], rows: Sequence[Row]
+) -> list[Row]:
+    """Nothing is computed: of each row every value is unknown."""
+    return [(None,) * len(expressions)] * len(rows)
