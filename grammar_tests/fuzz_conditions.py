@@ -56,6 +56,8 @@ PRIVATE = (
     "NOT EXISTS (SELECT * FROM {table} WHERE s.customer_id = {unit})",
     "{int} < (SELECT COUNT(*) FROM {table} WHERE {inner})",
     "{int} < (SELECT COUNT(*) FROM {table} WHERE s.customer_id = {unit})",
+    "{text} NOT IN (SELECT s.note FROM orders s WHERE s.customer_id = {unit})",
+    "{text} IN (SELECT s.device FROM events s WHERE s.customer_id = {unit}) IS {known}",
 )
 """Subqueries in a condition, over public tables and through the unit."""
 
@@ -104,6 +106,8 @@ def _subquery(dice: Dice, scope: Sequence[Column], unit: str | None) -> str:
                 return str(unit)
             case "table":
                 return table
+            case "known":
+                return dice.pick(("NULL", "NOT TRUE", "NOT NULL"))
             case "inner":
                 return narrowing(dice, INNER[table])
             case kind:

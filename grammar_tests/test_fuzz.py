@@ -9,7 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import duckdb
 import pytest
@@ -17,7 +17,10 @@ from hypothesis import HealthCheck, Phase, find, given, seed, settings
 from hypothesis import strategies as st
 
 from dpsql.compiler.plan.prepared import Prepared
+from dpsql.compiler.track import joins
 from dpsql.dialects.reading.function_names import scalars
+from dpsql.model.algebra import Match
+from dpsql.model.tree import Expression
 from dpsql.model.vocabulary import Loss
 from grammar_tests import fuzz_world
 from grammar_tests.fuzz_checks import Damage, Verdict, agree, law_one, law_two, totality
@@ -148,6 +151,25 @@ def test_what_every_row_has_is_told_of_no_rows_too(call: str) -> None:
         missing |= {row[0] is None for row in engine.rows(sql)}
     assert told == {7 if call == "MAX(7)" else 60}
     assert True in missing
+
+
+NOT_IN = (
+    "SELECT COUNT(*) AS n FROM orders AS t WHERE t.note NOT IN"
+    " (SELECT s.note FROM orders AS s WHERE s.customer_id = t.customer_id AND s.amount > 20)"
+)
+
+
+def test_a_null_among_the_values_is_not_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert {law_one(NOT_IN, number) for number in range(fuzz_world.SHOPS)} == {Verdict.HELD}
+
+    def folded(*, member: tuple[Expression, Expression], **rest: Any) -> Match:
+        """IN as EXISTS of an equal value."""
+        rest["condition"] &= member[0].eq(member[1])
+        return Match(**rest)
+
+    monkeypatch.setattr(joins, "Match", folded)
+    with pytest.raises(AssertionError):
+        [law_one(NOT_IN, number) for number in range(fuzz_world.SHOPS)]
 
 
 # --- law 2 ---

@@ -166,18 +166,23 @@ def _paired(left: Keys, right: Keys) -> Keys:
 def match_units(
     match: Match, left: Private, right: Private, policy: Policy, identities: Identities
 ) -> Private:
-    """EXISTS and IN over private rows: only those of the same unit may decide."""
-    condition = match.condition
-    if match.member is not None:
-        one, other = match.member
-        condition = one.eq(other) if condition is None else condition & one.eq(other)
-    linked = _linked(condition, left, right, policy)
-    # A row that is only looked at lends nobody its unit: it must have no other than the one met.
-    if linked is None or not (
-        linked.together or any(_decides(b, right, policy) for _, b in linked.pairs)
-    ):
+    """EXISTS and IN over private rows: only those of the same unit may decide.
+
+    Where the condition alone says so, what is looked for is in their values, or not, as SQL has it.
+    """
+    condition, member = match.condition, match.member
+    whole = condition
+    if member is not None:
+        same = member[0].eq(member[1])
+        whole = same if condition is None else condition & same
+    linked = _deciding(condition, left, right, policy)
+    if linked is None:
+        condition, member = whole, None
+        linked = _deciding(whole, left, right, policy)
+    if linked is None:
         raise _unequal(match.span, left, right)
-    work = left.growth.joined(right.growth, linked.equal)
+    equal = equal_columns(whole, {f.id for f in left.relation.fields})
+    work = left.growth.joined(right.growth, equal)
     rows = product(left.max_rows, right.max_rows)
     require_small(work, rows, policy.limits.max_fanout, match.span)
     left, right = _without_shared_keys(linked, left, right, policy, identities)
@@ -187,11 +192,26 @@ def match_units(
         other=right.relation,
         condition=condition,
         mark=match.mark,
-        member=None,
+        member=member,
         span=match.span,
     )
-    relation = there if match.member is None else _null_where_absent(there, match.member[0])
+    relation: Relation = there
+    if member is None and match.member is not None:
+        relation = _null_where_absent(there, match.member[0])
     return replace(left, relation=relation, facts=left.facts | right.facts | linked.facts)
+
+
+def _deciding(
+    condition: Expression | None, left: Private, right: Private, policy: Policy
+) -> _Linked | None:
+    """How the condition makes rows meet those of their own unit alone, which decide.
+
+    A row that is only looked at lends nobody its unit: it must have no other than the one met.
+    """
+    linked = _linked(condition, left, right, policy)
+    if linked is None or linked.together:
+        return linked
+    return linked if any(_decides(b, right, policy) for _, b in linked.pairs) else None
 
 
 def compared_columns(match: Match) -> tuple[Ref, ...] | None:

@@ -203,3 +203,30 @@ SELECT COUNT(*) AS n FROM (SELECT customer_id AS x FROM orders) AS c JOIN custom
 -- accept
 -- keys: 1 public, l0 proved
 -- release: rows l0=1 linf=10
+
+-- case: NOT IN one's own rows, of which NULL may be one
+SELECT COUNT(*) AS n FROM orders o WHERE o.note NOT IN (SELECT e.device FROM events e WHERE e.customer_id = o.customer_id);
+-- rows: customers (customer_id): (1), (2), (3), (4)
+-- rows: orders (customer_id, note): (1, 'a'), (2, 'a'), (3, 'a'), (3, NULL), (4, NULL), (4, 'b')
+-- rows: events (customer_id, device): (1, NULL), (1, 'b'), (2, 'a'), (2, NULL), (3, 'b')
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=10
+-- integers: () 3
+
+-- case: NOT IN of NULL is true where there is none
+SELECT COUNT(*) FILTER (WHERE o.note IN (SELECT e.device FROM events e WHERE e.customer_id = o.customer_id)) AS yes,
+    COUNT(*) FILTER (WHERE (o.note IN (SELECT e.device FROM events e WHERE e.customer_id = o.customer_id)) IS NULL) AS none
+FROM orders o;
+-- rows: customers (customer_id): (1), (2), (3), (4)
+-- rows: orders (customer_id, note): (1, 'a'), (2, 'a'), (3, 'a'), (3, NULL), (4, NULL), (4, 'b')
+-- rows: events (customer_id, device): (1, NULL), (1, 'b'), (2, 'a'), (2, NULL), (3, 'b')
+-- accept
+-- keys: 1 public, l0 proved
+-- release: rows l0=1 linf=10
+-- release: rows l0=1 linf=10
+-- integers: () 1 2
+
+-- case: NOT IN rows of which the condition does not say whose they are
+SELECT COUNT(*) AS n FROM orders o WHERE o.note NOT IN (SELECT e.device FROM events e WHERE e.duration = o.quantity);
+-- refuse: unequal-units at 1:42
