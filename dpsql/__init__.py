@@ -82,3 +82,7 @@ def __getattr__(name: str) -> Any:
     if name in _HOMES or name in home.__all__:
         return getattr(home, name)
     raise AttributeError(f"module 'dpsql' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -7,7 +7,7 @@ SELECT goes the way of the product: parsed, resolved, printed, and run by the pr
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
@@ -21,6 +21,7 @@ from dpsql.engines.duckdb.result_columns import moment
 from dpsql.interfaces.dbapi import Connection
 from dpsql.interfaces.dbapi.dbapi_cursor import Cursor, Parameters
 from dpsql.interfaces.dbapi.dbapi_errors import DatabaseError, NotSupportedError
+from dpsql.interfaces.dbapi.statement_options import Amount, Named
 from dpsql.ledgers.sqlite import SqliteLedger
 from dpsql.model.schema import Schema, SchemaTable
 from dpsql.model.table import Table
@@ -158,9 +159,12 @@ class ScratchCursor(Cursor):
 
     connection: ScratchConnection
 
-    def execute(self, sql: str, parameters: Parameters = ()) -> Self:
+    def execute(
+        self, sql: str, parameters: Parameters | Named = (), **options: Amount | None
+    ) -> Self:
         if _SELECT.match(sql) and not _WRITES.search(sql):
-            return super().execute(sql, parameters)
+            return super().execute(sql, parameters, **options)
+        assert not isinstance(parameters, Mapping)
         self._proxy()
         self._keep(())
         self.connection.scratch.write(sql, parameters)

@@ -6,7 +6,7 @@ charge is no part of a transaction, and no rollback gives it back.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date, datetime, time
@@ -31,6 +31,16 @@ from dpsql.interfaces.dbapi.dbapi_errors import (
     Warning,  # noqa: A004
     raised_from,
 )
+from dpsql.interfaces.dbapi.local_answers import spending
+from dpsql.interfaces.dbapi.statement_options import (
+    NOTHING_SAID,
+    Amount,
+    Named,
+    StatementOptions,
+    exact_amount,
+    positional,
+)
+from dpsql.interfaces.listing import Listing, listed, listing
 from dpsql.model.bound_parameters import frozen
 from dpsql.model.errors import DpsqlError
 from dpsql.model.tree import Kind, Parameter
@@ -123,7 +133,7 @@ def connection_to(
 ) -> Connection:
     """A connection through an open proxy; `release` is called once, when it ends or fails."""
     try:
-        who, exact = proxy.analyst(analyst), _exact(epsilon)
+        who, exact = proxy.analyst(analyst), exact_amount("epsilon", epsilon)
         return Connection(proxy, who, _spelling(dialect), exact, release, confirm=confirm)
     except DpsqlError as error:
         release()
@@ -137,18 +147,6 @@ def _spelling(dialect: str) -> str:
     if not isinstance(dialect, str) or dialect not in SPELLINGS:
         raise InterfaceError(f"The dialects are {' and '.join(SPELLINGS)}.")
     return dialect
-
-
-def _exact(epsilon: Decimal | str | None) -> Decimal | None:
-    """Epsilon as an exact decimal; a float is refused, because 0.1 is not one tenth."""
-    if epsilon is None or isinstance(epsilon, Decimal):
-        return epsilon
-    if not isinstance(epsilon, str):
-        raise ProgrammingError("epsilon is a Decimal or a string such as '0.1'.")
-    try:
-        return Decimal(epsilon)
-    except ArithmeticError:
-        raise ProgrammingError("epsilon is a decimal number such as '0.1'.") from None
 
 
 def _level(threshold: Decimal | str | int) -> Decimal:
@@ -197,13 +195,51 @@ class Connection:
         _ = self.proxy
         return Cursor(self)
 
-    def execute(self, sql: str, parameters: Parameters = ()) -> Cursor:
-        """A new cursor that has answered one SELECT."""
-        return self.cursor().execute(sql, parameters)
+    def execute(
+        self,
+        sql: str,
+        parameters: Parameters | Named = (),
+        *,
+        epsilon: Amount | None = None,
+        within: Amount | None = None,
+        confidence: Amount | None = None,
+    ) -> Cursor:
+        """A new cursor that has answered one SELECT; see `Cursor.execute`."""
+        wish = {"epsilon": epsilon, "within": within, "confidence": confidence}
+        return self.cursor().execute(sql, parameters, **wish)
 
-    def explain(self, sql: str, parameters: Parameters = ()) -> Explanation:
+    def tables(self) -> Cursor:
+        """What there is, as `SHOW TABLES` tells it; free."""
+        return self.cursor().take(listed(Listing(), self.proxy.policy))
+
+    def columns(self, table: str) -> Cursor:
+        """The columns of a table, with what is declared of them, as `DESCRIBE` tells it; free."""
+        wish = listing(f"DESCRIBE {table}") or Listing((table,))
+        try:
+            return self.cursor().take(listed(wish, self.proxy.policy))
+        except DpsqlError as error:
+            raise raised_from(error) from None
+
+    def budget(self) -> Cursor:
+        """What may still be spent, as `dpsql_budget()` tells it; free."""
+        return self.cursor().take(spending(self.proxy, self.analyst, "dpsql_budget"))
+
+    def history(self) -> Cursor:
+        """What was spent, the latest first, as `dpsql_history()` tells it; free."""
+        return self.cursor().take(spending(self.proxy, self.analyst, "dpsql_history"))
+
+    def explain(
+        self,
+        sql: str,
+        parameters: Parameters | Named = (),
+        *,
+        epsilon: Amount | None = None,
+        within: Amount | None = None,
+        confidence: Amount | None = None,
+    ) -> Explanation:
         """The plan, price and expected error of a SELECT; free. See `dpsql.plan_text`."""
-        return self.cursor().explain(sql, parameters)
+        wish = {"epsilon": epsilon, "within": within, "confidence": confidence}
+        return self.cursor().explain(sql, parameters, **wish)
 
     def watch(
         self,
@@ -221,7 +257,7 @@ class Connection:
         """
         from dpsql.monitoring.monitor import Watch  # noqa: PLC0415
 
-        exact = _exact(epsilon) or self.epsilon
+        exact = exact_amount("epsilon", epsilon) or self.epsilon
         wish = Watch(self.analyst, _level(threshold), alarms, exact, both_ways)
         try:
             return ConnectionMonitor(self.proxy.watch(wish), self.dialect)
@@ -270,16 +306,25 @@ class Connection:
             raise InterfaceError("The connection is closed.", sqlstate="08003")
         return self._proxy
 
-    def request(self, sql: str, parameters: Parameters) -> Request:
+    def request(
+        self, sql: str, parameters: Parameters | Named, options: StatementOptions = NOTHING_SAID
+    ) -> Request:
         """The request of a statement; raises ProgrammingError unless it is a string and its
-        parameters are a sequence.
+        parameters are a sequence or, by name, a mapping.
         """
         if not isinstance(sql, str):
             raise ProgrammingError("A statement is a string.")
+        try:
+            precision = options.precision
+            if isinstance(parameters, Mapping):
+                sql, parameters = positional(sql, parameters)
+        except DpsqlError as error:
+            raise raised_from(error, sql) from None
         if isinstance(parameters, str | bytes) or not isinstance(parameters, Sequence):
             raise ProgrammingError("Parameters are a list or a tuple.", sqlstate="07001")
-        question = sql, self.analyst, self.dialect, frozen(parameters), self.epsilon
-        return Request(*question, confirmed=self.confirm, door="DB-API")
+        epsilon = options.exact_epsilon or self.epsilon
+        question = sql, self.analyst, self.dialect, frozen(parameters), epsilon
+        return Request(*question, precision=precision, confirmed=self.confirm, door="DB-API")
 
 
 class ConnectionMonitor:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 from itertools import chain
+from logging import getLogger
 from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypeVar
 
 from dpsql.engines import Stop
@@ -19,8 +20,11 @@ from dpsql.interfaces.dbapi.dbapi_errors import (
     raised_from,
 )
 from dpsql.interfaces.dbapi.local_answers import answered_here
+from dpsql.interfaces.dbapi.statement_options import NOTHING_SAID, Amount, Named, StatementOptions
 from dpsql.interfaces.doors import DATABASE_API
-from dpsql.interfaces.sentences import sentences
+from dpsql.interfaces.html_tables import MOST_SHOWN, notes_html, table_html
+from dpsql.interfaces.receipts import cost_text
+from dpsql.interfaces.sentences import remarks, sentences
 from dpsql.model.errors import DpsqlError
 from dpsql.model.notices import marked
 from dpsql.model.table import OnDemand
@@ -36,6 +40,7 @@ if TYPE_CHECKING:
     from dpsql.interfaces.dbapi import Connection
     from dpsql.proxy import Proxy
 
+_LOG = getLogger("dpsql")
 Row = tuple[Any, ...]
 Deviations = Sequence[tuple[float | None, ...]]
 Parameters: TypeAlias = "Sequence[Parameter | list[Any]]"
@@ -91,39 +96,71 @@ class Cursor:
 
     # --- asking ---
 
-    def execute(self, sql: str, parameters: Parameters = ()) -> Self:
-        """Answer one SELECT; each ? takes one parameter. Returns the cursor.
+    def execute(
+        self,
+        sql: str,
+        parameters: Parameters | Named = (),
+        *,
+        epsilon: Amount | None = None,
+        within: Amount | None = None,
+        confidence: Amount | None = None,
+    ) -> Self:
+        """Answer one SELECT; each ? takes one parameter, or each :name that of a mapping.
 
-        Very many rows of public tables are in a temporary file, and not in memory.
+        `epsilon` is what it may cost (default: the connection's); `within` is the error that
+        decides it instead, as 100 or "5%", at this `confidence`. Very many rows of public tables
+        are in a temporary file, and not in memory. Returns the cursor.
         """
-        return self._run(sql, (parameters,), flowing=True)
+        options = StatementOptions(epsilon, within, confidence)
+        return self._run(sql, (parameters,), options, flowing=True)
 
     def executemany(self, sql: str, seq_of_parameters: Sequence[Parameters]) -> Self:
         """Answer a SELECT once per parameters, each charged by itself; keeps all rows in order."""
         return self._run(sql, seq_of_parameters)
 
-    def explain(self, sql: str, parameters: Parameters = ()) -> Explanation:
+    def explain(
+        self,
+        sql: str,
+        parameters: Parameters | Named = (),
+        *,
+        epsilon: Amount | None = None,
+        within: Amount | None = None,
+        confidence: Amount | None = None,
+    ) -> Explanation:
         """The plan, price and expected error of a SELECT; free. See `dpsql.plan_text`."""
-        proxy = self._proxy()
-        return _translated(sql, partial(proxy.explain, self.connection.request(sql, parameters)))
+        proxy, options = self._proxy(), StatementOptions(epsilon, within, confidence)
+        request = self.connection.request(sql, parameters, options)
+        return _translated(sql, partial(proxy.explain, request))
 
     def cancel(self) -> None:
         """Stop what this cursor runs in another thread, and nothing else; its charge stays."""
         self._stop.requested = True
 
+    def take(self, answer: Answer) -> Self:
+        """Hand out an answer that somebody else has."""
+        self._keep((answer,))
+        return self
+
     def _run(
-        self, sql: str, seq_of_parameters: Iterable[Parameters], *, flowing: bool = False
+        self,
+        sql: str,
+        seq_of_parameters: Iterable[Parameters | Named],
+        options: StatementOptions = NOTHING_SAID,
+        *,
+        flowing: bool = False,
     ) -> Self:
         proxy, stop = self._proxy(), Stop()
         if not isinstance(seq_of_parameters, Iterable):
             raise ProgrammingError("Many parameters are a sequence of lists or tuples.")
         self._keep(())
         self._stop = stop
-        plain = (self.connection.request(sql, one) for one in seq_of_parameters)
+        plain = (self.connection.request(sql, one, options) for one in seq_of_parameters)
         requests = (replace(request, flowing=flowing) for request in plain)
         with self.connection.stopped_by(stop):
             results = (_translated(sql, partial(_answered, proxy, one, stop)) for one in requests)
             self._keep(tuple(results))
+        for answer in self._results.answers if self._results else ():
+            _LOG.info("%s", cost_text(answer.receipt))
         return self
 
     def _keep(self, answers: tuple[Answer, ...]) -> None:
@@ -174,6 +211,17 @@ class Cursor:
     def messages(self) -> list[tuple[type[Warning], Warning]]:
         """The notices in the shape of PEP 249."""
         return [(Warning, Warning(notice)) for notice in self.notices]
+
+    def _repr_html_(self) -> str | None:
+        """What a notebook shows: the rows as a table, what is told of them, and what they cost."""
+        if self._closed or self._results is None:
+            return None
+        results, last = self._results, self._results.answers[-1]
+        notices = tuple(dict.fromkeys(chain.from_iterable(a.notices for a in results.answers)))
+        whole = replace(last, rows=results.rows, margins=results.margins, notices=notices)
+        below = [*remarks(whole, DATABASE_API)]
+        below += [] if last.receipt is None else [cost_text(last.receipt)]
+        return "\n".join([table_html(whole, MOST_SHOWN), *notes_html(below)])
 
     # --- fetching ---
 

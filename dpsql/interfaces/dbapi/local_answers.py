@@ -56,6 +56,14 @@ def free_answer(proxy: Proxy, request: Request, stop: Stop | None = None) -> Ans
     return _exact([(c.name, _type_of(c.oid)) for c in table.columns], table.rows)
 
 
+def spending(proxy: Proxy, analyst: str, function: str) -> Answer:
+    """What an analyst spent and may spend: a report of `_SPENT`, without asking the catalogue."""
+    from dpsql.interfaces.pgwire.catalogue.spending import report  # noqa: PLC0415
+
+    table = report(proxy, analyst, function)
+    return _exact(table.columns, table.rows)
+
+
 def _numbered(sql: str) -> str:
     """The text with `$n` for every `?`, as the catalogue reads it."""
     parts, at, number = [], 0, 0

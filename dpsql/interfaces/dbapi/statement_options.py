@@ -1,0 +1,86 @@
+"""What Python says of a statement beside its text: named parameters, and what it may cost."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
+from itertools import pairwise
+from typing import Any, TypeAlias
+
+from dpsql.dialects.postgres.words import WordKind, words
+from dpsql.interfaces.dbapi.dbapi_errors import ProgrammingError
+from dpsql.model.query_options import Precision, requested_precision
+from dpsql.model.tree import Parameter
+
+Amount: TypeAlias = Decimal | str | int
+Named: TypeAlias = "Mapping[str, Parameter | list[Any]]"
+
+
+@dataclass(frozen=True, slots=True)
+class StatementOptions:
+    """`epsilon` is what a statement may cost; `within` the error that decides it instead, as 100 or
+    "5%", of which `confidence` is how sure it is (None: nothing is said).
+    """
+
+    epsilon: Amount | None = None
+    within: Amount | None = None
+    confidence: Amount | None = None
+
+    @property
+    def exact_epsilon(self) -> Decimal | None:
+        """Raises ProgrammingError for what is no exact number."""
+        return exact_amount("epsilon", self.epsilon)
+
+    @property
+    def precision(self) -> Precision | None:
+        """Raises ProgrammingError for what is no exact number, `Refused` for what no answer has."""
+        error = str(self.within) if type(self.within) is int else self.within
+        if not (isinstance(error, str) and error.endswith("%")):
+            exact_amount("within", error)
+        text = None if error is None else str(error)
+        return requested_precision(None, text, exact_amount("confidence", self.confidence))
+
+
+NOTHING_SAID = StatementOptions()
+
+
+def exact_amount(name: str, amount: Amount | None) -> Decimal | None:
+    """An amount as an exact decimal; a float is refused, because 0.1 is not one tenth."""
+    if amount is None or isinstance(amount, Decimal):
+        return amount
+    if not isinstance(amount, str):
+        message = f"{name} is a Decimal or a string such as '0.1'."
+        raise ProgrammingError(message)
+    try:
+        return Decimal(amount)
+    except InvalidOperation:
+        message = f"{name} is a decimal number such as '0.1'."
+        raise ProgrammingError(message) from None
+
+
+def positional(sql: str, named: Named) -> tuple[str, Sequence[Parameter | list[Any]]]:
+    """The text with a `?` in the place of every `:name`, all else where it was, and its values.
+
+    Raises ProgrammingError for a name without a value, and for a value without a name.
+
+    >>> positional("SELECT :a || ':b', x::DATE, :a", {"a": 1})
+    ("SELECT ?  || ':b', x::DATE, ? ", [1, 1])
+    """
+    values: list[Parameter | list[Any]] = []
+    parts, used, at = list[str](), set[str](), 0
+    read = list(words(sql))
+    for colon, name in pairwise(read):
+        is_name = name.kind is WordKind.NAME and name.start == colon.stop
+        if colon.text != ":" or not is_name:
+            continue
+        if name.text not in named:
+            raise ProgrammingError(f"There is no value for :{name.text}.", sqlstate="07001")
+        used.add(name.text)
+        values.append(named[name.text])
+        parts += [sql[at : colon.start], "?".ljust(1 + len(name.text))]
+        at = name.stop
+    unused = [name for name in named if name not in used]
+    if unused:
+        raise ProgrammingError(f"There is no :{unused[0]} in the text.", sqlstate="07001")
+    return "".join([*parts, sql[at:]]), values

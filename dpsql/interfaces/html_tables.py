@@ -1,0 +1,45 @@
+"""An answer as a table of HTML, for notebooks and pages; every text is escaped: SECURITY.md S21."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from html import escape
+
+from dpsql.interfaces.messages import printable
+from dpsql.interfaces.sentences import footnotes
+from dpsql.interfaces.tables import MARK, UNKNOWN, TextColumn, is_unclear, text_columns
+from dpsql.model.vocabulary import Answer
+
+MOST_SHOWN = 200
+"""Rows that a notebook shows."""
+
+
+def table_html(answer: Answer, most: int | None = None) -> str:
+    """The rows as a table, at most so many, with what its marks mean below it."""
+    rows = len(answer.rows)
+    if most is not None and rows > most:
+        answer = replace(answer, rows=answer.rows[:most], margins=answer.margins[:most])
+    columns = text_columns(answer)
+    head = "".join(_cell("th", column, column.header) for column in columns)
+    lines = [
+        "<tr>" + "".join(_cell("td", column, column.cells[n]) for column in columns) + "</tr>"
+        for n, _ in enumerate(answer.rows)
+    ]
+    below = [f"{MARK} {text}" for text in footnotes(answer)]
+    below += [UNKNOWN] if is_unclear(answer) else []
+    below += [f"{rows - most:,} more rows"] if most is not None and rows > most else []
+    below += [] if rows else ["(no rows)"]
+    table = f"<table><thead><tr>{head}</tr></thead><tbody>"
+    return "\n".join([table, *lines, "</tbody></table>", *notes_html(below)])
+
+
+def notes_html(texts: Sequence[str]) -> Iterator[str]:
+    """Sentences, each a paragraph."""
+    for text in texts:
+        yield f'<p class="note">{escape(printable(text))}</p>'
+
+
+def _cell(kind: str, column: TextColumn, text: str) -> str:
+    aligned = "text-align:right;white-space:pre" if column.numeric else "text-align:left"
+    return f'<{kind} style="{aligned}">{escape(text)}</{kind}>'
