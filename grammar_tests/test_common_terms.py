@@ -64,6 +64,30 @@ def test_values_and_errors_are_those_of_the_terms_written_out(
     assert ours.question == theirs.question
 
 
+COUNTS = "(SELECT country, COUNT(*) AS n FROM customers GROUP BY country) AS t"
+COPIED = (
+    (f"SELECT region, n FROM {COUNTS} JOIN countries AS k ON k.code = t.country", [2]),
+    (f"SELECT n FROM {COUNTS} JOIN countries AS k ON k.code = t.country", [1]),
+    (f"SELECT n FROM {COUNTS} CROSS JOIN countries AS k", [1]),
+    (f"SELECT country FROM {COUNTS} UNION SELECT region FROM countries", [1]),
+    (f"SELECT region, n FROM {COUNTS} JOIN (SELECT DISTINCT * FROM countries) AS k ON n > 1", [1]),
+)
+
+
+@pytest.mark.parametrize(("sql", "columns"), COPIED)
+def test_of_public_tables_what_is_read_is_copied(
+    sql: str, columns: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows, ours = answered(sql)
+    monkeypatch.setattr(step, "of_columns_read", lambda relation, _: relation)
+    every, theirs = answered(sql)
+    assert sorted(rows) == sorted(every)
+    assert [len(t.columns) for t in ours.rewritten.tables if t.public_sql] == columns
+    copied = [len(t.columns) for t in theirs.rewritten.tables if t.public_sql]
+    assert copied >= columns
+    assert ours.question == theirs.question
+
+
 def test_wrong_twin_terms_that_are_taken_for_one_another_change_values(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

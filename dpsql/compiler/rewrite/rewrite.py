@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
@@ -28,9 +28,20 @@ from dpsql.consistency.least_squares import covariance, dependent
 from dpsql.consistency.marginals import Spread
 from dpsql.mechanisms import standard_deviation, widest
 from dpsql.mechanisms.shown_counts import widening
-from dpsql.model.algebra import Evaluated, OneRow, Relation, Released, Scan
+from dpsql.model.algebra import (
+    Apply,
+    Evaluated,
+    OneRow,
+    Project,
+    Recursion,
+    Relation,
+    Released,
+    Scan,
+    Single,
+    Union,
+)
 from dpsql.model.tree import Expression
-from dpsql.model.walk import relations
+from dpsql.model.walk import expressions, inputs, map_inputs, refs, relations
 
 _Traced: TypeAlias = tuple[Relation, tuple[Expression, ...], tuple[Expression, ...]]
 
@@ -158,7 +169,8 @@ class _Tables:
     ) -> str:
         """The statement of these outputs, in which each term is computed once."""
         written = computed_once(written_out(relation), identities)
-        return self.dialects.scratch.query(*once(written, outputs, identities), self.source)
+        rows, computed = once(written, outputs, identities)
+        return self.dialects.scratch.query(of_columns_read(rows, computed), computed, self.source)
 
     def source(self, relation: Relation) -> tuple[str, Columns] | None:
         """The table that holds this relation, or None where the printer must look inside."""
@@ -176,6 +188,34 @@ class _Tables:
                 sql = self.dialects.database.query(relation, outputs)
             self.listed.append(ReleasedTable(name, columns, block, sql))
         return name, {f.id: f"c{n}" for n, f in enumerate(relation.fields)}
+
+
+def of_columns_read(relation: Relation, outputs: Sequence[Expression]) -> Relation:
+    """The same relation, whose public tables have the columns that something above them reads.
+
+    They are copied from the owner's database, whole: of a calendar of thirty columns often two.
+
+    >>> from dpsql.model.algebra import Field
+    >>> from dpsql.model.tree import INTEGER
+    >>> day, week = Field(1, "day", INTEGER), Field(2, "week", INTEGER)
+    >>> of_columns_read(Scan("days", (day, week)), [week.ref]).fields == (week,)
+    True
+    """
+    read = frozenset[int]().union(*map(refs, outputs))
+    for part in relations(relation):
+        read = read.union(*map(refs, expressions(part)))
+        if isinstance(part, Union | Recursion | Apply | Single):
+            read = read.union(f.id for source in inputs(part) for f in source.fields)
+    return _narrowed(relation, read)
+
+
+def _narrowed(relation: Relation, read: frozenset[int]) -> Relation:
+    if not _is_public(relation):
+        return map_inputs(relation, lambda part: _narrowed(part, read))
+    fields = tuple(f for f in relation.fields if f.id in read) or relation.fields[:1]
+    return (
+        relation if fields == relation.fields else Project(relation, tuple(f.item for f in fields))
+    )
 
 
 def _is_public(relation: Relation) -> bool:

@@ -7,7 +7,7 @@ minute on some versions, and guesses a common type that may round.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from decimal import Decimal
 from typing import Any, assert_never
@@ -16,6 +16,7 @@ from dpsql.engines import Beforehand, Load, ScratchTable, Variable
 from dpsql.model.tree import Kind, SqlType, identifier, type_name
 
 _INT64 = 2**63
+_AS_THEY_ARE = frozenset({Kind.INTEGER, Kind.VARCHAR, Kind.DATE})
 
 
 def loaded(given: Load) -> tuple[str, list[Any]]:
@@ -66,8 +67,10 @@ def load(table: ScratchTable) -> tuple[str, list[str]]:
     ]
     sql = f"CREATE TEMP TABLE {identifier(table.name)} AS SELECT {', '.join(listed)}"
     texts = [
-        json.dumps([None if v is None else _text(v, kind) for v in values])
-        for (_name, kind), values in zip(table.columns, columns, strict=True)
+        json.dumps([None if v is None else text(v) for v in values])
+        for text, values in zip(
+            (_text_of(kind) for _name, kind in table.columns), columns, strict=True
+        )
     ]
     return sql, texts
 
@@ -82,11 +85,14 @@ def _target(kind: SqlType, values: Sequence[Any]) -> str:
     return type_name(kind)
 
 
-def _text(value: Any, kind: SqlType) -> str:
+def _text_of(kind: SqlType) -> Callable[[Any], str]:
+    """How a value of this type is written: exactly."""
     if kind.kind is Kind.DOUBLE:
-        return repr(float(value))
+        return lambda value: repr(float(value))
+    return str if kind.kind in _AS_THEY_ARE else _text
+
+
+def _text(value: Any) -> str:
     if isinstance(value, datetime):
         return value.isoformat(" ")
-    if isinstance(value, Decimal):
-        return f"{value:f}"
-    return str(value)
+    return f"{value:f}" if isinstance(value, Decimal) else str(value)
