@@ -11,12 +11,12 @@ import duckdb
 import pytest
 
 from dpsql import functions
-from dpsql.compiler.infer import infer
+from dpsql.compiler.infer import infer, keys_together
 from dpsql.compiler.infer.column_facts import SUBJECT, ImpliedPredicate, statements
 from dpsql.dialects.duckdb.expression_sql import expression
 from dpsql.functions.registry import REGISTRY
 from dpsql.model.intervals import Facts, Interval
-from dpsql.model.tree import BOOLEAN, INTEGER, Call, Cast, Expression, Kind, Literal, Ref
+from dpsql.model.tree import BOOLEAN, INTEGER, Call, Cast, Expression, Kind, Literal, Ref, Value
 from grammar_tests.bound import shop
 from grammar_tests.function_checks import (
     FAR,
@@ -157,3 +157,36 @@ def test_a_key_that_is_left_out_by_mistake_would_be_seen(monkeypatch: pytest.Mon
     monkeypatch.setattr(infer, "possible", lambda _keys, domain, _rows, _columns: domain[:1])
     listed, present = _listed_and_present(FILTERED)
     assert not present <= listed
+
+
+TOGETHER = (
+    "SELECT EXTRACT(quarter FROM day) AS a, EXTRACT(month FROM day) AS b FROM logins",
+    "SELECT DATE_TRUNC('week', day) AS a, CAST(day AS VARCHAR) < '2024-03' AS b FROM logins",
+    "SELECT EXTRACT(hour FROM placed_at) AS a, EXTRACT(dow FROM placed_at) AS b FROM orders",
+    "SELECT DATE_TRUNC('month', placed_at) AS a, CAST(placed_at AS DATE) AS b FROM orders",
+    "SELECT age // 30 AS a, age // 60 AS b FROM customers",
+    "SELECT region AS a, country AS b FROM customers JOIN countries ON country = code",
+)
+
+
+def _listed_together(rows: str) -> tuple[set[tuple[Value, ...]], set[tuple[Value, ...]]]:
+    policy, engine = shop()
+    sql = f"SELECT a, b, COUNT(*) AS n FROM ({rows}) AS t GROUP BY a, b"
+    (block,) = compiled(sql, policy, engine).blocks
+    return set(block.domain or ()), {row[:2] for row in engine.rows(sql)}
+
+
+@pytest.mark.parametrize("rows", TOGETHER)
+def test_keys_of_the_same_columns_are_those_that_can_be_together(rows: str) -> None:
+    listed, present = _listed_together(rows)
+    assert listed >= present != set()
+    each = [len({row[place] for row in listed}) for place in range(2)]
+    assert len(listed) < each[0] * each[1] or "hour" in rows
+
+
+def test_a_column_that_is_not_gone_through_in_full_is_seen(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(keys_together, "_reads_days", lambda *_: True)
+    listed, present = _listed_together(TOGETHER[2])
+    assert not present <= listed, "the twin takes hours for days"

@@ -10,7 +10,7 @@ limit on the rows of one unit costs accuracy.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -55,7 +55,16 @@ from dpsql.model.tree import (
     WindowCall,
 )
 from dpsql.model.vocabulary import Policy
-from dpsql.model.walk import both, conjuncts, implied, map_children, refs, relations, walk
+from dpsql.model.walk import (
+    both,
+    composed,
+    conjuncts,
+    implied,
+    map_children,
+    refs,
+    relations,
+    walk,
+)
 
 VALUES = frozenset(
     """min max any_value first last mode quantile_disc arg_max arg_min arg_max_null arg_min_null
@@ -414,13 +423,29 @@ class Columns:
             pending += [other for other in others if other is not None]
         return frozenset(equal)
 
+    def over_sources(self, expression: Expression) -> Expression:
+        """The expression over columns that are computed of none, unless it would be too long."""
+        while True:
+            below = composed(expression, dict(self._computed(refs(expression))))
+            if below is None or below == expression:
+                return expression
+            expression = below
+
+    def _computed(self, numbers: Iterable[int]) -> Iterator[tuple[int, Expression]]:
+        for number in numbers:
+            match self.defined.get(number):
+                case _Computed(expression=expression, padded=False):
+                    yield number, expression
+                case _:
+                    continue
+
     def image(self, expression: Expression) -> Facts | None:
         """Exact image of an expression whose columns all have finite domains."""
         numbers = sorted(refs(expression))
         columns = [self.column(number) for number in numbers]
         if isinstance(expression, Ref) or not numbers or any(c.may_be_nan for c in columns):
             return None
-        rows = self._rows(columns)
+        rows = self.combinations(columns)
         if rows is None:
             return None
         fields = tuple(Field(n, "", c.type) for n, c in zip(numbers, columns, strict=True))
@@ -429,7 +454,7 @@ class Columns:
 
     def _pointwise(self, expression: Call | Cast, args: tuple[Facts, ...], facts: Facts) -> Facts:
         """`facts` with the image of one call over its arguments' domains, taken as independent."""
-        if any(arg.may_be_nan for arg in args) or (rows := self._rows(list(args))) is None:
+        if any(arg.may_be_nan for arg in args) or (rows := self.combinations(args)) is None:
             return facts
         fields = tuple(Field(-1 - n, "", a.type) for n, a in enumerate(args))
         places = tuple(f.ref for f in fields)
@@ -443,7 +468,8 @@ class Columns:
         interval = facts.interval.intersect(image.interval) if image.domain else facts.interval
         return replace(facts, domain=image.domain, interval=interval)
 
-    def _rows(self, columns: list[Facts]) -> list[Row] | None:
+    def combinations(self, columns: Sequence[Facts]) -> list[Row] | None:
+        """The rows of the values of columns, each with each; None where they are too many."""
         domains = []
         for facts in columns:
             if facts.domain is None:

@@ -12,10 +12,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import product
 from math import isnan, prod
 
 from dpsql.compiler.infer.column_facts import Columns, Evaluate, FactSource, PublicData, Row
+from dpsql.compiler.infer.keys_together import together
 from dpsql.compiler.infer.possible_keys import possible
 from dpsql.compiler.plan.measurement_kinds import MOST_ROWS
 from dpsql.compiler.plan.private_plan import Bounded, BoundedBlock, PrivateBlock, Tracked
@@ -69,7 +69,7 @@ class _Block:
             return BoundedBlock(self.block, arguments, domain, combinations, tested, wide=wide)
         domains = [self.keys(key.expression) for key in self.block.keys]
         free = [domain for domain, fixed in zip(domains, determined, strict=True) if not fixed]
-        domain = self._product(domains)
+        domain = self._together(domains)
         arguments, wide = (self._doubted(facts, domain) for facts in (arguments, wide))
         # A domain limits what a unit touches only where keys outside of it are dropped: the data
         # may hold what the policy does not list.
@@ -143,11 +143,11 @@ class _Block:
         nan = any(isinstance(v, float) and isnan(v) for row in rows for v in row)
         return None if nan or len(rows) > self.origin.limit else tuple(rows)
 
-    def _product(self, domains: list[tuple[Value, ...] | None]) -> tuple[Row, ...] | None:
+    def _together(self, domains: list[tuple[Value, ...] | None]) -> tuple[Row, ...] | None:
         finite = [d for d in domains if d is not None]
-        if len(finite) < len(domains) or prod(map(len, finite)) > self.origin.limit:
+        if len(finite) < len(domains):
             return None
-        return tuple(product(*finite))
+        return together([key.expression for key in self.block.keys], finite, self.rows)
 
     def keys(self, expression: Expression) -> tuple[Value, ...] | None:
         """The values a key can take, NULL among them where it can be NULL."""

@@ -1,5 +1,6 @@
-"""Which of the listed keys can occur at all, by what filters leave of public rows and of keys
-together: the others have no rows whatever is stored, and are not shown.
+"""Which of the listed keys can occur at all, by the public rows that several are of, and by what
+filters leave of public rows and of keys together: the others have no rows whatever is stored, and
+are not shown.
 
 Proof (PRIVACY.md R24, R29). It depends on the text, the policy and public data alone; and a list
 that is used is enforced, so that leaving out a key that does occur would cost accuracy only.
@@ -54,20 +55,25 @@ def _of_public_rows(
         meant = (_over(scan.fields, condition, columns) for condition in _always(columns))
         filters = [p for p in meant if p is not None and not _says_nothing(p)]
         outputs = [(n, _over(scan.fields, key, columns)) for n, key in enumerate(keys)]
-        yield from _allowed(outputs, _filtered(scan, filters), columns) if filters else ()
+        yield from _allowed(outputs, _filtered(scan, filters), columns, alone=bool(filters))
     for match in _matches(rows, columns):
         assert match.member is not None
         value, option = match.member
         same = [(n, option) for n, key in enumerate(keys) if _is(key, value, columns)]
         if _is_public(match.other, policy):
-            yield from _allowed(same, match.other, columns)
+            yield from _allowed(same, match.other, columns, alone=True)
 
 
 def _allowed(
-    outputs: Iterable[tuple[int, Expression | None]], public: Relation, columns: Columns
+    outputs: Iterable[tuple[int, Expression | None]],
+    public: Relation,
+    columns: Columns,
+    *,
+    alone: bool,
 ) -> Iterator[tuple[list[int], set[Row]]]:
+    """What public rows leave of several keys, or of one that may stand `alone`."""
     listed = [(n, e) for n, e in outputs if e is not None and _is_plain(e)]
-    if not listed:
+    if len(listed) < (1 if alone else 2):
         return
     limit = columns.origin.limit
     expressions = tuple(expression for _, expression in listed)

@@ -64,3 +64,55 @@ SELECT city, COUNT(*) AS n FROM customers JOIN countries c ON country = c.code W
 -- case: a filter on public rows is no reason to show rows
 SELECT c.code FROM customers JOIN countries c ON country = c.code WHERE c.region = 'north';
 -- refuse: raw-rows at 1:20
+
+-- case: months have one quarter each
+SELECT EXTRACT(quarter FROM day) AS q, EXTRACT(month FROM day) AS m, COUNT(*) AS n FROM logins GROUP BY q, m;
+-- accept
+-- keys: 12 public, l0 proved
+-- release: scaled l0=12 linf=27487790.69
+
+-- case: days of months, which were more than may be listed with each other
+SELECT EXTRACT(month FROM day) AS m, day, COUNT(*) AS n FROM logins GROUP BY m, day;
+-- accept
+-- keys: 366 public, l0 proved
+-- release: scaled l0=366 linf=879609302.2
+
+-- case: of times the days are gone through
+SELECT EXTRACT(year FROM placed_at) AS y, DATE_TRUNC('month', placed_at) AS m, CAST(placed_at AS DATE) AS d, COUNT(*) AS n FROM orders WHERE placed_at >= TIMESTAMP '2025-11-15 12:00:00' GROUP BY y, m, d;
+-- accept
+-- keys: 47 public, l0 enforced
+-- release: rows l0=3 linf=10
+
+-- case: keys that a subquery computes
+SELECT q, m, COUNT(*) AS n FROM (SELECT EXTRACT(quarter FROM day) AS q, DATE_TRUNC('month', day) AS m FROM logins) AS t GROUP BY m, q;
+-- accept
+-- keys: 12 public, l0 proved
+-- release: scaled l0=12 linf=27487790.69
+
+-- case: hours are any of a day
+SELECT EXTRACT(hour FROM placed_at) AS h, EXTRACT(isodow FROM placed_at) AS d, COUNT(*) AS n FROM orders GROUP BY h, d;
+-- accept
+-- keys: 168 public, l0 enforced
+-- release: rows l0=3 linf=10
+
+-- case: keys of columns that say nothing of each other
+SELECT segment, age // 40 AS a, age // 80 AS b, COUNT(*) AS n FROM customers GROUP BY segment, a, b;
+-- accept
+-- keys: 10 public, l0 proved
+-- release: rows l0=1 linf=1
+
+-- case: a public table's key and what it says of that
+SELECT c.region, country, segment, COUNT(*) AS n FROM customers JOIN countries c ON country = c.code GROUP BY c.region, country, segment;
+-- accept
+-- keys: 6 public, l0 proved
+-- release: rows l0=1 linf=1
+
+-- case: one year of a column says nothing of the month of another
+SELECT EXTRACT(year FROM l.day) AS y, EXTRACT(quarter FROM joined) AS q, COUNT(*) AS n FROM logins l JOIN customers c ON l.customer_id = c.customer_id GROUP BY y, q;
+-- accept
+-- keys: 4 public, l0 proved
+-- release: rows l0=1 linf=1048576
+
+-- case: what is computed of keys is not theirs to be shown
+SELECT day, EXTRACT(month FROM day) AS m FROM logins;
+-- refuse: raw-rows at 1:47

@@ -70,7 +70,7 @@ SELECT quantity * 2 AS q, COUNT(*) AS n FROM orders WHERE q > 4 GROUP BY q;
 -- case: an alias of an alias, grouped
 SELECT quantity + 1 AS q, q * 2 AS r, COUNT(*) AS n FROM orders GROUP BY ALL;
 -- accept
--- keys: 441 public, l0 enforced
+-- keys: 21 public, l0 enforced
 -- release: rows l0=3 linf=10
 -- rewrite:
 --   WITH rows AS (
