@@ -220,9 +220,3 @@ SELECT date_trunc('month', placed_at) + INTERVAL 1 MONTH AS until, COUNT(*) AS n
 -- accept
 -- keys: 24 public, l0 enforced
 -- release: rows l0=3 linf=10
-
--- case: rows by how certain they are
-SELECT segment, n FROM (SELECT segment, COUNT(*) AS n FROM customers GROUP BY segment) AS t WHERE DP_STDDEV(n) < 0.05 * n;
--- accept
--- keys: 2 public, l0 proved
--- release: rows l0=1 linf=1
