@@ -203,11 +203,16 @@ def _total(widths: list[int]) -> int:
 def _shorten(column: TextColumn, limit: int) -> TextColumn:
     if column.numeric or column.width <= limit:
         return column
-    cells = tuple(_cut(cell, limit) for cell in column.cells)
-    return replace(column, header=_cut(column.header, limit), cells=cells)
+    cells = tuple(shortened(cell, limit) for cell in column.cells)
+    return replace(column, header=shortened(column.header, limit), cells=cells)
 
 
-def _cut(text: str, limit: int) -> str:
+def shortened(text: str, limit: int) -> str:
+    """The text in at most so many cells, its end left out.
+
+    >>> shortened("Springfield", 6)
+    'Sprin…'
+    """
     if width(text) <= limit:
         return text
     while width(text) > limit - 1:

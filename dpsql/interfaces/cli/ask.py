@@ -24,7 +24,7 @@ from dpsql.interfaces.cli.options import (
     with_settings,
     written_as,
 )
-from dpsql.interfaces.cli.output import output
+from dpsql.interfaces.cli.output import Write, output
 from dpsql.interfaces.cli.terminal import (
     Progress,
     can_answer,
@@ -35,6 +35,10 @@ from dpsql.interfaces.cli.terminal import (
 )
 from dpsql.interfaces.dbapi.local_answers import free_answer
 from dpsql.interfaces.doors import COMMAND_LINE
+from dpsql.interfaces.pictures.charts import chart_of
+from dpsql.interfaces.pictures.html_page import page
+from dpsql.interfaces.pictures.svg_chart import svg
+from dpsql.interfaces.pictures.terminal_chart import picture
 from dpsql.interfaces.plan_text import WIDTH, plan_text
 from dpsql.interfaces.receipts import cost_text
 from dpsql.interfaces.sentences import footnotes, remarks, sentence
@@ -54,6 +58,7 @@ _FORMATS: dict[str, Callable[[Answer], str | bytes]] = {
     "csv": records.csv,
     "markdown": markdown,
     "parquet": records.parquet,
+    "svg": lambda answer: svg(chart_of(answer)),
 }
 
 Call = Callable[["Proxy", Request], Callable[[], Any]]
@@ -97,8 +102,9 @@ def _question(command: Command) -> Command:
 
 @click.command()
 @_question
-@written_as("How the rows are written.", "table", *_FORMATS)
+@written_as("How the rows are written.", "table", *_FORMATS, "html")
 @click.option("-o", "--output", "target", metavar="FILE", help="Write the result here, atomically.")
+@click.option("--plot", "draws", is_flag=True, help="Draw the numbers below the table.")
 @click.option("--explain", "only_explain", is_flag=True, help="Show the plan and the price; free.")
 @click.option("--yes", is_flag=True, help="Ask even what cannot be of use, without asking back.")
 def query(
@@ -107,11 +113,15 @@ def query(
     *,
     style: str,
     target: str | None,
+    draws: bool,
     only_explain: bool,
     yes: bool,
     **options: Any,
 ) -> None:
     """Answer one SELECT: rows to stdout, its cost to stderr."""
+    if draws and style != "table":
+        raise click.UsageError("--plot draws below a table; --format html and svg are pictures.")
+    options["sql"], options["file"] = read_sql(options["sql"], options["file"]), None
     if style == "parquet":
         records.require_parquet()
         if target is None and sys.stdout.isatty():
@@ -126,18 +136,30 @@ def query(
             write(_plan(answer.explanation, target=target))
             return
         if style == "table":
-            drawn = table(answer, None if target else columns(sys.stdout))
-            write(drawn.text)
-            notices = (*remarks(answer, COMMAND_LINE), *drawn.notices)
+            notices = _drawn(answer, write, None if target else columns(sys.stdout), draws=draws)
         else:
-            if answer.flow is None:
-                write(_FORMATS[style](answer))
-            notices = remarks(answer, COMMAND_LINE)
-            if style != "markdown":
-                notices = (*footnotes(answer), *notices)
+            notices = _formatted(answer, write, style, options["sql"])
     for notice in notices:
         note(f"notice: {notice}")
     note(cost_text(answer.receipt))
+
+
+def _drawn(answer: Answer, write: Write, room: int | None, *, draws: bool) -> tuple[str, ...]:
+    """Writes the table, and the picture below it; what is to be told beside it."""
+    drawn = table(answer, room)
+    write(drawn.text + (f"\n{picture(answer, room)}" if draws else ""))
+    return (*remarks(answer, COMMAND_LINE), *drawn.notices)
+
+
+def _formatted(answer: Answer, write: Write, style: str, sql: str) -> tuple[str, ...]:
+    """Writes the answer to a text, unless it has flowed; what is to be told beside it."""
+    if style == "html":
+        write(page(answer, sql, COMMAND_LINE))
+        return ()
+    if answer.flow is None:
+        write(_FORMATS[style](answer))
+    notices = remarks(answer, COMMAND_LINE)
+    return notices if style == "markdown" else (*footnotes(answer), *notices)
 
 
 @click.command()

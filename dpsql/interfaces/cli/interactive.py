@@ -37,6 +37,7 @@ from dpsql.interfaces.dbapi.local_answers import free_answer
 from dpsql.interfaces.doors import SHELL
 from dpsql.interfaces.listing import Listing, listed, listing
 from dpsql.interfaces.messages import printable
+from dpsql.interfaces.pictures.terminal_chart import picture
 from dpsql.interfaces.plan_text import WIDTH, plan_text
 from dpsql.interfaces.receipts import cost_text
 from dpsql.interfaces.sentences import remarks
@@ -98,13 +99,14 @@ def shell(
 @dataclass(slots=True)
 class Shell:
     """What a user of the shell sees. Each statement is the `request` with its text; above an ε of
-    `most` is asked back, unless `yes`.
+    `most` is asked back, unless `yes`; `last` is the latest answer.
     """
 
     proxy: Proxy
     request: Request
     most: Decimal | None = None
     yes: bool = False
+    last: Answer | None = None
 
     def names(self) -> Completable:
         """What there is to be completed."""
@@ -170,6 +172,7 @@ class Shell:
         request = replace(self.request, sql=sql)
         catalogued = free_answer(self.proxy, request)
         if catalogued is not None:
+            self.last = catalogued
             _show(catalogued)
             return
         request = self._agreed(request)
@@ -179,6 +182,7 @@ class Shell:
         if isinstance(answer.explanation, Explanation):
             _page(_planned(answer.explanation))
             return
+        self.last = answer
         _show(answer)
         note(cost_text(answer.receipt))
 
@@ -237,6 +241,14 @@ class Shell:
         if not sql:
             raise click.UsageError("\\explain SELECT …")
         _page(_planned(self._plan(replace(self.request, sql=sql))))
+
+    def plot(self, sql: str) -> None:
+        """The latest answer, or that of a statement, as a picture."""
+        if sql:
+            self._ask(sql)
+        if self.last is None:
+            raise click.UsageError("There is no answer yet: \\plot SELECT …")
+        _page(picture(self.last, columns(sys.stdout)))
 
     def budget(self, _rest: str) -> None:
         """What is left."""
@@ -333,6 +345,7 @@ _COMMANDS: dict[str, _Command] = {
         _Command("\\d [TABLE]", "the tables, or the columns of one", Shell.describe),
         _Command("\\dt", "the tables", Shell.tables),
         _Command("\\explain SELECT …", "price, expected error, what would help", Shell.explain),
+        _Command("\\plot [SELECT …]", "the latest answer, or this one, as a picture", Shell.plot),
         _Command("\\budget", "what is left to spend", Shell.budget),
         _Command("\\history", "what was asked and what it cost", Shell.history),
         _Command("\\epsilon [E]", "what each statement asks for from here on", Shell.epsilon),

@@ -24,6 +24,7 @@ Result = TypeVar("Result")
 _TICK_SECONDS = 0.1
 _PATIENCE_SECONDS = 1.0
 _SUBSTITUTES = {"±": "+/-", "─": "-", "…": "...", "ε": "epsilon", "δ": "delta", "ρ": "rho"}
+_STROKES = str.maketrans("█▉▊▋▌▍▎▏▐├┤┼│└●◆▲■○◇△□", "#########||+|+*xv#oyns")
 
 
 def use_color() -> bool | None:
@@ -43,6 +44,7 @@ def encodable(text: str, encoding: str | None) -> str:
     except UnicodeEncodeError:
         for sign, words in _SUBSTITUTES.items():
             text = text.replace(sign, words)
+        text = text.translate(_STROKES)
         return text.encode(encoding, "backslashreplace").decode(encoding)
     return text
 

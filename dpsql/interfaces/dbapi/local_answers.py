@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from decimal import Context, Decimal
 from typing import TYPE_CHECKING, Any
 
 from dpsql.dialects.postgres.words import WordKind, words
@@ -20,6 +21,7 @@ from dpsql.model.vocabulary import Answer, Column, Request
 if TYPE_CHECKING:
     from dpsql.proxy import Proxy
 
+_WIDE = Context(prec=60)
 _SPENT = ("dpsql_budget", "dpsql_history")
 _NAMES_IT = re.compile(rf"\b(information_schema|pg_[a-z_]+|{'|'.join(_SPENT)})\b", re.IGNORECASE)
 """A name that only the catalogue has, or may have: nothing else is begun for other texts."""
@@ -61,7 +63,16 @@ def spending(proxy: Proxy, analyst: str, function: str) -> Answer:
     from dpsql.interfaces.pgwire.catalogue.spending import report  # noqa: PLC0415
 
     table = report(proxy, analyst, function)
-    return _exact(table.columns, table.rows)
+    kinds = [kind for _, kind in table.columns]
+    rows = [tuple(map(_trimmed, row, kinds)) for row in table.rows]
+    return _exact(table.columns, rows)
+
+
+def _trimmed(value: Any, kind: SqlType) -> Any:
+    """An amount with as many digits behind its point as its column has."""
+    if not isinstance(value, Decimal):
+        return value
+    return value.quantize(Decimal(1).scaleb(-kind.scale), context=_WIDE)
 
 
 def _numbered(sql: str) -> str:

@@ -1,0 +1,229 @@
+"""Answer → Chart: what of an answer is drawn, and in which shape; nothing is known of pens here.
+
+Each measured column is a panel with a scale of its own. Its points stand over the keys: as lines
+where these are times or numbers, else as bars. Of several keys the others tell series apart.
+Whiskers are the margins at 95 % that the answer has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+from enum import StrEnum
+from math import ceil, floor, isnan, log10
+from typing import Any
+
+from dpsql.interfaces.amounts import exact_text, number_text
+from dpsql.interfaces.messages import printable
+from dpsql.model.vocabulary import Answer
+
+MOST_POINTS = 1_000
+"""Points that one picture has at most."""
+MOST_SERIES = 8
+NOTHING = "There is no number to draw."
+LARGEST = 1e300
+"""What is larger, and what errs by more, is not drawn."""
+_FEWEST_IN_A_LINE = 3
+
+
+class ChartShape(StrEnum):
+    """How the points of a panel stand."""
+
+    BARS = "bars"
+    LINES = "lines"
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A value and the half-width of its 95 % interval: None is exact, NaN not known."""
+
+    value: float
+    margin: float | None
+    text: str
+
+    @property
+    def low(self) -> float:
+        return self.value - self.reach
+
+    @property
+    def high(self) -> float:
+        return self.value + self.reach
+
+    @property
+    def reach(self) -> float:
+        """How far the whiskers go."""
+        is_drawn = self.margin is not None and abs(self.margin) <= LARGEST
+        return self.margin if self.margin is not None and is_drawn else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """Points over the labels of a panel, None where there is none."""
+
+    name: str
+    points: tuple[Point | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """One measured column over the keys; `places` are where the labels stand along a line."""
+
+    title: str
+    shape: ChartShape
+    labels: tuple[str, ...]
+    places: tuple[float, ...]
+    series: tuple[Series, ...]
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        """The least and the greatest of what is drawn; of bars, zero is always among them."""
+        points = [p for each in self.series for p in each.points if p is not None]
+        ends = [end for p in points for end in (p.low, p.high)]
+        ends += [0.0] if self.shape is ChartShape.BARS or not ends else []
+        low, high = min(ends), max(ends)
+        return (low, high) if low < high else (low, low + 1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """All panels of an answer, what stands below them, and how many rows are not drawn."""
+
+    axis: str
+    panels: tuple[Panel, ...]
+    left_out: int = 0
+
+
+def chart_of(answer: Answer) -> Chart:
+    """What is drawn of an answer; no panel where it has no number."""
+    rows = answer.rows[:MOST_POINTS]
+    margins = answer.margins[:MOST_POINTS]
+    measured = _measured(answer, margins) if rows else []
+    keys = [n for n in range(len(answer.columns)) if n not in measured]
+    over = _over(keys, rows)
+    cells = {n: [(r[n], m[n]) for r, m in zip(rows, margins, strict=True)] for n in measured}
+    panels = tuple(p for n in measured if (p := _panel(answer, n, over, cells[n])) is not None)
+    axis = ", ".join(printable(answer.columns[n].name) for n in keys)
+    placed = sum(min(place) >= 0 for place in over.cells)
+    return Chart(axis, panels, len(answer.rows) - placed)
+
+
+def _measured(answer: Answer, margins: Sequence[tuple[float | None, ...]]) -> list[int]:
+    """The columns that are drawn: what is noisy; else every number behind the first column."""
+    numbers = [n for n, column in enumerate(answer.columns) if column.type.is_measured]
+    noisy = [n for n in numbers if any(row[n] is not None for row in margins)]
+    if noisy:
+        return noisy
+    behind = [n for n in numbers if n > 0]
+    return behind or numbers
+
+
+@dataclass(frozen=True, slots=True)
+class _Over:
+    """Where each row stands: its label, and its series."""
+
+    shape: ChartShape
+    labels: tuple[str, ...]
+    places: tuple[float, ...]
+    series: tuple[str, ...]
+    cells: tuple[tuple[int, int], ...]
+
+
+def _over(keys: Sequence[int], rows: Sequence[Sequence[Any]]) -> _Over:
+    """The places of the rows by their keys; rows without keys are numbered."""
+    if not keys:
+        labels = tuple(str(n) for n, _ in enumerate(rows, 1)) if len(rows) > 1 else ("",)
+        cells = tuple((n, 0) for n, _ in enumerate(labels))
+        return _Over(ChartShape.BARS, labels, tuple(map(float, range(len(labels)))), ("",), cells)
+    along = next((k for k in keys if _steps([row[k] for row in rows])), None)
+    if along is None:
+        labels = tuple(", ".join(_label(row[k]) for k in keys) for row in rows)
+        cells = tuple((n, 0) for n, _ in enumerate(rows))
+        return _Over(ChartShape.BARS, labels, tuple(map(float, range(len(rows)))), ("",), cells)
+    others = [k for k in keys if k != along]
+    names = [", ".join(_label(row[k]) for k in others) for row in rows]
+    series = tuple(dict.fromkeys(names))
+    stops = sorted({row[along] for row in rows if row[along] is not None})
+    drawn = {name: n for n, name in enumerate(series[:MOST_SERIES])}
+    index = {stop: n for n, stop in enumerate(stops)}
+    cells = tuple(
+        (index.get(row[along], -1), drawn.get(name, -1))
+        for row, name in zip(rows, names, strict=True)
+    )
+    places = tuple(map(_position, stops))
+    return _Over(ChartShape.LINES, tuple(map(_label, stops)), places, series[:MOST_SERIES], cells)
+
+
+def _steps(values: list[Any]) -> bool:
+    """Whether values are times or numbers, of which there are enough for a line."""
+    present = {value for value in values if value is not None}
+    kinds = {type(value) for value in present}
+    alike = kinds <= {int, float} or kinds in ({date}, {datetime})
+    drawn = all(abs(v) <= LARGEST for v in present if isinstance(v, float))
+    return alike and drawn and len(present) >= _FEWEST_IN_A_LINE
+
+
+def _position(value: Any) -> float:
+    """Where a key stands along a line: days of a time, or the number itself."""
+    if isinstance(value, datetime):
+        since = datetime(1970, 1, 1, tzinfo=value.tzinfo)  # of a time without a zone too
+        return (value - since) / timedelta(days=1)
+    return float(value.toordinal()) if isinstance(value, date) else float(value)
+
+
+def _panel(
+    answer: Answer, place: int, over: _Over, cells: Sequence[tuple[Any, float | None]]
+) -> Panel | None:
+    """The panel of a column; None where it has no number at all."""
+    column = answer.columns[place]
+    grid: list[list[Point | None]] = [[None] * len(over.labels) for _ in over.series]
+    for (stop, line), (value, margin) in zip(over.cells, cells, strict=True):
+        point = _point(value, margin, column.type.scale or None)
+        if point is not None and stop >= 0 and line >= 0:
+            grid[line][stop] = point
+    if not any(point for line in grid for point in line):
+        return None
+    series = tuple(Series(name, tuple(line)) for name, line in zip(over.series, grid, strict=True))
+    return Panel(printable(column.name), over.shape, over.labels, over.places, series)
+
+
+def _point(value: Any, margin: float | None, scale: int | None) -> Point | None:
+    size = value.total_seconds() if isinstance(value, timedelta) else value
+    if size is None or not abs(size) <= LARGEST:  # NaN is not
+        return None
+    shown, around = number_text(value, margin, scale)
+    text = f"{shown} ± {around}" if around else shown
+    return Point(float(size), margin, text)
+
+
+def _label(value: Any) -> str:
+    return printable(exact_text(value))
+
+
+def is_unclear(point: Point) -> bool:
+    """Whether the error of a point is not known."""
+    return point.margin is not None and isnan(point.margin)
+
+
+def ticks(low: float, high: float, most: int = 5) -> list[float]:
+    """Round numbers from `low` to `high`, about as many.
+
+    >>> ticks(0, 97)
+    [0.0, 20.0, 40.0, 60.0, 80.0]
+    """
+    rough = (high - low) / max(1, most)
+    if rough < 1 / LARGEST:
+        return [low]
+    size = 10.0 ** floor(log10(rough))
+    step = next((size * n for n in (1, 2, 5) if size * n >= rough), 10 * size)
+    first = ceil(low / step)
+    return [n * step for n in range(first, floor(high / step) + 1)]
+
+
+def tick_text(value: float, span: float) -> str:
+    """A number of a scale that spans so much, with the digits that its steps need.
+
+    >>> tick_text(1500.0, 2000.0), tick_text(0.25, 1.0)
+    ('1,500', '0.25')
+    """
+    return f"{value:,.0f}" if span >= 5 else f"{value:,.3g}"  # noqa: PLR2004 - steps of one

@@ -1,0 +1,141 @@
+"""A chart as lines of text: bars with whiskers, and lines as columns of dots, in any width."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from dpsql.interfaces.messages import width
+from dpsql.interfaces.pictures.charts import (
+    NOTHING,
+    ChartShape,
+    Panel,
+    Point,
+    Series,
+    chart_of,
+    is_unclear,
+    tick_text,
+    ticks,
+)
+from dpsql.interfaces.tables import shortened
+from dpsql.model.vocabulary import Answer
+
+WIDTH = 80
+MOST_BARS = 40
+_LEAST_BAR = 10
+_LONGEST_LABEL = 24
+_HEIGHT = 12
+_EIGHTHS = " ▏▎▍▌▋▊▉█"
+_MARKS = "●◆▲■○◇△□"
+
+
+def picture(answer: Answer, room: int | None = None) -> str:
+    """The numbers of an answer with their errors, in lines of at most `room` cells."""
+    chart = chart_of(answer)
+    lines = [] if chart.panels else [NOTHING]
+    for panel in chart.panels:
+        lines += [""] if lines else []
+        lines += (
+            _bars(panel, room or WIDTH)
+            if panel.shape is ChartShape.BARS
+            else _line(panel, room or WIDTH)
+        )
+    if chart.panels and chart.left_out:
+        lines.append(f"{chart.left_out:,} more rows are not drawn")
+    return "".join(f"{line.rstrip()}\n" for line in lines)
+
+
+def _bars(panel: Panel, room: int) -> Iterator[str]:
+    """A line for each label: its bar, and whiskers over it."""
+    (series,) = panel.series
+    pairs = list(zip(panel.labels, series.points, strict=True))
+    shown = pairs[:MOST_BARS]
+    longest = min(_LONGEST_LABEL, max(1, room // 3))
+    labels = [shortened(label, longest) for label, _ in shown]
+    texts = [_text(point) for _, point in shown]
+    left, right = max(map(width, labels)), max(map(width, texts))
+    cells = max(_LEAST_BAR, room - left - right - 2)
+    low, high = panel.ends
+    yield panel.title
+    for label, text, (_, point) in zip(labels, texts, shown, strict=True):
+        bar = "" if point is None else _bar(point, low, high, cells)
+        blank = " " * (left - width(label))
+        yield f"{label}{blank} {bar.ljust(cells)} {text.rjust(right)}"
+    if len(pairs) > len(shown):
+        yield f"{len(pairs) - len(shown):,} more bars are not drawn"
+
+
+def _text(point: Point | None) -> str:
+    return "NULL" if point is None else point.text
+
+
+def _bar(point: Point, low: float, high: float, cells: int) -> str:
+    """From zero to the value in eighths of a cell, with the whiskers over it."""
+    scale = cells / (high - low)
+    start, stop = sorted(((0.0 - low) * scale, (point.value - low) * scale))
+    bar = [_filled(cell, start, stop) for cell in range(cells)]
+    if point.reach > 0:
+        first = min(cells - 1, max(0, int((point.low - low) * scale)))
+        last = min(cells - 1, max(0, int((point.high - low) * scale)))
+        for cell in range(first, last + 1):
+            bar[cell] = "─"
+        bar[first], bar[last] = "├", "┤"
+        middle = min(cells - 1, max(0, int((point.value - low) * scale)))
+        if first < middle < last or first == last:
+            bar[middle] = "┼"
+    return "".join(bar)
+
+
+def _filled(cell: int, start: float, stop: float) -> str:
+    """How much of a cell a bar fills; parts of a cell stand at its left alone."""
+    if cell + 1 <= start or cell >= stop:
+        return " "
+    if start > cell:
+        return "▐" if start - cell < 0.75 else " "  # noqa: PLR2004 - more than a quarter is seen
+    return _EIGHTHS[min(8, max(1, round((stop - cell) * 8)))]
+
+
+def _line(panel: Panel, room: int) -> Iterator[str]:
+    """A field of dots with whiskers, its scale at the left, the ends of the axis below."""
+    low, high = panel.ends
+    marks = {place: tick_text(place, high - low) for place in ticks(low, high)}
+    left = max((width(text) for text in marks.values()), default=0)
+    cells = max(_LEAST_BAR, room - left - 2)
+    field = [[" "] * cells for _ in range(_HEIGHT)]
+    for mark, series in zip(_MARKS, panel.series, strict=False):
+        _dots(field, panel, series, mark)
+    rows = {_row(place, low, high): text for place, text in marks.items()}
+    yield panel.title
+    for n, line in enumerate(field):
+        yield f"{rows.get(n, '').rjust(left)} ┤{''.join(line)}"
+    yield f"{' ' * left} └{'─' * cells}"
+    first, last = panel.labels[0], panel.labels[-1]
+    gap = max(1, cells - width(first) - width(last))
+    yield f"{' ' * left}  {first}{' ' * gap}{last}"
+    if len(panel.series) > 1:
+        named = zip(_MARKS, panel.series, strict=False)
+        yield " ".join(f"{mark} {series.name}" for mark, series in named)
+
+
+def _dots(field: list[list[str]], panel: Panel, series: Series, mark: str) -> None:
+    """Draws a series: first the whiskers of all, so that none covers a dot."""
+    low, high = panel.ends
+    columns = _columns(panel.places, len(field[0]))
+    points = [(c, p) for c, p in zip(columns, series.points, strict=True) if p is not None]
+    for column, point in points:
+        if point.reach > 0:
+            for row in range(_row(point.high, low, high), _row(point.low, low, high) + 1):
+                if field[row][column] == " ":
+                    field[row][column] = "│"
+    for column, point in points:
+        field[_row(point.value, low, high)][column] = "?" if is_unclear(point) else mark
+
+
+def _row(value: float, low: float, high: float) -> int:
+    """The line of a value, from the top."""
+    return min(_HEIGHT - 1, max(0, round((high - value) / (high - low) * (_HEIGHT - 1))))
+
+
+def _columns(places: Sequence[float], cells: int) -> list[int]:
+    least, most = places[0], places[-1]
+    span = (most - least) or 1.0
+    return [round((place - least) / span * (cells - 1)) for place in places]
